@@ -1,0 +1,371 @@
+//! Everything that can go wrong toward an agent or a person, as one closed list of codes.
+//!
+//! A code carries its own text, NL code, HTTP status, exit status and remediation: a row without
+//! one of them does not compile. What happened inside stays in the crates' own errors; this is
+//! what is told. Source: design.md, section 5; docs/errors.md is generated from it.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::reply::SafeText;
+
+/// An error as it may be shown to an agent: a code and words that can't hold a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    code: Code,
+    detail: SafeText,
+}
+
+/// What to do about an error, and who can.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Remediation {
+    /// Who can mend it.
+    pub actor: Actor,
+    /// The next step, as a short imperative.
+    pub action: &'static str,
+    /// A sentence for the person in front of the screen.
+    pub user_message: &'static str,
+    /// Whether the same call may work later without a change.
+    pub retryable: bool,
+}
+
+/// Who can mend an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Actor {
+    /// The agent, by asking for something else.
+    Agent,
+    /// The human who owns the secrets.
+    Operator,
+    /// Nobody here: wait, or look at the other side.
+    Upstream,
+}
+
+/// How the process ends. Documented in docs/errors.md.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[repr(u8)]
+pub enum Exit {
+    /// Something failed that no other status names.
+    Failure = 1,
+    /// The arguments, a file or a value can't be used.
+    Usage = 2,
+    /// A secret, store or file is not there.
+    NotFound = 3,
+    /// Policy says no.
+    Refused = 4,
+    /// The store is locked, or the factor is wrong.
+    Locked = 5,
+    /// The store is damaged, half written or the disk is full.
+    Store = 6,
+    /// This machine lacks something.
+    Environment = 7,
+    /// The command is not executable.
+    NotExecutable = 126,
+    /// The command does not exist.
+    CommandNotFound = 127,
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $variant:ident = $text:literal, $nl:literal, $http:literal, $exit:ident,
+        $actor:ident, $retryable:literal, $action:literal, $message:literal;)*) => {
+        /// A stable code. Each variant's text is its wire form.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Code { $($(#[$doc])* $variant,)* }
+
+        impl Code {
+            /// Every code, for documentation and tests.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The stable text, such as `authority_mismatch`.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+
+            /// The NL Protocol's code.
+            pub fn nl_code(self) -> &'static str {
+                match self { $(Self::$variant => $nl,)* }
+            }
+
+            /// The HTTP status of an answer with this code.
+            pub fn http_status(self) -> u16 {
+                match self { $(Self::$variant => $http,)* }
+            }
+
+            /// The exit status of a command that ends with this code.
+            pub fn exit(self) -> Exit {
+                match self { $(Self::$variant => Exit::$exit,)* }
+            }
+
+            /// What to do about it.
+            pub fn remediation(self) -> Remediation {
+                match self { $(Self::$variant => Remediation {
+                    actor: Actor::$actor, action: $action, user_message: $message, retryable: $retryable,
+                },)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// `init` where a store already is.
+    AlreadyInitialised = "already_initialised", "NL-E800", 409, Usage, Operator, false,
+        "use the store that is there, or another KEYLESS_HOME",
+        "There is already a Keyless store here; nothing was changed.";
+    /// The audit log can't be written, so nothing may be released.
+    AuditUnavailable = "audit_unavailable", "NL-E502", 503, Store, Operator, true,
+        "free disk space or repair the store, then retry",
+        "Keyless could not write its audit log, so it released nothing.";
+    /// CONNECT target, SNI, `Host` and `:authority` name different hosts.
+    AuthorityMismatch = "authority_mismatch", "NL-E205", 421, Refused, Agent, false,
+        "send the request to the host that the connection was opened for",
+        "The request named another host than its connection, which could leak a credential.";
+    /// A head, chunk or field that no careful parser takes.
+    BadRequest = "bad_request", "NL-E800", 400, Usage, Agent, false,
+        "send a well-formed HTTP request",
+        "The request was malformed and was not sent on.";
+    /// A body digest header would no longer fit the swapped body.
+    BodyDigest = "body_digest", "NL-E301", 400, Refused, Agent, false,
+        "leave the digest header away, or put the placeholder into a header",
+        "The request carries a digest of its body, which a swap inside the body would break.";
+    /// The request's Content-Encoding can't be decoded for the swap.
+    BodyCoding = "body_coding", "NL-E804", 415, Refused, Agent, false,
+        "send the body as identity, gzip, br, zstd or deflate",
+        "The request body is coded in a way that Keyless can't look into.";
+    /// The catalog file is not usable.
+    CatalogInvalid = "catalog_invalid", "NL-E800", 400, Usage, Operator, false,
+        "correct the catalog at the place named",
+        "The catalog could not be read; nothing was changed.";
+    /// A secret would go over cleartext http.
+    Cleartext = "cleartext", "NL-E205", 403, Refused, Agent, false,
+        "use https, or have the operator add an http:// destination",
+        "The credential would have travelled unencrypted.";
+    /// The command to run does not exist.
+    CommandNotFound = "command_not_found", "NL-E800", 404, CommandNotFound, Operator, false,
+        "check the command's name and PATH",
+        "The command does not exist.";
+    /// The command to run can't be executed.
+    CommandNotExecutable = "command_not_executable", "NL-E800", 403, NotExecutable, Operator, false,
+        "make the file executable, or name its interpreter",
+        "The command can't be executed.";
+    /// The config file is not usable.
+    ConfigInvalid = "config_invalid", "NL-E800", 400, Usage, Operator, false,
+        "correct config.toml at the place named",
+        "The configuration could not be read; nothing was changed.";
+    /// The upstream refused the connection or is unreachable.
+    ConnectFailed = "connect_failed", "NL-E305", 502, Failure, Upstream, true,
+        "check that the host is up, then retry",
+        "The destination could not be reached.";
+    /// The upstream did not answer the connection in time.
+    ConnectTimeout = "connect_timeout", "NL-E305", 504, Failure, Upstream, true,
+        "retry later",
+        "The destination did not answer in time.";
+    /// The egress policy names the hosts that may be reached, and this is none.
+    DestinationNotListed = "destination_not_listed", "NL-E205", 403, Refused, Operator, false,
+        "have the operator list the host, or use one that is listed",
+        "Policy confines egress to listed hosts, and this is none of them.";
+    /// The disk is full.
+    DiskFull = "disk_full", "NL-E502", 507, Store, Operator, true,
+        "free disk space, then retry",
+        "The disk is full; nothing was changed.";
+    /// A placeholder toward a host that its secret does not name, where that is blocked.
+    ForeignDestination = "foreign_destination", "NL-E205", 403, Refused, Operator, false,
+        "send the request without the placeholder, or have the operator add the destination",
+        "The credential is not meant for this host.";
+    /// The request head is over its limit.
+    HeadTooLarge = "head_too_large", "NL-E803", 431, Usage, Agent, false,
+        "send a head of at most 64 KiB and 256 fields",
+        "The request head was too large.";
+    /// The request head did not arrive in time.
+    HeadTimeout = "head_timeout", "NL-E303", 408, Failure, Agent, true,
+        "send the whole head at once",
+        "The request head did not arrive in time.";
+    /// The destination resolves to an internal address.
+    InternalDestination = "internal_destination", "NL-E205", 403, Refused, Operator, false,
+        "have the operator list the exact host:port if it is meant to be reached",
+        "The destination is inside the network, which agents may not reach.";
+    /// Something that should not happen; the log names it.
+    Internal = "internal", "NL-E500", 500, Failure, Operator, true,
+        "retry; if it stays, report it with the log",
+        "Keyless failed in a way it did not expect.";
+    /// A passphrase file that others may read, or that is not the caller's.
+    KeyFileUnsafe = "key_file_unsafe", "NL-E800", 403, Usage, Operator, false,
+        "make it yours and private: chown $USER FILE; chmod 600 FILE",
+        "The file is not private to you, so Keyless won't trust it.";
+    /// A placeholder outside the locations that its secret allows.
+    LocationNotAllowed = "location_not_allowed", "NL-E205", 403, Refused, Agent, false,
+        "put the placeholder where the secret allows it",
+        "The credential may not stand in that part of a request.";
+    /// No unlocked broker and no passphrase.
+    Locked = "locked", "NL-E104", 423, Locked, Operator, true,
+        "run keyless unlock, or give --passphrase-file FILE",
+        "The store is locked.";
+    /// The name does not exist.
+    NameNotFound = "name_not_found", "NL-E305", 502, Failure, Upstream, true,
+        "check the host name",
+        "The destination's name could not be resolved.";
+    /// The name servers did not answer in time.
+    NameTimeout = "name_timeout", "NL-E305", 504, Failure, Upstream, true,
+        "retry later",
+        "The destination's name was not resolved in time.";
+    /// Namespaces, nf_tables or seccomp are not to be had.
+    JailUnavailable = "jail_unavailable", "NL-E307", 500, Environment, Operator, false,
+        "change the kernel setting named, or use --no-jail knowing what is lost",
+        "This machine does not let Keyless isolate the command.";
+    /// No store here.
+    NotInitialised = "not_initialised", "NL-E306", 404, NotFound, Operator, false,
+        "run keyless init",
+        "There is no Keyless store here yet.";
+    /// A file or directory that was named is not there or can't be used.
+    PathUnusable = "path_unusable", "NL-E800", 404, NotFound, Operator, false,
+        "check the path and its permissions",
+        "A file that was named can't be used.";
+    /// A TCP port that no agent's tool speaks HTTP on.
+    PortRefused = "port_refused", "NL-E205", 403, Refused, Operator, false,
+        "use the service's HTTPS interface",
+        "The port belongs to a protocol that Keyless does not carry.";
+    /// Proxy-Authorization is missing, wrong or expired.
+    ProxyAuthRequired = "proxy_auth_required", "NL-E100", 407, Refused, Agent, false,
+        "use the proxy URL of this session",
+        "The proxy does not know this session.";
+    /// A connection by address, past all names.
+    RawAddress = "raw_address", "NL-E205", 403, Refused, Agent, false,
+        "connect by host name",
+        "Connections by address are not carried.";
+    /// A second secret under the same path.
+    SecretExists = "secret_exists", "NL-E800", 409, Usage, Operator, false,
+        "use keyless secret set or rotate, or another path",
+        "A secret with this path exists; nothing was changed.";
+    /// No such secret, or none that this session may see.
+    SecretNotFound = "secret_not_found", "NL-E302", 404, NotFound, Operator, false,
+        "check the path with keyless secret list",
+        "There is no such secret.";
+    /// The secret's source gave no value.
+    SecretUnavailable = "secret_unavailable", "NL-E305", 502, Failure, Operator, true,
+        "run keyless source check",
+        "The credential could not be fetched from where it is kept.";
+    /// The session has ended or was revoked.
+    SessionEnded = "session_ended", "NL-E105", 403, Refused, Operator, false,
+        "start a new session with keyless run",
+        "The session has ended.";
+    /// The store's rows don't fit its commitment.
+    StoreTampered = "store_tampered", "NL-E501", 500, Store, Operator, false,
+        "restore the store from a backup; do not use its secrets before",
+        "The store was changed behind Keyless's back.";
+    /// The store can't be read or written.
+    StoreUnusable = "store_unusable", "NL-E500", 500, Store, Operator, true,
+        "check the file's permissions and disk, or restore a backup",
+        "The store can't be read or written.";
+    /// A prompt is needed and there is no terminal.
+    TerminalRequired = "terminal_required", "NL-E800", 400, Usage, Operator, false,
+        "give the input by option: --passphrase-file, --value-stdin or --from-file",
+        "Keyless needs to ask you something and has no terminal.";
+    /// More placeholders of one secret than it allows.
+    TooManyOccurrences = "too_many_occurrences", "NL-E205", 403, Refused, Agent, false,
+        "send the placeholder as often as the secret allows",
+        "The credential stood in the request more often than allowed.";
+    /// The connection limit is reached.
+    TooManyConnections = "too_many_connections", "NL-E206", 503, Failure, Agent, true,
+        "close idle connections, then retry",
+        "Too many connections are open.";
+    /// Looks like a placeholder but belongs to no secret of this session.
+    UnknownPlaceholder = "unknown_placeholder", "NL-E301", 403, Refused, Agent, false,
+        "use the placeholders of this session's environment",
+        "The placeholder belongs to another session or was revoked.";
+    /// An upgrade to something other than a WebSocket.
+    UpgradeRefused = "upgrade_refused", "NL-E205", 403, Refused, Agent, false,
+        "use HTTP/1.1, HTTP/2 or a WebSocket",
+        "The connection would have become something Keyless can't look into.";
+    /// The upstream spoke no usable HTTP.
+    UpstreamProtocol = "upstream_protocol", "NL-E305", 502, Failure, Upstream, true,
+        "retry; if it stays, the server is at fault",
+        "The destination gave no usable answer.";
+    /// The upstream's certificate does not verify, or it can't speak TLS 1.2.
+    UpstreamTls = "upstream_tls", "NL-E305", 502, Failure, Upstream, false,
+        "check the server's certificate; a private root goes into [egress] extra_roots",
+        "The destination could not prove who it is, so nothing was sent.";
+    /// The arguments don't fit.
+    Usage = "usage", "NL-E800", 400, Usage, Operator, false,
+        "see keyless --help",
+        "The arguments do not fit.";
+    /// A value that can't be used for its purpose.
+    ValueRefused = "value_refused", "NL-E800", 422, Usage, Operator, false,
+        "give the value as the service issued it",
+        "The value can't be stored as it is.";
+    /// A wrong passphrase or recovery phrase.
+    WrongPassphrase = "wrong_passphrase", "NL-E101", 401, Locked, Operator, false,
+        "try again, or use the recovery phrase: keyless unlock --recovery",
+        "The passphrase does not open the store.";
+}
+
+impl Error {
+    /// An error whose code says it all.
+    pub fn new(code: Code) -> Self {
+        Self { code, detail: SafeText::default() }
+    }
+
+    /// An error with words about this case.
+    pub fn with(code: Code, detail: SafeText) -> Self {
+        Self { code, detail }
+    }
+
+    /// The stable code.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// The words about this case; may be empty.
+    pub fn detail(&self) -> &SafeText {
+        &self.detail
+    }
+
+    /// One line: what happened, and where.
+    pub fn message(&self) -> String {
+        let what = self.code.remediation().user_message;
+        match self.detail.as_str() {
+            "" => what.to_owned(),
+            detail => format!("{what} ({detail})"),
+        }
+    }
+}
+
+impl From<Code> for Error {
+    fn from(code: Code) -> Self {
+        Self::new(code)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message())
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn codes_are_stable_words_and_unique() {
+        let texts: HashSet<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        assert_eq!(texts.len(), Code::ALL.len());
+        for code in Code::ALL {
+            assert!(code.as_str().bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
+            assert!((400..600).contains(&code.http_status()), "{}", code.as_str());
+            let remediation = code.remediation();
+            assert!(remediation.user_message.ends_with('.'), "{}", code.as_str());
+            assert!(!remediation.action.ends_with('.'), "{}", code.as_str());
+        }
+    }
+
+    #[test]
+    fn a_message_says_what_and_where() {
+        let error = Error::with(Code::PortRefused, SafeText::words("port ").number(25));
+        let message = "The port belongs to a protocol that Keyless does not carry. (port 25)";
+        assert_eq!(error.to_string(), message);
+    }
+}

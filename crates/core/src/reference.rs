@@ -1,0 +1,153 @@
+//! How a template names a secret: looser than a path, folded before it is compared.
+//!
+//! `A-Z` folds to `a-z`; `_`, `.` and a `/` inside a name fold to `-`, so `github/API_TOKEN` finds
+//! `team/github/api-token`. Placeholder syntax (`{{nl:…}}`) is not read here. Source: design.md, section 2.
+
+use std::fmt;
+
+use crate::SecretPath;
+
+/// A secret's name as an agent or a person wrote it; keeps their spelling for answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    written: String,
+    folded: Vec<String>,
+}
+
+/// Why a text is not a [`Reference`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReferenceError {
+    /// Something other than letters, digits, `-`, `_`, `.` and `/`, or an empty segment.
+    #[error("a reference has letters, digits, `-`, `_`, `.` and single `/` only")]
+    BadCharacter,
+    /// Nothing at all.
+    #[error("the reference is empty")]
+    Empty,
+}
+
+/// What a reference means among the secrets that may be seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resolution<'a> {
+    /// Several paths fit; the caller lists them.
+    Ambiguous(Vec<&'a SecretPath>),
+    /// Nothing fits.
+    NotFound,
+    /// Exactly one fits.
+    One(&'a SecretPath),
+}
+
+impl Reference {
+    /// Parses `name`, `category/name`, `project/category/name` or a whole path.
+    pub fn parse(text: &str) -> Result<Self, ReferenceError> {
+        if text.is_empty() {
+            return Err(ReferenceError::Empty);
+        }
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+        let folded = text
+            .split('/')
+            .map(|segment| match segment.is_empty() || !segment.bytes().all(allowed) {
+                true => Err(ReferenceError::BadCharacter),
+                false => Ok(fold(segment)),
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self { written: text.to_owned(), folded })
+    }
+
+    /// The reference as it was written.
+    pub fn as_written(&self) -> &str {
+        &self.written
+    }
+
+    /// Picks the one path that this reference means. An exact path wins over folded readings.
+    pub fn resolve<'a>(&self, visible: impl IntoIterator<Item = &'a SecretPath>) -> Resolution<'a> {
+        let mut fits: Vec<&SecretPath> = Vec::new();
+        for path in visible {
+            if path.as_str() == self.written {
+                return Resolution::One(path);
+            }
+            if self.fits(path) {
+                fits.push(path);
+            }
+        }
+        match fits.as_slice() {
+            [] => Resolution::NotFound,
+            [one] => Resolution::One(one),
+            _ => Resolution::Ambiguous(fits),
+        }
+    }
+
+    fn fits(&self, path: &SecretPath) -> bool {
+        let name = fold(path.name());
+        let category = fold(path.category());
+        let scoped = [fold(path.project()), category.clone(), name.clone()];
+        let full: Vec<String> = path.as_str().split('/').map(fold).collect();
+        let joined = |from: usize| self.folded.get(from..).map(|rest| rest.join("-"));
+        (joined(0) == Some(name.clone()))
+            || (self.folded[0] == category && joined(1) == Some(name.clone()))
+            || (self.folded.starts_with(&scoped[..2]) && joined(2) == Some(name))
+            || self.folded == full
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.written)
+    }
+}
+
+fn fold(segment: &str) -> String {
+    segment
+        .chars()
+        .map(|c| match c {
+            '_' | '.' | '/' => '-',
+            other => other.to_ascii_lowercase(),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths() -> Vec<SecretPath> {
+        ["team/github/api-token", "other/github/api-token", "team/prod/aws/deploy/key"]
+            .iter()
+            .map(|text| SecretPath::parse(text).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn spelling_is_folded() {
+        let paths = paths();
+        for text in ["team/github/API_TOKEN", "team/github/api.token", "Team/GitHub/api-token"] {
+            let reference = Reference::parse(text).unwrap();
+            assert_eq!(reference.resolve(&paths), Resolution::One(&paths[0]), "{text}");
+            assert_eq!(reference.as_written(), text);
+        }
+    }
+
+    #[test]
+    fn a_name_with_slashes_is_found() {
+        let paths = paths();
+        for text in ["aws/deploy/key", "aws/DEPLOY_KEY", "deploy-key", "team/prod/aws/deploy/key"] {
+            let reference = Reference::parse(text).unwrap();
+            assert_eq!(reference.resolve(&paths), Resolution::One(&paths[2]), "{text}");
+        }
+    }
+
+    #[test]
+    fn two_projects_are_ambiguous() {
+        let paths = paths();
+        let reference = Reference::parse("github/API_TOKEN").unwrap();
+        assert_eq!(reference.resolve(&paths), Resolution::Ambiguous(vec![&paths[0], &paths[1]]));
+        assert_eq!(Reference::parse("nothing").unwrap().resolve(&paths), Resolution::NotFound);
+    }
+
+    #[test]
+    fn odd_text_is_refused() {
+        for text in ["a b", "a//b", "/a", "a/", "a\n", "{{nl:x}}"] {
+            assert_eq!(Reference::parse(text), Err(ReferenceError::BadCharacter), "{text:?}");
+        }
+        assert_eq!(Reference::parse(""), Err(ReferenceError::Empty));
+    }
+}

@@ -1,0 +1,110 @@
+//! The only text that may go to the agent's side.
+//!
+//! `SafeText` is built from words of ours, names with a grammar, numbers, and what the agent itself
+//! sent. There is no way from bytes or a `String` into it, so a value that was copied into a
+//! `String` does not compile into a reply. Source: design.md, section 1.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::{Authority, Destination, Host, Placeholder, SecretPath};
+
+/// The most of an agent's own words that are repeated back, in characters.
+const MAX_ECHO: usize = 200;
+
+/// Text that can't hold a value.
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
+pub struct SafeText(String);
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A type whose text may be shown to an agent. Closed: implemented here and nowhere else.
+pub trait AgentSafe: fmt::Display + sealed::Sealed {}
+
+macro_rules! agent_safe {
+    ($($kind:ty),*) => {$(
+        impl sealed::Sealed for $kind {}
+        impl AgentSafe for $kind {}
+    )*};
+}
+
+agent_safe!(&'static str, u16, u32, u64, usize, i32);
+agent_safe!(SecretPath, Host, Authority, Destination, Placeholder, SafeText);
+agent_safe!(crate::Location, crate::path::PathError, crate::destination::DestinationError);
+agent_safe!(crate::host::HostError, crate::authority::AuthorityError, std::net::IpAddr);
+agent_safe!(crate::placeholder::LookAlikeError, crate::secret::ValueError, std::io::ErrorKind);
+
+impl<T: AgentSafe> sealed::Sealed for &T {}
+impl<T: AgentSafe> AgentSafe for &T {}
+
+impl SafeText {
+    /// Begins with words of ours.
+    pub fn words(words: &'static str) -> Self {
+        Self(words.to_owned())
+    }
+
+    /// Appends anything that is safe by type.
+    #[must_use]
+    pub fn and(mut self, safe: impl AgentSafe) -> Self {
+        use fmt::Write;
+        write!(self.0, "{safe}").expect("writing to a String does not fail");
+        self
+    }
+
+    /// Appends a number.
+    #[must_use]
+    pub fn number(self, number: u64) -> Self {
+        self.and(number)
+    }
+
+    /// Appends what the agent or operator itself wrote (an argument, a file's name, a header's
+    /// name), shortened and with control characters made visible. Never for anything that
+    /// passed through a swap.
+    #[must_use]
+    pub fn as_they_wrote(mut self, text: &str) -> Self {
+        self.0.extend(text.chars().take(MAX_ECHO).flat_map(char::escape_debug));
+        if text.chars().nth(MAX_ECHO).is_some() {
+            self.0.push('…');
+        }
+        self
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SafeText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for SafeText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl From<&'static str> for SafeText {
+    fn from(words: &'static str) -> Self {
+        Self::words(words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn their_words_are_shortened_and_made_visible() {
+        let text = SafeText::words("host ").as_they_wrote("a\u{202e}b\n");
+        assert_eq!(text.as_str(), "host a\\u{202e}b\\n");
+        let long = SafeText::default().as_they_wrote(&"x".repeat(300));
+        assert_eq!(long.as_str().chars().count(), MAX_ECHO + 1);
+    }
+}

@@ -1,0 +1,124 @@
+//! A credential's value: the one type that holds it, and the two ways to open it.
+//!
+//! No `Debug`, `Display`, `Clone`, `PartialEq` or `Serialize`: a value can't be printed, copied or
+//! put into a reply by accident. Its memory is locked where the OS allows and wiped on drop. It
+//! opens under a [`Permit`] for its path, or for sealing, which says so in its name. The callers of
+//! both are listed in `tests/it/openings.rs`. Source: design.md, sections 1 and 3.
+
+mod sys;
+
+use jiff::Timestamp;
+use zeroize::Zeroize;
+
+use crate::{Code, Error, Permit, SafeText, SecretPath};
+
+/// The shortest value that may be bound to a destination, in bytes: shorter ones can't be
+/// scrubbed from responses without false hits.
+pub const MIN_BOUND_BYTES: usize = 8;
+
+/// A value and the path that it belongs to.
+pub struct SecretValue {
+    path: SecretPath,
+    bytes: Box<[u8]>,
+}
+
+/// Why a value can't be used for its purpose. Never says anything of the value itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ValueError {
+    /// CR, LF or NUL in a value that travels in headers.
+    #[error("a value that is bound to destinations may not contain CR, LF or NUL")]
+    ControlCharacter,
+    /// Nothing at all.
+    #[error("the value is empty")]
+    Empty,
+    /// Shorter than [`MIN_BOUND_BYTES`].
+    #[error("a value that is bound to destinations has at least 8 bytes")]
+    TooShort,
+}
+
+/// What a value will be used for, which decides what it may contain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Binding {
+    /// It names destinations and travels in requests.
+    Destinations,
+    /// It enters an isolated child; may have several lines.
+    None,
+}
+
+impl SecretValue {
+    /// Takes over `bytes`; the buffer is moved, not copied, and wiped on drop.
+    pub fn new(path: SecretPath, mut bytes: Vec<u8>, binding: Binding) -> Result<Self, ValueError> {
+        if let Err(error) = check(&bytes, binding) {
+            bytes.zeroize();
+            return Err(error);
+        }
+        // `into_boxed_slice` may move the bytes when capacity is left over; move them ourselves
+        // so that the old buffer is wiped.
+        let boxed: Box<[u8]> = bytes.as_slice().into();
+        bytes.zeroize();
+        sys::lock(&boxed);
+        Ok(Self { path, bytes: boxed })
+    }
+
+    /// Whose value it is.
+    pub fn path(&self) -> &SecretPath {
+        &self.path
+    }
+
+    /// Opens the value under a permit for its path that has not expired at `now`.
+    pub fn open(&self, permit: &Permit, now: Timestamp) -> Result<&[u8], Error> {
+        if permit.path() != &self.path {
+            let detail = SafeText::words("the permit is for ").and(permit.path());
+            return Err(Error::with(Code::Internal, detail));
+        }
+        match permit.is_valid_at(now) {
+            true => Ok(&self.bytes),
+            false => Err(Code::SessionEnded.into()),
+        }
+    }
+
+    /// Opens the value to encrypt it into the store. For `vault` alone.
+    pub fn expose_for_sealing(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for SecretValue {
+    fn drop(&mut self) {
+        self.bytes.zeroize();
+    }
+}
+
+fn check(bytes: &[u8], binding: Binding) -> Result<(), ValueError> {
+    if bytes.is_empty() {
+        return Err(ValueError::Empty);
+    }
+    if binding == Binding::None {
+        return Ok(());
+    }
+    if bytes.iter().any(|b| matches!(b, b'\r' | b'\n' | b'\0')) {
+        return Err(ValueError::ControlCharacter);
+    }
+    match bytes.len() < MIN_BOUND_BYTES {
+        true => Err(ValueError::TooShort),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bound_values_are_one_long_line() {
+        let path = || SecretPath::parse("team/github/token").unwrap();
+        let make = |bytes: &[u8], binding| SecretValue::new(path(), bytes.to_vec(), binding).err();
+        assert_eq!(make(b"", Binding::None), Some(ValueError::Empty));
+        assert_eq!(make(b"1234567", Binding::Destinations), Some(ValueError::TooShort));
+        for bad in [b"12345678\n", b"1234\r5678", b"1234\x005678"] {
+            assert_eq!(make(bad, Binding::Destinations), Some(ValueError::ControlCharacter));
+        }
+        assert_eq!(make(b"two\nlines", Binding::None), None);
+        assert_eq!(make(b"12345678", Binding::Destinations), None);
+    }
+}
