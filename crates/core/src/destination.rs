@@ -117,10 +117,7 @@ impl fmt::Display for Destination {
             Pattern::Exact(host) => write!(f, "{host}")?,
             Pattern::OneLabelBelow(parent) => write!(f, "*.{parent}")?,
         }
-        match self.port == self.scheme.default_port() {
-            true => Ok(()),
-            false => write!(f, ":{}", self.port),
-        }
+        if self.port == self.scheme.default_port() { Ok(()) } else { write!(f, ":{}", self.port) }
     }
 }
 

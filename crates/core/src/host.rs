@@ -85,9 +85,10 @@ impl HostName {
         if text.bytes().any(|b| b.is_ascii() && !is_name_byte(b)) {
             return Err(HostError::BadCharacter);
         }
-        let name = match text.is_ascii() && !text.to_ascii_lowercase().contains("xn--") {
-            true => text.to_ascii_lowercase(),
-            false => idna::domain_to_ascii(text).map_err(|_| HostError::Idna)?,
+        let name = if text.is_ascii() && !text.to_ascii_lowercase().contains("xn--") {
+            text.to_ascii_lowercase()
+        } else {
+            idna::domain_to_ascii(text).map_err(|_| HostError::Idna)?
         };
         if name.len() > 253 {
             return Err(HostError::TooLong);
@@ -96,10 +97,7 @@ impl HostName {
             return Err(HostError::BadLabel);
         }
         let last = name.rsplit('.').next().expect("split gives at least one label");
-        match is_number(last) {
-            true => Err(HostError::LegacyIpv4),
-            false => Ok(Self(name)),
-        }
+        if is_number(last) { Err(HostError::LegacyIpv4) } else { Ok(Self(name)) }
     }
 
     /// The canonical text.

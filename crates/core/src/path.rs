@@ -8,7 +8,7 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 
 /// The longest path in bytes; longer ones would not fit an index row of any source we know.
-pub const MAX_PATH_BYTES: usize = 255;
+pub(crate) const MAX_PATH_BYTES: usize = 255;
 
 /// A secret's identity: three or more lower-kebab segments joined by `/`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -45,9 +45,12 @@ impl Reference {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
         let folded = text
             .split('/')
-            .map(|segment| match segment.is_empty() || !segment.bytes().all(allowed) {
-                true => Err(ReferenceError::BadCharacter),
-                false => Ok(fold(segment)),
+            .map(|segment| {
+                if segment.is_empty() || !segment.bytes().all(allowed) {
+                    Err(ReferenceError::BadCharacter)
+                } else {
+                    Ok(fold(segment))
+                }
             })
             .collect::<Result<_, _>>()?;
         Ok(Self { written: text.to_owned(), folded })

@@ -66,15 +66,12 @@ impl SecretValue {
     }
 
     /// Opens the value under a permit for its path that has not expired at `now`.
-    pub fn open(&self, permit: &Permit, now: Timestamp) -> Result<&[u8], Error> {
+    pub fn open_with_permit(&self, permit: &Permit, now: Timestamp) -> Result<&[u8], Error> {
         if permit.path() != &self.path {
             let detail = SafeText::words("the permit is for ").and(permit.path());
             return Err(Error::with(Code::Internal, detail));
         }
-        match permit.is_valid_at(now) {
-            true => Ok(&self.bytes),
-            false => Err(Code::SessionEnded.into()),
-        }
+        if permit.is_valid_at(now) { Ok(&self.bytes) } else { Err(Code::SessionEnded.into()) }
     }
 
     /// Opens the value to encrypt it into the store. For `vault` alone.
@@ -99,10 +96,7 @@ fn check(bytes: &[u8], binding: Binding) -> Result<(), ValueError> {
     if bytes.iter().any(|b| matches!(b, b'\r' | b'\n' | b'\0')) {
         return Err(ValueError::ControlCharacter);
     }
-    match bytes.len() < MIN_BOUND_BYTES {
-        true => Err(ValueError::TooShort),
-        false => Ok(()),
-    }
+    if bytes.len() < MIN_BOUND_BYTES { Err(ValueError::TooShort) } else { Ok(()) }
 }
 
 #[cfg(test)]

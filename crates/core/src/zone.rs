@@ -50,10 +50,7 @@ fn zone_of_v6(address: Ipv6Addr) -> Zone {
     match segments {
         // 64:ff9b::/96, the well-known NAT64 prefix: the IPv4 address inside decides.
         [0x64, 0xff9b, 0, 0, 0, 0, _, _] => last_v4(),
-        [0x2001, 0..=0x1ff, ..]      // IETF assignments: Teredo, benchmarks, ORCHID...
-        | [0x2001, 0xdb8, ..]        // documentation
-        | [0x2002, ..]               // 6to4
-        | [0x3fff, 0..=0xfff, ..]    // documentation, RFC 9637
+        [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x2002, ..] | [0x3fff, 0..=0xfff, ..]    // documentation, RFC 9637
             => Zone::Internal,
         // 2000::/3 is all that is assigned as global unicast; mapped, compatible, translatable,
         // ULA, link-local, site-local, discard and local NAT64 lie outside it.

@@ -83,6 +83,6 @@ impl Released {
 
     /// The value's bytes, while the permit lasts.
     pub fn open(&self, now: Timestamp) -> Result<&[u8], Error> {
-        self.value.open(&self.permit, now)
+        self.value.open_with_permit(&self.permit, now)
     }
 }

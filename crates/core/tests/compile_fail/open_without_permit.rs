@@ -6,5 +6,5 @@ fn value() -> SecretValue {
 }
 
 fn main() {
-    value().open();
+    value().open_with_permit();
 }

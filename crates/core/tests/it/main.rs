@@ -1,4 +1,6 @@
 //! What the compiler must refuse, and what holds for any input.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod audit_properties;
 mod compile_fail;
+mod openings;

@@ -1,0 +1,44 @@
+//! The places in the whole workspace that open a value. A new one is a decision, made here.
+
+use std::{fs, path::Path};
+
+/// File (below `crates/`) and which opening it uses. Tests and benches are not product code.
+const OPENINGS: &[(&str, &str)] = &[
+    ("egress/src/ports.rs", "open_with_permit"),
+    ("vault/src/sealing.rs", "expose_for_sealing"),
+];
+
+#[test]
+fn values_are_opened_only_where_listed() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut found = Vec::new();
+    for room in fs::read_dir(crates).unwrap() {
+        let source = room.unwrap().path().join("src");
+        if source.is_dir() && !source.starts_with(crates.join("core")) {
+            openings_below(&source, crates, &mut found);
+        }
+    }
+    found.sort();
+    let mut listed: Vec<(String, String)> =
+        OPENINGS.iter().map(|(file, by)| ((*file).to_owned(), (*by).to_owned())).collect();
+    listed.sort();
+    assert_eq!(found, listed);
+}
+
+fn openings_below(folder: &Path, crates: &Path, found: &mut Vec<(String, String)>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            openings_below(&path, crates, found);
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let product = text.split("#[cfg(test)]").next().unwrap();
+        for by in ["open_with_permit", "expose_for_sealing"] {
+            if product.contains(&format!(".{by}(")) {
+                let file = path.strip_prefix(crates).unwrap().to_str().unwrap();
+                found.push((file.to_owned(), by.to_owned()));
+            }
+        }
+    }
+}
