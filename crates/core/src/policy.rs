@@ -41,6 +41,13 @@ pub struct Allowed {
     pub(crate) usage: Usage,
 }
 
+impl Allowed {
+    /// Whose value may be used.
+    pub fn path(&self) -> &SecretPath {
+        &self.path
+    }
+}
+
 /// Decides one use at the egress door.
 pub fn decide_egress(use_: &EgressUse<'_>) -> Verdict {
     let EgressUse { path, rule, scheme, authority, location, occurrence } = *use_;

@@ -1,1 +1,1 @@
-
+//! The broker.

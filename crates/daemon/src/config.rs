@@ -1,0 +1,143 @@
+//! `config.toml`: the operator's own routes, roots and egress policy. Unknown keys are errors.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use keyless_core::{Authority, Code, Destination, Error, SafeText};
+use serde::Deserialize;
+
+/// The whole file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// What traffic may do.
+    pub egress: EgressConfig,
+}
+
+/// `[egress]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EgressConfig {
+    /// `"host:port" = "addr:port"`: where a destination really is. The operator's exact word, so
+    /// zones don't apply to it.
+    pub connect_to: BTreeMap<String, String>,
+    /// PEM files of private roots that upstream certificates may chain to.
+    pub extra_roots: Vec<PathBuf>,
+    /// Internal destinations that may be reached, as exact `host:port` or `ip:port`.
+    pub internal_allowlist: Vec<String>,
+    /// Whether any external host may be reached, or only listed ones.
+    pub policy: PolicyWord,
+    /// With `policy = "allowlist"`: hosts that may be reached beside the secrets' own.
+    pub allowlist: Vec<Destination>,
+}
+
+/// The lockdown knob.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PolicyWord {
+    /// Any external destination.
+    #[default]
+    Allow,
+    /// Only listed hosts and the secrets' own destinations.
+    Allowlist,
+}
+
+impl Config {
+    /// Reads the file; the defaults when there is none.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(invalid(path, &error.to_string())),
+        };
+        Self::parse(&text).map_err(|fault| invalid(path, &fault))
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let config: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        for (from, to) in &config.egress.connect_to {
+            parse_route(&format!("{from}={to}"))?;
+        }
+        Ok(config)
+    }
+}
+
+impl EgressConfig {
+    /// Adds the command line's routes and roots, which go before the file's.
+    pub fn with_flags(mut self, connect_to: &[String], extra_roots: &[PathBuf]) -> Self {
+        for route in connect_to {
+            if let Some((from, to)) = route.split_once('=') {
+                self.connect_to.insert(from.to_owned(), to.to_owned());
+            }
+        }
+        self.extra_roots.extend(extra_roots.iter().cloned());
+        self
+    }
+
+    /// The routes, parsed.
+    pub fn routes(&self) -> Result<Vec<(Authority, Authority)>, Error> {
+        let parse = |(from, to): (&String, &String)| {
+            parse_route(&format!("{from}={to}")).map_err(|fault| {
+                Error::with(Code::ConfigInvalid, SafeText::default().as_they_wrote(&fault))
+            })
+        };
+        self.connect_to.iter().map(parse).collect()
+    }
+
+    /// The internal exceptions, parsed.
+    pub fn internal(&self) -> Result<Vec<Authority>, Error> {
+        let parse = |text: &String| {
+            Authority::parse(text).map_err(|error| {
+                let detail = SafeText::words("internal_allowlist: ").as_they_wrote(text);
+                Error::with(Code::ConfigInvalid, detail.and(": ").and(error))
+            })
+        };
+        self.internal_allowlist.iter().map(parse).collect()
+    }
+}
+
+/// Reads `HOST:PORT=ADDR:PORT`.
+pub fn parse_route(text: &str) -> Result<(Authority, Authority), String> {
+    let Some((from, to)) = text.split_once('=') else {
+        return Err(format!("{text:?} is not HOST:PORT=ADDR:PORT"));
+    };
+    let side = |side: &str| Authority::parse(side).map_err(|error| format!("{side:?}: {error}"));
+    Ok((side(from)?, side(to)?))
+}
+
+fn invalid(path: &Path, fault: &str) -> Error {
+    let place = SafeText::default().as_they_wrote(&path.to_string_lossy());
+    Error::with(Code::ConfigInvalid, place.and(": ").as_they_wrote(fault.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documented_file_reads() {
+        let text = r#"
+            [egress]
+            connect_to = { "api.test:443" = "127.0.0.1:8443" }
+            extra_roots = ["/etc/corp.pem"]
+            internal_allowlist = ["git.corp.test:443"]
+            policy = "allowlist"
+            allowlist = ["pypi.org", "*.pythonhosted.org"]
+        "#;
+        let config = Config::parse(text).unwrap();
+        assert_eq!(config.egress.policy, PolicyWord::Allowlist);
+        assert_eq!(config.egress.routes().unwrap().len(), 1);
+        assert_eq!(config.egress.internal().unwrap()[0].to_string(), "git.corp.test:443");
+    }
+
+    #[test]
+    fn unknown_keys_and_bad_routes_are_refused() {
+        assert!(Config::parse("[egress]\nconect_to = {}").unwrap_err().contains("conect_to"));
+        assert!(Config::parse("[egress]\nextra_roots = 3").is_err());
+        assert!(Config::parse("[egress]\nconnect_to = { \"a.test\" = \"b\" }").is_err());
+        assert!(Config::parse("[egress]\nallowlist = [\"*.github.io\"]").is_err());
+    }
+}

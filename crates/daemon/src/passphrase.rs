@@ -1,0 +1,76 @@
+//! Passphrases from a private file, for unattended use. Prompts are the command line's.
+
+use std::{
+    fs::{File, Metadata},
+    io::{self, Read},
+    os::unix::fs::MetadataExt,
+    path::Path,
+};
+
+use keyless_core::{Code, Error, SafeText};
+use zeroize::Zeroizing;
+
+/// Longer than any passphrase; guards against a wrong file.
+const MAX_BYTES: u64 = 4096;
+
+/// Reads a passphrase file, refused unless it is the caller's own and 0600 or stricter. One
+/// trailing line end is dropped. The checks are made on the opened file, so it can't be swapped.
+pub fn read_passphrase_file(path: &Path) -> Result<Zeroizing<String>, Error> {
+    let mut file = File::open(path).map_err(|error| unusable(path, &error))?;
+    let metadata = file.metadata().map_err(|error| unusable(path, &error))?;
+    check_private(path, &metadata)?;
+    let mut text = Zeroizing::new(String::with_capacity(MAX_BYTES as usize));
+    let mut limited = (&mut file).take(MAX_BYTES);
+    limited.read_to_string(&mut text).map_err(|error| unusable(path, &error))?;
+    let kept = text.trim_end_matches(['\n', '\r']).len();
+    text.truncate(kept);
+    if text.is_empty() {
+        let detail = SafeText::default().as_they_wrote(&path.to_string_lossy()).and(" is empty");
+        return Err(Error::with(Code::PathUnusable, detail));
+    }
+    Ok(text)
+}
+
+fn check_private(path: &Path, metadata: &Metadata) -> Result<(), Error> {
+    let ours = metadata.uid() == rustix::process::geteuid().as_raw();
+    let place = || SafeText::default().as_they_wrote(&path.to_string_lossy());
+    if !metadata.is_file() {
+        return Err(Error::with(Code::KeyFileUnsafe, place().and(" is not a regular file")));
+    }
+    if !ours {
+        return Err(Error::with(Code::KeyFileUnsafe, place().and(" belongs to someone else")));
+    }
+    if metadata.mode() & 0o077 != 0 {
+        let detail = place().and(" is readable by others, it has to be 0600");
+        return Err(Error::with(Code::KeyFileUnsafe, detail));
+    }
+    Ok(())
+}
+
+fn unusable(path: &Path, error: &io::Error) -> Error {
+    let place = SafeText::default().as_they_wrote(&path.to_string_lossy());
+    Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    use super::*;
+
+    #[test]
+    fn only_a_private_file_is_trusted() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("pass");
+        fs::write(&path, "correct horse battery\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert_eq!(read_passphrase_file(&path).unwrap_err().code(), Code::KeyFileUnsafe);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(*read_passphrase_file(&path).unwrap(), "correct horse battery");
+        fs::write(&path, "\n").unwrap();
+        assert_eq!(read_passphrase_file(&path).unwrap_err().code(), Code::PathUnusable);
+        let missing = scratch.path().join("missing");
+        assert_eq!(read_passphrase_file(&missing).unwrap_err().code(), Code::PathUnusable);
+        assert_eq!(read_passphrase_file(scratch.path()).unwrap_err().code(), Code::KeyFileUnsafe);
+    }
+}

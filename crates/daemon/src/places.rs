@@ -1,0 +1,135 @@
+//! Where Keyless keeps its files: `KEYLESS_HOME` over everything, else the XDG directories.
+//!
+//! The one place that reads these variables, each declared here with its meaning.
+//! Source: design.md, section 6.
+
+use std::{
+    env, fs, io,
+    os::unix::fs::{DirBuilderExt, MetadataExt},
+    path::{Path, PathBuf},
+};
+
+use keyless_core::{Code, Error, SafeText};
+
+/// Overrides every directory below.
+pub const KEYLESS_HOME: &str = "KEYLESS_HOME";
+/// A private file with the passphrase, for unattended use.
+pub const KEYLESS_PASSPHRASE_FILE: &str = "KEYLESS_PASSPHRASE_FILE";
+
+/// Keyless's directories. Nothing is created until it is needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    config: PathBuf,
+    data: PathBuf,
+    state: PathBuf,
+    runtime: PathBuf,
+}
+
+impl Places {
+    /// Everything below one directory, as `KEYLESS_HOME` says.
+    pub fn below(home: &Path) -> Self {
+        Self {
+            config: home.to_owned(),
+            data: home.to_owned(),
+            state: home.join("state"),
+            runtime: home.join("run"),
+        }
+    }
+
+    /// What the environment says: `KEYLESS_HOME`, else XDG, else the XDG defaults below `HOME`.
+    pub fn from_environment() -> Result<Self, Error> {
+        if let Some(home) = directory(KEYLESS_HOME) {
+            return Ok(Self::below(&absolute(home)?));
+        }
+        let home = directory("HOME").ok_or_else(|| {
+            Error::with(Code::PathUnusable, SafeText::words("neither KEYLESS_HOME nor HOME is set"))
+        })?;
+        let below = |variable, default: &str| {
+            directory(variable).unwrap_or_else(|| home.join(default)).join("keyless")
+        };
+        let state = below("XDG_STATE_HOME", ".local/state");
+        Ok(Self {
+            config: below("XDG_CONFIG_HOME", ".config"),
+            data: below("XDG_DATA_HOME", ".local/share"),
+            runtime: directory("XDG_RUNTIME_DIR")
+                .map_or_else(|| state.join("run"), |runtime| runtime.join("keyless")),
+            state,
+        })
+    }
+
+    /// `config.toml`.
+    pub fn config_file(&self) -> PathBuf {
+        self.config.join("config.toml")
+    }
+
+    /// The sealed values, the audit log.
+    pub fn store_file(&self) -> PathBuf {
+        self.data.join("store.db")
+    }
+
+    /// The socket of the unlocked broker.
+    pub fn agent_socket(&self) -> PathBuf {
+        self.runtime.join("agent.sock")
+    }
+
+    /// Sockets of running sessions and CA files of a proxy; private to the user.
+    pub fn runtime(&self) -> &Path {
+        &self.runtime
+    }
+
+    /// Everything that an agent must not see.
+    pub fn all(&self) -> Vec<PathBuf> {
+        let mut all = vec![
+            self.config.clone(),
+            self.data.clone(),
+            self.state.clone(),
+            self.runtime.clone(),
+        ];
+        all.dedup();
+        all
+    }
+
+    /// Makes sure that the runtime directory is there, is ours and is 0700.
+    pub fn prepare_runtime(&self) -> Result<(), Error> {
+        private_directory(&self.runtime)
+    }
+}
+
+/// Creates `path` with mode 0700, or checks that what is there is a directory of ours.
+pub(crate) fn private_directory(path: &Path) -> Result<(), Error> {
+    let unusable = |error: &io::Error| {
+        let detail = SafeText::default().as_they_wrote(&path.to_string_lossy());
+        Error::with(Code::PathUnusable, detail.and(": ").and(error.kind()))
+    };
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|error| unusable(&error))?;
+    let metadata = fs::metadata(path).map_err(|error| unusable(&error))?;
+    let ours = metadata.uid() == rustix::process::geteuid().as_raw();
+    if ours && metadata.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    let detail = SafeText::default().as_they_wrote(&path.to_string_lossy());
+    Err(Error::with(Code::KeyFileUnsafe, detail))
+}
+
+fn directory(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+fn absolute(path: PathBuf) -> Result<PathBuf, Error> {
+    std::path::absolute(&path).map_err(|_| {
+        Error::with(Code::PathUnusable, SafeText::words("KEYLESS_HOME can't be made absolute"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_home_holds_everything() {
+        let places = Places::below(Path::new("/h"));
+        assert_eq!(places.store_file(), Path::new("/h/store.db"));
+        assert_eq!(places.agent_socket(), Path::new("/h/run/agent.sock"));
+    }
+}
