@@ -1,1 +1,34 @@
+//! The funnel: what stands between a confined command and the egress socket.
+//!
+//! Every name that the confined side looks up gets a synthetic address of its own out of 127/8; every
+//! TCP connection, to whatever port, arrives here, is mapped back to the name that its address stands
+//! for, and is carried on together with that name. Nothing here resolves a real name, dials a real
+//! address, or sees a secret; whether a connection may go anywhere is for `egress` to say. The
+//! listening sockets are made elsewhere (`jail`, inside its network namespace) and handed in.
+//!
+//! Source: spec/egress-secret-proxy.md, reference/egress.md (c) 9 and 40, (d).
+//!
+//! ```text
+//!  confined side                      funnel                                 egress
+//!  getaddrinfo("api.test") ─ dns ──► pool: api.test = 127.1.0.7
+//!  connect(127.1.0.7:443)  ─ tcp ──► pool: 127.1.0.7 = api.test ─ carrier ─► "api.test:443\n" + bytes
+//!  connect(192.0.2.1:22)   ─ tcp ──► not a synthetic address    ─ carrier ─► "192.0.2.1:22\n" (refused there)
+//! ```
 
+// Names and their addresses: pure, time is an argument
+mod dns;
+mod names;
+
+// Connections
+mod accept;
+mod carrier;
+mod funnel;
+
+/// Takes accepted connections on; the one that ships writes the preamble to a Unix socket.
+pub use carrier::{Carrier, PreambleCarrier, Target};
+/// Answers one DNS message; pure, and the fuzz target of this crate.
+pub use dns::answer_query;
+/// Sockets in, served until dropped.
+pub use funnel::{DEFAULT_CONNECTION_LIMIT, Funnel, Sockets};
+/// Which name a synthetic address stands for.
+pub use names::{Exhausted, LIFE, Pool, TTL};
