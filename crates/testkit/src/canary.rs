@@ -165,10 +165,11 @@ fn base64_inner(encoding: &data_encoding::Encoding, value: &[u8], shift: usize) 
 fn percent(value: &[u8], plain: impl Fn(u8) -> bool) -> Vec<u8> {
     value
         .iter()
-        .flat_map(|&byte| match plain(byte) {
-            true => vec![byte],
-            false => format!("%{byte:02X}").into_bytes(),
-        })
+        .flat_map(
+            |&byte| {
+                if plain(byte) { vec![byte] } else { format!("%{byte:02X}").into_bytes() }
+            },
+        )
         .collect()
 }
 
@@ -245,7 +246,7 @@ mod tests {
             "canary%2B%2F%22%5C%26%3C%25%27%3D0123456789",
             "canary%2b%2f%22%5c%26%3c%25%27%3d0123456789",
             r#"canary+\/\"\\&<%'=0123456789"#,
-            r#"canary+/&quot;\&amp;&lt;%&#39;=0123456789"#,
+            r"canary+/&quot;\&amp;&lt;%&#39;=0123456789",
         ] {
             assert!(canary.find(text.as_bytes()).is_some(), "{text}");
         }

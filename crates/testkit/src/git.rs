@@ -4,6 +4,7 @@
 //! does not check credentials: put the handler behind a `Gate`.
 
 use std::{
+    fmt::Write as _,
     io::{self, Write as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -73,10 +74,10 @@ fn run(command: &mut Command, input: &[u8]) -> io::Result<()> {
     let mut child = command.spawn()?;
     child.stdin.take().expect("stdin is piped").write_all(input)?;
     let output = child.wait_with_output()?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned())),
+    if !output.status.success() {
+        return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()));
     }
+    Ok(())
 }
 
 /// One commit in the words of `git fast-import`.
@@ -84,7 +85,7 @@ fn commit(files: &[(&str, &str)]) -> Vec<u8> {
     let mut text = String::from("commit refs/heads/main\n");
     text.push_str("committer Keyless <keyless@origin.test> 1700000000 +0000\ndata 5\nfirst\n");
     for (path, content) in files {
-        text.push_str(&format!("M 100644 inline {path}\ndata {}\n{content}\n", content.len()));
+        let _ = write!(text, "M 100644 inline {path}\ndata {}\n{content}\n", content.len());
     }
     text.into_bytes()
 }

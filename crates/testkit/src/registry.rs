@@ -4,6 +4,8 @@
 
 mod archive;
 
+use std::fmt::Write as _;
+
 use data_encoding::{BASE64, BASE64URL_NOPAD, HEXLOWER};
 use http::{
     HeaderValue, Request, StatusCode,
@@ -76,9 +78,9 @@ fn wheel() -> Vec<u8> {
     let mut record = String::new();
     for (name, content) in &files {
         let hash = BASE64URL_NOPAD.encode(&Sha256::digest(content));
-        record.push_str(&format!("{name},sha256={hash},{}\n", content.len()));
+        let _ = writeln!(record, "{name},sha256={hash},{}", content.len());
     }
-    record.push_str(&format!("{info}/RECORD,,\n"));
+    let _ = writeln!(record, "{info}/RECORD,,");
     files.push((format!("{info}/RECORD"), record.into()));
     zip(&files)
 }

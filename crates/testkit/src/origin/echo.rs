@@ -56,12 +56,14 @@ impl Coding {
             Self::Identity => Ok(body.to_vec()),
             Self::Zstd => zstd::encode_all(body, 0),
             Self::Gzip => {
-                let mut encoder = flate2::write::GzEncoder::new(Vec::new(), Default::default());
+                let mut encoder =
+                    flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
                 encoder.write_all(body)?;
                 encoder.finish()
             }
             Self::Deflate => {
-                let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), Default::default());
+                let mut encoder =
+                    flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
                 encoder.write_all(body)?;
                 encoder.finish()
             }

@@ -93,9 +93,10 @@ impl Handler {
         Self::new(move |request| {
             let (gate, inner) = (Arc::clone(&gate), self.clone());
             async move {
-                match gate.admits(request.headers()) {
-                    true => inner.call(request).await,
-                    false => gate.refusal(),
+                if gate.admits(request.headers()) {
+                    inner.call(request).await
+                } else {
+                    gate.refusal()
                 }
             }
         })

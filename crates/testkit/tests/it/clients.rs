@@ -54,10 +54,10 @@ impl Curl {
 }
 
 fn text(output: Output) -> Result<String, String> {
-    match output.status.success() {
-        true => Ok(String::from_utf8(output.stdout).unwrap()),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }
+    Ok(String::from_utf8(output.stdout).unwrap())
 }
 
 /// An origin at 127.0.0.1 with a certificate for that address, and a home that trusts it.
@@ -145,7 +145,7 @@ fn npm_views_and_installs_the_sample() {
     home.write("home/.npmrc", token).unwrap();
     let npm = |arguments: &[&str]| {
         let mut npm = command("npm", &home);
-        npm.env("NODE_EXTRA_CA_CERTS", home.root().join("ca.pem")).arg(&registry);
+        npm.env("npm_config_cafile", home.root().join("ca.pem")).arg(&registry);
         text(npm.args(arguments).output().unwrap()).unwrap()
     };
     assert_eq!(npm(&["view", "keyless-sample", "version"]).trim(), "1.0.0");

@@ -1,0 +1,159 @@
+//! `cargo xtask setup`: installs what the tests need on a Debian machine that has only Rust.
+//!
+//! Only what is missing is installed, through apt and cargo, and every command is shown. Nothing is
+//! configured; services that Debian starts with a package (nginx) are not needed and may be stopped.
+
+use std::{path::Path, process::Command};
+
+use crate::shell::{Failure, ask, cargo, command, run as call};
+
+/// Something the tests need, and how to see whether it is there.
+struct Need {
+    what: &'static str,
+    package: &'static str,
+    check: Check,
+}
+
+enum Check {
+    /// This file stands here.
+    File(&'static str),
+    /// Git's own programs include this one.
+    GitProgram(&'static str),
+    /// `python3` can import this.
+    PythonModule(&'static str),
+    /// A program of this name is on the PATH.
+    Program(&'static str),
+}
+
+/// Alphabetical by Debian package.
+const NEEDS: &[Need] = &[
+    Need { what: "a C compiler", package: "build-essential", check: Check::Program("cc") },
+    Need {
+        what: "the system's certificates",
+        package: "ca-certificates",
+        check: Check::File("/etc/ssl/certs/ca-certificates.crt"),
+    },
+    Need { what: "curl", package: "curl", check: Check::Program("curl") },
+    Need { what: "git", package: "git", check: Check::GitProgram("git-http-backend") },
+    Need { what: "capsh", package: "libcap2-bin", check: Check::Program("/usr/sbin/capsh") },
+    Need { what: "nginx", package: "nginx-light", check: Check::File("/usr/sbin/nginx") },
+    Need { what: "node", package: "nodejs", check: Check::Program("node") },
+    Need { what: "npm", package: "npm", check: Check::Program("npm") },
+    Need { what: "openssl", package: "openssl", check: Check::Program("openssl") },
+    Need { what: "python3", package: "python3", check: Check::Program("python3") },
+    Need { what: "pip", package: "python3-pip", check: Check::PythonModule("pip") },
+    Need {
+        what: "Python's requests",
+        package: "python3-requests",
+        check: Check::PythonModule("requests"),
+    },
+    Need { what: "tmux", package: "tmux", check: Check::Program("tmux") },
+    Need { what: "setpriv", package: "util-linux", check: Check::Program("setpriv") },
+];
+
+/// Cargo's subcommands that `cargo xtask test` calls.
+const SUBCOMMANDS: &[&str] = &["cargo-nextest", "cargo-deny"];
+
+/// Installs what is missing.
+pub(crate) fn run() -> Result<(), Failure> {
+    let packages: Vec<_> = missing().iter().map(|need| need.package).collect();
+    if !packages.is_empty() {
+        install_packages(&packages)?;
+    }
+    // A Python that is not Debian's does not see Debian's modules.
+    for need in missing() {
+        if let Check::PythonModule(module) = need.check {
+            call(&mut command("python3", &["-m", "pip", "install", "--quiet", module]))?;
+        }
+    }
+    SUBCOMMANDS.iter().try_for_each(|name| ensure_subcommand(name))?;
+    match missing()[..] {
+        [] => {
+            println!("    everything is there");
+            Ok(())
+        }
+        [first, ..] => Err(by_hand(&[first.package], first.what)),
+    }
+}
+
+/// Builds a cargo subcommand from crates.io unless it is there.
+pub(crate) fn ensure_subcommand(name: &str) -> Result<(), Failure> {
+    if is_on_path(name) {
+        return Ok(());
+    }
+    println!("    {name} is missing: building it takes a few minutes, once");
+    call(&mut cargo(&["install", "--locked", name]))
+}
+
+fn missing() -> Vec<&'static Need> {
+    NEEDS.iter().filter(|need| !need.check.holds()).collect()
+}
+
+fn install_packages(packages: &[&str]) -> Result<(), Failure> {
+    let wanted = packages.join(" ");
+    if !Check::Program("apt-get").holds() {
+        return Err(by_hand(packages, "this is not Debian"));
+    }
+    let root = ask("id", &["-u"]).as_deref() == Some("0");
+    if !root && ask("sudo", &["-n", "true"]).is_none() {
+        return Err(by_hand(packages, "neither root nor sudo without a password"));
+    }
+    println!("    missing Debian packages: {wanted}");
+    call(&mut apt_get(root, &["update", "-qq"]))?;
+    let install = [&["install", "--yes", "-qq", "--no-install-recommends"], packages].concat();
+    call(&mut apt_get(root, &install))
+}
+
+fn apt_get(root: bool, arguments: &[&str]) -> Command {
+    let quiet = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"];
+    let words = [&quiet[..], arguments].concat();
+    if root {
+        command(words[0], &words[1..])
+    } else {
+        command("sudo", &[&["-n"], &words[..]].concat())
+    }
+}
+
+fn by_hand(packages: &[&str], reason: &str) -> Failure {
+    let wanted = packages.join(" ");
+    Failure::Other(format!(
+        "cannot install what is missing ({reason})\n  install by hand: apt-get install {wanted}"
+    ))
+}
+
+impl Check {
+    fn holds(&self) -> bool {
+        match self {
+            Self::File(path) => Path::new(path).exists(),
+            Self::GitProgram(name) => ask("git", &["--exec-path"])
+                .is_some_and(|folder| Path::new(&folder).join(name).exists()),
+            Self::PythonModule(name) => {
+                ask("python3", &["-c", &format!("import {name}")]).is_some()
+            }
+            Self::Program(name) => is_on_path(name),
+        }
+    }
+}
+
+fn is_on_path(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_see_what_is_there_and_what_is_not() {
+        assert!(Check::Program("sh").holds());
+        assert!(!Check::Program("keyless-no-such-program").holds());
+        assert!(!Check::File("/keyless/no/such/file").holds());
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_install_by_hand() {
+        let text = by_hand(&["curl", "git"], "this is not Debian").to_string();
+        assert!(text.ends_with("install by hand: apt-get install curl git"), "{text}");
+    }
+}
