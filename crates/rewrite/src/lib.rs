@@ -1,1 +1,43 @@
+//! The one streaming multi-pattern engine of Keyless: the placeholder swap, the response scrub and
+//! the output sanitizer all stand on it.
+//!
+//! Bytes arrive in any chunks, and the output is what it would have been on the whole. The leftmost
+//! match wins, of those the longest; the engine goes over its input once and never looks at its own
+//! output again. It holds back only bytes that a pattern may still cover, at most the longest
+//! pattern less one, and nothing where no pattern can be starting.
+//!
+//! Deliberately not here: what may be swapped where and for whom (`egress`), decoding of bodies
+//! and of Basic credentials (`egress`), and anything that reads a file, a socket, the clock or the
+//! environment (see `clippy.toml`). Follows spec/egress-secret-proxy.md (decision 3 and the risk
+//! "placeholder spans a chunk boundary") and reference/egress.md, traps 13, 15 and 24.
+//!
+//! ```
+//! use keyless_rewrite::Rewriter;
+//!
+//! let swap = Rewriter::new([(b"kloak_1".to_vec(), b"s3cret".to_vec())]);
+//! let mut stream = swap.stream();
+//! let mut out = Vec::new();
+//! stream.feed(b"Bearer klo", &mut out);
+//! assert_eq!((out.as_slice(), stream.held()), (&b"Bearer "[..], 3));
+//! stream.feed(b"ak_1!", &mut out);
+//! stream.finish(&mut out);
+//! assert_eq!(out, b"Bearer s3cret!");
+//! ```
 
+// === What to look for ===
+mod patterns;
+// === Looking for it in a stream ===
+mod scanner;
+// === Putting something else in its place ===
+mod rewriter;
+// === The forms in which a server echoes a value ===
+mod encodings;
+
+/// The forms of one value, and the scrubber made of them.
+pub use encodings::{Echo, MIN_ECHO, MIN_LINE, echoes, scrubber};
+/// The patterns, built once and shared by every stream.
+pub use patterns::{PatternId, PatternSet};
+/// Patterns with their replacements, and one pass over one stream.
+pub use rewriter::{RewriteStream, Rewriter};
+/// The scanner beneath the rewriter, for callers who decide about each match themselves.
+pub use scanner::{Piece, Scanner};

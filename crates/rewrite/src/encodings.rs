@@ -1,0 +1,215 @@
+//! The forms in which a server would echo a value, and the scrubber that puts a marker in their place.
+//!
+//! A form is a pattern and the way to write the marker in the same form, so that what held a value
+//! before still parses after. Covered: as is, percent (the rules of the common encoders, both hex
+//! cases, and everything encoded), base64 (whole, and inside anything longer at each of the three
+//! alignments, both alphabets), hex, JSON strings, HTML text and attributes.
+//!
+//! Deliberately not here: forms in forms (JSON in JSON), hashes, compression (bodies are decoded
+//! before they come here) and base64 broken into lines. Whoever controls a server can always find a
+//! form that nobody listed; the scrub is for servers that echo, not for accomplices.
+//! Follows reference/egress.md, traps 13, 24 and 25.
+
+mod base64;
+mod html;
+mod json;
+mod percent;
+
+use data_encoding::{HEXLOWER, HEXUPPER};
+use zeroize::Zeroizing;
+
+use self::{base64::Alphabet, html::Html, json::Json, percent::Percent};
+use crate::rewriter::Rewriter;
+
+/// Forms with fewer bytes than this are left out: they would be found where no value is. The value
+/// as it is stays in, whatever its length.
+pub const MIN_ECHO: usize = 8;
+
+/// Lines of a value with fewer bytes than this are not looked for on their own.
+pub const MIN_LINE: usize = 12;
+
+/// One form of a value.
+pub struct Echo {
+    pattern: Zeroizing<Vec<u8>>,
+    form: Form,
+}
+
+impl Echo {
+    /// The bytes to look for. As secret as the value.
+    pub fn pattern(&self) -> &[u8] {
+        &self.pattern
+    }
+
+    /// `marker` in the same form.
+    ///
+    /// The middle of a base64 text can't be replaced by base64, since its ends share their bits
+    /// with what surrounds it; there the marker stands as it is.
+    pub fn replacement(&self, marker: &str) -> Vec<u8> {
+        self.form.write(marker.as_bytes()).to_vec()
+    }
+}
+
+/// Lists the forms of `value`, no bytes twice; none if it is empty.
+///
+/// A value of several lines may be echoed line by line (a PEM key in a log), so each line is a
+/// value of its own beside the whole, without the white space around it. Lines shorter than
+/// [`MIN_LINE`] and PEM boundaries (`-----BEGIN ...`) are left out: they are not secret, and stand
+/// in many an answer.
+pub fn echoes(value: &[u8]) -> Vec<Echo> {
+    let mut all = Vec::new();
+    add_forms(value, &mut all);
+    for line in lines(value) {
+        add_forms(line, &mut all);
+    }
+    all
+}
+
+/// A rewriter from every form of each value to its marker in the same form.
+///
+/// Where two values share a form, the marker of the first one is taken.
+pub fn scrubber<'a>(secrets: impl IntoIterator<Item = (&'a [u8], &'a str)>) -> Rewriter {
+    Rewriter::new(secrets.into_iter().flat_map(|(value, marker)| {
+        echoes(value).into_iter().map(move |mut echo| {
+            let replacement = echo.replacement(marker);
+            (core::mem::take(&mut *echo.pattern), replacement)
+        })
+    }))
+}
+
+/// A way of writing bytes down.
+#[derive(Clone, Copy)]
+enum Form {
+    AsIs,
+    Base64(Alphabet),
+    /// The part of a longer base64 text that depends on the value alone.
+    Base64Middle,
+    HexLower,
+    HexUpper,
+    Html(&'static Html),
+    Json(&'static Json),
+    Percent(&'static Percent),
+}
+
+impl Form {
+    /// All but the one that is not a way to write a whole, most likely first.
+    fn all() -> impl Iterator<Item = Self> {
+        [Self::AsIs]
+            .into_iter()
+            .chain(percent::ALL.iter().map(Self::Percent))
+            .chain(json::ALL.iter().map(Self::Json))
+            .chain(html::ALL.iter().map(Self::Html))
+            .chain(Alphabet::ALL.map(Self::Base64))
+            .chain([Self::HexLower, Self::HexUpper])
+    }
+
+    /// `text` in this form, in an allocation that was never moved.
+    fn write(self, text: &[u8]) -> Zeroizing<Vec<u8>> {
+        match self {
+            Self::AsIs | Self::Base64Middle => Zeroizing::new(text.to_vec()),
+            Self::Base64(alphabet) => alphabet.whole(text),
+            Self::HexLower => Zeroizing::new(HEXLOWER.encode(text).into_bytes()),
+            Self::HexUpper => Zeroizing::new(HEXUPPER.encode(text).into_bytes()),
+            Self::Html(style) => style.write(text),
+            Self::Json(style) => style.write(text),
+            Self::Percent(style) => style.write(text),
+        }
+    }
+}
+
+fn add_forms(value: &[u8], all: &mut Vec<Echo>) {
+    if value.is_empty() {
+        return;
+    }
+    let first = all.len();
+    let mut add = |pattern: Zeroizing<Vec<u8>>, form| {
+        let long_enough = pattern.len() >= MIN_ECHO || matches!(form, Form::AsIs);
+        // Forms of other lines are not compared: a set of patterns knows twins itself.
+        if long_enough && all[first..].iter().all(|echo| *echo.pattern != *pattern) {
+            all.push(Echo { pattern, form });
+        }
+    };
+    for form in Form::all() {
+        add(form.write(value), form);
+    }
+    for alphabet in Alphabet::ALL {
+        for before in 0..3 {
+            add(alphabet.middle(value, before), Form::Base64Middle);
+        }
+    }
+}
+
+/// The lines of a value of several lines that are looked for on their own.
+fn lines(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value
+        .split(|byte| matches!(byte, b'\n' | b'\r'))
+        .map(<[u8]>::trim_ascii)
+        .filter(move |line| line.len() >= MIN_LINE && line.len() < value.len())
+        .filter(|line| !line.starts_with(b"-----"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patterns(value: &str) -> Vec<String> {
+        let text = |echo: &Echo| String::from_utf8_lossy(echo.pattern()).into_owned();
+        echoes(value.as_bytes()).iter().map(text).collect()
+    }
+
+    fn scrub(value: &str, text: &str) -> String {
+        let scrubber = scrubber([(value.as_bytes(), "kloak_<1>")]);
+        String::from_utf8_lossy(&scrubber.rewrite(text.as_bytes())).into_owned()
+    }
+
+    #[test]
+    fn an_alphanumeric_value_has_few_forms() {
+        let forms = patterns("abcdefgh");
+        assert_eq!(forms[0], "abcdefgh");
+        for form in ["%61%62%63%64%65%66%67%68", "YWJjZGVmZ2g=", "YWJjZGVmZ2", "6162636465666768"] {
+            assert!(forms.iter().any(|have| have == form), "{form}");
+        }
+        assert_eq!(forms.len(), 7, "{forms:?}");
+    }
+
+    #[test]
+    fn short_forms_are_left_out_but_the_value_stays() {
+        assert_eq!(patterns("a<"), ["a<"]);
+        assert_eq!(patterns("a<b")[..2], ["a<b", "%61%3C%62"]);
+        assert!(patterns("").is_empty());
+    }
+
+    #[test]
+    fn no_form_is_listed_twice() {
+        let mut forms = patterns("p\\u0070/<&>\"'=+ ~*é");
+        let all = forms.len();
+        forms.sort();
+        forms.dedup();
+        assert_eq!(forms.len(), all);
+    }
+
+    #[test]
+    fn the_marker_takes_the_form_of_what_it_replaces() {
+        let value = "a/b<c>d\"e";
+        assert_eq!(scrub(value, "[a/b<c>d\"e]"), "[kloak_<1>]");
+        assert_eq!(scrub(value, "[a%2Fb%3Cc%3Ed%22e]"), "[kloak_%3C1%3E]");
+        assert_eq!(scrub(value, "[a\\/b<c>d\\\"e]"), "[kloak_<1>]");
+        assert_eq!(scrub(value, "[a/b\\u003cc\\u003ed\\\"e]"), "[kloak_\\u003c1\\u003e]");
+        assert_eq!(scrub(value, "[a/b&lt;c&gt;d&quot;e]"), "[kloak_&lt;1&gt;]");
+        assert_eq!(scrub(value, "[612f623c633e642265]"), "[6b6c6f616b5f3c313e]");
+        assert_eq!(scrub(value, "[YS9iPGM+ZCJl]"), "[a2xvYWtfPDE+]");
+    }
+
+    #[test]
+    fn in_the_middle_of_base64_the_marker_stands_as_it_is() {
+        // base64("x:" + value + "!"): one symbol at either end is shared with the surroundings.
+        assert_eq!(scrub("abcdefghi", "eDphYmNkZWZnaGkh"), "eDpkloak_<1>kh");
+    }
+
+    #[test]
+    fn lines_of_a_value_are_looked_for_on_their_own() {
+        let key = "-----BEGIN KEY-----\r\nMIIEvQIBADANBgkq\r\nshort\n-----END KEY-----\n";
+        assert_eq!(scrub(key, "1: MIIEvQIBADANBgkq\n2: short"), "1: kloak_<1>\n2: short");
+        assert_eq!(scrub(key, "-----BEGIN KEY-----"), "-----BEGIN KEY-----");
+        assert_eq!(scrub(key, key), "kloak_<1>");
+    }
+}

@@ -1,0 +1,191 @@
+//! Replaces patterns in a stream, each by its own replacement, in one pass.
+//!
+//! Replacements are never searched again, so a value that contains a placeholder goes out as it is.
+//! Deliberately not here: which replacements a message is entitled to. A rewriter is built from
+//! what was already decided.
+
+use core::ops::Range;
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use zeroize::Zeroizing;
+
+use crate::{
+    patterns::{PatternId, PatternSet},
+    scanner::{Piece, Scanner},
+};
+
+/// Patterns with a replacement each; a clone is a counted reference.
+///
+/// Either side may be secret: both are zeroized when the last clone goes.
+#[derive(Clone)]
+pub struct Rewriter {
+    patterns: PatternSet,
+    pairs: Arc<[Pair]>,
+}
+
+struct Pair {
+    pattern: Zeroizing<Vec<u8>>,
+    replacement: Zeroizing<Vec<u8>>,
+}
+
+impl Rewriter {
+    /// Takes pairs of pattern and replacement. Empty patterns and repetitions as in [`PatternSet::new`].
+    pub fn new(pairs: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) -> Self {
+        let wrap = |(pattern, replacement)| Pair {
+            pattern: Zeroizing::new(pattern),
+            replacement: Zeroizing::new(replacement),
+        };
+        let pairs: Arc<[Pair]> = pairs.into_iter().map(wrap).collect();
+        Self { patterns: PatternSet::new(pairs.iter().map(|pair| &*pair.pattern)), pairs }
+    }
+
+    /// Begins a stream.
+    pub fn stream(&self) -> RewriteStream {
+        RewriteStream { rewriter: self.clone(), scanner: Scanner::new(&self.patterns), replaced: 0 }
+    }
+
+    /// Rewrites a whole message at once; borrowed if there was nothing to replace.
+    pub fn rewrite<'a>(&self, whole: &'a [u8]) -> Cow<'a, [u8]> {
+        let mut scanner = Scanner::new(&self.patterns);
+        let mut read = 0;
+        let mut out: Option<Vec<u8>> = None;
+        let mut sink = |piece: Piece<'_>| match piece {
+            Piece::Chunk(Range { start, end }) => {
+                read += end - start;
+                if let Some(out) = &mut out {
+                    out.extend_from_slice(&whole[start..end]);
+                }
+            }
+            Piece::Held(bytes) => {
+                read += bytes.len();
+                if let Some(out) = &mut out {
+                    out.extend_from_slice(bytes);
+                }
+            }
+            Piece::Match(id) => {
+                let pair = &self.pairs[id.index()];
+                out.get_or_insert_with(|| whole[..read].to_vec())
+                    .extend_from_slice(&pair.replacement);
+                read += pair.pattern.len();
+            }
+        };
+        scanner.feed(whole, &mut sink);
+        scanner.finish(&mut sink);
+        out.map_or(Cow::Borrowed(whole), Cow::Owned)
+    }
+
+    /// Whether every replacement is as long as its pattern, so that no message changes length.
+    pub fn preserves_length(&self) -> bool {
+        self.pairs
+            .iter()
+            .all(|pair| pair.pattern.is_empty() || pair.pattern.len() == pair.replacement.len())
+    }
+
+    /// Whether there is nothing to replace.
+    pub fn is_empty(&self) -> bool {
+        self.patterns.is_empty()
+    }
+
+    /// The patterns, by index in the order of the pairs.
+    pub fn patterns(&self) -> &PatternSet {
+        &self.patterns
+    }
+
+    fn replacement(&self, id: PatternId) -> &[u8] {
+        &self.pairs[id.index()].replacement
+    }
+}
+
+impl fmt::Debug for Rewriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rewriter").field("patterns", &self.patterns).finish_non_exhaustive()
+    }
+}
+
+/// One stream on its way through a [`Rewriter`].
+pub struct RewriteStream {
+    rewriter: Rewriter,
+    scanner: Scanner,
+    replaced: u64,
+}
+
+impl RewriteStream {
+    /// Takes the next chunk and appends to `out` all that is now decided.
+    pub fn feed(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
+        let Self { rewriter, scanner, replaced } = self;
+        scanner.feed(chunk, |piece| match piece {
+            Piece::Chunk(range) => out.extend_from_slice(&chunk[range]),
+            Piece::Held(bytes) => out.extend_from_slice(bytes),
+            Piece::Match(id) => {
+                out.extend_from_slice(rewriter.replacement(id));
+                *replaced += 1;
+            }
+        });
+    }
+
+    /// Takes the end of the stream and appends what was held back.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        let Self { rewriter, scanner, replaced } = self;
+        scanner.finish(|piece| match piece {
+            Piece::Chunk(_) => {}
+            Piece::Held(bytes) => out.extend_from_slice(bytes),
+            Piece::Match(id) => {
+                out.extend_from_slice(rewriter.replacement(id));
+                *replaced += 1;
+            }
+        });
+    }
+
+    /// Number of replacements so far.
+    pub fn replaced(&self) -> u64 {
+        self.replaced
+    }
+
+    /// Number of bytes held back now.
+    pub fn held(&self) -> usize {
+        self.scanner.held()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rewriter(pairs: &[(&str, &str)]) -> Rewriter {
+        Rewriter::new(pairs.iter().map(|(pattern, with)| ((*pattern).into(), (*with).into())))
+    }
+
+    #[test]
+    fn a_replacement_is_not_searched_again() {
+        let swap = rewriter(&[("ab", "xab"), ("xa", "!")]);
+        assert_eq!(*swap.rewrite(b"abab"), *b"xabxab");
+    }
+
+    #[test]
+    fn untouched_messages_are_borrowed() {
+        let swap = rewriter(&[("placeholder", "value")]);
+        assert!(matches!(swap.rewrite(b"no place for it: placehold"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn replaced_counts_matches_in_chunks_and_at_the_end() {
+        let mut stream = rewriter(&[("ab", "1"), ("abc", "2")]).stream();
+        let mut out = Vec::new();
+        stream.feed(b"abcab", &mut out);
+        assert_eq!((out.as_slice(), stream.replaced(), stream.held()), (&b"2"[..], 1, 2));
+        stream.finish(&mut out);
+        assert_eq!((out.as_slice(), stream.replaced(), stream.held()), (&b"21"[..], 2, 0));
+    }
+
+    #[test]
+    fn length_is_preserved_only_if_each_pair_does() {
+        assert!(rewriter(&[("ab", "cd"), ("", "ignored")]).preserves_length());
+        assert!(!rewriter(&[("ab", "cd"), ("abc", "d")]).preserves_length());
+    }
+
+    #[test]
+    fn debug_shows_neither_side() {
+        let text = format!("{:?}", rewriter(&[("hunter2", "kloak_1")]));
+        assert_eq!(text, "Rewriter { patterns: PatternSet { len: 1, .. }, .. }");
+    }
+}
