@@ -1,0 +1,147 @@
+//! The scrub: values that an upstream echoes become placeholders again on the way back.
+//!
+//! Looked for are the values that this session has sent to this authority, in the forms in which a
+//! server would echo them (`keyless_rewrite::scrubber`), in header values, trailers and bodies.
+//! While none was sent, responses pass untouched. Codings are undone and done again in pieces, with
+//! a flush per frame, so that no event waits. What can't be looked into is refused: an unknown
+//! coding, or a coded part of a range.
+//!
+//! Lengths: a small body of known length is read whole and gets its exact `Content-Length`; a
+//! larger one is framed anew; a part of a range keeps its length, with placeholders cut or padded
+//! to the value's, so that the parts still fit together. `ETag` stays, since it names what the
+//! server holds; digests of the body go where the body may change.
+//!
+//! Deliberately not here: tokens that a response mints, and what follows a 101. Follows design.md
+//! section 5 and reference/egress.md, traps 24 and 25 and tests 82 to 86.
+
+mod body;
+mod values;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, response::Parts};
+use http_body::Body;
+use keyless_core::{Authority, Code, Error};
+
+pub(crate) use self::{
+    body::{ScrubBody, ScrubBodyError},
+    values::{ReleasedValues, Upcoming},
+};
+use self::{
+    body::Scrubbing,
+    values::{Known, Lengths, Slot},
+};
+use crate::{
+    coding::{Coded, Recoder},
+    swap::{DIGESTS, MAX_WHOLE, Route, SwapTable, read_whole},
+};
+
+/// Scrubs a response to a request with `method`. Waits for the body only if that is small.
+///
+/// The body must know its exact length where `Content-Length` was given, as hyper's does.
+pub(crate) async fn scrub_response<B>(
+    table: &Arc<SwapTable>,
+    route: &Route<'_>,
+    method: &Method,
+    response: Response<B>,
+) -> Result<Response<ScrubBody<B>>, Error>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let Some(slot) = table.released().slot(route.authority).filter(|slot| slot.is_active()) else {
+        return Ok(response.map(ScrubBody::untouched));
+    };
+    let (mut parts, body) = response.into_parts();
+    scrub_values(&slot.known(), &mut parts.headers);
+    if is_bodiless(method, parts.status) || body.is_end_stream() {
+        return Ok(Response::from_parts(parts, ScrubBody::untouched(body)));
+    }
+    let body = scrub_body(slot, &mut parts, body).await?;
+    Ok(Response::from_parts(parts, body))
+}
+
+/// Scrubs the header values of a message from `authority` that has no body of interest (1xx, 101).
+pub(crate) fn scrub_headers(table: &SwapTable, authority: &Authority, headers: &mut HeaderMap) {
+    if let Some(slot) = table.released().slot(authority) {
+        scrub_values(&slot.known(), headers);
+    }
+}
+
+async fn scrub_body<B>(
+    slot: Arc<Slot>,
+    parts: &mut Parts,
+    mut body: B,
+) -> Result<ScrubBody<B>, Error>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let partial = parts.status == StatusCode::PARTIAL_CONTENT;
+    let coding = match (Coded::of(&parts.headers), partial) {
+        (Coded::Identity, true) => {
+            return Ok(ScrubBody::scrubbing(Scrubbing::new(body, slot, None, Lengths::Kept)));
+        }
+        (Coded::Identity, false) => None,
+        (Coded::By(coding), false) => Some(coding),
+        (Coded::Opaque, _) => return Err(unreadable("its coding is unknown")),
+        (Coded::By(_), true) => return Err(unreadable("it is a part of a coded body")),
+    };
+    if coding.is_none() && body.size_hint().exact().is_some_and(|length| length <= MAX_WHOLE) {
+        let broke_off = |_| Error::with(Code::UpstreamProtocol, "the response broke off".into());
+        let (data, trailers) = read_whole(&mut body).await.map_err(broke_off)?;
+        return Ok(scrub_whole(&slot.known(), parts, &data, trailers));
+    }
+    let recoder = coding.map(Recoder::new).transpose();
+    let recoder = recoder.map_err(|_| Error::new(Code::Internal))?;
+    parts.headers.remove(header::CONTENT_LENGTH);
+    remove_digests(&mut parts.headers);
+    Ok(ScrubBody::scrubbing(Scrubbing::new(body, slot, recoder, Lengths::Free)))
+}
+
+fn scrub_whole<B>(
+    known: &Known,
+    parts: &mut Parts,
+    data: &Bytes,
+    mut trailers: Option<HeaderMap>,
+) -> ScrubBody<B> {
+    if let Some(trailers) = &mut trailers {
+        scrub_values(known, trailers);
+    }
+    match known.rewriter(Lengths::Free).rewrite(data) {
+        std::borrow::Cow::Borrowed(_) => ScrubBody::whole(data.clone(), trailers),
+        std::borrow::Cow::Owned(scrubbed) => {
+            remove_digests(&mut parts.headers);
+            parts.headers.insert(header::CONTENT_LENGTH, scrubbed.len().into());
+            ScrubBody::whole(scrubbed.into(), trailers)
+        }
+    }
+}
+
+/// Scrubs every value of a header or trailer section.
+fn scrub_values(known: &Known, headers: &mut HeaderMap) {
+    for value in headers.values_mut() {
+        if let std::borrow::Cow::Owned(scrubbed) =
+            known.rewriter(Lengths::Free).rewrite(value.as_bytes())
+        {
+            // A placeholder is visible ASCII, so this fails only if its surroundings were not
+            // fit for a header before.
+            *value = HeaderValue::from_bytes(&scrubbed).unwrap_or(HeaderValue::from_static(""));
+        }
+    }
+}
+
+fn remove_digests(headers: &mut HeaderMap) {
+    for name in DIGESTS {
+        headers.remove(name);
+    }
+}
+
+fn is_bodiless(method: &Method, status: StatusCode) -> bool {
+    let by_status = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    *method == Method::HEAD || by_status || status.is_informational()
+}
+
+fn unreadable(why: &'static str) -> Error {
+    let detail = keyless_core::SafeText::words("the response can't be looked into: ").and(why);
+    Error::with(Code::UpstreamProtocol, detail)
+}

@@ -1,0 +1,88 @@
+//! The swap: placeholders in a request become values, only toward their secrets' destinations.
+//!
+//! Everything is edited in place, never re-serialised: header values, the decoded user and password
+//! of Basic, path, query and body. What may happen to each placeholder is decided by
+//! `keyless_core::decide_egress`; the values come from the session's [`Broker`] after its log has
+//! the use on disk; a refusal happens before any byte leaves, but for bodies that stream.
+//!
+//! A placeholder of our form that no secret of the session has is refused in the head of a request
+//! toward a host that some secret names. In bodies it is left alone: it is useless anywhere, and
+//! logs and documents that quote one must pass. So are placeholders in request trailers.
+//!
+//! Deliberately not here: which hosts are intercepted and what is sent (the doors and the
+//! pipeline), and the way back (`scrub.rs`). Follows spec/egress-secret-proxy.md (decisions 1 and
+//! 3), design.md section 5, and reference/egress.md, traps 12 to 18 and tests 1 to 39.
+
+mod basic;
+mod body;
+mod digest;
+mod escape;
+mod find;
+mod head;
+mod ledger;
+mod plan;
+mod table;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Request, Version};
+use http_body::Body;
+use keyless_core::{Authority, Error, Scheme};
+
+pub(crate) use self::{
+    body::{SwapBody, SwapBodyError},
+    digest::DIGESTS,
+    plan::{MAX_WHOLE, read_whole},
+    table::SwapTable,
+};
+use self::{head::Head, ledger::Ledger};
+use crate::{coding, ports::RequestInfo};
+
+/// Where a request goes, verified and canonical.
+pub(crate) struct Route<'a> {
+    /// How it travels.
+    pub(crate) scheme: Scheme,
+    /// The one authority that connection and request agree on.
+    pub(crate) authority: &'a Authority,
+    /// Joins the entries of this request, `req-<uuid>`.
+    pub(crate) correlation_id: &'a str,
+    /// What the upstream connection speaks, which decides how a re-framed body is framed.
+    pub(crate) upstream_version: Version,
+}
+
+/// Swaps the placeholders of one request. The values of the head and of a small body are asked for
+/// at once; those of a body that streams when it comes to them.
+///
+/// The body must know its exact length where `Content-Length` was given, as hyper's does.
+pub(crate) async fn swap_request<B>(
+    table: &Arc<SwapTable>,
+    route: &Route<'_>,
+    request: Request<B>,
+) -> Result<Request<SwapBody<B>>, Error>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let (mut parts, body) = request.into_parts();
+    let facts = table.facts(route);
+    let mut ledger = Ledger::new(table, route, request_info(route, &parts));
+    let head = Head::read(table, facts, &parts)?.judge(&mut ledger)?;
+    let body = plan::read(table, facts, &parts, body, &mut ledger).await?;
+    let values = ledger.release().await?;
+    head.splice(&values, &mut parts)?;
+    if facts.named {
+        coding::narrow_accept_encoding(&mut parts.headers);
+    }
+    let body = body.splice(&values, route, ledger, &mut parts.headers)?;
+    Ok(Request::from_parts(parts, body))
+}
+
+fn request_info(route: &Route<'_>, parts: &http::request::Parts) -> RequestInfo {
+    RequestInfo {
+        correlation_id: route.correlation_id.to_owned(),
+        authority: route.authority.clone(),
+        method: parts.method.as_str().to_owned(),
+        path: parts.uri.path().to_owned(),
+        locations: Vec::new(),
+    }
+}

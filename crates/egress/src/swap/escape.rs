@@ -1,0 +1,80 @@
+//! How a value is spelled where it is put, so that what held a placeholder still parses.
+
+use http::{HeaderMap, header};
+
+const HEX: &[u8; 16] = b"0123456789ABCDEF";
+
+/// The spelling that a place asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Escape {
+    /// Inside a JSON string (RFC 8259, section 7).
+    Json,
+    /// Everything but RFC 3986's unreserved characters as `%XX`: right in path, query and form.
+    Percent,
+    /// As it is.
+    Raw,
+}
+
+/// What the spelling of the placeholder itself says about the place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spelling {
+    /// Nothing: the place decides.
+    AsTheBody,
+    /// Percent-encoded, whatever is around it.
+    Percent,
+}
+
+impl Escape {
+    /// The spelling inside a body, by its `Content-Type`.
+    pub(super) fn of_body(headers: &HeaderMap) -> Self {
+        let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default();
+        match essence.trim().to_ascii_lowercase().as_str() {
+            "application/x-www-form-urlencoded" => Self::Percent,
+            "application/json" | "text/json" | "application/json-seq" | "application/x-ndjson"
+            | "application/ndjson" | "application/jsonl" => Self::Json,
+            essence if essence.ends_with("+json") => Self::Json,
+            _ => Self::Raw,
+        }
+    }
+
+    /// The spelling for a placeholder that was found so.
+    pub(super) fn for_spelling(self, spelling: Spelling) -> Self {
+        match spelling {
+            Spelling::AsTheBody => self,
+            Spelling::Percent => Self::Percent,
+        }
+    }
+
+    /// Appends `value` in this spelling.
+    pub(super) fn write(self, value: &[u8], out: &mut Vec<u8>) {
+        match self {
+            Self::Json => value.iter().for_each(|byte| write_json(*byte, out)),
+            Self::Percent => value.iter().for_each(|byte| write_percent(*byte, out)),
+            Self::Raw => out.extend_from_slice(value),
+        }
+    }
+}
+
+fn write_json(byte: u8, out: &mut Vec<u8>) {
+    match byte {
+        b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+        0x00..=0x1f => {
+            let [high, low] = hex(byte);
+            out.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
+        }
+        _ => out.push(byte),
+    }
+}
+
+fn write_percent(byte: u8, out: &mut Vec<u8>) {
+    if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+        return out.push(byte);
+    }
+    let [high, low] = hex(byte);
+    out.extend_from_slice(&[b'%', high, low]);
+}
+
+fn hex(byte: u8) -> [u8; 2] {
+    [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]
+}
