@@ -1,1 +1,52 @@
+//! Runs a command on Linux, unprivileged, where the only way out is the funnel.
+//!
+//! A jail is a set of fresh user, mount, PID, IPC, UTS and network namespaces. The network one has no
+//! route: DNS and every TCP connection, to whatever address and port, arrive at listening sockets that
+//! the caller (the broker, outside) holds, see [`FunnelSockets`]. The host's files stay, but for the
+//! well-known plaintext credentials, the other processes, the devices and every socket that leads out.
+//! What to do with a connection is not decided here; nor does this crate ever see a secret.
+//!
+//! Source: design.md section 4, reference/egress.md (c) and (g).
+//!
+//! ```text
+//!   broker ── spawn ──► first stage (unshare, maps) ── fork ──► PID 1 of the jail ── fork ──► command
+//!      ▲                    waits for PID 1                       mounts, network, reaps
+//!      └────────── control socket: listening sockets, set-up errors, exit status ──┘
+//! ```
+//!
+//! The program that calls [`spawn`] must call [`init_if_asked`] first thing in `main`: the jail's init
+//! is the same executable, started again, so that no thread of the broker is ever forked.
 
+// What a caller says, and what it gets.
+mod hidden;
+mod plan;
+mod spawn;
+mod trust;
+
+// Inside: the jail's init.
+mod channel;
+mod init;
+
+// Inside: what the init builds.
+mod confine;
+mod mounts;
+mod network;
+mod seccomp;
+
+// Around it.
+mod diagnosis;
+mod sys;
+mod terminal;
+
+/// The table of plaintext credential files that a jail covers unless told otherwise.
+pub use hidden::default_hidden;
+/// Must be the first call of `main`.
+pub use init::init_if_asked;
+/// The sockets on which the caller answers the jail, and where a connection wanted to go.
+pub use network::funnel::{DNS_PORT, FUNNEL_PORT, FunnelSockets, original_destination};
+/// What to run and what to hide.
+pub use plan::{ESCAPE_VARIABLES, Plan};
+/// Making a jail, and its process.
+pub use spawn::{Exit, JailError, JailProcess, Jailed, check, spawn};
+/// Where the session's certificate authority stands inside, and the variables that name it.
+pub use trust::{BUNDLE_IN_JAIL, CA_IN_JAIL, trust_environment};

@@ -1,0 +1,289 @@
+//! The well-known places of plaintext credentials, which a jail covers unless told otherwise.
+//!
+//! A table, and nothing but: existence is looked at when the jail is made. The login of the agent
+//! itself (`~/.claude`, `~/.codex`, ..) is not in it, as the agent could not work without; nor
+//! is anything of Keyless's own, which the caller adds.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Everything to hide for a user: the table below `home`, places that the user's variables move
+/// elsewhere, and the system's. `variable` reads the user's environment.
+pub fn default_hidden(home: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let below = |folder: &Path, names: &[&str]| -> Vec<PathBuf> {
+        names.iter().map(|name| folder.join(name)).collect()
+    };
+    let folder = |name: &str, default: &str| match variable(name) {
+        Some(value) if Path::new(&value).is_absolute() => PathBuf::from(value),
+        _ => home.join(default),
+    };
+    let mut hidden = below(home, IN_HOME);
+    hidden.extend(below(&folder("XDG_CONFIG_HOME", ".config"), IN_CONFIG));
+    hidden.extend(below(&folder("XDG_DATA_HOME", ".local/share"), IN_DATA));
+    hidden.extend(below(&folder("CARGO_HOME", ".cargo"), &["credentials", "credentials.toml"]));
+    hidden.extend(below(&folder("DOCKER_CONFIG", ".docker"), IN_DOCKER));
+    hidden.extend(SYSTEM.iter().map(PathBuf::from));
+    for name in NAMED_BY_VARIABLE {
+        let value = variable(name).unwrap_or_default();
+        // KUBECONFIG is a list like PATH; the others are one path.
+        hidden.extend(std::env::split_paths(&value).filter(|path| path.is_absolute()));
+    }
+    hidden
+}
+
+/// Below the home directory.
+const IN_HOME: &[&str] = &[
+    // Keys, agents, keyrings, password stores. Of ~/.ssh everything: known_hosts and config are of
+    // no use without a key; `--show ~/.ssh/known_hosts` brings one back.
+    ".gnupg",
+    ".password-store",
+    ".pki/nssdb",
+    ".putty",
+    ".ssh",
+    ".step",
+    // Clouds.
+    ".aliyun",
+    ".aws",
+    ".azure",
+    ".bluemix",
+    ".boto",
+    ".cloudflared",
+    ".dbus-keyrings",
+    ".digitalocean",
+    ".elasticbeanstalk",
+    ".fly",
+    ".heroku",
+    ".linode-cli",
+    ".oci",
+    ".oss-cli",
+    ".ossutilconfig",
+    ".s3cfg",
+    ".scaleway",
+    ".wrangler",
+    // Clusters and infrastructure.
+    ".ansible/galaxy_token",
+    ".chef",
+    ".kube",
+    ".minikube/certs",
+    ".minikube/profiles",
+    ".pulumi/credentials.json",
+    ".rancher",
+    ".talos",
+    ".terraform.d/credentials.tfrc.json",
+    ".terraformrc",
+    ".vagrant.d/insecure_private_key",
+    ".vault-token",
+    // Code hosting and version control.
+    ".gerritcookies",
+    ".git-credential-cache",
+    ".git-credentials",
+    ".gitcookies",
+    ".hgrc.auth",
+    ".netrc",
+    ".subversion/auth",
+    "_netrc",
+    // Package registries.
+    ".bundle/config",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".composer/auth.json",
+    ".condarc",
+    ".continuum/anaconda-client/tokens",
+    ".gem/credentials",
+    ".gradle/gradle.properties",
+    ".hex/hex.config",
+    ".huggingface/token",
+    ".ivy2/.credentials",
+    ".kaggle",
+    ".m2/settings-security.xml",
+    ".m2/settings.xml",
+    ".npmrc",
+    ".nuget/NuGet/NuGet.Config",
+    ".pip/pip.conf",
+    ".pypirc",
+    ".sbt/.credentials",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".cache/huggingface/token",
+    ".cache/huggingface/stored_tokens",
+    // Databases, mail, services.
+    ".cassandra/credentials",
+    ".dockercfg",
+    ".fetchmailrc",
+    ".influxdbv2",
+    ".mbsyncrc",
+    ".mongorc.js",
+    ".msmtprc",
+    ".mutt",
+    ".my.cnf",
+    ".mylogin.cnf",
+    ".offlineimaprc",
+    ".passwd-s3fs",
+    ".pgpass",
+    ".sentryclirc",
+    ".slack",
+    ".snowflake",
+    ".snowsql",
+    ".twurlrc",
+    ".vnc/passwd",
+    // Browsers and mail programs.
+    ".mozilla",
+    ".thunderbird",
+    ".var/app/com.brave.Browser",
+    ".var/app/com.google.Chrome",
+    ".var/app/org.chromium.Chromium",
+    ".var/app/org.mozilla.Thunderbird",
+    ".var/app/org.mozilla.firefox",
+    "snap/chromium",
+    "snap/firefox",
+    "snap/thunderbird",
+    // What was typed, tokens included.
+    ".bash_history",
+    ".histfile",
+    ".irb_history",
+    ".mysql_history",
+    ".node_repl_history",
+    ".psql_history",
+    ".python_history",
+    ".rediscli_history",
+    ".sh_history",
+    ".sqlite_history",
+    ".zhistory",
+    ".zsh_history",
+    ".zsh_sessions",
+    // Wallets.
+    ".bitcoin",
+    ".config/solana",
+    ".electrum",
+    ".ethereum/keystore",
+];
+
+/// Below `$XDG_CONFIG_HOME`.
+const IN_CONFIG: &[&str] = &[
+    "1Password",
+    "Bitwarden",
+    "Bitwarden CLI",
+    "BraveSoftware",
+    "Keybase",
+    "Signal",
+    "Slack",
+    "age",
+    "chromium",
+    "configstore/firebase-tools.json",
+    "containers/auth.json",
+    "doctl",
+    "exercism",
+    "flyctl",
+    "gcloud",
+    "gh",
+    "git/credentials",
+    "glab-cli",
+    "google-chrome",
+    "google-chrome-beta",
+    "google-chrome-unstable",
+    "helm/registry",
+    "helm/registry.json",
+    "hub",
+    "infisical",
+    "kaggle",
+    "keepassxc",
+    "microsoft-edge",
+    "msmtp",
+    "ngrok",
+    "op",
+    "opera",
+    "pip/pip.conf",
+    "pypoetry/auth.toml",
+    "rclone",
+    "sops",
+    "stripe",
+    "vercel",
+    "vivaldi",
+];
+
+/// Below `$XDG_DATA_HOME`.
+const IN_DATA: &[&str] = &[
+    "TelegramDesktop",
+    "com.vercel.cli",
+    "fish/fish_history",
+    "gnupg",
+    "keyrings",
+    "kwalletd",
+    "nix/repl-history",
+    "pki/nssdb",
+    "pypoetry",
+    "uv/credentials",
+    "zsh/history",
+];
+
+/// Below `$DOCKER_CONFIG`.
+const IN_DOCKER: &[&str] = &["config.json", "contexts", "machine", "run", "trust"];
+
+/// Variables that name a credential file or folder.
+const NAMED_BY_VARIABLE: &[&str] = &[
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AZURE_CONFIG_DIR",
+    "BOTO_CONFIG",
+    "CLOUDSDK_CONFIG",
+    "GH_CONFIG_DIR",
+    "GLAB_CONFIG_DIR",
+    "GNUPGHOME",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "KUBECONFIG",
+    "NETRC",
+    "NPM_CONFIG_USERCONFIG",
+    "PASSWORD_STORE_DIR",
+    "PGPASSFILE",
+    "PIP_CONFIG_FILE",
+    "REGISTRY_AUTH_FILE",
+    "SOPS_AGE_KEY_FILE",
+    "TF_CLI_CONFIG_FILE",
+    "VAULT_TOKEN_PATH",
+    "XDG_RUNTIME_DIR",
+    "npm_config_userconfig",
+];
+
+/// Readable by root only, or by a group; a jail may be root's.
+const SYSTEM: &[&str] = &[
+    "/etc/NetworkManager/system-connections",
+    "/etc/cloudflared",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/krb5.keytab",
+    "/etc/kubernetes",
+    "/etc/letsencrypt/archive",
+    "/etc/letsencrypt/live",
+    "/etc/openvpn",
+    "/etc/pki/tls/private",
+    "/etc/rancher",
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/ssh/ssh_host_dsa_key",
+    "/etc/ssh/ssh_host_ecdsa_key",
+    "/etc/ssh/ssh_host_ed25519_key",
+    "/etc/ssh/ssh_host_rsa_key",
+    "/etc/ssl/private",
+    "/etc/wireguard",
+    "/etc/wpa_supplicant",
+    "/var/lib/kubelet",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moved_places_are_hidden_where_they_are() {
+        let variable = |name: &str| match name {
+            "XDG_CONFIG_HOME" => Some("/elsewhere".into()),
+            "KUBECONFIG" => Some("/a/one:/b/two:relative".into()),
+            _ => None,
+        };
+        let hidden = default_hidden(Path::new("/home/me"), variable);
+        let holds = |path: &str| hidden.contains(&PathBuf::from(path));
+        assert!(holds("/elsewhere/gh") && holds("/home/me/.ssh") && holds("/etc/shadow"));
+        assert!(holds("/a/one") && holds("/b/two") && !holds("relative"));
+    }
+}

@@ -1,0 +1,267 @@
+//! The jail's init: makes the namespaces, becomes their PID 1, runs the command and reports its end.
+//!
+//! Two processes keep a jail. The first stage unshares, maps the user and waits; its child is PID 1,
+//! which sets everything up, forks the command, reaps orphans and watches the control socket. When
+//! the caller dies (`kill -9` included) the socket hangs up and PID 1 ends, which ends every process of
+//! the jail; when the first stage dies the kernel kills PID 1. Both block all signals: the terminal's
+//! reach the command directly, as it stays in the caller's session and process group.
+//!
+//! What is built lives in `network`, `mounts`, `confine` and `seccomp`.
+
+use std::convert::Infallible;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, exit};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{
+    DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, set_dumpable_behavior,
+    set_parent_process_death_signal, wait, waitpid,
+};
+use rustix::thread::UnshareFlags;
+
+use crate::channel::{self, During, Failure, Orders, Purpose, Report, Step};
+use crate::mounts::hosted::Surroundings;
+use crate::network::funnel::FunnelSockets;
+use crate::sys::{self, Fork};
+use crate::{confine, mounts, network, seccomp};
+
+/// The name under which the executable is started again; followed by two descriptor numbers.
+pub(crate) const MARKER: &str = "keyless-jail-init";
+
+/// Becomes the jail's init, and never returns, if this process was started as one; else does nothing.
+///
+/// Must be the first thing that `main` does: the init relies on being the only thread.
+pub fn init_if_asked() {
+    let mut arguments = env::args_os();
+    if arguments.next().as_deref() != Some(OsStr::new(MARKER)) {
+        return;
+    }
+    let (Some(control), Some(orders)) = (adopt_next(&mut arguments), adopt_next(&mut arguments))
+    else {
+        exit(2)
+    };
+    exit(first_stage(control, orders))
+}
+
+fn adopt_next(arguments: &mut env::ArgsOs) -> Option<OwnedFd> {
+    let number: RawFd = arguments.next()?.to_str()?.parse().ok()?;
+    sys::adopt(number)
+}
+
+/// Gives the exit status of this process; the command's own goes through `control`.
+fn first_stage(control: OwnedFd, orders: OwnedFd) -> i32 {
+    match start_pid_one(&control, orders) {
+        Ok((pid_one, lifeline)) => {
+            drop(control);
+            // All it has to do now is to be there: its death is PID 1's death.
+            let _ = rustix::io::retry_on_intr(|| waitpid(Some(pid_one), WaitOptions::empty()));
+            drop(lifeline);
+            0
+        }
+        Err(failure) => {
+            let _ = channel::send(&control, &Report::Failed(failure), &[]);
+            1
+        }
+    }
+}
+
+/// In the first stage, gives PID 1 and a pipe end that hangs up with this process. PID 1 never returns.
+fn start_pid_one(control: &OwnedFd, orders: OwnedFd) -> Result<(Pid, OwnedFd), Failure> {
+    sys::block_signals().during(Step::Supervision, || "block signals".into())?;
+    let orders = Orders::read(orders).during(Step::Orders, || "read the orders".into())?;
+    // Host's sockets are listed by the network namespace that is about to be left.
+    let surroundings = Surroundings::read(&orders);
+    enter_namespaces()?;
+    let (watched, lifeline) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+        .during(Step::Supervision, || "open a pipe".into())?;
+    match sys::fork().during(Step::Supervision, || "start the jail's first process".into())? {
+        Fork::Parent(pid) => Ok((pid, lifeline)),
+        Fork::Child => {
+            drop(lifeline);
+            exit(second_stage(control, &watched, &orders, &surroundings))
+        }
+    }
+}
+
+fn enter_namespaces() -> Result<(), Failure> {
+    let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
+    let all = UnshareFlags::NEWUSER
+        | UnshareFlags::NEWNS
+        | UnshareFlags::NEWPID
+        | UnshareFlags::NEWIPC
+        | UnshareFlags::NEWUTS
+        | UnshareFlags::NEWNET;
+    sys::unshare(all).during(Step::UserNamespace, || "create namespaces".into())?;
+    let maps = [
+        ("setgroups", "deny".to_owned()),
+        ("uid_map", format!("{uid} {uid} 1", uid = uid.as_raw())),
+        ("gid_map", format!("{gid} {gid} 1", gid = gid.as_raw())),
+    ];
+    for (file, text) in maps {
+        fs::write(format!("/proc/self/{file}"), text)
+            .during(Step::Identity, || format!("write /proc/self/{file}"))?;
+    }
+    Ok(())
+}
+
+/// PID 1 of the jail. Gives its exit status, which nobody reads.
+fn second_stage(
+    control: &OwnedFd,
+    lifeline: &OwnedFd,
+    orders: &Orders,
+    surroundings: &Surroundings,
+) -> i32 {
+    match run(control, lifeline, orders, surroundings) {
+        Ok(Some(command)) => match supervise(control, command) {
+            Ok(report) => i32::from(channel::send(control, &report, &[]).is_err()),
+            Err(_) => 1,
+        },
+        Ok(None) => 0,
+        Err(failure) => {
+            let _ = channel::send(control, &Report::Failed(failure), &[]);
+            1
+        }
+    }
+}
+
+/// Builds the jail and starts the command; `None` when it was only a probe.
+fn run(
+    control: &OwnedFd,
+    lifeline: &OwnedFd,
+    orders: &Orders,
+    surroundings: &Surroundings,
+) -> Result<Option<Pid>, Failure> {
+    die_with_first_stage(lifeline)?;
+    let sockets = network::build()?;
+    set_host_name(orders)?;
+    mounts::build(orders, surroundings)?;
+    confine::drop_privileges()?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .during(Step::Capabilities, || "forbid dumps of the init".into())?;
+    match orders.purpose {
+        Purpose::Probe => {
+            seccomp::install()
+                .during(Step::SystemCalls, || "install the system call filter".into())?;
+            channel::send(control, &Report::Ready, &[])
+                .during(Step::Supervision, || "report".into())?;
+            Ok(None)
+        }
+        Purpose::Run => start_command(control, orders, &sockets).map(Some),
+    }
+}
+
+fn die_with_first_stage(lifeline: &OwnedFd) -> Result<(), Failure> {
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .during(Step::Supervision, || "ask to die with the first stage".into())?;
+    // It may have died before the line above; then nobody would tell.
+    let mut ends = [PollFd::new(lifeline, PollFlags::empty())];
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut ends, Some(&now)).during(Step::Supervision, || "look for the first stage".into())?;
+    if ends[0].revents().is_empty() { Ok(()) } else { exit(1) }
+}
+
+fn set_host_name(orders: &Orders) -> Result<(), Failure> {
+    let Some(name) = &orders.uts_name else { return Ok(()) };
+    rustix::system::sethostname(name.as_encoded_bytes())
+        .during(Step::HostName, || format!("set the host name to {}", name.display()))
+}
+
+/// Forks the command and reports it once it has really been executed.
+fn start_command(
+    control: &OwnedFd,
+    orders: &Orders,
+    sockets: &FunnelSockets,
+) -> Result<Pid, Failure> {
+    let supervision = |what: &str| what.to_owned();
+    let (mut outcome, word) =
+        io::pipe().during(Step::Supervision, || supervision("open a pipe"))?;
+    let pid = match sys::fork().during(Step::Supervision, || supervision("fork"))? {
+        Fork::Parent(pid) => pid,
+        Fork::Child => {
+            let Err(failure) = become_command(orders);
+            let _ = serde_json::to_writer(&word, &failure)
+                .and_then(|()| Ok((&word).flush().unwrap_or(())));
+            exit(127)
+        }
+    };
+    drop(word);
+    let mut failure = Vec::new();
+    outcome
+        .read_to_end(&mut failure)
+        .during(Step::Supervision, || supervision("hear of the command"))?;
+    if !failure.is_empty() {
+        let words = || io::Error::from(io::ErrorKind::InvalidData);
+        return Err(serde_json::from_slice(&failure)
+            .map_err(|_| words())
+            .during(Step::Supervision, || supervision("read the command's failure"))?);
+    }
+    let pidfd = pidfd_open(pid, PidfdFlags::empty())
+        .during(Step::Supervision, || supervision("open the command's pidfd"))?;
+    let fds =
+        [sockets.tcp.as_fd(), sockets.dns_udp.as_fd(), sockets.dns_tcp.as_fd(), pidfd.as_fd()];
+    channel::send(control, &Report::Ready, &fds)
+        .during(Step::Supervision, || supervision("report"))?;
+    Ok(pid)
+}
+
+/// Executes the command in this process; returns only if that fails.
+fn become_command(orders: &Orders) -> Result<Infallible, Failure> {
+    sys::close_on_exec_above_stderr()
+        .during(Step::Supervision, || "close descriptors on exec".into())?;
+    rustix::process::chdir(orders.working_directory.as_os_str())
+        .during(Step::WorkingDirectory, || {
+            format!("enter {}", orders.working_directory.display())
+        })?;
+    seccomp::install().during(Step::SystemCalls, || "install the system call filter".into())?;
+    let nothing = OsString::new();
+    let (program, arguments) = orders.command.split_first().unwrap_or((&nothing, &[]));
+    // Looks PATH up in the given environment; empties the signal mask and gives SIGPIPE its default back.
+    let error = Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .envs(orders.environment.iter().map(|(name, value)| (name, value)))
+        .exec();
+    Err(error).during(Step::Command, || format!("execute {}", program.display()))
+}
+
+/// Reaps until the command ends. An error, or the caller's end hanging up, ends the jail.
+fn supervise(control: &OwnedFd, command: Pid) -> io::Result<Report> {
+    let children = sys::child_events()?;
+    loop {
+        if let Some(report) = reap(command)? {
+            return Ok(report);
+        }
+        let mut events =
+            [PollFd::new(control, PollFlags::empty()), PollFd::new(&children, PollFlags::IN)];
+        rustix::io::retry_on_intr(|| poll(&mut events, None))?;
+        if !events[0].revents().is_empty() {
+            return Err(io::Error::from(io::ErrorKind::BrokenPipe));
+        }
+        let _ = rustix::io::read(&children, &mut [0_u8; 1024]);
+    }
+}
+
+/// Collects every child that has ended (orphans of the jail become ours).
+fn reap(command: Pid) -> io::Result<Option<Report>> {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) if pid == command => {
+                if let Some(signal) = status.terminating_signal() {
+                    return Ok(Some(Report::Signalled(signal)));
+                }
+                if let Some(code) = status.exit_status() {
+                    return Ok(Some(Report::Exited(code)));
+                }
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(None),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What a jail is asked to run, and the variables that must not reach it.
+//!
+//! The environment is the caller's to compose (placeholders are its business); this file only says
+//! which of the user's variables lead out of a jail.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// One command and the jail around it.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The program, looked up in the `PATH` of `environment` unless it has a slash, and its arguments.
+    pub command: Vec<OsString>,
+    /// The complete environment of the command; nothing of the caller's own is added. Its `HOME` and
+    /// `JAVA_HOME` say where sockets and trust stores are looked for.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Where the command starts; must be visible inside the jail.
+    pub working_directory: PathBuf,
+    /// Files, directories and sockets to cover. What does not exist is skipped; a symlink's target is covered.
+    pub hide: Vec<PathBuf>,
+    /// Paths to leave visible: one that is hidden is not, one below a hidden directory (or below `/run`,
+    /// `/dev`) is brought back. What is hidden below a shown directory stays hidden.
+    pub show: Vec<PathBuf>,
+    /// The session's CA certificate, PEM; trusted by every runtime inside. Empty: no trust store is touched.
+    pub ca_pem: String,
+    /// Host name inside; the host's own when absent.
+    pub uts_name: Option<OsString>,
+}
+
+/// Variables that name a way out of the jail, by socket or by agent. The caller leaves them out of the
+/// command's environment; the sockets they name are covered as well.
+pub const ESCAPE_VARIABLES: &[&str] = &[
+    "BUILDKIT_HOST",
+    "CONTAINER_HOST",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DBUS_SYSTEM_BUS_ADDRESS",
+    "DOCKER_HOST",
+    "GNOME_KEYRING_CONTROL",
+    "GPG_AGENT_INFO",
+    "I3SOCK",
+    "KITTY_LISTEN_ON",
+    "LISTEN_FDNAMES",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "NIX_REMOTE",
+    "NOTIFY_SOCKET",
+    "NVIM",
+    "NVIM_LISTEN_ADDRESS",
+    "OP_SESSION",
+    "PIPEWIRE_REMOTE",
+    "PULSE_SERVER",
+    "SESSION_MANAGER",
+    "SSH_AGENT_PID",
+    "SSH_AUTH_SOCK",
+    "STY",
+    "SWAYSOCK",
+    "TMUX",
+    "VSCODE_GIT_ASKPASS_MAIN",
+    "VSCODE_GIT_IPC_HANDLE",
+    "VSCODE_IPC_HOOK_CLI",
+    "WAYLAND_DISPLAY",
+    "WEZTERM_UNIX_SOCKET",
+    "WSL_INTEROP",
+    "XAUTHORITY",
+];
+
+/// The paths that a variable of [`ESCAPE_VARIABLES`] names: as is, behind `unix:` or `unix://`, or
+/// among the comma separated fields of a D-Bus address (`unix:path=/p,guid=..;unix:path=/q`).
+pub(crate) fn paths_named(value: &str) -> Vec<PathBuf> {
+    value
+        .split([';', ','])
+        .filter_map(|field| {
+            let field = field.strip_prefix("unix:").unwrap_or(field);
+            let field = field.strip_prefix("path=").unwrap_or(field);
+            let path = field.strip_prefix("//").unwrap_or(field);
+            path.starts_with('/').then(|| PathBuf::from(path))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_found_in_every_spelling() {
+        let check = |value: &str, expected: &[&str]| {
+            let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
+            assert_eq!(paths_named(value), expected, "{value}");
+        };
+        check("/tmp/ssh-x/agent.1", &["/tmp/ssh-x/agent.1"]);
+        check("unix:///var/run/docker.sock", &["/var/run/docker.sock"]);
+        check("unix:path=/run/user/1/bus,guid=ab;unix:path=/q", &["/run/user/1/bus", "/q"]);
+        check("/tmp/tmux-0/default,123,0", &["/tmp/tmux-0/default"]);
+        check("tcp://127.0.0.1:2375", &[]);
+        check("unix:abstract=/tmp/dbus-1", &[]);
+    }
+}

@@ -1,0 +1,192 @@
+//! The few system calls that have no safe wrapper. The only file of this crate with `unsafe`.
+//!
+//! Nothing here decides anything: each function is one fact about the kernel.
+#![expect(unsafe_code, reason = "system calls that rustix and std do not wrap")]
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::io::FdFlags;
+use rustix::path::Arg;
+use rustix::process::{Pid, Signal};
+use rustix::thread::UnshareFlags;
+
+/// Which side of a [`fork`] we are.
+pub(crate) enum Fork {
+    /// The new process.
+    Child,
+    /// The old one, with the child's process id.
+    Parent(Pid),
+}
+
+/// Forks. Only the jail's init calls it, which has one thread for all its life.
+pub(crate) fn fork() -> io::Result<Fork> {
+    // SAFETY: the process has a single thread (init_if_asked runs before main starts any), so the
+    // child may do everything that the parent could.
+    let pid = unsafe { libc::fork() };
+    match pid {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Fork::Child),
+        pid => Ok(Fork::Parent(Pid::from_raw(pid).expect("fork gives a positive process id"))),
+    }
+}
+
+/// Moves this process into new namespaces (PID: its children).
+pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    debug_assert!(!flags.contains(UnshareFlags::FILES));
+    // SAFETY: only CLONE_FILES can break an open descriptor's owner, and it is not among the flags.
+    Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
+}
+
+/// Takes over a descriptor that this process was started with.
+pub(crate) fn adopt(fd: RawFd) -> Option<OwnedFd> {
+    if fd <= libc::STDERR_FILENO {
+        return None;
+    }
+    // SAFETY: fcntl on a number is harmless; it fails when nothing is open there.
+    if unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
+        return None;
+    }
+    // SAFETY: the descriptor is open (above) and ours alone: spawn() left it open for this process,
+    // said its number in the arguments, and nothing else in this program knows of it.
+    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Leaves `fds` open in the process that `command` starts. They must live until it is started.
+pub(crate) fn inherit(command: &mut Command, fds: &[BorrowedFd<'_>]) {
+    let numbers: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+    // SAFETY: between fork and exec the closure makes one system call per descriptor and allocates
+    // nothing; the numbers stay open as the caller owns them until after the start.
+    unsafe {
+        command.pre_exec(move || {
+            for number in &numbers {
+                rustix::io::fcntl_setfd(BorrowedFd::borrow_raw(*number), FdFlags::empty())?;
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Marks every descriptor but the standard three to be closed on exec (Linux 5.11).
+pub(crate) fn close_on_exec_above_stderr() -> io::Result<()> {
+    // SAFETY: only flags of descriptors change; none is closed under its owner.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            libc::STDERR_FILENO + 1,
+            libc::c_uint::MAX,
+            libc::CLOSE_RANGE_CLOEXEC,
+        )
+    };
+    outcome(done)
+}
+
+/// Blocks every signal that can be blocked: the terminal's go to the command, not to its keepers.
+pub(crate) fn block_signals() -> io::Result<()> {
+    let set = full_set();
+    // SAFETY: `set` is initialised; the old mask is not asked for.
+    zero_or_number(unsafe {
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut())
+    })
+}
+
+/// Runs `work` while this thread does not take `signal`.
+pub(crate) fn with_signal_blocked<T>(signal: Signal, work: impl FnOnce() -> T) -> T {
+    let mut set = MaybeUninit::uninit();
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: sigemptyset initialises `set`; pthread_sigmask fills `before`.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), signal.as_raw());
+        libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr());
+    }
+    let result = work();
+    // SAFETY: `before` was filled above; pthread_sigmask can only fail for an unknown first argument.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
+    result
+}
+
+/// A descriptor that is readable when a child has changed state. SIGCHLD must be blocked.
+pub(crate) fn child_events() -> io::Result<OwnedFd> {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: sigemptyset initialises `set`, signalfd reads it and gives a new descriptor or -1.
+    let fd = unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
+        libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
+    };
+    if fd == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sends a signal by number, real-time ones too, to the process behind a pidfd.
+pub(crate) fn signal_pidfd(pidfd: impl AsFd, signal: i32) -> io::Result<()> {
+    // SAFETY: numbers and a null pointer (no siginfo).
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            pidfd.as_fd().as_raw_fd(),
+            signal,
+            std::ptr::null::<libc::siginfo_t>(),
+            0,
+        )
+    };
+    outcome(done)
+}
+
+/// Whether a change of mount attributes stops at the mount or takes those below it as well.
+#[derive(Clone, Copy)]
+pub(crate) enum Reach {
+    /// This mount.
+    One,
+    /// This mount and everything mounted below.
+    Tree,
+}
+
+/// `mount_setattr` (Linux 5.12): sets and clears `MOUNT_ATTR_*` bits.
+pub(crate) fn mount_attributes(path: &Path, reach: Reach, set: u64, clear: u64) -> io::Result<()> {
+    let attributes =
+        libc::mount_attr { attr_set: set, attr_clr: clear, propagation: 0, userns_fd: 0 };
+    let flags = match reach {
+        Reach::One => 0,
+        Reach::Tree => libc::AT_RECURSIVE,
+    };
+    let done = path.into_with_c_str(|path| {
+        // SAFETY: `path` is a C string and `attributes` a mount_attr of the stated size; both outlive the call.
+        Ok(unsafe {
+            libc::syscall(
+                libc::SYS_mount_setattr,
+                libc::AT_FDCWD,
+                path.as_ptr(),
+                flags,
+                &raw const attributes,
+                size_of::<libc::mount_attr>(),
+            )
+        })
+    })?;
+    outcome(done)
+}
+
+fn full_set() -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: sigfillset initialises the set.
+    unsafe {
+        libc::sigfillset(set.as_mut_ptr());
+        set.assume_init()
+    }
+}
+
+fn outcome(done: libc::c_long) -> io::Result<()> {
+    if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn zero_or_number(number: libc::c_int) -> io::Result<()> {
+    if number == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(number)) }
+}

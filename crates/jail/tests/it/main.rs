@@ -1,0 +1,1 @@
+//! What a command can and can't do in a jail, seen from inside, through `jail-probe`.

@@ -1,0 +1,152 @@
+//! For the tests only: `jail-probe PLAN.json` runs a plan's command in a jail and answers it.
+//!
+//! It plays the broker: every TCP connection gets one line that says where it wanted to go, every
+//! DNS datagram comes back as it was. SIGTERM and SIGUSR1 are passed on. The status is the command's.
+
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, Write};
+use std::net::{TcpListener, UdpSocket};
+use std::process::{Command, ExitCode, abort};
+use std::thread;
+use std::time::Duration;
+
+use keyless_jail::{Exit, JailError, Jailed, Plan};
+use serde::Deserialize;
+
+/// [`Plan`], readable.
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Orders {
+    command: Vec<String>,
+    environment: Vec<(String, String)>,
+    working_directory: String,
+    hide: Vec<String>,
+    show: Vec<String>,
+    ca_pem: String,
+    uts_name: Option<String>,
+    /// End by SIGABRT after this long, to see what is left.
+    abort_after_ms: Option<u64>,
+    /// Pass this signal on once the command has written its first connection.
+    signal_after_ms: Option<(u64, i32)>,
+    /// Run it without a jail, for comparison.
+    bare: bool,
+}
+
+impl Default for Orders {
+    fn default() -> Self {
+        Self {
+            command: vec![],
+            environment: vec![("PATH".into(), std::env::var("PATH").unwrap_or_default())],
+            working_directory: "/".into(),
+            hide: vec![],
+            show: vec![],
+            ca_pem: String::new(),
+            uts_name: None,
+            abort_after_ms: None,
+            signal_after_ms: None,
+            bare: false,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    keyless_jail::init_if_asked();
+    let argument = std::env::args().nth(1).expect("a plan");
+    if argument == "--check" {
+        return match keyless_jail::check() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed(&error),
+        };
+    }
+    let orders: Orders = serde_json::from_str(&argument).expect("a plan in JSON");
+    if orders.bare {
+        let status = Command::new(&orders.command[0]).args(&orders.command[1..]).status();
+        return exit_code(Exit::Code(status.ok().and_then(|status| status.code()).unwrap_or(1)));
+    }
+    match keyless_jail::spawn(&plan(&orders)) {
+        Ok(jailed) => answer(jailed, &orders),
+        Err(error) => failed(&error),
+    }
+}
+
+fn plan(orders: &Orders) -> Plan {
+    Plan {
+        command: orders.command.iter().map(OsString::from).collect(),
+        environment: orders.environment.iter().map(|(k, v)| (k.into(), v.into())).collect(),
+        working_directory: orders.working_directory.clone().into(),
+        hide: orders.hide.iter().map(Into::into).collect(),
+        show: orders.show.iter().map(Into::into).collect(),
+        ca_pem: orders.ca_pem.clone(),
+        uts_name: orders.uts_name.clone().map(OsString::from),
+    }
+}
+
+fn answer(jailed: Jailed, orders: &Orders) -> ExitCode {
+    let Jailed { sockets, process } = jailed;
+    thread::spawn(move || say_destination(&sockets.tcp, "tcp"));
+    thread::spawn(move || say_destination(&sockets.dns_tcp, "dns"));
+    thread::spawn(move || echo(&sockets.dns_udp));
+    if let Some(delay) = orders.abort_after_ms {
+        thread::spawn(move || {
+            thread::sleep(Duration::from_millis(delay));
+            abort();
+        });
+    }
+    thread::scope(|scope| {
+        if let Some((delay, signal)) = orders.signal_after_ms {
+            let process = &process;
+            scope.spawn(move || {
+                thread::sleep(Duration::from_millis(delay));
+                process.signal(signal);
+            });
+        }
+        exit_code(process.wait())
+    })
+}
+
+fn say_destination(listener: &TcpListener, name: &str) {
+    loop {
+        match listener.accept() {
+            Ok((mut stream, _)) => {
+                let destination =
+                    keyless_jail::original_destination(&stream).expect("a destination");
+                let _ = writeln!(stream, "{name} {destination}");
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => wait_a_little(),
+            Err(_) => return,
+        }
+    }
+}
+
+fn echo(socket: &UdpSocket) {
+    let mut datagram = [0; 1500];
+    loop {
+        match socket.recv_from(&mut datagram) {
+            Ok((length, sender)) => drop(socket.send_to(&datagram[..length], sender)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => wait_a_little(),
+            Err(_) => return,
+        }
+    }
+}
+
+fn wait_a_little() {
+    thread::sleep(Duration::from_millis(2));
+}
+
+/// A death by signal is told as a shell does: 128 and the number.
+fn exit_code(exit: Exit) -> ExitCode {
+    let code = match exit {
+        Exit::Code(code) => code,
+        Exit::Signal(signal) => 128 + signal,
+    };
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}
+
+fn failed(error: &JailError) -> ExitCode {
+    let _ = writeln!(io::stderr(), "jail-probe: {error}: {error:?}");
+    ExitCode::from(match error {
+        JailError::CommandNotFound { .. } => 127,
+        JailError::CommandNotExecutable { .. } => 126,
+        _ => 125,
+    })
+}
