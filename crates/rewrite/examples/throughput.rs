@@ -26,6 +26,7 @@ fn main() {
         }
         let mixed = || placeholders(100).chain(look_alikes(100));
         report("swap, 100 placeholders and 100 look-alikes of 8 kinds", &swap(mixed()), text);
+        report("swap, 10000 look-alikes of 8 kinds", &swap(look_alikes(10_000)), text);
         for count in [1, 10, 100] {
             report(&format!("scrub, {count} secrets"), &scrub(count), text);
         }

@@ -158,7 +158,8 @@ impl Keys {
 
     fn new(shortest: usize, entries: &[Entry], bytes: &[u8]) -> Self {
         let len = shortest.min(Self::MAX_LEN);
-        let slots = Zeroizing::new(vec![[0; 3]; (entries.len() * 2 + 1).next_power_of_two()]);
+        // At most an eighth is taken, so that one look nearly always says "nothing".
+        let slots = Zeroizing::new(vec![[0; 3]; (entries.len() * 8 + 1).next_power_of_two()]);
         let mut keys = Self { shortest, len, slots };
         let key_of = |entry: &Entry| &bytes[entry.range.start..][..len];
         let mut start = 0;

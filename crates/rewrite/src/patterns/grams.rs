@@ -11,8 +11,7 @@ use zeroize::Zeroizing;
 use super::dictionary::Dictionary;
 
 pub(super) struct Grams {
-    /// A set of hashed grams. Computed from pattern bytes, so zeroized.
-    seen: Bitmap,
+    seen: Seen,
     /// Bytes of a gram.
     width: usize,
     stride: usize,
@@ -22,7 +21,7 @@ impl Grams {
     /// Expects at least one pattern.
     pub(super) fn new(dictionary: &Dictionary) -> Self {
         let Plan { width, stride, grams } = Plan::best(dictionary);
-        let mut seen = Bitmap::for_grams(grams);
+        let mut seen = Seen::for_grams(grams);
         for pattern in dictionary.patterns() {
             for gram in pattern.windows(width).take(stride) {
                 seen.insert(word(gram));
@@ -42,21 +41,35 @@ impl Grams {
     }
 
     /// The first of the places `sample`, `sample + stride`, .. at which a known gram may stand.
-    pub(super) fn next_hit(&self, text: &[u8], mut sample: usize) -> Option<usize> {
+    pub(super) fn next_hit(&self, text: &[u8], sample: usize) -> Option<usize> {
+        match &self.seen {
+            Seen::Few(table) => self.next_known(text, sample, |gram| table.known(gram)),
+            Seen::Many(bitmap) => self.next_known(text, sample, |gram| bitmap.known(gram)),
+        }
+    }
+
+    #[inline]
+    fn next_known(
+        &self,
+        text: &[u8],
+        mut sample: usize,
+        known: impl Fn(u64) -> u8,
+    ) -> Option<usize> {
         let (stride, mask) = (self.stride, u64::MAX >> (64 - 8 * self.width));
-        // Four at a time while words can be read whole; the loop below then finds which it was.
-        while let Some(block) = text.get(sample..sample + 3 * stride + 8) {
-            let known = |at: usize| {
-                let bytes = block[at..at + 8].try_into().expect("the range is eight bytes");
-                self.seen.bit(u64::from_le_bytes(bytes) & mask)
+        // Several at a time while words can be read whole.
+        while let Some(block) = text.get(sample..sample + (AT_ONCE - 1) * stride + 8) {
+            let known_at = |index: usize| {
+                let bytes = block[index * stride..][..8].try_into().expect("eight bytes");
+                known(u64::from_le_bytes(bytes) & mask)
             };
-            if known(0) | known(stride) | known(2 * stride) | known(3 * stride) != 0 {
-                break;
+            if (0..AT_ONCE).fold(0, |any, index| any | known_at(index)) != 0 {
+                let index = (0..AT_ONCE).find(|&index| known_at(index) != 0)?;
+                return Some(sample + index * stride);
             }
-            sample += 4 * stride;
+            sample += AT_ONCE * stride;
         }
         while let Some(gram) = text.get(sample..sample + self.width) {
-            if self.seen.bit(word(gram)) != 0 {
+            if known(word(gram)) != 0 {
                 return Some(sample);
             }
             sample += stride;
@@ -65,52 +78,118 @@ impl Grams {
     }
 }
 
+/// Samples that are looked up before the loop asks whether any was known.
+const AT_ONCE: usize = 4;
+
 /// Up to eight bytes, the first the lowest.
 fn word(gram: &[u8]) -> u64 {
     gram.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
-/// A set of words with false positives.
+/// A set of grams with false positives. Computed from pattern bytes, so zeroized.
+enum Seen {
+    Few(Table),
+    Many(Bitmap),
+}
+
+impl Seen {
+    /// More grams than this crowd the table.
+    const FEW: usize = 128;
+
+    fn for_grams(grams: usize) -> Self {
+        if grams <= Self::FEW { Self::Few(Table::new()) } else { Self::Many(Bitmap::new(grams)) }
+    }
+
+    fn insert(&mut self, gram: u64) {
+        match self {
+            Self::Few(table) => table.insert(gram),
+            Self::Many(bitmap) => {
+                bitmap.insert(gram);
+            }
+        }
+    }
+
+    /// Places in the set, for so many grams.
+    fn places(grams: usize) -> usize {
+        if grams <= Self::FEW { Table::PLACES } else { Bitmap::bits_for(grams) }
+    }
+}
+
+/// A byte per place: fewer instructions than a bit, but small, so as to stay in the nearest cache.
+struct Table(Zeroizing<Vec<u8>>);
+
+impl Table {
+    const BITS: u32 = 13;
+    const PLACES: usize = 1 << Self::BITS;
+
+    fn new() -> Self {
+        Self(Zeroizing::new(vec![0; Self::PLACES]))
+    }
+
+    fn insert(&mut self, gram: u64) {
+        self.0[Self::place(gram)] = 1;
+    }
+
+    /// 1 where `gram` may be in the set, else 0.
+    #[inline]
+    fn known(&self, gram: u64) -> u8 {
+        self.0[Self::place(gram)]
+    }
+
+    #[inline]
+    fn place(gram: u64) -> usize {
+        (hash(gram) >> (64 - Self::BITS)) as usize
+    }
+}
+
+/// A bit per place.
 struct Bitmap {
     words: Zeroizing<Vec<u64>>,
     shift: u32,
 }
 
 impl Bitmap {
-    /// From half a kilobyte up, to keep tables of small sets warm; at most what a second-level cache holds.
-    const BITS: core::ops::RangeInclusive<usize> = 1 << 12..=1 << 21;
+    /// At most a megabyte, which a second-level cache holds.
+    const BITS: core::ops::RangeInclusive<usize> = 1 << 12..=1 << 23;
 
-    fn for_grams(grams: usize) -> Self {
+    fn new(grams: usize) -> Self {
         let bits = Self::bits_for(grams);
         let words = Zeroizing::new(vec![0; bits / 64]);
         Self { words, shift: 64 - bits.trailing_zeros() }
     }
 
-    /// A power of two that leaves 31 of 32 bits free where it can.
+    /// A power of two that leaves 127 of 128 places free where it can: a false hit costs far more
+    /// than a lookup beyond the nearest cache.
     fn bits_for(grams: usize) -> usize {
-        (grams * 32).next_power_of_two().clamp(*Self::BITS.start(), *Self::BITS.end())
+        (grams * 128).next_power_of_two().clamp(*Self::BITS.start(), *Self::BITS.end())
     }
 
     /// Whether it was not there before.
     fn insert(&mut self, gram: u64) -> bool {
+        let new = self.known(gram) == 0;
         let (word, bit) = self.place(gram);
-        let new = self.words[word] >> bit & 1 == 0;
         self.words[word] |= 1 << bit;
         new
     }
 
     /// 1 where `gram` may be in the set, else 0.
     #[inline]
-    fn bit(&self, gram: u64) -> u64 {
+    fn known(&self, gram: u64) -> u8 {
         let (word, bit) = self.place(gram);
-        self.words[word] >> bit & 1
+        u8::from(self.words[word] >> bit & 1 != 0)
     }
 
     #[inline]
     fn place(&self, gram: u64) -> (usize, u64) {
-        let hash = gram.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift;
-        ((hash >> 6) as usize, hash & 63)
+        let place = hash(gram) >> self.shift;
+        ((place >> 6) as usize, place & 63)
     }
+}
+
+/// The high bits are the good ones.
+#[inline]
+fn hash(gram: u64) -> u64 {
+    gram.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// A choice of width and stride.
@@ -138,7 +217,7 @@ impl Plan {
     /// The plans with grams of `width` bytes, one per stride.
     fn of_width(dictionary: &Dictionary, width: usize) -> Vec<Self> {
         let longest_stride = Self::MAX_STRIDE.min(dictionary.shortest() + 1 - width);
-        let mut seen = Bitmap::for_grams(dictionary.len() * longest_stride);
+        let mut seen = Bitmap::new(dictionary.len() * longest_stride);
         let mut grams = 0;
         (1..=longest_stride)
             .map(|stride| {
@@ -162,7 +241,7 @@ impl Plan {
         let (grams, stride) = (self.grams as u64, self.stride as u64);
         let possible = (0..self.width).fold(1, |all, _| all * SYMBOLS);
         let by_chance = grams * 1_000_000 / possible;
-        let by_hash = grams * 1_000_000 / Bitmap::bits_for(self.grams) as u64;
+        let by_hash = grams * 1_000_000 / Seen::places(self.grams) as u64;
         let hits_per_million = (by_chance + by_hash).min(1_000_000);
         (SAMPLE * 1000 + hits_per_million * (HIT + JUDGE * stride) / 1000) / stride
     }

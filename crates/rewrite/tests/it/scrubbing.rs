@@ -118,3 +118,37 @@ proptest! {
         }
     }
 }
+
+/// A key as OpenSSL writes it, 27 lines.
+fn pem() -> String {
+    let body = BASE64
+        .encode(&(0..1_200_u32).map(|n| ((n * n) >> 3).to_le_bytes()[0]).collect::<Vec<u8>>());
+    let lines: Vec<&str> =
+        body.as_bytes().chunks(64).filter_map(|l| core::str::from_utf8(l).ok()).collect();
+    format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n"))
+}
+
+#[test]
+fn a_long_value_is_scrubbed_whole_and_by_line() {
+    let pem = pem();
+    let json = pem.replace('\n', "\\n").replace('/', "\\/");
+    for size in [1, 7, 1_000, 100_000] {
+        for (whole, marker) in [(&pem, "[\u{1}]"), (&json, "[\\u0001]")] {
+            let text = format!("{}[{whole}]", &whole[..whole.len() / 2 + 20]);
+            let out = String::from_utf8(scrub(pem.as_bytes(), text.as_bytes(), &[size])).unwrap();
+            assert!(out.ends_with(marker), "the whole: {out}");
+            let kept = pem.lines().find(|line| !line.starts_with('-') && out.contains(line));
+            assert_eq!(kept, None, "the half before it, by line");
+        }
+    }
+}
+
+#[test]
+fn the_end_of_an_event_is_not_held() {
+    let scrubber = scrubber([(&b"ghp_abcdefghijklmnopqrstuvwxyz012345"[..], MARKER)]);
+    let (mut stream, mut out) = (scrubber.stream(), Vec::new());
+    for event in ["data: {\"token\":\"gh\"}\n\n", "data: [DONE]\n\n", ": ping\n\n"] {
+        stream.feed(event.as_bytes(), &mut out);
+        assert_eq!(stream.held(), 0);
+    }
+}
