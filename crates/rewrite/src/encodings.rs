@@ -43,7 +43,8 @@ impl Echo {
     /// `marker` in the same form.
     ///
     /// The middle of a base64 text can't be replaced by base64, since its ends share their bits
-    /// with what surrounds it; there the marker stands as it is.
+    /// with what surrounds it; there the marker stands as it is (unless the value fills whole groups
+    /// of three bytes, which looks no different from base64 of the value alone).
     pub fn replacement(&self, marker: &str) -> Vec<u8> {
         self.form.write(marker.as_bytes()).to_vec()
     }

@@ -4,13 +4,12 @@
 //! Deliberately not here: which replacements a message is entitled to. A rewriter is built from
 //! what was already decided.
 
-use core::ops::Range;
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use zeroize::Zeroizing;
 
 use crate::{
-    patterns::{PatternId, PatternSet},
+    patterns::PatternSet,
     scanner::{Piece, Scanner},
 };
 
@@ -49,25 +48,19 @@ impl Rewriter {
         let mut scanner = Scanner::new(&self.patterns);
         let mut read = 0;
         let mut out: Option<Vec<u8>> = None;
-        let mut sink = |piece: Piece<'_>| match piece {
-            Piece::Chunk(Range { start, end }) => {
-                read += end - start;
-                if let Some(out) = &mut out {
-                    out.extend_from_slice(&whole[start..end]);
+        let mut sink = |piece: Piece<'_>| {
+            let len = match &piece {
+                Piece::Chunk(range) => range.len(),
+                Piece::Held(bytes) => bytes.len(),
+                Piece::Match(id) => {
+                    out.get_or_insert_with(|| whole[..read].to_vec());
+                    self.pairs[id.index()].pattern.len()
                 }
+            };
+            if let Some(out) = &mut out {
+                self.put(&piece, whole, out);
             }
-            Piece::Held(bytes) => {
-                read += bytes.len();
-                if let Some(out) = &mut out {
-                    out.extend_from_slice(bytes);
-                }
-            }
-            Piece::Match(id) => {
-                let pair = &self.pairs[id.index()];
-                out.get_or_insert_with(|| whole[..read].to_vec())
-                    .extend_from_slice(&pair.replacement);
-                read += pair.pattern.len();
-            }
+            read += len;
         };
         scanner.feed(whole, &mut sink);
         scanner.finish(&mut sink);
@@ -91,8 +84,17 @@ impl Rewriter {
         &self.patterns
     }
 
-    fn replacement(&self, id: PatternId) -> &[u8] {
-        &self.pairs[id.index()].replacement
+    /// Appends what `piece` becomes, and gives the number of replacements that it was.
+    fn put(&self, piece: &Piece<'_>, chunk: &[u8], out: &mut Vec<u8>) -> u64 {
+        match piece {
+            Piece::Chunk(range) => out.extend_from_slice(&chunk[range.clone()]),
+            Piece::Held(bytes) => out.extend_from_slice(bytes),
+            Piece::Match(id) => {
+                out.extend_from_slice(&self.pairs[id.index()].replacement);
+                return 1;
+            }
+        }
+        0
     }
 }
 
@@ -113,27 +115,13 @@ impl RewriteStream {
     /// Takes the next chunk and appends to `out` all that is now decided.
     pub fn feed(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
         let Self { rewriter, scanner, replaced } = self;
-        scanner.feed(chunk, |piece| match piece {
-            Piece::Chunk(range) => out.extend_from_slice(&chunk[range]),
-            Piece::Held(bytes) => out.extend_from_slice(bytes),
-            Piece::Match(id) => {
-                out.extend_from_slice(rewriter.replacement(id));
-                *replaced += 1;
-            }
-        });
+        scanner.feed(chunk, |piece| *replaced += rewriter.put(&piece, chunk, out));
     }
 
     /// Takes the end of the stream and appends what was held back.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         let Self { rewriter, scanner, replaced } = self;
-        scanner.finish(|piece| match piece {
-            Piece::Chunk(_) => {}
-            Piece::Held(bytes) => out.extend_from_slice(bytes),
-            Piece::Match(id) => {
-                out.extend_from_slice(rewriter.replacement(id));
-                *replaced += 1;
-            }
-        });
+        scanner.finish(|piece| *replaced += rewriter.put(&piece, &[], out));
     }
 
     /// Number of replacements so far.
