@@ -1,1 +1,47 @@
+//! The egress door: traffic with placeholders comes in, traffic with values goes out, and what
+//! comes back is scrubbed.
+//!
+//! ```text
+//! door (CONNECT, absolute-form, preamble, funnel)
+//!   -> zone and policy -> not named by a secret: tunnel
+//!                      -> named: TLS with a leaf of the session -> guard -> pipeline
+//! pipeline: agree on one authority -> connection from the pool -> swap -> send -> scrub -> answer
+//! ```
+//!
+//! Deliberately absent: values and where they are kept (the broker, behind [`Broker`]), the
+//! decision whether one may be used (`keyless_core`), synthetic DNS (`guest`).
+//! Source: spec/egress-secret-proxy.md; reference/egress.md; design.md, section 5.
 
+// What the daemon brings and gets
+mod engine;
+mod limits;
+mod ports;
+mod session;
+
+// From an accepted connection to a request
+mod dial;
+mod door;
+mod guard;
+mod tls;
+mod tunnel;
+
+// From a request to its answer
+mod pipeline;
+mod pool;
+mod refusal;
+
+// The bytes in between
+mod coding;
+mod scrub;
+mod swap;
+
+/// The proxy itself, and how it is set up.
+pub use crate::engine::{EgressPolicy, Engine, EngineConfig, EngineError, Target};
+/// The strict reading of an HTTP/1 head, for the fuzz target `http_head`.
+pub use crate::guard::{Door, Framing, parse_head};
+/// Every bound of the proxy, with its source.
+pub use crate::limits::Limits;
+/// What the broker implements.
+pub use crate::ports::{Broker, Event, Released, RequestInfo};
+/// One agent's run, as egress sees it.
+pub use crate::session::{Session, SessionSecret, SessionSpec};

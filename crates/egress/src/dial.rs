@@ -1,0 +1,220 @@
+//! From a name to a connection: resolved once, judged by zone, dialled as resolved.
+//!
+//! All answers are judged, not only the first, and only judged addresses are ever dialled, so a
+//! second answer (rebinding) has nothing to offer. An operator's exact route skips the judgement:
+//! it is a word for one host and port. Source: reference/egress.md (c) 7, 8 and 41; (e) 93 to 99.
+
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use keyless_core::{Authority, Code, Error, Host, SafeText, Zone, zone_of};
+use tokio::{
+    net::{TcpStream, lookup_host},
+    time::{sleep, timeout},
+};
+
+use crate::Limits;
+
+/// How long one address may be tried alone before the next one joins (RFC 8305 says 250 ms).
+const HEAD_START: Duration = Duration::from_millis(250);
+/// More answers than any server needs; bounds the attempts.
+const MAX_ADDRESSES: usize = 16;
+
+/// Finds and opens connections to destinations.
+pub(crate) struct Dialer {
+    routes: HashMap<Authority, Authority>,
+    internal_allowlist: HashSet<Authority>,
+    lookup_time: Duration,
+    connect_time: Duration,
+}
+
+/// The judged addresses of one destination, in the order in which they are tried.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Pinned(Arc<[SocketAddr]>);
+
+impl Dialer {
+    pub(crate) fn new(
+        routes: HashMap<Authority, Authority>,
+        internal_allowlist: impl IntoIterator<Item = Authority>,
+        limits: &Limits,
+    ) -> Self {
+        Self {
+            routes,
+            internal_allowlist: internal_allowlist.into_iter().collect(),
+            lookup_time: limits.lookup_time,
+            connect_time: limits.connect_time,
+        }
+    }
+
+    /// Whether the operator has named exactly this host and port.
+    pub(crate) fn is_named(&self, authority: &Authority) -> bool {
+        self.routes.contains_key(authority) || self.internal_allowlist.contains(authority)
+    }
+
+    /// Resolves and judges `authority`, once.
+    pub(crate) async fn pin(&self, authority: &Authority) -> Result<Pinned, Error> {
+        if let Some(route) = self.routes.get(authority) {
+            return self.resolve(route).await.map(Pinned::new);
+        }
+        let addresses = self.resolve(authority).await?;
+        if !self.internal_allowlist.contains(authority) {
+            judge(&addresses)?;
+        }
+        Ok(Pinned::new(addresses))
+    }
+
+    async fn resolve(&self, authority: &Authority) -> Result<Vec<SocketAddr>, Error> {
+        let name = match &authority.host {
+            Host::Ip(address) => return Ok(vec![SocketAddr::new(*address, authority.port)]),
+            Host::Name(name) => name.as_str(),
+        };
+        let answer = timeout(self.lookup_time, lookup_host((name, authority.port))).await;
+        let addresses: Vec<_> = match answer {
+            Err(_) => return Err(Code::NameTimeout.into()),
+            Ok(Err(_)) => return Err(Error::with(Code::NameNotFound, said(&authority.host))),
+            Ok(Ok(addresses)) => addresses.take(MAX_ADDRESSES).collect(),
+        };
+        match addresses.is_empty() {
+            true => Err(Error::with(Code::NameNotFound, said(&authority.host))),
+            false => Ok(addresses),
+        }
+    }
+
+    /// Connects to the first of the pinned addresses that answers.
+    pub(crate) async fn dial(&self, pinned: &Pinned) -> Result<TcpStream, Error> {
+        match timeout(self.connect_time, race(&pinned.0)).await {
+            Err(_) => Err(Code::ConnectTimeout.into()),
+            Ok(Err(error)) => {
+                Err(Error::with(Code::ConnectFailed, SafeText::default().and(error.kind())))
+            }
+            Ok(Ok(stream)) => {
+                // Without it small writes wait for acknowledgements: 40 ms stalls.
+                stream.set_nodelay(true).map_err(|_| Error::new(Code::ConnectFailed))?;
+                Ok(stream)
+            }
+        }
+    }
+}
+
+impl Pinned {
+    /// Alternates between the families, so that a dead one costs one head start only.
+    fn new(addresses: Vec<SocketAddr>) -> Self {
+        let (mut v6, mut v4): (Vec<_>, Vec<_>) =
+            addresses.into_iter().partition(SocketAddr::is_ipv6);
+        v6.reverse();
+        v4.reverse();
+        let mut order = Vec::with_capacity(v6.len() + v4.len());
+        while !(v6.is_empty() && v4.is_empty()) {
+            order.extend(v6.pop());
+            order.extend(v4.pop());
+        }
+        Self(order.into())
+    }
+}
+
+/// Any internal address among the answers refuses them all.
+fn judge(addresses: &[SocketAddr]) -> Result<(), Error> {
+    let internal = addresses.iter().map(SocketAddr::ip).find(|ip| zone_of(*ip) == Zone::Internal);
+    match internal {
+        Some(address) => Err(Error::with(Code::InternalDestination, lies_inside(address))),
+        None => Ok(()),
+    }
+}
+
+fn lies_inside(address: IpAddr) -> SafeText {
+    SafeText::default().and(address).and(" is internal")
+}
+
+fn said(host: &Host) -> SafeText {
+    SafeText::default().and(host)
+}
+
+async fn race(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let mut waiting = addresses.iter().copied();
+    let mut attempts = FuturesUnordered::new();
+    attempts.extend(waiting.next().map(TcpStream::connect));
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    loop {
+        tokio::select! {
+            biased;
+            attempt = attempts.next() => match attempt {
+                Some(Ok(stream)) => return Ok(stream),
+                Some(Err(error)) => {
+                    last = error;
+                    attempts.extend(waiting.next().map(TcpStream::connect));
+                }
+                None => return Err(last),
+            },
+            () = sleep(HEAD_START), if waiting.len() > 0 => {
+                attempts.extend(waiting.next().map(TcpStream::connect));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn authority(text: &str) -> Authority {
+        Authority::parse(text).unwrap()
+    }
+
+    fn dialer(routes: &[(&str, &str)], allowed: &[&str]) -> Dialer {
+        let routes = routes.iter().map(|(from, to)| (authority(from), authority(to))).collect();
+        Dialer::new(routes, allowed.iter().map(|text| authority(text)), &Limits::default())
+    }
+
+    #[tokio::test]
+    async fn an_internal_answer_is_refused_unless_the_exact_word_is_listed() {
+        let dialer = dialer(&[], &["localhost:8000", "127.0.0.1:9000"]);
+        let code = async |text: &str| dialer.pin(&authority(text)).await.map_err(|e| e.code());
+        assert!(code("localhost:8000").await.is_ok());
+        assert_eq!(code("localhost:8001").await, Err(Code::InternalDestination));
+        assert!(code("127.0.0.1:9000").await.is_ok());
+        // By address does not open the name, and the other way round.
+        assert_eq!(code("localhost:9000").await, Err(Code::InternalDestination));
+        assert_eq!(code("127.0.0.1:8000").await, Err(Code::InternalDestination));
+    }
+
+    #[test]
+    fn one_bad_answer_spoils_them_all() {
+        let at = |ip: &str| SocketAddr::new(ip.parse().unwrap(), 443);
+        assert!(judge(&[at("8.8.8.8"), at("2606:4700::1")]).is_ok());
+        assert!(judge(&[at("64:ff9b::808:808")]).is_ok());
+        for bad in ["10.0.0.1", "::1", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe"] {
+            assert!(judge(&[at("8.8.8.8"), at(bad)]).is_err(), "{bad}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_route_is_the_operators_word() {
+        let dialer = dialer(&[("api.test:443", "127.0.0.1:8443")], &[]);
+        let pinned = dialer.pin(&authority("api.test:443")).await.unwrap();
+        assert_eq!(pinned.0[..], ["127.0.0.1:8443".parse().unwrap()]);
+    }
+
+    #[test]
+    fn families_alternate() {
+        let at = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let given = vec![at("1.0.0.1:1"), at("1.0.0.2:1"), at("[2::1]:1")];
+        let order = [at("[2::1]:1"), at("1.0.0.1:1"), at("1.0.0.2:1")];
+        assert_eq!(Pinned::new(given).0[..], order);
+    }
+
+    #[tokio::test]
+    async fn a_dead_address_does_not_keep_from_a_live_one() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let live = listener.local_addr().unwrap();
+        let dead = SocketAddr::new(live.ip(), 1);
+        assert_eq!(race(&[dead, live]).await.unwrap().peer_addr().unwrap(), live);
+        assert!(race(&[dead]).await.is_err());
+        assert!(race(&[]).await.is_err());
+    }
+}

@@ -1,0 +1,113 @@
+//! Where connections come in: the explicit proxy, the preamble socket, the funnel's own hand-over.
+//!
+//! Every door ends in the same place: a session, a destination that policy lets through, and a
+//! stream. What no secret names is tunnelled; the rest goes through TLS and the pipeline.
+//! Source: design.md, section 5; reference/egress.md (c) 21 and 34.
+
+mod connect;
+mod http;
+mod named;
+mod preamble;
+
+use std::{io, sync::Arc, time::Duration};
+
+use bytes::BytesMut;
+use keyless_core::{Authority, Code, Error, Host};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream, UnixListener},
+    sync::OwnedSemaphorePermit,
+    time::{sleep, timeout},
+};
+
+pub(crate) use self::named::serve_stream;
+use crate::{Engine, Session, refusal, tls::Prefixed};
+
+/// A connection's place among those that may be open; shared by the tasks that it becomes.
+type Place = Arc<OwnedSemaphorePermit>;
+
+/// Serves the explicit proxy.
+pub(crate) async fn serve_proxy(engine: &Arc<Engine>, listener: TcpListener) {
+    loop {
+        let Some(stream) = accepted(listener.accept().await).await else { continue };
+        if stream.set_nodelay(true).is_err() {
+            continue;
+        }
+        let engine = Arc::clone(engine);
+        match place(&engine) {
+            Some(place) => tokio::spawn(connect::serve(engine, stream, place)),
+            None => tokio::spawn(turn_away(stream)),
+        };
+    }
+}
+
+/// Serves the preamble socket of one session.
+pub(crate) async fn serve_unix(
+    engine: &Arc<Engine>,
+    listener: UnixListener,
+    session: &Arc<Session>,
+) {
+    loop {
+        let Some(stream) = accepted(listener.accept().await).await else { continue };
+        let Some(place) = place(engine) else {
+            log(session, None, &Code::TooManyConnections.into());
+            continue;
+        };
+        let (engine, session) = (Arc::clone(engine), Arc::clone(session));
+        tokio::spawn(async move {
+            preamble::serve(&engine, &session, stream).await;
+            drop(place);
+        });
+    }
+}
+
+/// Errors of `accept` are about one connection, or about file descriptors that others will free.
+async fn accepted<S, A>(accepted: io::Result<(S, A)>) -> Option<S> {
+    match accepted {
+        Ok((stream, _)) => Some(stream),
+        Err(_) => {
+            sleep(Duration::from_millis(10)).await;
+            None
+        }
+    }
+}
+
+fn place(engine: &Arc<Engine>) -> Option<Place> {
+    Arc::clone(&engine.room).try_acquire_owned().ok().map(Arc::new)
+}
+
+/// Answers 503 to one connection too many. Its head is read first: closing over unread bytes
+/// resets the connection, and the answer would be lost.
+async fn turn_away(mut stream: TcpStream) {
+    let mut head = BytesMut::with_capacity(4096);
+    let _ = timeout(Duration::from_secs(1), stream.read_buf(&mut head)).await;
+    let _ = stream.write_all(&refusal::raw_answer(&Code::TooManyConnections.into())).await;
+    let _ = stream.shutdown().await;
+}
+
+/// Logs a refusal of a connection as a whole.
+fn log(session: &Session, authority: Option<&Authority>, error: &Error) {
+    let subject = refusal::Subject {
+        correlation_id: refusal::correlation_id().unwrap_or_default(),
+        authority: authority.cloned(),
+        request: None,
+    };
+    refusal::log(session, &subject, error);
+}
+
+/// A raw address counts as a destination only when it is listed.
+fn check_raw(engine: &Engine, session: &Session, authority: &Authority) -> Result<(), Error> {
+    match authority.host {
+        Host::Ip(_) if !engine.lists_address(session, authority) => Err(Code::RawAddress.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Any stream that a door can serve.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
+
+fn prefixed<S>(inner: S) -> Prefixed<S> {
+    Prefixed { prefix: BytesMut::new(), inner }
+}

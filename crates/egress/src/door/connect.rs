@@ -1,0 +1,159 @@
+//! The explicit proxy: CONNECT and absolute-form requests, each with the session's credential.
+//!
+//! CONNECT is answered 200 only after policy, look-up and zone have passed, and for tunnels after
+//! the destination has answered, so that every refusal is an HTTP answer. No name is looked up
+//! for who has no credential. Source: reference/egress.md (c) 21 and 43; (e) 43, 95 and 103.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use http::{HeaderMap, Method, Request, Response, header};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::{body::Incoming, upgrade::{OnUpgrade, Parts}};
+use hyper_util::rt::TokioIo;
+use keyless_core::{Authority, Code, Error, SafeText};
+use tokio::net::TcpStream;
+
+use super::{Place, http::serve_http1, named};
+use crate::{
+    Engine, Session,
+    dial::Pinned,
+    guard::{Door, Guard, GuardHandle},
+    pipeline::{AnswerBody, Bound, Lane},
+    refusal::{self, After, Subject},
+    session::parse_credential,
+    tls::Prefixed,
+    tunnel,
+};
+
+/// Serves one connection to the proxy.
+pub(super) async fn serve(engine: Arc<Engine>, stream: TcpStream, place: Place) {
+    let limits = engine.limits.clone();
+    serve_http1(stream, BytesMut::new(), Door::Proxy, &limits, move |request, guard| {
+        answer(Arc::clone(&engine), request, guard, Arc::clone(&place))
+    })
+    .await;
+}
+
+async fn answer(
+    engine: Arc<Engine>,
+    request: Request<Incoming>,
+    guard: GuardHandle,
+    place: Place,
+) -> Response<AnswerBody> {
+    if let Err(code) = guard.verdict() {
+        // Whose it is can't be told from a head that can't be read.
+        return refusal::answer(&code.into(), After::Close);
+    }
+    let session = match authenticate(&engine, request.headers()) {
+        Ok(session) => session,
+        Err(error) => return refusal::answer(&error, After::Close),
+    };
+    if request.method() == Method::CONNECT {
+        return connect(&engine, &session, request, place).await;
+    }
+    let bound = Bound::PerRequest;
+    Lane { engine, session, bound }.answer(request, Some(&guard)).await
+}
+
+/// The session whose credential the request carries. A wrong token is written into its log.
+fn authenticate(engine: &Engine, headers: &HeaderMap) -> Result<Arc<Session>, Error> {
+    let mut fields = headers.get_all(header::PROXY_AUTHORIZATION).iter();
+    let credential = match (fields.next(), fields.next()) {
+        (Some(field), None) => parse_credential(field.as_bytes()),
+        _ => None,
+    };
+    let (id, token) = credential.ok_or(Code::ProxyAuthRequired)?;
+    let session = engine.session(&id).ok_or(Code::ProxyAuthRequired)?;
+    match session.knows_token(&token) {
+        true => Ok(session),
+        false => {
+            let error = Error::from(Code::ProxyAuthRequired);
+            super::log(&session, None, &error);
+            Err(error)
+        }
+    }
+}
+
+async fn connect(
+    engine: &Arc<Engine>,
+    session: &Arc<Session>,
+    mut request: Request<Incoming>,
+    place: Place,
+) -> Response<AnswerBody> {
+    let mut subject = Subject::default();
+    match prepare(engine, session, &request, &mut subject).await {
+        Err(error) => refusal::refuse(session, &subject, &error, After::Close),
+        Ok(route) => {
+            let upgrade = hyper::upgrade::on(&mut request);
+            let (engine, session) = (Arc::clone(engine), Arc::clone(session));
+            tokio::spawn(async move {
+                carry(engine, session, upgrade, route).await;
+                drop(place);
+            });
+            Response::new(Empty::new().map_err(|never| match never {}).boxed_unsync())
+        }
+    }
+}
+
+/// How a tunnel's bytes will travel.
+enum Way {
+    Intercepted(Authority, Pinned),
+    Tunnel(TcpStream),
+}
+
+async fn prepare(
+    engine: &Engine,
+    session: &Session,
+    request: &Request<Incoming>,
+    subject: &mut Subject,
+) -> Result<Way, Error> {
+    subject.correlation_id = refusal::correlation_id()?;
+    let authority = target(request)?;
+    subject.authority = Some(authority.clone());
+    engine.check(session, &authority)?;
+    let pinned = engine.dialer.pin(&authority).await?;
+    if session.intercepts(&authority.host) {
+        return Ok(Way::Intercepted(authority, pinned));
+    }
+    tunnel::record(session, &subject.correlation_id, &authority, "tunnel")?;
+    engine.dialer.dial(&pinned).await.map(Way::Tunnel)
+}
+
+/// The CONNECT target, which a `Host` field must repeat if there is one.
+fn target(request: &Request<Incoming>) -> Result<Authority, Error> {
+    let text = request.uri().authority().ok_or(Code::BadRequest)?.as_str();
+    let authority = parse(text)?;
+    for host in request.headers().get_all(header::HOST) {
+        let host = host.to_str().map_err(|_| Error::new(Code::BadRequest))?;
+        // Some clients leave the port away here.
+        let bare = authority.host.to_string();
+        if !host.eq_ignore_ascii_case(&bare) && parse(host)? != authority {
+            return Err(Code::AuthorityMismatch.into());
+        }
+    }
+    Ok(authority)
+}
+
+fn parse(text: &str) -> Result<Authority, Error> {
+    Authority::parse(text).map_err(|error| {
+        Error::with(Code::BadRequest, SafeText::words("the CONNECT target: ").and(error))
+    })
+}
+
+async fn carry(engine: Arc<Engine>, session: Arc<Session>, upgrade: OnUpgrade, way: Way) {
+    let Ok(upgraded) = upgrade.await else { return };
+    let Ok(Parts { io, read_buf, .. }) = upgraded.downcast::<TokioIo<Guard<TcpStream>>>() else {
+        return;
+    };
+    let (inner, rest) = io.into_inner().into_parts();
+    let mut prefix = BytesMut::from(read_buf);
+    prefix.unsplit(rest);
+    let stream = Prefixed { prefix, inner };
+    match way {
+        Way::Tunnel(upstream) => tunnel::join(&session, stream, upstream).await,
+        Way::Intercepted(authority, pinned) => {
+            named::intercept(&engine, &session, stream, authority, Ok(pinned)).await;
+        }
+    }
+}

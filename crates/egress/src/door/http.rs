@@ -1,0 +1,104 @@
+//! HTTP toward the client: hyper's servers behind the guard, with the engine's bounds.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use bytes::BytesMut;
+use http::{Request, Response};
+use hyper::{
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+
+use super::Stream;
+use crate::{
+    Limits,
+    guard::{Door, Guard, GuardHandle},
+    pipeline::{AnswerBody, Lane},
+    refusal::{self, After, Subject},
+};
+
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 4 << 20;
+/// One stream's answer that waits for a slow reader.
+const SEND_BUFFER: usize = 256 << 10;
+
+/// Serves the requests of one HTTP/1 connection by `answer`.
+pub(super) async fn serve_http1<S, F, A>(
+    stream: S,
+    already_read: BytesMut,
+    door: Door,
+    limits: &Limits,
+    answer: F,
+) where
+    S: Stream,
+    F: Fn(Request<Incoming>, GuardHandle) -> A,
+    A: Future<Output = Response<AnswerBody>>,
+{
+    let guard = Guard::new(stream, already_read, door, limits);
+    let handle = guard.handle();
+    let service = service_fn(move |request| {
+        let answered = answer(request, handle.clone());
+        async move { Ok::<_, Infallible>(answered.await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .preserve_header_case(true)
+        .max_headers(limits.head_fields)
+        .max_header_size(limits.head_bytes)
+        // The guard times a head that has begun; this is for the time between requests.
+        .header_read_timeout(limits.idle_time)
+        .serve_connection(TokioIo::new(guard), service)
+        .with_upgrades();
+    // Its errors are about a client that is gone.
+    let _ = connection.await;
+}
+
+/// Serves a lane over HTTP/1.
+pub(super) async fn serve_lane1<S: Stream>(
+    lane: Arc<Lane>,
+    stream: S,
+    already_read: BytesMut,
+    limits: &Limits,
+) {
+    serve_http1(stream, already_read, Door::Inside, limits, |request, guard| {
+        let lane = Arc::clone(&lane);
+        async move {
+            match guard.verdict() {
+                Ok(()) => lane.answer(request, Some(&guard)).await,
+                Err(code) => refused_head(&lane, code),
+            }
+        }
+    })
+    .await;
+}
+
+/// Serves a lane over HTTP/2.
+pub(super) async fn serve_lane2<S: Stream>(lane: Arc<Lane>, stream: S, limits: &Limits) {
+    let service = service_fn(move |request| {
+        let lane = Arc::clone(&lane);
+        async move { Ok::<_, Infallible>(lane.answer(request, None).await) }
+    });
+    let connection = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buf_size(SEND_BUFFER)
+        .max_concurrent_streams(limits.streams)
+        .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
+        // A client that vanished without a word holds nothing for longer than this.
+        .keep_alive_interval(Duration::from_secs(60))
+        .keep_alive_timeout(Duration::from_secs(20))
+        .serve_connection(TokioIo::new(stream), service);
+    let _ = connection.await;
+}
+
+fn refused_head(lane: &Lane, code: keyless_core::Code) -> Response<AnswerBody> {
+    let subject = Subject {
+        correlation_id: refusal::correlation_id().unwrap_or_default(),
+        authority: lane.authority().cloned(),
+        request: None,
+    };
+    refusal::refuse(&lane.session, &subject, &code.into(), After::Close)
+}

@@ -1,0 +1,48 @@
+//! The preamble socket: one line, `host:port`, then the client's own bytes.
+//! Source: reference/egress.md (d): at most 1024 bytes, within 10 s.
+
+use std::sync::Arc;
+
+use bytes::{Buf as _, BytesMut};
+use keyless_core::{Authority, AuthorityError, Code, Error, MAX_PREAMBLE_BYTES, SafeText};
+use tokio::{io::AsyncReadExt as _, time::timeout};
+
+use super::{Stream, log, named};
+use crate::{Engine, Session, tls::Prefixed};
+
+/// Reads the preamble and serves the rest.
+pub(super) async fn serve<S: Stream>(engine: &Arc<Engine>, session: &Arc<Session>, mut stream: S) {
+    let read = timeout(engine.limits.preamble_time, read(&mut stream)).await;
+    match read.unwrap_or_else(|_| Err(Code::HeadTimeout.into())) {
+        Err(error) => log(session, None, &error),
+        Ok(None) => {}
+        Ok(Some((authority, prefix))) => {
+            let stream = Prefixed { prefix, inner: stream };
+            named::serve_name(engine, session, stream, authority).await;
+        }
+    }
+}
+
+/// The authority, and what came after its line; nothing when the other side leaves at once.
+async fn read<S: Stream>(stream: &mut S) -> Result<Option<(Authority, BytesMut)>, Error> {
+    let mut received = BytesMut::with_capacity(MAX_PREAMBLE_BYTES);
+    loop {
+        match stream.read_buf(&mut received).await {
+            Ok(0) if received.is_empty() => return Ok(None),
+            Ok(0) | Err(_) => return Err(unreadable(&AuthorityError::Preamble)),
+            Ok(_) => {}
+        }
+        match Authority::from_preamble(&received) {
+            Ok(None) => {}
+            Ok(Some((authority, used))) => {
+                received.advance(used);
+                return Ok(Some((authority, received)));
+            }
+            Err(error) => return Err(unreadable(&error)),
+        }
+    }
+}
+
+fn unreadable(error: &AuthorityError) -> Error {
+    Error::with(Code::BadRequest, SafeText::words("the preamble: ").and(error.clone()))
+}

@@ -1,0 +1,369 @@
+//! Stands between a client's bytes and hyper's HTTP/1 parser, and lets only strictly framed
+//! requests through.
+//!
+//! hyper takes what is harmless to hyper (bare line feeds, Content-Length beside
+//! Transfer-Encoding, two `Host` fields). A proxy that holds credentials takes none of it: what two
+//! readers can read differently is refused. The guard hands hyper one whole head at a time and says
+//! for each, in order, whether it may pass; in place of a bad one it hands over an empty request,
+//! so that the refusal is an ordinary answer in the ordinary order. It also knows where bodies end,
+//! so that the next head is found without guessing.
+//! Source: reference/egress.md (c) 20, 21 and 30; (e) 57 to 64.
+
+mod chunks;
+mod head;
+mod line;
+
+use std::{
+    collections::VecDeque,
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker, ready},
+    time::Duration,
+};
+
+use bytes::{Buf, BytesMut};
+use keyless_core::Code;
+use parking_lot::Mutex;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Sleep, sleep},
+};
+
+pub use self::head::{Door, Framing, parse_head};
+use self::chunks::Chunks;
+use crate::Limits;
+
+/// What hyper reads in place of a head that is refused.
+const REFUSED_HEAD: &[u8] = b"GET / HTTP/1.0\r\n\r\n";
+const READ_SIZE: usize = 16 << 10;
+
+/// A client's connection, guarded.
+pub(crate) struct Guard<S> {
+    inner: S,
+    /// What was read; the first `approved` bytes are for hyper.
+    buffer: BytesMut,
+    approved: usize,
+    state: State,
+    timer: Option<Pin<Box<Sleep>>>,
+    rules: Rules,
+    shared: Arc<Mutex<Shared>>,
+}
+
+/// What the service asks of the guard of its connection.
+#[derive(Clone)]
+pub(crate) struct GuardHandle(Arc<Mutex<Shared>>);
+
+/// Whether a connection that asked for an upgrade gets it; it does not when this is dropped.
+pub(crate) struct UpgradePass(Option<GuardHandle>);
+
+struct Rules {
+    door: Door,
+    head_bytes: usize,
+    head_fields: usize,
+    head_time: Duration,
+}
+
+enum State {
+    /// Collecting a head; this many bytes have been looked at.
+    Head { scanned: usize },
+    /// A body with this many bytes to come.
+    Body(u64),
+    Chunked(Chunks),
+    /// An upgrade was asked for; the service decides what the next bytes are.
+    Paused,
+    /// Not HTTP any more.
+    Raw,
+    /// A chunk that no careful reader takes.
+    Broken,
+    /// Refused: nothing more is read.
+    Ended,
+}
+
+#[derive(Default)]
+struct Shared {
+    verdicts: VecDeque<Result<(), Code>>,
+    decision: Option<Decision>,
+    waker: Option<Waker>,
+}
+
+enum Decision {
+    NextHead,
+    Raw,
+}
+
+impl<S> Guard<S> {
+    /// Guards `inner`, of which `already_read` has been read.
+    pub(crate) fn new(inner: S, already_read: BytesMut, door: Door, limits: &Limits) -> Self {
+        let rules = Rules {
+            door,
+            head_bytes: limits.head_bytes,
+            head_fields: limits.head_fields,
+            head_time: limits.head_time,
+        };
+        Self {
+            inner,
+            buffer: already_read,
+            approved: 0,
+            state: State::Head { scanned: 0 },
+            timer: None,
+            rules,
+            shared: Arc::default(),
+        }
+    }
+
+    pub(crate) fn handle(&self) -> GuardHandle {
+        GuardHandle(Arc::clone(&self.shared))
+    }
+
+    /// The connection and what was read from it but not handed to hyper.
+    pub(crate) fn into_parts(self) -> (S, BytesMut) {
+        (self.inner, self.buffer)
+    }
+
+    /// Looks at what was read; `true` when something was approved or the state has changed.
+    fn advance(&mut self) -> bool {
+        let fresh = self.buffer.len() - self.approved;
+        match &mut self.state {
+            State::Head { .. } if fresh > 0 => self.advance_head(),
+            State::Body(left) if fresh > 0 => {
+                let taken = fresh.min(usize::try_from(*left).unwrap_or(usize::MAX));
+                self.approved += taken;
+                *left -= taken as u64;
+                if *left == 0 {
+                    self.state = State::Head { scanned: 0 };
+                }
+                true
+            }
+            State::Chunked(chunks) if fresh > 0 => {
+                let progress = chunks.take(&self.buffer[self.approved..]);
+                self.approved += progress.taken;
+                match progress.end {
+                    None => {}
+                    Some(Ok(())) => self.state = State::Head { scanned: 0 },
+                    Some(Err(_)) => self.state = State::Broken,
+                }
+                true
+            }
+            State::Paused => match self.shared.lock().decision.take() {
+                None => false,
+                Some(Decision::NextHead) => {
+                    self.state = State::Head { scanned: 0 };
+                    true
+                }
+                Some(Decision::Raw) => {
+                    self.state = State::Raw;
+                    true
+                }
+            },
+            State::Raw if fresh > 0 => {
+                self.approved = self.buffer.len();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn advance_head(&mut self) -> bool {
+        let State::Head { scanned } = &mut self.state else { return false };
+        match line::find_head_end(&self.buffer, scanned) {
+            Ok(Some(end)) if end > self.rules.head_bytes => self.refuse(Code::HeadTooLarge),
+            Ok(Some(end)) => {
+                self.timer = None;
+                match parse_head(&self.buffer[..end], self.rules.door, self.rules.head_fields) {
+                    Ok(framing) => self.approve(end, framing),
+                    Err(code) => self.refuse(code),
+                }
+            }
+            Ok(None) if self.buffer.len() > self.rules.head_bytes => {
+                self.refuse(Code::HeadTooLarge);
+            }
+            Ok(None) => return false,
+            Err(code) => self.refuse(code),
+        }
+        true
+    }
+
+    fn approve(&mut self, end: usize, framing: Framing) {
+        self.approved = end;
+        self.state = match framing {
+            Framing::Empty | Framing::Length(0) => State::Head { scanned: 0 },
+            Framing::Length(length) => State::Body(length),
+            Framing::Chunked => State::Chunked(Chunks::new(self.rules.head_bytes)),
+            Framing::Tunnel => State::Raw,
+            Framing::Upgrade => State::Paused,
+        };
+        self.shared.lock().verdicts.push_back(Ok(()));
+    }
+
+    fn refuse(&mut self, code: Code) {
+        self.buffer.clear();
+        self.buffer.extend_from_slice(REFUSED_HEAD);
+        self.approved = REFUSED_HEAD.len();
+        self.state = State::Ended;
+        self.timer = None;
+        self.shared.lock().verdicts.push_back(Err(code));
+    }
+
+    /// Whether the time for a head that has begun is over.
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.buffer.is_empty() || !matches!(self.state, State::Head { .. }) {
+            return Poll::Pending;
+        }
+        let time = self.rules.head_time;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(time)));
+        timer.as_mut().poll(cx)
+    }
+
+    /// Whether bytes may go to the reader without being looked at, and how many.
+    fn unguarded(&self) -> usize {
+        match self.state {
+            State::Raw => usize::MAX,
+            State::Body(left) => usize::try_from(left).unwrap_or(usize::MAX),
+            _ => 0,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> Guard<S> {
+    /// Reads straight into the reader's buffer when it can't hold more than is unguarded.
+    fn poll_read_through(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
+        if let State::Body(left) = &mut self.state {
+            *left -= (buf.filled().len() - before) as u64;
+            if *left == 0 {
+                self.state = State::Head { scanned: 0 };
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads more into our own buffer; 0 at the end.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut space = [0; READ_SIZE];
+        let mut space = ReadBuf::new(&mut space);
+        ready!(Pin::new(&mut self.inner).poll_read(cx, &mut space))?;
+        self.buffer.extend_from_slice(space.filled());
+        Poll::Ready(Ok(space.filled().len()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Guard<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        loop {
+            if this.approved > 0 {
+                let taken = this.approved.min(buf.remaining());
+                buf.put_slice(&this.buffer[..taken]);
+                this.buffer.advance(taken);
+                this.approved -= taken;
+                return Poll::Ready(Ok(()));
+            }
+            if this.advance() {
+                continue;
+            }
+            match this.state {
+                State::Broken => return Poll::Ready(Err(broken_chunk())),
+                // An end would make hyper drop the answer that is being written.
+                State::Ended => return Poll::Pending,
+                State::Paused => {
+                    this.shared.lock().waker = Some(cx.waker().clone());
+                    return Poll::Pending;
+                }
+                _ => {}
+            }
+            if this.buffer.is_empty() && this.unguarded() >= buf.remaining() {
+                return this.poll_read_through(cx, buf);
+            }
+            match this.poll_fill(cx) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Ok(())),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => {
+                    ready!(this.poll_timer(cx));
+                    this.refuse(Code::HeadTimeout);
+                }
+            }
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Guard<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+impl GuardHandle {
+    /// The verdict on the head that hyper has just handed to the service.
+    pub(crate) fn verdict(&self) -> Result<(), Code> {
+        self.0.lock().verdicts.pop_front().unwrap_or(Err(Code::Internal))
+    }
+
+    /// The pass for a request that asks for an upgrade.
+    pub(crate) fn upgrade_pass(&self) -> UpgradePass {
+        UpgradePass(Some(self.clone()))
+    }
+
+    fn decide(&self, decision: Decision) {
+        let mut shared = self.0.lock();
+        shared.decision = Some(decision);
+        if let Some(waker) = shared.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl UpgradePass {
+    /// From here on the bytes are not HTTP.
+    pub(crate) fn grant(mut self) {
+        if let Some(handle) = self.0.take() {
+            handle.decide(Decision::Raw);
+        }
+    }
+}
+
+impl Drop for UpgradePass {
+    fn drop(&mut self) {
+        if let Some(handle) = self.0.take() {
+            handle.decide(Decision::NextHead);
+        }
+    }
+}
+
+fn broken_chunk() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, keyless_core::Error::new(Code::BadRequest))
+}

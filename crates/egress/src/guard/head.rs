@@ -1,0 +1,184 @@
+//! Reads one HTTP/1 request head strictly: is it one that every reader reads alike, and how is its
+//! body framed? The parsing is httparse's; here is only what it leaves open.
+
+use http::Uri;
+use httparse::{Error as Malformed, Header, Request, Status};
+use keyless_core::Code;
+
+/// Where a head arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// Inside a tunnel: the connection already has its destination, so no CONNECT.
+    Inside,
+    /// At the explicit proxy.
+    Proxy,
+}
+
+/// What follows a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// Chunks.
+    Chunked,
+    /// The next head.
+    Empty,
+    /// A body of this many bytes.
+    Length(u64),
+    /// CONNECT's own bytes.
+    Tunnel,
+    /// A WebSocket's frames, if the upgrade is granted.
+    Upgrade,
+}
+
+/// Reads a whole head, its empty line included, with at most `max_fields` fields.
+///
+/// # Errors
+/// [`Code::HeadTooLarge`] for too many fields, [`Code::BadRequest`] for everything that readers
+/// could take differently.
+pub fn parse_head(bytes: &[u8], door: Door, max_fields: usize) -> Result<Framing, Code> {
+    let mut fields = [httparse::EMPTY_HEADER; 256];
+    let room = max_fields.min(fields.len());
+    let mut request = Request::new(&mut fields[..room]);
+    match request.parse(bytes) {
+        Ok(Status::Complete(length)) if length == bytes.len() => {}
+        Ok(_) => return Err(Code::BadRequest),
+        Err(Malformed::TooManyHeaders) => return Err(Code::HeadTooLarge),
+        Err(_) => return Err(Code::BadRequest),
+    }
+    let (Some(method), Some(target), Some(version)) =
+        (request.method, request.path, request.version)
+    else {
+        return Err(Code::BadRequest);
+    };
+    check_target(method, target, door)?;
+    check_hosts(request.headers, version)?;
+    if method == "CONNECT" {
+        return Ok(Framing::Tunnel);
+    }
+    let framing = body_framing(request.headers, version)?;
+    match framing {
+        Framing::Empty if method == "GET" && asks_for_websocket(request.headers) => {
+            Ok(Framing::Upgrade)
+        }
+        framing => Ok(framing),
+    }
+}
+
+fn check_target(method: &str, target: &str, door: Door) -> Result<(), Code> {
+    let readable = target.parse::<Uri>().is_ok();
+    match (method == "CONNECT", door) {
+        (true, Door::Inside) => Err(Code::BadRequest),
+        _ if !readable => Err(Code::BadRequest),
+        _ => Ok(()),
+    }
+}
+
+fn check_hosts(fields: &[Header<'_>], version: u8) -> Result<(), Code> {
+    match (values(fields, "host").count(), version) {
+        (1, _) | (0, 0) => Ok(()),
+        _ => Err(Code::BadRequest),
+    }
+}
+
+fn body_framing(fields: &[Header<'_>], version: u8) -> Result<Framing, Code> {
+    let mut lengths = values(fields, "content-length");
+    let mut codings = values(fields, "transfer-encoding");
+    match (lengths.next(), codings.next()) {
+        (None, None) => Ok(Framing::Empty),
+        (Some(length), None) if lengths.next().is_none() => parse_length(length),
+        (None, Some(coding)) if codings.next().is_none() && version == 1 => {
+            match coding.eq_ignore_ascii_case(b"chunked") {
+                true => Ok(Framing::Chunked),
+                false => Err(Code::BadRequest),
+            }
+        }
+        _ => Err(Code::BadRequest),
+    }
+}
+
+fn parse_length(value: &[u8]) -> Result<Framing, Code> {
+    let decimal = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    let text = str::from_utf8(value).map_err(|_| Code::BadRequest)?;
+    match text.parse() {
+        // hyper's own bound.
+        Ok(length) if decimal && length < u64::MAX - 2 => Ok(Framing::Length(length)),
+        _ => Err(Code::BadRequest),
+    }
+}
+
+fn asks_for_websocket(fields: &[Header<'_>]) -> bool {
+    values(fields, "upgrade").any(|value| value.eq_ignore_ascii_case(b"websocket"))
+}
+
+fn values<'a>(fields: &'a [Header<'_>], name: &'static str) -> impl Iterator<Item = &'a [u8]> {
+    let named = fields.iter().filter(move |field| field.name.eq_ignore_ascii_case(name));
+    named.map(|field| field.value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(lines: &str) -> Result<Framing, Code> {
+        parse_head(format!("{lines}\r\n\r\n").as_bytes(), Door::Inside, 256)
+    }
+
+    fn fields(fields: &str) -> Result<Framing, Code> {
+        parse(&format!("POST / HTTP/1.1\r\nhost: a.test\r\n{fields}"))
+    }
+
+    #[test]
+    fn bodies_are_framed_one_way_only() {
+        assert_eq!(fields("x: y"), Ok(Framing::Empty));
+        assert_eq!(fields("Content-Length: 12"), Ok(Framing::Length(12)));
+        assert_eq!(fields("Transfer-Encoding: Chunked"), Ok(Framing::Chunked));
+        for smuggled in [
+            "content-length: 1\r\ntransfer-encoding: chunked",
+            "content-length: 1\r\ncontent-length: 2",
+            "content-length: 1\r\ncontent-length: 1",
+            "content-length: +5",
+            "content-length: 5, 5",
+            "content-length: 0x5",
+            "content-length:",
+            "content-length: 18446744073709551616",
+            "transfer-encoding: xchunked",
+            "transfer-encoding: chunked, identity",
+            "transfer-encoding: chunked\r\ntransfer-encoding: chunked",
+            "transfer-encoding: \x0bchunked",
+            "host: b.test",
+            "x : y",
+            "x: y\r\n folded",
+            "x: \0",
+        ] {
+            assert_eq!(fields(smuggled), Err(Code::BadRequest), "{smuggled:?}");
+        }
+        let old = "POST / HTTP/1.0\r\ntransfer-encoding: chunked";
+        assert_eq!(parse(old), Err(Code::BadRequest));
+    }
+
+    #[test]
+    fn a_tunnel_has_no_tunnel_inside() {
+        let connect = b"CONNECT a.test:443 HTTP/1.1\r\nhost: a.test:443\r\n\r\n";
+        assert_eq!(parse_head(connect, Door::Inside, 256), Err(Code::BadRequest));
+        assert_eq!(parse_head(connect, Door::Proxy, 256), Ok(Framing::Tunnel));
+    }
+
+    #[test]
+    fn the_number_of_fields_is_bounded() {
+        let many = "x: y\r\n".repeat(300);
+        assert_eq!(fields(many.trim_end()), Err(Code::HeadTooLarge));
+    }
+
+    #[test]
+    fn hosts_are_counted() {
+        assert_eq!(parse("GET / HTTP/1.0"), Ok(Framing::Empty));
+        assert_eq!(parse("GET / HTTP/1.1"), Err(Code::BadRequest));
+        assert_eq!(parse("GET / HTTP/2.0\r\nhost: a"), Err(Code::BadRequest));
+    }
+
+    #[test]
+    fn a_websocket_is_seen() {
+        let upgrade = "GET / HTTP/1.1\r\nhost: a\r\nupgrade: WebSocket\r\nconnection: upgrade";
+        assert_eq!(parse(upgrade), Ok(Framing::Upgrade));
+        assert_eq!(parse(&upgrade.replace("WebSocket", "h2c")), Ok(Framing::Empty));
+    }
+}

@@ -1,0 +1,58 @@
+//! Every bound of the proxy in one place. There is deliberately no bound on a body's size or time:
+//! git packs and token streams take as long as they take.
+//! Source: reference/egress.md (c) 29 and 30, (d), (e) 63, 99 and 116.
+
+use std::time::Duration;
+
+/// The bounds of an [`Engine`](crate::Engine).
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections accepted at the same time, over all doors. Default: 2,000.
+    pub connections: usize,
+    /// A request head's bytes, and one trailer block's. Default: 64 KiB.
+    pub head_bytes: usize,
+    /// A request head's fields. Default: 256.
+    pub head_fields: usize,
+    /// From a head's first byte to its last; also TLS handshakes with clients, and the time until
+    /// a connection to an intercepted host says what it speaks. Default: 30 s.
+    pub head_time: Duration,
+    /// How long a kept connection may wait for its next request. Default: 5 min.
+    pub idle_time: Duration,
+    /// The whole preamble. Default: 10 s.
+    pub preamble_time: Duration,
+    /// One name look-up. Default: 5 s.
+    pub lookup_time: Duration,
+    /// Connecting to one destination, all its addresses together. Default: 10 s.
+    pub connect_time: Duration,
+    /// The TLS handshake with the destination. Default: 10 s.
+    pub handshake_time: Duration,
+    /// How long an idle connection to a destination is kept for the next request. Default: 90 s.
+    pub pool_idle_time: Duration,
+    /// Idle HTTP/1.1 connections kept per destination. Default: 64, since an agent's own pattern
+    /// is many requests to one host.
+    pub pool_idle_per_destination: usize,
+    /// Leaf certificates kept per session. Default: 256.
+    pub leaves: usize,
+    /// Requests that one HTTP/2 connection of a client may have in flight. Default: 128.
+    pub streams: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 2_000,
+            head_bytes: 64 << 10,
+            head_fields: 256,
+            head_time: Duration::from_secs(30),
+            idle_time: Duration::from_secs(300),
+            preamble_time: Duration::from_secs(10),
+            lookup_time: Duration::from_secs(5),
+            connect_time: Duration::from_secs(10),
+            handshake_time: Duration::from_secs(10),
+            pool_idle_time: Duration::from_secs(90),
+            pool_idle_per_destination: 64,
+            leaves: 256,
+            streams: 128,
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! One authority: what the connection was opened for, the target's, `:authority` and every `Host`
+//! must be the same in canonical form, for each request (a browser may coalesce connections).
+//! Source: reference/egress.md (c) 3; (e) 40 to 49.
+
+use http::{Request, header};
+use keyless_core::{Authority, AuthorityError, Code, Error, SafeText, Scheme};
+
+use super::Bound;
+
+/// What all parts of a request agree on.
+#[derive(Debug)]
+pub(super) struct Agreed {
+    pub(super) scheme: Scheme,
+    pub(super) authority: Authority,
+}
+
+/// Finds what the request and its connection agree on.
+pub(super) fn agree<B>(request: &Request<B>, bound: &Bound) -> Result<Agreed, Error> {
+    let scheme = match bound {
+        Bound::To { scheme, .. } => *scheme,
+        Bound::PerRequest => scheme_of(request)?,
+    };
+    let mut named = Vec::new();
+    if let Some(target) = request.uri().authority() {
+        named.push(parse(target.as_str(), scheme)?);
+    }
+    for host in request.headers().get_all(header::HOST) {
+        let text = host.to_str().map_err(|_| Error::new(Code::BadRequest))?;
+        named.push(parse(text, scheme)?);
+    }
+    let expected = match (bound, named.first()) {
+        (_, None) => return Err(Error::with(Code::BadRequest, "the request names no host".into())),
+        (Bound::To { authority, .. }, _) | (Bound::PerRequest, Some(authority)) => authority.clone(),
+    };
+    match named.into_iter().find(|authority| *authority != expected) {
+        Some(other) => Err(Error::with(
+            Code::AuthorityMismatch,
+            SafeText::words("the request is for ").and(other).and(", its connection for ").and(expected),
+        )),
+        None => Ok(Agreed { scheme, authority: expected }),
+    }
+}
+
+fn parse(text: &str, scheme: Scheme) -> Result<Authority, Error> {
+    Authority::parse_for(text, scheme).map_err(|error: AuthorityError| {
+        Error::with(Code::BadRequest, SafeText::words("the host can't be read: ").and(error))
+    })
+}
+
+fn scheme_of<B>(request: &Request<B>) -> Result<Scheme, Error> {
+    match request.uri().scheme_str() {
+        Some("http") => Ok(Scheme::Http),
+        Some("https") => Ok(Scheme::Https),
+        Some(_) => Err(Error::with(Code::BadRequest, "the scheme is neither http nor https".into())),
+        None => Err(Error::with(Code::BadRequest, "a proxy takes whole URLs only".into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(bound: &Bound, target: &str, hosts: &[&str]) -> Result<String, Code> {
+        let mut request = Request::builder().uri(target);
+        for host in hosts {
+            request = request.header(header::HOST, *host);
+        }
+        let agreed = agree(&request.body(()).unwrap(), bound);
+        agreed.map(|agreed| agreed.authority.to_string()).map_err(|error| error.code())
+    }
+
+    fn to(authority: &str) -> Bound {
+        let authority = Authority::parse(authority).unwrap();
+        let pinned = Err(Code::Internal.into());
+        Bound::To { scheme: Scheme::Https, authority, pinned }
+    }
+
+    #[test]
+    fn every_spelling_of_the_same_is_the_same() {
+        let bound = to("api.test:443");
+        for (target, hosts) in [
+            ("/", &["api.test"][..]),
+            ("/", &["API.test.:443"]),
+            ("https://api.test/", &[]),
+            ("https://api.test:443/x", &["api.test"]),
+        ] {
+            assert_eq!(check(&bound, target, hosts), Ok("api.test:443".to_owned()), "{target}");
+        }
+    }
+
+    #[test]
+    fn one_other_name_anywhere_is_refused() {
+        let bound = to("api.test:443");
+        for (target, hosts) in [
+            ("/", &["evil.test"][..]),
+            ("/", &["api.test:8443"]),
+            ("/", &["api.test", "evil.test"]),
+            ("https://evil.test/", &["api.test"]),
+            ("https://api.test/", &["evil.test"]),
+        ] {
+            assert_eq!(check(&bound, target, hosts), Err(Code::AuthorityMismatch), "{target}");
+        }
+        for (target, hosts) in [("/", &[][..]), ("/", &["a b"]), ("https://u@api.test/", &[])] {
+            assert_eq!(check(&bound, target, hosts), Err(Code::BadRequest), "{target}");
+        }
+    }
+
+    #[test]
+    fn at_the_proxy_the_target_decides() {
+        let open = Bound::PerRequest;
+        assert_eq!(check(&open, "http://a.test/", &["a.test"]), Ok("a.test:80".to_owned()));
+        let mismatch = check(&open, "http://a.test/", &["b.test"]);
+        assert_eq!(mismatch, Err(Code::AuthorityMismatch));
+        assert_eq!(check(&open, "/", &["a.test"]), Err(Code::BadRequest));
+        assert_eq!(check(&open, "ftp://a.test/", &[]), Err(Code::BadRequest));
+    }
+}

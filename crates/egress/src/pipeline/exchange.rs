@@ -1,0 +1,183 @@
+//! A request over a pooled connection, and its answer.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header,
+    uri::{PathAndQuery, Scheme as UriScheme},
+};
+use http_body::Body;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use keyless_core::{Authority, Code, Error, Scheme};
+
+use super::{
+    AnswerBody, Refused, Task,
+    body::{BoxError, Verdict, Watched},
+    hop,
+};
+use crate::{
+    pool::{Connection, Means, OutgoingBody, Wanted, explain},
+    refusal, scrub,
+    swap::{self, Route},
+};
+
+/// One request and its answer.
+pub(super) struct Exchange<'a> {
+    task: &'a Task<'a>,
+    verdict: Verdict,
+}
+
+impl<'a> Exchange<'a> {
+    pub(super) fn new(task: &'a Task<'a>) -> Self {
+        Self { task, verdict: Verdict::default() }
+    }
+
+    /// Sends the request and makes the answer.
+    pub(super) async fn run(
+        mut self,
+        mut request: Request<Incoming>,
+    ) -> Result<Response<AnswerBody>, Refused> {
+        let method = request.method().clone();
+        let client = request.version();
+        hop::strip_request(request.headers_mut(), client);
+        let mut connection = self.connect(Wanted::Any).await?;
+        let request = self.prepare(request, connection.version()).await?;
+        let response = self.send(&mut connection, request).await?;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let detail = "it switched protocols unasked".into();
+            return Err(Error::with(Code::UpstreamProtocol, detail).into());
+        }
+        self.finish(&method, response, connection.version()).await
+    }
+
+    pub(super) async fn connect(&self, wanted: Wanted) -> Result<Connection, Error> {
+        let engine = &self.task.lane.engine;
+        let roots = engine.roots();
+        let means = Means { dialer: &engine.dialer, roots: &roots };
+        engine.pool.get(&self.task.key, wanted, &means).await
+    }
+
+    /// Makes the request fit the connection's version, and swaps.
+    pub(super) async fn prepare(
+        &self,
+        mut request: Request<Incoming>,
+        upstream: Version,
+    ) -> Result<Request<OutgoingBody>, Refused> {
+        fit(&mut request, upstream, self.task.scheme, self.task.authority)?;
+        let route = self.route(upstream);
+        let table = self.task.lane.session.table();
+        let swapped = swap::swap_request(table, &route, request).await?;
+        Ok(swapped.map(|body| self.watch(body).boxed_unsync()))
+    }
+
+    /// Sends, once more over a new connection when the kept one had died before it took the request.
+    pub(super) async fn send(
+        &mut self,
+        connection: &mut Connection,
+        request: Request<OutgoingBody>,
+    ) -> Result<Response<Incoming>, Refused> {
+        let mut failure = match connection.send(request).await {
+            Ok(response) => return Ok(response),
+            Err(failure) => failure,
+        };
+        if let Some(request) = failure.take_message() {
+            let fresh = self.connect(Wanted::Fresh).await?;
+            // A request is written for one version; a destination seldom changes its mind.
+            if fresh.version() == connection.version() {
+                *connection = fresh;
+                failure = match connection.send(request).await {
+                    Ok(response) => return Ok(response),
+                    Err(failure) => failure,
+                };
+            }
+        }
+        match self.verdict.refusal() {
+            Some(error) => Err(Refused { error, logged: true }),
+            None => Err(explain(failure.error()).into()),
+        }
+    }
+
+    /// Cleans and scrubs the answer.
+    pub(super) async fn finish(
+        &self,
+        method: &Method,
+        mut response: Response<Incoming>,
+        upstream: Version,
+    ) -> Result<Response<AnswerBody>, Refused> {
+        hop::strip_response(response.headers_mut());
+        let table = self.task.lane.session.table();
+        let route = self.route(upstream);
+        let response = scrub::scrub_response(table, &route, method, response).await?;
+        Ok(response.map(|body| self.watch(body).boxed_unsync()))
+    }
+
+    pub(super) fn route(&self, upstream_version: Version) -> Route<'a> {
+        Route {
+            scheme: self.task.scheme,
+            authority: self.task.authority,
+            correlation_id: &self.task.subject.correlation_id,
+            upstream_version,
+        }
+    }
+
+    fn watch<B>(&self, body: B) -> Watched<B>
+    where
+        B: Body<Data = Bytes> + Unpin,
+        B::Error: Into<BoxError>,
+    {
+        let session = Arc::clone(&self.task.lane.session);
+        let subject = self.task.subject.clone();
+        Watched::new(body, self.verdict.clone(), move |error| {
+            refusal::log(&session, &subject, error);
+        })
+    }
+}
+
+/// Puts target, `Host` and version into the form that the upstream's version has. The path and
+/// query stay as they are, to the byte.
+fn fit(
+    request: &mut Request<Incoming>,
+    upstream: Version,
+    scheme: Scheme,
+    authority: &Authority,
+) -> Result<(), Error> {
+    let path = request.uri().path_and_query().cloned();
+    let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
+    let mut target = http::uri::Parts::default();
+    target.path_and_query = Some(path);
+    *request.version_mut() = upstream;
+    if upstream == Version::HTTP_2 {
+        target.scheme = Some(match scheme {
+            Scheme::Http => UriScheme::HTTP,
+            Scheme::Https => UriScheme::HTTPS,
+        });
+        target.authority = Some(host_field(authority, scheme).parse().map_err(internal)?);
+        request.headers_mut().remove(header::HOST);
+    } else {
+        ensure_host(request.headers_mut(), authority, scheme)?;
+    }
+    *request.uri_mut() = Uri::from_parts(target).map_err(internal)?;
+    Ok(())
+}
+
+fn ensure_host(headers: &mut HeaderMap, authority: &Authority, scheme: Scheme) -> Result<(), Error> {
+    if !headers.contains_key(header::HOST) {
+        let value = HeaderValue::from_str(&host_field(authority, scheme)).map_err(internal)?;
+        headers.insert(header::HOST, value);
+    }
+    Ok(())
+}
+
+/// The authority as a `Host` field has it, without the scheme's own port.
+fn host_field(authority: &Authority, scheme: Scheme) -> String {
+    match authority.port == scheme.default_port() {
+        true => authority.host.to_string(),
+        false => authority.to_string(),
+    }
+}
+
+fn internal<E>(_: E) -> Error {
+    Error::with(Code::Internal, "the request could not be put together".into())
+}

@@ -1,0 +1,164 @@
+//! Fields that belong to one connection and not to the message.
+//!
+//! The order and case of all other fields stay as they were. `Proxy-Authorization` never goes
+//! upstream; `TE: trailers` does, for gRPC; `Alt-Svc` never comes back, since it would invite the
+//! client past the proxy. Source: reference/egress.md (c) 9, 18, 19 and 22.
+
+use http::{HeaderMap, HeaderName, HeaderValue, Version, header};
+
+use crate::refusal::REFUSED;
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const PROXY_INFO: HeaderName = HeaderName::from_static("proxy-authentication-info");
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+
+/// Fields that `Connection` may not take away: dropping them would change what is asked.
+const ESSENTIAL: [HeaderName; 8] = [
+    header::AUTHORIZATION,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LENGTH,
+    header::CONTENT_TYPE,
+    header::COOKIE,
+    header::EXPECT,
+    header::HOST,
+    header::RANGE,
+];
+
+/// Takes the connection's own fields out of a request.
+pub(super) fn strip_request(headers: &mut HeaderMap, client: Version) {
+    let trailers = values(headers, &header::TE).any(|te| te.eq_ignore_ascii_case("trailers"));
+    let named = named_by_connection(headers);
+    retain(headers, |name| {
+        !named.contains(name)
+            && !is_hop_by_hop(name)
+            && *name != header::PROXY_AUTHORIZATION
+            && *name != header::TE
+            && *name != HTTP2_SETTINGS
+    });
+    if trailers {
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    }
+    if client == Version::HTTP_2 {
+        join_cookies(headers);
+    }
+}
+
+/// Takes the connection's own fields, and what leads past the proxy, out of an answer.
+pub(super) fn strip_response(headers: &mut HeaderMap) {
+    let named = named_by_connection(headers);
+    retain(headers, |name| {
+        !named.contains(name)
+            && !is_hop_by_hop(name)
+            && *name != header::PROXY_AUTHENTICATE
+            && *name != PROXY_INFO
+            && *name != header::ALT_SVC
+            && *name != REFUSED
+    });
+}
+
+fn is_hop_by_hop(name: &HeaderName) -> bool {
+    *name == header::CONNECTION
+        || *name == header::TRANSFER_ENCODING
+        || *name == header::UPGRADE
+        || *name == KEEP_ALIVE
+        || *name == PROXY_CONNECTION
+}
+
+fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
+    let names = values(headers, &header::CONNECTION).filter_map(|name| name.parse().ok());
+    names.filter(|name| !ESSENTIAL.contains(name)).collect()
+}
+
+/// The comma-separated members of all fields of a name.
+fn values<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    let fields = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    fields.flat_map(|value| value.split(',')).map(str::trim).filter(|member| !member.is_empty())
+}
+
+/// Keeps the fields that `keep` names. `HeaderMap::remove` would move the last field up.
+fn retain(headers: &mut HeaderMap, keep: impl Fn(&HeaderName) -> bool) {
+    if headers.keys().all(&keep) {
+        return;
+    }
+    let before = std::mem::take(headers);
+    headers.reserve(before.len());
+    let mut current = None;
+    for (name, value) in before {
+        // A repeated field comes without its name.
+        current = name.or(current);
+        if let Some(name) = current.as_ref().filter(|name| keep(name)) {
+            headers.append(name.clone(), value);
+        }
+    }
+}
+
+/// HTTP/2 may split the cookies; HTTP/1 knows one field (RFC 9113, section 8.2.3).
+fn join_cookies(headers: &mut HeaderMap) {
+    if headers.get_all(header::COOKIE).iter().nth(1).is_none() {
+        return;
+    }
+    let crumbs: Vec<&[u8]> =
+        headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if let Ok(joined) = HeaderValue::from_bytes(&crumbs.join(&b"; "[..])) {
+        headers.insert(header::COOKIE, joined);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(fields: &[(&str, &str)]) -> HeaderMap {
+        let parse = |(name, value): &(&str, &str)| {
+            (name.parse::<HeaderName>().unwrap(), HeaderValue::from_str(value).unwrap())
+        };
+        fields.iter().map(parse).collect()
+    }
+
+    fn names(headers: &HeaderMap) -> Vec<&str> {
+        headers.keys().map(HeaderName::as_str).collect()
+    }
+
+    #[test]
+    fn a_connections_own_fields_stay_with_it() {
+        let mut headers = map(&[
+            ("a", "1"),
+            ("connection", "keep-alive, x-mine, Authorization"),
+            ("keep-alive", "5"),
+            ("x-mine", "1"),
+            ("proxy-authorization", "Basic x"),
+            ("te", "gzip, trailers"),
+            ("upgrade", "h2c"),
+            ("http2-settings", "AAM"),
+            ("transfer-encoding", "chunked"),
+            ("authorization", "Bearer x"),
+            ("z", "1"),
+        ]);
+        strip_request(&mut headers, Version::HTTP_11);
+        assert_eq!(names(&headers), ["a", "authorization", "z", "te"]);
+        assert_eq!(headers["te"], "trailers");
+    }
+
+    #[test]
+    fn repeated_fields_stay_in_order() {
+        let mut headers = map(&[("b", "1"), ("a", "1"), ("a", "2"), ("te", "x"), ("c", "3")]);
+        strip_request(&mut headers, Version::HTTP_11);
+        assert_eq!(names(&headers), ["b", "a", "c"]);
+        assert_eq!(headers.get_all("a").iter().collect::<Vec<_>>(), ["1", "2"]);
+    }
+
+    #[test]
+    fn nothing_invites_past_the_proxy() {
+        let mut headers = map(&[("alt-svc", "h3=\":443\""), ("x-keyless-refused", "x"), ("a", "1")]);
+        strip_response(&mut headers);
+        assert_eq!(names(&headers), ["a"]);
+    }
+
+    #[test]
+    fn crumbs_become_one_cookie() {
+        let mut headers = map(&[("cookie", "a=1"), ("cookie", "b=2")]);
+        strip_request(&mut headers, Version::HTTP_2);
+        assert_eq!(headers["cookie"], "a=1; b=2");
+    }
+}

@@ -1,0 +1,192 @@
+//! Connections to destinations, kept for the next request.
+//!
+//! Keyed by session, scheme, authority, pinned addresses and the generation of the roots: nothing
+//! is shared between sessions, since a connection may be authenticated as a whole, and nothing
+//! outlives the judgement of its address or the roots that verified it.
+//! Source: reference/egress.md (c) 27; (f) on what a small idle limit costs.
+
+mod connection;
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use hyper::client::conn::{http1, http2};
+use keyless_core::{Authority, Error, Scheme};
+use parking_lot::Mutex;
+use tokio::sync::Mutex as AsyncMutex;
+
+pub(crate) use self::connection::{Connection, OutgoingBody, explain};
+use self::connection::{Sender, open};
+use crate::{
+    Limits,
+    dial::{Dialer, Pinned},
+    tls::{Alpn, Roots},
+};
+
+/// What a kept connection is good for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) session: String,
+    pub(crate) scheme: Scheme,
+    pub(crate) authority: Authority,
+    pub(crate) pinned: Pinned,
+    pub(crate) generation: u64,
+}
+
+/// The kept connections of all sessions.
+pub(crate) struct Pool {
+    slots: Mutex<HashMap<Key, Arc<Slot>>>,
+    idle_time: Duration,
+    idle_most: usize,
+    handshake_time: Duration,
+}
+
+#[derive(Default)]
+struct Slot {
+    kept: Mutex<Kept>,
+    /// Held while dialling a destination that may speak HTTP/2, where one connection serves all.
+    dialling: AsyncMutex<()>,
+}
+
+#[derive(Default)]
+struct Kept {
+    http1: Vec<(http1::SendRequest<OutgoingBody>, Instant)>,
+    http2: Option<http2::SendRequest<OutgoingBody>>,
+    speaks_http1: bool,
+    used: Option<Instant>,
+}
+
+/// What to open a connection with.
+pub(crate) struct Means<'a> {
+    pub(crate) dialer: &'a Dialer,
+    pub(crate) roots: &'a Roots,
+}
+
+/// Which connection a request wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// A kept one if there is one.
+    Any,
+    /// A new one: the kept one turned out to be dead.
+    Fresh,
+    /// A new one that speaks HTTP/1.1 and is not shared, for an upgrade.
+    Upgrade,
+}
+
+impl Pool {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            slots: Mutex::default(),
+            idle_time: limits.pool_idle_time,
+            idle_most: limits.pool_idle_per_destination,
+            handshake_time: limits.handshake_time,
+        }
+    }
+
+    /// A connection to the destination of `key`, ready for a request.
+    pub(crate) async fn get(
+        self: &Arc<Self>,
+        key: &Key,
+        wanted: Wanted,
+        means: &Means<'_>,
+    ) -> Result<Connection, Error> {
+        if wanted == Wanted::Upgrade {
+            let sender = open(key, Alpn::Http1, means, self.handshake_time).await?;
+            return Ok(Connection::unpooled(sender));
+        }
+        let slot = self.slot(key);
+        if wanted == Wanted::Any
+            && let Some(sender) = slot.take(self.idle_time)
+        {
+            return Ok(Connection::new(sender, self, key));
+        }
+        let alone = match slot.kept.lock().speaks_http1 {
+            true => None,
+            false => Some(&slot.dialling),
+        };
+        let _alone = match alone {
+            None => None,
+            Some(dialling) => Some(dialling.lock().await),
+        };
+        // Whoever dialled before us may have left something for us.
+        if let Some(sender) = slot.take(self.idle_time).filter(|_| wanted == Wanted::Any) {
+            return Ok(Connection::new(sender, self, key));
+        }
+        let sender = open(key, Alpn::Any, means, self.handshake_time).await?;
+        slot.remember(&sender);
+        Ok(Connection::new(sender, self, key))
+    }
+
+    /// Takes an HTTP/1.1 connection back whose answer has been read to its end.
+    fn put_back(&self, key: &Key, sender: http1::SendRequest<OutgoingBody>) {
+        // A session that has ended has no slots any more; then the connection closes here.
+        let slot = self.slots.lock().get(key).cloned();
+        if let Some(slot) = slot.filter(|_| !sender.is_closed()) {
+            let mut kept = slot.kept.lock();
+            kept.used = Some(Instant::now());
+            if kept.http1.len() < self.idle_most {
+                kept.http1.push((sender, Instant::now()));
+            }
+        }
+    }
+
+    /// Closes what was kept for a session. Connections in use end with their requests.
+    pub(crate) fn forget(&self, session: &str) {
+        self.slots.lock().retain(|key, _| key.session != session);
+    }
+
+    /// Closes what has been idle for too long. Called from time to time.
+    pub(crate) fn sweep(&self) {
+        let idle_time = self.idle_time;
+        self.slots.lock().retain(|_, slot| {
+            let mut kept = slot.kept.lock();
+            kept.http1.retain(|(sender, since)| !sender.is_closed() && since.elapsed() < idle_time);
+            let fresh = kept.used.is_some_and(|used| used.elapsed() < idle_time);
+            // Whoever holds the slot is about to use it.
+            fresh || !kept.http1.is_empty() || Arc::strong_count(slot) > 1
+        });
+    }
+
+    fn slot(&self, key: &Key) -> Arc<Slot> {
+        let mut slots = self.slots.lock();
+        match slots.get(key) {
+            Some(slot) => Arc::clone(slot),
+            None => Arc::clone(slots.entry(key.clone()).or_default()),
+        }
+    }
+}
+
+impl Slot {
+    /// The most recently used connection that is still alive.
+    fn take(&self, idle_time: Duration) -> Option<Sender> {
+        let mut kept = self.kept.lock();
+        kept.used = Some(Instant::now());
+        if let Some(shared) = kept.http2.as_ref() {
+            match shared.is_closed() {
+                false => return Some(Sender::Http2(shared.clone())),
+                true => kept.http2 = None,
+            }
+        }
+        while let Some((sender, since)) = kept.http1.pop() {
+            if sender.is_ready() && since.elapsed() < idle_time {
+                return Some(Sender::Http1(sender));
+            }
+        }
+        None
+    }
+
+    fn remember(&self, sender: &Sender) {
+        let mut kept = self.kept.lock();
+        kept.used = Some(Instant::now());
+        match sender {
+            Sender::Http1(_) => kept.speaks_http1 = true,
+            Sender::Http2(shared) => {
+                kept.speaks_http1 = false;
+                kept.http2 = Some(shared.clone());
+            }
+        }
+    }
+}

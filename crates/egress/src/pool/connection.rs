@@ -1,0 +1,158 @@
+//! One connection to a destination: how it is opened, and how a request goes over it.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{Request, Response, Version};
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::{
+    body::Incoming,
+    client::conn::{TrySendError, http1, http2},
+};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use keyless_core::{Code, Error, SafeText, Scheme};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{Key, Means, Pool};
+use crate::tls::{self, Alpn};
+
+/// A body on its way to a destination.
+pub(crate) type OutgoingBody = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Flow-control windows: large enough for a fast download over some distance, small enough that a
+/// slow reader holds little.
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 4 << 20;
+const MAX_HEAD: usize = 256 << 10;
+const MAX_FIELDS: usize = 512;
+
+/// A connection that is checked out for one request.
+pub(crate) struct Connection {
+    sender: Option<Sender>,
+    home: Option<(Arc<Pool>, Key)>,
+}
+
+/// The sending half of a connection.
+pub(super) enum Sender {
+    Http1(http1::SendRequest<OutgoingBody>),
+    Http2(http2::SendRequest<OutgoingBody>),
+}
+
+impl Connection {
+    pub(super) fn new(sender: Sender, pool: &Arc<Pool>, key: &Key) -> Self {
+        Self { sender: Some(sender), home: Some((Arc::clone(pool), key.clone())) }
+    }
+
+    pub(super) fn unpooled(sender: Sender) -> Self {
+        Self { sender: Some(sender), home: None }
+    }
+
+    /// What it speaks.
+    pub(crate) fn version(&self) -> Version {
+        match self.sender {
+            Some(Sender::Http2(_)) => Version::HTTP_2,
+            _ => Version::HTTP_11,
+        }
+    }
+
+    /// Sends a request and waits for the answer's head. A request that was not written comes back
+    /// with the error and may be sent over another connection.
+    pub(crate) async fn send(
+        &mut self,
+        request: Request<OutgoingBody>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<OutgoingBody>>> {
+        match self.sender.as_mut().expect("the sender leaves only on drop") {
+            Sender::Http1(sender) => sender.try_send_request(request).await,
+            Sender::Http2(sender) => sender.try_send_request(request).await,
+        }
+    }
+}
+
+impl Drop for Connection {
+    /// Waits in the background until the answer has been read to its end, and keeps the connection
+    /// then; one whose answer is cut off closes by itself.
+    fn drop(&mut self) {
+        let (Some(Sender::Http1(mut sender)), Some((pool, key))) =
+            (self.sender.take(), self.home.take())
+        else {
+            return;
+        };
+        if sender.is_ready() {
+            return pool.put_back(&key, sender);
+        }
+        // Outside a runtime everything is being torn down anyway.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                if sender.ready().await.is_ok() {
+                    pool.put_back(&key, sender);
+                }
+            });
+        }
+    }
+}
+
+/// Dials, verifies and shakes hands.
+pub(super) async fn open(
+    key: &Key,
+    alpn: Alpn,
+    means: &Means<'_>,
+    patience: Duration,
+) -> Result<Sender, Error> {
+    let tcp = means.dialer.dial(&key.pinned).await?;
+    if key.scheme == Scheme::Http {
+        return http1_over(tcp).await;
+    }
+    let tls = tls::connect(means.roots, alpn, &key.authority.host, tcp, patience).await?;
+    match tls.get_ref().1.alpn_protocol() {
+        Some(b"h2") => http2_over(tls).await,
+        _ => http1_over(tls).await,
+    }
+}
+
+async fn http1_over<S>(stream: S) -> Result<Sender, Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (sender, connection) = http1::Builder::new()
+        .preserve_header_case(true)
+        .max_headers(MAX_FIELDS)
+        .max_header_size(MAX_HEAD)
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| explain(&error))?;
+    // Its error reaches whoever has a request on it.
+    tokio::spawn(connection.with_upgrades());
+    Ok(Sender::Http1(sender))
+}
+
+async fn http2_over<S>(stream: S) -> Result<Sender, Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_header_list_size(u32::try_from(MAX_HEAD).expect("256 KiB fit into 32 bits"))
+        // Notices a destination that vanished without a word.
+        .keep_alive_interval(Duration::from_secs(30))
+        .keep_alive_timeout(Duration::from_secs(20))
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| explain(&error))?;
+    tokio::spawn(connection);
+    Ok(Sender::Http2(sender))
+}
+
+/// What went wrong on the way, in words that hold nothing of the traffic.
+pub(crate) fn explain(error: &hyper::Error) -> Error {
+    let words = match error {
+        e if e.is_parse_too_large() => "the answer's head is too large",
+        e if e.is_parse() => "the answer is not HTTP",
+        e if e.is_incomplete_message() => "the connection ended before the answer",
+        e if e.is_timeout() => "the answer took too long",
+        e if e.is_body_write_aborted() => "the request's body ended early",
+        _ => "the connection broke",
+    };
+    Error::with(Code::UpstreamProtocol, SafeText::words(words))
+}

@@ -1,0 +1,157 @@
+//! A refusal is an answer: a status, a JSON body that says what to do, and a line in the log.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full};
+use keyless_core::{
+    Authority, Code, Error, Remediation,
+    audit::{Action, Outcome},
+};
+use serde_json::json;
+
+use crate::{pipeline::AnswerBody, ports::Event, session::Session};
+
+/// Says on every refusal which one it is, for clients that don't read bodies.
+pub(crate) const REFUSED: HeaderName = HeaderName::from_static("x-keyless-refused");
+
+/// What is known of the request that is refused.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Subject {
+    pub(crate) correlation_id: String,
+    pub(crate) authority: Option<Authority>,
+    /// Method and path.
+    pub(crate) request: Option<(String, String)>,
+}
+
+/// Whether the connection may be used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    Close,
+    Keep,
+}
+
+/// Logs the refusal and makes the answer.
+pub(crate) fn refuse(
+    session: &Session,
+    subject: &Subject,
+    error: &Error,
+    after: After,
+) -> Response<AnswerBody> {
+    log(session, subject, error);
+    answer(error, after)
+}
+
+/// Logs a refusal that has no answer, or one that is made elsewhere.
+pub(crate) fn log(session: &Session, subject: &Subject, error: &Error) {
+    let (action, outcome) = classify(error.code());
+    let event = Event {
+        correlation_id: subject.correlation_id.clone(),
+        action,
+        outcome,
+        authority: subject.authority.clone(),
+        secrets: Vec::new(),
+        code: Some(error.code()),
+        note: error.detail().clone(),
+        request: subject.request.clone(),
+    };
+    // Nothing passes in any case; the broker itself reports a log that can't be written.
+    let _ = session.record(event);
+}
+
+/// The answer to a request that is refused.
+pub(crate) fn answer(error: &Error, after: After) -> Response<AnswerBody> {
+    let body = Full::new(Bytes::from(json_body(error))).map_err(|never| match never {});
+    let mut response = Response::new(body.boxed_unsync());
+    *response.status_mut() = status(error.code());
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(REFUSED, HeaderValue::from_static(error.code().as_str()));
+    if error.code() == Code::ProxyAuthRequired {
+        let challenge = HeaderValue::from_static("Basic realm=\"keyless\"");
+        headers.insert(header::PROXY_AUTHENTICATE, challenge);
+    }
+    if after == After::Close {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// The whole answer as bytes, for a connection that is refused before HTTP begins.
+pub(crate) fn raw_answer(error: &Error) -> Vec<u8> {
+    let body = json_body(error);
+    let status = status(error.code());
+    format!(
+        "HTTP/1.1 {} {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+         x-keyless-refused: {}\r\nconnection: close\r\n\r\n{body}",
+        status.as_u16(),
+        status.canonical_reason().unwrap_or_default(),
+        body.len(),
+        error.code().as_str(),
+    )
+    .into_bytes()
+}
+
+/// A fresh `req-<uuid>`; version 7, so that the log's order shows in it.
+pub(crate) fn correlation_id() -> Result<String, Error> {
+    let random = crate::tls::random::<10>()?;
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let millis = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+    let id = uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid();
+    Ok(format!("req-{id}"))
+}
+
+fn json_body(error: &Error) -> String {
+    let remediation: Remediation = error.code().remediation();
+    let body = json!({
+        "code": error.code().as_str(),
+        "message": error.message(),
+        "remediation": remediation,
+    });
+    format!("{body}\n")
+}
+
+fn status(code: Code) -> StatusCode {
+    StatusCode::from_u16(code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+/// Which of NL's actions a refusal is: stopped by a parser, denied by policy, or failed upstream.
+fn classify(code: Code) -> (Action, Outcome) {
+    match code {
+        Code::ConnectTimeout | Code::NameTimeout => (Action::Egress, Outcome::Timeout),
+        Code::ConnectFailed
+        | Code::NameNotFound
+        | Code::UpstreamTls
+        | Code::UpstreamProtocol
+        | Code::SecretUnavailable
+        | Code::Internal => (Action::Egress, Outcome::Error),
+        Code::BadRequest | Code::HeadTooLarge | Code::HeadTimeout | Code::BodyCoding => {
+            (Action::Blocked, Outcome::Blocked)
+        }
+        _ => (Action::Denied, Outcome::Denied),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_says_what_to_do() {
+        let response = answer(&Code::AuthorityMismatch.into(), After::Keep);
+        assert_eq!(response.status(), 421);
+        assert_eq!(response.headers()[&REFUSED], "authority_mismatch");
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(body["code"], "authority_mismatch");
+        assert_eq!(body["remediation"]["actor"], "agent");
+    }
+
+    #[test]
+    fn ids_are_version_7() {
+        let id = correlation_id().unwrap();
+        assert_eq!((id.len(), &id[..4], &id[18..19]), (40, "req-", "7"), "{id}");
+    }
+}

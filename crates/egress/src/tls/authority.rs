@@ -1,0 +1,162 @@
+//! A session's certificate authority: P-256, at most 48 hours, its key nowhere but in memory.
+//!
+//! Name constraints are not to be had, since the set of hosts is open; a short life and one
+//! authority per session stand in for them. Source: reference/egress.md (c) 29 and 35.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use keyless_core::{Code, Error, Host};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, SanType, SerialNumber,
+};
+use rustls::{
+    ServerConfig,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
+    version::{TLS12, TLS13},
+};
+
+use super::leaves::Leaves;
+
+/// Clocks of guests run late: certificates are valid from an hour before they were made.
+const BACKDATED: Duration = Duration::from_secs(3600);
+/// One hour before and 47 after: 48 in all.
+const AUTHORITY_LIFE: Duration = Duration::from_secs(47 * 3600);
+const LEAF_LIFE: Duration = Duration::from_secs(23 * 3600);
+/// A cached leaf is used up to this long before its end.
+const LEAF_MARGIN: Duration = Duration::from_secs(3600);
+
+/// A certificate authority that signs for one session.
+pub(crate) struct CertificateAuthority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate: CertificateDer<'static>,
+    pem: String,
+    /// One key for every leaf of the session: minting is then one signature.
+    leaf_key: KeyPair,
+    leaves: Leaves,
+}
+
+/// What a host is served with, and for how long.
+#[derive(Clone)]
+pub(super) struct Leaf {
+    pub(super) config: Arc<ServerConfig>,
+    minted: SystemTime,
+}
+
+impl CertificateAuthority {
+    /// Makes a fresh authority that keeps at most `leaves` leaves.
+    pub(crate) fn mint(leaves: usize) -> Result<Self, Error> {
+        Self::try_mint(leaves).map_err(|_| Code::Internal.into())
+    }
+
+    fn try_mint(leaves: usize) -> Result<Self, MintError> {
+        let key = KeyPair::generate()?;
+        let mut params = valid_around(SystemTime::now(), AUTHORITY_LIFE)?;
+        params.distinguished_name.push(DnType::CommonName, "Keyless session authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let certificate = params.self_signed(&key)?;
+        Ok(Self {
+            pem: certificate.pem(),
+            certificate: certificate.der().clone(),
+            issuer: Issuer::new(params, key),
+            leaf_key: KeyPair::generate()?,
+            leaves: Leaves::new(leaves),
+        })
+    }
+
+    /// The authority's certificate in PEM.
+    pub(crate) fn pem(&self) -> &str {
+        &self.pem
+    }
+
+    /// How to serve `host`, with a leaf from the cache or a new one.
+    pub(crate) fn serve(&self, host: &Host) -> Result<Arc<ServerConfig>, Error> {
+        let now = SystemTime::now();
+        if let Some(leaf) = self.leaves.get(host)
+            && leaf.is_good_at(now)
+        {
+            return Ok(leaf.config);
+        }
+        let leaf = self.mint_leaf(host, now).map_err(|_| Error::new(Code::Internal))?;
+        self.leaves.put(host.clone(), leaf.clone());
+        Ok(leaf.config)
+    }
+
+    fn mint_leaf(&self, host: &Host, now: SystemTime) -> Result<Leaf, MintError> {
+        let mut params = valid_around(now, LEAF_LIFE)?;
+        params.distinguished_name.push(DnType::CommonName, "Keyless session leaf");
+        params.subject_alt_names = vec![match host {
+            Host::Ip(address) => SanType::IpAddress(*address),
+            Host::Name(name) => SanType::DnsName(name.as_str().try_into()?),
+        }];
+        params.is_ca = IsCa::ExplicitNoCa;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let certificate = params.signed_by(&self.leaf_key, &self.issuer)?.der().clone();
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.leaf_key.serialize_der()));
+        let chain = vec![certificate, self.certificate.clone()];
+        let mut config = ServerConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+            .with_protocol_versions(&[&TLS13, &TLS12])?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Leaf { config: Arc::new(config), minted: now })
+    }
+}
+
+impl Leaf {
+    /// Clocks jump in both directions.
+    fn is_good_at(&self, now: SystemTime) -> bool {
+        match now.duration_since(self.minted) {
+            Ok(age) => age + LEAF_MARGIN < LEAF_LIFE,
+            Err(ahead) => ahead.duration() < BACKDATED,
+        }
+    }
+}
+
+/// Why a certificate could not be made; never the client's fault.
+#[derive(Debug, thiserror::Error)]
+enum MintError {
+    #[error(transparent)]
+    Certificate(#[from] rcgen::Error),
+    #[error("no randomness")]
+    Random,
+    #[error(transparent)]
+    Tls(#[from] rustls::Error),
+}
+
+/// Parameters for a certificate that is valid for `life` from now, and for an hour before.
+fn valid_around(now: SystemTime, life: Duration) -> Result<CertificateParams, MintError> {
+    let serial = super::random::<16>().map_err(|_| MintError::Random)?;
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.not_before = (now - BACKDATED).into();
+    params.not_after = (now + life).into();
+    params.serial_number = Some(SerialNumber::from_slice(&serial));
+    // Python 3.13 and OpenSSL 3 verify strictly and want both key identifiers.
+    params.use_authority_key_identifier_extension = true;
+    Ok(params)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaves_are_kept_until_the_clock_says_otherwise() {
+        let authority = CertificateAuthority::mint(4).unwrap();
+        let host = Host::parse("a.test").unwrap();
+        let first = authority.serve(&host).unwrap();
+        assert!(Arc::ptr_eq(&first, &authority.serve(&host).unwrap()));
+        let now = SystemTime::now();
+        let leaf = authority.mint_leaf(&host, now).unwrap();
+        let day = Duration::from_secs(24 * 3600);
+        assert!(leaf.is_good_at(now) && leaf.is_good_at(now - BACKDATED / 2));
+        assert!(!leaf.is_good_at(now + day) && !leaf.is_good_at(now - day));
+    }
+}

@@ -1,0 +1,131 @@
+//! TLS toward the destination: native roots and the operator's own, verified before a byte of a
+//! request is written, TLS 1.2 at least, no way to skip any of it.
+//! Source: reference/egress.md (c) 11.
+
+use std::{sync::Arc, time::Duration};
+
+use keyless_core::{Code, Error, Host, SafeText};
+use rustls::{
+    CertificateError, ClientConfig, RootCertStore,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, ServerName, pem::PemObject as _},
+    version::{TLS12, TLS13},
+};
+use tokio::{net::TcpStream, time::timeout};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+/// What we offer to the destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Alpn {
+    /// HTTP/2, else HTTP/1.1.
+    Any,
+    /// HTTP/1.1 alone: a WebSocket's handshake.
+    Http1,
+}
+
+/// The roots that destinations are verified by, ready for use.
+pub(crate) struct Roots {
+    any: Arc<ClientConfig>,
+    http1: Arc<ClientConfig>,
+    /// Grows with each change, so that no connection outlives the roots it was verified by.
+    pub(crate) generation: u64,
+}
+
+/// Why the roots can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RootsError {
+    /// An extra root is no PEM certificate.
+    #[error("an extra root is not a certificate in PEM")]
+    NotPem,
+    /// A certificate that can't be a root.
+    #[error("an extra root can't be used")]
+    Unusable(#[source] rustls::Error),
+}
+
+impl Roots {
+    /// Loads the machine's roots and adds `extra`, each a file's content of one or more PEM
+    /// certificates.
+    pub(crate) fn load(extra: &[Vec<u8>], generation: u64) -> Result<Self, RootsError> {
+        let mut roots = RootCertStore::empty();
+        // A machine without roots can still reach what `extra` names; every other destination
+        // then fails to verify, with its own message.
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        for pem in extra {
+            add_pem(&mut roots, pem)?;
+        }
+        let mut config = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+            .with_protocol_versions(&[&TLS13, &TLS12])
+            .expect("aws-lc-rs speaks TLS 1.2 and 1.3")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let http1 = Arc::new(config.clone());
+        config.alpn_protocols.insert(0, b"h2".to_vec());
+        Ok(Self { any: Arc::new(config), http1, generation })
+    }
+}
+
+fn add_pem(roots: &mut RootCertStore, pem: &[u8]) -> Result<(), RootsError> {
+    let before = roots.len();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|_| RootsError::NotPem)?;
+        roots.add(certificate).map_err(RootsError::Unusable)?;
+    }
+    match roots.len() == before {
+        true => Err(RootsError::NotPem),
+        false => Ok(()),
+    }
+}
+
+/// Shakes hands with `host` over `tcp`; when this returns, the destination has proven its name.
+pub(crate) async fn connect(
+    roots: &Roots,
+    alpn: Alpn,
+    host: &Host,
+    tcp: TcpStream,
+    patience: Duration,
+) -> Result<TlsStream<TcpStream>, Error> {
+    let config = match alpn {
+        Alpn::Any => &roots.any,
+        Alpn::Http1 => &roots.http1,
+    };
+    let name = match host {
+        Host::Ip(address) => ServerName::IpAddress((*address).into()),
+        Host::Name(name) => ServerName::try_from(name.as_str().to_owned())
+            .map_err(|_| Error::with(Code::UpstreamTls, "the host can't stand in a certificate".into()))?,
+    };
+    let handshake = TlsConnector::from(Arc::clone(config)).connect(name, tcp);
+    match timeout(patience, handshake).await {
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(error)) => Err(explain(&error)),
+        Err(_) => Err(Error::with(Code::ConnectTimeout, "in the TLS handshake".into())),
+    }
+}
+
+/// Says which check failed, in our own words.
+fn explain(error: &std::io::Error) -> Error {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let words = match inner {
+        Some(rustls::Error::InvalidCertificate(reason)) => match reason {
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "its certificate has expired"
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                "its certificate is not valid yet"
+            }
+            CertificateError::NotValidForName
+            | CertificateError::NotValidForNameContext { .. } => {
+                "its certificate is for another name"
+            }
+            CertificateError::UnknownIssuer => "its certificate is by an unknown authority",
+            _ => "its certificate is not valid",
+        },
+        Some(rustls::Error::AlertReceived(_)) => "it refused the handshake",
+        Some(_) => "its handshake was not valid",
+        None => return Error::with(
+            Code::UpstreamTls,
+            SafeText::words("the connection broke in the handshake: ").and(error.kind()),
+        ),
+    };
+    Error::with(Code::UpstreamTls, words.into())
+}

@@ -1,0 +1,1 @@
+//! The egress proxy against real clients and origins.
