@@ -434,3 +434,6 @@ fn zstd_step(
 fn usize_from(difference: u64) -> usize {
     usize::try_from(difference).expect("one step moves no more than a buffer")
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -145,3 +145,6 @@ fn unreadable(why: &'static str) -> Error {
     let detail = keyless_core::SafeText::words("the response can't be looked into: ").and(why);
     Error::with(Code::UpstreamProtocol, detail)
 }
+
+#[cfg(test)]
+mod tests;

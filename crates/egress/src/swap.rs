@@ -86,3 +86,8 @@ fn request_info(route: &Route<'_>, parts: &http::request::Parts) -> RequestInfo 
         locations: Vec::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+pub(crate) mod testing;

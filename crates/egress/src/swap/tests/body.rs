@@ -1,0 +1,306 @@
+use bytes::Bytes;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, TRANSFER_ENCODING};
+use keyless_core::{Location, PlaceholderForm};
+use proptest::{collection::vec, option, prelude::*, sample::select};
+
+use super::*;
+use crate::{
+    coding::{Coding, tests::{coded, decoded}},
+    swap::testing::{OTHER, VALUE, look_alike, rule},
+};
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// Three secrets: one for any place, one for headers alone, one for another host.
+fn bench() -> Bench {
+    Bench::new(vec![
+        ("any", VALUE, rule("api.test", &Location::ALL), PlaceholderForm::Default),
+        ("head", OTHER, rule("api.test", &[Location::Header]), look_alike(40)),
+        ("else", OTHER, rule("other.test", &Location::ALL), PlaceholderForm::Colon),
+    ])
+}
+
+fn post(content_type: &str, coding: Option<Coding>, body: Chunks) -> Request<Chunks> {
+    let mut request = Request::post("https://api.test/").header(CONTENT_TYPE, content_type);
+    if let Some(length) = http_body::Body::size_hint(&body).exact() {
+        request = request.header(CONTENT_LENGTH, length);
+    }
+    if let Some(coding) = coding {
+        request = request.header(CONTENT_ENCODING, name(coding));
+    }
+    request.body(body).unwrap()
+}
+
+fn name(coding: Coding) -> &'static str {
+    match coding {
+        Coding::Brotli => "br",
+        Coding::Deflate => "deflate",
+        Coding::Gzip => "gzip",
+        Coding::Zstd => "zstd",
+    }
+}
+
+/// The value as the model spells it.
+fn spelled(content_type: &str) -> String {
+    match content_type {
+        FORM => VALUE.bytes().fold(String::new(), |text, byte| match byte.is_ascii_alphanumeric() {
+            true => text + &char::from(byte).to_string(),
+            false => text + &format!("%{byte:02X}"),
+        }),
+        "application/json" | "application/vnd.api+json; charset=utf-8" => {
+            VALUE.replace('\\', "\\\\").replace('"', "\\\"")
+        }
+        _ => VALUE.to_owned(),
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Part {
+    Text(Vec<u8>),
+    Placeholder(usize),
+    Beginning(usize, usize),
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    prop_oneof![
+        4 => vec(select(&b"ak_lo{}&= "[..]), 0..30).prop_map(Part::Text),
+        1 => vec(any::<u8>(), 5000..9000).prop_map(Part::Text),
+        4 => Just(Part::Placeholder(0)),
+        1 => Just(Part::Placeholder(2)),
+        3 => (0_usize..3, 0_usize..31).prop_map(|(of, length)| Part::Beginning(of, length)),
+    ]
+}
+
+fn written(bench: &Bench, parts: &[Part], in_place_of_first: &str) -> Vec<u8> {
+    let mut text = Vec::new();
+    for part in parts {
+        match part {
+            Part::Text(bytes) => text.extend_from_slice(bytes),
+            Part::Placeholder(0) => text.extend_from_slice(in_place_of_first.as_bytes()),
+            Part::Placeholder(of) => text.extend_from_slice(bench.placeholder(*of).as_bytes()),
+            Part::Beginning(of, length) => {
+                text.extend_from_slice(&bench.placeholder(*of).as_bytes()[..*length]);
+            }
+        }
+    }
+    text
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(160))]
+
+    #[test]
+    fn what_arrives_is_what_the_model_says(
+        parts in vec(part(), 0..14),
+        content_type in select(vec![
+            "application/json", "application/vnd.api+json; charset=utf-8", FORM, "text/plain",
+            "multipart/form-data; boundary=x",
+        ]),
+        coding in option::of(select(&Coding::ALL[..])),
+        sizes in vec(1_usize..2000, 0..30),
+        exact in any::<bool>(),
+        refused in prop::bool::weighted(0.1),
+    ) {
+        let bench = bench();
+        let mut text = written(&bench, &parts, bench.placeholder(0));
+        let mut expected = written(&bench, &parts, &spelled(content_type));
+        if refused {
+            text.extend_from_slice(bench.placeholder(1).as_bytes());
+        }
+        let sent = coding.map_or(text.clone(), |coding| coded(coding, &[&text]));
+        let request = post(content_type, coding, Chunks::cut(&sent, &sizes, exact));
+        let result = swapped(&bench, "api.test", request);
+        if refused {
+            prop_assert_eq!(code(result), Code::LocationNotAllowed);
+            return Ok(());
+        }
+        let got = result.unwrap().into_body();
+        let got = coding.map_or(got.clone(), |coding| decoded(coding, &got, &[]).unwrap());
+        prop_assert_eq!(&got, &expected);
+        // Toward a host that no secret names, not a bit is changed.
+        let request = post(content_type, coding, Chunks::cut(&sent, &sizes, exact));
+        expected = sent;
+        prop_assert_eq!(swapped(&bench, "nobody.test", request).unwrap().into_body(), expected);
+    }
+}
+
+#[test]
+fn every_split_of_a_placeholder_is_found() {
+    let bench = bench();
+    let p = bench.placeholder(0);
+    let text = format!("before {p} after");
+    for at in 1..text.len() {
+        let request = post("text/plain", None, Chunks::cut(text.as_bytes(), &[at], false));
+        let got = swapped(&bench, "api.test", request).unwrap().into_body();
+        assert_eq!(got, format!("before {VALUE} after").into_bytes(), "{at}");
+    }
+    let request = post("text/plain", None, Chunks::cut(text.as_bytes(), &[1; 99], false));
+    let got = swapped(&bench, "api.test", request).unwrap().into_body();
+    assert_eq!(got, format!("before {VALUE} after").into_bytes());
+}
+
+#[test]
+fn json_and_forms_still_parse() {
+    let bench = bench();
+    let p = bench.placeholder(0);
+    let json = format!(r#"{{"token": "{p}" , "n":1e2}}"#);
+    let request = post("application/json", None, Chunks::cut(json.as_bytes(), &[], true));
+    let got = swapped(&bench, "api.test", request).unwrap().into_body();
+    let parsed: serde_json::Value = serde_json::from_slice(&got).unwrap();
+    assert_eq!(parsed["token"], VALUE);
+    assert!(String::from_utf8(got).unwrap().ends_with(r#"" , "n":1e2}"#), "edited in place");
+    let form = format!("a=1&token={p}&b=%20");
+    let request = post(FORM, None, Chunks::cut(form.as_bytes(), &[], true));
+    let got = String::from_utf8(swapped(&bench, "api.test", request).unwrap().into_body()).unwrap();
+    let fields: Vec<&str> = got.split('&').collect();
+    let token = fields[1].strip_prefix("token=").unwrap();
+    let (value, _) = crate::swap::find::percent_decoded(token.as_bytes());
+    assert_eq!((fields[0], value.as_slice(), fields[2]), ("a=1", VALUE.as_bytes(), "b=%20"));
+}
+
+#[test]
+fn head_and_small_body_are_released_together() {
+    let bench = bench();
+    let p = bench.placeholder(0);
+    let mut request = post("text/plain", None, Chunks::cut(p.as_bytes(), &[], true));
+    request.headers_mut().insert("x-key", p.parse().unwrap());
+    swapped(&bench, "api.test", request).unwrap();
+    let calls = bench.broker.calls.lock().unwrap();
+    assert_eq!(calls.len(), 1);
+    assert_eq!(calls[0].1, [Location::Header, Location::Body]);
+}
+
+#[test]
+fn a_large_body_streams_and_is_framed_anew() {
+    let bench = bench();
+    let text = [vec![b'x'; 300_000], bench.placeholder(0).into(), vec![b'y'; 300_000]].concat();
+    let request = post("text/plain", None, Chunks::cut(&text, &[16_384; 40], true));
+    let got = swapped(&bench, "api.test", request).unwrap();
+    assert!(!got.headers().contains_key(CONTENT_LENGTH));
+    assert_eq!(got.headers()[TRANSFER_ENCODING], "chunked");
+    let expected = [vec![b'x'; 300_000], VALUE.into(), vec![b'y'; 300_000]].concat();
+    assert!(*got.body() == expected);
+}
+
+#[test]
+fn the_length_stays_where_nothing_can_change_it() {
+    let bench = Bench::new(vec![(
+        "head",
+        OTHER,
+        rule("api.test", &[Location::Header]),
+        PlaceholderForm::Default,
+    )]);
+    let text = vec![b'x'; 600_000];
+    let request = post("text/plain", None, Chunks::cut(&text, &[16_384; 40], true));
+    let got = swapped(&bench, "api.test", request).unwrap();
+    assert_eq!(got.headers()[CONTENT_LENGTH], "600000");
+    assert!(*got.body() == text);
+}
+
+#[test]
+fn untouched_large_bodies_are_not_copied() {
+    let bench = bench();
+    let chunks = Chunks::cut(&vec![b'x'; 400_000], &[100_000; 4], true);
+    let frames = run(async {
+        let authority = authority("api.test");
+        let route = route(&authority);
+        let request = swap_request(&bench.table, &route, post("a/b", None, chunks)).await.unwrap();
+        drained(request.into_body()).await.unwrap().0
+    });
+    assert_eq!(frames.iter().map(Bytes::len).collect::<Vec<_>>(), [100_000; 4]);
+}
+
+#[test]
+fn digests_refuse_a_swap_and_nothing_else() {
+    let bench = bench();
+    let cases = [
+        ("content-md5", "x", true),
+        ("digest", "sha-256=x", true),
+        ("content-digest", "sha-256=:x:", true),
+        ("repr-digest", "sha-256=:x:", true),
+        ("content-encoding", "aws-chunked", true),
+        ("x-amz-content-sha256", "0123", true),
+        ("x-amz-content-sha256", "UNSIGNED-PAYLOAD", false),
+        ("x-amz-content-sha256", "STREAMING-UNSIGNED-PAYLOAD-TRAILER", false),
+    ];
+    for (name, value, refused) in cases {
+        for exact in [true, false] {
+            let send = |text: &str| {
+                let mut request = post("a/b", None, Chunks::cut(text.as_bytes(), &[], exact));
+                request.headers_mut().insert(name, value.parse().unwrap());
+                swapped(&bench, "api.test", request)
+            };
+            assert!(send("nothing to swap").is_ok(), "{name}");
+            match refused {
+                true => assert_eq!(code(send(bench.placeholder(0))), Code::BodyDigest, "{name}"),
+                false => assert_eq!(send(bench.placeholder(0)).unwrap().body(), VALUE.as_bytes()),
+            }
+        }
+    }
+}
+
+#[test]
+fn codings_that_hide_the_body_are_refused_where_a_swap_may_happen() {
+    let bench = bench();
+    let send = |host, coding: &str, body: &[u8]| {
+        let mut request = post("a/b", None, Chunks::cut(body, &[], true));
+        request.headers_mut().insert(CONTENT_ENCODING, coding.parse().unwrap());
+        swapped(&bench, host, request)
+    };
+    assert_eq!(code(send("api.test", "compress", b"x")), Code::BodyCoding);
+    assert_eq!(code(send("api.test", "gzip", b"not gzip")), Code::BodyCoding);
+    assert!(send("nobody.test", "compress", b"x").is_ok());
+    assert!(send("api.test", "compress", b"").is_ok(), "an empty body hides nothing");
+}
+
+#[test]
+fn a_small_coded_body_without_placeholders_is_sent_as_it_came() {
+    let bench = bench();
+    for coding in Coding::ALL {
+        let sent = coded(coding, &[b"nothing ", b"here"]);
+        let request = post("text/plain", Some(coding), Chunks::cut(&sent, &[3, 5], true));
+        assert_eq!(swapped(&bench, "api.test", request).unwrap().into_body(), sent);
+    }
+}
+
+#[test]
+fn a_small_bomb_streams() {
+    let bench = bench();
+    let plain = [vec![0; 6 * 1024 * 1024], bench.placeholder(0).into()].concat();
+    let sent = coded(Coding::Zstd, &[&plain]);
+    assert!(sent.len() < 100_000);
+    let request = post("text/plain", Some(Coding::Zstd), Chunks::cut(&sent, &[], true));
+    let got = swapped(&bench, "api.test", request).unwrap().into_body();
+    assert!(decoded(Coding::Zstd, &got, &[]).unwrap().ends_with(VALUE.as_bytes()));
+}
+
+#[test]
+fn counts_run_over_head_and_body() {
+    let once = keyless_core::EgressRule {
+        max_occurrences: Some(1),
+        ..rule("api.test", &Location::ALL)
+    };
+    let bench = Bench::new(vec![("a", VALUE, once, PlaceholderForm::Default)]);
+    let p = bench.placeholder(0);
+    for exact in [true, false] {
+        let mut request = post("a/b", None, Chunks::cut(p.as_bytes(), &[], exact));
+        request.headers_mut().insert("x-key", p.parse().unwrap());
+        assert_eq!(code(swapped(&bench, "api.test", request)), Code::TooManyOccurrences);
+    }
+}
+
+#[test]
+fn trailers_pass() {
+    let bench = bench();
+    let trailers = http::HeaderMap::from_iter([(CONTENT_TYPE, "x".parse().unwrap())]);
+    for exact in [true, false] {
+        let body = Chunks::cut(b"text", &[1], exact).with_trailers(trailers.clone());
+        let got = run(async {
+            let authority = authority("api.test");
+            let route = route(&authority);
+            let request = swap_request(&bench.table, &route, post("a/b", None, body)).await;
+            drained(request.unwrap().into_body()).await.unwrap().1
+        });
+        assert_eq!(got.as_ref(), Some(&trailers));
+    }
+}
