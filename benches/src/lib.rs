@@ -1,1 +1,40 @@
+//! What the benchmarks share: figures and tables, texts, the processes under measurement.
+//!
+//! The benchmarks themselves are the programs in `src/bin`; `cargo xtask bench` runs them all and
+//! appends what they print to RESULTS.md. Every figure stands beside a baseline that was measured in
+//! the same run, in interleaved rounds, and the ratio is the result: absolute rates say more about
+//! the machine. The budgets are those of design.md, section 7.
 
+// Figures
+mod figures;
+mod table;
+mod text;
+
+// Processes: each part under measurement has its own, so that memory and CPU time can be told apart
+mod process;
+mod roles;
+
+// The parts: origin, relay and Keyless, and the client that loads them
+mod client;
+mod keyless;
+mod origin;
+mod payload;
+mod relay;
+
+/// An open tunnel, and one kind of load on it.
+pub use client::{Load, Loaded, Transfer, Tunnel, load, transfer};
+/// Medians and percentiles, and how to write them.
+pub use figures::{decimals, median, megabytes, paired_ratio, percentile};
+/// The built binary, and its proxy with so many secrets.
+pub use keyless::{Binary, Fleet, Keyless};
+/// A child process and what the kernel says of it.
+pub use process::{Child, Usage};
+/// Every part in place, and the ways through it.
+pub use roles::{ORIGIN, Route, Stage, play_if_asked};
+/// A Markdown table.
+pub use table::Table;
+/// Texts with a seed, so that every run has the same.
+pub use text::{Random, base64, binary, json};
+
+/// Any error; a benchmark that can't run says why and ends.
+pub type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;

@@ -1,0 +1,92 @@
+//! A child process and what the kernel says of it.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::{Child as Process, Command, Stdio},
+    time::Duration,
+};
+
+use crate::Result;
+
+/// Ticks per second of `/proc/PID/stat`: `USER_HZ`, 100 on every Linux that Rust supports.
+const TICK: Duration = Duration::from_millis(10);
+
+/// A child that has said on its first line of stdout that it is ready. Killed when dropped.
+pub struct Child {
+    process: Process,
+    first_line: String,
+}
+
+/// What a process has used so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// Resident memory, bytes.
+    pub resident: u64,
+    /// Processor time, user and system.
+    pub cpu: Duration,
+}
+
+impl Child {
+    /// Starts `command` and waits for its first line. Its stdin stays open until it is dropped.
+    pub fn start(command: &mut Command) -> Result<Self> {
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let stdout = process.stdout.take().ok_or("a piped stdout is there")?;
+        let mut first_line = String::new();
+        BufReader::new(stdout).read_line(&mut first_line)?;
+        let child = Self { process, first_line: first_line.trim().to_owned() };
+        if child.first_line.is_empty() {
+            return Err(format!("{command:?} ended before it was ready").into());
+        }
+        Ok(child)
+    }
+
+    /// What it said when it was ready.
+    pub fn first_line(&self) -> &str {
+        &self.first_line
+    }
+
+    /// What it has used so far.
+    pub fn usage(&self) -> Result<Usage> {
+        let pid = self.process.id();
+        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        Ok(Usage { resident: resident(&status)?, cpu: cpu(&stat)? })
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // It may have ended by itself; either way nothing is left to do about it.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn resident(status: &str) -> Result<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib =
+        line.and_then(|rest| rest.split_whitespace().next()).ok_or("no VmRSS: it has ended")?;
+    Ok(kib.parse::<u64>()? * 1024)
+}
+
+/// Fields 14 and 15, counted behind the program's name, which may hold anything.
+fn cpu(stat: &str) -> Result<Duration> {
+    let (_, fields) = stat.rsplit_once(')').ok_or("no name in stat")?;
+    let ticks: Vec<u32> =
+        fields.split_whitespace().skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
+    Ok(TICK * ticks.iter().sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_is_read_right() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 100 0 0 0 12 30 0 0 20 0 1 0 9 9 9";
+        assert_eq!(cpu(stat).unwrap(), Duration::from_millis(420));
+        assert_eq!(resident("Name:\tx\nVmRSS:\t    2048 kB\n").unwrap(), 2 << 20);
+        assert!(resident("Name:\tx\n").is_err());
+    }
+}
