@@ -1,1 +1,21 @@
+//! The database of Keyless: sealed versions, their metadata, and the audit log.
+//!
+//! SQLite through sqlx, which no other crate names. Deliberately absent: keys and plaintext. What
+//! is stored here is sealed, wrapped or meant to be read; `vault` makes and checks it. Every
+//! mutation is one transaction that is on disk when its call returns. Source: design.md, sections
+//! 3 and 5; reference/secrets.md, section 7.
 
+// The file
+mod store;
+
+// The vault's rows
+mod sealed;
+
+// The log
+mod audit;
+
+pub use crate::{
+    audit::{AuditLog, AuditQuery, HeadSealer, LogError, VerifiedLog},
+    sealed::{CommitmentRow, EnvelopeRow, HeaderRow, Rows, SecretRow, VersionRow, Writing},
+    store::{ChangeMark, Store, StoreError, StoreOptions},
+};

@@ -1,0 +1,311 @@
+//! The vault's rows: what is sealed, and what stands about it in the clear.
+//!
+//! The store moves them and guards that a change is whole; what they mean, and whether they are
+//! genuine, the vault says with the commitment. [`Rows`] is always one consistent view.
+
+use jiff::Timestamp;
+use keyless_core::SecretPath;
+use sqlx::{Row, Sqlite, SqliteConnection, Transaction, query, sqlite::SqliteRow};
+
+use crate::{
+    audit::{self, HeadSealer},
+    store::{Store, StoreError},
+};
+
+/// That a vault was made here, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderRow {
+    /// The version of the vault's formats.
+    pub format: u32,
+    /// When.
+    pub created_at: Timestamp,
+}
+
+/// The vault key, wrapped for one factor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvelopeRow {
+    /// Which factor opens it, such as `passphrase`.
+    pub kind: String,
+    /// What the factor needs beside itself, as JSON.
+    pub parameters: String,
+    /// The nonce of the wrapping.
+    pub nonce: Vec<u8>,
+    /// The wrapped key.
+    pub wrapped: Vec<u8>,
+    /// When.
+    pub created_at: Timestamp,
+}
+
+/// A secret without its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretRow {
+    /// Its identity.
+    pub path: SecretPath,
+    /// The version of the metadata's format.
+    pub format: u32,
+    /// Everything else about it, as JSON.
+    pub metadata: String,
+    /// When it was added.
+    pub created_at: Timestamp,
+    /// When its metadata last changed.
+    pub updated_at: Timestamp,
+}
+
+/// One sealed value of a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionRow {
+    /// Whose.
+    pub path: SecretPath,
+    /// From 1; the highest is the one in use.
+    pub version: u32,
+    /// The nonce of the sealing.
+    pub nonce: Vec<u8>,
+    /// The sealed value.
+    pub ciphertext: Vec<u8>,
+    /// When.
+    pub created_at: Timestamp,
+}
+
+/// The vault's word on all other rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitmentRow {
+    /// Counts the mutations.
+    pub generation: u64,
+    /// Made with the vault's key.
+    pub mac: Vec<u8>,
+}
+
+/// Everything that the commitment covers, and the commitment. Sorted by key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rows {
+    /// Absent when no vault was made yet.
+    pub header: Option<HeaderRow>,
+    /// By kind.
+    pub envelopes: Vec<EnvelopeRow>,
+    /// By path.
+    pub secrets: Vec<SecretRow>,
+    /// By path, then version.
+    pub versions: Vec<VersionRow>,
+    /// Absent when no vault was made yet.
+    pub commitment: Option<CommitmentRow>,
+}
+
+/// A mutation under way. It has the write lock, and comes to nothing unless committed.
+#[derive(Debug)]
+pub struct Writing {
+    transaction: Transaction<'static, Sqlite>,
+}
+
+impl Store {
+    /// Reads all rows of the vault in one consistent view.
+    pub async fn rows(&self) -> Result<Rows, StoreError> {
+        let mut transaction = self.pool.begin().await?;
+        let rows = read_rows(&mut transaction).await?;
+        transaction.rollback().await?;
+        Ok(rows)
+    }
+
+    /// Reads one version.
+    pub async fn version(
+        &self,
+        path: &SecretPath,
+        version: u32,
+    ) -> Result<Option<VersionRow>, StoreError> {
+        let row = query(
+            "SELECT path, version, nonce, ciphertext, created_at FROM versions \
+             WHERE path = ? AND version = ?",
+        )
+        .bind(path.as_str())
+        .bind(version)
+        .fetch_optional(&self.pool)
+        .await?;
+        row.as_ref().map(version_row).transpose()
+    }
+
+    /// Begins a mutation; waits for other writers up to ten seconds.
+    pub async fn write(&self) -> Result<Writing, StoreError> {
+        Ok(Writing { transaction: self.pool.begin_with("BEGIN IMMEDIATE").await? })
+    }
+}
+
+impl Writing {
+    /// Puts the vault's header; [`StoreError::Taken`] when there is one.
+    pub async fn insert_header(&mut self, row: &HeaderRow) -> Result<(), StoreError> {
+        let insert = query("INSERT INTO vault (id, format, created_at) VALUES (1, ?, ?)")
+            .bind(row.format)
+            .bind(row.created_at.to_string());
+        self.run(insert).await
+    }
+
+    /// Puts an envelope in place of the one of its kind.
+    pub async fn put_envelope(&mut self, row: &EnvelopeRow) -> Result<(), StoreError> {
+        let put = query(
+            "INSERT OR REPLACE INTO envelopes (kind, parameters, nonce, wrapped, created_at) \
+             VALUES (?, ?, ?, ?, ?)",
+        )
+        .bind(row.kind.clone())
+        .bind(row.parameters.clone())
+        .bind(row.nonce.clone())
+        .bind(row.wrapped.clone())
+        .bind(row.created_at.to_string());
+        self.run(put).await
+    }
+
+    /// Adds a secret; [`StoreError::Taken`] when its path is.
+    pub async fn insert_secret(&mut self, row: &SecretRow) -> Result<(), StoreError> {
+        let insert = query(
+            "INSERT INTO secrets (path, format, metadata, created_at, updated_at) \
+             VALUES (?, ?, ?, ?, ?)",
+        )
+        .bind(row.path.as_str().to_owned())
+        .bind(row.format)
+        .bind(row.metadata.clone())
+        .bind(row.created_at.to_string())
+        .bind(row.updated_at.to_string());
+        self.run(insert).await
+    }
+
+    /// Changes a secret's metadata.
+    pub async fn update_secret(&mut self, row: &SecretRow) -> Result<(), StoreError> {
+        let update =
+            query("UPDATE secrets SET format = ?, metadata = ?, updated_at = ? WHERE path = ?")
+                .bind(row.format)
+                .bind(row.metadata.clone())
+                .bind(row.updated_at.to_string())
+                .bind(row.path.as_str().to_owned());
+        self.run(update).await
+    }
+
+    /// Removes a secret with all its versions.
+    pub async fn remove_secret(&mut self, path: &SecretPath) -> Result<(), StoreError> {
+        let remove = query("DELETE FROM secrets WHERE path = ?").bind(path.as_str().to_owned());
+        self.run(remove).await
+    }
+
+    /// Adds a version; [`StoreError::Taken`] when its number is.
+    pub async fn insert_version(&mut self, row: &VersionRow) -> Result<(), StoreError> {
+        let insert = query(
+            "INSERT INTO versions (path, version, nonce, ciphertext, created_at) \
+             VALUES (?, ?, ?, ?, ?)",
+        )
+        .bind(row.path.as_str().to_owned())
+        .bind(row.version)
+        .bind(row.nonce.clone())
+        .bind(row.ciphertext.clone())
+        .bind(row.created_at.to_string());
+        self.run(insert).await
+    }
+
+    /// Puts the commitment to what the rows now are.
+    pub async fn put_commitment(&mut self, row: &CommitmentRow) -> Result<(), StoreError> {
+        let generation = i64::try_from(row.generation)
+            .map_err(|_| StoreError::DamagedRow { table: "commitment" })?;
+        let put =
+            query("INSERT OR REPLACE INTO commitment (id, generation, mac) VALUES (1, ?, ?)")
+                .bind(generation)
+                .bind(row.mac.clone());
+        self.run(put).await
+    }
+
+    /// Vouches for the audit log as it now ends, with a new vault's key.
+    pub async fn seal_audit_head(&mut self, sealer: &dyn HeadSealer) -> Result<(), StoreError> {
+        audit::seal_head(&mut self.transaction, sealer).await
+    }
+
+    /// Makes the mutation durable.
+    pub async fn commit(self) -> Result<(), StoreError> {
+        Ok(self.transaction.commit().await?)
+    }
+
+    /// Reads all rows as this mutation has left them so far.
+    pub async fn rows(&mut self) -> Result<Rows, StoreError> {
+        read_rows(&mut self.transaction).await
+    }
+
+    async fn run(
+        &mut self,
+        statement: sqlx::query::Query<'_, Sqlite, sqlx::sqlite::SqliteArguments>,
+    ) -> Result<(), StoreError> {
+        statement.execute(&mut *self.transaction).await?;
+        Ok(())
+    }
+}
+
+async fn read_rows(connection: &mut SqliteConnection) -> Result<Rows, StoreError> {
+    let header = query("SELECT format, created_at FROM vault").fetch_optional(&mut *connection);
+    let header = header.await?.as_ref().map(header_row).transpose()?;
+    let envelopes =
+        query("SELECT kind, parameters, nonce, wrapped, created_at FROM envelopes ORDER BY kind")
+            .fetch_all(&mut *connection)
+            .await?;
+    let secrets = query(
+        "SELECT path, format, metadata, created_at, updated_at FROM secrets ORDER BY path",
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    let versions = query(
+        "SELECT path, version, nonce, ciphertext, created_at FROM versions ORDER BY path, version",
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    let commitment =
+        query("SELECT generation, mac FROM commitment").fetch_optional(&mut *connection).await?;
+    Ok(Rows {
+        header,
+        envelopes: envelopes.iter().map(envelope_row).collect::<Result<_, _>>()?,
+        secrets: secrets.iter().map(secret_row).collect::<Result<_, _>>()?,
+        versions: versions.iter().map(version_row).collect::<Result<_, _>>()?,
+        commitment: commitment.as_ref().map(commitment_row).transpose()?,
+    })
+}
+
+fn header_row(row: &SqliteRow) -> Result<HeaderRow, StoreError> {
+    Ok(HeaderRow { format: row.try_get(0)?, created_at: time(row, 1, "vault")? })
+}
+
+fn envelope_row(row: &SqliteRow) -> Result<EnvelopeRow, StoreError> {
+    Ok(EnvelopeRow {
+        kind: row.try_get(0)?,
+        parameters: row.try_get(1)?,
+        nonce: row.try_get(2)?,
+        wrapped: row.try_get(3)?,
+        created_at: time(row, 4, "envelopes")?,
+    })
+}
+
+fn secret_row(row: &SqliteRow) -> Result<SecretRow, StoreError> {
+    Ok(SecretRow {
+        path: path(row, "secrets")?,
+        format: row.try_get(1)?,
+        metadata: row.try_get(2)?,
+        created_at: time(row, 3, "secrets")?,
+        updated_at: time(row, 4, "secrets")?,
+    })
+}
+
+fn version_row(row: &SqliteRow) -> Result<VersionRow, StoreError> {
+    Ok(VersionRow {
+        path: path(row, "versions")?,
+        version: row.try_get(1)?,
+        nonce: row.try_get(2)?,
+        ciphertext: row.try_get(3)?,
+        created_at: time(row, 4, "versions")?,
+    })
+}
+
+fn commitment_row(row: &SqliteRow) -> Result<CommitmentRow, StoreError> {
+    let generation: i64 = row.try_get(0)?;
+    let generation =
+        u64::try_from(generation).map_err(|_| StoreError::DamagedRow { table: "commitment" })?;
+    Ok(CommitmentRow { generation, mac: row.try_get(1)? })
+}
+
+fn path(row: &SqliteRow, table: &'static str) -> Result<SecretPath, StoreError> {
+    let text: &str = row.try_get(0)?;
+    SecretPath::parse(text).map_err(|_| StoreError::DamagedRow { table })
+}
+
+fn time(row: &SqliteRow, column: usize, table: &'static str) -> Result<Timestamp, StoreError> {
+    let text: &str = row.try_get(column)?;
+    text.parse().map_err(|_| StoreError::DamagedRow { table })
+}

@@ -1,0 +1,59 @@
+//! Brings a file to the schema of this version, and tells ours from others.
+//!
+//! `application_id` says that the file is ours, `user_version` which migrations it has. All that
+//! are missing run in one transaction, so a file is never between two schemas.
+
+use sqlx::{Connection, SqliteConnection, query, query_scalar, raw_sql};
+
+use super::StoreError;
+
+/// "KLS1".
+const APPLICATION_ID: i64 = 0x4b4c_5331;
+const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/0001_vault_and_audit.sql")];
+const KNOWN: i64 = MIGRATIONS.len() as i64;
+
+/// Runs the migrations that the file lacks; does not write when there are none.
+pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    if check(connection).await? == KNOWN {
+        return Ok(());
+    }
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+    // Asked again under the lock: another process may have been faster.
+    let found = check(&mut transaction).await?;
+    for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {
+        raw_sql(*migration).execute(&mut *transaction).await?;
+    }
+    // Pragmas take no parameters.
+    query("PRAGMA application_id = 1263293233").execute(&mut *transaction).await?;
+    query("PRAGMA user_version = 1").execute(&mut *transaction).await?;
+    Ok(transaction.commit().await?)
+}
+
+/// Fails when the file belongs to another program. Only reads.
+pub(super) async fn refuse_foreign(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    check(connection).await.map(|_| ())
+}
+
+/// The schema that the file has; 0 for an empty file.
+async fn check(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
+    let owner: i64 = query_scalar("PRAGMA application_id").fetch_one(&mut *connection).await?;
+    let found: i64 = query_scalar("PRAGMA user_version").fetch_one(&mut *connection).await?;
+    let tables: i64 =
+        query_scalar("SELECT count(*) FROM sqlite_schema").fetch_one(&mut *connection).await?;
+    match (owner, found, tables) {
+        (0, 0, 0) => Ok(0),
+        (APPLICATION_ID, 1..=KNOWN, _) => Ok(found),
+        (APPLICATION_ID, found, _) => Err(StoreError::Newer { found, known: KNOWN }),
+        _ => Err(StoreError::Foreign),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pragmas_say_what_the_constants_say() {
+        assert_eq!((APPLICATION_ID, KNOWN), (1_263_293_233, 1));
+    }
+}

@@ -1,0 +1,214 @@
+//! The log: what is told as written is written, and what is changed afterwards shows.
+
+use std::sync::Arc;
+
+use keyless_core::{
+    Code, Error, SecretPath,
+    audit::{Action, Outcome, Tampered},
+};
+use keyless_store::{
+    AuditLog, AuditQuery, LogError, SecretRow, Store, StoreOptions, VerifiedLog, VersionRow,
+};
+
+use crate::scene::{Scene, Word, draft};
+
+async fn filled(count: usize) -> Scene {
+    let scene = Scene::new().await;
+    let mut writing = scene.store.write().await.unwrap();
+    writing.seal_audit_head(&Word("key")).await.unwrap();
+    writing.commit().await.unwrap();
+    let log = AuditLog::start(&scene.store, Some(Arc::new(Word("key"))));
+    for _ in 0..count {
+        log.append_soon(draft("s")).unwrap();
+    }
+    log.flush().await.unwrap();
+    scene
+}
+
+#[tokio::test]
+async fn entries_are_recorded_in_order() {
+    let scene = filled(700).await;
+    let log = AuditLog::start(&scene.store, None);
+    let recorded = log.append(draft("last")).await.unwrap();
+    assert_eq!(recorded.entry().sequence, 701);
+    let tail = scene.store.audit_tail(2).await.unwrap();
+    assert_eq!((tail[0].sequence, &tail[1]), (700, recorded.entry()));
+    let verified = scene.store.audit_verify(Some(&Word("key"))).await.unwrap();
+    assert_eq!(verified, VerifiedLog { entries: 701, sealed: 700 });
+}
+
+#[tokio::test]
+async fn what_nobody_waits_for_is_written_soon() {
+    let scene = filled(0).await;
+    let log = AuditLog::start(&scene.store, None);
+    log.append_soon(draft("s")).unwrap();
+    while scene.store.audit_tail(1).await.unwrap().is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    // What the last handle left behind is written as well.
+    log.append_soon(draft("s")).unwrap();
+    drop(log);
+    while scene.store.audit_tail(2).await.unwrap().len() < 2 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn questions_are_answered() {
+    let scene = filled(3).await;
+    let log = AuditLog::start(&scene.store, None);
+    let mut other = draft("other");
+    (other.action, other.outcome) = (Action::Denied, Outcome::Denied);
+    other.at = "2030-01-01T00:00:00Z".parse().unwrap();
+    log.append(other).await.unwrap();
+    let ask = async |wanted: AuditQuery| {
+        let entries = scene.store.audit_query(&wanted).await.unwrap();
+        entries.iter().map(|entry| entry.sequence).collect::<Vec<_>>()
+    };
+    let all = AuditQuery::default;
+    assert_eq!(ask(all()).await, [1, 2, 3, 4]);
+    assert_eq!(ask(AuditQuery { after: Some(2), ..all() }).await, [3, 4]);
+    assert_eq!(ask(AuditQuery { limit: Some(1), ..all() }).await, [1]);
+    let since = Some("2030-01-01T00:00:00Z".parse().unwrap());
+    assert_eq!(ask(AuditQuery { since, ..all() }).await, [4]);
+    assert_eq!(ask(AuditQuery { session: Some("other".into()), ..all() }).await, [4]);
+    assert_eq!(ask(AuditQuery { action: Some(Action::Egress), ..all() }).await, [1, 2, 3]);
+    assert_eq!(ask(AuditQuery { outcome: Some(Outcome::Denied), ..all() }).await, [4]);
+}
+
+#[tokio::test]
+async fn several_writers_share_one_chain() {
+    let scene = filled(0).await;
+    let mut writers = Vec::new();
+    for _ in 0..4 {
+        let store = Store::open(&scene.file()).await.unwrap();
+        writers.push(tokio::spawn(async move {
+            let log = AuditLog::start(&store, None);
+            for _ in 0..50 {
+                log.append(draft("s")).await.unwrap();
+            }
+        }));
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    assert_eq!(scene.store.audit_verify(None).await.unwrap().entries, 200);
+}
+
+#[tokio::test]
+async fn every_change_behind_its_back_is_found() {
+    let cases: [(&str, &str); 12] = [
+        ("DELETE FROM audit WHERE sequence = 20", "truncated"),
+        ("DELETE FROM audit WHERE sequence > 3", "truncated"),
+        ("DELETE FROM audit", "truncated"),
+        ("DELETE FROM audit WHERE sequence = 5", "gap"),
+        ("UPDATE audit SET entry = json_set(entry, '$.result', 'error') WHERE sequence = 7", "7"),
+        ("UPDATE audit SET entry = json_set(entry, '$.detail.note', 'x') WHERE sequence = 7", "7"),
+        ("UPDATE audit SET entry = json_set(entry, '$.more', 'x') WHERE sequence = 7", "unreadable"),
+        ("UPDATE audit SET entry = 'x' || entry WHERE sequence = 7", "engine"),
+        (
+            "DELETE FROM audit WHERE sequence = 20; UPDATE audit_head SET last = \
+             (SELECT entry FROM audit WHERE sequence = 19)",
+            "truncated",
+        ),
+        (
+            "DELETE FROM audit; UPDATE audit_head SET last = NULL, sealed_sequence = NULL, \
+             sealed_hash = NULL, seal = NULL",
+            "seal",
+        ),
+        ("UPDATE audit_head SET sealed_sequence = 19", "seal"),
+        (
+            "DELETE FROM audit WHERE sequence = 20; UPDATE audit_head SET sealed_sequence = 19, \
+             last = (SELECT entry FROM audit WHERE sequence = 19), sealed_hash = (SELECT \
+             json_extract(entry, '$.chain.entry_hash') FROM audit WHERE sequence = 19)",
+            "seal",
+        ),
+    ];
+    for (sql, expected) in cases {
+        let scene = filled(20).await;
+        if expected == "engine" {
+            // The computed columns do not even take what is no JSON.
+            let options = sqlx::sqlite::SqliteConnectOptions::new().filename(scene.file());
+            let mut connection = sqlx::ConnectOptions::connect(&options).await.unwrap();
+            assert!(sqlx::raw_sql(sql).execute(&mut connection).await.is_err());
+            continue;
+        }
+        scene.behind_its_back(sql).await;
+        let error = scene.store.audit_verify(Some(&Word("key"))).await.unwrap_err();
+        let found = match &error {
+            LogError::Tampered(Tampered::Truncated { .. }) => "truncated".to_owned(),
+            LogError::Tampered(Tampered::Gap { .. }) => "gap".to_owned(),
+            LogError::Tampered(Tampered::Changed { sequence }) => sequence.to_string(),
+            LogError::Unreadable { .. } => "unreadable".to_owned(),
+            LogError::Seal => "seal".to_owned(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(found, expected, "{sql}");
+        assert_eq!(Error::from(error).code(), Code::StoreTampered);
+    }
+}
+
+#[tokio::test]
+async fn without_the_key_a_cut_tail_still_shows() {
+    let scene = filled(20).await;
+    scene.behind_its_back("DELETE FROM audit WHERE sequence > 18").await;
+    let error = scene.store.audit_verify(None).await.unwrap_err();
+    let expected = Tampered::Truncated { found: 18, expected: 20 };
+    assert!(matches!(error, LogError::Tampered(found) if found == expected));
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_and_nothing_taken_is_lost() {
+    let scene = filled(0).await;
+    fill(&scene).await;
+    let options = StoreOptions { max_pages: Some(1) };
+    let store = Store::open_with(&scene.file(), options).await.unwrap();
+    let log = AuditLog::start(&store, None);
+    let mut accepted = 0;
+    let error = loop {
+        log.append_soon(draft("soon")).unwrap_or_default();
+        match log.append(draft("waits")).await {
+            Ok(_) => accepted += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.code(), Code::AuditUnavailable);
+    assert!(error.to_string().contains("disk is full"), "{error}");
+    assert_eq!(log.append_soon(draft("refused")).unwrap_err().code(), Code::AuditUnavailable);
+    assert_eq!(log.flush().await.unwrap_err().code(), Code::AuditUnavailable);
+    make_room(&scene).await;
+    log.flush().await.unwrap();
+    log.append_soon(draft("again")).unwrap();
+    log.flush().await.unwrap();
+    let entries = scene.store.audit_query(&AuditQuery::default()).await.unwrap();
+    let count = |session: &str| {
+        entries.iter().filter(|entry| entry.agent.session_id == session).count()
+    };
+    // The entry that failed is not there: what it would have allowed did not happen.
+    assert_eq!((count("waits"), count("soon"), count("again")), (accepted, accepted + 1, 1));
+    scene.store.audit_verify(None).await.unwrap();
+}
+
+fn filler() -> (SecretRow, VersionRow) {
+    let path = SecretPath::parse("a/b/filler").unwrap();
+    let at = jiff::Timestamp::UNIX_EPOCH;
+    let metadata = "{}".to_owned();
+    let (nonce, ciphertext) = (vec![0; 24], vec![7; 400_000]);
+    let secret =
+        SecretRow { path: path.clone(), format: 1, metadata, created_at: at, updated_at: at };
+    (secret, VersionRow { path, version: 1, nonce, ciphertext, created_at: at })
+}
+
+async fn fill(scene: &Scene) {
+    let (secret, version) = filler();
+    let mut writing = scene.store.write().await.unwrap();
+    writing.insert_secret(&secret).await.unwrap();
+    writing.insert_version(&version).await.unwrap();
+    writing.commit().await.unwrap();
+}
+
+async fn make_room(scene: &Scene) {
+    let mut writing = scene.store.write().await.unwrap();
+    writing.remove_secret(&filler().0.path).await.unwrap();
+    writing.commit().await.unwrap();
+}

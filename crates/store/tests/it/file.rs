@@ -1,0 +1,104 @@
+//! The file: who may read it, and what else may lie in its place.
+
+use std::{
+    fs::{self, OpenOptions, Permissions},
+    io::{Seek, SeekFrom, Write},
+    os::unix::fs::PermissionsExt,
+};
+
+use keyless_core::{Code, Error};
+use keyless_store::{Store, StoreError};
+
+use crate::scene::{Scene, draft};
+
+fn mode(path: &std::path::Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[tokio::test]
+async fn nobody_else_may_read_it() {
+    let scene = Scene::new().await;
+    let log = keyless_store::AuditLog::start(&scene.store, None);
+    log.append(draft("s")).await.unwrap();
+    assert_eq!(mode(scene.file().parent().unwrap()), 0o700);
+    for suffix in ["", "-wal", "-shm"] {
+        let file = scene.file().with_file_name(format!("store.db{suffix}"));
+        assert_eq!(mode(&file), 0o600, "{file:?}");
+    }
+    fs::set_permissions(scene.file(), Permissions::from_mode(0o644)).unwrap();
+    Store::open(&scene.file()).await.unwrap();
+    assert_eq!(mode(&scene.file()), 0o600);
+}
+
+#[tokio::test]
+async fn what_is_not_a_store_is_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("store.db");
+    assert!(matches!(Store::open(&file).await, Err(StoreError::Missing)));
+    fs::write(&file, "not a database at all, whatever its name says".repeat(100)).unwrap();
+    let error = Store::open(&file).await.unwrap_err();
+    assert!(matches!(error, StoreError::Foreign), "{error:?}");
+    assert_eq!(Error::from(error).code(), Code::StoreUnusable);
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    assert!(matches!(Store::open(&file).await, Err(StoreError::Foreign)));
+}
+
+#[tokio::test]
+async fn another_programs_database_is_left_alone() {
+    let scene = Scene::new().await;
+    scene.store.close().await;
+    scene.behind_its_back("PRAGMA application_id = 7").await;
+    assert!(matches!(Store::open(&scene.file()).await, Err(StoreError::Foreign)));
+    scene.behind_its_back("PRAGMA application_id = 1263293233; PRAGMA user_version = 99").await;
+    let error = Store::open(&scene.file()).await.unwrap_err();
+    assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_making_that_was_cut_short_is_finished() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("store.db");
+    fs::write(&file, "").unwrap();
+    let store = Store::create_or_open(&file).await.unwrap();
+    assert!(store.rows().await.unwrap().header.is_none());
+    assert!(Store::open(&file).await.unwrap().check().await.is_ok());
+}
+
+#[tokio::test]
+async fn damage_is_an_error_and_not_a_panic() {
+    let scene = Scene::new().await;
+    let log = keyless_store::AuditLog::start(&scene.store, None);
+    for _ in 0..200 {
+        log.append_soon(draft("s")).unwrap();
+    }
+    log.flush().await.unwrap();
+    scene.behind_its_back("PRAGMA wal_checkpoint(TRUNCATE)").await;
+    let mut file = OpenOptions::new().write(true).open(scene.file()).unwrap();
+    let length = file.metadata().unwrap().len();
+    for page in 1..length / 4096 {
+        file.seek(SeekFrom::Start(page * 4096)).unwrap();
+        file.write_all(&[0xa5; 512]).unwrap();
+    }
+    drop(file);
+    // Another handle, whose cache does not know the pages.
+    let answer = async { Store::open(&scene.file()).await?.audit_tail(300).await }.await;
+    let error = answer.unwrap_err();
+    assert_eq!(Error::from(error).code(), Code::StoreUnusable);
+}
+
+#[tokio::test]
+async fn many_may_make_it_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("store.db");
+    let makers: Vec<_> = (0..8)
+        .map(|_| {
+            let file = file.clone();
+            tokio::spawn(async move { Store::create_or_open(&file).await.map(|_| ()) })
+        })
+        .collect();
+    for maker in makers {
+        maker.await.unwrap().unwrap();
+    }
+    Store::open(&file).await.unwrap().check().await.unwrap();
+}

@@ -1,0 +1,157 @@
+//! Makes a catalog of what was written, or says what is wrong with it and where.
+
+use std::collections::HashMap;
+
+use keyless_core::{Authority, Destination, EgressRule, Location, Locations, OnForeign};
+use serde_saphyr::Spanned;
+
+use super::{
+    Catalog, CatalogEntry, CatalogError, CatalogFault, EgressPolicy, MountedRef,
+    yaml::{RawCatalog, RawEntry, RawPlaceholder, RawSecretRef, place},
+};
+use crate::metadata::{EnvName, LookAlikeShape, PlaceholderShape};
+
+const API_VERSION: &str = "keyless.dev/v1alpha1";
+const KIND: &str = "SecretProxy";
+
+pub(super) fn check(raw: RawCatalog) -> Result<Catalog, CatalogError> {
+    expect_word(&raw.api_version, API_VERSION)?;
+    expect_word(&raw.kind, KIND)?;
+    let mut seen = Seen::default();
+    let mut entries = Vec::with_capacity(raw.spec.secrets.len());
+    for raw in &raw.spec.secrets {
+        let entry = entry(raw)?;
+        seen.refuse_second(raw, &entry)?;
+        entries.push(entry);
+    }
+    Ok(Catalog {
+        name: raw.metadata.name,
+        entries,
+        internal: raw.spec.internal.allowlist.iter().map(allowed).collect::<Result<_, _>>()?,
+        policy: raw.spec.egress.policy.as_ref().map_or(Ok(EgressPolicy::Allow), policy)?,
+    })
+}
+
+/// The lines in which names were first used.
+#[derive(Default)]
+struct Seen {
+    envs: HashMap<String, u64>,
+    paths: HashMap<String, u64>,
+}
+
+impl Seen {
+    fn refuse_second(&mut self, raw: &RawEntry, entry: &CatalogEntry) -> Result<(), CatalogError> {
+        let line = |place: Option<(u64, u64)>| place.map_or(0, |(line, _)| line);
+        let (env, path) = (entry.env.as_str().to_owned(), entry.path.as_str().to_owned());
+        let env_place = place(&raw.env);
+        if let Some(line) = self.envs.insert(env.clone(), line(env_place)) {
+            return Err(CatalogError::at(env_place, CatalogFault::DuplicateEnv { env, line }));
+        }
+        let ref_place = place(&raw.secret_ref);
+        match self.paths.insert(path.clone(), line(ref_place)) {
+            None => Ok(()),
+            Some(line) => {
+                Err(CatalogError::at(ref_place, CatalogFault::DuplicateSecret { path, line }))
+            }
+        }
+    }
+}
+
+fn entry(raw: &RawEntry) -> Result<CatalogEntry, CatalogError> {
+    let env = EnvName::parse(&raw.env.value).map_err(|why| {
+        let text = raw.env.value.clone();
+        CatalogError::at(place(&raw.env), CatalogFault::Env { text, why })
+    })?;
+    let secret = secret_ref(&raw.secret_ref)?;
+    let path = secret.to_path().map_err(|why| {
+        let text = secret.to_string();
+        CatalogError::at(place(&raw.secret_ref), CatalogFault::SecretPath { text, why })
+    })?;
+    let placeholder = raw.placeholder.as_ref().map_or(Ok(PlaceholderShape::Default), shape)?;
+    Ok(CatalogEntry { path, env, secret, rule: rule(raw)?, placeholder })
+}
+
+fn secret_ref(raw: &Spanned<RawSecretRef>) -> Result<MountedRef, CatalogError> {
+    MountedRef::new(&raw.value.name, &raw.value.key).map_err(|text| {
+        let text = text.to_owned();
+        CatalogError::at(place(raw), CatalogFault::SecretRef { text })
+    })
+}
+
+fn rule(raw: &RawEntry) -> Result<EgressRule, CatalogError> {
+    if raw.egress_to.value.is_empty() {
+        return Err(CatalogError::at(place(&raw.egress_to), CatalogFault::NoDestination));
+    }
+    let to = raw.egress_to.value.iter().map(destination).collect::<Result<_, _>>()?;
+    let locations = match &raw.locations {
+        None => Locations::ALL,
+        Some(words) => words.iter().map(location).collect::<Result<_, _>>()?,
+    };
+    let on_foreign = raw.on_foreign.as_ref().map_or(Ok(OnForeign::Pass), foreign)?;
+    Ok(EgressRule { to, locations, max_occurrences: raw.max_occurrences, on_foreign })
+}
+
+fn destination(raw: &Spanned<String>) -> Result<Destination, CatalogError> {
+    Destination::parse(&raw.value).map_err(|why| {
+        let text = raw.value.clone();
+        CatalogError::at(place(raw), CatalogFault::Destination { text, why })
+    })
+}
+
+fn allowed(raw: &Spanned<String>) -> Result<Authority, CatalogError> {
+    Authority::parse(&raw.value).map_err(|why| {
+        let text = raw.value.clone();
+        CatalogError::at(place(raw), CatalogFault::Allowlist { text, why })
+    })
+}
+
+fn location(raw: &Spanned<String>) -> Result<Location, CatalogError> {
+    let known = "basic, body, header, path and query";
+    Location::parse(&raw.value).ok_or_else(|| unknown_word(raw, known))
+}
+
+fn foreign(raw: &Spanned<String>) -> Result<OnForeign, CatalogError> {
+    match raw.value.as_str() {
+        "pass" => Ok(OnForeign::Pass),
+        "block" => Ok(OnForeign::Block),
+        _ => Err(unknown_word(raw, "pass and block")),
+    }
+}
+
+fn policy(raw: &Spanned<String>) -> Result<EgressPolicy, CatalogError> {
+    match raw.value.as_str() {
+        "allow" => Ok(EgressPolicy::Allow),
+        "allowlist" => Ok(EgressPolicy::Allowlist),
+        _ => Err(unknown_word(raw, "allow and allowlist")),
+    }
+}
+
+fn shape(raw: &Spanned<RawPlaceholder>) -> Result<PlaceholderShape, CatalogError> {
+    match &raw.value {
+        RawPlaceholder::Word(word) if word == "default" => Ok(PlaceholderShape::Default),
+        RawPlaceholder::Word(word) if word == "colon" => Ok(PlaceholderShape::Colon),
+        RawPlaceholder::Word(word) => {
+            let (found, known) = (word.clone(), "default, colon and {prefix, length}");
+            Err(CatalogError::at(place(raw), CatalogFault::Word { found, known }))
+        }
+        RawPlaceholder::LookAlike(raw_shape) => {
+            LookAlikeShape::new(&raw_shape.prefix, raw_shape.length)
+                .map(PlaceholderShape::LookAlike)
+                .map_err(|why| CatalogError::at(place(raw), CatalogFault::Placeholder(why)))
+        }
+    }
+}
+
+fn expect_word(raw: &Spanned<String>, expected: &'static str) -> Result<(), CatalogError> {
+    match raw.value == expected {
+        true => Ok(()),
+        false => {
+            let found = raw.value.clone();
+            Err(CatalogError::at(place(raw), CatalogFault::ApiVersion { found, expected }))
+        }
+    }
+}
+
+fn unknown_word(raw: &Spanned<String>, known: &'static str) -> CatalogError {
+    CatalogError::at(place(raw), CatalogFault::Word { found: raw.value.clone(), known })
+}

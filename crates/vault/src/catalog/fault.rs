@@ -1,0 +1,160 @@
+//! What can be wrong with a catalog, where it stands, and what to do about it.
+
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+};
+
+use keyless_core::{
+    AuthorityError, Code, DestinationError, Error, LookAlikeError, PathError, SafeText,
+};
+
+use crate::metadata::EnvNameError;
+
+/// A fault at a place in a catalog.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct CatalogError {
+    file: Option<PathBuf>,
+    /// Line and column, both from 1.
+    place: Option<(u64, u64)>,
+    /// What is wrong.
+    #[source]
+    fault: CatalogFault,
+}
+
+/// What is wrong. Each text ends with what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CatalogFault {
+    /// `internal.allowlist` has something that is no `host:port`.
+    #[error("`{text}` is no exact host:port: {why}; write it as in `inference:8080`")]
+    Allowlist {
+        /// What stands there.
+        text: String,
+        /// Why not.
+        why: AuthorityError,
+    },
+    /// `apiVersion` or `kind` is another one.
+    #[error("`{found}` is not known here; write `{expected}`")]
+    ApiVersion {
+        /// What stands there.
+        found: String,
+        /// What should.
+        expected: &'static str,
+    },
+    /// A destination that is none, or that anybody could own.
+    #[error("`{text}` is no destination: {why}; name the host that the secret is for")]
+    Destination {
+        /// What stands there.
+        text: String,
+        /// Why not.
+        why: DestinationError,
+    },
+    /// Two entries for one variable.
+    #[error("the variable `{env}` is taken by the entry in line {line}; give each its own")]
+    DuplicateEnv {
+        /// The variable.
+        env: String,
+        /// The first entry's line.
+        line: u64,
+    },
+    /// Two entries for one mounted secret, as it is known to the log.
+    #[error("`{path}` is taken by the entry in line {line}; list each secret once")]
+    DuplicateSecret {
+        /// The folded path.
+        path: String,
+        /// The first entry's line.
+        line: u64,
+    },
+    /// A variable that is none.
+    #[error("`{text}` is no variable: {why}; choose another name")]
+    Env {
+        /// What stands there.
+        text: String,
+        /// Why not.
+        why: EnvNameError,
+    },
+    /// A secret that could go nowhere.
+    #[error("`egressTo` is empty; name at least one host, or remove the entry")]
+    NoDestination,
+    /// A look-alike that could be guessed or does not travel.
+    #[error("the placeholder can't be used: {0}; correct prefix and length")]
+    Placeholder(LookAlikeError),
+    /// `secretRef` leads out of the directory, or is not a name.
+    #[error("`{text}` is no name of a mounted secret; use letters, digits, `-`, `_` and `.`")]
+    SecretRef {
+        /// What stands there.
+        text: String,
+    },
+    /// A name that can't be made a path.
+    #[error("`{text}` can't be known to the log: {why}; rename the secret")]
+    SecretPath {
+        /// What stands there.
+        text: String,
+        /// Why not.
+        why: PathError,
+    },
+    /// Over the limit.
+    #[error("the catalog is larger than 1 MiB; split it")]
+    TooLarge,
+    /// The file can't be read.
+    #[error("the file can't be read: {0}; check its path, permissions and encoding (UTF-8)")]
+    Unreadable(io::ErrorKind),
+    /// A word that is not one of a few.
+    #[error("`{found}` is none of {known}; choose one of them")]
+    Word {
+        /// What stands there.
+        found: String,
+        /// What may.
+        known: &'static str,
+    },
+    /// Not YAML, or not of this shape; in the parser's words.
+    #[error("{0}")]
+    Yaml(String),
+}
+
+impl CatalogError {
+    pub(super) fn whole(fault: CatalogFault) -> Self {
+        Self { file: None, place: None, fault }
+    }
+
+    pub(super) fn at(place: Option<(u64, u64)>, fault: CatalogFault) -> Self {
+        Self { file: None, place, fault }
+    }
+
+    /// The same error, naming the file.
+    #[must_use]
+    pub fn in_file(self, file: &Path) -> Self {
+        Self { file: Some(file.to_owned()), ..self }
+    }
+
+    /// What is wrong.
+    pub fn fault(&self) -> &CatalogFault {
+        &self.fault
+    }
+
+    /// The line, from 1.
+    pub fn line(&self) -> Option<u64> {
+        self.place.map(|(line, _)| line)
+    }
+}
+
+impl fmt::Display for CatalogError {
+    /// `FILE:LINE:COLUMN: what is wrong; what to do`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.file {
+            Some(file) => write!(f, "{}", file.display())?,
+            None => f.write_str("catalog")?,
+        }
+        if let Some((line, column)) = self.place {
+            write!(f, ":{line}:{column}")?;
+        }
+        write!(f, ": {}", self.fault)
+    }
+}
+
+impl From<CatalogError> for Error {
+    /// The catalog is the operator's own text and holds no values, so it may be repeated.
+    fn from(error: CatalogError) -> Self {
+        Self::with(Code::CatalogInvalid, SafeText::default().as_they_wrote(&error.to_string()))
+    }
+}

@@ -1,0 +1,153 @@
+//! Catalogs that are served, and catalogs that are refused with the line.
+
+use keyless_core::{Code, Error, Location};
+use proptest::prelude::*;
+
+use super::*;
+
+const FULL: &str = r#"
+apiVersion: keyless.dev/v1alpha1
+kind: SecretProxy
+metadata: { name: default }
+spec:
+  secrets:
+    - env: GITHUB_TOKEN
+      secretRef: { name: github, key: API_TOKEN }
+      egressTo: ["api.github.com", "*.github.com", "http://git.internal.example:8080"]
+      locations: [header, basic]
+      placeholder: { prefix: ghp_, length: 40 }
+      maxOccurrences: 2
+      onForeign: block
+    - env: OTHER
+      secretRef: { name: other, key: token }
+      egressTo: [api.other.example]
+      placeholder: colon
+  internal:
+    allowlist: ["inference:8080", "10.0.0.7:443", "[fd00::7]:443"]
+  egress:
+    policy: allowlist
+"#;
+
+/// A catalog with one entry, some of whose lines are replaced.
+fn with(env: &str, secret_ref: &str, to: &str, more: &str) -> String {
+    format!(
+        "apiVersion: keyless.dev/v1alpha1\nkind: SecretProxy\nspec:\n  secrets:\n    \
+         - env: {env}\n      secretRef: {secret_ref}\n      egressTo: {to}\n{more}"
+    )
+}
+
+fn usual(to: &str, more: &str) -> String {
+    with("TOKEN", "{ name: a, key: b }", to, more)
+}
+
+#[test]
+fn everything_that_can_be_said_is_understood() {
+    let catalog = parse_catalog(FULL).unwrap();
+    assert_eq!((catalog.name.as_deref(), catalog.entries.len()), (Some("default"), 2));
+    let first = &catalog.entries[0];
+    assert_eq!(first.path.as_str(), "fleet/github/api-token");
+    assert_eq!((first.secret.name(), first.secret.key()), ("github", "API_TOKEN"));
+    assert_eq!(first.rule.to.len(), 3);
+    assert!(first.rule.locations.contains(Location::Basic));
+    assert!(!first.rule.locations.contains(Location::Body));
+    assert_eq!(first.rule.max_occurrences, Some(2));
+    assert!(matches!(first.placeholder, PlaceholderShape::LookAlike(_)));
+    assert_eq!(catalog.entries[1].placeholder, PlaceholderShape::Colon);
+    let internal: Vec<String> = catalog.internal.iter().map(ToString::to_string).collect();
+    assert_eq!(internal, ["inference:8080", "10.0.0.7:443", "[fd00::7]:443"]);
+    assert_eq!(catalog.policy, EgressPolicy::Allowlist);
+}
+
+#[test]
+fn little_is_enough() {
+    let catalog = parse_catalog(&usual("[api.test]", "")).unwrap();
+    assert_eq!(catalog.policy, EgressPolicy::Allow);
+    assert_eq!(catalog.entries[0].placeholder, PlaceholderShape::Default);
+    assert!(catalog.entries[0].rule.locations.contains(Location::Body));
+}
+
+#[test]
+fn faults_are_told_with_their_line() {
+    let second = "    - env: TOKEN\n      secretRef: { name: c, key: d }\n      egressTo: [x.test]\n";
+    let twin = "    - env: SECOND\n      secretRef: { name: A, key: B }\n      egressTo: [x.test]\n";
+    let cases = [
+        (usual("[]", ""), 7, "egressTo` is empty"),
+        (usual("['*.co.uk']", ""), 7, "public suffix"),
+        (usual("['*.github.io']", ""), 7, "public suffix"),
+        (usual("['*']", ""), 7, "no destination"),
+        (usual("[https://a.test/x]", ""), 7, "without a path"),
+        (usual("[a.test]", second), 8, "taken by the entry in line 5"),
+        (usual("[a.test]", twin), 9, "taken by the entry in line 6"),
+        (with("1A", "{ name: a, key: b }", "[a.test]", ""), 5, "no variable"),
+        (with("LD_PRELOAD", "{ name: a, key: b }", "[a.test]", ""), 5, "loader"),
+        (with("A", "{ name: .., key: b }", "[a.test]", ""), 6, "mounted secret"),
+        (with("A", "{ name: a, key: ../../etc/shadow }", "[a.test]", ""), 6, "mounted secret"),
+        (with("A", "{ name: a/b, key: c }", "[a.test]", ""), 6, "mounted secret"),
+        (usual("[a.test]", "      locations: [cookie]\n"), 8, "none of basic"),
+        (usual("[a.test]", "      onForeign: drop\n"), 8, "none of pass"),
+        (usual("[a.test]", "      placeholder: short\n"), 8, "none of default"),
+        (usual("[a.test]", "      placeholder: { prefix: a, length: 9 }\n"), 8, "guessed"),
+        (usual("[a.test]", "  egress: { policy: deny }\n"), 8, "none of allow"),
+        (usual("[a.test]", "  internal: { allowlist: [inference] }\n"), 8, "no exact host:port"),
+        (usual("[a.test]", "  internal: { allowlist: ['*.svc:80'] }\n"), 8, "no exact host:port"),
+        (usual("[a.test]", "      surprise: 1\n"), 8, "surprise"),
+        (usual("[a.test]", "      maxOccurrences: many\n"), 8, ""),
+        (usual("[a.test]", "      maxOccurrences: -1\n"), 8, ""),
+        (usual("a.test", ""), 7, ""),
+        (usual("[a.test]", "      env: AGAIN\n"), 8, "duplicate"),
+        ("apiVersion: v1\nkind: SecretProxy\nspec: { secrets: [] }".to_owned(), 1, "v1alpha1"),
+        (FULL.replace("kind: SecretProxy", "kind: Secret"), 3, "SecretProxy"),
+    ];
+    for (text, line, words) in cases {
+        let error = parse_catalog(&text).unwrap_err();
+        assert_eq!(error.line(), Some(line), "{error}\n{text}");
+        assert!(error.to_string().contains(words), "{error} lacks {words:?}");
+    }
+}
+
+#[test]
+fn bombs_are_refused() {
+    let mut laughs = "a: &a [x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for (name, of) in [("b", "a"), ("c", "b"), ("d", "c"), ("e", "d"), ("f", "e")] {
+        let aliases = vec![format!("*{of}"); 9].join(", ");
+        laughs.push_str(&format!("{name}: &{name} [{aliases}]\n"));
+    }
+    let merged = usual("[a.test]", "").replace("spec:\n", "x: &x { a: 1 }\nspec:\n  <<: *x\n");
+    let anchor = usual("&hosts [a.test]", "");
+    let deep = format!("{}1{}", "[".repeat(5_000), "]".repeat(5_000));
+    let two = format!("{FULL}---\n{FULL}");
+    let large = format!("{FULL}# {}", "x".repeat(MAX_CATALOG_BYTES));
+    for text in [&laughs, &merged, &anchor, &deep, &two, &large, "", "\0", "- 1", "null"] {
+        assert!(parse_catalog(text).is_err(), "{}", &text[..text.len().min(80)]);
+    }
+}
+
+#[test]
+fn a_file_is_named_with_the_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("catalog.yaml");
+    std::fs::write(&file, usual("[]", "")).unwrap();
+    let error = Catalog::load(&file).unwrap_err();
+    let shown = error.to_string();
+    assert!(shown.contains("catalog.yaml:7:"), "{shown}");
+    assert_eq!(Error::from(error).code(), Code::CatalogInvalid);
+    let missing = Catalog::load(&folder.path().join("none")).unwrap_err().to_string();
+    assert!(missing.contains("none: the file can't be read"), "{missing}");
+    std::fs::write(&file, vec![b'#'; MAX_CATALOG_BYTES + 1]).unwrap();
+    let large = Catalog::load(&file).unwrap_err();
+    assert_eq!(large.fault(), &CatalogFault::TooLarge);
+}
+
+proptest! {
+    #[test]
+    fn any_text_gets_an_answer(text in ".{0,300}") {
+        let _ = parse_catalog(&text);
+    }
+
+    #[test]
+    fn any_damage_gets_an_answer(at in 0..FULL.len(), byte in 0x20_u8..0x7f) {
+        let mut bytes = FULL.as_bytes().to_vec();
+        bytes[at] = byte;
+        let _ = parse_catalog(&String::from_utf8(bytes).unwrap());
+    }
+}

@@ -1,0 +1,291 @@
+//! What is known of a secret beside its value: where it may go, what it is called, where it is kept.
+//!
+//! Stored in the clear, so that listing needs no key, and covered by the index commitment, so that
+//! it can't be changed. The stored form has a version ([`Metadata::FORMAT`]); a reader refuses
+//! keys that it does not know. Source: design.md, section 2; reference/secrets.md, section 2.
+
+use std::{fmt, path::PathBuf};
+
+use keyless_core::{
+    Binding, Code, EgressRule, Error, LookAlike, LookAlikeError, PlaceholderForm, SafeText,
+};
+use serde::{Deserialize, Serialize};
+
+/// The longest description, in bytes.
+const MAX_DESCRIPTION_BYTES: usize = 1024;
+
+/// Everything about a secret that is not its value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Metadata {
+    /// Where the value may go on the wire. A secret with a rule never enters a child process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub egress: Option<EgressRule>,
+    /// The environment variable in which a session finds the placeholder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env: Option<EnvName>,
+    /// Where the value is kept.
+    pub source: SourceConfig,
+    /// What the placeholder looks like.
+    pub placeholder: PlaceholderShape,
+    /// What it is for, in the operator's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+}
+
+/// Where a value is kept, and what its source needs to find it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum SourceConfig {
+    /// A variable of the broker's own environment.
+    Env {
+        /// Which.
+        variable: EnvName,
+    },
+    /// A file that the broker can read.
+    File {
+        /// Where it lies; absolute, as the broker may run anywhere.
+        path: PathBuf,
+    },
+    /// Sealed in the store.
+    #[default]
+    Local,
+}
+
+/// The shape of a secret's placeholders, as it is stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum PlaceholderShape {
+    /// `kloak:` and 26 characters.
+    Colon,
+    /// `kloak_` and 26 characters.
+    #[default]
+    Default,
+    /// A real token's prefix and length.
+    LookAlike(LookAlikeShape),
+}
+
+/// A look-alike's prefix and length, checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "RawLookAlike", into = "RawLookAlike")]
+pub struct LookAlikeShape {
+    raw: RawLookAlike,
+    form: LookAlike,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawLookAlike {
+    prefix: String,
+    length: usize,
+}
+
+/// The name of an environment variable: letters, digits and `_`, not beginning with a digit.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct EnvName(String);
+
+/// Why a text is not an [`EnvName`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EnvNameError {
+    /// A character that shells do not take, or nothing at all.
+    #[error("a variable's name has letters, digits and `_`, and does not begin with a digit")]
+    BadCharacter,
+    /// A variable that a placeholder would break, or that changes how programs load.
+    #[error("the variable steers the shell or the loader, so it can't hold a placeholder")]
+    Reserved,
+    /// Longer than any name we know.
+    #[error("a variable's name has at most 255 characters")]
+    TooLong,
+}
+
+impl Metadata {
+    /// The version of the stored form.
+    pub const FORMAT: u32 = 1;
+
+    /// What the value is used for, which decides what it may contain.
+    pub fn binding(&self) -> Binding {
+        match self.egress {
+            Some(_) => Binding::Destinations,
+            None => Binding::None,
+        }
+    }
+
+    /// Fails with [`Code::ValueRefused`] on what no type forbids.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let refuse = |words| Err(Error::with(Code::ValueRefused, SafeText::words(words)));
+        if self.egress.as_ref().is_some_and(|rule| rule.to.is_empty()) {
+            return refuse("a rule names at least one destination");
+        }
+        match (&self.source, &self.description) {
+            (SourceConfig::File { path }, _) if !path.is_absolute() => {
+                refuse("the file of a source is given by its absolute path")
+            }
+            (_, Some(text)) if text.len() > MAX_DESCRIPTION_BYTES => {
+                refuse("a description has at most 1024 bytes")
+            }
+            (_, Some(text)) if text.chars().any(char::is_control) => {
+                refuse("a description has no control characters")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn to_stored(&self) -> String {
+        serde_json::to_string(self).expect("metadata is plain data")
+    }
+
+    /// Reads the stored form, which the commitment has already vouched for.
+    pub(crate) fn from_stored(format: u32, text: &str) -> Result<Self, Error> {
+        if format > Self::FORMAT {
+            let words = "it was written by a newer Keyless; update this one";
+            return Err(Error::with(Code::StoreUnusable, SafeText::words(words)));
+        }
+        serde_json::from_str(text).map_err(|_| {
+            Error::with(Code::StoreUnusable, SafeText::words("a secret's metadata can't be read"))
+        })
+    }
+}
+
+impl PlaceholderShape {
+    /// The form that placeholders are derived with.
+    pub fn form(&self) -> PlaceholderForm {
+        match self {
+            Self::Colon => PlaceholderForm::Colon,
+            Self::Default => PlaceholderForm::Default,
+            Self::LookAlike(shape) => PlaceholderForm::LookAlike(shape.form.clone()),
+        }
+    }
+}
+
+impl LookAlikeShape {
+    /// A shape with the `prefix` and whole `length` (characters) of a real token format.
+    pub fn new(prefix: &str, length: usize) -> Result<Self, LookAlikeError> {
+        let form = LookAlike::new(prefix, length)?;
+        Ok(Self { raw: RawLookAlike { prefix: prefix.to_owned(), length }, form })
+    }
+}
+
+impl TryFrom<RawLookAlike> for LookAlikeShape {
+    type Error = LookAlikeError;
+
+    fn try_from(raw: RawLookAlike) -> Result<Self, LookAlikeError> {
+        Self::new(&raw.prefix, raw.length)
+    }
+}
+
+impl From<LookAlikeShape> for RawLookAlike {
+    fn from(shape: LookAlikeShape) -> Self {
+        shape.raw
+    }
+}
+
+impl EnvName {
+    /// Parses a variable's name.
+    pub fn parse(text: &str) -> Result<Self, EnvNameError> {
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+        if text.len() > 255 {
+            return Err(EnvNameError::TooLong);
+        }
+        if text.is_empty() || text.as_bytes()[0].is_ascii_digit() || !text.bytes().all(allowed) {
+            return Err(EnvNameError::BadCharacter);
+        }
+        match is_reserved(text) {
+            true => Err(EnvNameError::Reserved),
+            false => Ok(Self(text.to_owned())),
+        }
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for EnvName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for EnvName {
+    type Error = EnvNameError;
+
+    fn try_from(text: String) -> Result<Self, EnvNameError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<EnvName> for String {
+    fn from(name: EnvName) -> Self {
+        name.0
+    }
+}
+
+fn is_reserved(name: &str) -> bool {
+    const NAMES: [&str; 10] = [
+        "BASH_ENV",
+        "ENV",
+        "HOME",
+        "IFS",
+        "KEYLESS_HOME",
+        "PATH",
+        "PWD",
+        "SHELL",
+        "TERM",
+        "TMPDIR",
+    ];
+    NAMES.contains(&name) || name.starts_with("LD_")
+}
+
+#[cfg(test)]
+mod tests {
+    use keyless_core::Destination;
+
+    use super::*;
+
+    #[test]
+    fn the_stored_form_is_this() {
+        let metadata = Metadata {
+            egress: Some(EgressRule::to(vec![Destination::parse("api.github.com").unwrap()])),
+            env: Some(EnvName::parse("GITHUB_TOKEN").unwrap()),
+            source: SourceConfig::Env { variable: EnvName::parse("GH").unwrap() },
+            placeholder: PlaceholderShape::LookAlike(LookAlikeShape::new("ghp_", 40).unwrap()),
+            description: Some("CI".to_owned()),
+        };
+        let stored = concat!(
+            r#"{"egress":{"to":["api.github.com"],"locations":["basic","body","header","path","#,
+            r#""query"],"on_foreign":"pass"},"env":"GITHUB_TOKEN","source":{"env":{"variable":"#,
+            r#""GH"}},"placeholder":{"look-alike":{"prefix":"ghp_","length":40}},"#,
+            r#""description":"CI"}"#
+        );
+        assert_eq!(metadata.to_stored(), stored);
+        assert_eq!(Metadata::from_stored(1, stored).unwrap(), metadata);
+        assert_eq!(Metadata::default().to_stored(), r#"{"source":"local","placeholder":"default"}"#);
+    }
+
+    #[test]
+    fn unknown_keys_and_later_formats_are_refused() {
+        let read = |text| Metadata::from_stored(1, text).map_err(|error| error.code());
+        for text in [
+            r#"{"extra":1}"#,
+            r#"{"source":{"env":{"variable":"A","extra":1}}}"#,
+            r#"{"source":"nowhere"}"#,
+            r#"{"placeholder":{"look-alike":{"prefix":"a","length":5}}}"#,
+            r#"{"env":"1A"}"#,
+        ] {
+            assert_eq!(read(text), Err(Code::StoreUnusable), "{text}");
+        }
+        assert!(Metadata::from_stored(2, "{}").is_err());
+    }
+
+    #[test]
+    fn names_are_names() {
+        for good in ["A", "_x", "GITHUB_TOKEN", "a1"] {
+            assert!(EnvName::parse(good).is_ok(), "{good}");
+        }
+        for bad in ["", "1A", "A-B", "A=B", "A B", "Ä", "PATH", "LD_PRELOAD", "KEYLESS_HOME"] {
+            assert!(EnvName::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

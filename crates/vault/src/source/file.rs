@@ -1,0 +1,112 @@
+//! The source `file`: the whole content of a file that the broker can read.
+//!
+//! Symbolic links are followed. One newline at the end of a single line is not part of the value,
+//! as editors put it there; text of several lines is taken as it is, since keys in PEM end with one.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use keyless_core::{Binding, Error, SafeText, SecretPath, SecretValue};
+use rustix::fs::OFlags;
+use tokio::task::spawn_blocking;
+use zeroize::Zeroizing;
+
+use super::{MAX_VALUE_BYTES, Reading, Source, Warning, refused, shown, too_large, unavailable};
+
+/// One file.
+pub(crate) struct FileSource<'a> {
+    file: &'a Path,
+}
+
+impl<'a> FileSource<'a> {
+    pub(crate) fn new(file: &'a Path) -> Self {
+        Self { file }
+    }
+}
+
+impl Source for FileSource<'_> {
+    async fn read(&self, path: &SecretPath, binding: Binding) -> Result<Reading, Error> {
+        let (path, file) = (path.clone(), self.file.to_owned());
+        let reading = spawn_blocking(move || read(&path, &file, binding));
+        reading.await.expect("reading a file does not panic")
+    }
+}
+
+/// Reads the value of `path` from `file`, now. Blocks.
+pub(super) fn read(path: &SecretPath, file: &Path, binding: Binding) -> Result<Reading, Error> {
+    let mut bytes = content(file).map_err(|error| missing(file, &error))?;
+    if bytes.len() > MAX_VALUE_BYTES {
+        return Err(too_large(path));
+    }
+    let kept = without_newline(&bytes).len();
+    let warnings = match kept < bytes.len() {
+        true => vec![Warning::TrailingNewline { file: file.to_owned() }],
+        false => Vec::new(),
+    };
+    bytes.truncate(kept);
+    let value = SecretValue::new(path.clone(), std::mem::take(&mut *bytes), binding);
+    Ok(Reading { value: value.map_err(|why| refused(path, why))?, warnings })
+}
+
+/// The file's bytes, one more than allowed at most, in one buffer that never moves.
+fn content(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
+    let opened = open(file)?;
+    if !opened.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let limit = MAX_VALUE_BYTES + 1;
+    let mut bytes = Zeroizing::new(vec![0; limit]);
+    let mut filled = 0;
+    while filled < limit {
+        match (&opened).read(&mut bytes[filled..])? {
+            0 => break,
+            count => filled += count,
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+/// Opens without waiting, so that a FIFO can't hold the broker up.
+fn open(file: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
+    OpenOptions::new().read(true).custom_flags(flags).open(file)
+}
+
+/// `bytes` without the newline that ends its only line.
+fn without_newline(bytes: &[u8]) -> &[u8] {
+    let Some(line) = bytes.strip_suffix(b"\n") else { return bytes };
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if line.contains(&b'\n') { bytes } else { line }
+}
+
+fn missing(file: &Path, error: &io::Error) -> Error {
+    let words = SafeText::words("the file ").as_they_wrote(&shown(file));
+    unavailable(words.and(" can't be read: ").and(error.kind()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_newline_of_one_line_goes() {
+        let cases: [(&[u8], &[u8]); 7] = [
+            (b"value", b"value"),
+            (b"value\n", b"value"),
+            (b"value\r\n", b"value"),
+            (b"value\n\n", b"value\n\n"),
+            (b"one\ntwo\n", b"one\ntwo\n"),
+            (b"\n", b""),
+            (b"", b""),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(without_newline(bytes), expected, "{bytes:?}");
+        }
+    }
+}
