@@ -12,7 +12,7 @@ use std::convert::Infallible;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, exit};
@@ -27,7 +27,7 @@ use rustix::thread::UnshareFlags;
 use crate::channel::{self, During, Failure, Orders, Purpose, Report, Step};
 use crate::mounts::hosted::Surroundings;
 use crate::network::funnel::FunnelSockets;
-use crate::sys::{self, Fork};
+use crate::sys::{self, Fork, SignalMask};
 use crate::{confine, mounts, network, seccomp};
 
 /// The name under which the executable is started again; followed by two descriptor numbers.
@@ -72,18 +72,18 @@ fn first_stage(control: OwnedFd, orders: OwnedFd) -> i32 {
 
 /// In the first stage, gives PID 1 and a pipe end that hangs up with this process. PID 1 never returns.
 fn start_pid_one(control: &OwnedFd, orders: OwnedFd) -> Result<(Pid, OwnedFd), Failure> {
-    sys::block_signals().during(Step::Supervision, || "block signals".into())?;
+    let signals = sys::block_signals().during(Step::Supervision, || "block signals".into())?;
     let orders = Orders::read(orders).during(Step::Orders, || "read the orders".into())?;
-    // Host's sockets are listed by the network namespace that is about to be left.
+    // The host's sockets are listed by the network namespace that is about to be left.
     let surroundings = Surroundings::read(&orders);
     enter_namespaces()?;
-    let (watched, lifeline) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+    let (first_stage, lifeline) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .during(Step::Supervision, || "open a pipe".into())?;
     match sys::fork().during(Step::Supervision, || "start the jail's first process".into())? {
         Fork::Parent(pid) => Ok((pid, lifeline)),
         Fork::Child => {
             drop(lifeline);
-            exit(second_stage(control, &watched, &orders, &surroundings))
+            exit(PidOne { control, first_stage, orders, surroundings, signals }.live())
         }
     }
 }
@@ -109,57 +109,104 @@ fn enter_namespaces() -> Result<(), Failure> {
     Ok(())
 }
 
-/// PID 1 of the jail. Gives its exit status, which nobody reads.
-fn second_stage(
-    control: &OwnedFd,
-    lifeline: &OwnedFd,
-    orders: &Orders,
-    surroundings: &Surroundings,
-) -> i32 {
-    match run(control, lifeline, orders, surroundings) {
-        Ok(Some(command)) => match supervise(control, command) {
-            Ok(report) => i32::from(channel::send(control, &report, &[]).is_err()),
-            Err(_) => 1,
-        },
-        Ok(None) => 0,
-        Err(failure) => {
-            let _ = channel::send(control, &Report::Failed(failure), &[]);
-            1
-        }
-    }
+/// PID 1 of the jail.
+struct PidOne<'a> {
+    /// To the caller; hangs up when the caller dies.
+    control: &'a OwnedFd,
+    /// Hangs up when the first stage dies.
+    first_stage: OwnedFd,
+    orders: Orders,
+    surroundings: Surroundings,
+    /// What the caller did not take, to be the command's again.
+    signals: SignalMask,
 }
 
-/// Builds the jail and starts the command; `None` when it was only a probe.
-fn run(
-    control: &OwnedFd,
-    lifeline: &OwnedFd,
-    orders: &Orders,
-    surroundings: &Surroundings,
-) -> Result<Option<Pid>, Failure> {
-    die_with_first_stage(lifeline)?;
-    let sockets = network::build()?;
-    set_host_name(orders)?;
-    mounts::build(orders, surroundings)?;
-    confine::drop_privileges()?;
-    set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .during(Step::Capabilities, || "forbid dumps of the init".into())?;
-    match orders.purpose {
-        Purpose::Probe => {
+impl PidOne<'_> {
+    /// Gives the exit status, which nobody reads.
+    fn live(&self) -> i32 {
+        let last_words = match self.run() {
+            Ok(Some(command)) => supervise(self.control, command).ok(),
+            Ok(None) => None,
+            Err(failure) => Some(Report::Failed(failure)),
+        };
+        last_words.map_or(0, |report| i32::from(channel::send(self.control, &report, &[]).is_err()))
+    }
+
+    /// Builds the jail and starts the command; `None` when it was only a probe.
+    fn run(&self) -> Result<Option<Pid>, Failure> {
+        die_with_first_stage(&self.first_stage)?;
+        let sockets = network::build()?;
+        set_host_name(&self.orders)?;
+        mounts::build(&self.orders, &self.surroundings)?;
+        confine::drop_privileges()?;
+        set_dumpable_behavior(DumpableBehavior::NotDumpable)
+            .during(Step::Capabilities, || "forbid dumps of the init".into())?;
+        if self.orders.purpose == Purpose::Probe {
             seccomp::install()
                 .during(Step::SystemCalls, || "install the system call filter".into())?;
-            channel::send(control, &Report::Ready, &[])
+            channel::send(self.control, &Report::Ready, &[])
                 .during(Step::Supervision, || "report".into())?;
-            Ok(None)
+            return Ok(None);
         }
-        Purpose::Run => start_command(control, orders, &sockets).map(Some),
+        self.start_command(&sockets).map(Some)
+    }
+
+    /// Forks the command and reports it once it has really been executed.
+    fn start_command(&self, sockets: &FunnelSockets) -> Result<Pid, Failure> {
+        let step = Step::Supervision;
+        let (mut outcome, word) = io::pipe().during(step, || "open a pipe".into())?;
+        let pid = match sys::fork().during(step, || "fork the command".into())? {
+            Fork::Parent(pid) => pid,
+            Fork::Child => {
+                let Err(failure) = self.become_command();
+                let _ = serde_json::to_writer(&word, &failure);
+                exit(127)
+            }
+        };
+        drop(word);
+        // The pipe closes when the command is executed: then nothing is read.
+        let mut failure = Vec::new();
+        outcome.read_to_end(&mut failure).during(step, || "hear of the command".into())?;
+        if !failure.is_empty() {
+            let failure = serde_json::from_slice(&failure);
+            return Err(failure.during(step, || "read why the command failed".into())?);
+        }
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).during(step, || "open a pidfd".into())?;
+        let fds =
+            [sockets.tcp.as_fd(), sockets.dns_udp.as_fd(), sockets.dns_tcp.as_fd(), pidfd.as_fd()];
+        channel::send(self.control, &Report::Ready, &fds).during(step, || "report".into())?;
+        Ok(pid)
+    }
+
+    /// Executes the command in this process; returns only if that fails.
+    fn become_command(&self) -> Result<Infallible, Failure> {
+        let orders = &self.orders;
+        sys::close_on_exec_above_stderr()
+            .during(Step::Supervision, || "close descriptors on exec".into())?;
+        rustix::process::chdir(orders.working_directory.as_os_str())
+            .during(Step::WorkingDirectory, || {
+                format!("enter {}", orders.working_directory.display())
+            })?;
+        seccomp::install().during(Step::SystemCalls, || "install the system call filter".into())?;
+        sys::restore_signals(&self.signals)
+            .during(Step::Supervision, || "unblock signals".into())?;
+        let nothing = OsString::new();
+        let (program, arguments) = orders.command.split_first().unwrap_or((&nothing, &[]));
+        // Looks PATH up in the given environment, and gives SIGPIPE its default back.
+        let error = Command::new(program)
+            .args(arguments)
+            .env_clear()
+            .envs(orders.environment.iter().map(|(name, value)| (name, value)))
+            .exec();
+        Err(error).during(Step::Command, || format!("execute {}", program.display()))
     }
 }
 
-fn die_with_first_stage(lifeline: &OwnedFd) -> Result<(), Failure> {
+fn die_with_first_stage(first_stage: &OwnedFd) -> Result<(), Failure> {
     set_parent_process_death_signal(Some(Signal::KILL))
         .during(Step::Supervision, || "ask to die with the first stage".into())?;
     // It may have died before the line above; then nobody would tell.
-    let mut ends = [PollFd::new(lifeline, PollFlags::empty())];
+    let mut ends = [PollFd::new(first_stage, PollFlags::empty())];
     let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut ends, Some(&now)).during(Step::Supervision, || "look for the first stage".into())?;
     if ends[0].revents().is_empty() { Ok(()) } else { exit(1) }
@@ -169,64 +216,6 @@ fn set_host_name(orders: &Orders) -> Result<(), Failure> {
     let Some(name) = &orders.uts_name else { return Ok(()) };
     rustix::system::sethostname(name.as_encoded_bytes())
         .during(Step::HostName, || format!("set the host name to {}", name.display()))
-}
-
-/// Forks the command and reports it once it has really been executed.
-fn start_command(
-    control: &OwnedFd,
-    orders: &Orders,
-    sockets: &FunnelSockets,
-) -> Result<Pid, Failure> {
-    let supervision = |what: &str| what.to_owned();
-    let (mut outcome, word) =
-        io::pipe().during(Step::Supervision, || supervision("open a pipe"))?;
-    let pid = match sys::fork().during(Step::Supervision, || supervision("fork"))? {
-        Fork::Parent(pid) => pid,
-        Fork::Child => {
-            let Err(failure) = become_command(orders);
-            let _ = serde_json::to_writer(&word, &failure)
-                .and_then(|()| Ok((&word).flush().unwrap_or(())));
-            exit(127)
-        }
-    };
-    drop(word);
-    let mut failure = Vec::new();
-    outcome
-        .read_to_end(&mut failure)
-        .during(Step::Supervision, || supervision("hear of the command"))?;
-    if !failure.is_empty() {
-        let words = || io::Error::from(io::ErrorKind::InvalidData);
-        return Err(serde_json::from_slice(&failure)
-            .map_err(|_| words())
-            .during(Step::Supervision, || supervision("read the command's failure"))?);
-    }
-    let pidfd = pidfd_open(pid, PidfdFlags::empty())
-        .during(Step::Supervision, || supervision("open the command's pidfd"))?;
-    let fds =
-        [sockets.tcp.as_fd(), sockets.dns_udp.as_fd(), sockets.dns_tcp.as_fd(), pidfd.as_fd()];
-    channel::send(control, &Report::Ready, &fds)
-        .during(Step::Supervision, || supervision("report"))?;
-    Ok(pid)
-}
-
-/// Executes the command in this process; returns only if that fails.
-fn become_command(orders: &Orders) -> Result<Infallible, Failure> {
-    sys::close_on_exec_above_stderr()
-        .during(Step::Supervision, || "close descriptors on exec".into())?;
-    rustix::process::chdir(orders.working_directory.as_os_str())
-        .during(Step::WorkingDirectory, || {
-            format!("enter {}", orders.working_directory.display())
-        })?;
-    seccomp::install().during(Step::SystemCalls, || "install the system call filter".into())?;
-    let nothing = OsString::new();
-    let (program, arguments) = orders.command.split_first().unwrap_or((&nothing, &[]));
-    // Looks PATH up in the given environment; empties the signal mask and gives SIGPIPE its default back.
-    let error = Command::new(program)
-        .args(arguments)
-        .env_clear()
-        .envs(orders.environment.iter().map(|(name, value)| (name, value)))
-        .exec();
-    Err(error).during(Step::Command, || format!("execute {}", program.display()))
 }
 
 /// Reaps until the command ends. An error, or the caller's end hanging up, ends the jail.

@@ -49,4 +49,4 @@ pub use plan::{ESCAPE_VARIABLES, Plan};
 /// Making a jail, and its process.
 pub use spawn::{Exit, JailError, JailProcess, Jailed, check, spawn};
 /// Where the session's certificate authority stands inside, and the variables that name it.
-pub use trust::{BUNDLE_IN_JAIL, CA_IN_JAIL, trust_environment};
+pub use trust::{BUNDLE_IN_JAIL, CA_IN_JAIL, system_bundle, trust_environment};

@@ -85,12 +85,26 @@ pub(crate) fn close_on_exec_above_stderr() -> io::Result<()> {
     outcome(done)
 }
 
-/// Blocks every signal that can be blocked: the terminal's go to the command, not to its keepers.
-pub(crate) fn block_signals() -> io::Result<()> {
-    let set = full_set();
-    // SAFETY: `set` is initialised; the old mask is not asked for.
+/// The signals that a thread did not take.
+pub(crate) struct SignalMask(libc::sigset_t);
+
+/// Blocks every signal that can be blocked, and gives what was blocked before.
+pub(crate) fn block_signals() -> io::Result<SignalMask> {
+    let mut before = MaybeUninit::uninit();
+    let mut all = MaybeUninit::uninit();
+    // SAFETY: sigfillset initialises `all`; pthread_sigmask fills `before` unless it fails.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        zero_or_number(libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr()))?;
+        Ok(SignalMask(before.assume_init()))
+    }
+}
+
+/// Goes back to an earlier mask.
+pub(crate) fn restore_signals(mask: &SignalMask) -> io::Result<()> {
+    // SAFETY: the mask is one that the kernel gave; the current one is not asked for.
     zero_or_number(unsafe {
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut())
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask.0, std::ptr::null_mut())
     })
 }
 
@@ -172,15 +186,6 @@ pub(crate) fn mount_attributes(path: &Path, reach: Reach, set: u64, clear: u64) 
         })
     })?;
     outcome(done)
-}
-
-fn full_set() -> libc::sigset_t {
-    let mut set = MaybeUninit::uninit();
-    // SAFETY: sigfillset initialises the set.
-    unsafe {
-        libc::sigfillset(set.as_mut_ptr());
-        set.assume_init()
-    }
 }
 
 fn outcome(done: libc::c_long) -> io::Result<()> {

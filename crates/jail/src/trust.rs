@@ -11,6 +11,8 @@ pub(crate) mod pem;
 pub(crate) mod stores;
 mod subject_hash;
 
+pub use self::stores::system_bundle;
+
 /// The session's CA alone, inside the jail.
 pub const CA_IN_JAIL: &str = "/run/keyless/ca.pem";
 /// The host's trusted certificates and the session's CA, inside the jail.

@@ -51,6 +51,17 @@ pub(crate) struct TrustStores {
     key_stores: BTreeSet<PathBuf>,
 }
 
+/// The host's trusted certificates, PEM; empty when it has none.
+pub fn system_bundle() -> String {
+    // The first of the list: that is the order programs go by.
+    let system = BUNDLES.iter().find_map(|path| fs::read(path).ok()).unwrap_or_default();
+    let mut bundle = String::from_utf8_lossy(&system).into_owned();
+    if !bundle.is_empty() && !bundle.ends_with('\n') {
+        bundle.push('\n');
+    }
+    bundle
+}
+
 impl TrustStores {
     /// `None` when the orders name no CA.
     pub(crate) fn read(orders: &Orders) -> Option<Self> {
@@ -58,13 +69,7 @@ impl TrustStores {
             return None;
         }
         let bundles = existing(BUNDLES.iter().map(PathBuf::from));
-        // Not the first of the set but of the list: that is the order programs go by.
-        let system = BUNDLES.iter().find_map(|path| fs::read(path).ok()).unwrap_or_default();
-        let mut bundle = String::from_utf8_lossy(&system).into_owned();
-        if !bundle.is_empty() && !bundle.ends_with('\n') {
-            bundle.push('\n');
-        }
-        bundle.push_str(&orders.ca_pem);
+        let bundle = system_bundle() + &orders.ca_pem;
         let homes = java_homes(orders);
         let of_homes =
             homes.iter().flat_map(|home| KEY_STORES_OF_HOME.iter().map(|end| home.join(end)));

@@ -1,1 +1,17 @@
 //! What a command can and can't do in a jail, seen from inside, through `jail-probe`.
+
+/// The scene: a command, who runs it, what came out.
+mod scene;
+
+/// Capabilities, system calls, mounts: what can't be undone.
+mod confinement;
+/// Hidden and shown files, sockets, devices.
+mod files;
+/// Where connections and datagrams arrive.
+mod network;
+/// Exit, signals, streams, and that nothing survives.
+mod process;
+/// Job control through a pseudo-terminal.
+mod terminal;
+/// The session's CA in every trust store.
+mod trust;

@@ -3,6 +3,8 @@
 //! It plays the broker: every TCP connection gets one line that says where it wanted to go, every
 //! DNS datagram comes back as it was. SIGTERM and SIGUSR1 are passed on. The status is the command's.
 
+mod sys;
+
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Write};
 use std::net::{TcpListener, UdpSocket};
@@ -26,7 +28,7 @@ struct Orders {
     uts_name: Option<String>,
     /// End by SIGABRT after this long, to see what is left.
     abort_after_ms: Option<u64>,
-    /// Pass this signal on once the command has written its first connection.
+    /// After this long, send this signal to the command.
     signal_after_ms: Option<(u64, i32)>,
     /// Run it without a jail, for comparison.
     bare: bool,
@@ -51,6 +53,7 @@ impl Default for Orders {
 
 fn main() -> ExitCode {
     keyless_jail::init_if_asked();
+    sys::outlive_terminal_signals();
     let argument = std::env::args().nth(1).expect("a plan");
     if argument == "--check" {
         return match keyless_jail::check() {
@@ -110,7 +113,7 @@ fn say_destination(listener: &TcpListener, name: &str) {
             Ok((mut stream, _)) => {
                 let destination =
                     keyless_jail::original_destination(&stream).expect("a destination");
-                let _ = writeln!(stream, "{name} {destination}");
+                let _ = stream.write_all(format!("{name} {destination}\n").as_bytes());
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => wait_a_little(),
             Err(_) => return,

@@ -1,0 +1,144 @@
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+
+use serde_json::json;
+
+use crate::scene::{Scene, User, users};
+
+const SECRET: &str = "sk-live-canary";
+
+#[test]
+fn hidden_files_are_empty_and_hidden_folders_too() {
+    for user in users() {
+        let scene = Scene::script(
+            user,
+            "cd \"$D\"; cat token; cat config.json; cat link; ls folder; ls -A folder; \
+             ! cat folder/key 2>/dev/null; ! echo x 2>/dev/null > folder/new; ! echo x 2>/dev/null > token; \
+             ! rm token 2>/dev/null; cat kept",
+        );
+        let folder = scene.folder("home");
+        fs::create_dir(folder.join("folder")).expect("made");
+        for name in ["token", "config.json", "folder/key", "target", "kept"] {
+            fs::write(folder.join(name), SECRET).expect("written");
+        }
+        symlink("target", folder.join("link")).expect("linked");
+        let hide: Vec<_> = ["token", "config.json", "folder", "link", "absent"]
+            .map(|name| json!(folder.join(name)))
+            .into();
+        let text =
+            scene.with("hide", hide).variable("D", folder.to_str().expect("text")).play().text();
+        assert_eq!(text, format!("{{}}\n{SECRET}"));
+    }
+}
+
+#[test]
+fn shown_paths_win() {
+    for user in users() {
+        let scene = Scene::script(
+            user,
+            "cd \"$D\"; cat plain deep/er/known deep/tree/leaf; ls deep; echo new > deep/tree/new",
+        );
+        let folder = scene.folder("home");
+        for sub in ["deep/er", "deep/tree"] {
+            fs::create_dir_all(folder.join(sub)).expect("made");
+        }
+        for (name, text) in [
+            ("plain", "1\n"),
+            ("deep/er/known", "2\n"),
+            ("deep/tree/leaf", "3\n"),
+            ("deep/secret", SECRET),
+        ] {
+            fs::write(folder.join(name), text).expect("written");
+        }
+        if user == User::Nobody {
+            std::os::unix::fs::chown(folder.join("deep/tree"), Some(65_534), None).expect("given");
+        }
+        let paths =
+            |names: &[&str]| names.iter().map(|name| json!(folder.join(name))).collect::<Vec<_>>();
+        let scene = scene
+            .with("hide", paths(&["plain", "deep", "deep/tree/leaf"]))
+            .with("show", paths(&["plain", "deep/er/known", "deep/tree"]))
+            .variable("D", folder.to_str().expect("text"));
+        let text = scene.play().text();
+        // What is hidden below a shown folder stays hidden.
+        assert_eq!(text, "1\n2\ner\ntree\n");
+        assert_eq!(fs::read_to_string(folder.join("deep/tree/new")).expect("shared"), "new\n");
+    }
+}
+
+#[test]
+fn sockets_of_the_host_refuse_and_their_list_is_empty() {
+    let connect = "import socket,sys\ns=socket.socket(socket.AF_UNIX)\n\
+        try: s.connect(sys.argv[1]); print('connected')\nexcept OSError as e: print(type(e).__name__)";
+    for folder in ["/tmp", "/var/tmp", "/run"] {
+        let folder = tempfile::tempdir_in(folder).expect("a folder");
+        let path = folder.path().join("agent.sock");
+        let _listener = UnixListener::bind(&path).expect("bound");
+        let text = Scene::new(&["/usr/bin/python3", "-c", connect, path.to_str().expect("text")])
+            .play()
+            .text();
+        assert_ne!(text, "connected\n", "{}", path.display());
+    }
+    let folder = tempfile::tempdir_in("/run").expect("a folder");
+    let path = folder.path().join("wanted.sock");
+    let _listener = UnixListener::bind(&path).expect("bound");
+    let scene = Scene::new(&["/usr/bin/python3", "-c", connect, path.to_str().expect("text")]);
+    assert_eq!(scene.with("show", vec![json!(path)]).play().text(), "connected\n");
+}
+
+#[test]
+fn run_and_dev_are_the_jails_own() {
+    for user in users() {
+        let text = Scene::script(
+            user,
+            "ls /run; ls /dev; echo x > /run/user/$(id -u)/f; echo y > /dev/shm/f",
+        )
+        .play()
+        .text();
+        let expected = "keyless\nlock\nuser\n\
+            fd\nfull\nnull\nptmx\npts\nrandom\nshm\nstderr\nstdin\nstdout\ntty\nurandom\nzero\n";
+        assert_eq!(text, expected, "{user:?}");
+    }
+}
+
+#[test]
+fn pseudo_terminals_can_be_made() {
+    let script = "import pty,os; m,s=pty.openpty(); print(os.ttyname(s)); os.write(s,b'hi'); print(os.read(m,2))";
+    for user in users() {
+        assert_eq!(
+            Scene::of(user, &["/usr/bin/python3", "-c", script]).play().text(),
+            "/dev/pts/0\nb'hi'\n"
+        );
+    }
+}
+
+#[test]
+fn the_default_list_covers_a_planted_home() {
+    let scene = Scene::script(User::Caller, "cd \"$HOME\"; ! grep -r canary . 2>/dev/null");
+    let home = scene.folder("home");
+    let planted = [
+        ".aws/credentials",
+        ".ssh/id_ed25519",
+        ".netrc",
+        ".config/gh/hosts.yml",
+        ".npmrc",
+        ".pypirc",
+        ".docker/config.json",
+        ".kube/config",
+        ".config/gcloud/credentials.db",
+        ".git-credentials",
+        ".cargo/credentials.toml",
+        ".bash_history",
+        ".mozilla/firefox/p/logins.json",
+        ".m2/settings.xml",
+    ];
+    for name in planted {
+        let path = home.join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, SECRET).expect("written");
+    }
+    let hide: Vec<_> =
+        keyless_jail::default_hidden(&home, |_| None).iter().map(|path| json!(path)).collect();
+    scene.with("hide", hide).variable("HOME", home.to_str().expect("text")).play().text();
+}
