@@ -24,13 +24,13 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, respons
 use http_body::Body;
 use keyless_core::{Authority, Code, Error};
 
-pub(crate) use self::{
-    body::{ScrubBody, ScrubBodyError},
-    values::{ReleasedValues, Upcoming},
-};
 use self::{
     body::Scrubbing,
     values::{Known, Lengths, Slot},
+};
+pub(crate) use self::{
+    body::{ScrubBody, ScrubBodyError},
+    values::{ReleasedValues, Upcoming},
 };
 use crate::{
     coding::{Coded, Recoder},

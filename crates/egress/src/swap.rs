@@ -66,8 +66,8 @@ where
     let (mut parts, body) = request.into_parts();
     let facts = table.facts(route);
     let mut ledger = Ledger::new(table, route, request_info(route, &parts));
-    let head = Head::read(table, facts, &parts)?.judge(&mut ledger)?;
-    let body = plan::read(table, facts, &parts, body, &mut ledger).await?;
+    let head = Head::read(table, &facts, &parts)?.judge(&mut ledger)?;
+    let body = plan::read(table, &facts, &parts, body, &mut ledger).await?;
     let values = ledger.release().await?;
     head.splice(&values, &mut parts)?;
     if facts.named {
@@ -88,6 +88,6 @@ fn request_info(route: &Route<'_>, parts: &http::request::Parts) -> RequestInfo 
 }
 
 #[cfg(test)]
-mod tests;
-#[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@
 use bytes::{Buf, Bytes};
 use flate2::{Crc, Decompress};
 
-use super::{CodingError, inflate};
+use super::{CodingError, decoder::inflate};
 
 /// The longest header that is taken, in bytes; real ones have ten and perhaps a file's name.
 const MAX_HEADER: usize = 64 * 1024;
@@ -37,14 +37,16 @@ impl Members {
         Self { state: State::Header(Vec::new()), crc: Crc::new(), seen_any: false }
     }
 
-    /// As [`Decoder::step`](super::Decoder::step).
+    /// As [`Decoder::step`](super::decoder::Decoder::step).
     pub(super) fn step(
         &mut self,
         input: &mut Bytes,
         plain: &mut Vec<u8>,
     ) -> Result<bool, CodingError> {
         match &mut self.state {
-            State::Header(head) if self.seen_any && head.is_empty() && input.first() == Some(&0) => {
+            State::Header(head)
+                if self.seen_any && head.is_empty() && input.first() == Some(&0) =>
+            {
                 self.state = State::Padding;
             }
             State::Header(head) => {
@@ -79,10 +81,8 @@ impl Members {
                     self.state = State::Header(Vec::new());
                 }
             }
-            State::Padding => match input.iter().all(|byte| *byte == 0) {
-                true => input.clear(),
-                false => return Err(CodingError::Corrupt),
-            },
+            State::Padding if input.iter().all(|byte| *byte == 0) => input.clear(),
+            State::Padding => return Err(CodingError::Corrupt),
         }
         Ok(!input.is_empty())
     }
@@ -101,10 +101,8 @@ impl Members {
         let word = |at: usize| {
             u32::from_le_bytes(trailer[at..at + 4].try_into().expect("the trailer has eight bytes"))
         };
-        match word(0) == self.crc.sum() && word(4) == self.crc.amount() {
-            true => Ok(()),
-            false => Err(CodingError::Corrupt),
-        }
+        let fits = word(0) == self.crc.sum() && word(4) == self.crc.amount();
+        if fits { Ok(()) } else { Err(CodingError::Corrupt) }
     }
 }
 

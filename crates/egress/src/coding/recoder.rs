@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Coding, CodingError, Decoder, Encoder};
+use super::{Coding, CodingError, decoder::Decoder, encoder::Encoder};
 
 /// A decoder and, from the first plain byte on, the encoder that undoes it.
 pub(crate) struct Recoder {
@@ -39,10 +39,10 @@ impl Recoder {
 
     /// Appends everything that was taken, for a reader who waits for it.
     pub(crate) fn flush(&mut self, coded: &mut Vec<u8>) -> Result<(), CodingError> {
-        match core::mem::take(&mut self.unflushed) {
-            true => self.encoder()?.flush(coded),
-            false => Ok(()),
+        if core::mem::take(&mut self.unflushed) {
+            self.encoder()?.flush(coded)?;
         }
+        Ok(())
     }
 
     /// Says whether the coded input may end here.

@@ -1,5 +1,9 @@
 //! Any bytes, cut anywhere, come back the same; what is cut off or swollen is noticed.
 
+use std::io::Write;
+
+use bytes::Bytes;
+use flate2::Compression;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, RANGE};
 use proptest::{collection::vec, prelude::*, sample::select};
 

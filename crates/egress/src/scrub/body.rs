@@ -225,10 +225,10 @@ where
         self.more = recoder.decode(&mut self.input, &mut plain)?;
         let scrubbed = pass_through(&mut self.layers, &plain);
         recoder.encode(&scrubbed, &mut self.out)?;
-        match self.input.is_empty() && !self.more {
-            true => recoder.flush(&mut self.out),
-            false => Ok(()),
+        if self.input.is_empty() && !self.more {
+            recoder.flush(&mut self.out)?;
         }
+        Ok(())
     }
 
     /// Gives everything that was held back, through the layers behind, and ends the coding.

@@ -50,7 +50,11 @@ fn response(status: u16, coding: Option<Coding>, body: Chunks) -> Response<Chunk
 }
 
 /// What the agent gets, the body whole.
-fn scrubbed(bench: &Bench, host: &str, response: Response<Chunks>) -> Result<Response<Vec<u8>>, Error> {
+fn scrubbed(
+    bench: &Bench,
+    host: &str,
+    response: Response<Chunks>,
+) -> Result<Response<Vec<u8>>, Error> {
     run(async {
         let authority = authority(host);
         let route = route(&authority);
@@ -304,7 +308,8 @@ fn a_value_released_after_the_response_began_is_scrubbed_from_it() {
         let request = Request::post("/").body(upload).unwrap();
         let request = swap_request(&bench.table, &route, request).await.unwrap();
         // The upstream answers before it has read the body, then echoes it.
-        let arrived = response(200, None, Chunks::cut(format!("<{VALUE}>").as_bytes(), &[5], false));
+        let arrived =
+            response(200, None, Chunks::cut(format!("<{VALUE}>").as_bytes(), &[5], false));
         let answer = scrub_response(&bench.table, &route, &Method::POST, arrived).await.unwrap();
         drained(request.into_body()).await.unwrap();
         let got = drained(answer.into_body()).await.unwrap().0.concat();

@@ -20,8 +20,7 @@ use keyless_rewrite::{PatternId, Piece, Scanner};
 use super::{
     escape::Escape,
     ledger::{Fate, Ledger, Values},
-    plan::{Stream, refused},
-    table::BodyInterest,
+    plan::{Framing, Stream, refused},
 };
 use crate::{
     coding::{PIECE, Recoder},
@@ -67,7 +66,7 @@ pub(super) struct Streaming<B> {
     trailers: Option<HeaderMap>,
     swap: Swap,
     release: Option<BoxFuture<'static, (Ledger, Result<Values, Error>)>>,
-    keeps_length: bool,
+    framing: Framing,
     _upcoming: Option<Upcoming>,
 }
 
@@ -124,9 +123,9 @@ where
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Polled<B::Error> {
         match &mut self.0 {
-            State::Pass(body) => {
-                Pin::new(body).poll_frame(cx).map(|frame| frame.map(|f| f.map_err(SwapBodyError::Inner)))
-            }
+            State::Pass(body) => Pin::new(body)
+                .poll_frame(cx)
+                .map(|frame| frame.map(|f| f.map_err(SwapBodyError::Inner))),
             State::Stream(streaming) => streaming.poll(cx),
             State::Whole { data, trailers } => Poll::Ready(match core::mem::take(data) {
                 data if !data.is_empty() => Some(Ok(Frame::data(data))),
@@ -154,10 +153,9 @@ where
 }
 
 impl<B> Streaming<B> {
-    pub(super) fn new(stream: Stream<B>, ledger: Ledger) -> Self {
-        let keeps_length = !stream.changes_length();
+    pub(super) fn new(stream: Stream<B>, ledger: Ledger, framing: Framing) -> Self {
         let table = ledger.table();
-        let upcoming = (stream.interest == BodyInterest::Swap)
+        let upcoming = (!stream.swappable.is_empty())
             .then(|| table.released().expect_more(ledger.authority()));
         Self {
             inner: stream.body,
@@ -176,14 +174,14 @@ impl<B> Streaming<B> {
                 bound: stream.bound,
             },
             release: None,
-            keeps_length,
+            framing,
             _upcoming: upcoming,
         }
     }
 
     /// Whether the length is the sender's own and nothing of it was taken yet.
     fn is_untouched(&self) -> bool {
-        self.keeps_length && self.queue.is_empty() && self.scanner.held() == 0
+        self.framing == Framing::Kept && self.queue.is_empty() && self.scanner.held() == 0
     }
 }
 
@@ -282,7 +280,7 @@ where
                     break;
                 }
                 Item::Judged(pattern) => {
-                    let value = self.swap.value(pattern)?;
+                    let value = self.swap.value(pattern, self.framing)?;
                     self.put(&value)?;
                 }
             }
@@ -301,15 +299,11 @@ where
     }
 
     fn put(&mut self, plain: &[u8]) -> Result<(), Error> {
-        match &mut self.recoder {
-            Some(recoder) => {
-                recoder.encode(plain, &mut self.out).map_err(|error| refused(&error))
-            }
-            None => {
-                self.out.extend_from_slice(plain);
-                Ok(())
-            }
+        if let Some(recoder) = &mut self.recoder {
+            return recoder.encode(plain, &mut self.out).map_err(|error| refused(&error));
         }
+        self.out.extend_from_slice(plain);
+        Ok(())
     }
 
     /// Looks through the next piece of input.
@@ -367,11 +361,19 @@ impl Swap {
         Ok(self.values.has(self.ledger()?.table().spelling(pattern).secret))
     }
 
-    fn value(&self, pattern: PatternId) -> Result<zeroize::Zeroizing<Vec<u8>>, Error> {
+    fn value(
+        &self,
+        pattern: PatternId,
+        framing: Framing,
+    ) -> Result<zeroize::Zeroizing<Vec<u8>>, Error> {
         let found = self.ledger()?.table().spelling(pattern);
         let mut spelled = zeroize::Zeroizing::new(Vec::new());
         let value = self.values.open(found.secret)?;
         self.escape.for_spelling(found.spelling).write(value, &mut spelled);
+        if framing == Framing::Kept && spelled.len() != found.text.len() {
+            let detail = "the value changed its length in the middle of the request".into();
+            return Err(Error::with(Code::SecretUnavailable, detail));
+        }
         Ok(spelled)
     }
 

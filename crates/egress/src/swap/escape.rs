@@ -31,8 +31,12 @@ impl Escape {
         let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default();
         match essence.trim().to_ascii_lowercase().as_str() {
             "application/x-www-form-urlencoded" => Self::Percent,
-            "application/json" | "text/json" | "application/json-seq" | "application/x-ndjson"
-            | "application/ndjson" | "application/jsonl" => Self::Json,
+            "application/json"
+            | "text/json"
+            | "application/json-seq"
+            | "application/x-ndjson"
+            | "application/ndjson"
+            | "application/jsonl" => Self::Json,
             essence if essence.ends_with("+json") => Self::Json,
             _ => Self::Raw,
         }
@@ -68,11 +72,16 @@ fn write_json(byte: u8, out: &mut Vec<u8>) {
 }
 
 fn write_percent(byte: u8, out: &mut Vec<u8>) {
-    if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+    if is_unreserved(byte) {
         return out.push(byte);
     }
     let [high, low] = hex(byte);
     out.extend_from_slice(&[b'%', high, low]);
+}
+
+/// RFC 3986, section 2.3: what no encoder touches.
+pub(super) fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
 fn hex(byte: u8) -> [u8; 2] {

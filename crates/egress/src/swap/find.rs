@@ -22,6 +22,9 @@ pub(super) struct Find {
 /// Finds every placeholder in `text`.
 pub(super) fn find(table: &SwapTable, text: &[u8], escape: Escape) -> Vec<Find> {
     let mut finds = Vec::new();
+    if text.len() < table.shortest() {
+        return finds;
+    }
     let mut at = 0;
     let sink = |piece: Piece<'_>| match piece {
         Piece::Chunk(range) => at += range.len(),
@@ -59,9 +62,12 @@ pub(super) fn contains(patterns: &PatternSet, text: &[u8]) -> bool {
 
 /// Whether `text` holds something of our placeholders' form that is none of `finds`.
 pub(super) fn has_stranger(text: &[u8], finds: &[Find]) -> bool {
+    if text.len() < PLACEHOLDER_PREFIX.len() + 26 {
+        return false;
+    }
     let stem = &PLACEHOLDER_PREFIX.as_bytes()[..PLACEHOLDER_PREFIX.len() - 1];
     let mut from = 0;
-    while let Some(offset) = position(&text[from..], stem) {
+    while let Some(offset) = memchr::memmem::find(&text[from..], stem) {
         let start = from + offset;
         let ours = finds.iter().any(|found| found.range.contains(&start));
         if !ours && is_our_form(&text[start + stem.len()..]) {
@@ -100,16 +106,9 @@ pub(super) fn percent_decoded(text: &[u8]) -> (Vec<u8>, Vec<usize>) {
             [b'%', high, low, ..] => nibble(high).zip(nibble(low)),
             _ => None,
         };
-        match escaped {
-            Some((high, low)) => {
-                decoded.push(high << 4 | low);
-                at += 3;
-            }
-            None => {
-                decoded.push(text[at]);
-                at += 1;
-            }
-        }
+        let (byte, length) = escaped.map_or((text[at], 1), |(high, low)| (high << 4 | low, 3));
+        decoded.push(byte);
+        at += length;
     }
     places.push(at);
     (decoded, places)
@@ -124,16 +123,12 @@ fn scan_whole(patterns: &PatternSet, text: &[u8], mut sink: impl FnMut(Piece<'_>
 /// What follows the stem `kloak`: a separator and 26 characters of Crockford's base32.
 fn is_our_form(rest: &[u8]) -> bool {
     const SEPARATORS: [&[u8]; 4] = [b"_", b":", b"%3A", b"%3a"];
-    let crockford = |byte: &u8| {
-        byte.is_ascii_digit() || (byte.is_ascii_uppercase() && !b"ILOU".contains(byte))
-    };
-    SEPARATORS.iter().filter_map(|separator| rest.strip_prefix(*separator)).any(|tail| {
-        tail.first_chunk::<26>().is_some_and(|tail| tail.iter().all(crockford))
-    })
-}
-
-fn position(text: &[u8], needle: &[u8]) -> Option<usize> {
-    text.windows(needle.len()).position(|window| window == needle)
+    let crockford =
+        |byte: &u8| byte.is_ascii_digit() || (byte.is_ascii_uppercase() && !b"ILOU".contains(byte));
+    SEPARATORS
+        .iter()
+        .filter_map(|separator| rest.strip_prefix(*separator))
+        .any(|tail| tail.first_chunk::<26>().is_some_and(|tail| tail.iter().all(crockford)))
 }
 
 fn nibble(digit: u8) -> Option<u8> {

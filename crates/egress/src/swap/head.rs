@@ -30,17 +30,18 @@ struct Field {
 /// Reads texts of one head, on the watch for placeholders of others.
 struct Reader<'t> {
     table: &'t SwapTable,
-    facts: Facts,
+    refuses_strangers: bool,
 }
 
 impl Head {
     /// Finds every placeholder. Fails on one in a method or a header's name, and on a stranger's.
-    pub(super) fn read(table: &SwapTable, facts: Facts, parts: &Parts) -> Result<Self, Error> {
-        let reader = Reader { table, facts };
+    pub(super) fn read(table: &SwapTable, facts: &Facts, parts: &Parts) -> Result<Self, Error> {
+        let reader = Reader { table, refuses_strangers: facts.named };
         if contains(table.patterns(), parts.method.as_str().as_bytes()) {
             return Err(misplaced("the method"));
         }
-        if parts.headers.keys().any(|name| contains(table.folded(), name.as_str().as_bytes())) {
+        let mut names = parts.headers.keys().map(|name| name.as_str().as_bytes());
+        if names.any(|name| name.len() >= table.shortest() && contains(table.folded(), name)) {
             return Err(misplaced("the name of a header"));
         }
         let query = parts.uri.query().unwrap_or_default();
@@ -95,10 +96,15 @@ impl Reader<'_> {
     fn target(&self, text: &str, place: &'static str) -> Result<Vec<Find>, Error> {
         let text = text.as_bytes();
         let finds = find_in_target(self.table, text);
+        if finds.is_empty() && !text.contains(&b'%') {
+            self.refuse_strangers(text, &finds, place)?;
+            return Ok(finds);
+        }
         // Where escapes hide letters, ranges and decoded bytes no longer run side by side; the
         // finds are looked up anew in what the server will see.
         let decoded = percent_decoded(text).0;
-        let seen = if finds.is_empty() { Vec::new() } else { find(self.table, &decoded, Escape::Raw) };
+        let seen =
+            if finds.is_empty() { Vec::new() } else { find(self.table, &decoded, Escape::Raw) };
         self.refuse_strangers(&decoded, &seen, place)?;
         Ok(finds)
     }
@@ -136,10 +142,10 @@ impl Reader<'_> {
         finds: &[Find],
         place: &'static str,
     ) -> Result<(), Error> {
-        match self.facts.named && has_stranger(text, finds) {
-            true => Err(Error::with(Code::UnknownPlaceholder, SafeText::words("in ").and(place))),
-            false => Ok(()),
+        if self.refuses_strangers && has_stranger(text, finds) {
+            return Err(Error::with(Code::UnknownPlaceholder, SafeText::words("in ").and(place)));
         }
+        Ok(())
     }
 }
 

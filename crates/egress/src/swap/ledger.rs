@@ -71,7 +71,8 @@ impl Ledger {
         if self.uses.is_empty() {
             return Ok(Values::default());
         }
-        let (secrets, uses) = core::mem::take(&mut self.uses).into_iter().unzip::<_, _, Vec<_>, _>();
+        let (secrets, uses) =
+            core::mem::take(&mut self.uses).into_iter().unzip::<_, _, Vec<_>, _>();
         let released = self.table.broker().release(&self.info, uses).await?;
         self.info.locations.clear();
         let paths = secrets.iter().map(|secret| &self.table.secret(*secret).path);

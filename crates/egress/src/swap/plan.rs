@@ -5,8 +5,10 @@
 //! and the exact new `Content-Length` is sent (many servers don't take chunks). A larger one
 //! streams; when a swap may change its length it is framed anew. Codings are undone and done again.
 
-use bytes::Bytes;
 use core::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Version, header, request::Parts};
 use http_body::Body;
 use keyless_core::{Code, Error, Location};
@@ -54,13 +56,21 @@ pub(super) struct Stream<B> {
     pub(super) escape: Escape,
     /// A digest in the head forbids a change.
     pub(super) bound: bool,
-    pub(super) interest: BodyInterest,
+    /// The secrets whose values may be put in.
+    pub(super) swappable: Arc<[usize]>,
+}
+
+/// What becomes of the length that the sender declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    Anew,
+    Kept,
 }
 
 /// Chooses the way, and judges what a small body holds.
 pub(super) async fn read<B>(
     table: &SwapTable,
-    facts: Facts,
+    facts: &Facts,
     head: &Parts,
     mut body: B,
     ledger: &mut Ledger,
@@ -91,9 +101,15 @@ where
     };
     if !small || (coding.is_some() && decoded.is_none()) {
         let recoder = coding.map(Recoder::new).transpose().map_err(|error| refused(&error))?;
-        let (bound, interest) = (digest::binds_body(&head.headers), facts.body);
-        let begun = sent;
-        return Ok(Plan::Stream(Stream { body, begun, trailers, recoder, escape, bound, interest }));
+        return Ok(Plan::Stream(Stream {
+            body,
+            begun: sent,
+            trailers,
+            recoder,
+            escape,
+            bound: digest::binds_body(&head.headers),
+            swappable: Arc::clone(&facts.swappable),
+        }));
     }
     let mut finds = find(table, decoded.as_ref().map_or(&sent, |(plain, _)| plain), escape);
     judge(&mut finds, Location::Body, ledger)?;
@@ -116,14 +132,15 @@ impl<B: Body<Data = Bytes> + Unpin> Plan<B> {
             Self::Pass(body) => Ok(SwapBody::untouched(body)),
             Self::Whole(whole) => whole.splice(values, headers),
             Self::Stream(stream) => {
-                if stream.changes_length() {
+                let framing = stream.framing(values, ledger.table());
+                if framing == Framing::Anew {
                     headers.remove(header::CONTENT_LENGTH);
                     if route.upstream_version == Version::HTTP_11 {
                         let chunked = HeaderValue::from_static("chunked");
                         headers.insert(header::TRANSFER_ENCODING, chunked);
                     }
                 }
-                Ok(SwapBody::streaming(Streaming::new(stream, ledger)))
+                Ok(SwapBody::streaming(Streaming::new(stream, ledger, framing)))
             }
         }
     }
@@ -151,8 +168,15 @@ impl Whole {
 }
 
 impl<B> Stream<B> {
-    pub(super) fn changes_length(&self) -> bool {
-        self.recoder.is_some() || self.interest == BodyInterest::Swap
+    /// The length is kept where nothing may be put in, and where all that may be is known from the
+    /// head to be as long as its placeholder (look-alikes).
+    fn framing(&self, values: &Values, table: &SwapTable) -> Framing {
+        let fits = |secret: &usize| {
+            let value = values.open(*secret);
+            value.is_ok_and(|value| table.keeps_length(*secret, value, self.escape))
+        };
+        let keeps = self.recoder.is_none() && self.swappable.iter().all(fits);
+        if keeps { Framing::Kept } else { Framing::Anew }
     }
 }
 
@@ -190,10 +214,7 @@ where
 }
 
 /// Decodes a small body, unless that makes it large.
-fn decode_whole(
-    coding: Coding,
-    sent: &Bytes,
-) -> Result<Option<(Vec<u8>, Recoder)>, CodingError> {
+fn decode_whole(coding: Coding, sent: &Bytes) -> Result<Option<(Vec<u8>, Recoder)>, CodingError> {
     let mut recoder = Recoder::new(coding)?;
     let mut input = sent.clone();
     let mut plain = Vec::new();

@@ -6,12 +6,14 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use keyless_core::{
-    Authority, EgressUse, Host, Location, Scheme, Verdict, decide_egress,
-};
+use keyless_core::{Authority, EgressUse, Host, Location, Scheme, Verdict, decide_egress};
 use keyless_rewrite::{PatternId, PatternSet};
+use zeroize::Zeroizing;
 
-use super::{Route, escape::Spelling};
+use super::{
+    Route,
+    escape::{Escape, Spelling, is_unreserved},
+};
 use crate::{ports::Broker, scrub::ReleasedValues, session::SessionSecret};
 
 /// Facts are kept for this many routes at most; one session rarely meets so many.
@@ -23,6 +25,7 @@ pub(crate) struct SwapTable {
     patterns: PatternSet,
     spellings: Vec<PlaceholderSpelling>,
     folded: PatternSet,
+    shortest: usize,
     broker: Arc<dyn Broker>,
     released: ReleasedValues,
     named: RwLock<HashMap<Host, bool>>,
@@ -41,12 +44,14 @@ pub(super) struct PlaceholderSpelling {
 }
 
 /// What the rules of all secrets together mean for one route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Facts {
     /// Some secret names the host.
     pub(super) named: bool,
     /// What can happen to placeholders in a body.
     pub(super) body: BodyInterest,
+    /// The secrets whose values may be put into a body.
+    pub(super) swappable: Arc<[usize]>,
 }
 
 /// What can happen to placeholders in a body on one route.
@@ -70,6 +75,11 @@ impl SwapTable {
         Self {
             patterns: PatternSet::new(spellings.iter().map(|spelling| &spelling.text)),
             folded: PatternSet::new(folded),
+            shortest: spellings
+                .iter()
+                .map(|spelling| spelling.text.len())
+                .min()
+                .unwrap_or(usize::MAX),
             secrets: secrets.to_vec(),
             spellings,
             broker,
@@ -93,12 +103,14 @@ impl SwapTable {
 
     pub(super) fn facts(&self, route: &Route<'_>) -> Facts {
         let key = (route.scheme, route.authority.clone());
-        remembered(&self.facts, &key, |(scheme, authority)| Facts {
-            named: self.names(&authority.host),
-            body: (0..self.secrets.len())
-                .map(|secret| self.interest(secret, *scheme, authority))
-                .max()
-                .unwrap_or(BodyInterest::None),
+        remembered(&self.facts, &key, |(scheme, authority)| {
+            let interest = |secret: &usize| self.interest(*secret, *scheme, authority);
+            let all = || 0..self.secrets.len();
+            Facts {
+                named: self.names(&authority.host),
+                body: all().map(|secret| interest(&secret)).max().unwrap_or(BodyInterest::None),
+                swappable: all().filter(|one| interest(one) == BodyInterest::Swap).collect(),
+            }
         })
     }
 
@@ -114,7 +126,22 @@ impl SwapTable {
         &self.patterns
     }
 
-    /// The same in lower case, as `http` keeps header names.
+    /// Length of the shortest placeholder: nothing below it needs a look. Most headers are.
+    pub(super) fn shortest(&self) -> usize {
+        self.shortest
+    }
+
+    /// Whether the value, spelled so, is as long as the placeholder, however that is spelled.
+    pub(super) fn keeps_length(&self, secret: usize, value: &[u8], escape: Escape) -> bool {
+        let spellings = self.spellings.iter().filter(|spelling| spelling.secret == secret);
+        spellings.into_iter().all(|PlaceholderSpelling { spelling, text, .. }| {
+            let mut spelled = Zeroizing::new(Vec::with_capacity(value.len() * 6));
+            escape.for_spelling(*spelling).write(value, &mut spelled);
+            spelled.len() == text.len()
+        })
+    }
+
+    /// The same patterns in lower case, as `http` keeps header names.
     pub(super) fn folded(&self) -> &PatternSet {
         &self.folded
     }
@@ -150,10 +177,7 @@ fn spelled(secret: usize, plain: &str) -> Vec<PlaceholderSpelling> {
     let percent = |hex: fn(u8) -> String| -> String {
         plain
             .bytes()
-            .map(|byte| match byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-                true => char::from(byte).to_string(),
-                false => hex(byte),
-            })
+            .map(|byte| if is_unreserved(byte) { char::from(byte).to_string() } else { hex(byte) })
             .collect()
     };
     let plain = plain.to_owned();
@@ -167,19 +191,19 @@ fn spelled(secret: usize, plain: &str) -> Vec<PlaceholderSpelling> {
 }
 
 /// Looks `key` up, or works it out and keeps it.
-fn remembered<K: Clone + Eq + std::hash::Hash, V: Copy>(
+fn remembered<K: Clone + Eq + std::hash::Hash, V: Clone>(
     memory: &RwLock<HashMap<K, V>>,
     key: &K,
     work_out: impl FnOnce(&K) -> V,
 ) -> V {
     if let Some(known) = memory.read().unwrap_or_else(PoisonError::into_inner).get(key) {
-        return *known;
+        return known.clone();
     }
     let value = work_out(key);
     let mut memory = memory.write().unwrap_or_else(PoisonError::into_inner);
     if memory.len() >= MAX_REMEMBERED {
         memory.clear();
     }
-    memory.insert(key.clone(), value);
+    memory.insert(key.clone(), value.clone());
     value
 }

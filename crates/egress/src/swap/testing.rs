@@ -153,7 +153,7 @@ pub(crate) fn authority(host: &str) -> Authority {
 /// A body that arrives in these chunks.
 #[derive(Debug)]
 pub(crate) struct Chunks {
-    chunks: VecDeque<Bytes>,
+    frames: VecDeque<Bytes>,
     trailers: Option<HeaderMap>,
     exact: bool,
 }
@@ -170,7 +170,7 @@ impl Chunks {
             }
             rest = after;
         }
-        Self { chunks, trailers: None, exact }
+        Self { frames: chunks, trailers: None, exact }
     }
 
     pub(crate) fn with_trailers(mut self, trailers: HeaderMap) -> Self {
@@ -187,18 +187,18 @@ impl Body for Chunks {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(match self.chunks.pop_front() {
+        Poll::Ready(match self.frames.pop_front() {
             Some(chunk) => Some(Ok(Frame::data(chunk))),
             None => self.trailers.take().map(|trailers| Ok(Frame::trailers(trailers))),
         })
     }
 
     fn is_end_stream(&self) -> bool {
-        self.chunks.is_empty() && self.trailers.is_none()
+        self.frames.is_empty() && self.trailers.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let length = self.chunks.iter().map(Bytes::len).sum::<usize>() as u64;
+        let length = self.frames.iter().map(Bytes::len).sum::<usize>() as u64;
         if self.exact { SizeHint::with_exact(length) } else { SizeHint::default() }
     }
 }

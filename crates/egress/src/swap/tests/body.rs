@@ -5,7 +5,10 @@ use proptest::{collection::vec, option, prelude::*, sample::select};
 
 use super::*;
 use crate::{
-    coding::{Coding, tests::{coded, decoded}},
+    coding::{
+        Coding,
+        tests::{coded, decoded},
+    },
     swap::testing::{OTHER, VALUE, look_alike, rule},
 };
 
@@ -43,9 +46,9 @@ fn name(coding: Coding) -> &'static str {
 /// The value as the model spells it.
 fn spelled(content_type: &str) -> String {
     match content_type {
-        FORM => VALUE.bytes().fold(String::new(), |text, byte| match byte.is_ascii_alphanumeric() {
-            true => text + &char::from(byte).to_string(),
-            false => text + &format!("%{byte:02X}"),
+        FORM => VALUE.bytes().fold(String::new(), |text, byte| {
+            let kept = byte.is_ascii_alphanumeric();
+            text + &if kept { char::from(byte).to_string() } else { format!("%{byte:02X}") }
         }),
         "application/json" | "application/vnd.api+json; charset=utf-8" => {
             VALUE.replace('\\', "\\\\").replace('"', "\\\"")
@@ -198,6 +201,20 @@ fn the_length_stays_where_nothing_can_change_it() {
 }
 
 #[test]
+fn a_look_alike_that_the_head_used_keeps_the_length() {
+    let value = "x".repeat(40);
+    let all = rule("api.test", &Location::ALL);
+    let bench = Bench::new(vec![("a", value.as_str(), all, look_alike(40))]);
+    let p = bench.placeholder(0);
+    let text = [vec![b'-'; 600_000], p.into()].concat();
+    let mut request = post("text/plain", None, Chunks::cut(&text, &[16_384; 40], true));
+    request.headers_mut().insert("x-key", p.parse().unwrap());
+    let got = swapped(&bench, "api.test", request).unwrap();
+    assert_eq!(got.headers()[CONTENT_LENGTH], text.len().to_string());
+    assert!(got.body().ends_with(value.as_bytes()));
+}
+
+#[test]
 fn untouched_large_bodies_are_not_copied() {
     let bench = bench();
     let chunks = Chunks::cut(&vec![b'x'; 400_000], &[100_000; 4], true);
@@ -231,9 +248,11 @@ fn digests_refuse_a_swap_and_nothing_else() {
                 swapped(&bench, "api.test", request)
             };
             assert!(send("nothing to swap").is_ok(), "{name}");
-            match refused {
-                true => assert_eq!(code(send(bench.placeholder(0))), Code::BodyDigest, "{name}"),
-                false => assert_eq!(send(bench.placeholder(0)).unwrap().body(), VALUE.as_bytes()),
+            let result = send(bench.placeholder(0));
+            if refused {
+                assert_eq!(code(result), Code::BodyDigest, "{name}");
+            } else {
+                assert_eq!(result.unwrap().body(), VALUE.as_bytes(), "{name}");
             }
         }
     }
@@ -276,10 +295,8 @@ fn a_small_bomb_streams() {
 
 #[test]
 fn counts_run_over_head_and_body() {
-    let once = keyless_core::EgressRule {
-        max_occurrences: Some(1),
-        ..rule("api.test", &Location::ALL)
-    };
+    let once =
+        keyless_core::EgressRule { max_occurrences: Some(1), ..rule("api.test", &Location::ALL) };
     let bench = Bench::new(vec![("a", VALUE, once, PlaceholderForm::Default)]);
     let p = bench.placeholder(0);
     for exact in [true, false] {

@@ -31,7 +31,9 @@ fn swapped_headers_are_sensitive_and_others_are_not() {
     let bench = Bench::one();
     let headers = [("x-key", bench.placeholder(0)), ("cookie", bench.placeholder(0)), ("a", "b")];
     let request = swapped(&bench, "api.test", bare("https://x/", &headers)).unwrap();
-    assert!(request.headers()["x-key"].is_sensitive() && request.headers()["cookie"].is_sensitive());
+    assert!(
+        request.headers()["x-key"].is_sensitive() && request.headers()["cookie"].is_sensitive()
+    );
     assert!(!request.headers()["a"].is_sensitive());
     assert_eq!(request.headers()["cookie"], VALUE);
 }
@@ -82,7 +84,10 @@ fn placeholders_of_nobody_are_refused_where_secrets_go() {
     assert_eq!(header(&bench, "elsewhere.test", &stranger).unwrap(), stranger);
     let basic = format!("Basic {}", BASE64.encode(format!("u:{stranger}").as_bytes()));
     assert_eq!(code(header(&bench, "api.test", &basic)), Code::UnknownPlaceholder);
-    assert_eq!(code(target(&bench, &format!("/a?b=%6b{}", &stranger[1..]))), Code::UnknownPlaceholder);
+    assert_eq!(
+        code(target(&bench, &format!("/a?b=%6b{}", &stranger[1..]))),
+        Code::UnknownPlaceholder
+    );
     assert!(header(&bench, "api.test", "kloak_ is a prefix, kloak_0123 no placeholder").is_ok());
 }
 
@@ -137,7 +142,10 @@ fn the_colon_form_is_found_plain_and_encoded() {
     let encoded = p.replace(':', "%3a");
     assert_eq!(header(&bench, "api.test", p).unwrap(), VALUE);
     assert_eq!(header(&bench, "api.test", &encoded).unwrap(), PERCENT);
-    assert_eq!(target(&bench, &format!("/{p}?k={encoded}")).unwrap(), format!("/{PERCENT}?k={PERCENT}"));
+    assert_eq!(
+        target(&bench, &format!("/{p}?k={encoded}")).unwrap(),
+        format!("/{PERCENT}?k={PERCENT}")
+    );
 }
 
 #[test]
