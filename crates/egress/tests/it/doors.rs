@@ -1,0 +1,212 @@
+use std::{
+    io::{Read as _, Write as _},
+    net::Shutdown,
+    os::unix::net::UnixStream,
+    sync::Arc,
+    time::Duration,
+};
+
+use keyless_core::{Authority, Code};
+use keyless_egress::{EngineConfig, Limits, Target};
+
+use crate::scene::{ALLOWED, Answer, OTHER, Scene, Setting, hasty, read_head, read_rest};
+
+#[test]
+fn connect_swaps_for_the_named_host_alone() {
+    let scene = Scene::new();
+    let bearer = format!("authorization: Bearer {}", scene.placeholder);
+    let answer = scene.curl(&["-H", &bearer, "https://allowed.test/echo"]);
+    assert_eq!(answer.status, 200, "{}{}", answer.head, answer.body);
+    let request = scene.allowed.requests().pop().unwrap();
+    assert_eq!(request.header("authorization").unwrap(), format!("Bearer {}", scene.canary.value()));
+    assert!(answer.body.contains(&scene.placeholder), "the echo is scrubbed: {}", answer.body);
+    scene.assert_sealed(&answer);
+
+    // The other host is a tunnel: its own certificate, the placeholder as it is.
+    let answer =
+        scene.curl_as(&scene.session.proxy_credential(), "origin.pem", &["-H", &bearer, "https://other.test/"]);
+    assert_eq!(answer.status, 200, "{}{}", answer.head, answer.body);
+    let request = scene.other.requests().pop().unwrap();
+    assert_eq!(request.header("authorization").unwrap(), format!("Bearer {}", scene.placeholder));
+    assert!(scene.broker.events.lock().iter().any(|event| event.note.as_str() == "tunnel"));
+    scene.assert_sealed(&answer);
+}
+
+#[test]
+fn no_credential_no_look_up() {
+    let scene = Scene::new();
+    let answer = scene.curl_as("session-1:wrong", "session.pem", &["https://allowed.test/"]);
+    assert_eq!(answer.status, 0);
+    assert!(answer.body.contains("407"), "{}", answer.body);
+    assert_eq!(scene.refused(), [Code::ProxyAuthRequired]);
+    for credential in ["nobody:x", "session-1", ":"] {
+        let answer = scene.curl_as(credential, "session.pem", &["http://allowed.test/"]);
+        assert_eq!((answer.status, answer.refusal()), (407, Some("proxy_auth_required")));
+        assert!(answer.head.to_ascii_lowercase().contains("proxy-authenticate: basic"));
+    }
+    assert!(scene.allowed.connections().is_empty());
+}
+
+#[test]
+fn the_proxys_credential_stays_here() {
+    let scene = Scene::of(Setting {
+        other: keyless_testkit::OriginOptions::cleartext(),
+        ..Setting::default()
+    });
+    let answer = scene.curl(&["http://other.test/echo?a=%2F&b"]);
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let request = scene.other.requests().pop().unwrap();
+    assert_eq!(request.target, "/echo?a=%2F&b");
+    assert_eq!(request.header("proxy-authorization"), None);
+    assert_eq!(request.header("proxy-connection"), None);
+    assert_eq!(request.header("host").unwrap(), OTHER);
+}
+
+#[test]
+fn cleartext_to_the_secrets_host_is_refused() {
+    let scene = Scene::new();
+    let bearer = format!("authorization: Bearer {}", scene.placeholder);
+    let answer = scene.curl(&["-H", &bearer, "http://allowed.test/"]);
+    assert_eq!((answer.status, answer.refusal()), (403, Some("cleartext")), "{}", answer.body);
+    assert!(answer.body.contains("\"remediation\""));
+    assert!(scene.allowed.recorded().is_empty());
+    assert_eq!(scene.refused(), [Code::Cleartext]);
+}
+
+#[test]
+fn origin_form_at_the_proxy_is_refused() {
+    let scene = Scene::new();
+    let credential = data_encoding::BASE64.encode(scene.session.proxy_credential().as_bytes());
+    let mut stream = scene.plain();
+    write!(stream, "GET / HTTP/1.1\r\nhost: a.test\r\nproxy-authorization: Basic {credential}\r\n\r\n")
+        .unwrap();
+    assert!(read_head(&mut stream).starts_with("HTTP/1.1 400"));
+}
+
+#[test]
+fn a_preamble_names_the_destination() {
+    let scene = Scene::new();
+    let socket = preamble_socket(&scene);
+    let stream = dial(&socket, b"allowed.test:443\n");
+    let mut tls = rustls::StreamOwned::new(scene.tls_client(ALLOWED, &[]), stream);
+    write!(tls, "GET /echo HTTP/1.1\r\nhost: {ALLOWED}\r\nx: {}\r\nconnection: close\r\n\r\n", scene.placeholder)
+        .unwrap();
+    let answer = Answer::parse(&read_rest(&mut tls));
+    assert_eq!(answer.status, 200, "{}", answer.head);
+    let request = scene.allowed.requests().pop().unwrap();
+    assert_eq!(request.header("x").unwrap(), scene.canary.value());
+    scene.assert_sealed(&answer);
+}
+
+#[test]
+fn bad_preambles_are_closed_with_an_entry() {
+    let scene = Scene::of(Setting {
+        config: EngineConfig { limits: hasty(), ..EngineConfig::default() },
+        ..Setting::default()
+    });
+    let socket = preamble_socket(&scene);
+    for (bytes, code) in [
+        (&b"no port\n"[..], Code::BadRequest),
+        (&[b'a'; 1024], Code::BadRequest),
+        (b"allowed.test:4", Code::HeadTimeout),
+        (b"8.8.8.8:443\n", Code::RawAddress),
+        (b"allowed.test:25\n", Code::PortRefused),
+        (b"localhost:8000\n", Code::InternalDestination),
+    ] {
+        let mut stream = dial(&socket, bytes);
+        assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
+        assert_eq!(scene.refused().pop(), Some(code), "{bytes:?}");
+    }
+}
+
+#[test]
+fn a_server_may_speak_first_through_a_tunnel() {
+    let scene = Scene::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"220 ready\r\n").unwrap();
+        let mut heard = String::new();
+        stream.read_to_string(&mut heard).unwrap();
+        stream.write_all(heard.to_ascii_uppercase().as_bytes()).unwrap();
+    });
+    let name = format!("127.0.0.1:{port}");
+    let allowed = Scene::of(Setting {
+        config: EngineConfig {
+            internal_allowlist: vec![Authority::parse(&name).unwrap()],
+            ..EngineConfig::default()
+        },
+        ..Setting::default()
+    });
+    drop(scene);
+    let (head, mut stream) = allowed.connect(&name);
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    let mut greeting = [0; 11];
+    stream.read_exact(&mut greeting).unwrap();
+    assert_eq!(&greeting, b"220 ready\r\n");
+    stream.write_all(b"hello").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_rest(&mut stream), "HELLO", "a half-close is passed on");
+    server.join().unwrap();
+}
+
+#[test]
+fn raw_addresses_are_refused_and_logged() {
+    let scene = Scene::new();
+    let (ours, theirs) = tokio::io::duplex(64);
+    let target = Target::RawAddress("93.184.216.34:443".parse().unwrap());
+    scene.runtime.block_on(scene.engine.serve_stream(Arc::clone(&scene.session), theirs, target));
+    drop(ours);
+    assert_eq!(scene.refused(), [Code::RawAddress]);
+    let authority = scene.broker.events.lock()[0].authority.clone().unwrap();
+    assert_eq!(authority.to_string(), "93.184.216.34:443");
+}
+
+#[test]
+fn one_connection_too_many_is_told_so() {
+    let limits = Limits { connections: 2, ..Limits::default() };
+    let scene = Scene::of(Setting {
+        config: EngineConfig { limits, ..EngineConfig::default() },
+        ..Setting::default()
+    });
+    let held = [scene.connect("other.test:443"), scene.connect("allowed.test:443")];
+    assert!(held.iter().all(|(head, _)| head.starts_with("HTTP/1.1 200")));
+    let (head, _) = scene.connect("other.test:443");
+    assert!(head.starts_with("HTTP/1.1 503"), "{head}");
+    assert!(head.contains("too_many_connections"));
+    drop(held);
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(scene.connect("other.test:443").0.starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn a_closed_session_is_over() {
+    let scene = Scene::new();
+    let (_, mut tunnel) = scene.connect("other.test:443");
+    let mut kept = scene.tls(ALLOWED, &[b"http/1.1"]);
+    let request = format!("GET /status/204 HTTP/1.1\r\nhost: {ALLOWED}\r\n\r\n");
+    kept.write_all(request.as_bytes()).unwrap();
+    assert!(read_head(&mut kept).starts_with("HTTP/1.1 204"));
+    scene.engine.close(scene.session.id());
+    assert_eq!(tunnel.read(&mut [0]).unwrap_or(0), 0, "the tunnel is cut");
+    kept.write_all(request.as_bytes()).unwrap();
+    let answer = Answer::parse(&read_rest(&mut kept));
+    assert_eq!((answer.status, answer.refusal()), (403, Some("session_ended")));
+    assert!(scene.connect("other.test:443").0.starts_with("HTTP/1.1 407"));
+}
+
+fn preamble_socket(scene: &Scene) -> std::path::PathBuf {
+    let path = scene.path("egress.sock");
+    let _context = scene.runtime.enter();
+    let listener = tokio::net::UnixListener::bind(&path).unwrap();
+    scene.runtime.spawn(Arc::clone(&scene.engine).serve_unix(listener, Arc::clone(&scene.session)));
+    path
+}
+
+fn dial(socket: &std::path::Path, preamble: &[u8]) -> UnixStream {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(preamble).unwrap();
+    stream
+}

@@ -1,0 +1,89 @@
+use std::{io::Write as _, time::Duration};
+
+use keyless_core::Code;
+use keyless_egress::EngineConfig;
+
+use crate::scene::{ALLOWED, Answer, Scene, Setting, hasty, read_head, read_rest};
+
+#[test]
+fn what_readers_disagree_on_is_refused_and_closed() {
+    let scene = Scene::new();
+    let post = "POST / HTTP/1.1\r\nhost: allowed.test\r\n";
+    let cases = [
+        format!("{post}content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
+        format!("{post}content-length: 5\r\ncontent-length: 6\r\n\r\nhello!"),
+        format!("{post}transfer-encoding: xchunked\r\n\r\n0\r\n\r\n"),
+        format!("{post}transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n"),
+        format!("{post}content-length: +5\r\n\r\nhello"),
+        format!("{post}x: y\n\r\n"),
+        format!("{post}x : y\r\n\r\n"),
+        format!("{post}x: y\r\n folded\r\n\r\n"),
+        format!("{post}x: a\0b\r\n\r\n"),
+        format!("{post}host: other.test\r\n\r\n"),
+        "CONNECT other.test:443 HTTP/1.1\r\nhost: other.test:443\r\n\r\n".to_owned(),
+        "GET / HTTP/1.1\r\n\r\n".to_owned(),
+        "GET / HTTP/3.0\r\nhost: allowed.test\r\n\r\n".to_owned(),
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
+        "\u{1}\u{2}\r\n\r\n".to_owned(),
+    ];
+    for case in cases {
+        let text = scene.raw(case.as_bytes());
+        let answer = Answer::parse(&text);
+        assert_eq!((answer.status, answer.refusal()), (400, Some("bad_request")), "{case:?}: {text}");
+        assert_eq!(scene.refused().pop(), Some(Code::BadRequest));
+    }
+    assert!(scene.allowed.recorded().is_empty(), "nothing reached the origin");
+}
+
+#[test]
+fn broken_chunks_end_the_request() {
+    let scene = Scene::new();
+    let head = "POST /echo HTTP/1.1\r\nhost: allowed.test\r\ntransfer-encoding: chunked\r\n\r\n";
+    let long = format!("5;{}\r\nhello\r\n0\r\n\r\n", "x".repeat(1 << 20));
+    for chunks in ["FFFFFFFFFFFFFFFF1\r\n", "5\nhello\r\n0\r\n\r\n", "0x5\r\nhello", &long] {
+        let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
+        // The answer may come before the last byte is written.
+        let _ = stream.write_all(format!("{head}{chunks}").as_bytes());
+        let text = read_rest(&mut stream);
+        assert!(text.is_empty() || text.starts_with("HTTP/1.1 400"), "{text}");
+    }
+    assert!(scene.allowed.requests().iter().all(|request| !request.complete));
+}
+
+#[test]
+fn a_good_request_before_a_bad_one_is_answered_in_order() {
+    let scene = Scene::new();
+    let good = "GET /status/204 HTTP/1.1\r\nhost: allowed.test\r\n\r\n";
+    let text = scene.raw(format!("{good}{good}GET / HTTP/1.1\nhost: a\n\n").as_bytes());
+    assert_eq!(text.matches("HTTP/1.1 204").count(), 2, "{text}");
+    assert!(text.contains("HTTP/1.1 400"), "{text}");
+}
+
+#[test]
+fn heads_have_bounds() {
+    let scene = Scene::new();
+    let large = format!("GET / HTTP/1.1\r\nhost: allowed.test\r\nx: {}\r\n\r\n", "x".repeat(65 << 10));
+    let many = format!("GET / HTTP/1.1\r\nhost: allowed.test\r\n{}\r\n", "x: y\r\n".repeat(500));
+    for head in [large, many] {
+        let answer = Answer::parse(&scene.raw(head.as_bytes()));
+        assert_eq!((answer.status, answer.refusal()), (431, Some("head_too_large")));
+    }
+    let almost = format!("GET / HTTP/1.1\r\nhost: allowed.test\r\nconnection: close\r\nx: {}\r\n\r\n", "x".repeat(60 << 10));
+    assert_eq!(Answer::parse(&scene.raw(almost.as_bytes())).status, 200);
+}
+
+#[test]
+fn a_head_that_trickles_times_out() {
+    let scene = Scene::of(Setting {
+        config: EngineConfig { limits: hasty(), ..EngineConfig::default() },
+        ..Setting::default()
+    });
+    let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
+    for byte in "GET / HT".bytes() {
+        stream.write_all(&[byte]).unwrap();
+        std::thread::sleep(Duration::from_millis(60));
+    }
+    let head = read_head(&mut stream);
+    assert!(head.starts_with("HTTP/1.1 408"), "{head}");
+    assert!(head.contains("head_timeout"));
+}

@@ -1,0 +1,206 @@
+use std::{io::{Read as _, Write as _}, time::Duration};
+
+use keyless_testkit::{Alpn, OriginOptions, Script, TestCa};
+
+use crate::scene::{ALLOWED, Scene, Setting, read_head};
+
+fn scene_speaking(alpn: Alpn) -> Scene {
+    let ca = TestCa::new();
+    let allowed = OriginOptions::tls(&ca, &[ALLOWED]).alpn(alpn);
+    Scene::of(Setting { allowed, ..Setting::with(ca) })
+}
+
+#[test]
+fn both_versions_on_both_sides() {
+    for (alpn, upstream) in [
+        (Alpn::Both, http::Version::HTTP_2),
+        (Alpn::Http1, http::Version::HTTP_11),
+        (Alpn::Http2, http::Version::HTTP_2),
+        (Alpn::Silent, http::Version::HTTP_11),
+    ] {
+        let scene = scene_speaking(alpn);
+        for (client, said) in [("--http1.1", "HTTP/1.1 200"), ("--http2", "HTTP/2 200")] {
+            let bearer = format!("authorization: Bearer {}", scene.placeholder);
+            let answer = scene.curl(&[
+                client, "-H", &bearer, "-H", "cookie: a=1", "--data", "some=body",
+                "https://allowed.test/echo?q=%2F&r",
+            ]);
+            assert!(answer.head.starts_with(said), "{alpn:?} {client}: {}", answer.head);
+            let request = scene.allowed.requests().pop().unwrap();
+            assert_eq!(request.version, upstream, "{alpn:?} {client}");
+            assert!(request.target.ends_with("/echo?q=%2F&r"), "{}", request.target);
+            assert_eq!(request.body, b"some=body");
+            let bearer = request.header("authorization").unwrap();
+            assert_eq!(bearer, format!("Bearer {}", scene.canary.value()));
+            scene.assert_sealed(&answer);
+        }
+    }
+}
+
+#[test]
+fn names_keep_their_case_and_order() {
+    let scene = scene_speaking(Alpn::Http1);
+    let answer = scene.raw(
+        b"GET / HTTP/1.1\r\nHoSt: allowed.test\r\nX-ONE: 1\r\nconnection: close\r\nx-Two: 2\r\nAccept: a\r\naccept: b\r\n\r\n",
+    );
+    assert!(answer.starts_with("HTTP/1.1 200"));
+    let sent = String::from_utf8(scene.allowed.recorded()).unwrap();
+    let expected = "HoSt: allowed.test\r\nX-ONE: 1\r\nx-Two: 2\r\n";
+    assert!(sent.contains(expected), "{sent}");
+    assert!(sent.contains("accept: b"), "{sent}");
+}
+
+#[test]
+fn connections_are_kept_and_shared_with_no_other_session() {
+    let scene = scene_speaking(Alpn::Http1);
+    let urls = ["https://allowed.test/bytes?n=10000"; 10];
+    let answer = scene.curl(&[&["--http1.1"][..], &urls].concat());
+    assert_eq!(answer.status, 200);
+    // A second client connection of the same session.
+    assert_eq!(scene.curl(&["https://allowed.test/"]).status, 200);
+    assert_eq!(scene.allowed.requests().len(), 11);
+    assert_eq!(scene.allowed.connections().len(), 1, "one upstream connection for all of them");
+}
+
+#[test]
+fn a_kept_connection_that_died_is_replaced() {
+    let ca = TestCa::new();
+    // Answers once per connection and then closes it.
+    let once = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+    let script = Script::new([keyless_testkit::Step::ReadHead, keyless_testkit::Step::Send(once.into())]);
+    let scene = Scene::of(Setting {
+        allowed: OriginOptions::tls(&ca, &[ALLOWED]).script(script),
+        ..Setting::with(ca)
+    });
+    for _ in 0..5 {
+        let answer = scene.curl(&["--data", "x=y", "https://allowed.test/"]);
+        assert_eq!(answer.status, 200, "{} {}", answer.head, answer.body);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn answers_without_bodies_stay_without() {
+    for alpn in [Alpn::Http1, Alpn::Http2] {
+        let scene = scene_speaking(alpn);
+        for client in ["--http1.1", "--http2"] {
+            for status in ["204", "304"] {
+                let url = format!("https://allowed.test/status/{status}");
+                let answer = scene.curl(&[client, &url]);
+                assert_eq!((answer.status.to_string().as_str(), answer.body.as_str()), (status, ""));
+            }
+            let answer = scene.curl(&[client, "--head", "https://allowed.test/bytes?n=1234"]);
+            assert_eq!(answer.status, 200);
+            assert!(answer.head.to_ascii_lowercase().contains("content-length: 1234"), "{}", answer.head);
+        }
+    }
+}
+
+#[test]
+fn trailers_arrive() {
+    for alpn in [Alpn::Http1, Alpn::Http2] {
+        let scene = scene_speaking(alpn);
+        let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
+        let request = "GET /echo/trailers HTTP/1.1\r\nhost: allowed.test\r\nte: trailers\r\nconnection: close, te\r\n\r\n";
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        assert!(answer.to_ascii_lowercase().contains("\r\nx-echo: "), "{alpn:?}: {answer}");
+    }
+}
+
+#[test]
+fn expect_is_answered_without_a_stall() {
+    let scene = Scene::new();
+    let body = scene.path("body");
+    std::fs::write(&body, vec![b'x'; 4 << 20]).unwrap();
+    let data = format!("@{}", body.display());
+    for client in ["--http1.1", "--http2"] {
+        let answer = scene.curl(&[
+            client, "-H", "expect: 100-continue", "--expect100-timeout", "15", "--data-binary", &data,
+            "--max-time", "10", "https://allowed.test/sink",
+        ]);
+        assert_eq!(answer.status, 200, "{} {}", answer.head, answer.body);
+        assert_eq!(scene.allowed.requests().pop().unwrap().body_bytes, 4 << 20);
+    }
+}
+
+#[test]
+fn early_hints_do_not_disturb_the_answer() {
+    let ca = TestCa::new();
+    let script = Script::early_hints("the answer");
+    let scene = Scene::of(Setting {
+        allowed: OriginOptions::tls(&ca, &[ALLOWED]).script(script).alpn(Alpn::Http1),
+        ..Setting::with(ca)
+    });
+    let answer = scene.curl(&["https://allowed.test/"]);
+    assert_eq!((answer.status, answer.body.as_str()), (200, "the answer"));
+}
+
+#[test]
+fn alt_svc_does_not_lead_past_the_proxy() {
+    let ca = TestCa::new();
+    let text = "HTTP/1.1 200 OK\r\nalt-svc: h3=\":443\"\r\nX-Kept: 1\r\ncontent-length: 0\r\n\r\n";
+    let scene = Scene::of(Setting {
+        allowed: OriginOptions::tls(&ca, &[ALLOWED]).script(Script::answer(text)).alpn(Alpn::Http1),
+        ..Setting::with(ca)
+    });
+    let answer = scene.curl(&["--http1.1", "https://allowed.test/"]);
+    assert!(answer.head.contains("X-Kept: 1"), "{}", answer.head);
+    assert!(!answer.head.to_ascii_lowercase().contains("alt-svc"), "{}", answer.head);
+}
+
+#[test]
+fn an_upstream_that_speaks_no_http_is_a_bad_gateway() {
+    let ca = TestCa::new();
+    let scene = Scene::of(Setting {
+        allowed: OriginOptions::tls(&ca, &[ALLOWED]).script(Script::answer("220 mail\r\n\r\n")).alpn(Alpn::Http1),
+        ..Setting::with(ca)
+    });
+    let answer = scene.curl(&["https://allowed.test/"]);
+    assert_eq!((answer.status, answer.refusal()), (502, Some("upstream_protocol")));
+}
+
+#[test]
+fn a_client_that_leaves_takes_the_upstream_with_it() {
+    for alpn in [Alpn::Http1, Alpn::Http2] {
+        let scene = scene_speaking(alpn);
+        let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
+        let request = "GET /drip?n=1000000&chunk=1&ms=20 HTTP/1.1\r\nhost: allowed.test\r\n\r\n";
+        stream.write_all(request.as_bytes()).unwrap();
+        read_head(&mut stream);
+        drop(stream);
+        if alpn == Alpn::Http1 {
+            let gone = scene.allowed.wait_until(Duration::from_secs(2), |record| {
+                record.connections.iter().all(|connection| connection.closed)
+            });
+            assert!(gone, "the origin still sends");
+        }
+    }
+}
+
+#[test]
+fn a_slow_reader_holds_little() {
+    for (alpn, client) in [(Alpn::Http1, &b"http/1.1"[..]), (Alpn::Http2, b"http/1.1")] {
+        let scene = scene_speaking(alpn);
+        let mut stream = scene.tls(ALLOWED, &[client]);
+        let request = "GET /bytes?n=1000000000 HTTP/1.1\r\nhost: allowed.test\r\n\r\n";
+        stream.write_all(request.as_bytes()).unwrap();
+        read_head(&mut stream);
+        std::thread::sleep(Duration::from_millis(700));
+        let sent: u64 = scene.allowed.connections().iter().map(|record| record.sent_bytes).sum();
+        assert!(sent < 64 << 20, "{alpn:?}: the origin could send {sent} bytes");
+    }
+}
+
+#[test]
+fn many_streams_share_one_connection() {
+    let scene = Scene::new();
+    let urls: Vec<String> = (0..40).map(|n| format!("https://allowed.test/bytes?n={n}000")).collect();
+    let mut arguments = vec!["--http2", "--parallel", "--parallel-max", "20"];
+    arguments.extend(urls.iter().map(String::as_str));
+    let answer = scene.curl(&arguments);
+    assert_eq!(answer.status, 200);
+    assert_eq!(scene.allowed.requests().len(), 40);
+    assert_eq!(scene.allowed.connections().len(), 1);
+}

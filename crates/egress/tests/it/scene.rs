@@ -1,0 +1,334 @@
+//! One scene for all tests: an engine with a session, two origins that it has routes to, a secret
+//! for one of them, and the ways in.
+
+use std::{
+    collections::HashMap,
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    path::PathBuf,
+    process::Command,
+    sync::Arc,
+    time::Duration,
+};
+
+use data_encoding::BASE64;
+use futures_util::future::BoxFuture;
+use jiff::{SignedDuration, Timestamp};
+use keyless_core::{
+    Allowed, Authority, Code, Destination, EgressRule, Error, Permit, Placeholder, PlaceholderForm,
+    SecretPath, SecretValue, SessionKey,
+    Binding,
+    audit::{Action, Agent, Chain, Detail, Draft, Durable, Outcome, Target},
+};
+use keyless_egress::{
+    Broker, Engine, EngineConfig, Event, Limits, Released, RequestInfo, Session, SessionSecret,
+    SessionSpec,
+};
+use keyless_testkit::{Canary, Origin, OriginOptions, TestCa};
+use parking_lot::Mutex;
+use rustls::{ClientConfig, RootCertStore, pki_types::{CertificateDer, pem::PemObject as _}};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+/// The secret's only destination.
+pub const ALLOWED: &str = "allowed.test";
+/// A host that no secret names.
+pub const OTHER: &str = "other.test";
+
+pub struct Scene {
+    pub runtime: Runtime,
+    pub engine: Arc<Engine>,
+    pub session: Arc<Session>,
+    pub proxy: SocketAddr,
+    pub ca: TestCa,
+    pub allowed: Origin,
+    pub other: Origin,
+    pub canary: Canary,
+    pub placeholder: String,
+    pub broker: Arc<TestBroker>,
+    pub folder: TempDir,
+}
+
+/// What a scene is made of; change what a test is about.
+pub struct Setting {
+    pub ca: TestCa,
+    pub allowed: OriginOptions,
+    pub other: OriginOptions,
+    pub destinations: Vec<&'static str>,
+    pub config: EngineConfig,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Self::with(TestCa::new())
+    }
+}
+
+impl Setting {
+    pub fn with(ca: TestCa) -> Self {
+        Self {
+            allowed: OriginOptions::tls(&ca, &[ALLOWED]),
+            other: OriginOptions::tls(&ca, &[OTHER]),
+            destinations: vec![ALLOWED],
+            config: EngineConfig::default(),
+            ca,
+        }
+    }
+}
+
+/// An in-memory broker made of the real chain and permits.
+pub struct TestBroker {
+    values: HashMap<SecretPath, String>,
+    chain: Mutex<Chain>,
+    pub events: Mutex<Vec<Event>>,
+    pub releases: Mutex<Vec<RequestInfo>>,
+}
+
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
+}
+
+impl Scene {
+    pub fn new() -> Self {
+        Self::of(Setting::default())
+    }
+
+    pub fn of(setting: Setting) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let allowed = Origin::start(setting.allowed).unwrap();
+        let other = Origin::start(setting.other).unwrap();
+        let mut config = setting.config;
+        config.extra_roots_pem.push(setting.ca.pem().as_bytes().to_vec());
+        for (name, origin) in [(ALLOWED, &allowed), (OTHER, &other)] {
+            for port in [80, 443] {
+                let to = Authority::parse(&origin.address().to_string()).unwrap();
+                let from = Authority::parse(&format!("{name}:{port}")).unwrap();
+                config.connect_to.entry(from).or_insert(to);
+            }
+        }
+        let canary = Canary::new();
+        let path = SecretPath::parse("team/test/token").unwrap();
+        let key = SessionKey::from_random([7; 32]);
+        let placeholder = Placeholder::derive(&key, &path, &PlaceholderForm::Default);
+        let broker = Arc::new(TestBroker {
+            values: HashMap::from([(path.clone(), canary.value().to_owned())]),
+            chain: Mutex::new(Chain::genesis()),
+            events: Mutex::default(),
+            releases: Mutex::default(),
+        });
+        let to = setting.destinations.iter().map(|to| Destination::parse(to).unwrap()).collect();
+        let secret =
+            SessionSecret { path, placeholder: placeholder.clone(), rule: EgressRule::to(to) };
+        let spec = SessionSpec {
+            id: "session-1".to_owned(),
+            secrets: vec![secret],
+            broker: Arc::clone(&broker) as Arc<dyn Broker>,
+        };
+        let engine = Engine::new(config).unwrap();
+        let session = engine.open(spec).unwrap();
+        let folder = TempDir::new().unwrap();
+        std::fs::write(folder.path().join("session.pem"), session.ca_pem()).unwrap();
+        std::fs::write(folder.path().join("origin.pem"), setting.ca.pem()).unwrap();
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let proxy = listener.local_addr().unwrap();
+        runtime.spawn(Arc::clone(&engine).serve_proxy(listener));
+        Self {
+            runtime,
+            engine,
+            session,
+            proxy,
+            ca: setting.ca,
+            allowed,
+            other,
+            canary,
+            placeholder: placeholder.as_str().to_owned(),
+            broker,
+            folder,
+        }
+    }
+
+    /// Runs curl through the proxy, trusting the session's authority alone.
+    pub fn curl(&self, arguments: &[&str]) -> Answer {
+        self.curl_as(&self.session.proxy_credential(), "session.pem", arguments)
+    }
+
+    pub fn curl_as(&self, credential: &str, trust: &str, arguments: &[&str]) -> Answer {
+        let output = Command::new("curl")
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .args(["--silent", "--show-error", "--max-time", "20", "--include"])
+            .args(["--suppress-connect-headers", "--proxy"])
+            .arg(format!("http://{credential}@{}", self.proxy))
+            .arg("--cacert")
+            .arg(self.folder.path().join(trust))
+            .args(arguments)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        match output.status.success() {
+            true => Answer::parse(&text),
+            false => Answer {
+                status: 0,
+                head: text,
+                body: String::from_utf8_lossy(&output.stderr).into_owned(),
+            },
+        }
+    }
+
+    /// Sends a CONNECT and returns its answer's head with the connection.
+    pub fn connect(&self, target: &str) -> (String, TcpStream) {
+        let credential = BASE64.encode(self.session.proxy_credential().as_bytes());
+        let mut stream = self.plain();
+        write!(
+            stream,
+            "CONNECT {target} HTTP/1.1\r\nhost: {target}\r\nproxy-authorization: Basic {credential}\r\n\r\n"
+        )
+        .unwrap();
+        let head = read_head(&mut stream);
+        (head, stream)
+    }
+
+    /// A connection to the proxy's own port.
+    pub fn plain(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.proxy).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream
+    }
+
+    /// A TLS connection through the proxy to the allowed host.
+    pub fn tls(&self, name: &str, alpn: &[&[u8]]) -> rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
+        let (head, stream) = self.connect(&format!("{name}:443"));
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        rustls::StreamOwned::new(self.tls_client(name, alpn), stream)
+    }
+
+    pub fn tls_client(&self, name: &str, alpn: &[&[u8]]) -> rustls::ClientConnection {
+        let name = name.to_owned().try_into().unwrap();
+        rustls::ClientConnection::new(Arc::new(self.tls_config(alpn)), name).unwrap()
+    }
+
+    pub fn tls_config(&self, alpn: &[&[u8]]) -> ClientConfig {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.session.ca_pem().as_bytes()).unwrap()).unwrap();
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
+        let mut config = ClientConfig::builder_with_provider(provider.into())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+        config
+    }
+
+    /// Sends bytes verbatim over TLS to the allowed host and returns everything that comes back.
+    pub fn raw(&self, bytes: &[u8]) -> String {
+        let mut stream = self.tls(ALLOWED, &[b"http/1.1"]);
+        stream.write_all(bytes).unwrap();
+        read_rest(&mut stream)
+    }
+
+    /// The codes of everything that was refused so far.
+    pub fn refused(&self) -> Vec<Code> {
+        self.broker.events.lock().iter().filter_map(|event| event.code).collect()
+    }
+
+    /// Nothing that the client or another origin saw has the value.
+    pub fn assert_sealed(&self, answer: &Answer) {
+        self.canary.assert_absent("the answer", format!("{}{}", answer.head, answer.body).as_bytes());
+        self.canary.assert_absent("the other origin", &self.other.everything_received());
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+impl Answer {
+    /// Reads what curl printed: the last head and the body.
+    pub fn parse(text: &str) -> Self {
+        let mut rest = text;
+        loop {
+            let (head, body) = rest.split_once("\r\n\r\n").unwrap_or((rest, ""));
+            let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+            if (100..200).contains(&status) && status != 101 {
+                rest = body;
+                continue;
+            }
+            return Self { status, head: head.to_owned(), body: body.to_owned() };
+        }
+    }
+
+    pub fn refusal(&self) -> Option<&str> {
+        let line = self.head.lines().find(|line| line.to_ascii_lowercase().starts_with("x-keyless-refused"));
+        line.and_then(|line| line.split_once(": ")).map(|(_, code)| code)
+    }
+}
+
+impl Broker for TestBroker {
+    fn release<'a>(
+        &'a self,
+        request: &'a RequestInfo,
+        uses: Vec<Allowed>,
+    ) -> BoxFuture<'a, Result<Vec<Arc<Released>>, Error>> {
+        self.releases.lock().push(request.clone());
+        let release = |allowed| {
+            let draft = Draft {
+                entry_id: "entry".to_owned(),
+                at: Timestamp::now(),
+                agent: Agent {
+                    uri: "nl://keyless.dev/test/0".to_owned(),
+                    organization_id: "local".to_owned(),
+                    session_id: "session-1".to_owned(),
+                },
+                action: Action::Egress,
+                target: Target::Authority(request.authority.clone()),
+                outcome: Outcome::Success,
+                secrets_used: Vec::new(),
+                correlation_id: request.correlation_id.clone(),
+                error_code: None,
+                detail: Detail::default(),
+                allowed: Some(allowed),
+            };
+            let recorded = self.chain.lock().append(draft).recorded(&Durable::after_commit());
+            let expires = Timestamp::now() + SignedDuration::from_secs(60);
+            let permit = Permit::from_recorded(recorded, expires).expect("the draft was allowed");
+            let value = self.values[permit.path()].clone().into_bytes();
+            let value = SecretValue::new(permit.path().clone(), value, Binding::Destinations);
+            Arc::new(Released::new(value.expect("canaries are fit"), permit))
+        };
+        let released = uses.into_iter().map(release).collect();
+        Box::pin(async move { Ok(released) })
+    }
+
+    fn record(&self, event: Event) -> Result<(), Error> {
+        self.events.lock().push(event);
+        Ok(())
+    }
+}
+
+/// Limits short enough to wait for.
+pub fn hasty() -> Limits {
+    Limits { head_time: Duration::from_millis(300), preamble_time: Duration::from_millis(300), ..Limits::default() }
+}
+
+pub fn read_head(stream: &mut impl Read) -> String {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap_or(0) == 1 {
+        head.push(byte[0]);
+    }
+    String::from_utf8(head).unwrap()
+}
+
+pub fn read_rest(stream: &mut impl Read) -> String {
+    let mut rest = Vec::new();
+    // A connection that is cut without a goodbye ends the text as well.
+    let _ = stream.read_to_end(&mut rest);
+    String::from_utf8_lossy(&rest).into_owned()
+}
