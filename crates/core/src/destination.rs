@@ -4,7 +4,7 @@
 //! never the apex; `http://host:port` must be spelled out. Wildcards over a public suffix, where
 //! anybody can register a host, are refused. Source: design.md, sections 2 and 5.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
@@ -118,6 +118,14 @@ impl fmt::Display for Destination {
             Pattern::OneLabelBelow(parent) => write!(f, "*.{parent}")?,
         }
         if self.port == self.scheme.default_port() { Ok(()) } else { write!(f, ":{}", self.port) }
+    }
+}
+
+impl FromStr for Destination {
+    type Err = DestinationError;
+
+    fn from_str(text: &str) -> Result<Self, DestinationError> {
+        Self::parse(text)
     }
 }
 

@@ -112,6 +112,10 @@ codes! {
     AlreadyInitialised = "already_initialised", "NL-E800", 409, Usage, Operator, false,
         "use the store that is there, or another KEYLESS_HOME",
         "There is already a Keyless store here; nothing was changed.";
+    /// The audit log is not what was written.
+    AuditTampered = "audit_tampered", "NL-E501", 500, Store, Operator, false,
+        "compare the log with a backup and find out who could write the store",
+        "The audit log was changed behind Keyless's back.";
     /// The audit log can't be written, so nothing may be released.
     AuditUnavailable = "audit_unavailable", "NL-E502", 503, Store, Operator, true,
         "free disk space or repair the store, then retry",

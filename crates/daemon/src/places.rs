@@ -79,12 +79,8 @@ impl Places {
 
     /// Everything that an agent must not see.
     pub fn all(&self) -> Vec<PathBuf> {
-        let mut all = vec![
-            self.config.clone(),
-            self.data.clone(),
-            self.state.clone(),
-            self.runtime.clone(),
-        ];
+        let mut all =
+            vec![self.config.clone(), self.data.clone(), self.state.clone(), self.runtime.clone()];
         all.dedup();
         all
     }

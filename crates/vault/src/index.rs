@@ -57,7 +57,12 @@ impl Index {
         mac(rows, commitment.generation, key)
             .verify_slice(&commitment.mac)
             .map_err(|_| tampered())?;
-        let mut index = Self { generation: commitment.generation, secrets: BTreeMap::new() };
+        Self::read_unverified(rows, commitment.generation)
+    }
+
+    /// Reads the rows without a key: what they say, though nothing vouches for it.
+    pub(crate) fn read_unverified(rows: &Rows, generation: u64) -> Result<Self, Error> {
+        let mut index = Self { generation, secrets: BTreeMap::new() };
         for row in &rows.secrets {
             index.secrets.insert(row.path.clone(), Indexed::read(row)?);
         }
@@ -261,13 +266,10 @@ mod tests {
             ("newest version gone", |rows, _| drop(rows.versions.remove(1))),
             ("version number", |rows, _| rows.versions[1].version = 3),
             ("versions swapped", |rows, _| {
-                let moved = rows.versions[0].ciphertext.clone();
-                rows.versions[2].ciphertext = std::mem::replace(&mut rows.versions[0].ciphertext, {
-                    rows.versions[2].ciphertext.clone()
-                });
-                assert_eq!(rows.versions[2].ciphertext, moved);
+                let (first, second) = rows.versions.split_at_mut(2);
+                std::mem::swap(&mut first[0].ciphertext, &mut second[0].ciphertext);
             }),
-            ("nonce to ciphertext", |rows, _| {
+            ("nonce", |rows, _| {
                 let byte = rows.versions[0].nonce.remove(23);
                 rows.versions[0].nonce.push(byte ^ 1);
             }),

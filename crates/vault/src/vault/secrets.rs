@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 use keyless_core::{Binding, Code, Error, SafeText, SecretPath, SecretValue};
-use keyless_store::{SecretRow, VersionRow};
+use keyless_store::{SecretRow, Store, VersionRow};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
 use super::{Vault, change::Change};
 use crate::{
-    index::Indexed,
+    index::{Index, Indexed},
     key::Purpose,
     metadata::Metadata,
     seal::{self, Sealed},
@@ -122,6 +122,18 @@ impl Vault {
     /// Every secret, by path.
     pub async fn list(&self) -> Result<Vec<Secret>, Error> {
         let index = self.index().await?;
+        Ok(index.secrets.iter().map(|(path, secret)| Secret::of(path, secret)).collect())
+    }
+
+    /// Every secret of a store that is locked, by path: metadata is not sealed. Nothing vouches for
+    /// it without the key, so it is for people to read, never to decide on.
+    /// [`Code::NotInitialised`] when there is no vault.
+    pub async fn list_unverified(store: &Store) -> Result<Vec<Secret>, Error> {
+        let rows = store.rows().await?;
+        if rows.header.is_none() {
+            return Err(Code::NotInitialised.into());
+        }
+        let index = Index::read_unverified(&rows, 0)?;
         Ok(index.secrets.iter().map(|(path, secret)| Secret::of(path, secret)).collect())
     }
 

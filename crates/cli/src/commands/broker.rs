@@ -1,0 +1,48 @@
+//! `keyless broker`: the service that `unlock` starts, also for service managers.
+
+use std::{io::BufRead, process::ExitCode, sync::Arc};
+
+use keyless_core::{Code, Error, SafeText};
+use keyless_daemon::{
+    Broker,
+    vault::{Factor, Passphrase, Vault},
+};
+use zeroize::Zeroizing;
+
+use super::{config, open_store, unlock::factor_of};
+use crate::{
+    args::{BrokerArgs, RouteArgs},
+    prompt,
+    ui::Ui,
+};
+
+pub(super) async fn run(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
+    let (places, store) = open_store().await?;
+    let factor = match args.factor_stdin {
+        true => factor_from_stdin()?,
+        false => Factor::Passphrase(Passphrase::new(prompt::passphrase(&args.factor)?)),
+    };
+    let config = config(&places, &RouteArgs::default())?;
+    let vault = Arc::new(Vault::unlock(store, factor).await?);
+    let engine = keyless_daemon::engine(&config)?;
+    let log = keyless_daemon::audit_log(&vault);
+    if args.factor_stdin {
+        // Away from the terminal that started it: a closed window does not close the store.
+        let _ = rustix::process::setsid();
+    }
+    let ready = || match args.factor_stdin {
+        true => println!("ready"),
+        false => ui.line(&format!("Listening on {}.", places.agent_socket().display())),
+    };
+    let broker = Broker::new(engine, vault, log);
+    keyless_daemon::serve(broker, places.clone(), args.window, ready).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn factor_from_stdin() -> Result<Factor, Error> {
+    let mut line = Zeroizing::new(String::with_capacity(4096));
+    let fault = || Error::with(Code::Usage, SafeText::words("no factor on stdin"));
+    std::io::stdin().lock().read_line(&mut line).map_err(|_| fault())?;
+    let (word, text) = line.trim_end_matches('\n').split_once(' ').ok_or_else(fault)?;
+    factor_of(word, Zeroizing::new(text.to_owned()))
+}

@@ -1,0 +1,61 @@
+//! `keyless init`: a new store, and the recovery phrase once.
+
+use std::{
+    fs::OpenOptions, io::Write, os::unix::fs::OpenOptionsExt, path::Path, process::ExitCode,
+};
+
+use keyless_core::{Code, Error, SafeText};
+use keyless_daemon::{
+    Places,
+    vault::{Passphrase, Vault},
+};
+use serde_json::json;
+
+use crate::{args::InitArgs, prompt, ui::Ui};
+
+pub(super) async fn run(ui: &Ui, args: InitArgs) -> Result<ExitCode, Error> {
+    let places = Places::from_environment()?;
+    keyless_daemon::refuse_existing_store(&places).await?;
+    let passphrase = prompt::new_passphrase(&args.factor)?;
+    let store = keyless_daemon::create_store(&places).await?;
+    let (_vault, phrase) = Vault::create(store, Passphrase::new(passphrase)).await?;
+    let words = phrase.expose_to_operator();
+    let file = places.store_file();
+    let store_path = file.to_string_lossy();
+    if let Some(path) = &args.recovery_file {
+        write_private(path, &words)?;
+        let text = format!(
+            "Made the store {store_path}.\nThe recovery phrase is in {}. Keep it where this machine can't lose it.\n",
+            path.display()
+        );
+        let data = json!({ "store": store_path, "recovery_file": path });
+        ui.answer("init", &data, &text);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let text = format!(
+        "Made the store {store_path}.\n\n\
+         Recovery phrase, shown this once. Write it down: it opens the store when the passphrase is lost.\n\n\
+         {}\n\nNext: keyless secret add team/github/token --to api.github.com --to github.com --env GITHUB_TOKEN\n",
+        in_rows(&words)
+    );
+    ui.answer("init", &json!({ "store": store_path, "recovery_phrase": *words }), &text);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Six words a row, so that they can be copied by hand.
+fn in_rows(phrase: &str) -> String {
+    let words: Vec<&str> = phrase.split(' ').collect();
+    let rows: Vec<String> = words.chunks(6).map(|row| format!("    {}", row.join(" "))).collect();
+    rows.join("\n")
+}
+
+fn write_private(path: &Path, phrase: &str) -> Result<(), Error> {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o600).open(path);
+    let written =
+        file.and_then(|mut file| writeln!(file, "{phrase}").and_then(|()| file.sync_all()));
+    written.map_err(|error| {
+        let place = SafeText::default().as_they_wrote(&path.to_string_lossy());
+        Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
+    })
+}

@@ -1,0 +1,87 @@
+//! `keyless run`: a command that uses secrets without holding them.
+
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
+
+use keyless_core::{Code, Error, SafeText};
+use keyless_daemon::{
+    Broker, Ended, Isolation, Places, RunSpec, SessionHandle, Wanted, absolute_paths,
+    vault::{Factor, Passphrase, Vault},
+};
+
+use super::{config, open_store};
+use crate::{
+    args::{FactorArgs, RunArgs},
+    prompt,
+    ui::Ui,
+};
+
+pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
+    let places = Places::from_environment()?;
+    let wanted = match (&args.secret[..], args.no_secrets) {
+        (_, true) => Wanted::Nothing,
+        ([], false) => Wanted::All,
+        (paths, false) => Wanted::These(paths.to_vec()),
+    };
+    let isolation = if args.no_jail { Isolation::ProxyOnly } else { Isolation::Jail };
+    if isolation == Isolation::ProxyOnly {
+        ui.warn(
+            "--no-jail: programs that ignore proxy variables go out directly, DNS can carry data out, \
+             and the command can read your files and other processes of yours. Values still stay with Keyless.",
+        );
+    }
+    let session = open_session(&places, &args, &wanted).await?;
+    let spec = RunSpec {
+        command: args.command,
+        hide: absolute_paths(args.hide.iter().map(PathBuf::as_path)),
+        show: absolute_paths(args.show.iter().map(PathBuf::as_path)),
+        own: own_paths(&places, &args.factor),
+        isolation,
+    };
+    match keyless_daemon::run(&spec, session).await? {
+        Ended::Code(code) => Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))),
+        Ended::Signal(signal) => keyless_daemon::die_by_signal(signal),
+    }
+}
+
+/// A session of the unlocked broker, or of one in this process when a passphrase is given.
+async fn open_session(
+    places: &Places,
+    args: &RunArgs,
+    wanted: &Wanted,
+) -> Result<SessionHandle, Error> {
+    let routed = !args.routes.connect_to.is_empty() || !args.routes.extra_root.is_empty();
+    let file = prompt::passphrase_file(&args.factor);
+    if file.is_none() && !routed && *wanted != Wanted::Nothing {
+        match keyless_daemon::open_remote_session(&places.agent_socket(), wanted).await {
+            Ok(session) => return Ok(SessionHandle::Remote(session)),
+            // Nobody is there: ask for the passphrase, below.
+            Err(error) if error.code() == Code::Locked => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let config = config(places, &args.routes)?;
+    let engine = keyless_daemon::engine(&config)?;
+    if *wanted == Wanted::Nothing {
+        let session = keyless_daemon::open_bare_session(places, engine).await?;
+        return Ok(SessionHandle::Local(session));
+    }
+    let (_, store) = open_store().await?;
+    let passphrase = prompt::passphrase(&args.factor).map_err(|error| match error.code() {
+        Code::TerminalRequired => Error::with(
+            Code::Locked,
+            SafeText::words("no broker is running and there is no terminal to ask on"),
+        ),
+        _ => error,
+    })?;
+    let vault =
+        Arc::new(Vault::unlock(store, Factor::Passphrase(Passphrase::new(passphrase))).await?);
+    let log = keyless_daemon::audit_log(&vault);
+    let broker = Broker::new(engine, vault, log);
+    Ok(SessionHandle::Local(broker.open_session(wanted).await?))
+}
+
+fn own_paths(places: &Places, factor: &FactorArgs) -> Vec<PathBuf> {
+    let mut own = places.all();
+    own.extend(prompt::passphrase_file(factor));
+    absolute_paths(own.iter().map(PathBuf::as_path))
+}

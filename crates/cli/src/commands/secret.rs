@@ -1,0 +1,149 @@
+//! `keyless secret`: add, set, list, show, rotate, remove. No verb here prints a value.
+
+mod metadata;
+
+use std::process::ExitCode;
+
+use keyless_core::{Error, SecretPath};
+use keyless_daemon::vault::{Secret, SourceConfig};
+use serde_json::{Value, json};
+
+use self::metadata::{changed_metadata, new_metadata};
+use super::{open_store, unlock_vault};
+use crate::{
+    args::{AddArgs, RemoveArgs, RotateArgs, SecretCommand, SetArgs},
+    prompt,
+    ui::{Ui, table},
+};
+
+pub(super) async fn run(ui: &Ui, command: SecretCommand) -> Result<ExitCode, Error> {
+    match command {
+        SecretCommand::Add(args) => add(ui, args).await?,
+        SecretCommand::List => list(ui).await?,
+        SecretCommand::Remove(args) => remove(ui, args).await?,
+        SecretCommand::Rotate(args) => rotate(ui, args).await?,
+        SecretCommand::Set(args) => set(ui, args).await?,
+        SecretCommand::Show(args) => show(ui, &args.path).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn add(ui: &Ui, args: AddArgs) -> Result<(), Error> {
+    let metadata = new_metadata(&args.rule, &args.source)?;
+    let local = metadata.source == SourceConfig::Local;
+    if metadata.egress.is_none() {
+        ui.warn("no --to HOST: this secret names no destination, so no session can use it yet");
+    }
+    let (_, vault) = unlock_vault(&args.factor).await?;
+    let value = if local { Some(prompt::value(ui, &args.value)?) } else { None };
+    let operator = keyless_daemon::Operator::new(vault);
+    operator.add(&args.path, metadata, value).await?;
+    let words = format!("Added {}.\n", args.path);
+    ui.answer("secret add", &json!({ "path": args.path }), &words);
+    Ok(())
+}
+
+async fn set(ui: &Ui, args: SetArgs) -> Result<(), Error> {
+    let (_, vault) = unlock_vault(&args.factor).await?;
+    let secret = vault.show(&args.path).await?;
+    let metadata = changed_metadata(secret.metadata, &args.rule)?;
+    keyless_daemon::Operator::new(vault).set(&args.path, metadata).await?;
+    ui.answer("secret set", &json!({ "path": args.path }), &format!("Changed {}.\n", args.path));
+    Ok(())
+}
+
+async fn rotate(ui: &Ui, args: RotateArgs) -> Result<(), Error> {
+    let (_, vault) = unlock_vault(&args.factor).await?;
+    let value = prompt::value(ui, &args.value)?;
+    let version = keyless_daemon::Operator::new(vault).rotate(&args.path, value).await?;
+    let data = json!({ "path": args.path, "version": version });
+    let words = format!(
+        "{} is at version {version}; running sessions take it up within seconds.\n",
+        args.path
+    );
+    ui.answer("secret rotate", &data, &words);
+    Ok(())
+}
+
+async fn remove(ui: &Ui, args: RemoveArgs) -> Result<(), Error> {
+    let (_, vault) = unlock_vault(&args.factor).await?;
+    vault.show(&args.path).await?;
+    if !args.yes && !prompt::confirm(&format!("Remove {} and all its versions?", args.path))? {
+        ui.line("Nothing was removed.");
+        return Ok(());
+    }
+    keyless_daemon::Operator::new(vault).remove(&args.path).await?;
+    ui.answer("secret remove", &json!({ "path": args.path }), &format!("Removed {}.\n", args.path));
+    Ok(())
+}
+
+async fn list(ui: &Ui) -> Result<(), Error> {
+    let (_, store) = open_store().await?;
+    let secrets = keyless_daemon::list_secrets(&store).await?;
+    let data: Vec<Value> = secrets.iter().map(describe).collect();
+    let rows: Vec<Vec<String>> = secrets.iter().map(row).collect();
+    let words = match rows.is_empty() {
+        true => "No secrets yet. Next: keyless secret add PATH --to HOST --env NAME\n".to_owned(),
+        false => table(&["PATH", "VARIABLE", "GOES TO", "SOURCE", "VERSION"], &rows),
+    };
+    ui.answer("secret list", &json!({ "secrets": data }), &words);
+    Ok(())
+}
+
+async fn show(ui: &Ui, path: &SecretPath) -> Result<(), Error> {
+    let (_, store) = open_store().await?;
+    let secret = keyless_daemon::show_secret(&store, path).await?;
+    let data = describe(&secret);
+    let mut words = String::new();
+    if let Value::Object(fields) = &data {
+        for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+            let text = match value {
+                Value::String(text) => text.clone(),
+                Value::Array(items) => {
+                    items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+                }
+                other => other.to_string(),
+            };
+            words.push_str(&format!("{:<16} {text}\n", format!("{name}:")));
+        }
+    }
+    ui.answer("secret show", &data, &words);
+    Ok(())
+}
+
+fn describe(secret: &Secret) -> Value {
+    let rule = secret.metadata.egress.as_ref();
+    json!({
+        "path": secret.path,
+        "env": secret.metadata.env,
+        "to": rule.map(|rule| &rule.to),
+        "locations": rule.map(|rule| rule.locations),
+        "max_occurrences": rule.and_then(|rule| rule.max_occurrences),
+        "on_foreign": rule.map(|rule| rule.on_foreign),
+        "source": source_word(&secret.metadata.source),
+        "version": secret.version,
+        "description": secret.metadata.description,
+    })
+}
+
+fn row(secret: &Secret) -> Vec<String> {
+    let to = secret.metadata.egress.as_ref().map_or_else(String::new, |rule| {
+        rule.to.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    });
+    vec![
+        secret.path.to_string(),
+        secret.metadata.env.as_ref().map(ToString::to_string).unwrap_or_default(),
+        to,
+        source_word(&secret.metadata.source),
+        secret.version.map(|version| version.to_string()).unwrap_or_default(),
+    ]
+}
+
+/// A source as it is written on the command line.
+pub(super) fn source_word(source: &SourceConfig) -> String {
+    match source {
+        SourceConfig::Env { variable } => format!("env:{variable}"),
+        SourceConfig::File { path } => format!("file:{}", path.display()),
+        SourceConfig::Local => "local".to_owned(),
+    }
+}

@@ -1,0 +1,104 @@
+//! `keyless unlock` and `keyless lock`: a broker in the background, with the store open for a while.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Command, ExitCode, Stdio},
+};
+
+use keyless_core::{Code, Error, SafeText};
+use keyless_daemon::{
+    Places, Store,
+    vault::{Factor, Passphrase, RecoveryPhrase, Vault},
+};
+use serde_json::json;
+use zeroize::Zeroizing;
+
+use super::open_store;
+use crate::{args::UnlockArgs, prompt, ui::Ui};
+
+pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
+    let (places, store) = open_store().await?;
+    if let Some(status) = keyless_daemon::service_status(&places.agent_socket()).await? {
+        let data = json!({ "unlocked": true, "locks_in_seconds": status.locks_in_seconds });
+        let words =
+            format!("Unlocked already, for another {}.\n", minutes(status.locks_in_seconds));
+        ui.answer("unlock", &data, &words);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (word, factor) = match args.recovery {
+        false => ("passphrase", prompt::passphrase(&args.factor)?),
+        true => ("recovery", prompt::recovery_phrase()?),
+    };
+    check(store, word, factor.clone()).await?;
+    let seconds = args.window.as_secs();
+    start_broker(word, &factor, seconds)?;
+    let data = json!({ "unlocked": true, "locks_in_seconds": seconds });
+    let words = format!("Unlocked for {}. keyless lock closes the store.\n", minutes(seconds));
+    ui.answer("unlock", &data, &words);
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) async fn lock(ui: &Ui) -> Result<ExitCode, Error> {
+    let places = Places::from_environment()?;
+    let was_open = keyless_daemon::lock_service(&places.agent_socket()).await?;
+    let words = if was_open { "Locked.\n" } else { "It was locked already.\n" };
+    ui.answer("lock", &json!({ "locked": true, "was_unlocked": was_open }), words);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The factor as the vault takes it, from its word on the broker's stdin.
+pub(super) fn factor_of(word: &str, text: Zeroizing<String>) -> Result<Factor, Error> {
+    match word {
+        "passphrase" => Ok(Factor::Passphrase(Passphrase::new(text))),
+        "recovery" => Ok(Factor::Recovery(RecoveryPhrase::parse(&text)?)),
+        _ => Err(Code::Usage.into()),
+    }
+}
+
+/// Tries the factor here, so that a wrong one is told at once.
+async fn check(store: Store, word: &str, factor: Zeroizing<String>) -> Result<(), Error> {
+    let factor = factor_of(word, factor)?;
+    Vault::unlock(store, factor).await.map(drop)
+}
+
+/// Starts this executable as a broker and waits until it listens. The factor goes through a pipe:
+/// no argument, environment or file has it.
+fn start_broker(word: &str, factor: &str, seconds: u64) -> Result<(), Error> {
+    let failed = |_| Error::with(Code::Internal, SafeText::words("the broker can't be started"));
+    let mut child = Command::new("/proc/self/exe")
+        .args(["broker", "--factor-stdin", "--for", &format!("{seconds}s")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .current_dir("/")
+        .spawn()
+        .map_err(failed)?;
+    let mut line = Zeroizing::new(String::with_capacity(factor.len() + 16));
+    line.push_str(word);
+    line.push(' ');
+    line.push_str(factor);
+    line.push('\n');
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(line.as_bytes()).map_err(failed)?;
+    }
+    let mut answer = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout).read_line(&mut answer).map_err(failed)?;
+    }
+    match answer.trim() {
+        "ready" => Ok(()),
+        _ => {
+            let detail =
+                SafeText::words("the broker did not come up; try keyless broker to see why");
+            Err(Error::with(Code::Internal, detail))
+        }
+    }
+}
+
+fn minutes(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}

@@ -1,0 +1,1 @@
+//! The built binary, driven as a user would.

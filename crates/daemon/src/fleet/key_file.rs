@@ -1,0 +1,57 @@
+//! The key from which a fleet's placeholders are derived: 32 or more bytes in a private file.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use data_encoding::HEXLOWER;
+use keyless_core::{Code, Error, SafeText};
+use zeroize::Zeroizing;
+
+use crate::broker::fill_random;
+
+const MIN_BYTES: usize = 16;
+const MAX_BYTES: u64 = 4096;
+
+/// Reads the key; any content of 16 bytes or more, without its trailing line end.
+pub(super) fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES as usize));
+    let read = File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes));
+    read.map_err(|error| unusable(path, &error))?;
+    while bytes.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
+        bytes.pop();
+    }
+    if bytes.len() < MIN_BYTES {
+        let place = SafeText::default().as_they_wrote(&path.to_string_lossy());
+        let detail = place.and(" has fewer than 16 bytes, so placeholders could be guessed");
+        return Err(Error::with(Code::ValueRefused, detail));
+    }
+    Ok(bytes)
+}
+
+/// Reads the key, or makes one of 32 random bytes in hexadecimal, 0600.
+pub(super) fn read_or_make(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
+    if fs::exists(path).is_ok_and(|there| there) {
+        return read(path);
+    }
+    let mut random = Zeroizing::new([0_u8; 32]);
+    fill_random(&mut *random)?;
+    let text = Zeroizing::new(HEXLOWER.encode(&*random));
+    let mut options = OpenOptions::new();
+    let made = options.write(true).create_new(true).mode(0o600).open(path);
+    let written = made.and_then(|mut file| writeln!(file, "{}", *text));
+    match written {
+        Ok(()) => read(path),
+        // Another sidecar was faster: its key is the key.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => read(path),
+        Err(error) => Err(unusable(path, &error)),
+    }
+}
+
+fn unusable(path: &Path, error: &io::Error) -> Error {
+    let place = SafeText::default().as_they_wrote(&path.to_string_lossy());
+    Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
+}

@@ -1,0 +1,20 @@
+//! Keeps other processes of the same user, and core files, away from this one's memory.
+
+use std::io;
+
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+
+/// Makes this process undumpable: no core files, no ptrace, no `/proc/PID/mem` or `environ` for
+/// other processes of the user. Best effort, since a kernel without it is no worse than before.
+pub fn harden() {
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+}
+
+/// Ends this process by `signal`, as the command that it ran did, so that a shell sees the same.
+pub fn die_by_signal(signal: i32) -> ! {
+    let _ = io::Write::flush(&mut io::stdout());
+    // The default action of the signal; what remains after it is one that does not kill.
+    let _ = signal_hook::low_level::emulate_default_handler(signal);
+    std::process::exit(128 + signal);
+}

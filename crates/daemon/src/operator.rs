@@ -1,0 +1,136 @@
+//! What the operator may do to the store, proven by a factor; every change is on record.
+
+use jiff::Timestamp;
+use keyless_core::{
+    Code, Error, SafeText, SecretPath,
+    audit::{Action, Detail, Draft, Entry, Outcome, Target},
+};
+use keyless_store::{AuditLog, LogError, Store};
+use keyless_vault::{Factor, Metadata, Secret, Vault};
+use uuid::Uuid;
+use zeroize::Zeroizing;
+
+use crate::{broker::agent, places::Places};
+
+/// The operator, at an unlocked vault.
+pub struct Operator {
+    vault: Vault,
+    log: AuditLog,
+}
+
+impl Operator {
+    /// The operator's hands on an unlocked vault.
+    pub fn new(vault: Vault) -> Self {
+        let log = audit_log(&vault);
+        Self { vault, log }
+    }
+
+    /// Adds a secret; `value` for the sources that keep one here.
+    pub async fn add(
+        &self,
+        path: &SecretPath,
+        metadata: Metadata,
+        value: Option<Zeroizing<Vec<u8>>>,
+    ) -> Result<(), Error> {
+        self.vault.add(path.clone(), metadata, value).await?;
+        self.record(Action::Create, path).await
+    }
+
+    /// Replaces a secret's metadata.
+    pub async fn set(&self, path: &SecretPath, metadata: Metadata) -> Result<(), Error> {
+        self.vault.set_metadata(path, metadata).await?;
+        self.record(Action::Update, path).await
+    }
+
+    /// Gives a secret a new value; gives the new version.
+    pub async fn rotate(&self, path: &SecretPath, value: Zeroizing<Vec<u8>>) -> Result<u32, Error> {
+        let version = self.vault.put(path, value).await?;
+        self.record(Action::Rotate, path).await.map(|()| version)
+    }
+
+    /// Removes a secret and its versions.
+    pub async fn remove(&self, path: &SecretPath) -> Result<(), Error> {
+        self.vault.remove(path).await?;
+        self.record(Action::Delete, path).await
+    }
+
+    async fn record(&self, action: Action, path: &SecretPath) -> Result<(), Error> {
+        let draft = Draft {
+            entry_id: Uuid::now_v7().to_string(),
+            at: Timestamp::now(),
+            agent: agent("operator", "operator"),
+            action,
+            target: Target::Secrets(vec![path.clone()]),
+            outcome: Outcome::Success,
+            secrets_used: Vec::new(),
+            correlation_id: format!("req-{}", Uuid::new_v4()),
+            error_code: None,
+            detail: Detail::default(),
+            allowed: None,
+        };
+        self.log.append(draft).await.map(drop)
+    }
+}
+
+/// The log of an unlocked vault's store; its head is sealed with the vault's key.
+pub fn audit_log(vault: &Vault) -> AuditLog {
+    AuditLog::start(vault.store(), Some(vault.head_sealer()))
+}
+
+/// The store, opened; `Code::NotInitialised` when there is none.
+pub async fn open_store(places: &Places) -> Result<Store, Error> {
+    Ok(Store::open(&places.store_file()).await?)
+}
+
+/// A store for a new vault.
+pub async fn create_store(places: &Places) -> Result<Store, Error> {
+    Ok(Store::create_or_open(&places.store_file()).await?)
+}
+
+/// Fails with `Code::AlreadyInitialised` when a vault is there already.
+pub async fn refuse_existing_store(places: &Places) -> Result<(), Error> {
+    if !places.store_file().exists() {
+        return Ok(());
+    }
+    let store = open_store(places).await?;
+    if store.rows().await?.header.is_some() {
+        let place = places.store_file();
+        let detail = SafeText::default().as_they_wrote(&place.to_string_lossy());
+        return Err(Error::with(Code::AlreadyInitialised, detail));
+    }
+    Ok(())
+}
+
+/// The newest entries, oldest first.
+pub async fn audit_tail(store: &Store, count: u32) -> Result<Vec<Entry>, Error> {
+    Ok(store.audit_tail(count).await?)
+}
+
+/// Verifies the whole log, and its end against the vault's key when the passphrase is given.
+/// Gives the number of entries.
+pub async fn audit_verify(store: Store, factor: Option<Factor>) -> Result<u64, Error> {
+    let sealer = match factor {
+        Some(factor) => Some(Vault::unlock(store.clone(), factor).await?.head_sealer()),
+        None => None,
+    };
+    let verified = store.audit_verify(sealer.as_deref()).await;
+    verified.map(|log| log.entries).map_err(|error| match error {
+        LogError::Store(error) => error.into(),
+        other => {
+            let detail = SafeText::default().as_they_wrote(&other.to_string());
+            Error::with(Code::AuditTampered, detail)
+        }
+    })
+}
+
+/// Every secret's metadata, without a key: it is no secret.
+pub async fn list_secrets(store: &Store) -> Result<Vec<Secret>, Error> {
+    Vault::list_unverified(store).await
+}
+
+/// One secret's metadata, without a key.
+pub async fn show_secret(store: &Store, path: &SecretPath) -> Result<Secret, Error> {
+    let all = list_secrets(store).await?;
+    let found = all.into_iter().find(|secret| secret.path == *path);
+    found.ok_or_else(|| Error::with(Code::SecretNotFound, SafeText::default().and(path)))
+}

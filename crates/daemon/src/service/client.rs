@@ -1,0 +1,100 @@
+//! The client's side of `agent.sock`.
+
+use std::{io, path::Path};
+
+use keyless_core::{Code, Error, SafeText};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::UnixStream,
+};
+
+use super::protocol::{Answer, Call, MAX_LINE, SessionOffer, Status};
+use crate::broker::Wanted;
+
+/// A session of the service; it ends when this is dropped.
+pub struct RemoteSession {
+    offer: SessionOffer,
+    connection: UnixStream,
+}
+
+impl RemoteSession {
+    /// What the service offered.
+    pub fn offer(&self) -> &SessionOffer {
+        &self.offer
+    }
+
+    /// Ends the session and waits until the service has closed its side.
+    pub(crate) async fn end(mut self) -> Result<(), Error> {
+        // A service that is gone has ended the session too.
+        if self.connection.shutdown().await.is_ok() {
+            let _ = self.connection.read(&mut [0]).await;
+        }
+        Ok(())
+    }
+}
+
+/// Opens a session at the service. `Code::Locked` when there is none.
+pub async fn open_session(socket: &Path, wanted: &Wanted) -> Result<RemoteSession, Error> {
+    let mut connection = connect(socket).await?;
+    match call(&mut connection, &Call::OpenSession { wanted: wanted.clone() }).await? {
+        Answer::Session(offer) => Ok(RemoteSession { offer, connection }),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// How the service is; `None` when there is none.
+pub async fn status(socket: &Path) -> Result<Option<Status>, Error> {
+    let mut connection = match connect(socket).await {
+        Ok(connection) => connection,
+        Err(error) if error.code() == Code::Locked => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    match call(&mut connection, &Call::Status).await? {
+        Answer::Status(status) => Ok(Some(status)),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// Closes the store; `false` when it was closed already.
+pub async fn lock(socket: &Path) -> Result<bool, Error> {
+    let mut connection = match connect(socket).await {
+        Ok(connection) => connection,
+        Err(error) if error.code() == Code::Locked => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    match call(&mut connection, &Call::Lock).await? {
+        Answer::Locked => Ok(true),
+        other => Err(unexpected(&other)),
+    }
+}
+
+async fn connect(socket: &Path) -> Result<UnixStream, Error> {
+    UnixStream::connect(socket).await.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Code::Locked.into(),
+        kind => Error::with(Code::PathUnusable, SafeText::words("agent.sock: ").and(kind)),
+    })
+}
+
+async fn call(connection: &mut UnixStream, call: &Call) -> Result<Answer, Error> {
+    let lost = |_: io::Error| Error::with(Code::Locked, SafeText::words("the broker went away"));
+    let mut line = serde_json::to_vec(call).map_err(|_| Error::new(Code::Internal))?;
+    line.push(b'\n');
+    connection.write_all(&line).await.map_err(lost)?;
+    let mut answer = Vec::new();
+    let limit = MAX_LINE as u64;
+    let mut reader = BufReader::new(&mut *connection).take(limit);
+    reader.read_until(b'\n', &mut answer).await.map_err(lost)?;
+    match serde_json::from_slice(&answer) {
+        Ok(Answer::Error { code, detail }) => Err(Answer::into_error(&code, &detail)),
+        Ok(answer) => Ok(answer),
+        Err(_) => {
+            let detail =
+                SafeText::words("the broker's answer can't be read; is it another version?");
+            Err(Error::with(Code::Internal, detail))
+        }
+    }
+}
+
+fn unexpected(_: &Answer) -> Error {
+    Error::with(Code::Internal, SafeText::words("the broker answered another call"))
+}

@@ -1,0 +1,192 @@
+//! The service's side of `agent.sock`.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use keyless_core::{Code, Error, SafeText};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::{UnixListener, UnixStream},
+    sync::Notify,
+    time::Instant,
+};
+
+use super::protocol::{Answer, Call, MAX_LINE, SessionOffer, Status};
+use crate::{
+    broker::{Broker, OpenSession, Wanted},
+    places::Places,
+    run::loopback_listener,
+};
+
+/// A broker that listens.
+struct Service {
+    broker: Broker,
+    places: Places,
+    locks_at: Instant,
+    sessions: AtomicU64,
+    lock: Notify,
+    proxy: std::net::SocketAddr,
+}
+
+/// Serves until the window ends or somebody locks. `ready` is called once the socket listens.
+pub async fn serve(
+    broker: Broker,
+    places: Places,
+    window: Duration,
+    ready: impl FnOnce(),
+) -> Result<(), Error> {
+    places.prepare_runtime()?;
+    let path = places.agent_socket();
+    let listener = listen(&path).await?;
+    let (proxy_listener, proxy) = loopback_listener().await?;
+    tokio::spawn(Arc::clone(broker.engine()).serve_proxy(proxy_listener));
+    let locks_at = Instant::now() + window;
+    let (sessions, lock) = (AtomicU64::new(0), Notify::new());
+    let service = Arc::new(Service { broker, places, locks_at, sessions, lock, proxy });
+    ready();
+    let accepting = Arc::clone(&service);
+    tokio::select! {
+        () = tokio::time::sleep_until(locks_at) => {}
+        () = service.lock.notified() => {}
+        () = accept(accepting, listener) => {}
+    }
+    // The socket goes first: who comes now finds the store locked.
+    let _ = fs::remove_file(&path);
+    Ok(())
+}
+
+/// Binds the socket, 0600, in the private directory; a dead one is replaced, a live one is not.
+async fn listen(path: &PathBuf) -> Result<UnixListener, Error> {
+    if UnixStream::connect(path).await.is_ok() {
+        let detail = SafeText::words("the store is unlocked already; keyless lock closes it");
+        return Err(Error::with(Code::Usage, detail));
+    }
+    let _ = fs::remove_file(path);
+    let bound = UnixListener::bind(path).and_then(|listener| {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        Ok(listener)
+    });
+    bound.map_err(|error| {
+        let place = SafeText::default().as_they_wrote(&path.to_string_lossy());
+        Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
+    })
+}
+
+async fn accept(service: Arc<Service>, listener: UnixListener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) if is_ours(&stream) => {
+                tokio::spawn(converse(Arc::clone(&service), stream));
+            }
+            Ok(_) => {}
+            // Out of descriptors, say; the next accept may do.
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+/// Only this user's processes; the directory's mode says so already.
+fn is_ours(stream: &UnixStream) -> bool {
+    let ours = rustix::process::geteuid().as_raw();
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == ours)
+}
+
+async fn converse(service: Arc<Service>, stream: UnixStream) {
+    let (reader, mut writer) = stream.into_split();
+    let mut reader = BufReader::new(reader);
+    let mut session = None;
+    while let Some(line) = next_line(&mut reader).await {
+        let answer = match serde_json::from_slice(&line) {
+            Ok(call) => service.answer(call, &mut session).await,
+            Err(_) => {
+                let detail = SafeText::words("the call can't be read");
+                Answer::error(&Error::with(Code::BadRequest, detail))
+            }
+        };
+        let Ok(mut text) = serde_json::to_vec(&answer) else { break };
+        text.push(b'\n');
+        if writer.write_all(&text).await.is_err() {
+            break;
+        }
+    }
+    if let Some(session) = session {
+        service.close(session).await;
+    }
+}
+
+async fn next_line(reader: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Vec<u8>> {
+    let mut line = Vec::new();
+    let read = reader.take(MAX_LINE as u64).read_until(b'\n', &mut line).await;
+    (read.ok()? > 0 && line.ends_with(b"\n")).then_some(line)
+}
+
+/// A session of one connection, and the socket of its own.
+struct Held {
+    open: OpenSession,
+    socket: PathBuf,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+impl Service {
+    async fn answer(&self, call: Call, session: &mut Option<Held>) -> Answer {
+        match call {
+            Call::Lock => {
+                self.lock.notify_one();
+                Answer::Locked
+            }
+            Call::Status => Answer::Status(Status {
+                pid: std::process::id(),
+                locks_in_seconds: self.locks_at.duration_since(Instant::now()).as_secs(),
+                sessions: self.sessions.load(Ordering::Relaxed),
+            }),
+            Call::OpenSession { wanted } if session.is_none() => match self.open(&wanted).await {
+                Ok((held, offer)) => {
+                    *session = Some(held);
+                    Answer::Session(offer)
+                }
+                Err(error) => Answer::error(&error),
+            },
+            Call::OpenSession { .. } => {
+                let detail = SafeText::words("this connection has a session already");
+                Answer::error(&Error::with(Code::BadRequest, detail))
+            }
+        }
+    }
+
+    async fn open(&self, wanted: &Wanted) -> Result<(Held, SessionOffer), Error> {
+        let open = self.broker.open_session(wanted).await?;
+        let socket = self.places.runtime().join(format!("{}.sock", open.session.id()));
+        let listener = listen(&socket).await?;
+        let engine = Arc::clone(open.engine());
+        let session = Arc::clone(&open.session);
+        let serving = tokio::spawn(async move { engine.serve_unix(listener, session).await });
+        self.sessions.fetch_add(1, Ordering::Relaxed);
+        let offer = SessionOffer {
+            id: open.session.id().to_owned(),
+            variables: open.variables.clone(),
+            ca_pem: open.session.ca_pem().to_owned(),
+            socket: socket.clone(),
+            proxy_url: format!("http://{}@{}", open.session.proxy_credential(), self.proxy),
+            conceal: open.conceal.clone(),
+            remove: open.remove.clone(),
+        };
+        Ok((Held { open, socket, serving }, offer))
+    }
+
+    async fn close(&self, held: Held) {
+        held.serving.abort();
+        let _ = fs::remove_file(&held.socket);
+        self.sessions.fetch_sub(1, Ordering::Relaxed);
+        // The end could not be written: the session is closed all the same, and the log's fault
+        // shows at the next use.
+        let _ = held.open.end().await;
+    }
+}
