@@ -7,9 +7,10 @@
 //! coding, or a coded part of a range.
 //!
 //! Lengths: a small body of known length is read whole and gets its exact `Content-Length`; a
-//! larger one is framed anew; a part of a range keeps its length, with placeholders cut or padded
-//! to the value's, so that the parts still fit together. `ETag` stays, since it names what the
-//! server holds; digests of the body go where the body may change.
+//! larger one is framed anew. A part of a range, and formats with lengths inside (gRPC, protobuf,
+//! git's packet lines), keep theirs, with placeholders cut or padded to the value's, so that parts
+//! still fit together and messages still parse. `ETag` stays, since it names what the server
+//! holds; digests of the body go where the body may change.
 //!
 //! Deliberately not here: tokens that a response mints, and what follows a 101. Follows design.md
 //! section 5 and reference/egress.md, traps 24 and 25 and tests 82 to 86.
@@ -24,13 +25,13 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, respons
 use http_body::Body;
 use keyless_core::{Authority, Code, Error};
 
+pub(crate) use self::{
+    body::ScrubBody,
+    values::{ReleasedValues, Upcoming},
+};
 use self::{
     body::Scrubbing,
     values::{Known, Lengths, Slot},
-};
-pub(crate) use self::{
-    body::{ScrubBody, ScrubBodyError},
-    values::{ReleasedValues, Upcoming},
 };
 use crate::{
     coding::{Coded, Recoder},
@@ -77,25 +78,27 @@ where
     B: Body<Data = Bytes> + Unpin,
 {
     let partial = parts.status == StatusCode::PARTIAL_CONTENT;
-    let coding = match (Coded::of(&parts.headers), partial) {
-        (Coded::Identity, true) => {
-            return Ok(ScrubBody::scrubbing(Scrubbing::new(body, slot, None, Lengths::Kept)));
-        }
-        (Coded::Identity, false) => None,
-        (Coded::By(coding), false) => Some(coding),
-        (Coded::Opaque, _) => return Err(unreadable("its coding is unknown")),
-        (Coded::By(_), true) => return Err(unreadable("it is a part of a coded body")),
+    let coding = match Coded::of(&parts.headers) {
+        Coded::Identity => None,
+        Coded::By(_) if partial => return Err(unreadable("it is a part of a coded body")),
+        Coded::By(coding) => Some(coding),
+        Coded::Opaque => return Err(unreadable("its coding is unknown")),
     };
-    if coding.is_none() && body.size_hint().exact().is_some_and(|length| length <= MAX_WHOLE) {
+    let lengths =
+        if partial || has_lengths_inside(&parts.headers) { Lengths::Kept } else { Lengths::Free };
+    let small = body.size_hint().exact().is_some_and(|length| length <= MAX_WHOLE);
+    if small && coding.is_none() && lengths == Lengths::Free {
         let broke_off = |_| Error::with(Code::UpstreamProtocol, "the response broke off".into());
         let (data, trailers) = read_whole(&mut body).await.map_err(broke_off)?;
         return Ok(scrub_whole(&slot.known(), parts, &data, trailers));
     }
+    if coding.is_some() || lengths == Lengths::Free {
+        parts.headers.remove(header::CONTENT_LENGTH);
+    }
+    remove_digests(&mut parts.headers);
     let recoder = coding.map(Recoder::new).transpose();
     let recoder = recoder.map_err(|_| Error::new(Code::Internal))?;
-    parts.headers.remove(header::CONTENT_LENGTH);
-    remove_digests(&mut parts.headers);
-    Ok(ScrubBody::scrubbing(Scrubbing::new(body, slot, recoder, Lengths::Free)))
+    Ok(ScrubBody::scrubbing(Scrubbing::new(body, slot, recoder, lengths)))
 }
 
 fn scrub_whole<B>(
@@ -134,6 +137,14 @@ fn remove_digests(headers: &mut HeaderMap) {
     for name in DIGESTS {
         headers.remove(name);
     }
+}
+
+fn has_lengths_inside(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE).map(|value| value.as_bytes());
+    let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
+    content_type.starts_with(b"application/grpc")
+        || content_type.starts_with(b"application/x-git-")
+        || content_type.windows(8).any(|window| window == b"protobuf")
 }
 
 fn is_bodiless(method: &Method, status: StatusCode) -> bool {

@@ -31,7 +31,7 @@ use http_body::Body;
 use keyless_core::{Authority, Error, Scheme};
 
 pub(crate) use self::{
-    body::{SwapBody, SwapBodyError},
+    body::SwapBody,
     digest::DIGESTS,
     plan::{MAX_WHOLE, read_whole},
     table::SwapTable,

@@ -149,7 +149,9 @@ impl<B> Scrubbing<B> {
 
     /// Whether the length is the upstream's own and nothing of it was taken yet.
     fn is_untouched(&self) -> bool {
-        self.lengths == Lengths::Kept && self.layers.iter().all(|layer| layer.held() == 0)
+        self.lengths == Lengths::Kept
+            && self.recoder.is_none()
+            && self.layers.iter().all(|layer| layer.held() == 0)
     }
 }
 

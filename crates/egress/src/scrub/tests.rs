@@ -220,6 +220,24 @@ fn a_part_of_a_range_keeps_its_length() {
 }
 
 #[test]
+fn formats_with_lengths_inside_keep_them() {
+    let bench = bench();
+    let text = format!("<{VALUE}>");
+    for kind in ["application/grpc+proto", "application/x-git-upload-pack-result"] {
+        for coding in [None, Some(Coding::Gzip)] {
+            let sent =
+                coding.map_or(text.clone().into(), |coding| coded(coding, &[text.as_bytes()]));
+            let mut arrived = response(200, coding, Chunks::cut(&sent, &[9], true));
+            arrived.headers_mut().insert("content-type", kind.parse().unwrap());
+            let got = scrubbed(&bench, "api.test", arrived).unwrap().into_body();
+            let got = coding.map_or(got.clone(), |coding| decoded(coding, &got, &[]).unwrap());
+            assert_eq!(got.len(), text.len());
+            assert!(!String::from_utf8_lossy(&got).contains(VALUE));
+        }
+    }
+}
+
+#[test]
 fn answers_without_a_body_keep_their_length() {
     let bench = bench();
     for (method, status) in [(Method::HEAD, 200), (Method::GET, 304), (Method::GET, 204)] {

@@ -168,14 +168,16 @@ impl Whole {
 }
 
 impl<B> Stream<B> {
-    /// The length is kept where nothing may be put in, and where all that may be is known from the
-    /// head to be as long as its placeholder (look-alikes).
+    /// The length is kept where nothing may be put in, since a digest forbids it or no rule allows
+    /// it, and where all that may be is known from the head to be as long as its placeholder
+    /// (look-alikes).
     fn framing(&self, values: &Values, table: &SwapTable) -> Framing {
         let fits = |secret: &usize| {
             let value = values.open(*secret);
             value.is_ok_and(|value| table.keeps_length(*secret, value, self.escape))
         };
-        let keeps = self.recoder.is_none() && self.swappable.iter().all(fits);
+        let same = self.bound || self.swappable.iter().all(fits);
+        let keeps = self.recoder.is_none() && same;
         if keeps { Framing::Kept } else { Framing::Anew }
     }
 }

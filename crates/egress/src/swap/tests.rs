@@ -9,7 +9,8 @@ use http::{Request, header::CONTENT_LENGTH};
 use keyless_core::{Code, Error};
 
 use super::{
-    SwapBodyError, swap_request,
+    body::SwapBodyError,
+    swap_request,
     testing::{Bench, Chunks, authority, drained, route, run},
 };
 

@@ -215,6 +215,16 @@ fn a_look_alike_that_the_head_used_keeps_the_length() {
 }
 
 #[test]
+fn a_digest_keeps_the_length_since_it_forbids_a_swap() {
+    let bench = bench();
+    let text = vec![b'-'; 600_000];
+    let mut request = post("text/plain", None, Chunks::cut(&text, &[16_384; 40], true));
+    request.headers_mut().insert("content-md5", "x".parse().unwrap());
+    let got = swapped(&bench, "api.test", request).unwrap();
+    assert_eq!(got.headers()[CONTENT_LENGTH], "600000");
+}
+
+#[test]
 fn untouched_large_bodies_are_not_copied() {
     let bench = bench();
     let chunks = Chunks::cut(&vec![b'x'; 400_000], &[100_000; 4], true);
