@@ -247,9 +247,8 @@ fn reap(command: Pid) -> io::Result<Option<Report>> {
                     return Ok(Some(Report::Exited(code)));
                 }
             }
-            Ok(Some(_)) => {}
+            Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
             Ok(None) => return Ok(None),
-            Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }

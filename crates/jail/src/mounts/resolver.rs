@@ -33,11 +33,11 @@ fn host_name(orders: &Orders) -> String {
 }
 
 fn hosts(host_name: &str) -> String {
-    let mut text = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n".to_owned();
-    if !host_name.is_empty() && host_name != "localhost" {
-        text.push_str(&format!("127.0.1.1 {host_name}\n"));
+    let localhost = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n";
+    match host_name {
+        "" | "localhost" => localhost.to_owned(),
+        name => format!("{localhost}127.0.1.1 {name}\n"),
     }
-    text
 }
 
 fn with_plain_hosts(nsswitch: &str) -> String {

@@ -32,9 +32,9 @@ fn check(table: &[(&str, &str)]) {
         let mut command = vec!["/usr/bin/python3", "-c", CLIENT];
         command.extend(table.iter().map(|(line, _)| *line));
         let text = Scene::of(user, &command).play().text();
-        let expected: String =
-            table.iter().map(|(line, answer)| format!("{line} -> {answer}\n")).collect();
-        assert_eq!(text, expected, "{user:?}");
+        let expected: Vec<_> =
+            table.iter().map(|(line, answer)| format!("{line} -> {answer}")).collect();
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{user:?}");
     }
 }
 
