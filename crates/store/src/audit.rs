@@ -32,12 +32,12 @@ use keyless_core::{
 };
 use tokio::sync::{mpsc, oneshot};
 
+pub(crate) use self::head::seal_head;
+use self::writer::{Message, Waiting, Writer};
 pub use self::{
     read::AuditQuery,
     verify::{LogError, VerifiedLog},
 };
-pub(crate) use self::head::seal_head;
-use self::writer::{Message, Waiting, Writer};
 use crate::store::Store;
 
 /// Entries that may wait for the writer; beyond that callers wait or are told.

@@ -5,11 +5,11 @@
 
 use jiff::Timestamp;
 use keyless_core::SecretPath;
-use sqlx::{Row, Sqlite, SqliteConnection, Transaction, query, sqlite::SqliteRow};
+use sqlx::{Row, Sqlite, SqliteConnection, query, sqlite::SqliteRow};
 
 use crate::{
     audit::{self, HeadSealer},
-    store::{Store, StoreError},
+    store::{Store, StoreError, WriteTransaction},
 };
 
 /// That a vault was made here, and when.
@@ -93,7 +93,7 @@ pub struct Rows {
 /// A mutation under way. It has the write lock, and comes to nothing unless committed.
 #[derive(Debug)]
 pub struct Writing {
-    transaction: Transaction<'static, Sqlite>,
+    transaction: WriteTransaction,
 }
 
 impl Store {
@@ -124,7 +124,7 @@ impl Store {
 
     /// Begins a mutation; waits for other writers up to ten seconds.
     pub async fn write(&self) -> Result<Writing, StoreError> {
-        Ok(Writing { transaction: self.pool.begin_with("BEGIN IMMEDIATE").await? })
+        Ok(Writing { transaction: WriteTransaction::begin(&self.pool).await? })
     }
 }
 
@@ -200,33 +200,32 @@ impl Writing {
     pub async fn put_commitment(&mut self, row: &CommitmentRow) -> Result<(), StoreError> {
         let generation = i64::try_from(row.generation)
             .map_err(|_| StoreError::DamagedRow { table: "commitment" })?;
-        let put =
-            query("INSERT OR REPLACE INTO commitment (id, generation, mac) VALUES (1, ?, ?)")
-                .bind(generation)
-                .bind(row.mac.clone());
+        let put = query("INSERT OR REPLACE INTO commitment (id, generation, mac) VALUES (1, ?, ?)")
+            .bind(generation)
+            .bind(row.mac.clone());
         self.run(put).await
     }
 
     /// Vouches for the audit log as it now ends, with a new vault's key.
     pub async fn seal_audit_head(&mut self, sealer: &dyn HeadSealer) -> Result<(), StoreError> {
-        audit::seal_head(&mut self.transaction, sealer).await
+        audit::seal_head(self.transaction.connection(), sealer).await
     }
 
     /// Makes the mutation durable.
     pub async fn commit(self) -> Result<(), StoreError> {
-        Ok(self.transaction.commit().await?)
+        self.transaction.commit().await
     }
 
     /// Reads all rows as this mutation has left them so far.
     pub async fn rows(&mut self) -> Result<Rows, StoreError> {
-        read_rows(&mut self.transaction).await
+        read_rows(self.transaction.connection()).await
     }
 
     async fn run(
         &mut self,
         statement: sqlx::query::Query<'_, Sqlite, sqlx::sqlite::SqliteArguments>,
     ) -> Result<(), StoreError> {
-        statement.execute(&mut *self.transaction).await?;
+        statement.execute(self.transaction.connection()).await?;
         Ok(())
     }
 }
@@ -238,11 +237,10 @@ async fn read_rows(connection: &mut SqliteConnection) -> Result<Rows, StoreError
         query("SELECT kind, parameters, nonce, wrapped, created_at FROM envelopes ORDER BY kind")
             .fetch_all(&mut *connection)
             .await?;
-    let secrets = query(
-        "SELECT path, format, metadata, created_at, updated_at FROM secrets ORDER BY path",
-    )
-    .fetch_all(&mut *connection)
-    .await?;
+    let secrets =
+        query("SELECT path, format, metadata, created_at, updated_at FROM secrets ORDER BY path")
+            .fetch_all(&mut *connection)
+            .await?;
     let versions = query(
         "SELECT path, version, nonce, ciphertext, created_at FROM versions ORDER BY path, version",
     )

@@ -5,6 +5,7 @@
 
 mod error;
 mod schema;
+mod transaction;
 
 use std::{
     fs::{self, DirBuilder, OpenOptions, Permissions},
@@ -22,6 +23,7 @@ use sqlx::{
 use tokio::sync::Mutex;
 
 pub use self::error::StoreError;
+pub(crate) use self::transaction::WriteTransaction;
 
 /// How long a writer waits for its turn.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);

@@ -80,8 +80,8 @@ pub(crate) fn derive(salt: Option<&[u8]>, material: &[u8], info: &str) -> Subkey
 
 /// HMAC-SHA256 over `parts`; all but the last have a fixed length, so no two lists meet.
 pub(crate) fn derive_mac(key: &Subkey, parts: &[&[u8]]) -> Vec<u8> {
-    let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&**key)
-        .expect("HMAC takes a key of any length");
+    let mut mac =
+        <Hmac<Sha256> as KeyInit>::new_from_slice(&**key).expect("HMAC takes a key of any length");
     for part in parts {
         mac.update(part);
     }

@@ -261,7 +261,10 @@ mod tests {
         );
         assert_eq!(metadata.to_stored(), stored);
         assert_eq!(Metadata::from_stored(1, stored).unwrap(), metadata);
-        assert_eq!(Metadata::default().to_stored(), r#"{"source":"local","placeholder":"default"}"#);
+        assert_eq!(
+            Metadata::default().to_stored(),
+            r#"{"source":"local","placeholder":"default"}"#
+        );
     }
 
     #[test]

@@ -36,9 +36,7 @@ pub(crate) async fn seal_head(
 ) -> Result<(), StoreError> {
     match last(connection).await? {
         None => put_seal(connection, 0, GENESIS, sealer).await,
-        Some(entry) => {
-            put_seal(connection, entry.sequence, &entry.chain.entry_hash, sealer).await
-        }
+        Some(entry) => put_seal(connection, entry.sequence, &entry.chain.entry_hash, sealer).await,
     }
 }
 

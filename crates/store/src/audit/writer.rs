@@ -17,14 +17,14 @@ use keyless_core::{
     Code, Error, SafeText,
     audit::{Draft, Durable, Entry, Pending, Recorded},
 };
-use sqlx::{Sqlite, SqliteConnection, Transaction, query};
+use sqlx::{SqliteConnection, query};
 use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, sleep_until},
 };
 
 use super::{HeadSealer, head};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, WriteTransaction};
 
 /// How long an entry that nobody waits for may stay in memory.
 const SOON: Duration = Duration::from_millis(20);
@@ -136,7 +136,6 @@ impl Writer {
             true => Ok(()),
             false => self.write(&mut group).await,
         };
-        self.failing.store(answer.is_err(), Ordering::Release);
         // What is left over is what nobody waits for, after a failure.
         self.waiting = group;
         if !self.waiting.is_empty() {
@@ -160,7 +159,10 @@ impl Writer {
             drafts.push(*draft);
             replies.push(reply);
         }
-        match self.commit(drafts).await {
+        let committed = self.commit(drafts).await;
+        // Before anybody is told.
+        self.failing.store(committed.is_err(), Ordering::Release);
+        match committed {
             Ok(entries) => {
                 let durable = Durable::after_commit();
                 for (entry, reply) in entries.into_iter().zip(replies) {
@@ -182,32 +184,24 @@ impl Writer {
     }
 
     async fn commit(&self, drafts: Vec<Draft>) -> Result<Vec<Pending>, StoreError> {
-        let mut transaction = self.store.pool.begin_with("BEGIN IMMEDIATE").await?;
-        match self.insert(&mut transaction, drafts).await {
-            Ok(entries) => {
-                transaction.commit().await?;
-                Ok(entries)
-            }
-            Err(error) => {
-                // SQLite may have rolled back by itself already; the first error is the one to tell.
-                let _ = transaction.rollback().await;
-                Err(error)
-            }
-        }
+        let mut transaction = WriteTransaction::begin(&self.store.pool).await?;
+        let entries = self.insert(transaction.connection(), drafts).await?;
+        transaction.commit().await?;
+        Ok(entries)
     }
 
     async fn insert(
         &self,
-        transaction: &mut Transaction<'static, Sqlite>,
+        connection: &mut SqliteConnection,
         drafts: Vec<Draft>,
     ) -> Result<Vec<Pending>, StoreError> {
-        let mut chain = head::read(transaction).await?;
+        let mut chain = head::read(connection).await?;
         let entries: Vec<Pending> = drafts.into_iter().map(|draft| chain.append(draft)).collect();
         let texts: Vec<String> = entries.iter().map(|entry| to_text(entry.entry())).collect();
         let rows: Vec<(i64, &String)> = entries.iter().map(sequence).zip(&texts).collect();
-        insert_rows(transaction, &rows).await?;
+        insert_rows(connection, &rows).await?;
         if let (Some(last), Some(text)) = (entries.last(), texts.last()) {
-            head::advance(transaction, last.entry(), text, self.sealer.as_deref()).await?;
+            head::advance(connection, last.entry(), text, self.sealer.as_deref()).await?;
         }
         Ok(entries)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use keyless_core::{
     Code, Error, SecretPath,
-    audit::{Action, Outcome, Tampered},
+    audit::{Action, Draft, Outcome, Tampered},
 };
 use keyless_store::{
     AuditLog, AuditQuery, LogError, SecretRow, Store, StoreOptions, VerifiedLog, VersionRow,
@@ -104,7 +104,10 @@ async fn every_change_behind_its_back_is_found() {
         ("DELETE FROM audit WHERE sequence = 5", "gap"),
         ("UPDATE audit SET entry = json_set(entry, '$.result', 'error') WHERE sequence = 7", "7"),
         ("UPDATE audit SET entry = json_set(entry, '$.detail.note', 'x') WHERE sequence = 7", "7"),
-        ("UPDATE audit SET entry = json_set(entry, '$.more', 'x') WHERE sequence = 7", "unreadable"),
+        (
+            "UPDATE audit SET entry = json_set(entry, '$.more', 'x') WHERE sequence = 7",
+            "unreadable",
+        ),
         ("UPDATE audit SET entry = 'x' || entry WHERE sequence = 7", "engine"),
         (
             "DELETE FROM audit WHERE sequence = 20; UPDATE audit_head SET last = \
@@ -166,7 +169,7 @@ async fn a_full_disk_is_told_and_nothing_taken_is_lost() {
     let log = AuditLog::start(&store, None);
     let mut accepted = 0;
     let error = loop {
-        log.append_soon(draft("soon")).unwrap_or_default();
+        log.append_soon(large_draft("soon")).unwrap();
         match log.append(draft("waits")).await {
             Ok(_) => accepted += 1,
             Err(error) => break error,
@@ -181,12 +184,18 @@ async fn a_full_disk_is_told_and_nothing_taken_is_lost() {
     log.append_soon(draft("again")).unwrap();
     log.flush().await.unwrap();
     let entries = scene.store.audit_query(&AuditQuery::default()).await.unwrap();
-    let count = |session: &str| {
-        entries.iter().filter(|entry| entry.agent.session_id == session).count()
-    };
+    let count =
+        |session: &str| entries.iter().filter(|entry| entry.agent.session_id == session).count();
     // The entry that failed is not there: what it would have allowed did not happen.
     assert_eq!((count("waits"), count("soon"), count("again")), (accepted, accepted + 1, 1));
     scene.store.audit_verify(None).await.unwrap();
+}
+
+/// Fits on no disk on which a small one did not.
+fn large_draft(session: &str) -> Draft {
+    let mut draft = draft(session);
+    draft.detail.note = Some("x".repeat(20_000));
+    draft
 }
 
 fn filler() -> (SecretRow, VersionRow) {

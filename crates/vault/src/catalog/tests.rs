@@ -68,8 +68,10 @@ fn little_is_enough() {
 
 #[test]
 fn faults_are_told_with_their_line() {
-    let second = "    - env: TOKEN\n      secretRef: { name: c, key: d }\n      egressTo: [x.test]\n";
-    let twin = "    - env: SECOND\n      secretRef: { name: A, key: B }\n      egressTo: [x.test]\n";
+    let second =
+        "    - env: TOKEN\n      secretRef: { name: c, key: d }\n      egressTo: [x.test]\n";
+    let twin =
+        "    - env: SECOND\n      secretRef: { name: A, key: B }\n      egressTo: [x.test]\n";
     let cases = [
         (usual("[]", ""), 7, "egressTo` is empty"),
         (usual("['*.co.uk']", ""), 7, "public suffix"),

@@ -70,11 +70,7 @@ impl Vault {
     ///
     /// Fails with [`Code::SecretNotFound`], [`Code::ValueRefused`] or [`Code::Usage`] (the source
     /// keeps its own values).
-    pub async fn put(
-        &self,
-        path: &SecretPath,
-        value: Zeroizing<Vec<u8>>,
-    ) -> Result<u32, Error> {
+    pub async fn put(&self, path: &SecretPath, value: Zeroizing<Vec<u8>>) -> Result<u32, Error> {
         let now = Timestamp::now();
         self.mutate(|index| {
             let secret = index.find(path)?;

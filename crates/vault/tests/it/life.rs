@@ -1,0 +1,193 @@
+//! A vault's life: made, locked, unlocked, filled, changed, emptied.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use keyless_core::{Code, Error};
+use keyless_store::{AuditLog, Store};
+use keyless_vault::{
+    EnvName, Factor, KdfCost, Metadata, RecoveryPhrase, SourceConfig, Vault, Warning,
+};
+use zeroize::Zeroizing;
+
+use crate::scene::{PASSPHRASE, Scene, bound, by_passphrase, opened, passphrase, path, value};
+
+fn code<T: std::fmt::Debug>(answer: Result<T, Error>) -> Code {
+    answer.unwrap_err().code()
+}
+
+#[tokio::test]
+async fn both_factors_open_it_and_others_do_not() {
+    let scene = Scene::new().await;
+    scene.vault.add(path("a/b/c"), bound(), Some(value("0123456789"))).await.unwrap();
+    let vault = scene.again().await;
+    assert_eq!(opened(&vault, "a/b/c").await, "0123456789");
+    let words = scene.phrase.expose_to_operator();
+    let recovery = Factor::Recovery(RecoveryPhrase::parse(&words).unwrap());
+    let vault = Vault::unlock(scene.store().await, recovery).await.unwrap();
+    assert_eq!(opened(&vault, "a/b/c").await, "0123456789");
+    let wrong = Vault::unlock(scene.store().await, by_passphrase("correct horse batterY")).await;
+    assert_eq!(code(wrong), Code::WrongPassphrase);
+    let other = Scene::new().await.phrase;
+    let wrong = Vault::unlock(scene.store().await, Factor::Recovery(other)).await;
+    assert_eq!(code(wrong), Code::WrongPassphrase);
+}
+
+#[tokio::test]
+async fn the_standard_cost_works_as_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("store.db");
+    let store = Store::create_or_open(&file).await.unwrap();
+    drop(Vault::create(store, passphrase(PASSPHRASE)).await.unwrap());
+    let store = Store::open(&file).await.unwrap();
+    Vault::unlock(store, by_passphrase(PASSPHRASE)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_passphrase_can_be_replaced() {
+    let scene = Scene::new().await;
+    let cost = KdfCost::dangerously_cheap();
+    scene.vault.change_passphrase_with(passphrase("another passphrase"), cost).await.unwrap();
+    let old = Vault::unlock(scene.store().await, by_passphrase(PASSPHRASE)).await;
+    assert_eq!(code(old), Code::WrongPassphrase);
+    Vault::unlock(scene.store().await, by_passphrase("another passphrase")).await.unwrap();
+    let short = scene.vault.change_passphrase_with(passphrase("short"), cost).await;
+    assert_eq!(code(short), Code::ValueRefused);
+}
+
+#[tokio::test]
+async fn making_one_is_refused_where_it_must_be() {
+    let scene = Scene::new().await;
+    let cost = KdfCost::dangerously_cheap();
+    let again = Vault::create_with(scene.store().await, passphrase(PASSPHRASE), cost).await;
+    assert_eq!(code(again), Code::AlreadyInitialised);
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create_or_open(&folder.path().join("store.db")).await.unwrap();
+    let short = Vault::create_with(store.clone(), passphrase("elevenchars"), cost).await;
+    assert_eq!(code(short), Code::ValueRefused);
+    let unmade = Vault::unlock(store, by_passphrase(PASSPHRASE)).await;
+    assert_eq!(code(unmade), Code::NotInitialised);
+}
+
+#[tokio::test]
+async fn secrets_come_change_and_go() {
+    let scene = Scene::new().await;
+    let vault = &scene.vault;
+    let at = path("team/github/token");
+    let added = vault.add(at.clone(), bound(), Some(value("first-value"))).await.unwrap();
+    assert_eq!((added.version, added.rotated_at.is_some()), (Some(1), true));
+    assert_eq!(code(vault.add(at.clone(), bound(), None).await), Code::SecretExists);
+    assert_eq!(vault.put(&at, value("second-value")).await.unwrap(), 2);
+    assert_eq!(opened(vault, "team/github/token").await, "second-value");
+    let described = Metadata { description: Some("CI".to_owned()), ..bound() };
+    let changed = vault.set_metadata(&at, described.clone()).await.unwrap();
+    assert_eq!(vault.show(&at).await.unwrap(), changed);
+    assert_eq!((changed.metadata, changed.version), (described, Some(2)));
+    vault.add(path("a/b/empty"), Metadata::default(), None).await.unwrap();
+    assert_eq!(code(vault.open(&path("a/b/empty")).await), Code::SecretUnavailable);
+    let paths: Vec<_> = vault.list().await.unwrap().into_iter().map(|s| s.path).collect();
+    assert_eq!(paths, [path("a/b/empty"), at.clone()]);
+    vault.remove(&at).await.unwrap();
+    for gone in [
+        code(vault.open(&at).await),
+        code(vault.show(&at).await),
+        code(vault.remove(&at).await),
+        code(vault.put(&at, value("0123456789")).await),
+        code(vault.set_metadata(&at, bound()).await),
+    ] {
+        assert_eq!(gone, Code::SecretNotFound);
+    }
+    assert_eq!(scene.again().await.list().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn values_must_fit_their_use() {
+    let scene = Scene::new().await;
+    let add = async |at: &str, metadata, text: &str| {
+        scene.vault.add(path(at), metadata, Some(value(text))).await.map_err(|e| e.code())
+    };
+    for bad in ["short", "", "with\nnewline", "with\rreturn", "with\0nul-byte"] {
+        assert_eq!(add("a/b/c", bound(), bad).await, Err(Code::ValueRefused), "{bad:?}");
+    }
+    let large = "x".repeat(64 * 1024 + 1);
+    assert_eq!(add("a/b/c", Metadata::default(), &large).await, Err(Code::ValueRefused));
+    assert!(add("a/b/c", bound(), &large[1..]).await.is_ok());
+    assert!(add("a/b/d", Metadata::default(), "two\nlines").await.is_ok());
+    let binding = scene.vault.set_metadata(&path("a/b/d"), bound()).await;
+    assert_eq!(code(binding), Code::ValueRefused);
+    let mut nowhere = bound();
+    nowhere.egress.as_mut().unwrap().to.clear();
+    assert_eq!(add("a/b/e", nowhere, "0123456789").await, Err(Code::ValueRefused));
+}
+
+#[tokio::test]
+async fn a_secret_may_be_kept_elsewhere() {
+    let scene = Scene::new().await;
+    let file = scene.beside("token");
+    fs::write(&file, "value-in-a-file\n").unwrap();
+    let source = SourceConfig::File { path: file.clone() };
+    let metadata = Metadata { source, ..bound() };
+    let given = scene.vault.add(path("a/b/f"), metadata.clone(), Some(value("0123456789"))).await;
+    assert_eq!(code(given), Code::Usage);
+    scene.vault.add(path("a/b/f"), metadata, None).await.unwrap();
+    let reading = scene.vault.open(&path("a/b/f")).await.unwrap();
+    assert_eq!(reading.value.expose_for_sealing(), b"value-in-a-file");
+    assert_eq!(reading.warnings, [Warning::TrailingNewline { file: file.clone() }]);
+    assert_eq!(code(scene.vault.put(&path("a/b/f"), value("0123456789")).await), Code::Usage);
+    fs::write(&file, "x".repeat(64 * 1024 + 1)).unwrap();
+    assert_eq!(code(scene.vault.open(&path("a/b/f")).await), Code::ValueRefused);
+    fs::remove_file(&file).unwrap();
+    let error = scene.vault.open(&path("a/b/f")).await.unwrap_err();
+    assert_eq!(error.code(), Code::SecretUnavailable);
+    assert!(error.to_string().contains("token"), "{error}");
+    let relative = SourceConfig::File { path: "token".into() };
+    let relative = Metadata { source: relative, ..bound() };
+    assert_eq!(code(scene.vault.add(path("a/b/g"), relative, None).await), Code::ValueRefused);
+    let variable = EnvName::parse("KEYLESS_TEST_SURELY_NOT_SET").unwrap();
+    let from_env = Metadata { source: SourceConfig::Env { variable }, ..bound() };
+    scene.vault.add(path("a/b/h"), from_env, None).await.unwrap();
+    assert_eq!(code(scene.vault.open(&path("a/b/h")).await), Code::SecretUnavailable);
+}
+
+#[tokio::test]
+async fn odd_files_do_not_hold_it_up() {
+    let scene = Scene::new().await;
+    let fifo = scene.beside("fifo");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    for (name, file) in [("fifo", fifo), ("folder", scene.beside("")), ("dev", "/dev/zero".into())]
+    {
+        let at = path(&format!("a/b/{name}"));
+        let metadata = Metadata { source: SourceConfig::File { path: file }, ..bound() };
+        scene.vault.add(at.clone(), metadata, None).await.unwrap();
+        assert_eq!(code(scene.vault.open(&at).await), Code::SecretUnavailable, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_audit_log_is_sealed_with_its_key() {
+    let scene = Scene::new().await;
+    let log = AuditLog::start(scene.vault.store(), Some(scene.vault.head_sealer()));
+    log.flush().await.unwrap();
+    let again = scene.again().await;
+    let verified = again.store().audit_verify(Some(&*again.head_sealer())).await.unwrap();
+    assert_eq!((verified.entries, verified.sealed), (0, 0));
+    let other = Scene::new().await;
+    let foreign = scene.vault.store().audit_verify(Some(&*other.vault.head_sealer())).await;
+    assert!(foreign.is_err());
+}
+
+#[tokio::test]
+async fn the_file_is_private() {
+    let scene = Scene::new().await;
+    let mode = fs::metadata(scene.file()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn nothing_prints_what_it_holds() {
+    let words = format!("{:?}", passphrase(PASSPHRASE));
+    assert!(!words.contains("horse"));
+    let zeros = "abandon ".repeat(23) + "art";
+    let phrase = RecoveryPhrase::parse(&Zeroizing::new(zeros)).unwrap();
+    assert!(!format!("{phrase:?}").contains("abandon"));
+}
