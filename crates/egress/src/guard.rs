@@ -35,8 +35,11 @@ use self::chunks::Chunks;
 use crate::Limits;
 
 /// What hyper reads in place of a head that is refused.
-const REFUSED_HEAD: &[u8] = b"GET / HTTP/1.0\r\n\r\n";
+const REFUSED_HEAD: &[u8] = b"GET / HTTP/1.1\r\nhost: refused.invalid\r\n\r\n";
 const READ_SIZE: usize = 16 << 10;
+/// How long bytes that nobody wants are still read after a refusal. A socket that is closed over
+/// unread bytes is reset, and the client may lose the answer (RFC 9112, section 9.6).
+const LINGER: Duration = Duration::from_secs(1);
 
 /// A client's connection, guarded.
 pub(crate) struct Guard<S> {
@@ -297,7 +300,26 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guard<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Guard<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Guard<S> {
+    /// Ends our side, and reads on until the client ends its own or time is over.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.inner).poll_shutdown(cx))?;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(LINGER)));
+        if timer.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        loop {
+            let mut unwanted = [0; READ_SIZE];
+            let mut unwanted = ReadBuf::new(&mut unwanted);
+            match ready!(Pin::new(&mut self.inner).poll_read(cx, &mut unwanted)) {
+                Ok(()) if !unwanted.filled().is_empty() => {}
+                _ => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -323,6 +345,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guard<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if matches!(self.state, State::Ended | State::Broken) {
+            return self.poll_linger(cx);
+        }
         Pin::new(&mut self.inner).poll_shutdown(cx)
     }
 }

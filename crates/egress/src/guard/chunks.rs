@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_body_ends_where_it_ends() {
         assert_eq!(end_of(b"0\r\n\r\nGET"), Some(Ok(5)));
-        assert_eq!(end_of(b"5;a=b\r\nhello\r\n0\r\nx: y\r\n\r\nGET"), Some(Ok(26)));
+        assert_eq!(end_of(b"5;a=b\r\nhello\r\n0\r\nx: y\r\n\r\nGET"), Some(Ok(25)));
         assert_eq!(end_of(b"5\r\nhel"), None);
     }
 
