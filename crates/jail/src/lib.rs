@@ -6,6 +6,10 @@
 //! well-known plaintext credentials, the other processes, the devices and every socket that leads out.
 //! What to do with a connection is not decided here; nor does this crate ever see a secret.
 //!
+//! What a jail is not: the command works on the user's files and may leave something in them that
+//! runs later, outside (`~/.bashrc`); for a jail made by root that is the whole system. And being in the
+//! caller's process group, for job control, it can kill that group.
+//!
 //! Source: design.md section 4, reference/egress.md (c) and (g).
 //!
 //! ```text

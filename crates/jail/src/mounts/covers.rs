@@ -4,6 +4,9 @@
 //! that its format allows), a socket by a file, on which `connect` is refused. All read-only. A name that
 //! is a symlink hides what it leads to. What can't be reached from here can't be reached by the command,
 //! and is skipped; anything else that fails stops the jail, as a secret would be visible.
+//!
+//! A limit of the kernel: when a program outside replaces a covered *file* by renaming another over it
+//! (`npm login` in a second terminal), the cover goes with the old file. Folders don't have this.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;

@@ -13,6 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use keyless_jail::{Exit, JailError, Jailed, Plan};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use serde::Deserialize;
 
 /// [`Plan`], readable.
@@ -54,6 +55,8 @@ impl Default for Orders {
 fn main() -> ExitCode {
     keyless_jail::init_if_asked();
     sys::outlive_terminal_signals();
+    // As the broker is: it must be able to start a jail nevertheless.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).expect("may be given up");
     let argument = std::env::args().nth(1).expect("a plan");
     if argument == "--check" {
         return match keyless_jail::check() {
