@@ -2,7 +2,8 @@
 //!
 //! Looked for are the values that this session has sent to this authority, in the forms in which a
 //! server would echo them (`keyless_rewrite::scrubber`), in header values, trailers and bodies.
-//! While none was sent, responses pass untouched. Codings are undone and done again in pieces, with
+//! While none was sent, responses pass untouched, but from a host that some secret names they are
+//! watched: a value may go out while an older response still comes. Codings are undone and done again in pieces, with
 //! a flush per frame, so that no event waits. What can't be looked into is refused: an unknown
 //! coding, or a coded part of a range.
 //!
@@ -25,16 +26,13 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, respons
 use http_body::Body;
 use keyless_core::{Authority, Code, Error};
 
-pub(crate) use self::{
-    body::ScrubBody,
-    values::{ReleasedValues, Upcoming},
-};
+pub(crate) use self::{body::ScrubBody, values::ReleasedValues};
 use self::{
     body::Scrubbing,
     values::{Known, Lengths, Slot},
 };
 use crate::{
-    coding::{Coded, Recoder},
+    coding::{Coded, Coding, Recoder},
     swap::{DIGESTS, MAX_WHOLE, Route, SwapTable, read_whole},
 };
 
@@ -50,22 +48,46 @@ pub(crate) async fn scrub_response<B>(
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    let Some(slot) = table.released().slot(route.authority).filter(|slot| slot.is_active()) else {
+    if !table.names(&route.authority.host) {
         return Ok(response.map(ScrubBody::untouched));
-    };
+    }
+    let slot = table.released().slot(route.authority);
     let (mut parts, body) = response.into_parts();
     scrub_values(&slot.known(), &mut parts.headers);
-    if is_bodiless(method, parts.status) || body.is_end_stream() {
-        return Ok(Response::from_parts(parts, ScrubBody::untouched(body)));
-    }
-    let body = scrub_body(slot, &mut parts, body).await?;
+    let body = if is_bodiless(method, parts.status) || body.is_end_stream() {
+        ScrubBody::untouched(body)
+    } else if slot.known().count() == 0 {
+        watch_body(slot, &mut parts, body)?
+    } else {
+        scrub_body(slot, &mut parts, body).await?
+    };
     Ok(Response::from_parts(parts, body))
 }
 
 /// Scrubs the header values of a message from `authority` that has no body of interest (1xx, 101).
 pub(crate) fn scrub_headers(table: &SwapTable, authority: &Authority, headers: &mut HeaderMap) {
-    if let Some(slot) = table.released().slot(authority) {
-        scrub_values(&slot.known(), headers);
+    if table.names(&authority.host) {
+        scrub_values(&table.released().slot(authority).known(), headers);
+    }
+}
+
+/// While nothing was sent there is nothing to look for, but another request may send something
+/// before this body has ended. Until then it passes as it is.
+fn watch_body<B>(slot: Arc<Slot>, parts: &mut Parts, body: B) -> Result<ScrubBody<B>, Error>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    match Coded::of(&parts.headers) {
+        Coded::By(coding) if parts.status != StatusCode::PARTIAL_CONTENT => {
+            scrub_coded(slot, parts, body, coding)
+        }
+        Coded::Identity => {
+            let declared = body.size_hint().exact().is_some();
+            let kept = declared || has_lengths_inside(&parts.headers);
+            let lengths = if kept { Lengths::Kept } else { Lengths::Free };
+            Ok(ScrubBody::scrubbing(Scrubbing::new(body, slot, None, lengths)))
+        }
+        Coded::By(_) | Coded::Opaque => Ok(ScrubBody::untouched(body)),
     }
 }
 
@@ -78,27 +100,38 @@ where
     B: Body<Data = Bytes> + Unpin,
 {
     let partial = parts.status == StatusCode::PARTIAL_CONTENT;
-    let coding = match Coded::of(&parts.headers) {
-        Coded::Identity => None,
+    match Coded::of(&parts.headers) {
+        Coded::Identity => {}
         Coded::By(_) if partial => return Err(unreadable("it is a part of a coded body")),
-        Coded::By(coding) => Some(coding),
+        Coded::By(coding) => return scrub_coded(slot, parts, body, coding),
         Coded::Opaque => return Err(unreadable("its coding is unknown")),
-    };
-    let lengths =
-        if partial || has_lengths_inside(&parts.headers) { Lengths::Kept } else { Lengths::Free };
-    let small = body.size_hint().exact().is_some_and(|length| length <= MAX_WHOLE);
-    if small && coding.is_none() && lengths == Lengths::Free {
+    }
+    if partial || has_lengths_inside(&parts.headers) {
+        remove_digests(&mut parts.headers);
+        return Ok(ScrubBody::scrubbing(Scrubbing::new(body, slot, None, Lengths::Kept)));
+    }
+    if body.size_hint().exact().is_some_and(|length| length <= MAX_WHOLE) {
         let broke_off = |_| Error::with(Code::UpstreamProtocol, "the response broke off".into());
         let (data, trailers) = read_whole(&mut body).await.map_err(broke_off)?;
         return Ok(scrub_whole(&slot.known(), parts, &data, trailers));
     }
-    if coding.is_some() || lengths == Lengths::Free {
-        parts.headers.remove(header::CONTENT_LENGTH);
-    }
+    parts.headers.remove(header::CONTENT_LENGTH);
     remove_digests(&mut parts.headers);
-    let recoder = coding.map(Recoder::new).transpose();
-    let recoder = recoder.map_err(|_| Error::new(Code::Internal))?;
-    Ok(ScrubBody::scrubbing(Scrubbing::new(body, slot, recoder, lengths)))
+    Ok(ScrubBody::scrubbing(Scrubbing::new(body, slot, None, Lengths::Free)))
+}
+
+fn scrub_coded<B>(
+    slot: Arc<Slot>,
+    parts: &mut Parts,
+    body: B,
+    coding: Coding,
+) -> Result<ScrubBody<B>, Error> {
+    parts.headers.remove(header::CONTENT_LENGTH);
+    remove_digests(&mut parts.headers);
+    let recoder = Recoder::new(coding).map_err(|_| Error::new(Code::Internal))?;
+    let kept = has_lengths_inside(&parts.headers);
+    let lengths = if kept { Lengths::Kept } else { Lengths::Free };
+    Ok(ScrubBody::scrubbing(Scrubbing::new(body, slot, Some(recoder), lengths)))
 }
 
 fn scrub_whole<B>(
@@ -140,7 +173,7 @@ fn remove_digests(headers: &mut HeaderMap) {
 }
 
 fn has_lengths_inside(headers: &HeaderMap) -> bool {
-    let content_type = headers.get(header::CONTENT_TYPE).map(|value| value.as_bytes());
+    let content_type = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
     let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
     content_type.starts_with(b"application/grpc")
         || content_type.starts_with(b"application/x-git-")

@@ -139,7 +139,7 @@ impl<B> Scrubbing<B> {
             more: false,
             recoder,
             known: known.count(),
-            layers: vec![known.rewriter(lengths).stream()],
+            layers: Vec::from_iter((known.count() > 0).then(|| known.rewriter(lengths).stream())),
             slot,
             lengths,
             out: Vec::new(),
@@ -169,6 +169,9 @@ where
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Polled<B::Error> {
         loop {
+            if self.layers.is_empty() && self.recoder.is_none() && !self.input.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(core::mem::take(&mut self.input)))));
+            }
             while !self.input.is_empty() || self.more {
                 self.step()?;
                 if !self.out.is_empty() {

@@ -4,26 +4,22 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, OnceLock, PoisonError, RwLock,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
 use keyless_core::{Authority, Placeholder};
 use keyless_rewrite::{Rewriter, echoes, scrubber};
 use zeroize::Zeroizing;
 
+/// From this many authorities on, those that were never sent anything are forgotten.
+const MAX_IDLE: usize = 1024;
+
 /// What was sent where.
 #[derive(Default)]
 pub(crate) struct ReleasedValues(RwLock<HashMap<Authority, Arc<Slot>>>);
 
 /// What was sent to one authority.
-pub(crate) struct Slot {
-    known: RwLock<Arc<Known>>,
-    /// Requests under way that may still release something.
-    upcoming: AtomicUsize,
-}
+pub(crate) struct Slot(RwLock<Arc<Known>>);
 
 /// The values at one moment.
 pub(crate) struct Known {
@@ -41,57 +37,45 @@ pub(crate) enum Lengths {
     Kept,
 }
 
-/// A request whose body streams may release values after its response has begun; while this
-/// lives, responses from there are ready to be scrubbed.
-pub(crate) struct Upcoming(Arc<Slot>);
-
 impl ReleasedValues {
     /// Keeps a value that is about to be sent to `authority`.
     pub(crate) fn remember(&self, authority: &Authority, placeholder: &Placeholder, value: &[u8]) {
-        self.slot_or_new(authority).remember(placeholder, value);
+        self.slot(authority).remember(placeholder, value);
     }
 
-    /// What was sent to `authority`, if anything.
-    pub(crate) fn slot(&self, authority: &Authority) -> Option<Arc<Slot>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(authority).cloned()
-    }
-
-    /// Announces that something may be sent to `authority` while responses come from there.
-    pub(crate) fn expect_more(&self, authority: &Authority) -> Upcoming {
-        let slot = self.slot_or_new(authority);
-        slot.upcoming.fetch_add(1, Ordering::SeqCst);
-        Upcoming(slot)
-    }
-
-    fn slot_or_new(&self, authority: &Authority) -> Arc<Slot> {
-        if let Some(slot) = self.slot(authority) {
-            return slot;
+    /// What was sent to `authority`, from now on.
+    pub(crate) fn slot(&self, authority: &Authority) -> Arc<Slot> {
+        let slots = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = slots.get(authority) {
+            return Arc::clone(slot);
         }
+        drop(slots);
         let mut slots = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(slots.entry(authority.clone()).or_insert_with(|| Arc::new(Slot::new())))
+        if slots.len() >= MAX_IDLE {
+            // Nobody can tell an empty slot that is in no one's hands from a new one.
+            slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.known().count() > 0);
+        }
+        Arc::clone(slots.entry(authority.clone()).or_default())
+    }
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self(RwLock::new(Arc::new(Known::new(Vec::new()))))
     }
 }
 
 impl Slot {
-    fn new() -> Self {
-        let known = RwLock::new(Arc::new(Known::new(Vec::new())));
-        Self { known, upcoming: AtomicUsize::new(0) }
-    }
-
-    /// Whether a response from here has to be looked through.
-    pub(crate) fn is_active(&self) -> bool {
-        self.upcoming.load(Ordering::SeqCst) > 0 || !self.known().values.is_empty()
-    }
-
+    /// The values of this moment.
     pub(crate) fn known(&self) -> Arc<Known> {
-        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn remember(&self, placeholder: &Placeholder, value: &[u8]) {
         if self.known().holds(placeholder, value) {
             return;
         }
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if known.holds(placeholder, value) {
             return;
         }
@@ -122,12 +106,6 @@ impl Known {
 
     fn holds(&self, placeholder: &Placeholder, value: &[u8]) -> bool {
         self.values.iter().any(|(other, known)| other == placeholder && **known == *value)
-    }
-}
-
-impl Drop for Upcoming {
-    fn drop(&mut self) {
-        self.0.upcoming.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -22,10 +22,7 @@ use super::{
     ledger::{Fate, Ledger, Values},
     plan::{Framing, Stream, refused},
 };
-use crate::{
-    coding::{PIECE, Recoder},
-    scrub::Upcoming,
-};
+use crate::coding::{PIECE, Recoder};
 
 /// Plain bytes from this length on are handed on as they are, shorter ones are put together.
 const COPY_BELOW: usize = 4 * 1024;
@@ -67,7 +64,6 @@ pub(super) struct Streaming<B> {
     swap: Swap,
     release: Option<BoxFuture<'static, (Ledger, Result<Values, Error>)>>,
     framing: Framing,
-    _upcoming: Option<Upcoming>,
 }
 
 /// What is needed to decide about a placeholder and to put its value there.
@@ -155,8 +151,6 @@ where
 impl<B> Streaming<B> {
     pub(super) fn new(stream: Stream<B>, ledger: Ledger, framing: Framing) -> Self {
         let table = ledger.table();
-        let upcoming = (!stream.swappable.is_empty())
-            .then(|| table.released().expect_more(ledger.authority()));
         Self {
             inner: stream.body,
             phase: Phase::Reading,
@@ -175,7 +169,6 @@ impl<B> Streaming<B> {
             },
             release: None,
             framing,
-            _upcoming: upcoming,
         }
     }
 

@@ -4,7 +4,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use jiff::Timestamp;
-use keyless_core::{Allowed, Authority, Code, Error, Location, SafeText, Scheme, Verdict};
+use keyless_core::{Allowed, Code, Error, Location, SafeText, Scheme, Verdict};
 
 use super::{Route, table::SwapTable};
 use crate::ports::{Released, RequestInfo};
@@ -40,10 +40,6 @@ impl Ledger {
 
     pub(super) fn table(&self) -> &Arc<SwapTable> {
         &self.table
-    }
-
-    pub(super) fn authority(&self) -> &Authority {
-        &self.info.authority
     }
 
     /// Takes one more occurrence of a secret's placeholder into account.
