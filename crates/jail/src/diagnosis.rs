@@ -53,6 +53,7 @@ pub(crate) fn diagnose(
             libc::EPERM | libc::EACCES => apparmor(machine).unwrap_or(NO_NF_TABLES),
             _ => NO_NF_TABLES,
         },
+        Step::Identity if number == libc::EPERM => apparmor(machine).unwrap_or(NO_SETFCAP),
         Step::Proc if number == libc::EPERM => NO_PROC,
         Step::Mounts if number == libc::ENOSYS => OLD_KERNEL,
         Step::SystemCalls => NO_SECCOMP,
@@ -88,7 +89,7 @@ fn namespaces(number: i32, machine: &Machine) -> Option<Words> {
             "use a kernel that has them, or --no-jail",
         ),
         libc::EPERM | libc::EACCES if machine.filtered => (
-            "the container that this runs in forbids namespaces (its seccomp profile)",
+            "the container or jail that this runs in forbids namespaces (its seccomp filter)",
             "start the container with --security-opt seccomp=unconfined, or use --no-jail",
         ),
         libc::EPERM | libc::EACCES => apparmor(machine).unwrap_or((
@@ -113,6 +114,10 @@ const NO_NF_TABLES: Words = (
 const NO_PROC: Words = (
     "a new /proc may not be mounted, since parts of this one are covered, as containers do",
     "start the container with --security-opt systempaths=unconfined, or use --no-jail",
+);
+const NO_SETFCAP: Words = (
+    "root without CAP_SETFCAP, as in a container, may not map itself into a user namespace",
+    "start the container with --cap-add SETFCAP, or run as another user",
 );
 const NO_SECCOMP: Words = (
     "this kernel has no system call filters (CONFIG_SECCOMP_FILTER)",

@@ -15,3 +15,5 @@ mod process;
 mod terminal;
 /// The session's CA in every trust store.
 mod trust;
+/// The setting that is missing is named, where a jail can't be made.
+mod unavailable;

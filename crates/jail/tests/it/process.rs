@@ -56,14 +56,6 @@ fn a_missing_command_is_127_and_one_that_cannot_run_126() {
 }
 
 #[test]
-fn a_jail_can_be_made_here() {
-    let scene = Scene::new(&[]);
-    let mut line = scene.command_line();
-    line[1] = "--check".into();
-    assert!(std::process::Command::new(&line[0]).arg(&line[1]).status().expect("starts").success());
-}
-
-#[test]
 fn user_and_environment_are_as_asked_and_processes_are_its_own() {
     for user in users() {
         let text =
