@@ -30,8 +30,8 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-pub use self::head::{Door, Framing, parse_head};
 use self::chunks::Chunks;
+pub use self::head::{Door, Framing, parse_head};
 use crate::Limits;
 
 /// What hyper reads in place of a head that is refused.
@@ -40,6 +40,7 @@ const READ_SIZE: usize = 16 << 10;
 /// How long bytes that nobody wants are still read after a refusal. A socket that is closed over
 /// unread bytes is reset, and the client may lose the answer (RFC 9112, section 9.6).
 const LINGER: Duration = Duration::from_secs(1);
+const MAX_INTERIM: usize = 64 << 10;
 
 /// A client's connection, guarded.
 pub(crate) struct Guard<S> {
@@ -50,6 +51,8 @@ pub(crate) struct Guard<S> {
     state: State,
     timer: Option<Pin<Box<Sleep>>>,
     rules: Rules,
+    /// Nothing of an answer has been written since the last flush: interim answers may go here.
+    between_answers: bool,
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -69,7 +72,9 @@ struct Rules {
 
 enum State {
     /// Collecting a head; this many bytes have been looked at.
-    Head { scanned: usize },
+    Head {
+        scanned: usize,
+    },
     /// A body with this many bytes to come.
     Body(u64),
     Chunked(Chunks),
@@ -87,6 +92,8 @@ enum State {
 struct Shared {
     verdicts: VecDeque<Result<(), Code>>,
     decision: Option<Decision>,
+    /// Interim answers that wait to be written.
+    interim: BytesMut,
     waker: Option<Waker>,
 }
 
@@ -111,6 +118,7 @@ impl<S> Guard<S> {
             state: State::Head { scanned: 0 },
             timer: None,
             rules,
+            between_answers: true,
             shared: Arc::default(),
         }
     }
@@ -256,13 +264,16 @@ impl<S: AsyncRead + Unpin> Guard<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Guard<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Guard<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        if let Poll::Ready(Err(error)) = this.poll_interim(cx) {
+            return Poll::Ready(Err(error));
+        }
         loop {
             if this.approved > 0 {
                 let taken = this.approved.min(buf.remaining());
@@ -278,10 +289,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guard<S> {
                 State::Broken => return Poll::Ready(Err(broken_chunk())),
                 // An end would make hyper drop the answer that is being written.
                 State::Ended => return Poll::Pending,
-                State::Paused => {
-                    this.shared.lock().waker = Some(cx.waker().clone());
-                    return Poll::Pending;
-                }
+                State::Paused => return Poll::Pending,
                 _ => {}
             }
             if this.buffer.is_empty() && this.unguarded() >= buf.remaining() {
@@ -301,6 +309,34 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guard<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Guard<S> {
+    /// Writes interim answers, if any wait and no other answer is being written. An answer to
+    /// come is written after them; what comes too late for that is dropped.
+    fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut shared = self.shared.lock();
+        shared.waker = Some(cx.waker().clone());
+        if shared.interim.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        if !self.between_answers {
+            shared.interim.clear();
+        }
+        while !shared.interim.is_empty() {
+            let written = ready!(Pin::new(&mut self.inner).poll_write(cx, &shared.interim))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            shared.interim.advance(written);
+        }
+        drop(shared);
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_before_answer(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_interim(cx))?;
+        self.between_answers = false;
+        Poll::Ready(Ok(()))
+    }
+
     /// Ends our side, and reads on until the client ends its own or time is over.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.inner).poll_shutdown(cx))?;
@@ -325,6 +361,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<S> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_before_answer(cx))?;
         Pin::new(&mut self.inner).poll_write(cx, buf)
     }
 
@@ -333,6 +370,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<S> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_before_answer(cx))?;
         Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
     }
 
@@ -341,14 +379,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
+        ready!(Pin::new(&mut self.inner).poll_flush(cx))?;
+        self.between_answers = true;
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if matches!(self.state, State::Ended | State::Broken) {
-            return self.poll_linger(cx);
+        match self.state {
+            State::Head { .. } | State::Paused | State::Raw => {
+                Pin::new(&mut self.inner).poll_shutdown(cx)
+            }
+            State::Body(_) | State::Chunked(_) | State::Broken | State::Ended => {
+                self.poll_linger(cx)
+            }
         }
-        Pin::new(&mut self.inner).poll_shutdown(cx)
     }
 }
 
@@ -363,12 +407,20 @@ impl GuardHandle {
         UpgradePass(Some(self.clone()))
     }
 
+    /// Has an interim answer (a whole 1xx head) written before the answer to come.
+    pub(crate) fn write_interim(&self, head: &[u8]) {
+        let mut shared = self.0.lock();
+        // An upstream that sends nothing else must not fill our memory.
+        if shared.interim.len() + head.len() <= MAX_INTERIM {
+            shared.interim.extend_from_slice(head);
+        }
+        wake(&mut shared);
+    }
+
     fn decide(&self, decision: Decision) {
         let mut shared = self.0.lock();
         shared.decision = Some(decision);
-        if let Some(waker) = shared.waker.take() {
-            waker.wake();
-        }
+        wake(&mut shared);
     }
 }
 
@@ -386,6 +438,12 @@ impl Drop for UpgradePass {
         if let Some(handle) = self.0.take() {
             handle.decide(Decision::NextHead);
         }
+    }
+}
+
+fn wake(shared: &mut Shared) {
+    if let Some(waker) = shared.waker.take() {
+        waker.wake();
     }
 }
 

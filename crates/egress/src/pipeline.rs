@@ -9,6 +9,7 @@ mod agreement;
 mod body;
 mod exchange;
 mod hop;
+mod interim;
 mod websocket;
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
@@ -111,7 +112,7 @@ impl Lane {
             Task { lane: self, scheme, authority: &authority, key, subject: subject.clone() };
         match guard.filter(|_| websocket::is_asked_for(&request)) {
             Some(guard) => websocket::open(&task, request, guard.upgrade_pass()).await,
-            None => Exchange::new(&task).run(request).await,
+            None => Exchange::new(&task).run(request, guard).await,
         }
     }
 

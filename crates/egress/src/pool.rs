@@ -57,6 +57,8 @@ struct Kept {
     http2: Option<http2::SendRequest<OutgoingBody>>,
     speaks_http1: bool,
     used: Option<Instant>,
+    /// When and why dialling failed last: an answer for those who were waiting then.
+    failed: Option<(Instant, Error)>,
 }
 
 /// What to open a connection with.
@@ -103,21 +105,24 @@ impl Pool {
         {
             return Ok(Connection::new(sender, self, key));
         }
-        let alone = match slot.kept.lock().speaks_http1 {
+        self.sweep();
+        let asked = Instant::now();
+        let _alone = match slot.speaks_http1() {
             true => None,
-            false => Some(&slot.dialling),
-        };
-        let _alone = match alone {
-            None => None,
-            Some(dialling) => Some(dialling.lock().await),
+            false => Some(slot.dialling.lock().await),
         };
         // Whoever dialled before us may have left something for us.
-        if let Some(sender) = slot.take(self.idle_time).filter(|_| wanted == Wanted::Any) {
+        if wanted == Wanted::Any
+            && let Some(sender) = slot.take(self.idle_time)
+        {
             return Ok(Connection::new(sender, self, key));
         }
-        let sender = open(key, Alpn::Any, means, self.handshake_time).await?;
-        slot.remember(&sender);
-        Ok(Connection::new(sender, self, key))
+        if let Some(error) = slot.failed_since(asked) {
+            return Err(error);
+        }
+        let opened = open(key, Alpn::Any, means, self.handshake_time).await;
+        slot.remember(&opened);
+        Ok(Connection::new(opened?, self, key))
     }
 
     /// Takes an HTTP/1.1 connection back whose answer has been read to its end.
@@ -178,15 +183,27 @@ impl Slot {
         None
     }
 
-    fn remember(&self, sender: &Sender) {
+    fn speaks_http1(&self) -> bool {
+        self.kept.lock().speaks_http1
+    }
+
+    fn failed_since(&self, asked: Instant) -> Option<Error> {
+        let kept = self.kept.lock();
+        let (when, error) = kept.failed.as_ref()?;
+        (*when >= asked).then(|| error.clone())
+    }
+
+    fn remember(&self, opened: &Result<Sender, Error>) {
         let mut kept = self.kept.lock();
-        kept.used = Some(Instant::now());
-        match sender {
-            Sender::Http1(_) => kept.speaks_http1 = true,
-            Sender::Http2(shared) => {
+        let now = Instant::now();
+        kept.used = Some(now);
+        match opened {
+            Ok(Sender::Http1(_)) => kept.speaks_http1 = true,
+            Ok(Sender::Http2(shared)) => {
                 kept.speaks_http1 = false;
                 kept.http2 = Some(shared.clone());
             }
+            Err(error) => kept.failed = Some((now, error.clone())),
         }
     }
 }

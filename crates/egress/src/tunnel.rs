@@ -1,6 +1,9 @@
 //! Bytes from one side to the other, untouched, until both have ended or the session has.
 
-use keyless_core::{Authority, Error, SafeText, audit::{Action, Outcome}};
+use keyless_core::{
+    Authority, Error, SafeText,
+    audit::{Action, Outcome},
+};
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
 
 use crate::{ports::Event, session::Session};

@@ -9,7 +9,10 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use http::{HeaderMap, Method, Request, Response, header};
 use http_body_util::{BodyExt as _, Empty};
-use hyper::{body::Incoming, upgrade::{OnUpgrade, Parts}};
+use hyper::{
+    body::Incoming,
+    upgrade::{OnUpgrade, Parts},
+};
 use hyper_util::rt::TokioIo;
 use keyless_core::{Authority, Code, Error, SafeText};
 use tokio::net::TcpStream;

@@ -25,10 +25,20 @@ pub(super) struct Progress {
 
 #[derive(Clone, Copy)]
 enum State {
-    Size { digits: usize, size: u64 },
-    Extension { size: u64, length: usize },
-    SizeLineFeed { size: u64 },
-    Data { left: u64 },
+    Size {
+        digits: usize,
+        size: u64,
+    },
+    Extension {
+        size: u64,
+        length: usize,
+    },
+    SizeLineFeed {
+        size: u64,
+    },
+    Data {
+        left: u64,
+    },
     DataReturn,
     DataLineFeed,
     /// At the beginning of a trailer line, or of the line that ends the body.
@@ -131,8 +141,18 @@ mod tests {
         let long = [b"1;".as_slice(), &[b'x'; 5000], b"\r\n"].concat();
         let flood = [b"0\r\n".as_slice(), &b"x: y\r\n".repeat(400)].concat();
         for bytes in [
-            &b"FFFFFFFFFFFFFFFF1\r\n"[..], b"0x5\r\n", b"\r\n", b"-1\r\n", b"5\nhello", b"5;\n",
-            b"1\r\nab\r\n", b"1\r\na\n", b"0\r\n\n", b"0\r\nx: y\n", &long, &flood,
+            &b"FFFFFFFFFFFFFFFF1\r\n"[..],
+            b"0x5\r\n",
+            b"\r\n",
+            b"-1\r\n",
+            b"5\nhello",
+            b"5;\n",
+            b"1\r\nab\r\n",
+            b"1\r\na\n",
+            b"0\r\n\n",
+            b"0\r\nx: y\n",
+            &long,
+            &flood,
         ] {
             assert_eq!(end_of(bytes), Some(Err(Code::BadRequest)), "{bytes:?}");
         }

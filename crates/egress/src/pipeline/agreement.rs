@@ -30,12 +30,17 @@ pub(super) fn agree<B>(request: &Request<B>, bound: &Bound) -> Result<Agreed, Er
     }
     let expected = match (bound, named.first()) {
         (_, None) => return Err(Error::with(Code::BadRequest, "the request names no host".into())),
-        (Bound::To { authority, .. }, _) | (Bound::PerRequest, Some(authority)) => authority.clone(),
+        (Bound::To { authority, .. }, _) | (Bound::PerRequest, Some(authority)) => {
+            authority.clone()
+        }
     };
     match named.into_iter().find(|authority| *authority != expected) {
         Some(other) => Err(Error::with(
             Code::AuthorityMismatch,
-            SafeText::words("the request is for ").and(other).and(", its connection for ").and(expected),
+            SafeText::words("the request is for ")
+                .and(other)
+                .and(", its connection for ")
+                .and(expected),
         )),
         None => Ok(Agreed { scheme, authority: expected }),
     }
@@ -51,7 +56,9 @@ fn scheme_of<B>(request: &Request<B>) -> Result<Scheme, Error> {
     match request.uri().scheme_str() {
         Some("http") => Ok(Scheme::Http),
         Some("https") => Ok(Scheme::Https),
-        Some(_) => Err(Error::with(Code::BadRequest, "the scheme is neither http nor https".into())),
+        Some(_) => {
+            Err(Error::with(Code::BadRequest, "the scheme is neither http nor https".into()))
+        }
         None => Err(Error::with(Code::BadRequest, "a proxy takes whole URLs only".into())),
     }
 }

@@ -28,6 +28,10 @@ pub(super) struct Watched<B> {
     on_refusal: Box<dyn Fn(&Error) + Send>,
 }
 
+/// The body of an answer that has none: over before it begins, with the length that a GET's would
+/// have. Waiting for the upstream's end instead would send an empty frame after the head.
+pub(super) struct Nothing(pub(super) SizeHint);
+
 impl Verdict {
     /// The refusal that ended the body, if one did.
     pub(super) fn refusal(&self) -> Option<Error> {
@@ -88,6 +92,26 @@ where
 
     fn size_hint(&self) -> SizeHint {
         self.inner.size_hint()
+    }
+}
+
+impl Body for Nothing {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Poll::Ready(None)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        true
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.clone()
     }
 }
 

@@ -14,10 +14,11 @@ use keyless_core::{Authority, Code, Error, Scheme};
 
 use super::{
     AnswerBody, Refused, Task,
-    body::{BoxError, Verdict, Watched},
-    hop,
+    body::{BoxError, Nothing, Verdict, Watched},
+    hop, interim,
 };
 use crate::{
+    guard::GuardHandle,
     pool::{Connection, Means, OutgoingBody, Wanted, explain},
     refusal, scrub,
     swap::{self, Route},
@@ -38,12 +39,16 @@ impl<'a> Exchange<'a> {
     pub(super) async fn run(
         mut self,
         mut request: Request<Incoming>,
+        guard: Option<&GuardHandle>,
     ) -> Result<Response<AnswerBody>, Refused> {
         let method = request.method().clone();
         let client = request.version();
         hop::strip_request(request.headers_mut(), client);
         let mut connection = self.connect(Wanted::Any).await?;
-        let request = self.prepare(request, connection.version()).await?;
+        let mut request = self.prepare(request, connection.version()).await?;
+        if let Some(guard) = guard.filter(|_| interim::is_understood(client)) {
+            interim::forward(self.task, &mut request, guard);
+        }
         let response = self.send(&mut connection, request).await?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let detail = "it switched protocols unasked".into();
@@ -110,7 +115,11 @@ impl<'a> Exchange<'a> {
         let table = self.task.lane.session.table();
         let route = self.route(upstream);
         let response = scrub::scrub_response(table, &route, method, response).await?;
-        Ok(response.map(|body| self.watch(body).boxed_unsync()))
+        let bodiless = is_bodiless(method, response.status());
+        Ok(response.map(|body| match bodiless {
+            true => Nothing(body.size_hint()).boxed_unsync(),
+            false => self.watch(body).boxed_unsync(),
+        }))
     }
 
     pub(super) fn route(&self, upstream_version: Version) -> Route<'a> {
@@ -133,6 +142,13 @@ impl<'a> Exchange<'a> {
             refusal::log(&session, &subject, error);
         })
     }
+}
+
+/// Whether an answer ends with its head (RFC 9110, sections 9.3.2, 15.3.5 and 15.4.5).
+fn is_bodiless(method: &Method, status: StatusCode) -> bool {
+    *method == Method::HEAD
+        || status == StatusCode::NO_CONTENT
+        || status == StatusCode::NOT_MODIFIED
 }
 
 /// Puts target, `Host` and version into the form that the upstream's version has. The path and
@@ -162,7 +178,11 @@ fn fit(
     Ok(())
 }
 
-fn ensure_host(headers: &mut HeaderMap, authority: &Authority, scheme: Scheme) -> Result<(), Error> {
+fn ensure_host(
+    headers: &mut HeaderMap,
+    authority: &Authority,
+    scheme: Scheme,
+) -> Result<(), Error> {
     if !headers.contains_key(header::HOST) {
         let value = HeaderValue::from_str(&host_field(authority, scheme)).map_err(internal)?;
         headers.insert(header::HOST, value);

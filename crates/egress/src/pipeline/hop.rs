@@ -150,7 +150,8 @@ mod tests {
 
     #[test]
     fn nothing_invites_past_the_proxy() {
-        let mut headers = map(&[("alt-svc", "h3=\":443\""), ("x-keyless-refused", "x"), ("a", "1")]);
+        let mut headers =
+            map(&[("alt-svc", "h3=\":443\""), ("x-keyless-refused", "x"), ("a", "1")]);
         strip_response(&mut headers);
         assert_eq!(names(&headers), ["a"]);
     }

@@ -91,8 +91,9 @@ pub(crate) async fn connect(
     };
     let name = match host {
         Host::Ip(address) => ServerName::IpAddress((*address).into()),
-        Host::Name(name) => ServerName::try_from(name.as_str().to_owned())
-            .map_err(|_| Error::with(Code::UpstreamTls, "the host can't stand in a certificate".into()))?,
+        Host::Name(name) => ServerName::try_from(name.as_str().to_owned()).map_err(|_| {
+            Error::with(Code::UpstreamTls, "the host can't stand in a certificate".into())
+        })?,
     };
     let handshake = TlsConnector::from(Arc::clone(config)).connect(name, tcp);
     match timeout(patience, handshake).await {
@@ -113,8 +114,7 @@ fn explain(error: &std::io::Error) -> Error {
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                 "its certificate is not valid yet"
             }
-            CertificateError::NotValidForName
-            | CertificateError::NotValidForNameContext { .. } => {
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                 "its certificate is for another name"
             }
             CertificateError::UnknownIssuer => "its certificate is by an unknown authority",
@@ -122,10 +122,12 @@ fn explain(error: &std::io::Error) -> Error {
         },
         Some(rustls::Error::AlertReceived(_)) => "it refused the handshake",
         Some(_) => "its handshake was not valid",
-        None => return Error::with(
-            Code::UpstreamTls,
-            SafeText::words("the connection broke in the handshake: ").and(error.kind()),
-        ),
+        None => {
+            return Error::with(
+                Code::UpstreamTls,
+                SafeText::words("the connection broke in the handshake: ").and(error.kind()),
+            );
+        }
     };
     Error::with(Code::UpstreamTls, words.into())
 }

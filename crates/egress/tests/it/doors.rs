@@ -18,13 +18,19 @@ fn connect_swaps_for_the_named_host_alone() {
     let answer = scene.curl(&["-H", &bearer, "https://allowed.test/echo"]);
     assert_eq!(answer.status, 200, "{}{}", answer.head, answer.body);
     let request = scene.allowed.requests().pop().unwrap();
-    assert_eq!(request.header("authorization").unwrap(), format!("Bearer {}", scene.canary.value()));
+    assert_eq!(
+        request.header("authorization").unwrap(),
+        format!("Bearer {}", scene.canary.value())
+    );
     assert!(answer.body.contains(&scene.placeholder), "the echo is scrubbed: {}", answer.body);
     scene.assert_sealed(&answer);
 
     // The other host is a tunnel: its own certificate, the placeholder as it is.
-    let answer =
-        scene.curl_as(&scene.session.proxy_credential(), "origin.pem", &["-H", &bearer, "https://other.test/"]);
+    let answer = scene.curl_as(
+        &scene.session.proxy_credential(),
+        "origin.pem",
+        &["-H", &bearer, "https://other.test/"],
+    );
     assert_eq!(answer.status, 200, "{}{}", answer.head, answer.body);
     let request = scene.other.requests().pop().unwrap();
     assert_eq!(request.header("authorization").unwrap(), format!("Bearer {}", scene.placeholder));
@@ -78,8 +84,11 @@ fn origin_form_at_the_proxy_is_refused() {
     let scene = Scene::new();
     let credential = data_encoding::BASE64.encode(scene.session.proxy_credential().as_bytes());
     let mut stream = scene.plain();
-    write!(stream, "GET / HTTP/1.1\r\nhost: a.test\r\nproxy-authorization: Basic {credential}\r\n\r\n")
-        .unwrap();
+    write!(
+        stream,
+        "GET / HTTP/1.1\r\nhost: a.test\r\nproxy-authorization: Basic {credential}\r\n\r\n"
+    )
+    .unwrap();
     assert!(read_head(&mut stream).starts_with("HTTP/1.1 400"));
 }
 
@@ -89,8 +98,12 @@ fn a_preamble_names_the_destination() {
     let socket = preamble_socket(&scene);
     let stream = dial(&socket, b"allowed.test:443\n");
     let mut tls = rustls::StreamOwned::new(scene.tls_client(ALLOWED, &[]), stream);
-    write!(tls, "GET /echo HTTP/1.1\r\nhost: {ALLOWED}\r\nx: {}\r\nconnection: close\r\n\r\n", scene.placeholder)
-        .unwrap();
+    write!(
+        tls,
+        "GET /echo HTTP/1.1\r\nhost: {ALLOWED}\r\nx: {}\r\nconnection: close\r\n\r\n",
+        scene.placeholder
+    )
+    .unwrap();
     let answer = Answer::parse(&read_rest(&mut tls));
     assert_eq!(answer.status, 200, "{}", answer.head);
     let request = scene.allowed.requests().pop().unwrap();
@@ -209,4 +222,45 @@ fn dial(socket: &std::path::Path, preamble: &[u8]) -> UnixStream {
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     stream.write_all(preamble).unwrap();
     stream
+}
+
+#[test]
+fn bytes_right_after_connect_belong_to_the_tunnel() {
+    let scene = Scene::new();
+    let mut client = scene.tls_client(ALLOWED, &[b"http/1.1"]);
+    let credential = data_encoding::BASE64.encode(scene.session.proxy_credential().as_bytes());
+    let mut bytes = format!(
+        "CONNECT allowed.test:443 HTTP/1.1\r\nhost: allowed.test:443\r\nproxy-authorization: Basic {credential}\r\n\r\n"
+    )
+    .into_bytes();
+    client.write_tls(&mut bytes).unwrap();
+    let mut stream = scene.plain();
+    stream.write_all(&bytes).unwrap();
+    assert!(read_head(&mut stream).starts_with("HTTP/1.1 200"));
+    let mut tls = rustls::StreamOwned::new(client, stream);
+    tls.write_all(b"GET / HTTP/1.1\r\nhost: allowed.test\r\nconnection: close\r\n\r\n").unwrap();
+    assert_eq!(Answer::parse(&read_rest(&mut tls)).status, 200);
+}
+
+#[test]
+fn a_refusal_of_a_large_upload_arrives() {
+    let scene = Scene::new();
+    let body = scene.path("upload");
+    std::fs::write(&body, vec![b'x'; 32 << 20]).unwrap();
+    let unknown = format!("authorization: Bearer kloak_{}", "0".repeat(26));
+    let data = format!("@{}", body.display());
+    for client in ["--http1.1", "--http2"] {
+        let answer = scene.curl(&[
+            client,
+            "-H",
+            "expect:",
+            "-H",
+            &unknown,
+            "--data-binary",
+            &data,
+            "https://allowed.test/sink",
+        ]);
+        assert_eq!(answer.refusal(), Some("unknown_placeholder"), "{client} {}", answer.body);
+    }
+    assert!(scene.allowed.requests().is_empty());
 }

@@ -29,7 +29,11 @@ fn what_readers_disagree_on_is_refused_and_closed() {
     for case in cases {
         let text = scene.raw(case.as_bytes());
         let answer = Answer::parse(&text);
-        assert_eq!((answer.status, answer.refusal()), (400, Some("bad_request")), "{case:?}: {text}");
+        assert_eq!(
+            (answer.status, answer.refusal()),
+            (400, Some("bad_request")),
+            "{case:?}: {text}"
+        );
         assert_eq!(scene.refused().pop(), Some(Code::BadRequest));
     }
     assert!(scene.allowed.recorded().is_empty(), "nothing reached the origin");
@@ -62,13 +66,17 @@ fn a_good_request_before_a_bad_one_is_answered_in_order() {
 #[test]
 fn heads_have_bounds() {
     let scene = Scene::new();
-    let large = format!("GET / HTTP/1.1\r\nhost: allowed.test\r\nx: {}\r\n\r\n", "x".repeat(65 << 10));
+    let large =
+        format!("GET / HTTP/1.1\r\nhost: allowed.test\r\nx: {}\r\n\r\n", "x".repeat(65 << 10));
     let many = format!("GET / HTTP/1.1\r\nhost: allowed.test\r\n{}\r\n", "x: y\r\n".repeat(500));
     for head in [large, many] {
         let answer = Answer::parse(&scene.raw(head.as_bytes()));
         assert_eq!((answer.status, answer.refusal()), (431, Some("head_too_large")));
     }
-    let almost = format!("GET / HTTP/1.1\r\nhost: allowed.test\r\nconnection: close\r\nx: {}\r\n\r\n", "x".repeat(60 << 10));
+    let almost = format!(
+        "GET / HTTP/1.1\r\nhost: allowed.test\r\nconnection: close\r\nx: {}\r\n\r\n",
+        "x".repeat(60 << 10)
+    );
     assert_eq!(Answer::parse(&scene.raw(almost.as_bytes())).status, 200);
 }
 

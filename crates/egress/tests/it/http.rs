@@ -1,4 +1,7 @@
-use std::{io::{Read as _, Write as _}, time::Duration};
+use std::{
+    io::{Read as _, Write as _},
+    time::Duration,
+};
 
 use keyless_testkit::{Alpn, OriginOptions, Script, TestCa};
 
@@ -22,7 +25,13 @@ fn both_versions_on_both_sides() {
         for (client, said) in [("--http1.1", "HTTP/1.1 200"), ("--http2", "HTTP/2 200")] {
             let bearer = format!("authorization: Bearer {}", scene.placeholder);
             let answer = scene.curl(&[
-                client, "-H", &bearer, "-H", "cookie: a=1", "--data", "some=body",
+                client,
+                "-H",
+                &bearer,
+                "-H",
+                "cookie: a=1",
+                "--data",
+                "some=body",
                 "https://allowed.test/echo?q=%2F&r",
             ]);
             assert!(answer.head.starts_with(said), "{alpn:?} {client}: {}", answer.head);
@@ -67,7 +76,8 @@ fn a_kept_connection_that_died_is_replaced() {
     let ca = TestCa::new();
     // Answers once per connection and then closes it.
     let once = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
-    let script = Script::new([keyless_testkit::Step::ReadHead, keyless_testkit::Step::Send(once.into())]);
+    let script =
+        Script::new([keyless_testkit::Step::ReadHead, keyless_testkit::Step::Send(once.into())]);
     let scene = Scene::of(Setting {
         allowed: OriginOptions::tls(&ca, &[ALLOWED]).script(script).alpn(Alpn::Http1),
         ..Setting::with(ca)
@@ -87,11 +97,18 @@ fn answers_without_bodies_stay_without() {
             for status in ["204", "304"] {
                 let url = format!("https://allowed.test/status/{status}");
                 let answer = scene.curl(&[client, &url]);
-                assert_eq!((answer.status.to_string().as_str(), answer.body.as_str()), (status, ""));
+                assert_eq!(
+                    (answer.status.to_string().as_str(), answer.body.as_str()),
+                    (status, "")
+                );
             }
             let answer = scene.curl(&[client, "--head", "https://allowed.test/bytes?n=1234"]);
-            assert_eq!(answer.status, 200);
-            assert!(answer.head.to_ascii_lowercase().contains("content-length: 1234"), "{}", answer.head);
+            assert_eq!(answer.status, 200, "{alpn:?} {client}: {}", answer.body);
+            assert!(
+                answer.head.to_ascii_lowercase().contains("content-length: 1234"),
+                "{}",
+                answer.head
+            );
         }
     }
 }
@@ -118,8 +135,16 @@ fn expect_is_answered_without_a_stall() {
     // hyper's HTTP/2 server has no 100; clients there send it only when told to.
     for (client, expect) in [("--http1.1", "expect: 100-continue"), ("--http2", "expect:")] {
         let answer = scene.curl(&[
-            client, "-H", expect, "--expect100-timeout", "15", "--data-binary", &data,
-            "--max-time", "10", "https://allowed.test/sink",
+            client,
+            "-H",
+            expect,
+            "--expect100-timeout",
+            "15",
+            "--data-binary",
+            &data,
+            "--max-time",
+            "10",
+            "https://allowed.test/sink",
         ]);
         assert_eq!(answer.status, 200, "{client}: {} {}", answer.head, answer.body);
         assert_eq!(scene.allowed.requests().pop().unwrap().body_bytes, 4 << 20);
@@ -127,15 +152,25 @@ fn expect_is_answered_without_a_stall() {
 }
 
 #[test]
-fn early_hints_do_not_disturb_the_answer() {
+fn early_hints_come_before_the_answer() {
     let ca = TestCa::new();
     let script = Script::early_hints("the answer");
     let scene = Scene::of(Setting {
         allowed: OriginOptions::tls(&ca, &[ALLOWED]).script(script).alpn(Alpn::Http1),
         ..Setting::with(ca)
     });
-    let answer = scene.curl(&["https://allowed.test/"]);
+    let answer = scene.curl(&["--http2", "https://allowed.test/"]);
     assert_eq!((answer.status, answer.body.as_str()), (200, "the answer"));
+    let request = "GET / HTTP/1.1\r\nhost: allowed.test\r\n\r\n";
+    let text = scene.raw(
+        &[request, &request.replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n")]
+            .concat()
+            .into_bytes(),
+    );
+    let hints: Vec<_> = text.match_indices("HTTP/1.1 103 Early Hints\r\nlink: ").collect();
+    assert!(text.starts_with("HTTP/1.1 103"), "{text}");
+    assert_eq!(hints.len(), 2, "{text}");
+    assert_eq!(text.matches("HTTP/1.1 200").count(), 2, "{text}");
 }
 
 #[test]
@@ -155,7 +190,9 @@ fn alt_svc_does_not_lead_past_the_proxy() {
 fn an_upstream_that_speaks_no_http_is_a_bad_gateway() {
     let ca = TestCa::new();
     let scene = Scene::of(Setting {
-        allowed: OriginOptions::tls(&ca, &[ALLOWED]).script(Script::answer("220 mail\r\n\r\n")).alpn(Alpn::Http1),
+        allowed: OriginOptions::tls(&ca, &[ALLOWED])
+            .script(Script::answer("220 mail\r\n\r\n"))
+            .alpn(Alpn::Http1),
         ..Setting::with(ca)
     });
     let answer = scene.curl(&["https://allowed.test/"]);
@@ -197,7 +234,8 @@ fn a_slow_reader_holds_little() {
 #[test]
 fn many_streams_share_one_connection() {
     let scene = Scene::new();
-    let urls: Vec<String> = (0..40).map(|n| format!("https://allowed.test/bytes?n={n}000")).collect();
+    let urls: Vec<String> =
+        (0..40).map(|n| format!("https://allowed.test/bytes?n={n}000")).collect();
     let mut arguments = vec!["--http2", "--parallel", "--parallel-max", "20"];
     arguments.extend(urls.iter().map(String::as_str));
     let answer = scene.curl(&arguments);

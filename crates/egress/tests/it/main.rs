@@ -11,7 +11,7 @@ mod framing;
 mod http;
 /// Leaves and the authority, as OpenSSL sees them; ClientHellos in pieces; upstream certificates.
 mod tls;
-/// Where connections may go: zones, ports, authority.
-mod where_to;
 /// WebSockets and other upgrades.
 mod websocket;
+/// Where connections may go: zones, ports, authority.
+mod where_to;

@@ -15,9 +15,8 @@ use data_encoding::BASE64;
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
-    Allowed, Authority, Code, Destination, EgressRule, Error, Permit, Placeholder, PlaceholderForm,
-    SecretPath, SecretValue, SessionKey,
-    Binding,
+    Allowed, Authority, Binding, Code, Destination, EgressRule, Error, Permit, Placeholder,
+    PlaceholderForm, SecretPath, SecretValue, SessionKey,
     audit::{Action, Agent, Chain, Detail, Draft, Durable, Outcome, Target},
 };
 use keyless_egress::{
@@ -26,36 +25,38 @@ use keyless_egress::{
 };
 use keyless_testkit::{Canary, Origin, OriginOptions, TestCa};
 use parking_lot::Mutex;
-use rustls::{ClientConfig, RootCertStore, pki_types::{CertificateDer, pem::PemObject as _}};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, pem::PemObject as _},
+};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 /// The secret's only destination.
-pub const ALLOWED: &str = "allowed.test";
+pub(crate) const ALLOWED: &str = "allowed.test";
 /// A host that no secret names.
-pub const OTHER: &str = "other.test";
+pub(crate) const OTHER: &str = "other.test";
 
-pub struct Scene {
-    pub runtime: Runtime,
-    pub engine: Arc<Engine>,
-    pub session: Arc<Session>,
-    pub proxy: SocketAddr,
-    pub ca: TestCa,
-    pub allowed: Origin,
-    pub other: Origin,
-    pub canary: Canary,
-    pub placeholder: String,
-    pub broker: Arc<TestBroker>,
-    pub folder: TempDir,
+pub(crate) struct Scene {
+    pub(crate) runtime: Runtime,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) session: Arc<Session>,
+    pub(crate) proxy: SocketAddr,
+    pub(crate) allowed: Origin,
+    pub(crate) other: Origin,
+    pub(crate) canary: Canary,
+    pub(crate) placeholder: String,
+    pub(crate) broker: Arc<TestBroker>,
+    pub(crate) folder: TempDir,
 }
 
 /// What a scene is made of; change what a test is about.
-pub struct Setting {
-    pub ca: TestCa,
-    pub allowed: OriginOptions,
-    pub other: OriginOptions,
-    pub destinations: Vec<&'static str>,
-    pub config: EngineConfig,
+pub(crate) struct Setting {
+    pub(crate) ca: TestCa,
+    pub(crate) allowed: OriginOptions,
+    pub(crate) other: OriginOptions,
+    pub(crate) destinations: Vec<&'static str>,
+    pub(crate) config: EngineConfig,
 }
 
 impl Default for Setting {
@@ -65,7 +66,7 @@ impl Default for Setting {
 }
 
 impl Setting {
-    pub fn with(ca: TestCa) -> Self {
+    pub(crate) fn with(ca: TestCa) -> Self {
         Self {
             allowed: OriginOptions::tls(&ca, &[ALLOWED]),
             other: OriginOptions::tls(&ca, &[OTHER]),
@@ -77,25 +78,25 @@ impl Setting {
 }
 
 /// An in-memory broker made of the real chain and permits.
-pub struct TestBroker {
+pub(crate) struct TestBroker {
     values: HashMap<SecretPath, String>,
     chain: Mutex<Chain>,
-    pub events: Mutex<Vec<Event>>,
-    pub releases: Mutex<Vec<RequestInfo>>,
+    pub(crate) events: Mutex<Vec<Event>>,
+    pub(crate) releases: Mutex<Vec<RequestInfo>>,
 }
 
-pub struct Answer {
-    pub status: u16,
-    pub head: String,
-    pub body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
 }
 
 impl Scene {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::of(Setting::default())
     }
 
-    pub fn of(setting: Setting) -> Self {
+    pub(crate) fn of(setting: Setting) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -143,7 +144,6 @@ impl Scene {
             engine,
             session,
             proxy,
-            ca: setting.ca,
             allowed,
             other,
             canary,
@@ -154,11 +154,11 @@ impl Scene {
     }
 
     /// Runs curl through the proxy, trusting the session's authority alone.
-    pub fn curl(&self, arguments: &[&str]) -> Answer {
+    pub(crate) fn curl(&self, arguments: &[&str]) -> Answer {
         self.curl_as(&self.session.proxy_credential(), "session.pem", arguments)
     }
 
-    pub fn curl_as(&self, credential: &str, trust: &str, arguments: &[&str]) -> Answer {
+    pub(crate) fn curl_as(&self, credential: &str, trust: &str, arguments: &[&str]) -> Answer {
         let output = Command::new("curl")
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
@@ -182,7 +182,7 @@ impl Scene {
     }
 
     /// Sends a CONNECT and returns its answer's head with the connection.
-    pub fn connect(&self, target: &str) -> (String, TcpStream) {
+    pub(crate) fn connect(&self, target: &str) -> (String, TcpStream) {
         let credential = BASE64.encode(self.session.proxy_credential().as_bytes());
         let mut stream = self.plain();
         write!(
@@ -195,27 +195,33 @@ impl Scene {
     }
 
     /// A connection to the proxy's own port.
-    pub fn plain(&self) -> TcpStream {
+    pub(crate) fn plain(&self) -> TcpStream {
         let stream = TcpStream::connect(self.proxy).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         stream
     }
 
     /// A TLS connection through the proxy to the allowed host.
-    pub fn tls(&self, name: &str, alpn: &[&[u8]]) -> rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
+    pub(crate) fn tls(
+        &self,
+        name: &str,
+        alpn: &[&[u8]],
+    ) -> rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
         let (head, stream) = self.connect(&format!("{name}:443"));
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
         rustls::StreamOwned::new(self.tls_client(name, alpn), stream)
     }
 
-    pub fn tls_client(&self, name: &str, alpn: &[&[u8]]) -> rustls::ClientConnection {
+    pub(crate) fn tls_client(&self, name: &str, alpn: &[&[u8]]) -> rustls::ClientConnection {
         let name = name.to_owned().try_into().unwrap();
         rustls::ClientConnection::new(Arc::new(self.tls_config(alpn)), name).unwrap()
     }
 
-    pub fn tls_config(&self, alpn: &[&[u8]]) -> ClientConfig {
+    pub(crate) fn tls_config(&self, alpn: &[&[u8]]) -> ClientConfig {
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(self.session.ca_pem().as_bytes()).unwrap()).unwrap();
+        roots
+            .add(CertificateDer::from_pem_slice(self.session.ca_pem().as_bytes()).unwrap())
+            .unwrap();
         let provider = rustls::crypto::aws_lc_rs::default_provider();
         let mut config = ClientConfig::builder_with_provider(provider.into())
             .with_safe_default_protocol_versions()
@@ -227,31 +233,32 @@ impl Scene {
     }
 
     /// Sends bytes verbatim over TLS to the allowed host and returns everything that comes back.
-    pub fn raw(&self, bytes: &[u8]) -> String {
+    pub(crate) fn raw(&self, bytes: &[u8]) -> String {
         let mut stream = self.tls(ALLOWED, &[b"http/1.1"]);
         stream.write_all(bytes).unwrap();
         read_rest(&mut stream)
     }
 
     /// The codes of everything that was refused so far.
-    pub fn refused(&self) -> Vec<Code> {
+    pub(crate) fn refused(&self) -> Vec<Code> {
         self.broker.events.lock().iter().filter_map(|event| event.code).collect()
     }
 
     /// Nothing that the client or another origin saw has the value.
-    pub fn assert_sealed(&self, answer: &Answer) {
-        self.canary.assert_absent("the answer", format!("{}{}", answer.head, answer.body).as_bytes());
+    pub(crate) fn assert_sealed(&self, answer: &Answer) {
+        self.canary
+            .assert_absent("the answer", format!("{}{}", answer.head, answer.body).as_bytes());
         self.canary.assert_absent("the other origin", &self.other.everything_received());
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 }
 
 impl Answer {
     /// Reads what curl printed: the last head and the body.
-    pub fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let mut rest = text;
         loop {
             let (head, body) = rest.split_once("\r\n\r\n").unwrap_or((rest, ""));
@@ -264,8 +271,11 @@ impl Answer {
         }
     }
 
-    pub fn refusal(&self) -> Option<&str> {
-        let line = self.head.lines().find(|line| line.to_ascii_lowercase().starts_with("x-keyless-refused"));
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        let line = self
+            .head
+            .lines()
+            .find(|line| line.to_ascii_lowercase().starts_with("x-keyless-refused"));
         line.and_then(|line| line.split_once(": ")).map(|(_, code)| code)
     }
 }
@@ -313,11 +323,15 @@ impl Broker for TestBroker {
 }
 
 /// Limits short enough to wait for.
-pub fn hasty() -> Limits {
-    Limits { head_time: Duration::from_millis(300), preamble_time: Duration::from_millis(300), ..Limits::default() }
+pub(crate) fn hasty() -> Limits {
+    Limits {
+        head_time: Duration::from_millis(300),
+        preamble_time: Duration::from_millis(300),
+        ..Limits::default()
+    }
 }
 
-pub fn read_head(stream: &mut impl Read) -> String {
+pub(crate) fn read_head(stream: &mut impl Read) -> String {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap_or(0) == 1 {
@@ -326,7 +340,7 @@ pub fn read_head(stream: &mut impl Read) -> String {
     String::from_utf8(head).unwrap()
 }
 
-pub fn read_rest(stream: &mut impl Read) -> String {
+pub(crate) fn read_rest(stream: &mut impl Read) -> String {
     let mut rest = Vec::new();
     // A connection that is cut without a goodbye ends the text as well.
     let _ = stream.read_to_end(&mut rest);

@@ -25,10 +25,16 @@ fn a_strict_openssl_verifies_the_leaf() {
         .unwrap();
     let words = String::from_utf8_lossy(&verify.stderr).into_owned();
     assert!(verify.status.success(), "{words}");
-    let text = openssl(&["x509", "-inform", "DER", "-noout", "-text", "-in"], &scene.path("leaf.der"));
+    let text =
+        openssl(&["x509", "-inform", "DER", "-noout", "-text", "-in"], &scene.path("leaf.der"));
     for part in [
-        "DNS:allowed.test", "CA:FALSE", "Digital Signature", "TLS Web Server Authentication",
-        "X509v3 Subject Key Identifier", "X509v3 Authority Key Identifier", "prime256v1",
+        "DNS:allowed.test",
+        "CA:FALSE",
+        "Digital Signature",
+        "TLS Web Server Authentication",
+        "X509v3 Subject Key Identifier",
+        "X509v3 Authority Key Identifier",
+        "prime256v1",
     ] {
         assert!(text.contains(part), "{part} is missing: {text}");
     }

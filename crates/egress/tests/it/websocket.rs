@@ -18,7 +18,10 @@ fn a_handshake_is_swapped_and_frames_pass() {
     assert!(head.starts_with("HTTP/1.1 101"), "{head}");
     assert!(head.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{head}");
     let request = scene.allowed.requests().pop().unwrap();
-    assert_eq!(request.header("authorization").unwrap(), format!("Bearer {}", scene.canary.value()));
+    assert_eq!(
+        request.header("authorization").unwrap(),
+        format!("Bearer {}", scene.canary.value())
+    );
     for length in [1_usize, 125, 70_000, 3 << 20] {
         let message: Vec<u8> = (0..length).map(|at| u8::try_from(at % 251).unwrap()).collect();
         stream.write_all(&frame(2, &message)).unwrap();
@@ -62,7 +65,9 @@ fn a_refused_handshake_leaves_the_connection_usable() {
     let refused = HANDSHAKE.replace("/websocket", "/status/403");
     stream.write_all(format!("{refused}\r\n").as_bytes()).unwrap();
     assert!(read_head(&mut stream).starts_with("HTTP/1.1 403"));
-    stream.write_all(b"GET /status/204 HTTP/1.1\r\nhost: allowed.test\r\nconnection: close\r\n\r\n").unwrap();
+    stream
+        .write_all(b"GET /status/204 HTTP/1.1\r\nhost: allowed.test\r\nconnection: close\r\n\r\n")
+        .unwrap();
     let rest = read_rest(&mut stream);
     assert!(rest.starts_with("HTTP/1.1 204"), "{rest}");
 }

@@ -9,18 +9,38 @@ use crate::scene::{ALLOWED, Answer, Scene, Setting, read_rest};
 fn internal_addresses_are_refused_in_every_spelling() {
     let scene = Scene::new();
     for target in [
-        "127.0.0.1:443", "10.0.0.1:443", "172.16.0.1:443", "192.168.0.1:443", "169.254.169.254:80",
-        "0.0.0.0:443", "100.64.0.1:443", "192.0.0.170:443", "198.18.0.1:443", "240.0.0.1:443",
-        "224.0.0.1:443", "[fd00::1]:443", "[fe80::1]:443", "[::1]:443", "[::]:443", "[fec0::1]:443",
-        "[::ffff:169.254.169.254]:80", "[64:ff9b::a9fe:a9fe]:80", "[64:ff9b:1::a9fe:a9fe]:80",
-        "[2002:a9fe:a9fe::]:80", "[2001:0:4136:e378:8000:63bf:f5ff:fffe]:80", "[::a9fe:a9fe]:80",
-        "[::ffff:0:7f00:1]:80", "[0:0:0:0:0:ffff:a9fe:a9fe]:80", "localhost:8000",
+        "127.0.0.1:443",
+        "10.0.0.1:443",
+        "172.16.0.1:443",
+        "192.168.0.1:443",
+        "169.254.169.254:80",
+        "0.0.0.0:443",
+        "100.64.0.1:443",
+        "192.0.0.170:443",
+        "198.18.0.1:443",
+        "240.0.0.1:443",
+        "224.0.0.1:443",
+        "[fd00::1]:443",
+        "[fe80::1]:443",
+        "[::1]:443",
+        "[::]:443",
+        "[fec0::1]:443",
+        "[::ffff:169.254.169.254]:80",
+        "[64:ff9b::a9fe:a9fe]:80",
+        "[64:ff9b:1::a9fe:a9fe]:80",
+        "[2002:a9fe:a9fe::]:80",
+        "[2001:0:4136:e378:8000:63bf:f5ff:fffe]:80",
+        "[::a9fe:a9fe]:80",
+        "[::ffff:0:7f00:1]:80",
+        "[0:0:0:0:0:ffff:a9fe:a9fe]:80",
+        "localhost:8000",
     ] {
         let (head, _) = scene.connect(target);
         assert!(head.starts_with("HTTP/1.1 403"), "{target}: {head}");
         assert!(head.contains("x-keyless-refused: internal_destination"), "{target}: {head}");
     }
-    for target in ["[fe80::1%25eth0]:443", "0x7f.1:443", "2130706433:443", "127.1:443", "a..b:443"] {
+    for target in ["[fe80::1%25eth0]:443", "0x7f.1:443", "2130706433:443", "127.1:443", "a..b:443"]
+    {
         let (head, _) = scene.connect(target);
         assert!(head.starts_with("HTTP/1.1 400"), "{target}: {head}");
     }
@@ -45,7 +65,8 @@ fn names_that_do_not_exist_are_a_bad_gateway() {
 
 #[test]
 fn a_dead_destination_is_a_bad_gateway() {
-    let route = |from: &str| (Authority::parse(from).unwrap(), Authority::parse("127.0.0.1:1").unwrap());
+    let route =
+        |from: &str| (Authority::parse(from).unwrap(), Authority::parse("127.0.0.1:1").unwrap());
     let scene = Scene::of(Setting {
         config: EngineConfig {
             connect_to: [route("dead.test:443"), route("allowed.test:443")].into(),
@@ -98,9 +119,15 @@ fn one_authority_or_none() {
         "GET https://other.test/ HTTP/1.1\r\nhost: allowed.test\r\n\r\n",
     ] {
         let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
-        stream.write_all(request.replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n").as_bytes()).unwrap();
+        stream
+            .write_all(request.replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n").as_bytes())
+            .unwrap();
         let answer = Answer::parse(&read_rest(&mut stream));
-        assert_eq!((answer.status, answer.refusal()), (421, Some("authority_mismatch")), "{request}");
+        assert_eq!(
+            (answer.status, answer.refusal()),
+            (421, Some("authority_mismatch")),
+            "{request}"
+        );
     }
     assert!(scene.allowed.recorded().is_empty());
     assert_eq!(scene.refused(), [Code::AuthorityMismatch; 3]);
