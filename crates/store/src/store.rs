@@ -180,7 +180,8 @@ fn make_private_file(file: &Path) -> io::Result<()> {
 
 /// Takes away what others may do with the file. SQLite gives its side files the same mode.
 fn keep_private(file: &Path, found: &fs::Metadata) -> Result<(), StoreError> {
-    if found.permissions().mode() & 0o077 == 0 {
+    let others = found.permissions().mode() & 0o077;
+    if others == 0 {
         return Ok(());
     }
     fs::set_permissions(file, Permissions::from_mode(0o600)).map_err(StoreError::File)

@@ -117,10 +117,7 @@ fn unreadable() -> Error {
 
 fn read_salt(text: &str) -> Result<Vec<u8>, Error> {
     let salt = data_encoding::BASE64.decode(text.as_bytes()).map_err(|_| unreadable())?;
-    match (16..=256).contains(&salt.len()) {
-        true => Ok(salt),
-        false => Err(unreadable()),
-    }
+    if (16..=256).contains(&salt.len()) { Ok(salt) } else { Err(unreadable()) }
 }
 
 fn draw_salt() -> Result<String, Error> {

@@ -254,8 +254,9 @@ mod tests {
 
     #[test]
     fn every_kind_of_change_is_found() {
+        type Change = fn(&mut Rows, Timestamp);
         let later = Timestamp::from_second(1).unwrap();
-        let changes: [(&str, fn(&mut Rows, Timestamp)); 16] = [
+        let changes: [(&str, Change); 16] = [
             ("no commitment", |rows, _| rows.commitment = None),
             ("generation", |rows, _| rows.commitment.as_mut().unwrap().generation = 4),
             ("mac", |rows, _| rows.commitment.as_mut().unwrap().mac[0] ^= 1),

@@ -190,10 +190,7 @@ impl EnvName {
         if text.is_empty() || text.as_bytes()[0].is_ascii_digit() || !text.bytes().all(allowed) {
             return Err(EnvNameError::BadCharacter);
         }
-        match is_reserved(text) {
-            true => Err(EnvNameError::Reserved),
-            false => Ok(Self(text.to_owned())),
-        }
+        if is_reserved(text) { Err(EnvNameError::Reserved) } else { Ok(Self(text.to_owned())) }
     }
 
     /// The name.

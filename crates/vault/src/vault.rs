@@ -88,9 +88,10 @@ impl Vault {
 
 impl Seen {
     fn refuse_rollback(&self, index: &Index) -> Result<(), Error> {
-        match index.generation < self.index.generation {
-            true => Err(Code::StoreTampered.into()),
-            false => Ok(()),
+        if index.generation < self.index.generation {
+            Err(Code::StoreTampered.into())
+        } else {
+            Ok(())
         }
     }
 }

@@ -51,13 +51,13 @@ pub enum LogError {
 
 struct Head {
     last: Option<Entry>,
-    sealed: Option<Sealed>,
+    seal: Option<HeadSeal>,
 }
 
-struct Sealed {
+struct HeadSeal {
     sequence: u64,
     hash: String,
-    seal: Vec<u8>,
+    mac: Vec<u8>,
 }
 
 impl Store {
@@ -68,15 +68,12 @@ impl Store {
     ) -> Result<VerifiedLog, LogError> {
         let mut view = self.pool.begin().await.map_err(StoreError::from)?;
         let head = read_head(&mut view).await?;
-        let sealed = match sealer {
-            None => None,
-            Some(sealer) => Some(check_seal(&head, sealer)?),
-        };
+        let vouched = sealer.map_or(Ok(0), |sealer| check_seal(&head, sealer))?;
         let (blocks, inbox) = mpsc::channel(4);
         let checking = spawn_blocking(move || check_entries(inbox, &head));
         send_entries(&mut view, blocks).await?;
         let entries = checking.await.expect("verifying does not panic")?;
-        Ok(VerifiedLog { entries, sealed: sealed.unwrap_or(0) })
+        Ok(VerifiedLog { entries, sealed: vouched })
     }
 }
 
@@ -86,33 +83,30 @@ async fn read_head(connection: &mut SqliteConnection) -> Result<Head, LogError> 
         .await
         .map_err(StoreError::from)?
         .ok_or(LogError::Head)?;
-    Ok(head(&row).map_err(StoreError::from)??)
+    Ok(head(&row)?)
 }
 
-fn head(row: &SqliteRow) -> Result<Result<Head, StoreError>, sqlx::Error> {
+fn head(row: &SqliteRow) -> Result<Head, StoreError> {
     let damaged = || StoreError::DamagedRow { table: "audit_head" };
     let last: Option<&str> = row.try_get(0)?;
-    let last = match last.map(serde_json::from_str).transpose() {
-        Ok(last) => last,
-        Err(_) => return Ok(Err(damaged())),
-    };
+    let last = last.map(serde_json::from_str).transpose().map_err(|_| damaged())?;
     let sequence: Option<i64> = row.try_get(1)?;
-    let sealed = match (sequence, row.try_get(2)?, row.try_get(3)?) {
-        (Some(sequence), Some(hash), Some(seal)) => match u64::try_from(sequence) {
-            Ok(sequence) => Some(Sealed { sequence, hash, seal }),
-            Err(_) => return Ok(Err(damaged())),
-        },
+    let sequence = sequence.map(u64::try_from).transpose().map_err(|_| damaged())?;
+    let seal = match (sequence, row.try_get(2)?, row.try_get(3)?) {
+        (Some(sequence), Some(hash), Some(mac)) => Some(HeadSeal { sequence, hash, mac }),
         _ => None,
     };
-    Ok(Ok(Head { last, sealed }))
+    Ok(Head { last, seal })
 }
 
+/// Gives the number of the last entry that the key vouches for.
 fn check_seal(head: &Head, sealer: &dyn HeadSealer) -> Result<u64, LogError> {
     // Sealed since the vault was made, so a missing seal was taken away.
-    let sealed = head.sealed.as_ref().ok_or(LogError::Seal)?;
-    match sealer.seal(sealed.sequence, &sealed.hash) == sealed.seal {
-        true => Ok(sealed.sequence),
-        false => Err(LogError::Seal),
+    let seal = head.seal.as_ref().ok_or(LogError::Seal)?;
+    if sealer.seal(seal.sequence, &seal.hash) == seal.mac {
+        Ok(seal.sequence)
+    } else {
+        Err(LogError::Seal)
     }
 }
 
@@ -154,20 +148,15 @@ fn check_entries(
     }
     let end = head.last.as_ref().map_or_else(Chain::genesis, Chain::after);
     let entries = verifier.finish(&end)?;
-    if let Some(sealed) = head.sealed.as_ref().filter(|sealed| sealed.sequence > entries) {
-        return Err(Tampered::Truncated { found: entries, expected: sealed.sequence }.into());
+    if let Some(seal) = head.seal.as_ref().filter(|seal| seal.sequence > entries) {
+        return Err(Tampered::Truncated { found: entries, expected: seal.sequence }.into());
     }
-    match last == head.last {
-        true => Ok(entries),
-        false => Err(LogError::Head),
-    }
+    if last == head.last { Ok(entries) } else { Err(LogError::Head) }
 }
 
 fn check_sealed_entry(head: &Head, entry: &Entry) -> Result<(), LogError> {
-    match &head.sealed {
-        Some(sealed)
-            if sealed.sequence == entry.sequence && sealed.hash != entry.chain.entry_hash =>
-        {
+    match &head.seal {
+        Some(seal) if seal.sequence == entry.sequence && seal.hash != entry.chain.entry_hash => {
             Err(Tampered::Changed { sequence: entry.sequence }.into())
         }
         _ => Ok(()),

@@ -132,10 +132,7 @@ impl Writer {
     async fn write_group(&mut self) {
         self.due = None;
         let mut group = std::mem::take(&mut self.waiting);
-        let answer = match group.is_empty() {
-            true => Ok(()),
-            false => self.write(&mut group).await,
-        };
+        let answer = if group.is_empty() { Ok(()) } else { self.write(&mut group).await };
         // What is left over is what nobody waits for, after a failure.
         self.waiting = group;
         if !self.waiting.is_empty() {

@@ -10,7 +10,7 @@ use super::StoreError;
 /// "KLS1".
 const APPLICATION_ID: i64 = 0x4b4c_5331;
 const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/0001_vault_and_audit.sql")];
-const KNOWN: i64 = MIGRATIONS.len() as i64;
+const KNOWN: i64 = 1;
 
 /// Runs the migrations that the file lacks; does not write when there are none.
 pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), StoreError> {
@@ -55,5 +55,6 @@ mod tests {
     #[test]
     fn the_pragmas_say_what_the_constants_say() {
         assert_eq!((APPLICATION_ID, KNOWN), (1_263_293_233, 1));
+        assert_eq!(MIGRATIONS.len(), 1);
     }
 }

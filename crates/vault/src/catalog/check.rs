@@ -143,12 +143,11 @@ fn shape(raw: &Spanned<RawPlaceholder>) -> Result<PlaceholderShape, CatalogError
 }
 
 fn expect_word(raw: &Spanned<String>, expected: &'static str) -> Result<(), CatalogError> {
-    match raw.value == expected {
-        true => Ok(()),
-        false => {
-            let found = raw.value.clone();
-            Err(CatalogError::at(place(raw), CatalogFault::ApiVersion { found, expected }))
-        }
+    if raw.value == expected {
+        Ok(())
+    } else {
+        let found = raw.value.clone();
+        Err(CatalogError::at(place(raw), CatalogFault::ApiVersion { found, expected }))
     }
 }
 

@@ -112,7 +112,7 @@ fn bombs_are_refused() {
     let mut laughs = "a: &a [x, x, x, x, x, x, x, x, x]\n".to_owned();
     for (name, of) in [("b", "a"), ("c", "b"), ("d", "c"), ("e", "d"), ("f", "e")] {
         let aliases = vec![format!("*{of}"); 9].join(", ");
-        laughs.push_str(&format!("{name}: &{name} [{aliases}]\n"));
+        laughs = format!("{laughs}{name}: &{name} [{aliases}]\n");
     }
     let merged = usual("[a.test]", "").replace("spec:\n", "x: &x { a: 1 }\nspec:\n  <<: *x\n");
     let anchor = usual("&hosts [a.test]", "");

@@ -51,12 +51,11 @@ impl Passphrase {
 
     /// Fails with [`Code::ValueRefused`] when the passphrase is too short to make a vault with.
     pub(crate) fn check_strength(&self) -> Result<(), Error> {
-        match self.0.chars().count() < MIN_PASSPHRASE_CHARS {
-            true => {
-                let words = "a passphrase has at least 12 characters";
-                Err(Error::with(Code::ValueRefused, SafeText::words(words)))
-            }
-            false => Ok(()),
+        if self.0.chars().count() < MIN_PASSPHRASE_CHARS {
+            let words = "a passphrase has at least 12 characters";
+            Err(Error::with(Code::ValueRefused, SafeText::words(words)))
+        } else {
+            Ok(())
         }
     }
 

@@ -43,9 +43,10 @@ pub(super) fn read(path: &SecretPath, file: &Path, binding: Binding) -> Result<R
         return Err(too_large(path));
     }
     let kept = without_newline(&bytes).len();
-    let warnings = match kept < bytes.len() {
-        true => vec![Warning::TrailingNewline { file: file.to_owned() }],
-        false => Vec::new(),
+    let warnings = if kept < bytes.len() {
+        vec![Warning::TrailingNewline { file: file.to_owned() }]
+    } else {
+        Vec::new()
     };
     bytes.truncate(kept);
     let value = SecretValue::new(path.clone(), std::mem::take(&mut *bytes), binding);

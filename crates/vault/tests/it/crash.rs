@@ -55,7 +55,7 @@ fn write_until_killed(scene: &Scene, round: u64) -> Vec<String> {
             }
         }
     });
-    let first = lines.recv_timeout(Duration::from_secs(60)).expect("the child writes");
+    let first = lines.recv_timeout(Duration::from_mins(1)).expect("the child writes");
     // Different in each round, within the time of a few writes.
     thread::sleep(Duration::from_micros(round.wrapping_mul(2_654_435_761) % 15_000));
     child.kill().unwrap();
