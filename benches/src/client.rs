@@ -124,7 +124,7 @@ impl Tunnel {
 }
 
 /// Puts `load` on `route`.
-pub async fn load(route: &Route, load: Load) -> Result<Loaded> {
+pub(crate) async fn load(route: &Route, load: Load) -> Result<Loaded> {
     let barrier = Arc::new(Barrier::new(load.connections));
     let mut clients = JoinSet::new();
     for _ in 0..load.connections {
@@ -161,7 +161,7 @@ async fn one_client(
 }
 
 /// Sends or gets one body of `bytes` bytes over `route`; how long it took, connecting not included.
-pub async fn transfer(route: &Route, way: Transfer, bytes: u64) -> Result<Duration> {
+pub(crate) async fn transfer(route: &Route, way: Transfer, bytes: u64) -> Result<Duration> {
     let mut tunnel = Tunnel::open(route).await?;
     let start = Instant::now();
     match way {

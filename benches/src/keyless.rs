@@ -11,7 +11,7 @@ use std::{
 use data_encoding::BASE64;
 use serde_json::Value;
 
-use crate::{ORIGIN, Result, Route, Stage, process::Child, roles::trusting, text::Random};
+use crate::{ORIGIN, Result, Route, Stage, Subject, process::Child, roles::trusting, text::Random};
 
 const SESSION: &str = "bench";
 
@@ -54,26 +54,30 @@ impl Binary {
         command
     }
 
-    /// Starts `keyless proxy` over a catalog of `fleet`'s secrets.
+    /// Starts `keyless proxy` over a catalog of `fleet`'s secrets, in a home of its own: one store
+    /// has one writer.
     pub fn proxy(&self, stage: &Stage, Fleet(secrets): Fleet) -> Result<Keyless> {
         let directory = stage.directory.path().join(format!("fleet-{secrets}"));
         let catalog = write_catalog(&directory, secrets)?;
         let key = directory.join("proxy.key");
-        let mut command = self.command();
+        let binary = Self { program: self.program.clone(), home: directory.join("home") };
+        let mut command = binary.command();
         command.args(["--json", "proxy", "--listen", "127.0.0.1:0", "--session", SESSION]);
         command.arg("--catalog").arg(&catalog).arg("--key-file").arg(&key);
         command.arg("--secrets-dir").arg(directory.join("values"));
         command.arg("--extra-root").arg(stage.origin_root());
         command.arg("--connect-to").arg(format!("{ORIGIN}:443={}", stage.origin));
         let process = Child::start(&mut command)?;
-        let ready: Value = serde_json::from_str(process.first_line())?;
+        let Ok(ready) = serde_json::from_str::<Value>(process.first_line()) else {
+            return Err(format!("keyless proxy: {}", process.last_words()).into());
+        };
         let (address, proxy_authorization) = read_proxy_url(text(&ready, "proxy_url")?)?;
         let route = Route {
             name: "Keyless",
             address: address.parse()?,
             proxy_authorization: Some(proxy_authorization),
             tls: trusting(&text(&ready, "ca")?.into())?,
-            credential: self.placeholder(&catalog, &key)?,
+            credential: binary.placeholder(&catalog, &key)?,
             swaps: true,
         };
         Ok(Keyless { process, route })
@@ -87,6 +91,13 @@ impl Binary {
         let output = command.stderr(Stdio::inherit()).output()?;
         let all: Value = serde_json::from_slice(&output.stdout)?;
         text(&all, &variable(0)).map(str::to_owned)
+    }
+}
+
+impl Keyless {
+    /// As a subject of measurement.
+    pub fn subject(&self) -> Subject<'_> {
+        Subject { route: self.route.clone(), process: &self.process }
     }
 }
 

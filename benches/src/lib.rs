@@ -16,19 +16,22 @@ mod roles;
 
 // The parts: origin, relay and Keyless, and the client that loads them
 mod client;
+mod course;
 mod keyless;
 mod origin;
 mod payload;
 mod relay;
 
-/// An open tunnel, and one kind of load on it.
-pub use client::{Load, Loaded, Transfer, Tunnel, load, transfer};
+/// An open tunnel, and the kinds of load on it.
+pub use client::{Load, Loaded, Transfer, Tunnel};
+/// What every subject runs through, and what it came to.
+pub use course::{Measured, Subject, rounds, watched_transfer};
 /// Medians and percentiles, and how to write them.
 pub use figures::{decimals, median, megabytes, paired_ratio, percentile};
 /// The built binary, and its proxy with so many secrets.
 pub use keyless::{Binary, Fleet, Keyless};
 /// A child process and what the kernel says of it.
-pub use process::{Child, Usage};
+pub use process::{Child, Usage, thread_time};
 /// Every part in place, and the ways through it.
 pub use roles::{ORIGIN, Route, Stage, play_if_asked};
 /// A Markdown table.

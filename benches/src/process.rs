@@ -2,8 +2,8 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
-    process::{Child as Process, Command, Stdio},
+    io::{BufRead, BufReader, Read},
+    process::{Child as Process, ChildStdout, Command, Stdio},
     time::Duration,
 };
 
@@ -15,6 +15,7 @@ const TICK: Duration = Duration::from_millis(10);
 /// A child that has said on its first line of stdout that it is ready. Killed when dropped.
 pub struct Child {
     process: Process,
+    stdout: BufReader<ChildStdout>,
     first_line: String,
 }
 
@@ -32,9 +33,10 @@ impl Child {
     pub fn start(command: &mut Command) -> Result<Self> {
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let stdout = process.stdout.take().ok_or("a piped stdout is there")?;
+        let mut stdout = BufReader::new(stdout);
         let mut first_line = String::new();
-        BufReader::new(stdout).read_line(&mut first_line)?;
-        let child = Self { process, first_line: first_line.trim().to_owned() };
+        stdout.read_line(&mut first_line)?;
+        let child = Self { process, stdout, first_line: first_line.trim().to_owned() };
         if child.first_line.is_empty() {
             return Err(format!("{command:?} ended before it was ready").into());
         }
@@ -44,6 +46,14 @@ impl Child {
     /// What it said when it was ready.
     pub fn first_line(&self) -> &str {
         &self.first_line
+    }
+
+    /// All that it said until it ended, when its first line was not the expected one.
+    pub(crate) fn last_words(mut self) -> String {
+        let mut words = format!("{}\n", self.first_line);
+        // What can't be read can't be shown; the first line is there in any case.
+        let _ = self.stdout.read_to_string(&mut words);
+        words
     }
 
     /// What it has used so far.
@@ -61,6 +71,13 @@ impl Drop for Child {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// Processor time of the calling thread. Unlike the clock it stands still while others have the core.
+pub fn thread_time() -> Result<Duration> {
+    let statistics = fs::read_to_string("/proc/thread-self/schedstat")?;
+    let nanoseconds = statistics.split_whitespace().next().ok_or("schedstat is empty")?;
+    Ok(Duration::from_nanos(nanoseconds.parse()?))
 }
 
 fn resident(status: &str) -> Result<u64> {

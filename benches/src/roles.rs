@@ -21,7 +21,7 @@ use rustls::{
 use tempfile::TempDir;
 use tokio::{net::TcpListener, runtime::Runtime};
 
-use crate::{Result, keyless, origin, process::Child, relay::Relay};
+use crate::{Result, Subject, keyless, origin, process::Child, relay::Relay};
 
 /// The origin's name.
 pub const ORIGIN: &str = "api.bench.test";
@@ -51,10 +51,8 @@ pub struct Stage {
     pub directory: TempDir,
     /// Where the origin listens.
     pub origin: SocketAddr,
-    /// The origin's process.
-    pub origin_process: Child,
-    /// The relay's process.
-    pub relay_process: Child,
+    origin_process: Child,
+    relay_process: Child,
     relay: SocketAddr,
 }
 
@@ -75,13 +73,16 @@ impl Stage {
     }
 
     /// Straight to the origin.
-    pub fn direct(&self) -> Result<Route> {
-        self.route("direct", self.origin, None, "origin")
+    pub fn direct(&self) -> Result<Subject<'_>> {
+        let route = self.route("direct", self.origin, None, "origin")?;
+        Ok(Subject { route, process: &self.origin_process })
     }
 
     /// Through the relay.
-    pub fn relay(&self) -> Result<Route> {
-        self.route("relay", self.relay, Some("Basic YmVuY2g6YmVuY2g=".to_owned()), "relay")
+    pub fn relay(&self) -> Result<Subject<'_>> {
+        let authorization = Some("Basic YmVuY2g6YmVuY2g=".to_owned());
+        let route = self.route("relay", self.relay, authorization, "relay")?;
+        Ok(Subject { route, process: &self.relay_process })
     }
 
     fn route(
