@@ -143,6 +143,8 @@ pub(crate) enum Report {
     Ready,
     /// The command was ended by this signal.
     Signalled(i32),
+    /// The command was stopped, by itself or by the terminal; it may be going on by now.
+    Stopped,
 }
 
 /// The two ends of a control channel, both closed on exec.
@@ -161,6 +163,13 @@ pub(crate) fn send(channel: impl AsFd, report: &Report, fds: &[BorrowedFd<'_>]) 
     }
     rustix::net::sendmsg(channel, &[IoSlice::new(&text)], &mut control, SendFlags::NOSIGNAL)?;
     Ok(())
+}
+
+/// Sends a report that may be lost: not if that would block.
+pub(crate) fn mention(channel: impl AsFd, report: &Report) {
+    if let Ok(text) = serde_json::to_vec(report) {
+        let _ = rustix::net::send(channel, &text, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+    }
 }
 
 /// Waits for the next report; `None` when the init is gone.

@@ -222,7 +222,7 @@ fn set_host_name(orders: &Orders) -> Result<(), Failure> {
 fn supervise(control: &OwnedFd, command: Pid) -> io::Result<Report> {
     let children = sys::child_events()?;
     loop {
-        if let Some(report) = reap(command)? {
+        if let Some(report) = reap(control, command)? {
             return Ok(report);
         }
         let mut events =
@@ -235,16 +235,19 @@ fn supervise(control: &OwnedFd, command: Pid) -> io::Result<Report> {
     }
 }
 
-/// Collects every child that has ended (orphans of the jail become ours).
-fn reap(command: Pid) -> io::Result<Option<Report>> {
+/// Collects every child that has ended (orphans of the jail become ours). Gives the command's end.
+fn reap(control: &OwnedFd, command: Pid) -> io::Result<Option<Report>> {
     loop {
-        match wait(WaitOptions::NOHANG) {
+        match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
             Ok(Some((pid, status))) if pid == command => {
                 if let Some(signal) = status.terminating_signal() {
                     return Ok(Some(Report::Signalled(signal)));
                 }
                 if let Some(code) = status.exit_status() {
                     return Ok(Some(Report::Exited(code)));
+                }
+                if status.stopped() {
+                    channel::mention(control, &Report::Stopped);
                 }
             }
             Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}

@@ -90,6 +90,8 @@ const ALWAYS: &[i64] = &[
     libc::SYS_delete_module,
     libc::SYS_finit_module,
     libc::SYS_init_module,
+    // musl has no number for it there.
+    #[cfg(not(all(target_arch = "aarch64", target_env = "musl")))]
     libc::SYS_kexec_file_load,
     libc::SYS_kexec_load,
     libc::SYS_quotactl,

@@ -124,16 +124,22 @@ impl JailProcess {
 
     /// Blocks until the command ends; by then every process of the jail has ended. May be called
     /// again, and from any thread.
+    ///
+    /// If the caller was in the foreground of a terminal when it started the command, and the command
+    /// stops itself (an editor's Ctrl-Z), the caller's process stops as well, for its shell to see.
     pub fn wait(&self) -> Exit {
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(exit) = end.exit {
             return exit;
         }
-        let exit = match channel::receive(&self.control) {
-            Ok(Some((Report::Exited(code), _))) => Exit::Code(code),
-            Ok(Some((Report::Signalled(signal), _))) => Exit::Signal(signal),
-            // The init was killed, and with it everything.
-            _ => Exit::Signal(libc::SIGKILL),
+        let exit = loop {
+            match channel::receive(&self.control) {
+                Ok(Some((Report::Exited(code), _))) => break Exit::Code(code),
+                Ok(Some((Report::Signalled(signal), _))) => break Exit::Signal(signal),
+                Ok(Some((Report::Stopped, _))) => self.foreground.stop_with(&self.command),
+                // The init was killed, and with it everything.
+                _ => break Exit::Signal(libc::SIGKILL),
+            }
         };
         self.finish(&mut end, exit);
         exit

@@ -27,6 +27,8 @@ impl Surroundings {
         let listed = fs::read("/proc/net/unix").unwrap_or_default();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let mut ways_out = bound_sockets(&String::from_utf8_lossy(&listed));
+        // A name may be one of another mount namespace, and something else in ours.
+        ways_out.retain(|path| path.metadata().is_ok_and(|file| file.file_type().is_socket()));
         ways_out.extend(kernel_mounts(&mounts));
         for (folder, depth) in [("/tmp", 2), ("/var/tmp", 1)] {
             find_sockets(Path::new(folder), depth, &mut ways_out);

@@ -124,3 +124,26 @@ fn the_shell_outside_can_stop_and_continue_it_and_interrupt_it() {
     terminal.types("exit\n");
     assert_eq!(terminal.status(), 0);
 }
+
+#[test]
+fn a_command_that_stops_itself_stops_the_caller() {
+    if !which("script") {
+        return;
+    }
+    let mut terminal = Terminal::open(&["bash".into(), "--norc".into(), "-i".into()]);
+    terminal.types("PS1='out''> '\n");
+    terminal.shows("out> ");
+    let job = Scene::new(&["sh", "-c", "echo up; kill -STOP $$; echo after; exit 7"]);
+    let line: Vec<String> = job.command_line().iter().map(|word| format!("'{word}'")).collect();
+    terminal.types(&format!("{}\n", line.join(" ")));
+    terminal.shows("up\r\n");
+    terminal.shows("Stopped");
+    terminal.shows("out> ");
+    terminal.types("fg\n");
+    terminal.shows("after\r\n");
+    terminal.shows("out> ");
+    terminal.types("echo status=$?.\n");
+    terminal.shows("status=7.");
+    terminal.types("exit\n");
+    assert_eq!(terminal.status(), 0);
+}
