@@ -50,14 +50,6 @@ impl Ui {
         }
     }
 
-    /// A line for people on stderr, so that it doesn't mix with a child's output.
-    pub(crate) fn note(&self, text: &str) {
-        if self.format == Format::Words {
-            let style = Style::new().dimmed();
-            anstream::eprintln!("{style}keyless: {text}{style:#}");
-        }
-    }
-
     /// The answer: `words` for people, `data` for machines.
     pub(crate) fn answer(&self, command: &str, data: &impl Serialize, words: &str) {
         match self.format {

@@ -18,11 +18,13 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
-use crate::{places::Places, session_broker::SessionBroker, values::Values};
+use crate::{
+    egress_door::EgressDoor, places::Places, session_broker::SessionBroker, values::Values,
+};
 
 /// Joins the vault, the log and egress.
 pub struct Broker {
-    engine: Arc<Engine>,
+    door: EgressDoor,
     vault: Arc<Vault>,
     log: AuditLog,
 }
@@ -43,6 +45,8 @@ pub enum Wanted {
 pub struct OpenSession {
     /// The session as egress knows it.
     pub session: Arc<Session>,
+    /// What the agent's tools have to trust, PEM: the session's CA first, then extra roots.
+    pub trust_pem: String,
     /// What the agent's environment gets.
     pub variables: Vec<Variable>,
     /// Files that hold values, which the agent must not see.
@@ -64,13 +68,13 @@ pub struct Variable {
 
 impl Broker {
     /// A broker over an unlocked vault.
-    pub fn new(engine: Arc<Engine>, vault: Arc<Vault>, log: AuditLog) -> Self {
-        Self { engine, vault, log }
+    pub fn new(door: EgressDoor, vault: Arc<Vault>, log: AuditLog) -> Self {
+        Self { door, vault, log }
     }
 
     /// The egress engine.
     pub fn engine(&self) -> &Arc<Engine> {
-        &self.engine
+        &self.door.engine
     }
 
     /// Opens a session for the secrets that are wanted. The entry about it is durable first.
@@ -87,12 +91,14 @@ impl Broker {
             chosen.iter().filter_map(|secret| session_secret(secret, &key)).collect();
         let variables = variables(&chosen, &secrets);
         let spec = SessionSpec { id, secrets, broker: Arc::clone(&broker) as _ };
+        let session = self.door.engine.open(spec)?;
         Ok(OpenSession {
-            session: self.engine.open(spec)?,
+            trust_pem: session.ca_pem().to_owned() + &self.door.extra_roots,
+            session,
             variables,
             conceal: chosen.iter().filter_map(source_file).collect(),
             remove: chosen.iter().filter_map(source_variable).collect(),
-            engine: Arc::clone(&self.engine),
+            engine: Arc::clone(&self.door.engine),
             broker,
         })
     }
@@ -144,7 +150,8 @@ impl Drop for OpenSession {
 }
 
 /// Opens a session without secrets, which needs no vault: just the jail, the zones and the log.
-pub async fn open_bare_session(places: &Places, engine: Arc<Engine>) -> Result<OpenSession, Error> {
+pub async fn open_bare_session(places: &Places, door: EgressDoor) -> Result<OpenSession, Error> {
+    let EgressDoor { engine, extra_roots } = door;
     let store = Store::create_or_open(&places.store_file()).await?;
     let id = session_id();
     let log = AuditLog::start(&store, None);
@@ -154,7 +161,8 @@ pub async fn open_bare_session(places: &Places, engine: Arc<Engine>) -> Result<O
     let spec = SessionSpec { id, secrets: Vec::new(), broker: Arc::clone(&broker) as _ };
     let session = engine.open(spec)?;
     let (variables, conceal, remove) = (Vec::new(), Vec::new(), Vec::new());
-    Ok(OpenSession { session, variables, conceal, remove, engine, broker })
+    let trust_pem = session.ca_pem().to_owned() + &extra_roots;
+    Ok(OpenSession { session, trust_pem, variables, conceal, remove, engine, broker })
 }
 
 /// The values of a session that has none.

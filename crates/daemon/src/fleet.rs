@@ -16,12 +16,11 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use keyless_core::{
-    Code, Destination, Error, Placeholder, SafeText, SecretPath, SecretValue, SessionKey,
-    audit::Action,
+    Code, Error, Placeholder, SafeText, SecretPath, SecretValue, SessionKey, audit::Action,
 };
-use keyless_egress::{Engine, EngineConfig, Session, SessionSecret, SessionSpec};
+use keyless_egress::{Engine, Session, SessionSecret, SessionSpec};
 use keyless_store::{AuditLog, Store};
-use keyless_vault::{Catalog, EgressPolicy as CatalogPolicy, MountedValues};
+use keyless_vault::{Catalog, MountedValues};
 use tokio::{
     net::{TcpListener, UnixListener},
     signal::unix::{SignalKind, signal},
@@ -29,7 +28,8 @@ use tokio::{
 
 use crate::{
     broker::{Variable, agent},
-    config::{Config, PolicyWord},
+    config::Config,
+    egress_door::EgressDoor,
     places::Places,
     session_broker::SessionBroker,
     values::Values,
@@ -100,7 +100,7 @@ pub async fn start_fleet(
     let values =
         Mounted { values: MountedValues::new(&spec.secrets_dir), catalog: catalog.clone() };
     let warnings = values.check().await?;
-    let engine = Engine::new(engine_config(config, Some(&catalog))?).map_err(|e| explain(&e))?;
+    let EgressDoor { engine, .. } = EgressDoor::for_catalog(config, &catalog)?;
     let store = Store::create_or_open(&places.store_file()).await?;
     let log = AuditLog::start(&store, None);
     let broker = SessionBroker::new(Arc::new(values), log, agent("proxy", &spec.session));
@@ -129,46 +129,6 @@ pub async fn start_fleet(
         fleet.listen(place).await?;
     }
     Ok(fleet)
-}
-
-/// The engine's configuration from config.toml, and a catalog where there is one.
-pub(crate) fn engine_config(
-    config: &Config,
-    catalog: Option<&Catalog>,
-) -> Result<EngineConfig, Error> {
-    let egress = &config.egress;
-    let mut internal_allowlist = egress.internal()?;
-    let mut confined = egress.policy == PolicyWord::Allowlist;
-    if let Some(catalog) = catalog {
-        internal_allowlist.extend(catalog.internal.iter().cloned());
-        confined |= catalog.policy == CatalogPolicy::Allowlist;
-    }
-    let policy = match confined {
-        false => keyless_egress::EgressPolicy::Allow,
-        true => keyless_egress::EgressPolicy::Allowlist(listed(egress.allowlist.clone(), catalog)),
-    };
-    Ok(EngineConfig {
-        connect_to: egress.routes()?.into_iter().collect(),
-        extra_roots_pem: egress
-            .extra_roots
-            .iter()
-            .map(|path| read(path))
-            .collect::<Result<_, _>>()?,
-        internal_allowlist,
-        policy,
-        limits: keyless_egress::Limits::default(),
-    })
-}
-
-fn listed(mut hosts: Vec<Destination>, catalog: Option<&Catalog>) -> Vec<Destination> {
-    let entries = catalog.iter().flat_map(|catalog| &catalog.entries);
-    hosts.extend(entries.flat_map(|entry| entry.rule.to.iter().cloned()));
-    hosts
-}
-
-/// An engine from config.toml alone.
-pub fn engine(config: &Config) -> Result<Arc<Engine>, Error> {
-    Engine::new(engine_config(config, None)?).map_err(|error| explain(&error))
 }
 
 impl Fleet {
@@ -313,15 +273,7 @@ pub(crate) async fn bind_unix(path: &Path) -> Result<UnixListener, Error> {
     bound.map_err(|error| unusable(&name, &error))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    fs::read(path).map_err(|error| unusable(&path.to_string_lossy(), &error))
-}
-
 fn unusable(place: &str, error: &io::Error) -> Error {
     let detail = SafeText::default().as_they_wrote(place).and(": ").and(error.kind());
     Error::with(Code::PathUnusable, detail)
-}
-
-fn explain(error: &keyless_egress::EngineError) -> Error {
-    Error::with(Code::ConfigInvalid, SafeText::default().as_they_wrote(&error.to_string()))
 }

@@ -15,6 +15,7 @@ mod session_broker;
 mod values;
 
 // What it does for whom
+mod egress_door;
 mod environment;
 mod fleet;
 mod operator;
@@ -34,7 +35,8 @@ pub use keyless_vault as vault;
 pub use crate::{
     broker::{Broker, OpenSession, Variable, Wanted, open_bare_session},
     config::{Config, EgressConfig, PolicyWord, parse_route},
-    fleet::{Fleet, FleetListen, FleetSpec, engine, fleet_placeholders, start_fleet},
+    egress_door::EgressDoor,
+    fleet::{Fleet, FleetListen, FleetSpec, fleet_placeholders, start_fleet},
     hardening::{die_by_signal, harden},
     operator::{
         Operator, audit_log, audit_tail, audit_verify, create_store, list_secrets, open_store,

@@ -103,10 +103,10 @@ impl SessionHandle {
         }
     }
 
-    fn ca_pem(&self) -> &str {
+    fn trust_pem(&self) -> &str {
         match self {
-            Self::Local(session) => session.session.ca_pem(),
-            Self::Remote(session) => &session.offer().ca_pem,
+            Self::Local(session) => &session.trust_pem,
+            Self::Remote(session) => &session.offer().trust_pem,
         }
     }
 
@@ -192,7 +192,7 @@ async fn run_jailed(spec: &RunSpec, session: &SessionHandle) -> Result<Ended, Er
         working_directory: working_directory()?,
         hide,
         show: spec.show.clone(),
-        ca_pem: session.ca_pem().to_owned(),
+        ca_pem: session.trust_pem().to_owned(),
         uts_name: None,
     };
     let jailed = spawn_jail(plan).await?;
@@ -226,7 +226,7 @@ async fn serve_jail(jailed: Jailed, carrier: Arc<dyn Carrier>) -> Result<Ended, 
 }
 
 async fn run_behind_proxy(spec: &RunSpec, session: &SessionHandle) -> Result<Ended, Error> {
-    let scratch = CaFiles::write(session.ca_pem())?;
+    let scratch = CaFiles::write(session.trust_pem())?;
     let mut set = scratch.trust_environment();
     set.extend(proxy_variables(&session.proxy_url().await?));
     let environment = command_environment(

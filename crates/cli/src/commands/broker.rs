@@ -4,7 +4,7 @@ use std::{io::BufRead, process::ExitCode, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Broker,
+    Broker, EgressDoor,
     vault::{Factor, Passphrase, Vault},
 };
 use zeroize::Zeroizing;
@@ -24,7 +24,7 @@ pub(super) async fn run(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
     };
     let config = config(&places, &RouteArgs::default())?;
     let vault = Arc::new(Vault::unlock(store, factor).await?);
-    let engine = keyless_daemon::engine(&config)?;
+    let door = EgressDoor::new(&config)?;
     let log = keyless_daemon::audit_log(&vault);
     if args.factor_stdin {
         // Away from the terminal that started it: a closed window does not close the store.
@@ -34,7 +34,7 @@ pub(super) async fn run(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
         true => println!("ready"),
         false => ui.line(&format!("Listening on {}.", places.agent_socket().display())),
     };
-    let broker = Broker::new(engine, vault, log);
+    let broker = Broker::new(door, vault, log);
     keyless_daemon::serve(broker, places.clone(), args.window, ready).await?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Broker, Ended, Isolation, Places, RunSpec, SessionHandle, Wanted, absolute_paths,
+    Broker, EgressDoor, Ended, Isolation, Places, RunSpec, SessionHandle, Wanted, absolute_paths,
     vault::{Factor, Passphrase, Vault},
 };
 
@@ -60,9 +60,9 @@ async fn open_session(
         }
     }
     let config = config(places, &args.routes)?;
-    let engine = keyless_daemon::engine(&config)?;
+    let door = EgressDoor::new(&config)?;
     if *wanted == Wanted::Nothing {
-        let session = keyless_daemon::open_bare_session(places, engine).await?;
+        let session = keyless_daemon::open_bare_session(places, door).await?;
         return Ok(SessionHandle::Local(session));
     }
     let (_, store) = open_store().await?;
@@ -76,7 +76,7 @@ async fn open_session(
     let vault =
         Arc::new(Vault::unlock(store, Factor::Passphrase(Passphrase::new(passphrase))).await?);
     let log = keyless_daemon::audit_log(&vault);
-    let broker = Broker::new(engine, vault, log);
+    let broker = Broker::new(door, vault, log);
     Ok(SessionHandle::Local(broker.open_session(wanted).await?))
 }
 

@@ -51,8 +51,8 @@ pub struct SessionOffer {
     pub id: String,
     /// What the agent's environment gets.
     pub variables: Vec<Variable>,
-    /// The session's CA.
-    pub ca_pem: String,
+    /// What the agent's tools have to trust, PEM.
+    pub trust_pem: String,
     /// Where connections with a preamble go.
     pub socket: PathBuf,
     /// A proxy with the session's credential, for `--no-jail`.

@@ -172,7 +172,7 @@ impl Service {
         let offer = SessionOffer {
             id: open.session.id().to_owned(),
             variables: open.variables.clone(),
-            ca_pem: open.session.ca_pem().to_owned(),
+            trust_pem: open.trust_pem.clone(),
             socket: socket.clone(),
             proxy_url: format!("http://{}@{}", open.session.proxy_credential(), self.proxy),
             conceal: open.conceal.clone(),
