@@ -17,7 +17,7 @@ use std::{
 };
 
 use sqlx::{
-    ConnectOptions, SqliteConnection, SqlitePool, query_scalar,
+    ConnectOptions, Connection, SqliteConnection, SqlitePool, query_scalar,
     sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous},
 };
 use tokio::sync::Mutex;
@@ -36,7 +36,8 @@ const WAL_ATTEMPTS: u32 = 100;
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) pool: SqlitePool,
-    watch: Arc<Mutex<SqliteConnection>>,
+    /// Never writes; absent once closed.
+    watch: Arc<Mutex<Option<SqliteConnection>>>,
     file: Arc<Path>,
 }
 
@@ -97,12 +98,17 @@ impl Store {
             .idle_timeout(None)
             .max_lifetime(None)
             .connect_lazy_with(connect);
-        Ok(Self { pool, watch: Arc::new(Mutex::new(watch)), file: file.into() })
+        Ok(Self { pool, watch: Arc::new(Mutex::new(Some(watch))), file: file.into() })
     }
 
-    /// Closes the connections and folds the write-ahead log into the file. Waits for writes.
+    /// Closes the connections of all clones, and so folds the write-ahead log into the file unless
+    /// another process has it open. Waits for writes under way.
     pub async fn close(&self) {
         self.pool.close().await;
+        if let Some(watch) = self.watch.lock().await.take() {
+            // Nothing was written on it that could fail to be.
+            let _ = watch.close().await;
+        }
     }
 
     /// Where the store lies.
@@ -114,7 +120,8 @@ impl Store {
     pub async fn change_mark(&self) -> Result<ChangeMark, StoreError> {
         // On a connection that never writes, as SQLite doesn't count a connection's own commits.
         let mut watch = self.watch.lock().await;
-        Ok(ChangeMark(query_scalar("PRAGMA data_version").fetch_one(&mut *watch).await?))
+        let watch = watch.as_mut().ok_or(StoreError::Engine(sqlx::Error::PoolClosed))?;
+        Ok(ChangeMark(query_scalar("PRAGMA data_version").fetch_one(watch).await?))
     }
 
     /// Lets SQLite look through the whole file. Takes time in proportion to its size.

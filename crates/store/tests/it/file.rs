@@ -102,3 +102,16 @@ async fn many_may_make_it_at_once() {
     }
     Store::open(&file).await.unwrap().check().await.unwrap();
 }
+
+#[tokio::test]
+async fn closing_leaves_one_file() {
+    let scene = Scene::new().await;
+    let log = keyless_store::AuditLog::start(&scene.store, None);
+    log.append(draft("s")).await.unwrap();
+    let clone = scene.store.clone();
+    scene.store.close().await;
+    let files: Vec<_> = fs::read_dir(scene.file().parent().unwrap()).unwrap().collect();
+    assert_eq!(files.len(), 1);
+    assert!(clone.change_mark().await.is_err());
+    assert_eq!(log.append(draft("s")).await.unwrap_err().code(), Code::AuditUnavailable);
+}

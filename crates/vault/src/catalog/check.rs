@@ -83,10 +83,7 @@ fn rule(raw: &RawEntry) -> Result<EgressRule, CatalogError> {
         return Err(CatalogError::at(place(&raw.egress_to), CatalogFault::NoDestination));
     }
     let to = raw.egress_to.value.iter().map(destination).collect::<Result<_, _>>()?;
-    let locations = match &raw.locations {
-        None => Locations::ALL,
-        Some(words) => words.iter().map(location).collect::<Result<_, _>>()?,
-    };
+    let locations = raw.locations.as_ref().map_or(Ok(Locations::ALL), locations)?;
     let on_foreign = raw.on_foreign.as_ref().map_or(Ok(OnForeign::Pass), foreign)?;
     Ok(EgressRule { to, locations, max_occurrences: raw.max_occurrences, on_foreign })
 }
@@ -103,6 +100,13 @@ fn allowed(raw: &Spanned<String>) -> Result<Authority, CatalogError> {
         let text = raw.value.clone();
         CatalogError::at(place(raw), CatalogFault::Allowlist { text, why })
     })
+}
+
+fn locations(raw: &Spanned<Vec<Spanned<String>>>) -> Result<Locations, CatalogError> {
+    if raw.value.is_empty() {
+        return Err(CatalogError::at(place(raw), CatalogFault::NoLocation));
+    }
+    raw.value.iter().map(location).collect()
 }
 
 fn location(raw: &Spanned<String>) -> Result<Location, CatalogError> {

@@ -76,6 +76,9 @@ pub enum CatalogFault {
     /// A secret that could go nowhere.
     #[error("`egressTo` is empty; name at least one host, or remove the entry")]
     NoDestination,
+    /// A secret that could stand nowhere in a request.
+    #[error("`locations` is empty; name at least one, or leave it away for all")]
+    NoLocation,
     /// A look-alike that could be guessed or does not travel.
     #[error("the placeholder can't be used: {0}; correct prefix and length")]
     Placeholder(LookAlikeError),

@@ -86,6 +86,7 @@ fn faults_are_told_with_their_line() {
         (with("A", "{ name: a, key: ../../etc/shadow }", "[a.test]", ""), 6, "mounted secret"),
         (with("A", "{ name: a/b, key: c }", "[a.test]", ""), 6, "mounted secret"),
         (usual("[a.test]", "      locations: [cookie]\n"), 8, "none of basic"),
+        (usual("[a.test]", "      locations: []\n"), 8, "locations` is empty"),
         (usual("[a.test]", "      onForeign: drop\n"), 8, "none of pass"),
         (usual("[a.test]", "      placeholder: short\n"), 8, "none of default"),
         (usual("[a.test]", "      placeholder: { prefix: a, length: 9 }\n"), 8, "guessed"),
@@ -105,6 +106,22 @@ fn faults_are_told_with_their_line() {
         assert_eq!(error.line(), Some(line), "{error}\n{text}");
         assert!(error.to_string().contains(words), "{error} lacks {words:?}");
     }
+}
+
+#[test]
+fn what_is_told_fits_on_a_line() {
+    let told = |text: &str| parse_catalog(text).unwrap_err().to_string();
+    let lines = [
+        told(&usual("['*.co.uk']", "")),
+        told(&usual("[a.test]", "      surprise: 1\n")),
+        told(&usual("[a.test]", "      maxOccurrences: many\n")),
+        told(&usual("a.test", "")),
+        told(&usual("[a.test", "")),
+        told(&usual("&hosts [a.test]", "")),
+        told("spec: {}"),
+    ];
+    println!("{}", lines.join("\n"));
+    assert!(lines.iter().all(|line| !line.contains('\n') && line.starts_with("catalog:")));
 }
 
 #[test]

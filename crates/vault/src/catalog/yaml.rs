@@ -47,7 +47,7 @@ pub(super) struct RawEntry {
     pub(super) secret_ref: Spanned<RawSecretRef>,
     pub(super) egress_to: Spanned<Vec<Spanned<String>>>,
     #[serde(default)]
-    pub(super) locations: Option<Vec<Spanned<String>>>,
+    pub(super) locations: Option<Spanned<Vec<Spanned<String>>>>,
     #[serde(default)]
     pub(super) placeholder: Option<Spanned<RawPlaceholder>>,
     #[serde(default)]

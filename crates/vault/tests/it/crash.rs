@@ -64,7 +64,7 @@ fn write_until_killed(scene: &Scene, round: u64) -> Vec<String> {
     std::iter::once(first).chain(lines.try_iter()).collect()
 }
 
-fn spawn(scene: &Scene, round: u64) -> Child {
+pub(crate) fn spawn(scene: &Scene, round: u64) -> Child {
     Command::new(env::current_exe().unwrap())
         .args(["--exact", "crash::the_writer", "--ignored", "--nocapture", "--test-threads=1"])
         .env(FILE, scene.file())

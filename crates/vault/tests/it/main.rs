@@ -4,6 +4,7 @@
 mod crash;
 mod disk;
 mod life;
+mod mounted;
 mod scene;
 mod sentinel;
 mod tamper;

@@ -1,9 +1,14 @@
-//! Two processes' worth of handles that write at once.
+//! Several handles, and a process beside this one, that write at once.
+
+use std::io::{BufRead, BufReader};
 
 use keyless_core::Code;
 use keyless_vault::Metadata;
 
-use crate::scene::{Scene, bound, opened, path, value};
+use crate::{
+    crash,
+    scene::{Scene, bound, opened, path, value},
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_that_is_written_is_there() {
@@ -39,4 +44,21 @@ async fn only_one_of_two_adds_wins() {
     );
     let codes = [one, two].map(|answer| answer.err().map(|error| error.code()));
     assert!(codes.contains(&None) && codes.contains(&Some(Code::SecretExists)), "{codes:?}");
+}
+
+#[tokio::test]
+async fn another_process_may_write_as_well() {
+    let scene = Scene::new().await;
+    let mut child = crash::spawn(&scene, 0);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("acknowledged crash/r0/n0")));
+    for round in 0..20 {
+        let at = path(&format!("here/b/n{round}"));
+        scene.vault.add(at, Metadata::default(), Some(value("x"))).await.unwrap();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let theirs = 1 + lines.filter(|line| line.contains("acknowledged")).count();
+    let all = scene.again().await.list().await.unwrap().len();
+    assert!((20 + theirs..=21 + theirs).contains(&all), "{all} of 20 and {theirs}");
 }
