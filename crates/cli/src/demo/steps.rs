@@ -207,7 +207,7 @@ fn attacks(scene: &Scene) -> Vec<Step> {
             name: "hides the attacker behind the allowed host's name",
             expected: "fails",
             script: format!("curl -sS --fail https://{API}/user -H 'Host: {EVIL}' -H \"Authorization: Bearer $GITHUB_TOKEN\""),
-            server: Some(Server::Evil),
+            server: None,
             judge: |evidence| match evidence.server_got_value {
                 false => refused(evidence),
                 true => Err("the attacker has the value".to_owned()),

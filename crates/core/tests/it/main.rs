@@ -3,4 +3,5 @@
 
 mod audit_properties;
 mod compile_fail;
+mod errors_doc;
 mod openings;

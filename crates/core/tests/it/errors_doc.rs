@@ -1,0 +1,61 @@
+//! docs/errors.md lists every code as it is. `KEYLESS_BLESS=1` writes it anew.
+
+use std::{fmt::Write, fs, path::Path};
+
+use keyless_core::Code;
+
+const HEAD: &str = "\
+# Errors
+
+Every error that a person or an agent can meet. An HTTP refusal carries the code in `X-Keyless-Refused` and as JSON
+`{code, message, remediation}`; a command prints the message and the next step, or both with `--json`. The table is generated from
+`crates/core/src/error.rs` by the test that checks it.
+
+| exit | meaning |
+|---|---|
+| 0 | done |
+| 1 | something failed that no other status names |
+| 2 | the arguments, a file or a value can't be used |
+| 3 | a secret, store or file is not there |
+| 4 | policy says no |
+| 5 | the store is locked, or the factor is wrong |
+| 6 | the store is damaged or tampered with, or the disk is full |
+| 7 | this machine lacks something |
+| 126, 127 | the command can't be executed, does not exist |
+
+`keyless run` ends as its command does, by the same status or signal.
+
+| code | NL | HTTP | exit | what happened | who | what to do next | retry |
+|---|---|---|---|---|---|---|---|
+";
+
+#[test]
+fn the_document_lists_every_code() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors.md");
+    let expected = document();
+    if std::env::var_os("KEYLESS_BLESS").is_some() {
+        fs::write(&file, &expected).unwrap();
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), expected, "KEYLESS_BLESS=1 writes it anew");
+}
+
+fn document() -> String {
+    let mut text = HEAD.to_owned();
+    for code in Code::ALL {
+        let remediation = code.remediation();
+        writeln!(
+            text,
+            "| `{}` | {} | {} | {} | {} | {} | {} | {} |",
+            code.as_str(),
+            code.nl_code(),
+            code.http_status(),
+            code.exit() as u8,
+            remediation.user_message,
+            format!("{:?}", remediation.actor).to_lowercase(),
+            remediation.action,
+            if remediation.retryable { "yes" } else { "no" },
+        )
+        .unwrap();
+    }
+    text
+}
