@@ -111,7 +111,7 @@ pub enum CatalogFault {
         known: &'static str,
     },
     /// Not YAML, or not of this shape; in the parser's words.
-    #[error("{0}")]
+    #[error("{0}; correct the YAML there (anchors, aliases and merge keys are not taken)")]
     Yaml(String),
 }
 

@@ -98,7 +98,12 @@ pub(super) fn parse(text: &str) -> Result<RawCatalog, CatalogError> {
     }
     serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
         let place = error.location().map(|at| (at.line(), at.column()));
-        let words = error.without_snippet().render();
+        let mut words = error.without_snippet().render();
+        // The place is told once, in front.
+        if let Some((line, column)) = place {
+            let repeated = format!(" at line {line}, column {column}");
+            words.truncate(words.strip_suffix(&repeated).map_or(words.len(), str::len));
+        }
         CatalogError::at(place, CatalogFault::Yaml(words))
     })
 }
