@@ -90,6 +90,10 @@ impl HostName {
         } else {
             idna::domain_to_ascii(text).map_err(|_| HostError::Idna)?
         };
+        // IDNA maps some characters to ASCII that no host has: U+00B8 to a space, U+2100 to `a/c`.
+        if !name.bytes().all(is_name_byte) {
+            return Err(HostError::Idna);
+        }
         if name.len() > 253 {
             return Err(HostError::TooLong);
         }
@@ -195,6 +199,8 @@ mod tests {
             ("[fe80::1%eth0]", HostError::BadIpv6),
             ("[127.0.0.1]", HostError::BadIpv6),
             ("2001:db8::1", HostError::BadCharacter),
+            ("a\u{b8}b.test", HostError::Idna),
+            ("a\u{2100}b.test", HostError::Idna),
         ];
         for (text, expected) in cases {
             assert_eq!(Host::parse(text), Err(expected), "{text:?}");

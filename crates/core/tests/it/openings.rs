@@ -3,10 +3,8 @@
 use std::{fs, path::Path};
 
 /// File (below `crates/`) and which opening it uses. Tests and benches are not product code.
-const OPENINGS: &[(&str, &str)] = &[
-    ("egress/src/ports.rs", "open_with_permit"),
-    ("vault/src/sealing.rs", "expose_for_sealing"),
-];
+const OPENINGS: &[(&str, &str)] =
+    &[("egress/src/ports.rs", "open_with_permit"), ("vault/src/sealing.rs", "expose_for_sealing")];
 
 #[test]
 fn values_are_opened_only_where_listed() {
