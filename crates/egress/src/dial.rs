@@ -80,9 +80,10 @@ impl Dialer {
             Ok(Err(_)) => return Err(Error::with(Code::NameNotFound, said(&authority.host))),
             Ok(Ok(addresses)) => addresses.take(MAX_ADDRESSES).collect(),
         };
-        match addresses.is_empty() {
-            true => Err(Error::with(Code::NameNotFound, said(&authority.host))),
-            false => Ok(addresses),
+        if addresses.is_empty() {
+            Err(Error::with(Code::NameNotFound, said(&authority.host)))
+        } else {
+            Ok(addresses)
         }
     }
 

@@ -63,13 +63,10 @@ pub(crate) async fn serve_unix(
 
 /// Errors of `accept` are about one connection, or about file descriptors that others will free.
 async fn accepted<S, A>(accepted: io::Result<(S, A)>) -> Option<S> {
-    match accepted {
-        Ok((stream, _)) => Some(stream),
-        Err(_) => {
-            sleep(Duration::from_millis(10)).await;
-            None
-        }
+    if accepted.is_err() {
+        sleep(Duration::from_millis(10)).await;
     }
+    accepted.ok().map(|(stream, _)| stream)
 }
 
 fn place(engine: &Arc<Engine>) -> Option<Place> {

@@ -186,11 +186,10 @@ impl Engine {
                         .any(|to| to.names(&authority.host) && to.port() == authority.port)
             }
         };
-        match listed {
-            true => Ok(()),
-            false => {
-                Err(Error::with(Code::DestinationNotListed, SafeText::default().and(authority)))
-            }
+        if listed {
+            Ok(())
+        } else {
+            Err(Error::with(Code::DestinationNotListed, SafeText::default().and(authority)))
         }
     }
 

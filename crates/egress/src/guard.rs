@@ -16,7 +16,7 @@ mod line;
 use std::{
     collections::VecDeque,
     io,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, Waker, ready},
     time::Duration,
@@ -26,7 +26,7 @@ use bytes::{Buf, BytesMut};
 use keyless_core::Code;
 use parking_lot::Mutex;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf},
     time::{Sleep, sleep},
 };
 
@@ -36,7 +36,7 @@ use crate::Limits;
 
 /// What hyper reads in place of a head that is refused.
 const REFUSED_HEAD: &[u8] = b"GET / HTTP/1.1\r\nhost: refused.invalid\r\n\r\n";
-const READ_SIZE: usize = 16 << 10;
+const READ_SIZE: usize = 8 << 10;
 /// How long bytes that nobody wants are still read after a refusal. A socket that is closed over
 /// unread bytes is reset, and the client may lose the answer (RFC 9112, section 9.6).
 const LINGER: Duration = Duration::from_secs(1);
@@ -256,11 +256,14 @@ impl<S: AsyncRead + Unpin> Guard<S> {
 
     /// Reads more into our own buffer; 0 at the end.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let mut space = [0; READ_SIZE];
-        let mut space = ReadBuf::new(&mut space);
-        ready!(Pin::new(&mut self.inner).poll_read(cx, &mut space))?;
-        self.buffer.extend_from_slice(space.filled());
-        Poll::Ready(Ok(space.filled().len()))
+        self.buffer.reserve(READ_SIZE);
+        // The future holds nothing between polls.
+        let read = pin!(self.inner.read_buf(&mut self.buffer)).poll(cx);
+        if read.is_pending() && self.buffer.is_empty() {
+            // An idle connection holds no buffer.
+            self.buffer = BytesMut::new();
+        }
+        read
     }
 }
 
@@ -287,9 +290,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Guard<S> {
             }
             match this.state {
                 State::Broken => return Poll::Ready(Err(broken_chunk())),
-                // An end would make hyper drop the answer that is being written.
-                State::Ended => return Poll::Pending,
-                State::Paused => return Poll::Pending,
+                // Refused: an end would make hyper drop the answer that is being written.
+                State::Ended | State::Paused => return Poll::Pending,
                 _ => {}
             }
             if this.buffer.is_empty() && this.unguarded() >= buf.remaining() {

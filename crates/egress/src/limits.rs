@@ -44,7 +44,7 @@ impl Default for Limits {
             head_bytes: 64 << 10,
             head_fields: 256,
             head_time: Duration::from_secs(30),
-            idle_time: Duration::from_secs(300),
+            idle_time: Duration::from_mins(5),
             preamble_time: Duration::from_secs(10),
             lookup_time: Duration::from_secs(5),
             connect_time: Duration::from_secs(10),

@@ -123,12 +123,11 @@ impl Lane {
             return Err(Error::with(Code::BadRequest, detail));
         }
         let fields = request.headers().len();
-        match request.version() == Version::HTTP_2 && fields > self.engine.limits.head_fields {
-            true => {
-                let detail = SafeText::default().and(fields).and(" fields");
-                Err(Error::with(Code::HeadTooLarge, detail))
-            }
-            false => Ok(()),
+        if request.version() == Version::HTTP_2 && fields > self.engine.limits.head_fields {
+            let detail = SafeText::default().and(fields).and(" fields");
+            Err(Error::with(Code::HeadTooLarge, detail))
+        } else {
+            Ok(())
         }
     }
 

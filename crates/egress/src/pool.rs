@@ -107,10 +107,7 @@ impl Pool {
         }
         self.sweep();
         let asked = Instant::now();
-        let _alone = match slot.speaks_http1() {
-            true => None,
-            false => Some(slot.dialling.lock().await),
-        };
+        let _alone = if slot.speaks_http1() { None } else { Some(slot.dialling.lock().await) };
         // Whoever dialled before us may have left something for us.
         if wanted == Wanted::Any
             && let Some(sender) = slot.take(self.idle_time)
@@ -170,9 +167,10 @@ impl Slot {
         let mut kept = self.kept.lock();
         kept.used = Some(Instant::now());
         if let Some(shared) = kept.http2.as_ref() {
-            match shared.is_closed() {
-                false => return Some(Sender::Http2(shared.clone())),
-                true => kept.http2 = None,
+            if shared.is_closed() {
+                kept.http2 = None;
+            } else {
+                return Some(Sender::Http2(shared.clone()));
             }
         }
         while let Some((sender, since)) = kept.http1.pop() {

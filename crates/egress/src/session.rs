@@ -101,10 +101,7 @@ impl Session {
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Error> {
-        match *self.ended.borrow() {
-            true => Err(Code::SessionEnded.into()),
-            false => Ok(()),
-        }
+        if *self.ended.borrow() { Err(Code::SessionEnded.into()) } else { Ok(()) }
     }
 
     /// Resolves when the session has ended.

@@ -68,13 +68,12 @@ fn authenticate(engine: &Engine, headers: &HeaderMap) -> Result<Arc<Session>, Er
     };
     let (id, token) = credential.ok_or(Code::ProxyAuthRequired)?;
     let session = engine.session(&id).ok_or(Code::ProxyAuthRequired)?;
-    match session.knows_token(&token) {
-        true => Ok(session),
-        false => {
-            let error = Error::from(Code::ProxyAuthRequired);
-            super::log(&session, None, &error);
-            Err(error)
-        }
+    if session.knows_token(&token) {
+        Ok(session)
+    } else {
+        let error = Error::from(Code::ProxyAuthRequired);
+        super::log(&session, None, &error);
+        Err(error)
     }
 }
 

@@ -88,7 +88,7 @@ pub(super) async fn serve_lane2<S: Stream>(lane: Arc<Lane>, stream: S, limits: &
         .max_concurrent_streams(limits.streams)
         .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
         // A client that vanished without a word holds nothing for longer than this.
-        .keep_alive_interval(Duration::from_secs(60))
+        .keep_alive_interval(Duration::from_mins(1))
         .keep_alive_timeout(Duration::from_secs(20))
         .serve_connection(TokioIo::new(stream), service);
     let _ = connection.await;

@@ -6,7 +6,7 @@ use keyless_core::Code;
 /// The longest size line, extensions included.
 const MAX_SIZE_LINE: usize = 4 << 10;
 /// 2^60: more than anybody sends, and far from overflow.
-const MAX_SIZE_DIGITS: usize = 15;
+const MAX_DIGITS: usize = 15;
 
 /// Where in a chunked body the bytes stand.
 pub(super) struct Chunks {
@@ -82,31 +82,28 @@ impl Chunks {
 
     fn step(&mut self, byte: u8) -> Result<State, Code> {
         Ok(match (self.state, byte) {
-            (State::Size { digits, size }, b) if b.is_ascii_hexdigit() => {
+            (State::Size { digits, size }, b) if b.is_ascii_hexdigit() && digits < MAX_DIGITS => {
                 let digit = char::from(b).to_digit(16).expect("it is a hexadecimal digit");
-                match digits < MAX_SIZE_DIGITS {
-                    true => State::Size { digits: digits + 1, size: size << 4 | u64::from(digit) },
-                    false => return Err(Code::BadRequest),
-                }
+                State::Size { digits: digits + 1, size: size << 4 | u64::from(digit) }
             }
-            (State::Size { digits: 1.., size }, b'\r') => State::SizeLineFeed { size },
+            (State::Size { digits: 1.., size } | State::Extension { size, .. }, b'\r') => {
+                State::SizeLineFeed { size }
+            }
             (State::Size { digits: 1.., size }, b';' | b' ' | b'\t') => {
                 State::Extension { size, length: 1 }
             }
-            (State::Extension { size, .. }, b'\r') => State::SizeLineFeed { size },
             (State::Extension { size, length }, b)
                 if length < MAX_SIZE_LINE && !matches!(b, b'\n' | b'\0') =>
             {
                 State::Extension { size, length: length + 1 }
             }
-            (State::SizeLineFeed { size: 0 }, b'\n') => State::LineStart,
+            (State::SizeLineFeed { size: 0 } | State::TrailerLineFeed, b'\n') => State::LineStart,
             (State::SizeLineFeed { size }, b'\n') => State::Data { left: size },
             (State::DataReturn, b'\r') => State::DataLineFeed,
             (State::DataLineFeed, b'\n') => State::Size { digits: 0, size: 0 },
             (State::LineStart, b'\r') => State::LastLineFeed,
             (State::LastLineFeed, b'\n') => State::Done,
             (State::Trailer, b'\r') => State::TrailerLineFeed,
-            (State::TrailerLineFeed, b'\n') => State::LineStart,
             (State::LineStart | State::Trailer, b)
                 if self.trailer_bytes < self.max_trailer_bytes && !matches!(b, b'\n' | b'\0') =>
             {

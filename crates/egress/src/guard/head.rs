@@ -40,9 +40,8 @@ pub fn parse_head(bytes: &[u8], door: Door, max_fields: usize) -> Result<Framing
     let mut request = Request::new(&mut fields[..room]);
     match request.parse(bytes) {
         Ok(Status::Complete(length)) if length == bytes.len() => {}
-        Ok(_) => return Err(Code::BadRequest),
         Err(Malformed::TooManyHeaders) => return Err(Code::HeadTooLarge),
-        Err(_) => return Err(Code::BadRequest),
+        Ok(_) | Err(_) => return Err(Code::BadRequest),
     }
     let (Some(method), Some(target), Some(version)) =
         (request.method, request.path, request.version)
@@ -86,9 +85,10 @@ fn body_framing(fields: &[Header<'_>], version: u8) -> Result<Framing, Code> {
         (None, None) => Ok(Framing::Empty),
         (Some(length), None) if lengths.next().is_none() => parse_length(length),
         (None, Some(coding)) if codings.next().is_none() && version == 1 => {
-            match coding.eq_ignore_ascii_case(b"chunked") {
-                true => Ok(Framing::Chunked),
-                false => Err(Code::BadRequest),
+            if coding.eq_ignore_ascii_case(b"chunked") {
+                Ok(Framing::Chunked)
+            } else {
+                Err(Code::BadRequest)
             }
         }
         _ => Err(Code::BadRequest),

@@ -111,7 +111,7 @@ impl Body for Nothing {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.0.clone()
+        self.0
     }
 }
 

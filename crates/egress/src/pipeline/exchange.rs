@@ -116,9 +116,12 @@ impl<'a> Exchange<'a> {
         let route = self.route(upstream);
         let response = scrub::scrub_response(table, &route, method, response).await?;
         let bodiless = is_bodiless(method, response.status());
-        Ok(response.map(|body| match bodiless {
-            true => Nothing(body.size_hint()).boxed_unsync(),
-            false => self.watch(body).boxed_unsync(),
+        Ok(response.map(|body| {
+            if bodiless {
+                Nothing(body.size_hint()).boxed_unsync()
+            } else {
+                self.watch(body).boxed_unsync()
+            }
         }))
     }
 
@@ -192,9 +195,10 @@ fn ensure_host(
 
 /// The authority as a `Host` field has it, without the scheme's own port.
 fn host_field(authority: &Authority, scheme: Scheme) -> String {
-    match authority.port == scheme.default_port() {
-        true => authority.host.to_string(),
-        false => authority.to_string(),
+    if authority.port == scheme.default_port() {
+        authority.host.to_string()
+    } else {
+        authority.to_string()
     }
 }
 

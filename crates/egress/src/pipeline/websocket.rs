@@ -80,10 +80,7 @@ fn accept_of(key: &[u8]) -> String {
 fn check_accept(headers: &HeaderMap, expected: &str) -> Result<(), Error> {
     let accepts = headers.get(header::SEC_WEBSOCKET_ACCEPT);
     let proven = accepts.is_some_and(|accept| accept.as_bytes() == expected.as_bytes());
-    match proven && names_websocket(headers) {
-        true => Ok(()),
-        false => Err(not_a_websocket()),
-    }
+    if proven && names_websocket(headers) { Ok(()) } else { Err(not_a_websocket()) }
 }
 
 fn not_a_websocket() -> Error {

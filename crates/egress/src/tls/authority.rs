@@ -23,12 +23,12 @@ use rustls::{
 use super::leaves::Leaves;
 
 /// Clocks of guests run late: certificates are valid from an hour before they were made.
-const BACKDATED: Duration = Duration::from_secs(3600);
+const BACKDATED: Duration = Duration::from_hours(1);
 /// One hour before and 47 after: 48 in all.
-const AUTHORITY_LIFE: Duration = Duration::from_secs(47 * 3600);
-const LEAF_LIFE: Duration = Duration::from_secs(23 * 3600);
+const AUTHORITY_LIFE: Duration = Duration::from_hours(47);
+const LEAF_LIFE: Duration = Duration::from_hours(23);
 /// A cached leaf is used up to this long before its end.
-const LEAF_MARGIN: Duration = Duration::from_secs(3600);
+const LEAF_MARGIN: Duration = Duration::from_hours(1);
 
 /// A certificate authority that signs for one session.
 pub(crate) struct CertificateAuthority {
@@ -155,7 +155,7 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &authority.serve(&host).unwrap()));
         let now = SystemTime::now();
         let leaf = authority.mint_leaf(&host, now).unwrap();
-        let day = Duration::from_secs(24 * 3600);
+        let day = Duration::from_hours(24);
         assert!(leaf.is_good_at(now) && leaf.is_good_at(now - BACKDATED / 2));
         assert!(!leaf.is_good_at(now + day) && !leaf.is_good_at(now - day));
     }

@@ -71,10 +71,7 @@ fn add_pem(roots: &mut RootCertStore, pem: &[u8]) -> Result<(), RootsError> {
         let certificate = certificate.map_err(|_| RootsError::NotPem)?;
         roots.add(certificate).map_err(RootsError::Unusable)?;
     }
-    match roots.len() == before {
-        true => Err(RootsError::NotPem),
-        false => Ok(()),
-    }
+    if roots.len() == before { Err(RootsError::NotPem) } else { Ok(()) }
 }
 
 /// Shakes hands with `host` over `tcp`; when this returns, the destination has proven its name.

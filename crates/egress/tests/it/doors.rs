@@ -183,12 +183,12 @@ fn one_connection_too_many_is_told_so() {
         config: EngineConfig { limits, ..EngineConfig::default() },
         ..Setting::default()
     });
-    let held = [scene.connect("other.test:443"), scene.connect("allowed.test:443")];
-    assert!(held.iter().all(|(head, _)| head.starts_with("HTTP/1.1 200")));
+    let others = [scene.connect("other.test:443"), scene.connect("allowed.test:443")];
+    assert!(others.iter().all(|(head, _)| head.starts_with("HTTP/1.1 200")));
     let (head, _) = scene.connect("other.test:443");
     assert!(head.starts_with("HTTP/1.1 503"), "{head}");
     assert!(head.contains("too_many_connections"));
-    drop(held);
+    drop(others);
     std::thread::sleep(Duration::from_millis(200));
     assert!(scene.connect("other.test:443").0.starts_with("HTTP/1.1 200"));
 }

@@ -1,6 +1,8 @@
 //! The egress proxy against real clients and origins: curl, rustls and raw sockets on one side,
 //! the recording origins of `keyless-testkit` on the other. Loopback only.
 
+#![expect(clippy::unwrap_used, reason = "what can't be set up is a failed test")]
+
 mod scene;
 
 /// The doors: CONNECT, absolute-form, preamble, hand-over; credentials; the connection limit.
@@ -9,6 +11,8 @@ mod doors;
 mod framing;
 /// HTTP/1 and HTTP/2 in every combination; trailers, Expect, bodies, the pool.
 mod http;
+/// A client that holds several HTTP/2 streams: what happens to one leaves the others alone.
+mod streams;
 /// Leaves and the authority, as OpenSSL sees them; ClientHellos in pieces; upstream certificates.
 mod tls;
 /// WebSockets and other upgrades.

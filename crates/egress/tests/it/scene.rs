@@ -83,6 +83,8 @@ pub(crate) struct TestBroker {
     chain: Mutex<Chain>,
     pub(crate) events: Mutex<Vec<Event>>,
     pub(crate) releases: Mutex<Vec<RequestInfo>>,
+    /// Requests whose path has this word make it panic.
+    pub(crate) stumbles_over: Mutex<Option<&'static str>>,
 }
 
 pub(crate) struct Answer {
@@ -122,6 +124,7 @@ impl Scene {
             chain: Mutex::new(Chain::genesis()),
             events: Mutex::default(),
             releases: Mutex::default(),
+            stumbles_over: Mutex::default(),
         });
         let to = setting.destinations.iter().map(|to| Destination::parse(to).unwrap()).collect();
         let secret =
@@ -171,13 +174,14 @@ impl Scene {
             .output()
             .unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        match output.status.success() {
-            true => Answer::parse(&text),
-            false => Answer {
+        if output.status.success() {
+            Answer::parse(&text)
+        } else {
+            Answer {
                 status: 0,
                 head: text,
                 body: String::from_utf8_lossy(&output.stderr).into_owned(),
-            },
+            }
         }
     }
 
@@ -244,6 +248,15 @@ impl Scene {
         self.broker.events.lock().iter().filter_map(|event| event.code).collect()
     }
 
+    /// Whether a refusal is logged within two seconds: some come right after what the client sees.
+    pub(crate) fn waits_for(&self, code: Code) -> bool {
+        let logged = |_| {
+            std::thread::sleep(Duration::from_millis(10));
+            self.refused().contains(&code)
+        };
+        (0..200).any(logged)
+    }
+
     /// Nothing that the client or another origin saw has the value.
     pub(crate) fn assert_sealed(&self, answer: &Answer) {
         self.canary
@@ -287,6 +300,8 @@ impl Broker for TestBroker {
         uses: Vec<Allowed>,
     ) -> BoxFuture<'a, Result<Vec<Arc<Released>>, Error>> {
         self.releases.lock().push(request.clone());
+        let word = *self.stumbles_over.lock();
+        assert!(!word.is_some_and(|word| request.path.contains(word)), "stumbled, as it should");
         let release = |allowed| {
             let draft = Draft {
                 entry_id: "entry".to_owned(),

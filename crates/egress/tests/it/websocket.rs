@@ -93,11 +93,11 @@ fn frame(opcode: u8, message: &[u8]) -> Vec<u8> {
     match message.len() {
         short @ 0..=125 => frame.push(0x80 | u8::try_from(short).unwrap()),
         middle @ 126..=0xffff => {
-            frame.push(0x80 | 126);
+            frame.push(0x80 | 0x7e);
             frame.extend(u16::try_from(middle).unwrap().to_be_bytes());
         }
         long => {
-            frame.push(0x80 | 127);
+            frame.push(0x80 | 0x7f);
             frame.extend((long as u64).to_be_bytes());
         }
     }

@@ -1,0 +1,178 @@
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+use http::{HeaderMap, Request, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, Empty, StreamBody, combinators::BoxBody};
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use keyless_core::Code;
+use keyless_testkit::{Alpn, Handler, OriginOptions, Reply, TestCa};
+use tokio::{io::AsyncWriteExt as _, net::TcpStream};
+use tokio_rustls::TlsConnector;
+
+use crate::scene::{ALLOWED, Scene, Setting};
+
+type Body = BoxBody<Bytes, std::convert::Infallible>;
+
+#[test]
+fn a_refused_stream_leaves_the_others_alone() {
+    let scene = Scene::new();
+    scene.runtime.block_on(async {
+        let mut client = client(&scene).await;
+        let slow = client.send_request(get("/drip?n=40&chunk=1&ms=20"));
+        let slow = tokio::spawn(async move { slow.await.unwrap().collect().await.unwrap() });
+        let coalesced = Request::get("https://other.test/").body(empty()).unwrap();
+        assert_eq!(client.send_request(coalesced).await.unwrap().status(), 421);
+        let both = get_with("/", &[("host", "other.test")]);
+        assert_eq!(client.send_request(both).await.unwrap().status(), 421);
+        assert_eq!(client.send_request(get("/status/204")).await.unwrap().status(), 204);
+        assert_eq!(slow.await.unwrap().to_bytes().len(), 40);
+    });
+    assert_eq!(scene.refused(), [Code::AuthorityMismatch; 2]);
+}
+
+#[test]
+fn a_panic_in_one_request_is_a_500_for_that_request() {
+    let scene = Scene::new();
+    *scene.broker.stumbles_over.lock() = Some("stumble");
+    scene.runtime.block_on(async {
+        let mut client = client(&scene).await;
+        let slow = client.send_request(get("/drip?n=20&chunk=1&ms=20"));
+        let slow = tokio::spawn(async move { slow.await.unwrap().collect().await.unwrap() });
+        let stumbling = get_with("/stumble", &[("x", &scene.placeholder)]);
+        let answer = client.send_request(stumbling).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(slow.await.unwrap().to_bytes().len(), 20);
+        assert_eq!(client.send_request(get("/status/204")).await.unwrap().status(), 204);
+    });
+    assert_eq!(scene.refused(), [Code::Internal]);
+}
+
+#[test]
+fn both_sides_may_speak_at_once_and_end_with_trailers() {
+    let ca = TestCa::new();
+    // As gRPC does: a message back for each message, and the status in a trailer.
+    let handler = Handler::new(|request| async move {
+        let echo =
+            request.into_body().into_data_stream().map(|data| Ok(Frame::data(data.unwrap())));
+        let trailers =
+            HeaderMap::from_iter([("grpc-status".parse().unwrap(), "0".parse().unwrap())]);
+        let end = stream::once(async { Ok(Frame::trailers(trailers)) });
+        Reply::new(StreamBody::new(echo.chain(end)).boxed_unsync())
+    });
+    let allowed = OriginOptions::tls(&ca, &[ALLOWED]).handler(handler).alpn(Alpn::Http2);
+    let scene = Scene::of(Setting { allowed, ..Setting::with(ca) });
+    scene.runtime.block_on(async {
+        let mut client = client(&scene).await;
+        let (say, said) = tokio::sync::mpsc::unbounded_channel::<Bytes>();
+        let body = stream::unfold(said, |mut said| async {
+            let data = said.recv().await?;
+            Some((Ok(Frame::data(data)), said))
+        });
+        let request = Request::post("https://allowed.test/echo.Echo/Talk")
+            .header("te", "trailers")
+            .header("authorization", format!("Bearer {}", scene.placeholder))
+            .body(BodyExt::boxed(StreamBody::new(body)))
+            .unwrap();
+        say.send(Bytes::from_static(b"message 0")).unwrap();
+        let mut answer = client.send_request(request).await.unwrap().into_body();
+        for number in 0..5 {
+            let frame = answer.frame().await.unwrap().unwrap();
+            assert_eq!(frame.into_data().unwrap(), format!("message {number}"));
+            say.send(Bytes::from(format!("message {}", number + 1))).unwrap();
+        }
+        drop(say);
+        let mut trailers = None;
+        while let Some(frame) = answer.frame().await {
+            trailers = frame.unwrap().into_trailers().ok();
+        }
+        assert_eq!(trailers.unwrap()["grpc-status"], "0");
+    });
+    let request = scene.allowed.requests().pop().unwrap();
+    assert_eq!(request.header("te").unwrap(), "trailers");
+    assert_eq!(
+        request.header("authorization").unwrap(),
+        format!("Bearer {}", scene.canary.value())
+    );
+}
+
+#[test]
+fn bounds_hold_for_streams_too() {
+    let scene = Scene::new();
+    scene.runtime.block_on(async {
+        let mut client = client(&scene).await;
+        let mut many = get("/");
+        for number in 0..400 {
+            let name: http::HeaderName = format!("x-{number}").parse().unwrap();
+            many.headers_mut().insert(name, "y".parse().unwrap());
+        }
+        assert_eq!(client.send_request(many).await.unwrap().status(), 431);
+        let large = get_with("/", &[("x", &"x".repeat(80 << 10))]);
+        assert_eq!(client.send_request(large).await.unwrap().status(), 431);
+        let tunnel = Request::connect("other.test:443").body(empty()).unwrap();
+        assert_eq!(client.send_request(tunnel).await.unwrap().status(), 400);
+        assert_eq!(client.send_request(get("/status/204")).await.unwrap().status(), 204);
+    });
+    assert_eq!(scene.allowed.requests().len(), 1);
+}
+
+#[test]
+fn rapid_resets_end_the_connection_and_nothing_else() {
+    let scene = Scene::new();
+    scene.runtime.block_on(async {
+        let mut stream = tls(&scene).await;
+        let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+        bytes.extend([0, 0, 0, 4, 0, 0, 0, 0, 0]);
+        // :method GET, :scheme https, :path /, :authority allowed.test; then RST_STREAM.
+        let mut fields = vec![0x82, 0x87, 0x84, 0x41, 12];
+        fields.extend(b"allowed.test");
+        for number in 0..10_000_u32 {
+            let id = (2 * number + 1).to_be_bytes();
+            bytes.extend([0, 0, u8::try_from(fields.len()).unwrap(), 1, 5]);
+            bytes.extend(id);
+            bytes.extend(&fields);
+            bytes.extend([0, 0, 4, 3, 0]);
+            bytes.extend(id);
+            bytes.extend([0, 0, 0, 8]);
+        }
+        // The connection is closed long before the last of them.
+        let _ = tokio::time::timeout(Duration::from_secs(10), stream.write_all(&bytes)).await;
+        let mut client = client(&scene).await;
+        assert_eq!(client.send_request(get("/status/204")).await.unwrap().status(), 204);
+    });
+    assert!(scene.allowed.requests().len() < 2_000, "{}", scene.allowed.requests().len());
+}
+
+async fn tls(scene: &Scene) -> tokio_rustls::client::TlsStream<TcpStream> {
+    let (head, stream) = scene.connect("allowed.test:443");
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    stream.set_nonblocking(true).unwrap();
+    let stream = TcpStream::from_std(stream).unwrap();
+    let connector = TlsConnector::from(std::sync::Arc::new(scene.tls_config(&[b"h2"])));
+    connector.connect(ALLOWED.try_into().unwrap(), stream).await.unwrap()
+}
+
+async fn client(scene: &Scene) -> SendRequest<Body> {
+    let io = TokioIo::new(tls(scene).await);
+    let (sender, connection) = http2::handshake(TokioExecutor::new(), io).await.unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+fn get(path: &str) -> Request<Body> {
+    get_with(path, &[])
+}
+
+fn get_with(path: &str, headers: &[(&str, &str)]) -> Request<Body> {
+    let mut request = Request::get(format!("https://allowed.test{path}"));
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.body(empty()).unwrap()
+}
+
+fn empty() -> Body {
+    BodyExt::boxed(Empty::new())
+}
