@@ -5,9 +5,7 @@
 
 use std::{fs, process::Command};
 
-use keyless_testkit::{
-    Alpn, Gate, Nginx, NginxOptions, Origin, Repositories, npm, pypi,
-};
+use keyless_testkit::{Alpn, Gate, Nginx, NginxOptions, Origin, Repositories, npm, pypi};
 
 use crate::world::{ALLOWED, World};
 
@@ -26,7 +24,9 @@ fn curl_http1() {
     let mut world = World::with_token();
     let origin = world.origin_with(ALLOWED, |options| options.alpn(Alpn::Http1));
     let seen = world
-        .agent_sh(r#"curl -sS --http1.1 -H "Authorization: Bearer $TOKEN" https://api.allowed.test/"#)
+        .agent_sh(
+            r#"curl -sS --http1.1 -H "Authorization: Bearer $TOKEN" https://api.allowed.test/"#,
+        )
         .run();
     assert_swapped_and_scrubbed(&world, &origin, &seen.ok());
 }
@@ -94,10 +94,8 @@ fn git_clones_commits_and_pushes() {
     let mut world = World::with_token();
     let repositories = Repositories::under(world.home.root().join("operator/srv"));
     let bare = repositories.create("team/project.git", &[("README.md", "hello\n")]).unwrap();
-    let gate = Gate::Basic {
-        user: Some("x-access-token".into()),
-        password: world.canary.value().into(),
-    };
+    let gate =
+        Gate::Basic { user: Some("x-access-token".into()), password: world.canary.value().into() };
     let origin = world.origin_of(ALLOWED, repositories.handler().behind(gate));
     let seen = world
         .agent_sh(
@@ -198,9 +196,6 @@ fn other_hosts_keep_their_own_certificate() {
     let _origin = world.origin("other.test");
     let script = "curl -sSv --cacert $CA https://other.test/ 2>&1 | grep issuer";
     let shown = world.operator_file("ca.pem");
-    let seen = world
-        .agent_with(&[], &["sh", "-c", script])
-        .env("CA", shown)
-        .run();
+    let seen = world.agent_with(&[], &["sh", "-c", script]).env("CA", shown).run();
     assert!(seen.ok().contains("CN=Keyless test CA"), "{}", seen.text());
 }
