@@ -60,6 +60,14 @@ pub(crate) struct Guard<S> {
 #[derive(Clone)]
 pub(crate) struct GuardHandle(Arc<Mutex<Shared>>);
 
+/// A head that may pass.
+pub(crate) struct Approved {
+    /// The guard of its connection.
+    pub(crate) guard: GuardHandle,
+    /// For a head that asks for a WebSocket.
+    pub(crate) upgrade: Option<UpgradePass>,
+}
+
 /// Whether a connection that asked for an upgrade gets it; it does not when this is dropped.
 pub(crate) struct UpgradePass(Option<GuardHandle>);
 
@@ -90,7 +98,7 @@ enum State {
 
 #[derive(Default)]
 struct Shared {
-    verdicts: VecDeque<Result<(), Code>>,
+    verdicts: VecDeque<Result<Framing, Code>>,
     decision: Option<Decision>,
     /// Interim answers that wait to be written.
     interim: BytesMut,
@@ -204,7 +212,7 @@ impl<S> Guard<S> {
             Framing::Tunnel => State::Raw,
             Framing::Upgrade => State::Paused,
         };
-        self.shared.lock().verdicts.push_back(Ok(()));
+        self.shared.lock().verdicts.push_back(Ok(framing));
     }
 
     fn refuse(&mut self, code: Code) {
@@ -400,13 +408,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<S> {
 
 impl GuardHandle {
     /// The verdict on the head that hyper has just handed to the service.
-    pub(crate) fn verdict(&self) -> Result<(), Code> {
-        self.0.lock().verdicts.pop_front().unwrap_or(Err(Code::Internal))
-    }
-
-    /// The pass for a request that asks for an upgrade.
-    pub(crate) fn upgrade_pass(&self) -> UpgradePass {
-        UpgradePass(Some(self.clone()))
+    pub(crate) fn verdict(&self) -> Result<Approved, Code> {
+        let verdict = self.0.lock().verdicts.pop_front().unwrap_or(Err(Code::Internal));
+        let upgrade = match verdict? {
+            Framing::Upgrade => Some(UpgradePass(Some(self.clone()))),
+            _ => None,
+        };
+        Ok(Approved { guard: self.clone(), upgrade })
     }
 
     /// Has an interim answer (a whole 1xx head) written before the answer to come.

@@ -25,7 +25,7 @@ use self::{agreement::Agreed, body::BoxError, exchange::Exchange};
 use crate::{
     Engine, Session,
     dial::Pinned,
-    guard::GuardHandle,
+    guard::Approved,
     pool::Key,
     refusal::{self, After, Subject},
     tunnel,
@@ -67,14 +67,17 @@ impl Lane {
         }
     }
 
-    /// Answers one request. `guard` is the guard of an HTTP/1 connection.
+    /// Answers one request; over HTTP/1, one that the guard has approved.
     pub(crate) async fn answer(
         &self,
         request: Request<Incoming>,
-        guard: Option<&GuardHandle>,
+        approved: Option<Approved>,
     ) -> Response<AnswerBody> {
         let mut subject = Subject { request: Some(said_of(&request)), ..Subject::default() };
-        match AssertUnwindSafe(self.try_answer(request, guard, &mut subject)).catch_unwind().await {
+        match AssertUnwindSafe(self.try_answer(request, approved, &mut subject))
+            .catch_unwind()
+            .await
+        {
             Ok(Ok(response)) => response,
             Ok(Err(Refused { error, logged: false })) => {
                 refusal::refuse(&self.session, &subject, &error, after(error.code()))
@@ -92,7 +95,7 @@ impl Lane {
     async fn try_answer(
         &self,
         request: Request<Incoming>,
-        guard: Option<&GuardHandle>,
+        approved: Option<Approved>,
         subject: &mut Subject,
     ) -> Result<Response<AnswerBody>, Refused> {
         subject.correlation_id = refusal::correlation_id()?;
@@ -110,9 +113,13 @@ impl Lane {
         };
         let task =
             Task { lane: self, scheme, authority: &authority, key, subject: subject.clone() };
-        match guard.filter(|_| websocket::is_asked_for(&request)) {
-            Some(guard) => websocket::open(&task, request, guard.upgrade_pass()).await,
-            None => Exchange::new(&task).run(request, guard).await,
+        let (guard, upgrade) = match approved {
+            Some(Approved { guard, upgrade }) => (Some(guard), upgrade),
+            None => (None, None),
+        };
+        match upgrade.filter(|_| request.version() == Version::HTTP_11) {
+            Some(pass) => websocket::open(&task, request, pass).await,
+            None => Exchange::new(&task).run(request, guard.as_ref()).await,
         }
     }
 

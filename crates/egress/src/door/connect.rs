@@ -44,10 +44,11 @@ async fn answer(
     guard: GuardHandle,
     place: Place,
 ) -> Response<AnswerBody> {
-    if let Err(code) = guard.verdict() {
+    let approved = match guard.verdict() {
+        Ok(approved) => approved,
         // Whose it is can't be told from a head that can't be read.
-        return refusal::answer(&code.into(), After::Close);
-    }
+        Err(code) => return refusal::answer(&code.into(), After::Close),
+    };
     let session = match authenticate(&engine, request.headers()) {
         Ok(session) => session,
         Err(error) => return refusal::answer(&error, After::Close),
@@ -56,7 +57,7 @@ async fn answer(
         return connect(&engine, &session, request, place).await;
     }
     let bound = Bound::PerRequest;
-    Lane { engine, session, bound }.answer(request, Some(&guard)).await
+    Lane { engine, session, bound }.answer(request, Some(approved)).await
 }
 
 /// The session whose credential the request carries. A wrong token is written into its log.

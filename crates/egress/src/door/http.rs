@@ -66,7 +66,7 @@ pub(super) async fn serve_lane1<S: Stream>(
         let lane = Arc::clone(&lane);
         async move {
             match guard.verdict() {
-                Ok(()) => lane.answer(request, Some(&guard)).await,
+                Ok(approved) => lane.answer(request, Some(approved)).await,
                 Err(code) => refused_head(&lane, code),
             }
         }

@@ -55,7 +55,9 @@ pub fn parse_head(bytes: &[u8], door: Door, max_fields: usize) -> Result<Framing
     }
     let framing = body_framing(request.headers, version)?;
     match framing {
-        Framing::Empty if method == "GET" && asks_for_websocket(request.headers) => {
+        Framing::Empty | Framing::Length(0)
+            if method == "GET" && asks_for_websocket(request.headers) =>
+        {
             Ok(Framing::Upgrade)
         }
         framing => Ok(framing),

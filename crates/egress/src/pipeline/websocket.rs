@@ -22,13 +22,6 @@ use crate::{Session, guard::UpgradePass, pool::Wanted, scrub, tunnel};
 /// RFC 6455, section 1.3.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Whether the request asks for a WebSocket.
-pub(super) fn is_asked_for(request: &Request<Incoming>) -> bool {
-    request.method() == Method::GET
-        && request.version() == Version::HTTP_11
-        && names_websocket(request.headers())
-}
-
 /// Carries the handshake, and the frames if it succeeds.
 pub(super) async fn open(
     task: &Task<'_>,

@@ -3,6 +3,7 @@ use std::{
     time::Duration,
 };
 
+use keyless_core::{Code, Location, Locations};
 use keyless_testkit::{Alpn, OriginOptions, Script, TestCa};
 
 use crate::scene::{ALLOWED, Scene, Setting, read_head};
@@ -69,6 +70,61 @@ fn connections_are_kept_and_shared_with_no_other_session() {
     assert_eq!(scene.curl(&["https://allowed.test/"]).status, 200);
     assert_eq!(scene.allowed.requests().len(), 11);
     assert_eq!(scene.allowed.connections().len(), 1, "one upstream connection for all of them");
+}
+
+#[test]
+fn sessions_and_roots_share_no_connection() {
+    let scene = scene_speaking(Alpn::Both);
+    let fetch = || assert_eq!(scene.curl(&["https://allowed.test/"]).status, 200);
+    fetch();
+    fetch();
+    assert_eq!(scene.allowed.connections().len(), 1);
+    scene.engine.reload_roots(&[std::fs::read(scene.path("origin.pem")).unwrap()]).unwrap();
+    fetch();
+    assert_eq!(scene.allowed.connections().len(), 2, "older roots verified the first one");
+    let second = scene.open_session("session-2");
+    std::fs::write(scene.path("second.pem"), second.ca_pem()).unwrap();
+    let answer =
+        scene.curl_as(&second.proxy_credential(), "second.pem", &["https://allowed.test/"]);
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert_eq!(scene.allowed.connections().len(), 3);
+    scene.engine.reload_roots(&[]).unwrap();
+    assert_eq!(scene.curl(&["https://allowed.test/"]).refusal(), Some("upstream_tls"));
+}
+
+#[test]
+fn a_refusal_that_is_found_late_is_still_an_answer() {
+    for alpn in [Alpn::Http1, Alpn::Http2] {
+        let ca = TestCa::new();
+        let scene = Scene::of(Setting {
+            allowed: OriginOptions::tls(&ca, &[ALLOWED]).alpn(alpn),
+            locations: Locations::from_iter([Location::Header]),
+            ..Setting::with(ca)
+        });
+        let body = scene.path("late");
+        let text = format!("{}{}", "x".repeat(8 << 20), scene.placeholder);
+        std::fs::write(&body, text).unwrap();
+        let data = format!("@{}", body.display());
+        for client in ["--http1.1", "--http2"] {
+            let answer = scene.curl(&[
+                client,
+                "-H",
+                "expect:",
+                "--data-binary",
+                &data,
+                "https://allowed.test/sink",
+            ]);
+            assert_eq!(
+                answer.refusal(),
+                Some("location_not_allowed"),
+                "{alpn:?} {client} {} {}",
+                answer.head,
+                answer.body
+            );
+        }
+        assert!(scene.allowed.requests().iter().all(|request| !request.complete));
+        assert_eq!(scene.refused(), [Code::LocationNotAllowed; 2]);
+    }
 }
 
 #[test]

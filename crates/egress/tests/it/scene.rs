@@ -15,8 +15,8 @@ use data_encoding::BASE64;
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
-    Allowed, Authority, Binding, Code, Destination, EgressRule, Error, Permit, Placeholder,
-    PlaceholderForm, SecretPath, SecretValue, SessionKey,
+    Allowed, Authority, Binding, Code, Destination, EgressRule, Error, Locations, Permit,
+    Placeholder, PlaceholderForm, SecretPath, SecretValue, SessionKey,
     audit::{Action, Agent, Chain, Detail, Draft, Durable, Outcome, Target},
 };
 use keyless_egress::{
@@ -56,6 +56,7 @@ pub(crate) struct Setting {
     pub(crate) allowed: OriginOptions,
     pub(crate) other: OriginOptions,
     pub(crate) destinations: Vec<&'static str>,
+    pub(crate) locations: Locations,
     pub(crate) config: EngineConfig,
 }
 
@@ -71,6 +72,7 @@ impl Setting {
             allowed: OriginOptions::tls(&ca, &[ALLOWED]),
             other: OriginOptions::tls(&ca, &[OTHER]),
             destinations: vec![ALLOWED],
+            locations: Locations::ALL,
             config: EngineConfig::default(),
             ca,
         }
@@ -127,8 +129,8 @@ impl Scene {
             stumbles_over: Mutex::default(),
         });
         let to = setting.destinations.iter().map(|to| Destination::parse(to).unwrap()).collect();
-        let secret =
-            SessionSecret { path, placeholder: placeholder.clone(), rule: EgressRule::to(to) };
+        let rule = EgressRule { locations: setting.locations, ..EgressRule::to(to) };
+        let secret = SessionSecret { path, placeholder: placeholder.clone(), rule };
         let spec = SessionSpec {
             id: "session-1".to_owned(),
             secrets: vec![secret],
@@ -154,6 +156,20 @@ impl Scene {
             broker,
             folder,
         }
+    }
+
+    /// Opens another session, without secrets of its own but named for the same host.
+    pub(crate) fn open_session(&self, id: &str) -> Arc<Session> {
+        let path = SecretPath::parse("team/test/second").unwrap();
+        let key = SessionKey::from_random([8; 32]);
+        let secret = SessionSecret {
+            placeholder: Placeholder::derive(&key, &path, &PlaceholderForm::Default),
+            rule: EgressRule::to(vec![Destination::parse(ALLOWED).unwrap()]),
+            path,
+        };
+        let broker = Arc::clone(&self.broker) as Arc<dyn Broker>;
+        let spec = SessionSpec { id: id.to_owned(), secrets: vec![secret], broker };
+        self.engine.open(spec).unwrap()
     }
 
     /// Runs curl through the proxy, trusting the session's authority alone.

@@ -73,6 +73,26 @@ fn a_refused_handshake_leaves_the_connection_usable() {
 }
 
 #[test]
+fn a_handshake_for_another_host_leaves_the_connection_usable() {
+    let scene = Scene::new();
+    let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
+    for handshake in [
+        HANDSHAKE.replace("host: allowed", "host: other"),
+        HANDSHAKE.replace("key: dGhl", "no: dGhl"),
+    ] {
+        stream.write_all(format!("{handshake}content-length: 0\r\n\r\n").as_bytes()).unwrap();
+        let head = read_head(&mut stream);
+        assert!(head.starts_with("HTTP/1.1 4"), "{head}");
+        if head.contains("connection: close") {
+            return;
+        }
+        let length: usize = head.split("content-length: ").nth(1).unwrap()[..3].parse().unwrap();
+        stream.read_exact(&mut vec![0; length]).unwrap();
+    }
+    panic!("a handshake without a key is a bad request");
+}
+
+#[test]
 fn an_upstream_must_prove_that_it_is_one() {
     let ca = TestCa::new();
     let lie = "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
