@@ -299,3 +299,16 @@ fn many_streams_share_one_connection() {
     assert_eq!(scene.allowed.requests().len(), 40);
     assert_eq!(scene.allowed.connections().len(), 1);
 }
+
+#[test]
+fn parallel_requests_reuse_what_others_have_left() {
+    let scene = scene_speaking(Alpn::Http1);
+    let urls: Vec<String> =
+        (0..200).map(|n| format!("https://allowed.test/bytes?n={n}00")).collect();
+    let mut arguments = vec!["--http2", "--parallel", "--parallel-max", "8"];
+    arguments.extend(urls.iter().map(String::as_str));
+    assert_eq!(scene.curl(&arguments).status, 200);
+    assert_eq!(scene.allowed.requests().len(), 200);
+    let connections = scene.allowed.connections().len();
+    assert!(connections <= 20, "{connections} connections for 8 requests at a time");
+}
