@@ -417,9 +417,10 @@ fn parse_route(text: &str) -> Result<String, String> {
 
 fn parse_session(text: &str) -> Result<String, String> {
     let fine = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    match (1..=128).contains(&text.len()) && text.bytes().all(fine) {
-        true => Ok(text.to_owned()),
-        false => Err("1 to 128 letters, digits, `-`, `_` and `.`".to_owned()),
+    if (1..=128).contains(&text.len()) && text.bytes().all(fine) {
+        Ok(text.to_owned())
+    } else {
+        Err("1 to 128 letters, digits, `-`, `_` and `.`".to_owned())
     }
 }
 

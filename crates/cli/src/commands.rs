@@ -50,7 +50,7 @@ async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
     match command {
         Command::Audit(command) => audit::run(ui, command).await,
         Command::Broker(args) => broker::run(ui, args).await,
-        Command::Demo => demo::run(ui).await,
+        Command::Demo => demo::run(ui),
         Command::Init(args) => init::run(ui, args).await,
         Command::Lock => unlock::lock(ui).await,
         Command::Placeholders(args) => placeholders::run(&args),

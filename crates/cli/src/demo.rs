@@ -18,7 +18,7 @@ use self::{report::Report, scene::Scene};
 use crate::ui::Ui;
 
 /// Plays the story and tells it.
-pub(crate) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
+pub(crate) fn run(ui: &Ui) -> Result<ExitCode, Error> {
     ui.line("Keyless demo: an agent uses a credential that it never holds. Offline; about ten seconds.\n");
     let report = tokio::task::block_in_place(play)?;
     report.tell(ui);
@@ -29,5 +29,5 @@ fn play() -> Result<Report, Error> {
     let scene = Scene::set()?;
     let steps = steps::all(&scene)?;
     let seen = agent::run(&scene, &steps)?;
-    Ok(Report::judge(&scene, steps, &seen))
+    Ok(Report::judge(&scene, &steps, &seen))
 }

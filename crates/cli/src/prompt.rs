@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The largest value, in bytes.
-const MAX_VALUE: u64 = 64 * 1024;
+const MAX_VALUE: usize = 64 * 1024;
 
 /// The file that holds the passphrase, if one was named by option or environment.
 pub(crate) fn passphrase_file(factor: &FactorArgs) -> Option<PathBuf> {
@@ -93,11 +93,11 @@ fn open(path: &Path) -> Result<fs::File, Error> {
 
 fn read_limited(from: &mut impl Read) -> Result<Zeroizing<Vec<u8>>, Error> {
     // Room for everything at once, so that growing leaves no copies behind.
-    let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_VALUE as usize + 1));
-    from.take(MAX_VALUE + 1).read_to_end(&mut bytes).map_err(|error| {
+    let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_VALUE + 1));
+    from.take(MAX_VALUE as u64 + 1).read_to_end(&mut bytes).map_err(|error| {
         Error::with(Code::PathUnusable, SafeText::words("the value: ").and(error.kind()))
     })?;
-    if bytes.len() as u64 > MAX_VALUE {
+    if bytes.len() > MAX_VALUE {
         let detail = SafeText::words("a value has at most 65536 bytes");
         return Err(Error::with(Code::ValueRefused, detail));
     }

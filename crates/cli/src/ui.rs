@@ -56,7 +56,7 @@ impl Ui {
             Format::Words => anstream::print!("{words}"),
             Format::Json => {
                 let data = serde_json::to_value(data).unwrap_or(Value::Null);
-                let envelope = self.envelope(command, true, data, Vec::new());
+                let envelope = self.envelope(command, true, &data, &[]);
                 println!("{envelope:#}");
             }
         }
@@ -75,7 +75,7 @@ impl Ui {
                         "remediation": remediation,
                     },
                 });
-                println!("{:#}", self.envelope(command, false, json!({}), vec![fault]));
+                println!("{:#}", self.envelope(command, false, &json!({}), &[fault]));
             }
             Format::Words => {
                 let red = AnsiColor::Red.on_default().bold();
@@ -87,7 +87,7 @@ impl Ui {
         ExitCode::from(error.code().exit() as u8)
     }
 
-    fn envelope(&self, command: &str, ok: bool, data: Value, errors: Vec<Value>) -> Value {
+    fn envelope(&self, command: &str, ok: bool, data: &Value, errors: &[Value]) -> Value {
         json!({
             "schema_version": 1,
             "ok": ok,

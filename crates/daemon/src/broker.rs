@@ -3,7 +3,7 @@
 //! One broker serves one `keyless run`, or all of them as a service. Values leave it only through
 //! [`SessionBroker`], under a permit.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -80,6 +80,7 @@ impl Broker {
     /// Opens a session for the secrets that are wanted. The entry about it is durable first.
     pub async fn open_session(&self, wanted: &Wanted) -> Result<OpenSession, Error> {
         let chosen = self.choose(wanted).await?;
+        refuse_shared_variables(&chosen)?;
         let id = session_id();
         let values = Arc::new(VaultValues(Arc::clone(&self.vault)));
         let broker = SessionBroker::new(values, self.log.clone(), agent("run", &id));
@@ -232,6 +233,20 @@ fn variables(chosen: &[Secret], secrets: &[SessionSecret]) -> Vec<Variable> {
         Some(Variable { name, placeholder: bound.placeholder.to_string() })
     };
     chosen.iter().zip(secrets).filter_map(pair).collect()
+}
+
+/// Two secrets in one variable: the agent would get one of them, and nobody would know which.
+fn refuse_shared_variables(chosen: &[Secret]) -> Result<(), Error> {
+    let mut seen: HashMap<&str, &SecretPath> = HashMap::new();
+    for secret in chosen {
+        let Some(name) = &secret.metadata.env else { continue };
+        if let Some(other) = seen.insert(name.as_str(), &secret.path) {
+            let words = SafeText::default().and(other).and(" and ").and(&secret.path);
+            let words = words.and(" both want the variable ").as_they_wrote(name.as_str());
+            return Err(Error::with(Code::Usage, words.and("; name one with --secret")));
+        }
+    }
+    Ok(())
 }
 
 fn source_file(secret: &Secret) -> Option<PathBuf> {

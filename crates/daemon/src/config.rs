@@ -67,6 +67,7 @@ impl Config {
 
 impl EgressConfig {
     /// Adds the command line's routes and roots, which go before the file's.
+    #[must_use]
     pub fn with_flags(mut self, connect_to: &[String], extra_roots: &[PathBuf]) -> Self {
         for route in connect_to {
             if let Some((from, to)) = route.split_once('=') {

@@ -11,7 +11,7 @@ use keyless_core::{Code, Error, SafeText};
 use zeroize::Zeroizing;
 
 /// Longer than any passphrase; guards against a wrong file.
-const MAX_BYTES: u64 = 4096;
+const MAX_BYTES: usize = 4096;
 
 /// Reads a passphrase file, refused unless it is the caller's own and 0600 or stricter. One
 /// trailing line end is dropped. The checks are made on the opened file, so it can't be swapped.
@@ -19,8 +19,8 @@ pub fn read_passphrase_file(path: &Path) -> Result<Zeroizing<String>, Error> {
     let mut file = File::open(path).map_err(|error| unusable(path, &error))?;
     let metadata = file.metadata().map_err(|error| unusable(path, &error))?;
     check_private(path, &metadata)?;
-    let mut text = Zeroizing::new(String::with_capacity(MAX_BYTES as usize));
-    let mut limited = (&mut file).take(MAX_BYTES);
+    let mut text = Zeroizing::new(String::with_capacity(MAX_BYTES));
+    let mut limited = (&mut file).take(MAX_BYTES as u64);
     limited.read_to_string(&mut text).map_err(|error| unusable(path, &error))?;
     let kept = text.trim_end_matches(['\n', '\r']).len();
     text.truncate(kept);

@@ -39,7 +39,7 @@ impl Places {
     /// What the environment says: `KEYLESS_HOME`, else XDG, else the XDG defaults below `HOME`.
     pub fn from_environment() -> Result<Self, Error> {
         if let Some(home) = directory(KEYLESS_HOME) {
-            return Ok(Self::below(&absolute(home)?));
+            return Ok(Self::below(&absolute(&home)?));
         }
         let home = directory("HOME").ok_or_else(|| {
             Error::with(Code::PathUnusable, SafeText::words("neither KEYLESS_HOME nor HOME is set"))
@@ -112,8 +112,8 @@ fn directory(variable: &str) -> Option<PathBuf> {
     env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-fn absolute(path: PathBuf) -> Result<PathBuf, Error> {
-    std::path::absolute(&path).map_err(|_| {
+fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    std::path::absolute(path).map_err(|_| {
         Error::with(Code::PathUnusable, SafeText::words("KEYLESS_HOME can't be made absolute"))
     })
 }

@@ -10,7 +10,7 @@ use std::{
     env,
     ffi::OsString,
     io,
-    os::fd::AsFd,
+    os::{fd::AsFd, unix::process::ExitStatusExt},
     path::{Path, PathBuf},
     process::Stdio,
     sync::Arc,
@@ -252,7 +252,6 @@ async fn run_behind_proxy(spec: &RunSpec, session: &SessionHandle) -> Result<End
     let forwarding = signals::forward_to_pid(child.id())?;
     let status = child.wait().await.map_err(|_| Error::new(Code::Internal))?;
     forwarding.stop();
-    use std::os::unix::process::ExitStatusExt;
     Ok(match (status.code(), status.signal()) {
         (Some(code), _) => Ended::Code(code),
         (None, Some(signal)) => Ended::Signal(signal),

@@ -18,9 +18,10 @@ use crate::{
 
 pub(super) async fn run(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
     let (places, store) = open_store().await?;
-    let factor = match args.factor_stdin {
-        true => factor_from_stdin()?,
-        false => Factor::Passphrase(Passphrase::new(prompt::passphrase(&args.factor)?)),
+    let factor = if args.factor_stdin {
+        factor_from_stdin()?
+    } else {
+        Factor::Passphrase(Passphrase::new(prompt::passphrase(&args.factor)?))
     };
     let config = config(&places, &RouteArgs::default())?;
     let vault = Arc::new(Vault::unlock(store, factor).await?);
@@ -30,9 +31,12 @@ pub(super) async fn run(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
         // Away from the terminal that started it: a closed window does not close the store.
         let _ = rustix::process::setsid();
     }
-    let ready = || match args.factor_stdin {
-        true => println!("ready"),
-        false => ui.line(&format!("Listening on {}.", places.agent_socket().display())),
+    let ready = || {
+        if args.factor_stdin {
+            println!("ready");
+        } else {
+            ui.line(&format!("Listening on {}.", places.agent_socket().display()));
+        }
     };
     let broker = Broker::new(door, vault, log);
     keyless_daemon::serve(broker, places.clone(), args.window, ready).await?;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use keyless_core::Error;
-use keyless_daemon::{FleetListen, FleetSpec, Places};
+use keyless_daemon::{Fleet, FleetListen, FleetSpec, Places};
 use serde_json::json;
 
 use super::config;
@@ -30,32 +30,31 @@ pub(super) async fn run(ui: &Ui, args: ProxyArgs) -> Result<ExitCode, Error> {
     for warning in fleet.warnings() {
         ui.warn(warning.clone());
     }
-    match ui.is_json() {
-        true => println!(
-            "{}",
-            json!({
-                "listening": fleet.listening(),
-                "ca": fleet.ca_file(),
-                "proxy_url": fleet.proxy_url(),
-                "session": fleet.session(),
-                "key_file": fleet.key_file(),
-            })
-        ),
-        false => {
-            for place in fleet.listening() {
-                ui.line(&format!("Listening on {place}"));
-            }
-            ui.line(&format!("CA:           {}", fleet.ca_file().display()));
-            if let Some(url) = fleet.proxy_url() {
-                ui.line(&format!("Proxy URL:    {url}"));
-            }
-            ui.line(&format!(
-                "Placeholders: keyless placeholders --catalog … --key-file {} --session {}",
-                fleet.key_file().display(),
-                fleet.session()
-            ));
-        }
-    }
+    announce(ui, &fleet);
     fleet.serve_until_signal().await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// One line for an orchestrator to read, or words for a person.
+fn announce(ui: &Ui, fleet: &Fleet) {
+    if ui.is_json() {
+        let ready = json!({
+            "listening": fleet.listening(),
+            "ca": fleet.ca_file(),
+            "proxy_url": fleet.proxy_url(),
+            "session": fleet.session(),
+            "key_file": fleet.key_file(),
+        });
+        println!("{ready}");
+        return;
+    }
+    for place in fleet.listening() {
+        ui.line(&format!("Listening on: {place}"));
+    }
+    ui.line(&format!("CA:           {}", fleet.ca_file().display()));
+    if let Some(url) = fleet.proxy_url() {
+        ui.line(&format!("Proxy URL:    {url}"));
+    }
+    ui.line(&format!("Session:      {}", fleet.session()));
+    ui.line(&format!("Key file:     {}", fleet.key_file().display()));
 }

@@ -82,9 +82,10 @@ async fn list(ui: &Ui) -> Result<(), Error> {
     let secrets = keyless_daemon::list_secrets(&store).await?;
     let data: Vec<Value> = secrets.iter().map(describe).collect();
     let rows: Vec<Vec<String>> = secrets.iter().map(row).collect();
-    let words = match rows.is_empty() {
-        true => "No secrets yet. Next: keyless secret add PATH --to HOST --env NAME\n".to_owned(),
-        false => table(&["PATH", "VARIABLE", "GOES TO", "SOURCE", "VERSION"], &rows),
+    let words = if rows.is_empty() {
+        "No secrets yet. Next: keyless secret add PATH --to HOST --env NAME\n".to_owned()
+    } else {
+        table(&["PATH", "VARIABLE", "GOES TO", "SOURCE", "VERSION"], &rows)
     };
     ui.answer("secret list", &json!({ "secrets": data }), &words);
     Ok(())
@@ -94,21 +95,21 @@ async fn show(ui: &Ui, path: &SecretPath) -> Result<(), Error> {
     let (_, store) = open_store().await?;
     let secret = keyless_daemon::show_secret(&store, path).await?;
     let data = describe(&secret);
-    let mut words = String::new();
-    if let Value::Object(fields) = &data {
-        for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
-            let text = match value {
-                Value::String(text) => text.clone(),
-                Value::Array(items) => {
-                    items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
-                }
-                other => other.to_string(),
-            };
-            words.push_str(&format!("{:<16} {text}\n", format!("{name}:")));
-        }
-    }
+    let fields = data.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    let lines =
+        fields.map(|(name, value)| format!("{:<16} {}\n", format!("{name}:"), plain(value)));
+    let words: String = lines.collect();
     ui.answer("secret show", &data, &words);
     Ok(())
+}
+
+/// A field as people read it: words without quotes, lists with commas.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
 }
 
 fn describe(secret: &Secret) -> Value {

@@ -13,30 +13,31 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
     let store = places.store_file();
     let service = keyless_daemon::service_status(&places.agent_socket()).await?;
     let there = store.exists();
+    let jail = match keyless_daemon::check_jail() {
+        Ok(()) => "available".to_owned(),
+        Err(error) => format!("not available: {error}"),
+    };
     let data = json!({
         "store": store,
         "initialised": there,
         "unlocked": service.is_some(),
         "broker": service,
-        "jail": keyless_daemon::check_jail().map_or_else(|error| error.to_string(), |()| "available".to_owned()),
+        "jail": jail,
     });
-    let mut words = match there {
-        true => format!("Store:   {}\n", store.display()),
-        false => format!("Store:   none at {}; keyless init makes one\n", store.display()),
+    let store = if there {
+        store.display().to_string()
+    } else {
+        format!("none at {}; keyless init makes one", store.display())
     };
-    match &service {
-        None => words.push_str("Broker:  locked\n"),
-        Some(status) => words.push_str(&format!(
-            "Broker:  unlocked for another {} min, {} sessions, process {}\n",
-            status.locks_in_seconds / 60,
-            status.sessions,
-            status.pid
-        )),
-    }
-    match keyless_daemon::check_jail() {
-        Ok(()) => words.push_str("Jail:    available\n"),
-        Err(error) => words.push_str(&format!("Jail:    not available: {error}\n")),
-    }
+    let broker = service.as_ref().map_or_else(
+        || "locked".to_owned(),
+        |status| {
+            let (minutes, sessions) = (status.locks_in_seconds / 60, status.sessions);
+            let process = status.pid;
+            format!("unlocked for another {minutes} min, {sessions} sessions, process {process}")
+        },
+    );
+    let words = format!("Store:   {store}\nBroker:  {broker}\nJail:    {jail}\n");
     ui.answer("status", &data, &words);
     Ok(ExitCode::SUCCESS)
 }

@@ -25,9 +25,10 @@ pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
         ui.answer("unlock", &data, &words);
         return Ok(ExitCode::SUCCESS);
     }
-    let (word, factor) = match args.recovery {
-        false => ("passphrase", prompt::passphrase(&args.factor)?),
-        true => ("recovery", prompt::recovery_phrase()?),
+    let (word, factor) = if args.recovery {
+        ("recovery", prompt::recovery_phrase()?)
+    } else {
+        ("passphrase", prompt::passphrase(&args.factor)?)
     };
     check(store, word, factor.clone()).await?;
     let seconds = args.window.as_secs();
@@ -85,13 +86,11 @@ fn start_broker(word: &str, factor: &str, seconds: u64) -> Result<(), Error> {
     if let Some(stdout) = child.stdout.take() {
         BufReader::new(stdout).read_line(&mut answer).map_err(failed)?;
     }
-    match answer.trim() {
-        "ready" => Ok(()),
-        _ => {
-            let detail =
-                SafeText::words("the broker did not come up; try keyless broker to see why");
-            Err(Error::with(Code::Internal, detail))
-        }
+    if answer.trim() == "ready" {
+        Ok(())
+    } else {
+        let detail = SafeText::words("the broker did not come up; try keyless broker to see why");
+        Err(Error::with(Code::Internal, detail))
     }
 }
 

@@ -120,7 +120,7 @@ fn talkative_api() -> Handler {
         let sent =
             sent.as_ref().and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
         let body = http_body_util::BodyExt::collect(request.into_body()).await;
-        let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+        let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
         let body = String::from_utf8_lossy(&body);
         let answer = serde_json::json!({ "login": "octo-agent", "you_sent": sent, "body": body });
         let mut answer = reply(http::StatusCode::OK, answer.to_string());

@@ -74,11 +74,15 @@ fn honest_work() -> Result<Vec<Step>, Error> {
                 "git clone -q https://x-access-token:$GITHUB_TOKEN@{GIT}/team/project.git cloned && cat cloned/README.md"
             ),
             server: Some(Server::Git),
-            judge: |evidence| match evidence.status == 0
-                && evidence.printed.contains("private project")
-            {
-                true if evidence.server_got_value => Ok("cloned".to_owned()),
-                _ => Err(format!("git ended with {}", evidence.status)),
+            judge: |evidence| {
+                if evidence.status == 0
+                    && evidence.printed.contains("private project")
+                    && evidence.server_got_value
+                {
+                    Ok("cloned".to_owned())
+                } else {
+                    Err(format!("git ended with {}", evidence.status))
+                }
             },
         },
         client,
@@ -143,10 +147,7 @@ fn attacks(scene: &Scene) -> Vec<Step> {
             expected: "worthless",
             script: "env".to_owned(),
             server: None,
-            judge: |evidence| match evidence.printed.contains(evidence.placeholder) {
-                true => Ok("placeholder only".to_owned()),
-                false => Err("the variable is missing".to_owned()),
-            },
+            judge: |evidence| if evidence.printed.contains(evidence.placeholder) { Ok("placeholder only".to_owned()) } else { Err("the variable is missing".to_owned()) },
         },
         Step {
             name: "reads other processes' memory and environment",
@@ -208,10 +209,7 @@ fn attacks(scene: &Scene) -> Vec<Step> {
             expected: "fails",
             script: format!("curl -sS --fail https://{API}/user -H 'Host: {EVIL}' -H \"Authorization: Bearer $GITHUB_TOKEN\""),
             server: None,
-            judge: |evidence| match evidence.server_got_value {
-                false => refused(evidence),
-                true => Err("the attacker has the value".to_owned()),
-            },
+            judge: refused,
         },
     ]
 }
@@ -223,9 +221,10 @@ fn worked_and_scrubbed(evidence: &Evidence<'_>) -> Result<String, String> {
     if !evidence.server_got_value {
         return Err("the server never got the value".to_owned());
     }
-    match evidence.printed.contains(evidence.placeholder) {
-        true => Ok("answered; the echo was scrubbed".to_owned()),
-        false => Err("the answer is not the expected one".to_owned()),
+    if evidence.printed.contains(evidence.placeholder) {
+        Ok("answered; the echo was scrubbed".to_owned())
+    } else {
+        Err("the answer is not the expected one".to_owned())
     }
 }
 

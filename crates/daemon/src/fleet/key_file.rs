@@ -14,12 +14,13 @@ use zeroize::Zeroizing;
 use crate::broker::fill_random;
 
 const MIN_BYTES: usize = 16;
-const MAX_BYTES: u64 = 4096;
+const MAX_BYTES: usize = 4096;
 
 /// Reads the key; any content of 16 bytes or more, without its trailing line end.
 pub(super) fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
-    let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES as usize));
-    let read = File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes));
+    let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES));
+    let read =
+        File::open(path).and_then(|file| file.take(MAX_BYTES as u64).read_to_end(&mut bytes));
     read.map_err(|error| unusable(path, &error))?;
     while bytes.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
         bytes.pop();

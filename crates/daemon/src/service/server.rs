@@ -104,12 +104,11 @@ async fn converse(service: Arc<Service>, stream: UnixStream) {
     let mut reader = BufReader::new(reader);
     let mut session = None;
     while let Some(line) = next_line(&mut reader).await {
-        let answer = match serde_json::from_slice(&line) {
-            Ok(call) => service.answer(call, &mut session).await,
-            Err(_) => {
-                let detail = SafeText::words("the call can't be read");
-                Answer::error(&Error::with(Code::BadRequest, detail))
-            }
+        let answer = if let Ok(call) = serde_json::from_slice(&line) {
+            service.answer(call, &mut session).await
+        } else {
+            let detail = SafeText::words("the call can't be read");
+            Answer::error(&Error::with(Code::BadRequest, detail))
         };
         let Ok(mut text) = serde_json::to_vec(&answer) else { break };
         text.push(b'\n');
