@@ -2,9 +2,11 @@
 
 use data_encoding::HEXLOWER;
 use jiff::{Timestamp, fmt::strtime};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::{Draft, Entry, Links, NL_VERSION, Pending};
+use super::{Action, Draft, Entry, Links, NL_VERSION, Outcome, Pending};
+use crate::{Location, SecretPath};
 
 /// What the first entry names as its predecessor (NL-5.3).
 pub const GENESIS: &str = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
@@ -85,13 +87,106 @@ pub(super) fn field_hash(entry: &Entry) -> String {
     prefixed(&Sha256::digest(fields.join("\n")))
 }
 
-/// The hash over everything else, in RFC 8785 form: keys sorted, no white space. Every key is
-/// ASCII and every number a small integer, so sorted serde_json is that form.
+/// The hash over everything but itself, in RFC 8785 form: keys sorted, no white space. Every key is
+/// ASCII and every number a small integer, so a view whose fields are declared in order is that form.
 pub(super) fn whole_hash(entry: &Entry) -> String {
-    let mut bare = entry.clone();
-    bare.chain.entry_hash.clear();
-    let value = serde_json::to_value(&bare).expect("an entry is plain data");
-    prefixed(&Sha256::digest(value.to_string()))
+    let canonical = serde_json::to_vec(&Canonical::of(entry)).expect("an entry is plain data");
+    prefixed(&Sha256::digest(canonical))
+}
+
+/// An entry without its `entry_hash`, its keys in the order of RFC 8785.
+#[derive(Serialize)]
+struct Canonical<'a> {
+    action: &'a Action,
+    agent: CanonicalAgent<'a>,
+    chain: CanonicalLinks<'a>,
+    correlation_id: &'a str,
+    detail: CanonicalDetail<'a>,
+    entry_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_code: Option<&'a str>,
+    nl_version: &'a str,
+    platform: &'a str,
+    result: &'a Outcome,
+    secrets_used: &'a [SecretPath],
+    sequence: u64,
+    target: &'a str,
+    timestamp: &'a str,
+}
+
+#[derive(Serialize)]
+struct CanonicalAgent<'a> {
+    organization_id: &'a str,
+    session_id: &'a str,
+    uri: &'a str,
+}
+
+#[derive(Serialize)]
+struct CanonicalLinks<'a> {
+    hash: &'a str,
+    hash_algorithm: &'a str,
+    prev_entry_hash: &'a str,
+    prev_hash: &'a str,
+}
+
+#[derive(Serialize)]
+struct CanonicalDetail<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    authority: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    locations: &'a [Location],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    swaps: Option<u64>,
+}
+
+impl<'a> Canonical<'a> {
+    fn of(entry: &'a Entry) -> Self {
+        let Entry { agent, chain, detail, .. } = entry;
+        Self {
+            action: &entry.action,
+            agent: CanonicalAgent {
+                organization_id: &agent.organization_id,
+                session_id: &agent.session_id,
+                uri: &agent.uri,
+            },
+            chain: CanonicalLinks {
+                hash: &chain.hash,
+                hash_algorithm: &chain.hash_algorithm,
+                prev_entry_hash: &chain.prev_entry_hash,
+                prev_hash: &chain.prev_hash,
+            },
+            correlation_id: &entry.correlation_id,
+            detail: CanonicalDetail {
+                authority: detail.authority.as_deref(),
+                kind: detail.kind.as_deref(),
+                locations: &detail.locations,
+                method: detail.method.as_deref(),
+                note: detail.note.as_deref(),
+                path: detail.path.as_deref(),
+                status: detail.status,
+                swaps: detail.swaps,
+            },
+            entry_id: &entry.entry_id,
+            error_code: entry.error_code.as_deref(),
+            nl_version: &entry.nl_version,
+            platform: &entry.platform,
+            result: &entry.result,
+            secrets_used: &entry.secrets_used,
+            sequence: entry.sequence,
+            target: &entry.target,
+            timestamp: &entry.timestamp,
+        }
+    }
 }
 
 fn prefixed(digest: &[u8]) -> String {
@@ -112,7 +207,7 @@ fn format_timestamp(at: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::{Action, Agent, Detail, Outcome, Target};
+    use crate::audit::{Agent, Detail, Target};
 
     /// The example of chapter 05, whose hash the reference implementation gives. Its action is
     /// `exec`, which this door does not record, so the formula is checked on its parts.
@@ -154,6 +249,32 @@ mod tests {
         for (json, expected) in vectors {
             let value: serde_json::Value = serde_json::from_str(json).unwrap();
             assert_eq!(prefixed(&Sha256::digest(value.to_string())), format!("sha256:{expected}"));
+        }
+    }
+
+    /// The view against the form that sorts by itself: a field that is missing here, or out of
+    /// order, shows.
+    #[test]
+    fn the_view_is_the_canonical_form() {
+        let mut full = draft();
+        full.error_code = Some(crate::Code::Cleartext);
+        full.secrets_used = vec![SecretPath::parse("a/b/c").unwrap()];
+        full.detail = Detail {
+            authority: Some("a:1".to_owned()),
+            method: Some("GET".to_owned()),
+            path: Some("/".to_owned()),
+            locations: Location::ALL.to_vec(),
+            swaps: Some(1),
+            status: Some(200),
+            kind: Some("tunnel".to_owned()),
+            note: Some("\u{e9}\n".to_owned()),
+        };
+        for draft in [full, draft()] {
+            let entry = Chain::genesis().append(draft).entry().clone();
+            let mut bare = entry.clone();
+            bare.chain.entry_hash.clear();
+            let sorted = serde_json::to_value(&bare).unwrap().to_string();
+            assert_eq!(serde_json::to_string(&Canonical::of(&entry)).unwrap(), sorted);
         }
     }
 
