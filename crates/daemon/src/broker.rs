@@ -72,6 +72,13 @@ impl Broker {
         Self { door, vault, log }
     }
 
+    /// Has refusals that concern no session written into the log.
+    pub(crate) fn log_strangers(&self) {
+        let broker =
+            SessionBroker::new(Arc::new(NoValues), self.log.clone(), agent("broker", "none"));
+        self.door.engine.log_strangers(Arc::new(broker));
+    }
+
     /// The egress engine.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.door.engine

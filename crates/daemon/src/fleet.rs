@@ -109,6 +109,7 @@ pub async fn start_fleet(
         catalog.entries.iter().map(|entry| session_secret(entry, &key)).collect();
     let paths = secrets.iter().map(|secret| secret.path.clone()).collect();
     broker.record_life(Action::SessionStart, paths).await?;
+    engine.log_strangers(Arc::clone(&broker) as _);
     let session = engine.open(SessionSpec {
         id: spec.session.clone(),
         secrets,

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -24,6 +24,8 @@ use crate::{
     dial::Dialer,
     door,
     pool::Pool,
+    ports::Broker,
+    refusal,
     session::{Session, SessionSpec},
     tls::{Roots, RootsError},
 };
@@ -82,6 +84,7 @@ pub struct Engine {
     generation: AtomicU64,
     policy: EgressPolicy,
     sessions: RwLock<HashMap<String, Arc<Session>>>,
+    strangers: OnceLock<Arc<dyn Broker>>,
 }
 
 impl Engine {
@@ -98,6 +101,7 @@ impl Engine {
             limits,
             policy,
             sessions: RwLock::default(),
+            strangers: OnceLock::new(),
         }))
     }
 
@@ -111,6 +115,18 @@ impl Engine {
             self.pool.forget(&id);
         }
         Ok(session)
+    }
+
+    /// Where refusals at the explicit proxy are logged that concern no session: no credential, an
+    /// unknown session, a head that can't be read. Said once; without it they are answered only.
+    pub fn log_strangers(&self, broker: Arc<dyn Broker>) {
+        let _ = self.strangers.set(broker);
+    }
+
+    pub(crate) fn log_stranger(&self, error: &Error) {
+        if let Some(strangers) = self.strangers.get() {
+            refusal::log_stranger(&**strangers, error);
+        }
     }
 
     /// Ends a session: its next request is refused, its tunnels are cut.

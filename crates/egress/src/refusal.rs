@@ -11,7 +11,11 @@ use keyless_core::{
 };
 use serde_json::json;
 
-use crate::{pipeline::AnswerBody, ports::Event, session::Session};
+use crate::{
+    pipeline::AnswerBody,
+    ports::{Broker, Event},
+    session::Session,
+};
 
 /// Says on every refusal which one it is, for clients that don't read bodies.
 pub(crate) const REFUSED: HeaderName = HeaderName::from_static("x-keyless-refused");
@@ -45,8 +49,20 @@ pub(crate) fn refuse(
 
 /// Logs a refusal that has no answer, or one that is made elsewhere.
 pub(crate) fn log(session: &Session, subject: &Subject, error: &Error) {
+    // Nothing passes in any case; the broker itself reports a log that can't be written.
+    let _ = session.record(event(subject, error));
+}
+
+/// Logs the refusal of somebody who belongs to no session.
+pub(crate) fn log_stranger(strangers: &dyn Broker, error: &Error) {
+    let correlation_id = correlation_id().unwrap_or_default();
+    let subject = Subject { correlation_id, ..Subject::default() };
+    let _ = strangers.record(event(&subject, error));
+}
+
+fn event(subject: &Subject, error: &Error) -> Event {
     let (action, outcome) = classify(error.code());
-    let event = Event {
+    Event {
         correlation_id: subject.correlation_id.clone(),
         action,
         outcome,
@@ -55,9 +71,7 @@ pub(crate) fn log(session: &Session, subject: &Subject, error: &Error) {
         code: Some(error.code()),
         note: error.detail().clone(),
         request: subject.request.clone(),
-    };
-    // Nothing passes in any case; the broker itself reports a log that can't be written.
-    let _ = session.record(event);
+    }
 }
 
 /// The answer to a request that is refused.

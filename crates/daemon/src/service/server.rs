@@ -47,6 +47,7 @@ pub async fn serve(
     let path = places.agent_socket();
     let listener = listen(&path).await?;
     let (proxy_listener, proxy) = loopback_listener().await?;
+    broker.log_strangers();
     tokio::spawn(Arc::clone(broker.engine()).serve_proxy(proxy_listener));
     let locks_at = Instant::now() + window;
     let (sessions, lock) = (AtomicU64::new(0), Notify::new());

@@ -47,7 +47,10 @@ async fn answer(
     let approved = match guard.verdict() {
         Ok(approved) => approved,
         // Whose it is can't be told from a head that can't be read.
-        Err(code) => return refusal::answer(&code.into(), After::Close),
+        Err(code) => {
+            engine.log_stranger(&code.into());
+            return refusal::answer(&code.into(), After::Close);
+        }
     };
     let session = match authenticate(&engine, request.headers()) {
         Ok(session) => session,
@@ -60,22 +63,21 @@ async fn answer(
     Lane { engine, session, bound }.answer(request, Some(approved)).await
 }
 
-/// The session whose credential the request carries. A wrong token is written into its log.
+/// The session whose credential the request carries; who has none is written into the log.
 fn authenticate(engine: &Engine, headers: &HeaderMap) -> Result<Arc<Session>, Error> {
     let mut fields = headers.get_all(header::PROXY_AUTHORIZATION).iter();
     let credential = match (fields.next(), fields.next()) {
         (Some(field), None) => parse_credential(field.as_bytes()),
         _ => None,
     };
-    let (id, token) = credential.ok_or(Code::ProxyAuthRequired)?;
-    let session = engine.session(&id).ok_or(Code::ProxyAuthRequired)?;
-    if session.knows_token(&token) {
-        Ok(session)
-    } else {
-        let error = Error::from(Code::ProxyAuthRequired);
-        super::log(&session, None, &error);
-        Err(error)
+    let error = Error::from(Code::ProxyAuthRequired);
+    let known = credential.and_then(|(id, token)| Some((engine.session(&id)?, token)));
+    match known {
+        Some((session, token)) if session.knows_token(&token) => return Ok(session),
+        Some((session, _)) => super::log(&session, None, &error),
+        None => engine.log_stranger(&error),
     }
+    Err(error)
 }
 
 async fn connect(

@@ -50,6 +50,7 @@ fn no_credential_no_look_up() {
         assert_eq!((answer.status, answer.refusal()), (407, Some("proxy_auth_required")));
         assert!(answer.head.to_ascii_lowercase().contains("proxy-authenticate: basic"));
     }
+    assert_eq!(scene.refused(), [Code::ProxyAuthRequired; 4], "strangers are logged too");
     assert!(scene.allowed.connections().is_empty());
 }
 

@@ -137,6 +137,7 @@ impl Scene {
             broker: Arc::clone(&broker) as Arc<dyn Broker>,
         };
         let engine = Engine::new(config).unwrap();
+        engine.log_strangers(Arc::clone(&broker) as _);
         let session = engine.open(spec).unwrap();
         let folder = TempDir::new().unwrap();
         std::fs::write(folder.path().join("session.pem"), session.ca_pem()).unwrap();
