@@ -1,0 +1,96 @@
+//! The house's rules, held by tests: who may know whom, where heavy dependencies live, how many
+//! packages there are. Source: design.md, section 3.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+/// Each room and the rooms that it may name.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("cli", &["core", "daemon", "testkit"]),
+    ("core", &[]),
+    ("daemon", &["core", "egress", "guest", "jail", "store", "vault"]),
+    ("egress", &["core", "rewrite"]),
+    ("guest", &["core"]),
+    ("jail", &[]),
+    ("rewrite", &[]),
+    ("store", &["core"]),
+    ("testkit", &[]),
+    ("vault", &["core", "store"]),
+];
+
+/// A heavy dependency and the rooms that may name it.
+const HOMES: &[(&str, &[&str])] = &[
+    ("argon2", &["vault"]),
+    ("clap", &["cli"]),
+    ("hickory-proto", &["guest"]),
+    ("hyper", &["egress", "testkit"]),
+    ("libc", &["jail"]),
+    ("rcgen", &["egress", "testkit"]),
+    ("rustls", &["egress", "testkit"]),
+    ("seccompiler", &["jail"]),
+    ("sqlx", &["store"]),
+];
+
+/// Raised knowingly: each package is something to trust and to build.
+const PACKAGE_BUDGET: usize = 360;
+
+#[test]
+fn rooms_know_only_whom_they_may() {
+    for (room, allowed) in ARROWS {
+        let known = dependencies(room);
+        let rooms = known.iter().filter_map(|name| name.strip_prefix("keyless-"));
+        for other in rooms {
+            assert!(allowed.contains(&other), "{room} may not know {other}");
+        }
+    }
+    let rooms = fs::read_dir(root().join("crates")).unwrap().count();
+    assert_eq!(rooms, ARROWS.len(), "a room is missing from the list");
+}
+
+#[test]
+fn heavy_dependencies_have_a_home() {
+    for (room, _) in ARROWS {
+        let known = dependencies(room);
+        for (heavy, homes) in HOMES {
+            assert!(!known.contains(*heavy) || homes.contains(room), "{room} names {heavy}");
+        }
+    }
+}
+
+#[test]
+fn the_lock_file_stays_within_its_budget() {
+    let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();
+    let packages = lock.matches("[[package]]").count();
+    assert!(packages <= PACKAGE_BUDGET, "{packages} packages, the budget is {PACKAGE_BUDGET}");
+}
+
+#[test]
+fn unsafe_code_is_in_files_called_sys() {
+    let mut folders = vec![root().join("crates")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                let is_sys = path.file_name().is_some_and(|name| name == "sys.rs");
+                assert!(is_sys || !text.contains("unsafe {"), "{}", path.display());
+            }
+        }
+    }
+}
+
+/// The names under `[dependencies]` in a room's manifest.
+fn dependencies(room: &str) -> BTreeSet<String> {
+    let manifest = root().join("crates").join(room).join("Cargo.toml");
+    let text = fs::read_to_string(manifest).unwrap();
+    let section = text.split("\n[").find_map(|part| part.strip_prefix("dependencies]"));
+    let lines = section.unwrap_or_default().lines();
+    let name = |line: &str| line.split(['.', ' ', '=']).next().unwrap_or_default().to_owned();
+    lines.map(name).filter(|name| !name.is_empty() && !name.starts_with('#')).collect()
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
