@@ -1,0 +1,99 @@
+//! A run in a jail: the funnel's sockets come out of it, and are served here.
+
+use std::{env, os::fd::AsFd, path::PathBuf, sync::Arc};
+
+use keyless_core::{Code, Error, SafeText};
+use keyless_guest::{Carrier, Funnel, Sockets};
+use keyless_jail::{JailError, Jailed, Plan};
+
+use super::{Ended, RunSpec, SessionHandle, signals};
+use crate::environment::{Changes, command_environment};
+
+/// Runs the command in a jail of its own.
+pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended, Error> {
+    let trust: Vec<(String, String)> = keyless_jail::trust_environment()
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    let environment = command_environment(
+        env::vars_os(),
+        Changes {
+            variables: session.variables(),
+            remove: session.remove(),
+            escapes: keyless_jail::ESCAPE_VARIABLES,
+            set: &trust,
+        },
+    );
+    let mut hide = keyless_jail::default_hidden(&home(), |name| env::var_os(name));
+    hide.extend(spec.hide.iter().cloned());
+    hide.extend(spec.own.iter().cloned());
+    hide.extend(session.conceal().iter().cloned());
+    let plan = Plan {
+        command: spec.command.clone(),
+        environment,
+        working_directory: working_directory()?,
+        hide,
+        show: spec.show.clone(),
+        ca_pem: session.trust_pem().to_owned(),
+        uts_name: None,
+    };
+    let jailed = spawn_jail(plan).await?;
+    serve_jail(jailed, session.carrier()).await
+}
+
+async fn spawn_jail(plan: Plan) -> Result<Jailed, Error> {
+    let spawned = tokio::task::spawn_blocking(move || keyless_jail::spawn(&plan)).await;
+    let spawned = spawned.map_err(|_| Error::new(Code::Internal))?;
+    spawned.map_err(|error| explain_jail(&error))
+}
+
+async fn serve_jail(jailed: Jailed, carrier: Arc<dyn Carrier>) -> Result<Ended, Error> {
+    let Jailed { sockets, process } = jailed;
+    let sockets = Sockets { tcp: sockets.tcp, dns_udp: sockets.dns_udp, dns_tcp: sockets.dns_tcp };
+    let funnel =
+        Funnel::new(sockets, |stream| keyless_jail::original_destination(&stream.as_fd()), carrier);
+    let funnel = funnel.map_err(|_| Error::new(Code::Internal))?;
+    let serving = tokio::spawn(funnel.serve());
+    let process = Arc::new(process);
+    let forwarding = signals::forward(&process)?;
+    let waiting = Arc::clone(&process);
+    let exit = tokio::task::spawn_blocking(move || waiting.wait()).await;
+    forwarding.stop();
+    serving.abort();
+    match exit {
+        Ok(keyless_jail::Exit::Code(code)) => Ok(Ended::Code(code)),
+        Ok(keyless_jail::Exit::Signal(signal)) => Ok(Ended::Signal(signal)),
+        Err(_) => Err(Code::Internal.into()),
+    }
+}
+
+fn home() -> PathBuf {
+    env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from)
+}
+
+fn working_directory() -> Result<PathBuf, Error> {
+    env::current_dir().map_err(|error| {
+        let detail = SafeText::words("the current directory: ").and(error.kind());
+        Error::with(Code::PathUnusable, detail)
+    })
+}
+
+/// What a person is told of a jail that was not made, cause by cause.
+fn explain_jail(error: &JailError) -> Error {
+    let code = match error {
+        JailError::CommandNotFound { .. } => Code::CommandNotFound,
+        JailError::CommandNotExecutable { .. } => Code::CommandNotExecutable,
+        JailError::WorkingDirectory { .. } => Code::PathUnusable,
+        _ => Code::JailUnavailable,
+    };
+    let mut words = SafeText::default().as_they_wrote(&error.to_string());
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        words = words.and(": ").as_they_wrote(&inner.to_string());
+        cause = inner.source();
+    }
+    if let JailError::Unavailable { remedy, .. } = error {
+        words = words.and("; ").as_they_wrote(remedy);
+    }
+    Error::with(code, words)
+}

@@ -1,0 +1,79 @@
+//! A run without a jail: proxy variables, which a program may ignore.
+
+use std::{env, fs, io, os::unix::process::ExitStatusExt, process::Stdio};
+
+use keyless_core::{Code, Error, SafeText};
+
+use super::{Ended, RunSpec, SessionHandle, signals};
+use crate::environment::{Changes, command_environment, proxy_variables};
+
+/// Runs the command with the session's proxy in its environment.
+pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended, Error> {
+    let scratch = CaFiles::write(session.trust_pem())?;
+    let mut set = scratch.trust_environment();
+    set.extend(proxy_variables(&session.proxy_url().await?));
+    let environment = command_environment(
+        env::vars_os(),
+        Changes {
+            variables: session.variables(),
+            remove: session.remove(),
+            escapes: &[],
+            set: &set,
+        },
+    );
+    let (program, arguments) = spec.command.split_first().ok_or(Code::Usage)?;
+    let mut command = tokio::process::Command::new(program);
+    command.args(arguments).env_clear().envs(environment);
+    command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
+    let mut child = command.kill_on_drop(true).spawn().map_err(|error| {
+        let code = match error.kind() {
+            io::ErrorKind::NotFound => Code::CommandNotFound,
+            _ => Code::CommandNotExecutable,
+        };
+        Error::with(code, SafeText::default().as_they_wrote(&program.to_string_lossy()))
+    })?;
+    let forwarding = signals::forward_to_pid(child.id())?;
+    let status = child.wait().await.map_err(|_| Error::new(Code::Internal))?;
+    forwarding.stop();
+    Ok(match (status.code(), status.signal()) {
+        (Some(code), _) => Ended::Code(code),
+        (None, Some(signal)) => Ended::Signal(signal),
+        (None, None) => Ended::Code(1),
+    })
+}
+
+/// The CA and a bundle in a private directory, for `--no-jail`.
+struct CaFiles {
+    directory: tempfile::TempDir,
+}
+
+impl CaFiles {
+    fn write(ca_pem: &str) -> Result<Self, Error> {
+        let write = || -> io::Result<Self> {
+            let directory = tempfile::Builder::new().prefix("keyless-ca-").tempdir()?;
+            let mut bundle = keyless_jail::system_bundle();
+            bundle.push_str(ca_pem);
+            fs::write(directory.path().join("bundle.pem"), bundle)?;
+            fs::write(directory.path().join("ca.pem"), ca_pem)?;
+            Ok(Self { directory })
+        };
+        write().map_err(|error| {
+            let detail = SafeText::words("the CA's files: ").and(error.kind());
+            Error::with(Code::PathUnusable, detail)
+        })
+    }
+
+    fn trust_environment(&self) -> Vec<(String, String)> {
+        let here = |file: &str| self.directory.path().join(file).to_string_lossy().into_owned();
+        let moved = |path: &str| match path {
+            keyless_jail::BUNDLE_IN_JAIL => Some(here("bundle.pem")),
+            keyless_jail::CA_IN_JAIL => Some(here("ca.pem")),
+            path if path.starts_with('/') => None,
+            word => Some(word.to_owned()),
+        };
+        keyless_jail::trust_environment()
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), moved(value)?)))
+            .collect()
+    }
+}

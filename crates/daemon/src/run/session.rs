@@ -1,0 +1,109 @@
+//! The session of a run: in this process, or at the service.
+
+use std::{io, path::PathBuf, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use keyless_core::{Code, Error, SafeText};
+use keyless_egress::{Engine, Session};
+use keyless_guest::{Carrier, PreambleCarrier};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::{
+    broker::{OpenSession, Variable},
+    service::RemoteSession,
+};
+
+/// A session, wherever its broker is.
+pub enum SessionHandle {
+    /// The broker is in this process.
+    Local(OpenSession),
+    /// The broker is a service.
+    Remote(RemoteSession),
+}
+
+impl SessionHandle {
+    pub(super) fn variables(&self) -> &[Variable] {
+        match self {
+            Self::Local(session) => &session.variables,
+            Self::Remote(session) => &session.offer().variables,
+        }
+    }
+
+    pub(super) fn remove(&self) -> &[String] {
+        match self {
+            Self::Local(session) => &session.remove,
+            Self::Remote(session) => &session.offer().remove,
+        }
+    }
+
+    pub(super) fn conceal(&self) -> &[PathBuf] {
+        match self {
+            Self::Local(session) => &session.conceal,
+            Self::Remote(session) => &session.offer().conceal,
+        }
+    }
+
+    pub(super) fn trust_pem(&self) -> &str {
+        match self {
+            Self::Local(session) => &session.trust_pem,
+            Self::Remote(session) => &session.offer().trust_pem,
+        }
+    }
+
+    pub(super) fn carrier(&self) -> Arc<dyn Carrier> {
+        match self {
+            Self::Local(open) => Arc::new(EngineCarrier {
+                engine: Arc::clone(open.engine()),
+                session: Arc::clone(&open.session),
+            }),
+            Self::Remote(session) => Arc::new(PreambleCarrier::new(&session.offer().socket)),
+        }
+    }
+
+    /// The URL of a proxy for this session; starts one if the broker is here.
+    pub(super) async fn proxy_url(&self) -> Result<String, Error> {
+        match self {
+            Self::Remote(session) => Ok(session.offer().proxy_url.clone()),
+            Self::Local(open) => {
+                let (listener, address) = loopback_listener().await?;
+                tokio::spawn(Arc::clone(open.engine()).serve_proxy(listener));
+                Ok(format!("http://{}@{address}", open.session.proxy_credential()))
+            }
+        }
+    }
+
+    pub(super) async fn end(self) -> Result<(), Error> {
+        match self {
+            Self::Local(session) => session.end().await,
+            Self::Remote(session) => session.end().await,
+        }
+    }
+}
+
+/// Hands the jail's connections to the engine in this process.
+struct EngineCarrier {
+    engine: Arc<Engine>,
+    session: Arc<Session>,
+}
+
+impl Carrier for EngineCarrier {
+    fn carry(&self, stream: TcpStream, target: keyless_guest::Target) -> BoxFuture<'static, ()> {
+        let (engine, session) = (Arc::clone(&self.engine), Arc::clone(&self.session));
+        let target = match target {
+            keyless_guest::Target::Name(authority) => keyless_egress::Target::Name(authority),
+            keyless_guest::Target::Raw(address) => keyless_egress::Target::RawAddress(address),
+        };
+        Box::pin(async move { engine.serve_stream(session, stream, target).await })
+    }
+}
+
+/// A listener on a free loopback port, and its address.
+pub(crate) async fn loopback_listener() -> Result<(TcpListener, std::net::SocketAddr), Error> {
+    let unusable = |error: io::Error| {
+        let detail = SafeText::words("no loopback port could be opened: ").and(error.kind());
+        Error::with(Code::PathUnusable, detail)
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.map_err(unusable)?;
+    let address = listener.local_addr().map_err(unusable)?;
+    Ok((listener, address))
+}
