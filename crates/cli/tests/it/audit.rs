@@ -1,1 +1,111 @@
+//! Every session, swap and refusal is an entry, and a changed entry is found.
 
+use serde_json::{Value, json};
+
+use crate::world::{ALLOWED, TOKEN, World};
+
+#[test]
+fn a_session_its_swaps_and_its_refusals_are_written_down() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    world.route(&format!("{ALLOWED}:80"), &origin.address().to_string());
+    let script = r#"
+        curl -sS -o /dev/null -H "X: $TOKEN" "https://api.allowed.test/v1/things?key=$TOKEN"
+        curl -sS -o /dev/null -H "X: $TOKEN" http://api.allowed.test/
+        true"#;
+    world.agent_sh(script).run().ok();
+    let log = world.log();
+    let kinds: Vec<_> =
+        log.iter().map(|entry| (entry["action"].as_str().unwrap(), &entry["target"])).collect();
+    assert_eq!(
+        kinds,
+        [
+            ("create", &json!(TOKEN)),
+            ("session_start", &json!(TOKEN)),
+            ("egress", &json!("api.allowed.test:443")),
+            ("denied", &json!("api.allowed.test:80")),
+            ("session_end", &json!("session")),
+        ]
+    );
+    let swap = &log[2];
+    assert_eq!(swap["result"], "success");
+    assert_eq!(swap["secrets_used"], json!([TOKEN]));
+    assert_eq!((&swap["detail"]["method"], &swap["detail"]["swaps"]), (&json!("GET"), &json!(1)));
+    // The path as the agent sent it: with the placeholder.
+    let path = swap["detail"]["path"].as_str().unwrap();
+    assert!(path.starts_with("/v1/things"), "{path}");
+    assert_eq!(log[3]["error_code"], "cleartext");
+    let sessions: Vec<_> = log[1..].iter().map(|entry| &entry["agent"]["session_id"]).collect();
+    assert!(sessions.iter().all(|session| *session == sessions[0]), "{sessions:?}");
+    let numbers: Vec<_> = log.iter().map(|entry| entry["sequence"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn tail_shows_people_a_table() {
+    let world = World::with_token();
+    let text = world.keyless(&["audit", "tail", "-n", "1"]).run().ok();
+    let [head, row] = &text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
+    assert!(head.starts_with("TIME") && head.contains("ACTION"), "{head}");
+    assert!(row.contains("create") && row.contains(TOKEN), "{row}");
+}
+
+#[test]
+fn a_sound_log_verifies() {
+    let world = World::with_token();
+    world.agent(&["true"]).run().ok();
+    let checked = world.keyless(&["audit", "verify", "--json"]).run().data();
+    assert_eq!(checked, json!({ "entries": 3, "status": "valid", "head_checked": true }));
+    let open = world.keyless(&["audit", "verify", "--json"]).without_passphrase().run().data();
+    assert_eq!(open, json!({ "entries": 3, "status": "valid", "head_checked": false }));
+}
+
+/// Each of these is done with a plain SQLite client by somebody who may write the file.
+#[test]
+fn tampering_is_found() {
+    for statements in [
+        "UPDATE audit SET entry = replace(entry, 'session_start', 'session_stopp') WHERE sequence = 2",
+        "DELETE FROM audit WHERE sequence = 2",
+        "DELETE FROM audit WHERE sequence = 3",
+        // The end cut off with care: only the vault's seal over the head knows.
+        "DELETE FROM audit WHERE sequence = 3;
+         UPDATE audit_head SET last = (SELECT entry FROM audit WHERE sequence = 2)",
+    ] {
+        let world = World::with_token();
+        world.agent(&["true"]).run().ok();
+        tamper(&world, statements);
+        let seen = world.keyless(&["audit", "verify", "--json"]).run();
+        let answer = seen.exits(6).json();
+        assert_eq!(answer["errors"][0]["code"], json!("audit_tampered"), "{statements}: {answer}");
+        let seen = world.keyless(&["audit", "verify"]).run();
+        let errors = seen.exits(6).errors();
+        assert!(errors.contains("next:  compare the log with a backup"), "{errors}");
+    }
+}
+
+/// Changes the store with Python's sqlite3.
+fn tamper(world: &World, statements: &str) {
+    let script = "import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+db.executescript(sys.argv[2])
+sys.exit(0 if db.total_changes > 0 else 'nothing changed')";
+    let output = std::process::Command::new("python3")
+        .args(["-c", script])
+        .arg(world.home.keyless_home().join("store.db"))
+        .arg(statements)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The log has no place for a value, whatever an agent puts into a request.
+#[test]
+fn a_value_in_a_request_line_does_not_reach_the_log() {
+    let mut world = World::with_token();
+    let _origin = world.origin(ALLOWED);
+    let script = r#"curl -sS "https://api.allowed.test/$TOKEN/$TOKEN?a=$TOKEN" -o /dev/null"#;
+    world.agent_sh(script).run().ok();
+    let log = world.log();
+    let swap = log.iter().find(|entry| entry["action"] == "egress").unwrap();
+    assert_eq!(swap["detail"]["swaps"], Value::from(1));
+}

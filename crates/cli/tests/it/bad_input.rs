@@ -1,1 +1,342 @@
+//! What can't be used ends with the documented exit status and says what, why and what next: in
+//! words, and as JSON. Nothing is lost and nothing panics. Source: issue 2, "Bad input".
 
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    invocation::Seen,
+    world::{ALLOWED, TOKEN, VARIABLE, World},
+};
+
+/// A command that must fail, and how.
+struct Bad<'a> {
+    arguments: &'a [&'a str],
+    stdin: &'a [u8],
+    exit: i32,
+    code: &'a str,
+    /// Words that must be in the message: what, and why.
+    says: &'a [&'a str],
+}
+
+/// Runs it in words and as JSON, and compares.
+#[track_caller]
+fn assert_refused(world: &World, bad: &Bad<'_>) {
+    let words = world.keyless(bad.arguments).stdin(bad.stdin).run();
+    assert_words(&words, bad);
+    let json = [&["--json"], bad.arguments].concat();
+    let json = world.keyless(&json).stdin(bad.stdin).run();
+    assert_json(&json, bad);
+}
+
+#[track_caller]
+fn assert_words(seen: &Seen, bad: &Bad<'_>) {
+    let errors = seen.exits(bad.exit).errors();
+    assert!(errors.contains("error: "), "{errors}");
+    assert!(errors.lines().any(|line| line.starts_with("next:  ")), "{errors}");
+    assert!(bad.says.iter().all(|word| errors.contains(word)), "{:?} in {errors}", bad.says);
+    assert!(!errors.contains("panicked") && seen.stdout.is_empty(), "{errors}{}", seen.text());
+}
+
+#[track_caller]
+fn assert_json(seen: &Seen, bad: &Bad<'_>) {
+    let answer = seen.exits(bad.exit).json();
+    assert_eq!((&answer["ok"], &answer["schema_version"]), (&json!(false), &json!(1)), "{answer}");
+    let [error] = &answer["errors"].as_array().unwrap()[..] else { panic!("{answer}") };
+    assert_eq!(error["code"], json!(bad.code), "{answer}");
+    let message = error["message"].as_str().unwrap();
+    assert!(bad.says.iter().all(|word| message.contains(word)), "{:?} in {message}", bad.says);
+    let remediation = &error["details"]["remediation"];
+    for field in ["actor", "action", "user_message"] {
+        assert!(remediation[field].as_str().is_some_and(|text| !text.is_empty()), "{answer}");
+    }
+    assert!(remediation["retryable"].is_boolean(), "{answer}");
+}
+
+fn bad<'a>(arguments: &'a [&'a str], exit: i32, code: &'a str, says: &'a [&'a str]) -> Bad<'a> {
+    Bad { arguments, stdin: b"", exit, code, says }
+}
+
+#[test]
+fn arguments_that_do_not_fit() {
+    let world = World::with_store();
+    for (arguments, says) in [
+        (&["run"][..], "COMMAND"),
+        (&["run", "--secret", "one", "--", "true"], "one"),
+        (&["secret", "add", "Team/API/Token", "--value-stdin"], "Team/API/Token"),
+        (&["secret", "add", TOKEN, "--to", "*.github.io", "--value-stdin"], "*.github.io"),
+        (&["secret", "add", TOKEN, "--to", "*", "--value-stdin"], "whole first label"),
+        (&["secret", "add", TOKEN, "--value", "x"], "--value"),
+        (&["unlock", "--for", "9d"], "9d"),
+        (&["run", "--connect-to", "nonsense", "--", "true"], "nonsense"),
+        (&["nonsense"], "nonsense"),
+    ] {
+        let seen = world.keyless(arguments).run();
+        let errors = seen.exits(2).errors();
+        assert!(errors.contains("error: ") && errors.contains(says), "{arguments:?}: {errors}");
+        let seen = world.keyless(&[&["--json"], arguments].concat()).run();
+        let answer = seen.exits(2).json();
+        assert_eq!(answer["errors"][0]["code"], json!("usage"), "{answer}");
+        assert!(answer["errors"][0]["message"].as_str().unwrap().contains(says), "{answer}");
+    }
+}
+
+#[test]
+fn secrets_that_are_not_there_or_twice() {
+    let world = World::with_token();
+    let missing = "team/api/missing";
+    for arguments in [
+        &["run", "--secret", missing, "--", "true"][..],
+        &["secret", "show", missing],
+        &["secret", "rotate", missing, "--value-stdin"],
+        &["secret", "set", missing, "--env", "X"],
+        &["secret", "remove", missing, "--yes"],
+        &["source", "check", missing],
+    ] {
+        let says = [missing];
+        let case = Bad { stdin: b"new-value", ..bad(arguments, 3, "secret_not_found", &says) };
+        assert_refused(&world, &case);
+    }
+    let arguments = ["secret", "add", TOKEN, "--to", "other.test", "--value-stdin"];
+    let case = Bad { stdin: b"other-value", ..bad(&arguments, 2, "secret_exists", &[TOKEN]) };
+    assert_refused(&world, &case);
+    let shown = world.keyless(&["secret", "show", TOKEN, "--json"]).run().data();
+    assert_eq!((&shown["to"], &shown["version"]), (&json!([ALLOWED]), &json!(1)));
+}
+
+#[test]
+fn a_secret_without_destination_enters_no_session() {
+    let world = World::with_store();
+    world.add("team/db/password", &[]).ok();
+    let arguments = ["run", "--secret", "team/db/password", "--", "true"];
+    assert_refused(&world, &bad(&arguments, 2, "usage", &["team/db/password", "--to HOST"]));
+}
+
+#[test]
+fn values_that_can_not_be_swapped() {
+    let world = World::with_store();
+    let bound = ["secret", "add", TOKEN, "--to", ALLOWED, "--env", VARIABLE, "--value-stdin"];
+    for value in [&b"two\nlines of text"[..], b"a\rreturn here", b"a\0zero byte", b"short", b""] {
+        let case = Bad { stdin: value, ..bad(&bound, 2, "value_refused", &[]) };
+        assert_refused(&world, &case);
+    }
+    let large = vec![b'x'; 65_537];
+    assert_refused(&world, &Bad { stdin: &large, ..bad(&bound, 2, "value_refused", &["65536"]) });
+    // None of them left anything behind; a secret that goes nowhere may have lines.
+    let list = world.keyless(&["secret", "list", "--json"]).run().data();
+    assert_eq!(list, json!({ "secrets": [] }));
+    let free = ["secret", "add", "team/ssh/key", "--value-stdin"];
+    world.keyless(&free).stdin("two\nlines").run().ok();
+}
+
+#[test]
+fn no_store_and_no_key() {
+    let world = World::empty();
+    for arguments in [
+        &["run", "--", "true"][..],
+        &["secret", "list"],
+        &["secret", "add", TOKEN, "--value-stdin"],
+        &["audit", "verify"],
+        &["unlock"],
+    ] {
+        assert_refused(&world, &bad(arguments, 3, "not_initialised", &[]));
+    }
+    let world = World::with_token();
+    assert_refused(&world, &bad(&["init"], 2, "already_initialised", &["store.db"]));
+    for (arguments, exit, code) in [
+        (&["run", "--", "true"][..], 5, "locked"),
+        (&["secret", "rotate", TOKEN, "--value-stdin"], 2, "terminal_required"),
+        (&["unlock"], 2, "terminal_required"),
+    ] {
+        let case = bad(arguments, exit, code, &[]);
+        let alone = |arguments: &[&str]| {
+            // Without a controlling terminal there is nobody to ask.
+            let inner = world.keyless(arguments).without_passphrase().into_command();
+            let mut outer = Command::new("setsid");
+            outer.arg("-w").arg(inner.get_program()).args(inner.get_args());
+            outer.env_clear().envs(inner.get_envs().filter_map(|(n, v)| Some((n, v?))));
+            let output = outer.stdin(Stdio::null()).output().unwrap();
+            Seen { status: output.status, stdout: output.stdout, stderr: output.stderr }
+        };
+        assert_words(&alone(arguments), &case);
+        assert_json(&alone(&[&["--json"], arguments].concat()), &case);
+    }
+}
+
+#[test]
+fn passphrases_that_do_not_open() {
+    let world = World::with_token();
+    let file = world.operator_file("passphrase");
+    let right = fs::read(&file).unwrap();
+    fs::write(&file, "wrong but long enough\n").unwrap();
+    for arguments in [
+        &["run", "--", "true"][..],
+        &["unlock"],
+        &["secret", "remove", TOKEN, "--yes"],
+        &["audit", "verify"],
+    ] {
+        assert_refused(&world, &bad(arguments, 5, "wrong_passphrase", &[]));
+    }
+    fs::write(&file, &right).unwrap();
+    let private = fs::Permissions::from_mode(0o644);
+    fs::set_permissions(&file, private).unwrap();
+    let case = bad(&["run", "--", "true"], 2, "key_file_unsafe", &["passphrase", "0600"]);
+    assert_refused(&world, &case);
+    fs::remove_file(&file).unwrap();
+    assert_refused(&world, &bad(&["run", "--", "true"], 3, "path_unusable", &["passphrase"]));
+    world.home.write("operator/passphrase", right).unwrap();
+    world.agent(&["true"]).run().ok();
+}
+
+#[test]
+fn catalogs_that_can_not_be_used() {
+    let world = World::empty();
+    world.home.write("operator/mounted/api/token", world.canary.value()).unwrap();
+    let place = |name: &str| world.operator_file(name).display().to_string();
+    let (catalog, mounted) = (place("catalog.yaml"), place("mounted"));
+    let entry = |more: &str, to: &str| {
+        format!(
+            "apiVersion: keyless.dev/v1alpha1\nkind: SecretProxy\nspec:\n  secrets:\n    - env: A\n      \
+             secretRef: {{ name: api, key: token }}\n      egressTo: {to}\n{more}"
+        )
+    };
+    let proxy = ["proxy", "--catalog", &catalog, "--secrets-dir", &mounted];
+    for (text, says) in [
+        (entry("      egresTo: [x.test]\n", "[api.test]"), "egresTo"),
+        (entry("", "{ a: 1 }"), ":7:17: expected sequence"),
+        (entry("", "['*.github.io']"), "*.github.io"),
+        (entry("", "['*']"), "*"),
+        (entry("      locations: [cookie]\n", "[api.test]"), "cookie"),
+        ("kind: [".to_owned(), ""),
+        (String::new(), ""),
+    ] {
+        world.home.write("operator/catalog.yaml", text).unwrap();
+        assert_refused(&world, &bad(&proxy, 2, "catalog_invalid", &[says, "catalog.yaml"]));
+    }
+    fs::remove_file(&catalog).unwrap();
+    let seen = world.keyless(&proxy).run();
+    assert!(matches!(seen.status.code(), Some(2 | 3)), "{}", seen.errors());
+    assert!(seen.errors().contains("catalog.yaml"), "{}", seen.errors());
+    // A value that is not mounted is told at the start.
+    world.home.write("operator/catalog.yaml", entry("", "[api.test]")).unwrap();
+    fs::remove_file(world.operator_file("mounted/api/token")).unwrap();
+    assert_refused(&world, &bad(&proxy, 1, "secret_unavailable", &["api/token"]));
+}
+
+#[test]
+fn a_config_that_can_not_be_used() {
+    let world = World::with_token();
+    for (text, says) in [
+        ("[egress]\nconect_to = {}\n", "conect_to"),
+        ("[egress]\nextra_roots = 3\n", "extra_roots"),
+        ("[egress]\npolicy = \"maybe\"\n", "maybe"),
+        ("[egress\n", "config.toml"),
+    ] {
+        world.home.write("keyless/config.toml", text).unwrap();
+        let run = ["run", "--", "true"];
+        assert_refused(&world, &bad(&run, 2, "config_invalid", &[says, "config.toml"]));
+    }
+    let missing = ["run", "--extra-root", "/no/such/root.pem", "--", "true"];
+    fs::remove_file(world.home.keyless_home().join("config.toml")).unwrap();
+    assert_refused(&world, &bad(&missing, 3, "path_unusable", &["/no/such/root.pem"]));
+}
+
+#[test]
+fn stores_that_are_damaged() {
+    let world = World::with_token();
+    let store = world.home.keyless_home().join("store.db");
+    // Everything into the one file, so that it can be damaged and repaired as one.
+    sqlite(&store, "PRAGMA wal_checkpoint(TRUNCATE)");
+    let sound = fs::read(&store).unwrap();
+    let half = &sound[..sound.len() / 2];
+    let run = ["run", "--", "true"];
+    for damaged in [&b"not a database at all, but long enough to be one"[..], half] {
+        fs::write(&store, damaged).unwrap();
+        assert_refused(&world, &bad(&run, 6, "store_unusable", &[]));
+        for leftover in ["store.db-wal", "store.db-shm"] {
+            let _ = fs::remove_file(store.with_file_name(leftover));
+        }
+    }
+    fs::write(&store, sound).unwrap();
+    world.agent_with(&["--secret", TOKEN], &["true"]).run().ok();
+}
+
+/// Whoever can write the file can't send a secret elsewhere.
+#[test]
+fn a_destination_that_was_changed_in_the_file_is_not_believed() {
+    let world = World::with_token();
+    let store = world.home.keyless_home().join("store.db");
+    let change = "UPDATE secrets SET metadata = replace(metadata, 'api.allowed.test', 'evil.test')";
+    sqlite(&store, change);
+    let shown = world.keyless(&["secret", "show", TOKEN]).run().ok();
+    assert!(shown.contains("evil.test"), "{shown}");
+    for arguments in [&["run", "--", "true"][..], &["source", "check"], &["unlock"]] {
+        assert_refused(&world, &bad(arguments, 6, "store_tampered", &[]));
+    }
+}
+
+/// Python's sqlite3, as somebody who may write the file has it.
+fn sqlite(store: &Path, statement: &str) {
+    let script = "import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+db.execute(sys.argv[2])
+db.commit()";
+    let arguments = ["-c", script].map(Path::new);
+    run("python3", &[&arguments[..], &[store, Path::new(statement)]].concat());
+}
+
+/// On a file system of 600 KiB: what was there stays, and works again when there is room.
+#[test]
+fn a_full_disk_loses_nothing() {
+    let world = World::with_token();
+    let small = SmallDisk::over(&world);
+    fs::write(small.0.join("ballast"), vec![0; 8 << 20]).unwrap_err();
+    let rotate = ["secret", "rotate", TOKEN, "--value-stdin"];
+    let fresh = world.another_value();
+    let seen = world.keyless(&[&["--json"], &rotate[..]].concat()).stdin(&fresh[..]).run();
+    let answer = seen.exits(6).json();
+    let code = answer["errors"][0]["code"].as_str().unwrap();
+    assert!(["disk_full", "audit_unavailable"].contains(&code), "{answer}");
+    fs::remove_file(small.0.join("ballast")).unwrap();
+    let version = || -> Value {
+        world.keyless(&["secret", "show", TOKEN, "--json"]).run().data()["version"].clone()
+    };
+    assert_eq!(version(), json!(1));
+    world.agent(&["true"]).run().ok();
+    world.keyless(&rotate).stdin(&fresh[..]).run().ok();
+    assert_eq!(version(), json!(2));
+    world.keyless(&["audit", "verify"]).run().ok();
+}
+
+/// A tmpfs over the store's folder, with a copy of the store; needs root, as CI has it.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    fn over(world: &World) -> Self {
+        let home = world.home.keyless_home();
+        let copy = world.home.root().join("operator/copy");
+        run("cp", &["-a".as_ref(), &home, &copy]);
+        let options = ["-t", "tmpfs", "-o", "size=600k,mode=700", "keyless-small"].map(Path::new);
+        run("mount", &[&options[..], &[&home]].concat());
+        run("cp", &["-a".as_ref(), &copy.join("."), &home]);
+        fs::remove_dir_all(copy).unwrap();
+        Self(home)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        run("umount", &[&self.0]);
+    }
+}
+
+fn run(program: &str, arguments: &[&Path]) {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -3,10 +3,10 @@
 //! Every test lives in one [`world::World`]. When it ends, everything that came out (streams,
 //! JSON, files of the agent, the store, the broker's `/proc` entries) is searched for the value.
 
-/// Things that must never happen, tried by an agent.
-mod exfiltration;
 /// The invocation of one command and what came out of it.
 mod invocation;
+/// A person at a pseudo-terminal.
+mod terminal;
 /// One home, one certificate authority, one value that nobody may see.
 mod world;
 
@@ -16,6 +16,8 @@ mod audit;
 mod bad_input;
 /// curl, git, Python, Node, npm and pip, with no setting of their own.
 mod clients;
+/// Things that must never happen, tried by an agent.
+mod exfiltration;
 /// Exit, signals, streams, terminal, hidden files.
 mod process;
 /// The fleet's sidecar.

@@ -1,1 +1,187 @@
+//! `keyless run` is not there: exit, signals, streams and terminal are the command's own.
 
+use std::{fs, os::unix::process::ExitStatusExt as _, process::Command};
+
+use rustix::process::Signal;
+
+use crate::{
+    invocation::KEYLESS,
+    terminal::at_a_terminal,
+    world::{ALLOWED, World},
+};
+
+const BARE: &[&str] = &["--no-secrets"];
+
+#[test]
+fn exit_statuses_pass_and_nothing_is_added() {
+    let world = World::empty();
+    for code in [0, 1, 3, 126, 127, 255] {
+        let script = format!("printf out; printf err >&2; exit {code}");
+        let seen = world.agent_with(BARE, &["sh", "-c", &script]).run();
+        seen.exits(code);
+        assert_eq!((&seen.text()[..], &seen.errors()[..]), ("out", "err"));
+    }
+}
+
+#[test]
+fn a_command_that_can_not_be_had() {
+    let world = World::empty();
+    fs::write(world.home.work().join("plain.txt"), "not a program").unwrap();
+    for options in [BARE, &["--no-secrets", "--no-jail"]] {
+        let seen = world.agent_with(options, &["no-such-command-here"]).run();
+        let errors = seen.exits(127).errors();
+        assert!(errors.contains("error: The command does not exist"), "{errors}");
+        assert!(errors.contains("no-such-command-here") && errors.contains("next:"), "{errors}");
+        let seen = world.agent_with(options, &["./plain.txt"]).run();
+        let errors = seen.exits(126).errors();
+        assert!(errors.contains("plain.txt") && errors.contains("next:"), "{errors}");
+    }
+}
+
+#[test]
+fn a_death_by_signal_is_one() {
+    let world = World::empty();
+    for (signal, number) in [("TERM", 15), ("KILL", 9), ("INT", 2), ("SEGV", 11)] {
+        let script = format!("kill -{signal} $$");
+        for options in [BARE, &["--no-secrets", "--no-jail"]] {
+            let seen = world.agent_with(options, &["sh", "-c", &script]).run();
+            assert_eq!(seen.status.signal(), Some(number), "{options:?} {}", seen.errors());
+        }
+    }
+    // As a shell tells it.
+    let output = Command::new("bash")
+        .args(["-c", r#""$0" run --no-secrets -- sh -c 'kill -TERM $$' 2>/dev/null; echo $?"#])
+        .arg(KEYLESS)
+        .env_clear()
+        .envs(world.home.environment())
+        .output();
+    assert_eq!(String::from_utf8(output.unwrap().stdout).unwrap(), "143\n");
+}
+
+#[test]
+fn signals_to_keyless_reach_the_command() {
+    let world = World::empty();
+    for (signal, word) in [(Signal::TERM, "TERM"), (Signal::HUP, "HUP"), (Signal::USR1, "USR1")] {
+        let script = format!(
+            "trap 'echo got {word}; exit 5' {word}; echo ready; while :; do sleep 0.05; done"
+        );
+        let mut run = world.agent_with(BARE, &["sh", "-c", &script]).start();
+        assert_eq!(run.line(), "ready");
+        run.signal(signal);
+        assert_eq!(run.line(), format!("got {word}"));
+        assert_eq!(run.wait().code(), Some(5));
+    }
+}
+
+#[test]
+fn ten_mebibytes_pass_unchanged() {
+    let world = World::empty();
+    // Every byte value at every position of a block, and no period that a buffer could share.
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let bytes: Vec<u8> = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    })
+    .take(10 << 20)
+    .collect();
+    let seen = world.agent_with(BARE, &["cat"]).stdin(bytes.clone()).run();
+    seen.exits(0);
+    assert!(seen.stdout == bytes, "{} bytes came back", seen.stdout.len());
+    assert_eq!(seen.errors(), "");
+}
+
+#[test]
+fn a_closed_stdin_is_closed() {
+    let world = World::empty();
+    assert_eq!(world.agent_with(BARE, &["wc", "-c"]).run().ok(), "0\n");
+}
+
+#[test]
+fn an_interactive_shell_has_job_control() {
+    let world = World::empty();
+    let bash = world.agent_with(BARE, &["bash", "--norc", "--noprofile", "-i"]).env("TERM", "dumb");
+    let transcript = at_a_terminal(
+        &world,
+        bash,
+        r##"
+resize(33, 111)
+# The quotes keep the echo of this line from looking like the prompt.
+say('PS1="rea""dy> "\n'); expect('ready> ')
+say('stty size\n'); expect('33 111'); expect('ready> ')
+resize(40, 99)
+say('stty size\n'); expect('40 99'); expect('ready> ')
+say('sleep 300 &\n'); expect('[1]'); expect('ready> ')
+say('jobs\n'); expect('Running'); expect('ready> ')
+say('fg\n'); expect('sleep 300'); pause()
+say('\x1a'); expect('Stopped'); expect('ready> ')
+say('kill -CONT %1; kill %1; wait %1; echo wai""ted\n'); expect('waited'); expect('ready> ')
+say('echo u""p; cat\n'); expect('up\r\n'); pause()
+say('\x03'); expect('ready> ')
+say('echo after $?\n'); expect('after 130')
+say('exit 7\n')
+finish(code=7)
+"##,
+    );
+    for complaint in ["no job control", "cannot set terminal", "ioctl", "not permitted"] {
+        assert!(!transcript.contains(complaint), "{transcript}");
+    }
+}
+
+#[test]
+fn ctrl_c_and_ctrl_z_reach_the_command() {
+    let world = World::empty();
+    let script = "echo ready; exec sleep 300";
+    let sleeping = world.agent_with(BARE, &["sh", "-c", script]);
+    at_a_terminal(&world, sleeping, "expect('ready'); pause(); say('\\x03'); finish(signal=2)");
+    let script = "trap 'echo caught; exit 9' INT; echo ready; while :; do sleep 0.05; done";
+    let catching = world.agent_with(BARE, &["sh", "-c", script]);
+    at_a_terminal(
+        &world,
+        catching,
+        "expect('ready'); pause(); say('\\x03'); expect('caught'); finish(code=9)",
+    );
+}
+
+#[test]
+fn files_are_hidden_and_shown_as_told() {
+    let world = World::empty();
+    world.home.write("work/private.txt", "private words").unwrap();
+    world.home.write("work/folder/deep.txt", "deep words").unwrap();
+    world.home.write("home/.netrc", "netrc words").unwrap();
+    let script = "cat private.txt folder/deep.txt $HOME/.netrc 2>/dev/null; ls folder; true";
+    let look = |options: &[&str]| {
+        let options = [BARE, options].concat();
+        world.agent_with(&options, &["sh", "-c", script]).run().ok()
+    };
+    assert_eq!(look(&[]), "private wordsdeep wordsdeep.txt\n");
+    assert_eq!(look(&["--hide", "private.txt", "--hide", "folder"]), "");
+    let netrc = world.home.home().join(".netrc");
+    let shown = look(&["--show", netrc.to_str().unwrap()]);
+    assert_eq!(shown, "private wordsdeep wordsnetrc wordsdeep.txt\n");
+}
+
+#[test]
+fn without_a_jail_the_proxy_still_swaps_and_keyless_says_what_is_lost() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    let script = r#"curl -sS -H "Authorization: Bearer $TOKEN" https://api.allowed.test/"#;
+    let seen = world.agent_with(&["--no-jail"], &["sh", "-c", script]).run();
+    assert!(seen.ok().contains("kloak_"), "{}", seen.text());
+    world.assert_received(&origin);
+    let errors = seen.errors();
+    assert!(errors.contains("warning: --no-jail") && errors.contains("DNS"), "{errors}");
+}
+
+/// As under `nohup`: what the caller ignores stays ignored all the way down.
+#[test]
+fn ignored_signals_stay_ignored() {
+    let world = World::empty();
+    let script = r#"trap '' HUP; exec "$0" run --no-secrets -- sh -c 'kill -HUP $$; echo alive'"#;
+    let output = Command::new("sh")
+        .args(["-c", script])
+        .arg(KEYLESS)
+        .env_clear()
+        .envs(world.home.environment())
+        .output();
+    assert_eq!(String::from_utf8(output.unwrap().stdout).unwrap(), "alive\n");
+}

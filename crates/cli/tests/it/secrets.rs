@@ -1,1 +1,225 @@
+//! Secrets from birth to removal, by words and as JSON; sources other than the store; rotation
+//! under a running session.
 
+use keyless_testkit::Canary;
+use serde_json::json;
+
+use crate::{
+    terminal::at_a_terminal,
+    world::{ALLOWED, TOKEN, VARIABLE, World, wait_until},
+};
+
+const USE: &str = r#"curl -sS -o /dev/null -H "X: $TOKEN" https://api.allowed.test/"#;
+
+#[test]
+fn a_life_as_json() {
+    let world = World::with_store();
+    let rule = ["--to", ALLOWED, "--to", "*.cdn.test:8443", "--env", VARIABLE, "--json"];
+    let answer = world.add(TOKEN, &rule).json();
+    assert_eq!(
+        answer,
+        json!({
+            "schema_version": 1,
+            "ok": true,
+            "command": "secret.add",
+            "command_id": "secret add",
+            "command_path": ["secret", "add"],
+            "version": env!("CARGO_PKG_VERSION"),
+            "data": { "path": TOKEN },
+            "warnings": [],
+            "errors": [],
+        })
+    );
+    let show = |path: &str| world.keyless(&["secret", "show", path, "--json"]).run().data();
+    let mut expected = json!({
+        "path": TOKEN,
+        "env": VARIABLE,
+        "to": [ALLOWED, "*.cdn.test:8443"],
+        "locations": ["basic", "body", "header", "path", "query"],
+        "max_occurrences": null,
+        "on_foreign": "pass",
+        "source": "local",
+        "version": 1,
+        "description": null,
+    });
+    assert_eq!(show(TOKEN), expected);
+
+    let set = [
+        "secret",
+        "set",
+        TOKEN,
+        "--to",
+        ALLOWED,
+        "--locations",
+        "header,basic",
+        "--on-foreign",
+        "block",
+        "--max-occurrences",
+        "2",
+        "--description",
+        "for the API",
+        "--json",
+    ];
+    world.keyless(&set).run().data();
+    expected["to"] = json!([ALLOWED]);
+    expected["locations"] = json!(["basic", "header"]);
+    expected["on_foreign"] = json!("block");
+    expected["max_occurrences"] = json!(2);
+    expected["description"] = json!("for the API");
+    assert_eq!(show(TOKEN), expected);
+
+    let rotate = ["secret", "rotate", TOKEN, "--value-stdin", "--json"];
+    let rotated = world.keyless(&rotate).stdin(world.another_value()).run().data();
+    assert_eq!(rotated, json!({ "path": TOKEN, "version": 2 }));
+    let list = || world.keyless(&["secret", "list", "--json"]).run().data();
+    expected["version"] = json!(2);
+    assert_eq!(list(), json!({ "secrets": [expected] }));
+
+    world.keyless(&["secret", "remove", TOKEN, "--yes", "--json"]).run().data();
+    assert_eq!(list(), json!({ "secrets": [] }));
+    assert_eq!(world.keyless(&["secret", "show", TOKEN]).run().status.code(), Some(3));
+}
+
+#[test]
+fn a_life_in_words() {
+    let world = World::with_store();
+    let list = || world.keyless(&["secret", "list"]).run().ok();
+    assert!(list().contains("Next: keyless secret add"), "{}", list());
+    assert_eq!(
+        world.add(TOKEN, &["--to", ALLOWED, "--env", VARIABLE]).ok(),
+        format!("Added {TOKEN}.\n")
+    );
+    assert_eq!(
+        list(),
+        "PATH            VARIABLE  GOES TO           SOURCE  VERSION\n\
+         team/api/token  TOKEN     api.allowed.test  local   1\n"
+    );
+    let shown = world.keyless(&["secret", "show", TOKEN]).run().ok();
+    assert!(shown.contains("to:              api.allowed.test\n"), "{shown}");
+    let set = ["secret", "set", TOKEN, "--description", "words"];
+    assert_eq!(world.keyless(&set).run().ok(), format!("Changed {TOKEN}.\n"));
+    let remove = ["secret", "remove", TOKEN, "--yes"];
+    assert_eq!(world.keyless(&remove).run().ok(), format!("Removed {TOKEN}.\n"));
+}
+
+#[test]
+fn a_value_from_a_file_loses_its_line_end_with_a_warning() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    let file = world.home.write("operator/value", format!("{}\n", world.canary.value())).unwrap();
+    let file = file.to_str().unwrap();
+    let add = ["secret", "add", TOKEN, "--to", ALLOWED, "--env", VARIABLE, "--from-file", file];
+    let seen = world.keyless(&add).run();
+    seen.ok();
+    assert!(
+        seen.errors().contains("warning: the value ended with a line end"),
+        "{}",
+        seen.errors()
+    );
+    world.agent_sh(USE).run().ok();
+    assert_eq!(origin.requests()[0].header("x"), Some(world.canary.value().into()));
+}
+
+#[test]
+fn a_value_stays_in_a_file_that_the_agent_does_not_see() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    let file = world.home.write("operator/value", world.canary.value()).unwrap();
+    let source = format!("file:{}", file.display());
+    let add = ["secret", "add", TOKEN, "--to", ALLOWED, "--env", VARIABLE, "--source", &source];
+    world.keyless(&add).run().ok();
+    let script = format!("{USE}; cat {} 2>&1; ls -la {}", file.display(), file.display());
+    world.agent_sh(&script).run();
+    assert_eq!(origin.requests()[0].header("x"), Some(world.canary.value().into()));
+    let checked = world.keyless(&["source", "check", "--json"]).run().data();
+    assert_eq!((&checked["failed"], &checked["secrets"][0]["state"]), (&json!(0), &json!("ok")));
+    // What is in the file counts, without a word to Keyless.
+    std::fs::write(&file, world.another_value()).unwrap();
+    world.agent_sh(USE).run().ok();
+    assert_ne!(origin.requests()[1].header("x"), Some(world.canary.value().into()));
+    std::fs::remove_file(&file).unwrap();
+    let failed = world.keyless(&["source", "check", "--json"]).run();
+    assert_eq!(failed.exits(1).json()["data"]["failed"], json!(1));
+}
+
+#[test]
+fn a_value_stays_in_a_variable_that_the_agent_does_not_inherit() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    let add = ["secret", "add", TOKEN, "--to", ALLOWED, "--env", VARIABLE, "--source", "env:REAL"];
+    world.keyless(&add).run().ok();
+    let script = format!("{USE}; env; cat /proc/[0-9]*/environ");
+    let seen = world.agent_sh(&script).env_with_value("REAL", world.canary.value()).run();
+    assert!(!seen.text().contains("REAL="), "{}", seen.text());
+    assert_eq!(origin.requests()[0].header("x"), Some(world.canary.value().into()));
+    let sources = world.keyless(&["source", "list", "--json"]).run().data();
+    assert_eq!(sources["sources"][1]["secrets"], json!(1), "{sources}");
+}
+
+#[test]
+fn a_running_session_takes_up_a_rotated_value() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    let script = format!("while read line; do {USE} && echo sent; done");
+    let mut session = world.agent_sh(&script).start();
+    session.say("go");
+    assert_eq!(session.line(), "sent");
+    let fresh = world.another_value();
+    world.keyless(&["secret", "rotate", TOKEN, "--value-stdin"]).stdin(&fresh[..]).run().ok();
+    let session = std::cell::RefCell::new(session);
+    wait_until("the new value is used", || {
+        session.borrow_mut().say("go");
+        assert_eq!(session.borrow_mut().line(), "sent");
+        origin.requests().last().unwrap().header("x").as_deref() == Some(&fresh)
+    });
+    assert_eq!(origin.requests()[0].header("x"), Some(world.canary.value().into()));
+    assert_eq!(session.borrow_mut().wait().code(), Some(0));
+}
+
+/// The placeholder can look like the real thing, for tools that check formats.
+#[test]
+fn a_placeholder_can_look_alike() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    world.add(TOKEN, &["--to", ALLOWED, "--env", VARIABLE, "--placeholder", "ghp_:40"]).ok();
+    let text = world.agent_sh(&format!("{USE}; printf %s $TOKEN")).run().ok();
+    assert!(text.starts_with("ghp_") && text.len() == 40, "{text}");
+    world.assert_received(&origin);
+}
+
+#[test]
+fn typed_values_are_not_echoed() {
+    let mut world = World::empty();
+    let origin = world.origin(ALLOWED);
+    let (pass, value) = (world.another_value(), world.canary.value().to_owned());
+    let keyless = |arguments: &[&str]| world.keyless(arguments).without_passphrase();
+    let script = format!(
+        "expect(': '); say({pass:?} + '\\n'); expect(': '); say({pass:?} + '\\n'); finish(code=0)"
+    );
+    let screen = at_a_terminal(&world, keyless(&["init"]), &script);
+    assert!(screen.contains("Recovery phrase, shown this once"), "{screen}");
+    let script = format!(
+        "expect(': '); say({pass:?} + '\\n'); expect(': '); say({value:?} + '\\n'); finish(code=0)"
+    );
+    let add = ["secret", "add", TOKEN, "--to", ALLOWED, "--env", VARIABLE];
+    at_a_terminal(&world, keyless(&add), &script);
+    world.home.write("operator/passphrase", &pass).unwrap();
+    world.agent_sh(USE).run().ok();
+    assert_eq!(origin.requests()[0].header("x"), Some(value));
+}
+
+#[test]
+fn an_awkward_value_passes_as_it_is() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    let value = world.watch(Canary::awkward());
+    let add = ["secret", "add", TOKEN, "--to", ALLOWED, "--env", VARIABLE, "--value-stdin"];
+    world.keyless(&add).stdin(&value[..]).run().ok();
+    let script = r#"curl -sS --json "{\"a\":\"$TOKEN\"}" -H "X: $TOKEN" "https://api.allowed.test/?a=$TOKEN""#;
+    let seen = world.agent_sh(script).run();
+    seen.ok();
+    let request = &origin.requests()[0];
+    assert_eq!(request.header("x"), Some(value.clone()));
+    let body: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+    assert_eq!(body["a"], json!(value));
+}

@@ -37,8 +37,8 @@ pub(crate) struct World {
     pub(crate) ca: TestCa,
     /// The real value of [`TOKEN`].
     pub(crate) canary: Canary,
-    /// What opens the store; as secret as any value.
-    passphrase: Canary,
+    /// Everything else that must stay unseen: what opens the store, further values.
+    others: RefCell<Vec<Canary>>,
     routes: BTreeMap<String, String>,
     seen: RefCell<Vec<(String, Vec<u8>)>>,
 }
@@ -49,9 +49,10 @@ impl World {
         let (home, ca) = (ScratchHome::new().unwrap(), TestCa::new());
         let passphrase = Canary::new();
         home.write("operator/passphrase", format!("{}\n", passphrase.value())).unwrap();
+        let others = RefCell::new(vec![passphrase]);
         home.write("operator/ca.pem", ca.pem()).unwrap();
         let (routes, seen) = (BTreeMap::new(), RefCell::default());
-        Self { home, ca, canary: Canary::new(), passphrase, routes, seen }
+        Self { home, ca, canary: Canary::new(), others, routes, seen }
     }
 
     /// A home with an empty store.
@@ -166,6 +167,18 @@ impl World {
         self.log().into_iter().filter(|entry| entry["error_code"] == code).collect()
     }
 
+    /// One more value that nobody may see.
+    pub(crate) fn another_value(&self) -> String {
+        self.watch(Canary::new())
+    }
+
+    /// From now on nobody may see this either.
+    pub(crate) fn watch(&self, canary: Canary) -> String {
+        let value = canary.value().to_owned();
+        self.others.borrow_mut().push(canary);
+        value
+    }
+
     /// Notes bytes of the agent's side, to be searched when the test ends.
     pub(crate) fn saw(&self, what: &str, bytes: &[u8]) {
         self.seen.borrow_mut().push((what.to_owned(), bytes.to_vec()));
@@ -188,7 +201,7 @@ impl World {
     }
 
     fn search(&self) {
-        for canary in [&self.canary, &self.passphrase] {
+        for canary in self.others.borrow().iter().chain([&self.canary]) {
             for (what, bytes) in self.seen.borrow().iter() {
                 canary.assert_absent(what, bytes);
             }
@@ -220,4 +233,20 @@ pub(crate) fn wait_until(what: &str, done: impl Fn() -> bool) {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         thread::sleep(Duration::from_millis(50));
     }
+}
+
+#[test]
+#[should_panic(expected = "the canary is in stdout: hex")]
+fn the_search_finds_what_a_command_printed() {
+    let world = World::empty();
+    let script = "od -An -tx1 | tr -d ' \\n'";
+    let leaking = world.agent_with(&["--no-secrets"], &["sh", "-c", script]);
+    leaking.stdin(world.canary.value()).run();
+}
+
+#[test]
+#[should_panic(expected = "the canary is in /")]
+fn the_search_finds_what_an_agent_wrote() {
+    let world = World::empty();
+    world.home.write("work/notes.txt", world.canary.value()).unwrap();
 }
