@@ -1,5 +1,7 @@
 //! Asks the person at the terminal. Nothing that is typed here is echoed or kept in history.
 
+mod hidden;
+
 use std::{
     env, fs,
     io::{self, IsTerminal, Read, Write},
@@ -78,10 +80,8 @@ pub(crate) fn confirm(question: &str) -> Result<bool, Error> {
 }
 
 fn hidden(question: &str, other_way: &'static str) -> Result<Zeroizing<String>, Error> {
-    let typed = rpassword::prompt_password(question).map_err(|_| {
-        Error::with(Code::TerminalRequired, SafeText::words("give ").and(other_way))
-    })?;
-    Ok(Zeroizing::new(typed))
+    hidden::ask(question)
+        .map_err(|_| Error::with(Code::TerminalRequired, SafeText::words("give ").and(other_way)))
 }
 
 fn open(path: &Path) -> Result<fs::File, Error> {

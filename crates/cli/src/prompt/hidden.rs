@@ -1,0 +1,124 @@
+//! Reads a line from the terminal without showing it.
+//!
+//! The echo goes off before the question is asked, so that even who types at once is not seen, and
+//! comes back however the line ends, Ctrl-C included. The line lives in one buffer that is wiped.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read, Write},
+};
+
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use zeroize::Zeroizing;
+
+/// Longer than any passphrase or value that a person types or pastes, in bytes.
+const MAX_LINE: usize = 64 * 1024;
+
+/// Asks on the controlling terminal, whatever stdin is. Fails when there is none.
+pub(super) fn ask(question: &str) -> io::Result<Zeroizing<String>> {
+    let terminal = Quiet::open()?;
+    (&terminal.file).write_all(question.as_bytes())?;
+    let line = read_line(&mut &terminal.file);
+    let _ = (&terminal.file).write_all(b"\n");
+    drop(terminal);
+    match line? {
+        Line::Entered(line) => Ok(line),
+        Line::Interrupted => {
+            // As if the terminal had sent it; nothing below runs unless somebody ignores it.
+            let own = rustix::process::getpid();
+            let _ = rustix::process::kill_process(own, rustix::process::Signal::INT);
+            Err(io::ErrorKind::Interrupted.into())
+        }
+    }
+}
+
+/// The terminal, silent until this is dropped.
+struct Quiet {
+    file: File,
+    before: Termios,
+}
+
+impl Quiet {
+    fn open() -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
+        let before = tcgetattr(&file)?;
+        let mut silent = before.clone();
+        // Signals come as bytes, so that a Ctrl-C can't end us before the echo is back.
+        silent
+            .local_modes
+            .remove(LocalModes::ECHO | LocalModes::ECHONL | LocalModes::ICANON | LocalModes::ISIG);
+        tcsetattr(&file, OptionalActions::Now, &silent)?;
+        Ok(Self { file, before })
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        // The terminal may be gone, and then there is no echo to give back.
+        let _ = tcsetattr(&self.file, OptionalActions::Now, &self.before);
+    }
+}
+
+enum Line {
+    Entered(Zeroizing<String>),
+    Interrupted,
+}
+
+/// One line, with the editing that a terminal in line mode has: erase, kill, end.
+fn read_line(from: &mut impl Read) -> io::Result<Line> {
+    let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_LINE));
+    let mut next = [0];
+    loop {
+        if from.read(&mut next)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        match next[0] {
+            b'\r' | b'\n' => break,
+            0x03 => return Ok(Line::Interrupted),
+            0x04 if bytes.is_empty() => return Err(io::ErrorKind::UnexpectedEof.into()),
+            0x04 => break,
+            0x08 | 0x7f => erase(&mut bytes),
+            0x15 => bytes.clear(),
+            byte if bytes.len() < MAX_LINE => bytes.push(byte),
+            _ => return Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+    let text = std::str::from_utf8(&bytes).map_err(|_| io::ErrorKind::InvalidData)?;
+    Ok(Line::Entered(Zeroizing::new(text.to_owned())))
+}
+
+/// Takes the last character away, all bytes of it.
+fn erase(bytes: &mut Vec<u8>) {
+    while bytes.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(keys: &str) -> Option<String> {
+        match read_line(&mut keys.as_bytes()).ok()? {
+            Line::Entered(line) => Some(line.to_string()),
+            Line::Interrupted => None,
+        }
+    }
+
+    #[test]
+    fn lines_are_edited_as_a_terminal_does() {
+        for (keys, line) in [
+            ("pass\n", Some("pass")),
+            ("pass\r", Some("pass")),
+            ("pasx\u{7f}s\n", Some("pass")),
+            ("pas\u{e9}\u{8}s\n", Some("pass")),
+            ("\u{7f}pass\n", Some("pass")),
+            ("wrong\u{15}pass\n", Some("pass")),
+            ("pass\u{4}", Some("pass")),
+            ("\n", Some("")),
+            ("\u{4}", None),
+            ("pa\u{3}ss\n", None),
+            ("no end", None),
+        ] {
+            assert_eq!(typed(keys).as_deref(), line, "{keys:?}");
+        }
+    }
+}
