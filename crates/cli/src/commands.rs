@@ -28,7 +28,10 @@ use crate::{
 
 /// Reads the command line and runs the verb.
 pub(crate) fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse_arguments(&error),
+    };
     let ui = Ui::new(if cli.json { Format::Json } else { Format::Words });
     let name = name_of(&cli.command);
     keyless_daemon::harden();
@@ -44,6 +47,20 @@ pub(crate) fn main() -> ExitCode {
     let outcome = runtime.block_on(dispatch(&ui, cli.command));
     runtime.shutdown_background();
     outcome.unwrap_or_else(|error| ui.fail(name, &error))
+}
+
+/// What clap has to say: help and faults as it prints them, and faults as JSON where that is asked.
+fn refuse_arguments(error: &clap::Error) -> ExitCode {
+    let asked = std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json");
+    if !asked || !error.use_stderr() {
+        error.exit();
+    }
+    // Backticks, as in every other message; safe text would escape apostrophes.
+    let text = error.to_string().replace('\'', "`");
+    let fault = text.trim_start_matches("error: ").lines().take_while(|line| !line.is_empty());
+    let words: Vec<&str> = fault.map(str::trim).collect();
+    let detail = SafeText::default().as_they_wrote(&words.join(" "));
+    Ui::new(Format::Json).fail("keyless", &Error::with(Code::Usage, detail))
 }
 
 async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
