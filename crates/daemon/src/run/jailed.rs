@@ -6,7 +6,7 @@ use keyless_core::{Code, Error, SafeText};
 use keyless_guest::{Carrier, Funnel, Sockets};
 use keyless_jail::{JailError, Jailed, Plan};
 
-use super::{Ended, RunSpec, SessionHandle, signals};
+use super::{Ended, RunSpec, SessionHandle, signals::Caught};
 use crate::environment::{Changes, command_environment};
 
 /// Runs the command in a jail of its own.
@@ -37,8 +37,9 @@ pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended
         ca_pem: session.trust_pem().to_owned(),
         uts_name: None,
     };
+    let signals = Caught::begin()?;
     let jailed = spawn_jail(plan).await?;
-    serve_jail(jailed, session.carrier()).await
+    serve_jail(jailed, session.carrier(), signals).await
 }
 
 async fn spawn_jail(plan: Plan) -> Result<Jailed, Error> {
@@ -47,7 +48,11 @@ async fn spawn_jail(plan: Plan) -> Result<Jailed, Error> {
     spawned.map_err(|error| explain_jail(&error))
 }
 
-async fn serve_jail(jailed: Jailed, carrier: Arc<dyn Carrier>) -> Result<Ended, Error> {
+async fn serve_jail(
+    jailed: Jailed,
+    carrier: Arc<dyn Carrier>,
+    signals: Caught,
+) -> Result<Ended, Error> {
     let Jailed { sockets, process } = jailed;
     let sockets = Sockets { tcp: sockets.tcp, dns_udp: sockets.dns_udp, dns_tcp: sockets.dns_tcp };
     let funnel =
@@ -55,7 +60,7 @@ async fn serve_jail(jailed: Jailed, carrier: Arc<dyn Carrier>) -> Result<Ended, 
     let funnel = funnel.map_err(|_| Error::new(Code::Internal))?;
     let serving = tokio::spawn(funnel.serve());
     let process = Arc::new(process);
-    let forwarding = signals::forward(&process)?;
+    let forwarding = signals.forward_to(&process);
     let waiting = Arc::clone(&process);
     let exit = tokio::task::spawn_blocking(move || waiting.wait()).await;
     forwarding.stop();

@@ -4,7 +4,7 @@ use std::{env, fs, io, os::unix::process::ExitStatusExt, process::Stdio};
 
 use keyless_core::{Code, Error, SafeText};
 
-use super::{Ended, RunSpec, SessionHandle, signals};
+use super::{Ended, RunSpec, SessionHandle, signals::Caught};
 use crate::environment::{Changes, command_environment, proxy_variables};
 
 /// Runs the command with the session's proxy in its environment.
@@ -25,6 +25,7 @@ pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended
     let mut command = tokio::process::Command::new(program);
     command.args(arguments).env_clear().envs(environment);
     command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
+    let signals = Caught::begin()?;
     let mut child = command.kill_on_drop(true).spawn().map_err(|error| {
         let code = match error.kind() {
             io::ErrorKind::NotFound => Code::CommandNotFound,
@@ -32,7 +33,7 @@ pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended
         };
         Error::with(code, SafeText::default().as_they_wrote(&program.to_string_lossy()))
     })?;
-    let forwarding = signals::forward_to_pid(child.id())?;
+    let forwarding = signals.forward_to_pid(child.id());
     let status = child.wait().await.map_err(|_| Error::new(Code::Internal))?;
     forwarding.stop();
     Ok(match (status.code(), status.signal()) {

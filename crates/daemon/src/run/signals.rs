@@ -3,7 +3,7 @@
 //! What the terminal sends (Ctrl-C, a window that closes) reaches the command itself, since it
 //! stays in the foreground process group; only what a process sent to Keyless is passed on.
 
-use std::{sync::Arc, thread};
+use std::{fs, sync::Arc, thread};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_jail::JailProcess;
@@ -14,8 +14,54 @@ use signal_hook::{
 
 const FORWARDED: &[i32] = &[SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
 
+/// Signals that arrive from now on, kept until there is a command to pass them on to. Made before
+/// the command is started: one that comes in between must neither end Keyless nor be lost.
+pub(super) struct Caught(SignalsInfo<WithOrigin>);
+
 /// Stops forwarding when the command has ended.
 pub(super) struct Forwarding(Handle);
+
+impl Caught {
+    pub(super) fn begin() -> Result<Self, Error> {
+        let failed = |_| Error::with(Code::Internal, SafeText::words("signals can't be handled"));
+        // What the caller ignores (`nohup`), the command inherits as ignored.
+        let ignored = ignored(&fs::read_to_string("/proc/self/status").unwrap_or_default());
+        let wanted = FORWARDED.iter().filter(|&&signal| ignored & (1 << (signal - 1)) == 0);
+        SignalsInfo::new(wanted).map(Self).map_err(failed)
+    }
+
+    /// Forwards to the jailed command.
+    pub(super) fn forward_to(self, process: &Arc<JailProcess>) -> Forwarding {
+        let process = Arc::clone(process);
+        self.start(move |signal| process.signal(signal))
+    }
+
+    /// Forwards to a child without a jail.
+    pub(super) fn forward_to_pid(self, pid: Option<u32>) -> Forwarding {
+        let pid =
+            pid.and_then(|pid| i32::try_from(pid).ok()).and_then(rustix::process::Pid::from_raw);
+        self.start(move |signal| {
+            if let (Some(pid), Some(signal)) =
+                (pid, rustix::process::Signal::from_named_raw(signal))
+            {
+                // It may have ended already; then there is nobody to tell.
+                let _ = rustix::process::kill_process(pid, signal);
+            }
+        })
+    }
+
+    fn start(mut self, deliver: impl Fn(i32) + Send + 'static) -> Forwarding {
+        let handle = self.0.handle();
+        thread::spawn(move || {
+            for origin in &mut self.0 {
+                if origin.process.is_some() {
+                    deliver(origin.signal);
+                }
+            }
+        });
+        Forwarding(handle)
+    }
+}
 
 impl Forwarding {
     pub(super) fn stop(self) {
@@ -23,33 +69,19 @@ impl Forwarding {
     }
 }
 
-/// Forwards to the jailed command.
-pub(super) fn forward(process: &Arc<JailProcess>) -> Result<Forwarding, Error> {
-    let process = Arc::clone(process);
-    start(move |signal| process.signal(signal))
+/// The mask of ignored signals from `/proc/self/status`: bit N - 1 for signal N.
+fn ignored(status: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Forwards to a child without a jail.
-pub(super) fn forward_to_pid(pid: Option<u32>) -> Result<Forwarding, Error> {
-    let pid = pid.and_then(|pid| i32::try_from(pid).ok()).and_then(rustix::process::Pid::from_raw);
-    start(move |signal| {
-        if let (Some(pid), Some(signal)) = (pid, rustix::process::Signal::from_named_raw(signal)) {
-            // It may have ended already; then there is nobody to tell.
-            let _ = rustix::process::kill_process(pid, signal);
-        }
-    })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn start(deliver: impl Fn(i32) + Send + 'static) -> Result<Forwarding, Error> {
-    let failed = |_| Error::with(Code::Internal, SafeText::words("signals can't be handled"));
-    let mut signals = SignalsInfo::<WithOrigin>::new(FORWARDED).map_err(failed)?;
-    let handle = signals.handle();
-    thread::spawn(move || {
-        for origin in &mut signals {
-            if origin.process.is_some() {
-                deliver(origin.signal);
-            }
-        }
-    });
-    Ok(Forwarding(handle))
+    #[test]
+    fn the_mask_reads() {
+        assert_eq!(ignored("SigBlk:\t0000000000000004\nSigIgn:\t0000000000001001\n"), 0x1001);
+        assert_eq!(ignored(""), 0);
+    }
 }
