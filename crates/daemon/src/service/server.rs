@@ -113,7 +113,12 @@ async fn converse(service: Arc<Service>, stream: UnixStream) {
         };
         let Ok(mut text) = serde_json::to_vec(&answer) else { break };
         text.push(b'\n');
-        if writer.write_all(&text).await.is_err() {
+        let written = writer.write_all(&text).await;
+        if matches!(answer, Answer::Locked) {
+            // Only now, since the process ends with it; and also when nobody waits for the answer.
+            service.lock.notify_one();
+        }
+        if written.is_err() {
             break;
         }
     }
@@ -138,10 +143,7 @@ struct Held {
 impl Service {
     async fn answer(&self, call: Call, session: &mut Option<Held>) -> Answer {
         match call {
-            Call::Lock => {
-                self.lock.notify_one();
-                Answer::Locked
-            }
+            Call::Lock => Answer::Locked,
             Call::Status => Answer::Status(Status {
                 pid: std::process::id(),
                 locks_in_seconds: self.locks_at.duration_since(Instant::now()).as_secs(),
