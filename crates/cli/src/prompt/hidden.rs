@@ -73,10 +73,9 @@ fn read_line(from: &mut impl Read) -> io::Result<Line> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         match next[0] {
-            b'\r' | b'\n' => break,
             0x03 => return Ok(Line::Interrupted),
             0x04 if bytes.is_empty() => return Err(io::ErrorKind::UnexpectedEof.into()),
-            0x04 => break,
+            b'\r' | b'\n' | 0x04 => break,
             0x08 | 0x7f => erase(&mut bytes),
             0x15 => bytes.clear(),
             byte if bytes.len() < MAX_LINE => bytes.push(byte),

@@ -1,17 +1,12 @@
 //! What can't be used ends with the documented exit status and says what, why and what next: in
 //! words, and as JSON. Nothing is lost and nothing panics. Source: issue 2, "Bad input".
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt as _,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
 use serde_json::{Value, json};
 
 use crate::{
-    invocation::Seen,
+    invocation::{KEYLESS, Seen},
     world::{ALLOWED, TOKEN, VARIABLE, World},
 };
 
@@ -157,12 +152,8 @@ fn no_store_and_no_key() {
         let case = bad(arguments, exit, code, &[]);
         let alone = |arguments: &[&str]| {
             // Without a controlling terminal there is nobody to ask.
-            let inner = world.keyless(arguments).without_passphrase().into_command();
-            let mut outer = Command::new("setsid");
-            outer.arg("-w").arg(inner.get_program()).args(inner.get_args());
-            outer.env_clear().envs(inner.get_envs().filter_map(|(n, v)| Some((n, v?))));
-            let output = outer.stdin(Stdio::null()).output().unwrap();
-            Seen { status: output.status, stdout: output.stdout, stderr: output.stderr }
+            let command = [&["setsid", "-w", KEYLESS], arguments].concat();
+            world.keyless(&[]).without_passphrase().instead(&command).run()
         };
         assert_words(&alone(arguments), &case);
         assert_json(&alone(&[&["--json"], arguments].concat()), &case);
@@ -250,20 +241,13 @@ fn a_config_that_can_not_be_used() {
 #[test]
 fn stores_that_are_damaged() {
     let world = World::with_token();
-    let store = world.home.keyless_home().join("store.db");
-    // Everything into the one file, so that it can be damaged and repaired as one.
-    sqlite(&store, "PRAGMA wal_checkpoint(TRUNCATE)");
-    let sound = fs::read(&store).unwrap();
+    let sound = world.store_bytes();
     let half = &sound[..sound.len() / 2];
-    let run = ["run", "--", "true"];
     for damaged in [&b"not a database at all, but long enough to be one"[..], half] {
-        fs::write(&store, damaged).unwrap();
-        assert_refused(&world, &bad(&run, 6, "store_unusable", &[]));
-        for leftover in ["store.db-wal", "store.db-shm"] {
-            let _ = fs::remove_file(store.with_file_name(leftover));
-        }
+        world.replace_store(damaged);
+        assert_refused(&world, &bad(&["run", "--", "true"], 6, "store_unusable", &[]));
     }
-    fs::write(&store, sound).unwrap();
+    world.replace_store(&sound);
     world.agent_with(&["--secret", TOKEN], &["true"]).run().ok();
 }
 
@@ -271,24 +255,13 @@ fn stores_that_are_damaged() {
 #[test]
 fn a_destination_that_was_changed_in_the_file_is_not_believed() {
     let world = World::with_token();
-    let store = world.home.keyless_home().join("store.db");
-    let change = "UPDATE secrets SET metadata = replace(metadata, 'api.allowed.test', 'evil.test')";
-    sqlite(&store, change);
+    world
+        .sqlite("UPDATE secrets SET metadata = replace(metadata, 'api.allowed.test', 'evil.test')");
     let shown = world.keyless(&["secret", "show", TOKEN]).run().ok();
     assert!(shown.contains("evil.test"), "{shown}");
     for arguments in [&["run", "--", "true"][..], &["source", "check"], &["unlock"]] {
         assert_refused(&world, &bad(arguments, 6, "store_tampered", &[]));
     }
-}
-
-/// Python's sqlite3, as somebody who may write the file has it.
-fn sqlite(store: &Path, statement: &str) {
-    let script = "import sqlite3, sys
-db = sqlite3.connect(sys.argv[1])
-db.execute(sys.argv[2])
-db.commit()";
-    let arguments = ["-c", script].map(Path::new);
-    run("python3", &[&arguments[..], &[store, Path::new(statement)]].concat());
 }
 
 /// On a file system of 600 KiB: what was there stays, and works again when there is room.

@@ -68,6 +68,16 @@ impl<'w> Invocation<'w> {
         self.env(name, value)
     }
 
+    /// Another command in the same surroundings: a shell that calls `keyless`, say.
+    pub(crate) fn instead(mut self, command: &[&str]) -> Self {
+        let mut other = Command::new(command[0]);
+        other.args(&command[1..]).current_dir(self.world.home.work());
+        other.env_clear();
+        other.envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        self.command = other;
+        self
+    }
+
     /// Without the passphrase that the world gives otherwise.
     pub(crate) fn without_passphrase(mut self) -> Self {
         self.command.env_remove("KEYLESS_PASSPHRASE_FILE");

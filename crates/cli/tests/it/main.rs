@@ -3,6 +3,8 @@
 //! Every test lives in one [`world::World`]. When it ends, everything that came out (streams,
 //! JSON, files of the agent, the store, the broker's `/proc` entries) is searched for the value.
 
+#![expect(clippy::unwrap_used, reason = "what can't be set up is a failed test")]
+
 /// The invocation of one command and what came out of it.
 mod invocation;
 /// A person at a pseudo-terminal.

@@ -1,6 +1,6 @@
 //! `keyless run` is not there: exit, signals, streams and terminal are the command's own.
 
-use std::{fs, os::unix::process::ExitStatusExt as _, process::Command};
+use std::{fs, os::unix::process::ExitStatusExt as _};
 
 use rustix::process::Signal;
 
@@ -49,13 +49,9 @@ fn a_death_by_signal_is_one() {
         }
     }
     // As a shell tells it.
-    let output = Command::new("bash")
-        .args(["-c", r#""$0" run --no-secrets -- sh -c 'kill -TERM $$' 2>/dev/null; echo $?"#])
-        .arg(KEYLESS)
-        .env_clear()
-        .envs(world.home.environment())
-        .output();
-    assert_eq!(String::from_utf8(output.unwrap().stdout).unwrap(), "143\n");
+    let script = r#""$0" run --no-secrets -- sh -c 'kill -TERM $$' 2>/dev/null; echo $?"#;
+    let shell = world.keyless(&[]).instead(&["bash", "-c", script, KEYLESS]);
+    assert_eq!(shell.run().ok(), "143\n");
 }
 
 #[test]
@@ -103,7 +99,7 @@ fn an_interactive_shell_has_job_control() {
     let transcript = at_a_terminal(
         &world,
         bash,
-        r##"
+        r#"
 resize(33, 111)
 # The quotes keep the echo of this line from looking like the prompt.
 say('PS1="rea""dy> "\n'); expect('ready> ')
@@ -120,7 +116,7 @@ say('\x03'); expect('ready> ')
 say('echo after $?\n'); expect('after 130')
 say('exit 7\n')
 finish(code=7)
-"##,
+"#,
     );
     for complaint in ["no job control", "cannot set terminal", "ioctl", "not permitted"] {
         assert!(!transcript.contains(complaint), "{transcript}");
@@ -128,7 +124,7 @@ finish(code=7)
 }
 
 #[test]
-fn ctrl_c_and_ctrl_z_reach_the_command() {
+fn ctrl_c_reaches_the_command() {
     let world = World::empty();
     let script = "echo ready; exec sleep 300";
     let sleeping = world.agent_with(BARE, &["sh", "-c", script]);
@@ -172,16 +168,25 @@ fn without_a_jail_the_proxy_still_swaps_and_keyless_says_what_is_lost() {
     assert!(errors.contains("warning: --no-jail") && errors.contains("DNS"), "{errors}");
 }
 
+#[test]
+fn ctrl_c_at_a_prompt_ends_keyless_and_gives_the_echo_back() {
+    let world = World::with_store();
+    let script = r#""$0" unlock; echo "status $?"; stty -a"#;
+    let shell = world.keyless(&[]).without_passphrase();
+    let screen = at_a_terminal(
+        &world,
+        shell.instead(&["bash", "-c", script, KEYLESS]),
+        "expect('Passphrase: '); say('half\x03'); expect('status 130'); finish(code=0)",
+    );
+    assert!(!screen.contains("-echo ") && !screen.contains("-isig"), "{screen}");
+    assert!(!screen.contains("half"), "{screen}");
+}
+
 /// As under `nohup`: what the caller ignores stays ignored all the way down.
 #[test]
 fn ignored_signals_stay_ignored() {
     let world = World::empty();
     let script = r#"trap '' HUP; exec "$0" run --no-secrets -- sh -c 'kill -HUP $$; echo alive'"#;
-    let output = Command::new("sh")
-        .args(["-c", script])
-        .arg(KEYLESS)
-        .env_clear()
-        .envs(world.home.environment())
-        .output();
-    assert_eq!(String::from_utf8(output.unwrap().stdout).unwrap(), "alive\n");
+    let shell = world.keyless(&[]).instead(&["sh", "-c", script, KEYLESS]);
+    assert_eq!(shell.run().ok(), "alive\n");
 }

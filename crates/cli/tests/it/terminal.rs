@@ -28,7 +28,7 @@ const PRELUDE: &str = r"
 import fcntl, os, pty, select, struct, sys, termios, time
 pid, terminal = pty.fork()
 if pid == 0:
-    os.execv(sys.argv[1], sys.argv[1:])
+    os.execvp(sys.argv[1], sys.argv[1:])
 unread = b''
 def read(seconds):
     global unread

@@ -12,7 +12,9 @@ use std::{
     collections::BTreeMap,
     ffi::OsString,
     fmt::Write as _,
+    fs,
     path::PathBuf,
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -143,7 +145,7 @@ impl World {
 
     /// The routes and the origins' root, in config.toml.
     pub(crate) fn write_config(&self) {
-        let root = self.operator_file("ca.pem");
+        let root = self.operator_file("ca.pem").display().to_string();
         let mut text = format!("[egress]\nextra_roots = [{root:?}]\n[egress.connect_to]\n");
         for (from, to) in &self.routes {
             writeln!(text, "{from:?} = {to:?}").unwrap();
@@ -154,6 +156,33 @@ impl World {
     /// A file of the operator's.
     pub(crate) fn operator_file(&self, name: &str) -> PathBuf {
         self.home.root().join("operator").join(name)
+    }
+
+    /// What somebody who may write the store's file does with Python's sqlite3.
+    pub(crate) fn sqlite(&self, statements: &str) {
+        let script = "import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+db.executescript(sys.argv[2])
+db.commit()";
+        let store = self.home.keyless_home().join("store.db");
+        let mut python = Command::new("python3");
+        let output = python.args(["-c", script]).arg(store).arg(statements).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// The store as bytes, with everything in the one file.
+    pub(crate) fn store_bytes(&self) -> Vec<u8> {
+        self.sqlite("PRAGMA wal_checkpoint(TRUNCATE)");
+        fs::read(self.home.keyless_home().join("store.db")).unwrap()
+    }
+
+    /// Puts these bytes in the store's place.
+    pub(crate) fn replace_store(&self, bytes: &[u8]) {
+        let store = self.home.keyless_home().join("store.db");
+        for leftover in ["store.db-wal", "store.db-shm"] {
+            let _ = fs::remove_file(store.with_file_name(leftover));
+        }
+        fs::write(&store, bytes).unwrap();
     }
 
     /// All entries of the log, oldest first.
