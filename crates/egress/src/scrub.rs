@@ -1,6 +1,6 @@
 //! The scrub: values that an upstream echoes become placeholders again on the way back.
 //!
-//! Looked for are the values that this session has sent to this authority, in the forms in which a
+//! Looked for are the values that this session has sent out, to whatever host, in the forms in which a
 //! server would echo them (`keyless_rewrite::scrubber`), in header values, trailers and bodies.
 //! While none was sent, responses pass untouched, but from a host that some secret names they are
 //! watched: a value may go out while an older response still comes. Codings are undone and done again in pieces, with
@@ -22,8 +22,11 @@ mod values;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, response::Parts};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header, response::Parts,
+};
 use http_body::Body;
+use hyper::ext::ReasonPhrase;
 use keyless_core::{Authority, Code, Error};
 
 pub(crate) use self::{body::ScrubBody, values::ReleasedValues};
@@ -51,8 +54,10 @@ where
     if !table.names(&route.authority.host) {
         return Ok(response.map(ScrubBody::untouched));
     }
-    let slot = table.released().slot(route.authority);
+    let slot = table.released().slot();
     let (mut parts, body) = response.into_parts();
+    // The server's own words on the status line: nobody needs them, and they could be a value.
+    parts.extensions.remove::<ReasonPhrase>();
     scrub_values(&slot.known(), &mut parts.headers);
     let body = if is_bodiless(method, parts.status) || body.is_end_stream() {
         ScrubBody::untouched(body)
@@ -67,7 +72,7 @@ where
 /// Scrubs the header values of a message from `authority` that has no body of interest (1xx, 101).
 pub(crate) fn scrub_headers(table: &SwapTable, authority: &Authority, headers: &mut HeaderMap) {
     if table.names(&authority.host) {
-        scrub_values(&table.released().slot(authority).known(), headers);
+        scrub_values(&table.released().slot().known(), headers);
     }
 }
 
@@ -153,8 +158,13 @@ fn scrub_whole<B>(
     }
 }
 
-/// Scrubs every value of a header or trailer section.
+/// Scrubs every field of a header or trailer section; one with a value in its *name* goes away.
 fn scrub_values(known: &Known, headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> =
+        headers.keys().filter(|name| known.is_in_name(name)).cloned().collect();
+    for name in named {
+        headers.remove(name);
+    }
     for value in headers.values_mut() {
         if let std::borrow::Cow::Owned(scrubbed) =
             known.rewriter(Lengths::Free).rewrite(value.as_bytes())

@@ -111,6 +111,7 @@ impl<'a> Exchange<'a> {
         mut response: Response<Incoming>,
         upstream: Version,
     ) -> Result<Response<AnswerBody>, Refused> {
+        hop::check_transfer_coding(response.headers())?;
         hop::strip_response(response.headers_mut());
         let table = self.task.lane.session.table();
         let route = self.route(upstream);

@@ -5,6 +5,7 @@
 //! client past the proxy. Source: reference/egress.md (c) 9, 18, 19 and 22.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Version, header};
+use keyless_core::{Code, Error};
 
 use crate::refusal::REFUSED;
 
@@ -42,6 +43,16 @@ pub(super) fn strip_request(headers: &mut HeaderMap, client: Version) {
     if client == Version::HTTP_2 {
         join_cookies(headers);
     }
+}
+
+/// Refuses an answer with a transfer coding that hyper leaves in place (`gzip, chunked`): its
+/// bytes could not be looked into.
+pub(super) fn check_transfer_coding(headers: &HeaderMap) -> Result<(), Error> {
+    if values(headers, &header::TRANSFER_ENCODING).all(|te| te.eq_ignore_ascii_case("chunked")) {
+        return Ok(());
+    }
+    let words = "the response has a transfer coding other than chunked";
+    Err(Error::with(Code::UpstreamProtocol, words.into()))
 }
 
 /// Takes the connection's own fields, and what leads past the proxy, out of an answer.
@@ -161,5 +172,14 @@ mod tests {
         let mut headers = map(&[("cookie", "a=1"), ("cookie", "b=2")]);
         strip_request(&mut headers, Version::HTTP_2);
         assert_eq!(headers["cookie"], "a=1; b=2");
+    }
+
+    #[test]
+    fn transfer_codings_that_hide_a_body_are_refused() {
+        for (value, fine) in [("chunked", true), ("Chunked", true), ("gzip, chunked", false)] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static(value));
+            assert_eq!(check_transfer_coding(&headers).is_ok(), fine, "{value}");
+        }
     }
 }

@@ -87,6 +87,33 @@ fn echo(form: usize, text: &str) -> String {
     }
 }
 
+/// What a header parser takes as a name can be a value too; so can a reason phrase.
+#[test]
+fn names_of_fields_and_reasons_are_no_way_out() {
+    let slot = ReleasedValues::default();
+    slot.remember(&Bench::one().secrets[0].placeholder, b"Zq9tok7FbW3x");
+    let mut headers = HeaderMap::new();
+    headers.insert("x-zq9tok7fbw3x-echo", HeaderValue::from_static("name"));
+    headers.insert("x-other", HeaderValue::from_static("kept"));
+    scrub_values(&slot.slot().known(), &mut headers);
+    assert_eq!(headers.keys().collect::<Vec<_>>(), ["x-other"]);
+
+    let bench = bench();
+    let mut response = response(200, None, Chunks::cut(b"x", &[], true));
+    response.extensions_mut().insert(ReasonPhrase::from_static(b"Zq9tok7FbW3x"));
+    let response = scrubbed(&bench, "api.test", response).unwrap();
+    assert!(response.extensions().get::<ReasonPhrase>().is_none());
+}
+
+/// What one host was sent, another host of the session may be told to show.
+#[test]
+fn a_value_is_scrubbed_from_every_host_of_the_session() {
+    let bench = bench();
+    let echoed = Chunks::cut(VALUE.as_bytes(), &[], true);
+    let answer = scrubbed(&bench, "api.test:8443", response(200, None, echoed)).unwrap();
+    assert!(!answer.body().windows(VALUE.len()).any(|window| window == VALUE.as_bytes()));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(160))]
 

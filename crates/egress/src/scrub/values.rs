@@ -1,24 +1,20 @@
-//! The values that one session has sent out so far, by authority, and the rewriters that find them.
+//! The values that one session has sent out so far, and the rewriters that find them.
 //!
-//! A value that was replaced (a rotation) stays known: the upstream may still echo it.
+//! One set for all hosts of the session: what one host was sent, another may be told to show. A
+//! value that was replaced (a rotation) stays known: the upstream may still echo it.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, OnceLock, PoisonError, RwLock},
-};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use keyless_core::{Authority, Placeholder};
-use keyless_rewrite::{Rewriter, echoes, scrubber};
+use http::HeaderName;
+use keyless_core::Placeholder;
+use keyless_rewrite::{PatternSet, Piece, Rewriter, Scanner, echoes, scrubber};
 use zeroize::Zeroizing;
 
-/// From this many authorities on, those that were never sent anything are forgotten.
-const MAX_IDLE: usize = 1024;
-
-/// What was sent where.
+/// What was sent out.
 #[derive(Default)]
-pub(crate) struct ReleasedValues(RwLock<HashMap<Authority, Arc<Slot>>>);
+pub(crate) struct ReleasedValues(Arc<Slot>);
 
-/// What was sent to one authority.
+/// What was sent out, as a response holds on to it.
 pub(crate) struct Slot(RwLock<Arc<Known>>);
 
 /// The values at one moment.
@@ -26,6 +22,8 @@ pub(crate) struct Known {
     values: Vec<(Placeholder, Zeroizing<Vec<u8>>)>,
     free: Rewriter,
     kept: OnceLock<Rewriter>,
+    /// The values in lower case, as they would stand in the name of a field.
+    names: PatternSet,
 }
 
 /// What a rewriter may do to a body's length.
@@ -38,24 +36,14 @@ pub(crate) enum Lengths {
 }
 
 impl ReleasedValues {
-    /// Keeps a value that is about to be sent to `authority`.
-    pub(crate) fn remember(&self, authority: &Authority, placeholder: &Placeholder, value: &[u8]) {
-        self.slot(authority).remember(placeholder, value);
+    /// Keeps a value that is about to be sent.
+    pub(crate) fn remember(&self, placeholder: &Placeholder, value: &[u8]) {
+        self.0.remember(placeholder, value);
     }
 
-    /// What was sent to `authority`, from now on.
-    pub(crate) fn slot(&self, authority: &Authority) -> Arc<Slot> {
-        let slots = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(slot) = slots.get(authority) {
-            return Arc::clone(slot);
-        }
-        drop(slots);
-        let mut slots = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if slots.len() >= MAX_IDLE {
-            // Nobody can tell an empty slot that is in no one's hands from a new one.
-            slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.known().count() > 0);
-        }
-        Arc::clone(slots.entry(authority.clone()).or_default())
+    /// What was sent out, from now on.
+    pub(crate) fn slot(&self) -> Arc<Slot> {
+        Arc::clone(&self.0)
     }
 }
 
@@ -88,7 +76,20 @@ impl Slot {
 impl Known {
     fn new(values: Vec<(Placeholder, Zeroizing<Vec<u8>>)>) -> Self {
         let pairs = values.iter().map(|(placeholder, value)| (&***value, placeholder.as_str()));
-        Self { free: scrubber(pairs), kept: OnceLock::new(), values }
+        let lower = |value: &[u8]| Zeroizing::new(value.to_ascii_lowercase());
+        let names: Vec<_> = values.iter().map(|(_, value)| lower(value)).collect();
+        let names = PatternSet::new(names.iter().map(|name| name.as_slice()));
+        Self { free: scrubber(pairs), kept: OnceLock::new(), names, values }
+    }
+
+    /// Whether a field's name contains a value; names are lower case here.
+    pub(crate) fn is_in_name(&self, name: &HeaderName) -> bool {
+        let mut found = false;
+        let mut scanner = Scanner::new(&self.names);
+        let mut look = |piece: Piece<'_>| found |= matches!(piece, Piece::Match(_));
+        scanner.feed(name.as_str().as_bytes(), &mut look);
+        scanner.finish(&mut look);
+        found
     }
 
     /// The rewriter from every form of every value.

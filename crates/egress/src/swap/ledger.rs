@@ -79,7 +79,7 @@ impl Ledger {
         for (secret, _) in &values.0 {
             let placeholder = &self.table.secret(*secret).placeholder;
             let value = values.open(*secret)?;
-            self.table.released().remember(&self.info.authority, placeholder, value);
+            self.table.released().remember(placeholder, value);
         }
         Ok(values)
     }

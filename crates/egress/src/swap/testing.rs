@@ -92,7 +92,7 @@ impl MemoryBroker {
 pub(crate) struct Bench {
     pub(crate) table: Arc<SwapTable>,
     pub(crate) broker: Arc<MemoryBroker>,
-    secrets: Vec<SessionSecret>,
+    pub(crate) secrets: Vec<SessionSecret>,
 }
 
 impl Bench {
