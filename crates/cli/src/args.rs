@@ -120,6 +120,9 @@ pub(crate) struct BrokerArgs {
     /// Read the factor from stdin: one line, `passphrase …` or `recovery …` (what `unlock` does)
     #[arg(long, hide = true)]
     pub(crate) factor_stdin: bool,
+    /// A file that no agent may see, such as the one with the passphrase; repeatable
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub(crate) conceal: Vec<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -169,7 +172,7 @@ pub(crate) struct RuleArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_location)]
     pub(crate) locations: Vec<Location>,
     /// How often it may stand in one request
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_occurrences: Option<u32>,
     /// What happens to the placeholder toward another host
     #[arg(long, value_name = "WHAT")]

@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use crate::{Authority, Destination, Host, Placeholder, SecretPath};
 
 /// The most of an agent's own words that are repeated back, in characters.
-const MAX_ECHO: usize = 200;
+const MAX_ECHO: usize = 300;
 
 /// Text that can't hold a value.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
@@ -61,11 +61,17 @@ impl SafeText {
     }
 
     /// Appends what the agent or operator itself wrote (an argument, a file's name, a header's
-    /// name), shortened and with control characters made visible. Never for anything that
+    /// name), on one line, shortened, and with characters that can't be seen made visible. Never for anything that
     /// passed through a swap.
     #[must_use]
     pub fn as_they_wrote(mut self, text: &str) -> Self {
-        self.0.extend(text.chars().take(MAX_ECHO).flat_map(char::escape_debug));
+        for character in text.chars().take(MAX_ECHO) {
+            match character {
+                '\'' | '"' | '\\' => self.0.push(character),
+                '\n' => self.0.push(' '),
+                other => self.0.extend(other.escape_debug()),
+            }
+        }
         if text.chars().nth(MAX_ECHO).is_some() {
             self.0.push('…');
         }
@@ -102,9 +108,9 @@ mod tests {
 
     #[test]
     fn their_words_are_shortened_and_made_visible() {
-        let text = SafeText::words("host ").as_they_wrote("a\u{202e}b\n");
-        assert_eq!(text.as_str(), "host a\\u{202e}b\\n");
-        let long = SafeText::default().as_they_wrote(&"x".repeat(300));
+        let text = SafeText::words("host ").as_they_wrote("a\u{202e}b'\n\r");
+        assert_eq!(text.as_str(), "host a\\u{202e}b' \\r");
+        let long = SafeText::default().as_they_wrote(&"x".repeat(400));
         assert_eq!(long.as_str().chars().count(), MAX_ECHO + 1);
     }
 }

@@ -74,6 +74,12 @@ impl SecretValue {
         if permit.is_valid_at(now) { Ok(&self.bytes) } else { Err(Code::SessionEnded.into()) }
     }
 
+    /// Whether the value stands in `text`, such as a variable of the environment that an agent
+    /// would inherit. Tells nothing else of it.
+    pub fn occurs_in(&self, text: &[u8]) -> bool {
+        text.windows(self.bytes.len()).any(|window| window == &*self.bytes)
+    }
+
     /// Opens the value to encrypt it into the store. For `vault` alone.
     pub fn expose_for_sealing(&self) -> &[u8] {
         &self.bytes
@@ -102,6 +108,14 @@ fn check(bytes: &[u8], binding: Binding) -> Result<(), ValueError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_is_found_in_a_longer_text() {
+        let path = SecretPath::parse("team/github/token").unwrap();
+        let value = SecretValue::new(path, b"12345678".to_vec(), Binding::None).unwrap();
+        assert!(value.occurs_in(b"Bearer 12345678") && value.occurs_in(b"12345678"));
+        assert!(!value.occurs_in(b"1234567") && !value.occurs_in(b""));
+    }
 
     #[test]
     fn bound_values_are_one_long_line() {

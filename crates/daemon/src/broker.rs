@@ -27,6 +27,7 @@ pub struct Broker {
     door: EgressDoor,
     vault: Arc<Vault>,
     log: AuditLog,
+    conceal: Vec<PathBuf>,
 }
 
 /// Which secrets a session may use.
@@ -66,10 +67,25 @@ pub struct Variable {
     pub placeholder: String,
 }
 
+/// A variable that the command would inherit.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inherited {
+    /// Its name.
+    pub name: String,
+    /// What it holds; may be a credential, so this has no `Debug`.
+    pub value: String,
+}
+
 impl Broker {
     /// A broker over an unlocked vault.
     pub fn new(door: EgressDoor, vault: Arc<Vault>, log: AuditLog) -> Self {
-        Self { door, vault, log }
+        Self { door, vault, log, conceal: Vec::new() }
+    }
+
+    /// Hides these files, such as the one with the passphrase, from every session's agent.
+    #[must_use]
+    pub fn concealing(self, conceal: Vec<PathBuf>) -> Self {
+        Self { conceal, ..self }
     }
 
     /// Has refusals that concern no session written into the log.
@@ -85,7 +101,13 @@ impl Broker {
     }
 
     /// Opens a session for the secrets that are wanted. The entry about it is durable first.
-    pub async fn open_session(&self, wanted: &Wanted) -> Result<OpenSession, Error> {
+    /// `inherited` is the environment that the command would get: variables in it that hold the
+    /// value of any secret of the vault, under whatever name, are among those to remove.
+    pub async fn open_session(
+        &self,
+        wanted: &Wanted,
+        inherited: &[Inherited],
+    ) -> Result<OpenSession, Error> {
         let chosen = self.choose(wanted).await?;
         refuse_shared_variables(&chosen)?;
         let id = session_id();
@@ -104,11 +126,32 @@ impl Broker {
             trust_pem: session.ca_pem().to_owned() + &self.door.extra_roots,
             session,
             variables,
-            conceal: chosen.iter().filter_map(source_file).collect(),
-            remove: chosen.iter().filter_map(source_variable).collect(),
+            conceal: self.files_with_values(&chosen),
+            remove: self.variables_with_values(inherited).await?,
             engine: Arc::clone(&self.door.engine),
             broker,
         })
+    }
+
+    /// Values that can't be fetched now can't be looked for; their own variables go all the same.
+    async fn variables_with_values(&self, inherited: &[Inherited]) -> Result<Vec<String>, Error> {
+        let secrets = self.vault.list().await?;
+        let mut remove: Vec<String> = secrets.iter().filter_map(source_variable).collect();
+        for secret in &secrets {
+            let Ok(reading) = self.vault.open(&secret.path).await else { continue };
+            if secret.metadata.egress.is_none() {
+                // It may be as short as a word that stands anywhere.
+                continue;
+            }
+            let holds = |variable: &&Inherited| reading.value.occurs_in(variable.value.as_bytes());
+            remove.extend(inherited.iter().filter(holds).map(|variable| variable.name.clone()));
+        }
+        Ok(remove)
+    }
+
+    fn files_with_values(&self, chosen: &[Secret]) -> Vec<PathBuf> {
+        let sources = chosen.iter().filter_map(source_file);
+        sources.chain(self.conceal.iter().cloned()).collect()
     }
 
     async fn choose(&self, wanted: &Wanted) -> Result<Vec<Secret>, Error> {

@@ -2,11 +2,18 @@
 
 use std::{collections::BTreeMap, ffi::OsString};
 
-use crate::broker::Variable;
+use crate::broker::{Inherited, Variable};
 
 /// Where proxies are named; inside the jail there is no route to them.
 const PROXY_VARIABLES: &[&str] =
     &["http_proxy", "https_proxy", "all_proxy", "no_proxy", "ftp_proxy"];
+
+/// This process's environment, as a session is told of it.
+pub fn inherited() -> Vec<Inherited> {
+    let text = |text: OsString| text.to_string_lossy().into_owned();
+    let pair = |(name, value)| Inherited { name: text(name), value: text(value) };
+    std::env::vars_os().map(pair).collect()
+}
 
 /// What changes in an environment.
 #[derive(Clone, Copy, Debug)]

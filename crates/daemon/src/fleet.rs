@@ -186,7 +186,8 @@ impl Fleet {
         match place {
             FleetListen::Tcp(address) => {
                 let name = address.to_string();
-                let listener = TcpListener::bind(address).await.map_err(|e| unusable(&name, &e))?;
+                let listener =
+                    TcpListener::bind(address).await.map_err(|e| cannot_listen(&name, &e))?;
                 let address = listener.local_addr().map_err(|error| unusable(&name, &error))?;
                 tokio::spawn(engine.serve_proxy(listener));
                 let url = format!("http://{}@{address}", self.session.proxy_credential());
@@ -272,6 +273,12 @@ pub(crate) async fn bind_unix(path: &Path) -> Result<UnixListener, Error> {
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map(|()| listener)
     });
     bound.map_err(|error| unusable(&name, &error))
+}
+
+/// Why an address can't be listened on: mostly another process has it.
+fn cannot_listen(address: &str, error: &io::Error) -> Error {
+    let words = SafeText::words("can't listen on ").as_they_wrote(address).and(": ");
+    Error::with(Code::Usage, words.and(error.kind()).and("; choose another port or address"))
 }
 
 fn unusable(place: &str, error: &io::Error) -> Error {

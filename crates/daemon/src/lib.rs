@@ -33,9 +33,10 @@ pub use keyless_store::Store;
 pub use keyless_vault as vault;
 
 pub use crate::{
-    broker::{Broker, OpenSession, Variable, Wanted, open_bare_session},
+    broker::{Broker, Inherited, OpenSession, Variable, Wanted, open_bare_session},
     config::{Config, EgressConfig, PolicyWord, parse_route},
     egress_door::EgressDoor,
+    environment::inherited,
     fleet::{Fleet, FleetListen, FleetSpec, fleet_placeholders, start_fleet},
     hardening::{die_by_signal, harden},
     operator::{

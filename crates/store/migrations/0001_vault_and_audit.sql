@@ -38,7 +38,8 @@ CREATE TABLE commitment (
 ) STRICT;
 
 -- The audit log. What is searched by is computed from the entry itself, so it can't be changed
--- without the entry's hash telling.
+-- without the entry's hash telling. No index on it: one would read the JSON again at every append,
+-- which is on the path of every request, while searches are rare.
 CREATE TABLE audit (
     sequence  INTEGER PRIMARY KEY,
     entry     TEXT NOT NULL,           -- JSON, one core::audit::Entry
@@ -47,9 +48,6 @@ CREATE TABLE audit (
     result    TEXT GENERATED ALWAYS AS (json_extract(entry, '$.result')) VIRTUAL,
     session   TEXT GENERATED ALWAYS AS (json_extract(entry, '$.agent.session_id')) VIRTUAL
 ) STRICT;
-
-CREATE INDEX audit_by_time ON audit (timestamp);
-CREATE INDEX audit_by_session ON audit (session);
 
 -- Where the log ends, so that a cut tail shows; and how far the vault's key has vouched for it.
 CREATE TABLE audit_head (

@@ -1,10 +1,10 @@
 //! `keyless broker`: the service that `unlock` starts, also for service managers.
 
-use std::{io::BufRead, process::ExitCode, sync::Arc};
+use std::{io::BufRead, path::PathBuf, process::ExitCode, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Broker, EgressDoor,
+    Broker, EgressDoor, absolute_paths,
     vault::{Factor, Passphrase, Vault},
 };
 use zeroize::Zeroizing;
@@ -38,7 +38,10 @@ pub(super) async fn run(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
             ui.line(&format!("Listening on {}.", places.agent_socket().display()));
         }
     };
-    let broker = Broker::new(door, vault, log);
+    let mut conceal = args.conceal;
+    conceal.extend(prompt::passphrase_file(&args.factor));
+    let conceal = absolute_paths(conceal.iter().map(PathBuf::as_path));
+    let broker = Broker::new(door, vault, log).concealing(conceal);
     keyless_daemon::serve(broker, places.clone(), args.window, ready).await?;
     Ok(ExitCode::SUCCESS)
 }

@@ -52,7 +52,13 @@ async fn open_session(
     let routed = !args.routes.connect_to.is_empty() || !args.routes.extra_root.is_empty();
     let file = prompt::passphrase_file(&args.factor);
     if file.is_none() && !routed && *wanted != Wanted::Nothing {
-        match keyless_daemon::open_remote_session(&places.agent_socket(), wanted).await {
+        match keyless_daemon::open_remote_session(
+            &places.agent_socket(),
+            wanted,
+            keyless_daemon::inherited(),
+        )
+        .await
+        {
             Ok(session) => return Ok(SessionHandle::Remote(session)),
             // Nobody is there: ask for the passphrase, below.
             Err(error) if error.code() == Code::Locked => {}
@@ -77,7 +83,7 @@ async fn open_session(
         Arc::new(Vault::unlock(store, Factor::Passphrase(Passphrase::new(passphrase))).await?);
     let log = keyless_daemon::audit_log(&vault);
     let broker = Broker::new(door, vault, log);
-    Ok(SessionHandle::Local(broker.open_session(wanted).await?))
+    Ok(SessionHandle::Local(broker.open_session(wanted, &keyless_daemon::inherited()).await?))
 }
 
 fn own_paths(places: &Places, factor: &FactorArgs) -> Vec<PathBuf> {

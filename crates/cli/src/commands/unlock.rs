@@ -1,13 +1,15 @@
 //! `keyless unlock` and `keyless lock`: a broker in the background, with the store open for a while.
 
 use std::{
+    ffi::OsStr,
     io::{BufRead, BufReader, Write},
+    path::Path,
     process::{Command, ExitCode, Stdio},
 };
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Places, Store,
+    Places, Store, absolute_paths,
     vault::{Factor, Passphrase, RecoveryPhrase, Vault},
 };
 use serde_json::json;
@@ -32,7 +34,8 @@ pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
     };
     check(store, word, factor.clone()).await?;
     let seconds = args.window.as_secs();
-    start_broker(word, &factor, seconds)?;
+    let conceal = prompt::passphrase_file(&args.factor).filter(|_| !args.recovery);
+    start_broker(word, &factor, seconds, conceal.as_deref())?;
     let data = json!({ "unlocked": true, "locks_in_seconds": seconds });
     let words = format!("Unlocked for {}. keyless lock closes the store.\n", minutes(seconds));
     ui.answer("unlock", &data, &words);
@@ -64,10 +67,18 @@ async fn check(store: Store, word: &str, factor: Zeroizing<String>) -> Result<()
 
 /// Starts this executable as a broker and waits until it listens. The factor goes through a pipe:
 /// no argument, environment or file has it.
-fn start_broker(word: &str, factor: &str, seconds: u64) -> Result<(), Error> {
+fn start_broker(
+    word: &str,
+    factor: &str,
+    seconds: u64,
+    conceal: Option<&Path>,
+) -> Result<(), Error> {
     let failed = |_| Error::with(Code::Internal, SafeText::words("the broker can't be started"));
+    let conceal = absolute_paths(conceal);
+    let conceal = conceal.iter().flat_map(|path| [OsStr::new("--conceal"), path.as_os_str()]);
     let mut child = Command::new("/proc/self/exe")
         .args(["broker", "--factor-stdin", "--for", &format!("{seconds}s")])
+        .args(conceal)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use super::protocol::{Answer, Call, MAX_LINE, SessionOffer, Status};
-use crate::broker::Wanted;
+use crate::broker::{Inherited, Wanted};
 
 /// A session of the service; it ends when this is dropped.
 pub struct RemoteSession {
@@ -34,9 +34,13 @@ impl RemoteSession {
 }
 
 /// Opens a session at the service. `Code::Locked` when there is none.
-pub async fn open_session(socket: &Path, wanted: &Wanted) -> Result<RemoteSession, Error> {
+pub async fn open_session(
+    socket: &Path,
+    wanted: &Wanted,
+    inherited: Vec<Inherited>,
+) -> Result<RemoteSession, Error> {
     let mut connection = connect(socket).await?;
-    match call(&mut connection, &Call::OpenSession { wanted: wanted.clone() }).await? {
+    match call(&mut connection, &Call::OpenSession { wanted: wanted.clone(), inherited }).await? {
         Answer::Session(offer) => Ok(RemoteSession { offer, connection }),
         other => Err(unexpected(&other)),
     }

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use keyless_core::{Code, Error, SafeText};
 use serde::{Deserialize, Serialize};
 
-use crate::broker::{Variable, Wanted};
+use crate::broker::{Inherited, Variable, Wanted};
 
-/// The longest line, in bytes.
-pub(super) const MAX_LINE: usize = 64 * 1024;
+/// The longest line, in bytes: an environment may have megabytes.
+pub(super) const MAX_LINE: usize = 8 * 1024 * 1024;
 
 /// What a client asks.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Call {
     /// Close the store and end everything.
@@ -20,6 +20,8 @@ pub(super) enum Call {
     OpenSession {
         /// The secrets that it may use.
         wanted: Wanted,
+        /// The environment that the command would get.
+        inherited: Vec<Inherited>,
     },
     /// Say how things are.
     Status,

@@ -15,16 +15,19 @@ use keyless_core::{Code, Error, SafeText};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{UnixListener, UnixStream},
-    sync::Notify,
+    sync::{Notify, watch},
     time::Instant,
 };
 
 use super::protocol::{Answer, Call, MAX_LINE, SessionOffer, Status};
 use crate::{
-    broker::{Broker, OpenSession, Wanted},
+    broker::{Broker, Inherited, OpenSession, Wanted},
     places::Places,
     run::loopback_listener,
 };
+
+/// How long sessions may take to end when the store is locked.
+const DRAIN: Duration = Duration::from_secs(2);
 
 /// A broker that listens.
 struct Service {
@@ -33,6 +36,7 @@ struct Service {
     locks_at: Instant,
     sessions: AtomicU64,
     lock: Notify,
+    closing: watch::Sender<bool>,
     proxy: std::net::SocketAddr,
 }
 
@@ -50,8 +54,8 @@ pub async fn serve(
     broker.log_strangers();
     tokio::spawn(Arc::clone(broker.engine()).serve_proxy(proxy_listener));
     let locks_at = Instant::now() + window;
-    let (sessions, lock) = (AtomicU64::new(0), Notify::new());
-    let service = Arc::new(Service { broker, places, locks_at, sessions, lock, proxy });
+    let (sessions, lock, closing) = (AtomicU64::new(0), Notify::new(), watch::Sender::new(false));
+    let service = Arc::new(Service { broker, places, locks_at, sessions, lock, closing, proxy });
     ready();
     let accepting = Arc::clone(&service);
     tokio::select! {
@@ -61,6 +65,7 @@ pub async fn serve(
     }
     // The socket goes first: who comes now finds the store locked.
     let _ = fs::remove_file(&path);
+    service.end_sessions().await;
     Ok(())
 }
 
@@ -104,7 +109,13 @@ async fn converse(service: Arc<Service>, stream: UnixStream) {
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
     let mut session = None;
-    while let Some(line) = next_line(&mut reader).await {
+    let mut closing = service.closing.subscribe();
+    loop {
+        let line = tokio::select! {
+            line = next_line(&mut reader) => line,
+            _ = closing.wait_for(|closing| *closing) => None,
+        };
+        let Some(line) = line else { break };
         let answer = if let Ok(call) = serde_json::from_slice(&line) {
             service.answer(call, &mut session).await
         } else {
@@ -149,13 +160,15 @@ impl Service {
                 locks_in_seconds: self.locks_at.duration_since(Instant::now()).as_secs(),
                 sessions: self.sessions.load(Ordering::Relaxed),
             }),
-            Call::OpenSession { wanted } if session.is_none() => match self.open(&wanted).await {
-                Ok((held, offer)) => {
-                    *session = Some(held);
-                    Answer::Session(offer)
+            Call::OpenSession { wanted, inherited } if session.is_none() => {
+                match self.open(&wanted, &inherited).await {
+                    Ok((held, offer)) => {
+                        *session = Some(held);
+                        Answer::Session(offer)
+                    }
+                    Err(error) => Answer::error(&error),
                 }
-                Err(error) => Answer::error(&error),
-            },
+            }
             Call::OpenSession { .. } => {
                 let detail = SafeText::words("this connection has a session already");
                 Answer::error(&Error::with(Code::BadRequest, detail))
@@ -163,8 +176,12 @@ impl Service {
         }
     }
 
-    async fn open(&self, wanted: &Wanted) -> Result<(Held, SessionOffer), Error> {
-        let open = self.broker.open_session(wanted).await?;
+    async fn open(
+        &self,
+        wanted: &Wanted,
+        inherited: &[Inherited],
+    ) -> Result<(Held, SessionOffer), Error> {
+        let open = self.broker.open_session(wanted, inherited).await?;
         let socket = self.places.runtime().join(format!("{}.sock", open.session.id()));
         let listener = listen(&socket).await?;
         let engine = Arc::clone(open.engine());
@@ -183,12 +200,23 @@ impl Service {
         Ok((Held { open, socket, serving }, offer))
     }
 
+    /// Ends every session, its end on record; gives up waiting after [`DRAIN`].
+    async fn end_sessions(&self) {
+        self.closing.send_replace(true);
+        let ended = async {
+            while self.sessions.load(Ordering::Acquire) > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let _ = tokio::time::timeout(DRAIN, ended).await;
+    }
+
     async fn close(&self, held: Held) {
         held.serving.abort();
         let _ = fs::remove_file(&held.socket);
-        self.sessions.fetch_sub(1, Ordering::Relaxed);
         // The end could not be written: the session is closed all the same, and the log's fault
         // shows at the next use.
         let _ = held.open.end().await;
+        self.sessions.fetch_sub(1, Ordering::Release);
     }
 }
