@@ -8,7 +8,7 @@
 mod dictionary;
 mod grams;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, ops::Range, sync::Arc};
 
 use memchr::memmem;
 
@@ -85,6 +85,17 @@ impl PatternSet {
     /// Length of the longest pattern in bytes, 0 for the empty set.
     pub fn longest(&self) -> usize {
         self.0.dictionary.longest()
+    }
+
+    /// The first match at or after `from` in a text that is there as a whole: leftmost, then longest.
+    pub fn find(&self, whole: &[u8], from: usize) -> Option<(Range<usize>, PatternId)> {
+        if whole.len() - from < self.0.dictionary.shortest() {
+            return None;
+        }
+        match self.search().next(whole, from, Ending::Closed) {
+            Found::Match { start, len, pattern } => Some((start..start + len, pattern)),
+            Found::Nothing | Found::Undecided { .. } => None,
+        }
     }
 
     pub(crate) fn search(&self) -> Search<'_> {

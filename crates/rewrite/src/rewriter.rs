@@ -4,7 +4,7 @@
 //! Deliberately not here: which replacements a message is entitled to. A rewriter is built from
 //! what was already decided.
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{borrow::Cow, fmt, ops::Range, sync::Arc};
 
 use zeroize::Zeroizing;
 
@@ -45,25 +45,17 @@ impl Rewriter {
 
     /// Rewrites a whole message at once; borrowed if there was nothing to replace.
     pub fn rewrite<'a>(&self, whole: &'a [u8]) -> Cow<'a, [u8]> {
-        let mut scanner = Scanner::new(&self.patterns);
         let mut read = 0;
         let mut out: Option<Vec<u8>> = None;
-        let mut sink = |piece: Piece<'_>| {
-            let len = match &piece {
-                Piece::Chunk(range) => range.len(),
-                Piece::Held(bytes) => bytes.len(),
-                Piece::Match(id) => {
-                    out.get_or_insert_with(|| whole[..read].to_vec());
-                    self.pairs[id.index()].pattern.len()
-                }
-            };
-            if let Some(out) = &mut out {
-                self.put(&piece, whole, out);
-            }
-            read += len;
-        };
-        scanner.feed(whole, &mut sink);
-        scanner.finish(&mut sink);
+        while let Some((place, id)) = self.patterns.find(whole, read) {
+            let out = out.get_or_insert_with(|| Vec::with_capacity(whole.len()));
+            out.extend_from_slice(&whole[read..place.start]);
+            out.extend_from_slice(&self.pairs[id.index()].replacement);
+            read = place.end;
+        }
+        if let Some(out) = &mut out {
+            out.extend_from_slice(&whole[read..]);
+        }
         out.map_or(Cow::Borrowed(whole), Cow::Owned)
     }
 
@@ -118,6 +110,25 @@ impl RewriteStream {
         scanner.feed(chunk, |piece| *replaced += rewriter.put(&piece, chunk, out));
     }
 
+    /// As [`feed`](Self::feed); but if all that is now decided is one plain range of the chunk, it
+    /// gives that range and appends nothing, so that the caller can pass it on without a copy.
+    pub fn feed_or_slice(&mut self, chunk: &[u8], out: &mut Vec<u8>) -> Option<Range<usize>> {
+        let Self { rewriter, scanner, replaced } = self;
+        let (mut plain, mut first) = (None, true);
+        scanner.feed(chunk, |piece| {
+            if let (true, Piece::Chunk(range)) = (first, &piece) {
+                plain = Some(range.clone());
+            } else {
+                if let Some(range) = plain.take() {
+                    out.extend_from_slice(&chunk[range]);
+                }
+                *replaced += rewriter.put(&piece, chunk, out);
+            }
+            first = false;
+        });
+        plain
+    }
+
     /// Takes the end of the stream and appends what was held back.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         let Self { rewriter, scanner, replaced } = self;
@@ -163,6 +174,18 @@ mod tests {
         assert_eq!((out.as_slice(), stream.replaced(), stream.held()), (&b"2"[..], 1, 2));
         stream.finish(&mut out);
         assert_eq!((out.as_slice(), stream.replaced(), stream.held()), (&b"21"[..], 2, 0));
+    }
+
+    #[test]
+    fn plain_chunks_are_passed_on_and_others_copied() {
+        let mut stream = rewriter(&[("ab", "1")]).stream();
+        let mut out = Vec::new();
+        assert_eq!(stream.feed_or_slice(b"xyz", &mut out), Some(0..3));
+        assert_eq!(stream.feed_or_slice(b"xya", &mut out), Some(0..2));
+        assert_eq!((out.len(), stream.held()), (0, 1));
+        assert_eq!(stream.feed_or_slice(b"bxx", &mut out), None);
+        assert_eq!(stream.feed_or_slice(b"xabx", &mut out), None);
+        assert_eq!((out.as_slice(), stream.replaced()), (&b"1xxx1x"[..], 2));
     }
 
     #[test]
