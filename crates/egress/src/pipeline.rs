@@ -55,7 +55,7 @@ struct Task<'a> {
     scheme: Scheme,
     authority: &'a Authority,
     key: Key,
-    subject: Subject,
+    subject: Arc<Subject>,
 }
 
 impl Lane {
@@ -105,14 +105,14 @@ impl Lane {
         subject.authority = Some(authority.clone());
         let pinned = self.pin(scheme, &authority, subject).await?;
         let key = Key {
-            session: self.session.id().to_owned(),
+            session: self.session.shared_id(),
             scheme,
             authority: authority.clone(),
             pinned,
             generation: self.engine.roots().generation,
         };
-        let task =
-            Task { lane: self, scheme, authority: &authority, key, subject: subject.clone() };
+        let subject = Arc::new(subject.clone());
+        let task = Task { lane: self, scheme, authority: &authority, key, subject };
         let (guard, upgrade) = match approved {
             Some(Approved { guard, upgrade }) => (Some(guard), upgrade),
             None => (None, None),

@@ -9,7 +9,7 @@ mod connection;
 
 use std::{
     collections::HashMap,
-    sync::Arc,
+    sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
@@ -29,7 +29,7 @@ use crate::{
 /// What a kept connection is good for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    pub(crate) session: String,
+    pub(crate) session: Arc<str>,
     pub(crate) scheme: Scheme,
     pub(crate) authority: Authority,
     pub(crate) pinned: Pinned,
@@ -49,6 +49,13 @@ struct Slot {
     kept: Mutex<Kept>,
     /// Held while dialling a destination that may speak HTTP/2, where one connection serves all.
     dialling: AsyncMutex<()>,
+}
+
+/// Where a connection goes when its answer has been read to its end.
+struct Home {
+    slot: Weak<Slot>,
+    /// As many are kept.
+    most: usize,
 }
 
 #[derive(Default)]
@@ -90,7 +97,7 @@ impl Pool {
 
     /// A connection to the destination of `key`, ready for a request.
     pub(crate) async fn get(
-        self: &Arc<Self>,
+        &self,
         key: &Key,
         wanted: Wanted,
         means: &Means<'_>,
@@ -103,7 +110,7 @@ impl Pool {
         if wanted == Wanted::Any
             && let Some(sender) = slot.take(self.idle_time)
         {
-            return Ok(Connection::new(sender, self, key));
+            return Ok(Connection::new(sender, self.home(&slot)));
         }
         self.sweep();
         let asked = Instant::now();
@@ -112,32 +119,23 @@ impl Pool {
         if wanted == Wanted::Any
             && let Some(sender) = slot.take(self.idle_time)
         {
-            return Ok(Connection::new(sender, self, key));
+            return Ok(Connection::new(sender, self.home(&slot)));
         }
         if let Some(error) = slot.failed_since(asked) {
             return Err(error);
         }
         let opened = open(key, Alpn::Any, means, self.handshake_time).await;
         slot.remember(&opened);
-        Ok(Connection::new(opened?, self, key))
+        Ok(Connection::new(opened?, self.home(&slot)))
     }
 
-    /// Takes an HTTP/1.1 connection back whose answer has been read to its end.
-    fn put_back(&self, key: &Key, sender: http1::SendRequest<OutgoingBody>) {
-        // A session that has ended has no slots any more; then the connection closes here.
-        let slot = self.slots.lock().get(key).cloned();
-        if let Some(slot) = slot.filter(|_| !sender.is_closed()) {
-            let mut kept = slot.kept.lock();
-            kept.used = Some(Instant::now());
-            if kept.http1.len() < self.idle_most {
-                kept.http1.push((sender, Instant::now()));
-            }
-        }
+    fn home(&self, slot: &Arc<Slot>) -> Home {
+        Home { slot: Arc::downgrade(slot), most: self.idle_most }
     }
 
     /// Closes what was kept for a session. Connections in use end with their requests.
     pub(crate) fn forget(&self, session: &str) {
-        self.slots.lock().retain(|key, _| key.session != session);
+        self.slots.lock().retain(|key, _| *key.session != *session);
     }
 
     /// Closes what has been idle for too long. Called from time to time.
@@ -157,6 +155,21 @@ impl Pool {
         match slots.get(key) {
             Some(slot) => Arc::clone(slot),
             None => Arc::clone(slots.entry(key.clone()).or_default()),
+        }
+    }
+}
+
+impl Home {
+    /// Takes an HTTP/1.1 connection back whose answer has been read to its end.
+    fn take_back(&self, sender: http1::SendRequest<OutgoingBody>) {
+        // A session that has ended has no slots any more; then the connection closes here.
+        if let Some(slot) = self.slot.upgrade().filter(|_| !sender.is_closed()) {
+            let mut kept = slot.kept.lock();
+            let now = Instant::now();
+            kept.used = Some(now);
+            if kept.http1.len() < self.most {
+                kept.http1.push((sender, now));
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ use keyless_core::{
     Authority, Code, Error, Remediation,
     audit::{Action, Outcome},
 };
+use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::{
@@ -110,11 +111,28 @@ pub(crate) fn raw_answer(error: &Error) -> Vec<u8> {
 
 /// A fresh `req-<uuid>`; version 7, so that the log's order shows in it.
 pub(crate) fn correlation_id() -> Result<String, Error> {
-    let random = crate::tls::random::<10>()?;
+    let random = random_for_id()?;
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let millis = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
     let id = uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid();
-    Ok(format!("req-{id}"))
+    let mut text = [0; 40];
+    text[..4].copy_from_slice(b"req-");
+    id.hyphenated().encode_lower(&mut text[4..]);
+    Ok(str::from_utf8(&text).expect("a uuid is ASCII").to_owned())
+}
+
+/// Random bytes for one id, out of a supply: an id is no secret, but each drawn by itself would
+/// cost a system call per request.
+fn random_for_id() -> Result<[u8; 10], Error> {
+    static SUPPLY: Mutex<([u8; 1280], usize)> = Mutex::new(([0; 1280], 0));
+    let mut supply = SUPPLY.lock();
+    let (bytes, left) = &mut *supply;
+    if *left == 0 {
+        *bytes = crate::tls::random()?;
+        *left = bytes.len();
+    }
+    *left -= 10;
+    Ok(*bytes[*left..].first_chunk().expect("the supply is a multiple of 10"))
 }
 
 fn json_body(error: &Error) -> String {

@@ -36,7 +36,7 @@ pub struct SessionSecret {
 
 /// An open session: its placeholders, its certificate authority, its proxy credential.
 pub struct Session {
-    id: String,
+    id: Arc<str>,
     token: String,
     rules: Vec<EgressRule>,
     table: Arc<SwapTable>,
@@ -51,7 +51,7 @@ impl Session {
         let authority = CertificateAuthority::mint(leaves)?;
         let table = Arc::new(SwapTable::new(&spec.secrets, Arc::clone(&spec.broker)));
         Ok(Self {
-            id: spec.id,
+            id: spec.id.into(),
             token: BASE32_NOPAD.encode(&tls::random::<20>()?).to_ascii_lowercase(),
             rules: spec.secrets.into_iter().map(|secret| secret.rule).collect(),
             table,
@@ -64,6 +64,11 @@ impl Session {
     /// The session's name.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// The name, for those who keep it.
+    pub(crate) fn shared_id(&self) -> Arc<str> {
+        Arc::clone(&self.id)
     }
 
     /// The certificate of the session's authority: what its programs have to trust.

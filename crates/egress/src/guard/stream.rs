@@ -2,15 +2,16 @@
 
 use std::{
     io,
-    pin::{Pin, pin},
+    mem::MaybeUninit,
+    pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
-use bytes::{Buf as _, BytesMut};
+use bytes::Buf as _;
 use keyless_core::Code;
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite, ReadBuf},
     time::sleep,
 };
 
@@ -123,16 +124,14 @@ impl<S: AsyncRead + Unpin> Guard<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads more into our own buffer; 0 at the end.
+    /// Reads more into our own buffer; 0 at the end. By way of the stack, so that an idle
+    /// connection holds no buffer, and one in use not a fresh large one per request.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        self.buffer.reserve(READ_SIZE);
-        // The future holds nothing between polls.
-        let read = pin!(self.inner.read_buf(&mut self.buffer)).poll(cx);
-        if read.is_pending() && self.buffer.is_empty() {
-            // An idle connection holds no buffer.
-            self.buffer = BytesMut::new();
-        }
-        read
+        let mut read = [MaybeUninit::uninit(); READ_SIZE];
+        let mut read = ReadBuf::uninit(&mut read);
+        ready!(Pin::new(&mut self.inner).poll_read(cx, &mut read))?;
+        self.buffer.extend_from_slice(read.filled());
+        Poll::Ready(Ok(read.filled().len()))
     }
 }
 

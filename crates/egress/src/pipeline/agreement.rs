@@ -3,7 +3,7 @@
 //! Source: reference/egress.md (c) 3; (e) 40 to 49.
 
 use http::{Request, header};
-use keyless_core::{Authority, AuthorityError, Code, Error, SafeText, Scheme};
+use keyless_core::{Authority, AuthorityError, Code, Error, Host, SafeText, Scheme};
 
 use super::Bound;
 
@@ -20,6 +20,11 @@ pub(super) fn agree<B>(request: &Request<B>, bound: &Bound) -> Result<Agreed, Er
         Bound::To { scheme, .. } => *scheme,
         Bound::PerRequest => scheme_of(request)?,
     };
+    if let Bound::To { authority, .. } = bound
+        && names_as_is(request, authority, scheme)
+    {
+        return Ok(Agreed { scheme, authority: authority.clone() });
+    }
     let mut named = Vec::new();
     if let Some(target) = request.uri().authority() {
         named.push(parse(target.as_str(), scheme)?);
@@ -44,6 +49,18 @@ pub(super) fn agree<B>(request: &Request<B>, bound: &Bound) -> Result<Agreed, Er
         )),
         None => Ok(Agreed { scheme, authority: expected }),
     }
+}
+
+/// Whether the request names the authority in one `Host` field, as canonical as it can be: nearly
+/// every request, and nothing to parse.
+fn names_as_is<B>(request: &Request<B>, authority: &Authority, scheme: Scheme) -> bool {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let (Host::Name(name), Some(host), None) = (&authority.host, hosts.next(), hosts.next()) else {
+        return false;
+    };
+    request.uri().authority().is_none()
+        && authority.port == scheme.default_port()
+        && host.as_bytes() == name.as_str().as_bytes()
 }
 
 fn parse(text: &str, scheme: Scheme) -> Result<Authority, Error> {

@@ -141,7 +141,7 @@ impl<'a> Exchange<'a> {
         B::Error: Into<BoxError>,
     {
         let session = Arc::clone(&self.task.lane.session);
-        let subject = self.task.subject.clone();
+        let subject = Arc::clone(&self.task.subject);
         Watched::new(body, self.verdict.clone(), move |error| {
             refusal::log(&session, &subject, error);
         })

@@ -1,6 +1,6 @@
 //! One connection to a destination: how it is opened, and how a request goes over it.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, Version};
@@ -13,7 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use keyless_core::{Code, Error, SafeText, Scheme};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Key, Means, Pool};
+use super::{Home, Key, Means};
 use crate::tls::{self, Alpn};
 
 /// A body on its way to a destination.
@@ -29,7 +29,7 @@ const MAX_FIELDS: usize = 512;
 /// A connection that is checked out for one request.
 pub(crate) struct Connection {
     sender: Option<Sender>,
-    home: Option<(Arc<Pool>, Key)>,
+    home: Option<Home>,
 }
 
 /// The sending half of a connection.
@@ -39,8 +39,8 @@ pub(super) enum Sender {
 }
 
 impl Connection {
-    pub(super) fn new(sender: Sender, pool: &Arc<Pool>, key: &Key) -> Self {
-        Self { sender: Some(sender), home: Some((Arc::clone(pool), key.clone())) }
+    pub(super) fn new(sender: Sender, home: Home) -> Self {
+        Self { sender: Some(sender), home: Some(home) }
     }
 
     pub(super) fn unpooled(sender: Sender) -> Self {
@@ -72,19 +72,18 @@ impl Drop for Connection {
     /// Waits in the background until the answer has been read to its end, and keeps the connection
     /// then; one whose answer is cut off closes by itself.
     fn drop(&mut self) {
-        let (Some(Sender::Http1(mut sender)), Some((pool, key))) =
-            (self.sender.take(), self.home.take())
+        let (Some(Sender::Http1(mut sender)), Some(home)) = (self.sender.take(), self.home.take())
         else {
             return;
         };
         if sender.is_ready() {
-            return pool.put_back(&key, sender);
+            return home.take_back(sender);
         }
         // Outside a runtime everything is being torn down anyway.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 if sender.ready().await.is_ok() {
-                    pool.put_back(&key, sender);
+                    home.take_back(sender);
                 }
             });
         }

@@ -56,7 +56,6 @@ pub(super) struct Scrubbing<B> {
     /// behind the others, since those may hold bytes back.
     layers: Vec<RewriteStream>,
     lengths: Lengths,
-    out: Vec<u8>,
     trailers: Option<HeaderMap>,
 }
 
@@ -142,7 +141,6 @@ impl<B> Scrubbing<B> {
             layers: Vec::from_iter((known.count() > 0).then(|| known.rewriter(lengths).stream())),
             slot,
             lengths,
-            out: Vec::new(),
             trailers: None,
         }
     }
@@ -173,9 +171,9 @@ where
                 return Poll::Ready(Some(Ok(Frame::data(core::mem::take(&mut self.input)))));
             }
             while !self.input.is_empty() || self.more {
-                self.step()?;
-                if !self.out.is_empty() {
-                    return self.give();
+                let out = self.step()?;
+                if !out.is_empty() {
+                    return Poll::Ready(Some(Ok(Frame::data(out))));
                 }
             }
             match self.phase {
@@ -187,10 +185,10 @@ where
                     },
                 },
                 Phase::Ending => {
-                    self.end()?;
+                    let rest = self.end()?;
                     self.phase = Phase::Trailers;
-                    if !self.out.is_empty() {
-                        return self.give();
+                    if !rest.is_empty() {
+                        return Poll::Ready(Some(Ok(Frame::data(rest))));
                     }
                 }
                 Phase::Trailers => {
@@ -206,10 +204,6 @@ where
         }
     }
 
-    fn give(&mut self) -> Polled<B::Error> {
-        Poll::Ready(Some(Ok(Frame::data(core::mem::take(&mut self.out).into()))))
-    }
-
     fn take(&mut self, data: Bytes) {
         let known = self.slot.known();
         if known.count() != self.known {
@@ -219,25 +213,25 @@ where
         self.input = data;
     }
 
-    /// Scrubs the next piece of input.
-    fn step(&mut self) -> Result<(), CodingError> {
+    /// Scrubs the next piece of input, and gives what it becomes.
+    fn step(&mut self) -> Result<Bytes, CodingError> {
         let Some(recoder) = &mut self.recoder else {
             let chunk = core::mem::take(&mut self.input);
-            self.out = pass_through(&mut self.layers, &chunk);
-            return Ok(());
+            return Ok(pass_through(&mut self.layers, chunk));
         };
         let mut plain = Vec::new();
         self.more = recoder.decode(&mut self.input, &mut plain)?;
-        let scrubbed = pass_through(&mut self.layers, &plain);
-        recoder.encode(&scrubbed, &mut self.out)?;
+        let scrubbed = pass_through(&mut self.layers, plain.into());
+        let mut coded = Vec::new();
+        recoder.encode(&scrubbed, &mut coded)?;
         if self.input.is_empty() && !self.more {
-            recoder.flush(&mut self.out)?;
+            recoder.flush(&mut coded)?;
         }
-        Ok(())
+        Ok(coded.into())
     }
 
     /// Gives everything that was held back, through the layers behind, and ends the coding.
-    fn end(&mut self) -> Result<(), CodingError> {
+    fn end(&mut self) -> Result<Bytes, CodingError> {
         let mut rest = Vec::new();
         for layer in &mut self.layers {
             let mut out = Vec::new();
@@ -245,24 +239,19 @@ where
             layer.finish(&mut out);
             rest = out;
         }
-        match &mut self.recoder {
-            None => self.out.extend_from_slice(&rest),
-            Some(recoder) => {
-                recoder.encode(&rest, &mut self.out)?;
-                recoder.finish(&mut self.out)?;
-            }
-        }
-        Ok(())
+        let Some(recoder) = &mut self.recoder else { return Ok(rest.into()) };
+        let mut coded = Vec::new();
+        recoder.encode(&rest, &mut coded)?;
+        recoder.finish(&mut coded)?;
+        Ok(coded.into())
     }
 }
 
-fn pass_through(layers: &mut [RewriteStream], chunk: &[u8]) -> Vec<u8> {
-    let mut input: Option<Vec<u8>> = None;
-    for layer in layers {
-        let bytes = input.as_deref().unwrap_or(chunk);
-        let mut out = Vec::with_capacity(bytes.len() + layer.held());
-        layer.feed(bytes, &mut out);
-        input = Some(out);
-    }
-    input.unwrap_or_else(|| chunk.to_vec())
+/// What `chunk` becomes; the chunk itself, without a copy, where nothing is found.
+fn pass_through(layers: &mut [RewriteStream], chunk: Bytes) -> Bytes {
+    layers.iter_mut().fold(chunk, |chunk, layer| {
+        let mut out = Vec::new();
+        let plain = layer.feed_or_slice(&chunk, &mut out);
+        plain.map_or_else(|| out.into(), |range| chunk.slice(range))
+    })
 }

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use keyless_core::{Error, PLACEHOLDER_PREFIX};
-use keyless_rewrite::{PatternSet, Piece, Scanner};
+use keyless_rewrite::PatternSet;
 use zeroize::Zeroizing;
 
 use super::{escape::Escape, ledger::Values, table::SwapTable};
@@ -22,21 +22,13 @@ pub(super) struct Find {
 /// Finds every placeholder in `text`.
 pub(super) fn find(table: &SwapTable, text: &[u8], escape: Escape) -> Vec<Find> {
     let mut finds = Vec::new();
-    if text.len() < table.shortest() {
-        return finds;
+    let mut from = 0;
+    while let Some((range, pattern)) = table.patterns().find(text, from) {
+        let found = table.spelling(pattern);
+        let escape = escape.for_spelling(found.spelling);
+        from = range.end;
+        finds.push(Find { range, secret: found.secret, escape });
     }
-    let mut at = 0;
-    let sink = |piece: Piece<'_>| match piece {
-        Piece::Chunk(range) => at += range.len(),
-        Piece::Held(bytes) => at += bytes.len(),
-        Piece::Match(pattern) => {
-            let found = table.spelling(pattern);
-            let escape = escape.for_spelling(found.spelling);
-            finds.push(Find { range: at..at + found.text.len(), secret: found.secret, escape });
-            at += found.text.len();
-        }
-    };
-    scan_whole(table.patterns(), text, sink);
     finds
 }
 
@@ -55,9 +47,7 @@ pub(super) fn find_in_target(table: &SwapTable, text: &[u8]) -> Vec<Find> {
 
 /// Whether any of `patterns` is in `text`.
 pub(super) fn contains(patterns: &PatternSet, text: &[u8]) -> bool {
-    let mut any = false;
-    scan_whole(patterns, text, |piece| any |= matches!(piece, Piece::Match(_)));
-    any
+    patterns.find(text, 0).is_some()
 }
 
 /// Whether `text` holds something of our placeholders' form that is none of `finds`.
@@ -112,12 +102,6 @@ pub(super) fn percent_decoded(text: &[u8]) -> (Vec<u8>, Vec<usize>) {
     }
     places.push(at);
     (decoded, places)
-}
-
-fn scan_whole(patterns: &PatternSet, text: &[u8], mut sink: impl FnMut(Piece<'_>)) {
-    let mut scanner = Scanner::new(patterns);
-    scanner.feed(text, &mut sink);
-    scanner.finish(&mut sink);
 }
 
 /// What follows the stem `kloak`: a separator and 26 characters of Crockford's base32.

@@ -25,7 +25,6 @@ pub(crate) struct SwapTable {
     patterns: PatternSet,
     spellings: Vec<PlaceholderSpelling>,
     folded: PatternSet,
-    shortest: usize,
     broker: Arc<dyn Broker>,
     released: ReleasedValues,
     named: RwLock<HashMap<Host, bool>>,
@@ -75,11 +74,6 @@ impl SwapTable {
         Self {
             patterns: PatternSet::new(spellings.iter().map(|spelling| &spelling.text)),
             folded: PatternSet::new(folded),
-            shortest: spellings
-                .iter()
-                .map(|spelling| spelling.text.len())
-                .min()
-                .unwrap_or(usize::MAX),
             secrets: secrets.to_vec(),
             spellings,
             broker,
@@ -124,11 +118,6 @@ impl SwapTable {
 
     pub(super) fn patterns(&self) -> &PatternSet {
         &self.patterns
-    }
-
-    /// Length of the shortest placeholder: nothing below it needs a look. Most headers are.
-    pub(super) fn shortest(&self) -> usize {
-        self.shortest
     }
 
     /// Whether the value, spelled so, is as long as the placeholder, however that is spelled.
