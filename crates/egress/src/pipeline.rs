@@ -28,7 +28,7 @@ use crate::{
     guard::Approved,
     pool::Key,
     refusal::{self, After, Subject},
-    tunnel,
+    swap, tunnel,
 };
 
 /// The body of an answer to the client.
@@ -103,6 +103,7 @@ impl Lane {
         self.check_head(&request)?;
         let Agreed { scheme, authority } = agreement::agree(&request, &self.bound)?;
         subject.authority = Some(authority.clone());
+        let request = self.judge_cleartext(scheme, &authority, subject, request)?;
         let pinned = self.pin(scheme, &authority, subject).await?;
         let key = Key {
             session: self.session.shared_id(),
@@ -121,6 +122,29 @@ impl Lane {
             Some(pass) => websocket::open(&task, request, pass).await,
             None => Exchange::new(&task).run(request, guard.as_ref()).await,
         }
+    }
+
+    /// A credential in cleartext is refused as such before anything is looked up or dialled: the
+    /// port may well be closed, and then nobody would learn why the request is wrong.
+    fn judge_cleartext(
+        &self,
+        scheme: Scheme,
+        authority: &Authority,
+        subject: &Subject,
+        request: Request<Incoming>,
+    ) -> Result<Request<Incoming>, Error> {
+        if scheme == Scheme::Https || !self.session.intercepts(&authority.host) {
+            return Ok(request);
+        }
+        let route = swap::Route {
+            scheme,
+            authority,
+            correlation_id: &subject.correlation_id,
+            upstream_version: Version::HTTP_11,
+        };
+        let (parts, body) = request.into_parts();
+        swap::judge_head(self.session.table(), &route, &parts)?;
+        Ok(Request::from_parts(parts, body))
     }
 
     /// What only HTTP/2 can bring this far: over HTTP/1 the guard has seen to it.

@@ -26,7 +26,7 @@ mod table;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Request, Version};
+use http::{Request, Version, request::Parts};
 use http_body::Body;
 use keyless_core::{Authority, Error, Scheme};
 
@@ -77,7 +77,17 @@ where
     Ok(Request::from_parts(parts, body))
 }
 
-fn request_info(route: &Route<'_>, parts: &http::request::Parts) -> RequestInfo {
+/// Judges the placeholders of a head without swapping any: what would be refused is refused.
+pub(crate) fn judge_head(
+    table: &Arc<SwapTable>,
+    route: &Route<'_>,
+    parts: &Parts,
+) -> Result<(), Error> {
+    let mut ledger = Ledger::new(table, route, request_info(route, parts));
+    Head::read(table, &table.facts(route), parts)?.judge(&mut ledger).map(drop)
+}
+
+fn request_info(route: &Route<'_>, parts: &Parts) -> RequestInfo {
     RequestInfo {
         correlation_id: route.correlation_id.to_owned(),
         authority: route.authority.clone(),

@@ -80,6 +80,15 @@ fn cleartext_to_the_secrets_host_is_refused() {
     assert_eq!(scene.refused(), [Code::Cleartext]);
 }
 
+/// Nothing listens there, and nobody is asked: the reason is the cleartext, not the closed port.
+#[test]
+fn cleartext_is_refused_before_anything_is_dialled() {
+    let scene = Scene::new();
+    let bearer = format!("Authorization: Bearer {}", scene.placeholder);
+    let answer = scene.curl(&["-H", &bearer, "http://allowed.test:81/"]);
+    assert_eq!((answer.status, answer.refusal()), (403, Some("cleartext")), "{}", answer.body);
+}
+
 #[test]
 fn origin_form_at_the_proxy_is_refused() {
     let scene = Scene::new();
