@@ -126,7 +126,7 @@ pub struct Detail {
     /// The parts of the request in which something was swapped.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub locations: Vec<Location>,
-    /// How many placeholders were swapped.
+    /// How many secrets were swapped in, each once or more often.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swaps: Option<u64>,
     /// The upstream's status.

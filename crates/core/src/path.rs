@@ -39,7 +39,7 @@ pub enum PathError {
         /// How many there were.
         found: usize,
     },
-    /// More than [`MAX_PATH_BYTES`].
+    /// More than 255 bytes.
     #[error("longer than 255 bytes")]
     TooLong,
 }
