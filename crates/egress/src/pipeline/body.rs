@@ -14,6 +14,8 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use keyless_core::{Code, Error};
 
+use crate::pool::Connection;
+
 /// What hyper takes as a body's error.
 pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -26,6 +28,9 @@ pub(super) struct Watched<B> {
     inner: B,
     verdict: Verdict,
     on_refusal: Box<dyn Fn(&Error) + Send>,
+    /// What the body comes over: as a rule back in the pool before the client sees the end, so
+    /// that its next request finds it there. Dropped after `inner`, which it must outlive.
+    source: Option<Connection>,
 }
 
 /// The body of an answer that has none: over before it begins, with the length that a GET's would
@@ -46,7 +51,12 @@ impl<B> Watched<B> {
         verdict: Verdict,
         on_refusal: impl Fn(&Error) + Send + 'static,
     ) -> Self {
-        Self { inner, verdict, on_refusal: Box::new(on_refusal) }
+        Self { inner, verdict, on_refusal: Box::new(on_refusal), source: None }
+    }
+
+    /// Keeps the connection that the body comes over until the body is done.
+    pub(super) fn over(self, source: Option<Connection>) -> Self {
+        Self { source, ..self }
     }
 
     fn refused(&self, error: Error) {
@@ -75,6 +85,10 @@ where
                     self.refused(refusal);
                 }
                 Poll::Ready(Some(Err(error)))
+            }
+            Ok(Poll::Ready(None)) => {
+                drop(self.source.take());
+                Poll::Ready(None)
             }
             Ok(Poll::Ready(frame)) => Poll::Ready(frame.map(|frame| frame.map_err(Into::into))),
             Ok(Poll::Pending) => Poll::Pending,

@@ -54,7 +54,7 @@ impl<'a> Exchange<'a> {
             let detail = "it switched protocols unasked".into();
             return Err(Error::with(Code::UpstreamProtocol, detail).into());
         }
-        self.finish(&method, response, connection.version()).await
+        self.finish(&method, response, connection).await
     }
 
     pub(super) async fn connect(&self, wanted: Wanted) -> Result<Connection, Error> {
@@ -74,7 +74,13 @@ impl<'a> Exchange<'a> {
         let route = self.route(upstream);
         let table = self.task.lane.session.table();
         let swapped = swap::swap_request(table, &route, request).await?;
-        Ok(swapped.map(|body| self.watch(body).boxed_unsync()))
+        Ok(swapped.map(|body| {
+            if body.is_end_stream() {
+                Nothing(body.size_hint()).boxed_unsync()
+            } else {
+                self.watch(body).boxed_unsync()
+            }
+        }))
     }
 
     /// Sends, once more over a new connection when the kept one had died before it took the request.
@@ -109,19 +115,20 @@ impl<'a> Exchange<'a> {
         &self,
         method: &Method,
         mut response: Response<Incoming>,
-        upstream: Version,
+        connection: Connection,
     ) -> Result<Response<AnswerBody>, Refused> {
         hop::check_transfer_coding(response.headers())?;
         hop::strip_response(response.headers_mut());
         let table = self.task.lane.session.table();
-        let route = self.route(upstream);
+        let route = self.route(connection.version());
         let response = scrub::scrub_response(table, &route, method, response).await?;
         let bodiless = is_bodiless(method, response.status());
+        let source = Some(connection).filter(Connection::is_busy);
         Ok(response.map(|body| {
             if bodiless {
                 Nothing(body.size_hint()).boxed_unsync()
             } else {
-                self.watch(body).boxed_unsync()
+                self.watch(body).over(source).boxed_unsync()
             }
         }))
     }

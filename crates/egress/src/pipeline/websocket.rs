@@ -37,7 +37,7 @@ pub(super) async fn open(
     let request = exchange.prepare(request, connection.version()).await?;
     let mut response = exchange.send(&mut connection, request).await?;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        return exchange.finish(&Method::GET, response, connection.version()).await;
+        return exchange.finish(&Method::GET, response, connection).await;
     }
     check_accept(response.headers(), &expected)?;
     let upstream = hyper::upgrade::on(&mut response).await.map_err(|_| not_a_websocket())?;

@@ -55,6 +55,11 @@ impl Connection {
         }
     }
 
+    /// Whether it is HTTP/1.1 and its answer has not been read to the end.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(&self.sender, Some(Sender::Http1(sender)) if !sender.is_ready())
+    }
+
     /// Sends a request and waits for the answer's head. A request that was not written comes back
     /// with the error and may be sent over another connection.
     pub(crate) async fn send(

@@ -206,11 +206,11 @@ impl Scene {
     pub(crate) fn connect(&self, target: &str) -> (String, TcpStream) {
         let credential = BASE64.encode(self.session.proxy_credential().as_bytes());
         let mut stream = self.plain();
-        write!(
-            stream,
+        // In one piece: a proxy that is full answers to the first and closes.
+        let head = format!(
             "CONNECT {target} HTTP/1.1\r\nhost: {target}\r\nproxy-authorization: Basic {credential}\r\n\r\n"
-        )
-        .unwrap();
+        );
+        stream.write_all(head.as_bytes()).unwrap();
         let head = read_head(&mut stream);
         (head, stream)
     }
