@@ -48,9 +48,9 @@ impl SessionBroker {
         action: Action,
         secrets: Vec<SecretPath>,
     ) -> Result<(), Error> {
-        let mut draft = self.draft(action, Outcome::Success, Target::Session);
-        draft.secrets_used = Vec::new();
-        draft.target = if secrets.is_empty() { Target::Session } else { Target::Secrets(secrets) };
+        let target = if secrets.is_empty() { Target::Session } else { Target::Secrets(secrets) };
+        let correlation_id = format!("req-{}", Uuid::now_v7());
+        let draft = self.draft(action, Outcome::Success, target, correlation_id);
         self.log.append(draft).await.map(drop)
     }
 
@@ -82,8 +82,8 @@ impl SessionBroker {
 
     fn use_of(&self, request: &RequestInfo, secrets: Vec<SecretPath>) -> Draft {
         let target = Target::Authority(request.authority.clone());
-        let mut draft = self.draft(Action::Egress, Outcome::Success, target);
-        draft.correlation_id.clone_from(&request.correlation_id);
+        let correlation_id = request.correlation_id.clone();
+        let mut draft = self.draft(Action::Egress, Outcome::Success, target, correlation_id);
         draft.detail = Detail {
             method: Some(request.method.clone()),
             path: Some(request.path.clone()),
@@ -96,7 +96,13 @@ impl SessionBroker {
         draft
     }
 
-    fn draft(&self, action: Action, outcome: Outcome, target: Target) -> Draft {
+    fn draft(
+        &self,
+        action: Action,
+        outcome: Outcome,
+        target: Target,
+        correlation_id: String,
+    ) -> Draft {
         Draft {
             entry_id: Uuid::now_v7().to_string(),
             at: Timestamp::now(),
@@ -105,7 +111,7 @@ impl SessionBroker {
             target,
             outcome,
             secrets_used: Vec::new(),
-            correlation_id: format!("req-{}", Uuid::new_v4()),
+            correlation_id,
             error_code: None,
             detail: Detail::default(),
             allowed: None,
@@ -143,11 +149,10 @@ impl Broker for SessionBroker {
             Some(authority) => Target::Authority(authority),
             None => Target::Connection,
         };
-        let mut draft = self.draft(event.action, event.outcome, target);
+        let mut draft = self.draft(event.action, event.outcome, target, event.correlation_id);
         let (method, path) = event.request.unzip();
         let note = Some(event.note.as_str().to_owned()).filter(|note| !note.is_empty());
         let kind = (event.outcome == Outcome::Success).then(|| "tunnel".to_owned());
-        draft.correlation_id = event.correlation_id;
         draft.secrets_used = event.secrets;
         draft.error_code = event.code;
         draft.detail = Detail { method, path, note, kind, ..Detail::default() };
