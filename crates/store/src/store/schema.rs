@@ -14,7 +14,7 @@ const KNOWN: i64 = 1;
 
 /// Runs the migrations that the file lacks; does not write when there are none.
 pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), StoreError> {
-    if check(connection).await? == KNOWN {
+    if check_at_once(connection).await? == KNOWN {
         return Ok(());
     }
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
@@ -31,10 +31,19 @@ pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), Sto
 
 /// Fails when the file belongs to another program. Only reads.
 pub(super) async fn refuse_foreign(connection: &mut SqliteConnection) -> Result<(), StoreError> {
-    check(connection).await.map(|_| ())
+    check_at_once(connection).await.map(|_| ())
 }
 
-/// The schema that the file has; 0 for an empty file.
+/// [`check`] on one snapshot: a file that another process is just making must not look like half
+/// of one and half of the other.
+async fn check_at_once(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
+    let mut snapshot = connection.begin().await?;
+    let found = check(&mut snapshot).await;
+    snapshot.rollback().await?;
+    found
+}
+
+/// The schema that the file has; 0 for an empty file. Reads three times: inside a transaction only.
 async fn check(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
     let owner: i64 = query_scalar("PRAGMA application_id").fetch_one(&mut *connection).await?;
     let found: i64 = query_scalar("PRAGMA user_version").fetch_one(&mut *connection).await?;
