@@ -108,12 +108,20 @@ impl Nginx {
         self.address
     }
 
-    /// Returns the access log so far: one line `METHOD TARGET STATUS [AUTHORIZATION]` per request.
+    /// Returns the access log once it has `requests` lines `METHOD TARGET STATUS [AUTHORIZATION]`, or
+    /// as it is when patience is over: nginx writes a line after the client has its answer.
     ///
     /// # Errors
     /// As reading a file.
-    pub fn access_log(&self) -> io::Result<String> {
-        fs::read_to_string(self.access_log_path())
+    pub fn access_log(&self, requests: usize) -> io::Result<String> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let log = fs::read_to_string(self.access_log_path())?;
+            if log.lines().count() >= requests || Instant::now() >= deadline {
+                return Ok(log);
+            }
+            sleep(Duration::from_millis(10));
+        }
     }
 
     /// Returns the folder from which `root html;` in a location serves files, made on the first call.

@@ -83,7 +83,7 @@ fn nginx_echoes_and_logs() {
     let curl = Curl::at_port(&ca, "nginx.test", nginx.address().port());
     let answer = curl.get("/x?y=1", &["-H", "Authorization: Bearer word"]);
     assert_eq!(answer, "authorization: Bearer word\ntarget: /x?y=1\n");
-    assert_eq!(nginx.access_log().unwrap(), "GET /x?y=1 200 [Bearer word]\n");
+    assert_eq!(nginx.access_log(1).unwrap(), "GET /x?y=1 200 [Bearer word]\n");
 }
 
 #[test]
