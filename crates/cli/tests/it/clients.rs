@@ -84,7 +84,7 @@ fn curl_against_nginx() {
     assert_eq!(seen.ok().matches("authorization: Bearer kloak_").count(), 2, "{}", seen.text());
     let value = world.canary.value();
     assert_eq!(
-        nginx.access_log(1).unwrap(),
+        nginx.access_log(2).unwrap(),
         format!("GET /1 200 [Bearer {value}]\nGET /2 200 [Bearer {value}]\n")
     );
 }
