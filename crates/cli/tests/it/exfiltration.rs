@@ -42,6 +42,22 @@ fn the_environment_holds_placeholders() {
     assert!(!text.contains("KEYLESS_"), "{text}");
 }
 
+/// The same credential under another name, as CI systems offer it, and inside a longer text.
+#[test]
+fn inherited_variables_that_hold_a_value_are_gone() {
+    let world = World::with_token();
+    let value = world.canary.value();
+    let seen = world
+        .agent_sh("env")
+        .env_with_value("CI_TOKEN", value)
+        .env_with_value("CI_HEADER", &format!("Authorization: Bearer {value}"))
+        .env("CI_OTHER", "kept")
+        .run();
+    let text = seen.ok();
+    assert!(!text.contains("CI_TOKEN") && !text.contains("CI_HEADER"), "{text}");
+    assert!(text.contains("CI_OTHER=kept"), "{text}");
+}
+
 #[test]
 fn no_process_of_keyless_can_be_read() {
     let world = World::with_token();
