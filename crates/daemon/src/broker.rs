@@ -137,12 +137,9 @@ impl Broker {
     async fn variables_with_values(&self, inherited: &[Inherited]) -> Result<Vec<String>, Error> {
         let secrets = self.vault.list().await?;
         let mut remove: Vec<String> = secrets.iter().filter_map(source_variable).collect();
-        for secret in &secrets {
+        // One that names no destination may be as short as a word that stands anywhere.
+        for secret in secrets.iter().filter(|secret| secret.metadata.egress.is_some()) {
             let Ok(reading) = self.vault.open(&secret.path).await else { continue };
-            if secret.metadata.egress.is_none() {
-                // It may be as short as a word that stands anywhere.
-                continue;
-            }
             let holds = |variable: &&Inherited| reading.value.occurs_in(variable.value.as_bytes());
             remove.extend(inherited.iter().filter(holds).map(|variable| variable.name.clone()));
         }

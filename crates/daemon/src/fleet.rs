@@ -9,7 +9,7 @@ mod key_file;
 use std::{
     fs, io,
     net::SocketAddr,
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -22,7 +22,7 @@ use keyless_egress::{Engine, Session, SessionSecret, SessionSpec};
 use keyless_store::{AuditLog, Store};
 use keyless_vault::{Catalog, MountedValues};
 use tokio::{
-    net::{TcpListener, UnixListener},
+    net::TcpListener,
     signal::unix::{SignalKind, signal},
 };
 
@@ -32,6 +32,7 @@ use crate::{
     egress_door::EgressDoor,
     places::Places,
     session_broker::SessionBroker,
+    sockets::bind_private,
     values::Values,
 };
 
@@ -195,7 +196,7 @@ impl Fleet {
                 self.listening.push(address.to_string());
             }
             FleetListen::Unix(path) => {
-                let listener = bind_unix(&path).await?;
+                let listener = bind_private(&path).await?;
                 tokio::spawn(engine.serve_unix(listener, Arc::clone(&self.session)));
                 self.listening.push(format!("unix:{}", path.display()));
             }
@@ -255,24 +256,6 @@ fn write_ca(places: &Places, session: &Session) -> Result<PathBuf, Error> {
     };
     write().map_err(|error| unusable(&path.to_string_lossy(), &error))?;
     Ok(path)
-}
-
-/// Binds a socket that only this user can reach; a dead one is replaced, a live one is not.
-pub(crate) async fn bind_unix(path: &Path) -> Result<UnixListener, Error> {
-    let name = path.to_string_lossy().into_owned();
-    if tokio::net::UnixStream::connect(path).await.is_ok() {
-        let detail = SafeText::default().as_they_wrote(&name).and(" is in use by another process");
-        return Err(Error::with(Code::PathUnusable, detail));
-    }
-    let is_socket = fs::symlink_metadata(path)
-        .is_ok_and(|metadata| std::os::unix::fs::FileTypeExt::is_socket(&metadata.file_type()));
-    if is_socket {
-        let _ = fs::remove_file(path);
-    }
-    let bound = UnixListener::bind(path).and_then(|listener| {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map(|()| listener)
-    });
-    bound.map_err(|error| unusable(&name, &error))
 }
 
 /// Why an address can't be listened on: mostly another process has it.

@@ -8,6 +8,7 @@
 mod config;
 mod passphrase;
 mod places;
+mod sockets;
 
 // The broker and its sessions
 mod broker;

@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
     path::PathBuf,
     sync::{
         Arc,
@@ -24,6 +23,7 @@ use crate::{
     broker::{Broker, Inherited, OpenSession, Wanted},
     places::Places,
     run::loopback_listener,
+    sockets::{bind_private, is_live},
 };
 
 /// How long sessions may take to end when the store is locked.
@@ -49,7 +49,11 @@ pub async fn serve(
 ) -> Result<(), Error> {
     places.prepare_runtime()?;
     let path = places.agent_socket();
-    let listener = listen(&path).await?;
+    if is_live(&path).await {
+        let detail = SafeText::words("the store is unlocked already; keyless lock closes it");
+        return Err(Error::with(Code::Usage, detail));
+    }
+    let listener = bind_private(&path).await?;
     let (proxy_listener, proxy) = loopback_listener().await?;
     broker.log_strangers();
     tokio::spawn(Arc::clone(broker.engine()).serve_proxy(proxy_listener));
@@ -67,23 +71,6 @@ pub async fn serve(
     let _ = fs::remove_file(&path);
     service.end_sessions().await;
     Ok(())
-}
-
-/// Binds the socket, 0600, in the private directory; a dead one is replaced, a live one is not.
-async fn listen(path: &PathBuf) -> Result<UnixListener, Error> {
-    if UnixStream::connect(path).await.is_ok() {
-        let detail = SafeText::words("the store is unlocked already; keyless lock closes it");
-        return Err(Error::with(Code::Usage, detail));
-    }
-    let _ = fs::remove_file(path);
-    let bound = UnixListener::bind(path).and_then(|listener| {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-        Ok(listener)
-    });
-    bound.map_err(|error| {
-        let place = SafeText::default().as_they_wrote(&path.to_string_lossy());
-        Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
-    })
 }
 
 async fn accept(service: Arc<Service>, listener: UnixListener) {
@@ -183,7 +170,7 @@ impl Service {
     ) -> Result<(Held, SessionOffer), Error> {
         let open = self.broker.open_session(wanted, inherited).await?;
         let socket = self.places.runtime().join(format!("{}.sock", open.session.id()));
-        let listener = listen(&socket).await?;
+        let listener = bind_private(&socket).await?;
         let engine = Arc::clone(open.engine());
         let session = Arc::clone(&open.session);
         let serving = tokio::spawn(async move { engine.serve_unix(listener, session).await });
