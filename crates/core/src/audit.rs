@@ -1,19 +1,24 @@
 //! The audit log's entries and the chain that makes every change to them visible.
 //!
-//! A [`Draft`] says what happened; the [`Chain`] numbers and hashes it into a [`Pending`] entry;
-//! the store writes that and vouches for it with [`Durable`], which gives a [`Recorded`] one.
+//! A [`Draft`] says what happened; an [`Outline`] is its canonical text; the [`Chain`] numbers and
+//! hashes that into a [`Pending`] entry; the store writes it and vouches for it with [`Durable`],
+//! which gives a [`Recorded`] one. The text that was hashed is the text that is stored.
 //! Values have no way in: a draft is made of paths, authorities, codes and the agent's own words.
 //! Source: reference/nl.md, section 5 (NL-5.1 to 5.17) and C-28.
 
 mod chain;
+mod outline;
 mod verify;
+
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    chain::{Chain, GENESIS},
-    verify::{Tampered, Verifier, verify},
+    chain::{Chain, GENESIS, Sha256Of, portable_sha256},
+    outline::Outline,
+    verify::{Stretch, Tampered, Verifier, verify},
 };
 use crate::{Authority, Code, Location, SecretPath, policy::Allowed};
 
@@ -72,6 +77,10 @@ pub struct Agent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
+    /// A person answered a request.
+    Answer,
+    /// An agent asked something of a person.
+    Ask,
     /// Policy or a parser stopped a request.
     Blocked,
     /// A secret was added.
@@ -129,10 +138,20 @@ pub struct Detail {
     /// How many secrets were swapped in, each once or more often.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swaps: Option<u64>,
+    /// Bytes of the body to the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_received: Option<u64>,
+    /// Bytes of the body to the destination.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_sent: Option<u64>,
+    /// Milliseconds from the head to the last byte.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
     /// The upstream's status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// `forwarded`, `tunnel` or `websocket`.
+    /// `released` (a value, for a request that begins), `forwarded` (a request that is over),
+    /// `tunnel` or `websocket` (opened), `closed` (a tunnel that is over).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Words about this case, safe by type.
@@ -160,12 +179,10 @@ pub struct Links {
 /// What happened, before it has a number.
 #[derive(Debug)]
 pub struct Draft {
-    /// A UUIDv7, drawn by the caller.
-    pub entry_id: String,
     /// When.
     pub at: Timestamp,
     /// Who.
-    pub agent: Agent,
+    pub agent: Arc<Agent>,
     /// What.
     pub action: Action,
     /// To what.
@@ -202,8 +219,10 @@ pub enum Target {
 /// An entry that has its place in the chain but is not yet durable.
 #[derive(Debug)]
 pub struct Pending {
-    entry: Entry,
-    allowed: Option<Allowed>,
+    outline: Outline,
+    sequence: u64,
+    text: String,
+    entry_hash: String,
 }
 
 /// Vouches that a batch of entries is on disk. Only `store`, after its commit, may make one.
@@ -213,33 +232,75 @@ pub struct Durable(());
 /// An entry that is on disk.
 #[derive(Debug)]
 pub struct Recorded {
-    entry: Entry,
+    sequence: u64,
     allowed: Option<Allowed>,
 }
 
-impl Target {
-    fn to_text(&self) -> String {
+impl Action {
+    /// NL's word.
+    pub fn as_str(self) -> &'static str {
         match self {
-            Self::Authority(authority) => authority.to_string(),
-            Self::Connection => "connection".to_owned(),
-            Self::Log => "audit".to_owned(),
-            Self::Secrets(paths) => {
-                paths.iter().map(SecretPath::as_str).collect::<Vec<_>>().join(",")
-            }
-            Self::Session => "session".to_owned(),
+            Self::Answer => "answer",
+            Self::Ask => "ask",
+            Self::Blocked => "blocked",
+            Self::Create => "create",
+            Self::Delete => "delete",
+            Self::Denied => "denied",
+            Self::Egress => "egress",
+            Self::Rotate => "rotate",
+            Self::SessionEnd => "session_end",
+            Self::SessionStart => "session_start",
+            Self::Update => "update",
+            Self::Verify => "verify",
+        }
+    }
+}
+
+impl Outcome {
+    /// NL's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Blocked => "blocked",
+            Self::Denied => "denied",
+            Self::Error => "error",
+            Self::Success => "success",
+            Self::Timeout => "timeout",
         }
     }
 }
 
 impl Pending {
-    /// The entry, for the store to write.
-    pub fn entry(&self) -> &Entry {
-        &self.entry
+    /// Its number.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Its whole hash.
+    pub fn entry_hash(&self) -> &str {
+        &self.entry_hash
+    }
+
+    /// The entry as it is to be stored: RFC 8785, its own hash included.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Takes the text out, to write it.
+    pub fn take_text(&mut self) -> String {
+        std::mem::take(&mut self.text)
     }
 
     /// Turns it into a recorded one.
     pub fn recorded(self, _proof: &Durable) -> Recorded {
-        Recorded { entry: self.entry, allowed: self.allowed }
+        Recorded { sequence: self.sequence, allowed: self.outline.allowed }
+    }
+
+    /// Gives the place up, after a write that failed: the outline may get another one. It no
+    /// longer allows anything, since whoever waited was told that it failed.
+    pub fn withdrawn(self) -> Outline {
+        let mut outline = self.outline;
+        outline.allowed = None;
+        outline
     }
 }
 
@@ -251,9 +312,9 @@ impl Durable {
 }
 
 impl Recorded {
-    /// The entry.
-    pub fn entry(&self) -> &Entry {
-        &self.entry
+    /// The entry's number.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
     }
 
     pub(crate) fn into_allowed(self) -> Option<Allowed> {

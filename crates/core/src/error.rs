@@ -112,6 +112,14 @@ codes! {
     AlreadyInitialised = "already_initialised", "NL-E800", 409, Usage, Operator, false,
         "use the store that is there, or another KEYLESS_HOME",
         "There is already a Keyless store here; nothing was changed.";
+    /// A person refused the use, and asking again at once is no answer to that.
+    ApprovalDenied = "approval_denied", "NL-E204", 403, Refused, Operator, false,
+        "do something else, or talk to the person; a denial can be lifted with keyless approve --lift",
+        "The use of this credential was denied.";
+    /// A person has to allow this use, and nobody has yet.
+    ApprovalRequired = "approval_required", "NL-E204", 403, Refused, Operator, true,
+        "have the person answer with keyless approve, then retry",
+        "A person has to allow this use of the credential.";
     /// The audit log is not what was written.
     AuditTampered = "audit_tampered", "NL-E501", 500, Store, Operator, false,
         "compare the log with a backup and find out who could write the store",
@@ -130,12 +138,16 @@ codes! {
         "The request was malformed and was not sent on.";
     /// A body digest header would no longer fit the swapped body.
     BodyDigest = "body_digest", "NL-E301", 400, Refused, Agent, false,
-        "leave the digest header away, or put the placeholder into a header",
-        "The request carries a digest of its body, which a swap inside the body would break.";
+        "put the placeholder into a header, or leave the digest header away",
+        "The request carries a digest or lengths of its body, which a swap inside the body would break.";
     /// The request's Content-Encoding can't be decoded for the swap.
     BodyCoding = "body_coding", "NL-E804", 415, Refused, Agent, false,
         "send the body as identity, gzip, br, zstd or deflate",
         "The request body is coded in a way that Keyless can't look into.";
+    /// Nobody listens where the broker should.
+    BrokerNotRunning = "broker_not_running", "NL-E104", 503, Locked, Operator, true,
+        "have the person run keyless unlock",
+        "Keyless's broker is not running, so nothing can be asked.";
     /// The catalog file is not usable.
     CatalogInvalid = "catalog_invalid", "NL-E800", 400, Usage, Operator, false,
         "correct the catalog at the place named",
@@ -172,13 +184,17 @@ codes! {
     DiskFull = "disk_full", "NL-E502", 507, Store, Operator, true,
         "free disk space, then retry",
         "The disk is full; nothing was changed.";
+    /// The proxy is about to stop; what is under way may end, nothing begins.
+    Draining = "draining", "NL-E206", 503, Failure, Agent, true,
+        "retry in a few seconds, over a new connection",
+        "This Keyless is shutting down; another one takes over.";
     /// A placeholder toward a host that its secret does not name, where that is blocked.
     ForeignDestination = "foreign_destination", "NL-E205", 403, Refused, Operator, false,
         "send the request without the placeholder, or have the operator add the destination",
         "The credential is not meant for this host.";
     /// The request head is over its limit.
     HeadTooLarge = "head_too_large", "NL-E803", 431, Usage, Agent, false,
-        "send a head of at most 64 KiB and 256 fields",
+        "send a head of at most 64 KiB and 100 fields",
         "The request head was too large.";
     /// The request head did not arrive in time.
     HeadTimeout = "head_timeout", "NL-E303", 408, Failure, Agent, true,
@@ -196,6 +212,10 @@ codes! {
     KeyFileUnsafe = "key_file_unsafe", "NL-E800", 403, Usage, Operator, false,
         "make it yours and private: chown $USER FILE; chmod 600 FILE",
         "The file is not private to you, so Keyless won't trust it.";
+    /// Removing the last thing that opens the store.
+    LastEnvelope = "last_envelope", "NL-E800", 409, Usage, Operator, false,
+        "add another one first: keyless vault envelope add",
+        "Nothing else would open the store, so it stays.";
     /// A placeholder outside the locations that its secret allows.
     LocationNotAllowed = "location_not_allowed", "NL-E205", 403, Refused, Agent, false,
         "put the placeholder where the secret allows it",
@@ -204,6 +224,10 @@ codes! {
     Locked = "locked", "NL-E104", 423, Locked, Operator, true,
         "run keyless unlock, or give --passphrase-file FILE",
         "The store is locked.";
+    /// A project's manifest, or the operator's index, is not usable as a whole.
+    ManifestInvalid = "manifest_invalid", "NL-E800", 400, Usage, Operator, false,
+        "correct the file at the place named",
+        "What the project or the index says of secrets could not be read.";
     /// The name does not exist.
     NameNotFound = "name_not_found", "NL-E305", 502, Failure, Upstream, true,
         "check the host name",
@@ -220,26 +244,62 @@ codes! {
     NotInitialised = "not_initialised", "NL-E306", 404, NotFound, Operator, false,
         "run keyless init",
         "There is no Keyless store here yet.";
+    /// A text that is no secret's path.
+    PathInvalid = "path_invalid", "NL-E800", 400, Usage, Agent, false,
+        "write it as scope/provider/purpose, in lower case, digits and single hyphens",
+        "That is not the path of a secret.";
     /// A file or directory that was named is not there or can't be used.
     PathUnusable = "path_unusable", "NL-E800", 404, NotFound, Operator, false,
         "check the path and its permissions",
         "A file that was named can't be used.";
+    /// A call that only the operator may make, on a connection that has not proven the factor.
+    OperatorRequired = "operator_required", "NL-E101", 401, Locked, Operator, false,
+        "prove the factor first: keyless approve asks for it",
+        "Only the operator may do this.";
+    /// A placeholder in a body, written with escapes.
+    PlaceholderEscaped = "placeholder_escaped", "NL-E301", 400, Refused, Agent, false,
+        "write the placeholder as it is, without escapes",
+        "The placeholder was written with escapes, so it would have arrived as it is.";
     /// A TCP port that no agent's tool speaks HTTP on.
     PortRefused = "port_refused", "NL-E205", 403, Refused, Operator, false,
-        "use the service's HTTPS interface",
+        "use the service's HTTPS interface, for git an https:// remote",
         "The port belongs to a protocol that Keyless does not carry.";
+    /// A protocol that a value can't be put into, toward a host that some secret names.
+    ProtocolRefused = "protocol_refused", "NL-E205", 403, Refused, Agent, false,
+        "use the service's HTTPS interface, or an action that runs the client with the secret",
+        "Keyless puts credentials into HTTP only, and this connection speaks something else.";
     /// Proxy-Authorization is missing, wrong or expired.
     ProxyAuthRequired = "proxy_auth_required", "NL-E100", 407, Refused, Agent, false,
         "use the proxy URL of this session",
         "The proxy does not know this session.";
+    /// The session has used up what the operator lets it ask for.
+    QuotaExceeded = "quota_exceeded", "NL-E202", 429, Refused, Agent, true,
+        "wait a minute and ask for less, or ask the operator for a larger quota",
+        "The session has used up its requests or bytes for now.";
     /// A connection by address, past all names.
     RawAddress = "raw_address", "NL-E205", 403, Refused, Agent, false,
-        "connect by host name",
-        "Connections by address are not carried.";
+        "connect by host name, or have the operator list the exact address:port",
+        "Connections by address are carried only where the operator has listed the address.";
+    /// A request that the secret's rules about requests do not name.
+    RuleDenied = "rule_denied", "NL-E205", 403, Refused, Operator, false,
+        "send a request that the secret's allow rules name, or have the operator add one",
+        "The credential may not be used for this request.";
     /// A second secret under the same path.
     SecretExists = "secret_exists", "NL-E800", 409, Usage, Operator, false,
         "use keyless secret set or rotate, or another path",
         "A secret with this path exists; nothing was changed.";
+    /// More requests to a person than one session may make.
+    RateLimited = "rate_limited", "NL-E202", 429, Refused, Agent, true,
+        "wait a minute before you ask again",
+        "Too many requests for a person's attention.";
+    /// No such request, or one of another session.
+    RequestNotFound = "request_not_found", "NL-E302", 404, NotFound, Agent, false,
+        "use the request_id that you were given, or make a new request",
+        "There is no such request.";
+    /// A request that has its answer, or whose time is over.
+    RequestSettled = "request_settled", "NL-E204", 409, Refused, Operator, false,
+        "have the agent ask again if it is still needed",
+        "The request is settled already; nothing was changed.";
     /// No such secret, or none that this session may see.
     SecretNotFound = "secret_not_found", "NL-E302", 404, NotFound, Operator, false,
         "check the path with keyless secret list",
@@ -248,10 +308,22 @@ codes! {
     SecretUnavailable = "secret_unavailable", "NL-E305", 502, Failure, Operator, true,
         "run keyless source check",
         "The credential could not be fetched from where it is kept.";
+    /// The secret was taken out of the session while it ran.
+    SecretWithdrawn = "secret_withdrawn", "NL-E201", 403, Refused, Operator, false,
+        "add the secret to the catalog again, or start a session that has it",
+        "The credential was withdrawn.";
     /// The session has ended or was revoked.
     SessionEnded = "session_ended", "NL-E105", 403, Refused, Operator, false,
         "start a new session with keyless run",
         "The session has ended.";
+    /// A signature that can't be made anew, or was not made with this session's placeholders.
+    SignatureRefused = "signature_refused", "NL-E301", 403, Refused, Agent, false,
+        "sign with this session's placeholders, and the payload whole or unsigned",
+        "The request's signature can't be made with the real key.";
+    /// `sources.toml` is not usable.
+    SourcesInvalid = "sources_invalid", "NL-E800", 400, Usage, Operator, false,
+        "correct sources.toml at the place named",
+        "What says where secrets are kept could not be read.";
     /// The store's rows don't fit its commitment.
     StoreTampered = "store_tampered", "NL-E501", 500, Store, Operator, false,
         "restore the store from a backup; do not use its secrets before",
@@ -264,6 +336,14 @@ codes! {
     TerminalRequired = "terminal_required", "NL-E800", 400, Usage, Operator, false,
         "give the input by option: --passphrase-file, --value-stdin or --from-file",
         "Keyless needs to ask you something and has no terminal.";
+    /// A token endpoint gave no token, or an answer that can't be sealed.
+    TokenUnavailable = "token_unavailable", "NL-E305", 502, Failure, Operator, true,
+        "check the secret's OAuth setting: token URL, client id, stored value",
+        "No access token could be had for the credential.";
+    /// No secret for codes is enrolled, or none is in memory.
+    TotpUnavailable = "totp_unavailable", "NL-E104", 423, Locked, Operator, false,
+        "have the person run keyless unlock",
+        "The store can't be opened with a code now; it takes the passphrase.";
     /// More placeholders of one secret than it allows.
     TooManyOccurrences = "too_many_occurrences", "NL-E205", 403, Refused, Agent, false,
         "send the placeholder as often as the secret allows",
@@ -272,6 +352,18 @@ codes! {
     TooManyConnections = "too_many_connections", "NL-E206", 503, Failure, Agent, true,
         "close idle connections, then retry",
         "Too many connections are open.";
+    /// A code of the authenticator app while too many wrong ones have closed the gate.
+    TotpClosed = "totp_closed", "NL-E104", 429, Locked, Agent, true,
+        "wait as long as it says, then ask the operator for a fresh code",
+        "Too many wrong codes: Keyless takes none for a minute.";
+    /// A code of the authenticator app that was used before.
+    TotpReplayed = "totp_replayed", "NL-E104", 409, Locked, Agent, true,
+        "ask the operator for the next code; each is good once",
+        "That code was used already.";
+    /// A wrong code of the authenticator app.
+    TotpWrong = "totp_wrong", "NL-E104", 401, Locked, Agent, true,
+        "ask the operator for the code that the app shows now",
+        "The code is not right.";
     /// Looks like a placeholder but belongs to no secret of this session.
     UnknownPlaceholder = "unknown_placeholder", "NL-E301", 403, Refused, Agent, false,
         "use the placeholders of this session's environment",
@@ -296,6 +388,14 @@ codes! {
     ValueRefused = "value_refused", "NL-E800", 422, Usage, Operator, false,
         "give the value as the service issued it",
         "The value can't be stored as it is.";
+    /// A value that looks like none, such as `changeme`.
+    ValueWeak = "value_weak", "NL-E800", 422, Usage, Operator, false,
+        "give the value as the service issued it, or say --allow-weak",
+        "The value does not look like a secret, so it was not stored.";
+    /// A key file or code that is not the store's.
+    WrongFactor = "wrong_factor", "NL-E101", 401, Locked, Operator, false,
+        "use the passphrase, or the right file",
+        "The key file or code does not open the store.";
     /// A wrong passphrase or recovery phrase.
     WrongPassphrase = "wrong_passphrase", "NL-E101", 401, Locked, Operator, false,
         "try again, or use the recovery phrase: keyless unlock --recovery",

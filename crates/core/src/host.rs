@@ -6,6 +6,7 @@
 use std::{
     fmt,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::Arc,
 };
 
 use serde::{Deserialize, Serialize};
@@ -20,9 +21,9 @@ pub enum Host {
     Name(HostName),
 }
 
-/// A canonical DNS name: lower case, A-labels, no trailing dot.
+/// A canonical DNS name: lower case, A-labels, no trailing dot. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct HostName(String);
+pub struct HostName(Arc<str>);
 
 /// Why a text is not a [`Host`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -101,7 +102,7 @@ impl HostName {
             return Err(HostError::BadLabel);
         }
         let last = name.rsplit('.').next().expect("split gives at least one label");
-        if is_number(last) { Err(HostError::LegacyIpv4) } else { Ok(Self(name)) }
+        if is_number(last) { Err(HostError::LegacyIpv4) } else { Ok(Self(name.into())) }
     }
 
     /// The canonical text.

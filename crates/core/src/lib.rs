@@ -5,18 +5,23 @@
 //! is parsed (`egress`), how a person is asked (`cli`). Source: design.md, sections 1, 2 and 5.
 
 // Names
+mod alias;
 mod authority;
 mod destination;
+mod forward;
 mod host;
 mod path;
 mod placeholder;
 mod reference;
+mod session_id;
 
 // Values, and who may open them
 mod permit;
 mod secret;
 
 // Decisions
+pub mod approval;
+mod approve_on_use;
 mod policy;
 mod rule;
 mod zone;
@@ -27,9 +32,12 @@ mod error;
 mod reply;
 
 pub use crate::{
+    alias::{ALIAS_PREFIX, alias},
+    approve_on_use::ApproveOnUse,
     authority::{Authority, AuthorityError, MAX_PREAMBLE_BYTES, Scheme},
     destination::{Destination, DestinationError},
     error::{Actor, Code, Error, Exit, Remediation},
+    forward::{ForwardLine, ForwardLineError, ForwardToken, MAX_FORWARD_BYTES},
     host::{Host, HostError, HostName},
     path::{PathError, SecretPath},
     permit::{Permit, Usage},
@@ -37,10 +45,19 @@ pub use crate::{
         LookAlike, LookAlikeError, PREFIX as PLACEHOLDER_PREFIX, Placeholder, PlaceholderForm,
         SessionKey,
     },
-    policy::{Allowed, EgressUse, Verdict, decide_egress},
+    policy::{
+        Allowed, By, Consent, EgressUse, Held, PlaceVerdict, Verdict, decide_egress, decide_grant,
+        judge_place,
+    },
     reference::{Reference, ReferenceError, Resolution},
     reply::{AgentSafe, SafeText},
-    rule::{EgressRule, Location, Locations, OnForeign},
+    rule::{
+        BodyCalls, ClientAuth, EgressRule, GrantKind, HmacSigner, Injection, InjectionError,
+        Location, Locations, OauthGrant, OauthGrantError, OnForeign, Otherwise, PathGlob,
+        PathGlobError, Piece, RequestFacts, RequestRule, RequestRuleError, Sealing, SealingError,
+        SignatureHash, Signer, SignerError, Slot,
+    },
     secret::{Binding, MIN_BOUND_BYTES, SecretValue, ValueError},
+    session_id::{SessionId, SessionIdError},
     zone::{Zone, zone_of},
 };

@@ -3,17 +3,17 @@
 //! Parsing is the only way in, so a `SecretPath` that exists is well formed. What the agent writes
 //! (`github/API_TOKEN`) is a [`Reference`](crate::Reference), not a path. Source: design.md, section 2.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
 /// The longest path in bytes; longer ones would not fit an index row of any source we know.
 pub(crate) const MAX_PATH_BYTES: usize = 255;
 
-/// A secret's identity: three or more lower-kebab segments joined by `/`.
+/// A secret's identity: three or more lower-kebab segments joined by `/`. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct SecretPath(String);
+pub struct SecretPath(Arc<str>);
 
 /// Why a text is not a [`SecretPath`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -62,7 +62,7 @@ impl SecretPath {
         }
         match segments.iter().position(|segment| !is_lower_kebab(segment)) {
             Some(index) => Err(PathError::BadSegment { index: index + 1 }),
-            None => Ok(Self(text.to_owned())),
+            None => Ok(Self(text.into())),
         }
     }
 
@@ -125,7 +125,7 @@ impl TryFrom<String> for SecretPath {
 
 impl From<SecretPath> for String {
     fn from(path: SecretPath) -> Self {
-        path.0
+        path.0.as_ref().to_owned()
     }
 }
 

@@ -4,12 +4,15 @@
 //! pending entry, a durable write into a [`Recorded`](crate::audit::Recorded) one, and only that
 //! gives a [`Permit`](crate::Permit). Source: design.md, section 3.
 
-use crate::{Authority, Code, EgressRule, Location, OnForeign, Scheme, SecretPath, Usage};
+use crate::{
+    Authority, Code, EgressRule, Location, OauthGrant, OnForeign, RequestFacts, Scheme, SecretPath,
+    Usage, rule::Said,
+};
 
-/// One placeholder found in one request.
+/// One use of a secret in one request.
 #[derive(Clone, Copy, Debug)]
 pub struct EgressUse<'a> {
-    /// The secret that the placeholder stands for.
+    /// The secret.
     pub path: &'a SecretPath,
     /// What its owner says.
     pub rule: &'a EgressRule,
@@ -17,10 +20,24 @@ pub struct EgressUse<'a> {
     pub scheme: Scheme,
     /// Where the request goes.
     pub authority: &'a Authority,
-    /// The part of the request.
-    pub location: Location,
-    /// How often the placeholder has stood in this request, this time included; from 1.
-    pub occurrence: u32,
+    /// How the value would get into the request.
+    pub by: By,
+    /// What the request says of itself.
+    pub request: &'a RequestFacts,
+}
+
+/// How a value gets into a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// It takes its placeholder's place.
+    Placeholder {
+        /// The part of the request.
+        location: Location,
+        /// How often the placeholder has stood in this request, this time included; from 1.
+        occurrence: u32,
+    },
+    /// The proxy sets it, or signs with it, of its own accord.
+    Proxy,
 }
 
 /// The answer about one use.
@@ -28,9 +45,22 @@ pub struct EgressUse<'a> {
 pub enum Verdict {
     /// The value may be used.
     Allow(Allowed),
-    /// It may not; the request is refused with this code.
-    Deny(Code),
+    /// It may be used once the operator has said yes to this request.
+    Ask(Held),
+    /// It may not; the request is refused with this code, and why.
+    Deny(Code, &'static str),
     /// The placeholder leaves as it is: this host is not the secret's.
+    Pass,
+}
+
+/// The answer about a place in a request, whatever the request asks for. Releases nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlaceVerdict {
+    /// A value may stand there, if the request is one that may have it.
+    Fits,
+    /// It may not.
+    Deny(Code),
+    /// This host is not the secret's.
     Pass,
 }
 
@@ -41,6 +71,17 @@ pub struct Allowed {
     pub(crate) usage: Usage,
 }
 
+/// A use that waits for the operator's word.
+#[derive(Debug)]
+pub struct Held(Allowed);
+
+/// The operator's yes to one [`Held`] use. Whoever makes one has asked.
+#[derive(Debug)]
+pub struct Consent {
+    /// The approval that it comes from, for the log.
+    pub approval_id: String,
+}
+
 impl Allowed {
     /// Whose value may be used.
     pub fn path(&self) -> &SecretPath {
@@ -48,44 +89,99 @@ impl Allowed {
     }
 }
 
+impl Held {
+    /// Whose value is asked for.
+    pub fn path(&self) -> &SecretPath {
+        self.0.path()
+    }
+
+    /// The use that the operator has consented to.
+    pub fn with_consent(self, _: &Consent) -> Allowed {
+        self.0
+    }
+}
+
 /// Decides one use at the egress door.
 pub fn decide_egress(use_: &EgressUse<'_>) -> Verdict {
-    let EgressUse { path, rule, scheme, authority, location, occurrence } = *use_;
+    let EgressUse { path, rule, scheme, authority, by, request } = *use_;
+    match judge_place(rule, scheme, authority, by) {
+        PlaceVerdict::Fits => {}
+        PlaceVerdict::Deny(code) => return Verdict::Deny(code, ""),
+        PlaceVerdict::Pass => return Verdict::Pass,
+    }
+    let usage = Usage::Egress { authority: authority.clone() };
+    let allowed = Allowed { path: path.clone(), usage };
+    match rule.judge(&authority.host, request) {
+        Said::Allow => Verdict::Allow(allowed),
+        Said::Ask => Verdict::Ask(Held(allowed)),
+        Said::Deny(why) => Verdict::Deny(Code::RuleDenied, why),
+    }
+}
+
+/// Decides the use of a grant's stored value: at its own token URL, and nowhere else.
+pub fn decide_grant<'r>(
+    path: &SecretPath,
+    rule: &'r EgressRule,
+) -> Option<(Allowed, &'r OauthGrant)> {
+    let grant = rule.oauth.as_ref()?;
+    let usage = Usage::Egress { authority: grant.authority.clone() };
+    Some((Allowed { path: path.clone(), usage }, grant))
+}
+
+/// Judges where a value would stand, and toward which host.
+pub fn judge_place(
+    rule: &EgressRule,
+    scheme: Scheme,
+    authority: &Authority,
+    by: By,
+) -> PlaceVerdict {
     if !rule.covers(scheme, authority) {
         return toward_another(rule, scheme, authority);
     }
-    if !rule.locations.contains(location) {
-        return Verdict::Deny(Code::LocationNotAllowed);
+    match by {
+        By::Placeholder { .. } if rule.inject.is_some() || rule.sign.is_some() => {
+            PlaceVerdict::Deny(Code::LocationNotAllowed)
+        }
+        By::Placeholder { location, .. } if !rule.locations.contains(location) => {
+            PlaceVerdict::Deny(Code::LocationNotAllowed)
+        }
+        By::Placeholder { occurrence, .. }
+            if rule.max_occurrences.is_some_and(|most| occurrence > most) =>
+        {
+            PlaceVerdict::Deny(Code::TooManyOccurrences)
+        }
+        By::Placeholder { .. } | By::Proxy => PlaceVerdict::Fits,
     }
-    if rule.max_occurrences.is_some_and(|most| occurrence > most) {
-        return Verdict::Deny(Code::TooManyOccurrences);
-    }
-    let usage = Usage::Egress { authority: authority.clone() };
-    Verdict::Allow(Allowed { path: path.clone(), usage })
 }
 
 /// The right host in cleartext is refused aloud, since the agent can mend it; all else is foreign.
-fn toward_another(rule: &EgressRule, scheme: Scheme, authority: &Authority) -> Verdict {
+fn toward_another(rule: &EgressRule, scheme: Scheme, authority: &Authority) -> PlaceVerdict {
     let secure_twin = rule.to.iter().any(|to| {
         scheme == Scheme::Http && to.scheme() == Scheme::Https && to.names(&authority.host)
     });
     match (secure_twin, rule.on_foreign) {
-        (true, _) => Verdict::Deny(Code::Cleartext),
-        (false, OnForeign::Block) => Verdict::Deny(Code::ForeignDestination),
-        (false, OnForeign::Pass) => Verdict::Pass,
+        (true, _) => PlaceVerdict::Deny(Code::Cleartext),
+        (false, OnForeign::Block) => PlaceVerdict::Deny(Code::ForeignDestination),
+        (false, OnForeign::Pass) => PlaceVerdict::Pass,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Destination, Locations};
+    use crate::{Destination, Injection, Locations, RequestRule};
 
     fn decide(rule: &EgressRule, scheme: Scheme, to: &str, location: Location, n: u32) -> Verdict {
         let path = SecretPath::parse("team/github/token").unwrap();
         let authority = Authority::parse_for(to, scheme).unwrap();
         let (path, authority) = (&path, &authority);
-        decide_egress(&EgressUse { path, rule, scheme, authority, location, occurrence: n })
+        let by = By::Placeholder { location, occurrence: n };
+        let request = &RequestFacts {
+            methods: vec!["GET".into()],
+            path: "/a".into(),
+            ..RequestFacts::default()
+        };
+        decide_egress(&EgressUse { path, rule, scheme, authority, by, request })
     }
 
     fn rule() -> EgressRule {
@@ -106,13 +202,13 @@ mod tests {
         assert!(matches!(other_port, Verdict::Pass));
         let strict = EgressRule { on_foreign: OnForeign::Block, ..rule() };
         let verdict = decide(&strict, Scheme::Https, "evil.test", Location::Header, 1);
-        assert!(matches!(verdict, Verdict::Deny(Code::ForeignDestination)));
+        assert!(matches!(verdict, Verdict::Deny(Code::ForeignDestination, _)));
     }
 
     #[test]
     fn cleartext_to_its_own_host_is_refused_aloud() {
         let verdict = decide(&rule(), Scheme::Http, "api.test", Location::Header, 1);
-        assert!(matches!(verdict, Verdict::Deny(Code::Cleartext)));
+        assert!(matches!(verdict, Verdict::Deny(Code::Cleartext, _)));
     }
 
     #[test]
@@ -123,8 +219,29 @@ mod tests {
             ..rule()
         };
         let body = decide(&less, Scheme::Https, "api.test", Location::Body, 1);
-        assert!(matches!(body, Verdict::Deny(Code::LocationNotAllowed)));
+        assert!(matches!(body, Verdict::Deny(Code::LocationNotAllowed, _)));
         let twice = decide(&less, Scheme::Https, "api.test", Location::Header, 2);
-        assert!(matches!(twice, Verdict::Deny(Code::TooManyOccurrences)));
+        assert!(matches!(twice, Verdict::Deny(Code::TooManyOccurrences, _)));
+    }
+
+    #[test]
+    fn requests_outside_its_rules_go_without() {
+        let only = |line| EgressRule { allow: vec![RequestRule::parse(line).unwrap()], ..rule() };
+        let verdict = |rule| decide(&rule, Scheme::Https, "api.test", Location::Header, 1);
+        assert!(matches!(verdict(only("GET /a")), Verdict::Allow(_)));
+        assert!(matches!(verdict(only("POST /a")), Verdict::Deny(Code::RuleDenied, _)));
+        let ask = EgressRule { ask: only("GET /**").allow, ..rule() };
+        let Verdict::Ask(asked) = verdict(ask) else { panic!("nobody is asked") };
+        assert_eq!(asked.path().as_str(), "team/github/token");
+    }
+
+    #[test]
+    fn what_the_proxy_sets_has_no_placeholder() {
+        let rule = EgressRule { inject: Some(Injection::parse("bearer").unwrap()), ..rule() };
+        let verdict = decide(&rule, Scheme::Https, "api.test", Location::Header, 1);
+        assert!(matches!(verdict, Verdict::Deny(Code::LocationNotAllowed, _)));
+        let to = Authority::parse("api.test:443").unwrap();
+        assert_eq!(judge_place(&rule, Scheme::Https, &to, By::Proxy), PlaceVerdict::Fits);
+        assert_ne!(judge_place(&rule, Scheme::Http, &to, By::Proxy), PlaceVerdict::Fits);
     }
 }

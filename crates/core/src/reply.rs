@@ -35,7 +35,9 @@ agent_safe!(&'static str, u16, u32, u64, usize, i32);
 agent_safe!(SecretPath, Host, Authority, Destination, Placeholder, SafeText);
 agent_safe!(crate::Location, crate::path::PathError, crate::destination::DestinationError);
 agent_safe!(crate::host::HostError, crate::authority::AuthorityError, std::net::IpAddr);
+agent_safe!(crate::SessionId, crate::SessionIdError, crate::ForwardLineError);
 agent_safe!(crate::placeholder::LookAlikeError, crate::secret::ValueError, std::io::ErrorKind);
+agent_safe!(crate::approval::RequestId, crate::approval::RequestKind);
 
 impl<T: AgentSafe> sealed::Sealed for &T {}
 impl<T: AgentSafe> AgentSafe for &T {}
@@ -65,15 +67,25 @@ impl SafeText {
     /// passed through a swap.
     #[must_use]
     pub fn as_they_wrote(mut self, text: &str) -> Self {
-        for character in text.chars().take(MAX_ECHO) {
+        match text.char_indices().nth(MAX_ECHO) {
+            None => self.as_they_wrote_in_full(text),
+            Some((end, _)) => {
+                self = self.as_they_wrote_in_full(&text[..end]);
+                self.0.push('…');
+                self
+            }
+        }
+    }
+
+    /// [`SafeText::as_they_wrote`] without shortening, for what was limited when it came in.
+    #[must_use]
+    pub fn as_they_wrote_in_full(mut self, text: &str) -> Self {
+        for character in text.chars() {
             match character {
                 '\'' | '"' | '\\' => self.0.push(character),
                 '\n' => self.0.push(' '),
                 other => self.0.extend(other.escape_debug()),
             }
-        }
-        if text.chars().nth(MAX_ECHO).is_some() {
-            self.0.push('…');
         }
         self
     }

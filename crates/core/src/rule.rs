@@ -3,10 +3,24 @@
 //! The words of the catalog and of `keyless secret add`, parsed. Deciding is in `policy`.
 //! Source: design.md, section 5.
 
+mod grant;
+mod injection;
+mod path_glob;
+mod request_rule;
+mod signer;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::request_rule::Said;
+pub use self::{
+    grant::{ClientAuth, GrantKind, OauthGrant, OauthGrantError, Sealing, SealingError},
+    injection::{Injection, InjectionError, Slot},
+    path_glob::{PathGlob, PathGlobError},
+    request_rule::{BodyCalls, Otherwise, RequestFacts, RequestRule, RequestRuleError},
+    signer::{HmacSigner, Piece, SignatureHash, Signer, SignerError},
+};
 use crate::{Authority, Destination, Host, Scheme};
 
 /// One secret's rule for the egress door.
@@ -24,6 +38,27 @@ pub struct EgressRule {
     /// What happens to a placeholder toward a host that `to` does not name.
     #[serde(default)]
     pub on_foreign: OnForeign,
+    /// The requests that the value may be used for; all when there is no rule.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<RequestRule>,
+    /// The requests that wait for the operator's approval.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ask: Vec<RequestRule>,
+    /// What happens to requests that `allow` does not name.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub otherwise: Otherwise,
+    /// The proxy sets the value itself; a placeholder is not swapped then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inject: Option<Injection>,
+    /// The value is a key: the proxy signs requests with it, and it goes nowhere itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sign: Option<Signer>,
+    /// The value gets access tokens, and these go into requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oauth: Option<OauthGrant>,
+    /// Answers whose tokens the agent gets placeholders for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seal: Vec<Sealing>,
 }
 
 /// A part of a request.
@@ -40,9 +75,11 @@ pub enum Location {
     Path,
     /// The query of the target.
     Query,
+    /// The text messages of a WebSocket.
+    Websocket,
 }
 
-/// A set of [`Location`]s; all of them unless the secret says less.
+/// A set of [`Location`]s; every part of a request unless the secret says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<Location>", into = "Vec<Location>")]
 pub struct Locations(u8);
@@ -61,7 +98,19 @@ pub enum OnForeign {
 impl EgressRule {
     /// The rule with every default: swapped anywhere, toward `to`.
     pub fn to(to: Vec<Destination>) -> Self {
-        Self { to, locations: Locations::ALL, max_occurrences: None, on_foreign: OnForeign::Pass }
+        Self {
+            to,
+            locations: Locations::ALL,
+            max_occurrences: None,
+            on_foreign: OnForeign::Pass,
+            allow: Vec::new(),
+            ask: Vec::new(),
+            otherwise: Otherwise::Deny,
+            inject: None,
+            sign: None,
+            oauth: None,
+            seal: Vec::new(),
+        }
     }
 
     /// Whether the value may go to `authority` over `scheme`.
@@ -69,15 +118,36 @@ impl EgressRule {
         self.to.iter().any(|destination| destination.matches(scheme, authority))
     }
 
-    /// Whether some destination names this host, so that its TLS is intercepted.
+    /// Whether something of the rule is about this host, so that its TLS is intercepted.
     pub fn names(&self, host: &Host) -> bool {
         self.to.iter().any(|destination| destination.names(host))
+            || self.seal.iter().any(|sealing| sealing.names(host))
     }
+
+    /// Whether it says anything about requests.
+    pub fn has_request_rules(&self) -> bool {
+        !self.allow.is_empty() || !self.ask.is_empty() || self.otherwise != Otherwise::Deny
+    }
+
+    /// Whether a request's body has to be looked into before it can be judged.
+    pub fn looks_into(&self, host: &Host, request: &RequestFacts) -> bool {
+        request_rule::look_into(self.allow.iter().chain(&self.ask), host, request)
+    }
+
+    /// What the rules about requests say.
+    pub(crate) fn judge(&self, host: &Host, request: &RequestFacts) -> Said {
+        request_rule::judge((&self.allow, &self.ask, self.otherwise), host, request)
+    }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Location {
     /// Every location.
-    pub const ALL: [Self; 5] = [Self::Basic, Self::Body, Self::Header, Self::Path, Self::Query];
+    pub const ALL: [Self; 6] =
+        [Self::Basic, Self::Body, Self::Header, Self::Path, Self::Query, Self::Websocket];
 
     /// The word in catalogs and answers.
     pub fn as_str(self) -> &'static str {
@@ -87,6 +157,7 @@ impl Location {
             Self::Header => "header",
             Self::Path => "path",
             Self::Query => "query",
+            Self::Websocket => "websocket",
         }
     }
 
@@ -103,7 +174,7 @@ impl fmt::Display for Location {
 }
 
 impl Locations {
-    /// Everywhere.
+    /// Every part of a request. A WebSocket's messages are none: they have to be asked for.
     pub const ALL: Self = Self(0b1_1111);
 
     /// Whether `location` is in the set.

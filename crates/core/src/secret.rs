@@ -1,9 +1,9 @@
-//! A credential's value: the one type that holds it, and the two ways to open it.
+//! A credential's value: the one type that holds it, and the three ways to open it.
 //!
 //! No `Debug`, `Display`, `Clone`, `PartialEq` or `Serialize`: a value can't be printed, copied or
 //! put into a reply by accident. Its memory is locked where the OS allows and wiped on drop. It
-//! opens under a [`Permit`] for its path, or for sealing, which says so in its name. The callers of
-//! both are listed in `tests/it/openings.rs`. Source: design.md, sections 1 and 3.
+//! opens under a [`Permit`] for its path, or for sealing or its own source, which say so in their
+//! names. The callers of all are listed in `tests/it/openings.rs`. Source: design.md, sections 1 and 3.
 
 mod sys;
 
@@ -78,6 +78,21 @@ impl SecretValue {
     /// would inherit. Tells nothing else of it.
     pub fn occurs_in(&self, text: &[u8]) -> bool {
         text.windows(self.bytes.len()).any(|window| window == &*self.bytes)
+    }
+
+    /// Opens the value to hand it to the source that keeps it, or whose own credential it is. For
+    /// `vault` alone.
+    pub fn expose_to_its_source(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// A second one of the same value, for a cache that gives it out. Not `Clone`, so that a copy
+    /// is a decision.
+    #[must_use]
+    pub fn copy_for_cache(&self) -> Self {
+        let bytes: Box<[u8]> = self.bytes.clone();
+        sys::lock(&bytes);
+        Self { path: self.path.clone(), bytes }
     }
 
     /// Opens the value to encrypt it into the store. For `vault` alone.

@@ -15,6 +15,9 @@ pub enum Zone {
     Internal,
 }
 
+/// Azure's address for a machine's own host (Microsoft: "What is IP address 168.63.129.16?").
+const AZURE_HOST: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
+
 /// The zone of `address`. A NAT64 address counts as the IPv4 address inside it, since in an
 /// IPv6-only network every IPv4-only host has one; 6to4 and Teredo are always internal.
 pub fn zone_of(address: IpAddr) -> Zone {
@@ -26,6 +29,10 @@ pub fn zone_of(address: IpAddr) -> Zone {
 
 fn zone_of_v4(address: Ipv4Addr) -> Zone {
     let [a, b, c, _] = address.octets();
+    // A routable address, but on Azure the host's own services answer there: metadata, DNS, agents.
+    if address == AZURE_HOST {
+        return Zone::Internal;
+    }
     let internal = matches!(
         (a, b, c),
         (0 | 10 | 127 | 224.., _, _)          // this network, private, loopback, multicast and up
@@ -80,6 +87,8 @@ mod tests {
             "198.19.255.255",
             "240.0.0.1",
             "255.255.255.255",
+            "168.63.129.16",
+            "64:ff9b::a83f:8110",
             "224.0.0.1",
             "::1",
             "::",
@@ -105,6 +114,51 @@ mod tests {
         }
     }
 
+    /// IANA's registries of special-purpose addresses: the first and last of each block, and what
+    /// lies beside it. Blocks that are globally reachable by their entry (AS112, AMT, anycast
+    /// of DNS) are not among them.
+    #[test]
+    fn blocks_end_where_they_end() {
+        let blocks = [
+            ("0.0.0.0", "0.255.255.255"),
+            ("10.0.0.0", "10.255.255.255"),
+            ("100.64.0.0", "100.127.255.255"),
+            ("127.0.0.0", "127.255.255.255"),
+            ("169.254.0.0", "169.254.255.255"),
+            ("172.16.0.0", "172.31.255.255"),
+            ("192.0.0.0", "192.0.0.255"),
+            ("192.0.2.0", "192.0.2.255"),
+            ("192.88.99.0", "192.88.99.255"),
+            ("192.168.0.0", "192.168.255.255"),
+            ("198.18.0.0", "198.19.255.255"),
+            ("198.51.100.0", "198.51.100.255"),
+            ("203.0.113.0", "203.0.113.255"),
+            ("224.0.0.0", "255.255.255.255"),
+        ];
+        for (first, last) in blocks {
+            let number = |text: &str| u32::from(text.parse::<Ipv4Addr>().unwrap());
+            let zone = |number: u32| zone_of_v4(Ipv4Addr::from(number));
+            let (first, last) = (number(first), number(last));
+            assert_eq!((zone(first), zone(last)), (Zone::Internal, Zone::Internal), "{first}");
+            let mut beside = [first.checked_sub(1), last.checked_add(1)].into_iter().flatten();
+            assert!(beside.all(|one| zone(one) == Zone::External), "{first}");
+        }
+    }
+
+    /// What stands for an IPv4 address is judged by it where a translator would carry it there.
+    #[test]
+    fn nat64_is_judged_by_what_is_inside() {
+        for text in ["8.8.8.8", "10.0.0.1", "169.254.169.254", "223.255.255.255", "100.64.0.1"] {
+            let inside: Ipv4Addr = text.parse().unwrap();
+            let [a, b, c, d] = inside.octets().map(u16::from);
+            let translated = Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, a << 8 | b, c << 8 | d);
+            assert_eq!(zone_of(translated.into()), zone_of(inside.into()), "{text}");
+            assert_eq!(zone_of(inside.to_ipv6_mapped().into()), Zone::Internal, "{text}");
+            let sixtofour = Ipv6Addr::new(0x2002, a << 8 | b, c << 8 | d, 0, 0, 0, 0, 1);
+            assert_eq!(zone_of(sixtofour.into()), Zone::Internal, "{text}");
+        }
+    }
+
     #[test]
     fn the_internet_is_external() {
         let external = [
@@ -115,6 +169,8 @@ mod tests {
             "172.32.0.1",
             "198.20.0.1",
             "223.255.255.255",
+            "168.63.129.15",
+            "168.63.129.17",
             "2606:4700::1111",
             "2001:4860:4860::8888",
             "64:ff9b::8.8.8.8",

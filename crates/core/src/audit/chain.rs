@@ -1,15 +1,28 @@
 //! Numbers and hashes entries, one after another.
 
 use data_encoding::HEXLOWER;
-use jiff::{Timestamp, fmt::strtime};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::{Action, Draft, Entry, Links, NL_VERSION, Outcome, Pending};
+use super::{Action, Entry, Outcome, Outline, Pending, Tampered, outline::decimal};
 use crate::{Location, SecretPath};
 
 /// What the first entry names as its predecessor (NL-5.3).
 pub const GENESIS: &str = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
+
+/// SHA-256 of some pieces, one after the other. An argument, for the fast ones are written in
+/// assembly, which this crate does not bring: without the processor's own instructions for it,
+/// hashing is the largest part of what an entry costs.
+pub type Sha256Of = fn(&[&[u8]]) -> [u8; 32];
+
+/// The one that this crate brings.
+pub fn portable_sha256(pieces: &[&[u8]]) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    for piece in pieces {
+        hasher.update(piece);
+    }
+    hasher.finalize().into()
+}
 
 /// The end of a log: what the next entry continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,64 +47,65 @@ impl Chain {
         }
     }
 
+    /// The end that the entry of this number makes, by its two hashes: NL's and the whole one.
+    pub(super) fn at(sequence: u64, (hash, entry_hash): (&str, &str)) -> Self {
+        Self { sequence, hash: hash.to_owned(), entry_hash: entry_hash.to_owned() }
+    }
+
+    /// Whether what follows `self` may follow `end`: that is, whether they are the same.
+    pub(super) fn continues(&self, end: &Self) -> Result<(), Tampered> {
+        if self.sequence != end.sequence {
+            return Err(Tampered::Gap { expected: end.sequence + 1 });
+        }
+        if self == end { Ok(()) } else { Err(Tampered::Unlinked { sequence: self.sequence + 1 }) }
+    }
+
     /// The number of the last entry; 0 when there is none.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// Gives a draft its place at the end. The chain moves on; if the write fails, start again
+    /// The whole hash of the last entry; [`GENESIS`] when there is none.
+    pub(super) fn entry_hash(&self) -> &str {
+        &self.entry_hash
+    }
+
+    /// Gives an outline its place at the end. The chain moves on; if the write fails, start again
     /// from the last entry that is durable.
-    pub fn append(&mut self, draft: Draft) -> Pending {
-        let mut entry = Entry {
-            entry_id: draft.entry_id,
-            sequence: self.sequence + 1,
-            timestamp: format_timestamp(draft.at),
-            nl_version: NL_VERSION.to_owned(),
-            agent: draft.agent,
-            action: draft.action,
-            target: draft.target.to_text(),
-            result: draft.outcome,
-            secrets_used: draft.secrets_used,
-            correlation_id: draft.correlation_id,
-            platform: "keyless".to_owned(),
-            error_code: draft.error_code.map(|code| code.as_str().to_owned()),
-            detail: draft.detail,
-            chain: Links {
-                hash_algorithm: "sha256".to_owned(),
-                prev_hash: self.hash.clone(),
-                prev_entry_hash: self.entry_hash.clone(),
-                ..Links::default()
-            },
-        };
-        entry.chain.hash = field_hash(&entry);
-        entry.chain.entry_hash = whole_hash(&entry);
-        *self = Self::after(&entry);
-        Pending { entry, allowed: draft.allowed }
+    pub fn append(&mut self, outline: Outline, sha256: Sha256Of) -> Pending {
+        let sequence = self.sequence + 1;
+        let hash = field_hash(sequence, &[outline.words()], &self.hash, sha256);
+        let links = format!(
+            "\"hash\":\"{hash}\",\"hash_algorithm\":\"sha256\",\"prev_entry_hash\":\"{}\",\"prev_hash\":\"{}\"",
+            self.entry_hash, self.hash
+        );
+        let (mut text, chain_at) = outline.placed(sequence, &links);
+        let entry_hash = prefixed(&sha256(&[text.as_bytes()]));
+        // In front of the other links, where RFC 8785 sorts it.
+        text.insert_str(chain_at, &format!("{OWN_HASH}{entry_hash}\","));
+        *self = Self { sequence, hash, entry_hash: entry_hash.clone() };
+        Pending { outline, sequence, text, entry_hash }
     }
 }
 
-/// NL's hash: seven fields joined by line feeds (reference/nl.md, section 5).
-pub(super) fn field_hash(entry: &Entry) -> String {
-    let action = json_word(&entry.action);
-    let result = json_word(&entry.result);
-    let sequence = entry.sequence.to_string();
-    let fields = [
-        sequence.as_str(),
-        &entry.timestamp,
-        &entry.agent.uri,
-        &action,
-        &entry.target,
-        &result,
-        &entry.chain.prev_hash,
-    ];
-    prefixed(&Sha256::digest(fields.join("\n")))
+/// How an entry's own hash begins among its links.
+pub(super) const OWN_HASH: &str = "\"entry_hash\":\"";
+
+/// NL's hash: seven fields joined by line feeds (reference/nl.md, section 5). `words` are the five
+/// between the number and the hash before, in pieces, with the line feeds around and between them.
+pub(super) fn field_hash(sequence: u64, words: &[&str], before: &str, sha256: Sha256Of) -> String {
+    let mut text = String::with_capacity(256);
+    text.push_str(decimal(sequence, &mut [0; 20]));
+    text.extend(words.iter().copied());
+    text.push_str(before);
+    prefixed(&sha256(&[text.as_bytes()]))
 }
 
 /// The hash over everything but itself, in RFC 8785 form: keys sorted, no white space. Every key is
 /// ASCII and every number a small integer, so a view whose fields are declared in order is that form.
 pub(super) fn whole_hash(entry: &Entry) -> String {
     let canonical = serde_json::to_vec(&Canonical::of(entry)).expect("an entry is plain data");
-    prefixed(&Sha256::digest(canonical))
+    prefixed(&portable_sha256(&[&canonical]))
 }
 
 /// An entry without its `entry_hash`, its keys in the order of RFC 8785.
@@ -134,6 +148,12 @@ struct CanonicalDetail<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     authority: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_received: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_sent: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<&'a str>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     locations: &'a [Location],
@@ -168,6 +188,9 @@ impl<'a> Canonical<'a> {
             correlation_id: &entry.correlation_id,
             detail: CanonicalDetail {
                 authority: detail.authority.as_deref(),
+                bytes_received: detail.bytes_received,
+                bytes_sent: detail.bytes_sent,
+                duration_ms: detail.duration_ms,
                 kind: detail.kind.as_deref(),
                 locations: &detail.locations,
                 method: detail.method.as_deref(),
@@ -189,25 +212,21 @@ impl<'a> Canonical<'a> {
     }
 }
 
-fn prefixed(digest: &[u8]) -> String {
-    format!("sha256:{}", HEXLOWER.encode(digest))
-}
-
-fn json_word(word: &impl serde::Serialize) -> String {
-    match serde_json::to_value(word) {
-        Ok(serde_json::Value::String(word)) => word,
-        _ => unreachable!("actions and outcomes serialize to words"),
-    }
-}
-
-fn format_timestamp(at: Timestamp) -> String {
-    strtime::format("%Y-%m-%dT%H:%M:%S.%3fZ", at).expect("the format has no invalid directive")
+pub(super) fn prefixed(digest: &[u8]) -> String {
+    let mut text = String::with_capacity(GENESIS.len());
+    text.push_str("sha256:");
+    HEXLOWER.encode_append(digest, &mut text);
+    text
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use jiff::Timestamp;
+
     use super::*;
-    use crate::audit::{Agent, Detail, Target};
+    use crate::audit::{Agent, Detail, Draft, Target};
 
     /// The example of chapter 05, whose hash the reference implementation gives. Its action is
     /// `exec`, which this door does not record, so the formula is checked on its parts.
@@ -252,14 +271,17 @@ mod tests {
         }
     }
 
-    /// The view against the form that sorts by itself: a field that is missing here, or out of
-    /// order, shows.
+    /// What is written and the view against the form that sorts by itself: a field that is missing
+    /// in one of them, or out of order, shows.
     #[test]
-    fn the_view_is_the_canonical_form() {
+    fn what_is_written_is_the_canonical_form() {
         let mut full = draft();
         full.error_code = Some(crate::Code::Cleartext);
         full.secrets_used = vec![SecretPath::parse("a/b/c").unwrap()];
         full.detail = Detail {
+            bytes_received: Some(2),
+            bytes_sent: Some(1),
+            duration_ms: Some(3),
             authority: Some("a:1".to_owned()),
             method: Some("GET".to_owned()),
             path: Some("/".to_owned()),
@@ -267,10 +289,13 @@ mod tests {
             swaps: Some(1),
             status: Some(200),
             kind: Some("tunnel".to_owned()),
-            note: Some("\u{e9}\n".to_owned()),
+            note: Some("\u{e9}\n\"\u{1}".to_owned()),
         };
         for draft in [full, draft()] {
-            let entry = Chain::genesis().append(draft).entry().clone();
+            let pending = append(&mut Chain::genesis(), draft);
+            let entry: Entry = serde_json::from_str(pending.text()).unwrap();
+            assert_eq!(serde_json::to_value(&entry).unwrap().to_string(), pending.text());
+            assert_eq!(entry.chain.entry_hash, whole_hash(&entry));
             let mut bare = entry.clone();
             bare.chain.entry_hash.clear();
             let sorted = serde_json::to_value(&bare).unwrap().to_string();
@@ -281,8 +306,8 @@ mod tests {
     #[test]
     fn entries_are_numbered_and_joined() {
         let mut chain = Chain::genesis();
-        let first = chain.append(draft()).entry().clone();
-        let second = chain.append(draft()).entry().clone();
+        let [first, second]: [Entry; 2] =
+            [(); 2].map(|()| serde_json::from_str(append(&mut chain, draft()).text()).unwrap());
         assert_eq!((first.sequence, second.sequence), (1, 2));
         assert_eq!(first.chain.prev_hash, GENESIS);
         assert_eq!(second.chain.prev_hash, first.chain.hash);
@@ -290,15 +315,18 @@ mod tests {
         assert_eq!(first.timestamp, "1970-01-01T00:00:01.002Z");
     }
 
+    fn append(chain: &mut Chain, draft: Draft) -> Pending {
+        chain.append(Outline::new(draft, "0"), portable_sha256)
+    }
+
     fn draft() -> Draft {
         Draft {
-            entry_id: "0".to_owned(),
             at: Timestamp::from_millisecond(1002).unwrap(),
-            agent: Agent {
+            agent: Arc::new(Agent {
                 uri: "nl://keyless.dev/run/0.1.0".to_owned(),
                 organization_id: "local".to_owned(),
                 session_id: "s".to_owned(),
-            },
+            }),
             action: Action::SessionStart,
             target: Target::Session,
             outcome: Outcome::Success,

@@ -7,6 +7,13 @@ const OPENINGS: &[(&str, &str)] = &[
     ("egress/src/ports.rs", "open_with_permit"),
     // The vault's key is a value too: derived from, and wrapped.
     ("vault/src/key.rs", "expose_for_sealing"),
+    // Handing a value to the source that keeps it, or logging in there.
+    ("vault/src/source/aws.rs", "expose_to_its_source"),
+    ("vault/src/source/bitwarden.rs", "expose_to_its_source"),
+    ("vault/src/source/hashicorp.rs", "expose_to_its_source"),
+    ("vault/src/source/onepassword.rs", "expose_to_its_source"),
+    ("vault/src/source/pass.rs", "expose_to_its_source"),
+    ("vault/src/source/plugin.rs", "expose_to_its_source"),
     // The suite that every source passes; compiled for tests only.
     ("vault/src/source/suite.rs", "expose_for_sealing"),
     // Sealing a new version, and checking that a value fits a new binding.
@@ -39,8 +46,10 @@ fn openings_below(folder: &Path, crates: &Path, found: &mut Vec<(String, String)
         }
         let text = fs::read_to_string(&path).unwrap();
         let product = text.split("#[cfg(test)]").next().unwrap();
-        for by in ["open_with_permit", "expose_for_sealing"] {
-            if product.contains(&format!(".{by}(")) {
+        for by in ["open_with_permit", "expose_for_sealing", "expose_to_its_source"] {
+            if product.contains(&format!(".{by}("))
+                || product.contains(&format!("SecretValue::{by}"))
+            {
                 let file = path.strip_prefix(crates).unwrap().to_str().unwrap();
                 found.push((file.to_owned(), by.to_owned()));
             }

@@ -1,0 +1,245 @@
+//! What can be asked: five kinds, each with what the agent has to say for it.
+//!
+//! Everything here is the agent's own words. They are checked for length and shape when they come
+//! in, and made visible when they are shown; nothing of them is ever taken for a fact.
+
+use std::fmt;
+
+use jiff::civil::Date;
+use serde::{Deserialize, Serialize};
+
+use crate::{Code, Error, SafeText};
+
+/// The longest reason, in characters: a person has to read it.
+pub const MAX_REASON_CHARS: usize = 500;
+const MAX_DESCRIPTION_BYTES: usize = 1024;
+const MAX_URL_BYTES: usize = 2048;
+const MAX_PATTERN_BYTES: usize = 64;
+const MAX_DAYS: u32 = 3650;
+
+/// What is asked, with what belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Asked {
+    /// Change what is known of a secret.
+    MetadataProposal {
+        /// To what; fields that are absent stay.
+        fields: Fields,
+    },
+    /// Register a path.
+    NewPathProposal {
+        /// What is known of it.
+        fields: Fields,
+    },
+    /// Give a secret its first value.
+    Provision,
+    /// Give a secret another value.
+    Rotation,
+    /// Let it be used.
+    UseApproval {
+        /// Why, in the agent's words or in ours.
+        reason: String,
+        /// The one thing that is allowed, if it is not every use: `DELETE api.github.com/repos/a/b`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deed: Option<String>,
+    },
+}
+
+/// The kinds of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RequestKind {
+    /// [`Asked::MetadataProposal`].
+    MetadataProposal,
+    /// [`Asked::NewPathProposal`].
+    NewPathProposal,
+    /// [`Asked::Provision`].
+    Provision,
+    /// [`Asked::Rotation`].
+    Rotation,
+    /// [`Asked::UseApproval`].
+    UseApproval,
+}
+
+/// What an agent may propose to be known of a secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Fields {
+    /// What it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The page where its value is got.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retrieval_url: Option<String>,
+    /// How often it is to be renewed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rotate_every_days: Option<u32>,
+    /// The last day on which the value works.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Date>,
+    /// The catalog's pattern.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pattern_id: Option<String>,
+}
+
+/// One of [`Fields`], by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Field {
+    /// [`Fields::description`].
+    Description,
+    /// [`Fields::expires_at`].
+    ExpiresAt,
+    /// [`Fields::pattern_id`].
+    PatternId,
+    /// [`Fields::retrieval_url`].
+    RetrievalUrl,
+    /// [`Fields::rotate_every_days`].
+    RotateEveryDays,
+}
+
+impl Asked {
+    /// Which kind it is.
+    pub fn kind(&self) -> RequestKind {
+        match self {
+            Self::MetadataProposal { .. } => RequestKind::MetadataProposal,
+            Self::NewPathProposal { .. } => RequestKind::NewPathProposal,
+            Self::Provision => RequestKind::Provision,
+            Self::Rotation => RequestKind::Rotation,
+            Self::UseApproval { .. } => RequestKind::UseApproval,
+        }
+    }
+
+    /// Fails with [`Code::Usage`] on words that nobody should have to read or store.
+    pub fn check(&self) -> Result<(), Error> {
+        let refuse = |words| Err(Error::with(Code::Usage, SafeText::words(words)));
+        match self {
+            Self::MetadataProposal { fields } if *fields == Fields::default() => {
+                refuse("a proposal changes at least one field")
+            }
+            Self::MetadataProposal { fields } | Self::NewPathProposal { fields } => fields.check(),
+            Self::UseApproval { reason, .. } if reason.trim().is_empty() => {
+                refuse("a reason says why the secret is needed; it can't be empty")
+            }
+            Self::UseApproval { reason, .. } if reason.chars().count() > MAX_REASON_CHARS => {
+                refuse("a reason has at most 500 characters")
+            }
+            Self::Provision | Self::Rotation | Self::UseApproval { .. } => Ok(()),
+        }
+    }
+}
+
+impl Fields {
+    /// The fields that are there, in the order in which they are shown.
+    pub fn present(&self) -> Vec<Field> {
+        let there = |field: &Field| self.text(*field).is_some();
+        Field::ALL.into_iter().filter(there).collect()
+    }
+
+    /// A field as text.
+    pub fn text(&self, field: Field) -> Option<String> {
+        match field {
+            Field::Description => self.description.clone(),
+            Field::ExpiresAt => self.expires_at.map(|date| date.to_string()),
+            Field::PatternId => self.pattern_id.clone(),
+            Field::RetrievalUrl => self.retrieval_url.clone(),
+            Field::RotateEveryDays => self.rotate_every_days.map(|days| days.to_string()),
+        }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let refuse = |words| Err(Error::with(Code::Usage, SafeText::words(words)));
+        let long = |text: &Option<String>, most| text.as_ref().is_some_and(|t| t.len() > most);
+        let control = |text: &Option<String>| {
+            text.as_ref().is_some_and(|text| text.chars().any(char::is_control))
+        };
+        let kebab = |text: &String| {
+            text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        };
+        if long(&self.description, MAX_DESCRIPTION_BYTES) || control(&self.description) {
+            return refuse("a description has at most 1024 bytes and no control characters");
+        }
+        if long(&self.retrieval_url, MAX_URL_BYTES)
+            || !self.retrieval_url.iter().all(|url| is_web_page(url))
+        {
+            return refuse("retrieval_url is an https:// address of at most 2048 bytes");
+        }
+        if long(&self.pattern_id, MAX_PATTERN_BYTES) || !self.pattern_id.iter().all(kebab) {
+            return refuse("pattern_id has at most 64 characters of a-z, 0-9 and -");
+        }
+        if self.rotate_every_days.is_some_and(|days| !(1..=MAX_DAYS).contains(&days)) {
+            return refuse("rotate_every_days is from 1 to 3650");
+        }
+        Ok(())
+    }
+}
+
+/// What a person may follow: https, and nothing that a terminal or a page would take otherwise.
+fn is_web_page(url: &str) -> bool {
+    let fine = |b: u8| b.is_ascii_graphic() && !matches!(b, b'"' | b'<' | b'>' | b'\\' | b'`');
+    url.strip_prefix("https://").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(fine))
+}
+
+impl Field {
+    /// Every field, in the order in which they are shown.
+    pub const ALL: [Self; 5] = [
+        Self::Description,
+        Self::RetrievalUrl,
+        Self::RotateEveryDays,
+        Self::ExpiresAt,
+        Self::PatternId,
+    ];
+
+    /// The name in requests and answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Description => "description",
+            Self::ExpiresAt => "expires_at",
+            Self::PatternId => "pattern_id",
+            Self::RetrievalUrl => "retrieval_url",
+            Self::RotateEveryDays => "rotate_every_days",
+        }
+    }
+
+    /// Reads a name.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|field| field.as_str() == word)
+    }
+}
+
+impl RequestKind {
+    /// The word in answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::MetadataProposal => "metadata-proposal",
+            Self::NewPathProposal => "new-path-proposal",
+            Self::Provision => "provision",
+            Self::Rotation => "rotation",
+            Self::UseApproval => "use-approval",
+        }
+    }
+}
+
+impl fmt::Display for RequestKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A code as its stable word.
+pub(super) mod code_word {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    use crate::Code;
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's shape")]
+    pub(crate) fn serialize<S: Serializer>(code: &Code, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(code.as_str())
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Code, D::Error> {
+        let word = String::deserialize(from)?;
+        let known = Code::ALL.iter().copied().find(|code| code.as_str() == word);
+        known.ok_or_else(|| D::Error::custom("an unknown code"))
+    }
+}

@@ -1,0 +1,147 @@
+use super::*;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_700_000_000 + seconds).unwrap()
+}
+
+fn request(asked: Asked) -> Request {
+    let id = RequestId::from_random([1, 2, 3, 0xab, 0xcd, 0xef]);
+    let path = SecretPath::parse("team/jira/api-key").unwrap();
+    Request::new(id, path, asked, "m-1", None, at(0))
+}
+
+fn use_approval() -> Request {
+    request(Asked::UseApproval { reason: "pushing an image".to_owned(), deed: None })
+}
+
+#[test]
+fn ids_have_the_shape_of_the_spec() {
+    let id = request(Asked::Provision).id;
+    assert_eq!(id.as_str(), "prov-010203abcdef");
+    assert_eq!(RequestId::parse("prov-010203abcdef"), Some(id));
+    for bad in ["", "prov-", "prov-010203abcde", "prov-010203abcdeF", "prov-010203abcdefa", "x"] {
+        assert_eq!(RequestId::parse(bad), None, "{bad}");
+    }
+}
+
+#[test]
+fn each_kind_takes_its_own_answers() {
+    let all = || {
+        [
+            Decision::AllowOnce,
+            Decision::AllowSession,
+            Decision::Cancel,
+            Decision::Deny,
+            Decision::Fail(Code::DiskFull),
+            Decision::Fulfil(Outcome::default()),
+        ]
+    };
+    let ends = |request: &Request| {
+        let settle = |decision| request.settle(decision, at(1)).ok();
+        let words = all().into_iter().filter_map(settle).map(|settled| settled.status(at(1)));
+        words.map(Status::as_str).collect::<Vec<_>>()
+    };
+    assert_eq!(ends(&use_approval()), ["once", "session", "denied", "failed"]);
+    let fields = Fields { rotate_every_days: Some(60), ..Fields::default() };
+    for asked in [
+        Asked::Provision,
+        Asked::Rotation,
+        Asked::MetadataProposal { fields: fields.clone() },
+        Asked::NewPathProposal { fields },
+    ] {
+        assert_eq!(ends(&request(asked)), ["cancelled", "failed", "ok"]);
+    }
+}
+
+#[test]
+fn a_late_answer_does_nothing() {
+    let request = request(Asked::Provision);
+    assert_eq!(request.status(at(299)), Status::Pending);
+    assert_eq!(request.status(at(300)), Status::Expired);
+    let late = request.settle(Decision::Fulfil(Outcome::default()), at(300)).unwrap_err();
+    assert_eq!(late.code(), Code::RequestSettled);
+    assert_eq!(late.detail().as_str(), "prov-010203abcdef is expired");
+}
+
+#[test]
+fn a_settled_request_never_changes() {
+    let denied = use_approval().settle(Decision::Deny, at(5)).unwrap();
+    assert_eq!(denied.status(at(10_000)), Status::Denied);
+    assert!(denied.settle(Decision::AllowOnce, at(6)).is_err());
+}
+
+#[test]
+fn a_clock_that_goes_back_gives_no_time() {
+    assert_eq!(use_approval().status(at(-10)), Status::Pending);
+    assert_eq!(use_approval().status(at(-31)), Status::Expired);
+    let once = use_approval().settle(Decision::AllowOnce, at(100)).unwrap();
+    assert!(once.allows_use(at(100)) && !once.allows_use(at(60)));
+}
+
+#[test]
+fn time_to_live_only_narrows() {
+    let narrowed = |seconds| {
+        let Request { id, path, asked, .. } = use_approval();
+        let life = Some(SignedDuration::from_secs(seconds));
+        Request::new(id, path, asked, "m-1", life, at(0)).expires_at
+    };
+    assert_eq!(narrowed(60), at(60));
+    assert_eq!(narrowed(86_400), at(300));
+}
+
+#[test]
+fn approvals_end() {
+    let once = use_approval().settle(Decision::AllowOnce, at(0)).unwrap();
+    assert!(once.allows_use(at(299)) && !once.allows_use(at(300)));
+    assert!(!once.over().allows_use(at(1)));
+    let session = use_approval().settle(Decision::AllowSession, at(0)).unwrap();
+    assert!(session.allows_use(at(8 * 3600 - 1)) && !session.allows_use(at(8 * 3600)));
+    assert_eq!(session.over().status(at(1)), Status::Session);
+    assert!(!use_approval().allows_use(at(1)));
+}
+
+#[test]
+fn denials_are_remembered_for_a_while() {
+    let denied = use_approval().settle(Decision::Deny, at(0)).unwrap();
+    assert!(denied.denies(at(599)) && !denied.denies(at(600)));
+    assert!(!denied.over().denies(at(1)));
+    let cancelled = request(Asked::Provision).settle(Decision::Cancel, at(0)).unwrap();
+    assert!(!cancelled.denies(at(1)));
+}
+
+#[test]
+fn what_nobody_should_have_to_read_is_refused() {
+    let fields = |change: fn(&mut Fields)| {
+        let mut fields = Fields { description: Some("CI".to_owned()), ..Fields::default() };
+        change(&mut fields);
+        Asked::MetadataProposal { fields }
+    };
+    let reason = |reason: String| Asked::UseApproval { reason, deed: None };
+    for bad in [
+        fields(|fields| *fields = Fields::default()),
+        fields(|fields| fields.description = Some("a\nb".to_owned())),
+        fields(|fields| fields.description = Some("x".repeat(1025))),
+        fields(|fields| fields.retrieval_url = Some("http://a.test".to_owned())),
+        fields(|fields| fields.retrieval_url = Some("javascript:x".to_owned())),
+        fields(|fields| fields.retrieval_url = Some("https://a.test/\u{202e}".to_owned())),
+        fields(|fields| fields.rotate_every_days = Some(0)),
+        fields(|fields| fields.pattern_id = Some("A b".to_owned())),
+        reason(" \n".to_owned()),
+        reason("x".repeat(501)),
+    ] {
+        assert_eq!(bad.check().unwrap_err().code(), Code::Usage, "{bad:?}");
+    }
+    fields(|fields| fields.retrieval_url = Some("https://a.test/x?y".to_owned())).check().unwrap();
+    reason("x".repeat(500)).check().unwrap();
+}
+
+#[test]
+fn the_stored_forms_are_these() {
+    let asked = Asked::UseApproval { reason: "r".to_owned(), deed: None };
+    assert_eq!(serde_json::to_string(&asked).unwrap(), r#"{"kind":"use-approval","reason":"r"}"#);
+    assert_eq!(serde_json::to_string(&Asked::Provision).unwrap(), r#"{"kind":"provision"}"#);
+    let failed = Status::Failed { code: Code::DiskFull };
+    let text = serde_json::to_string(&failed).unwrap();
+    assert_eq!(text, r#"{"kind":"failed","code":"disk_full"}"#);
+    assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), failed);
+}

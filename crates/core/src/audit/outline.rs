@@ -1,0 +1,194 @@
+//! Writes a draft down in its canonical form (RFC 8785), once, with gaps for what only its place
+//! in the chain decides.
+//!
+//! This runs for every request, so it writes straight into one text: the keys stand here in their
+//! order, and a test holds the result against the form that sorts by itself.
+
+use jiff::Timestamp;
+
+use super::{Draft, NL_VERSION, Target};
+use crate::{Location, SecretPath, policy::Allowed};
+
+/// The room that most entries need.
+const USUAL: usize = 768;
+
+/// A draft in its canonical form, without its number and its links.
+#[derive(Debug)]
+pub struct Outline {
+    /// The entry, and behind it the words that NL's hash is about.
+    text: String,
+    /// Where the members of `chain` belong.
+    chain_at: usize,
+    /// Where the digits of `sequence` belong.
+    sequence_at: usize,
+    /// Where the entry ends.
+    end: usize,
+    pub(super) allowed: Option<Allowed>,
+}
+
+impl Outline {
+    /// Writes `draft` down as the entry `entry_id`, a UUIDv7.
+    pub fn new(draft: Draft, entry_id: &str) -> Self {
+        let mut text = String::with_capacity(USUAL);
+        let Draft { at, agent, action, target, outcome, .. } = &draft;
+        text.push_str("{\"action\":\"");
+        text.push_str(action.as_str());
+        text.push_str("\",\"agent\":{\"organization_id\":");
+        push_json(&mut text, &agent.organization_id);
+        member(&mut text, "session_id", &agent.session_id);
+        member(&mut text, "uri", &agent.uri);
+        text.push_str("},\"chain\":{");
+        let chain_at = text.len();
+        text.push('}');
+        member(&mut text, "correlation_id", &draft.correlation_id);
+        text.push_str(",\"detail\":");
+        push_detail(&mut text, &draft);
+        member(&mut text, "entry_id", entry_id);
+        if let Some(code) = draft.error_code {
+            member(&mut text, "error_code", code.as_str());
+        }
+        member(&mut text, "nl_version", NL_VERSION);
+        member(&mut text, "platform", "keyless");
+        member(&mut text, "result", outcome.as_str());
+        text.push_str(",\"secrets_used\":[");
+        push_list(&mut text, draft.secrets_used.iter().map(SecretPath::as_str));
+        text.push_str("],\"sequence\":");
+        let sequence_at = text.len();
+        let target = target.to_text();
+        member(&mut text, "target", &target);
+        let timestamp = format_timestamp(*at);
+        member(&mut text, "timestamp", &timestamp);
+        text.push('}');
+        let end = text.len();
+        for word in [&timestamp, &agent.uri, action.as_str(), &target, outcome.as_str()] {
+            text.push('\n');
+            text.push_str(word);
+        }
+        text.push('\n');
+        Self { text, chain_at, sequence_at, end, allowed: draft.allowed }
+    }
+
+    /// What NL's hash covers between the number and the hash before, line feeds included.
+    pub(super) fn words(&self) -> &str {
+        &self.text[self.end..]
+    }
+
+    /// The entry with its number and the members of its chain, and where those stand.
+    pub(super) fn placed(&self, sequence: u64, links: &str) -> (String, usize) {
+        let mut digits = [0; 20];
+        let digits = decimal(sequence, &mut digits);
+        let mut text = String::with_capacity(self.end + links.len() + 128);
+        text.push_str(&self.text[..self.chain_at]);
+        text.push_str(links);
+        text.push_str(&self.text[self.chain_at..self.sequence_at]);
+        text.push_str(digits);
+        text.push_str(&self.text[self.sequence_at..self.end]);
+        (text, self.chain_at)
+    }
+}
+
+impl Target {
+    fn to_text(&self) -> String {
+        match self {
+            Self::Authority(authority) => authority.to_string(),
+            Self::Connection => "connection".to_owned(),
+            Self::Log => "audit".to_owned(),
+            Self::Secrets(paths) => {
+                let paths: Vec<&str> = paths.iter().map(SecretPath::as_str).collect();
+                paths.join(",")
+            }
+            Self::Session => "session".to_owned(),
+        }
+    }
+}
+
+fn push_detail(text: &mut String, draft: &Draft) {
+    let detail = &draft.detail;
+    let open = text.len();
+    optional(text, "authority", detail.authority.as_deref());
+    number(text, "bytes_received", detail.bytes_received);
+    number(text, "bytes_sent", detail.bytes_sent);
+    number(text, "duration_ms", detail.duration_ms);
+    optional(text, "kind", detail.kind.as_deref());
+    if !detail.locations.is_empty() {
+        text.push_str(",\"locations\":[");
+        push_list(text, detail.locations.iter().copied().map(Location::as_str));
+        text.push(']');
+    }
+    for (key, value) in [("method", &detail.method), ("note", &detail.note), ("path", &detail.path)]
+    {
+        optional(text, key, value.as_deref());
+    }
+    number(text, "status", detail.status.map(u64::from));
+    number(text, "swaps", detail.swaps);
+    // The first member brought a comma, which is where the brace goes.
+    if text.len() == open {
+        text.push('{');
+    } else {
+        text.replace_range(open..=open, "{");
+    }
+    text.push('}');
+}
+
+fn member(text: &mut String, key: &str, value: &str) {
+    push_key(text, key);
+    push_json(text, value);
+}
+
+fn optional(text: &mut String, key: &str, value: Option<&str>) {
+    if let Some(value) = value {
+        member(text, key, value);
+    }
+}
+
+fn number(text: &mut String, key: &str, value: Option<u64>) {
+    if let Some(value) = value {
+        push_key(text, key);
+        text.push_str(decimal(value, &mut [0; 20]));
+    }
+}
+
+fn push_key(text: &mut String, key: &str) {
+    text.push_str(",\"");
+    text.push_str(key);
+    text.push_str("\":");
+}
+
+/// Words of ours, which need no escapes.
+fn push_list<'a>(text: &mut String, words: impl Iterator<Item = &'a str>) {
+    for (index, word) in words.enumerate() {
+        text.push_str(if index == 0 { "\"" } else { ",\"" });
+        text.push_str(word);
+        text.push('"');
+    }
+}
+
+/// A string as JSON writes it. Most need no escapes; the others are left to `serde_json`.
+fn push_json(text: &mut String, value: &str) {
+    // Without an early end, so that it is done for many bytes at once.
+    let escaped = |byte| byte < 0x20 || byte == b'"' || byte == b'\\';
+    if value.bytes().fold(false, |found, byte| found | escaped(byte)) {
+        text.push_str(&serde_json::to_string(value).expect("a string is plain data"));
+    } else {
+        text.push('"');
+        text.push_str(value);
+        text.push('"');
+    }
+}
+
+pub(super) fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &str {
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + u8::try_from(number % 10).expect("a digit");
+        number /= 10;
+        if number == 0 {
+            return str::from_utf8(&digits[at..]).expect("digits are ASCII");
+        }
+    }
+}
+
+/// `2026-02-08T10:30:00.000Z` (NL-5.8).
+fn format_timestamp(at: Timestamp) -> String {
+    format!("{at:.3}")
+}

@@ -1,0 +1,432 @@
+//! Which requests a value may be used for, within the hosts that may receive it.
+//!
+//! ```text
+//! GET,HEAD api.github.com/repos/acme/site/**
+//! POST /graphql graphql:query,mutation.addComment
+//! POST /mcp json-rpc:tools/list,resources/*
+//! ```
+//!
+//! One line: methods (or `*`), a path pattern with or without a host before it, and what the body
+//! may call. A request that a server could read in several ways must be named in each of them.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use super::path_glob::{PathGlob, PathGlobError, PathReadings, name_matches};
+use crate::{Destination, DestinationError, Host};
+
+/// One line about requests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RequestRule {
+    /// None: any.
+    methods: Vec<String>,
+    host: Option<Destination>,
+    path: PathGlob,
+    calls: Calls,
+}
+
+/// What the body of a request may call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Calls {
+    /// Anything; it is not looked at.
+    Any,
+    GraphQl(Vec<String>),
+    JsonRpc(Vec<String>),
+}
+
+/// What happens to a request that no `allow` rule names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Otherwise {
+    /// It is held until the operator approves.
+    Ask,
+    /// It is refused.
+    #[default]
+    Deny,
+}
+
+/// What one request says of itself, as far as rules look.
+#[derive(Clone, Debug, Default)]
+pub struct RequestFacts {
+    /// The method, and those that a header would have the server take in its place.
+    pub methods: Vec<String>,
+    /// The path as it was sent, without its query.
+    pub path: String,
+    /// A header names another path, which some servers would take.
+    pub has_other_path: bool,
+    /// What the body calls, where it was looked into.
+    pub calls: BodyCalls,
+}
+
+/// What a body calls; `None` where it could not be read so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BodyCalls {
+    /// GraphQL operations as `query.FIELD`, one for each field at the root of each.
+    pub graphql: Option<Vec<String>>,
+    /// JSON-RPC methods.
+    pub json_rpc: Option<Vec<String>>,
+}
+
+/// What a secret's rules say of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    Allow,
+    Ask,
+    /// With the reason.
+    Deny(&'static str),
+}
+
+/// Why a text is not a [`RequestRule`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestRuleError {
+    /// Neither `graphql:` nor `json-rpc:`.
+    #[error("after the path comes `graphql:LIST` or `json-rpc:LIST`, or nothing")]
+    Calls,
+    /// The part before the path is no host.
+    #[error("the part before the path is no host: {0}")]
+    Host(#[from] DestinationError),
+    /// Not a list of methods.
+    #[error("the first word is `*` or methods in capitals, as in `GET,HEAD`")]
+    Methods,
+    /// No path.
+    #[error("a rule is METHODS PATH, as in `GET,HEAD /repos/**`")]
+    NoPath,
+    /// The path can't be matched.
+    #[error(transparent)]
+    Path(#[from] PathGlobError),
+}
+
+impl RequestRule {
+    /// Parses a line.
+    pub fn parse(text: &str) -> Result<Self, RequestRuleError> {
+        let mut words = text.split_ascii_whitespace();
+        let methods = parse_methods(words.next().unwrap_or_default())?;
+        let target = words.next().ok_or(RequestRuleError::NoPath)?;
+        let (host, path) = match target.find('/') {
+            Some(0) | None => (None, target),
+            Some(slash) => {
+                let (host, path) = target.split_at(slash);
+                (Some(Destination::parse(host)?), path)
+            }
+        };
+        let path = PathGlob::parse(path)?;
+        let calls = words.next().map_or(Ok(Calls::Any), parse_calls)?;
+        match words.next() {
+            Some(_) => Err(RequestRuleError::Calls),
+            None => Ok(Self { methods, host, path, calls }),
+        }
+    }
+
+    /// The host that it is about; any of the secret's when it names none.
+    pub(super) fn host(&self) -> Option<&Destination> {
+        self.host.as_ref()
+    }
+
+    /// Whether the rule names the request in some reading, and looks into its body.
+    fn looks_into(&self, host: &Host, request: &RequestFacts, path: &PathReadings) -> bool {
+        let named = |method: &String| (0..path.len()).any(|at| self.names(host, method, path, at));
+        self.calls != Calls::Any && request.methods.iter().any(named)
+    }
+
+    fn names(&self, host: &Host, method: &str, path: &PathReadings, reading: usize) -> bool {
+        let method = self.methods.is_empty() || self.methods.iter().any(|one| one == method);
+        let host = self.host.as_ref().is_none_or(|pattern| pattern.names(host));
+        method && host && self.path.matches(path, reading)
+    }
+}
+
+/// What `allow`, `ask` and `otherwise` say of a request to `host`. An `ask` rule goes before an
+/// `allow` rule that names the same request.
+pub(super) fn judge(
+    (allow, ask, otherwise): (&[RequestRule], &[RequestRule], Otherwise),
+    host: &Host,
+    request: &RequestFacts,
+) -> Said {
+    if allow.is_empty() && ask.is_empty() && otherwise == Otherwise::Deny {
+        return Said::Allow;
+    }
+    if request.has_other_path {
+        return Said::Deny("a header names another path");
+    }
+    let Some(path) = PathReadings::of(&request.path) else {
+        return Said::Deny("servers could read its path in other ways");
+    };
+    let case = |method, reading| Case { host, method, path: &path, reading, calls: &request.calls };
+    let cases = || {
+        let readings = 0..path.len();
+        readings.flat_map(|reading| request.methods.iter().map(move |one| case(one, reading)))
+    };
+    if cases().any(|case| case.touches(ask)) {
+        return Said::Ask;
+    }
+    let is_unruled = allow.is_empty() && otherwise == Otherwise::Deny;
+    match (is_unruled || cases().all(|case| case.is_covered(allow)), otherwise) {
+        (true, _) => Said::Allow,
+        (false, Otherwise::Ask) => Said::Ask,
+        (false, Otherwise::Deny) => Said::Deny("no allow rule names it"),
+    }
+}
+
+/// Whether what `request` calls has to be known before it can be judged.
+pub(super) fn look_into<'r>(
+    mut rules: impl Iterator<Item = &'r RequestRule>,
+    host: &Host,
+    request: &RequestFacts,
+) -> bool {
+    let path = PathReadings::of(&request.path);
+    path.is_some_and(|path| rules.any(|rule| rule.looks_into(host, request, &path)))
+}
+
+/// Whether the rule names the request in some reading. One that can't be read could be any.
+pub(super) fn is_named(rule: &RequestRule, host: &Host, request: &RequestFacts) -> bool {
+    let Some(path) = PathReadings::of(&request.path) else {
+        return rule.host.as_ref().is_none_or(|at| at.names(host));
+    };
+    let readings = 0..path.len();
+    let named = |at| request.methods.iter().any(|method| rule.names(host, method, &path, at));
+    readings.into_iter().any(named)
+}
+
+/// A request in one reading.
+struct Case<'a> {
+    host: &'a Host,
+    method: &'a str,
+    path: &'a PathReadings,
+    reading: usize,
+    calls: &'a BodyCalls,
+}
+
+impl Case<'_> {
+    fn naming<'r>(&self, rules: &'r [RequestRule]) -> impl Iterator<Item = &'r RequestRule> {
+        rules.iter().filter(|rule| rule.names(self.host, self.method, self.path, self.reading))
+    }
+
+    /// Whether rules name the request and everything that its body calls.
+    fn is_covered(&self, rules: &[RequestRule]) -> bool {
+        let all_named = |calls: &Option<Vec<String>>, by: fn(&Calls) -> &[String]| {
+            calls.as_ref().is_some_and(|calls| {
+                !calls.is_empty()
+                    && calls.iter().all(|call| {
+                        self.naming(rules).any(|rule| any_matches(by(&rule.calls), call))
+                    })
+            })
+        };
+        self.naming(rules).any(|rule| rule.calls == Calls::Any)
+            || all_named(&self.calls.graphql, Calls::graphql)
+            || all_named(&self.calls.json_rpc, Calls::json_rpc)
+    }
+
+    /// Whether a rule names the request, or one thing that its body calls or could call.
+    fn touches(&self, rules: &[RequestRule]) -> bool {
+        let touched = |calls: &Option<Vec<String>>, patterns: &[String]| {
+            calls.as_ref().is_none_or(|calls| calls.iter().any(|call| any_matches(patterns, call)))
+        };
+        self.naming(rules).any(|rule| match &rule.calls {
+            Calls::Any => true,
+            Calls::GraphQl(patterns) => touched(&self.calls.graphql, patterns),
+            Calls::JsonRpc(patterns) => touched(&self.calls.json_rpc, patterns),
+        })
+    }
+}
+
+impl Calls {
+    fn graphql(&self) -> &[String] {
+        if let Self::GraphQl(patterns) = self { patterns } else { &[] }
+    }
+
+    fn json_rpc(&self) -> &[String] {
+        if let Self::JsonRpc(patterns) = self { patterns } else { &[] }
+    }
+}
+
+/// `query` names every query.
+fn any_matches(patterns: &[String], call: &str) -> bool {
+    patterns.iter().any(|pattern| {
+        let whole = call.split_once('.').is_some_and(|(kind, _)| kind == pattern);
+        whole || name_matches(pattern, call)
+    })
+}
+
+fn parse_methods(word: &str) -> Result<Vec<String>, RequestRuleError> {
+    if word == "*" {
+        return Ok(Vec::new());
+    }
+    let is_method = |method: &str| {
+        !method.is_empty() && method.bytes().all(|b| b.is_ascii_uppercase() || b == b'-')
+    };
+    if word.split(',').all(is_method) {
+        Ok(word.split(',').map(str::to_owned).collect())
+    } else {
+        Err(RequestRuleError::Methods)
+    }
+}
+
+fn parse_calls(word: &str) -> Result<Calls, RequestRuleError> {
+    let list = |list: &str| list.split(',').map(str::to_owned).collect::<Vec<_>>();
+    let full = |list: &[String]| list.iter().all(|name| !name.is_empty());
+    match word.split_once(':') {
+        Some(("graphql", names)) => Some(list(names))
+            .filter(|names| full(names) && names.iter().all(|name| is_operation(name)))
+            .map(Calls::GraphQl),
+        Some(("json-rpc", names)) => Some(list(names)).filter(|l| full(l)).map(Calls::JsonRpc),
+        _ => None,
+    }
+    .ok_or(RequestRuleError::Calls)
+}
+
+fn is_operation(name: &str) -> bool {
+    let kind = name.split('.').next().unwrap_or_default();
+    matches!(kind, "query" | "mutation" | "subscription")
+}
+
+impl fmt::Display for RequestRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.methods.is_empty() {
+            f.write_str("* ")?;
+        } else {
+            write!(f, "{} ", self.methods.join(","))?;
+        }
+        if let Some(host) = &self.host {
+            write!(f, "{host}")?;
+        }
+        write!(f, "{}", self.path)?;
+        match &self.calls {
+            Calls::Any => Ok(()),
+            Calls::GraphQl(names) => write!(f, " graphql:{}", names.join(",")),
+            Calls::JsonRpc(names) => write!(f, " json-rpc:{}", names.join(",")),
+        }
+    }
+}
+
+impl FromStr for RequestRule {
+    type Err = RequestRuleError;
+
+    fn from_str(text: &str) -> Result<Self, RequestRuleError> {
+        Self::parse(text)
+    }
+}
+
+impl TryFrom<String> for RequestRule {
+    type Error = RequestRuleError;
+
+    fn try_from(text: String) -> Result<Self, RequestRuleError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<RequestRule> for String {
+    fn from(rule: RequestRule) -> Self {
+        rule.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(lines: &[&str]) -> Vec<RequestRule> {
+        lines.iter().map(|line| RequestRule::parse(line).unwrap()).collect()
+    }
+
+    fn facts(method: &str, path: &str) -> RequestFacts {
+        let (methods, path) = (vec![method.to_owned()], path.to_owned());
+        RequestFacts { methods, path, ..RequestFacts::default() }
+    }
+
+    fn said(allow: &[&str], ask: &[&str], otherwise: Otherwise, request: &RequestFacts) -> Said {
+        let host = Host::parse("api.test").unwrap();
+        judge((&rules(allow), &rules(ask), otherwise), &host, request)
+    }
+
+    fn allowed(allow: &[&str], request: &RequestFacts) -> bool {
+        said(allow, &[], Otherwise::Deny, request) == Said::Allow
+    }
+
+    #[test]
+    fn lines_read_and_write_back() {
+        for line in [
+            "GET,HEAD api.github.com/repos/acme/site/**",
+            "* /**",
+            "POST /graphql graphql:query,mutation.addComment",
+            "POST *.corp.test:8443/rpc json-rpc:tools/*",
+        ] {
+            assert_eq!(RequestRule::parse(line).unwrap().to_string(), line);
+        }
+        for (line, why) in [
+            ("", RequestRuleError::Methods),
+            ("get /", RequestRuleError::Methods),
+            ("GET,", RequestRuleError::Methods),
+            ("GET", RequestRuleError::NoPath),
+            ("GET repos", RequestRuleError::Path(PathGlobError::NotAbsolute)),
+            ("GET / soap:x", RequestRuleError::Calls),
+            ("GET / graphql:", RequestRuleError::Calls),
+            ("GET / graphql:delete", RequestRuleError::Calls),
+            ("GET / json-rpc:a,,b", RequestRuleError::Calls),
+            ("GET / json-rpc:a b", RequestRuleError::Calls),
+        ] {
+            assert_eq!(RequestRule::parse(line), Err(why), "{line}");
+        }
+        assert!(matches!(RequestRule::parse("GET *.com/x"), Err(RequestRuleError::Host(_))));
+    }
+
+    #[test]
+    fn methods_hosts_and_paths_must_all_fit() {
+        let allow = ["GET,HEAD /repos/acme/**", "POST other.test/**"];
+        assert!(allowed(&allow, &facts("GET", "/repos/acme/x")));
+        assert!(!allowed(&allow, &facts("DELETE", "/repos/acme/x")));
+        assert!(!allowed(&allow, &facts("POST", "/repos/acme/x")));
+        assert!(!allowed(&allow, &facts("GET", "/repos/other")));
+        assert!(allowed(&[], &facts("DELETE", "/anything")));
+    }
+
+    #[test]
+    fn a_header_changes_neither_method_nor_path() {
+        let mut request = facts("POST", "/a");
+        request.methods.push("DELETE".to_owned());
+        assert!(!allowed(&["POST /**"], &request));
+        assert!(allowed(&["POST,DELETE /**"], &request));
+        let elsewhere = RequestFacts { has_other_path: true, ..facts("GET", "/a") };
+        assert!(!allowed(&["* /**"], &elsewhere));
+        assert!(allowed(&[], &elsewhere));
+    }
+
+    #[test]
+    fn asking_goes_first_and_may_be_the_rest() {
+        let (allow, ask) = (["GET /**", "POST /x"], ["* /admin/**"]);
+        let say = |method, path, otherwise| said(&allow, &ask, otherwise, &facts(method, path));
+        assert_eq!(say("GET", "/x", Otherwise::Deny), Said::Allow);
+        assert_eq!(say("GET", "/admin/x", Otherwise::Deny), Said::Ask);
+        // In one reading it is under /admin.
+        assert_eq!(say("GET", "/admin%2Fx", Otherwise::Deny), Said::Ask);
+        assert!(matches!(say("PUT", "/x", Otherwise::Deny), Said::Deny(_)));
+        assert_eq!(say("PUT", "/x", Otherwise::Ask), Said::Ask);
+        let only_ask = said(&[], &["DELETE /**"], Otherwise::Deny, &facts("GET", "/"));
+        assert_eq!(only_ask, Said::Allow);
+        assert_eq!(said(&[], &[], Otherwise::Ask, &facts("GET", "/")), Said::Ask);
+    }
+
+    #[test]
+    fn everything_a_body_calls_must_be_named() {
+        let calls = |graphql: Option<&[&str]>, json_rpc: Option<&[&str]>| {
+            let owned = |list: &[&str]| list.iter().map(|&name| name.to_owned()).collect();
+            let calls = BodyCalls { graphql: graphql.map(owned), json_rpc: json_rpc.map(owned) };
+            RequestFacts { calls, ..facts("POST", "/api") }
+        };
+        let allow =
+            ["POST /api graphql:query,mutation.addComment", "POST /api json-rpc:tools/*,ping"];
+        assert!(allowed(&allow, &calls(Some(&["query.viewer", "mutation.addComment"]), None)));
+        assert!(!allowed(&allow, &calls(Some(&["query.viewer", "mutation.deleteRef"]), None)));
+        assert!(allowed(&allow, &calls(None, Some(&["ping", "tools/list"]))));
+        assert!(!allowed(&allow, &calls(None, Some(&["ping", "admin"]))));
+        for empty in [calls(None, None), calls(Some(&[]), Some(&[]))] {
+            assert!(!allowed(&allow, &empty));
+        }
+        // What can't be read could be anything that is asked about.
+        let ask = ["POST /api graphql:mutation"];
+        assert_eq!(said(&[], &ask, Otherwise::Deny, &calls(None, None)), Said::Ask);
+        let query = calls(Some(&["query.viewer"]), None);
+        assert_eq!(said(&[], &ask, Otherwise::Deny, &query), Said::Allow);
+    }
+}
