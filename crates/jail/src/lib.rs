@@ -48,9 +48,15 @@ pub use hidden::default_hidden;
 pub use init::init_if_asked;
 /// The sockets on which the caller answers the jail, and where a connection wanted to go.
 pub use network::funnel::{DNS_PORT, FUNNEL_PORT, FunnelSockets, original_destination};
+/// The same network for a machine that is its own jail: a microVM guest.
+pub use network::machine::{
+    EverythingDevice, make_everything_local, redirect_everything, route_everything_to_device,
+};
 /// What to run and what to hide.
 pub use plan::{ESCAPE_VARIABLES, Plan};
 /// Making a jail, and its process.
 pub use spawn::{Exit, JailError, JailProcess, Jailed, check, spawn};
 /// Where the session's certificate authority stands inside, and the variables that name it.
-pub use trust::{BUNDLE_IN_JAIL, CA_IN_JAIL, system_bundle, trust_environment};
+pub use trust::{
+    BUNDLE_IN_JAIL, CA_IN_JAIL, system_bundle, trust_environment, trust_on_this_machine,
+};

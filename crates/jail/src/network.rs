@@ -7,6 +7,7 @@
 //! once. What the broker does with a connection is decided by the broker.
 
 pub(crate) mod funnel;
+pub(crate) mod machine;
 mod netlink;
 mod nft;
 mod routes;

@@ -155,6 +155,22 @@ pub(crate) fn signal_pidfd(pidfd: impl AsFd, signal: i32) -> io::Result<()> {
     outcome(done)
 }
 
+/// Makes a freshly opened `/dev/net/tun` the device with this name: bare IP packets, no header before
+/// them.
+pub(crate) fn name_tun_device(device: &impl AsFd, name: &str) -> io::Result<()> {
+    // SAFETY: `ifreq` is plain data for which zeros are valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, byte) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
+        *to = byte.cast_signed();
+    }
+    let flags = libc::IFF_TUN | libc::IFF_NO_PI;
+    request.ifr_ifru.ifru_flags = flags.try_into().expect("both flags are below 2^15");
+    let fd = device.as_fd().as_raw_fd();
+    // SAFETY: the request lives through the call, which reads it and writes the name into it.
+    let done = unsafe { libc::ioctl(fd, libc::TUNSETIFF, &raw mut request) };
+    outcome(done.into())
+}
+
 /// Whether a change of mount attributes stops at the mount or takes those below it as well.
 #[derive(Clone, Copy)]
 pub(crate) enum Reach {

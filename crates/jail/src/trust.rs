@@ -7,11 +7,12 @@
 //! Source: reference/egress.md (g).
 
 mod jks;
+mod machine;
 pub(crate) mod pem;
 pub(crate) mod stores;
 mod subject_hash;
 
-pub use self::stores::system_bundle;
+pub use self::{machine::trust_on_this_machine, stores::system_bundle};
 
 /// The session's CA alone, inside the jail.
 pub const CA_IN_JAIL: &str = "/run/keyless/ca.pem";

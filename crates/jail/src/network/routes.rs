@@ -12,12 +12,21 @@ use rustix::io::Errno;
 use super::netlink::{ACK, CREATE, attribute, exchange, message};
 
 const RTM_NEWLINK: u16 = 16;
+const RTM_NEWADDR: u16 = 20;
 const RTM_NEWROUTE: u16 = 24;
+const RTM_DELROUTE: u16 = 25;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+const IFLA_MTU: u16 = 4;
+const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_PREFSRC: u16 = 7;
+const RT_TABLE_MAIN: u8 = 254;
 const RT_TABLE_LOCAL: u8 = 255;
 const RTPROT_BOOT: u8 = 3;
+const RT_SCOPE_LINK: u8 = 253;
 const RT_SCOPE_HOST: u8 = 254;
+const RTN_UNICAST: u8 = 1;
 const RTN_LOCAL: u8 = 2;
 const IFF_UP: u32 = 1;
 /// The loopback interface is the first of every network namespace.
@@ -25,7 +34,7 @@ const LOOPBACK: u32 = 1;
 
 /// Makes every address of both families local; of IPv4 alone where the host has IPv6 switched off.
 pub(crate) fn build() -> io::Result<()> {
-    send(RTM_NEWLINK, 0, &[loopback_up()])?;
+    send(RTM_NEWLINK, 0, &[link_up(LOOPBACK)])?;
     send(RTM_NEWROUTE, CREATE, &everything_local(Ipv4Addr::LOCALHOST.into()))?;
     let v6 = send(RTM_NEWROUTE, CREATE, &everything_local(Ipv6Addr::LOCALHOST.into()));
     match v6.as_ref().map_err(Errno::from_io_error) {
@@ -37,14 +46,49 @@ pub(crate) fn build() -> io::Result<()> {
     }
 }
 
+/// Brings the device up with `address`, and routes all of IPv4 to it but 127.0.0.0/16, which stays
+/// this machine's own. What `ip addr add ADDRESS/32 dev DEVICE; ip route add default dev DEVICE; ip
+/// route del local 127.0.0.0/8 table local; ip route add local 127.0.0.0/16 dev lo table local` does.
+pub(crate) fn build_to_device(device: u32, mtu: u32, address: Ipv4Addr) -> io::Result<()> {
+    send(RTM_NEWLINK, 0, &[link_up(LOOPBACK)])?;
+    send(RTM_NEWLINK, 0, &[link_up(device), attribute(IFLA_MTU, &mtu.to_ne_bytes())])?;
+    let octets = address.octets();
+    let mut header = vec![AF_INET, 32, 0, RT_SCOPE_HOST];
+    header.extend(device.to_ne_bytes());
+    let addresses = [attribute(IFA_LOCAL, &octets), attribute(IFA_ADDRESS, &octets)];
+    send(RTM_NEWADDR, CREATE, &[vec![header], addresses.to_vec()].concat())?;
+    let source = attribute(RTA_PREFSRC, &octets);
+    let default = route(0, [RT_TABLE_MAIN, RTPROT_BOOT, RT_SCOPE_LINK, RTN_UNICAST]);
+    send(RTM_NEWROUTE, CREATE, &[default, through(device), source])?;
+    // Protocol 0 when it is deleted: whoever made it.
+    let loopback = |bits, protocol| {
+        let header = route(bits, [RT_TABLE_LOCAL, protocol, RT_SCOPE_HOST, RTN_LOCAL]);
+        vec![header, attribute(RTA_DST, &[127, 0, 0, 0]), through(LOOPBACK)]
+    };
+    let source = attribute(RTA_PREFSRC, &Ipv4Addr::LOCALHOST.octets());
+    send(RTM_NEWROUTE, CREATE, &[loopback(16, RTPROT_BOOT), vec![source]].concat())?;
+    send(RTM_DELROUTE, 0, &loopback(8, 0))
+}
+
+const AF_INET: u8 = 2;
+
+/// `struct rtmsg` for IPv4: a destination of so many bits; table, protocol, scope and type.
+fn route(bits: u8, kind: [u8; 4]) -> Vec<u8> {
+    [&[AF_INET, bits, 0, 0][..], &kind, &[0; 4]].concat()
+}
+
+fn through(device: u32) -> Vec<u8> {
+    attribute(RTA_OIF, &device.to_ne_bytes())
+}
+
 fn send(kind: u16, flags: u16, body: &[Vec<u8>]) -> io::Result<()> {
     exchange(None, &message(kind, flags | ACK, 1, body), 1)
 }
 
 /// `struct ifinfomsg`
-fn loopback_up() -> Vec<u8> {
+fn link_up(device: u32) -> Vec<u8> {
     let mut bytes = vec![0; 4];
-    bytes.extend(LOOPBACK.to_ne_bytes());
+    bytes.extend(device.to_ne_bytes());
     bytes.extend(IFF_UP.to_ne_bytes());
     bytes.extend(IFF_UP.to_ne_bytes());
     bytes

@@ -15,7 +15,7 @@ use crate::channel::Orders;
 use crate::mounts::area::Area;
 
 /// Files with all trusted certificates; the first that exists is the base of ours.
-const BUNDLES: &[&str] = &[
+pub(super) const BUNDLES: &[&str] = &[
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
@@ -29,10 +29,10 @@ const BUNDLES: &[&str] = &[
     "/var/lib/ca-certificates/ca-bundle.pem",
 ];
 /// Directories with a link for each certificate's subject hash.
-const DIRECTORIES: &[&str] =
+pub(super) const DIRECTORIES: &[&str] =
     &["/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted/pem/directory-hash"];
 /// Key stores of a system's Java packages.
-const SYSTEM_KEY_STORES: &[&str] =
+pub(super) const SYSTEM_KEY_STORES: &[&str] =
     &["/etc/ssl/certs/java/cacerts", "/etc/pki/ca-trust/extracted/java/cacerts"];
 /// Key stores below a Java home (since 9, and before).
 const KEY_STORES_OF_HOME: &[&str] = &["lib/security/cacerts", "jre/lib/security/cacerts"];
@@ -140,7 +140,7 @@ impl TrustStores {
 const KEY_STORE_IN_JAIL: &str = "/run/keyless/cacerts.jks";
 
 /// Links `HASH.N` to the CA; N tells certificates of the same name apart.
-fn link_by_hash(directory: &Path, hash: &str) -> io::Result<()> {
+pub(super) fn link_by_hash(directory: &Path, hash: &str) -> io::Result<()> {
     for number in 0..10 {
         match symlink(CA_IN_JAIL, directory.join(format!("{hash}.{number}"))) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -165,6 +165,6 @@ fn java_homes(orders: &Orders) -> Vec<PathBuf> {
     homes
 }
 
-fn existing(paths: impl Iterator<Item = PathBuf>) -> BTreeSet<PathBuf> {
+pub(super) fn existing(paths: impl Iterator<Item = PathBuf>) -> BTreeSet<PathBuf> {
     paths.filter_map(|path| path.canonicalize().ok()).collect()
 }
