@@ -72,13 +72,13 @@ async fn verify(store: &Store) -> Result<(), Box<dyn Error>> {
 
 fn draft() -> Draft {
     Draft {
-        entry_id: "0192f0c1-0000-7000-8000-000000000000".to_owned(),
         at: Timestamp::now(),
         agent: Agent {
             uri: "nl://keyless.dev/run/0.1.0".to_owned(),
             organization_id: "local".to_owned(),
             session_id: "0192f0c1-0000-7000-8000-000000000001".to_owned(),
-        },
+        }
+        .into(),
         action: Action::Egress,
         target: Target::Session,
         outcome: Outcome::Success,

@@ -11,11 +11,15 @@ mod store;
 // The vault's rows
 mod sealed;
 
+// What agents ask of a person
+mod requests;
+
 // The log
 mod audit;
 
 pub use crate::{
     audit::{AuditLog, AuditQuery, HeadSealer, LogError, VerifiedLog},
+    requests::RequestRow,
     sealed::{CommitmentRow, EnvelopeRow, HeaderRow, Rows, SecretRow, VersionRow, Writing},
     store::{ChangeMark, Store, StoreError, StoreOptions},
 };

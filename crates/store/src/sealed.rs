@@ -49,6 +49,10 @@ pub struct SecretRow {
     pub created_at: Timestamp,
     /// When its metadata last changed.
     pub updated_at: Timestamp,
+    /// The version in use; the newest when none is named.
+    pub current: Option<u32>,
+    /// When it was removed; it can be restored until it is purged.
+    pub removed_at: Option<Timestamp>,
 }
 
 /// One sealed value of a secret.
@@ -56,7 +60,7 @@ pub struct SecretRow {
 pub struct VersionRow {
     /// Whose.
     pub path: SecretPath,
-    /// From 1; the highest is the one in use.
+    /// From 1; the highest is the one in use, unless the secret names another.
     pub version: u32,
     /// The nonce of the sealing.
     pub nonce: Vec<u8>,
@@ -154,25 +158,32 @@ impl Writing {
     /// Adds a secret; [`StoreError::Taken`] when its path is.
     pub async fn insert_secret(&mut self, row: &SecretRow) -> Result<(), StoreError> {
         let insert = query(
-            "INSERT INTO secrets (path, format, metadata, created_at, updated_at) \
-             VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO secrets \
+             (path, format, metadata, created_at, updated_at, current, removed_at) \
+             VALUES (?, ?, ?, ?, ?, ?, ?)",
         )
         .bind(row.path.as_str().to_owned())
         .bind(row.format)
         .bind(row.metadata.clone())
         .bind(row.created_at.to_string())
-        .bind(row.updated_at.to_string());
+        .bind(row.updated_at.to_string())
+        .bind(row.current)
+        .bind(row.removed_at.map(|at| at.to_string()));
         self.run(insert).await
     }
 
-    /// Changes a secret's metadata.
+    /// Changes a secret's metadata, the version in use, and whether it is removed.
     pub async fn update_secret(&mut self, row: &SecretRow) -> Result<(), StoreError> {
-        let update =
-            query("UPDATE secrets SET format = ?, metadata = ?, updated_at = ? WHERE path = ?")
-                .bind(row.format)
-                .bind(row.metadata.clone())
-                .bind(row.updated_at.to_string())
-                .bind(row.path.as_str().to_owned());
+        let update = query(
+            "UPDATE secrets SET format = ?, metadata = ?, updated_at = ?, current = ?, \
+             removed_at = ? WHERE path = ?",
+        )
+        .bind(row.format)
+        .bind(row.metadata.clone())
+        .bind(row.updated_at.to_string())
+        .bind(row.current)
+        .bind(row.removed_at.map(|at| at.to_string()))
+        .bind(row.path.as_str().to_owned());
         self.run(update).await
     }
 
@@ -194,6 +205,24 @@ impl Writing {
         .bind(row.ciphertext.clone())
         .bind(row.created_at.to_string());
         self.run(insert).await
+    }
+
+    /// Removes one version for good.
+    pub async fn remove_version(
+        &mut self,
+        path: &SecretPath,
+        version: u32,
+    ) -> Result<(), StoreError> {
+        let remove = query("DELETE FROM versions WHERE path = ? AND version = ?")
+            .bind(path.as_str().to_owned())
+            .bind(version);
+        self.run(remove).await
+    }
+
+    /// Removes the envelope of a kind.
+    pub async fn remove_envelope(&mut self, kind: &str) -> Result<(), StoreError> {
+        let remove = query("DELETE FROM envelopes WHERE kind = ?").bind(kind.to_owned());
+        self.run(remove).await
     }
 
     /// Puts the commitment to what the rows now are.
@@ -237,10 +266,12 @@ async fn read_rows(connection: &mut SqliteConnection) -> Result<Rows, StoreError
         query("SELECT kind, parameters, nonce, wrapped, created_at FROM envelopes ORDER BY kind")
             .fetch_all(&mut *connection)
             .await?;
-    let secrets =
-        query("SELECT path, format, metadata, created_at, updated_at FROM secrets ORDER BY path")
-            .fetch_all(&mut *connection)
-            .await?;
+    let secrets = query(
+        "SELECT path, format, metadata, created_at, updated_at, current, removed_at \
+         FROM secrets ORDER BY path",
+    )
+    .fetch_all(&mut *connection)
+    .await?;
     let versions = query(
         "SELECT path, version, nonce, ciphertext, created_at FROM versions ORDER BY path, version",
     )
@@ -278,6 +309,11 @@ fn secret_row(row: &SqliteRow) -> Result<SecretRow, StoreError> {
         metadata: row.try_get(2)?,
         created_at: time(row, 3, "secrets")?,
         updated_at: time(row, 4, "secrets")?,
+        current: row.try_get(5)?,
+        removed_at: match row.try_get::<Option<&str>, _>(6)? {
+            None => None,
+            Some(_) => Some(time(row, 6, "secrets")?),
+        },
     })
 }
 

@@ -1,6 +1,6 @@
 //! The row that says where the log ends: the last entry once more, and the vault's seal on it.
 
-use keyless_core::audit::{Chain, Entry, GENESIS};
+use keyless_core::audit::{Chain, Entry, GENESIS, Pending};
 use sqlx::{SqliteConnection, query, query_scalar};
 
 use super::HeadSealer;
@@ -11,20 +11,19 @@ pub(super) async fn read(connection: &mut SqliteConnection) -> Result<Chain, Sto
     Ok(last(connection).await?.as_ref().map_or_else(Chain::genesis, Chain::after))
 }
 
-/// Moves the end of the log to `entry`, whose JSON is `text`.
+/// Moves the end of the log to `entry`.
 pub(super) async fn advance(
     connection: &mut SqliteConnection,
-    entry: &Entry,
-    text: &str,
+    entry: &Pending,
     sealer: Option<&dyn HeadSealer>,
 ) -> Result<(), StoreError> {
     query("UPDATE audit_head SET last = ? WHERE id = 1")
-        .bind(text)
+        .bind(entry.text())
         .execute(&mut *connection)
         .await?;
     match sealer {
         None => Ok(()),
-        Some(sealer) => put_seal(connection, entry.sequence, &entry.chain.entry_hash, sealer).await,
+        Some(sealer) => put_seal(connection, entry.sequence(), entry.entry_hash(), sealer).await,
     }
 }
 

@@ -42,16 +42,17 @@ impl Store {
         let mut sql = QueryBuilder::<Sqlite>::new("SELECT entry FROM audit WHERE sequence > ");
         sql.push_bind(i64::try_from(wanted.after.unwrap_or(0)).unwrap_or(i64::MAX));
         if let Some(since) = wanted.since {
-            sql.push(" AND timestamp >= ").push_bind(as_written(since));
+            sql.push(" AND json_extract(entry, '$.timestamp') >= ").push_bind(as_written(since));
         }
         if let Some(session) = &wanted.session {
-            sql.push(" AND session = ").push_bind(session.clone());
+            sql.push(" AND json_extract(entry, '$.agent.session_id') = ")
+                .push_bind(session.clone());
         }
         if let Some(action) = wanted.action {
-            sql.push(" AND action = ").push_bind(word(&action));
+            sql.push(" AND json_extract(entry, '$.action') = ").push_bind(word(&action));
         }
         if let Some(outcome) = wanted.outcome {
-            sql.push(" AND result = ").push_bind(word(&outcome));
+            sql.push(" AND json_extract(entry, '$.result') = ").push_bind(word(&outcome));
         }
         sql.push(" ORDER BY sequence LIMIT ").push_bind(wanted.limit.unwrap_or(MOST).min(MOST));
         let texts: Vec<String> = sql.build_query_scalar().fetch_all(&self.pool).await?;

@@ -1,21 +1,26 @@
 //! Verifies the whole log, and that it ends where it ended.
 //!
-//! Rows are read by SQLite's thread while another one parses and hashes them, a block at a time,
-//! so memory stays flat.
+//! SQLite's thread reads a block of rows while others hash the blocks before it, and the blocks
+//! are joined in their order; so all cores work and memory stays flat.
 
-use futures_util::TryStreamExt;
+use std::{num::NonZero, thread::available_parallelism};
+
+use futures_util::{TryStreamExt as _, stream::try_unfold};
 use keyless_core::{
     Code, Error, SafeText,
-    audit::{Chain, Entry, Tampered, Verifier},
+    audit::{Chain, Entry, Stretch, Tampered, Verifier},
 };
-use sqlx::{Row, SqliteConnection, query, sqlite::SqliteRow};
-use tokio::{sync::mpsc, task::spawn_blocking};
+use sqlx::{Row, SqliteConnection, query, query_as, query_scalar, sqlite::SqliteRow};
+use tokio::task::spawn_blocking;
 
-use super::HeadSealer;
+use super::{HeadSealer, sha256};
 use crate::store::{Store, StoreError};
 
 /// Rows that are handed over at once.
-const BLOCK: usize = 1024;
+const BLOCK: u32 = 512;
+/// One text of many rows: a row by itself costs more on its way here than its hashes do.
+const BLOCKS: &str = "SELECT max(sequence), group_concat(sequence || ' ' || entry, char(10)) \
+    FROM (SELECT sequence, entry FROM audit WHERE sequence > ? ORDER BY sequence LIMIT ?)";
 
 /// A log that is whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,16 +46,11 @@ pub enum LogError {
     /// An entry was changed, removed, reordered or put in.
     #[error(transparent)]
     Tampered(#[from] Tampered),
-    /// A row that is no entry.
-    #[error("entry {sequence} can't be read")]
-    Unreadable {
-        /// The row's number.
-        sequence: u64,
-    },
 }
 
 struct Head {
-    last: Option<Entry>,
+    text: Option<String>,
+    end: Chain,
     seal: Option<HeadSeal>,
 }
 
@@ -69,11 +69,17 @@ impl Store {
         let mut view = self.pool.begin().await.map_err(StoreError::from)?;
         let head = read_head(&mut view).await?;
         let vouched = sealer.map_or(Ok(0), |sealer| check_seal(&head, sealer))?;
-        let (blocks, inbox) = mpsc::channel(4);
-        let checking = spawn_blocking(move || check_entries(inbox, &head));
-        send_entries(&mut view, blocks).await?;
-        let entries = checking.await.expect("verifying does not panic")?;
-        Ok(VerifiedLog { entries, sealed: vouched })
+        let entries = verify_entries(&mut view, &head).await?;
+        let last: Option<String> =
+            query_scalar("SELECT entry FROM audit ORDER BY sequence DESC LIMIT 1")
+                .fetch_optional(&mut *view)
+                .await
+                .map_err(StoreError::from)?;
+        if last == head.text {
+            Ok(VerifiedLog { entries, sealed: vouched })
+        } else {
+            Err(LogError::Head)
+        }
     }
 }
 
@@ -88,15 +94,17 @@ async fn read_head(connection: &mut SqliteConnection) -> Result<Head, LogError> 
 
 fn head(row: &SqliteRow) -> Result<Head, StoreError> {
     let damaged = || StoreError::DamagedRow { table: "audit_head" };
-    let last: Option<&str> = row.try_get(0)?;
-    let last = last.map(serde_json::from_str).transpose().map_err(|_| damaged())?;
+    let text: Option<String> = row.try_get(0)?;
+    let last: Option<Entry> =
+        text.as_deref().map(serde_json::from_str).transpose().map_err(|_| damaged())?;
+    let end = last.as_ref().map_or_else(Chain::genesis, Chain::after);
     let sequence: Option<i64> = row.try_get(1)?;
     let sequence = sequence.map(u64::try_from).transpose().map_err(|_| damaged())?;
     let seal = match (sequence, row.try_get(2)?, row.try_get(3)?) {
         (Some(sequence), Some(hash), Some(mac)) => Some(HeadSeal { sequence, hash, mac }),
         _ => None,
     };
-    Ok(Head { last, seal })
+    Ok(Head { text, end, seal })
 }
 
 /// Gives the number of the last entry that the key vouches for.
@@ -110,57 +118,58 @@ fn check_seal(head: &Head, sealer: &dyn HeadSealer) -> Result<u64, LogError> {
     }
 }
 
-async fn send_entries(
-    view: &mut SqliteConnection,
-    blocks: mpsc::Sender<Vec<(i64, String)>>,
-) -> Result<(), StoreError> {
-    let mut rows = query("SELECT sequence, entry FROM audit ORDER BY sequence").fetch(view);
-    let mut block = Vec::with_capacity(BLOCK);
-    while let Some(row) = rows.try_next().await? {
-        block.push((row.try_get(0)?, row.try_get(1)?));
-        if block.len() == BLOCK && blocks.send(std::mem::take(&mut block)).await.is_err() {
-            // The checker has found something and gone.
-            return Ok(());
-        }
-    }
-    let _ = blocks.send(block).await;
-    Ok(())
-}
-
-fn check_entries(
-    mut inbox: mpsc::Receiver<Vec<(i64, String)>>,
-    head: &Head,
-) -> Result<u64, LogError> {
+/// Gives the number of entries, all of which are whole and in their places.
+async fn verify_entries(view: &mut SqliteConnection, head: &Head) -> Result<u64, LogError> {
+    let marked = head.seal.as_ref().map(|seal| seal.sequence);
+    let cores = available_parallelism().map_or(1, NonZero::get);
+    let blocks = try_unfold((view, 0), |(view, after)| async move {
+        let block = read_block(view, after).await?;
+        Ok::<_, LogError>(block.map(|(last, text)| (text, (view, last))))
+    });
+    let stretches = blocks
+        .map_ok(|text| async move {
+            let checked = spawn_blocking(move || verify_block(&text, marked)).await;
+            Ok(checked.expect("verifying does not panic")?)
+        })
+        .try_buffered(cores);
     let mut verifier = Verifier::new();
-    let mut last = None;
-    while let Some(block) = inbox.blocking_recv() {
-        for (number, text) in block {
-            let sequence = u64::try_from(number).unwrap_or(0);
-            let entry: Entry =
-                serde_json::from_str(&text).map_err(|_| LogError::Unreadable { sequence })?;
-            if entry.sequence != sequence {
-                return Err(Tampered::Changed { sequence }.into());
-            }
-            verifier.push(&entry)?;
-            check_sealed_entry(head, &entry)?;
-            last = Some(entry);
+    let mut stretches = std::pin::pin!(stretches);
+    while let Some(stretch) = stretches.try_next().await? {
+        let Some(stretch) = stretch else { continue };
+        verifier.join(&stretch)?;
+        if let (Some(seal), Some(hash)) = (&head.seal, stretch.marked())
+            && seal.hash != hash
+        {
+            return Err(Tampered::Changed { sequence: seal.sequence }.into());
         }
     }
-    let end = head.last.as_ref().map_or_else(Chain::genesis, Chain::after);
-    let entries = verifier.finish(&end)?;
-    if let Some(seal) = head.seal.as_ref().filter(|seal| seal.sequence > entries) {
-        return Err(Tampered::Truncated { found: entries, expected: seal.sequence }.into());
+    let entries = verifier.finish(&head.end)?;
+    match marked {
+        Some(expected) if expected > entries => {
+            Err(Tampered::Truncated { found: entries, expected }.into())
+        }
+        _ => Ok(entries),
     }
-    if last == head.last { Ok(entries) } else { Err(LogError::Head) }
 }
 
-fn check_sealed_entry(head: &Head, entry: &Entry) -> Result<(), LogError> {
-    match &head.seal {
-        Some(seal) if seal.sequence == entry.sequence && seal.hash != entry.chain.entry_hash => {
-            Err(Tampered::Changed { sequence: entry.sequence }.into())
-        }
-        _ => Ok(()),
-    }
+/// The rows after the one of this number, each as its number and its entry on a line; and the
+/// number of the last.
+async fn read_block(
+    view: &mut SqliteConnection,
+    after: i64,
+) -> Result<Option<(i64, String)>, LogError> {
+    let block: (Option<i64>, Option<String>) =
+        query_as(BLOCKS).bind(after).bind(BLOCK).fetch_one(view).await.map_err(StoreError::from)?;
+    Ok(block.0.zip(block.1))
+}
+
+fn verify_block(text: &str, marked: Option<u64>) -> Result<Option<Stretch>, Tampered> {
+    // JSON has no line feeds of its own; one that was put in makes a line without a number.
+    let row = |line| {
+        let (number, entry) = str::split_once(line, ' ')?;
+        Some((number.parse().ok()?, entry))
+    };
+    Stretch::verify(text.split('\n').map(|line| row(line).unwrap_or((0, line))), marked, sha256)
 }
 
 impl From<LogError> for Error {
@@ -170,9 +179,6 @@ impl From<LogError> for Error {
             LogError::Seal => SafeText::words("the seal of the audit log's end is not the vault's"),
             LogError::Store(error) => return error.into(),
             LogError::Tampered(found) => tampered_words(&found),
-            LogError::Unreadable { sequence } => {
-                SafeText::words("the audit log can't be read at entry ").number(sequence)
-            }
         };
         Self::with(Code::StoreTampered, words)
     }
@@ -193,5 +199,8 @@ fn tampered_words(found: &Tampered) -> SafeText {
             .number(*found)
             .and(" but had ")
             .number(*expected),
+        Tampered::Unreadable { sequence } => {
+            SafeText::words("the audit log can't be read at entry ").number(*sequence)
+        }
     }
 }

@@ -30,9 +30,9 @@ async fn entries_are_recorded_in_order() {
     let scene = filled(700).await;
     let log = AuditLog::start(&scene.store, None);
     let recorded = log.append(draft("last")).await.unwrap();
-    assert_eq!(recorded.entry().sequence, 701);
+    assert_eq!(recorded.sequence(), 701);
     let tail = scene.store.audit_tail(2).await.unwrap();
-    assert_eq!((tail[0].sequence, &tail[1]), (700, recorded.entry()));
+    assert_eq!((tail[0].sequence, tail[1].sequence), (700, 701));
     let verified = scene.store.audit_verify(Some(&Word("key"))).await.unwrap();
     assert_eq!(verified, VerifiedLog { entries: 701, sealed: 700 });
 }
@@ -104,11 +104,8 @@ async fn every_change_behind_its_back_is_found() {
         ("DELETE FROM audit WHERE sequence = 5", "gap"),
         ("UPDATE audit SET entry = json_set(entry, '$.result', 'error') WHERE sequence = 7", "7"),
         ("UPDATE audit SET entry = json_set(entry, '$.detail.note', 'x') WHERE sequence = 7", "7"),
-        (
-            "UPDATE audit SET entry = json_set(entry, '$.more', 'x') WHERE sequence = 7",
-            "unreadable",
-        ),
-        ("UPDATE audit SET entry = 'x' || entry WHERE sequence = 7", "engine"),
+        ("UPDATE audit SET entry = json_set(entry, '$.more', 'x') WHERE sequence = 7", "7"),
+        ("UPDATE audit SET entry = 'x' || entry WHERE sequence = 7", "unreadable"),
         (
             "DELETE FROM audit WHERE sequence = 20; UPDATE audit_head SET last = \
              (SELECT entry FROM audit WHERE sequence = 19)",
@@ -129,20 +126,13 @@ async fn every_change_behind_its_back_is_found() {
     ];
     for (sql, expected) in cases {
         let scene = filled(20).await;
-        if expected == "engine" {
-            // The computed columns do not even take what is no JSON.
-            let options = sqlx::sqlite::SqliteConnectOptions::new().filename(scene.file());
-            let mut connection = sqlx::ConnectOptions::connect(&options).await.unwrap();
-            assert!(sqlx::raw_sql(sql).execute(&mut connection).await.is_err());
-            continue;
-        }
         scene.behind_its_back(sql).await;
         let error = scene.store.audit_verify(Some(&Word("key"))).await.unwrap_err();
         let found = match &error {
             LogError::Tampered(Tampered::Truncated { .. }) => "truncated".to_owned(),
             LogError::Tampered(Tampered::Gap { .. }) => "gap".to_owned(),
             LogError::Tampered(Tampered::Changed { sequence }) => sequence.to_string(),
-            LogError::Unreadable { .. } => "unreadable".to_owned(),
+            LogError::Tampered(Tampered::Unreadable { .. }) => "unreadable".to_owned(),
             LogError::Seal => "seal".to_owned(),
             other => format!("{other:?}"),
         };
@@ -203,8 +193,15 @@ fn filler() -> (SecretRow, VersionRow) {
     let at = jiff::Timestamp::UNIX_EPOCH;
     let metadata = "{}".to_owned();
     let (nonce, ciphertext) = (vec![0; 24], vec![7; 400_000]);
-    let secret =
-        SecretRow { path: path.clone(), format: 1, metadata, created_at: at, updated_at: at };
+    let secret = SecretRow {
+        path: path.clone(),
+        format: 1,
+        metadata,
+        created_at: at,
+        updated_at: at,
+        current: None,
+        removed_at: None,
+    };
     (secret, VersionRow { path, version: 1, nonce, ciphertext, created_at: at })
 }
 

@@ -3,4 +3,5 @@
 
 mod audit;
 mod file;
+mod requests;
 mod scene;

@@ -35,13 +35,13 @@ impl Scene {
 
 pub(crate) fn draft(session: &str) -> Draft {
     Draft {
-        entry_id: "0192f0c1-0000-7000-8000-000000000000".to_owned(),
         at: Timestamp::from_millisecond(1_700_000_000_123).unwrap(),
         agent: Agent {
             uri: "nl://keyless.dev/run/0.1.0".to_owned(),
             organization_id: "local".to_owned(),
             session_id: session.to_owned(),
-        },
+        }
+        .into(),
         action: Action::Egress,
         target: Target::Session,
         outcome: Outcome::Success,

@@ -1,0 +1,120 @@
+//! Requests to a person: rows that are written once, answered once, and swept.
+//!
+//! An answer replaces the row that was read, or nothing: of two answers at once one wins, whichever
+//! process it comes from. What a row means, and whether it is genuine, others say.
+
+use jiff::Timestamp;
+use keyless_core::{
+    SecretPath,
+    approval::{Request, RequestId},
+};
+use sqlx::{Row, query, sqlite::SqliteRow};
+
+use crate::store::{Store, StoreError};
+
+/// A request and the seal over it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestRow {
+    /// The request.
+    pub request: Request,
+    /// The vault's word on it: a MAC over [`RequestRow::sealed_bytes`].
+    pub seal: Vec<u8>,
+}
+
+const COLUMNS: &str = "id, path, session, asked, created_at, expires_at, settled, seal";
+
+impl RequestRow {
+    /// What a seal covers: the whole request, in one form.
+    pub fn sealed_bytes(request: &Request) -> Vec<u8> {
+        let Request { id, path, asked, session, created_at, expires_at, settled } = request;
+        let all = (id, path, session, asked, created_at, expires_at, settled);
+        serde_json::to_vec(&all).expect("a request is plain data")
+    }
+}
+
+impl Store {
+    /// Records a request; [`StoreError::Taken`] when its id is. On disk when this returns.
+    pub async fn insert_request(&self, row: &RequestRow) -> Result<(), StoreError> {
+        let Request { id, path, asked, session, created_at, expires_at, settled } = &row.request;
+        query(
+            "INSERT INTO requests (id, path, session, asked, created_at, expires_at, settled, seal) \
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        )
+        .bind(id.as_str())
+        .bind(path.as_str())
+        .bind(session)
+        .bind(json(asked))
+        .bind(created_at.to_string())
+        .bind(expires_at.to_string())
+        .bind(settled.as_ref().map(json))
+        .bind(&row.seal)
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Puts `new` in the place of `old`; `false` when somebody was faster.
+    pub async fn replace_request(
+        &self,
+        old: &RequestRow,
+        new: &RequestRow,
+    ) -> Result<bool, StoreError> {
+        let done = query("UPDATE requests SET settled = ?, seal = ? WHERE id = ? AND seal = ?")
+            .bind(new.request.settled.as_ref().map(json))
+            .bind(&new.seal)
+            .bind(old.request.id.as_str())
+            .bind(&old.seal)
+            .execute(&self.pool)
+            .await?;
+        Ok(done.rows_affected() == 1)
+    }
+
+    /// One request.
+    pub async fn request(&self, id: &RequestId) -> Result<Option<RequestRow>, StoreError> {
+        let select = format!("SELECT {COLUMNS} FROM requests WHERE id = ?");
+        let row = query(sqlx::AssertSqlSafe(select)).bind(id.as_str()).fetch_optional(&self.pool);
+        row.await?.as_ref().map(request_row).transpose()
+    }
+
+    /// All requests, oldest first. A row that can't be read is left out: it is nobody's answer.
+    pub async fn requests(&self) -> Result<Vec<RequestRow>, StoreError> {
+        let select = format!("SELECT {COLUMNS} FROM requests");
+        let rows = query(sqlx::AssertSqlSafe(select)).fetch_all(&self.pool).await?;
+        let mut all: Vec<_> = rows.iter().filter_map(|row| request_row(row).ok()).collect();
+        all.sort_by_key(|row| row.request.created_at);
+        Ok(all)
+    }
+
+    /// Removes requests for good.
+    pub async fn remove_requests(&self, ids: &[RequestId]) -> Result<(), StoreError> {
+        for id in ids {
+            let remove = query("DELETE FROM requests WHERE id = ?").bind(id.as_str());
+            remove.execute(&self.pool).await?;
+        }
+        Ok(())
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("a request is plain data")
+}
+
+fn request_row(row: &SqliteRow) -> Result<RequestRow, StoreError> {
+    let damaged = || StoreError::DamagedRow { table: "requests" };
+    let text = |column: usize| row.try_get::<&str, _>(column);
+    let time = |column| text(column)?.parse::<Timestamp>().map_err(|_| damaged());
+    let settled: Option<&str> = row.try_get(6)?;
+    let settled = settled.map(serde_json::from_str).transpose().map_err(|_| damaged())?;
+    Ok(RequestRow {
+        request: Request {
+            id: RequestId::parse(text(0)?).ok_or_else(damaged)?,
+            path: SecretPath::parse(text(1)?).map_err(|_| damaged())?,
+            session: text(2)?.to_owned(),
+            asked: serde_json::from_str(text(3)?).map_err(|_| damaged())?,
+            created_at: time(4)?,
+            expires_at: time(5)?,
+            settled,
+        },
+        seal: row.try_get(7)?,
+    })
+}

@@ -1,0 +1,75 @@
+//! Requests: recorded, answered once, swept, kept over a restart.
+
+use jiff::Timestamp;
+use keyless_core::{
+    SecretPath,
+    approval::{Asked, Decision, Request, RequestId},
+};
+use keyless_store::{RequestRow, Store, StoreError};
+
+use crate::scene::Scene;
+
+fn row(number: u8, seal: &[u8]) -> RequestRow {
+    let now = Timestamp::from_second(1_700_000_000 + i64::from(number)).unwrap();
+    let path = SecretPath::parse("team/jira/key").unwrap();
+    let asked = Asked::UseApproval { reason: "why".to_owned(), deed: None };
+    let id = RequestId::from_random([number; 6]);
+    RequestRow { request: Request::new(id, path, asked, "m-1", None, now), seal: seal.to_vec() }
+}
+
+fn answered(row: &RequestRow, decision: Decision, seal: &[u8]) -> RequestRow {
+    let request = row.request.settle(decision, row.request.created_at).unwrap();
+    RequestRow { request, seal: seal.to_vec() }
+}
+
+#[tokio::test]
+async fn a_request_survives_a_restart() {
+    let scene = Scene::new().await;
+    let asked = row(1, b"one");
+    scene.store.insert_request(&asked).await.unwrap();
+    scene.store.close().await;
+    let again = Store::open(&scene.file()).await.unwrap();
+    assert_eq!(again.request(&asked.request.id).await.unwrap(), Some(asked));
+}
+
+#[tokio::test]
+async fn an_id_is_given_once() {
+    let scene = Scene::new().await;
+    scene.store.insert_request(&row(1, b"one")).await.unwrap();
+    let second = scene.store.insert_request(&row(1, b"two")).await;
+    assert!(matches!(second, Err(StoreError::Taken(_))), "{second:?}");
+    assert_eq!(scene.store.requests().await.unwrap(), [row(1, b"one")]);
+}
+
+#[tokio::test]
+async fn of_two_answers_one_wins() {
+    let scene = Scene::new().await;
+    let asked = row(1, b"pending");
+    scene.store.insert_request(&asked).await.unwrap();
+    let once = answered(&asked, Decision::AllowOnce, b"once");
+    let denied = answered(&asked, Decision::Deny, b"denied");
+    let other = Store::open(&scene.file()).await.unwrap();
+    let (first, second) = tokio::join!(
+        scene.store.replace_request(&asked, &once),
+        other.replace_request(&asked, &denied),
+    );
+    assert_ne!(first.unwrap(), second.unwrap());
+    let stands = scene.store.request(&asked.request.id).await.unwrap().unwrap();
+    assert!(stands == once || stands == denied);
+}
+
+#[tokio::test]
+async fn they_are_listed_by_age_and_swept() {
+    let scene = Scene::new().await;
+    for number in [3, 1, 2] {
+        scene.store.insert_request(&row(number, b"x")).await.unwrap();
+    }
+    scene.behind_its_back("UPDATE requests SET asked = '{' WHERE id = 'prov-020202020202'").await;
+    let ids = |rows: Vec<RequestRow>| {
+        rows.into_iter().map(|row| row.request.id.to_string()).collect::<Vec<_>>()
+    };
+    let listed = ids(scene.store.requests().await.unwrap());
+    assert_eq!(listed, ["prov-010101010101", "prov-030303030303"]);
+    scene.store.remove_requests(&[row(1, b"").request.id]).await.unwrap();
+    assert_eq!(ids(scene.store.requests().await.unwrap()), ["prov-030303030303"]);
+}
