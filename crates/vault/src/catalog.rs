@@ -19,6 +19,8 @@
 mod check;
 mod fault;
 mod mounted_ref;
+mod preset;
+mod rules;
 mod yaml;
 
 use std::{fs::File, io::Read, path::Path};
@@ -28,6 +30,7 @@ use keyless_core::{Authority, EgressRule, SecretPath};
 pub use self::{
     fault::{CatalogError, CatalogFault},
     mounted_ref::MountedRef,
+    preset::{Preset, PresetError, PresetInfo},
 };
 use crate::metadata::{EnvName, PlaceholderShape};
 

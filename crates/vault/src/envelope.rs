@@ -3,8 +3,10 @@
 //! Each kind turns its factor into a wrapping key in its own file; wrapping is the same for all:
 //! XChaCha20-Poly1305, the kind bound as associated data. Source: reference/secrets.md, 7.2.
 
+mod keyfile;
 mod passphrase;
 mod recovery;
+mod totp;
 
 use jiff::Timestamp;
 use keyless_core::{Code, Error, SafeText};
@@ -12,8 +14,10 @@ use keyless_store::EnvelopeRow;
 use serde::{Serialize, de::DeserializeOwned};
 
 pub use self::{
+    keyfile::{Keyfile, MachineBinding},
     passphrase::{KdfCost, MIN_PASSPHRASE_CHARS, Passphrase},
     recovery::RecoveryPhrase,
+    totp::{TotpGate, TotpSecret},
 };
 use crate::{
     key::{Subkey, VaultKey},
@@ -25,6 +29,8 @@ const SALT_BYTES: usize = 32;
 /// What opens a vault.
 #[derive(Debug)]
 pub enum Factor {
+    /// A file that only the operator can read.
+    Keyfile(Keyfile),
     /// What the operator types.
     Passphrase(Passphrase),
     /// What the operator wrote down.
@@ -33,41 +39,116 @@ pub enum Factor {
 
 /// Which factor an envelope is for. The text is stored, and bound to the wrapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum EnvelopeKind {
+    /// A file of 32 random bytes.
+    Keyfile,
+    /// What the operator types.
     Passphrase,
+    /// 24 words on paper.
     Recovery,
+    /// Codes of an authenticator app, to open again what has locked itself.
+    Totp,
 }
 
-impl Kind {
-    pub(crate) fn as_str(self) -> &'static str {
+impl EnvelopeKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Keyfile, Self::Passphrase, Self::Recovery, Self::Totp];
+
+    /// The word in commands, answers and the store.
+    pub fn as_str(self) -> &'static str {
         match self {
+            Self::Keyfile => "keyfile",
             Self::Passphrase => "passphrase",
             Self::Recovery => "recovery",
+            Self::Totp => "totp",
         }
+    }
+
+    /// Reads the word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+
+    /// Whether it opens a store that nothing has opened before.
+    pub fn is_cold_start(self) -> bool {
+        self != Self::Totp
     }
 }
 
 impl Factor {
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> EnvelopeKind {
         match self {
-            Self::Passphrase(_) => Kind::Passphrase,
-            Self::Recovery(_) => Kind::Recovery,
+            Self::Keyfile(_) => EnvelopeKind::Keyfile,
+            Self::Passphrase(_) => EnvelopeKind::Passphrase,
+            Self::Recovery(_) => EnvelopeKind::Recovery,
         }
     }
 
     /// Opens the envelope of this factor's kind. Takes about 250 ms of one core: call it where
-    /// that may block. [`Code::WrongPassphrase`] when the factor is not the one.
+    /// that may block. [`Code::WrongPassphrase`], for files and codes [`Code::WrongFactor`], when
+    /// the factor is not the one.
     pub(crate) fn open(&self, row: &EnvelopeRow) -> Result<VaultKey, Error> {
         let wrapping = match self {
+            Self::Keyfile(file) => file.wrapping_key(&parse(&row.parameters)?)?,
             Self::Passphrase(passphrase) => passphrase.wrapping_key(&parse(&row.parameters)?)?,
             Self::Recovery(phrase) => phrase.wrapping_key(&parse(&row.parameters)?)?,
         };
         let opened = seal::open(&wrapping, self.kind().as_str(), &row.nonce, &row.wrapped);
         match opened {
             Ok(bytes) => VaultKey::from_bytes(bytes),
-            Err(_) => Err(Code::WrongPassphrase.into()),
+            Err(_) => Err(self.wrong()),
         }
     }
+
+    fn wrong(&self) -> Error {
+        match self {
+            Self::Keyfile(_) => {
+                let words = "it is another store's, or it was bound to another machine";
+                Error::with(Code::WrongFactor, SafeText::words(words))
+            }
+            Self::Passphrase(_) | Self::Recovery(_) => Code::WrongPassphrase.into(),
+        }
+    }
+}
+
+/// Wraps `key` for a key file.
+pub(crate) fn for_keyfile(
+    key: &VaultKey,
+    file: &Keyfile,
+    binding: MachineBinding,
+    now: Timestamp,
+) -> Result<EnvelopeRow, Error> {
+    let parameters = keyfile::Parameters::draw(binding)?;
+    let wrapping = file.wrapping_key(&parameters)?;
+    wrap(key, EnvelopeKind::Keyfile, &wrapping, &parameters, now)
+}
+
+/// Wraps `key` for time-based codes.
+pub(crate) fn for_totp(
+    key: &VaultKey,
+    secret: &TotpSecret,
+    now: Timestamp,
+) -> Result<EnvelopeRow, Error> {
+    let parameters = totp::Parameters::draw(secret, key)?;
+    let wrapping = secret.wrapping_key(&parameters)?;
+    wrap(key, EnvelopeKind::Totp, &wrapping, &parameters, now)
+}
+
+/// The secret of time-based codes, from its envelope.
+pub(crate) fn totp_secret(row: &EnvelopeRow, key: &VaultKey) -> Result<TotpSecret, Error> {
+    TotpSecret::unseal(&row.parameters, key)
+}
+
+/// Opens the envelope of time-based codes with their secret, after [`TotpGate::check`].
+pub(crate) fn open_by_totp(row: &EnvelopeRow, secret: &TotpSecret) -> Result<VaultKey, Error> {
+    let wrapping = secret.wrapping_key(&parse(&row.parameters)?)?;
+    let opened = seal::open(&wrapping, EnvelopeKind::Totp.as_str(), &row.nonce, &row.wrapped);
+    VaultKey::from_bytes(opened.map_err(|_| Error::from(Code::WrongFactor))?)
+}
+
+/// Whether the envelope of a key file is bound to a machine.
+pub(crate) fn machine_binding(row: &EnvelopeRow) -> Result<MachineBinding, Error> {
+    keyfile::Parameters::binding_of(&row.parameters)
 }
 
 /// Wraps `key` for a passphrase.
@@ -79,7 +160,7 @@ pub(crate) fn for_passphrase(
 ) -> Result<EnvelopeRow, Error> {
     let parameters = passphrase::Parameters::draw(cost)?;
     let wrapping = passphrase.wrapping_key(&parameters)?;
-    wrap(key, Kind::Passphrase, &wrapping, &parameters, now)
+    wrap(key, EnvelopeKind::Passphrase, &wrapping, &parameters, now)
 }
 
 /// Wraps `key` for a recovery phrase.
@@ -90,12 +171,12 @@ pub(crate) fn for_recovery(
 ) -> Result<EnvelopeRow, Error> {
     let parameters = recovery::Parameters::draw()?;
     let wrapping = phrase.wrapping_key(&parameters)?;
-    wrap(key, Kind::Recovery, &wrapping, &parameters, now)
+    wrap(key, EnvelopeKind::Recovery, &wrapping, &parameters, now)
 }
 
 fn wrap(
     key: &VaultKey,
-    kind: Kind,
+    kind: EnvelopeKind,
     wrapping: &Subkey,
     parameters: &impl Serialize,
     now: Timestamp,

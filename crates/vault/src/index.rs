@@ -37,7 +37,10 @@ pub(crate) struct Indexed {
     pub(crate) metadata: Metadata,
     pub(crate) created_at: Timestamp,
     pub(crate) updated_at: Timestamp,
-    /// Ascending; the last one is in use.
+    /// The version in use, where that is not the newest.
+    pub(crate) pinned: Option<u32>,
+    pub(crate) removed_at: Option<Timestamp>,
+    /// Ascending.
     pub(crate) versions: Vec<IndexedVersion>,
 }
 
@@ -73,10 +76,26 @@ impl Index {
         Ok(index)
     }
 
-    /// The secret at `path`; [`Code::SecretNotFound`] when there is none.
+    /// The secret at `path`; [`Code::SecretNotFound`] when there is none, or it was removed.
     pub(crate) fn find(&self, path: &SecretPath) -> Result<&Indexed, Error> {
+        let secret = self.find_even_removed(path)?;
+        if secret.removed_at.is_none() {
+            return Ok(secret);
+        }
+        let words = SafeText::default().and(path);
+        let words = words.and(" was removed; keyless secret restore brings it back");
+        Err(Error::with(Code::SecretNotFound, words))
+    }
+
+    /// The secret at `path`, also when it was removed and not purged.
+    pub(crate) fn find_even_removed(&self, path: &SecretPath) -> Result<&Indexed, Error> {
         let not_found = || Error::with(Code::SecretNotFound, SafeText::default().and(path));
         self.secrets.get(path).ok_or_else(not_found)
+    }
+
+    /// The secrets that were not removed.
+    pub(crate) fn present(&self) -> impl Iterator<Item = (&SecretPath, &Indexed)> {
+        self.secrets.iter().filter(|(_, secret)| secret.removed_at.is_none())
     }
 }
 
@@ -86,18 +105,23 @@ impl Indexed {
             metadata: Metadata::from_stored(row.format, &row.metadata)?,
             created_at: row.created_at,
             updated_at: row.updated_at,
+            pinned: row.current,
+            removed_at: row.removed_at,
             versions: Vec::new(),
         })
     }
 
     /// The version in use.
     pub(crate) fn current(&self) -> Option<&IndexedVersion> {
-        self.versions.last()
+        match self.pinned {
+            None => self.versions.last(),
+            Some(pinned) => self.versions.iter().find(|version| version.version == pinned),
+        }
     }
 
     /// The number of the next version.
     pub(crate) fn next_version(&self) -> Result<u32, Error> {
-        let last = self.current().map_or(0, |version| version.version);
+        let last = self.versions.last().map_or(0, |version| version.version);
         last.checked_add(1).ok_or_else(|| Code::Internal.into())
     }
 }
@@ -158,6 +182,15 @@ fn mac(rows: &Rows, generation: u64, key: &VaultKey) -> Hmac<Sha256> {
         encoder.bytes(&digest(row));
         encoder.time(row.created_at);
     }
+    // Stores from before these columns have none of it, and the same commitment as ever: what
+    // stands before says where it ends, so more after it can't be mistaken.
+    let states = rows.secrets.iter();
+    let states = states.filter(|row| row.current.is_some() || row.removed_at.is_some());
+    for row in states {
+        encoder.text(row.path.as_str());
+        encoder.number(row.current.unwrap_or(0).into());
+        encoder.text(&row.removed_at.map(|at| at.to_string()).unwrap_or_default());
+    }
     encoder.0
 }
 
@@ -215,6 +248,8 @@ mod tests {
             metadata: Metadata::default().to_stored(),
             created_at: at,
             updated_at: at,
+            current: None,
+            removed_at: None,
         };
         let version = |text, version, byte| VersionRow {
             path: path(text),
@@ -256,7 +291,7 @@ mod tests {
     fn every_kind_of_change_is_found() {
         type Change = fn(&mut Rows, Timestamp);
         let later = Timestamp::from_second(1).unwrap();
-        let changes: [(&str, Change); 16] = [
+        let changes: [(&str, Change); 19] = [
             ("no commitment", |rows, _| rows.commitment = None),
             ("generation", |rows, _| rows.commitment.as_mut().unwrap().generation = 4),
             ("mac", |rows, _| rows.commitment.as_mut().unwrap().mac[0] ^= 1),
@@ -282,6 +317,9 @@ mod tests {
             ("metadata", |rows, _| rows.secrets[0].metadata = r#"{"env":"A"}"#.to_owned()),
             ("secret's format", |rows, _| rows.secrets[0].format = 0),
             ("secret's time", |rows, later| rows.secrets[0].updated_at = later),
+            ("older version put in use", |rows, _| rows.secrets[0].current = Some(1)),
+            ("removed", |rows, later| rows.secrets[0].removed_at = Some(later)),
+            ("another one's state", |rows, _| rows.secrets[1].current = Some(1)),
         ];
         for (name, change) in changes {
             let mut rows = committed();

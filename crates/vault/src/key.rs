@@ -26,6 +26,14 @@ pub(crate) enum Purpose {
     AuditHead,
     /// The commitment over the index.
     Index,
+    /// Proving to the broker that the vault is open elsewhere.
+    Operator,
+    /// Sealing requests to a person.
+    Requests,
+    /// Vouching for agents' sessions.
+    Sessions,
+    /// Sealing the secret of time-based codes.
+    Totp,
     /// Sealing values.
     Values,
 }
@@ -64,6 +72,10 @@ impl Purpose {
         match self {
             Self::AuditHead => "keyless/v1/audit-head",
             Self::Index => "keyless/v1/index",
+            Self::Operator => "keyless/v1/operator",
+            Self::Requests => "keyless/v1/requests",
+            Self::Sessions => "keyless/v1/sessions",
+            Self::Totp => "keyless/v1/totp",
             Self::Values => "keyless/v1/values",
         }
     }

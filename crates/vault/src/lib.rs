@@ -10,24 +10,50 @@ mod key;
 mod random;
 mod seal;
 mod vault;
+mod voucher;
 
 // Its factors
 mod envelope;
 
 // What is known of a secret, and where its value comes from
+mod inventory;
 mod metadata;
+mod router;
 mod source;
+mod upkeep;
+mod weakness;
 
 // The fleet's catalog
 mod catalog;
 
+// The token catalog
+mod providers;
+
 pub use crate::{
     catalog::{
         Catalog, CatalogEntry, CatalogError, CatalogFault, EgressPolicy, MAX_CATALOG_BYTES,
-        MountedRef, parse_catalog,
+        MountedRef, Preset, PresetError, PresetInfo, parse_catalog,
     },
-    envelope::{Factor, KdfCost, MIN_PASSPHRASE_CHARS, Passphrase, RecoveryPhrase},
-    metadata::{EnvName, EnvNameError, LookAlikeShape, Metadata, PlaceholderShape, SourceConfig},
-    source::{Capability, MAX_VALUE_BYTES, MountedValues, Reading, SourceKind, Warning},
-    vault::{Secret, Vault},
+    envelope::{
+        EnvelopeKind, Factor, KdfCost, Keyfile, MIN_PASSPHRASE_CHARS, MachineBinding, Passphrase,
+        RecoveryPhrase, TotpGate, TotpSecret,
+    },
+    inventory::{Entry, Fault, IndexFile, Inventory, Manifest, Origin, Override, Row},
+    metadata::{
+        EnvName, EnvNameError, LookAlikeShape, Metadata, PlaceholderShape, Retention, SourceConfig,
+    },
+    providers::{
+        Egress, EnvMeaning, EnvPattern, FormatVerdict, Liveness, LivenessAuth, LivenessKind,
+        LivenessMethod, Provider, ProviderFault, Providers, Retrieval, Rotation, Scope, Tier,
+        Variant, read_provider,
+    },
+    router::{Router, RouterConfig, SourceReport},
+    source::{
+        Answer, Capabilities, Capability, HttpAnswer, HttpFault, HttpRequest, MAX_ANSWER_BYTES,
+        MAX_VALUE_BYTES, MountedValues, Reading, SourceHttp, SourceKind, State, Warning,
+    },
+    upkeep::{EXPIRING_DAYS, Freshness, RotationMethod, Upkeep},
+    vault::{Envelope, Secret, Vault, Version},
+    voucher::Voucher,
+    weakness::Weakness,
 };

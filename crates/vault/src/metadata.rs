@@ -4,12 +4,18 @@
 //! it can't be changed. The stored form has a version ([`Metadata::FORMAT`]); a reader refuses
 //! keys that it does not know. Source: design.md, section 2; reference/secrets.md, section 2.
 
-use std::{fmt, path::PathBuf};
+use std::{fmt, num::NonZeroU32, path::PathBuf};
 
 use keyless_core::{
-    Binding, Code, EgressRule, Error, LookAlike, LookAlikeError, PlaceholderForm, SafeText,
+    ApproveOnUse, Binding, Code, EgressRule, Error, LookAlike, LookAlikeError, PlaceholderForm,
+    SafeText,
 };
 use serde::{Deserialize, Serialize};
+
+use crate::{
+    providers::{FormatVerdict, judge_format},
+    upkeep::Upkeep,
+};
 
 /// The longest description, in bytes.
 const MAX_DESCRIPTION_BYTES: usize = 1024;
@@ -31,6 +37,28 @@ pub struct Metadata {
     /// What it is for, in the operator's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// When a human is asked before it is used.
+    #[serde(skip_serializing_if = "is_default")]
+    pub approve_on_use: ApproveOnUse,
+    /// What keeps it fresh.
+    #[serde(skip_serializing_if = "Upkeep::is_empty")]
+    pub upkeep: Upkeep,
+    /// How long versions that are no longer in use are kept.
+    #[serde(skip_serializing_if = "is_default")]
+    pub retention: Retention,
+}
+
+/// Which older versions are kept when a new one is put; all of them unless it says less. The one in
+/// use always is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Retention {
+    /// At most so many, with the one in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_versions: Option<NonZeroU32>,
+    /// Those set within so many days.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_days: Option<NonZeroU32>,
 }
 
 /// Where a value is kept, and what its source needs to find it.
@@ -50,6 +78,15 @@ pub enum SourceConfig {
     /// Sealed in the store.
     #[default]
     Local,
+    /// At a source of `sources.toml`.
+    Routed {
+        /// Which; as the file's routes say when none is named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source: Option<String>,
+        /// What the source calls it; made of the path when none is named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reference: Option<String>,
+    },
 }
 
 /// The shape of a secret's placeholders, as it is stored.
@@ -111,11 +148,19 @@ impl Metadata {
         }
     }
 
+    /// Whether `value` looks like a token of this secret's kind.
+    pub fn judge_format(&self, value: &[u8]) -> FormatVerdict {
+        judge_format(self.upkeep.format_regex.as_deref(), value)
+    }
+
     /// Fails with [`Code::ValueRefused`] on what no type forbids.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let refuse = |words| Err(Error::with(Code::ValueRefused, SafeText::words(words)));
         if self.egress.as_ref().is_some_and(|rule| rule.to.is_empty()) {
             return refuse("a rule names at least one destination");
+        }
+        if self.egress.as_ref().is_some_and(|rule| rule.inject.is_some() && rule.sign.is_some()) {
+            return refuse("a value is set by the proxy or signs, not both");
         }
         match (&self.source, &self.description) {
             (SourceConfig::File { path }, _) if !path.is_absolute() => {
@@ -219,6 +264,10 @@ impl From<EnvName> for String {
     }
 }
 
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 fn is_reserved(name: &str) -> bool {
     const NAMES: [&str; 10] = [
         "BASH_ENV",
@@ -249,12 +298,16 @@ mod tests {
             source: SourceConfig::Env { variable: EnvName::parse("GH").unwrap() },
             placeholder: PlaceholderShape::LookAlike(LookAlikeShape::new("ghp_", 40).unwrap()),
             description: Some("CI".to_owned()),
+            approve_on_use: ApproveOnUse::PerCall,
+            upkeep: Upkeep { rotate_every_days: Some(90), ..Upkeep::default() },
+            retention: Retention { keep_versions: NonZeroU32::new(3), keep_days: None },
         };
         let stored = concat!(
             r#"{"egress":{"to":["api.github.com"],"locations":["basic","body","header","path","#,
             r#""query"],"on_foreign":"pass"},"env":"GITHUB_TOKEN","source":{"env":{"variable":"#,
             r#""GH"}},"placeholder":{"look-alike":{"prefix":"ghp_","length":40}},"#,
-            r#""description":"CI"}"#
+            r#""description":"CI","approve_on_use":"per-call","upkeep":{"rotate_every_days":90},"#,
+            r#""retention":{"keep_versions":3}}"#
         );
         assert_eq!(metadata.to_stored(), stored);
         assert_eq!(Metadata::from_stored(1, stored).unwrap(), metadata);

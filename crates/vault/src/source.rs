@@ -3,10 +3,21 @@
 //! A secret's metadata names its source; the vault asks that one and no other. Every kind passes
 //! the same suite (`source/suite.rs`). Source: design.md, section 3; reference/secrets.md, section 5.
 
+mod aws;
+mod backend;
+mod bitwarden;
 mod env;
+mod environment;
 mod file;
+mod folder;
+mod hashicorp;
+mod http;
 mod local;
 mod mounted;
+mod onepassword;
+mod pass;
+mod plugin;
+mod program;
 #[cfg(test)]
 mod suite;
 
@@ -17,8 +28,25 @@ use std::{
 
 use keyless_core::{Binding, Code, Error, SafeText, SecretPath, SecretValue, ValueError};
 
-pub use self::mounted::MountedValues;
-pub(crate) use self::{env::EnvSource, file::FileSource, local::LocalSource};
+pub(crate) use self::{
+    aws::{AwsService, AwsSource},
+    backend::{Backend, Fetched, SourceFault},
+    bitwarden::BitwardenSource,
+    env::EnvSource,
+    environment::EnvironmentSource,
+    file::FileSource,
+    folder::FolderSource,
+    hashicorp::VaultSource,
+    local::LocalSource,
+    onepassword::OnePasswordSource,
+    pass::PassSource,
+    plugin::PluginSource,
+};
+pub use self::{
+    backend::{Answer, Capabilities, State},
+    http::{HttpAnswer, HttpFault, HttpRequest, MAX_ANSWER_BYTES, SourceHttp},
+    mounted::MountedValues,
+};
 use crate::metadata::SourceConfig;
 
 /// The largest value, in bytes.
@@ -71,11 +99,13 @@ pub enum SourceKind {
     File,
     /// The store.
     Local,
+    /// A source of `sources.toml`.
+    Routed,
 }
 
 impl SourceKind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Env, Self::File, Self::Local];
+    pub const ALL: [Self; 4] = [Self::Env, Self::File, Self::Local, Self::Routed];
 
     /// The word in commands and answers.
     pub fn as_str(self) -> &'static str {
@@ -83,13 +113,15 @@ impl SourceKind {
             Self::Env => "env",
             Self::File => "file",
             Self::Local => "local",
+            Self::Routed => "routed",
         }
     }
 
     /// What can be asked of it.
     pub fn capabilities(self) -> &'static [Capability] {
         match self {
-            Self::Env | Self::File => &[Capability::Read],
+            // What a routed one can do, its source says.
+            Self::Env | Self::File | Self::Routed => &[Capability::Read],
             Self::Local => &[Capability::Read, Capability::Write],
         }
     }
@@ -102,6 +134,7 @@ impl SourceConfig {
             Self::Env { .. } => SourceKind::Env,
             Self::File { .. } => SourceKind::File,
             Self::Local => SourceKind::Local,
+            Self::Routed { .. } => SourceKind::Routed,
         }
     }
 }

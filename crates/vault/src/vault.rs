@@ -6,27 +6,44 @@
 
 mod birth;
 mod change;
+mod envelopes;
+mod locking;
+mod opening;
 mod secrets;
+mod versions;
 
 use std::{fmt, sync::Arc};
 
-use keyless_core::{Code, Error, SecretPath};
+use keyless_core::{Code, Error};
 use keyless_store::{ChangeMark, HeadSealer, Store};
 use tokio::sync::Mutex;
 
-pub use self::secrets::Secret;
+use self::locking::{KeyPlace, LastUse, Reopening};
+pub use self::{envelopes::Envelope, secrets::Secret, versions::Version};
 use crate::{
     index::Index,
     key::{Purpose, Subkey, VaultKey, derive_mac},
-    metadata::SourceConfig,
-    source::{EnvSource, FileSource, LocalSource, Reading, Source},
+    router::Router,
 };
 
 /// An unlocked vault. Dropping it wipes the key.
 pub struct Vault {
     store: Store,
-    key: VaultKey,
+    key: KeyPlace,
+    standing: Standing,
     seen: Mutex<Seen>,
+    router: Option<Router>,
+    reopening: Reopening,
+    last_use: LastUse,
+}
+
+/// Keys that vouch and open nothing, so they outlive a lock: the log goes on, and requests to a
+/// person stay genuine.
+pub(crate) struct Standing {
+    audit_head: Subkey,
+    pub(crate) operator: Subkey,
+    pub(crate) requests: Subkey,
+    pub(crate) sessions: Subkey,
 }
 
 /// The index as it was last verified.
@@ -37,23 +54,10 @@ struct Seen {
 }
 
 impl Vault {
-    /// Fetches the value of `path` from where it is kept. The store is checked first if anything
-    /// was written since the last look.
-    ///
-    /// Fails with [`Code::SecretNotFound`], [`Code::SecretUnavailable`] (the source has none),
-    /// [`Code::ValueRefused`] (what the source has does not fit) or [`Code::StoreTampered`].
-    pub async fn open(&self, path: &SecretPath) -> Result<Reading, Error> {
-        let index = self.index().await?;
-        let secret = index.find(path)?;
-        let binding = secret.metadata.binding();
-        match &secret.metadata.source {
-            SourceConfig::Env { variable } => EnvSource::new(variable).read(path, binding).await,
-            SourceConfig::File { path: file } => FileSource::new(file).read(path, binding).await,
-            SourceConfig::Local => {
-                let (store, key, current) = (&self.store, &self.key, secret.current());
-                LocalSource { store, key, current }.read(path, binding).await
-            }
-        }
+    /// With the sources that are declared beside the store.
+    #[must_use]
+    pub fn with_router(self, router: Router) -> Self {
+        Self { router: Some(router), ..self }
     }
 
     /// Checks every row against the commitment, now.
@@ -64,7 +68,12 @@ impl Vault {
 
     /// Vouches for the end of the audit log; give it to `AuditLog::start` and `audit_verify`.
     pub fn head_sealer(&self) -> Arc<dyn HeadSealer> {
-        Arc::new(AuditHead(self.key.derive(Purpose::AuditHead)))
+        Arc::new(AuditHead(self.standing.audit_head.clone()))
+    }
+
+    /// The keys that open nothing.
+    pub(crate) fn standing(&self) -> &Standing {
+        &self.standing
     }
 
     /// The store below.
@@ -74,15 +83,27 @@ impl Vault {
 
     /// The verified index of this moment.
     async fn index(&self) -> Result<Arc<Index>, Error> {
+        let key = self.key()?;
         let mut seen = self.seen.lock().await;
         // Before the rows: what is written in between then shows as another mark next time.
         let mark = self.store.change_mark().await?;
         if seen.mark != Some(mark) {
-            let index = Index::verify(&self.store.rows().await?, &self.key)?;
+            let index = Index::verify(&self.store.rows().await?, &key)?;
             seen.refuse_rollback(&index)?;
             *seen = Seen { index: Arc::new(index), mark: Some(mark) };
         }
         Ok(seen.index.clone())
+    }
+}
+
+impl Standing {
+    fn of(key: &VaultKey) -> Self {
+        Self {
+            audit_head: key.derive(Purpose::AuditHead),
+            operator: key.derive(Purpose::Operator),
+            requests: key.derive(Purpose::Requests),
+            sessions: key.derive(Purpose::Sessions),
+        }
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use keyless_core::{Authority, Destination, EgressRule, Location, Locations, OnForeign};
+use keyless_core::{Authority, Signer};
 use serde_saphyr::Spanned;
 
 use super::{
     Catalog, CatalogEntry, CatalogError, CatalogFault, EgressPolicy, MountedRef,
+    rules::rule,
     yaml::{RawCatalog, RawEntry, RawPlaceholder, RawSecretRef, place},
 };
 use crate::metadata::{EnvName, LookAlikeShape, PlaceholderShape};
@@ -24,6 +25,7 @@ pub(super) fn check(raw: RawCatalog) -> Result<Catalog, CatalogError> {
         seen.refuse_second(raw, &entry)?;
         entries.push(entry);
     }
+    refuse_lonely_signers(&raw.spec.secrets, &entries)?;
     Ok(Catalog {
         name: raw.metadata.name,
         entries,
@@ -57,6 +59,19 @@ impl Seen {
     }
 }
 
+/// An AWS key is recognised by its id's placeholder, so the id is in the catalog too.
+fn refuse_lonely_signers(raw: &[RawEntry], entries: &[CatalogEntry]) -> Result<(), CatalogError> {
+    for (raw, entry) in raw.iter().zip(entries) {
+        if let (Some(sign), Some(Signer::Aws { access_key_id })) = (&raw.sign, &entry.rule.sign)
+            && entries.iter().all(|other| other.path != *access_key_id)
+        {
+            let path = access_key_id.to_string();
+            return Err(CatalogError::at(place(sign), CatalogFault::SignerId { path }));
+        }
+    }
+    Ok(())
+}
+
 fn entry(raw: &RawEntry) -> Result<CatalogEntry, CatalogError> {
     let env = EnvName::parse(&raw.env.value).map_err(|why| {
         let text = raw.env.value.clone();
@@ -78,48 +93,11 @@ fn secret_ref(raw: &Spanned<RawSecretRef>) -> Result<MountedRef, CatalogError> {
     })
 }
 
-fn rule(raw: &RawEntry) -> Result<EgressRule, CatalogError> {
-    if raw.egress_to.value.is_empty() {
-        return Err(CatalogError::at(place(&raw.egress_to), CatalogFault::NoDestination));
-    }
-    let to = raw.egress_to.value.iter().map(destination).collect::<Result<_, _>>()?;
-    let locations = raw.locations.as_ref().map_or(Ok(Locations::ALL), locations)?;
-    let on_foreign = raw.on_foreign.as_ref().map_or(Ok(OnForeign::Pass), foreign)?;
-    Ok(EgressRule { to, locations, max_occurrences: raw.max_occurrences, on_foreign })
-}
-
-fn destination(raw: &Spanned<String>) -> Result<Destination, CatalogError> {
-    Destination::parse(&raw.value).map_err(|why| {
-        let text = raw.value.clone();
-        CatalogError::at(place(raw), CatalogFault::Destination { text, why })
-    })
-}
-
 fn allowed(raw: &Spanned<String>) -> Result<Authority, CatalogError> {
     Authority::parse(&raw.value).map_err(|why| {
         let text = raw.value.clone();
         CatalogError::at(place(raw), CatalogFault::Allowlist { text, why })
     })
-}
-
-fn locations(raw: &Spanned<Vec<Spanned<String>>>) -> Result<Locations, CatalogError> {
-    if raw.value.is_empty() {
-        return Err(CatalogError::at(place(raw), CatalogFault::NoLocation));
-    }
-    raw.value.iter().map(location).collect()
-}
-
-fn location(raw: &Spanned<String>) -> Result<Location, CatalogError> {
-    let known = "basic, body, header, path and query";
-    Location::parse(&raw.value).ok_or_else(|| unknown_word(raw, known))
-}
-
-fn foreign(raw: &Spanned<String>) -> Result<OnForeign, CatalogError> {
-    match raw.value.as_str() {
-        "pass" => Ok(OnForeign::Pass),
-        "block" => Ok(OnForeign::Block),
-        _ => Err(unknown_word(raw, "pass and block")),
-    }
 }
 
 fn policy(raw: &Spanned<String>) -> Result<EgressPolicy, CatalogError> {
@@ -155,6 +133,6 @@ fn expect_word(raw: &Spanned<String>, expected: &'static str) -> Result<(), Cata
     }
 }
 
-fn unknown_word(raw: &Spanned<String>, known: &'static str) -> CatalogError {
+pub(super) fn unknown_word(raw: &Spanned<String>, known: &'static str) -> CatalogError {
     CatalogError::at(place(raw), CatalogFault::Word { found: raw.value.clone(), known })
 }

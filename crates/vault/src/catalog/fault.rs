@@ -6,9 +6,11 @@ use std::{
 };
 
 use keyless_core::{
-    AuthorityError, Code, DestinationError, Error, LookAlikeError, PathError, SafeText,
+    AuthorityError, Code, DestinationError, Error, InjectionError, LookAlikeError, OauthGrantError,
+    PathError, RequestRuleError, SafeText, SealingError, SignerError,
 };
 
+use super::preset::PresetError;
 use crate::metadata::EnvNameError;
 
 /// A fault at a place in a catalog.
@@ -73,6 +75,22 @@ pub enum CatalogFault {
         /// Why not.
         why: EnvNameError,
     },
+    /// `oauth` names no grant.
+    #[error("`{text}` is no grant: {why}")]
+    Grant {
+        /// What stands there.
+        text: String,
+        /// Why not.
+        why: OauthGrantError,
+    },
+    /// `inject` names no place.
+    #[error("`{text}` is no place for the value: {why}")]
+    Injection {
+        /// What stands there.
+        text: String,
+        /// Why not.
+        why: InjectionError,
+    },
     /// A secret that could go nowhere.
     #[error("`egressTo` is empty; name at least one host, or remove the entry")]
     NoDestination,
@@ -82,6 +100,22 @@ pub enum CatalogFault {
     /// A look-alike that could be guessed or does not travel.
     #[error("the placeholder can't be used: {0}; correct prefix and length")]
     Placeholder(LookAlikeError),
+    /// `preset` names none, or its argument does not fit.
+    #[error("`{text}` can't be used: {why}")]
+    Preset {
+        /// What stands there.
+        text: String,
+        /// Why not.
+        why: PresetError,
+    },
+    /// A line of `allow` or `ask` is no rule.
+    #[error("`{text}` is no rule: {why}")]
+    RequestRule {
+        /// What stands there.
+        text: String,
+        /// Why not.
+        why: RequestRuleError,
+    },
     /// `secretRef` leads out of the directory, or is not a name.
     #[error("`{text}` is no name of a mounted secret; use letters, digits, `-`, `_` and `.`")]
     SecretRef {
@@ -96,9 +130,34 @@ pub enum CatalogFault {
         /// Why not.
         why: PathError,
     },
+    /// A line of `seal` names no answers.
+    #[error("`{text}` names no answers to seal: {why}")]
+    Sealing {
+        /// What stands there.
+        text: String,
+        /// Why not.
+        why: SealingError,
+    },
+    /// `sign` names no signature.
+    #[error("`{text}` is no way to sign: {why}")]
+    Signer {
+        /// What stands there.
+        text: String,
+        /// Why not.
+        why: SignerError,
+    },
+    /// A key that signs of an access key's id that no entry holds.
+    #[error("no entry holds `{path}`; list the secret with the access key's id as well")]
+    SignerId {
+        /// The path.
+        path: String,
+    },
     /// Over the limit.
     #[error("the catalog is larger than 1 MiB; split it")]
     TooLarge,
+    /// `inject` and `sign` in one entry.
+    #[error("a value is set or signs, not both; keep one of `inject` and `sign`")]
+    TwoModes,
     /// The file can't be read.
     #[error("the file can't be read: {0}; check its path, permissions and encoding (UTF-8)")]
     Unreadable(io::ErrorKind),

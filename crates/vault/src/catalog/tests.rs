@@ -67,6 +67,19 @@ fn little_is_enough() {
 }
 
 #[test]
+fn rules_about_requests_are_understood() {
+    let more = "      allow: [\"GET,HEAD /repos/**\"]\n      ask: ['DELETE /**']\n      \
+                otherwise: ask\n      inject: bearer\n      preset: read-only\n";
+    let rule = parse_catalog(&usual("[api.test]", more)).unwrap().entries.remove(0).rule;
+    assert_eq!((rule.allow.len(), rule.ask.len()), (2, 1));
+    assert_eq!(rule.otherwise, keyless_core::Otherwise::Ask);
+    assert_eq!(rule.inject.unwrap().to_string(), "header:authorization=Bearer {}");
+    let text = usual("[]", "      preset: npm-read\n").replace("      egressTo: []\n", "");
+    let entry = parse_catalog(&text).unwrap().entries.remove(0);
+    assert_eq!(entry.rule.to[0].to_string(), "registry.npmjs.org");
+}
+
+#[test]
 fn faults_are_told_with_their_line() {
     let second =
         "    - env: TOKEN\n      secretRef: { name: c, key: d }\n      egressTo: [x.test]\n";
@@ -98,6 +111,16 @@ fn faults_are_told_with_their_line() {
         (usual("[a.test]", "      maxOccurrences: -1\n"), 8, ""),
         (usual("a.test", ""), 7, ""),
         (usual("[a.test]", "      env: AGAIN\n"), 8, "duplicate"),
+        (usual("[a.test]", "      allow: [GET /a, get /b]\n"), 8, "methods in capitals"),
+        (usual("[a.test]", "      ask: ['POST /a/../b']\n"), 8, "dot segments"),
+        (usual("[a.test]", "      allow: GET /a\n"), 8, ""),
+        (usual("[a.test]", "      otherwise: block\n"), 8, "none of deny"),
+        (usual("[a.test]", "      inject: 'header:Host={}'\n"), 8, "belongs to the message"),
+        (usual("[a.test]", "      sign: hmac-md5\n"), 8, "one of aws:PATH"),
+        (usual("[a.test]", "      sign: aws:fleet/aws/id\n"), 8, "no entry holds"),
+        (usual("[a.test]", "      inject: bearer\n      sign: slack-webhook\n"), 9, "not both"),
+        (usual("[a.test]", "      preset: github-read\n"), 8, "OWNER/REPO"),
+        (usual("[a.test]", "      preset: github-raed=a/b\n"), 8, "there are anthropic"),
         ("apiVersion: v1\nkind: SecretProxy\nspec: { secrets: [] }".to_owned(), 1, "v1alpha1"),
         (FULL.replace("kind: SecretProxy", "kind: Secret"), 3, "SecretProxy"),
     ];

@@ -45,7 +45,8 @@ pub(super) struct RawSpec {
 pub(super) struct RawEntry {
     pub(super) env: Spanned<String>,
     pub(super) secret_ref: Spanned<RawSecretRef>,
-    pub(super) egress_to: Spanned<Vec<Spanned<String>>>,
+    #[serde(default)]
+    pub(super) egress_to: Option<Spanned<Vec<Spanned<String>>>>,
     #[serde(default)]
     pub(super) locations: Option<Spanned<Vec<Spanned<String>>>>,
     #[serde(default)]
@@ -54,6 +55,22 @@ pub(super) struct RawEntry {
     pub(super) max_occurrences: Option<u32>,
     #[serde(default)]
     pub(super) on_foreign: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) allow: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub(super) ask: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub(super) otherwise: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) preset: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) inject: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) sign: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) oauth: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) seal: Vec<Spanned<String>>,
 }
 
 #[derive(Debug, Deserialize)]

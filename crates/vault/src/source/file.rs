@@ -53,6 +53,14 @@ pub(super) fn read(path: &SecretPath, file: &Path, binding: Binding) -> Result<R
     Ok(Reading { value: value.map_err(|why| refused(path, why))?, warnings })
 }
 
+/// The file's bytes without the newline of a single line. Blocks.
+pub(super) fn bytes(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut bytes = content(file)?;
+    let kept = without_newline(&bytes).len();
+    bytes.truncate(kept);
+    Ok(bytes)
+}
+
 /// The file's bytes, one more than allowed at most, in one buffer that never moves.
 fn content(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let opened = open(file)?;

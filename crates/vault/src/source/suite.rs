@@ -92,7 +92,15 @@ async fn stored(store: &Store, key: &VaultKey, version: u32, value: &[u8]) -> In
         seal::seal(&key.derive(Purpose::Values), &seal::value_label(&path(), version), value);
     let sealed = sealed.unwrap();
     let metadata = Metadata::default().to_stored();
-    let secret = SecretRow { path: path(), format: 1, metadata, created_at: at, updated_at: at };
+    let secret = SecretRow {
+        path: path(),
+        format: 1,
+        metadata,
+        created_at: at,
+        updated_at: at,
+        current: None,
+        removed_at: None,
+    };
     let row = VersionRow {
         path: path(),
         version,

@@ -5,9 +5,12 @@ use keyless_core::{Code, Error, SafeText};
 use keyless_store::{HeaderRow, Rows, Store, StoreError};
 use tokio::{sync::Mutex, task::spawn_blocking};
 
-use super::{Seen, Vault, change::Change};
+use super::{
+    Seen, Standing, Vault,
+    locking::{KeyPlace, LastUse, Reopening},
+};
 use crate::{
-    envelope::{self, Factor, KdfCost, Passphrase, RecoveryPhrase},
+    envelope::{self, EnvelopeKind, Factor, KdfCost, Passphrase, RecoveryPhrase},
     index::{FORMAT, Index},
     key::VaultKey,
 };
@@ -59,34 +62,23 @@ impl Vault {
         check_header(&rows)?;
         let kind = factor.kind().as_str();
         let Some(row) = rows.envelopes.iter().find(|row| row.kind == kind).cloned() else {
-            let words = SafeText::words("there is no envelope of kind ").and(kind);
-            return Err(Error::with(Code::StoreTampered, words));
+            return Err(missing(factor.kind()));
         };
         let key = blocking(move || factor.open(&row)).await?;
         let index = Index::verify(&rows, &key)?;
         Ok(Self::around(store, key, index))
     }
 
-    /// Puts a new passphrase in place of the old one. The recovery phrase stays.
-    pub async fn change_passphrase(&self, passphrase: Passphrase) -> Result<(), Error> {
-        self.change_passphrase_with(passphrase, KdfCost::STANDARD).await
-    }
-
-    /// [`Vault::change_passphrase`] with another cost of guessing.
-    pub async fn change_passphrase_with(
-        &self,
-        passphrase: Passphrase,
-        cost: KdfCost,
-    ) -> Result<(), Error> {
-        passphrase.check_strength()?;
-        let now = Timestamp::now();
-        let key = VaultKey::from_bytes(self.key.expose_for_wrapping().to_vec())?;
-        let row = blocking(move || envelope::for_passphrase(&key, &passphrase, cost, now)).await?;
-        self.mutate(|_| Ok((vec![Change::PutEnvelope(row)], ()))).await
-    }
-
     fn around(store: Store, key: VaultKey, index: Index) -> Self {
-        Self { store, key, seen: Mutex::new(Seen { index: index.into(), mark: None }) }
+        Self {
+            store,
+            standing: Standing::of(&key),
+            key: KeyPlace::of(key),
+            seen: Mutex::new(Seen { index: index.into(), mark: None }),
+            router: None,
+            reopening: Reopening::default(),
+            last_use: LastUse::default(),
+        }
     }
 
     async fn put_first_rows(
@@ -108,6 +100,12 @@ impl Vault {
     }
 }
 
+/// The passphrase and the phrase are made with the store; the others are there if somebody put them.
+fn missing(kind: EnvelopeKind) -> Error {
+    let words = SafeText::words("this store has no ").and(kind.as_str());
+    Error::with(Code::WrongFactor, words.and("; keyless vault envelope list shows what opens it"))
+}
+
 fn check_header(rows: &Rows) -> Result<(), Error> {
     match &rows.header {
         None => {
@@ -123,7 +121,7 @@ fn check_header(rows: &Rows) -> Result<(), Error> {
 }
 
 /// Runs slow work off the runtime's threads.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
     spawn_blocking(work).await.map_err(|_| Error::from(Code::Internal))?

@@ -12,6 +12,7 @@ pub(super) enum Change {
     InsertVersion(VersionRow),
     PutEnvelope(EnvelopeRow),
     RemoveSecret(SecretPath),
+    RemoveVersion(SecretPath, u32),
     UpdateSecret(SecretRow),
 }
 
@@ -22,8 +23,9 @@ impl Vault {
         &self,
         plan: impl FnOnce(&Index) -> Result<(Vec<Change>, T), Error>,
     ) -> Result<T, Error> {
+        let key = self.key()?;
         let mut writing = self.store.write().await?;
-        let index = Index::verify(&writing.rows().await?, &self.key)?;
+        let index = Index::verify(&writing.rows().await?, &key)?;
         self.seen.lock().await.refuse_rollback(&index)?;
         let (changes, answer) = plan(&index)?;
         for change in changes {
@@ -36,7 +38,7 @@ impl Vault {
 
     /// Commits to the rows as they now are, and makes them durable.
     pub(super) async fn commit(&self, mut writing: Writing, generation: u64) -> Result<(), Error> {
-        let commitment = commit_to(&writing.rows().await?, generation, &self.key);
+        let commitment = commit_to(&writing.rows().await?, generation, &*self.key()?);
         writing.put_commitment(&commitment).await?;
         Ok(writing.commit().await?)
     }
@@ -47,6 +49,7 @@ async fn carry_out(writing: &mut Writing, change: Change) -> Result<(), Error> {
         Change::InsertSecret(row) => writing.insert_secret(&row).await,
         Change::InsertVersion(row) => writing.insert_version(&row).await,
         Change::PutEnvelope(row) => writing.put_envelope(&row).await,
+        Change::RemoveVersion(path, version) => writing.remove_version(&path, version).await,
         Change::RemoveSecret(path) => writing.remove_secret(&path).await,
         Change::UpdateSecret(row) => writing.update_secret(&row).await,
     };

@@ -1,18 +1,19 @@
 //! Adds, changes, lists and removes secrets.
 
-use jiff::Timestamp;
+use jiff::{Timestamp, tz::TimeZone};
 use keyless_core::{Binding, Code, Error, SafeText, SecretPath, SecretValue};
 use keyless_store::{SecretRow, Store, VersionRow};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
-use super::{Vault, change::Change};
+use super::{Vault, change::Change, versions::outlived};
 use crate::{
     index::{Index, Indexed},
     key::Purpose,
-    metadata::Metadata,
+    metadata::{Metadata, SourceConfig},
+    providers::{FormatVerdict, judge_format},
     seal::{self, Sealed},
-    source::{Capability, MAX_VALUE_BYTES, Reading, refused, too_large},
+    source::{Capability, MAX_VALUE_BYTES, Reading, SourceKind, refused, too_large},
 };
 
 /// What may be told of a secret: everything but its value.
@@ -51,8 +52,13 @@ impl Vault {
         };
         let row = to_row(&path, &metadata, now, now);
         self.mutate(|index| {
-            if index.secrets.contains_key(&path) {
-                return Err(Error::with(Code::SecretExists, SafeText::default().and(&path)));
+            if let Some(there) = index.secrets.get(&path) {
+                let words = SafeText::default().and(&path);
+                let words = match there.removed_at {
+                    None => words,
+                    Some(_) => words.and(" was removed: keyless secret restore or purge it"),
+                };
+                return Err(Error::with(Code::SecretExists, words));
             }
             let version = first.as_ref().map(|row| row.version);
             let rotated_at = first.as_ref().map(|row| row.created_at);
@@ -66,17 +72,40 @@ impl Vault {
         .await
     }
 
-    /// Puts a new value in use; the versions before it stay sealed. Gives the new version.
+    /// Puts a new value in use; the versions before it stay sealed as long as the secret's
+    /// retention says. The date on which the old value ended says nothing of the new one and is
+    /// forgotten. Gives the new version.
     ///
     /// Fails with [`Code::SecretNotFound`], [`Code::ValueRefused`] or [`Code::Usage`] (the source
     /// keeps its own values).
+    ///
+    /// A value that is kept elsewhere is put there, if the operator lets Keyless write; its version
+    /// is then 0, as the store has none.
     pub async fn put(&self, path: &SecretPath, value: Zeroizing<Vec<u8>>) -> Result<u32, Error> {
         let now = Timestamp::now();
+        let metadata = self.show(path).await?.metadata;
+        if matches!(metadata.source, SourceConfig::Routed { .. }) {
+            let handed = copied(path, &value, metadata.binding())?;
+            if self.put_at_source(&handed).await? {
+                let mut metadata = metadata;
+                metadata.upkeep.expires_at = None;
+                metadata.upkeep.last_rotated_at = Some(now.to_zoned(TimeZone::UTC).date());
+                return self.set_metadata(path, metadata).await.map(|_| 0);
+            }
+        }
         self.mutate(|index| {
             let secret = index.find(path)?;
             let version = secret.next_version()?;
             let row = self.seal_version(path, &secret.metadata, value, version, now)?;
-            Ok((vec![Change::InsertVersion(row)], version))
+            let mut changes = vec![Change::InsertVersion(row)];
+            changes.extend(outlived(path, secret, secret.metadata.retention, now));
+            if secret.pinned.is_some() || secret.metadata.upkeep.expires_at.is_some() {
+                let mut metadata = secret.metadata.clone();
+                metadata.upkeep.expires_at = None;
+                let row = to_row(path, &metadata, secret.created_at, now);
+                changes.push(Change::UpdateSecret(row));
+            }
+            Ok((changes, version))
         })
         .await
     }
@@ -90,7 +119,9 @@ impl Vault {
     ) -> Result<Secret, Error> {
         metadata.check()?;
         let now = Timestamp::now();
-        if metadata.binding() == Binding::Destinations {
+        // What another source keeps is judged when it is fetched.
+        let kept_here = metadata.source.kind() != SourceKind::Routed;
+        if kept_here && metadata.binding() == Binding::Destinations {
             self.check_current_value(path).await?;
         }
         self.mutate(|index| {
@@ -99,18 +130,10 @@ impl Vault {
                 let words = "a secret with a value in the store keeps its source; add another one";
                 return Err(Error::with(Code::Usage, SafeText::words(words)));
             }
-            let row = to_row(path, &metadata, old.created_at, now);
+            let mut row = to_row(path, &metadata, old.created_at, now);
+            row.current = old.pinned;
             let answer = Secret { metadata, updated_at: now, ..Secret::of(path, old) };
             Ok((vec![Change::UpdateSecret(row)], answer))
-        })
-        .await
-    }
-
-    /// Removes a secret with all its versions, for good.
-    pub async fn remove(&self, path: &SecretPath) -> Result<(), Error> {
-        self.mutate(|index| {
-            index.find(path)?;
-            Ok((vec![Change::RemoveSecret(path.clone())], ()))
         })
         .await
     }
@@ -118,7 +141,7 @@ impl Vault {
     /// Every secret, by path.
     pub async fn list(&self) -> Result<Vec<Secret>, Error> {
         let index = self.index().await?;
-        Ok(index.secrets.iter().map(|(path, secret)| Secret::of(path, secret)).collect())
+        Ok(index.present().map(|(path, secret)| Secret::of(path, secret)).collect())
     }
 
     /// Every secret of a store that is locked, by path: metadata is not sealed. Nothing vouches for
@@ -130,13 +153,24 @@ impl Vault {
             return Err(Code::NotInitialised.into());
         }
         let index = Index::read_unverified(&rows, 0)?;
-        Ok(index.secrets.iter().map(|(path, secret)| Secret::of(path, secret)).collect())
+        Ok(index.present().map(|(path, secret)| Secret::of(path, secret)).collect())
     }
 
     /// One secret.
     pub async fn show(&self, path: &SecretPath) -> Result<Secret, Error> {
         let index = self.index().await?;
         Ok(Secret::of(path, index.find(path)?))
+    }
+
+    /// Fetches the value and says whether it looks like a token of its kind, by the operator's or the
+    /// catalog's `rule`. A rule of a caller's would tell a value's characters one by one.
+    pub async fn judge_format(
+        &self,
+        path: &SecretPath,
+        rule: Option<&str>,
+    ) -> Result<FormatVerdict, Error> {
+        let Reading { value, .. } = self.open(path).await?;
+        Ok(judge_format(rule, value.expose_for_sealing()))
     }
 
     fn seal_version(
@@ -148,7 +182,7 @@ impl Vault {
         now: Timestamp,
     ) -> Result<VersionRow, Error> {
         let kind = metadata.source.kind();
-        if !kind.capabilities().contains(&Capability::Write) {
+        if kind != SourceKind::Routed && !kind.capabilities().contains(&Capability::Write) {
             let words = SafeText::words("the value is kept by the source ").and(kind.as_str());
             return Err(Error::with(Code::Usage, words));
         }
@@ -159,7 +193,7 @@ impl Vault {
         let value = SecretValue::new(path.clone(), value, metadata.binding())
             .map_err(|why| refused(path, why))?;
         let label = seal::value_label(path, version);
-        let key = self.key.derive(Purpose::Values);
+        let key = self.key()?.derive(Purpose::Values);
         let Sealed { nonce, ciphertext } = seal::seal(&key, &label, value.expose_for_sealing())?;
         Ok(VersionRow { path: path.clone(), version, nonce, ciphertext, created_at: now })
     }
@@ -179,7 +213,7 @@ impl Vault {
 }
 
 impl Secret {
-    fn of(path: &SecretPath, secret: &Indexed) -> Self {
+    pub(super) fn of(path: &SecretPath, secret: &Indexed) -> Self {
         Self {
             path: path.clone(),
             metadata: secret.metadata.clone(),
@@ -191,12 +225,20 @@ impl Secret {
     }
 }
 
-fn to_row(
+fn copied(path: &SecretPath, value: &[u8], binding: Binding) -> Result<SecretValue, Error> {
+    if value.len() > MAX_VALUE_BYTES {
+        return Err(too_large(path));
+    }
+    SecretValue::new(path.clone(), value.to_vec(), binding).map_err(|why| refused(path, why))
+}
+
+pub(super) fn to_row(
     path: &SecretPath,
     metadata: &Metadata,
     created_at: Timestamp,
     updated_at: Timestamp,
 ) -> SecretRow {
     let (format, metadata) = (Metadata::FORMAT, metadata.to_stored());
-    SecretRow { path: path.clone(), format, metadata, created_at, updated_at }
+    let path = path.clone();
+    SecretRow { path, format, metadata, created_at, updated_at, current: None, removed_at: None }
 }

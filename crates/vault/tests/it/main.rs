@@ -5,6 +5,8 @@ mod crash;
 mod disk;
 mod life;
 mod mounted;
+mod relock;
+mod rotation;
 mod scene;
 mod sentinel;
 mod tamper;

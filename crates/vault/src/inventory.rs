@@ -1,0 +1,202 @@
+//! What a project may see of the operator's secrets: its manifest, merged with what is known.
+//!
+//! Only declared paths are seen. A project may ask for more caution than the operator, never for
+//! less, and one entry that can't be used says so of itself alone. Pure; the files are read in
+//! `manifest`. Source: reference/secrets.md, 2.3 and 19 (rows 6, 29, 30).
+
+mod entry;
+mod manifest;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use keyless_core::{ApproveOnUse, SecretPath};
+use serde::Serialize;
+
+pub use self::{
+    entry::{Entry, Fault, Override},
+    manifest::{IndexFile, Manifest},
+};
+use crate::{metadata::EnvName, upkeep::Upkeep, vault::Secret};
+
+/// The merged answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inventory {
+    /// By path.
+    pub rows: BTreeMap<SecretPath, Row>,
+    /// What can't be used, of either file.
+    pub faults: Vec<Fault>,
+    /// What works but is hardly meant.
+    pub warnings: Vec<Fault>,
+}
+
+/// One declared secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Whether the project can't do without.
+    pub required: bool,
+    /// Who knows it.
+    pub origin: Origin,
+    /// Whether the store has it; it may be kept elsewhere all the same.
+    pub in_store: bool,
+    /// What it is for.
+    pub description: Option<String>,
+    /// The variable in which programs look for it.
+    pub env: Option<EnvName>,
+    /// When a human is asked.
+    pub approve_on_use: ApproveOnUse,
+    /// What keeps it fresh. `format_regex` is the operator's: a project's would let an agent ask
+    /// a value's characters one by one.
+    pub upkeep: Upkeep,
+}
+
+/// Who says what a secret is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// Nobody: the project declares the path and nothing else is known.
+    Bare,
+    /// The operator: the store or the index.
+    Operator,
+    /// The project alone.
+    Project,
+}
+
+impl Inventory {
+    /// Merges a project's manifest with the operator's index and the store's secrets.
+    pub fn merge(manifest: &Manifest, index: &IndexFile, secrets: &[Secret]) -> Self {
+        let stored: BTreeMap<&SecretPath, &Secret> =
+            secrets.iter().map(|secret| (&secret.path, secret)).collect();
+        let mut inventory = Self {
+            faults: index.faults.iter().chain(&manifest.faults).cloned().collect(),
+            ..Self::default()
+        };
+        for path in manifest.required.iter().chain(&manifest.optional) {
+            let known = Known {
+                secret: stored.get(path).copied(),
+                index: index.secrets.get(path),
+                project: manifest.secrets.get(path),
+            };
+            let mut row = known.row();
+            row.required = manifest.required.contains(path);
+            if let Some(said) = manifest.overrides.get(path) {
+                let warnings = row.tighten(said);
+                inventory.warn(&format!("overrides.{:?}", path.as_str()), path, warnings);
+            }
+            if row.origin == Origin::Bare {
+                let why = "is declared and nothing else is known of it".to_owned();
+                inventory.warn(path.as_str(), path, vec![why]);
+            }
+            inventory.rows.insert(path.clone(), row);
+        }
+        inventory.warn_of_undeclared(manifest);
+        inventory
+    }
+
+    fn warn(&mut self, place: &str, path: &SecretPath, why: Vec<String>) {
+        let warning = |why| Fault { place: place.to_owned(), path: Some(path.clone()), why };
+        self.warnings.extend(why.into_iter().map(warning));
+    }
+
+    fn warn_of_undeclared(&mut self, manifest: &Manifest) {
+        let overrides = manifest.overrides.keys().map(|path| ("overrides", path));
+        let secrets = manifest.secrets.keys().map(|path| ("secret", path));
+        for (section, path) in overrides.chain(secrets) {
+            if !manifest.declares(path) {
+                let why = "is neither required nor optional, so nobody sees it".to_owned();
+                self.warn(&format!("{section}.{:?}", path.as_str()), path, vec![why]);
+            }
+        }
+    }
+}
+
+/// Everything that is said about one path, by whom.
+struct Known<'a> {
+    secret: Option<&'a Secret>,
+    index: Option<&'a Entry>,
+    project: Option<&'a Entry>,
+}
+
+impl Known<'_> {
+    fn row(&self) -> Row {
+        let nothing = Entry::default();
+        let (index, project) = (self.index.unwrap_or(&nothing), self.project.unwrap_or(&nothing));
+        let ours = self.secret.map(of_secret).unwrap_or_default();
+        let own = self.secret.is_some() || self.index.is_some();
+        let operators = ours.upkeep.or(&index.upkeep);
+        let mut upkeep = operators.or(&project.upkeep);
+        upkeep.format_regex = operators.format_regex;
+        if own {
+            upkeep.rotate_every_days =
+                sooner(operators.rotate_every_days, project.upkeep.rotate_every_days);
+        }
+        let policies = [ours.approve_on_use, index.approve_on_use, project.approve_on_use];
+        Row {
+            required: false,
+            origin: match (own, self.project) {
+                (true, _) => Origin::Operator,
+                (false, Some(_)) => Origin::Project,
+                (false, None) => Origin::Bare,
+            },
+            in_store: self.secret.is_some(),
+            description: [&ours.description, &index.description, &project.description]
+                .into_iter()
+                .flatten()
+                .next()
+                .cloned(),
+            env: [&ours.env, &index.env, &project.env].into_iter().flatten().next().cloned(),
+            approve_on_use: policies.into_iter().flatten().max().unwrap_or_default(),
+            upkeep,
+        }
+    }
+}
+
+impl Row {
+    /// Takes over what is stricter; gives what was not taken over.
+    fn tighten(&mut self, said: &Override) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if said.is_empty() {
+            warnings.push("says nothing".to_owned());
+        }
+        if let Some(policy) = said.approve_on_use {
+            if policy < self.approve_on_use {
+                let stays = self.approve_on_use;
+                warnings.push(format!("approve_on_use stays {stays}: a project may only tighten"));
+            }
+            self.approve_on_use = self.approve_on_use.tightened_by(policy);
+        }
+        if let Some(days) = said.rotate_every_days {
+            if self.upkeep.rotate_every_days.is_some_and(|ours| ours < days) {
+                let words = "rotate_every_days stays as it is: a project may only shorten it";
+                warnings.push(words.to_owned());
+            }
+            self.upkeep.rotate_every_days = sooner(self.upkeep.rotate_every_days, Some(days));
+        }
+        if said.description.is_some() {
+            self.description.clone_from(&said.description);
+        }
+        warnings
+    }
+}
+
+fn of_secret(secret: &Secret) -> Entry {
+    let metadata = &secret.metadata;
+    let mut upkeep = metadata.upkeep.clone();
+    if let Some(rotated) = secret.rotated_at {
+        upkeep.last_rotated_at = Some(rotated.to_zoned(jiff::tz::TimeZone::UTC).date());
+    }
+    Entry {
+        description: metadata.description.clone(),
+        env: metadata.env.clone(),
+        approve_on_use: Some(metadata.approve_on_use),
+        upkeep,
+    }
+}
+
+fn sooner(ours: Option<u32>, theirs: Option<u32>) -> Option<u32> {
+    match (ours, theirs) {
+        (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
+        (ours, theirs) => ours.or(theirs),
+    }
+}

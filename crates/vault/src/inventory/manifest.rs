@@ -1,0 +1,172 @@
+//! The two files: a project's `.keyless/secrets.toml`, and the operator's `index.toml`.
+//!
+//! A file that is no TOML is refused as a whole; a fault in one entry is told of that entry, and
+//! everything beside it stands. No file is an empty file. Source: reference/secrets.md, 2.1 and 2.2.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use keyless_core::{Code, Error, SafeText, SecretPath};
+use toml::{Table, Value};
+
+use super::entry::{Entry, Fault, Override, by_path};
+
+/// Where a project's manifest lies below its root.
+const MANIFEST: &str = ".keyless/secrets.toml";
+/// More than anybody writes by hand.
+const MAX_BYTES: u64 = 1024 * 1024;
+
+/// What a project says of the secrets that it uses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manifest {
+    /// What it can't do without.
+    pub required: BTreeSet<SecretPath>,
+    /// What it uses when it is there.
+    pub optional: BTreeSet<SecretPath>,
+    /// What it says about secrets of others.
+    pub overrides: BTreeMap<SecretPath, Override>,
+    /// Its own.
+    pub secrets: BTreeMap<SecretPath, Entry>,
+    /// What can't be used.
+    pub faults: Vec<Fault>,
+}
+
+/// What the operator knows of secrets whose values the store does not keep, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IndexFile {
+    /// By path.
+    pub secrets: BTreeMap<SecretPath, Entry>,
+    /// What can't be used.
+    pub faults: Vec<Fault>,
+}
+
+impl Manifest {
+    /// The project that `from` lies in: the nearest folder with a manifest, up to the one that is
+    /// a repository's root. None beyond that: a manifest in `/tmp` is nobody's.
+    pub fn project_of(from: &Path) -> Option<PathBuf> {
+        for folder in from.ancestors() {
+            if folder.join(MANIFEST).is_file() {
+                return Some(folder.to_owned());
+            }
+            if folder.join(".git").exists() {
+                break;
+            }
+        }
+        None
+    }
+
+    /// Reads the manifest of `project`. [`Code::ManifestInvalid`] when it is no TOML. Blocks.
+    pub fn load(project: &Path) -> Result<Self, Error> {
+        let file = project.join(MANIFEST);
+        Self::parse(&read(&file)?).map_err(|fault| invalid(&file, &fault))
+    }
+
+    /// Reads a manifest's text; the error says what is wrong with the file as a whole.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let table = table(text)?;
+        let mut faults = unknown_keys(&table, &["required", "optional", "overrides", "secret"]);
+        let required = paths("required", table.get("required"), &mut faults);
+        let mut optional = paths("optional", table.get("optional"), &mut faults);
+        for path in &required {
+            if optional.remove(path) {
+                let why = "is required as well; one of the two lists is enough".to_owned();
+                faults.push(Fault { place: "optional".to_owned(), path: Some(path.clone()), why });
+            }
+        }
+        let secrets = by_path("secret", table.get("secret"), Entry::read, &mut faults);
+        let mut overrides: BTreeMap<_, _> =
+            by_path("overrides", table.get("overrides"), Override::read, &mut faults)
+                .into_iter()
+                .collect();
+        for (path, _) in &secrets {
+            if overrides.remove(path).is_some() {
+                let place = format!("overrides.{:?}", path.as_str());
+                let why = "the project has a secret of that path itself".to_owned();
+                faults.push(Fault { place, path: Some(path.clone()), why });
+            }
+        }
+        Ok(Self { required, optional, overrides, secrets: secrets.into_iter().collect(), faults })
+    }
+
+    /// Whether the project names `path`.
+    pub fn declares(&self, path: &SecretPath) -> bool {
+        self.required.contains(path) || self.optional.contains(path)
+    }
+}
+
+impl IndexFile {
+    /// Reads the operator's index. [`Code::ManifestInvalid`] when it is no TOML. Blocks.
+    pub fn load(file: &Path) -> Result<Self, Error> {
+        Self::parse(&read(file)?).map_err(|fault| invalid(file, &fault))
+    }
+
+    /// Reads an index's text; the error says what is wrong with the file as a whole.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let table = table(text)?;
+        let mut faults = unknown_keys(&table, &["secret"]);
+        let secrets = by_path("secret", table.get("secret"), Entry::read, &mut faults);
+        Ok(Self { secrets: secrets.into_iter().collect(), faults })
+    }
+}
+
+fn read(file: &Path) -> Result<String, Error> {
+    let fault = |error: &io::Error| invalid(file, &error.to_string());
+    match fs::metadata(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
+        Err(error) => return Err(fault(&error)),
+        Ok(metadata) if metadata.len() > MAX_BYTES => return Err(invalid(file, "over 1 MiB")),
+        Ok(metadata) if !metadata.is_file() => return Err(invalid(file, "not a regular file")),
+        Ok(_) => {}
+    }
+    fs::read_to_string(file).map_err(|error| fault(&error))
+}
+
+fn table(text: &str) -> Result<Table, String> {
+    text.parse::<Table>().map_err(|error| error.to_string().trim().to_owned())
+}
+
+fn unknown_keys(table: &Table, known: &[&str]) -> Vec<Fault> {
+    let unknown = table.keys().filter(|key| !known.contains(&key.as_str()));
+    let why = format!("is unknown; there are {}", known.join(", "));
+    unknown.map(|key| Fault { place: key.clone(), path: None, why: why.clone() }).collect()
+}
+
+fn paths(
+    section: &'static str,
+    list: Option<&Value>,
+    faults: &mut Vec<Fault>,
+) -> BTreeSet<SecretPath> {
+    let mut all = BTreeSet::new();
+    let entries = match list {
+        None => return all,
+        Some(Value::Array(entries)) => entries,
+        Some(_) => {
+            let why = "is not a list of paths".to_owned();
+            faults.push(Fault { place: section.to_owned(), path: None, why });
+            return all;
+        }
+    };
+    for (position, entry) in entries.iter().enumerate() {
+        let place = format!("{section}[{position}]");
+        let fault = |why: String| Fault { place, path: None, why };
+        match entry.as_str().map(SecretPath::parse) {
+            None => faults.push(fault("is not a path in quotes".to_owned())),
+            Some(Err(error)) => faults.push(fault(error.to_string())),
+            Some(Ok(path)) => {
+                if !all.insert(path.clone()) {
+                    faults
+                        .push(Fault { path: Some(path), ..fault("stands there twice".to_owned()) });
+                }
+            }
+        }
+    }
+    all
+}
+
+fn invalid(file: &Path, fault: &str) -> Error {
+    let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
+    Error::with(Code::ManifestInvalid, place.and(": ").as_they_wrote(fault))
+}

@@ -1,0 +1,171 @@
+use jiff::{Timestamp, civil::date};
+
+use super::*;
+use crate::metadata::Metadata;
+
+fn path(text: &str) -> SecretPath {
+    SecretPath::parse(text).unwrap()
+}
+
+fn stored(at: &str, metadata: Metadata) -> Secret {
+    let at_epoch = Timestamp::UNIX_EPOCH;
+    Secret {
+        path: path(at),
+        metadata,
+        created_at: at_epoch,
+        updated_at: at_epoch,
+        version: Some(1),
+        rotated_at: Some(at_epoch),
+    }
+}
+
+fn merged(manifest: &str, index: &str, secrets: &[Secret]) -> Inventory {
+    let manifest = Manifest::parse(manifest).unwrap();
+    Inventory::merge(&manifest, &IndexFile::parse(index).unwrap(), secrets)
+}
+
+fn words(faults: &[Fault]) -> Vec<String> {
+    faults.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn every_field_of_an_index_reads() {
+    let index = r#"
+        [secret."team/ci/api-key"]
+        description = "API token used by team CI"
+        retrieval_url = "https://example.invalid/tokens"
+        format_regex = "^x{8}$"
+        default_gate = "auto"
+        approve_on_use = "session"
+        expires_at = "2026-12-01"
+        last_rotated_at = 2026-04-15
+        rotate_every_days = 90
+        rotation_method = "provider-ui"
+        required_scopes = ["repo"]
+        pattern_id = "github-pat"
+        env_var = "CI_KEY"
+        cache_ttl_seconds_max = 60
+    "#;
+    let inventory = merged(r#"required = ["team/ci/api-key"]"#, index, &[]);
+    let row = &inventory.rows[&path("team/ci/api-key")];
+    assert_eq!(row.approve_on_use, ApproveOnUse::Session);
+    assert_eq!(row.upkeep.expires_at, Some(date(2026, 12, 1)));
+    assert_eq!(row.upkeep.last_rotated_at, Some(date(2026, 4, 15)));
+    assert_eq!(row.upkeep.capabilities_hint(), "read,rotate");
+    assert_eq!(row.env.as_ref().unwrap().as_str(), "CI_KEY");
+    assert_eq!((row.origin, row.required, row.in_store), (Origin::Operator, true, false));
+    assert!(inventory.faults.is_empty() && inventory.warnings.is_empty());
+}
+
+#[test]
+fn only_declared_paths_are_seen() {
+    let secrets = ["team/a/one", "team/a/two"].map(|at| stored(at, Metadata::default()));
+    let inventory = merged(r#"optional = ["team/a/two"]"#, "", &secrets);
+    assert_eq!(inventory.rows.keys().collect::<Vec<_>>(), [&path("team/a/two")]);
+    assert!(merged("", "", &secrets).rows.is_empty());
+}
+
+#[test]
+fn a_project_tightens_and_never_loosens() {
+    let metadata = Metadata {
+        approve_on_use: ApproveOnUse::Session,
+        upkeep: Upkeep { rotate_every_days: Some(60), ..Upkeep::default() },
+        ..Metadata::default()
+    };
+    let secrets = [stored("team/a/one", metadata)];
+    let said = |policy: &str, days: u32| {
+        let manifest = format!(
+            "required = [\"team/a/one\"]\n[overrides.\"team/a/one\"]\n\
+             approve_on_use = {policy:?}\nrotate_every_days = {days}"
+        );
+        let inventory = merged(&manifest, "", &secrets);
+        let row = inventory.rows[&path("team/a/one")].clone();
+        (row.approve_on_use, row.upkeep.rotate_every_days, inventory.warnings.len())
+    };
+    assert_eq!(said("per-call", 30), (ApproveOnUse::PerCall, Some(30), 0));
+    assert_eq!(said("never", 90), (ApproveOnUse::Session, Some(60), 2));
+    // The same in the words of a secret of the project's own, and of the older gate.
+    let own = "required = [\"team/a/one\"]\n[secret.\"team/a/one\"]\napprove_on_use = \"never\"\n\
+               format_regex = \"^a\"\nretrieval_url = \"https://evil.test/\"";
+    let inventory =
+        merged(own, "[secret.\"team/a/one\"]\nretrieval_url = \"https://a.test\"", &secrets);
+    let row = &inventory.rows[&path("team/a/one")];
+    assert_eq!(row.approve_on_use, ApproveOnUse::Session);
+    assert_eq!(row.upkeep.format_regex, None);
+    assert_eq!(row.upkeep.retrieval_url.as_deref(), Some("https://a.test"));
+    let gate = "required = [\"team/a/one\"]\n[overrides.\"team/a/one\"]\ngate = \"confirm\"";
+    let inventory = merged(gate, "", &secrets);
+    assert_eq!(inventory.rows[&path("team/a/one")].approve_on_use, ApproveOnUse::PerCall);
+}
+
+#[test]
+fn one_fault_is_told_of_one_entry() {
+    let manifest = r#"
+        required = ["team/a/one", "Team/bad", 7, "team/a/one"]
+        optional = ["team/a/one", "team/a/two"]
+        extra = 1
+        [overrides."team/a/one"]
+        retrieval_url = "https://evil.test"
+        [overrides."team/a/own"]
+        description = "x"
+        [secret."team/a/own"]
+        expires_at = "soon"
+        [secret."team/a/two"]
+        description = "fine"
+        [secret.nonsense]
+    "#;
+    let inventory = merged(manifest, "[secret.\"team/a/one\"]\nrotate_every_days = 0", &[]);
+    assert_eq!(inventory.rows.len(), 2);
+    assert_eq!(
+        words(&inventory.faults),
+        [
+            "secret.\"team/a/one\": rotate_every_days is at least 1",
+            "extra: is unknown; there are required, optional, overrides, secret",
+            "required[1]: 2 of at least 3 segments (project/category/name)",
+            "required[2]: is not a path in quotes",
+            "required[3]: stands there twice",
+            "optional: is required as well; one of the two lists is enough",
+            "secret.\"nonsense\": 1 of at least 3 segments (project/category/name)",
+            "secret.\"team/a/own\": \"soon\" is not a date such as 2026-11-30",
+            "overrides.\"team/a/one\": unknown field `retrieval_url`, expected one of `description`, `gate`, `approve_on_use`, `rotate_every_days`",
+        ]
+    );
+    assert_eq!(
+        words(&inventory.warnings),
+        [
+            "team/a/one: is declared and nothing else is known of it",
+            "overrides.\"team/a/own\": is neither required nor optional, so nobody sees it",
+        ]
+    );
+    let two = &inventory.rows[&path("team/a/two")];
+    assert_eq!((two.origin, two.required), (Origin::Project, false));
+}
+
+#[test]
+fn no_toml_is_refused_as_a_whole() {
+    for text in
+        ["required = [", "required = []\nrequired = []", "[secret.\"a/b/c\"]\n[secret.\"a/b/c\"]"]
+    {
+        assert!(Manifest::parse(text).is_err(), "{text}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(Manifest::load(folder.path()).unwrap(), Manifest::default());
+    std::fs::create_dir(folder.path().join(".keyless")).unwrap();
+    std::fs::write(folder.path().join(".keyless/secrets.toml"), "x = [").unwrap();
+    let error = Manifest::load(folder.path()).unwrap_err();
+    assert_eq!(error.code(), keyless_core::Code::ManifestInvalid);
+}
+
+#[test]
+fn a_project_is_found_from_below_and_not_beyond_its_repository() {
+    let folder = tempfile::tempdir().unwrap();
+    let (repository, deep) = (folder.path().join("repo"), folder.path().join("repo/a/b"));
+    std::fs::create_dir_all(&deep).unwrap();
+    std::fs::create_dir_all(folder.path().join(".keyless")).unwrap();
+    std::fs::write(folder.path().join(".keyless/secrets.toml"), "").unwrap();
+    std::fs::create_dir(repository.join(".git")).unwrap();
+    assert_eq!(Manifest::project_of(&deep), None);
+    std::fs::create_dir(repository.join(".keyless")).unwrap();
+    std::fs::write(repository.join(".keyless/secrets.toml"), "").unwrap();
+    assert_eq!(Manifest::project_of(&deep), Some(repository));
+}

@@ -1,0 +1,235 @@
+//! The token catalog: what is known of the tokens of well-known services.
+//!
+//! Bundled files, the operator's own over them, by provider as a whole; a project's only where the
+//! operator trusts it, since a catalog says where a freshly typed token may go. A file that can't
+//! be used is told and leaves the others alone. Source: reference/secrets.md, 9 and 19 (row 26).
+
+mod bundled;
+mod check;
+mod provider;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use keyless_core::{EgressRule, Locations, SecretPath};
+use serde::Serialize;
+
+pub(crate) use self::provider::judge_format;
+pub use self::provider::{
+    Egress, EnvPattern, FormatVerdict, Liveness, LivenessAuth, LivenessKind, LivenessMethod,
+    Provider, Retrieval, Rotation, Scope, Variant,
+};
+use crate::metadata::{Metadata, PlaceholderShape};
+
+/// Every provider that is known, by its id.
+#[derive(Clone, Debug, Default)]
+pub struct Providers {
+    all: BTreeMap<String, (Tier, Provider)>,
+    /// Files that can't be used.
+    pub faults: Vec<ProviderFault>,
+}
+
+/// Where a provider's file comes from; a later one takes the place of an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tier {
+    /// Part of Keyless.
+    Bundled,
+    /// Fetched from an address that the operator named.
+    Url,
+    /// The project's, which the operator trusts.
+    Project,
+    /// The operator's.
+    User,
+}
+
+/// A file that can't be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderFault {
+    /// Which.
+    pub file: PathBuf,
+    /// Why, as a fragment of a sentence.
+    pub why: String,
+}
+
+/// What a variable's name says of what it holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum EnvMeaning<'a> {
+    /// No secret.
+    Skip(&'a Provider),
+    /// A token.
+    Token(&'a Provider, &'a Variant, Scope),
+}
+
+impl Providers {
+    /// Those that are part of Keyless.
+    pub fn bundled() -> Self {
+        let mut providers = Self::default();
+        for (name, text) in bundled::FILES {
+            let read = check::read(name, text);
+            providers.take(Tier::Bundled, Path::new(name), read);
+        }
+        providers
+    }
+
+    /// Puts the files of `folder` over what is there. No folder is an empty one. Blocks.
+    #[must_use]
+    pub fn over(mut self, tier: Tier, folder: &Path) -> Self {
+        let Ok(entries) = fs::read_dir(folder) else { return self };
+        let mut files: Vec<PathBuf> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.extension().is_some_and(|end| end == "json"))
+            .collect();
+        files.sort();
+        for file in files {
+            self.take(tier, &file, read_provider(&file));
+        }
+        self
+    }
+
+    /// Puts one provider over what is there.
+    #[must_use]
+    pub fn with(mut self, tier: Tier, provider: Provider) -> Self {
+        self.take(tier, Path::new(""), Ok(provider));
+        self
+    }
+
+    /// Every provider, by id, and where its file comes from.
+    pub fn iter(&self) -> impl Iterator<Item = (Tier, &Provider)> {
+        self.all.values().map(|(tier, provider)| (*tier, provider))
+    }
+
+    /// One provider.
+    pub fn provider(&self, id: &str) -> Option<&Provider> {
+        self.all.get(id).map(|(_, provider)| provider)
+    }
+
+    /// The variant that a pattern's id names.
+    pub fn variant(&self, id: &str) -> Option<(&Provider, &Variant)> {
+        let of = |(_, provider): &'_ (Tier, Provider)| -> Option<usize> {
+            provider.variants.iter().position(|variant| variant.id == id)
+        };
+        self.all.values().find_map(|entry| {
+            let position = of(entry)?;
+            Some((&entry.1, &entry.1.variants[position]))
+        })
+    }
+
+    /// What is known of a secret: by the pattern that it names, else by the provider segment of
+    /// its path, whose first variant is meant.
+    pub fn of_secret(
+        &self,
+        path: &SecretPath,
+        pattern_id: Option<&str>,
+    ) -> Option<(&Provider, &Variant)> {
+        if let Some(id) = pattern_id {
+            return self.variant(id);
+        }
+        let provider = self.provider(path.category())?;
+        Some((provider, provider.variants.first()?))
+    }
+
+    /// What a variable of this name holds, as far as the catalog knows.
+    pub fn of_variable(&self, name: &str) -> Option<EnvMeaning<'_>> {
+        self.all.values().find_map(|(_, provider)| {
+            if provider.env_var_skip.iter().any(|glob| matches(glob, name)) {
+                return Some(EnvMeaning::Skip(provider));
+            }
+            let fits =
+                |pattern: &&EnvPattern| pattern.matches.iter().any(|glob| matches(glob, name));
+            let pattern = provider.env_var_patterns.iter().find(fits)?;
+            let variant = provider.variants.iter().find(|v| v.id == pattern.variant)?;
+            Some(EnvMeaning::Token(provider, variant, pattern.scope))
+        })
+    }
+
+    fn take(&mut self, tier: Tier, file: &Path, read: Result<Provider, String>) {
+        match read {
+            Ok(provider) => {
+                let id = provider.provider_id.clone();
+                // The stronger tier stays, in whatever order they come.
+                if self.all.get(&id).is_none_or(|(there, _)| *there <= tier) {
+                    self.all.insert(id, (tier, provider));
+                }
+            }
+            Err(why) => self.faults.push(ProviderFault { file: file.to_owned(), why }),
+        }
+    }
+}
+
+impl Provider {
+    /// Reads a provider's file, whatever it was called. The error is a fragment of a sentence.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        check::read_any(text)
+    }
+}
+
+impl Variant {
+    /// Whether `value` looks like a token of this kind.
+    pub fn judge(&self, value: &[u8]) -> FormatVerdict {
+        judge_format(self.format_regex.as_deref(), value)
+    }
+
+    /// `metadata`, and what it leaves open as the catalog has it.
+    #[must_use]
+    pub fn complete(&self, mut metadata: Metadata) -> Metadata {
+        if let Some(egress) = &self.egress {
+            if metadata.egress.is_none() && !egress.to.is_empty() {
+                metadata.egress = Some(EgressRule::to(egress.to.clone()));
+            }
+            if let Some(rule) = &mut metadata.egress
+                && rule.locations == Locations::ALL
+                && !egress.locations.is_empty()
+            {
+                rule.locations = egress.locations.iter().copied().collect();
+            }
+            if let Some(shape) = &egress.placeholder
+                && metadata.placeholder == PlaceholderShape::Default
+            {
+                metadata.placeholder = PlaceholderShape::LookAlike(shape.clone());
+            }
+        }
+        metadata.env = metadata.env.or_else(|| self.env_var.clone());
+        let upkeep = &mut metadata.upkeep;
+        upkeep.pattern_id = Some(self.id.clone());
+        let url = || Some(self.retrieval.console_url.clone());
+        upkeep.retrieval_url = upkeep.retrieval_url.take().or_else(url);
+        upkeep.format_regex = upkeep.format_regex.take().or_else(|| self.format_regex.clone());
+        if let Some(rotation) = &self.rotation {
+            upkeep.rotation_method = upkeep.rotation_method.or(Some(rotation.method));
+            upkeep.rotate_every_days = upkeep.rotate_every_days.or(Some(rotation.every_days));
+        }
+        metadata
+    }
+}
+
+/// Reads one provider's file; its name says which provider it is. Blocks.
+pub fn read_provider(file: &Path) -> Result<Provider, String> {
+    let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+    let fault = |error: io::Error| error.to_string();
+    let metadata = fs::metadata(file).map_err(fault)?;
+    if !metadata.is_file() || metadata.len() > check::MAX_BYTES {
+        return Err("is no regular file of at most 256 KiB".to_owned());
+    }
+    check::read(name, &fs::read_to_string(file).map_err(fault)?)
+}
+
+/// Whether a variable's name fits a glob: `*` stands for one part without underscores.
+fn matches(glob: &str, name: &str) -> bool {
+    let (globs, names) = (glob.split('_'), name.split('_'));
+    globs.clone().count() == names.clone().count()
+        && globs.zip(names).all(|(glob, part)| match glob.split_once('*') {
+            None => glob.eq_ignore_ascii_case(part),
+            Some((before, after)) => {
+                let part = part.to_ascii_lowercase();
+                part.len() > before.len() + after.len()
+                    && part.starts_with(&before.to_ascii_lowercase())
+                    && part.ends_with(&after.to_ascii_lowercase())
+            }
+        })
+}

@@ -1,0 +1,113 @@
+//! Reads one provider's file, strictly, and says what is wrong with it.
+
+use std::collections::BTreeSet;
+
+use super::provider::{EnvPattern, Provider, Variant, compile};
+
+const SCHEMA_VERSION: u32 = 1;
+/// More than any provider needs.
+pub(super) const MAX_BYTES: u64 = 256 * 1024;
+
+/// Reads `text` as the file of the provider `name`. The errors are fragments of sentences.
+pub(super) fn read(name: &str, text: &str) -> Result<Provider, String> {
+    let provider: Provider = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    check(name, &provider).map(|()| provider)
+}
+
+/// Reads `text` as the file of whichever provider it says that it is.
+pub(super) fn read_any(text: &str) -> Result<Provider, String> {
+    let provider: Provider = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    check(&provider.provider_id, &provider).map(|()| provider)
+}
+
+fn check(name: &str, provider: &Provider) -> Result<(), String> {
+    if provider.schema_version != SCHEMA_VERSION {
+        return Err(format!("schema_version is {}, known is 1", provider.schema_version));
+    }
+    if !is_kebab(&provider.provider_id) {
+        return Err(format!("provider_id {:?} is not lower-kebab", provider.provider_id));
+    }
+    if provider.provider_id != name {
+        let id = &provider.provider_id;
+        return Err(format!("provider_id {id:?} and the file's name {name:?} differ"));
+    }
+    if provider.variants.is_empty() {
+        return Err("variants is empty".to_owned());
+    }
+    let mut ids = BTreeSet::new();
+    for variant in &provider.variants {
+        let id = &variant.id;
+        check_variant(variant).map_err(|why| format!("variant {id:?}: {why}"))?;
+        if !ids.insert(id.as_str()) {
+            return Err(format!("variant {id:?} stands there twice"));
+        }
+    }
+    provider.env_var_patterns.iter().try_for_each(|pattern| check_pattern(pattern, &ids))
+}
+
+fn check_variant(variant: &Variant) -> Result<(), String> {
+    if !is_kebab(&variant.id) {
+        return Err("the id is not lower-kebab".to_owned());
+    }
+    if let Some(rule) = &variant.format_regex {
+        compile(rule).map_err(|error| format!("format_regex: {error}"))?;
+        if !rule.starts_with('^') || !rule.ends_with('$') {
+            return Err("format_regex begins with ^ and ends with $".to_owned());
+        }
+    }
+    if variant.retrieval.steps.is_empty() {
+        return Err("retrieval.steps is empty".to_owned());
+    }
+    let retrieval = &variant.retrieval;
+    let guide = variant.rotation.as_ref().and_then(|rotation| rotation.guide_url.as_ref());
+    for url in [Some(&retrieval.console_url), retrieval.docs_url.as_ref(), guide] {
+        url.map_or(Ok(""), |url| https_host(url))?;
+    }
+    if variant.rotation.as_ref().is_some_and(|r| !(1..=3650).contains(&r.every_days)) {
+        return Err("rotation.every_days is from 1 to 3650".to_owned());
+    }
+    check_liveness(variant)
+}
+
+/// A check carries the token: it goes over https, to a host that may have it anyway.
+fn check_liveness(variant: &Variant) -> Result<(), String> {
+    let Some(liveness) = &variant.liveness else { return Ok(()) };
+    let host = https_host(&liveness.url)?;
+    if !(100..=599).contains(&liveness.expect_status) {
+        return Err("liveness.expect_status is from 100 to 599".to_owned());
+    }
+    let Some(egress) = &variant.egress else { return Ok(()) };
+    let named = egress.to.iter().any(|destination| destination.to_string() == host);
+    if named {
+        Ok(())
+    } else {
+        Err(format!("liveness goes to {host}, which egress.to does not name"))
+    }
+}
+
+fn check_pattern(pattern: &EnvPattern, ids: &BTreeSet<&str>) -> Result<(), String> {
+    if pattern.matches.is_empty() {
+        return Err("an env_var_pattern has no matches".to_owned());
+    }
+    if ids.contains(pattern.variant.as_str()) {
+        return Ok(());
+    }
+    Err(format!("env_var_patterns names the variant {:?}, which is not there", pattern.variant))
+}
+
+/// The host of an `https://` URL without user or port.
+fn https_host(url: &str) -> Result<&str, String> {
+    let rest = url.strip_prefix("https://").ok_or_else(|| format!("{url:?} is not https"))?;
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if host.is_empty() || host.contains(['@', ':', '\\']) || url.contains(char::is_whitespace) {
+        return Err(format!("{url:?} is not a plain https URL"));
+    }
+    Ok(host)
+}
+
+fn is_kebab(id: &str) -> bool {
+    !id.is_empty()
+        && id.split('-').all(|word| {
+            !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+        })
+}

@@ -1,0 +1,222 @@
+use keyless_core::Location;
+
+use super::*;
+
+const EXAMPLE: &str = r#"{
+    "$schema": "https://example.test/schema.json",
+    "schema_version": 1,
+    "provider_id": "acme",
+    "display_name": "Acme",
+    "variants": [{
+        "id": "acme-key",
+        "display_name": "Key",
+        "description": "For Acme",
+        "format_regex": "^acme_[a-z]{8}$",
+        "format_hint": "acme_ and eight letters",
+        "retrieval": {
+            "console_url": "https://acme.test/keys",
+            "docs_url": "https://acme.test/docs",
+            "steps": ["Open the page."],
+            "notes": "Be quick."
+        },
+        "liveness": {
+            "kind": "http",
+            "url": "https://api.acme.test/me",
+            "method": "HEAD",
+            "auth": {"kind": "header", "name": "X-Key"},
+            "expect_status": 204
+        },
+        "rotation": {"method": "provider-api", "every_days": 30, "guide_url": "https://acme.test/r"},
+        "default_keychain_account": "acme"
+    }],
+    "env_var_patterns": [{"matches": ["ACME_*_KEY"], "variant": "acme-key", "scope": "personal"}],
+    "env_var_skip": ["ACME_HOST"]
+}"#;
+
+fn path(text: &str) -> SecretPath {
+    SecretPath::parse(text).unwrap()
+}
+
+#[test]
+fn every_bundled_provider_reads_and_ids_are_unique() {
+    let providers = Providers::bundled();
+    assert_eq!(providers.faults, []);
+    for wanted in [
+        "anthropic",
+        "openai",
+        "gemini",
+        "github",
+        "gitlab",
+        "bitbucket",
+        "jira",
+        "confluence",
+        "linear",
+        "slack",
+        "discord",
+        "notion",
+        "stripe",
+        "twilio",
+        "sendgrid",
+        "aws",
+        "gcp",
+        "azure",
+        "cloudflare",
+        "vercel",
+        "npm",
+        "pypi",
+        "docker-hub",
+        "hugging-face",
+        "datadog",
+        "sentry",
+        "postgres",
+        "langfuse",
+        "clickup",
+        "kimi",
+        "ollama",
+    ] {
+        assert!(providers.provider(wanted).is_some(), "{wanted}");
+    }
+    let variants = || providers.iter().flat_map(|(_, provider)| &provider.variants);
+    let ids: std::collections::BTreeSet<&str> = variants().map(|v| v.id.as_str()).collect();
+    assert_eq!(ids.len(), variants().count());
+    for variant in variants() {
+        assert!(variant.env_var.is_some() && variant.rotation.is_some(), "{}", variant.id);
+    }
+}
+
+/// A placeholder of the declared shape passes the format check that a tool would make, unless the
+/// format has parts that a look-alike can't have.
+#[test]
+fn look_alikes_look_alike() {
+    use keyless_core::{Placeholder, SessionKey};
+    let providers = Providers::bundled();
+    let apart =
+        ["github-fine-grained-pat", "slack-app-token", "clickup-token", "langfuse-secret-key"];
+    let of_hex = ["datadog-api-key", "datadog-app-key", "sentry-user-token", "twilio-auth-token"];
+    let mut checked = 0;
+    for (_, provider) in providers.iter() {
+        for variant in &provider.variants {
+            let shape = variant.egress.as_ref().and_then(|egress| egress.placeholder.clone());
+            let Some(shape) = shape else { continue };
+            if apart.contains(&variant.id.as_str()) || of_hex.contains(&variant.id.as_str()) {
+                continue;
+            }
+            let form = PlaceholderShape::LookAlike(shape).form();
+            let key = SessionKey::from_random([3; 32]);
+            let placeholder = Placeholder::derive(&key, &path("team/a/b"), &form);
+            let verdict = variant.judge(placeholder.as_str().as_bytes());
+            assert_eq!(verdict, FormatVerdict::Ok, "{} {placeholder}", variant.id);
+            checked += 1;
+        }
+    }
+    assert!(checked > 25, "{checked}");
+}
+
+#[test]
+fn formats_judge_whole_values() {
+    let providers = Providers::bundled();
+    let judge = |id: &str, value: &str| providers.variant(id).unwrap().1.judge(value.as_bytes());
+    let token = format!("ghp_{}", "a1".repeat(18));
+    assert_eq!(judge("github-pat", &token), FormatVerdict::Ok);
+    for wrong in [format!("x{token}"), format!("{token}\n"), token[1..].to_owned(), String::new()] {
+        assert_eq!(judge("github-pat", &wrong), FormatVerdict::Invalid, "{wrong:?}");
+    }
+    assert_eq!(judge_format(None, b"x"), FormatVerdict::Unknown);
+    assert_eq!(judge_format(Some("a|b"), b"ab"), FormatVerdict::Invalid);
+    assert_eq!(judge_format(Some("["), b"x"), FormatVerdict::Unknown);
+}
+
+#[test]
+fn a_secret_is_known_by_pattern_or_by_path() {
+    let providers = Providers::bundled();
+    let known = |at: &str, id| providers.of_secret(&path(at), id).map(|(_, v)| v.id.as_str());
+    assert_eq!(known("team/x/token", Some("github-pat")), Some("github-pat"));
+    assert_eq!(known("team/github/token", None), Some("github-fine-grained-pat"));
+    assert_eq!(known("team/prod/stripe/key", None), Some("stripe-live-secret"));
+    assert_eq!(known("team/unheard-of/token", None), None);
+    assert_eq!(known("team/github/token", Some("no-such-pattern")), None);
+}
+
+#[test]
+fn what_is_left_open_is_completed() {
+    let providers = Providers::bundled();
+    let (_, variant) = providers.variant("github-pat").unwrap();
+    let metadata = variant.complete(Metadata::default());
+    let rule = metadata.egress.as_ref().unwrap();
+    assert!(rule.to.iter().any(|to| to.to_string() == "api.github.com"));
+    assert!(!rule.locations.contains(Location::Body));
+    assert_eq!(metadata.env.as_ref().unwrap().as_str(), "GITHUB_TOKEN");
+    assert_eq!(metadata.upkeep.rotate_every_days, Some(90));
+    let own = vec![keyless_core::Destination::parse("ghe.corp.test").unwrap()];
+    let said = Metadata { egress: Some(EgressRule::to(own.clone())), ..Metadata::default() };
+    assert_eq!(variant.complete(said).egress.unwrap().to, own);
+    // Nobody's default is a wildcard over other customers' hosts.
+    let (_, jira) = providers.variant("jira-api-token").unwrap();
+    assert!(jira.egress.as_ref().unwrap().to.iter().all(|to| !to.to_string().contains('*')));
+}
+
+#[test]
+fn variables_are_known_by_their_parts() {
+    let providers = Providers::bundled().with(Tier::User, check::read("acme", EXAMPLE).unwrap());
+    let token = |name| match providers.of_variable(name) {
+        Some(EnvMeaning::Token(_, variant, scope)) => Some((variant.id.as_str(), scope)),
+        _ => None,
+    };
+    assert_eq!(token("GITHUB_TOKEN").unwrap().0, "github-fine-grained-pat");
+    assert_eq!(token("github_bot_token").unwrap().0, "github-fine-grained-pat");
+    assert_eq!(token("ACME_PROD_KEY"), Some(("acme-key", Scope::Personal)));
+    for none in ["ACME_KEY", "ACME_A_B_KEY", "PATH", "GITHUB_SHA", "ACME__KEY"] {
+        assert_eq!(token(none), None, "{none}");
+    }
+    assert!(matches!(providers.of_variable("ACME_HOST"), Some(EnvMeaning::Skip(_))));
+}
+
+#[test]
+fn what_is_wrong_is_told() {
+    let cases = [
+        ("\"schema_version\": 1", "\"schema_version\": 2", "schema_version is 2"),
+        ("\"acme\",\n    \"display", "\"Acme\",\n    \"display", "is not lower-kebab"),
+        ("\"acme\",\n    \"display", "\"other\",\n    \"display", "differ"),
+        ("\"^acme_[a-z]{8}$\"", "\"acme_[a-z]{8}\"", "begins with ^"),
+        ("\"^acme_[a-z]{8}$\"", "\"^[$\"", "format_regex"),
+        ("[\"Open the page.\"]", "[]", "steps is empty"),
+        ("https://acme.test/keys", "http://acme.test/keys", "is not https"),
+        ("https://api.acme.test/me", "https://u@api.acme.test/me", "plain https"),
+        ("\"every_days\": 30", "\"every_days\": 0", "every_days"),
+        ("\"expect_status\": 204", "\"expect_status\": 20", "expect_status"),
+        ("\"variant\": \"acme-key\"", "\"variant\": \"gone\"", "not there"),
+        ("\"display_name\": \"Acme\"", "\"display_name\": \"Acme\", \"extra\": 1", "extra"),
+        (
+            "\"default_keychain_account\": \"acme\"",
+            "\"egress\": {\"to\": [\"acme.test\"]}",
+            "egress.to does not name",
+        ),
+    ];
+    assert!(check::read("acme", EXAMPLE).is_ok());
+    for (from, to, expected) in cases {
+        assert!(EXAMPLE.contains(from), "{from}");
+        let fault = check::read("acme", &EXAMPLE.replacen(from, to, 1)).unwrap_err();
+        assert!(fault.contains(expected), "{fault}");
+    }
+}
+
+#[test]
+fn one_bad_file_leaves_the_others_and_a_stronger_tier_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    file("acme.json", EXAMPLE);
+    file("bad.json", "{");
+    file("notes.txt", "ignored");
+    let other = EXAMPLE.replace(
+        "\"acme\",\n    \"display_name\": \"Acme\"",
+        "\"github\",\n    \"display_name\": \"Mine\"",
+    );
+    file("github.json", &other);
+    let providers = Providers::bundled().over(Tier::User, folder.path());
+    assert_eq!(providers.provider("github").unwrap().display_name, "Mine");
+    assert!(providers.provider("acme").is_some());
+    assert_eq!(providers.faults.len(), 1);
+    let project = check::read("acme", &EXAMPLE.replace("Acme\",", "Theirs\",")).unwrap();
+    let providers = providers.with(Tier::Project, project);
+    assert_eq!(providers.provider("acme").unwrap().display_name, "Acme");
+}

@@ -1,0 +1,275 @@
+//! Finds the source of a secret and asks it, by the operator's `sources.toml`.
+//!
+//! One stack: whatever needs a value that the store does not keep comes by here. A source's own
+//! credential is a secret of the store, never of another source, so that no chain can form. What
+//! is fetched stays in memory as long as source, lease and secret allow.
+//! Source: reference/secrets.md, section 4.
+
+mod cache;
+mod config;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Instant,
+};
+
+use keyless_core::{Binding, Code, Error, SafeText, SecretPath, SecretValue};
+use serde::Serialize;
+use toml::Table;
+
+pub use self::config::RouterConfig;
+pub(crate) use self::config::{optional, required};
+use self::{
+    cache::{Cache, shortest},
+    config::{Access, Resolved, SourceSpec},
+};
+use crate::source::{
+    AwsService, AwsSource, Backend, BitwardenSource, Capabilities, EnvironmentSource, Fetched,
+    FolderSource, MAX_VALUE_BYTES, OnePasswordSource, PassSource, PluginSource, SourceFault,
+    SourceHttp, State, VaultSource, refused, too_large,
+};
+
+/// The sources that are declared, and who is asked for what.
+pub struct Router {
+    config: RouterConfig,
+    sources: BTreeMap<String, Declared>,
+    cache: Mutex<Cache>,
+}
+
+struct Declared {
+    spec: SourceSpec,
+    backend: Box<dyn Backend>,
+}
+
+/// Where a value has to be got.
+pub(crate) enum Place<'a> {
+    /// In the store.
+    Local,
+    /// At a source.
+    Source(At<'a>),
+}
+
+/// A source, and what it calls the secret.
+pub(crate) struct At<'a> {
+    name: &'a str,
+    declared: &'a Declared,
+    reference: String,
+    fallback: Option<&'a str>,
+}
+
+/// A source, for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SourceReport {
+    /// Its name.
+    pub name: String,
+    /// Its kind.
+    pub kind: String,
+    /// What it says it can do.
+    pub declared: Vec<&'static str>,
+    /// What the operator lets Keyless do of that.
+    pub effective: Vec<&'static str>,
+    /// Whether it can be asked.
+    pub state: State,
+}
+
+impl Router {
+    /// Makes the sources. [`Code::SourcesInvalid`] says which one's settings don't fit.
+    pub fn new(config: RouterConfig, http: &Arc<dyn SourceHttp>) -> Result<Self, Error> {
+        let mut sources = BTreeMap::new();
+        let env = SourceSpec::builtin("env", "env");
+        sources
+            .insert("env".to_owned(), Declared { spec: env, backend: Box::new(EnvironmentSource) });
+        for spec in config.sources.values() {
+            let backend = backend(spec, http).map_err(|fault| {
+                let words = SafeText::words("source ").as_they_wrote(&spec.name).and(": ");
+                Error::with(Code::SourcesInvalid, words.as_they_wrote(&fault))
+            })?;
+            sources.insert(spec.name.clone(), Declared { spec: spec.clone(), backend });
+        }
+        Ok(Self { config, sources, cache: Mutex::default() })
+    }
+
+    /// Where the value of `path` is. `named` is the secret's own word, which goes before the file's.
+    pub(crate) fn place<'a>(
+        &'a self,
+        path: &SecretPath,
+        named: Option<(&'a str, Option<&str>)>,
+    ) -> Result<Place<'a>, Error> {
+        let resolved = match named {
+            Some((source, _)) => Resolved { source, reference: None, route: None, fallback: None },
+            None => self.config.resolve(path).ok_or_else(|| {
+                let words = SafeText::words("nothing in sources.toml says where ").and(path);
+                Error::with(Code::SecretUnavailable, words.and(" is kept"))
+            })?,
+        };
+        if resolved.source == "local" {
+            return Ok(Place::Local);
+        }
+        let Some(declared) = self.sources.get(resolved.source) else {
+            let words = SafeText::words("sources.toml has no source ");
+            return Err(Error::with(Code::SecretUnavailable, words.as_they_wrote(resolved.source)));
+        };
+        let own = named.and_then(|(_, reference)| reference).or(resolved.reference);
+        let reference = match (own, resolved.route) {
+            (Some(reference), _) => reference.to_owned(),
+            (None, Some((route, cut))) => {
+                declared.backend.reference(path, &path.as_str()[cut..], Some(route))
+            }
+            (None, None) => declared.backend.reference(path, path.as_str(), None),
+        };
+        let (name, fallback) = (resolved.source, resolved.fallback);
+        Ok(Place::Source(At { name, declared, reference, fallback }))
+    }
+
+    /// The secret that is `source`'s own credential.
+    pub(crate) fn credential_of(&self, source: &str) -> Option<&SecretPath> {
+        self.config.credentials.get(source)
+    }
+
+    /// What was fetched before, while it may still be used.
+    pub(crate) fn cached(&self, path: &SecretPath) -> Option<SecretValue> {
+        self.cache.lock().expect("nothing panics under it").get(path, Instant::now())
+    }
+
+    /// Forgets what was fetched of `path`.
+    pub(crate) fn forget(&self, path: &SecretPath) {
+        self.cache.lock().expect("nothing panics under it").forget(path);
+    }
+
+    /// Forgets everything that was fetched.
+    pub(crate) fn forget_all(&self) {
+        *self.cache.lock().expect("nothing panics under it") = Cache::default();
+    }
+
+    /// Fetches a value, fit for `binding`, and keeps it for a while. `at_most` is the secret's word.
+    pub(crate) async fn fetch(
+        &self,
+        path: &SecretPath,
+        binding: Binding,
+        at: &At<'_>,
+        credential: Option<&SecretValue>,
+        at_most: Option<u64>,
+    ) -> Result<SecretValue, Error> {
+        let (name, spec, fetched) = match at.get(credential).await {
+            Err(fault) if fault.state == State::NotInstalled && at.fallback.is_some() => {
+                let name = at.fallback.unwrap_or_default();
+                let Some(other) = self.sources.get(name) else { return Err(told(at.name, fault)) };
+                let reference = other.backend.reference(path, path.as_str(), None);
+                (name, &other.spec, other.backend.get(&reference, None).await)
+            }
+            outcome => (at.name, &at.declared.spec, outcome),
+        };
+        let Fetched { mut bytes, lease } =
+            fetched.map_err(|fault| told(name, fault))?.ok_or_else(|| {
+                let words =
+                    SafeText::words("the source ").as_they_wrote(name).and(" has no value for ");
+                Error::with(Code::SecretUnavailable, words.and(path))
+            })?;
+        if bytes.len() > MAX_VALUE_BYTES {
+            return Err(too_large(path));
+        }
+        let bytes = std::mem::take(&mut *bytes);
+        let value =
+            SecretValue::new(path.clone(), bytes, binding).map_err(|why| refused(path, why))?;
+        let time = shortest(spec.cache_ttl, lease, at_most);
+        self.cache.lock().expect("nothing panics under it").put(&value, time, Instant::now());
+        Ok(value)
+    }
+
+    /// Puts a value where it is kept. [`Code::Usage`] when the source, or `access`, does not allow it.
+    pub(crate) async fn put(
+        &self,
+        at: &At<'_>,
+        value: &SecretValue,
+        credential: Option<&SecretValue>,
+    ) -> Result<(), Error> {
+        if !at.declared.effective().contains(Capabilities::WRITE) {
+            let words =
+                SafeText::words("Keyless may only read from the source ").as_they_wrote(at.name);
+            return Err(Error::with(Code::Usage, words.and("; see access in sources.toml")));
+        }
+        self.forget(value.path());
+        at.declared
+            .backend
+            .put(&at.reference, value, credential)
+            .await
+            .map_err(|f| told(at.name, f))
+    }
+
+    /// Every declared source, for people; `credentials` are those that could be had.
+    pub(crate) async fn report(
+        &self,
+        credentials: &BTreeMap<String, SecretValue>,
+    ) -> Vec<SourceReport> {
+        let mut reports = Vec::with_capacity(self.sources.len());
+        for (name, declared) in &self.sources {
+            let state = declared.backend.state(credentials.get(name)).await;
+            reports.push(SourceReport {
+                name: name.clone(),
+                kind: declared.spec.kind.clone(),
+                declared: declared.backend.capabilities().words().collect(),
+                effective: declared.effective().words().collect(),
+                state,
+            });
+        }
+        reports
+    }
+
+    /// The names of the sources.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.sources.keys().map(String::as_str)
+    }
+}
+
+impl At<'_> {
+    /// Its source's name.
+    pub(crate) fn source(&self) -> &str {
+        self.name
+    }
+
+    async fn get(&self, credential: Option<&SecretValue>) -> Result<Option<Fetched>, SourceFault> {
+        self.declared.backend.get(&self.reference, credential).await
+    }
+}
+
+impl Declared {
+    fn effective(&self) -> Capabilities {
+        match self.spec.access {
+            Access::Read => self.backend.capabilities().read_only(),
+            Access::ReadWrite => self.backend.capabilities(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Router {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Router").field("sources", &self.sources.keys()).finish_non_exhaustive()
+    }
+}
+
+fn backend(spec: &SourceSpec, http: &Arc<dyn SourceHttp>) -> Result<Box<dyn Backend>, String> {
+    let settings: &Table = &spec.settings;
+    let aws = |service| AwsSource::new(service, settings, Arc::clone(http));
+    Ok(match spec.kind.as_str() {
+        "1password" => Box::new(OnePasswordSource::new(settings)?),
+        "aws-secrets-manager" => Box::new(aws(AwsService::SecretsManager)?),
+        "aws-ssm" => Box::new(aws(AwsService::Ssm)?),
+        "bitwarden" => Box::new(BitwardenSource::new(settings)?),
+        "env" => Box::new(EnvironmentSource),
+        "files" => Box::new(FolderSource::new(settings)?),
+        "pass" => Box::new(PassSource::new(settings)?),
+        "plugin" => Box::new(PluginSource::new(&spec.name, settings)?),
+        "vault" | "openbao" => Box::new(VaultSource::new(settings, Arc::clone(http))?),
+        other => {
+            let known = "1password, aws-secrets-manager, aws-ssm, bitwarden, env, files, openbao, pass, plugin, vault";
+            return Err(format!("the type {other:?} is unknown; there are {known}"));
+        }
+    })
+}
+
+fn told(name: &str, fault: SourceFault) -> Error {
+    let words =
+        SafeText::words("the source ").as_they_wrote(name).and(" is ").and(fault.state.as_str());
+    Error::with(Code::SecretUnavailable, words.and(": ").and(fault.words))
+}

@@ -1,0 +1,330 @@
+//! `sources.toml`: which sources there are, and which secrets are kept where. Pure.
+//!
+//! Source: reference/secrets.md, section 4.
+
+use std::{collections::BTreeMap, fs, io, path::Path, time::Duration};
+
+use keyless_core::{ALIAS_PREFIX, Code, Error, SafeText, SecretPath};
+use toml::{Table, Value};
+
+/// How long a fetched value may be kept, unless the source or the secret says less.
+const DEFAULT_TTL: Duration = Duration::from_mins(15);
+
+/// The whole file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RouterConfig {
+    pub(super) sources: BTreeMap<String, SourceSpec>,
+    default: Option<DefaultRoute>,
+    routes: Vec<Route>,
+    secrets: BTreeMap<SecretPath, (String, String)>,
+    pub(super) credentials: BTreeMap<String, SecretPath>,
+}
+
+/// One `[[source]]`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SourceSpec {
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) access: Access,
+    pub(crate) cache_ttl: Duration,
+    /// Everything else, for the kind.
+    pub(crate) settings: Table,
+}
+
+/// What the operator lets Keyless do there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    ReadWrite,
+}
+
+impl SourceSpec {
+    /// A source that is there without being declared, and keeps nothing from anybody.
+    pub(crate) fn builtin(name: &str, kind: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            access: Access::Read,
+            cache_ttl: Duration::ZERO,
+            settings: Table::new(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct DefaultRoute {
+    source: String,
+    fallback: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Route {
+    prefix: String,
+    source: String,
+    settings: Table,
+}
+
+/// Where a secret is kept.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Resolved<'a> {
+    pub(crate) source: &'a str,
+    /// Where no reference is named, the source makes one of the path.
+    pub(crate) reference: Option<&'a str>,
+    /// The route's own settings, and how long the prefix is that led here.
+    pub(crate) route: Option<(&'a Table, usize)>,
+    /// Asked when the source is not installed; never when it is locked or fails.
+    pub(crate) fallback: Option<&'a str>,
+}
+
+impl RouterConfig {
+    /// Reads the file; nothing when there is none. [`Code::SourcesInvalid`] says where it is wrong.
+    /// Blocks.
+    pub fn load(file: &Path) -> Result<Self, Error> {
+        let invalid = |fault: &str| {
+            let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
+            Error::with(Code::SourcesInvalid, place.and(": ").as_they_wrote(fault))
+        };
+        match fs::read_to_string(file) {
+            Ok(text) => Self::parse(&text).map_err(|fault| invalid(&fault)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(invalid(&error.to_string())),
+        }
+    }
+
+    /// Reads the file's text; the error is a fragment of a sentence.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let file: Table =
+            text.parse().map_err(|e: toml::de::Error| e.to_string().trim().to_owned())?;
+        if file.get("schema_version").is_some_and(|version| version.as_integer() != Some(1)) {
+            return Err("schema_version is not 1".to_owned());
+        }
+        let mut config = Self::default();
+        for table in tables(&file, "source")? {
+            let spec = source(table)?;
+            if let Some(twice) = config.sources.insert(spec.name.clone(), spec) {
+                return Err(format!("the source {:?} stands there twice", twice.name));
+            }
+        }
+        if let Some(default) = file.get("default") {
+            let table = default.as_table().ok_or("default is no table")?;
+            let fallback = optional(table, "fallback")?;
+            config.default = Some(DefaultRoute { source: required(table, "source")?, fallback });
+        }
+        for table in tables(&file, "route")? {
+            config.add_route(table)?;
+        }
+        for (path, table) in entries(&file, "secret")? {
+            let table = table.as_table().ok_or_else(|| format!("secret.{path:?} is no table"))?;
+            let pair = (required(table, "source")?, required(table, "reference")?);
+            config.secrets.insert(parse_path(path)?, pair);
+        }
+        for (name, path) in entries(&file, "source_credentials")? {
+            let path = path.as_str().ok_or_else(|| format!("{name:?} names no secret"))?;
+            // How devboy spells the paths of its own.
+            let path = path.strip_prefix(ALIAS_PREFIX).unwrap_or(path);
+            let path = parse_path(path.trim_start_matches("__"))?;
+            config.credentials.insert(name.clone(), path);
+        }
+        config.check_names().map(|()| config)
+    }
+
+    /// Where `path` is kept: by its own word, by the longest prefix (the first of equals), or by
+    /// default. `None` when nothing says.
+    pub(crate) fn resolve(&self, path: &SecretPath) -> Option<Resolved<'_>> {
+        if let Some((source, reference)) = self.secrets.get(path) {
+            let reference = Some(reference.as_str());
+            return Some(Resolved { source, reference, route: None, fallback: None });
+        }
+        let mut best: Option<&Route> = None;
+        for route in self.routes.iter().filter(|route| path.as_str().starts_with(&route.prefix)) {
+            if best.is_none_or(|best| route.prefix.len() > best.prefix.len()) {
+                best = Some(route);
+            }
+        }
+        if let Some(Route { prefix, source, settings }) = best {
+            let route = Some((settings, prefix.len()));
+            return Some(Resolved { source, reference: None, route, fallback: None });
+        }
+        let DefaultRoute { source, fallback } = self.default.as_ref()?;
+        let fallback = fallback.as_deref();
+        Some(Resolved { source, reference: None, route: None, fallback })
+    }
+
+    fn add_route(&mut self, table: &Table) -> Result<(), String> {
+        let prefix = required(table, "prefix")?;
+        if !prefix.ends_with('/') {
+            return Err(format!("the prefix {prefix:?} does not end with a slash"));
+        }
+        if self.routes.iter().any(|route| route.prefix == prefix) {
+            return Err(format!("the prefix {prefix:?} stands there twice"));
+        }
+        let mut settings = table.clone();
+        settings.retain(|key, _| key != "prefix" && key != "source");
+        self.routes.push(Route { prefix, source: required(table, "source")?, settings });
+        Ok(())
+    }
+
+    fn check_names(&self) -> Result<(), String> {
+        let defaults = self.default.iter();
+        let defaults =
+            defaults.flat_map(|route| std::iter::once(&route.source).chain(&route.fallback));
+        let routes = self.routes.iter().map(|route| &route.source);
+        let secrets = self.secrets.values().map(|(source, _)| source);
+        for name in defaults.chain(routes).chain(secrets).chain(self.credentials.keys()) {
+            if !is_known(name, &self.sources) {
+                return Err(format!("there is no source {name:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The store and the environment are there without being declared.
+fn is_known(name: &str, sources: &BTreeMap<String, SourceSpec>) -> bool {
+    matches!(name, "local" | "env") || sources.contains_key(name)
+}
+
+fn source(table: &Table) -> Result<SourceSpec, String> {
+    let (name, kind) = (required(table, "name")?, required(table, "type")?);
+    let begins = name.bytes().next().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    let fine = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
+    if !begins || !name.bytes().all(fine) {
+        return Err(format!("{name:?} is no name: a-z, 0-9, `-` and `_`"));
+    }
+    let access = match optional(table, "access")?.as_deref() {
+        None | Some("read") => Access::Read,
+        Some("readwrite") => Access::ReadWrite,
+        Some(_) => return Err(format!("{name}: access is read or readwrite")),
+    };
+    let cache_ttl = match table.get("cache_ttl_seconds").map(toml::Value::as_integer) {
+        None => DEFAULT_TTL,
+        Some(Some(seconds @ 0..=86_400)) => Duration::from_secs(seconds.unsigned_abs()),
+        Some(_) => return Err(format!("{name}: cache_ttl_seconds is from 0 to 86400")),
+    };
+    let mut settings = table.clone();
+    let ours = ["name", "type", "access", "cache_ttl_seconds"];
+    settings.retain(|key, _| !ours.contains(&key));
+    Ok(SourceSpec { name, kind, access, cache_ttl, settings })
+}
+
+fn tables<'a>(file: &'a Table, key: &'static str) -> Result<Vec<&'a Table>, String> {
+    match file.get(key) {
+        None => Ok(Vec::new()),
+        Some(Value::Array(all)) => all
+            .iter()
+            .map(|entry| entry.as_table().ok_or_else(|| format!("{key} is no list of tables")))
+            .collect(),
+        Some(_) => Err(format!("{key} is no list of tables: write [[{key}]]")),
+    }
+}
+
+fn entries<'a>(file: &'a Table, key: &'static str) -> Result<Vec<(&'a String, &'a Value)>, String> {
+    match file.get(key) {
+        None => Ok(Vec::new()),
+        Some(Value::Table(all)) => Ok(all.iter().collect()),
+        Some(_) => Err(format!("{key} is no table")),
+    }
+}
+
+pub(crate) fn required(table: &Table, key: &str) -> Result<String, String> {
+    optional(table, key)?.ok_or_else(|| format!("{key} is missing"))
+}
+
+pub(crate) fn optional(table: &Table, key: &str) -> Result<Option<String>, String> {
+    match table.get(key) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(format!("{key} is not text")),
+    }
+}
+
+fn parse_path(text: &str) -> Result<SecretPath, String> {
+    SecretPath::parse(text).map_err(|error| format!("{text:?}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r#"
+        schema_version = 1
+        [[source]]
+        name = "corp"
+        type = "vault"
+        addr = "https://vault.corp.test:8200"
+        access = "readwrite"
+        cache_ttl_seconds = 60
+        [[source]]
+        name = "mine"
+        type = "pass"
+        [default]
+        source = "mine"
+        fallback = "env"
+        [[route]]
+        prefix = "team/"
+        source = "corp"
+        mount = "kv"
+        [[route]]
+        prefix = "team/private/"
+        source = "local"
+        [secret."team/x/y"]
+        source = "mine"
+        reference = "work/x"
+        [source_credentials]
+        corp = "__sources/corp/default"
+    "#;
+
+    fn route(text: &str) -> Option<(String, Option<String>, Option<String>)> {
+        let config = RouterConfig::parse(FILE).unwrap();
+        let path = SecretPath::parse(text).unwrap();
+        let found = config.resolve(&path)?;
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        Some((found.source.to_owned(), owned(found.reference), owned(found.fallback)))
+    }
+
+    #[test]
+    fn the_closest_word_counts() {
+        let to = |source: &str| Some((source.to_owned(), None, None));
+        assert_eq!(route("team/a/b"), to("corp"));
+        assert_eq!(route("team/private/b"), to("local"));
+        let own = Some(("mine".to_owned(), Some("work/x".to_owned()), None));
+        assert_eq!(route("team/x/y"), own);
+        assert_eq!(route("teams/a/b"), Some(("mine".to_owned(), None, Some("env".to_owned()))));
+        let nothing = RouterConfig::parse("").unwrap();
+        assert_eq!(nothing.resolve(&SecretPath::parse("a/b/c").unwrap()), None);
+    }
+
+    #[test]
+    fn settings_go_to_their_source_and_route() {
+        let config = RouterConfig::parse(FILE).unwrap();
+        let corp = &config.sources["corp"];
+        assert_eq!((corp.access, corp.cache_ttl.as_secs()), (Access::ReadWrite, 60));
+        assert_eq!(corp.settings.keys().collect::<Vec<_>>(), ["addr"]);
+        let path = SecretPath::parse("team/a/b").unwrap();
+        let (settings, cut) = config.resolve(&path).unwrap().route.unwrap();
+        assert_eq!((settings["mount"].as_str(), cut), (Some("kv"), 5));
+        assert_eq!(config.credentials["corp"].as_str(), "sources/corp/default");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        for (text, expected) in [
+            ("schema_version = 2", "not 1"),
+            ("source = 3", "list of tables"),
+            ("[[source]]\nname = \"A\"\ntype = \"pass\"", "no name"),
+            ("[[source]]\nname = \"a\"", "type is missing"),
+            ("[[source]]\nname = \"a\"\ntype = \"p\"\naccess = \"all\"", "read or readwrite"),
+            (
+                "[[source]]\nname = \"a\"\ntype = \"p\"\n[[source]]\nname = \"a\"\ntype = \"p\"",
+                "twice",
+            ),
+            ("[default]\nsource = \"gone\"", "no source \"gone\""),
+            ("[[route]]\nprefix = \"team\"\nsource = \"local\"", "slash"),
+            ("[secret.\"team/x\"]\nsource = \"local\"\nreference = \"r\"", "2 of at least 3"),
+            ("x = [", "TOML"),
+        ] {
+            let fault = RouterConfig::parse(text).unwrap_err();
+            assert!(fault.contains(expected), "{text}: {fault}");
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The sources `aws-secrets-manager` and `aws-ssm`: the two places where AWS keeps secrets.
+//!
+//! Requests are signed with the secret access key, which is the source's credential; its id stands
+//! in `sources.toml`. A reference is a secret's name, with `#KEY` for one key of a secret that is
+//! a JSON object; or a parameter's name.
+//! Source: https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html
+
+mod sign;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+use keyless_core::{SafeText, SecretPath, SecretValue};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use toml::Table;
+use zeroize::Zeroizing;
+
+use self::sign::{Signer, sign};
+use super::{
+    backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State},
+    hashicorp::text_of,
+    http::{HttpAnswer, HttpRequest, SourceHttp},
+};
+use crate::router::{optional, required};
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AwsService {
+    SecretsManager,
+    Ssm,
+}
+
+/// One account and region.
+pub(crate) struct AwsSource {
+    http: Arc<dyn SourceHttp>,
+    service: AwsService,
+    region: String,
+    endpoint: String,
+    access_key_id: String,
+}
+
+#[derive(Deserialize)]
+struct SecretAnswer<'a> {
+    #[serde(rename = "SecretString", borrow)]
+    text: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct ParameterAnswer<'a> {
+    #[serde(rename = "Parameter", borrow)]
+    parameter: Parameter<'a>,
+}
+
+#[derive(Deserialize)]
+struct Parameter<'a> {
+    #[serde(rename = "Value", borrow)]
+    value: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct FaultAnswer<'a> {
+    #[serde(rename = "__type", borrow, default)]
+    kind: &'a str,
+}
+
+impl AwsSource {
+    pub(crate) fn new(
+        service: AwsService,
+        settings: &Table,
+        http: Arc<dyn SourceHttp>,
+    ) -> Result<Self, String> {
+        let region = required(settings, "region")?;
+        if !region.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
+            return Err("region is no region".to_owned());
+        }
+        let host = format!("https://{}.{region}.amazonaws.com", service.name());
+        Ok(Self {
+            http,
+            service,
+            endpoint: optional(settings, "endpoint")?.unwrap_or(host),
+            access_key_id: required(settings, "access_key_id")?,
+            region,
+        })
+    }
+
+    async fn call(
+        &self,
+        target: &str,
+        body: Zeroizing<Vec<u8>>,
+        credential: Option<&SecretValue>,
+    ) -> Result<HttpAnswer, SourceFault> {
+        let none = "it has no credential; see [source_credentials]";
+        let credential =
+            credential.ok_or_else(|| SourceFault::new(State::NeedsCredential, none))?;
+        let signer = Signer {
+            access_key_id: &self.access_key_id,
+            secret_access_key: credential.expose_to_its_source(),
+            region: &self.region,
+            service: self.service.name(),
+        };
+        let host = self.endpoint.split_once("://").map_or("", |(_, rest)| rest);
+        let headers = sign(&signer, host.trim_end_matches('/'), target, &body, Timestamp::now());
+        let mut request =
+            HttpRequest::new("POST", format!("{}/", self.endpoint.trim_end_matches('/')));
+        request.body = body;
+        for (name, value) in headers {
+            request = request.header(name, &value);
+        }
+        self.http.send(request).await.map_err(|fault| SourceFault {
+            state: State::Unavailable,
+            words: SafeText::default().as_they_wrote(&fault.to_string()),
+        })
+    }
+}
+
+impl AwsService {
+    fn name(self) -> &'static str {
+        match self {
+            Self::SecretsManager => "secretsmanager",
+            Self::Ssm => "ssm",
+        }
+    }
+}
+
+impl Backend for AwsSource {
+    fn capabilities(&self) -> Capabilities {
+        let changes = Capabilities::WRITE.and(Capabilities::ROTATE);
+        Capabilities::READ.and(changes).and(Capabilities::AUDIT_LOGGED)
+    }
+
+    fn reference(&self, path: &SecretPath, rest: &str, _: Option<&Table>) -> String {
+        let name = if rest.is_empty() { path.as_str() } else { rest };
+        match self.service {
+            AwsService::SecretsManager => name.to_owned(),
+            // Parameters in a tree begin with a slash.
+            AwsService::Ssm => format!("/{name}"),
+        }
+    }
+
+    fn state<'a>(&'a self, credential: Option<&'a SecretValue>) -> Answer<'a, State> {
+        Box::pin(async move {
+            // A name that nothing has: whoever may ask is told that it is not there.
+            match self.get("keyless-source-check", credential).await {
+                Ok(_) => State::Available,
+                Err(fault) => fault.state,
+            }
+        })
+    }
+
+    fn get<'a>(
+        &'a self,
+        reference: &'a str,
+        credential: Option<&'a SecretValue>,
+    ) -> Answer<'a, Result<Option<Fetched>, SourceFault>> {
+        Box::pin(async move {
+            let (name, key) = match (self.service, reference.split_once('#')) {
+                (AwsService::SecretsManager, Some((name, key))) => (name, Some(key)),
+                _ => (reference, None),
+            };
+            let (target, body) = match self.service {
+                AwsService::SecretsManager => {
+                    ("secretsmanager.GetSecretValue", serde_json::json!({ "SecretId": name }))
+                }
+                AwsService::Ssm => (
+                    "AmazonSSM.GetParameter",
+                    serde_json::json!({ "Name": name, "WithDecryption": true }),
+                ),
+            };
+            let body = Zeroizing::new(body.to_string().into_bytes());
+            let answer = self.call(target, body, credential).await?;
+            if answer.status != 200 {
+                return refusal(&answer);
+            }
+            let bytes = match self.service {
+                AwsService::SecretsManager => {
+                    let answer: SecretAnswer<'_> =
+                        serde_json::from_slice(&answer.body).map_err(|_| unreadable())?;
+                    let Some(text) = answer.text else {
+                        let words = "the secret is binary, which has no text to swap";
+                        return Err(SourceFault::new(State::Unavailable, words));
+                    };
+                    text_of(text)?
+                }
+                AwsService::Ssm => {
+                    let answer: ParameterAnswer<'_> =
+                        serde_json::from_slice(&answer.body).map_err(|_| unreadable())?;
+                    text_of(answer.parameter.value)?
+                }
+            };
+            let Some(key) = key else { return Ok(Some(Fetched { bytes, lease: None })) };
+            let fields: BTreeMap<&str, &RawValue> =
+                serde_json::from_slice(&bytes).map_err(|_| unreadable())?;
+            let field = fields.get(key).map(|raw| text_of(raw)).transpose()?;
+            Ok(field.map(|bytes| Fetched { bytes, lease: None }))
+        })
+    }
+
+    fn put<'a>(
+        &'a self,
+        reference: &'a str,
+        value: &'a SecretValue,
+        credential: Option<&'a SecretValue>,
+    ) -> Answer<'a, Result<(), SourceFault>> {
+        Box::pin(async move {
+            if self.service == AwsService::SecretsManager && reference.contains('#') {
+                let words = "one key of a JSON secret can't be written alone";
+                return Err(SourceFault::new(State::Unavailable, words));
+            }
+            let text = std::str::from_utf8(value.expose_to_its_source())
+                .map_err(|_| SourceFault::new(State::Unavailable, "it takes text alone"))?;
+            let quoted = Zeroizing::new(serde_json::to_string(text).map_err(|_| unreadable())?);
+            let name = serde_json::to_string(reference).map_err(|_| unreadable())?;
+            let (target, body) = match self.service {
+                AwsService::SecretsManager => (
+                    "secretsmanager.PutSecretValue",
+                    format!(
+                        "{{\"SecretId\":{name},\"ClientRequestToken\":\"{}\",\"SecretString\":{}}}",
+                        request_token()?,
+                        *quoted
+                    ),
+                ),
+                AwsService::Ssm => (
+                    "AmazonSSM.PutParameter",
+                    format!(
+                        "{{\"Name\":{name},\"Type\":\"SecureString\",\"Overwrite\":true,\"Value\":{}}}",
+                        *quoted
+                    ),
+                ),
+            };
+            let answer = self.call(target, Zeroizing::new(body.into_bytes()), credential).await?;
+            match answer.status {
+                200 => Ok(()),
+                _ => refusal(&answer).map(|_| ()),
+            }
+        })
+    }
+}
+
+/// Not there, not allowed, or not now.
+fn refusal(answer: &HttpAnswer) -> Result<Option<Fetched>, SourceFault> {
+    let fault: FaultAnswer<'_> =
+        serde_json::from_slice(&answer.body).unwrap_or(FaultAnswer { kind: "" });
+    if fault.kind.ends_with("ResourceNotFoundException")
+        || fault.kind.ends_with("ParameterNotFound")
+    {
+        return Ok(None);
+    }
+    let state = match answer.status {
+        400 | 401 | 403 => State::Locked,
+        _ => State::Unavailable,
+    };
+    let words = SafeText::words("AWS answered ").number(answer.status.into());
+    Err(SourceFault { state, words })
+}
+
+/// 32 hex digits that AWS tells retries apart by.
+fn request_token() -> Result<String, SourceFault> {
+    let random = crate::random::bytes::<16>().map_err(|_| unreadable())?;
+    Ok(data_encoding::HEXLOWER.encode(&random))
+}
+
+fn unreadable() -> SourceFault {
+    SourceFault::new(State::Unavailable, "AWS's answer can't be read")
+}

@@ -1,0 +1,92 @@
+//! The source `bitwarden`: its command-line tool `bw`, read-only.
+//!
+//! A reference is an item's name or id, with `#FIELD` for one of `password` (the default),
+//! `username`, `notes` and `totp`. The source's credential is the session key that `bw unlock`
+//! prints. Source: https://bitwarden.com/help/cli/
+
+use keyless_core::{SecretPath, SecretValue};
+use toml::Table;
+use zeroize::Zeroizing;
+
+use super::{
+    backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State},
+    program::{Program, Ran},
+};
+
+const SESSION: &str = "BW_SESSION";
+const FIELDS: [&str; 4] = ["notes", "password", "totp", "username"];
+
+/// One account.
+pub(crate) struct BitwardenSource {
+    program: Program,
+}
+
+impl BitwardenSource {
+    pub(crate) fn new(settings: &Table) -> Result<Self, String> {
+        Ok(Self { program: Program::of(settings, "/usr/local/bin/bw")? })
+    }
+
+    async fn bw(
+        &self,
+        arguments: &[&str],
+        credential: Option<&SecretValue>,
+    ) -> Result<Ran, SourceFault> {
+        let session = credential.map(SecretValue::expose_to_its_source);
+        let session = session.and_then(|session| std::str::from_utf8(session).ok());
+        let secrets: Vec<(&str, &str)> = session.into_iter().map(|key| (SESSION, key)).collect();
+        let words = [&["--nointeraction", "--raw"], arguments].concat();
+        self.program.run(&words, None, &secrets).await
+    }
+}
+
+impl Backend for BitwardenSource {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::READ.and(Capabilities::LIST)
+    }
+
+    fn reference(&self, path: &SecretPath, rest: &str, _: Option<&Table>) -> String {
+        if rest.is_empty() { path.to_string() } else { rest.to_owned() }
+    }
+
+    fn state<'a>(&'a self, credential: Option<&'a SecretValue>) -> Answer<'a, State> {
+        Box::pin(async move {
+            let ran = match self.bw(&["status"], credential).await {
+                Ok(ran) => ran,
+                Err(fault) => return fault.state,
+            };
+            let says = |word: &[u8]| ran.output.windows(word.len()).any(|part| part == word);
+            match ran.status.success() {
+                true if says(b"\"status\":\"unlocked\"") => State::Available,
+                true if says(b"\"status\":\"locked\"") => State::Locked,
+                true => State::NeedsCredential,
+                false => State::Unavailable,
+            }
+        })
+    }
+
+    fn get<'a>(
+        &'a self,
+        reference: &'a str,
+        credential: Option<&'a SecretValue>,
+    ) -> Answer<'a, Result<Option<Fetched>, SourceFault>> {
+        Box::pin(async move {
+            let (item, field) = reference.rsplit_once('#').unwrap_or((reference, "password"));
+            if !FIELDS.contains(&field) || item.starts_with('-') {
+                let words = "a reference is ITEM, or ITEM# with password, username, notes or totp";
+                return Err(SourceFault::new(State::Unavailable, words));
+            }
+            let ran = self.bw(&["get", field, item], credential).await?;
+            if ran.status.success() {
+                let bytes = Zeroizing::new(ran.output.to_vec());
+                return Ok(Some(Fetched { bytes, lease: None }));
+            }
+            if ran.complains_of(&["not found"]) {
+                return Ok(None);
+            }
+            if ran.complains_of(&["vault is locked", "not logged in", "mac failed"]) {
+                return Err(SourceFault::new(State::Locked, "bw is locked or not logged in"));
+            }
+            Err(SourceFault { state: State::Unavailable, words: ran.ending() })
+        })
+    }
+}

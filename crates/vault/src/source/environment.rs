@@ -1,0 +1,57 @@
+//! The source `env`, by the path of a secret: for machines without a store, such as CI.
+//!
+//! Looked up is `KEYLESS_SECRET__TEAM__API__TOKEN` for `team/api/token`: `/` becomes two underscores
+//! and `-` one, which no two paths share, since neither has two hyphens in a row.
+
+use std::os::unix::ffi::OsStringExt;
+
+use keyless_core::{SecretPath, SecretValue};
+use toml::Table;
+use zeroize::Zeroizing;
+
+use super::backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State};
+
+/// This process's environment.
+pub(crate) struct EnvironmentSource;
+
+impl Backend for EnvironmentSource {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::READ
+    }
+
+    fn reference(&self, path: &SecretPath, _rest: &str, _: Option<&Table>) -> String {
+        variable(path)
+    }
+
+    fn state<'a>(&'a self, _: Option<&'a SecretValue>) -> Answer<'a, State> {
+        Box::pin(async { State::Available })
+    }
+
+    fn get<'a>(
+        &'a self,
+        reference: &'a str,
+        _: Option<&'a SecretValue>,
+    ) -> Answer<'a, Result<Option<Fetched>, SourceFault>> {
+        Box::pin(async move {
+            let found = std::env::var_os(reference).filter(|value| !value.is_empty());
+            Ok(found.map(|value| Fetched { bytes: Zeroizing::new(value.into_vec()), lease: None }))
+        })
+    }
+}
+
+fn variable(path: &SecretPath) -> String {
+    let name = path.as_str().to_ascii_uppercase().replace('-', "_").replace('/', "__");
+    format!("KEYLESS_SECRET__{name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_have_variables_of_their_own() {
+        let name = |text: &str| variable(&SecretPath::parse(text).unwrap());
+        assert_eq!(name("team/api/token"), "KEYLESS_SECRET__TEAM__API__TOKEN");
+        assert_ne!(name("team/a-b/c"), name("team/a/b/c"));
+    }
+}

@@ -1,0 +1,69 @@
+//! The source `files`: a folder with one file per secret, such as a mount of Kubernetes.
+//!
+//! A reference is the file's place below the folder and can't lead out of it by `..`.
+
+use std::path::{Component, Path, PathBuf};
+
+use keyless_core::{SecretPath, SecretValue};
+use tokio::task::spawn_blocking;
+use toml::Table;
+
+use super::{
+    backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State},
+    file,
+};
+use crate::router::required;
+
+/// One folder.
+pub(crate) struct FolderSource {
+    folder: PathBuf,
+}
+
+impl FolderSource {
+    pub(crate) fn new(settings: &Table) -> Result<Self, String> {
+        let folder = PathBuf::from(required(settings, "folder")?);
+        if folder.is_absolute() {
+            Ok(Self { folder })
+        } else {
+            Err("folder is not absolute".to_owned())
+        }
+    }
+}
+
+impl Backend for FolderSource {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::READ
+    }
+
+    fn reference(&self, path: &SecretPath, rest: &str, _: Option<&Table>) -> String {
+        if rest.is_empty() { path.to_string() } else { rest.to_owned() }
+    }
+
+    fn state<'a>(&'a self, _: Option<&'a SecretValue>) -> Answer<'a, State> {
+        let there = self.folder.is_dir();
+        Box::pin(async move { if there { State::Available } else { State::NotInstalled } })
+    }
+
+    fn get<'a>(
+        &'a self,
+        reference: &'a str,
+        _: Option<&'a SecretValue>,
+    ) -> Answer<'a, Result<Option<Fetched>, SourceFault>> {
+        Box::pin(async move {
+            let below = Path::new(reference);
+            if !below.components().all(|part| matches!(part, Component::Normal(_))) {
+                return Err(SourceFault::new(
+                    State::Unavailable,
+                    "the reference leaves the folder",
+                ));
+            }
+            let file = self.folder.join(below);
+            let read = spawn_blocking(move || file::bytes(&file)).await;
+            match read.expect("reading a file does not panic") {
+                Ok(bytes) => Ok(Some(Fetched { bytes, lease: None })),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+                Err(_) => Err(SourceFault::new(State::Unavailable, "the file can't be read")),
+            }
+        })
+    }
+}

@@ -1,0 +1,296 @@
+//! The source `vault`: HashiCorp Vault or OpenBao, key-value engine version 2.
+//!
+//! A reference is `PATH#FIELD` below the mount; the field is `value` when none is named. It logs
+//! in with a token, or with AppRole (`role_id` here, the secret id as credential), whose token is
+//! kept in memory until it ends. Writing keeps the other fields and fails when somebody else wrote
+//! in between. Source: https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use keyless_core::{SafeText, SecretPath, SecretValue};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde_json::value::RawValue;
+use toml::Table;
+use zeroize::Zeroizing;
+
+use super::{
+    backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State},
+    http::{HttpAnswer, HttpRequest, SourceHttp},
+};
+use crate::router::{optional, required};
+
+/// One server and mount.
+pub(crate) struct VaultSource {
+    http: Arc<dyn SourceHttp>,
+    address: String,
+    mount: String,
+    namespace: Option<String>,
+    role_id: Option<String>,
+    session: Mutex<Option<Session>>,
+}
+
+/// A token got by AppRole.
+struct Session {
+    token: Zeroizing<String>,
+    until: Instant,
+}
+
+#[derive(Deserialize)]
+struct Login<'a> {
+    #[serde(borrow)]
+    auth: Auth<'a>,
+}
+
+#[derive(Deserialize)]
+struct Auth<'a> {
+    client_token: &'a str,
+    #[serde(default)]
+    lease_duration: u64,
+}
+
+#[derive(Deserialize)]
+struct Secret<'a> {
+    #[serde(default)]
+    lease_duration: u64,
+    #[serde(borrow)]
+    data: Versioned<'a>,
+}
+
+#[derive(Deserialize)]
+struct Versioned<'a> {
+    #[serde(borrow)]
+    data: Option<BTreeMap<&'a str, &'a RawValue>>,
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    version: u64,
+}
+
+#[derive(Serialize)]
+struct Write<'a> {
+    options: Options,
+    data: BTreeMap<&'a str, &'a RawValue>,
+}
+
+#[derive(Serialize)]
+struct Options {
+    cas: u64,
+}
+
+impl VaultSource {
+    pub(crate) fn new(settings: &Table, http: Arc<dyn SourceHttp>) -> Result<Self, String> {
+        let address = required(settings, "addr")?;
+        if settings.contains_key("token") {
+            return Err("a token does not stand in sources.toml: keep it as a secret and name it under [source_credentials]".to_owned());
+        }
+        Ok(Self {
+            http,
+            address: address.trim_end_matches('/').to_owned(),
+            mount: optional(settings, "mount")?.unwrap_or("secret".to_owned()),
+            namespace: optional(settings, "namespace")?,
+            role_id: optional(settings, "role_id")?,
+            session: Mutex::new(None),
+        })
+    }
+
+    async fn send(&self, request: HttpRequest) -> Result<HttpAnswer, SourceFault> {
+        let request = match &self.namespace {
+            Some(namespace) => request.header("x-vault-namespace", namespace),
+            None => request,
+        };
+        self.http.send(request).await.map_err(|fault| SourceFault {
+            state: State::Unavailable,
+            words: SafeText::default().as_they_wrote(&fault.to_string()),
+        })
+    }
+
+    async fn token(
+        &self,
+        credential: Option<&SecretValue>,
+    ) -> Result<Zeroizing<String>, SourceFault> {
+        let none = || {
+            SourceFault::new(
+                State::NeedsCredential,
+                "it has no credential; see [source_credentials]",
+            )
+        };
+        let credential = credential.ok_or_else(none)?.expose_to_its_source();
+        let text = std::str::from_utf8(credential).map_err(|_| none())?;
+        match &self.role_id {
+            None => Ok(Zeroizing::new(text.to_owned())),
+            Some(role) => self.log_in(role, text).await,
+        }
+    }
+
+    async fn log_in(&self, role: &str, secret_id: &str) -> Result<Zeroizing<String>, SourceFault> {
+        if let Some(session) = &*self.session.lock().expect("nothing panics under it")
+            && Instant::now() < session.until
+        {
+            return Ok(session.token.clone());
+        }
+        let body =
+            serde_json::to_vec(&BTreeMap::from([("role_id", role), ("secret_id", secret_id)]));
+        let body = Zeroizing::new(body.map_err(|_| unreadable())?);
+        let url = format!("{}/v1/auth/approle/login", self.address);
+        let answer = self.send(HttpRequest::new("POST", url).json(body)).await?;
+        if answer.status != 200 {
+            return Err(refusal(answer.status));
+        }
+        let login: Login<'_> = serde_json::from_slice(&answer.body).map_err(|_| unreadable())?;
+        let token = Zeroizing::new(login.auth.client_token.to_owned());
+        // Given up a little early, so that it does not end under way.
+        let until =
+            Instant::now() + Duration::from_secs(login.auth.lease_duration.saturating_sub(5));
+        let session = Session { token: token.clone(), until };
+        *self.session.lock().expect("nothing panics under it") = Some(session);
+        Ok(token)
+    }
+
+    async fn read(&self, path: &str, token: &str) -> Result<Option<HttpAnswer>, SourceFault> {
+        let request = HttpRequest::new("GET", self.url(path)).header("x-vault-token", token);
+        let answer = self.send(request).await?;
+        match answer.status {
+            200 => Ok(Some(answer)),
+            404 => Ok(None),
+            status => {
+                // A token that ended early is not used again.
+                *self.session.lock().expect("nothing panics under it") = None;
+                Err(refusal(status))
+            }
+        }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}/v1/{}/data/{}", self.address, self.mount, escaped(path))
+    }
+}
+
+impl Backend for VaultSource {
+    fn capabilities(&self) -> Capabilities {
+        let changes = Capabilities::WRITE.and(Capabilities::ROTATE);
+        Capabilities::READ.and(changes).and(Capabilities::AUDIT_LOGGED)
+    }
+
+    fn reference(&self, path: &SecretPath, rest: &str, route: Option<&Table>) -> String {
+        let field = route.and_then(|route| route.get("field")?.as_str()).unwrap_or("value");
+        let rest = if rest.is_empty() { path.as_str() } else { rest };
+        format!("{rest}#{field}")
+    }
+
+    fn state<'a>(&'a self, credential: Option<&'a SecretValue>) -> Answer<'a, State> {
+        Box::pin(async move {
+            let health = HttpRequest::new("GET", format!("{}/v1/sys/health", self.address));
+            match self.send(health).await {
+                // 429 and 473 are standbys, which forward.
+                Ok(HttpAnswer { status: 200 | 429 | 473, .. }) => {}
+                Ok(HttpAnswer { status: 503, .. }) => return State::Locked,
+                Ok(_) => return State::Unavailable,
+                Err(fault) => return fault.state,
+            }
+            let token = match self.token(credential).await {
+                Ok(token) => token,
+                Err(fault) => return fault.state,
+            };
+            let url = format!("{}/v1/auth/token/lookup-self", self.address);
+            let asked = HttpRequest::new("GET", url).header("x-vault-token", &token);
+            match self.send(asked).await {
+                Ok(HttpAnswer { status: 200, .. }) => State::Available,
+                Ok(_) => State::Locked,
+                Err(fault) => fault.state,
+            }
+        })
+    }
+
+    fn get<'a>(
+        &'a self,
+        reference: &'a str,
+        credential: Option<&'a SecretValue>,
+    ) -> Answer<'a, Result<Option<Fetched>, SourceFault>> {
+        Box::pin(async move {
+            let (path, field) = split(reference);
+            let token = self.token(credential).await?;
+            let Some(answer) = self.read(path, &token).await? else { return Ok(None) };
+            let secret: Secret<'_> =
+                serde_json::from_slice(&answer.body).map_err(|_| unreadable())?;
+            let fields = secret.data.data.unwrap_or_default();
+            let Some(raw) = fields.get(field) else { return Ok(None) };
+            let lease =
+                (secret.lease_duration > 0).then(|| Duration::from_secs(secret.lease_duration));
+            Ok(Some(Fetched { bytes: text_of(raw)?, lease }))
+        })
+    }
+
+    fn put<'a>(
+        &'a self,
+        reference: &'a str,
+        value: &'a SecretValue,
+        credential: Option<&'a SecretValue>,
+    ) -> Answer<'a, Result<(), SourceFault>> {
+        Box::pin(async move {
+            let (path, field) = split(reference);
+            let token = self.token(credential).await?;
+            let there = self.read(path, &token).await?;
+            let old =
+                there.as_ref().map(|answer| serde_json::from_slice::<Secret<'_>>(&answer.body));
+            let old = old.transpose().map_err(|_| unreadable())?;
+            let cas = old.as_ref().map_or(0, |old| old.data.metadata.version);
+            let mut data = old.and_then(|old| old.data.data).unwrap_or_default();
+            let text = std::str::from_utf8(value.expose_to_its_source())
+                .map_err(|_| SourceFault::new(State::Unavailable, "it takes text alone"))?;
+            let quoted = serde_json::value::to_raw_value(text).map_err(|_| unreadable())?;
+            data.insert(field, &quoted);
+            let mut body = Zeroizing::new(Vec::with_capacity(256 * 1024));
+            serde_json::to_writer(&mut *body, &Write { options: Options { cas }, data })
+                .map_err(|_| unreadable())?;
+            let request = HttpRequest::new("POST", self.url(path)).json(body);
+            let answer = self.send(request.header("x-vault-token", &token)).await?;
+            match answer.status {
+                200 | 204 => Ok(()),
+                400 => Err(SourceFault::new(
+                    State::Unavailable,
+                    "somebody else wrote in between; try again",
+                )),
+                status => Err(refusal(status)),
+            }
+        })
+    }
+}
+
+fn split(reference: &str) -> (&str, &str) {
+    reference.rsplit_once('#').unwrap_or((reference, "value"))
+}
+
+/// A field as text: strings as they are, everything else as JSON has it.
+pub(super) fn text_of(raw: &RawValue) -> Result<Zeroizing<Vec<u8>>, SourceFault> {
+    if raw.get().starts_with('"') {
+        let text: String = serde_json::from_str(raw.get()).map_err(|_| unreadable())?;
+        return Ok(Zeroizing::new(text.into_bytes()));
+    }
+    serde_json::from_str::<IgnoredAny>(raw.get()).map_err(|_| unreadable())?;
+    Ok(Zeroizing::new(raw.get().as_bytes().to_vec()))
+}
+
+/// Percent-encodes everything but what a path of ours has.
+fn escaped(path: &str) -> String {
+    const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'/');
+    utf8_percent_encode(path, KEPT).to_string()
+}
+
+fn refusal(status: u16) -> SourceFault {
+    let state = match status {
+        400 | 401 | 403 => State::Locked,
+        _ => State::Unavailable,
+    };
+    SourceFault { state, words: SafeText::words("the server answered ").number(status.into()) }
+}
+
+fn unreadable() -> SourceFault {
+    SourceFault::new(State::Unavailable, "the server's answer can't be read")
+}

@@ -1,0 +1,111 @@
+//! The source `1password`: its command-line tool `op`, read-only.
+//!
+//! A reference is `op://VAULT/ITEM/FIELD`. With a service account its token is the source's
+//! credential; without one a person signs in, and `op` asks them.
+
+use keyless_core::{SecretPath, SecretValue};
+use toml::Table;
+use zeroize::Zeroizing;
+
+use super::{
+    backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State},
+    program::{Program, Ran},
+};
+use crate::router::optional;
+
+const TOKEN: &str = "OP_SERVICE_ACCOUNT_TOKEN";
+
+/// One account.
+pub(crate) struct OnePasswordSource {
+    program: Program,
+    account: Option<String>,
+    vault: Option<String>,
+}
+
+impl OnePasswordSource {
+    pub(crate) fn new(settings: &Table) -> Result<Self, String> {
+        Ok(Self {
+            program: Program::of(settings, "/usr/bin/op")?,
+            account: optional(settings, "account")?,
+            vault: optional(settings, "vault")?,
+        })
+    }
+
+    async fn op(
+        &self,
+        arguments: &[&str],
+        credential: Option<&SecretValue>,
+    ) -> Result<Ran, SourceFault> {
+        let mut words = arguments.to_vec();
+        if let Some(account) = &self.account {
+            words.extend(["--account", account]);
+        }
+        let token = credential.map(SecretValue::expose_to_its_source);
+        let token = token.and_then(|token| std::str::from_utf8(token).ok());
+        let secrets: Vec<(&str, &str)> = token.into_iter().map(|token| (TOKEN, token)).collect();
+        self.program.run(&words, None, &secrets).await
+    }
+}
+
+impl Backend for OnePasswordSource {
+    fn capabilities(&self) -> Capabilities {
+        let descriptive = Capabilities::BIOMETRIC_PROMPT.and(Capabilities::AUDIT_LOGGED);
+        Capabilities::READ.and(Capabilities::LIST).and(Capabilities::VALIDATE).and(descriptive)
+    }
+
+    fn reference(&self, path: &SecretPath, rest: &str, route: Option<&Table>) -> String {
+        let own = route.and_then(|route| route.get("vault")?.as_str());
+        let vault = own.or(self.vault.as_deref()).unwrap_or_else(|| path.project());
+        // An item without a field means its password.
+        if rest.contains('/') {
+            format!("op://{vault}/{rest}")
+        } else {
+            format!("op://{vault}/{rest}/password")
+        }
+    }
+
+    fn state<'a>(&'a self, credential: Option<&'a SecretValue>) -> Answer<'a, State> {
+        Box::pin(async move {
+            match self.op(&["whoami"], credential).await {
+                Ok(ran) if ran.status.success() => State::Available,
+                Ok(_) => State::Locked,
+                Err(fault) => fault.state,
+            }
+        })
+    }
+
+    fn get<'a>(
+        &'a self,
+        reference: &'a str,
+        credential: Option<&'a SecretValue>,
+    ) -> Answer<'a, Result<Option<Fetched>, SourceFault>> {
+        Box::pin(async move {
+            if !reference.starts_with("op://") {
+                let words = "a reference of 1Password begins with op://";
+                return Err(SourceFault::new(State::Unavailable, words));
+            }
+            let ran = self.op(&["read", "--no-newline", reference], credential).await?;
+            if ran.status.success() {
+                let bytes = Zeroizing::new(ran.output.to_vec());
+                return Ok(Some(Fetched { bytes, lease: None }));
+            }
+            if ran.complains_of(&[
+                "isn't an item",
+                "isn't a vault",
+                "isn't a field",
+                "does not have a field",
+            ]) {
+                return Ok(None);
+            }
+            if ran.complains_of(&[
+                "not currently signed in",
+                "no account found",
+                "session expired",
+                "sign in",
+            ]) {
+                return Err(SourceFault::new(State::Locked, "op is not signed in"));
+            }
+            Err(SourceFault { state: State::Unavailable, words: ran.ending() })
+        })
+    }
+}

@@ -1,0 +1,150 @@
+//! The source `pass`: the standard Unix password manager, over GnuPG.
+//!
+//! The first line of an entry is its value; `NAME#field` is what follows `field:` on a later line,
+//! and `NAME#*` the whole entry. Writing puts the first line and keeps the others.
+
+use keyless_core::{SecretPath, SecretValue};
+use toml::Table;
+use zeroize::Zeroizing;
+
+use super::{
+    backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State},
+    program::{Program, Ran},
+};
+use crate::router::optional;
+
+/// One password store.
+pub(crate) struct PassSource {
+    program: Program,
+    /// Put before every path.
+    folder: String,
+}
+
+impl PassSource {
+    pub(crate) fn new(settings: &Table) -> Result<Self, String> {
+        let folder = optional(settings, "folder")?.unwrap_or_default();
+        Ok(Self { program: Program::of(settings, "/usr/bin/pass")?, folder })
+    }
+
+    async fn show(&self, name: &str) -> Result<Option<Zeroizing<Vec<u8>>>, SourceFault> {
+        let ran = self.program.run(&["show", "--", name], None, &[]).await?;
+        if ran.status.success() {
+            return Ok(Some(ran.output));
+        }
+        if ran.complains_of(&["is not in the password store"]) {
+            return Ok(None);
+        }
+        Err(fault(&ran))
+    }
+}
+
+impl Backend for PassSource {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::READ.and(Capabilities::LIST).and(Capabilities::WRITE)
+    }
+
+    fn reference(&self, path: &SecretPath, _rest: &str, route: Option<&Table>) -> String {
+        let folder = route.and_then(|route| route.get("folder")?.as_str()).unwrap_or(&self.folder);
+        if folder.is_empty() {
+            path.to_string()
+        } else {
+            format!("{}/{path}", folder.trim_end_matches('/'))
+        }
+    }
+
+    fn state<'a>(&'a self, _: Option<&'a SecretValue>) -> Answer<'a, State> {
+        Box::pin(async move {
+            match self.program.run(&["ls"], None, &[]).await {
+                Ok(ran) if ran.status.success() => State::Available,
+                Ok(_) => State::NeedsCredential,
+                Err(fault) => fault.state,
+            }
+        })
+    }
+
+    fn get<'a>(
+        &'a self,
+        reference: &'a str,
+        _: Option<&'a SecretValue>,
+    ) -> Answer<'a, Result<Option<Fetched>, SourceFault>> {
+        Box::pin(async move {
+            let (name, field) = split(reference);
+            let Some(entry) = self.show(name).await? else { return Ok(None) };
+            let bytes = pick(&entry, field).map(|bytes| Zeroizing::new(bytes.to_vec()));
+            Ok(bytes.map(|bytes| Fetched { bytes, lease: None }))
+        })
+    }
+
+    fn put<'a>(
+        &'a self,
+        reference: &'a str,
+        value: &'a SecretValue,
+        _: Option<&'a SecretValue>,
+    ) -> Answer<'a, Result<(), SourceFault>> {
+        Box::pin(async move {
+            let (name, field) = split(reference);
+            if field.is_some() {
+                let words = "only the first line of an entry can be written";
+                return Err(SourceFault::new(State::Unavailable, words));
+            }
+            let old = self.show(name).await?;
+            let rest = old.as_deref().and_then(|old| {
+                let end = old.iter().position(|byte| *byte == b'\n')?;
+                Some(&old[end + 1..])
+            });
+            let value = value.expose_to_its_source();
+            let size = value.len() + 1 + rest.map_or(0, <[u8]>::len);
+            let mut entry = Zeroizing::new(Vec::with_capacity(size));
+            entry.extend_from_slice(value);
+            entry.push(b'\n');
+            entry.extend_from_slice(rest.unwrap_or_default());
+            let insert = ["insert", "--multiline", "--force", "--", name];
+            let ran = self.program.run(&insert, Some(&entry), &[]).await?;
+            if ran.status.success() { Ok(()) } else { Err(fault(&ran)) }
+        })
+    }
+}
+
+fn split(reference: &str) -> (&str, Option<&str>) {
+    match reference.split_once('#') {
+        None => (reference, None),
+        Some((name, field)) => (name, Some(field)),
+    }
+}
+
+/// What `field` means of an entry; one newline at its end is not part of it.
+fn pick<'a>(entry: &'a [u8], field: Option<&str>) -> Option<&'a [u8]> {
+    let mut lines = entry.split(|byte| *byte == b'\n');
+    match field {
+        None => lines.next(),
+        Some("*") => Some(entry.strip_suffix(b"\n").unwrap_or(entry)),
+        Some(field) => lines.skip(1).find_map(|line| {
+            let rest = line.strip_prefix(field.as_bytes())?.strip_prefix(b":")?;
+            Some(rest.trim_ascii())
+        }),
+    }
+}
+
+fn fault(ran: &Ran) -> SourceFault {
+    if ran.complains_of(&["pinentry", "no secret key", "decryption failed"]) {
+        return SourceFault::new(State::Locked, "GnuPG did not decrypt the entry");
+    }
+    SourceFault { state: State::Unavailable, words: ran.ending() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_has_a_value_and_fields() {
+        let entry = b"sesame\nuser: ada\nurl:https://a.test\n";
+        let field = |field| pick(entry, field).map(<[u8]>::to_vec);
+        assert_eq!(field(None).unwrap(), b"sesame");
+        assert_eq!(field(Some("user")).unwrap(), b"ada");
+        assert_eq!(field(Some("url")).unwrap(), b"https://a.test");
+        assert_eq!(field(Some("*")).unwrap(), &entry[..entry.len() - 1]);
+        assert_eq!(field(Some("none")), None);
+        assert_eq!(pick(b"only", None).unwrap(), b"only");
+    }
+}

@@ -1,0 +1,187 @@
+//! Runs a program of another secret manager: never through a shell, by its absolute path, with
+//! arguments alone, an environment that is named, a deadline, and a limit on what it writes.
+
+use std::{
+    fs, io,
+    os::unix::{fs::MetadataExt, process::ExitStatusExt},
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use data_encoding::HEXLOWER;
+use keyless_core::SafeText;
+use rustix::process::{Pid, Signal, kill_process_group};
+use sha2::{Digest, Sha256};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    process::Command,
+    time::timeout,
+};
+use toml::Table;
+use zeroize::Zeroizing;
+
+use super::backend::{SourceFault, State};
+use crate::router::optional;
+
+/// A person may have to touch a key or type into a pinentry.
+const DEADLINE: Duration = Duration::from_mins(1);
+const MAX_OUTPUT: usize = 1024 * 1024;
+/// Variables that such programs need to find their user and a person.
+const INHERITED: &[&str] = &[
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "GNUPGHOME",
+    "GPG_TTY",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "PATH",
+    "USER",
+    "WAYLAND_DISPLAY",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+];
+
+/// A program, as the operator allowed it.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    path: PathBuf,
+    checksum: Option<String>,
+    environment: Vec<(String, String)>,
+}
+
+/// What a program did.
+pub(crate) struct Ran {
+    pub(crate) status: ExitStatus,
+    pub(crate) output: Zeroizing<Vec<u8>>,
+    /// To tell refusals apart; never shown, as it may hold values.
+    errors: Zeroizing<Vec<u8>>,
+}
+
+impl Program {
+    /// The program of a source: `program` (absolute), `checksum_sha256`, and `environment`, a table
+    /// of what it gets beside the usual.
+    pub(crate) fn of(settings: &Table, default: &str) -> Result<Self, String> {
+        let path = PathBuf::from(optional(settings, "program")?.unwrap_or(default.to_owned()));
+        if !path.is_absolute() {
+            return Err("program is not an absolute path".to_owned());
+        }
+        let mut environment = Vec::new();
+        if let Some(granted) = settings.get("environment") {
+            let granted = granted.as_table().ok_or("environment is no table")?;
+            for (name, value) in granted {
+                let value = value.as_str().ok_or_else(|| format!("{name} is not text"))?;
+                environment.push((name.clone(), value.to_owned()));
+            }
+        }
+        Ok(Self { path, checksum: optional(settings, "checksum_sha256")?, environment })
+    }
+
+    /// Whether it is there, and the one that was allowed.
+    pub(crate) fn check(&self) -> Result<(), SourceFault> {
+        let metadata = fs::metadata(&self.path).map_err(|_| self.missing())?;
+        if !metadata.is_file() || metadata.mode() & 0o111 == 0 {
+            return Err(self.missing());
+        }
+        let Some(expected) = &self.checksum else { return Ok(()) };
+        let bytes = fs::read(&self.path).map_err(|_| self.missing())?;
+        if HEXLOWER.encode(&Sha256::digest(&bytes)).eq_ignore_ascii_case(expected) {
+            return Ok(());
+        }
+        let words = "the program's checksum is not the one in sources.toml";
+        Err(SourceFault::new(State::Unavailable, words))
+    }
+
+    /// Runs it to its end. `secrets` are variables that only this call gets.
+    pub(crate) async fn run(
+        &self,
+        arguments: &[&str],
+        input: Option<&[u8]>,
+        secrets: &[(&str, &str)],
+    ) -> Result<Ran, SourceFault> {
+        self.check()?;
+        let inherited = INHERITED.iter().filter_map(|name| Some((*name, std::env::var_os(name)?)));
+        let mut child = Command::new(&self.path)
+            .args(arguments)
+            .env_clear()
+            .envs(inherited)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .envs(secrets.iter().copied())
+            .current_dir("/")
+            .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|_| self.missing())?;
+        let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let work = async {
+            let write = async {
+                if let (Some(mut stdin), Some(input)) = (stdin, input) {
+                    // A program that reads none of it says so by how it ends.
+                    let _ = stdin.write_all(input).await;
+                }
+            };
+            let (output, errors, ()) =
+                tokio::join!(read_limited(stdout), read_limited(stderr), write);
+            Ok::<_, io::Error>((output?, errors?, child.wait().await?))
+        };
+        let ended = timeout(DEADLINE, work).await;
+        if !matches!(ended, Ok(Ok(_)))
+            && let Some(group) = group
+        {
+            // It may be gone already; what it started must not stay.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        match ended {
+            Ok(Ok((output, errors, status))) => Ok(Ran { status, output, errors }),
+            Ok(Err(_)) => {
+                let words = "the program wrote over 1 MiB, or could not be read";
+                Err(SourceFault::new(State::Unavailable, words))
+            }
+            Err(_) => Err(SourceFault::new(State::Unavailable, "the program took over a minute")),
+        }
+    }
+
+    fn missing(&self) -> SourceFault {
+        let words = SafeText::words("no program at ").as_they_wrote(&shown(&self.path));
+        SourceFault { state: State::NotInstalled, words }
+    }
+}
+
+impl Ran {
+    /// Whether its errors contain one of these words, in any case.
+    pub(crate) fn complains_of(&self, words: &[&str]) -> bool {
+        let errors = Zeroizing::new(String::from_utf8_lossy(&self.errors).to_lowercase());
+        words.iter().any(|word| errors.contains(word))
+    }
+
+    /// How it ended, for the operator.
+    pub(crate) fn ending(&self) -> SafeText {
+        match (self.status.code(), self.status.signal()) {
+            (Some(code), _) => {
+                SafeText::words("the program ended with ").number(u64::from(code.unsigned_abs()))
+            }
+            (None, Some(signal)) => SafeText::words("the program was ended by signal ")
+                .number(u64::from(signal.unsigned_abs())),
+            (None, None) => SafeText::words("the program ended"),
+        }
+    }
+}
+
+async fn read_limited(from: Option<impl AsyncRead + Unpin>) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut bytes = Zeroizing::new(Vec::with_capacity(64 * 1024));
+    if let Some(from) = from {
+        from.take(MAX_OUTPUT as u64 + 1).read_to_end(&mut bytes).await?;
+    }
+    if bytes.len() > MAX_OUTPUT { Err(io::ErrorKind::InvalidData.into()) } else { Ok(bytes) }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

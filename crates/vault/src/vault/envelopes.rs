@@ -1,0 +1,127 @@
+//! What opens the store: listed, added, changed, removed; never the last.
+
+use jiff::Timestamp;
+use keyless_core::{Code, Error, SafeText};
+use keyless_store::EnvelopeRow;
+use serde::Serialize;
+
+use super::{Vault, birth::blocking, change::Change};
+use crate::{
+    envelope::{
+        self, EnvelopeKind, KdfCost, Keyfile, MachineBinding, Passphrase, RecoveryPhrase,
+        TotpSecret,
+    },
+    key::VaultKey,
+};
+
+/// One envelope, without the key in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Envelope {
+    /// What it is for: `passphrase`, `recovery`, `keyfile` or `totp`.
+    pub kind: String,
+    /// Since when.
+    pub created_at: Timestamp,
+    /// For key files: whether they open the store on one machine alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub binding: Option<MachineBinding>,
+}
+
+impl Vault {
+    /// What opens the store.
+    pub async fn envelopes(&self) -> Result<Vec<Envelope>, Error> {
+        self.check().await?;
+        let rows = self.store.rows().await?.envelopes;
+        let envelope = |row: EnvelopeRow| {
+            let is_keyfile = row.kind == EnvelopeKind::Keyfile.as_str();
+            let binding = is_keyfile.then(|| envelope::machine_binding(&row)).transpose()?;
+            Ok(Envelope { kind: row.kind, created_at: row.created_at, binding })
+        };
+        rows.into_iter().map(envelope).collect()
+    }
+
+    /// Puts a new passphrase in place of the old one. The other factors stay.
+    pub async fn change_passphrase(&self, passphrase: Passphrase) -> Result<(), Error> {
+        self.change_passphrase_with(passphrase, KdfCost::STANDARD).await
+    }
+
+    /// [`Vault::change_passphrase`] with another cost of guessing.
+    pub async fn change_passphrase_with(
+        &self,
+        passphrase: Passphrase,
+        cost: KdfCost,
+    ) -> Result<(), Error> {
+        passphrase.check_strength()?;
+        let now = Timestamp::now();
+        let key = self.copied_key()?;
+        let row = blocking(move || envelope::for_passphrase(&key, &passphrase, cost, now)).await?;
+        self.put_envelope(row).await
+    }
+
+    /// Puts a fresh recovery phrase in place of the old one, which opens nothing from now on. Shown
+    /// to the operator once; `write_down` is called before anything changes, and stops it.
+    pub async fn change_recovery(
+        &self,
+        write_down: impl FnOnce(&RecoveryPhrase) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let phrase = RecoveryPhrase::generate()?;
+        write_down(&phrase)?;
+        self.put_envelope(envelope::for_recovery(&*self.key()?, &phrase, Timestamp::now())?).await
+    }
+
+    /// Lets a key file open the store, in place of the one before it.
+    pub async fn put_keyfile(&self, file: &Keyfile, binding: MachineBinding) -> Result<(), Error> {
+        let row = envelope::for_keyfile(&*self.key()?, file, binding, Timestamp::now())?;
+        self.put_envelope(row).await
+    }
+
+    /// Enrols an authenticator app, in place of the one before it. `enrol` shows the secret to the
+    /// operator before anything changes, and stops it.
+    pub async fn put_totp(
+        &self,
+        enrol: impl FnOnce(&TotpSecret) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let secret = TotpSecret::generate()?;
+        enrol(&secret)?;
+        self.put_envelope(envelope::for_totp(&*self.key()?, &secret, Timestamp::now())?).await
+    }
+
+    /// The secret of the authenticator app's codes, to reopen the store after it has locked
+    /// itself; none when no app was enrolled.
+    pub async fn totp_secret(&self) -> Result<Option<TotpSecret>, Error> {
+        self.check().await?;
+        let rows = self.store.rows().await?.envelopes;
+        let row = rows.iter().find(|row| row.kind == EnvelopeKind::Totp.as_str());
+        let key = self.key()?;
+        row.map(|row| envelope::totp_secret(row, &key)).transpose()
+    }
+
+    /// Removes what opens the store by `kind`. [`Code::LastEnvelope`] when nothing else could open
+    /// it from cold, [`Code::Usage`] when there is none of the kind.
+    pub async fn remove_envelope(&self, kind: EnvelopeKind) -> Result<(), Error> {
+        let mut writing = self.store.write().await?;
+        // Read under the write lock, so that two hands can't take one each of the last two.
+        let rows = writing.rows().await?;
+        let index = crate::index::Index::verify(&rows, &*self.key()?)?;
+        let there = |row: &&EnvelopeRow| row.kind == kind.as_str();
+        if !rows.envelopes.iter().any(|row| there(&row)) {
+            let words = SafeText::words("there is no envelope of kind ").and(kind.as_str());
+            return Err(Error::with(Code::Usage, words));
+        }
+        let cold = rows.envelopes.iter().filter(|row| !there(row));
+        let mut cold = cold.filter_map(|row| EnvelopeKind::parse(&row.kind));
+        if kind.is_cold_start() && !cold.any(EnvelopeKind::is_cold_start) {
+            return Err(Code::LastEnvelope.into());
+        }
+        writing.remove_envelope(kind.as_str()).await?;
+        let generation = index.generation.checked_add(1).ok_or(Code::Internal)?;
+        self.commit(writing, generation).await
+    }
+
+    async fn put_envelope(&self, row: EnvelopeRow) -> Result<(), Error> {
+        self.mutate(|_| Ok((vec![Change::PutEnvelope(row)], ()))).await
+    }
+
+    fn copied_key(&self) -> Result<VaultKey, Error> {
+        VaultKey::from_bytes(self.key()?.expose_for_wrapping().to_vec())
+    }
+}

@@ -1,0 +1,127 @@
+//! Locks an open vault without ending what stands on it, and opens it again by a code.
+//!
+//! ```text
+//! open ──timer: relock──► locked, codes can reopen ──code──► open
+//!   │                          │
+//!   └──a human: lock───────────┴──► locked, and only a stronger factor opens
+//! ```
+//!
+//! Locked, the vault's key is wiped and nothing that it sealed can be read; who holds the vault is
+//! told [`Code::Locked`]. The judge of codes outlives every lock. Source: reference/secrets.md, 8.1.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+use keyless_core::{Code, Error};
+
+use super::{Vault, birth::blocking};
+use crate::{
+    envelope::{self, EnvelopeKind, TotpGate, TotpSecret},
+    index::Index,
+    key::VaultKey,
+};
+
+/// The key, while the vault is open.
+pub(super) struct KeyPlace(RwLock<Option<Arc<VaultKey>>>);
+
+/// What codes are judged by, and the secret behind them while it is in memory.
+#[derive(Default)]
+pub(super) struct Reopening {
+    secret: Mutex<Option<Arc<TotpSecret>>>,
+    gate: Mutex<TotpGate>,
+}
+
+/// When a value was opened last.
+pub(super) struct LastUse(Mutex<Instant>);
+
+impl Vault {
+    /// Wipes the key, as a timer does. Gives whether a code of the operator's authenticator app
+    /// can open the vault again.
+    pub async fn relock(&self) -> Result<bool, Error> {
+        if self.is_open() {
+            let secret = self.totp_secret().await?;
+            *lock(&self.reopening.secret) = secret.map(Arc::new);
+            self.close();
+        }
+        Ok(lock(&self.reopening.secret).is_some())
+    }
+
+    /// Wipes the key, as a human does: no code opens the vault again.
+    pub fn lock(&self) {
+        *lock(&self.reopening.secret) = None;
+        self.close();
+    }
+
+    /// Opens a vault that [`Vault::relock`] has locked. `clock` is any time that never jumps.
+    ///
+    /// Fails with [`Code::TotpUnavailable`] when no code can, else as [`TotpGate::check`] does. An
+    /// open vault stays open, and the code is judged all the same.
+    pub async fn reopen(&self, code: &str, now: Timestamp, clock: Duration) -> Result<(), Error> {
+        let secret = lock(&self.reopening.secret).clone().ok_or(Code::TotpUnavailable)?;
+        lock(&self.reopening.gate).check(&secret, code, now, clock)?;
+        let rows = self.store.rows().await?;
+        let kind = EnvelopeKind::Totp.as_str();
+        let row = rows.envelopes.iter().find(|row| row.kind == kind).cloned();
+        let row = row.ok_or(Code::TotpUnavailable)?;
+        let key = blocking(move || envelope::open_by_totp(&row, &secret)).await?;
+        let index = Index::verify(&rows, &key)?;
+        self.seen.lock().await.refuse_rollback(&index)?;
+        *self.key.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(key));
+        self.last_use.now();
+        Ok(())
+    }
+
+    /// Whether values can be opened.
+    pub fn is_open(&self) -> bool {
+        self.key.0.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Whether a code can open the vault now: it is locked, and by a timer.
+    pub fn can_reopen(&self) -> bool {
+        !self.is_open() && lock(&self.reopening.secret).is_some()
+    }
+
+    /// How long no value was opened.
+    pub fn idle(&self) -> Duration {
+        lock(&self.last_use.0).elapsed()
+    }
+
+    /// The key; [`Code::Locked`] while there is none.
+    pub(super) fn key(&self) -> Result<Arc<VaultKey>, Error> {
+        let key = self.key.0.read().unwrap_or_else(PoisonError::into_inner).clone();
+        key.ok_or_else(|| Code::Locked.into())
+    }
+
+    fn close(&self) {
+        *self.key.0.write().unwrap_or_else(PoisonError::into_inner) = None;
+        if let Some(router) = &self.router {
+            router.forget_all();
+        }
+    }
+}
+
+impl KeyPlace {
+    pub(super) fn of(key: VaultKey) -> Self {
+        Self(RwLock::new(Some(Arc::new(key))))
+    }
+}
+
+impl LastUse {
+    pub(super) fn now(&self) {
+        *lock(&self.0) = Instant::now();
+    }
+}
+
+impl Default for LastUse {
+    fn default() -> Self {
+        Self(Mutex::new(Instant::now()))
+    }
+}
+
+/// What is behind these locks is whole after every step, so a panic elsewhere spoils nothing.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

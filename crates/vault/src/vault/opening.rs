@@ -1,0 +1,133 @@
+//! Opens values: from the store, from what the secret names, or by way of the router.
+
+use std::collections::BTreeMap;
+
+use keyless_core::{Binding, Code, Error, SafeText, SecretPath, SecretValue};
+
+use super::Vault;
+use crate::{
+    index::Indexed,
+    metadata::SourceConfig,
+    router::{At, Place, Router, SourceReport},
+    source::{EnvSource, FileSource, LocalSource, Reading, Source},
+};
+
+impl Vault {
+    /// Fetches the value of `path` from where it is kept. The store is checked first if anything
+    /// was written since the last look.
+    ///
+    /// Fails with [`Code::SecretNotFound`], [`Code::SecretUnavailable`] (the source has none),
+    /// [`Code::ValueRefused`] (what the source has does not fit) or [`Code::StoreTampered`].
+    pub async fn open(&self, path: &SecretPath) -> Result<Reading, Error> {
+        let index = self.index().await?;
+        let secret = index.find(path)?;
+        let binding = secret.metadata.binding();
+        self.last_use.now();
+        let SourceConfig::Routed { source, reference } = &secret.metadata.source else {
+            return self.open_directly(path, secret, binding).await;
+        };
+        let named = source.as_deref().map(|source| (source, reference.as_deref()));
+        match self.router()?.place(path, named)? {
+            Place::Local => self.open_local(path, secret, binding).await,
+            Place::Source(at) => self.open_at(path, secret, binding, &at).await,
+        }
+    }
+
+    /// Every declared source, and how it is. Nothing without a router.
+    pub async fn sources(&self) -> Result<Vec<SourceReport>, Error> {
+        let Some(router) = &self.router else { return Ok(Vec::new()) };
+        let mut credentials = BTreeMap::new();
+        for name in router.names() {
+            // One that can't be had shows as the source's state.
+            if let Ok(Some(credential)) = self.credential(router, name).await {
+                credentials.insert(name.to_owned(), credential);
+            }
+        }
+        Ok(router.report(&credentials).await)
+    }
+
+    /// Puts a value where a routed secret is kept; `false` when that is the store.
+    pub(super) async fn put_at_source(&self, value: &SecretValue) -> Result<bool, Error> {
+        let index = self.index().await?;
+        let secret = index.find(value.path())?;
+        let SourceConfig::Routed { source, reference } = &secret.metadata.source else {
+            return Ok(false);
+        };
+        let named = source.as_deref().map(|source| (source, reference.as_deref()));
+        let router = self.router()?;
+        match router.place(value.path(), named)? {
+            Place::Local => Ok(false),
+            Place::Source(at) => {
+                let credential = self.credential(router, at.source()).await?;
+                router.put(&at, value, credential.as_ref()).await.map(|()| true)
+            }
+        }
+    }
+
+    fn router(&self) -> Result<&Router, Error> {
+        let words = "no sources are declared here; see sources.toml";
+        self.router
+            .as_ref()
+            .ok_or_else(|| Error::with(Code::SecretUnavailable, SafeText::words(words)))
+    }
+
+    async fn open_at(
+        &self,
+        path: &SecretPath,
+        secret: &Indexed,
+        binding: Binding,
+        at: &At<'_>,
+    ) -> Result<Reading, Error> {
+        let router = self.router()?;
+        if let Some(value) = router.cached(path) {
+            return Ok(Reading { value, warnings: Vec::new() });
+        }
+        let credential = self.credential(router, at.source()).await?;
+        let at_most = secret.metadata.upkeep.cache_ttl_seconds_max;
+        let value = router.fetch(path, binding, at, credential.as_ref(), at_most).await?;
+        Ok(Reading { value, warnings: Vec::new() })
+    }
+
+    /// A source's own credential, which no other source may keep.
+    async fn credential(
+        &self,
+        router: &Router,
+        source: &str,
+    ) -> Result<Option<SecretValue>, Error> {
+        let Some(path) = router.credential_of(source) else { return Ok(None) };
+        let index = self.index().await?;
+        let secret = index.find(path)?;
+        if matches!(secret.metadata.source, SourceConfig::Routed { .. }) {
+            let words = SafeText::words("the credential of a source is kept by another source: ");
+            let words = words.and(path).and("; keep it in the store, a variable or a file");
+            return Err(Error::with(Code::SourcesInvalid, words));
+        }
+        self.open_directly(path, secret, Binding::None).await.map(|reading| Some(reading.value))
+    }
+
+    /// From where the secret itself says; a routed one is not opened here.
+    async fn open_directly(
+        &self,
+        path: &SecretPath,
+        secret: &Indexed,
+        binding: Binding,
+    ) -> Result<Reading, Error> {
+        match &secret.metadata.source {
+            SourceConfig::Env { variable } => EnvSource::new(variable).read(path, binding).await,
+            SourceConfig::File { path: file } => FileSource::new(file).read(path, binding).await,
+            SourceConfig::Local | SourceConfig::Routed { .. } => {
+                self.open_local(path, secret, binding).await
+            }
+        }
+    }
+
+    async fn open_local(
+        &self,
+        path: &SecretPath,
+        secret: &Indexed,
+        binding: Binding,
+    ) -> Result<Reading, Error> {
+        let (store, key, current) = (&self.store, &*self.key()?, secret.current());
+        LocalSource { store, key, current }.read(path, binding).await
+    }
+}

@@ -1,0 +1,43 @@
+//! Vouches with the vault's key for what the index commitment does not cover.
+//!
+//! Requests come and go at every call, so each row has a seal of its own; and who has unlocked the
+//! vault elsewhere proves it to the broker without showing the factor. One key per purpose.
+
+use subtle::ConstantTimeEq;
+
+use crate::{
+    key::{Subkey, derive_mac},
+    vault::Vault,
+};
+
+/// Makes and checks seals of one purpose.
+pub struct Voucher(Subkey);
+
+impl Vault {
+    /// Vouches for requests to a person, and their answers.
+    pub fn request_voucher(&self) -> Voucher {
+        Voucher(self.standing().requests.clone())
+    }
+
+    /// Proves, to a broker that has the same vault open, that this one is: by a seal over its challenge.
+    pub fn operator_voucher(&self) -> Voucher {
+        Voucher(self.standing().operator.clone())
+    }
+
+    /// Vouches that a session was given to whoever shows the seal over its name.
+    pub fn session_voucher(&self) -> Voucher {
+        Voucher(self.standing().sessions.clone())
+    }
+}
+
+impl Voucher {
+    /// The seal over `bytes`.
+    pub fn seal(&self, bytes: &[u8]) -> Vec<u8> {
+        derive_mac(&self.0, &[bytes])
+    }
+
+    /// Whether `seal` is the one over `bytes`.
+    pub fn fits(&self, bytes: &[u8], seal: &[u8]) -> bool {
+        self.seal(bytes).ct_eq(seal).into()
+    }
+}

@@ -1,0 +1,143 @@
+//! A vault that locks itself under its holders, and the codes that open it again.
+
+use std::time::Duration;
+
+use hmac::{Hmac, KeyInit, Mac};
+use jiff::Timestamp;
+use keyless_core::{Code, Error};
+use keyless_vault::{EnvelopeKind, Factor, Keyfile, MachineBinding, Vault};
+use sha1::Sha1;
+
+use crate::scene::{PASSPHRASE, Scene, bound, by_passphrase, opened, path, value};
+
+fn code<T: std::fmt::Debug>(answer: Result<T, Error>) -> Code {
+    answer.unwrap_err().code()
+}
+
+/// What an authenticator app does with the URI that it was shown.
+struct App(Vec<u8>);
+
+impl App {
+    async fn enrol(vault: &Vault) -> Self {
+        let mut shown = String::new();
+        let enrol = |secret: &keyless_vault::TotpSecret| {
+            shown = secret.expose_to_operator().to_string();
+            Ok(())
+        };
+        vault.put_totp(enrol).await.unwrap();
+        let secret = shown.split("secret=").nth(1).unwrap().split('&').next().unwrap();
+        Self(data_encoding::BASE32_NOPAD.decode(secret.as_bytes()).unwrap())
+    }
+
+    fn code(&self, at: Timestamp) -> String {
+        let mut mac = Hmac::<Sha1>::new_from_slice(&self.0).unwrap();
+        mac.update(&(at.as_second() / 30).to_be_bytes());
+        let digest = mac.finalize().into_bytes();
+        let offset = usize::from(digest[19] & 15);
+        let word = u32::from_be_bytes(digest[offset..offset + 4].try_into().unwrap());
+        format!("{:06}", (word & 0x7fff_ffff) % 1_000_000)
+    }
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + second).unwrap()
+}
+
+#[tokio::test]
+async fn a_code_reopens_what_a_timer_locked() {
+    let scene = Scene::new().await;
+    let vault = &scene.vault;
+    vault.add(path("a/b/c"), bound(), Some(value("0123456789"))).await.unwrap();
+    let app = App::enrol(vault).await;
+    let clock = Duration::from_secs;
+    assert_eq!(code(vault.reopen(&app.code(at(0)), at(0), clock(0)).await), Code::TotpUnavailable);
+    assert!(vault.relock().await.unwrap() && !vault.is_open());
+    assert_eq!(code(vault.open(&path("a/b/c")).await), Code::Locked);
+    assert_eq!(code(vault.list().await), Code::Locked);
+    assert_eq!(code(vault.put(&path("a/b/c"), value("another one")).await), Code::Locked);
+    assert_eq!(code(vault.reopen("000000", at(0), clock(0)).await), Code::TotpWrong);
+    vault.reopen(&app.code(at(0)), at(0), clock(1)).await.unwrap();
+    assert_eq!(opened(vault, "a/b/c").await, "0123456789");
+    // The same code does not do it twice, over another relock either.
+    assert!(vault.relock().await.unwrap());
+    assert_eq!(code(vault.reopen(&app.code(at(0)), at(1), clock(2)).await), Code::TotpReplayed);
+    for second in 3..=6 {
+        let wrong = vault.reopen("000000", at(2), clock(second)).await;
+        assert_eq!(code(wrong), Code::TotpWrong);
+    }
+    let right = app.code(at(60));
+    assert_eq!(code(vault.reopen(&right, at(60), clock(7)).await), Code::TotpClosed);
+    vault.reopen(&right, at(60), clock(67)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_by_hand_ends_what_codes_can_do() {
+    let scene = Scene::new().await;
+    let app = App::enrol(&scene.vault).await;
+    scene.vault.relock().await.unwrap();
+    scene.vault.lock();
+    let reopened = scene.vault.reopen(&app.code(at(0)), at(0), Duration::ZERO).await;
+    assert_eq!(code(reopened), Code::TotpUnavailable);
+    let without = Scene::new().await;
+    assert!(!without.vault.relock().await.unwrap(), "no app was enrolled");
+}
+
+#[tokio::test]
+async fn an_app_that_was_replaced_opens_nothing() {
+    let scene = Scene::new().await;
+    let old = App::enrol(&scene.vault).await;
+    scene.vault.relock().await.unwrap();
+    let other = scene.again().await;
+    let new = App::enrol(&other).await;
+    let reopened = scene.vault.reopen(&old.code(at(0)), at(0), Duration::ZERO).await;
+    assert_eq!(code(reopened), Code::WrongFactor);
+    other.relock().await.unwrap();
+    other.reopen(&new.code(at(0)), at(0), Duration::ZERO).await.unwrap();
+}
+
+#[tokio::test]
+async fn envelopes_come_and_go_but_never_the_last() {
+    let scene = Scene::new().await;
+    let vault = &scene.vault;
+    let file = scene.beside("vault.key");
+    let keyfile = Keyfile::create(&file).unwrap();
+    vault.put_keyfile(&keyfile, MachineBinding::Unbound).await.unwrap();
+    App::enrol(vault).await;
+    let kinds: Vec<_> = vault.envelopes().await.unwrap().into_iter().map(|e| e.kind).collect();
+    assert_eq!(kinds, ["keyfile", "passphrase", "recovery", "totp"]);
+    vault.remove_envelope(EnvelopeKind::Recovery).await.unwrap();
+    assert_eq!(code(vault.remove_envelope(EnvelopeKind::Recovery).await), Code::Usage);
+    vault.remove_envelope(EnvelopeKind::Passphrase).await.unwrap();
+    assert_eq!(code(vault.remove_envelope(EnvelopeKind::Keyfile).await), Code::LastEnvelope);
+    let gone = Vault::unlock(scene.store().await, by_passphrase(PASSPHRASE)).await;
+    assert_eq!(code(gone), Code::WrongFactor);
+    let keyfile = Keyfile::read(&file).unwrap();
+    Vault::unlock(scene.store().await, Factor::Keyfile(keyfile)).await.unwrap();
+    let other = Keyfile::create(&scene.beside("other.key")).unwrap();
+    let wrong = Vault::unlock(scene.store().await, Factor::Keyfile(other)).await;
+    assert_eq!(code(wrong), Code::WrongFactor);
+}
+
+/// Somebody who can write the file, but has no key, can't pass one envelope off as another.
+#[tokio::test]
+async fn removed_versions_and_secrets_stay_removed() {
+    let scene = Scene::new().await;
+    let vault = &scene.vault;
+    let at = path("a/b/c");
+    vault.add(at.clone(), bound(), Some(value("first-value"))).await.unwrap();
+    vault.put(&at, value("second-value")).await.unwrap();
+    vault.restore(&at, Some(1)).await.unwrap();
+    assert_eq!(opened(vault, "a/b/c").await, "first-value");
+    assert_eq!(code(vault.restore(&at, Some(1)).await), Code::Usage);
+    assert_eq!(vault.put(&at, value("third-value")).await.unwrap(), 3);
+    assert_eq!(opened(vault, "a/b/c").await, "third-value");
+    vault.remove(&at).await.unwrap();
+    assert_eq!(vault.removed().await.unwrap().len(), 1);
+    assert_eq!(vault.versions(&at).await.unwrap().len(), 3);
+    let secret = vault.restore(&at, None).await.unwrap();
+    assert_eq!(secret.version, Some(3));
+    vault.purge(&at, Some(2)).await.unwrap();
+    assert_eq!(code(vault.purge(&at, Some(3)).await), Code::Usage);
+    vault.purge(&at, None).await.unwrap();
+    assert_eq!(code(vault.versions(&at).await), Code::SecretNotFound);
+}

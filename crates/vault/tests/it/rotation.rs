@@ -1,0 +1,79 @@
+//! Rotations without end by a real process, killed 200 times: no value is lost, none comes back.
+
+use std::{
+    env,
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use keyless_store::Store;
+use keyless_vault::Vault;
+
+use crate::scene::{PASSPHRASE, Scene, bound, by_passphrase, opened, path, value};
+
+const FILE: &str = "KEYLESS_ROTATION_TEST_STORE";
+const AT: &str = "a/b/rotated";
+const KILLS: u64 = 200;
+
+#[tokio::test]
+async fn a_kill_during_a_rotation_loses_and_revives_nothing() {
+    let scene = Scene::new().await;
+    scene.vault.add(path(AT), bound(), Some(value(&text(1)))).await.unwrap();
+    let mut newest = 1;
+    for round in 0..KILLS {
+        let acknowledged = rotate_until_killed(&scene, round).unwrap_or(newest);
+        let vault = scene.again().await;
+        let version = vault.show(&path(AT)).await.unwrap().version.unwrap();
+        // One rotation may have been made durable and not have been told.
+        assert!(version >= acknowledged && version <= acknowledged + 1, "{version} {acknowledged}");
+        assert!(version >= newest, "version {newest} was in use, now it is {version}");
+        assert_eq!(opened(&vault, AT).await, text(version));
+        newest = version;
+    }
+    assert!(newest > 32, "the child rotated between its deaths");
+    let versions = scene.again().await.versions(&path(AT)).await.unwrap();
+    assert_eq!(versions.len(), usize::try_from(newest).unwrap());
+}
+
+fn text(version: u32) -> String {
+    format!("value-at-version-{version}")
+}
+
+/// Gives the last version that the child acknowledged, if any.
+fn rotate_until_killed(scene: &Scene, round: u64) -> Option<u32> {
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "rotation::the_rotator", "--ignored", "--nocapture", "--test-threads=1"])
+        .env(FILE, scene.file())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let output = child.stdout.take().unwrap();
+    let reader = thread::spawn(move || {
+        let lines = BufReader::new(output).lines().map_while(Result::ok);
+        let acknowledged = lines.filter_map(|line| line.split_once("rotated ")?.1.parse().ok());
+        acknowledged.last()
+    });
+    // From before the store is open to some rotations later.
+    thread::sleep(Duration::from_micros(round.wrapping_mul(2_654_435_761) % 60_000));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    reader.join().unwrap()
+}
+
+/// The child's part.
+#[tokio::test]
+#[ignore = "run by a_kill_during_a_rotation_loses_and_revives_nothing"]
+async fn the_rotator() {
+    let Some(file) = env::var_os(FILE).map(PathBuf::from) else { return };
+    let store = Store::open(&file).await.unwrap();
+    let vault = Vault::unlock(store, by_passphrase(PASSPHRASE)).await.unwrap();
+    loop {
+        let next = vault.show(&path(AT)).await.unwrap().version.unwrap() + 1;
+        let version = vault.put(&path(AT), value(&text(next))).await.unwrap();
+        println!("rotated {version}");
+    }
+}
