@@ -1,0 +1,336 @@
+//! The broker's end: starts a plugin when it is needed, asks it one thing at a time, ends it.
+//!
+//! ```text
+//! Idle ──ask──► Running ──60 s without a question──► Idle
+//!                  │ hangs, floods, lies or dies
+//!                  ▼
+//!               Recovering ──third time within a minute──► Disabled, until it is reset
+//! ```
+//!
+//! Every question has a deadline, every line a length. The program is read, compared with its
+//! checksum and started through one file descriptor, so it can't be swapped in between; it gets no
+//! environment but what the operator grants it. Stderr is drained and dropped: it may hold values.
+
+mod process;
+
+use std::{collections::VecDeque, path::PathBuf, sync::Arc, time::Duration};
+
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use tokio::{sync::Mutex, time::Instant};
+
+use self::process::Process;
+use crate::messages::{
+    Availability, DeleteReply, Entry, Fault, Found, Got, Init, InitReply, ListReply, Nothing,
+    PROTOCOL_VERSION, PutParams, PutReply, Reference, Text, ValidateReply,
+};
+
+const CRASHES: usize = 3;
+const CRASH_WINDOW: Duration = Duration::from_mins(1);
+
+/// How a plugin is started.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The name that it has to answer with.
+    pub name: String,
+    /// The program; absolute.
+    pub program: PathBuf,
+    /// SHA-256 of the program, 64 hex digits of either case.
+    pub checksum_sha256: String,
+    /// The whole environment that it gets.
+    pub environment: Vec<(String, String)>,
+    /// The source's settings, delivered with `init`.
+    pub config: Value,
+    /// How long it may take.
+    pub limits: Limits,
+}
+
+/// How long a plugin may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// For any answer.
+    pub answer: Duration,
+    /// Without a question, before it is ended.
+    pub idle: Duration,
+    /// Between SIGTERM and SIGKILL.
+    pub grace: Duration,
+}
+
+/// Why a plugin gave no answer. Never holds what it wrote, except its own faults.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The program is not the one that was allowed.
+    #[error("the program's checksum is not the one that was allowed")]
+    Checksum,
+    /// It died without an answer.
+    #[error("the plugin ended without an answer")]
+    Died,
+    /// It failed too often.
+    #[error("the plugin failed {CRASHES} times within a minute and is not started again")]
+    Disabled,
+    /// It said so itself.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// It answered something else than what was asked.
+    #[error("the plugin answered something else than what was asked")]
+    Lied,
+    /// A line was too long.
+    #[error("the plugin wrote a line of over 1 MiB")]
+    TooLong,
+    /// It took too long.
+    #[error("the plugin did not answer in time")]
+    TimedOut,
+    /// It can't be started.
+    #[error("the plugin can't be started: {0}")]
+    Unstartable(std::io::ErrorKind),
+    /// Others can change the program.
+    #[error("the program can be changed by others, or is no regular file")]
+    Unsafe,
+}
+
+/// Where a plugin is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PluginState {
+    /// Failed too often.
+    Disabled,
+    /// Not running.
+    Idle,
+    /// Failed, and is started again at the next question.
+    Recovering,
+    /// Running.
+    Running,
+}
+
+/// What the operator is told of a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PluginHealth {
+    /// Where it is.
+    pub state: PluginState,
+    /// How often it has failed lately.
+    pub recent_failures: usize,
+}
+
+/// One plugin. Clones ask the same one.
+#[derive(Clone)]
+pub struct PluginClient {
+    launch: Arc<Launch>,
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Default)]
+struct Inner {
+    running: Option<Running>,
+    failures: VecDeque<Instant>,
+    next_id: u64,
+    /// Counts questions, so that the idle timer knows whether another one came.
+    asked: u64,
+}
+
+struct Running {
+    process: Process,
+    capabilities: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            answer: Duration::from_secs(30),
+            idle: Duration::from_mins(1),
+            grace: Duration::from_secs(10),
+        }
+    }
+}
+
+impl PluginClient {
+    /// A plugin that is not started yet.
+    pub fn new(launch: Launch) -> Self {
+        Self { launch: Arc::new(launch), inner: Arc::default() }
+    }
+
+    /// What it can do, as bits; starts it.
+    pub async fn capabilities(&self) -> Result<u32, ClientError> {
+        let mut inner = self.inner.lock().await;
+        self.start(&mut inner).await?;
+        self.end_when_idle(&mut inner);
+        Ok(inner.running.as_ref().map_or(0, |running| running.capabilities))
+    }
+
+    /// How it is.
+    pub async fn is_available(&self) -> Result<Availability, ClientError> {
+        self.ask("is_available", &Nothing {}).await
+    }
+
+    /// The value of `reference`; `None` when there is none.
+    pub async fn get(&self, reference: &str) -> Result<Option<Found>, ClientError> {
+        let asked = Reference { reference: reference.to_owned() };
+        let reply: Result<Got, _> = self.ask("get", &asked).await;
+        match reply {
+            Ok(Got(found)) => Ok(found),
+            // How protocol 1.0 spells it.
+            Err(ClientError::Fault(Fault::BadReference { reason, .. }))
+                if reason == "not found" =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Everything that it keeps.
+    pub async fn list(&self) -> Result<Vec<Entry>, ClientError> {
+        let reply: ListReply = self.ask("list", &Nothing {}).await?;
+        Ok(reply.entries)
+    }
+
+    /// Whether `reference` is written well.
+    pub async fn validate(&self, reference: &str) -> Result<bool, ClientError> {
+        let asked = Reference { reference: reference.to_owned() };
+        let reply: ValidateReply = self.ask("validate", &asked).await?;
+        Ok(reply.ok)
+    }
+
+    /// Puts a value; says whether it took the place of another.
+    pub async fn put(&self, reference: &str, value: Text) -> Result<bool, ClientError> {
+        let asked = PutParams { reference: reference.to_owned(), value };
+        let reply: PutReply = self.ask("put", &asked).await?;
+        Ok(reply.replaced)
+    }
+
+    /// Deletes a value; says whether there was one.
+    pub async fn delete(&self, reference: &str) -> Result<bool, ClientError> {
+        let asked = Reference { reference: reference.to_owned() };
+        let reply: DeleteReply = self.ask("delete", &asked).await?;
+        Ok(reply.existed)
+    }
+
+    /// Where it is in its life.
+    pub async fn health(&self) -> PluginHealth {
+        let mut inner = self.inner.lock().await;
+        inner.forget_old_failures();
+        let recent_failures = inner.failures.len();
+        let state = match (&inner.running, recent_failures) {
+            (Some(_), _) => PluginState::Running,
+            (None, 0) => PluginState::Idle,
+            (None, failures) if failures >= CRASHES => PluginState::Disabled,
+            (None, _) => PluginState::Recovering,
+        };
+        PluginHealth { state, recent_failures }
+    }
+
+    /// Ends it: SIGTERM, and SIGKILL when that is not enough. Forgets its failures.
+    pub async fn reset(&self) {
+        let mut inner = self.inner.lock().await;
+        inner.failures.clear();
+        if let Some(running) = inner.running.take() {
+            running.process.end(self.launch.limits.grace).await;
+        }
+    }
+
+    async fn ask<R: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &impl Serialize,
+    ) -> Result<R, ClientError> {
+        let mut inner = self.inner.lock().await;
+        self.start(&mut inner).await?;
+        let answer = self.exchange(&mut inner, method, params).await;
+        let answer = self.judge(&mut inner, answer).await;
+        self.end_when_idle(&mut inner);
+        answer
+    }
+
+    /// Sees to it that the plugin runs and has answered `init`.
+    async fn start(&self, inner: &mut Inner) -> Result<(), ClientError> {
+        if inner.running.as_mut().is_some_and(|running| running.process.is_alive()) {
+            return Ok(());
+        }
+        inner.running = None;
+        inner.forget_old_failures();
+        if inner.failures.len() >= CRASHES {
+            return Err(ClientError::Disabled);
+        }
+        let process = Process::spawn(&self.launch).await?;
+        inner.running = Some(Running { process, capabilities: 0 });
+        let init = Init {
+            source_name: self.launch.name.clone(),
+            config: self.launch.config.clone(),
+            protocol_version: PROTOCOL_VERSION.to_owned(),
+        };
+        let reply = self.exchange::<InitReply>(inner, "init", &init).await;
+        let reply = reply.and_then(|reply| {
+            if reply.source_name == self.launch.name { Ok(reply) } else { Err(ClientError::Lied) }
+        });
+        let reply = self.judge(inner, reply).await;
+        match reply {
+            Ok(reply) => {
+                if let Some(running) = &mut inner.running {
+                    running.capabilities = reply.capabilities_bits;
+                }
+                Ok(())
+            }
+            Err(error) => {
+                // A plugin that did not take `init` is not asked anything else.
+                if let Some(running) = inner.running.take() {
+                    running.process.end(Duration::ZERO).await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn exchange<R: DeserializeOwned>(
+        &self,
+        inner: &mut Inner,
+        method: &str,
+        params: &impl Serialize,
+    ) -> Result<R, ClientError> {
+        inner.next_id += 1;
+        let id = inner.next_id;
+        let running = inner.running.as_mut().ok_or(ClientError::Died)?;
+        let asking = running.process.exchange(id, method, params);
+        match tokio::time::timeout(self.launch.limits.answer, asking).await {
+            Ok(answer) => answer,
+            Err(_) => Err(ClientError::TimedOut),
+        }
+    }
+
+    /// What it said of itself is its good right; anything else ends it and counts.
+    async fn judge<R>(
+        &self,
+        inner: &mut Inner,
+        answer: Result<R, ClientError>,
+    ) -> Result<R, ClientError> {
+        if let Err(error) = &answer
+            && !matches!(error, ClientError::Fault(_))
+        {
+            inner.failures.push_back(Instant::now());
+            if let Some(running) = inner.running.take() {
+                running.process.end(Duration::ZERO).await;
+            }
+        }
+        answer
+    }
+
+    /// Ends the plugin once no question has come for a while, whether or not another one ever does.
+    fn end_when_idle(&self, inner: &mut Inner) {
+        inner.asked += 1;
+        let (asked, limits) = (inner.asked, self.launch.limits);
+        let shared = Arc::downgrade(&self.inner);
+        tokio::spawn(async move {
+            tokio::time::sleep(limits.idle).await;
+            let Some(shared) = shared.upgrade() else { return };
+            let mut inner = shared.lock().await;
+            if inner.asked == asked
+                && let Some(running) = inner.running.take()
+            {
+                running.process.end(limits.grace).await;
+            }
+        });
+    }
+}
+
+impl Inner {
+    fn forget_old_failures(&mut self) {
+        self.failures.retain(|at| at.elapsed() < CRASH_WINDOW);
+    }
+}

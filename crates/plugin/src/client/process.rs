@@ -1,0 +1,165 @@
+//! One running plugin: its program checked and started, its pipes, its end.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::fs::MetadataExt,
+    },
+    path::Path,
+    process::Stdio,
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde::{Serialize, de::DeserializeOwned};
+use sha2::{Digest, Sha256};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    process::{Child, ChildStdin, ChildStdout, Command},
+    task::spawn_blocking,
+};
+use zeroize::Zeroizing;
+
+use super::{ClientError, Launch};
+use crate::{
+    line,
+    messages::{METHODS, Request, Response, Version},
+};
+
+/// A plugin's process; killed when this is dropped.
+pub(super) struct Process {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Process {
+    pub(super) async fn spawn(launch: &Launch) -> Result<Self, ClientError> {
+        let (program, checksum) = (launch.program.clone(), launch.checksum_sha256.clone());
+        let checked = spawn_blocking(move || open_checked(&program, &checksum)).await;
+        let file = checked.map_err(|_| ClientError::Unstartable(io::ErrorKind::Other))??;
+        // What was read is what is started. The number stays open in the plugin, as the
+        // interpreter of a script opens it by this path again.
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let mut child = Command::new(path)
+            .env_clear()
+            .envs(launch.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| ClientError::Unstartable(error.kind()))?;
+        drop(file);
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        if let Some(mut stderr) = child.stderr.take() {
+            tokio::spawn(async move {
+                let mut dropped = Zeroizing::new([0; 4096]);
+                while stderr.read(&mut *dropped).await.is_ok_and(|count| count > 0) {}
+            });
+        }
+        let (Some(stdin), Some(stdout)) = (stdin, stdout) else { return Err(ClientError::Died) };
+        Ok(Self { child, stdin, stdout: BufReader::new(stdout) })
+    }
+
+    pub(super) fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Asks once. The caller keeps the time, and ends the process on any error but a fault.
+    pub(super) async fn exchange<R: DeserializeOwned>(
+        &mut self,
+        id: u64,
+        method: &str,
+        params: &impl Serialize,
+    ) -> Result<R, ClientError> {
+        let request =
+            Request { jsonrpc: Version::Two, id, method: format!("{METHODS}{method}"), params };
+        let mut text = Zeroizing::new(Vec::with_capacity(128 * 1024));
+        serde_json::to_writer(&mut *text, &request).map_err(|_| ClientError::Lied)?;
+        text.push(b'\n');
+        self.stdin.write_all(&text).await.map_err(|_| ClientError::Died)?;
+        let answer = self.next_line().await?;
+        let response: Response<'_> =
+            serde_json::from_slice(&answer).map_err(|_| ClientError::Lied)?;
+        match response {
+            Response { id: other, .. } if other != id => Err(ClientError::Lied),
+            Response { result: Some(result), error: None, .. } => {
+                serde_json::from_str(result.get()).map_err(|_| ClientError::Lied)
+            }
+            Response { result: None, error: Some(fault), .. } => Err(fault.into()),
+            Response { .. } => Err(ClientError::Lied),
+        }
+    }
+
+    /// Asks the process to go, and makes it go when it has not after `grace`.
+    pub(super) async fn end(mut self, grace: Duration) {
+        let group = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        if !grace.is_zero() {
+            // Before stdin ends, so that a plugin that listens for it is asked and not surprised.
+            signal(group, Signal::TERM);
+            drop(self.stdin);
+            if tokio::time::timeout(grace, self.child.wait()).await.is_ok() {
+                return;
+            }
+        }
+        // The whole group: what the plugin has started goes with it.
+        signal(group, Signal::KILL);
+        let _ = self.child.wait().await;
+    }
+
+    async fn next_line(&mut self) -> Result<Zeroizing<Vec<u8>>, ClientError> {
+        let mut line = Zeroizing::new(Vec::with_capacity(4096));
+        loop {
+            let available = self.stdout.fill_buf().await.map_err(|_| ClientError::Died)?;
+            if available.is_empty() {
+                return Err(ClientError::Died);
+            }
+            let end = available.iter().position(|byte| *byte == b'\n');
+            let taken = &available[..end.unwrap_or(available.len())];
+            line::append(&mut line, taken).map_err(|_| ClientError::TooLong)?;
+            let used = taken.len() + usize::from(end.is_some());
+            self.stdout.consume(used);
+            if end.is_some() {
+                return Ok(line);
+            }
+        }
+    }
+}
+
+fn signal(group: Option<Pid>, signal: Signal) {
+    if let Some(group) = group {
+        // It may be gone already.
+        let _ = kill_process_group(group, signal);
+    }
+}
+
+/// Opens the program, makes sure that nobody else can change it, and compares what it is. Blocks.
+fn open_checked(program: &Path, checksum: &str) -> Result<OwnedFd, ClientError> {
+    let unstartable = |error: io::Error| ClientError::Unstartable(error.kind());
+    let mut file = File::open(program).map_err(unstartable)?;
+    let metadata = file.metadata().map_err(unstartable)?;
+    let owner = metadata.uid();
+    let ours = owner == rustix::process::geteuid().as_raw() || owner == 0;
+    if !metadata.is_file() || !ours || metadata.mode() & 0o022 != 0 {
+        return Err(ClientError::Unsafe);
+    }
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match file.read(&mut buffer).map_err(unstartable)? {
+            0 => break,
+            count => hasher.update(&buffer[..count]),
+        }
+    }
+    let found = data_encoding::HEXLOWER.encode(&hasher.finalize());
+    if !found.eq_ignore_ascii_case(checksum) {
+        return Err(ClientError::Checksum);
+    }
+    // A descriptor without close-on-exec, for the child.
+    rustix::io::dup(&file).map_err(|error| unstartable(error.into()))
+}
