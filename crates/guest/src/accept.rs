@@ -6,24 +6,67 @@
 use std::{convert::Infallible, future::Future, io, sync::Arc, time::Duration};
 
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
     sync::Semaphore,
     task::JoinSet,
     time::sleep,
 };
 
+use crate::{
+    link::{Duplex, Listener},
+    vsock::{VsockAddr, VsockListener},
+};
+
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// What an accept loop listens on.
+pub trait Arrivals: Send + Sync {
+    /// What arrives.
+    type Stream: Send + 'static;
+
+    /// The next one. Dropping the future loses none.
+    fn next(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+impl Arrivals for Listener {
+    type Stream = Box<dyn Duplex>;
+
+    fn next(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send {
+        self.accept()
+    }
+}
+
+impl Arrivals for TcpListener {
+    type Stream = TcpStream;
+
+    async fn next(&self) -> io::Result<TcpStream> {
+        self.accept().await.map(|(stream, _)| stream)
+    }
+}
+
+impl Arrivals for UnixListener {
+    type Stream = UnixStream;
+
+    async fn next(&self) -> io::Result<UnixStream> {
+        self.accept().await.map(|(stream, _)| stream)
+    }
+}
+
+impl Arrivals for VsockListener {
+    type Stream = (UnixStream, VsockAddr);
+
+    async fn next(&self) -> io::Result<Self::Stream> {
+        self.accept().await
+    }
+}
+
 /// Serves each accepted connection in a task of its own, as many at once as `limit` has permits;
 /// over that, accepting waits and clients queue in the backlog. A panic ends its own connection only.
-pub(crate) async fn accept_each<F, Served>(
-    listener: TcpListener,
-    limit: Arc<Semaphore>,
-    serve: F,
-) -> Infallible
+pub async fn accept_each<L, F, Served>(listener: L, limit: Arc<Semaphore>, serve: F) -> Infallible
 where
-    F: Fn(TcpStream) -> Served,
+    L: Arrivals,
+    F: Fn(L::Stream) -> Served,
     Served: Future<Output = ()> + Send + 'static,
 {
     let mut tasks = JoinSet::new();
@@ -52,10 +95,13 @@ where
 }
 
 /// Waits for a client; finished tasks are let go of meanwhile.
-async fn next_connection(listener: &TcpListener, tasks: &mut JoinSet<()>) -> io::Result<TcpStream> {
+async fn next_connection<L: Arrivals>(
+    listener: &L,
+    tasks: &mut JoinSet<()>,
+) -> io::Result<L::Stream> {
     loop {
         tokio::select! {
-            accepted = listener.accept() => return accepted.map(|(stream, _)| stream),
+            accepted = listener.next() => return accepted,
             Some(_) = tasks.join_next() => {}
         }
     }

@@ -1,21 +1,16 @@
 //! Where the funnel's connections go on to: a port, and the carrier that ships.
 
-use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{io, net::SocketAddr, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture};
 use keyless_core::{Authority, Host};
-use tokio::{
-    io::{AsyncWriteExt, copy_bidirectional_with_sizes},
-    net::{TcpStream, UnixStream},
-    time::timeout,
-};
+use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
+
+use crate::link::{Duplex, Link, splice};
 
 /// How long the egress socket may take to accept and to read the preamble, as long as a client of
 /// egress may take to send it (reference/egress.md (d)).
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Bytes per direction of one connection. An idle tunnel costs twice this.
-const BUFFER: usize = 16 * 1024;
 
 /// Where a connection was going, as far as the funnel can tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,13 +28,11 @@ pub trait Carrier: Send + Sync + 'static {
     fn carry(&self, stream: TcpStream, target: Target) -> BoxFuture<'static, ()>;
 }
 
-/// Dials a Unix socket per connection, writes the preamble `host:port\n`, then splices.
-///
-/// Memory does not grow with a slow reader, and the end of one direction is passed on while the
-/// other goes on. When the socket can't be reached, the connection is closed.
+/// Dials the way out per connection, writes the preamble `host:port\n`, then splices. When it can't
+/// be reached, the connection is closed.
 #[derive(Clone, Debug)]
 pub struct PreambleCarrier {
-    path: PathBuf,
+    way_out: Link,
 }
 
 impl Target {
@@ -55,28 +48,28 @@ impl Target {
 }
 
 impl PreambleCarrier {
-    /// A carrier to the Unix socket at `path`.
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
+    /// A carrier to a Unix socket (a path), or over vsock.
+    pub fn new(way_out: impl Into<Link>) -> Self {
+        Self { way_out: way_out.into() }
     }
 }
 
 impl Carrier for PreambleCarrier {
     fn carry(&self, mut stream: TcpStream, target: Target) -> BoxFuture<'static, ()> {
-        let path = self.path.clone();
+        let way_out = self.way_out.clone();
         async move {
             let preamble = target.authority().to_preamble();
-            let dialled = timeout(DIAL_TIMEOUT, dial(path, preamble)).await;
+            let dialled = timeout(DIAL_TIMEOUT, dial(way_out, preamble)).await;
             let Ok(Ok(mut egress)) = dialled else { return };
             // A failure has closed both sides by the end of this block; they are the ones to know.
-            let _ = copy_bidirectional_with_sizes(&mut stream, &mut egress, BUFFER, BUFFER).await;
+            let _ = splice(&mut stream, &mut *egress).await;
         }
         .boxed()
     }
 }
 
-async fn dial(path: PathBuf, preamble: String) -> io::Result<UnixStream> {
-    let mut egress = UnixStream::connect(path).await?;
+async fn dial(way_out: Link, preamble: String) -> io::Result<Box<dyn Duplex>> {
+    let mut egress = way_out.dial().await?;
     egress.write_all(preamble.as_bytes()).await?;
     Ok(egress)
 }

@@ -8,6 +8,7 @@ use std::{
     time::Instant,
 };
 
+use futures_util::future::join_all;
 use keyless_core::{Authority, Host};
 use parking_lot::Mutex;
 use tokio::{
@@ -28,8 +29,9 @@ pub const DEFAULT_CONNECTION_LIMIT: usize = 4096;
 /// Listening sockets of the confined side.
 #[derive(Debug)]
 pub struct Sockets {
-    /// Every TCP connection but those to port 53.
-    pub tcp: std::net::TcpListener,
+    /// Every TCP connection but those to port 53: one socket where a firewall turns them all to it,
+    /// one for each port where none does.
+    pub tcp: Vec<std::net::TcpListener>,
     /// DNS queries as datagrams.
     pub dns_udp: std::net::UdpSocket,
     /// DNS queries over TCP.
@@ -38,7 +40,7 @@ pub struct Sockets {
 
 /// Serves one confined side: a pool of names, its DNS, and its connections.
 pub struct Funnel {
-    tcp: TcpListener,
+    tcp: Vec<TcpListener>,
     dns_udp: UdpSocket,
     dns_tcp: TcpListener,
     pool: Arc<Mutex<Pool>>,
@@ -64,11 +66,14 @@ impl Funnel {
         original_destination: impl Fn(&TcpStream) -> io::Result<SocketAddr> + Send + Sync + 'static,
         carrier: Arc<dyn Carrier>,
     ) -> io::Result<Self> {
-        sockets.tcp.set_nonblocking(true)?;
+        let tcp = sockets.tcp.into_iter().map(|listener| {
+            listener.set_nonblocking(true)?;
+            TcpListener::from_std(listener)
+        });
         sockets.dns_udp.set_nonblocking(true)?;
         sockets.dns_tcp.set_nonblocking(true)?;
         Ok(Self {
-            tcp: TcpListener::from_std(sockets.tcp)?,
+            tcp: tcp.collect::<io::Result<_>>()?,
             dns_udp: UdpSocket::from_std(sockets.dns_udp)?,
             dns_tcp: TcpListener::from_std(sockets.dns_tcp)?,
             pool: Arc::default(),
@@ -90,7 +95,7 @@ impl Funnel {
         let tcp = serve_tcp(self.dns_tcp, Arc::clone(&self.pool));
         let limit = Arc::new(Semaphore::new(self.connection_limit));
         let (pool, destination, carrier) = (self.pool, self.original_destination, self.carrier);
-        let connections = accept_each(self.tcp, limit, move |stream| {
+        let serve = move |stream: TcpStream| {
             let (pool, carrier) = (Arc::clone(&pool), Arc::clone(&carrier));
             let destination = Arc::clone(&destination);
             async move {
@@ -98,8 +103,11 @@ impl Funnel {
                 let Ok(address) = destination(&stream) else { return };
                 carry(stream, address, &pool, &*carrier).await;
             }
-        });
-        let (never, _, _) = tokio::join!(connections, udp, tcp);
+        };
+        let listening = self.tcp.into_iter();
+        let connections =
+            join_all(listening.map(|socket| accept_each(socket, Arc::clone(&limit), &serve)));
+        let (_, never, _) = tokio::join!(connections, udp, tcp);
         never
     }
 }

@@ -24,11 +24,30 @@ mod accept;
 mod carrier;
 mod funnel;
 
-/// Takes accepted connections on; the one that ships writes the preamble to a Unix socket.
+// Every port, where the kernel can't turn connections itself
+mod reflect;
+mod tun;
+
+// The hop to egress
+mod link;
+mod sys;
+mod vsock;
+
+/// A bounded accept loop that owns its connections, for every door of this kind.
+pub use accept::{Arrivals, accept_each};
+/// Takes accepted connections on; the one that ships writes the preamble to the way out.
 pub use carrier::{Carrier, PreambleCarrier, Target};
 /// Answers one DNS message; pure, and the fuzz target of this crate.
 pub use dns::answer_query;
 /// Sockets in, served until dropped.
 pub use funnel::{DEFAULT_CONNECTION_LIMIT, Funnel, Sockets};
+/// Where streams go on to and come from, and joining two of them.
+pub use link::{Duplex, Link, Listener, splice};
 /// Which name a synthetic address stands for.
 pub use names::{Exhausted, LIFE, Pool, TTL};
+/// Turns packets of a TUN device to one listener; pure, and a fuzz target.
+pub use reflect::{Reflected, Reflector};
+/// The loop that does so.
+pub use tun::reflect_forever;
+/// Between a guest and its host.
+pub use vsock::{VsockAddr, VsockListener};

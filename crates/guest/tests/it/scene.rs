@@ -40,11 +40,11 @@ pub(crate) struct Egress {
 impl Scene {
     pub(crate) fn new(carrier: impl Carrier, connection_limit: usize) -> Self {
         let sockets = Sockets {
-            tcp: std::net::TcpListener::bind("0.0.0.0:0").unwrap(),
+            tcp: vec![std::net::TcpListener::bind("0.0.0.0:0").unwrap()],
             dns_udp: std::net::UdpSocket::bind("127.0.0.1:0").unwrap(),
             dns_tcp: std::net::TcpListener::bind("127.0.0.1:0").unwrap(),
         };
-        let port = sockets.tcp.local_addr().unwrap().port();
+        let port = sockets.tcp[0].local_addr().unwrap().port();
         let dns_udp = sockets.dns_udp.local_addr().unwrap();
         let dns_tcp = sockets.dns_tcp.local_addr().unwrap();
         // No firewall here: a connection was going where it arrived.

@@ -99,7 +99,7 @@ async fn a_reader_that_does_not_read_stops_the_writer() {
 async fn without_egress_a_connection_is_closed_and_the_next_one_works() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("egress.sock");
-    let scene = Scene::new(PreambleCarrier::new(&path), 8);
+    let scene = Scene::new(PreambleCarrier::new(path.clone()), 8);
     let address = scene.resolve("a.test.").await;
     let mut client = scene.connect(address).await;
     assert!(matches!(timeout(PATIENCE, client.read(&mut [0])).await.unwrap(), Ok(0) | Err(_)));
