@@ -22,6 +22,9 @@ pub(crate) use self::recoder::Recoder;
 /// The most plain bytes that one step of a decoder gives.
 pub(crate) const PIECE: usize = 64 * 1024;
 
+const GRPC_ENCODING: &str = "grpc-encoding";
+const GRPC_ACCEPT_ENCODING: &str = "grpc-accept-encoding";
+
 /// A coding that we can look into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coding {
@@ -74,9 +77,12 @@ impl Coding {
 }
 
 impl Coded {
-    /// Reads `Content-Encoding`.
+    /// Reads `Content-Encoding`, and gRPC's own header: its messages are coded one by one.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let mut coded = Self::Identity;
+        if headers.get(GRPC_ENCODING).is_some_and(|coding| coding != "identity") {
+            return Self::Opaque;
+        }
         for value in headers.get_all(header::CONTENT_ENCODING) {
             let Ok(list) = value.to_str() else { return Self::Opaque };
             for token in list.split(',').map(str::trim).filter(|token| !token.is_empty()) {
@@ -98,6 +104,9 @@ fn is_plain(token: &str) -> bool {
 
 /// Leaves only codings that we can look into in `Accept-Encoding`. An absent header stays absent.
 pub(crate) fn narrow_accept_encoding(headers: &mut HeaderMap) {
+    if headers.contains_key(GRPC_ACCEPT_ENCODING) {
+        headers.insert(GRPC_ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    }
     // A range of a coded body can't be decoded by itself.
     if headers.contains_key(header::RANGE) {
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));

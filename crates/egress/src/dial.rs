@@ -19,7 +19,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::Limits;
+use crate::{Limits, UpstreamProxy};
 
 /// How long one address may be tried alone before the next one joins (RFC 8305 says 250 ms).
 const HEAD_START: Duration = Duration::from_millis(250);
@@ -30,23 +30,30 @@ const MAX_ADDRESSES: usize = 16;
 pub(crate) struct Dialer {
     routes: HashMap<Authority, Authority>,
     internal_allowlist: HashSet<Authority>,
+    proxy: Option<UpstreamProxy>,
     lookup_time: Duration,
     connect_time: Duration,
 }
 
 /// The judged addresses of one destination, in the order in which they are tried.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Pinned(Arc<[SocketAddr]>);
+pub(crate) struct Pinned {
+    addresses: Arc<[SocketAddr]>,
+    /// The destination, where the addresses are those of the upstream proxy.
+    through: Option<Authority>,
+}
 
 impl Dialer {
     pub(crate) fn new(
         routes: HashMap<Authority, Authority>,
         internal_allowlist: impl IntoIterator<Item = Authority>,
+        proxy: Option<UpstreamProxy>,
         limits: &Limits,
     ) -> Self {
         Self {
             routes,
             internal_allowlist: internal_allowlist.into_iter().collect(),
+            proxy,
             lookup_time: limits.lookup_time,
             connect_time: limits.connect_time,
         }
@@ -57,16 +64,65 @@ impl Dialer {
         self.routes.contains_key(authority) || self.internal_allowlist.contains(authority)
     }
 
+    /// Whether the operator has said where this host and port really are.
+    pub(crate) fn is_routed(&self, authority: &Authority) -> bool {
+        self.routes.contains_key(authority)
+    }
+
     /// Resolves and judges `authority`, once.
     pub(crate) async fn pin(&self, authority: &Authority) -> Result<Pinned, Error> {
         if let Some(route) = self.routes.get(authority) {
             return self.resolve(route).await.map(Pinned::new);
+        }
+        if let Some(proxy) = self.proxy_for(authority) {
+            return self.pin_through(proxy, authority).await;
         }
         let addresses = self.resolve(authority).await?;
         if !self.internal_allowlist.contains(authority) {
             judge(&addresses)?;
         }
         Ok(Pinned::new(addresses))
+    }
+
+    /// Resolves `authority`, once, by the operator's own word: wherever it is. What is outside is
+    /// reached through the proxy that leads out.
+    pub(crate) async fn pin_unjudged(&self, authority: &Authority) -> Result<Pinned, Error> {
+        let routed = self.routes.get(authority);
+        if let (None, Some(proxy)) = (routed, self.proxy_for(authority))
+            && let Ok(pinned) = self.pin_through(proxy, authority).await
+        {
+            return Ok(pinned);
+        }
+        let route = routed.unwrap_or(authority);
+        self.resolve(route).await.map(Pinned::new)
+    }
+
+    /// Judges addresses that were looked up earlier.
+    pub(crate) fn judge_again(&self, authority: &Authority, pinned: &Pinned) -> Result<(), Error> {
+        let is_judged = self.is_named(authority) || pinned.through.is_some();
+        if is_judged { Ok(()) } else { judge(&pinned.addresses) }
+    }
+
+    /// The proxy that leads to this destination.
+    fn proxy_for(&self, authority: &Authority) -> Option<&UpstreamProxy> {
+        let proxy = self.proxy.as_ref()?;
+        (!self.internal_allowlist.contains(authority) && !proxy.leaves_out(authority))
+            .then_some(proxy)
+    }
+
+    async fn pin_through(
+        &self,
+        proxy: &UpstreamProxy,
+        authority: &Authority,
+    ) -> Result<Pinned, Error> {
+        match self.resolve(authority).await {
+            Ok(addresses) => judge(&addresses)?,
+            // Behind such a proxy outside names are often not to be had.
+            Err(error) if matches!(error.code(), Code::NameNotFound | Code::NameTimeout) => {}
+            Err(error) => return Err(error),
+        }
+        let addresses = self.resolve(&proxy.address).await?;
+        Ok(Pinned { through: Some(authority.clone()), ..Pinned::new(addresses) })
     }
 
     async fn resolve(&self, authority: &Authority) -> Result<Vec<SocketAddr>, Error> {
@@ -89,21 +145,31 @@ impl Dialer {
 
     /// Connects to the first of the pinned addresses that answers.
     pub(crate) async fn dial(&self, pinned: &Pinned) -> Result<TcpStream, Error> {
-        match timeout(self.connect_time, race(&pinned.0)).await {
-            Err(_) => Err(Code::ConnectTimeout.into()),
-            Ok(Err(error)) => {
-                Err(Error::with(Code::ConnectFailed, SafeText::default().and(error.kind())))
-            }
-            Ok(Ok(stream)) => {
-                // Without it small writes wait for acknowledgements: 40 ms stalls.
-                stream.set_nodelay(true).map_err(|_| Error::new(Code::ConnectFailed))?;
-                Ok(stream)
-            }
+        let connecting = timeout(self.connect_time, self.connect(pinned)).await;
+        connecting.unwrap_or_else(|_| Err(Code::ConnectTimeout.into()))
+    }
+
+    async fn connect(&self, pinned: &Pinned) -> Result<TcpStream, Error> {
+        let stream = race(&pinned.addresses).await.map_err(|error| {
+            Error::with(Code::ConnectFailed, SafeText::default().and(error.kind()))
+        })?;
+        // Without it small writes wait for acknowledgements: 40 ms stalls.
+        stream.set_nodelay(true).map_err(|_| Error::new(Code::ConnectFailed))?;
+        match (&pinned.through, &self.proxy) {
+            (None, _) => Ok(stream),
+            (Some(target), Some(proxy)) => proxy.connect(stream, target).await,
+            // It was taken away in the meantime.
+            (Some(_), None) => Err(Code::ConnectFailed.into()),
         }
     }
 }
 
 impl Pinned {
+    /// The addresses, in the order in which they are tried.
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
     /// Alternates between the families, so that a dead one costs one head start only.
     fn new(addresses: Vec<SocketAddr>) -> Self {
         let (mut v6, mut v4): (Vec<_>, Vec<_>) =
@@ -115,7 +181,7 @@ impl Pinned {
             order.extend(v6.pop());
             order.extend(v4.pop());
         }
-        Self(order.into())
+        Self { addresses: order.into(), through: None }
     }
 }
 
@@ -169,7 +235,7 @@ mod tests {
 
     fn dialer(routes: &[(&str, &str)], allowed: &[&str]) -> Dialer {
         let routes = routes.iter().map(|(from, to)| (authority(from), authority(to))).collect();
-        Dialer::new(routes, allowed.iter().map(|text| authority(text)), &Limits::default())
+        Dialer::new(routes, allowed.iter().map(|text| authority(text)), None, &Limits::default())
     }
 
     #[tokio::test]
@@ -198,7 +264,7 @@ mod tests {
     async fn a_route_is_the_operators_word() {
         let dialer = dialer(&[("api.test:443", "127.0.0.1:8443")], &[]);
         let pinned = dialer.pin(&authority("api.test:443")).await.unwrap();
-        assert_eq!(pinned.0[..], ["127.0.0.1:8443".parse().unwrap()]);
+        assert_eq!(pinned.addresses[..], ["127.0.0.1:8443".parse().unwrap()]);
     }
 
     #[test]
@@ -206,7 +272,7 @@ mod tests {
         let at = |text: &str| text.parse::<SocketAddr>().unwrap();
         let given = vec![at("1.0.0.1:1"), at("1.0.0.2:1"), at("[2::1]:1")];
         let order = [at("[2::1]:1"), at("1.0.0.1:1"), at("1.0.0.2:1")];
-        assert_eq!(Pinned::new(given).0[..], order);
+        assert_eq!(Pinned::new(given).addresses[..], order);
     }
 
     #[tokio::test]

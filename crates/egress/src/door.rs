@@ -5,6 +5,7 @@
 //! Source: design.md, section 5; reference/egress.md (c) 21 and 34.
 
 mod connect;
+mod farewell;
 mod http;
 mod named;
 mod preamble;
@@ -12,7 +13,7 @@ mod preamble;
 use std::{io, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
-use keyless_core::{Authority, Code, Error, Host};
+use keyless_core::{Authority, Code, Error};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::{TcpListener, TcpStream, UnixListener},
@@ -49,15 +50,23 @@ pub(crate) async fn serve_unix(
 ) {
     loop {
         let Some(stream) = accepted(listener.accept().await).await else { continue };
-        let Some(place) = place(engine) else {
-            log(session, None, &Code::TooManyConnections.into());
-            continue;
-        };
         let (engine, session) = (Arc::clone(engine), Arc::clone(session));
         tokio::spawn(async move {
-            preamble::serve(&engine, &session, stream).await;
-            drop(place);
+            serve_preamble(&engine, &session, BytesMut::new(), stream).await;
         });
+    }
+}
+
+/// Serves one connection that begins with a preamble, of which `received` has been read.
+pub(crate) async fn serve_preamble<S: Stream>(
+    engine: &Arc<Engine>,
+    session: &Arc<Session>,
+    received: BytesMut,
+    stream: S,
+) {
+    match place(engine) {
+        Some(_place) => preamble::serve(engine, session, received, stream).await,
+        None => log(session, None, &Code::TooManyConnections.into()),
     }
 }
 
@@ -90,14 +99,6 @@ fn log(session: &Session, authority: Option<&Authority>, error: &Error) {
         request: None,
     };
     refusal::log(session, &subject, error);
-}
-
-/// A raw address counts as a destination only when it is listed.
-fn check_raw(engine: &Engine, session: &Session, authority: &Authority) -> Result<(), Error> {
-    match authority.host {
-        Host::Ip(_) if !engine.lists_address(session, authority) => Err(Code::RawAddress.into()),
-        _ => Ok(()),
-    }
 }
 
 /// Any stream that a door can serve.

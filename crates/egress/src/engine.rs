@@ -5,37 +5,34 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use arc_swap::ArcSwap;
-use keyless_core::{Authority, Code, Destination, Error, SafeText};
-use parking_lot::RwLock;
+use keyless_core::{Authority, Code, Destination, Error, Host};
+use parking_lot::{Mutex, RwLock};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
-    sync::Semaphore,
+    sync::{Notify, Semaphore},
 };
 
 use crate::{
-    Limits,
-    dial::Dialer,
-    door,
+    Limits, UpstreamProxy, door,
     pool::Pool,
     ports::Broker,
+    reach::Reach,
     refusal,
-    session::{Session, SessionSpec},
+    session::{Session, SessionSecret, SessionSpec},
     tls::{Roots, RootsError},
 };
 
-/// Ports whose protocols carry mail or shells, not HTTP: ssh, smtp and its submission ports.
-const REFUSED_PORTS: [u16; 4] = [22, 25, 465, 587];
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 
 /// What an engine is set up with.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineConfig {
     /// The operator's exact routes: requests for the first are dialled at the second, an address
     /// or a name, whatever its zone. TLS still verifies the first.
@@ -44,14 +41,19 @@ pub struct EngineConfig {
     pub extra_roots_pem: Vec<Vec<u8>>,
     /// Internal destinations that may be reached, exactly as requests name them.
     pub internal_allowlist: Vec<Authority>,
+    /// Hosts whose TLS is never intercepted, whatever a secret says: their clients pin the
+    /// certificate. No value goes there.
+    pub pass_through: Vec<Destination>,
     /// Which external destinations may be reached.
     pub policy: EgressPolicy,
+    /// The proxy that leads out, where there is one.
+    pub upstream_proxy: Option<UpstreamProxy>,
     /// The bounds.
     pub limits: Limits,
 }
 
 /// Which external destinations may be reached.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum EgressPolicy {
     /// All of them (the ADR's default).
     #[default]
@@ -72,36 +74,44 @@ pub enum Target {
 /// Why an engine can't be set up.
 #[derive(Debug, thiserror::Error)]
 #[error("the egress roots can't be loaded")]
-pub struct EngineError(#[from] RootsError);
+pub struct EngineError(#[from] pub RootsError);
 
 /// The egress proxy: sessions, doors, and the connections to destinations.
 pub struct Engine {
-    pub(crate) dialer: Dialer,
     pub(crate) pool: Arc<Pool>,
     pub(crate) limits: Limits,
     pub(crate) room: Arc<Semaphore>,
+    config: Mutex<EngineConfig>,
+    reach: ArcSwap<Reach>,
     roots: ArcSwap<Roots>,
     generation: AtomicU64,
-    policy: EgressPolicy,
     sessions: RwLock<HashMap<String, Arc<Session>>>,
     strangers: OnceLock<Arc<dyn Broker>>,
+    draining: AtomicBool,
+    in_flight: AtomicUsize,
+    landed: Notify,
 }
+
+/// Something under way that a drain waits for: a request until its answer's end, a tunnel.
+pub(crate) struct Flight(Arc<Engine>);
 
 impl Engine {
     /// Sets up an engine: loads the machine's roots and the extra ones.
     pub fn new(config: EngineConfig) -> Result<Arc<Self>, EngineError> {
-        let EngineConfig { connect_to, extra_roots_pem, internal_allowlist, policy, limits } =
-            config;
+        let limits = config.limits.clone();
         Ok(Arc::new(Self {
-            dialer: Dialer::new(connect_to, internal_allowlist, &limits),
             pool: Arc::new(Pool::new(&limits)),
             room: Arc::new(Semaphore::new(limits.connections)),
-            roots: ArcSwap::from_pointee(Roots::load(&extra_roots_pem, 0)?),
+            reach: ArcSwap::from_pointee(Reach::new(&config)),
+            roots: ArcSwap::from_pointee(Roots::load(&config.extra_roots_pem, 0)?),
             generation: AtomicU64::new(0),
+            config: Mutex::new(config),
             limits,
-            policy,
             sessions: RwLock::default(),
             strangers: OnceLock::new(),
+            draining: AtomicBool::new(false),
+            in_flight: AtomicUsize::new(0),
+            landed: Notify::new(),
         }))
     }
 
@@ -123,7 +133,8 @@ impl Engine {
         let _ = self.strangers.set(broker);
     }
 
-    pub(crate) fn log_stranger(&self, error: &Error) {
+    /// Logs the refusal of a connection that belongs to no session, as [`Self::log_strangers`] says.
+    pub fn log_stranger(&self, error: &Error) {
         if let Some(strangers) = self.strangers.get() {
             refusal::log_stranger(&**strangers, error);
         }
@@ -138,12 +149,84 @@ impl Engine {
         }
     }
 
-    /// Loads the machine's roots again, with these extra ones; connections made from here on are
-    /// verified by them, and older ones are not used again.
-    pub fn reload_roots(&self, extra_roots_pem: &[Vec<u8>]) -> Result<(), EngineError> {
-        let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
-        self.roots.store(Arc::new(Roots::load(extra_roots_pem, generation)?));
+    /// Gives a session these secrets in place of those that it has. Requests that begin from here
+    /// on go by them; what is under way toward the hosts of a secret that is gone is cut.
+    pub fn replace_secrets(&self, session: &Session, secrets: &[SessionSecret]) {
+        if session.replace_secrets(secrets) {
+            // A kept connection may have been authenticated as a whole.
+            self.pool.forget(session.id());
+        }
+    }
+
+    /// Takes up another configuration; the limits stay as they were. What is open and may not go
+    /// on is cut. On an error nothing changes.
+    pub fn reload(&self, config: EngineConfig) -> Result<(), EngineError> {
+        let mut current = self.config.lock();
+        let config = EngineConfig { limits: current.limits.clone(), ..config };
+        if config == *current {
+            return Ok(());
+        }
+        if config.extra_roots_pem != current.extra_roots_pem {
+            // Connections made from here on are verified by these, and older ones not used again.
+            let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
+            self.roots.store(Arc::new(Roots::load(&config.extra_roots_pem, generation)?));
+        }
+        self.reach.store(Arc::new(Reach::new(&config)));
+        *current = config;
+        for session in self.sessions.read().values() {
+            session.note_change();
+        }
         Ok(())
+    }
+
+    /// From here on, whatever would begin is refused with [`Code::Draining`].
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+    }
+
+    /// Done when nothing is under way any more.
+    pub async fn drained(&self) {
+        loop {
+            let landed = self.landed.notified();
+            if self.in_flight() == 0 {
+                return;
+            }
+            landed.await;
+        }
+    }
+
+    /// Requests and tunnels that are under way.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Acquire)
+    }
+
+    /// Connections of clients that are open.
+    pub fn connections(&self) -> usize {
+        self.limits.connections.saturating_sub(self.room.available_permits())
+    }
+
+    /// Whether nothing begins any more.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    /// Whether something may still begin.
+    pub(crate) fn check_serving(&self) -> Result<(), Error> {
+        if self.is_draining() { Err(Code::Draining.into()) } else { Ok(()) }
+    }
+
+    pub(crate) fn take_off(self: &Arc<Self>) -> Flight {
+        self.in_flight.fetch_add(1, Ordering::AcqRel);
+        Flight(Arc::clone(self))
+    }
+
+    /// Whether TLS to this host is intercepted in this session.
+    pub(crate) fn intercepts(&self, session: &Session, host: &Host) -> bool {
+        session.intercepts(host) && !self.reach.load().passes_through(host)
+    }
+
+    pub(crate) fn reach(&self) -> Arc<Reach> {
+        self.reach.load_full()
     }
 
     /// Serves the explicit proxy (CONNECT and absolute-form requests), for all sessions.
@@ -165,6 +248,17 @@ impl Engine {
         }
     }
 
+    /// Serves one raw connection that begins with a preamble, until it ends. `received` is what has
+    /// been read of it.
+    pub async fn serve_preamble(
+        self: &Arc<Self>,
+        session: Arc<Session>,
+        received: Vec<u8>,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) {
+        door::serve_preamble(self, &session, received.as_slice().into(), stream).await;
+    }
+
     /// Serves one raw connection whose destination is known, until it ends.
     pub async fn serve_stream(
         self: &Arc<Self>,
@@ -183,47 +277,29 @@ impl Engine {
         self.roots.load_full()
     }
 
-    /// Whether policy lets a connection to `authority` begin. Zones come later, with the addresses.
+    /// Whether a connection to `authority` may begin. Zones come later, with the addresses.
     pub(crate) fn check(&self, session: &Session, authority: &Authority) -> Result<(), Error> {
+        self.check_serving()?;
         session.check_open()?;
-        if self.dialer.is_named(authority) {
-            return Ok(());
+        if session.table().is_in(authority.host.to_string().as_bytes()) {
+            let detail = "a placeholder stands in the name of the host".into();
+            return Err(Error::with(Code::LocationNotAllowed, detail));
         }
-        if REFUSED_PORTS.contains(&authority.port) {
-            let detail = SafeText::words("port ").and(authority.port);
-            return Err(Error::with(Code::PortRefused, detail));
-        }
-        let listed = match &self.policy {
-            EgressPolicy::Allow => true,
-            EgressPolicy::Allowlist(destinations) => {
-                session.is_destination(authority)
-                    || destinations
-                        .iter()
-                        .any(|to| to.names(&authority.host) && to.port() == authority.port)
-            }
-        };
-        if listed {
-            Ok(())
-        } else {
-            Err(Error::with(Code::DestinationNotListed, SafeText::default().and(authority)))
-        }
-    }
-
-    /// Whether the operator or a secret names this very address and port.
-    pub(crate) fn lists_address(&self, session: &Session, authority: &Authority) -> bool {
-        let by_policy = match &self.policy {
-            EgressPolicy::Allow => false,
-            EgressPolicy::Allowlist(destinations) => destinations
-                .iter()
-                .any(|to| to.names(&authority.host) && to.port() == authority.port),
-        };
-        by_policy || self.dialer.is_named(authority) || session.is_destination(authority)
+        self.reach().check(session, authority)
     }
 
     async fn sweep_forever(&self) {
         loop {
             tokio::time::sleep(SWEEP_INTERVAL).await;
             self.pool.sweep();
+        }
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        if self.0.in_flight.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.landed.notify_waiters();
         }
     }
 }

@@ -27,7 +27,7 @@ use keyless_core::Code;
 use parking_lot::Mutex;
 use tokio::time::{Sleep, sleep};
 
-use self::chunks::Chunks;
+use self::chunks::{Chunks, TrailerBounds};
 pub(crate) use self::handle::{Approved, GuardHandle, UpgradePass};
 use self::handle::{Decision, Shared};
 pub use self::head::{Door, Framing, parse_head};
@@ -69,8 +69,8 @@ enum State {
     Paused,
     /// Not HTTP any more.
     Raw,
-    /// A chunk that no careful reader takes.
-    Broken,
+    /// A chunk or trailer that no careful reader takes.
+    Broken(Code),
     /// Refused: nothing more is read.
     Ended,
 }
@@ -125,7 +125,7 @@ impl<S> Guard<S> {
                 match progress.end {
                     None => {}
                     Some(Ok(())) => self.state = State::Head { scanned: 0 },
-                    Some(Err(_)) => self.state = State::Broken,
+                    Some(Err(code)) => self.state = State::Broken(code),
                 }
                 true
             }
@@ -173,7 +173,10 @@ impl<S> Guard<S> {
         self.state = match framing {
             Framing::Empty | Framing::Length(0) => State::Head { scanned: 0 },
             Framing::Length(length) => State::Body(length),
-            Framing::Chunked => State::Chunked(Chunks::new(self.rules.head_bytes)),
+            Framing::Chunked => State::Chunked(Chunks::new(TrailerBounds {
+                bytes: self.rules.head_bytes,
+                fields: self.rules.head_fields,
+            })),
             Framing::Tunnel => State::Raw,
             Framing::Upgrade => State::Paused,
         };

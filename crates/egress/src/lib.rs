@@ -13,17 +13,25 @@
 //! Source: spec/egress-secret-proxy.md; reference/egress.md; design.md, section 5.
 
 // What the daemon brings and gets
+mod account;
+mod client;
 mod engine;
 mod limits;
+mod oauth;
 mod ports;
+mod quota;
 mod session;
 
 // From an accepted connection to a request
 mod dial;
 mod door;
+mod explain;
 mod guard;
+mod reach;
 mod tls;
 mod tunnel;
+mod upstream_proxy;
+mod withdrawal;
 
 // From a request to its answer
 mod pipeline;
@@ -32,16 +40,31 @@ mod refusal;
 
 // The bytes in between
 mod coding;
+mod frames;
+mod passage;
 mod scrub;
 mod swap;
 
+/// Requests of the broker's own.
+pub use crate::client::{Client, ClientAnswer, ClientRequest, Whose};
 /// The proxy itself, and how it is set up.
 pub use crate::engine::{EgressPolicy, Engine, EngineConfig, EngineError, Target};
+/// What would happen to a request, and why.
+pub use crate::explain::{Explanation, Question, SecretFate, Step};
 /// The strict reading of an HTTP/1 head, for the fuzz target `http_head`.
 pub use crate::guard::{Door, Framing, parse_head};
 /// Every bound of the proxy, with its source.
 pub use crate::limits::Limits;
+/// Access tokens, asked for on the host.
+pub use crate::oauth::{TokenReply, TokenRequest};
 /// What the broker implements.
-pub use crate::ports::{Broker, Event, Released, RequestInfo};
+pub use crate::ports::{Broker, Event, Finished, Minted, Released, RequestInfo};
+/// How much one session may ask for.
+pub use crate::quota::Allowance;
 /// One agent's run, as egress sees it.
 pub use crate::session::{Session, SessionSecret, SessionSpec};
+/// A certificate authority that is kept, for a fleet.
+pub use crate::tls::CaKeys;
+pub use crate::tls::{RootFault, RootsError};
+/// A company's own proxy on the way out.
+pub use crate::upstream_proxy::{ProxyCredential, UpstreamProxy};

@@ -5,13 +5,13 @@
 use std::time::Duration;
 
 /// The bounds of an [`Engine`](crate::Engine).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections accepted at the same time, over all doors. Default: 2,000.
     pub connections: usize,
     /// A request head's bytes, and one trailer block's. Default: 64 KiB.
     pub head_bytes: usize,
-    /// A request head's fields. Default: 256.
+    /// A request head's fields. Default, and the most over HTTP/1: 100, as Apache and gunicorn have it.
     pub head_fields: usize,
     /// From a head's first byte to its last; also TLS handshakes with clients, and the time until
     /// a connection to an intercepted host says what it speaks. Default: 30 s.
@@ -42,7 +42,7 @@ impl Default for Limits {
         Self {
             connections: 2_000,
             head_bytes: 64 << 10,
-            head_fields: 256,
+            head_fields: 100,
             head_time: Duration::from_secs(30),
             idle_time: Duration::from_mins(5),
             preamble_time: Duration::from_secs(10),

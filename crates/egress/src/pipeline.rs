@@ -8,27 +8,33 @@
 mod agreement;
 mod body;
 mod exchange;
+mod hold;
 mod hop;
 mod interim;
+mod renewal;
+mod seal;
 mod websocket;
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use http::{Method, Request, Response, Version};
+use http::{Method, Request, Response, Version, header};
 use http_body_util::combinators::UnsyncBoxBody;
-use hyper::body::Incoming;
+use hyper::{body::Incoming, ext::Protocol};
 use keyless_core::{Authority, Code, Error, SafeText, Scheme};
 
-use self::{agreement::Agreed, body::BoxError, exchange::Exchange};
+use self::{agreement::Agreed, body::BoxError, exchange::Exchange, websocket::Opening};
 use crate::{
     Engine, Session,
     dial::Pinned,
     guard::Approved,
     pool::Key,
+    reach::Standing,
     refusal::{self, After, Subject},
-    swap, tunnel,
+    swap::{self, SwapTable},
+    tunnel,
+    withdrawal::Ground,
 };
 
 /// The body of an answer to the client.
@@ -46,7 +52,7 @@ pub(crate) enum Bound {
     /// Each request names its own destination: absolute-form at the explicit proxy.
     PerRequest,
     /// To the destination that the connection was opened for, if it may be reached at all.
-    To { scheme: Scheme, authority: Authority, pinned: Result<Pinned, Error> },
+    To { scheme: Scheme, authority: Authority, standing: Standing },
 }
 
 /// A request that has its destination, and everything that goes with it.
@@ -56,6 +62,24 @@ struct Task<'a> {
     authority: &'a Authority,
     key: Key,
     subject: Arc<Subject>,
+    /// The session's secrets as they were when the request began.
+    table: Arc<SwapTable>,
+    /// The session's version at which the destination was judged.
+    as_of: u64,
+}
+
+impl Task<'_> {
+    /// What the request and its answer stand on.
+    fn ground(&self) -> Ground {
+        Ground {
+            engine: Arc::clone(&self.lane.engine),
+            session: Arc::clone(&self.lane.session),
+            table: Arc::clone(&self.table),
+            authority: self.authority.clone(),
+            pinned: self.key.pinned.clone(),
+            as_of: self.as_of,
+        }
+    }
 }
 
 impl Lane {
@@ -74,22 +98,18 @@ impl Lane {
         approved: Option<Approved>,
     ) -> Response<AnswerBody> {
         let mut subject = Subject { request: Some(said_of(&request)), ..Subject::default() };
-        match AssertUnwindSafe(self.try_answer(request, approved, &mut subject))
-            .catch_unwind()
-            .await
-        {
-            Ok(Ok(response)) => response,
-            Ok(Err(Refused { error, logged: false })) => {
-                refusal::refuse(&self.session, &subject, &error, after(error.code()))
-            }
-            Ok(Err(Refused { error, logged: true })) => refusal::answer(&error, After::Close),
-            Err(_) => refusal::refuse(
-                &self.session,
-                &subject,
-                &Error::with(Code::Internal, "the request's handling panicked".into()),
-                After::Close,
-            ),
+        let answer = answer_form(&request);
+        let tried = AssertUnwindSafe(self.try_answer(request, approved, &mut subject));
+        let Refused { error, logged } = match tried.catch_unwind().await {
+            Ok(Ok(response)) => return response,
+            Ok(Err(refused)) => refused,
+            Err(_) => Error::with(Code::Internal, "the request's handling panicked".into()).into(),
+        };
+        if !logged {
+            refusal::log(&self.session, &subject, &error);
         }
+        let keep = !logged && error.code() != Code::Internal;
+        answer(&error, if keep { after(error.code()) } else { After::Close })
     }
 
     async fn try_answer(
@@ -99,12 +119,14 @@ impl Lane {
         subject: &mut Subject,
     ) -> Result<Response<AnswerBody>, Refused> {
         subject.correlation_id = refusal::correlation_id()?;
+        self.engine.check_serving()?;
         self.session.check_open()?;
+        self.session.quota().spend_request()?;
         self.check_head(&request)?;
         let Agreed { scheme, authority } = agreement::agree(&request, &self.bound)?;
         subject.authority = Some(authority.clone());
         let request = self.judge_cleartext(scheme, &authority, subject, request)?;
-        let pinned = self.pin(scheme, &authority, subject).await?;
+        let (pinned, as_of) = self.pin(scheme, &authority, subject).await?;
         let key = Key {
             session: self.session.shared_id(),
             scheme,
@@ -113,13 +135,18 @@ impl Lane {
             generation: self.engine.roots().generation,
         };
         let subject = Arc::new(subject.clone());
-        let task = Task { lane: self, scheme, authority: &authority, key, subject };
+        let table = self.session.table();
+        let task = Task { lane: self, scheme, authority: &authority, key, subject, table, as_of };
         let (guard, upgrade) = match approved {
             Some(Approved { guard, upgrade }) => (Some(guard), upgrade),
             None => (None, None),
         };
-        match upgrade.filter(|_| request.version() == Version::HTTP_11) {
-            Some(pass) => websocket::open(&task, request, pass).await,
+        let opening = match upgrade.filter(|_| request.version() == Version::HTTP_11) {
+            Some(pass) => Some(Opening::Http1(pass)),
+            None => (request.method() == Method::CONNECT).then_some(Opening::Http2),
+        };
+        match opening {
+            Some(opening) => websocket::open(&task, request, opening).await,
             None => Exchange::new(&task).run(request, guard.as_ref()).await,
         }
     }
@@ -143,17 +170,25 @@ impl Lane {
             upstream_version: Version::HTTP_11,
         };
         let (parts, body) = request.into_parts();
-        swap::judge_head(self.session.table(), &route, &parts)?;
+        swap::judge_head(&self.session.table(), &route, &parts)?;
         Ok(Request::from_parts(parts, body))
     }
 
     /// What only HTTP/2 can bring this far: over HTTP/1 the guard has seen to it.
     fn check_head(&self, request: &Request<Incoming>) -> Result<(), Error> {
         if request.method() == Method::CONNECT {
-            let detail = "a tunnel inside a tunnel".into();
-            return Err(Error::with(Code::BadRequest, detail));
+            match request.extensions().get::<Protocol>().map(Protocol::as_str) {
+                Some("websocket") => {}
+                Some(_) => return Err(Code::UpgradeRefused.into()),
+                None => {
+                    let detail = "a tunnel inside a tunnel".into();
+                    return Err(Error::with(Code::BadRequest, detail));
+                }
+            }
         }
-        let fields = request.headers().len();
+        // HTTP/2 may split one cookie field into many.
+        let crumbs = request.headers().get_all(header::COOKIE).iter().count();
+        let fields = request.headers().len() - crumbs.saturating_sub(1);
         if request.version() == Version::HTTP_2 && fields > self.engine.limits.head_fields {
             let detail = SafeText::default().and(fields).and(" fields");
             Err(Error::with(Code::HeadTooLarge, detail))
@@ -168,12 +203,13 @@ impl Lane {
         scheme: Scheme,
         authority: &Authority,
         subject: &Subject,
-    ) -> Result<Pinned, Error> {
-        if let Bound::To { pinned, .. } = &self.bound {
-            return pinned.clone();
+    ) -> Result<(Pinned, u64), Error> {
+        if let Bound::To { standing, .. } = &self.bound {
+            return standing.renewed(&self.engine, &self.session, authority).await;
         }
         self.engine.check(&self.session, authority)?;
-        let pinned = self.engine.dialer.pin(authority).await?;
+        let standing = Standing::judge(&self.engine, &self.session, authority).await;
+        let pinned = standing.pinned()?;
         if scheme == Scheme::Http && !self.session.intercepts(&authority.host) {
             tunnel::record(&self.session, &subject.correlation_id, authority, "forwarded")?;
         }
@@ -203,11 +239,22 @@ impl From<Code> for Refused {
 /// A connection whose framing is in doubt is closed; others go on.
 fn after(code: Code) -> After {
     match code {
-        Code::BadRequest | Code::HeadTooLarge | Code::HeadTimeout | Code::SessionEnded => {
-            After::Close
-        }
+        Code::BadRequest
+        | Code::Draining
+        | Code::HeadTooLarge
+        | Code::HeadTimeout
+        | Code::SessionEnded => After::Close,
         _ => After::Keep,
     }
+}
+
+/// How this client reads a refusal.
+fn answer_form<B>(request: &Request<B>) -> fn(&Error, After) -> Response<AnswerBody> {
+    let grpc = request.headers().get(header::CONTENT_TYPE).is_some_and(|content_type| {
+        request.version() == Version::HTTP_2
+            && content_type.as_bytes().starts_with(b"application/grpc")
+    });
+    if grpc { |error, _| refusal::grpc_answer(error) } else { refusal::answer }
 }
 
 /// The method and the path without its query, as the agent sent them.

@@ -103,7 +103,7 @@ impl Pool {
         means: &Means<'_>,
     ) -> Result<Connection, Error> {
         if wanted == Wanted::Upgrade {
-            let sender = open(key, Alpn::Http1, means, self.handshake_time).await?;
+            let sender = Box::pin(open(key, Alpn::Http1, means, self.handshake_time)).await?;
             return Ok(Connection::unpooled(sender));
         }
         let slot = self.slot(key);
@@ -124,7 +124,8 @@ impl Pool {
         if let Some(error) = slot.failed_since(asked) {
             return Err(error);
         }
-        let opened = open(key, Alpn::Any, means, self.handshake_time).await;
+        // Boxed: a kept connection is the common case, and need not carry room for a handshake.
+        let opened = Box::pin(open(key, Alpn::Any, means, self.handshake_time)).await;
         slot.remember(&opened);
         Ok(Connection::new(opened?, self.home(&slot)))
     }

@@ -3,14 +3,19 @@
 //! The broker implements this once per session; egress finds placeholders, asks `core` for a
 //! verdict on each, and brings the verdicts here.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_core::{
-    Allowed, Authority, Code, Error, Location, Permit, SafeText, SecretPath, SecretValue,
+    Allowed, Authority, Code, Consent, Error, Held, Location, Permit, SafeText, SecretPath,
+    SecretValue,
     audit::{Action, Outcome},
 };
+use zeroize::Zeroizing;
 
 /// One session's way to values and to the audit log. Object-safe.
 pub trait Broker: Send + Sync + 'static {
@@ -23,9 +28,43 @@ pub trait Broker: Send + Sync + 'static {
         uses: Vec<Allowed>,
     ) -> BoxFuture<'a, Result<Vec<Arc<Released>>, Error>>;
 
+    /// Asks the operator about one use that waits for their word, and holds the request until they
+    /// have said yes. Fails with the reason when they say no, or nothing in time; as it stands,
+    /// since there is nobody to ask, as in a fleet's sidecar.
+    fn ask<'a>(
+        &'a self,
+        _request: &'a RequestInfo,
+        held: &'a Held,
+    ) -> BoxFuture<'a, Result<Consent, Error>> {
+        let words = SafeText::words("it needs an approval, and nobody can be asked here: ");
+        let error = Error::with(Code::RuleDenied, words.and(held.path()));
+        Box::pin(async move { Err(error) })
+    }
+
+    /// Keeps a token that a server has just minted. Gives the path of the session's secret that
+    /// stands for it from now on.
+    fn keep(&self, minted: Minted) -> BoxFuture<'_, Result<SecretPath, Error>> {
+        let words = SafeText::words("nobody keeps the tokens of ").and(&minted.parent);
+        Box::pin(async move { Err(Error::with(Code::TokenUnavailable, words)) })
+    }
+
+    /// An upstream refused requests since `since` that had tokens of these secrets. Whether another
+    /// token may be had now, so that a second try makes sense.
+    fn renew<'a>(
+        &'a self,
+        _secrets: Vec<SecretPath>,
+        _authority: &'a Authority,
+        _since: Instant,
+    ) -> BoxFuture<'a, bool> {
+        Box::pin(async { false })
+    }
+
     /// Records something that needs no value: a tunnel, a refusal, a denial. Fails when the log
     /// can't be written; then nothing may pass.
     fn record(&self, event: Event) -> Result<(), Error>;
+
+    /// Takes note of what a request or tunnel came to. Nothing waits for it.
+    fn finished(&self, finished: Finished);
 }
 
 /// A value and the permit that opens it.
@@ -49,6 +88,20 @@ pub struct RequestInfo {
     pub locations: Vec<Location>,
 }
 
+/// A token that a server has just minted.
+pub struct Minted {
+    /// The secret whose setting says that it is to be sealed.
+    pub parent: SecretPath,
+    /// Joins the entries of one request.
+    pub correlation_id: String,
+    /// Who minted it.
+    pub authority: Authority,
+    /// The member of the answer: `access_token` and the like.
+    pub kind: String,
+    /// The token.
+    pub value: Zeroizing<Vec<u8>>,
+}
+
 /// Something that happened without a value.
 #[derive(Clone, Debug)]
 pub struct Event {
@@ -68,6 +121,25 @@ pub struct Event {
     pub note: SafeText,
     /// The method and path of the request, if there was one.
     pub request: Option<(String, String)>,
+}
+
+/// What one request or tunnel came to, when its last byte has passed.
+#[derive(Clone, Debug, Default)]
+pub struct Finished {
+    /// Joins it with the other entries about it.
+    pub correlation_id: String,
+    /// Where it went.
+    pub authority: Option<Authority>,
+    /// The method and path of the request; a tunnel has none.
+    pub request: Option<(String, String)>,
+    /// The destination's status; nothing when there was no answer.
+    pub status: Option<u16>,
+    /// Bytes of the body to the destination.
+    pub sent: u64,
+    /// Bytes of the body to the agent.
+    pub received: u64,
+    /// From the head to the last byte.
+    pub took: Duration,
 }
 
 impl Released {

@@ -1,6 +1,10 @@
 //! A refusal is an answer: a status, a JSON body that says what to do, and a line in the log.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    error::Error as StdError,
+    io,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
@@ -10,6 +14,7 @@ use keyless_core::{
     audit::{Action, Outcome},
 };
 use parking_lot::Mutex;
+use percent_encoding::{AsciiSet, CONTROLS};
 use serde_json::json;
 
 use crate::{
@@ -21,6 +26,11 @@ use crate::{
 /// Says on every refusal which one it is, for clients that don't read bodies.
 pub(crate) const REFUSED: HeaderName = HeaderName::from_static("x-keyless-refused");
 
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+/// What stands escaped in `grpc-message`: all but printable ASCII, and `%` itself.
+const GRPC_ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
+
 /// What is known of the request that is refused.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subject {
@@ -28,6 +38,14 @@ pub(crate) struct Subject {
     pub(crate) authority: Option<Authority>,
     /// Method and path.
     pub(crate) request: Option<(String, String)>,
+}
+
+impl Subject {
+    /// A connection as a whole.
+    pub(crate) fn of_connection(authority: &Authority) -> Self {
+        let correlation_id = correlation_id().unwrap_or_default();
+        Self { correlation_id, authority: Some(authority.clone()), request: None }
+    }
 }
 
 /// Whether the connection may be used again.
@@ -94,6 +112,20 @@ pub(crate) fn answer(error: &Error, after: After) -> Response<AnswerBody> {
     response
 }
 
+/// The answer to a gRPC call: a client of gRPC looks at `grpc-status`, and only there.
+pub(crate) fn grpc_answer(error: &Error) -> Response<AnswerBody> {
+    let body = Full::new(Bytes::new()).map_err(|never| match never {});
+    let mut response = Response::new(body.boxed_unsync());
+    let text = format!("{} [{}]", error.message(), error.code().as_str());
+    let message = percent_encoding::percent_encode(text.as_bytes(), GRPC_ESCAPED).to_string();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert(GRPC_STATUS, HeaderValue::from_static(grpc_status(error.code())));
+    headers.insert(GRPC_MESSAGE, HeaderValue::try_from(message).expect("escaped, it is ASCII"));
+    headers.insert(REFUSED, HeaderValue::from_static(error.code().as_str()));
+    response
+}
+
 /// The whole answer as bytes, for a connection that is refused before HTTP begins.
 pub(crate) fn raw_answer(error: &Error) -> Vec<u8> {
     let body = json_body(error);
@@ -149,6 +181,18 @@ fn status(code: Code) -> StatusCode {
     StatusCode::from_u16(code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
+/// gRPC's number for a refusal: its own table for HTTP's statuses (grpc/doc/http-grpc-status-mapping.md)
+/// with what that leaves unsaid.
+fn grpc_status(code: Code) -> &'static str {
+    match code.http_status() {
+        401 => "16",
+        403 | 421 => "7",
+        400..500 => "3",
+        502..=504 => "14",
+        _ => "13",
+    }
+}
+
 /// Which of NL's actions a refusal is: stopped by a parser, denied by policy, or failed upstream.
 fn classify(code: Code) -> (Action, Outcome) {
     match code {
@@ -164,6 +208,23 @@ fn classify(code: Code) -> (Action, Outcome) {
         }
         _ => (Action::Denied, Outcome::Denied),
     }
+}
+
+/// The refusal somewhere among the causes of an error.
+pub(crate) fn find(error: &(dyn StdError + 'static)) -> Option<Error> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(refusal) = error.downcast_ref::<Error>() {
+            return Some(refusal.clone());
+        }
+        // An `io::Error` does not count what it carries among its causes.
+        let carried = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        if let Some(refusal) = carried.and_then(|carried| find(carried)) {
+            return Some(refusal);
+        }
+        cause = error.source();
+    }
+    None
 }
 
 #[cfg(test)]
@@ -185,5 +246,13 @@ mod tests {
     fn ids_are_version_7() {
         let id = correlation_id().unwrap();
         assert_eq!((id.len(), &id[..4], &id[18..19]), (40, "req-", "7"), "{id}");
+    }
+
+    #[test]
+    fn a_refusal_is_found_inside_an_io_error() {
+        let inner = io::Error::other(Error::new(Code::BadRequest));
+        let outer = io::Error::other(inner);
+        assert_eq!(find(&outer).unwrap().code(), Code::BadRequest);
+        assert!(find(&io::Error::other("else")).is_none());
     }
 }

@@ -5,7 +5,8 @@
 //! While none was sent, responses pass untouched, but from a host that some secret names they are
 //! watched: a value may go out while an older response still comes. Codings are undone and done again in pieces, with
 //! a flush per frame, so that no event waits. What can't be looked into is refused: an unknown
-//! coding, or a coded part of a range.
+//! coding, or a coded part of a range. A body that turns out not to be in its coding is a 502 while
+//! its head is still here, and breaks off later on.
 //!
 //! Lengths: a small body of known length is read whole and gets its exact `Content-Length`; a
 //! larger one is framed anew. A part of a range, and formats with lengths inside (gRPC, protobuf,
@@ -13,10 +14,11 @@
 //! still fit together and messages still parse. `ETag` stays, since it names what the server
 //! holds; digests of the body go where the body may change.
 //!
-//! Deliberately not here: tokens that a response mints, and what follows a 101. Follows design.md
+//! Deliberately not here: tokens that a response mints. Follows design.md
 //! section 5 and reference/egress.md, traps 24 and 25 and tests 82 to 86.
 
 mod body;
+mod message;
 mod values;
 
 use std::sync::Arc;
@@ -29,15 +31,19 @@ use http_body::Body;
 use hyper::ext::ReasonPhrase;
 use keyless_core::{Authority, Code, Error};
 
-pub(crate) use self::{body::ScrubBody, values::ReleasedValues};
+pub(crate) use self::{body::ScrubBody, message::MessageScrub, values::ReleasedValues};
 use self::{
     body::Scrubbing,
     values::{Known, Lengths, Slot},
 };
 use crate::{
     coding::{Coded, Coding, Recoder},
-    swap::{DIGESTS, MAX_WHOLE, Route, SwapTable, read_whole},
+    passage::PassageError,
+    swap::{DIGESTS, MAX_WHOLE, Route, SwapTable, has_lengths_inside, read_whole},
 };
+
+/// The most of a small coded body, once decoded, that is looked at before its head leaves.
+const MAX_AHEAD: usize = 4 << 20;
 
 /// Scrubs a response to a request with `method`. Waits for the body only if that is small.
 ///
@@ -62,7 +68,7 @@ where
     let body = if is_bodiless(method, parts.status) || body.is_end_stream() {
         ScrubBody::untouched(body)
     } else if slot.known().count() == 0 {
-        watch_body(slot, &mut parts, body)?
+        watch_body(slot, &mut parts, body).await?
     } else {
         scrub_body(slot, &mut parts, body).await?
     };
@@ -78,19 +84,19 @@ pub(crate) fn scrub_headers(table: &SwapTable, authority: &Authority, headers: &
 
 /// While nothing was sent there is nothing to look for, but another request may send something
 /// before this body has ended. Until then it passes as it is.
-fn watch_body<B>(slot: Arc<Slot>, parts: &mut Parts, body: B) -> Result<ScrubBody<B>, Error>
+async fn watch_body<B>(slot: Arc<Slot>, parts: &mut Parts, body: B) -> Result<ScrubBody<B>, Error>
 where
     B: Body<Data = Bytes> + Unpin,
 {
     match Coded::of(&parts.headers) {
         Coded::By(coding) if parts.status != StatusCode::PARTIAL_CONTENT => {
-            scrub_coded(slot, parts, body, coding)
+            scrub_coded(slot, parts, body, coding).await
         }
         Coded::Identity => {
             let declared = body.size_hint().exact().is_some();
             let kept = declared || has_lengths_inside(&parts.headers);
             let lengths = if kept { Lengths::Kept } else { Lengths::Free };
-            Ok(ScrubBody::scrubbing(Scrubbing::new(body, slot, None, lengths)))
+            Ok(ScrubBody::changing(body, Scrubbing::new(slot, None, lengths), None))
         }
         Coded::By(_) | Coded::Opaque => Ok(ScrubBody::untouched(body)),
     }
@@ -108,35 +114,50 @@ where
     match Coded::of(&parts.headers) {
         Coded::Identity => {}
         Coded::By(_) if partial => return Err(unreadable("it is a part of a coded body")),
-        Coded::By(coding) => return scrub_coded(slot, parts, body, coding),
+        Coded::By(coding) => return scrub_coded(slot, parts, body, coding).await,
         Coded::Opaque => return Err(unreadable("its coding is unknown")),
     }
     if partial || has_lengths_inside(&parts.headers) {
         remove_digests(&mut parts.headers);
-        return Ok(ScrubBody::scrubbing(Scrubbing::new(body, slot, None, Lengths::Kept)));
+        let scrubbing = Scrubbing::new(slot, None, Lengths::Kept);
+        return Ok(ScrubBody::changing(body, scrubbing, None));
     }
     if body.size_hint().exact().is_some_and(|length| length <= MAX_WHOLE) {
-        let broke_off = |_| Error::with(Code::UpstreamProtocol, "the response broke off".into());
-        let (data, trailers) = read_whole(&mut body).await.map_err(broke_off)?;
+        let (data, trailers) = read_whole(&mut body).await.map_err(|_| broke_off())?;
         return Ok(scrub_whole(&slot.known(), parts, &data, trailers));
     }
     parts.headers.remove(header::CONTENT_LENGTH);
     remove_digests(&mut parts.headers);
-    Ok(ScrubBody::scrubbing(Scrubbing::new(body, slot, None, Lengths::Free)))
+    Ok(ScrubBody::changing(body, Scrubbing::new(slot, None, Lengths::Free), None))
 }
 
-fn scrub_coded<B>(
+/// A coded body is decoded some way before its head is passed on: a server that names a coding and
+/// doesn't use it gets its 502, where the client could only see a body that breaks off. Of an event
+/// stream the head comes at once, since its first event may be far off.
+async fn scrub_coded<B>(
     slot: Arc<Slot>,
     parts: &mut Parts,
     body: B,
     coding: Coding,
-) -> Result<ScrubBody<B>, Error> {
+) -> Result<ScrubBody<B>, Error>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let small = body.size_hint().exact().is_some_and(|length| length <= MAX_WHOLE);
     parts.headers.remove(header::CONTENT_LENGTH);
     remove_digests(&mut parts.headers);
     let recoder = Recoder::new(coding).map_err(|_| Error::new(Code::Internal))?;
     let kept = has_lengths_inside(&parts.headers);
     let lengths = if kept { Lengths::Kept } else { Lengths::Free };
-    Ok(ScrubBody::scrubbing(Scrubbing::new(body, slot, Some(recoder), lengths)))
+    let mut body = ScrubBody::changing(body, Scrubbing::new(slot, Some(recoder), lengths), None);
+    if !kept && !is_event_stream(&parts.headers) {
+        let enough = if small { MAX_AHEAD } else { 1 };
+        body.look_ahead(enough).await.map_err(|error| match error {
+            PassageError::Inner(_) => broke_off(),
+            PassageError::Refused(error) => error,
+        })?;
+    }
+    Ok(body)
 }
 
 fn scrub_whole<B>(
@@ -182,17 +203,18 @@ fn remove_digests(headers: &mut HeaderMap) {
     }
 }
 
-fn has_lengths_inside(headers: &HeaderMap) -> bool {
+fn is_event_stream(headers: &HeaderMap) -> bool {
     let content_type = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
-    let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
-    content_type.starts_with(b"application/grpc")
-        || content_type.starts_with(b"application/x-git-")
-        || content_type.windows(8).any(|window| window == b"protobuf")
+    content_type.unwrap_or_default().to_ascii_lowercase().starts_with(b"text/event-stream")
 }
 
 fn is_bodiless(method: &Method, status: StatusCode) -> bool {
     let by_status = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     *method == Method::HEAD || by_status || status.is_informational()
+}
+
+fn broke_off() -> Error {
+    Error::with(Code::UpstreamProtocol, "the response broke off".into())
 }
 
 fn unreadable(why: &'static str) -> Error {

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use data_encoding::{BASE32_NOPAD, BASE64};
 use keyless_core::{Authority, Code, EgressRule, Error, Host, Placeholder, SecretPath};
 use subtle::ConstantTimeEq as _;
 use tokio::sync::watch;
 
 use crate::{
-    ports::{Broker, Event},
+    ports::{Broker, Event, Finished},
+    quota::{Allowance, Quota},
     swap::SwapTable,
-    tls::{self, CertificateAuthority},
+    tls::{self, CaKeys, CertificateAuthority},
 };
 
 /// What the daemon says when it opens a session.
@@ -21,10 +23,14 @@ pub struct SessionSpec {
     pub secrets: Vec<SessionSecret>,
     /// Its way to values and to the log.
     pub broker: Arc<dyn Broker>,
+    /// How much it may ask for.
+    pub allowance: Allowance,
+    /// The authority that its programs trust already; a fresh one when absent.
+    pub ca: Option<Arc<CaKeys>>,
 }
 
 /// One secret of a session.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionSecret {
     /// Whose value is meant.
     pub path: SecretPath,
@@ -38,26 +44,37 @@ pub struct SessionSecret {
 pub struct Session {
     id: Arc<str>,
     token: String,
-    rules: Vec<EgressRule>,
-    table: Arc<SwapTable>,
+    table: ArcSwap<SwapTable>,
     authority: CertificateAuthority,
     broker: Arc<dyn Broker>,
-    ended: watch::Sender<bool>,
+    life: watch::Sender<Life>,
+    quota: Quota,
+}
+
+/// How far a session has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Life {
+    ended: bool,
+    /// Counts what may end things that are open: its end, other secrets, another reach.
+    pub(crate) version: u64,
 }
 
 impl Session {
-    /// Opens a session with a fresh authority and a fresh token.
+    /// Opens a session with a fresh token, and with a fresh authority unless it brings one.
     pub(crate) fn open(spec: SessionSpec, leaves: usize) -> Result<Self, Error> {
-        let authority = CertificateAuthority::mint(leaves)?;
+        let authority = match &spec.ca {
+            Some(keys) => CertificateAuthority::load(keys, leaves)?,
+            None => CertificateAuthority::mint(leaves)?,
+        };
         let table = Arc::new(SwapTable::new(&spec.secrets, Arc::clone(&spec.broker)));
         Ok(Self {
             id: spec.id.into(),
             token: BASE32_NOPAD.encode(&tls::random::<20>()?).to_ascii_lowercase(),
-            rules: spec.secrets.into_iter().map(|secret| secret.rule).collect(),
-            table,
+            table: ArcSwap::new(table),
             authority,
             broker: spec.broker,
-            ended: watch::Sender::new(false),
+            life: watch::Sender::new(Life::default()),
+            quota: Quota::of(spec.allowance),
         })
     }
 
@@ -86,19 +103,19 @@ impl Session {
         &self.authority
     }
 
-    pub(crate) fn table(&self) -> &Arc<SwapTable> {
-        &self.table
+    /// The secrets as they are now.
+    pub(crate) fn table(&self) -> Arc<SwapTable> {
+        self.table.load_full()
     }
 
     /// Whether some secret names this host, so that its TLS is intercepted.
     pub(crate) fn intercepts(&self, host: &Host) -> bool {
-        self.table.names(host)
+        self.table.load().names(host)
     }
 
     /// Whether some secret may be sent to exactly this host and port.
     pub(crate) fn is_destination(&self, authority: &Authority) -> bool {
-        let mut destinations = self.rules.iter().flat_map(|rule| &rule.to);
-        destinations.any(|to| to.names(&authority.host) && to.port() == authority.port)
+        self.table.load().is_destination(authority)
     }
 
     pub(crate) fn knows_token(&self, token: &[u8]) -> bool {
@@ -106,17 +123,48 @@ impl Session {
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Error> {
-        if *self.ended.borrow() { Err(Code::SessionEnded.into()) } else { Ok(()) }
+        if self.life.borrow().ended { Err(Code::SessionEnded.into()) } else { Ok(()) }
     }
 
     /// Resolves when the session has ended.
     pub(crate) async fn ended(&self) {
         // The sender lives in `self`, so waiting can't fail.
-        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+        let _ = self.life.subscribe().wait_for(|life| life.ended).await;
     }
 
     pub(crate) fn end(&self) {
-        self.ended.send_replace(true);
+        self.life.send_modify(|life| *life = Life { ended: true, version: life.version + 1 });
+    }
+
+    /// Something changed by which open connections have to be judged again.
+    pub(crate) fn note_change(&self) {
+        self.life.send_modify(|life| life.version += 1);
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.life.borrow().version
+    }
+
+    pub(crate) fn changes(&self) -> watch::Receiver<Life> {
+        self.life.subscribe()
+    }
+
+    /// Takes up these secrets; whether one is gone, or names a host less.
+    pub(crate) fn replace_secrets(&self, secrets: &[SessionSecret]) -> bool {
+        let before = self.table();
+        let table = before.renewed(secrets);
+        let withdrawn = !table.keeps_all(&before);
+        self.table.store(Arc::new(table));
+        self.note_change();
+        withdrawn
+    }
+
+    pub(crate) fn quota(&self) -> &Quota {
+        &self.quota
+    }
+
+    pub(crate) fn finished(&self, finished: Finished) {
+        self.broker.finished(finished);
     }
 
     pub(crate) fn record(&self, event: Event) -> Result<(), Error> {

@@ -7,7 +7,8 @@
 //!
 //! A placeholder of our form that no secret of the session has is refused in the head of a request
 //! toward a host that some secret names. In bodies it is left alone: it is useless anywhere, and
-//! logs and documents that quote one must pass. So are placeholders in request trailers.
+//! logs and documents that quote one must pass. So are placeholders in request trailers. One that
+//! is written with escapes is refused: see `hidden.rs`.
 //!
 //! Deliberately not here: which hosts are intercepted and what is sent (the doors and the
 //! pipeline), and the way back (`scrub.rs`). Follows spec/egress-secret-proxy.md (decisions 1 and
@@ -15,12 +16,18 @@
 
 mod basic;
 mod body;
+mod calls;
 mod digest;
 mod escape;
 mod find;
 mod head;
+mod hidden;
+mod inject;
 mod ledger;
+mod message;
 mod plan;
+mod said;
+mod sign;
 mod table;
 
 use std::sync::Arc;
@@ -28,15 +35,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Request, Version, request::Parts};
 use http_body::Body;
-use keyless_core::{Authority, Error, Scheme};
+use keyless_core::{Authority, Error, RequestFacts, Scheme};
 
 pub(crate) use self::{
     body::SwapBody,
-    digest::DIGESTS,
+    digest::{DIGESTS, has_lengths_inside},
+    message::MessageSwap,
     plan::{MAX_WHOLE, read_whole},
+    said::form_parameters,
     table::SwapTable,
 };
-use self::{head::Head, ledger::Ledger};
+use self::{head::Head, inject::Injections, ledger::Ledger, plan::Sent, sign::Signing};
 use crate::{coding, ports::RequestInfo};
 
 /// Where a request goes, verified and canonical.
@@ -65,26 +74,39 @@ where
 {
     let (mut parts, body) = request.into_parts();
     let facts = table.facts(route);
-    let mut ledger = Ledger::new(table, route, request_info(route, &parts));
+    let mut body = Sent::new(body);
+    let said = said::of(table, &facts, route, &parts, &mut body).await?;
+    let mut ledger = Ledger::new(table, route.scheme, request_info(route, &parts), said);
+    let signing =
+        Signing::prepare(table, &facts, route, &mut parts, &mut body, &mut ledger).await?;
+    let injections = Injections::make_room(table, &facts, &mut parts, &mut ledger)?;
     let head = Head::read(table, &facts, &parts)?.judge(&mut ledger)?;
     let body = plan::read(table, &facts, &parts, body, &mut ledger).await?;
     let values = ledger.release().await?;
     head.splice(&values, &mut parts)?;
+    injections.set(&values, &mut parts)?;
     if facts.named {
         coding::narrow_accept_encoding(&mut parts.headers);
     }
     let body = body.splice(&values, route, ledger, &mut parts.headers)?;
+    signing.sign(&values, route, &mut parts, body.whole_bytes())?;
     Ok(Request::from_parts(parts, body))
 }
 
-/// Judges the placeholders of a head without swapping any: what would be refused is refused.
+/// Judges the placeholders of a head in cleartext without swapping any: what would be refused is
+/// refused. Rules about requests are left for later, since they may need the body.
 pub(crate) fn judge_head(
     table: &Arc<SwapTable>,
     route: &Route<'_>,
     parts: &Parts,
 ) -> Result<(), Error> {
-    let mut ledger = Ledger::new(table, route, request_info(route, parts));
-    Head::read(table, &table.facts(route), parts)?.judge(&mut ledger).map(drop)
+    let facts = table.facts(route);
+    if !facts.ruled.is_empty() {
+        return Ok(());
+    }
+    let info = request_info(route, parts);
+    let mut ledger = Ledger::new(table, route.scheme, info, RequestFacts::default());
+    Head::read(table, &facts, parts)?.judge(&mut ledger).map(drop)
 }
 
 fn request_info(route: &Route<'_>, parts: &Parts) -> RequestInfo {

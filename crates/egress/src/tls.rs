@@ -2,6 +2,7 @@
 //! destination.
 
 mod authority;
+mod ca_keys;
 mod client;
 mod leaves;
 mod sniff;
@@ -11,8 +12,12 @@ use rustls::crypto::aws_lc_rs;
 
 pub(crate) use self::{
     authority::CertificateAuthority,
-    client::{Alpn, Roots, RootsError, connect},
+    client::{Alpn, Roots, connect},
     sniff::{FirstBytes, Prefixed, accept, read_first},
+};
+pub use self::{
+    ca_keys::CaKeys,
+    client::{RootFault, RootsError},
 };
 
 /// Random bytes from the library that makes the keys.

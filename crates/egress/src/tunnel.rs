@@ -1,26 +1,97 @@
-//! Bytes from one side to the other, untouched, until both have ended or the session has.
+//! Bytes from one side to the other, untouched, until both have ended or it may not go on.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
 
 use keyless_core::{
-    Authority, Error, SafeText,
+    Authority, Code, Error, SafeText,
     audit::{Action, Outcome},
 };
-use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
 
-use crate::{ports::Event, session::Session};
+use crate::{
+    account::{Account, Way},
+    ports::Event,
+    refusal::{self, Subject},
+    session::Session,
+    withdrawal::Ground,
+};
 
 /// Bytes in flight per direction: fast enough for a download, small enough for 2,000 idle tunnels.
 const BUFFER: usize = 16 << 10;
 
 /// Joins the two sides. An end on one side is passed on and the other goes on (half-close).
-pub(crate) async fn join<A, B>(session: &Session, mut client: A, mut upstream: B)
+pub(crate) async fn join<A, B>(ground: Ground, account: Arc<Account>, client: A, mut upstream: B)
 where
     A: AsyncRead + AsyncWrite + Unpin,
     B: AsyncRead + AsyncWrite + Unpin,
 {
-    tokio::select! {
+    let session = Arc::clone(&ground.session);
+    let mut client = Metered::new(client, account);
+    let end = tokio::select! {
         // A broken side ends the tunnel; there is nobody to tell.
-        _ = copy_bidirectional_with_sizes(&mut client, &mut upstream, BUFFER, BUFFER) => {}
-        () = session.ended() => {}
+        copied = copy_bidirectional_with_sizes(&mut client, &mut upstream, BUFFER, BUFFER) => {
+            copied.err().and_then(|error| refusal::find(&error))
+        }
+        error = ground.withdrawn() => Some(error),
+    };
+    log_end(&session, client.account.subject(), end);
+}
+
+/// Logs why a tunnel ended, if neither side has ended it.
+pub(crate) fn log_end(session: &Session, subject: &Subject, end: Option<Error>) {
+    // That the session has ended is on record already.
+    if let Some(error) = end.filter(|error| error.code() != Code::SessionEnded) {
+        refusal::log(session, subject, &error);
+    }
+}
+
+/// The client's side of a tunnel, counted; broken off when the session's quota is used up.
+pub(crate) struct Metered<S> {
+    inner: S,
+    account: Arc<Account>,
+}
+
+impl<S> Metered<S> {
+    pub(crate) fn new(inner: S, account: Arc<Account>) -> Self {
+        Self { inner, account }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = into.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(cx, into))?;
+        let count = into.filled().len() - before;
+        Poll::Ready(self.account.pass(Way::Sent, count).map_err(io::Error::other))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let count = ready!(Pin::new(&mut self.inner).poll_write(cx, bytes))?;
+        let passed = self.account.pass(Way::Received, count);
+        Poll::Ready(passed.map(|()| count).map_err(io::Error::other))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
     }
 }
 

@@ -112,6 +112,20 @@ impl Decoder {
     }
 }
 
+impl Progress {
+    /// Whether a coding of one stream has something to do with `input`. Nothing may follow its end.
+    fn goes_on_with(&mut self, input: &Bytes) -> Result<bool, CodingError> {
+        match (*self, input.is_empty()) {
+            (Self::Done, false) => Err(CodingError::Corrupt),
+            (Self::Done | Self::Nothing, true) => Ok(false),
+            (Self::Nothing | Self::Within, _) => {
+                *self = Self::Within;
+                Ok(true)
+            }
+        }
+    }
+}
+
 impl Form {
     /// RFC 1950: method 8 and a check that makes the first two bytes a multiple of 31. The first
     /// block of a bare stream can't look so unless it is odd on purpose.
@@ -141,13 +155,9 @@ fn brotli_step(
     input: &mut Bytes,
     plain: &mut Vec<u8>,
 ) -> Result<bool, CodingError> {
-    if *progress == Progress::Done {
-        return if input.is_empty() { Ok(false) } else { Err(CodingError::Corrupt) };
-    }
-    if *progress == Progress::Nothing && input.is_empty() {
+    if !progress.goes_on_with(input)? {
         return Ok(false);
     }
-    *progress = Progress::Within;
     let (mut available_in, mut taken) = (input.len(), 0);
     let (_, result) = into_room(plain, |room| {
         let (mut available_out, mut written, mut total) = (room.len(), 0, 0);
@@ -181,13 +191,9 @@ fn deflate_step(
     input: &mut Bytes,
     plain: &mut Vec<u8>,
 ) -> Result<bool, CodingError> {
-    if *progress == Progress::Done {
-        return if input.is_empty() { Ok(false) } else { Err(CodingError::Corrupt) };
-    }
-    if *progress == Progress::Nothing && input.is_empty() {
+    if !progress.goes_on_with(input)? {
         return Ok(false);
     }
-    *progress = Progress::Within;
     let (full, done) = inflate(decompress, input, plain)?;
     if done {
         *progress = Progress::Done;

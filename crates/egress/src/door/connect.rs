@@ -2,12 +2,12 @@
 //!
 //! CONNECT is answered 200 only after policy, look-up and zone have passed, and for tunnels after
 //! the destination has answered, so that every refusal is an HTTP answer. No name is looked up
-//! for who has no credential. Source: reference/egress.md (c) 21 and 43; (e) 43, 95 and 103.
+//! for who has no credential, or who puts a placeholder where it would be looked up. Source: reference/egress.md (c) 21 and 43; (e) 43, 95 and 103.
 
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use http::{HeaderMap, Method, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::{
     body::Incoming,
@@ -20,13 +20,15 @@ use tokio::net::TcpStream;
 use super::{Place, http::serve_http1, named};
 use crate::{
     Engine, Session,
-    dial::Pinned,
+    account::Account,
     guard::{Door, Guard, GuardHandle},
     pipeline::{AnswerBody, Bound, Lane},
+    reach::Standing,
     refusal::{self, After, Subject},
     session::parse_credential,
     tls::Prefixed,
     tunnel,
+    withdrawal::Ground,
 };
 
 /// Serves one connection to the proxy.
@@ -103,26 +105,45 @@ async fn connect(
 
 /// How a tunnel's bytes will travel.
 enum Way {
-    Intercepted(Authority, Pinned),
-    Tunnel(TcpStream),
+    Intercepted(Authority, Standing),
+    Tunnel(TcpStream, Ground, Arc<Account>),
 }
 
 async fn prepare(
-    engine: &Engine,
-    session: &Session,
+    engine: &Arc<Engine>,
+    session: &Arc<Session>,
     request: &Request<Incoming>,
     subject: &mut Subject,
 ) -> Result<Way, Error> {
     subject.correlation_id = refusal::correlation_id()?;
+    refuse_placeholders(session, request)?;
     let authority = target(request)?;
     subject.authority = Some(authority.clone());
     engine.check(session, &authority)?;
-    let pinned = engine.dialer.pin(&authority).await?;
-    if session.intercepts(&authority.host) {
-        return Ok(Way::Intercepted(authority, pinned));
+    if !engine.intercepts(session, &authority.host) {
+        session.quota().spend_request()?;
+    }
+    let standing = Standing::judge(engine, session, &authority).await;
+    let (pinned, as_of) = standing.pinned()?;
+    if engine.intercepts(session, &authority.host) {
+        return Ok(Way::Intercepted(authority, standing));
     }
     tunnel::record(session, &subject.correlation_id, &authority, "tunnel")?;
-    engine.dialer.dial(&pinned).await.map(Way::Tunnel)
+    let upstream = engine.reach().dialer.dial(&pinned).await?;
+    let account = Account::open(engine, session, Arc::new(subject.clone()));
+    Ok(Way::Tunnel(upstream, Ground::new(engine, session, authority, pinned, as_of), account))
+}
+
+/// A placeholder in the head of a CONNECT is for nobody: the destination never sees that head, and a
+/// name with it in it would be told to name servers.
+fn refuse_placeholders(session: &Session, request: &Request<Incoming>) -> Result<(), Error> {
+    let target = request.uri().authority().map(|authority| authority.as_str().as_bytes());
+    let mut texts = request.headers().values().map(HeaderValue::as_bytes).chain(target);
+    if texts.any(|text| session.table().is_in(text)) {
+        let detail = "a placeholder stands in the head of a CONNECT".into();
+        return Err(Error::with(Code::LocationNotAllowed, detail));
+    }
+    Ok(())
 }
 
 /// The CONNECT target, which a `Host` field must repeat if there is one.
@@ -156,9 +177,11 @@ async fn carry(engine: Arc<Engine>, session: Arc<Session>, upgrade: OnUpgrade, w
     prefix.unsplit(rest);
     let stream = Prefixed { prefix, inner };
     match way {
-        Way::Tunnel(upstream) => tunnel::join(&session, stream, upstream).await,
-        Way::Intercepted(authority, pinned) => {
-            named::intercept(&engine, &session, stream, authority, Ok(pinned)).await;
+        Way::Tunnel(upstream, ground, account) => {
+            tunnel::join(ground, account, stream, upstream).await;
+        }
+        Way::Intercepted(authority, standing) => {
+            named::intercept(&engine, &session, stream, authority, standing).await;
         }
     }
 }

@@ -45,7 +45,8 @@ pub(super) async fn serve_http1<S, F, A>(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .preserve_header_case(true)
-        .max_headers(limits.head_fields)
+        // No `max_headers`: hyper takes 100 fields on its stack, and with any other number it
+        // allocates and moves two tables of that size per head. The guard has counted them.
         .max_header_size(limits.head_bytes)
         // The guard times a head that has begun; this is for the time between requests.
         .header_read_timeout(limits.idle_time)
@@ -86,6 +87,8 @@ pub(super) async fn serve_lane2<S: Stream>(lane: Arc<Lane>, stream: S, limits: &
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_send_buf_size(SEND_BUFFER)
         .max_concurrent_streams(limits.streams)
+        // WebSockets (RFC 8441).
+        .enable_connect_protocol()
         .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
         // A client that vanished without a word holds nothing for longer than this.
         .keep_alive_interval(Duration::from_mins(1))

@@ -2,18 +2,24 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use keyless_core::{Authority, Error, Host, Scheme};
+use keyless_core::{Authority, Code, Error, Host, SafeText, Scheme};
 use tokio::net::TcpStream;
 
-use super::{Stream, check_raw, http, log, prefixed};
+use super::{
+    Stream,
+    farewell::{self, Protocol},
+    http, log, prefixed,
+};
 use crate::{
     Engine, Session,
-    dial::Pinned,
+    account::Account,
     engine::Target,
     pipeline::{Bound, Lane},
-    refusal,
+    reach::Standing,
+    refusal::Subject,
     tls::{self, FirstBytes, Prefixed},
     tunnel,
+    withdrawal::Ground,
 };
 
 /// Serves a stream that the funnel hands over.
@@ -29,45 +35,85 @@ pub(crate) async fn serve_stream<S: Stream>(
     };
     match super::place(engine) {
         Some(_place) => serve_name(engine, session, prefixed(stream), authority).await,
-        None => log(session, Some(&authority), &keyless_core::Code::TooManyConnections.into()),
+        None => log(session, Some(&authority), &Code::TooManyConnections.into()),
     }
 }
 
-/// Serves a stream for `authority`. There is nobody to answer before HTTP begins, so a refusal
-/// closes the stream; where TLS is intercepted, it is the answer to every request instead.
+/// Serves a stream for `authority`. A refusal is the last word to the client, in its own protocol;
+/// where TLS is intercepted, it is the answer to every request instead.
 pub(super) async fn serve_name<S: Stream>(
     engine: &Arc<Engine>,
     session: &Arc<Session>,
     stream: Prefixed<S>,
     authority: Authority,
 ) {
-    let allowed = match engine.check(session, &authority) {
-        Ok(()) => check_raw(engine, session, &authority),
-        Err(error) => Err(error),
-    };
-    if let Err(error) = allowed {
-        return log(session, Some(&authority), &error);
+    if let Err(error) = engine.check(session, &authority) {
+        return refuse(session, stream, &authority, &error).await;
     }
-    let pinned = engine.dialer.pin(&authority).await;
-    if session.intercepts(&authority.host) {
-        return intercept(engine, session, stream, authority, pinned).await;
+    let standing = Standing::judge(engine, session, &authority).await;
+    if engine.intercepts(session, &authority.host) {
+        return intercept(engine, session, stream, authority, standing).await;
     }
-    match dial_and_record(engine, session, &authority, pinned).await {
-        Ok(upstream) => tunnel::join(session, stream, upstream).await,
-        Err(error) => log(session, Some(&authority), &error),
+    serve_tunnel(engine, session, stream, &authority, &standing).await;
+}
+
+async fn serve_tunnel<S: Stream>(
+    engine: &Arc<Engine>,
+    session: &Arc<Session>,
+    stream: Prefixed<S>,
+    authority: &Authority,
+    standing: &Standing,
+) {
+    match dial_and_record(engine, session, authority, standing).await {
+        Ok((upstream, ground, account)) => tunnel::join(ground, account, stream, upstream).await,
+        Err(error) => refuse(session, stream, authority, &error).await,
     }
+}
+
+/// Serves a protocol that no value can be put into. Where one would have to be, at the very port
+/// that a secret names, it is refused with the reason; elsewhere it is a tunnel like any other.
+async fn serve_foreign<S: Stream>(
+    engine: &Arc<Engine>,
+    session: &Arc<Session>,
+    stream: Prefixed<S>,
+    authority: Authority,
+    standing: &Standing,
+    protocol: Protocol,
+) {
+    if !session.is_destination(&authority) {
+        return serve_tunnel(engine, session, stream, &authority, standing).await;
+    }
+    let detail = SafeText::words("it speaks ").and(protocol.name());
+    let error = Error::with(Code::ProtocolRefused, detail);
+    refuse(session, stream, &authority, &error).await;
+}
+
+/// Logs the refusal, and tells the client.
+async fn refuse<S: Stream>(
+    session: &Session,
+    stream: Prefixed<S>,
+    authority: &Authority,
+    error: &Error,
+) {
+    log(session, Some(authority), error);
+    farewell::say(stream, authority, error).await;
 }
 
 /// Opens the other side of a tunnel, in the log before anywhere else.
 pub(super) async fn dial_and_record(
-    engine: &Engine,
-    session: &Session,
+    engine: &Arc<Engine>,
+    session: &Arc<Session>,
     authority: &Authority,
-    pinned: Result<Pinned, Error>,
-) -> Result<TcpStream, Error> {
-    let pinned = pinned?;
-    tunnel::record(session, &refusal::correlation_id()?, authority, "tunnel")?;
-    engine.dialer.dial(&pinned).await
+    standing: &Standing,
+) -> Result<(TcpStream, Ground, Arc<Account>), Error> {
+    session.quota().spend_request()?;
+    let (pinned, as_of) = standing.pinned()?;
+    let subject = Subject::of_connection(authority);
+    tunnel::record(session, &subject.correlation_id, authority, "tunnel")?;
+    let upstream = engine.reach().dialer.dial(&pinned).await?;
+    let account = Account::open(engine, session, Arc::new(subject));
+    let ground = Ground::new(engine, session, authority.clone(), pinned, as_of);
+    Ok((upstream, ground, account))
 }
 
 /// Serves the requests inside a stream to a host that some secret names.
@@ -76,27 +122,36 @@ pub(super) async fn intercept<S: Stream>(
     session: &Arc<Session>,
     mut stream: Prefixed<S>,
     authority: Authority,
-    pinned: Result<Pinned, Error>,
+    standing: Standing,
 ) {
     let limits = &engine.limits;
-    let lane = |scheme, authority| {
-        let bound = Bound::To { scheme, authority, pinned };
+    // A server that speaks first is known by its port alone.
+    if let Some(protocol) = Protocol::of_port(authority.port) {
+        return serve_foreign(engine, session, stream, authority, &standing, protocol).await;
+    }
+    let lane = |scheme, authority, standing| {
+        let bound = Bound::To { scheme, authority, standing };
         Arc::new(Lane { engine: Arc::clone(engine), session: Arc::clone(session), bound })
     };
     match tls::read_first(&mut stream, limits.head_time).await {
         Ok(FirstBytes::Nothing) => {}
         Ok(FirstBytes::Plain) => {
+            let recognised = farewell::recognise(&mut stream).await;
+            if let Some(protocol) = recognised.filter(|protocol| !protocol.may_be_http()) {
+                return serve_foreign(engine, session, stream, authority, &standing, protocol)
+                    .await;
+            }
             let Prefixed { prefix, inner } = stream;
-            http::serve_lane1(lane(Scheme::Http, authority), inner, prefix, limits).await;
+            http::serve_lane1(lane(Scheme::Http, authority, standing), inner, prefix, limits).await;
         }
         Ok(FirstBytes::Tls) => {
             match tls::accept(session, &authority.host, stream, limits.head_time).await {
                 Err(error) => log(session, Some(&authority), &error),
                 Ok(tls) if tls.get_ref().1.alpn_protocol() == Some(b"h2") => {
-                    http::serve_lane2(lane(Scheme::Https, authority), tls, limits).await;
+                    http::serve_lane2(lane(Scheme::Https, authority, standing), tls, limits).await;
                 }
                 Ok(tls) => {
-                    let lane = lane(Scheme::Https, authority);
+                    let lane = lane(Scheme::Https, authority, standing);
                     http::serve_lane1(lane, tls, bytes::BytesMut::new(), limits).await;
                 }
             }

@@ -10,9 +10,14 @@ use tokio::{io::AsyncReadExt as _, time::timeout};
 use super::{Stream, log, named};
 use crate::{Engine, Session, tls::Prefixed};
 
-/// Reads the preamble and serves the rest.
-pub(super) async fn serve<S: Stream>(engine: &Arc<Engine>, session: &Arc<Session>, mut stream: S) {
-    let read = timeout(engine.limits.preamble_time, read(&mut stream)).await;
+/// Reads the preamble, of which `received` has arrived already, and serves the rest.
+pub(super) async fn serve<S: Stream>(
+    engine: &Arc<Engine>,
+    session: &Arc<Session>,
+    received: BytesMut,
+    mut stream: S,
+) {
+    let read = timeout(engine.limits.preamble_time, read(received, &mut stream)).await;
     match read.unwrap_or_else(|_| Err(Code::HeadTimeout.into())) {
         Err(error) => log(session, None, &error),
         Ok(None) => {}
@@ -24,14 +29,12 @@ pub(super) async fn serve<S: Stream>(engine: &Arc<Engine>, session: &Arc<Session
 }
 
 /// The authority, and what came after its line; nothing when the other side leaves at once.
-async fn read<S: Stream>(stream: &mut S) -> Result<Option<(Authority, BytesMut)>, Error> {
-    let mut received = BytesMut::with_capacity(MAX_PREAMBLE_BYTES);
+async fn read<S: Stream>(
+    mut received: BytesMut,
+    stream: &mut S,
+) -> Result<Option<(Authority, BytesMut)>, Error> {
+    received.reserve(MAX_PREAMBLE_BYTES);
     loop {
-        match stream.read_buf(&mut received).await {
-            Ok(0) if received.is_empty() => return Ok(None),
-            Ok(0) | Err(_) => return Err(unreadable(&AuthorityError::Preamble)),
-            Ok(_) => {}
-        }
         match Authority::from_preamble(&received) {
             Ok(None) => {}
             Ok(Some((authority, used))) => {
@@ -39,6 +42,11 @@ async fn read<S: Stream>(stream: &mut S) -> Result<Option<(Authority, BytesMut)>
                 return Ok(Some((authority, received)));
             }
             Err(error) => return Err(unreadable(&error)),
+        }
+        match stream.read_buf(&mut received).await {
+            Ok(0) if received.is_empty() => return Ok(None),
+            Ok(0) | Err(_) => return Err(unreadable(&AuthorityError::Preamble)),
+            Ok(_) => {}
         }
     }
 }

@@ -29,13 +29,17 @@ pub enum Framing {
     Upgrade,
 }
 
-/// Reads a whole head, its empty line included, with at most `max_fields` fields.
+/// hyper's own bound; Apache and gunicorn have the same.
+const MAX_FIELDS: usize = 100;
+
+/// Reads a whole head, its empty line included, with at most `max_fields` fields, and never more
+/// than 100.
 ///
 /// # Errors
 /// [`Code::HeadTooLarge`] for too many fields, [`Code::BadRequest`] for everything that readers
 /// could take differently.
 pub fn parse_head(bytes: &[u8], door: Door, max_fields: usize) -> Result<Framing, Code> {
-    let mut fields = [httparse::EMPTY_HEADER; 256];
+    let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let room = max_fields.min(fields.len());
     let mut request = Request::new(&mut fields[..room]);
     match request.parse(bytes) {

@@ -44,7 +44,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Guard<S> {
                 continue;
             }
             match this.state {
-                State::Broken => return Poll::Ready(Err(broken_chunk())),
+                State::Broken(code) => return Poll::Ready(Err(broken(code))),
                 // Refused: an end would make hyper drop the answer that is being written.
                 State::Ended | State::Paused => return Poll::Pending,
                 _ => {}
@@ -99,7 +99,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<S> {
             State::Head { .. } | State::Paused | State::Raw => {
                 Pin::new(&mut self.inner).poll_shutdown(cx)
             }
-            State::Body(_) | State::Chunked(_) | State::Broken | State::Ended => {
+            State::Body(_) | State::Chunked(_) | State::Broken(_) | State::Ended => {
                 self.poll_linger(cx)
             }
         }
@@ -182,6 +182,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Guard<S> {
     }
 }
 
-fn broken_chunk() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, keyless_core::Error::new(Code::BadRequest))
+fn broken(code: Code) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, keyless_core::Error::new(code))
 }

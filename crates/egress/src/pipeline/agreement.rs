@@ -83,6 +83,7 @@ fn scheme_of<B>(request: &Request<B>) -> Result<Scheme, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reach::Standing;
 
     fn check(bound: &Bound, target: &str, hosts: &[&str]) -> Result<String, Code> {
         let mut request = Request::builder().uri(target);
@@ -95,8 +96,8 @@ mod tests {
 
     fn to(authority: &str) -> Bound {
         let authority = Authority::parse(authority).unwrap();
-        let pinned = Err(Code::Internal.into());
-        Bound::To { scheme: Scheme::Https, authority, pinned }
+        let standing = Standing::refused(Code::Internal.into());
+        Bound::To { scheme: Scheme::Https, authority, standing }
     }
 
     #[test]

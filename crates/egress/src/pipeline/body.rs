@@ -3,7 +3,6 @@
 
 use std::{
     error::Error as StdError,
-    io,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{Arc, OnceLock},
@@ -14,7 +13,12 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use keyless_core::{Code, Error};
 
-use crate::pool::Connection;
+use super::hold::Hold;
+use crate::{
+    account::{Account, Way},
+    pool::Connection,
+    refusal,
+};
 
 /// What hyper takes as a body's error.
 pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
@@ -28,9 +32,13 @@ pub(super) struct Watched<B> {
     inner: B,
     verdict: Verdict,
     on_refusal: Box<dyn Fn(&Error) + Send>,
+    /// What an end too early is, where nothing was refused.
+    broke_off: Option<Code>,
     /// What the body comes over: as a rule back in the pool before the client sees the end, so
     /// that its next request finds it there. Dropped after `inner`, which it must outlive.
     source: Option<Connection>,
+    hold: Option<Hold>,
+    account: Option<(Arc<Account>, Way)>,
 }
 
 /// The body of an answer that has none: over before it begins, with the length that a GET's would
@@ -51,7 +59,15 @@ impl<B> Watched<B> {
         verdict: Verdict,
         on_refusal: impl Fn(&Error) + Send + 'static,
     ) -> Self {
-        Self { inner, verdict, on_refusal: Box::new(on_refusal), source: None }
+        Self {
+            inner,
+            verdict,
+            on_refusal: Box::new(on_refusal),
+            broke_off: None,
+            source: None,
+            hold: None,
+            account: None,
+        }
     }
 
     /// Keeps the connection that the body comes over until the body is done.
@@ -59,8 +75,38 @@ impl<B> Watched<B> {
         Self { source, ..self }
     }
 
+    /// Ends the body when what it stands on is withdrawn.
+    pub(super) fn held_by(self, hold: Hold) -> Self {
+        let account = Some((Arc::clone(hold.account()), Way::Received));
+        Self { hold: Some(hold), account, ..self }
+    }
+
+    /// A request's body: counted as sent, and where it breaks off, that is its sender's doing and
+    /// not the destination's.
+    pub(super) fn of_request(self, account: &Arc<Account>) -> Self {
+        let account = Some((Arc::clone(account), Way::Sent));
+        Self { account, broke_off: Some(Code::BadRequest), ..self }
+    }
+
+    fn pass(&self, frame: &Frame<Bytes>) -> Result<(), Error> {
+        match (&self.account, frame.data_ref()) {
+            (Some((account, way)), Some(data)) => account.pass(*way, data.len()),
+            _ => Ok(()),
+        }
+    }
+
+    fn poll_withdrawn(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
+        match &mut self.hold {
+            Some(hold) => hold.poll_withdrawn(cx),
+            None => Poll::Pending,
+        }
+    }
+
     fn refused(&self, error: Error) {
-        (self.on_refusal)(&error);
+        // That the session has ended is on record already.
+        if error.code() != Code::SessionEnded {
+            (self.on_refusal)(&error);
+        }
         let _ = self.verdict.0.set(error);
     }
 }
@@ -77,20 +123,34 @@ where
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Poll::Ready(error) = self.poll_withdrawn(cx) {
+            (self.hold, self.account) = (None, None);
+            self.refused(error.clone());
+            return Poll::Ready(Some(Err(Box::new(error))));
+        }
         let inner = &mut self.inner;
         match catch_unwind(AssertUnwindSafe(|| Pin::new(inner).poll_frame(cx))) {
             Ok(Poll::Ready(Some(Err(error)))) => {
                 let error: BoxError = error.into();
-                if let Some(refusal) = find_refusal(&*error) {
+                let broke_off = |code| Error::with(code, "the body did not arrive whole".into());
+                let refusal = refusal::find(&*error).or_else(|| self.broke_off.map(broke_off));
+                if let Some(refusal) = refusal {
                     self.refused(refusal);
                 }
                 Poll::Ready(Some(Err(error)))
             }
             Ok(Poll::Ready(None)) => {
                 drop(self.source.take());
+                (self.hold, self.account) = (None, None);
                 Poll::Ready(None)
             }
-            Ok(Poll::Ready(frame)) => Poll::Ready(frame.map(|frame| frame.map_err(Into::into))),
+            Ok(Poll::Ready(Some(Ok(frame)))) => Poll::Ready(Some(match self.pass(&frame) {
+                Ok(()) => Ok(frame),
+                Err(error) => {
+                    self.refused(error.clone());
+                    Err(Box::new(error))
+                }
+            })),
             Ok(Poll::Pending) => Poll::Pending,
             Err(_) => {
                 let error = Error::with(Code::Internal, "a body's handling panicked".into());
@@ -129,23 +189,6 @@ impl Body for Nothing {
     }
 }
 
-/// The refusal somewhere among the causes of an error.
-fn find_refusal(error: &(dyn StdError + 'static)) -> Option<Error> {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(refusal) = error.downcast_ref::<Error>() {
-            return Some(refusal.clone());
-        }
-        // An `io::Error` does not count what it carries among its causes.
-        let carried = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        if let Some(refusal) = carried.and_then(|carried| find_refusal(carried)) {
-            return Some(refusal);
-        }
-        cause = error.source();
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use http_body_util::BodyExt as _;
@@ -172,13 +215,5 @@ mod tests {
         let body = Watched::new(Panics, verdict.clone(), |_| {});
         assert!(body.collect().await.is_err());
         assert_eq!(verdict.refusal().unwrap().code(), Code::Internal);
-    }
-
-    #[test]
-    fn a_refusal_is_found_inside_an_io_error() {
-        let inner = io::Error::other(Error::new(Code::BadRequest));
-        let outer = io::Error::other(inner);
-        assert_eq!(find_refusal(&outer).unwrap().code(), Code::BadRequest);
-        assert!(find_refusal(&io::Error::other("else")).is_none());
     }
 }

@@ -15,9 +15,13 @@ use keyless_core::{Authority, Code, Error, Scheme};
 use super::{
     AnswerBody, Refused, Task,
     body::{BoxError, Nothing, Verdict, Watched},
+    hold::Hold,
     hop, interim,
+    renewal::Again,
+    seal,
 };
 use crate::{
+    account::Account,
     guard::GuardHandle,
     pool::{Connection, Means, OutgoingBody, Wanted, explain},
     refusal, scrub,
@@ -44,41 +48,74 @@ impl<'a> Exchange<'a> {
         let method = request.method().clone();
         let client = request.version();
         hop::strip_request(request.headers_mut(), client);
-        let mut connection = self.connect(Wanted::Any).await?;
-        let mut request = self.prepare(request, connection.version()).await?;
-        if let Some(guard) = guard.filter(|_| interim::is_understood(client)) {
-            interim::forward(self.task, &mut request, guard);
-        }
-        let response = self.send(&mut connection, request).await?;
+        let again = Again::keep(self.task, &request);
+        let mut hold = Hold::on(self.task);
+        let account = Arc::clone(hold.account());
+        let asking = async {
+            let mut connection = self.connect(Wanted::Any).await?;
+            let mut request = self.prepare(request, connection.version(), &account).await?;
+            if let Some(guard) = guard.filter(|_| interim::is_understood(client)) {
+                interim::forward(self.task, &mut request, guard);
+            }
+            let mut response = self.send(&mut connection, request).await?;
+            if let Some(again) = again
+                && let Some(request) = Box::pin(again.after(self.task, &response)).await
+            {
+                (response, connection) = Box::pin(self.once_more(request, &account)).await?;
+            }
+            Ok::<_, Refused>((response, connection))
+        };
+        let (response, connection) = hold.during(asking).await?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let detail = "it switched protocols unasked".into();
             return Err(Error::with(Code::UpstreamProtocol, detail).into());
         }
-        self.finish(&method, response, connection).await
+        self.finish(&method, response, connection, hold).await
+    }
+
+    /// Sends a request whose token was renewed after a refusal.
+    async fn once_more<B>(
+        &mut self,
+        request: Request<B>,
+        account: &Arc<Account>,
+    ) -> Result<(Response<Incoming>, Connection), Refused>
+    where
+        B: Body<Data = Bytes> + Unpin + Send + 'static,
+        B::Error: std::error::Error + Send + Sync + 'static,
+    {
+        let mut connection = self.connect(Wanted::Any).await?;
+        let request = self.prepare(request, connection.version(), account).await?;
+        let response = self.send(&mut connection, request).await?;
+        Ok((response, connection))
     }
 
     pub(super) async fn connect(&self, wanted: Wanted) -> Result<Connection, Error> {
         let engine = &self.task.lane.engine;
         let roots = engine.roots();
-        let means = Means { dialer: &engine.dialer, roots: &roots };
+        let reach = engine.reach();
+        let means = Means { dialer: &reach.dialer, roots: &roots };
         engine.pool.get(&self.task.key, wanted, &means).await
     }
 
     /// Makes the request fit the connection's version, and swaps.
-    pub(super) async fn prepare(
+    pub(super) async fn prepare<B>(
         &self,
-        mut request: Request<Incoming>,
+        mut request: Request<B>,
         upstream: Version,
-    ) -> Result<Request<OutgoingBody>, Refused> {
+        account: &Arc<Account>,
+    ) -> Result<Request<OutgoingBody>, Refused>
+    where
+        B: Body<Data = Bytes> + Unpin + Send + 'static,
+        B::Error: std::error::Error + Send + Sync + 'static,
+    {
         fit(&mut request, upstream, self.task.scheme, self.task.authority)?;
         let route = self.route(upstream);
-        let table = self.task.lane.session.table();
-        let swapped = swap::swap_request(table, &route, request).await?;
+        let swapped = swap::swap_request(&self.task.table, &route, request).await?;
         Ok(swapped.map(|body| {
             if body.is_end_stream() {
                 Nothing(body.size_hint()).boxed_unsync()
             } else {
-                self.watch(body).boxed_unsync()
+                self.watch(body).of_request(account).boxed_unsync()
             }
         }))
     }
@@ -116,19 +153,25 @@ impl<'a> Exchange<'a> {
         method: &Method,
         mut response: Response<Incoming>,
         connection: Connection,
+        mut hold: Hold,
     ) -> Result<Response<AnswerBody>, Refused> {
+        hold.account().answered(response.status());
         hop::check_transfer_coding(response.headers())?;
         hop::strip_response(response.headers_mut());
-        let table = self.task.lane.session.table();
         let route = self.route(connection.version());
-        let response = scrub::scrub_response(table, &route, method, response).await?;
+        // A small body is read whole here, and one that may hold tokens.
+        let scrubbing = async {
+            let response = seal::seal(self.task, response).await?;
+            Ok(scrub::scrub_response(&self.task.table, &route, method, response).await?)
+        };
+        let response = hold.during(scrubbing).await?;
         let bodiless = is_bodiless(method, response.status());
         let source = Some(connection).filter(Connection::is_busy);
         Ok(response.map(|body| {
             if bodiless {
                 Nothing(body.size_hint()).boxed_unsync()
             } else {
-                self.watch(body).over(source).boxed_unsync()
+                self.watch(body).over(source).held_by(hold).boxed_unsync()
             }
         }))
     }
@@ -164,8 +207,8 @@ fn is_bodiless(method: &Method, status: StatusCode) -> bool {
 
 /// Puts target, `Host` and version into the form that the upstream's version has. The path and
 /// query stay as they are, to the byte.
-fn fit(
-    request: &mut Request<Incoming>,
+fn fit<B>(
+    request: &mut Request<B>,
     upstream: Version,
     scheme: Scheme,
     authority: &Authority,

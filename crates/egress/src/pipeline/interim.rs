@@ -13,7 +13,7 @@ use crate::{guard::GuardHandle, pool::OutgoingBody, scrub};
 
 /// Has the interim answers to `request` forwarded, scrubbed.
 pub(super) fn forward(task: &Task<'_>, request: &mut Request<OutgoingBody>, guard: &GuardHandle) {
-    let (guard, table) = (guard.clone(), Arc::clone(task.lane.session.table()));
+    let (guard, table) = (guard.clone(), Arc::clone(&task.table));
     let authority = task.authority.clone();
     hyper::ext::on_informational(request, move |response| {
         // 101 is an answer, not an interim one.

@@ -1,60 +1,93 @@
-//! A WebSocket: its handshake is swapped like any request, then its frames pass untouched.
+//! A WebSocket's handshake: swapped like any request, and answered by the upstream itself.
 //!
-//! The upstream must prove that it is one (Sec-WebSocket-Accept); every other upgrade was taken
-//! out of the request before. Source: reference/egress.md (c) 22; (e) 62 and 74.
+//! It offers no extension, so that what follows can be read (`frames.rs`). The upstream must prove that it is one (Sec-WebSocket-Accept); every other upgrade was taken
+//! out of the request before. Source: reference/egress.md (c) 22; (e) 62, 74 and 77.
 
 use std::sync::Arc;
 
 use data_encoding::BASE64;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Empty};
-use hyper::{
-    body::Incoming,
-    upgrade::{OnUpgrade, Upgraded},
-};
+use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use keyless_core::{Code, Error};
 use sha1::{Digest as _, Sha1};
 
-use super::{AnswerBody, Refused, Task, exchange::Exchange, hop};
-use crate::{Session, guard::UpgradePass, pool::Wanted, scrub, tunnel};
+use super::{AnswerBody, Refused, Task, exchange::Exchange, hold::Hold, hop};
+use crate::{frames, guard::UpgradePass, pool::Wanted, scrub, swap::MessageSwap, tls, tunnel};
 
 /// RFC 6455, section 1.3.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// How the client asks. Toward the upstream it is HTTP/1.1 in any case, over a connection of its own.
+pub(super) enum Opening {
+    /// GET with `Upgrade`.
+    Http1(UpgradePass),
+    /// CONNECT with `:protocol` (RFC 8441): no key, no accept, and 200 in place of 101.
+    Http2,
+}
 
 /// Carries the handshake, and the frames if it succeeds.
 pub(super) async fn open(
     task: &Task<'_>,
     mut request: Request<Incoming>,
-    pass: UpgradePass,
+    opening: Opening,
 ) -> Result<Response<AnswerBody>, Refused> {
+    if let Opening::Http2 = opening {
+        let key = HeaderValue::from_str(&BASE64.encode(&tls::random::<16>()?));
+        let key = key.map_err(|_| Error::new(Code::Internal))?;
+        request.headers_mut().insert(header::SEC_WEBSOCKET_KEY, key);
+    }
     let expected = accept_for(request.headers())?;
     let client = hyper::upgrade::on(&mut request);
-    hop::strip_request(request.headers_mut(), Version::HTTP_11);
+    let path = request.uri().path().to_owned();
+    let version = request.version();
+    hop::strip_request(request.headers_mut(), version);
+    request.headers_mut().remove(header::SEC_WEBSOCKET_EXTENSIONS);
     add_upgrade(request.headers_mut());
+    *request.method_mut() = Method::GET;
     let mut exchange = Exchange::new(task);
-    let mut connection = exchange.connect(Wanted::Upgrade).await?;
-    let request = exchange.prepare(request, connection.version()).await?;
-    let mut response = exchange.send(&mut connection, request).await?;
-    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        return exchange.finish(&Method::GET, response, connection).await;
+    let mut hold = Hold::on(task);
+    let account = Arc::clone(hold.account());
+    let shaking = async {
+        let mut connection = exchange.connect(Wanted::Upgrade).await?;
+        let request = exchange.prepare(request, connection.version(), &account).await?;
+        let response = exchange.send(&mut connection, request).await?;
+        Ok::<_, Refused>((response, connection))
+    };
+    let (mut response, connection) = hold.during(shaking).await?;
+    match (response.status(), &opening) {
+        (StatusCode::SWITCHING_PROTOCOLS, _) => {}
+        // The client would take it for the WebSocket.
+        (status, Opening::Http2) if status.is_success() => return Err(not_a_websocket().into()),
+        _ => return exchange.finish(&Method::GET, response, connection, hold).await,
     }
+    account.answered(response.status());
     check_accept(response.headers(), &expected)?;
     let upstream = hyper::upgrade::on(&mut response).await.map_err(|_| not_a_websocket())?;
     let session = &task.lane.session;
+    let swap = MessageSwap::new(&task.table, &exchange.route(connection.version()), &path);
     tunnel::record(session, &task.subject.correlation_id, task.authority, "websocket")?;
     hop::strip_response(response.headers_mut());
-    scrub::scrub_headers(session.table(), task.authority, response.headers_mut());
-    add_upgrade(response.headers_mut());
-    pass.grant();
-    tokio::spawn(carry(Arc::clone(session), client, upstream));
-    Ok(response.map(|_| Empty::new().map_err(|never| match never {}).boxed_unsync()))
-}
-
-async fn carry(session: Arc<Session>, client: OnUpgrade, upstream: Upgraded) {
-    if let Ok(client) = client.await {
-        tunnel::join(&session, TokioIo::new(client), TokioIo::new(upstream)).await;
+    scrub::scrub_headers(&task.table, task.authority, response.headers_mut());
+    match opening {
+        Opening::Http1(pass) => {
+            add_upgrade(response.headers_mut());
+            pass.grant();
+        }
+        Opening::Http2 => {
+            response.headers_mut().remove(header::SEC_WEBSOCKET_ACCEPT);
+            *response.status_mut() = StatusCode::OK;
+        }
     }
+    let ground = task.ground();
+    tokio::spawn(async move {
+        if let Ok(client) = client.await {
+            let (client, upstream) = (TokioIo::new(client), TokioIo::new(upstream));
+            frames::carry(ground, account, swap, client, upstream).await;
+        }
+    });
+    Ok(response.map(|_| Empty::new().map_err(|never| match never {}).boxed_unsync()))
 }
 
 /// The value that proves the upstream has read this handshake.
@@ -72,7 +105,8 @@ fn accept_of(key: &[u8]) -> String {
 
 fn check_accept(headers: &HeaderMap, expected: &str) -> Result<(), Error> {
     let accepts = headers.get(header::SEC_WEBSOCKET_ACCEPT);
-    let proven = accepts.is_some_and(|accept| accept.as_bytes() == expected.as_bytes());
+    let proven = accepts.is_some_and(|accept| accept.as_bytes() == expected.as_bytes())
+        && !headers.contains_key(header::SEC_WEBSOCKET_EXTENSIONS);
     if proven && names_websocket(headers) { Ok(()) } else { Err(not_a_websocket()) }
 }
 

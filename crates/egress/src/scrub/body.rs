@@ -1,53 +1,37 @@
-//! The body of a response on its way through the scrub, frame by frame.
+//! The body of a response on its way through the scrub.
 //!
-//! Back pressure is the reader's: a frame is taken only when nothing is left of the one before, and
-//! at most a piece is decoded at a time. Bytes are held back only where a value may be starting.
+//! At most a piece is decoded at a time, and bytes are held back only where a value may be
+//! starting.
 
 use std::{
-    pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
 use bytes::Bytes;
 use http::HeaderMap;
-use http_body::{Body, Frame, SizeHint};
+use keyless_core::Error;
 use keyless_rewrite::RewriteStream;
 
 use super::{
-    scrub_values,
+    scrub_values, unreadable,
     values::{Lengths, Slot},
 };
-use crate::coding::{CodingError, Recoder};
+use crate::{
+    coding::{CodingError, Recoder},
+    passage::{Change, Passage},
+};
 
 /// A response's body, scrubbed.
-pub(crate) struct ScrubBody<B>(State<B>);
+pub(crate) type ScrubBody<B> = Passage<B, Scrubbing>;
 
-enum State<B> {
-    Pass(B),
-    Scrub(Box<Scrubbing<B>>),
-    Whole { data: Bytes, trailers: Option<HeaderMap> },
-}
-
-/// Why a body ended early.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ScrubBodyError<E> {
-    /// It can't be decoded, so it can't be looked into.
-    #[error("the response body can't be looked into")]
-    Coding(#[from] CodingError),
-    /// The upstream broke off.
-    #[error("the response body broke off")]
-    Inner(#[source] E),
-}
-
-/// A body that is scrubbed as it passes.
-pub(super) struct Scrubbing<B> {
-    inner: B,
-    phase: Phase,
+/// The scrub of one body.
+pub(crate) struct Scrubbing {
     /// Coded or plain bytes that were not yet looked at.
     input: Bytes,
     /// The decoder has more to give without input.
     more: bool,
+    ended: bool,
     recoder: Option<Recoder>,
     slot: Arc<Slot>,
     /// How many values the youngest layer knows.
@@ -56,161 +40,35 @@ pub(super) struct Scrubbing<B> {
     /// behind the others, since those may hold bytes back.
     layers: Vec<RewriteStream>,
     lengths: Lengths,
-    trailers: Option<HeaderMap>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Reading,
-    Ending,
-    Trailers,
-    Done,
-}
-
-type Polled<E> = Poll<Option<Result<Frame<Bytes>, ScrubBodyError<E>>>>;
-
-impl<B> ScrubBody<B> {
-    /// A body that nothing is looked for in.
-    pub(crate) fn untouched(body: B) -> Self {
-        Self(State::Pass(body))
-    }
-
-    pub(super) fn whole(data: Bytes, trailers: Option<HeaderMap>) -> Self {
-        Self(State::Whole { data, trailers })
-    }
-
-    pub(super) fn scrubbing(scrubbing: Scrubbing<B>) -> Self {
-        Self(State::Scrub(Box::new(scrubbing)))
-    }
-}
-
-impl<B> Body for ScrubBody<B>
-where
-    B: Body<Data = Bytes> + Unpin,
-{
-    type Data = Bytes;
-    type Error = ScrubBodyError<B::Error>;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Polled<B::Error> {
-        match &mut self.0 {
-            State::Pass(body) => {
-                let polled = Pin::new(body).poll_frame(cx);
-                polled.map(|frame| frame.map(|frame| frame.map_err(ScrubBodyError::Inner)))
-            }
-            State::Scrub(scrubbing) => scrubbing.poll(cx),
-            State::Whole { data, trailers } => Poll::Ready(match core::mem::take(data) {
-                data if !data.is_empty() => Some(Ok(Frame::data(data))),
-                _ => trailers.take().map(|trailers| Ok(Frame::trailers(trailers))),
-            }),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match &self.0 {
-            State::Pass(body) => body.is_end_stream(),
-            State::Scrub(scrubbing) => scrubbing.phase == Phase::Done,
-            State::Whole { data, trailers } => data.is_empty() && trailers.is_none(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match &self.0 {
-            State::Pass(body) => body.size_hint(),
-            State::Scrub(scrubbing) if scrubbing.is_untouched() => scrubbing.inner.size_hint(),
-            State::Scrub(_) => SizeHint::default(),
-            State::Whole { data, .. } => SizeHint::with_exact(data.len() as u64),
-        }
-    }
-}
-
-impl<B> Scrubbing<B> {
-    pub(super) fn new(
-        inner: B,
-        slot: Arc<Slot>,
-        recoder: Option<Recoder>,
-        lengths: Lengths,
-    ) -> Self {
+impl Scrubbing {
+    pub(super) fn new(slot: Arc<Slot>, recoder: Option<Recoder>, lengths: Lengths) -> Self {
         let known = slot.known();
         Self {
-            inner,
-            phase: Phase::Reading,
             input: Bytes::new(),
             more: false,
+            ended: false,
             recoder,
             known: known.count(),
             layers: Vec::from_iter((known.count() > 0).then(|| known.rewriter(lengths).stream())),
             slot,
             lengths,
-            trailers: None,
         }
     }
 
-    /// Whether the length is the upstream's own and nothing of it was taken yet.
-    fn is_untouched(&self) -> bool {
-        self.lengths == Lengths::Kept
-            && self.recoder.is_none()
-            && self.layers.iter().all(|layer| layer.held() == 0)
-    }
-}
-
-impl<B> Scrubbing<B>
-where
-    B: Body<Data = Bytes> + Unpin,
-{
-    fn poll(&mut self, cx: &mut Context<'_>) -> Polled<B::Error> {
-        let polled = self.poll_next(cx);
-        if matches!(polled, Poll::Ready(Some(Err(_)) | None)) {
-            self.phase = Phase::Done;
-        }
-        polled
-    }
-
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Polled<B::Error> {
-        loop {
-            if self.layers.is_empty() && self.recoder.is_none() && !self.input.is_empty() {
-                return Poll::Ready(Some(Ok(Frame::data(core::mem::take(&mut self.input)))));
-            }
-            while !self.input.is_empty() || self.more {
-                let out = self.step()?;
-                if !out.is_empty() {
-                    return Poll::Ready(Some(Ok(Frame::data(out))));
-                }
-            }
-            match self.phase {
-                Phase::Reading => match ready!(Pin::new(&mut self.inner).poll_frame(cx)) {
-                    None => self.phase = Phase::Ending,
-                    Some(frame) => match frame.map_err(ScrubBodyError::Inner)?.into_data() {
-                        Ok(data) => self.take(data),
-                        Err(other) => self.trailers = other.into_trailers().ok(),
-                    },
-                },
-                Phase::Ending => {
-                    let rest = self.end()?;
-                    self.phase = Phase::Trailers;
-                    if !rest.is_empty() {
-                        return Poll::Ready(Some(Ok(Frame::data(rest))));
-                    }
-                }
-                Phase::Trailers => {
-                    self.phase = Phase::Done;
-                    let trailers = self.trailers.take().map(|mut trailers| {
-                        scrub_values(&self.slot.known(), &mut trailers);
-                        Ok(Frame::trailers(trailers))
-                    });
-                    return Poll::Ready(trailers);
-                }
-                Phase::Done => return Poll::Ready(None),
+    fn give(&mut self) -> Result<Option<Bytes>, CodingError> {
+        while !self.input.is_empty() || self.more {
+            let out = self.step()?;
+            if !out.is_empty() {
+                return Ok(Some(out));
             }
         }
-    }
-
-    fn take(&mut self, data: Bytes) {
-        let known = self.slot.known();
-        if known.count() != self.known {
-            self.known = known.count();
-            self.layers.push(known.rewriter(self.lengths).stream());
+        if core::mem::take(&mut self.ended) {
+            let rest = self.rest()?;
+            return Ok((!rest.is_empty()).then_some(rest));
         }
-        self.input = data;
+        Ok(None)
     }
 
     /// Scrubs the next piece of input, and gives what it becomes.
@@ -231,7 +89,7 @@ where
     }
 
     /// Gives everything that was held back, through the layers behind, and ends the coding.
-    fn end(&mut self) -> Result<Bytes, CodingError> {
+    fn rest(&mut self) -> Result<Bytes, CodingError> {
         let mut rest = Vec::new();
         for layer in &mut self.layers {
             let mut out = Vec::new();
@@ -244,6 +102,43 @@ where
         recoder.encode(&rest, &mut coded)?;
         recoder.finish(&mut coded)?;
         Ok(coded.into())
+    }
+}
+
+impl Change for Scrubbing {
+    fn take(&mut self, data: Bytes) {
+        let known = self.slot.known();
+        if known.count() != self.known {
+            self.known = known.count();
+            self.layers.push(known.rewriter(self.lengths).stream());
+        }
+        self.input = data;
+    }
+
+    fn end(&mut self) {
+        self.ended = true;
+    }
+
+    fn poll_give(&mut self, _: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Error>> {
+        Poll::Ready(self.give().map_err(|error| unreadable(words(&error))))
+    }
+
+    fn trailers(&self, trailers: &mut HeaderMap) {
+        scrub_values(&self.slot.known(), trailers);
+    }
+
+    fn keeps_length(&self) -> bool {
+        self.lengths == Lengths::Kept
+            && self.recoder.is_none()
+            && self.layers.iter().all(|layer| layer.held() == 0)
+    }
+}
+
+fn words(error: &CodingError) -> &'static str {
+    match error {
+        CodingError::Corrupt => "it is not in the coding that its Content-Encoding names",
+        CodingError::Truncated => "it ended before its coding did",
+        CodingError::Encode(_) => "it could not be coded again",
     }
 }
 

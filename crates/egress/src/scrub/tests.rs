@@ -346,15 +346,17 @@ fn decoded_so_far(coding: Coding, coded: &[u8]) -> Vec<u8> {
 #[test]
 fn a_value_released_after_the_response_began_is_scrubbed_from_it() {
     let text = format!("<{VALUE}>");
-    for coding in [None, Some(Coding::Gzip)] {
-        for exact in [true, false] {
+    for (coding, exacts) in [(None, &[true, false][..]), (Some(Coding::Gzip), &[false])] {
+        for exact in exacts.iter().copied() {
             let bench = Bench::one();
             let got = run(async {
                 let authority = authority("api.test");
                 let route = route(&authority);
+                // Of a coded body, the beginning is looked at before the head leaves.
+                let (before, after) = text.as_bytes().split_at(1);
                 let sent =
-                    coding.map_or(text.clone().into(), |coding| coded(coding, &[text.as_bytes()]));
-                let arrived = response(200, coding, Chunks::cut(&sent, &[5], exact));
+                    coding.map_or(text.clone().into(), |coding| coded(coding, &[before, after]));
+                let arrived = response(200, coding, Chunks::cut(&sent, &[1; 300], exact));
                 let got = scrub_response(&bench.table, &route, &Method::GET, arrived);
                 let body = got.await.unwrap().into_body();
                 // Another request sends the value while the response is on its way.

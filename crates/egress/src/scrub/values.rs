@@ -11,7 +11,7 @@ use keyless_rewrite::{PatternSet, Piece, Rewriter, Scanner, echoes, scrubber};
 use zeroize::Zeroizing;
 
 /// What was sent out.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct ReleasedValues(Arc<Slot>);
 
 /// What was sent out, as a response holds on to it.

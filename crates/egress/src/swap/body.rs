@@ -1,69 +1,61 @@
-//! The body of a request on its way through the swap, frame by frame.
+//! The body of a request on its way through the swap.
 //!
-//! Back pressure is the reader's: a frame is taken only when nothing is left of the one before, and
-//! at most a piece is decoded or put together at a time. Where a secret comes up for the first
+//! At most a piece is decoded or put together at a time. Where a secret comes up for the first
 //! time, nothing from there on leaves before the broker has released it.
 
 use std::{
     collections::VecDeque,
-    pin::Pin,
     task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::HeaderMap;
-use http_body::{Body, Frame, SizeHint};
 use keyless_core::{Code, Error, Location};
 use keyless_rewrite::{PatternId, Piece, Scanner};
 
 use super::{
+    digest::Bound,
     escape::Escape,
+    hidden::Lookout,
     ledger::{Fate, Ledger, Values},
     plan::{Framing, Stream, refused},
 };
-use crate::coding::{PIECE, Recoder};
+use crate::{
+    coding::{PIECE, Recoder},
+    passage::{Change, Passage},
+};
 
 /// Plain bytes from this length on are handed on as they are, shorter ones are put together.
 const COPY_BELOW: usize = 4 * 1024;
 
 /// A request's body, swapped.
-pub(crate) struct SwapBody<B>(State<B>);
+pub(crate) type SwapBody<B> = Passage<B, Swapping>;
 
-enum State<B> {
-    Pass(B),
-    Stream(Box<Streaming<B>>),
-    Whole { data: Bytes, trailers: Option<HeaderMap> },
-}
-
-/// Why a body ended early.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SwapBodyError<E> {
-    /// The agent's side broke off.
-    #[error("the request body broke off")]
-    Inner(#[source] E),
-    /// Something in it is refused, or could not be released.
-    #[error("refused in the middle of the body")]
-    Refused(#[source] Error),
-}
-
-/// A body that is swapped as it passes.
-pub(super) struct Streaming<B> {
-    inner: B,
-    phase: Phase,
+/// The swap of one body.
+pub(crate) struct Swapping {
     /// Coded or plain bytes that were not yet looked at.
     input: Bytes,
     /// The decoder has more to give without input.
     more: bool,
+    end: End,
     recoder: Option<Recoder>,
     scanner: Scanner,
+    lookout: Lookout,
     /// What was found and has not yet left.
     queue: VecDeque<Item>,
     out: Vec<u8>,
-    trailers: Option<HeaderMap>,
     swap: Swap,
     release: Option<BoxFuture<'static, (Ledger, Result<Values, Error>)>>,
     framing: Framing,
+}
+
+/// How far the end has come: what holds bytes back gives them in this order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Open,
+    Scanner,
+    Coding,
+    Over,
 }
 
 /// What is needed to decide about a placeholder and to put its value there.
@@ -71,8 +63,9 @@ struct Swap {
     /// Away while the broker is asked.
     ledger: Option<Ledger>,
     values: Values,
+    location: Location,
     escape: Escape,
-    bound: bool,
+    bound: Bound,
 }
 
 enum Item {
@@ -82,159 +75,36 @@ enum Item {
     Judged(PatternId),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Reading,
-    /// The body has come to its end, the scanner not.
-    Ending,
-    /// The scanner has, the coding not.
-    Closing,
-    Trailers,
-    Done,
-}
-
-type Polled<E> = Poll<Option<Result<Frame<Bytes>, SwapBodyError<E>>>>;
-
-impl<B> SwapBody<B> {
-    /// A body that nothing is looked for in.
-    pub(crate) fn untouched(body: B) -> Self {
-        Self(State::Pass(body))
-    }
-
-    pub(super) fn whole(data: Bytes, trailers: Option<HeaderMap>) -> Self {
-        Self(State::Whole { data, trailers })
-    }
-
-    pub(super) fn streaming(streaming: Streaming<B>) -> Self {
-        Self(State::Stream(Box::new(streaming)))
-    }
-}
-
-impl<B> Body for SwapBody<B>
-where
-    B: Body<Data = Bytes> + Unpin,
-{
-    type Data = Bytes;
-    type Error = SwapBodyError<B::Error>;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Polled<B::Error> {
-        match &mut self.0 {
-            State::Pass(body) => Pin::new(body)
-                .poll_frame(cx)
-                .map(|frame| frame.map(|f| f.map_err(SwapBodyError::Inner))),
-            State::Stream(streaming) => streaming.poll(cx),
-            State::Whole { data, trailers } => Poll::Ready(match core::mem::take(data) {
-                data if !data.is_empty() => Some(Ok(Frame::data(data))),
-                _ => trailers.take().map(|trailers| Ok(Frame::trailers(trailers))),
-            }),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match &self.0 {
-            State::Pass(body) => body.is_end_stream(),
-            State::Stream(streaming) => streaming.phase == Phase::Done,
-            State::Whole { data, trailers } => data.is_empty() && trailers.is_none(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match &self.0 {
-            State::Pass(body) => body.size_hint(),
-            State::Stream(streaming) if streaming.is_untouched() => streaming.inner.size_hint(),
-            State::Stream(_) => SizeHint::default(),
-            State::Whole { data, .. } => SizeHint::with_exact(data.len() as u64),
-        }
-    }
-}
-
-impl<B> Streaming<B> {
-    pub(super) fn new(stream: Stream<B>, ledger: Ledger, framing: Framing) -> Self {
-        let table = ledger.table();
-        Self {
-            inner: stream.body,
-            phase: Phase::Reading,
+impl Swapping {
+    /// The swap of what follows `begun`.
+    pub(super) fn new<B>(stream: Stream<B>, ledger: Ledger, framing: Framing) -> (B, Self) {
+        let swapping = Self {
             input: stream.begun,
-            more: false,
             recoder: stream.recoder,
-            scanner: Scanner::new(table.patterns()),
+            framing,
+            ..Self::plain(ledger, Location::Body, stream.escape, stream.bound)
+        };
+        (stream.body, swapping)
+    }
+
+    /// The swap of a WebSocket's message.
+    pub(super) fn of_message(ledger: Ledger, escape: Escape) -> Self {
+        Self::plain(ledger, Location::Websocket, escape, Bound::No)
+    }
+
+    fn plain(ledger: Ledger, location: Location, escape: Escape, bound: Bound) -> Self {
+        Self {
+            input: Bytes::new(),
+            more: false,
+            end: End::Open,
+            recoder: None,
+            scanner: Scanner::new(ledger.table().patterns()),
+            lookout: Lookout::new(escape),
             queue: VecDeque::new(),
             out: Vec::new(),
-            trailers: stream.trailers,
-            swap: Swap {
-                ledger: Some(ledger),
-                values: Values::default(),
-                escape: stream.escape,
-                bound: stream.bound,
-            },
+            swap: Swap { ledger: Some(ledger), values: Values::default(), location, escape, bound },
             release: None,
-            framing,
-        }
-    }
-
-    /// Whether the length is the sender's own and nothing of it was taken yet.
-    fn is_untouched(&self) -> bool {
-        self.framing == Framing::Kept && self.queue.is_empty() && self.scanner.held() == 0
-    }
-}
-
-impl<B> Streaming<B>
-where
-    B: Body<Data = Bytes> + Unpin,
-{
-    fn poll(&mut self, cx: &mut Context<'_>) -> Polled<B::Error> {
-        let polled = self.poll_next(cx);
-        if matches!(polled, Poll::Ready(Some(Err(_)) | None)) {
-            self.phase = Phase::Done;
-            self.queue.clear();
-        }
-        polled
-    }
-
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Polled<B::Error> {
-        loop {
-            if self.phase == Phase::Done {
-                return Poll::Ready(None);
-            }
-            if self.release.is_some() {
-                ready!(self.poll_release(cx)).map_err(SwapBodyError::Refused)?;
-            }
-            if let Some(ready) = self.drain().map_err(SwapBodyError::Refused)? {
-                return Poll::Ready(Some(Ok(Frame::data(ready))));
-            }
-            if self.release.is_some() || !self.queue.is_empty() {
-                continue;
-            }
-            if !self.input.is_empty() || self.more {
-                self.scan().map_err(SwapBodyError::Refused)?;
-                continue;
-            }
-            match self.phase {
-                Phase::Reading => match ready!(Pin::new(&mut self.inner).poll_frame(cx)) {
-                    None => self.phase = Phase::Ending,
-                    Some(frame) => match frame.map_err(SwapBodyError::Inner)?.into_data() {
-                        Ok(data) => self.input = data,
-                        Err(other) => self.trailers = other.into_trailers().ok(),
-                    },
-                },
-                Phase::Ending => {
-                    let queue = &mut self.queue;
-                    self.scanner.finish(|piece| queue.push_back(Item::owned(&piece)));
-                    self.phase = Phase::Closing;
-                }
-                Phase::Closing => {
-                    if let Some(recoder) = &mut self.recoder {
-                        let finished = recoder.finish(&mut self.out);
-                        finished.map_err(|error| SwapBodyError::Refused(refused(&error)))?;
-                    }
-                    self.phase = Phase::Trailers;
-                }
-                Phase::Trailers | Phase::Done => {
-                    self.phase = Phase::Done;
-                    let trailers = self.trailers.take();
-                    return Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))));
-                }
-            }
+            framing: Framing::Anew,
         }
     }
 
@@ -310,6 +180,10 @@ where
                 plain.into()
             }
         };
+        let ledger = self.swap.ledger()?;
+        if let Some(secret) = self.lookout.look(ledger.table(), &chunk) {
+            ledger.refuse_hidden(secret, self.swap.location)?;
+        }
         let queue = &mut self.queue;
         self.scanner.feed(&chunk, |piece| {
             queue.push_back(match piece {
@@ -330,6 +204,52 @@ where
     }
 }
 
+impl Change for Swapping {
+    fn take(&mut self, data: Bytes) {
+        self.input = data;
+    }
+
+    fn end(&mut self) {
+        self.end = End::Scanner;
+    }
+
+    fn poll_give(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Error>> {
+        loop {
+            if self.release.is_some() {
+                ready!(self.poll_release(cx))?;
+            }
+            if let Some(ready) = self.drain()? {
+                return Poll::Ready(Ok(Some(ready)));
+            }
+            if self.release.is_some() || !self.queue.is_empty() {
+                continue;
+            }
+            if !self.input.is_empty() || self.more {
+                self.scan()?;
+                continue;
+            }
+            match self.end {
+                End::Open | End::Over => return Poll::Ready(Ok(None)),
+                End::Scanner => {
+                    let queue = &mut self.queue;
+                    self.scanner.finish(|piece| queue.push_back(Item::owned(&piece)));
+                    self.end = End::Coding;
+                }
+                End::Coding => {
+                    if let Some(recoder) = &mut self.recoder {
+                        recoder.finish(&mut self.out).map_err(|error| refused(&error))?;
+                    }
+                    self.end = End::Over;
+                }
+            }
+        }
+    }
+
+    fn keeps_length(&self) -> bool {
+        self.framing == Framing::Kept && self.queue.is_empty() && self.scanner.held() == 0
+    }
+}
+
 impl Item {
     fn owned(piece: &Piece<'_>) -> Self {
         match piece {
@@ -344,8 +264,8 @@ impl Swap {
     fn judge(&mut self, pattern: PatternId) -> Result<Fate, Error> {
         let ledger = self.ledger.as_mut().ok_or(Code::Internal)?;
         let secret = ledger.table().spelling(pattern).secret;
-        match ledger.judge(secret, Location::Body)? {
-            Fate::Swapped if self.bound => Err(Code::BodyDigest.into()),
+        match ledger.judge(secret, self.location)? {
+            Fate::Swapped if self.bound == Bound::Digest => Err(Code::BodyDigest.into()),
             fate => Ok(fate),
         }
     }
@@ -363,6 +283,7 @@ impl Swap {
         let mut spelled = zeroize::Zeroizing::new(Vec::new());
         let value = self.values.open(found.secret)?;
         self.escape.for_spelling(found.spelling).write(value, &mut spelled);
+        self.bound.check(found.text.len(), spelled.len())?;
         if framing == Framing::Kept && spelled.len() != found.text.len() {
             let detail = "the value changed its length in the middle of the request".into();
             return Err(Error::with(Code::SecretUnavailable, detail));

@@ -1,13 +1,56 @@
-//! Headers that a swap inside the body would make wrong: digests, signatures over chunks, and S3's
-//! chunk framing with lengths in it.
+//! What a swap inside the body would make wrong: digests and signatures in the head, S3's chunk
+//! framing, and formats whose messages carry their lengths.
 
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
+use keyless_core::{Code, Error};
 
 /// The headers that carry a digest of the body (RFC 9530, RFC 3230, RFC 1864).
 pub(crate) const DIGESTS: [&str; 4] = ["content-digest", "content-md5", "digest", "repr-digest"];
 
+/// What holds a body as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bound {
+    /// A digest or signature: not one byte may change.
+    Digest,
+    /// Lengths inside: what is put in must be as long as what it stands for.
+    Lengths,
+    /// Nothing.
+    No,
+}
+
+impl Bound {
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        match (binds_body(headers), has_lengths_inside(headers)) {
+            (true, _) => Self::Digest,
+            (false, true) => Self::Lengths,
+            (false, false) => Self::No,
+        }
+    }
+
+    /// Judges one swap in the body.
+    pub(super) fn check(self, placeholder: usize, value: usize) -> Result<(), Error> {
+        match self {
+            Self::Digest => Err(Code::BodyDigest.into()),
+            Self::Lengths if placeholder != value => {
+                let detail = "messages of this format carry their lengths";
+                Err(Error::with(Code::BodyDigest, detail.into()))
+            }
+            Self::Lengths | Self::No => Ok(()),
+        }
+    }
+}
+
+/// Whether the messages of a format carry lengths: gRPC, protobuf, git's packet lines.
+pub(crate) fn has_lengths_inside(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
+    content_type.starts_with(b"application/grpc")
+        || content_type.starts_with(b"application/x-git-")
+        || content_type.windows(8).any(|window| window == b"protobuf")
+}
+
 /// Whether a changed body would no longer fit the head.
-pub(super) fn binds_body(headers: &HeaderMap) -> bool {
+fn binds_body(headers: &HeaderMap) -> bool {
     if DIGESTS.iter().any(|name| headers.contains_key(*name)) {
         return true;
     }

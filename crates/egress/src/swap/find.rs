@@ -1,9 +1,11 @@
 //! Placeholders in a text that is there as a whole: where they stand, and putting values there.
 
 use core::ops::Range;
+use std::sync::LazyLock;
 
 use keyless_core::{Error, PLACEHOLDER_PREFIX};
 use keyless_rewrite::PatternSet;
+use memchr::memmem::Finder;
 use zeroize::Zeroizing;
 
 use super::{escape::Escape, ledger::Values, table::SwapTable};
@@ -52,12 +54,16 @@ pub(super) fn contains(patterns: &PatternSet, text: &[u8]) -> bool {
 
 /// Whether `text` holds something of our placeholders' form that is none of `finds`.
 pub(super) fn has_stranger(text: &[u8], finds: &[Find]) -> bool {
+    // Made once: every field of every request comes by here.
+    static STEM: LazyLock<Finder<'static>> = LazyLock::new(|| {
+        Finder::new(&PLACEHOLDER_PREFIX.as_bytes()[..PLACEHOLDER_PREFIX.len() - 1])
+    });
     if text.len() < PLACEHOLDER_PREFIX.len() + 26 {
         return false;
     }
-    let stem = &PLACEHOLDER_PREFIX.as_bytes()[..PLACEHOLDER_PREFIX.len() - 1];
+    let stem = STEM.needle();
     let mut from = 0;
-    while let Some(offset) = memchr::memmem::find(&text[from..], stem) {
+    while let Some(offset) = STEM.find(&text[from..]) {
         let start = from + offset;
         let ours = finds.iter().any(|found| found.range.contains(&start));
         if !ours && is_our_form(&text[start + stem.len()..]) {

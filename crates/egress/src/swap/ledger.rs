@@ -4,19 +4,30 @@
 use std::{collections::HashMap, sync::Arc};
 
 use jiff::Timestamp;
-use keyless_core::{Allowed, Code, Error, Location, SafeText, Scheme, Verdict};
+use keyless_core::{
+    Allowed, By, Code, Consent, Error, Held, Location, RequestFacts, SafeText, Scheme, Verdict,
+};
 
-use super::{Route, table::SwapTable};
-use crate::ports::{Released, RequestInfo};
+use super::table::SwapTable;
+use crate::{
+    ports::{Released, RequestInfo},
+    session::SessionSecret,
+};
 
 /// The verdicts of one request.
 pub(super) struct Ledger {
     table: Arc<SwapTable>,
     scheme: Scheme,
     info: RequestInfo,
+    /// What rules about requests look at.
+    request: RequestFacts,
     counts: HashMap<usize, u32>,
     /// The first allowed use of each secret; the others follow from it.
     uses: Vec<(usize, Allowed)>,
+    /// Uses that wait for the operator's word.
+    held: Vec<(usize, Held)>,
+    /// What the operator has agreed to for this request.
+    consents: Vec<(usize, Consent)>,
 }
 
 /// What becomes of one placeholder that was not refused.
@@ -33,9 +44,22 @@ pub(super) enum Fate {
 pub(super) struct Values(Vec<(usize, Arc<Released>)>);
 
 impl Ledger {
-    pub(super) fn new(table: &Arc<SwapTable>, route: &Route<'_>, info: RequestInfo) -> Self {
-        let (table, scheme) = (Arc::clone(table), route.scheme);
-        Self { table, scheme, info, counts: HashMap::new(), uses: Vec::new() }
+    pub(super) fn new(
+        table: &Arc<SwapTable>,
+        scheme: Scheme,
+        info: RequestInfo,
+        request: RequestFacts,
+    ) -> Self {
+        Self {
+            table: Arc::clone(table),
+            scheme,
+            info,
+            request,
+            counts: HashMap::new(),
+            uses: Vec::new(),
+            held: Vec::new(),
+            consents: Vec::new(),
+        }
     }
 
     pub(super) fn table(&self) -> &Arc<SwapTable> {
@@ -46,24 +70,93 @@ impl Ledger {
     pub(super) fn judge(&mut self, secret: usize, location: Location) -> Result<Fate, Error> {
         let count = self.counts.entry(secret).or_default();
         *count = count.saturating_add(1);
-        let way = (self.scheme, &self.info.authority);
-        match self.table.decide(secret, way, location, *count) {
-            Verdict::Allow(allowed) => {
-                if self.uses.iter().all(|(index, _)| *index != secret) {
-                    self.uses.push((secret, allowed));
-                }
-                if !self.info.locations.contains(&location) {
-                    self.info.locations.push(location);
-                }
+        let by = By::Placeholder { location, occurrence: *count };
+        match self.verdict(secret, by) {
+            Verdict::Deny(code, why) => Err(self.refusal(code, secret, Some(location), why)),
+            Verdict::Pass => Ok(Fate::Left),
+            verdict => {
+                self.take(secret, location, verdict);
                 Ok(Fate::Swapped)
             }
-            Verdict::Deny(code) => Err(self.refusal(code, secret, location)),
-            Verdict::Pass => Ok(Fate::Left),
         }
+    }
+
+    /// Refuses a placeholder that is written with escapes, unless it is foreign here.
+    pub(super) fn refuse_hidden(&self, secret: usize, location: Location) -> Result<(), Error> {
+        let by = By::Placeholder { location, occurrence: 1 };
+        let (code, why) = match self.verdict(secret, by) {
+            Verdict::Pass => return Ok(()),
+            Verdict::Allow(_) | Verdict::Ask(_) => (Code::PlaceholderEscaped, ""),
+            Verdict::Deny(code, why) => (code, why),
+        };
+        Err(self.refusal(code, secret, Some(location), why))
+    }
+
+    /// Judges the secrets that the proxy would set in the same place, and takes the first that may
+    /// be used for this request, or else the first that may be asked for.
+    pub(super) fn choose(
+        &mut self,
+        secrets: &[usize],
+        location: Location,
+    ) -> Result<Option<usize>, Error> {
+        let mut held = None;
+        let mut refusal = None;
+        for secret in secrets {
+            match self.verdict(*secret, By::Proxy) {
+                verdict @ Verdict::Allow(_) => {
+                    self.take(*secret, location, verdict);
+                    return Ok(Some(*secret));
+                }
+                verdict @ Verdict::Ask(_) if held.is_none() => held = Some((*secret, verdict)),
+                Verdict::Deny(code, why) if refusal.is_none() => {
+                    refusal = Some(self.refusal(code, *secret, None, why));
+                }
+                _ => {}
+            }
+        }
+        match (held, refusal) {
+            (Some((secret, verdict)), _) => {
+                self.take(secret, location, verdict);
+                Ok(Some(secret))
+            }
+            (None, Some(refusal)) => Err(refusal),
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn verdict(&self, secret: usize, by: By) -> Verdict {
+        self.table.decide(secret, (self.scheme, &self.info.authority), by, &self.request)
+    }
+
+    /// Notes a use that was allowed, or waits for the operator's word.
+    fn take(&mut self, secret: usize, location: Location, verdict: Verdict) {
+        match verdict {
+            Verdict::Allow(allowed) => note(&mut self.uses, secret, allowed),
+            Verdict::Ask(held) => note(&mut self.held, secret, held),
+            Verdict::Deny(..) | Verdict::Pass => {}
+        }
+        if !self.info.locations.contains(&location) {
+            self.info.locations.push(location);
+        }
+    }
+
+    /// Holds the request until the operator has agreed to what waits for them.
+    async fn ask(&mut self) -> Result<(), Error> {
+        for (secret, held) in core::mem::take(&mut self.held) {
+            if self.consents.iter().all(|(agreed, _)| *agreed != secret) {
+                let consent = self.table.broker().ask(&self.info, &held).await?;
+                self.consents.push((secret, consent));
+            }
+            let consent = self.consents.iter().find(|(agreed, _)| *agreed == secret);
+            let (_, consent) = consent.ok_or(Code::Internal)?;
+            note(&mut self.uses, secret, held.with_consent(consent));
+        }
+        Ok(())
     }
 
     /// Asks the broker for everything that was allowed since the last time.
     pub(super) async fn release(&mut self) -> Result<Values, Error> {
+        self.ask().await?;
         if self.uses.is_empty() {
             return Ok(Values::default());
         }
@@ -84,10 +177,40 @@ impl Ledger {
         Ok(values)
     }
 
-    fn refusal(&self, code: Code, secret: usize, location: Location) -> Error {
-        let path = &self.table.secret(secret).path;
-        let detail = SafeText::words("the placeholder of ").and(path).and(" in the ").and(location);
-        Error::with(code, detail.and(" toward ").and(&self.info.authority))
+    /// Says which secret, where it would have stood and why not.
+    fn refusal(
+        &self,
+        code: Code,
+        secret: usize,
+        location: Option<Location>,
+        why: &'static str,
+    ) -> Error {
+        let SessionSecret { path, rule, .. } = self.table.secret(secret);
+        let detail = match location {
+            Some(place) => {
+                SafeText::words("the placeholder of ").and(path).and(" in the ").and(place)
+            }
+            None => SafeText::default().and(path),
+        };
+        let detail = detail.and(" toward ").and(&self.info.authority);
+        let why = match code {
+            Code::LocationNotAllowed if rule.inject.is_some() => {
+                "the proxy sets it itself, so leave it away"
+            }
+            Code::LocationNotAllowed if rule.sign.is_some() => {
+                "it is a key to sign with, and stands in no request"
+            }
+            _ => why,
+        };
+        let detail = if why.is_empty() { detail } else { detail.and(": ").and(why) };
+        Error::with(code, detail)
+    }
+}
+
+/// Keeps the first verdict about a secret; the others follow from it.
+fn note<T>(verdicts: &mut Vec<(usize, T)>, secret: usize, verdict: T) {
+    if verdicts.iter().all(|(known, _)| *known != secret) {
+        verdicts.push((secret, verdict));
     }
 }
 

@@ -15,11 +15,12 @@ use keyless_core::{Code, Error, Location};
 
 use super::{
     Route,
-    body::{Streaming, SwapBody},
-    digest,
+    body::{SwapBody, Swapping},
+    digest::Bound,
     escape::Escape,
     find::{Find, find, splice},
     head::judge,
+    hidden::Lookout,
     ledger::{Ledger, Values},
     table::{BodyInterest, Facts, SwapTable},
 };
@@ -30,9 +31,15 @@ pub(crate) const MAX_WHOLE: u64 = 256 * 1024;
 /// The most that a small coded body may become when decoded; beyond, it streams.
 const MAX_DECODED: usize = 4 * 1024 * 1024;
 
+/// A body as it was sent, and all of it if it had to be read before.
+pub(super) struct Sent<B> {
+    pub(super) body: B,
+    pub(super) read: Option<(Bytes, Option<HeaderMap>)>,
+}
+
 /// A body whose way is clear.
 pub(super) enum Plan<B> {
-    Pass(B),
+    Pass(Sent<B>),
     Whole(Whole),
     Stream(Stream<B>),
 }
@@ -43,6 +50,7 @@ pub(super) struct Whole {
     /// The decoded bytes and what codes them again, if they were coded.
     decoded: Option<(Vec<u8>, Recoder)>,
     finds: Vec<Find>,
+    bound: Bound,
     trailers: Option<HeaderMap>,
 }
 
@@ -54,8 +62,7 @@ pub(super) struct Stream<B> {
     pub(super) trailers: Option<HeaderMap>,
     pub(super) recoder: Option<Recoder>,
     pub(super) escape: Escape,
-    /// A digest in the head forbids a change.
-    pub(super) bound: bool,
+    pub(super) bound: Bound,
     /// The secrets whose values may be put in.
     pub(super) swappable: Arc<[usize]>,
 }
@@ -72,29 +79,28 @@ pub(super) async fn read<B>(
     table: &SwapTable,
     facts: &Facts,
     head: &Parts,
-    mut body: B,
+    mut sent: Sent<B>,
     ledger: &mut Ledger,
 ) -> Result<Plan<B>, Error>
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    if facts.body == BodyInterest::None || body.is_end_stream() {
-        return Ok(Plan::Pass(body));
+    if facts.body == BodyInterest::None || sent.is_empty() {
+        return Ok(Plan::Pass(sent));
     }
     let coding = match Coded::of(&head.headers) {
         Coded::Identity => None,
         Coded::By(coding) => Some(coding),
         Coded::Opaque if facts.body == BodyInterest::Swap => return Err(Code::BodyCoding.into()),
-        Coded::Opaque => return Ok(Plan::Pass(body)),
+        Coded::Opaque => return Ok(Plan::Pass(sent)),
     };
     let escape = Escape::of_body(&head.headers);
-    let small = body.size_hint().exact().is_some_and(|length| length <= MAX_WHOLE);
-    let (sent, trailers) = if small {
-        let incomplete = |_| Error::with(Code::BadRequest, "the body did not arrive whole".into());
-        read_whole(&mut body).await.map_err(incomplete)?
-    } else {
-        (Bytes::new(), None)
-    };
+    let small = sent.is_small();
+    if small {
+        sent.read().await?;
+    }
+    let Sent { body, read } = sent;
+    let (sent, trailers) = read.unwrap_or_default();
     let decoded = match coding {
         Some(coding) if small => decode_whole(coding, &sent).map_err(|error| refused(&error))?,
         _ => None,
@@ -107,16 +113,63 @@ where
             trailers,
             recoder,
             escape,
-            bound: digest::binds_body(&head.headers),
+            bound: Bound::of(&head.headers),
             swappable: Arc::clone(&facts.swappable),
         }));
     }
-    let mut finds = find(table, decoded.as_ref().map_or(&sent, |(plain, _)| plain), escape);
+    let plain = decoded.as_ref().map_or(&sent[..], |(plain, _)| plain);
+    if let Some(secret) = Lookout::new(escape).look(table, plain) {
+        ledger.refuse_hidden(secret, Location::Body)?;
+    }
+    let mut finds = find(table, plain, escape);
     judge(&mut finds, Location::Body, ledger)?;
-    if !finds.is_empty() && digest::binds_body(&head.headers) {
+    let bound = Bound::of(&head.headers);
+    if !finds.is_empty() && bound == Bound::Digest {
         return Err(Code::BodyDigest.into());
     }
-    Ok(Plan::Whole(Whole { sent, decoded, finds, trailers }))
+    Ok(Plan::Whole(Whole { sent, decoded, finds, bound, trailers }))
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Sent<B> {
+    pub(super) fn new(body: B) -> Self {
+        Self { body, read: None }
+    }
+
+    /// All of the body, if it was read before.
+    pub(super) fn whole(&self) -> Option<&Bytes> {
+        self.read.as_ref().map(|(data, _)| data)
+    }
+
+    /// Whether the body was read, or says that it is short.
+    pub(super) fn is_small(&self) -> bool {
+        self.read.is_some() || self.body.size_hint().exact().is_some_and(|n| n <= MAX_WHOLE)
+    }
+
+    /// Reads a body that is short.
+    pub(super) async fn read(&mut self) -> Result<(), Error> {
+        if self.read.is_none() {
+            let incomplete =
+                |_| Error::with(Code::BadRequest, "the body did not arrive whole".into());
+            self.read = Some(read_whole(&mut self.body).await.map_err(incomplete)?);
+        }
+        Ok(())
+    }
+
+    /// Reads a body that has to be signed, if it is not longer than `most`.
+    pub(super) async fn read_up_to(&mut self, most: u64) -> Result<(), Error> {
+        if self.is_empty() {
+            self.read = Some((Bytes::new(), None));
+        }
+        if self.read.is_none() && self.body.size_hint().exact().is_none_or(|n| n > most) {
+            let words = "its body takes part, and is too long or of unknown length";
+            return Err(Error::with(Code::SignatureRefused, words.into()));
+        }
+        self.read().await
+    }
+
+    fn is_empty(&self) -> bool {
+        self.read.is_none() && self.body.is_end_stream()
+    }
 }
 
 impl<B: Body<Data = Bytes> + Unpin> Plan<B> {
@@ -129,9 +182,12 @@ impl<B: Body<Data = Bytes> + Unpin> Plan<B> {
         headers: &mut HeaderMap,
     ) -> Result<SwapBody<B>, Error> {
         match self {
-            Self::Pass(body) => Ok(SwapBody::untouched(body)),
+            Self::Pass(Sent { read: Some((data, trailers)), .. }) => {
+                Ok(SwapBody::whole(data, trailers))
+            }
+            Self::Pass(Sent { body, read: None }) => Ok(SwapBody::untouched(body)),
             Self::Whole(whole) => whole.splice(values, headers),
-            Self::Stream(stream) => {
+            Self::Stream(mut stream) => {
                 let framing = stream.framing(values, ledger.table());
                 if framing == Framing::Anew {
                     headers.remove(header::CONTENT_LENGTH);
@@ -140,7 +196,9 @@ impl<B: Body<Data = Bytes> + Unpin> Plan<B> {
                         headers.insert(header::TRANSFER_ENCODING, chunked);
                     }
                 }
-                Ok(SwapBody::streaming(Streaming::new(stream, ledger, framing)))
+                let trailers = stream.trailers.take();
+                let (body, swapping) = Swapping::new(stream, ledger, framing);
+                Ok(SwapBody::changing(body, swapping, trailers))
             }
         }
     }
@@ -148,7 +206,10 @@ impl<B: Body<Data = Bytes> + Unpin> Plan<B> {
 
 impl Whole {
     fn splice<B>(self, values: &Values, headers: &mut HeaderMap) -> Result<SwapBody<B>, Error> {
-        let Self { sent, decoded, finds, trailers } = self;
+        let Self { sent, decoded, finds, bound, trailers } = self;
+        for Find { range, secret, .. } in &finds {
+            bound.check(range.len(), values.open(*secret)?.len())?;
+        }
         if finds.is_empty() {
             return Ok(SwapBody::whole(sent, trailers));
         }
@@ -176,7 +237,7 @@ impl<B> Stream<B> {
             let value = values.open(*secret);
             value.is_ok_and(|value| table.keeps_length(*secret, value, self.escape))
         };
-        let same = self.bound || self.swappable.iter().all(fits);
+        let same = self.bound == Bound::Digest || self.swappable.iter().all(fits);
         let keeps = self.recoder.is_none() && same;
         if keeps { Framing::Kept } else { Framing::Anew }
     }
@@ -216,7 +277,10 @@ where
 }
 
 /// Decodes a small body, unless that makes it large.
-fn decode_whole(coding: Coding, sent: &Bytes) -> Result<Option<(Vec<u8>, Recoder)>, CodingError> {
+pub(super) fn decode_whole(
+    coding: Coding,
+    sent: &Bytes,
+) -> Result<Option<(Vec<u8>, Recoder)>, CodingError> {
     let mut recoder = Recoder::new(coding)?;
     let mut input = sent.clone();
     let mut plain = Vec::new();

@@ -6,13 +6,17 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use keyless_core::{Authority, EgressUse, Host, Location, Scheme, Verdict, decide_egress};
+use keyless_core::{
+    Authority, By, Code, EgressUse, Host, Location, PlaceVerdict, RequestFacts, Scheme, SecretPath,
+    Signer, Verdict, decide_egress, judge_place,
+};
 use keyless_rewrite::{PatternId, PatternSet};
 use zeroize::Zeroizing;
 
 use super::{
     Route,
     escape::{Escape, Spelling, is_unreserved},
+    find::contains,
 };
 use crate::{ports::Broker, scrub::ReleasedValues, session::SessionSecret};
 
@@ -21,11 +25,16 @@ const MAX_REMEMBERED: usize = 4096;
 
 /// Everything that swap and scrub share in one session.
 pub(crate) struct SwapTable {
+    /// Those in force, then those that were withdrawn: their placeholders stay known, so that who
+    /// sends one is told why it does not work.
     secrets: Vec<SessionSecret>,
+    in_force: usize,
     patterns: PatternSet,
     spellings: Vec<PlaceholderSpelling>,
     folded: PatternSet,
     broker: Arc<dyn Broker>,
+    has_grants: bool,
+    has_seals: bool,
     released: ReleasedValues,
     named: RwLock<HashMap<Host, bool>>,
     facts: RwLock<HashMap<(Scheme, Authority), Facts>>,
@@ -51,6 +60,12 @@ pub(super) struct Facts {
     pub(super) body: BodyInterest,
     /// The secrets whose values may be put into a body.
     pub(super) swappable: Arc<[usize]>,
+    /// The secrets that the proxy sets itself.
+    pub(super) injected: Arc<[usize]>,
+    /// The secrets that the proxy signs with.
+    pub(super) signers: Arc<[usize]>,
+    /// The secrets with rules about requests.
+    pub(super) ruled: Arc<[usize]>,
 }
 
 /// What can happen to placeholders in a body on one route.
@@ -67,6 +82,25 @@ pub(super) enum BodyInterest {
 impl SwapTable {
     /// The table of a session with these secrets.
     pub(crate) fn new(secrets: &[SessionSecret], broker: Arc<dyn Broker>) -> Self {
+        Self::build(secrets.to_vec(), secrets.len(), broker, ReleasedValues::default())
+    }
+
+    /// The table of the same session with other secrets. What was sent out so far is scrubbed on.
+    pub(crate) fn renewed(&self, secrets: &[SessionSecret]) -> Self {
+        let is_gone = |old: &&SessionSecret| {
+            secrets.iter().all(|secret| secret.placeholder != old.placeholder)
+        };
+        let gone = self.secrets.iter().filter(is_gone);
+        let all = secrets.iter().chain(gone).cloned().collect();
+        Self::build(all, secrets.len(), Arc::clone(&self.broker), self.released.clone())
+    }
+
+    fn build(
+        secrets: Vec<SessionSecret>,
+        in_force: usize,
+        broker: Arc<dyn Broker>,
+        released: ReleasedValues,
+    ) -> Self {
         let spellings: Vec<_> = (secrets.iter().enumerate())
             .flat_map(|(index, secret)| spelled(index, secret.placeholder.as_str()))
             .collect();
@@ -74,10 +108,13 @@ impl SwapTable {
         Self {
             patterns: PatternSet::new(spellings.iter().map(|spelling| &spelling.text)),
             folded: PatternSet::new(folded),
-            secrets: secrets.to_vec(),
+            has_grants: secrets.iter().any(|secret| secret.rule.oauth.is_some()),
+            has_seals: secrets.iter().any(|secret| !secret.rule.seal.is_empty()),
+            secrets,
+            in_force,
             spellings,
             broker,
-            released: ReleasedValues::default(),
+            released,
             named: RwLock::default(),
             facts: RwLock::default(),
         }
@@ -90,6 +127,39 @@ impl SwapTable {
         })
     }
 
+    /// Whether some secret may be sent to exactly this host and port.
+    pub(crate) fn is_destination(&self, authority: &Authority) -> bool {
+        let mut destinations = self.in_force().iter().flat_map(|secret| &secret.rule.to);
+        destinations.any(|to| to.names(&authority.host) && to.port() == authority.port)
+    }
+
+    /// Whether every secret that was in force toward `host` still is.
+    pub(crate) fn keeps(&self, before: &Self, host: &Host) -> bool {
+        let mut theirs = before.in_force().iter().filter(|secret| secret.rule.names(host));
+        theirs.all(|old| {
+            self.in_force().iter().any(|new| new.path == old.path && new.rule.names(host))
+        })
+    }
+
+    /// Whether every secret is still in force, toward every destination that it had.
+    pub(crate) fn keeps_all(&self, before: &Self) -> bool {
+        before.in_force().iter().all(|old| {
+            self.in_force().iter().any(|new| {
+                new.path == old.path && old.rule.to.iter().all(|to| new.rule.to.contains(to))
+            })
+        })
+    }
+
+    /// The secrets in force.
+    pub(crate) fn in_force(&self) -> &[SessionSecret] {
+        &self.secrets[..self.in_force]
+    }
+
+    /// Whether a placeholder is in `text`, in any case: a host's name has lost its own.
+    pub(crate) fn is_in(&self, text: &[u8]) -> bool {
+        contains(&self.folded, &text.to_ascii_lowercase())
+    }
+
     /// The values that went out so far, by authority.
     pub(crate) fn released(&self) -> &ReleasedValues {
         &self.released
@@ -100,7 +170,19 @@ impl SwapTable {
         remembered(&self.facts, &key, |(scheme, authority)| {
             let interest = |secret: &usize| self.interest(*secret, *scheme, authority);
             let all = || 0..self.secrets.len();
+            let covers = |secret: &usize| self.secrets[*secret].rule.covers(*scheme, authority);
+            let injects = |secret: &usize| self.secrets[*secret].rule.inject.is_some();
+            let signs = |secret: &usize| match &self.secrets[*secret].rule.sign {
+                Some(Signer::Aws { .. }) => true,
+                Some(Signer::Hmac(_)) => *secret < self.in_force,
+                None => false,
+            };
+            let ruled = |secret: &usize| self.secrets[*secret].rule.has_request_rules();
             Facts {
+                // One that was withdrawn is no more set; nobody asked for it by a placeholder.
+                injected: (0..self.in_force).filter(covers).filter(injects).collect(),
+                signers: all().filter(covers).filter(signs).collect(),
+                ruled: all().filter(covers).filter(ruled).collect(),
                 named: self.names(&authority.host),
                 body: all().map(|secret| interest(&secret)).max().unwrap_or(BodyInterest::None),
                 swappable: all().filter(|one| interest(one) == BodyInterest::Swap).collect(),
@@ -108,11 +190,42 @@ impl SwapTable {
         })
     }
 
-    pub(super) fn secret(&self, index: usize) -> &SessionSecret {
+    pub(crate) fn secret(&self, index: usize) -> &SessionSecret {
         &self.secrets[index]
     }
 
-    pub(super) fn broker(&self) -> &Arc<dyn Broker> {
+    /// Whether some secret has the tokens of answers sealed.
+    pub(crate) fn may_seal(&self) -> bool {
+        self.has_seals
+    }
+
+    /// The secret that has the tokens of answers to this request sealed.
+    pub(crate) fn sealing(&self, host: &Host, request: &RequestFacts) -> Option<usize> {
+        let seals = |secret: &SessionSecret| {
+            secret.rule.seal.iter().any(|sealing| sealing.applies(host, request))
+        };
+        self.secrets.iter().position(seals)
+    }
+
+    /// The secrets whose access tokens may go there.
+    pub(crate) fn granted(&self, scheme: Scheme, authority: &Authority) -> Vec<SecretPath> {
+        let granted = |secret: &&SessionSecret| {
+            secret.rule.oauth.is_some() && secret.rule.covers(scheme, authority)
+        };
+        self.secrets.iter().filter(granted).map(|secret| secret.path.clone()).collect()
+    }
+
+    /// Whether there are such.
+    pub(crate) fn has_grant(&self, scheme: Scheme, authority: &Authority) -> bool {
+        self.has_grants && !self.granted(scheme, authority).is_empty()
+    }
+
+    /// The secret of this path, if the session has it.
+    pub(crate) fn secret_at(&self, path: &SecretPath) -> Option<&SessionSecret> {
+        self.secrets.iter().find(|secret| secret.path == *path)
+    }
+
+    pub(crate) fn broker(&self) -> &Arc<dyn Broker> {
         &self.broker
     }
 
@@ -139,23 +252,42 @@ impl SwapTable {
         &self.spellings[pattern.index()]
     }
 
+    /// Whether `text` is one of the ways in which a placeholder may stand in bytes.
+    pub(super) fn is_spelling(&self, text: &[u8]) -> bool {
+        self.patterns.find(text, 0).is_some_and(|(range, _)| range == (0..text.len()))
+    }
+
+    /// Whether some secret's value may stand in this part of a message on `route`.
+    pub(super) fn swaps(&self, location: Location, route: &Route<'_>) -> bool {
+        let mut rules = self.in_force().iter().map(|secret| &secret.rule);
+        rules.any(|rule| {
+            rule.locations.contains(location) && rule.covers(route.scheme, route.authority)
+        })
+    }
+
     /// Decides one use.
     pub(super) fn decide(
         &self,
         secret: usize,
         (scheme, authority): (Scheme, &Authority),
-        location: Location,
-        occurrence: u32,
+        by: By,
+        request: &RequestFacts,
     ) -> Verdict {
         let SessionSecret { path, rule, .. } = &self.secrets[secret];
-        decide_egress(&EgressUse { path, rule, scheme, authority, location, occurrence })
+        match decide_egress(&EgressUse { path, rule, scheme, authority, by, request }) {
+            Verdict::Allow(_) | Verdict::Ask(_) if secret >= self.in_force => {
+                Verdict::Deny(Code::SecretWithdrawn, "")
+            }
+            verdict => verdict,
+        }
     }
 
     fn interest(&self, secret: usize, scheme: Scheme, authority: &Authority) -> BodyInterest {
-        match self.decide(secret, (scheme, authority), Location::Body, 1) {
-            Verdict::Allow(_) => BodyInterest::Swap,
-            Verdict::Deny(_) => BodyInterest::Refuse,
-            Verdict::Pass => BodyInterest::None,
+        let by = By::Placeholder { location: Location::Body, occurrence: 1 };
+        match judge_place(&self.secrets[secret].rule, scheme, authority, by) {
+            PlaceVerdict::Fits => BodyInterest::Swap,
+            PlaceVerdict::Deny(_) => BodyInterest::Refuse,
+            PlaceVerdict::Pass => BodyInterest::None,
         }
     }
 }

@@ -17,7 +17,9 @@ use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
     Allowed, Authority, Binding, Destination, EgressRule, Error, Location, LookAlike, Permit,
     Placeholder, PlaceholderForm, Scheme, SecretPath, SecretValue, SessionKey,
-    audit::{Action, Agent, Chain, Detail, Draft, Durable, Outcome, Target},
+    audit::{
+        Action, Agent, Chain, Detail, Draft, Durable, Outcome, Outline, Target, portable_sha256,
+    },
 };
 
 use super::{Route, SwapTable};
@@ -53,6 +55,8 @@ impl Broker for MemoryBroker {
         })
     }
 
+    fn finished(&self, _: crate::ports::Finished) {}
+
     fn record(&self, _event: Event) -> Result<(), Error> {
         Ok(())
     }
@@ -62,13 +66,13 @@ impl MemoryBroker {
     fn open(&self, allowed: Allowed) -> Arc<Released> {
         let now = Timestamp::now();
         let draft = Draft {
-            entry_id: "0".to_owned(),
             at: now,
             agent: Agent {
                 uri: "nl://keyless.dev/run/0.1.0".to_owned(),
                 organization_id: "local".to_owned(),
                 session_id: "s".to_owned(),
-            },
+            }
+            .into(),
             action: Action::Egress,
             target: Target::Session,
             outcome: Outcome::Success,
@@ -78,7 +82,12 @@ impl MemoryBroker {
             detail: Detail::default(),
             allowed: Some(allowed),
         };
-        let recorded = self.chain.lock().unwrap().append(draft).recorded(&Durable::after_commit());
+        let recorded = self
+            .chain
+            .lock()
+            .unwrap()
+            .append(Outline::new(draft, "entry"), portable_sha256)
+            .recorded(&Durable::after_commit());
         let expires = now + SignedDuration::from_secs(60);
         let permit = Permit::from_recorded(recorded, expires).unwrap();
         let (path, value) =
@@ -220,7 +229,7 @@ where
 
 /// Runs a future on this thread.
 pub(crate) fn run<F: Future>(future: F) -> F::Output {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
 }
 
 async fn yield_once() {

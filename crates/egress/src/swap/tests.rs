@@ -9,10 +9,10 @@ use http::{Request, header::CONTENT_LENGTH};
 use keyless_core::{Code, Error};
 
 use super::{
-    body::SwapBodyError,
     swap_request,
     testing::{Bench, Chunks, authority, drained, route, run},
 };
+use crate::passage::PassageError;
 
 /// What leaves for a request to `host`: its head and whole body.
 fn swapped(bench: &Bench, host: &str, request: Request<Chunks>) -> Result<Request<Vec<u8>>, Error> {
@@ -29,8 +29,8 @@ fn swapped(bench: &Bench, host: &str, request: Request<Chunks>) -> Result<Reques
                 }
                 Ok(Request::from_parts(parts, body))
             }
-            Err(SwapBodyError::Refused(error)) => Err(error),
-            Err(SwapBodyError::Inner(never)) => match never {},
+            Err(PassageError::Refused(error)) => Err(error),
+            Err(PassageError::Inner(never)) => match never {},
         }
     })
 }

@@ -1,4 +1,5 @@
-//! A session's certificate authority: P-256, at most 48 hours, its key nowhere but in memory.
+//! A session's certificate authority: P-256, at most 48 hours, its key nowhere but in memory; or, for
+//! a fleet, one that is kept (`ca_keys`).
 //!
 //! Name constraints are not to be had, since the set of hosts is open; a short life and one
 //! authority per session stand in for them. Source: reference/egress.md (c) 29 and 35.
@@ -10,8 +11,8 @@ use std::{
 
 use keyless_core::{Code, Error, Host};
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, SanType, SerialNumber,
+    BasicConstraints, Certificate, CertificateParams, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType, SerialNumber,
 };
 use rustls::{
     ServerConfig,
@@ -20,7 +21,7 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 
-use super::leaves::Leaves;
+use super::{ca_keys::CaKeys, leaves::Leaves};
 
 /// Clocks of guests run late: certificates are valid from an hour before they were made.
 const BACKDATED: Duration = Duration::from_hours(1);
@@ -53,13 +54,20 @@ impl CertificateAuthority {
         Self::try_mint(leaves).map_err(|_| Code::Internal.into())
     }
 
+    /// One whose key is kept elsewhere, and shared by sessions.
+    pub(crate) fn load(keys: &CaKeys, leaves: usize) -> Result<Self, Error> {
+        Ok(Self {
+            pem: keys.certificate_pem().to_owned(),
+            certificate: keys.certificate()?,
+            issuer: keys.issuer()?,
+            leaf_key: KeyPair::generate().map_err(|_| Code::Internal)?,
+            leaves: Leaves::new(leaves),
+        })
+    }
+
     fn try_mint(leaves: usize) -> Result<Self, MintError> {
         let key = KeyPair::generate()?;
-        let mut params = valid_around(SystemTime::now(), AUTHORITY_LIFE)?;
-        params.distinguished_name.push(DnType::CommonName, "Keyless session authority");
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let certificate = params.self_signed(&key)?;
+        let (params, certificate) = self_signed(&key, "Keyless session authority", AUTHORITY_LIFE)?;
         Ok(Self {
             pem: certificate.pem(),
             certificate: certificate.der().clone(),
@@ -87,7 +95,12 @@ impl CertificateAuthority {
         Ok(leaf.config)
     }
 
-    fn mint_leaf(&self, host: &Host, now: SystemTime) -> Result<Leaf, MintError> {
+    /// A certificate for `host`, signed now.
+    pub(super) fn certificate_for(&self, host: &Host) -> Result<CertificateDer<'static>, Error> {
+        self.sign(host, SystemTime::now()).map_err(|_| Code::Internal.into())
+    }
+
+    fn sign(&self, host: &Host, now: SystemTime) -> Result<CertificateDer<'static>, MintError> {
         let mut params = valid_around(now, LEAF_LIFE)?;
         params.distinguished_name.push(DnType::CommonName, "Keyless session leaf");
         params.subject_alt_names = vec![match host {
@@ -97,7 +110,11 @@ impl CertificateAuthority {
         params.is_ca = IsCa::ExplicitNoCa;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        let certificate = params.signed_by(&self.leaf_key, &self.issuer)?.der().clone();
+        Ok(params.signed_by(&self.leaf_key, &self.issuer)?.der().clone())
+    }
+
+    fn mint_leaf(&self, host: &Host, now: SystemTime) -> Result<Leaf, MintError> {
+        let certificate = self.sign(host, now)?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.leaf_key.serialize_der()));
         let chain = vec![certificate, self.certificate.clone()];
         let mut config = ServerConfig::builder_with_provider(aws_lc_rs::default_provider().into())
@@ -119,9 +136,23 @@ impl Leaf {
     }
 }
 
+/// Parameters and certificate of an authority that signs leaves and nothing else.
+pub(super) fn self_signed(
+    key: &KeyPair,
+    name: &str,
+    life: Duration,
+) -> Result<(CertificateParams, Certificate), MintError> {
+    let mut params = valid_around(SystemTime::now(), life)?;
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    let certificate = params.self_signed(key)?;
+    Ok((params, certificate))
+}
+
 /// Why a certificate could not be made; never the client's fault.
 #[derive(Debug, thiserror::Error)]
-enum MintError {
+pub(super) enum MintError {
     #[error(transparent)]
     Certificate(#[from] rcgen::Error),
     #[error("no randomness")]

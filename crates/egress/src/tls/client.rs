@@ -33,13 +33,23 @@ pub(crate) struct Roots {
 
 /// Why the roots can't be used.
 #[derive(Debug, thiserror::Error)]
-pub enum RootsError {
-    /// An extra root is no PEM certificate.
-    #[error("an extra root is not a certificate in PEM")]
+#[error("extra root {which}: {fault}")]
+pub struct RootsError {
+    /// Which of the extra roots, from 0.
+    pub which: usize,
+    /// What is wrong with it.
+    pub fault: RootFault,
+}
+
+/// What is wrong with a root.
+#[derive(Debug, thiserror::Error)]
+pub enum RootFault {
+    /// There is no PEM certificate in it.
+    #[error("it holds no certificate in PEM")]
     NotPem,
     /// A certificate that can't be a root.
-    #[error("an extra root can't be used")]
-    Unusable(#[source] rustls::Error),
+    #[error("its certificate can't be a root: {0}")]
+    Unusable(rustls::Error),
 }
 
 impl Roots {
@@ -50,8 +60,8 @@ impl Roots {
         // A machine without roots can still reach what `extra` names; every other destination
         // then fails to verify, with its own message.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        for pem in extra {
-            add_pem(&mut roots, pem)?;
+        for (which, pem) in extra.iter().enumerate() {
+            add_pem(&mut roots, pem).map_err(|fault| RootsError { which, fault })?;
         }
         let mut config = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
             .with_protocol_versions(&[&TLS13, &TLS12])
@@ -65,13 +75,13 @@ impl Roots {
     }
 }
 
-fn add_pem(roots: &mut RootCertStore, pem: &[u8]) -> Result<(), RootsError> {
+fn add_pem(roots: &mut RootCertStore, pem: &[u8]) -> Result<(), RootFault> {
     let before = roots.len();
     for certificate in CertificateDer::pem_slice_iter(pem) {
-        let certificate = certificate.map_err(|_| RootsError::NotPem)?;
-        roots.add(certificate).map_err(RootsError::Unusable)?;
+        let certificate = certificate.map_err(|_| RootFault::NotPem)?;
+        roots.add(certificate).map_err(RootFault::Unusable)?;
     }
-    if roots.len() == before { Err(RootsError::NotPem) } else { Ok(()) }
+    if roots.len() == before { Err(RootFault::NotPem) } else { Ok(()) }
 }
 
 /// Shakes hands with `host` over `tcp`; when this returns, the destination has proven its name.

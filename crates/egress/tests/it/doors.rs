@@ -69,6 +69,40 @@ fn the_proxys_credential_stays_here() {
     assert_eq!(request.header("host").unwrap(), OTHER);
 }
 
+/// Nothing in the head of a CONNECT reaches the destination, and names are told to name servers.
+#[test]
+fn a_placeholder_in_a_connect_goes_nowhere() {
+    let scene = Scene::new();
+    let placeholder = &scene.placeholder;
+    let lower = placeholder.to_ascii_lowercase();
+    for (target, field) in [
+        (format!("{placeholder}.other.test:443"), "x: y".to_owned()),
+        (format!("{lower}.other.test:443"), "x: y".to_owned()),
+        ("other.test:443".to_owned(), format!("x: {placeholder}")),
+        ("allowed.test:443".to_owned(), format!("user-agent: a {placeholder}")),
+    ] {
+        let credential = data_encoding::BASE64.encode(scene.session.proxy_credential().as_bytes());
+        let mut stream = scene.plain();
+        write!(
+            stream,
+            "CONNECT {target} HTTP/1.1\r\nhost: {target}\r\n{field}\r\n\
+             proxy-authorization: Basic {credential}\r\n\r\n"
+        )
+        .unwrap();
+        let answer = Answer::parse(&read_head(&mut stream));
+        let refusal = (answer.status, answer.refusal());
+        assert_eq!(refusal, (403, Some("location_not_allowed")), "{target} {field}");
+    }
+    let socket = preamble_socket(&scene);
+    let mut stream = dial(&socket, format!("{placeholder}.other.test:443\n").as_bytes());
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
+    let answer = scene.curl(&[&format!("http://{lower}.other.test/")]);
+    assert_eq!(answer.refusal(), Some("location_not_allowed"));
+    assert_eq!(scene.refused(), [Code::LocationNotAllowed; 6]);
+    assert!(scene.allowed.connections().is_empty() && scene.other.connections().is_empty());
+}
+
 #[test]
 fn cleartext_to_the_secrets_host_is_refused() {
     let scene = Scene::new();
@@ -131,13 +165,15 @@ fn bad_preambles_are_closed_with_an_entry() {
     for (bytes, code) in [
         (&b"no port\n"[..], Code::BadRequest),
         (&[b'a'; 1024], Code::BadRequest),
-        (b"allowed.test:4", Code::HeadTimeout),
+        (b"allowed.test:4", Code::BadRequest),
         (b"8.8.8.8:443\n", Code::RawAddress),
         (b"allowed.test:25\n", Code::PortRefused),
         (b"localhost:8000\n", Code::InternalDestination),
     ] {
         let mut stream = dial(&socket, bytes);
-        assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
+        stream.shutdown(Shutdown::Write).unwrap();
+        let answer = read_rest(&mut stream);
+        assert!(answer.is_empty() || answer.starts_with("554 "), "{answer}");
         assert_eq!(scene.refused().pop(), Some(code), "{bytes:?}");
     }
 }
@@ -184,6 +220,13 @@ fn raw_addresses_are_refused_and_logged() {
     assert_eq!(scene.refused(), [Code::RawAddress]);
     let authority = scene.broker.events.lock()[0].authority.clone().unwrap();
     assert_eq!(authority.to_string(), "93.184.216.34:443");
+    // At every door the same.
+    let (head, _) = scene.connect("93.184.216.34:443");
+    assert!(head.contains("x-keyless-refused: raw_address"), "{head}");
+    let answer = scene.curl(&["http://93.184.216.34/"]);
+    assert_eq!((answer.status, answer.refusal()), (403, Some("raw_address")));
+    let (head, _) = scene.connect("[2606:4700::1111]:443");
+    assert!(head.contains("x-keyless-refused: raw_address"), "{head}");
 }
 
 #[test]

@@ -55,6 +55,33 @@ fn broken_chunks_end_the_request() {
 }
 
 #[test]
+fn a_flood_of_trailers_is_too_large() {
+    let scene = Scene::new();
+    let head = "POST /echo HTTP/1.1\r\nhost: allowed.test\r\ntransfer-encoding: chunked\r\n\r\n";
+    let long = format!("x: {}\r\n", "y".repeat(70 << 10));
+    for trailers in ["x: y\r\n".repeat(300), long] {
+        let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
+        // The answer may come before the last byte is written.
+        let _ = stream.write_all(format!("{head}2\r\nhi\r\n0\r\n{trailers}\r\n").as_bytes());
+        let answer = Answer::parse(&read_rest(&mut stream));
+        assert_eq!((answer.status, answer.refusal()), (431, Some("head_too_large")));
+    }
+    assert_eq!(scene.refused(), [Code::HeadTooLarge; 2]);
+}
+
+#[test]
+fn a_body_that_breaks_off_is_its_senders_fault() {
+    let scene = Scene::new();
+    let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
+    let head = "POST /echo HTTP/1.1\r\nhost: allowed.test\r\ncontent-length: 1000000\r\n\r\nhello";
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.conn.send_close_notify();
+    stream.flush().unwrap();
+    stream.sock.shutdown(std::net::Shutdown::Write).unwrap();
+    assert!(scene.waits_for(Code::BadRequest), "{:?}", scene.refused());
+}
+
+#[test]
 fn a_good_request_before_a_bad_one_is_answered_in_order() {
     let scene = Scene::new();
     let good = "GET /status/204 HTTP/1.1\r\nhost: allowed.test\r\n\r\n";

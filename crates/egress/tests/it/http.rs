@@ -4,7 +4,7 @@ use std::{
 };
 
 use keyless_core::{Code, Location, Locations};
-use keyless_testkit::{Alpn, OriginOptions, Script, TestCa};
+use keyless_testkit::{Alpn, OriginOptions, Script, Step, TestCa};
 
 use crate::scene::{ALLOWED, Scene, Setting, read_head};
 
@@ -79,7 +79,7 @@ fn sessions_and_roots_share_no_connection() {
     fetch();
     fetch();
     assert_eq!(scene.allowed.connections().len(), 1);
-    scene.engine.reload_roots(&[std::fs::read(scene.path("origin.pem")).unwrap()]).unwrap();
+    scene.reload(|config| config.extra_roots_pem.push(config.extra_roots_pem[0].clone()));
     fetch();
     assert_eq!(scene.allowed.connections().len(), 2, "older roots verified the first one");
     let second = scene.open_session("session-2");
@@ -88,7 +88,7 @@ fn sessions_and_roots_share_no_connection() {
         scene.curl_as(&second.proxy_credential(), "second.pem", &["https://allowed.test/"]);
     assert_eq!(answer.status, 200, "{}", answer.body);
     assert_eq!(scene.allowed.connections().len(), 3);
-    scene.engine.reload_roots(&[]).unwrap();
+    scene.reload(|config| config.extra_roots_pem.clear());
     assert_eq!(scene.curl(&["https://allowed.test/"]).refusal(), Some("upstream_tls"));
 }
 
@@ -240,6 +240,87 @@ fn alt_svc_does_not_lead_past_the_proxy() {
     let answer = scene.curl(&["--http1.1", "https://allowed.test/"]);
     assert!(answer.head.contains("X-Kept: 1"), "{}", answer.head);
     assert!(!answer.head.to_ascii_lowercase().contains("alt-svc"), "{}", answer.head);
+}
+
+/// The agent learns why, as long as there is a head to say it in.
+#[test]
+fn a_body_that_is_not_in_its_coding_is_a_bad_gateway() {
+    for coding in ["gzip", "br", "zstd", "deflate"] {
+        let ca = TestCa::new();
+        let head =
+            format!("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-encoding: {coding}");
+        let plain = "just text, \u{fe} and no coding at all";
+        let length = plain.len();
+        let script = Script::new([
+            Step::ReadHead,
+            Step::Send(format!("{head}\r\ncontent-length: {length}\r\n\r\n{plain}").into()),
+            Step::ReadHead,
+            Step::Send(format!("{head}\r\ntransfer-encoding: chunked\r\n\r\n").into()),
+            Step::Send(format!("{length:x}\r\n{plain}\r\n0\r\n\r\n").into()),
+        ]);
+        let scene = Scene::of(Setting {
+            allowed: OriginOptions::tls(&ca, &[ALLOWED]).script(script).alpn(Alpn::Http1),
+            ..Setting::with(ca)
+        });
+        for _ in 0..2 {
+            let answer =
+                scene.curl(&["-H", &format!("x: {}", scene.placeholder), "https://allowed.test/"]);
+            assert_eq!(
+                (answer.status, answer.refusal()),
+                (502, Some("upstream_protocol")),
+                "{coding}"
+            );
+            assert!(answer.body.contains("Content-Encoding"), "{}", answer.body);
+        }
+        assert_eq!(scene.refused(), [Code::UpstreamProtocol; 2]);
+    }
+}
+
+#[test]
+fn a_placeholder_behind_escapes_is_refused_with_the_reason() {
+    let scene = Scene::new();
+    let form = format!("a=1&token={}", scene.placeholder.replace('_', "%5F"));
+    let json = format!("{{\"token\":\"{}\"}}", scene.placeholder.replacen('k', "\\u006b", 1));
+    for (kind, body) in [("application/x-www-form-urlencoded", form), ("application/json", json)] {
+        let kind = format!("content-type: {kind}");
+        for expect in ["transfer-encoding: chunked", "x: y"] {
+            let answer = scene.curl(&[
+                "--http1.1",
+                "-H",
+                &kind,
+                "-H",
+                expect,
+                "--data",
+                &body,
+                "https://allowed.test/",
+            ]);
+            assert_eq!(
+                (answer.status, answer.refusal()),
+                (400, Some("placeholder_escaped")),
+                "{expect}"
+            );
+        }
+    }
+    assert!(scene.allowed.requests().iter().all(|request| !request.complete));
+}
+
+#[test]
+fn a_part_of_a_form_is_swapped_and_its_boundaries_stay() {
+    let scene = Scene::new();
+    let file = scene.path("file");
+    std::fs::write(&file, [&[0xff, 0, b'\r', b'\n'][..], &[b'-'; 5000]].concat()).unwrap();
+    let token = format!("token={}", scene.placeholder);
+    let upload = format!("file=@{}", file.display());
+    let answer = scene.curl(&["-F", &token, "-F", &upload, "https://allowed.test/sink"]);
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let request = scene.allowed.requests().pop().unwrap();
+    assert!(request.complete, "the length fits");
+    let kind = request.header("content-type").unwrap();
+    let boundary = format!("--{}", kind.split("boundary=").nth(1).unwrap());
+    let text = String::from_utf8_lossy(&request.body).into_owned();
+    assert_eq!(text.matches(&boundary).count(), 3, "{text}");
+    let part = format!("name=\"token\"\r\n\r\n{}\r\n{boundary}", scene.canary.value());
+    assert!(text.contains(&part), "{text}");
 }
 
 #[test]

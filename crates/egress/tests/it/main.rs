@@ -5,17 +5,29 @@
 
 mod scene;
 
+/// Floods and bombs over HTTP/2.
+mod abuse;
 /// The doors: CONNECT, absolute-form, preamble, hand-over; credentials; the connection limit.
 mod doors;
+/// Server-sent events: none waits, and who leaves is noticed.
+mod events;
+/// Databases, shells and mail: refused in their own words where a secret would be needed.
+mod foreign;
 /// What a client sends that no careful reader takes.
 mod framing;
 /// HTTP/1 and HTTP/2 in every combination; trailers, Expect, bodies, the pool.
 mod http;
+/// What a secret may be used for inside its host, and credentials that the proxy sets itself.
+mod rules;
 /// A client that holds several HTTP/2 streams: what happens to one leaves the others alone.
 mod streams;
 /// Leaves and the authority, as OpenSSL sees them; ClientHellos in pieces; upstream certificates.
 mod tls;
+/// A company's own proxy on the way out, and hosts that are left alone.
+mod upstream;
 /// WebSockets and other upgrades.
 mod websocket;
 /// Where connections may go: zones, ports, authority.
 mod where_to;
+/// What is open when a session ends, a secret goes, the rules change, the proxy stops.
+mod withdrawal;

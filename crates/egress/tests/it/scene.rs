@@ -15,13 +15,15 @@ use data_encoding::BASE64;
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
-    Allowed, Authority, Binding, Code, Destination, EgressRule, Error, Locations, Permit,
-    Placeholder, PlaceholderForm, SecretPath, SecretValue, SessionKey,
-    audit::{Action, Agent, Chain, Detail, Draft, Durable, Outcome, Target},
+    Allowed, Authority, Binding, Code, Consent, Destination, EgressRule, Error, Held, Locations,
+    Permit, Placeholder, PlaceholderForm, SecretPath, SecretValue, SessionKey,
+    audit::{
+        Action, Agent, Chain, Detail, Draft, Durable, Outcome, Outline, Target, portable_sha256,
+    },
 };
 use keyless_egress::{
-    Broker, Engine, EngineConfig, Event, Limits, Released, RequestInfo, Session, SessionSecret,
-    SessionSpec,
+    Allowance, Broker, Engine, EngineConfig, Event, Finished, Limits, Released, RequestInfo,
+    Session, SessionSecret, SessionSpec,
 };
 use keyless_testkit::{Canary, Origin, OriginOptions, TestCa};
 use parking_lot::Mutex;
@@ -48,6 +50,10 @@ pub(crate) struct Scene {
     pub(crate) placeholder: String,
     pub(crate) broker: Arc<TestBroker>,
     pub(crate) folder: TempDir,
+    /// What the engine was set up with.
+    pub(crate) config: EngineConfig,
+    /// The session's one secret.
+    pub(crate) secret: SessionSecret,
 }
 
 /// What a scene is made of; change what a test is about.
@@ -57,7 +63,10 @@ pub(crate) struct Setting {
     pub(crate) other: OriginOptions,
     pub(crate) destinations: Vec<&'static str>,
     pub(crate) locations: Locations,
+    /// What else the secret's rule says.
+    pub(crate) rule: fn(EgressRule) -> EgressRule,
     pub(crate) config: EngineConfig,
+    pub(crate) allowance: Allowance,
 }
 
 impl Default for Setting {
@@ -73,7 +82,9 @@ impl Setting {
             other: OriginOptions::tls(&ca, &[OTHER]),
             destinations: vec![ALLOWED],
             locations: Locations::ALL,
+            rule: |rule| rule,
             config: EngineConfig::default(),
+            allowance: Allowance::default(),
             ca,
         }
     }
@@ -85,6 +96,11 @@ pub(crate) struct TestBroker {
     chain: Mutex<Chain>,
     pub(crate) events: Mutex<Vec<Event>>,
     pub(crate) releases: Mutex<Vec<RequestInfo>>,
+    /// The operator's answer to every question.
+    pub(crate) consents: Mutex<bool>,
+    /// Requests that were asked about, as `METHOD path`.
+    pub(crate) asked: Mutex<Vec<String>>,
+    pub(crate) finished: Mutex<Vec<Finished>>,
     /// Requests whose path has this word make it panic.
     pub(crate) stumbles_over: Mutex<Option<&'static str>>,
 }
@@ -126,17 +142,23 @@ impl Scene {
             chain: Mutex::new(Chain::genesis()),
             events: Mutex::default(),
             releases: Mutex::default(),
+            consents: Mutex::default(),
+            asked: Mutex::default(),
+            finished: Mutex::default(),
             stumbles_over: Mutex::default(),
         });
         let to = setting.destinations.iter().map(|to| Destination::parse(to).unwrap()).collect();
         let rule = EgressRule { locations: setting.locations, ..EgressRule::to(to) };
+        let rule = (setting.rule)(rule);
         let secret = SessionSecret { path, placeholder: placeholder.clone(), rule };
         let spec = SessionSpec {
             id: "session-1".to_owned(),
-            secrets: vec![secret],
+            secrets: vec![secret.clone()],
             broker: Arc::clone(&broker) as Arc<dyn Broker>,
+            allowance: setting.allowance,
+            ca: None,
         };
-        let engine = Engine::new(config).unwrap();
+        let engine = Engine::new(config.clone()).unwrap();
         engine.log_strangers(Arc::clone(&broker) as _);
         let session = engine.open(spec).unwrap();
         let folder = TempDir::new().unwrap();
@@ -156,6 +178,8 @@ impl Scene {
             placeholder: placeholder.as_str().to_owned(),
             broker,
             folder,
+            config,
+            secret,
         }
     }
 
@@ -169,8 +193,17 @@ impl Scene {
             path,
         };
         let broker = Arc::clone(&self.broker) as Arc<dyn Broker>;
-        let spec = SessionSpec { id: id.to_owned(), secrets: vec![secret], broker };
+        let allowance = Allowance::default();
+        let secrets = vec![secret];
+        let spec = SessionSpec { id: id.to_owned(), secrets, broker, allowance, ca: None };
         self.engine.open(spec).unwrap()
+    }
+
+    /// Reloads the engine with a changed configuration.
+    pub(crate) fn reload(&self, change: impl FnOnce(&mut EngineConfig)) {
+        let mut config = self.config.clone();
+        change(&mut config);
+        self.engine.reload(config).unwrap();
     }
 
     /// Runs curl through the proxy, trusting the session's authority alone.
@@ -321,13 +354,13 @@ impl Broker for TestBroker {
         assert!(!word.is_some_and(|word| request.path.contains(word)), "stumbled, as it should");
         let release = |allowed| {
             let draft = Draft {
-                entry_id: "entry".to_owned(),
                 at: Timestamp::now(),
                 agent: Agent {
                     uri: "nl://keyless.dev/test/0".to_owned(),
                     organization_id: "local".to_owned(),
                     session_id: "session-1".to_owned(),
-                },
+                }
+                .into(),
                 action: Action::Egress,
                 target: Target::Authority(request.authority.clone()),
                 outcome: Outcome::Success,
@@ -337,7 +370,11 @@ impl Broker for TestBroker {
                 detail: Detail::default(),
                 allowed: Some(allowed),
             };
-            let recorded = self.chain.lock().append(draft).recorded(&Durable::after_commit());
+            let recorded = self
+                .chain
+                .lock()
+                .append(Outline::new(draft, "entry"), portable_sha256)
+                .recorded(&Durable::after_commit());
             let expires = Timestamp::now() + SignedDuration::from_secs(60);
             let permit = Permit::from_recorded(recorded, expires).expect("the draft was allowed");
             let value = self.values[permit.path()].clone().into_bytes();
@@ -348,9 +385,27 @@ impl Broker for TestBroker {
         Box::pin(async move { Ok(released) })
     }
 
+    fn ask<'a>(
+        &'a self,
+        request: &'a RequestInfo,
+        _held: &'a Held,
+    ) -> BoxFuture<'a, Result<Consent, Error>> {
+        self.asked.lock().push(format!("{} {}", request.method, request.path));
+        let answer = if *self.consents.lock() {
+            Ok(Consent { approval_id: "test".to_owned() })
+        } else {
+            Err(Error::with(Code::RuleDenied, "the operator said no".into()))
+        };
+        Box::pin(async move { answer })
+    }
+
     fn record(&self, event: Event) -> Result<(), Error> {
         self.events.lock().push(event);
         Ok(())
+    }
+
+    fn finished(&self, finished: Finished) {
+        self.finished.lock().push(finished);
     }
 }
 

@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use http::{HeaderMap, Request, StatusCode};
@@ -9,7 +7,10 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use keyless_core::Code;
 use keyless_testkit::{Alpn, Handler, OriginOptions, Reply, TestCa};
-use tokio::{io::AsyncWriteExt as _, net::TcpStream};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 use tokio_rustls::TlsConnector;
 
 use crate::scene::{ALLOWED, Scene, Setting};
@@ -118,31 +119,91 @@ fn bounds_hold_for_streams_too() {
     assert_eq!(scene.allowed.requests().len(), 1);
 }
 
+/// RFC 8441 toward the client, HTTP/1.1 toward the origin.
 #[test]
-fn rapid_resets_end_the_connection_and_nothing_else() {
+fn a_websocket_goes_over_a_stream() {
     let scene = Scene::new();
     scene.runtime.block_on(async {
-        let mut stream = tls(&scene).await;
-        let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-        bytes.extend([0, 0, 0, 4, 0, 0, 0, 0, 0]);
-        // :method GET, :scheme https, :path /, :authority allowed.test; then RST_STREAM.
-        let mut fields = vec![0x82, 0x87, 0x84, 0x41, 12];
-        fields.extend(b"allowed.test");
-        for number in 0..10_000_u32 {
-            let id = (2 * number + 1).to_be_bytes();
-            bytes.extend([0, 0, u8::try_from(fields.len()).unwrap(), 1, 5]);
-            bytes.extend(id);
-            bytes.extend(&fields);
-            bytes.extend([0, 0, 4, 3, 0]);
-            bytes.extend(id);
-            bytes.extend([0, 0, 0, 8]);
-        }
-        // The connection is closed long before the last of them.
-        let _ = tokio::time::timeout(Duration::from_secs(10), stream.write_all(&bytes)).await;
         let mut client = client(&scene).await;
+        // The server's SETTINGS, which allow this, have come by the time of an answer.
         assert_eq!(client.send_request(get("/status/204")).await.unwrap().status(), 204);
+        let open = |path: &str, protocol| {
+            Request::connect(format!("https://allowed.test{path}"))
+                .extension(hyper::ext::Protocol::from_static(protocol))
+                .header("sec-websocket-version", "13")
+                .header("authorization", format!("Bearer {}", scene.placeholder))
+                .body(empty())
+                .unwrap()
+        };
+        let answer = client.send_request(open("/websocket", "websocket")).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        assert!(!answer.headers().contains_key("sec-websocket-accept"));
+        let mut stream = TokioIo::new(hyper::upgrade::on(answer).await.unwrap());
+        let text = format!("Bearer {}", scene.canary.value());
+        let mut frame = vec![0x81, 0x80 | u8::try_from(text.len()).unwrap(), 0, 0, 0, 0];
+        frame.extend_from_slice(text.as_bytes());
+        stream.write_all(&frame).await.unwrap();
+        let mut head = [0; 2];
+        stream.read_exact(&mut head).await.unwrap();
+        let mut echo = vec![0; usize::from(head[1])];
+        stream.read_exact(&mut echo).await.unwrap();
+        assert_eq!(echo, format!("Bearer {}", scene.placeholder).into_bytes());
+        let refused = client.send_request(open("/status/403", "websocket")).await.unwrap();
+        assert_eq!(refused.status(), 403);
+        let confused = client.send_request(open("/status/200", "websocket")).await.unwrap();
+        assert_eq!(confused.headers()["x-keyless-refused"], "upstream_protocol");
+        let other = client.send_request(open("/", "connect-udp")).await.unwrap();
+        assert_eq!(other.headers()["x-keyless-refused"], "upgrade_refused");
     });
-    assert!(scene.allowed.requests().len() < 2_000, "{}", scene.allowed.requests().len());
+    let request = &scene.allowed.requests()[1];
+    assert_eq!((request.method.as_str(), request.version), ("GET", http::Version::HTTP_11));
+    assert_eq!(
+        request.header("authorization").unwrap(),
+        format!("Bearer {}", scene.canary.value())
+    );
+}
+
+#[test]
+fn a_refused_grpc_call_ends_with_a_status() {
+    let scene = Scene::new();
+    scene.runtime.block_on(async {
+        let mut client = client(&scene).await;
+        let message = [&[0, 0, 0, 0, 34, 10, 32][..], scene.placeholder.as_bytes()].concat();
+        let request = Request::post("https://allowed.test/a.B/C")
+            .header("content-type", "application/grpc")
+            .header("grpc-accept-encoding", "identity, gzip")
+            .body(BodyExt::boxed(http_body_util::Full::new(message.into())))
+            .unwrap();
+        let answer = client.send_request(request).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.headers()["grpc-status"], "3");
+        assert_eq!(answer.headers()["x-keyless-refused"], "body_digest");
+        let message = answer.headers()["grpc-message"].to_str().unwrap();
+        assert!(message.contains("carry their lengths"), "{message}");
+    });
+    assert_eq!(scene.refused(), [Code::BodyDigest]);
+}
+
+/// A value is no business of a header table that others may probe.
+#[test]
+fn values_are_never_indexed() {
+    let ca = TestCa::new();
+    let allowed = OriginOptions::tls(&ca, &[ALLOWED]).alpn(Alpn::Http2);
+    let scene = Scene::of(Setting { allowed, ..Setting::with(ca) });
+    let bearer = format!("authorization: Bearer {}", scene.placeholder);
+    let own = format!("x-api-key: {}", scene.placeholder);
+    for _ in 0..2 {
+        let answer = scene.curl(&["-H", &bearer, "-H", &own, "https://allowed.test/"]);
+        assert_eq!(answer.status, 200);
+    }
+    let sent = scene.allowed.recorded();
+    // RFC 7541, section 6.2.3: 0001 and the name's index; `authorization` is 23 = 15 + 8. A name
+    // that is in no table is 0001 0000, its length and itself.
+    let known = sent.windows(2).filter(|bytes| *bytes == [0x1f, 8]).count();
+    assert_eq!(known, 2, "{sent:02x?}");
+    let huffman_name = [0x10, 0x87];
+    let literal = sent.windows(2).filter(|bytes| *bytes == huffman_name).count();
+    assert_eq!(literal, 2, "{sent:02x?}");
 }
 
 async fn tls(scene: &Scene) -> tokio_rustls::client::TlsStream<TcpStream> {

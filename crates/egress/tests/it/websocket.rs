@@ -1,6 +1,7 @@
 use std::io::{Read as _, Write as _};
 
-use keyless_testkit::{OriginOptions, Script, TestCa};
+use keyless_core::{Code, Location, Locations};
+use keyless_testkit::{Handler, OriginOptions, Script, TestCa, websocket};
 
 use crate::scene::{ALLOWED, Scene, Setting, read_head, read_rest};
 
@@ -28,6 +29,117 @@ fn a_handshake_is_swapped_and_frames_pass() {
         assert!(read_message(&mut stream) == message, "{length}");
     }
     assert!(scene.broker.events.lock().iter().any(|event| event.note.as_str() == "websocket"));
+}
+
+/// The origin's frames are scrubbed without anybody asking.
+#[test]
+fn echoes_in_frames_are_scrubbed() {
+    let ca = TestCa::new();
+    let scene = Scene::of(Setting {
+        allowed: OriginOptions::tls(&ca, &[ALLOWED]).handler(Handler::new(|request| async move {
+            let value = request.headers()["authorization"].to_str().unwrap().to_owned();
+            let (first, second) = value.split_at(value.len() - 5);
+            // In one frame; in two with a ping between; in binary.
+            let frames = [
+                server_frame(0x81, value.as_bytes()),
+                server_frame(0x01, first.as_bytes()),
+                server_frame(0x89, value.as_bytes()),
+                server_frame(0x80, second.as_bytes()),
+                server_frame(0x82, value.as_bytes()),
+            ];
+            websocket::say(request, frames.concat())
+        })),
+        ..Setting::with(ca)
+    });
+    let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
+    let head = format!(
+        "{HANDSHAKE}sec-websocket-extensions: permessage-deflate\r\nauthorization: Bearer {}\r\n\r\n",
+        scene.placeholder
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let head = read_head(&mut stream);
+    assert!(head.starts_with("HTTP/1.1 101"), "{head}");
+    let request = scene.allowed.requests().pop().unwrap();
+    assert_eq!(request.header("sec-websocket-extensions"), None, "no extension is offered");
+    let mut received = Vec::new();
+    let _ = stream.read_to_end(&mut received);
+    scene.canary.assert_absent("the frames", &received);
+    let text = String::from_utf8_lossy(&received);
+    let whole = format!("Bearer {}", scene.placeholder);
+    assert!(text.contains(&whole), "{text}");
+    assert_eq!(text.matches("kloak_").count(), 4, "{text}");
+}
+
+#[test]
+fn text_messages_are_swapped_where_the_secret_asks_for_it() {
+    let scene = Scene::of(Setting {
+        locations: Locations::from_iter([Location::Header, Location::Websocket]),
+        ..Setting::default()
+    });
+    let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
+    stream.write_all(format!("{HANDSHAKE}\r\n").as_bytes()).unwrap();
+    assert!(read_head(&mut stream).starts_with("HTTP/1.1 101"));
+    let message = format!("{{\"token\":\"{}\"}}", scene.placeholder).into_bytes();
+    stream.write_all(&frame(1, &message)).unwrap();
+    assert_eq!(read_message(&mut stream), message, "swapped, echoed, scrubbed");
+    // In fragments, cut within the placeholder.
+    let (first, second) = message.split_at(20);
+    let mut fragments = frame(1, first);
+    fragments[0] &= 0x7f;
+    fragments.extend(frame(0, second));
+    stream.write_all(&fragments).unwrap();
+    assert_eq!(read_message(&mut stream), message);
+    // A long one, with the placeholder across the pieces that it is taken in.
+    let mut long = vec![b'x'; (256 << 10) - 10];
+    long.extend_from_slice(scene.placeholder.as_bytes());
+    long.extend(vec![b'y'; 400_000]);
+    stream.write_all(&frame(1, &long)).unwrap();
+    assert!(read_message(&mut stream) == long);
+    // Binary messages are not looked at.
+    stream.write_all(&frame(2, &message)).unwrap();
+    assert_eq!(read_message(&mut stream), message);
+    let received = scene.allowed.everything_received();
+    let value = scene.canary.value();
+    let unmasked = unmasked_payloads(&received);
+    assert_eq!(unmasked.matches(value).count(), 3, "{} bytes", unmasked.len());
+    assert_eq!(unmasked.matches(&scene.placeholder).count(), 1);
+    assert_eq!(scene.broker.releases.lock().len(), 3);
+}
+
+#[test]
+fn a_refused_message_closes_both_sides_with_the_reason() {
+    let scene = Scene::of(Setting {
+        locations: Locations::from_iter([Location::Websocket]),
+        ..Setting::default()
+    });
+    let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
+    stream.write_all(format!("{HANDSHAKE}\r\n").as_bytes()).unwrap();
+    assert!(read_head(&mut stream).starts_with("HTTP/1.1 101"));
+    let hidden = format!("{{\"a\":\"{}\"}}", scene.placeholder.replacen('k', "\\u006b", 1));
+    stream.write_all(&frame(1, hidden.as_bytes())).unwrap();
+    let mut close = Vec::new();
+    let _ = stream.read_to_end(&mut close);
+    let reason = [&[0x88, 21, 0x03, 0xf0][..], b"placeholder_escaped"].concat();
+    assert_eq!(close, reason);
+    assert!(scene.waits_for(Code::PlaceholderEscaped));
+    let closed =
+        |record: &keyless_testkit::Snapshot| record.connections.iter().all(|one| one.closed);
+    assert!(scene.allowed.wait_until(std::time::Duration::from_secs(5), closed));
+}
+
+#[test]
+fn frames_that_break_the_protocol_end_it() {
+    for broken in [&[0x81, 0][..], &[0xc1, 0x80, 0, 0, 0, 0], &[0x80, 0x80, 0, 0, 0, 0]] {
+        let scene = Scene::new();
+        let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
+        stream.write_all(format!("{HANDSHAKE}\r\n").as_bytes()).unwrap();
+        assert!(read_head(&mut stream).starts_with("HTTP/1.1 101"));
+        stream.write_all(broken).unwrap();
+        let mut close = Vec::new();
+        let _ = stream.read_to_end(&mut close);
+        assert_eq!(close[..1], [0x88], "{broken:?}: {close:?}");
+        assert!(scene.waits_for(Code::BadRequest), "{broken:?}");
+    }
 }
 
 #[test]
@@ -105,6 +217,35 @@ fn an_upstream_must_prove_that_it_is_one() {
     stream.write_all(format!("{HANDSHAKE}\r\n").as_bytes()).unwrap();
     let head = read_head(&mut stream);
     assert!(head.contains("x-keyless-refused: upstream_protocol"), "{head}");
+}
+
+/// A short, unmasked server frame with this first byte.
+fn server_frame(first: u8, payload: &[u8]) -> Vec<u8> {
+    [&[first, u8::try_from(payload.len()).unwrap()][..], payload].concat()
+}
+
+/// The payloads of all client frames in what an origin received, one after the other.
+fn unmasked_payloads(received: &[u8]) -> String {
+    let start = received.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
+    let (mut rest, mut text) = (&received[start..], String::new());
+    while let [_, second, tail @ ..] = rest
+        && second & 0x80 != 0
+    {
+        let (length, tail) = match second & 0x7f {
+            126 => (usize::from(u16::from_be_bytes(tail[..2].try_into().unwrap())), &tail[2..]),
+            127 => (
+                usize::try_from(u64::from_be_bytes(tail[..8].try_into().unwrap())).unwrap(),
+                &tail[8..],
+            ),
+            short => (usize::from(short), tail),
+        };
+        let (mask, tail) = tail.split_at(4);
+        let payload =
+            tail[..length].iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask);
+        text.push_str(&String::from_utf8_lossy(&payload.collect::<Vec<u8>>()));
+        rest = &tail[length..];
+    }
+    text
 }
 
 /// A final, masked client frame.

@@ -1,0 +1,170 @@
+//! One request of the broker's own: for a source of values, or to see whether a token works.
+//!
+//! The same names, zones, roots and routes as an agent's traffic; verified TLS, or nothing but this
+//! machine; no redirects, so that a credential goes where it was meant to and nowhere else; one
+//! connection per request, since such requests are rare.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, header};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{body::Incoming, client::conn::http1};
+use hyper_util::rt::TokioIo;
+use keyless_core::{Authority, Code, Error, Host, Scheme};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::timeout,
+};
+
+use crate::{
+    Limits,
+    dial::Dialer,
+    engine::EngineConfig,
+    tls::{self, Alpn, Roots, RootsError},
+};
+
+/// For everything from the name to the last byte of the answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Sends the broker's own requests.
+pub struct Client {
+    dialer: Dialer,
+    roots: Roots,
+    limits: Limits,
+}
+
+/// Whose word an address is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// A catalog's: internal addresses are refused.
+    Catalogs,
+    /// The operator's own: it may be inside.
+    Operators,
+}
+
+/// One request.
+pub struct ClientRequest<'a> {
+    /// Such as `GET`.
+    pub method: &'a str,
+    /// Path and query.
+    pub target: &'a str,
+    /// Names and values; values may be credentials.
+    pub headers: Vec<(&'a str, &'a str)>,
+    /// May hold values.
+    pub body: &'a [u8],
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub struct ClientAnswer {
+    /// The status.
+    pub status: u16,
+    /// Its media type, as the server said it.
+    pub content_type: Option<String>,
+    /// Its entity tag.
+    pub etag: Option<String>,
+    /// The body; may hold values, which the caller wipes.
+    pub body: Vec<u8>,
+}
+
+impl Client {
+    /// A client with the routes, roots and exceptions of `config`.
+    pub fn new(config: EngineConfig) -> Result<Self, RootsError> {
+        let EngineConfig { connect_to, extra_roots_pem, internal_allowlist, limits, .. } = config;
+        let dialer = Dialer::new(connect_to, internal_allowlist, config.upstream_proxy, &limits);
+        Ok(Self { dialer, roots: Roots::load(&extra_roots_pem, 0)?, limits })
+    }
+
+    /// Sends `request` to `authority` and reads an answer of at most `max_answer` bytes. `Host` is
+    /// set here.
+    pub async fn send(
+        &self,
+        scheme: Scheme,
+        authority: &Authority,
+        whose: Whose,
+        request: &ClientRequest<'_>,
+        max_answer: usize,
+    ) -> Result<ClientAnswer, Error> {
+        let mut request = request.build()?;
+        if scheme == Scheme::Http && !is_this_machine(&authority.host) {
+            return Err(Code::Cleartext.into());
+        }
+        let host = authority.to_string();
+        let host = match scheme {
+            Scheme::Https => host.strip_suffix(":443").unwrap_or(&host).to_owned(),
+            Scheme::Http => host.strip_suffix(":80").unwrap_or(&host).to_owned(),
+        };
+        let host = host.parse().map_err(|_| Error::new(Code::BadRequest))?;
+        request.headers_mut().insert(header::HOST, host);
+        let work = self.send_over(scheme, authority, whose, request, max_answer);
+        timeout(PATIENCE, work).await.unwrap_or_else(|_| Err(Code::ConnectTimeout.into()))
+    }
+
+    async fn send_over(
+        &self,
+        scheme: Scheme,
+        authority: &Authority,
+        whose: Whose,
+        request: Request<Full<Bytes>>,
+        max_answer: usize,
+    ) -> Result<ClientAnswer, Error> {
+        let pinned = match whose {
+            Whose::Catalogs => self.dialer.pin(authority).await?,
+            Whose::Operators => self.dialer.pin_unjudged(authority).await?,
+        };
+        let tcp = self.dialer.dial(&pinned).await?;
+        if scheme == Scheme::Http {
+            return exchange(tcp, request, max_answer).await;
+        }
+        let patience = self.limits.connect_time;
+        let tls = tls::connect(&self.roots, Alpn::Http1, &authority.host, tcp, patience).await?;
+        exchange(tls, request, max_answer).await
+    }
+}
+
+impl ClientRequest<'_> {
+    fn build(&self) -> Result<Request<Full<Bytes>>, Error> {
+        let mut built = Request::builder().method(self.method).uri(self.target);
+        for (name, value) in &self.headers {
+            let mut value =
+                header::HeaderValue::from_str(value).map_err(|_| Error::new(Code::BadRequest))?;
+            value.set_sensitive(true);
+            built = built.header(*name, value);
+        }
+        let body = Full::new(Bytes::copy_from_slice(self.body));
+        built.body(body).map_err(|_| Code::BadRequest.into())
+    }
+}
+
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: Request<Full<Bytes>>,
+    max_answer: usize,
+) -> Result<ClientAnswer, Error> {
+    let failed = |_| Error::new(Code::UpstreamProtocol);
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
+    let driving = tokio::spawn(connection);
+    let answer = async {
+        let response: Response<Incoming> = sender.send_request(request).await.map_err(failed)?;
+        let text = |name: header::HeaderName| {
+            response.headers().get(name)?.to_str().ok().map(str::to_owned)
+        };
+        let (content_type, etag) = (text(header::CONTENT_TYPE), text(header::ETAG));
+        let status = response.status().as_u16();
+        let body = Limited::new(response.into_body(), max_answer).collect().await;
+        let body = body.map_err(|_| Error::new(Code::UpstreamProtocol))?.to_bytes().to_vec();
+        Ok(ClientAnswer { status, content_type, etag, body })
+    };
+    let answer = answer.await;
+    driving.abort();
+    answer
+}
+
+/// Cleartext stays on the machine.
+fn is_this_machine(host: &Host) -> bool {
+    match host {
+        Host::Ip(address) => address.is_loopback(),
+        Host::Name(name) => name.as_str() == "localhost",
+    }
+}

@@ -1,0 +1,281 @@
+//! One direction of a WebSocket: frames are read, messages changed, frames written.
+
+use std::{future::poll_fn, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use keyless_core::Error;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    sync::{Mutex, MutexGuard},
+    time::timeout,
+};
+
+use super::{
+    Masking,
+    head::{CLOSE, CONTINUATION, FrameHead, apply_mask},
+};
+use crate::{passage::Change, refusal, swap::MAX_WHOLE as PIECE};
+
+/// What is read at once of a message that passes as it is.
+const READ: usize = 16 << 10;
+/// 1008, policy violation (RFC 6455, section 7.4.1).
+const POLICY: [u8; 2] = 1008_u16.to_be_bytes();
+/// How long a Close may wait for a peer that doesn't read.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// What a message says it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Binary,
+    Text,
+}
+
+impl Kind {
+    /// What an opcode says; `None` where it is no message's first.
+    fn of(opcode: u8) -> Option<Self> {
+        match opcode {
+            1 => Some(Self::Text),
+            2 => Some(Self::Binary),
+            _ => None,
+        }
+    }
+}
+
+/// One direction.
+pub(super) struct Relay<'a, R, W, V> {
+    from: R,
+    to: &'a Mutex<W>,
+    /// The way back, for a refusal's Close.
+    back: &'a Mutex<V>,
+    masking: Masking,
+    input: BytesMut,
+}
+
+/// A data message that has begun and not ended.
+struct Message<C> {
+    change: Option<C>,
+    kind_sent: bool,
+    opcode: u8,
+}
+
+impl<'a, R, W, V> Relay<'a, R, W, V>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+    V: AsyncWrite + Unpin,
+{
+    pub(super) fn new(from: R, to: &'a Mutex<W>, back: &'a Mutex<V>, masking: Masking) -> Self {
+        Self { from, to, back, masking, input: BytesMut::new() }
+    }
+
+    /// Carries frames until their side ends. `begin` says what is done to a message, by its kind
+    /// and first bytes; `control` is applied to the payloads of control frames, in place.
+    pub(super) async fn run<C: Change>(
+        mut self,
+        begin: impl Fn(Kind, &[u8]) -> Option<C>,
+        control: impl Fn(&mut [u8]),
+    ) -> Result<(), Error> {
+        let relayed = self.relay(begin, control).await;
+        if let Err(Ended::Refused(error)) = &relayed {
+            let reason = [&POLICY, error.code().as_str().as_bytes()].concat();
+            let both = async {
+                send_close(self.to.lock().await, &reason, self.masking == Masking::FromClient)
+                    .await;
+                send_close(self.back.lock().await, &reason, self.masking == Masking::FromServer)
+                    .await;
+            };
+            let _ = timeout(FAREWELL, both).await;
+        }
+        match relayed {
+            Err(Ended::Refused(error)) => Err(error),
+            // The end of one side is passed on; the other may still have something to say.
+            Ok(()) | Err(Ended::Gone) => {
+                let _ = self.to.lock().await.shutdown().await;
+                Ok(())
+            }
+        }
+    }
+
+    async fn relay<C: Change>(
+        &mut self,
+        begin: impl Fn(Kind, &[u8]) -> Option<C>,
+        control: impl Fn(&mut [u8]),
+    ) -> Result<(), Ended> {
+        let mut message = None;
+        while let Some(head) = self.next_head().await? {
+            if head.is_control() {
+                let mut payload = self.next_payload(head, 0, head.length).await?;
+                control(&mut payload);
+                self.send(head, payload).await?;
+                continue;
+            }
+            let current: &mut Message<C> = match (&mut message, Kind::of(head.opcode)) {
+                (slot @ None, Some(kind)) => {
+                    self.fill(usize::try_from(head.length).unwrap_or(READ).min(READ)).await?;
+                    let mut beginning = self.input.clone();
+                    beginning.truncate(usize::try_from(head.length).unwrap_or(usize::MAX));
+                    apply_mask(head.mask, 0, &mut beginning);
+                    let change = begin(kind, &beginning);
+                    slot.insert(Message { change, kind_sent: false, opcode: head.opcode })
+                }
+                (Some(current), None) => current,
+                _ => return Err(self.fault("a message that begins within another, or not at all")),
+            };
+            match &mut current.change {
+                None => self.pass(head).await?,
+                Some(_) => self.change(head, current).await?,
+            }
+            if head.fin {
+                message = None;
+            }
+        }
+        if message.is_some() { Err(Ended::Gone) } else { Ok(()) }
+    }
+
+    /// Passes a frame as it is.
+    async fn pass(&mut self, head: FrameHead) -> Result<(), Ended> {
+        let mut bytes = Vec::with_capacity(14);
+        head.write(&mut bytes);
+        let mut to = self.to.lock().await;
+        to.write_all(&bytes).await?;
+        let mut left = head.length;
+        while left > 0 {
+            if self.input.is_empty() {
+                self.input.reserve(READ);
+                if self.from.read_buf(&mut self.input).await? == 0 {
+                    return Err(Ended::Gone);
+                }
+            }
+            let piece = usize::try_from(left).unwrap_or(usize::MAX).min(self.input.len());
+            to.write_all(&self.input.split_to(piece)).await?;
+            left -= piece as u64;
+        }
+        Ok(to.flush().await?)
+    }
+
+    /// Sends what the change makes of a frame, as one frame or, if it is long, as several.
+    async fn change<C: Change>(
+        &mut self,
+        head: FrameHead,
+        message: &mut Message<C>,
+    ) -> Result<(), Ended> {
+        let mut done = 0;
+        loop {
+            let piece = self.next_payload(head, done, PIECE.min(head.length - done)).await?;
+            done += piece.len() as u64;
+            let ends = head.fin && done == head.length;
+            let changed = message.feed(piece.freeze(), ends).await.map_err(Ended::Refused)?;
+            if ends || !changed.is_empty() {
+                let opcode = if message.kind_sent { CONTINUATION } else { message.opcode };
+                message.kind_sent = true;
+                self.send(FrameHead { fin: ends, opcode, ..head }, changed).await?;
+            }
+            if done == head.length {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn send(&mut self, head: FrameHead, mut payload: BytesMut) -> Result<(), Ended> {
+        apply_mask(head.mask, 0, &mut payload);
+        let mut bytes = Vec::with_capacity(payload.len() + 14);
+        FrameHead { length: payload.len() as u64, ..head }.write(&mut bytes);
+        bytes.extend_from_slice(&payload);
+        let mut to = self.to.lock().await;
+        to.write_all(&bytes).await?;
+        Ok(to.flush().await?)
+    }
+
+    async fn next_head(&mut self) -> Result<Option<FrameHead>, Ended> {
+        loop {
+            match FrameHead::parse(&self.input, self.masking) {
+                Ok(Some((head, length))) => {
+                    let _ = self.input.split_to(length);
+                    return Ok(Some(head));
+                }
+                Ok(None) => {}
+                Err(words) => return Err(self.fault(words)),
+            }
+            self.input.reserve(READ);
+            if self.from.read_buf(&mut self.input).await? == 0 {
+                return if self.input.is_empty() { Ok(None) } else { Err(Ended::Gone) };
+            }
+        }
+    }
+
+    /// Takes `length` bytes of a frame's payload, which stand `offset` bytes into it, unmasked.
+    async fn next_payload(
+        &mut self,
+        head: FrameHead,
+        offset: u64,
+        length: u64,
+    ) -> Result<BytesMut, Ended> {
+        let length = usize::try_from(length).map_err(|_| Ended::Gone)?;
+        self.fill(length).await?;
+        let mut payload = self.input.split_to(length);
+        apply_mask(head.mask, offset, &mut payload);
+        Ok(payload)
+    }
+
+    async fn fill(&mut self, length: usize) -> Result<(), Ended> {
+        while self.input.len() < length {
+            self.input.reserve(READ);
+            if self.from.read_buf(&mut self.input).await? == 0 {
+                return Err(Ended::Gone);
+            }
+        }
+        Ok(())
+    }
+
+    fn fault(&self, words: &'static str) -> Ended {
+        Ended::Refused(self.masking.fault(words))
+    }
+}
+
+impl<C: Change> Message<C> {
+    /// What `piece` becomes, with everything that was held back when the message ends with it.
+    async fn feed(&mut self, piece: Bytes, ends: bool) -> Result<BytesMut, Error> {
+        let Some(change) = &mut self.change else { return Ok(BytesMut::from(piece)) };
+        let mut changed = BytesMut::with_capacity(piece.len());
+        change.take(piece);
+        drain(change, &mut changed).await?;
+        if ends {
+            change.end();
+            drain(change, &mut changed).await?;
+        }
+        Ok(changed)
+    }
+}
+
+async fn drain<C: Change>(change: &mut C, changed: &mut BytesMut) -> Result<(), Error> {
+    while let Some(bytes) = poll_fn(|cx| change.poll_give(cx)).await? {
+        changed.extend_from_slice(&bytes);
+    }
+    Ok(())
+}
+
+/// Why a direction is over before its side has ended it.
+enum Ended {
+    /// A side is gone, or broke off within a message.
+    Gone,
+    /// A frame may not go on.
+    Refused(Error),
+}
+
+impl From<std::io::Error> for Ended {
+    fn from(error: std::io::Error) -> Self {
+        refusal::find(&error).map_or(Self::Gone, Self::Refused)
+    }
+}
+
+/// Says to one side that it is over, and why. Best effort: it may be gone already.
+async fn send_close<W: AsyncWrite + Unpin>(mut to: MutexGuard<'_, W>, reason: &[u8], masked: bool) {
+    // The mask hides nothing here: the reason is ours.
+    let mask = masked.then_some([0; 4]);
+    let mut bytes = Vec::new();
+    let length = reason.len() as u64;
+    FrameHead { fin: true, opcode: CLOSE, mask, length }.write(&mut bytes);
+    bytes.extend_from_slice(reason);
+    let _ = to.write_all(&bytes).await;
+    let _ = to.shutdown().await;
+}

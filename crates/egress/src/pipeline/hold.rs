@@ -1,0 +1,48 @@
+//! What holds one request while it is under way: measured, and let go when it may not go on.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures_util::future::BoxFuture;
+use keyless_core::Error;
+
+use super::{Refused, Task};
+use crate::account::Account;
+
+/// One request under way, from its head to its answer's last byte.
+pub(super) struct Hold {
+    withdrawn: BoxFuture<'static, Error>,
+    account: Arc<Account>,
+}
+
+impl Hold {
+    pub(super) fn on(task: &Task<'_>) -> Self {
+        let (engine, session) = (&task.lane.engine, &task.lane.session);
+        let account = Account::open(engine, session, Arc::clone(&task.subject));
+        Self { withdrawn: Box::pin(task.ground().withdrawn()), account }
+    }
+
+    /// Does `work` unless it may not go on; then it is dropped where it stands.
+    pub(super) async fn during<T>(
+        &mut self,
+        work: impl Future<Output = Result<T, Refused>>,
+    ) -> Result<T, Refused> {
+        tokio::select! {
+            biased;
+            done = work => done,
+            error = &mut self.withdrawn => Err(error.into()),
+        }
+    }
+
+    /// Whether the answer's body may not go on, and why.
+    pub(super) fn poll_withdrawn(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
+        Pin::new(&mut self.withdrawn).poll(cx)
+    }
+
+    pub(super) fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+}

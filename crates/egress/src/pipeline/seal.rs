@@ -1,0 +1,178 @@
+//! Tokens that an answer mints: kept by the broker before the agent sees the answer, which then has
+//! their placeholders. Using one is a swap like any other.
+//!
+//! An answer that may hold tokens and can't be read is not passed on. Source: design.md, section 5,
+//! "tokens minted on the way"; reference/egress.md (e) 88.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Response, header};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use keyless_core::{Code, Error, RequestFacts};
+use serde_json::Value;
+use zeroize::Zeroizing;
+
+use super::Task;
+use crate::{
+    coding::{Coded, Recoder},
+    ports::Minted,
+    swap::form_parameters,
+};
+
+/// More than any token endpoint says.
+const MAX_ANSWER: usize = 1 << 20;
+
+/// An answer's body, read if it had to be.
+pub(super) enum Sealed {
+    Read(Bytes),
+    Untouched(Incoming),
+}
+
+/// Has every token of an answer kept that some secret says is to be sealed.
+pub(super) async fn seal(
+    task: &Task<'_>,
+    response: Response<Incoming>,
+) -> Result<Response<Sealed>, Error> {
+    let table = &task.table;
+    if !table.may_seal() {
+        return Ok(response.map(Sealed::Untouched));
+    }
+    let request = task.subject.request.as_ref();
+    let facts = request.map(|(method, path)| RequestFacts {
+        methods: vec![method.clone()],
+        path: path.clone(),
+        ..RequestFacts::default()
+    });
+    let seals = facts.and_then(|facts| table.sealing(&task.authority.host, &facts));
+    let Some(parent) = seals.filter(|_| response.status().is_success()) else {
+        return Ok(response.map(Sealed::Untouched));
+    };
+    if response.body().is_end_stream() {
+        return Ok(response.map(Sealed::Untouched));
+    }
+    let (parts, body) = response.into_parts();
+    let body = Limited::new(body, MAX_ANSWER).collect().await;
+    let body = body.map_err(|_| unreadable("it is too long or broke off"))?.to_bytes();
+    let plain = plain(&parts.headers, &body)?;
+    let is_token = |name: &str| table.secret(parent).rule.seal.iter().any(|one| one.is_token(name));
+    let mut tokens = Vec::new();
+    find(&parts.headers, &plain, &is_token, &mut tokens)?;
+    for (kind, value) in tokens {
+        let minted = Minted {
+            parent: table.secret(parent).path.clone(),
+            correlation_id: task.subject.correlation_id.clone(),
+            authority: task.authority.clone(),
+            kind,
+            value,
+        };
+        let value = minted.value.clone();
+        let path = table.broker().keep(minted).await?;
+        let secret = table.secret_at(&path).ok_or(Code::Internal)?;
+        table.released().remember(&secret.placeholder, &value);
+    }
+    Ok(Response::from_parts(parts, Sealed::Read(body)))
+}
+
+impl Body for Sealed {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match &mut *self {
+            Self::Read(body) if body.is_empty() => Poll::Ready(None),
+            Self::Read(body) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(body))))),
+            Self::Untouched(body) => Pin::new(body).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Read(body) => body.is_empty(),
+            Self::Untouched(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Read(body) => SizeHint::with_exact(body.len() as u64),
+            Self::Untouched(body) => body.size_hint(),
+        }
+    }
+}
+
+fn plain(headers: &HeaderMap, body: &Bytes) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let coding = match Coded::of(headers) {
+        Coded::Identity => return Ok(Zeroizing::new(body.to_vec())),
+        Coded::By(coding) => coding,
+        Coded::Opaque => return Err(unreadable("it is coded in an unknown way")),
+    };
+    let corrupt = |_| unreadable("it is not in its coding");
+    let mut recoder = Recoder::new(coding).map_err(corrupt)?;
+    let (mut input, mut plain) = (body.clone(), Zeroizing::new(Vec::new()));
+    while recoder.decode(&mut input, &mut plain).map_err(corrupt)? {
+        if plain.len() > MAX_ANSWER {
+            return Err(unreadable("it is too long"));
+        }
+    }
+    recoder.check_end().map_err(corrupt)?;
+    Ok(plain)
+}
+
+/// The tokens of a JSON or form body, with the names of their members.
+fn find(
+    headers: &HeaderMap,
+    body: &[u8],
+    is_token: &dyn Fn(&str) -> bool,
+    tokens: &mut Vec<(String, Zeroizing<Vec<u8>>)>,
+) -> Result<(), Error> {
+    let content_type = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
+    if content_type.starts_with(b"application/x-www-form-urlencoded") {
+        for (name, value) in form_parameters(body) {
+            let name = String::from_utf8_lossy(&name).into_owned();
+            if is_token(&name) {
+                tokens.push((name, Zeroizing::new(value)));
+            }
+        }
+        return Ok(());
+    }
+    let answer =
+        serde_json::from_slice(body).map_err(|_| unreadable("it is neither JSON nor a form"))?;
+    walk(&answer, is_token, tokens);
+    Ok(())
+}
+
+fn walk(
+    value: &Value,
+    is_token: &dyn Fn(&str) -> bool,
+    tokens: &mut Vec<(String, Zeroizing<Vec<u8>>)>,
+) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| walk(item, is_token, tokens)),
+        Value::Object(members) => {
+            for (name, member) in members {
+                match member {
+                    Value::String(text) if is_token(name) && !text.is_empty() => {
+                        tokens.push((name.clone(), Zeroizing::new(text.as_bytes().to_vec())));
+                    }
+                    other => walk(other, is_token, tokens),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn unreadable(why: &'static str) -> Error {
+    let words = keyless_core::SafeText::words("the answer may hold tokens: ").and(why);
+    Error::with(Code::TokenUnavailable, words)
+}

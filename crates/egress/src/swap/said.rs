@@ -1,0 +1,121 @@
+//! What a request says of itself, as far as rules about requests look: methods, path, and what the
+//! body calls. Nothing is read of it where no rule asks.
+
+use bytes::Bytes;
+use http::{HeaderMap, request::Parts};
+use http_body::Body;
+use keyless_core::{BodyCalls, Code, Error, RequestFacts};
+
+use super::{
+    Route, calls,
+    find::percent_decoded,
+    plan::{Sent, decode_whole, refused},
+    table::{Facts, SwapTable},
+};
+use crate::coding::Coded;
+
+/// Headers by which frameworks take another method than the request line's.
+const METHODS: [&str; 3] = ["x-http-method", "x-http-method-override", "x-method-override"];
+/// Headers by which servers take another path (IIS, Symfony and their heirs).
+const PATHS: [&str; 2] = ["x-original-url", "x-rewrite-url"];
+
+/// Reads what the rules of this route look at.
+pub(super) async fn of<B>(
+    table: &SwapTable,
+    facts: &Facts,
+    route: &Route<'_>,
+    parts: &Parts,
+    sent: &mut Sent<B>,
+) -> Result<RequestFacts, Error>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    if facts.ruled.is_empty() {
+        return Ok(RequestFacts::default());
+    }
+    let mut said = RequestFacts {
+        methods: methods(parts),
+        path: parts.uri.path().to_owned(),
+        has_other_path: PATHS.iter().any(|name| parts.headers.contains_key(*name)),
+        calls: BodyCalls::default(),
+    };
+    let host = &route.authority.host;
+    if facts.ruled.iter().any(|secret| table.secret(*secret).rule.looks_into(host, &said)) {
+        said.calls = calls(parts, sent).await?;
+    }
+    Ok(said)
+}
+
+/// The method, and those that a header or parameter would have the server take in its place.
+fn methods(parts: &Parts) -> Vec<String> {
+    let mut methods = vec![parts.method.as_str().to_owned()];
+    let by_header = METHODS.iter().flat_map(|name| parts.headers.get_all(*name));
+    methods.extend(by_header.map(|value| said_in_capitals(value.as_bytes())));
+    let query = parts.uri.query().unwrap_or_default();
+    methods.extend(parameters(query.as_bytes(), b"_method").map(|value| said_in_capitals(&value)));
+    methods
+}
+
+fn said_in_capitals(value: &[u8]) -> String {
+    String::from_utf8_lossy(value.trim_ascii()).to_ascii_uppercase()
+}
+
+/// What the body calls, and a GraphQL document in the query.
+async fn calls<B>(parts: &Parts, sent: &mut Sent<B>) -> Result<BodyCalls, Error>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let query = parts.uri.query().unwrap_or_default();
+    let mut documents = parameters(query.as_bytes(), b"query");
+    if !sent.is_small() {
+        let words =
+            "its body is too long to look what it calls; send at most 256 KiB with a length";
+        return Err(Error::with(Code::RuleDenied, words.into()));
+    }
+    sent.read().await?;
+    let body = plain(&parts.headers, sent.whole().cloned().unwrap_or_default())?;
+    match (documents.next(), documents.next(), body.is_empty()) {
+        (None, _, _) => Ok(calls::in_body(&parts.headers, &body)),
+        (Some(document), None, true) => Ok(calls::in_document(&document)),
+        // Two places for one document: servers differ in which one counts.
+        _ => Ok(BodyCalls::default()),
+    }
+}
+
+fn plain(headers: &HeaderMap, sent: Bytes) -> Result<Bytes, Error> {
+    match Coded::of(headers) {
+        Coded::Identity => Ok(sent),
+        Coded::Opaque => Err(Code::BodyCoding.into()),
+        Coded::By(coding) => {
+            let decoded = decode_whole(coding, &sent).map_err(|error| refused(&error))?;
+            let (plain, _) = decoded.ok_or_else(|| {
+                let words = "its body is too long to look what it calls";
+                Error::with(Code::RuleDenied, words.into())
+            })?;
+            Ok(plain.into())
+        }
+    }
+}
+
+/// The values of a parameter of a query or form, decoded.
+pub(super) fn parameters(query: &[u8], name: &'static [u8]) -> impl Iterator<Item = Vec<u8>> {
+    form_parameters(query).filter(move |(key, _)| key == name).map(|(_, value)| value)
+}
+
+/// The names and values of a query or form, decoded.
+pub(crate) fn form_parameters(form: &[u8]) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+    form.split(|byte| *byte == b'&').map(|pair| {
+        let (key, value) = match pair.iter().position(|byte| *byte == b'=') {
+            Some(at) => (&pair[..at], &pair[at + 1..]),
+            None => (pair, &b""[..]),
+        };
+        (form_decoded(key), form_decoded(value))
+    })
+}
+
+/// A key or value of a query as a server reads it.
+pub(super) fn form_decoded(text: &[u8]) -> Vec<u8> {
+    let spaced: Vec<u8> =
+        text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+    percent_decoded(&spaced).0
+}

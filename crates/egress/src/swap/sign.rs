@@ -1,0 +1,144 @@
+//! Signatures that the proxy makes with keys that never leave it.
+//!
+//! A request that the agent signed for AWS with its placeholders is checked by them and signed anew
+//! (`sign/aws.rs`); for a declared HMAC what the agent sent is dropped and the header set. Both come
+//! last, over what is really sent. Source: design.md, section 5; reference/egress.md (c) 45.
+
+mod aws;
+mod hmac;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, request::Parts};
+use http_body::Body;
+use keyless_core::{Code, Error, HmacSigner, Location, Signer};
+
+use self::aws::AwsRequest;
+use super::{
+    Route,
+    ledger::{Ledger, Values},
+    plan::Sent,
+    table::{Facts, SwapTable},
+};
+
+/// The largest body that is read to be signed: more than any AWS service takes whole but S3, which
+/// signs its digest or none.
+const MAX_SIGNED: u64 = 16 << 20;
+
+/// What will be signed once everything else is in its place.
+pub(super) struct Signing {
+    table: Arc<SwapTable>,
+    aws: Option<(usize, AwsRequest)>,
+    hmacs: Vec<usize>,
+    /// The body takes part, so it has to be there as a whole.
+    reads_body: bool,
+}
+
+impl Signing {
+    /// Finds what is to be signed, checks what the agent signed, and reads the body where that
+    /// takes part.
+    pub(super) async fn prepare<B>(
+        table: &Arc<SwapTable>,
+        facts: &Facts,
+        route: &Route<'_>,
+        parts: &mut Parts,
+        sent: &mut Sent<B>,
+        ledger: &mut Ledger,
+    ) -> Result<Self, Error>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        let mut signing =
+            Self { table: Arc::clone(table), aws: None, hmacs: Vec::new(), reads_body: false };
+        if facts.signers.is_empty() {
+            return Ok(signing);
+        }
+        if let Some((request, signer)) = signing.by_aws(facts, parts)? {
+            if request.needs_body(parts)? {
+                sent.read_up_to(MAX_SIGNED).await?;
+                signing.reads_body = true;
+            }
+            let placeholder = table.secret(signer).placeholder.as_str();
+            let empty = Bytes::new();
+            let body = sent.whole().unwrap_or(&empty);
+            let request = request.checked(parts, route, body, placeholder.as_bytes())?;
+            if ledger.choose(&[signer], Location::Header)?.is_some() {
+                signing.aws = Some((signer, request));
+            }
+        }
+        for header in signing.hmac_headers(facts) {
+            let rivals: Vec<usize> = (facts.signers.iter().copied())
+                .filter(|secret| signing.hmac(*secret).is_some_and(|hmac| hmac.header == header))
+                .collect();
+            if let Some(chosen) = ledger.choose(&rivals, Location::Header)? {
+                signing.hmacs.push(chosen);
+                parts.headers.insert(name_of(&header)?, HeaderValue::from_static(""));
+                sent.read_up_to(MAX_SIGNED).await?;
+                signing.reads_body = true;
+            }
+        }
+        Ok(signing)
+    }
+
+    /// Signs the request as it will be sent; `body` is all of it where that was read.
+    pub(super) fn sign(
+        &self,
+        values: &Values,
+        route: &Route<'_>,
+        parts: &mut Parts,
+        body: Option<&Bytes>,
+    ) -> Result<(), Error> {
+        let empty = Bytes::new();
+        let body = match body {
+            None if self.reads_body => return Err(refused("its body is too long once decoded")),
+            body => body.unwrap_or(&empty),
+        };
+        for secret in &self.hmacs {
+            if let Some(signer) = self.hmac(*secret) {
+                hmac::sign(signer, values.open(*secret)?, parts, body)?;
+            }
+        }
+        if let Some((secret, request)) = &self.aws {
+            request.sign(values.open(*secret)?, route, parts, body)?;
+        }
+        Ok(())
+    }
+
+    /// The AWS signature of the request, and the key that belongs to its id.
+    fn by_aws(&self, facts: &Facts, parts: &Parts) -> Result<Option<(AwsRequest, usize)>, Error> {
+        let Some(request) = AwsRequest::find(parts) else { return Ok(None) };
+        let is_ours = |secret: &&usize| match &self.table.secret(**secret).rule.sign {
+            Some(Signer::Aws { access_key_id }) => self
+                .table
+                .secret_at(access_key_id)
+                .is_some_and(|id| id.placeholder.as_str() == request.access_key_id()),
+            _ => false,
+        };
+        let Some(signer) = facts.signers.iter().find(is_ours) else { return Ok(None) };
+        request.refuse_unsupported(parts)?;
+        Ok(Some((request, *signer)))
+    }
+
+    fn hmac_headers(&self, facts: &Facts) -> Vec<String> {
+        let signers = facts.signers.iter().filter_map(|secret| self.hmac(*secret));
+        let mut headers: Vec<String> = signers.map(|hmac| hmac.header.clone()).collect();
+        headers.dedup();
+        headers
+    }
+
+    fn hmac(&self, secret: usize) -> Option<&HmacSigner> {
+        match &self.table.secret(secret).rule.sign {
+            Some(Signer::Hmac(signer)) => Some(signer),
+            _ => None,
+        }
+    }
+}
+
+fn refused(why: &'static str) -> Error {
+    Error::with(Code::SignatureRefused, why.into())
+}
+
+fn name_of(name: &str) -> Result<HeaderName, Error> {
+    HeaderName::try_from(name).map_err(|_| Code::Internal.into())
+}

@@ -1,0 +1,136 @@
+use std::{fs, io::Read as _, io::Write as _, time::Duration};
+
+use crate::scene::{ALLOWED, Scene};
+
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
+const RST_STREAM: u8 = 3;
+/// RFC 9113, section 7.
+const ENHANCE_YOUR_CALM: u32 = 11;
+
+/// :method GET, :scheme https, :path /, :authority allowed.test.
+fn request_fields() -> Vec<u8> {
+    [&[0x82, 0x87, 0x84, 0x41, 12][..], ALLOWED.as_bytes()].concat()
+}
+
+#[test]
+fn a_flood_of_continuations_is_told_to_go_away() {
+    let scene = Scene::new();
+    let mut flood = preface();
+    flood.extend(frame(HEADERS, 0, 1, &request_fields()));
+    for _ in 0..10_000 {
+        // One field without indexing each: `a: b`.
+        flood.extend(frame(CONTINUATION, 0, 1, &[0, 1, b'a', 1, b'b']));
+    }
+    assert_eq!(goaway(&scene, &flood), Some(ENHANCE_YOUR_CALM));
+    assert!(scene.allowed.requests().is_empty());
+    assert_still_serves(&scene);
+}
+
+#[test]
+fn rapid_resets_are_told_to_go_away() {
+    let scene = Scene::new();
+    let mut flood = preface();
+    for number in 0..10_000_u32 {
+        flood.extend(frame(HEADERS, 5, 2 * number + 1, &request_fields()));
+        flood.extend(frame(RST_STREAM, 0, 2 * number + 1, &[0, 0, 0, 8]));
+    }
+    assert_eq!(goaway(&scene, &flood), Some(ENHANCE_YOUR_CALM));
+    assert!(scene.allowed.requests().len() < 2_000, "{}", scene.allowed.requests().len());
+    assert_still_serves(&scene);
+}
+
+/// 4 KiB in the table, named 16,000 times in one head: 64 MiB if it were unpacked.
+#[test]
+fn a_bomb_of_fields_is_not_unpacked() {
+    let scene = Scene::new();
+    let before = peak_memory();
+    let mut bomb = preface();
+    for stream in 0..20_u32 {
+        let mut fields = request_fields();
+        // A literal with indexing: name `a`, a value of 3,900 bytes.
+        fields.extend([0x40, 1, b'a', 0x7f, 0xbd, 0x1d]);
+        fields.extend([b'x'; 3_900]);
+        fields.extend([0xbe; 11_000]);
+        bomb.extend(frame(HEADERS, 5, 2 * stream + 1, &fields));
+    }
+    let answers = answers(&scene, &bomb);
+    let grown = peak_memory() - before;
+    assert!(grown < 32 << 10, "{grown} KiB");
+    assert!(scene.allowed.requests().is_empty());
+    assert!(!answers.is_empty());
+    assert_still_serves(&scene);
+}
+
+/// What asks for an answer each time is read no faster than its answers are.
+#[test]
+fn floods_that_ask_for_answers_hold_no_memory() {
+    for (kind, payload) in [(SETTINGS, &[0, 4, 0, 1, 0, 0][..]), (PING, &[0; 8])] {
+        let scene = Scene::new();
+        let before = peak_memory();
+        let mut stream = scene.tls(ALLOWED, &[b"h2"]);
+        stream.sock.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
+        stream.write_all(&preface()).unwrap();
+        let flood = frame(kind, 0, 0, payload).repeat(2_000);
+        // Up to 17 MB and more, and nothing is read: the writing stalls, or the connection is cut.
+        let written = (0..500).take_while(|_| stream.write_all(&flood).is_ok()).count();
+        let grown = peak_memory() - before;
+        assert!(grown < 32 << 10, "{grown} KiB after {written} rounds of {kind}");
+        assert_still_serves(&scene);
+    }
+}
+
+fn preface() -> Vec<u8> {
+    [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(SETTINGS, 0, 0, &[])[..]].concat()
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// The error code of the GOAWAY that the proxy answers with.
+fn goaway(scene: &Scene, bytes: &[u8]) -> Option<u32> {
+    let answers = answers(scene, bytes);
+    let mut rest = &answers[..];
+    while let [a, b, c, kind, _flags, _, _, _, _, tail @ ..] = rest {
+        let length = usize::try_from(u32::from_be_bytes([0, *a, *b, *c])).unwrap();
+        if *kind == GOAWAY {
+            return Some(u32::from_be_bytes(tail[4..8].try_into().unwrap()));
+        }
+        rest = tail.get(length..).unwrap_or_default();
+    }
+    None
+}
+
+/// Everything that the proxy sends back while and after it is sent these bytes.
+fn answers(scene: &Scene, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = scene.tls(ALLOWED, &[b"h2"]);
+    stream.sock.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    for piece in bytes.chunks(16 << 10) {
+        // It may be cut off before the last of them.
+        if stream.write_all(piece).is_err() {
+            break;
+        }
+    }
+    let mut answers = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(read @ 1..) = stream.read(&mut buffer) {
+        answers.extend_from_slice(&buffer[..read]);
+    }
+    answers
+}
+
+fn assert_still_serves(scene: &Scene) {
+    assert_eq!(scene.curl(&["--http2", "https://allowed.test/status/204"]).status, 204);
+}
+
+/// The most memory that this process ever held, in KiB.
+fn peak_memory() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}

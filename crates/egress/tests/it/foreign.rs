@@ -1,0 +1,121 @@
+use std::{
+    io::{Read as _, Write as _},
+    os::unix::net::UnixStream,
+    sync::Arc,
+    time::Duration,
+};
+
+use keyless_core::{Authority, Code};
+use keyless_egress::EngineConfig;
+
+use crate::scene::{Scene, Setting};
+
+const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 0xd2, 0x16, 0x2f];
+
+#[test]
+fn postgres_shows_the_reason() {
+    let scene = scene();
+    let startup = b"\0\0\0\x13\0\x03\0\0user\0agent\0\0";
+    for request in [&SSL_REQUEST[..], b""] {
+        let mut stream = dial(&scene, "allowed.test:5432");
+        if !request.is_empty() {
+            stream.write_all(request).unwrap();
+            let mut answer = [0];
+            stream.read_exact(&mut answer).unwrap();
+            assert_eq!(&answer, b"N");
+        }
+        stream.write_all(startup).unwrap();
+        let mut head = [0; 5];
+        stream.read_exact(&mut head).unwrap();
+        assert_eq!(head[0], b'E');
+        let length = u32::from_be_bytes(head[1..].try_into().unwrap()) - 4;
+        let mut fields = vec![0; usize::try_from(length).unwrap()];
+        stream.read_exact(&mut fields).unwrap();
+        let text = String::from_utf8(fields).unwrap();
+        assert!(text.starts_with("SFATAL\0VFATAL\0C08004\0Mkeyless: "), "{text}");
+        assert!(text.contains("[protocol_refused]\0H"), "{text}");
+        assert!(text.ends_with("\0\0"), "{text}");
+    }
+    assert_eq!(scene.refused(), [Code::ProtocolRefused; 2]);
+}
+
+#[test]
+fn others_show_it_in_their_own_words() {
+    let scene = scene();
+    for (target, said, begins, code) in [
+        ("allowed.test:3306", &b""[..], &b"\0\xff\x6a\x04keyless: "[..], Code::ProtocolRefused),
+        ("allowed.test:6379", b"*1\r\n$4\r\nPING\r\n", b"-ERR keyless: ", Code::ProtocolRefused),
+        ("allowed.test:2222", b"SSH-2.0-x\r\n", b"SSH-2.0-Keyless\r\n", Code::ProtocolRefused),
+        ("other.test:22", b"SSH-2.0-x\r\n", b"SSH-2.0-Keyless\r\n", Code::PortRefused),
+        ("other.test:25", b"", b"554 5.7.1 keyless: ", Code::PortRefused),
+        ("8.8.8.8:80", b"GET / HTTP/1.1\r\n\r\n", b"HTTP/1.1 403 ", Code::RawAddress),
+        ("8.8.8.8:443", b"\x16\x03\x01\x02\x00", b"\x15\x03\x03\0\x02\x02\x31", Code::RawAddress),
+    ] {
+        let mut stream = dial(&scene, target);
+        stream.write_all(said).unwrap();
+        let mut answer = vec![0; 600];
+        let read = stream.read(&mut answer).unwrap();
+        answer.truncate(read);
+        // MySQL's packet begins with its length.
+        let from = if target.ends_with("3306") { 3 } else { 0 };
+        assert!(
+            answer[from..].starts_with(begins),
+            "{target}: {:?}",
+            String::from_utf8_lossy(&answer)
+        );
+        assert_eq!(scene.refused().pop(), Some(code), "{target}");
+    }
+}
+
+/// Where no secret would be needed, another protocol is none of our business.
+#[test]
+fn a_foreign_tunnel_stays_a_tunnel() {
+    let database = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = Authority::parse(&database.local_addr().unwrap().to_string()).unwrap();
+    let route = |from: &str| (Authority::parse(from).unwrap(), at.clone());
+    let config = EngineConfig {
+        connect_to: [route("db.test:5432"), route("allowed.test:5433"), route("allowed.test:3306")]
+            .into(),
+        ..EngineConfig::default()
+    };
+    let scene = Scene::of(Setting { config, ..Setting::default() });
+    for target in ["db.test:5432", "allowed.test:5433"] {
+        let mut stream = dial(&scene, target);
+        stream.write_all(&SSL_REQUEST).unwrap();
+        let (mut server, _) = database.accept().unwrap();
+        let mut heard = [0; 8];
+        server.read_exact(&mut heard).unwrap();
+        assert_eq!(heard, SSL_REQUEST, "{target}");
+        server.write_all(b"S").unwrap();
+        stream.read_exact(&mut heard[..1]).unwrap();
+        assert_eq!(heard[0], b'S', "{target}");
+    }
+    let mut stream = dial(&scene, "allowed.test:3306");
+    let (mut server, _) = database.accept().unwrap();
+    server.write_all(b"its greeting").unwrap();
+    let mut greeting = [0; 12];
+    stream.read_exact(&mut greeting).unwrap();
+    assert_eq!(&greeting, b"its greeting");
+    assert!(scene.refused().is_empty());
+}
+
+/// A secret that names a database and the like beside its HTTPS.
+fn scene() -> Scene {
+    let ports = [443, 2222, 3306, 5432, 6379];
+    let destinations =
+        ports.map(|port| &*Box::leak(format!("allowed.test:{port}").into_boxed_str())).to_vec();
+    Scene::of(Setting { destinations, ..Setting::default() })
+}
+
+/// A connection as the jail's funnel hands it over.
+fn dial(scene: &Scene, target: &str) -> UnixStream {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    ours.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    theirs.set_nonblocking(true).unwrap();
+    let _context = scene.runtime.enter();
+    let theirs = tokio::net::UnixStream::from_std(theirs).unwrap();
+    let target = keyless_egress::Target::Name(Authority::parse(target).unwrap());
+    let (engine, session) = (Arc::clone(&scene.engine), Arc::clone(&scene.session));
+    scene.runtime.spawn(async move { engine.serve_stream(session, theirs, target).await });
+    ours
+}

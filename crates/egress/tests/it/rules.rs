@@ -1,0 +1,213 @@
+//! What a secret may be used for inside its host, and credentials that the proxy sets itself.
+
+use keyless_core::{Code, EgressRule, Injection, RequestRule};
+
+use crate::scene::{Answer, Scene, Setting};
+
+fn scene(rule: fn(EgressRule) -> EgressRule) -> Scene {
+    Scene::of(Setting { rule, ..Setting::default() })
+}
+
+fn lines(lines: &[&str]) -> Vec<RequestRule> {
+    lines.iter().map(|line| RequestRule::parse(line).unwrap()).collect()
+}
+
+fn inject(rule: EgressRule, place: &str) -> EgressRule {
+    EgressRule { inject: Some(Injection::parse(place).unwrap()), ..rule }
+}
+
+/// Sends the placeholder as a bearer.
+fn bearer(scene: &Scene, arguments: &[&str]) -> Answer {
+    let header = format!("authorization: Bearer {}", scene.placeholder);
+    scene.curl(&[&["-H", &header], arguments].concat())
+}
+
+fn assert_refused(scene: &Scene, answer: &Answer, words: &str) {
+    assert_eq!(answer.status, 403, "{}\n{}", answer.head, answer.body);
+    assert_eq!(answer.refusal(), Some(Code::RuleDenied.as_str()));
+    assert!(answer.body.contains(words), "{}", answer.body);
+    scene.assert_sealed(answer);
+}
+
+#[test]
+fn requests_that_a_rule_names_get_the_value() {
+    let scene = scene(|rule| EgressRule { allow: lines(&["GET,POST /repos/acme/**"]), ..rule });
+    let answer = bearer(&scene, &["https://allowed.test/repos/acme/site?page=1"]);
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let expected = format!("Bearer {}", scene.canary.value());
+    assert_eq!(scene.allowed.requests()[0].header("authorization"), Some(expected));
+    scene.assert_sealed(&answer);
+}
+
+#[test]
+fn other_requests_go_without_it_and_nowhere() {
+    let scene = scene(|rule| EgressRule { allow: lines(&["GET,POST /repos/acme/**"]), ..rule });
+    let outside = "no allow rule names it";
+    let otherwise = "servers could read its path in other ways";
+    for (arguments, words) in [
+        (&["-X", "DELETE", "https://allowed.test/repos/acme/site"][..], outside),
+        (&["https://allowed.test/repos/other"], outside),
+        (&["https://allowed.test/repos/acme%2fsite"], outside),
+        (&["https://allowed.test//repos/acme"], outside),
+        (&["https://allowed.test/repos;x/acme"], outside),
+        (&["--path-as-is", "https://allowed.test/repos/acme/../other"], otherwise),
+        (&["https://allowed.test/repos/acme/%2e%2e/other"], otherwise),
+        (&["https://allowed.test/repos/acme/..%2fother"], otherwise),
+        (&["https://allowed.test/repos/acme/..;/other"], otherwise),
+        (&["https://allowed.test/repos/acme/%252e%252e/other"], otherwise),
+        (
+            &[
+                "-H",
+                "X-HTTP-Method-Override: delete",
+                "-d",
+                "",
+                "https://allowed.test/repos/acme/x",
+            ],
+            outside,
+        ),
+        (&["-d", "", "https://allowed.test/repos/acme/x?_method=DELETE"], outside),
+        (&["-H", "X-Original-URL: /admin", "https://allowed.test/repos/acme/x"], "another path"),
+    ] {
+        assert_refused(&scene, &bearer(&scene, arguments), words);
+    }
+    assert_eq!(scene.allowed.requests().len(), 0);
+    // Without the placeholder there is nothing to judge.
+    let plain = scene.curl(&["https://allowed.test/repos/other"]);
+    assert_eq!((plain.status, scene.allowed.requests().len()), (200, 1));
+}
+
+#[test]
+fn bodies_are_looked_into_where_a_rule_says_so() {
+    let scene = scene(|rule| EgressRule {
+        allow: lines(&[
+            "POST /graphql graphql:query,mutation.addComment",
+            "POST /rpc json-rpc:tools/*",
+            "POST /free",
+        ]),
+        ..rule
+    });
+    let json = ["-H", "content-type: application/json"];
+    let send = |path: &str, body: &str| {
+        let url = format!("https://allowed.test{path}");
+        bearer(&scene, &[&json[..], &["--data-binary", body, &url]].concat())
+    };
+    for (path, body) in [
+        ("/graphql", r#"{"query":"query Q { viewer { login } }"}"#),
+        ("/graphql", r#"{"query":"mutation { a: addComment(body: \"x\") { id } }"}"#),
+        ("/rpc", r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#),
+        ("/free", "anything"),
+    ] {
+        assert_eq!(send(path, body).status, 200, "{body}");
+    }
+    let arrived = scene.allowed.requests();
+    assert_eq!(arrived.len(), 4);
+    assert_eq!(arrived[0].body, br#"{"query":"query Q { viewer { login } }"}"#);
+    for (path, body) in [
+        ("/graphql", r#"{"query":"mutation viewer { deleteRef { id } }"}"#),
+        ("/graphql", r#"[{"query":"{ a }"},{"query":"mutation { deleteRef }"}]"#),
+        ("/graphql", r#"{"query":"{ a }","query":"mutation { deleteRef }"}"#),
+        ("/graphql?query=mutation%7BdeleteRef%7D", r#"{"query":"{ a }"}"#),
+        ("/graphql?query=mutation%7BdeleteRef%7D", ""),
+        ("/graphql", r#"{"id":"persisted"}"#),
+        ("/rpc", r#"{"jsonrpc":"2.0","id":1,"method":"admin/drop"}"#),
+        ("/rpc", r#"[{"method":"tools/list"},{"method":"admin/drop"}]"#),
+        ("/rpc", "not json"),
+    ] {
+        assert_refused(&scene, &send(path, body), "no allow rule names it");
+    }
+    let long = format!(r#"{{"method":"tools/list","x":"{}"}}"#, "x".repeat(300 * 1024));
+    std::fs::write(scene.path("long"), long).unwrap();
+    let long = format!("@{}", scene.path("long").display());
+    assert_refused(&scene, &send("/rpc", &long), "256 KiB");
+    assert_eq!(scene.allowed.requests().len(), 4);
+}
+
+#[test]
+fn a_request_waits_for_the_operators_word() {
+    let scene = scene(|rule| EgressRule { ask: lines(&["DELETE /**"]), ..rule });
+    assert_eq!(bearer(&scene, &["https://allowed.test/x"]).status, 200);
+    let delete = ["-X", "DELETE", "https://allowed.test/x"];
+    assert_refused(&scene, &bearer(&scene, &delete), "the operator said no");
+    assert_eq!(scene.allowed.requests().len(), 1);
+    *scene.broker.consents.lock() = true;
+    assert_eq!(bearer(&scene, &delete).status, 200);
+    scene.canary.find(&scene.allowed.everything_received()).unwrap();
+    assert_eq!(*scene.broker.asked.lock(), ["DELETE /x", "DELETE /x"]);
+}
+
+#[test]
+fn the_proxy_sets_a_header_and_drops_what_was_sent() {
+    let scene = scene(|rule| inject(rule, "bearer"));
+    for sent in [
+        &[][..],
+        &["-H", "Authorization: Bearer stale"],
+        &["-H", "authorization: x", "-H", "authorization: y"],
+    ] {
+        let answer = scene.curl(&[sent, &["https://allowed.test/"]].concat());
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        assert!(answer.body.contains(&format!("Bearer {}", scene.placeholder)), "{}", answer.body);
+        scene.assert_sealed(&answer);
+    }
+    let own = bearer(&scene, &["https://allowed.test/"]);
+    assert_eq!(own.status, 200);
+    let expected = format!("Bearer {}", scene.canary.value());
+    for request in scene.allowed.requests() {
+        assert_eq!(request.header("authorization"), Some(expected.clone()));
+        assert_eq!(
+            request
+                .headers
+                .iter()
+                .filter(|(name, _)| name.eq_ignore_ascii_case("authorization"))
+                .count(),
+            1
+        );
+    }
+    let releases = scene.broker.releases.lock();
+    assert_eq!(releases[0].locations, [keyless_core::Location::Header]);
+}
+
+#[test]
+fn the_proxy_sets_basic_and_query() {
+    let basic = scene(|rule| inject(rule, "basic:x-access-token:{}"));
+    let answer = basic.curl(&["-u", "me:wrong", "https://allowed.test/"]);
+    let credential = format!("x-access-token:{}", basic.canary.value());
+    let expected = format!("Basic {}", data_encoding::BASE64.encode(credential.as_bytes()));
+    assert_eq!(basic.allowed.requests()[0].header("authorization"), Some(expected));
+    basic.assert_sealed(&answer);
+    let query = scene(|rule| inject(rule, "query:key"));
+    for target in ["/a?x=1&key=stale&y=%2F&k%65y=stale", "/b?key=stale", "/c"] {
+        query.assert_sealed(&query.curl(&[&format!("https://allowed.test{target}")]));
+    }
+    let value = query.canary.value();
+    let requests = query.allowed.requests();
+    for (request, target) in requests.iter().zip(["/a?x=1&y=%2F&key=", "/b?key=", "/c?key="]) {
+        let expected = format!("https://allowed.test{target}{value}");
+        assert_eq!(request.target, expected);
+    }
+    assert_eq!(requests.len(), 3);
+}
+
+#[test]
+fn a_placeholder_of_an_injected_secret_stands_nowhere_else() {
+    let scene = scene(|rule| inject(rule, "bearer"));
+    let header = format!("X-Other: {}", scene.placeholder);
+    let answer = scene.curl(&["-H", &header, "https://allowed.test/"]);
+    assert_eq!(answer.refusal(), Some("location_not_allowed"), "{}", answer.body);
+    assert!(answer.body.contains("the proxy sets it itself"), "{}", answer.body);
+    // Elsewhere nothing is set, and the placeholder is useless.
+    let answer = scene.curl(&["-k", "-H", &header, "https://other.test/"]);
+    assert_eq!(answer.status, 200);
+    scene.assert_sealed(&answer);
+}
+
+#[test]
+fn what_is_set_obeys_the_rules_too() {
+    let scene = scene(|rule| {
+        inject(EgressRule { allow: lines(&["GET /open/**"]), ..rule }, "header:X-Api-Key={}")
+    });
+    assert_eq!(scene.curl(&["https://allowed.test/open/x"]).status, 200);
+    assert_refused(&scene, &scene.curl(&["https://allowed.test/shut"]), "no allow rule names it");
+    let value = scene.canary.value().to_owned();
+    assert_eq!(scene.allowed.requests()[0].header("x-api-key"), Some(value));
+    assert_eq!(scene.allowed.requests().len(), 1);
+}

@@ -1,0 +1,187 @@
+use std::{
+    io::{Read, Write as _},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+use keyless_core::Code;
+use keyless_egress::{Allowance, EgressPolicy};
+
+use crate::scene::{ALLOWED, Answer, Scene, Setting, read_head};
+
+/// Longer than the second within which open things are cut, by what a loaded machine needs.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A request over an intercepted connection whose answer goes on for minutes.
+fn endless(scene: &Scene) -> impl Read + Send + 'static {
+    let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
+    let token = &scene.placeholder;
+    let request = format!(
+        "GET /drip?n=1000000&chunk=1&ms=5 HTTP/1.1\r\nhost: {ALLOWED}\r\nx-key: {token}\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    assert!(read_head(&mut stream).starts_with("HTTP/1.1 200"));
+    let mut first = [0; 10];
+    stream.read_exact(&mut first).unwrap();
+    stream
+}
+
+/// Whether reading comes to an end, in time.
+fn is_cut(mut stream: impl Read + Send + 'static) -> bool {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let mut rest = Vec::new();
+        // Cut without a goodbye, mostly.
+        let _ = stream.read_to_end(&mut rest);
+        tell.send(rest.len())
+    });
+    told.recv_timeout(PATIENCE).is_ok_and(|length| length < 900_000)
+}
+
+/// One more request over a kept-alive connection.
+fn ask(stream: &mut (impl Read + std::io::Write), header: &str) -> Answer {
+    let request = format!("GET /status/200 HTTP/1.1\r\nhost: {ALLOWED}\r\n{header}\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    Answer::parse(&read_head(stream))
+}
+
+#[test]
+fn the_end_of_a_session_cuts_an_answer_that_streams() {
+    let scene = Scene::new();
+    let stream = endless(&scene);
+    scene.engine.close(scene.session.id());
+    assert!(is_cut(stream));
+    assert_eq!(scene.engine.in_flight(), 0);
+    let gone =
+        scene.allowed.wait_until(PATIENCE, |seen| seen.connections.iter().all(|one| one.closed));
+    assert!(gone, "the destination's side is closed as well");
+}
+
+#[test]
+fn a_withdrawn_secret_is_refused_aloud_and_what_streams_is_cut() {
+    let scene = Scene::new();
+    let token = format!("x-key: {}\r\n", scene.placeholder);
+    let mut kept = scene.tls(ALLOWED, &[b"http/1.1"]);
+    assert_eq!(ask(&mut kept, &token).status, 200);
+    let stream = endless(&scene);
+    scene.engine.replace_secrets(&scene.session, &[]);
+    let answer = ask(&mut kept, &token);
+    assert_eq!((answer.status, answer.refusal()), (403, Some("secret_withdrawn")));
+    assert!(is_cut(stream));
+    // A new connection is told the same, and may do without.
+    let answer = scene.curl(&["-H", token.trim(), "https://allowed.test/"]);
+    assert_eq!(answer.refusal(), Some("secret_withdrawn"), "{}", answer.head);
+    assert_eq!(scene.curl(&["https://allowed.test/"]).status, 200);
+    // What it had published before is scrubbed on.
+    let echo = format!("https://allowed.test/echo?{}", scene.canary.value());
+    scene.assert_sealed(&scene.curl(&[&echo]));
+    scene.engine.replace_secrets(&scene.session, std::slice::from_ref(&scene.secret));
+    assert_eq!(scene.curl(&["-H", token.trim(), "https://allowed.test/"]).status, 200);
+    assert!(scene.refused().iter().all(|code| *code == Code::SecretWithdrawn));
+}
+
+#[test]
+fn replacing_secrets_by_the_same_disturbs_nothing() {
+    let scene = Scene::new();
+    let mut stream = endless(&scene);
+    for _ in 0..20 {
+        scene.engine.replace_secrets(&scene.session, std::slice::from_ref(&scene.secret));
+        scene.reload(|config| config.policy = EgressPolicy::Allowlist(Vec::new()));
+        scene.reload(|_| {});
+    }
+    let mut more = [0; 200];
+    stream.read_exact(&mut more).unwrap();
+    assert!(scene.refused().is_empty());
+}
+
+#[test]
+fn the_lockdown_can_be_flipped() {
+    let scene = Scene::new();
+    let (head, tunnel) = scene.connect("other.test:443");
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    // Without its exact route, this origin is just a loopback address.
+    scene.reload(|config| {
+        config.connect_to.retain(|from, _| from.host.to_string() == ALLOWED);
+        config.policy = EgressPolicy::Allowlist(Vec::new());
+    });
+    assert!(is_cut(tunnel));
+    assert!(scene.waits_for(Code::DestinationNotListed));
+    let (head, _) = scene.connect("other.test:443");
+    assert!(head.contains("x-keyless-refused: destination_not_listed"), "{head}");
+    assert_eq!(scene.curl(&["https://allowed.test/"]).status, 200);
+    scene.reload(|_| {});
+    let (head, _) = scene.connect("other.test:443");
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+}
+
+#[test]
+fn a_kept_connection_is_judged_again_after_a_reload() {
+    let scene = Scene::new();
+    let mut kept = scene.tls(ALLOWED, &[b"http/1.1"]);
+    assert_eq!(ask(&mut kept, "").status, 200);
+    scene.reload(|config| config.connect_to.clear());
+    let answer = ask(&mut kept, "");
+    // Its real name does not exist; the point is that the old address is not used.
+    assert!([502, 504].contains(&answer.status), "{}", answer.head);
+    assert_eq!(scene.allowed.requests().len(), 1);
+}
+
+#[test]
+fn a_drain_lets_end_what_is_under_way() {
+    let scene = Scene::new();
+    let mut kept = scene.tls(ALLOWED, &[b"http/1.1"]);
+    let mut slow = scene.tls(ALLOWED, &[b"http/1.1"]);
+    assert_eq!(ask(&mut kept, "").status, 200);
+    let request = format!("GET /drip?n=50&chunk=1&ms=20 HTTP/1.1\r\nhost: {ALLOWED}\r\n\r\n");
+    slow.write_all(request.as_bytes()).unwrap();
+    read_head(&mut slow);
+    assert_eq!(scene.engine.in_flight(), 1);
+    scene.engine.drain();
+    let answer = ask(&mut kept, "");
+    assert_eq!((answer.status, answer.refusal()), (503, Some("draining")));
+    let (head, _) = scene.connect("allowed.test:443");
+    assert!(head.starts_with("HTTP/1.1 503"), "{head}");
+    let mut whole = [0; 50];
+    slow.read_exact(&mut whole).unwrap();
+    scene.runtime.block_on(scene.engine.drained());
+}
+
+#[test]
+fn a_session_has_so_many_requests_a_minute() {
+    let allowance = Allowance { requests_per_minute: Some(3), bytes_per_hour: None };
+    let scene = Scene::of(Setting { allowance, ..Setting::default() });
+    let statuses: Vec<u16> =
+        (0..4).map(|_| scene.curl(&["https://allowed.test/status/204"]).status).collect();
+    assert_eq!(statuses, [204, 204, 204, 429]);
+    let (head, _) = scene.connect("other.test:443");
+    assert!(head.contains("x-keyless-refused: quota_exceeded"), "{head}");
+    assert_eq!(scene.allowed.requests().len(), 3);
+}
+
+#[test]
+fn a_session_has_so_many_bytes_an_hour() {
+    let allowance = Allowance { requests_per_minute: None, bytes_per_hour: Some(100_000) };
+    let scene = Scene::of(Setting { allowance, ..Setting::default() });
+    let answer = scene.curl(&["https://allowed.test/bytes?n=60000"]);
+    assert_eq!((answer.status, answer.body.len()), (200, 60_000));
+    let answer = scene.curl(&["https://allowed.test/bytes?n=60000"]);
+    assert_eq!(answer.status, 0, "cut in the middle: {}", answer.body);
+    let answer = scene.curl(&["https://allowed.test/"]);
+    assert_eq!(answer.refusal(), Some("quota_exceeded"));
+}
+
+#[test]
+fn what_a_request_came_to_is_told_once() {
+    let scene = Scene::new();
+    let url = "https://allowed.test/bytes?n=5000";
+    assert_eq!(scene.curl(&["-d", "12345", url]).status, 200);
+    let told = || scene.broker.finished.lock().clone();
+    while told().is_empty() {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let told = told();
+    assert_eq!(told.len(), 1);
+    assert_eq!((told[0].sent, told[0].received, told[0].status), (5, 5000, Some(200)));
+    assert_eq!(told[0].request, Some(("POST".to_owned(), "/bytes".to_owned())));
+}
