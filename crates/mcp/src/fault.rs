@@ -1,0 +1,123 @@
+//! An error as a tool tells it: a word, a sentence, and who can do what about it.
+//!
+//! The words of spec/secrets-through-mcp.md and of the closed table in reference/secrets.md, 11.2;
+//! every other code of ours is its own word. No code is without a remediation, as none compiles.
+
+use keyless_core::{Actor, Code, Error, Remediation};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// An error as an agent meets it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Fault {
+    /// The stable word; for a request that is not known, the sentence of the spec.
+    pub error: String,
+    /// What happened, in one sentence.
+    pub message: String,
+    /// What to do about it.
+    pub remediation: Advice,
+}
+
+/// What to do about an error, and who can. Written by Keyless, never by an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Advice {
+    /// `agent` or `user`.
+    pub actor: &'static str,
+    /// The next step as a word.
+    pub action: &'static str,
+    /// A sentence for the person.
+    pub user_message: String,
+    /// Whether the same call may work later without a change.
+    pub retryable: bool,
+    /// When to try again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_seconds: Option<u64>,
+}
+
+/// The word of a code, its action, and the seconds to wait.
+type Row = (&'static str, &'static str, Option<u64>);
+
+impl From<&Error> for Fault {
+    fn from(error: &Error) -> Self {
+        let code = error.code();
+        let Remediation { actor, action: next, user_message, retryable } = code.remediation();
+        let (word, action, retry_after_seconds) =
+            row(code).unwrap_or((code.as_str(), actor_word(actor), None));
+        let word = match code {
+            // "unknown request_id: <id>" as a whole is the error of the spec.
+            Code::RequestNotFound if !error.detail().as_str().is_empty() => {
+                error.detail().as_str().to_owned()
+            }
+            _ => word.replace('_', "-"),
+        };
+        Self {
+            error: word,
+            message: error.message(),
+            remediation: Advice {
+                actor: if actor == Actor::Operator { "user" } else { "agent" },
+                action,
+                user_message: format!("{user_message} Next: {next}."),
+                retryable,
+                retry_after_seconds,
+            },
+        }
+    }
+}
+
+fn row(code: Code) -> Option<Row> {
+    Some(match code {
+        Code::ApprovalDenied => ("approval-denied", "none", None),
+        Code::ApprovalRequired => ("approval-required", "ask_user_to_approve", None),
+        Code::BrokerNotRunning => ("daemon-not-running", "ask_user_to_start_daemon", None),
+        Code::Locked => ("locked", "ask_user_to_unlock", None),
+        Code::ManifestInvalid => ("merge-failed", "ask_user_to_correct_manifest", None),
+        Code::PathInvalid => ("invalid-path", "correct_the_path", None),
+        Code::RateLimited => ("rate-limited", "retry_after", Some(60)),
+        Code::RequestNotFound => ("unknown-request", "make_a_new_request", None),
+        Code::SecretNotFound => ("not-found", "check_the_path", None),
+        Code::SecretUnavailable => ("not-provisioned", "ask_user_to_provision", None),
+        Code::TotpUnavailable => ("totp-unavailable", "ask_user_to_unlock", None),
+        Code::Usage => ("invalid-arguments", "correct_the_arguments", None),
+        _ => return None,
+    })
+}
+
+fn actor_word(actor: Actor) -> &'static str {
+    match actor {
+        Actor::Agent => "correct_the_call",
+        Actor::Operator => "ask_user",
+        Actor::Upstream => "retry_later",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use keyless_core::SafeText;
+
+    use super::*;
+
+    fn told(code: Code, detail: &'static str) -> (String, &'static str, &'static str) {
+        let fault = Fault::from(&Error::with(code, SafeText::words(detail)));
+        (fault.error, fault.remediation.actor, fault.remediation.action)
+    }
+
+    #[test]
+    fn the_words_are_those_of_the_spec() {
+        let unknown = "unknown request_id: prov-0123456789ab";
+        assert_eq!(told(Code::RequestNotFound, unknown).0, unknown);
+        let word = |word: &str, actor, action| (word.to_owned(), actor, action);
+        assert_eq!(told(Code::SecretNotFound, ""), word("not-found", "user", "check_the_path"));
+        assert_eq!(told(Code::PathInvalid, "").0, "invalid-path");
+        assert_eq!(told(Code::ManifestInvalid, "").0, "merge-failed");
+        assert_eq!(told(Code::DiskFull, ""), word("disk-full", "user", "ask_user"));
+    }
+
+    #[test]
+    fn every_code_has_a_word_and_a_next_step() {
+        for code in Code::ALL {
+            let fault = Fault::from(&Error::new(*code));
+            assert!(!fault.error.contains('_') && !fault.remediation.action.is_empty());
+            assert!(fault.remediation.user_message.contains("Next: "), "{}", code.as_str());
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The protocol over streamable HTTP, for the one agent that has the credential.
+//!
+//! Every request shows the bearer credential. `Host` must name this machine, and an `Origin`, which only
+//! browsers send, is refused: a page that a person visits reaches nothing here, by a rebound name either. No TLS:
+//! it listens on loopback alone.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use ::http::{HeaderMap, Request, Response, StatusCode, header};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use keyless_core::{Code, Error, SafeText};
+use rmcp::transport::{
+    StreamableHttpServerConfig, StreamableHttpService,
+    streamable_http_server::session::local::LocalSessionManager,
+};
+use subtle::ConstantTimeEq;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+};
+
+use crate::server::Server;
+
+/// Where the endpoint is.
+pub const HTTP_PATH: &str = "/mcp";
+/// Connections at a time; one agent needs a few.
+const MAX_CONNECTIONS: usize = 64;
+/// How long a head may take to arrive.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+/// The largest request, in bytes.
+const MAX_REQUEST: usize = 1024 * 1024;
+
+type Endpoint = StreamableHttpService<Server, LocalSessionManager>;
+type Answer = Response<BoxBody<Bytes, Infallible>>;
+
+/// What a client shows to be served: `Authorization: Bearer …`.
+pub struct Credential(String);
+
+impl Credential {
+    /// The credential `text`; [`Code::Usage`] when it is short enough to be guessed.
+    pub fn new(text: String) -> Result<Self, Error> {
+        if text.len() < 32 || !text.bytes().all(|b| b.is_ascii_graphic()) {
+            let words = "a credential has at least 32 characters, and no spaces";
+            return Err(Error::with(Code::Usage, SafeText::words(words)));
+        }
+        Ok(Self(text))
+    }
+
+    fn is_shown(&self, headers: &HeaderMap) -> bool {
+        let mut shown = headers.get_all(header::AUTHORIZATION).iter();
+        let (Some(only), None) = (shown.next(), shown.next()) else { return false };
+        let Some((scheme, credential)) = only.to_str().ok().and_then(|text| text.split_once(' '))
+        else {
+            return false;
+        };
+        let same: bool = credential.trim().as_bytes().ct_eq(self.0.as_bytes()).into();
+        scheme.eq_ignore_ascii_case("bearer") && same
+    }
+}
+
+/// Serves until the task is dropped. [`Code::Usage`] when others could reach the listener.
+pub async fn serve_http(
+    server: Server,
+    listener: TcpListener,
+    credential: Credential,
+) -> Result<(), Error> {
+    if !listener.local_addr().is_ok_and(|address| address.ip().is_loopback()) {
+        let words = "without TLS it serves this machine alone: listen on 127.0.0.1 or [::1]";
+        return Err(Error::with(Code::Usage, SafeText::words(words)));
+    }
+    let mut config = StreamableHttpServerConfig::default().enforce_origin_validation();
+    config.max_request_body_bytes = MAX_REQUEST;
+    let endpoint = Endpoint::new(move || Ok(server.clone()), Arc::default(), config);
+    let (endpoint, credential) = (Arc::new(endpoint), Arc::new(credential));
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return Ok(()) };
+        let Ok((stream, _)) = listener.accept().await else {
+            // Out of descriptors, say; the next accept may do.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let (endpoint, credential) = (Arc::clone(&endpoint), Arc::clone(&credential));
+        tokio::spawn(async move {
+            serve_connection(stream, &endpoint, &credential).await;
+            drop(place);
+        });
+    }
+}
+
+async fn serve_connection(stream: TcpStream, endpoint: &Endpoint, credential: &Credential) {
+    let service = service_fn(async |request: Request<Incoming>| {
+        Ok::<_, Infallible>(answer(request, endpoint, credential).await)
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
+    // Whoever breaks off has nobody left to be told.
+    let _ = http.serve_connection(TokioIo::new(stream), service).await;
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    endpoint: &Endpoint,
+    credential: &Credential,
+) -> Answer {
+    if !credential.is_shown(request.headers()) {
+        return refusal(StatusCode::UNAUTHORIZED, "the bearer credential is missing or wrong");
+    }
+    if request.uri().path() != HTTP_PATH {
+        return refusal(StatusCode::NOT_FOUND, "the endpoint is /mcp");
+    }
+    endpoint.handle(request).await
+}
+
+fn refusal(status: StatusCode, words: &'static str) -> Answer {
+    let mut response = Response::new(Full::new(Bytes::from_static(words.as_bytes())).boxed());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/plain"));
+    if status == StatusCode::UNAUTHORIZED {
+        let realm = header::HeaderValue::from_static("Bearer realm=\"keyless\"");
+        headers.insert(header::WWW_AUTHENTICATE, realm);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_right_credential_is_taken() {
+        let word = "0123456789abcdef0123456789abcdef";
+        let credential = Credential::new(word.to_owned()).unwrap();
+        let shown = |lines: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(header::AUTHORIZATION, line.parse().unwrap());
+            }
+            credential.is_shown(&headers)
+        };
+        let right = format!("Bearer {word}");
+        assert!(shown(&[&right]) && shown(&[&format!("bearer {word}")]));
+        for wrong in
+            [&[][..], &[word], &["Bearer x"], &[&right, &right], &[&format!("Basic {word}")]]
+        {
+            assert!(!shown(wrong), "{wrong:?}");
+        }
+        assert!(Credential::new("short".to_owned()).is_err());
+    }
+}

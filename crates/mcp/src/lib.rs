@@ -1,0 +1,26 @@
+//! Tools for agents, over the Model Context Protocol.
+//!
+//! What a tool may ask is a port ([`Secrets`]), answered by the broker; what it may answer is made of
+//! a closed set of types, none of which can hold a value ([`Told`]). Deliberately absent: deciding,
+//! and everything about sockets of ours. Source: spec/secrets-through-mcp.md.
+
+// What a tool may ask, and what it is told
+mod fault;
+mod told;
+
+// The tools
+pub mod secrets;
+
+// The protocol
+mod http;
+mod server;
+mod stdio;
+
+pub use crate::{
+    fault::Fault,
+    http::{Credential, HTTP_PATH, serve_http},
+    secrets::{Ask, Reply, Secrets},
+    server::{Server, Toolset},
+    stdio::{MAX_LINE, serve_stdio, serve_streams},
+    told::{Told, Words},
+};

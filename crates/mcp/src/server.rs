@@ -1,0 +1,134 @@
+//! The server of one toolset: its name, its tools, and a call's way to the port and back.
+
+use std::{borrow::Cow, sync::Arc};
+
+use keyless_core::Error;
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{
+        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
+        CustomResult, ErrorCode, Implementation, ListToolsResult, PaginatedRequestParams,
+        ProtocolVersion, ServerCapabilities, ServerConfig, Tool,
+    },
+    service::RequestContext,
+};
+use serde_json::Value;
+
+use crate::{
+    fault::Fault,
+    secrets::{self, Secrets},
+};
+
+/// A set of tools that is served together, under a name of its own.
+#[derive(Clone)]
+pub enum Toolset {
+    /// What agents may know of secrets, and ask of a person.
+    Secrets(Arc<dyn Secrets>),
+}
+
+/// A server of one toolset. Cheap to clone: over HTTP each session has its own.
+#[derive(Clone)]
+pub struct Server {
+    toolset: Toolset,
+}
+
+const SECRETS_INSTRUCTIONS: &str = "\
+Keyless holds the credentials; you never see their values, and need none: programs started through keyless run find \
+placeholders in their environment, which are exchanged on the way to the hosts that a credential is for. When a \
+secret is missing, ask for it with secrets_request_provision and poll. Never ask a person for a value or a passphrase \
+in the chat, never look for one elsewhere, and take a denial for an answer.";
+
+impl Server {
+    /// A server of `toolset`.
+    pub fn new(toolset: Toolset) -> Self {
+        Self { toolset }
+    }
+
+    async fn call(&self, name: &str, arguments: Value) -> Option<CallToolResult> {
+        let Toolset::Secrets(port) = &self.toolset;
+        let answered = match secrets::ask_of(name, arguments)? {
+            Ok(ask) => port.ask(ask).await,
+            Err(error) => Err(error),
+        };
+        Some(match answered {
+            Ok(reply) => {
+                let text = ContentBlock::text(reply.text().to_string());
+                let mut result = CallToolResult::success(vec![text]);
+                result.structured_content = Some(reply.structured());
+                result
+            }
+            Err(error) => refusal(&error),
+        })
+    }
+
+    fn tools(&self) -> Vec<Tool> {
+        let Toolset::Secrets(_) = &self.toolset;
+        secrets::TOOLS.iter().map(secrets::TableRow::tool).collect()
+    }
+}
+
+/// An error as text alone: some clients hold structured content to the schema of a success.
+fn refusal(error: &Error) -> CallToolResult {
+    let fault = serde_json::to_string(&Fault::from(error)).expect("a fault is plain data");
+    CallToolResult::error(vec![ContentBlock::text(fault)])
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let Toolset::Secrets(_) = &self.toolset;
+        let mut about = Implementation::new("keyless-secrets", env!("CARGO_PKG_VERSION"));
+        about.title = Some("Keyless: secrets".to_owned());
+        let mut config = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(about)
+            .with_instructions(SECRETS_INSTRUCTIONS);
+        // For a client that asks for a version that nobody knows.
+        config.protocol_version = ProtocolVersion::V_2025_06_18;
+        config
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.tools()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        if let Some(result) = self.call(&request.name, arguments).await {
+            Ok(result.into())
+        } else {
+            let words = format!("unknown tool: {}", shown(&request.name));
+            Err(ErrorData::invalid_params(words, None))
+        }
+    }
+
+    /// A method of ours whose parameters could not be read arrives here as a foreign one.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        match request.method.as_str() {
+            "initialize" | "tools/call" | "tools/list" => {
+                let words = format!("the parameters of {} can't be read", request.method);
+                Err(ErrorData::invalid_params(words, None))
+            }
+            other => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, shown(other), None)),
+        }
+    }
+}
+
+/// What a client wrote, shortened and visible.
+fn shown(text: &str) -> String {
+    keyless_core::SafeText::default().as_they_wrote(text).as_str().to_owned()
+}

@@ -1,0 +1,126 @@
+//! What may pass from the client to the SDK, and what is answered at the door. Pure.
+
+use rmcp::{RoleServer, service::RxJsonRpcMessage};
+use serde_json::{Value, json};
+
+/// The key under which a request of the newest revision names its version, in place of `initialize`.
+const INLINE_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+
+// JSON-RPC 2.0, section 5.1.
+const PARSE_ERROR: i32 = -32700;
+const INVALID_REQUEST: i32 = -32600;
+
+/// Knows whether the conversation has begun.
+#[derive(Debug, Default)]
+pub(super) struct Door {
+    begun: bool,
+}
+
+/// What becomes of a line.
+pub(super) enum Passed {
+    /// It is answered at once.
+    Answer(Vec<u8>),
+    /// It goes to the SDK.
+    Message(Box<RxJsonRpcMessage<RoleServer>>),
+    /// It needs no answer.
+    Nothing,
+}
+
+impl Door {
+    /// Looks at one line.
+    pub(super) fn pass(&mut self, line: &[u8]) -> Passed {
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            return Passed::Nothing;
+        }
+        match serde_json::from_slice::<Value>(line) {
+            Err(_) => refuse(&Value::Null, PARSE_ERROR, "the line is not JSON"),
+            Ok(Value::Array(_)) => refuse(
+                &Value::Null,
+                INVALID_REQUEST,
+                "batches are not taken; send one message a line",
+            ),
+            Ok(message) => self.pass_message(message),
+        }
+    }
+
+    /// The answer to a line over the limit.
+    #[expect(clippy::unused_self, reason = "the door answers, whatever it knows")]
+    pub(super) fn too_long(&self) -> Passed {
+        refuse(&Value::Null, INVALID_REQUEST, "the line is longer than 1 MiB")
+    }
+
+    fn pass_message(&mut self, message: Value) -> Passed {
+        let id = message.get("id").cloned();
+        let method = message.get("method").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if !self.begun && method.is_empty() {
+            return refuse(&Value::Null, INVALID_REQUEST, "the first message is initialize");
+        }
+        if !self.begun {
+            let inline = message["params"]["_meta"].get(INLINE_VERSION).is_some();
+            match (&id, method.as_str()) {
+                (Some(_), "initialize" | "ping") => {}
+                (Some(_), _) if inline => {}
+                (Some(id), _) => {
+                    return refuse(id, INVALID_REQUEST, "the first request is initialize");
+                }
+                // Nobody waits for an answer to it.
+                (None, _) => return Passed::Nothing,
+            }
+        }
+        if let Ok(message) = serde_json::from_value(message) {
+            self.begun |= !matches!(method.as_str(), "ping" | "server/discover" | "");
+            Passed::Message(Box::new(message))
+        } else {
+            let id = id.filter(|id| id.is_string() || id.is_number()).unwrap_or_default();
+            refuse(&id, INVALID_REQUEST, "the line is no JSON-RPC 2.0 message")
+        }
+    }
+}
+
+fn refuse(id: &Value, code: i32, message: &str) -> Passed {
+    let error = json!({ "code": code, "message": message });
+    let answer = json!({ "jsonrpc": "2.0", "id": id, "error": error });
+    Passed::Answer(answer.to_string().into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answers(door: &mut Door, line: &str) -> Option<(Value, i64)> {
+        match door.pass(line.as_bytes()) {
+            Passed::Answer(answer) => {
+                let answer: Value = serde_json::from_slice(&answer).unwrap();
+                Some((answer["id"].clone(), answer["error"]["code"].as_i64().unwrap()))
+            }
+            Passed::Message(_) | Passed::Nothing => None,
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_is_answered() {
+        let (mut door, none) = (Door::default(), Value::Null);
+        assert_eq!(answers(&mut door, "{"), Some((none.clone(), -32700)));
+        assert_eq!(answers(&mut door, "\u{fffd}"), Some((none.clone(), -32700)));
+        assert_eq!(answers(&mut door, "[]"), Some((none.clone(), -32600)));
+        assert_eq!(answers(&mut door, "7"), Some((none.clone(), -32600)));
+        assert_eq!(answers(&mut door, r#"{"id":{"x":1}}"#), Some((none, -32600)));
+        assert_eq!(answers(&mut door, ""), None);
+    }
+
+    #[test]
+    fn nothing_but_initialize_and_ping_begins() {
+        let request = |method: &str| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}"}}"#);
+        let mut door = Door::default();
+        assert_eq!(answers(&mut door, &request("tools/list")), Some((json!(1), -32600)));
+        assert_eq!(answers(&mut door, &request("ping")), None);
+        assert_eq!(answers(&mut door, &request("tools/list")), Some((json!(1), -32600)));
+        let note = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+        assert!(matches!(door.pass(note.as_bytes()), Passed::Nothing));
+        let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{
+            "protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
+        assert!(matches!(door.pass(initialize.replace('\n', " ").as_bytes()), Passed::Message(_)));
+        assert_eq!(answers(&mut door, &request("tools/list")), None);
+    }
+}
