@@ -1,0 +1,174 @@
+//! Undoing a transaction from its journal: by the process that failed, or by the next one.
+//!
+//! A place that holds what the transaction wrote gets back what it held before. A place that holds anything
+//! else was changed by somebody in between and is left alone, which is said.
+
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+use super::{
+    OURS,
+    journal::{self, Before, Journal, JournalStep},
+    lock::HomeLock,
+    step::temporary,
+};
+use crate::{
+    beneath::{Beneath, Disk, WriteMode},
+    error::{Code, PackError, Result},
+    paths::RelPath,
+    sha::Sha,
+    site::Site,
+    snapshot,
+};
+
+/// Finishes or undoes what an interrupted process left; says what it did.
+pub(crate) fn recover(site: &Site, _lock: &HomeLock) -> Result<Option<String>> {
+    let Some(journal) = Journal::load(site)? else {
+        sweep(site);
+        return Ok(None);
+    };
+    if !snapshot::is_id(&journal.id) {
+        return Err(PackError::new(
+            Code::Unexpected,
+            "the journal of an interrupted command is damaged",
+        ));
+    }
+    if site.snapshots().join(format!("{}.json", journal.id)).exists() {
+        journal::remove(site)?;
+        return Ok(Some(format!(
+            "the interrupted {} {} had been complete",
+            journal.kind, journal.id
+        )));
+    }
+    let left = undo(site, &journal)?;
+    let mut text = format!(
+        "an interrupted {} ({}) was undone: {} place(s) are as they were before it",
+        journal.kind,
+        journal.id,
+        journal.steps.len() - left.len()
+    );
+    if !left.is_empty() {
+        text.push_str("; changed by somebody else and left alone: ");
+        text.push_str(&left.join(", "));
+    }
+    Ok(Some(text))
+}
+
+/// Removes what a process left that died before its journal stood: no root had been touched.
+fn sweep(site: &Site) {
+    let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries(site.snapshots()) {
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(snapshot::GONE) {
+            let _ = fs::remove_dir_all(&path);
+        } else if path.join(OURS).exists() && !path.with_extension("json").exists() {
+            snapshot::discard(site, &name);
+        } else {
+            // Died before the mark was made; what is not empty is not removed.
+            let _ = fs::remove_dir(&path);
+        }
+    }
+    for entry in entries(site.state()).chain(entries(site.snapshots())) {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        // Tokens are written under a lock of their own, perhaps right now.
+        if name.starts_with('.') && name.ends_with(".tmp") && !name.starts_with(".confirm") {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// What a command that only reads says about a transaction that is not finished.
+pub(crate) fn interrupted(site: &Site) -> Option<String> {
+    if !journal::exists(site) {
+        return None;
+    }
+    Some(match HomeLock::holder(site) {
+        Some(pid) => format!("process {pid} is applying right now; this view may be halfway"),
+        None => "an earlier apply was interrupted; the next deploy or rollback undoes it first"
+            .to_owned(),
+    })
+}
+
+/// Brings every place back, then forgets the transaction. Gives the places that were left alone.
+pub(super) fn undo(site: &Site, journal: &Journal) -> Result<Vec<String>> {
+    // Copies of the new state are of no use any more, and their space may be what is missing.
+    let folder = site.snapshots().join(&journal.id);
+    let _ = fs::remove_dir_all(folder.join("state"));
+    let mut roots: BTreeMap<PathBuf, Option<Beneath>> = BTreeMap::new();
+    let mut left = Vec::new();
+    // What was created goes first, for its space.
+    let (created, others): (Vec<_>, Vec<_>) =
+        journal.steps.iter().rev().partition(|step| matches!(step.before, Before::Absent));
+    for step in created.into_iter().chain(others) {
+        if !roots.contains_key(&step.root) {
+            roots.insert(step.root.clone(), Beneath::open(&step.root, step.confine.as_deref())?);
+        }
+        let path = RelPath::parse(&step.path).ok_or_else(|| {
+            PackError::new(
+                Code::Unexpected,
+                format!("the journal names {:?}, which leads elsewhere", step.path),
+            )
+        })?;
+        let Some(root) = &roots[&step.root] else { continue };
+        root.remove_temporary(&path, &temporary(&path, &journal.id));
+        if !restored(root, &path, step, &journal.id)? {
+            left.push(step.root.join(&path).display().to_string());
+        }
+    }
+    for made in journal.folders.iter().rev() {
+        let _ = fs::remove_dir(made);
+    }
+    fs::remove_dir_all(&folder).or_else(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Ok(()),
+        _ => Err(PackError::io("remove", &folder, &error)),
+    })?;
+    journal::remove(site)?;
+    Ok(left)
+}
+
+/// Whether the place is as it was before, now.
+fn restored(root: &Beneath, path: &RelPath, step: &JournalStep, id: &str) -> Result<bool> {
+    let disk = root.look(path)?;
+    if is_before(&disk, &step.before) {
+        return Ok(true);
+    }
+    if disk.sha() != step.after || matches!(disk, Disk::Directory) {
+        return Ok(false);
+    }
+    let temporary = temporary(path, id);
+    match &step.before {
+        Before::Absent => root.remove(path)?,
+        Before::Link { to } => {
+            root.make_parents(path)?;
+            root.write_link(path, to, &temporary)?;
+        }
+        Before::File { sha256, mode, backup } => {
+            let bytes = fs::read(backup).map_err(|error| PackError::io("read", backup, &error))?;
+            if Sha::of(&bytes) != *sha256 {
+                return Err(snapshot::damaged(backup, "the backup is not what was backed up"));
+            }
+            root.make_parents(path)?;
+            let written = root.write(path, &bytes, WriteMode::Exact(*mode), &temporary);
+            if written.as_ref().is_err_and(|error| error.code() == Code::IoDiskFull) {
+                // No room for both: the backup is safe, so the new file may go first.
+                root.remove(path)?;
+                root.write(path, &bytes, WriteMode::Exact(*mode), &temporary)?;
+            } else {
+                written?;
+            }
+        }
+    }
+    Ok(true)
+}
+
+fn is_before(disk: &Disk, before: &Before) -> bool {
+    match (disk, before) {
+        (Disk::Absent, Before::Absent) => true,
+        (Disk::File(file), Before::File { sha256, mode, .. }) => {
+            file.sha == *sha256 && file.mode == *mode
+        }
+        (Disk::Link(target), Before::Link { to }) => target == to,
+        _ => false,
+    }
+}

@@ -1,0 +1,388 @@
+//! The public face: one function per command, from plain arguments to a typed payload.
+//!
+//! CLI and MCP call these and put what they get into envelopes; neither decides anything. Commands that
+//! write take `yes`: whether the caller's human or agent said so explicitly.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    apply::{HomeLock, Watch, recover},
+    confirm,
+    deploy::{self, DeployData},
+    doctor::{self, Doctor, DoctorData},
+    envelope::Answer,
+    error::{Code, PackError, Result},
+    events::{self, RecordData, ScoreData},
+    evolve::{self, ProposeData, ProposeOptions, RestoreData},
+    explain::{self, ExplainPlanData, ExplainStatusData},
+    overlay::{
+        self, OverlayScope,
+        edit::{EditOptions, OverlayEditData, OverlayPathData},
+        rebase::{OverlayRebaseData, RebaseOptions},
+    },
+    plan::{Plan, PlanData},
+    preview::{self, PreviewData},
+    remote::{self, RemoteData, SyncData, SyncOptions},
+    repo::{
+        self, AddOptions, FetchData, InitData, InitOptions, LockData, ModuleData, UpdateData,
+        UpdateOptions,
+    },
+    rollback::{self, RollbackData},
+    site::{Request, Site, Surroundings},
+    status::{self, DriftKind, StatusData},
+};
+
+/// How `deploy` is asked for.
+#[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub struct DeployOptions {
+    /// Write; otherwise only plan.
+    pub apply: bool,
+    /// Overwrite files that were not deployed.
+    pub adopt: bool,
+    /// The explicit yes.
+    pub yes: bool,
+    /// Never write, whatever else is said.
+    pub dry_run: bool,
+}
+
+/// How `deploy_apply` is asked for.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ApplyOptions {
+    /// Overwrite files that were not deployed.
+    pub adopt: bool,
+    /// Never write, whatever else is said.
+    pub dry_run: bool,
+    /// The explicit yes.
+    pub yes: bool,
+    /// The token of the reviewed plan.
+    pub confirm_token: Option<String>,
+}
+
+/// `plan` and `diff`: what a deploy would change.
+pub fn plan(surroundings: &Surroundings, request: &Request) -> Result<Answer<PlanData>> {
+    let site = Site::new(surroundings, request);
+    let plan = Plan::make(&site)?;
+    Ok(Answer { data: plan.data(&site), warnings: plan.warnings })
+}
+
+/// `preview`: the plan, and its diffs when asked for.
+pub fn preview(
+    surroundings: &Surroundings,
+    request: &Request,
+    diff: bool,
+) -> Result<Answer<PreviewData>> {
+    let site = Site::new(surroundings, request);
+    let plan = Plan::make(&site)?;
+    let (data, more) = preview::preview(&site, &plan, diff)?;
+    Ok(Answer { data, warnings: plan.warnings.into_iter().chain(more).collect() })
+}
+
+/// `status`: drift, all kinds or some.
+pub fn status(
+    surroundings: &Surroundings,
+    request: &Request,
+    only: &[DriftKind],
+) -> Result<Answer<StatusData>> {
+    let site = Site::new(surroundings, request);
+    let plan = Plan::make(&site)?;
+    let data = status::status(&site, &plan, only)?;
+    Ok(Answer { data, warnings: plan.warnings })
+}
+
+/// `explain plan` and `explain diff`.
+pub fn explain_plan(
+    surroundings: &Surroundings,
+    request: &Request,
+) -> Result<Answer<ExplainPlanData>> {
+    let site = Site::new(surroundings, request);
+    let plan = Plan::make(&site)?;
+    Ok(Answer { data: explain::plan(&site, &plan), warnings: plan.warnings })
+}
+
+/// `explain status`.
+pub fn explain_status(
+    surroundings: &Surroundings,
+    request: &Request,
+) -> Result<Answer<ExplainStatusData>> {
+    let site = Site::new(surroundings, request);
+    let plan = Plan::make(&site)?;
+    let status = status::status(&site, &plan, &[])?;
+    Ok(Answer { data: explain::status(&plan, status), warnings: plan.warnings })
+}
+
+/// `doctor`; to mend it needs a yes.
+pub fn doctor(
+    surroundings: &Surroundings,
+    request: &Request,
+    how: Doctor,
+    yes: bool,
+) -> Result<Answer<DoctorData>> {
+    if how == Doctor::Mend {
+        confirmed(yes, "doctor --fix")?;
+    }
+    let site = Site::new(surroundings, request);
+    let (data, warnings) = doctor::doctor(&site, how)?;
+    Ok(Answer { data, warnings })
+}
+
+/// `deploy`: plans, and with `apply` carries the plan out.
+pub fn deploy(
+    surroundings: &Surroundings,
+    request: &Request,
+    options: DeployOptions,
+    watch: &dyn Watch,
+) -> Result<Answer<DeployData>> {
+    let site = Site::new(surroundings, request);
+    if !options.apply || options.dry_run {
+        let plan = Plan::make(&site)?;
+        return Ok(Answer { data: DeployData::of(&site, &plan), warnings: plan.warnings });
+    }
+    confirmed(options.yes, "deploy --apply")?;
+    let lock = HomeLock::take(&site)?;
+    let recovered = recover(&site, &lock)?;
+    let plan = Plan::make(&site)?;
+    plan.check_adopt(options.adopt)?;
+    let data = deploy::apply(&site, &plan, &lock, watch)?;
+    Ok(Answer { data, warnings: recovered.into_iter().chain(plan.warnings).collect() })
+}
+
+/// The MCP tool `deploy`: a plan and the token to carry it out with. No token comes with an error.
+pub fn deploy_for_review(
+    surroundings: &Surroundings,
+    request: &Request,
+) -> Result<Answer<DeployData>> {
+    let site = Site::new(surroundings, request);
+    let plan = Plan::make(&site)?;
+    let mut data = DeployData::of(&site, &plan);
+    let request = request.normalized(surroundings);
+    let hash = confirm::plan_hash(&request, &data, &plan.warnings);
+    let issued = confirm::issue(&site, &request, hash)?;
+    data.confirm_token = Some(issued.token);
+    data.confirm_plan_hash = Some(issued.plan_hash);
+    data.confirm_token_expires_at = Some(issued.expires_at);
+    Ok(Answer { data, warnings: plan.warnings })
+}
+
+/// The MCP tool `deploy_apply`: carries out exactly the plan that the token is for.
+pub fn deploy_apply(
+    surroundings: &Surroundings,
+    request: &Request,
+    options: &ApplyOptions,
+    watch: &dyn Watch,
+) -> Result<Answer<DeployData>> {
+    confirmed(options.yes, "deploy --apply")?;
+    let site = Site::new(surroundings, request);
+    if options.dry_run {
+        let plan = Plan::make(&site)?;
+        return Ok(Answer { data: DeployData::of(&site, &plan), warnings: plan.warnings });
+    }
+    let token = options.confirm_token.as_deref();
+    if token.is_none_or(str::is_empty) {
+        // Said before anything is read: a caller without a token has nothing to wait for.
+        confirm::check(&site, None, request, "")?;
+    }
+    let lock = HomeLock::take(&site)?;
+    let recovered = recover(&site, &lock)?;
+    let plan = Plan::make(&site)?;
+    let request = request.normalized(surroundings);
+    let hash = confirm::plan_hash(&request, &DeployData::of(&site, &plan), &plan.warnings);
+    confirm::check(&site, token, &request, &hash)?;
+    plan.check_adopt(options.adopt)?;
+    confirm::take(&site, token)?;
+    // The plan in hand is the one whose digest was just compared; there is no other one to apply.
+    let data = deploy::apply(&site, &plan, &lock, watch)?;
+    Ok(Answer { data, warnings: recovered.into_iter().chain(plan.warnings).collect() })
+}
+
+/// `rollback` to a snapshot, or to `before:` a snapshot.
+pub fn rollback(
+    surroundings: &Surroundings,
+    request: &Request,
+    to: &str,
+    yes: bool,
+    watch: &dyn Watch,
+) -> Result<Answer<RollbackData>> {
+    confirmed(yes, "rollback")?;
+    let site = Site::new(surroundings, request);
+    let (data, warnings) = rollback::rollback(&site, to, watch)?;
+    Ok(Answer { data, warnings })
+}
+
+/// `evolve propose`: edits of deployed files as overlays on a branch. Without edits it needs no yes.
+pub fn evolve_propose(
+    surroundings: &Surroundings,
+    request: &Request,
+    options: &ProposeOptions,
+) -> Result<Answer<ProposeData>> {
+    let site = Site::new(surroundings, request);
+    let plan = Plan::make(&site)?;
+    let data = evolve::propose(&site, &plan, options)?;
+    Ok(Answer { data, warnings: plan.warnings })
+}
+
+/// `evolve restore`: missing files, put back. Without missing files it needs no yes.
+pub fn evolve_restore(
+    surroundings: &Surroundings,
+    request: &Request,
+    module_id: Option<&str>,
+    dry_run: bool,
+    yes: bool,
+) -> Result<Answer<RestoreData>> {
+    let site = Site::new(surroundings, request);
+    let (data, warnings) = evolve::restore(&site, module_id, dry_run, yes)?;
+    Ok(Answer { data, warnings })
+}
+
+/// `overlay edit`: makes an overlay or adds to one; opening an editor is the caller's.
+pub fn overlay_edit(
+    surroundings: &Surroundings,
+    request: &Request,
+    module_id: &str,
+    scope: OverlayScope,
+    options: EditOptions,
+    yes: bool,
+) -> Result<Answer<OverlayEditData>> {
+    confirmed(yes, "overlay edit")?;
+    let site = Site::new(surroundings, request);
+    overlay::edit::edit(&site, module_id, scope, options).map(Answer::new)
+}
+
+/// `overlay rebase`: an overlay onto the newer upstream.
+pub fn overlay_rebase(
+    surroundings: &Surroundings,
+    request: &Request,
+    module_id: &str,
+    options: RebaseOptions,
+    yes: bool,
+) -> Result<Answer<OverlayRebaseData>> {
+    confirmed(yes || options.dry_run, "overlay rebase")?;
+    let site = Site::new(surroundings, request);
+    overlay::rebase::rebase(&site, module_id, options).map(Answer::new)
+}
+
+/// `overlay path`: where an overlay is or would be.
+pub fn overlay_path(
+    surroundings: &Surroundings,
+    request: &Request,
+    module_id: &str,
+    scope: OverlayScope,
+) -> Answer<OverlayPathData> {
+    let site = Site::new(surroundings, request);
+    Answer::new(overlay::edit::path(&site, module_id, scope))
+}
+
+/// `init`: a config repo with a manifest that works.
+pub fn init(
+    surroundings: &Surroundings,
+    request: &Request,
+    options: &InitOptions,
+    yes: bool,
+) -> Result<Answer<InitData>> {
+    confirmed(yes, "init")?;
+    repo::init(&Site::new(surroundings, request), options).map(Answer::new)
+}
+
+/// `add`: one more module.
+pub fn add(
+    surroundings: &Surroundings,
+    request: &Request,
+    options: &AddOptions,
+    yes: bool,
+) -> Result<Answer<ModuleData>> {
+    confirmed(yes, "add")?;
+    repo::add(&Site::new(surroundings, request), options).map(Answer::new)
+}
+
+/// `remove`: one module less.
+pub fn remove(
+    surroundings: &Surroundings,
+    request: &Request,
+    id: &str,
+    yes: bool,
+) -> Result<Answer<ModuleData>> {
+    confirmed(yes, "remove")?;
+    repo::remove(&Site::new(surroundings, request), id).map(Answer::new)
+}
+
+/// `lock`: writes the lockfile.
+pub fn lock(surroundings: &Surroundings, request: &Request, yes: bool) -> Result<Answer<LockData>> {
+    confirmed(yes, "lock")?;
+    let (data, warnings) = repo::lock(&Site::new(surroundings, request))?;
+    Ok(Answer { data, warnings })
+}
+
+/// `fetch`: brings the locked git modules here.
+pub fn fetch(
+    surroundings: &Surroundings,
+    request: &Request,
+    yes: bool,
+) -> Result<Answer<FetchData>> {
+    confirmed(yes, "fetch")?;
+    repo::fetch(&Site::new(surroundings, request)).map(Answer::new)
+}
+
+/// `update`: lock where needed, then fetch.
+pub fn update(
+    surroundings: &Surroundings,
+    request: &Request,
+    options: UpdateOptions,
+    yes: bool,
+) -> Result<Answer<UpdateData>> {
+    confirmed(yes, "update")?;
+    let (data, warnings) = repo::update(&Site::new(surroundings, request), options)?;
+    Ok(Answer { data, warnings })
+}
+
+/// `record`: one event of an agent, as JSON.
+pub fn record(
+    surroundings: &Surroundings,
+    request: &Request,
+    event: &str,
+    yes: bool,
+) -> Result<Answer<RecordData>> {
+    confirmed(yes, "record")?;
+    events::record(&Site::new(surroundings, request), event).map(Answer::new)
+}
+
+/// `score`: modules by how often they failed.
+pub fn score(surroundings: &Surroundings, request: &Request) -> Result<Answer<ScoreData>> {
+    let (data, warnings) = events::score(&Site::new(surroundings, request))?;
+    Ok(Answer { data, warnings })
+}
+
+/// `remote set`: where the config repo is pushed to.
+pub fn remote_set(
+    surroundings: &Surroundings,
+    request: &Request,
+    name: &str,
+    url: &str,
+    yes: bool,
+) -> Result<Answer<RemoteData>> {
+    confirmed(yes, "remote set")?;
+    remote::set(&Site::new(surroundings, request), name, url).map(Answer::new)
+}
+
+/// `sync`: pull, then push.
+pub fn sync(
+    surroundings: &Surroundings,
+    request: &Request,
+    options: &SyncOptions,
+    yes: bool,
+) -> Result<Answer<SyncData>> {
+    confirmed(yes, "sync")?;
+    remote::sync(&Site::new(surroundings, request), options).map(Answer::new)
+}
+
+/// Refuses a command that writes without an explicit yes.
+pub fn confirmed(yes: bool, command: &str) -> Result<()> {
+    if yes {
+        return Ok(());
+    }
+    Err(PackError::new(
+        Code::ConfirmRequired,
+        format!("`{command}` writes, and needs an explicit yes"),
+    )
+    .with("command", command)
+    .hint("review what it would do, then add --yes (or yes: true)"))
+}

@@ -1,0 +1,193 @@
+//! Git, called as a program: with a deadline, without prompts, and never with a word that could be an option.
+//!
+//! URLs come from manifests that others wrote. A URL that begins with `-` would be an option, and
+//! `ext::…` would be a command; both are refused before git is called, and `--` stands before every URL.
+
+use std::{
+    io::Read,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    error::{Code, PackError, Result},
+    paths::shown,
+};
+
+/// How long a call that stays on this machine may take.
+const LOCAL: Duration = Duration::from_mins(1);
+/// How long a call to a server may take.
+const REMOTE: Duration = Duration::from_mins(5);
+/// Ways to reach a repository that git itself carries, and that run no command of the URL's choice.
+const SCHEMES: &[&str] = &["https://", "http://", "ssh://", "git://", "git+ssh://", "file://"];
+
+/// Refuses a URL or ref that git could take for something else.
+pub(crate) fn check_source(url: &str, reference: &str) -> std::result::Result<(), String> {
+    let clean = !url.is_empty() && !url.chars().any(|c| c.is_control() || c == ' ');
+    let scheme = SCHEMES.iter().any(|scheme| url.starts_with(scheme));
+    let authority = url.split_once("://").map_or("", |(_, rest)| rest);
+    // user@host:path, as ssh's users write it; the host can't begin with a dash.
+    let scp = url.split_once(':').is_some_and(|(host, path)| {
+        !host.contains('/') && !host.is_empty() && !path.starts_with(':') && !host.contains("@-")
+    });
+    let local = url.starts_with('/');
+    if !clean || url.starts_with('-') || authority.starts_with('-') || url.contains("::") {
+        return Err(format!("git url `{url}` is not one that can be fetched safely"));
+    }
+    if !(scheme || local || (scp && !url.contains("://"))) {
+        return Err(format!("git url `{url}` must be https, ssh, git, file or an absolute path"));
+    }
+    let odd =
+        |c: char| c.is_control() || matches!(c, ' ' | '~' | '^' | ':' | '?' | '*' | '[' | '\\');
+    if reference.is_empty()
+        || reference.starts_with('-')
+        || reference.contains("..")
+        || reference.contains(odd)
+    {
+        return Err(format!("git ref `{reference}` is no branch, tag or commit"));
+    }
+    Ok(())
+}
+
+/// Whether this is a whole commit id.
+pub(crate) fn is_commit(text: &str) -> bool {
+    text.len() == 40 && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// Runs git in a directory; gives what it printed.
+pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Result<String> {
+    call(folder, arguments, LOCAL)
+}
+
+/// The same for a call that talks to a server.
+pub(crate) fn run_remote(folder: &Path, arguments: &[&str]) -> Result<String> {
+    call(folder, arguments, REMOTE)
+}
+
+/// The bytes of a file in a commit; `None` when it was not there.
+pub(crate) fn show(folder: &Path, revision: &str, path: &str) -> Option<Vec<u8>> {
+    let object = format!("{revision}:{path}");
+    let mut command = prepared(folder, &["cat-file", "blob", &object]);
+    let output = command.output().ok()?;
+    output.status.success().then_some(output.stdout)
+}
+
+/// The URL of `origin`, where there is one.
+pub(crate) fn origin_of(folder: &Path) -> Option<String> {
+    if !folder.join(".git").exists() {
+        return None;
+    }
+    let url = run(folder, &["remote", "get-url", "origin"]).ok()?;
+    let url = url.trim();
+    (!url.is_empty()).then(|| url.to_owned())
+}
+
+fn call(folder: &Path, arguments: &[&str], patience: Duration) -> Result<String> {
+    let mut command = prepared(folder, arguments);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(
+        |error| match error.kind() {
+            std::io::ErrorKind::NotFound if folder.is_dir() => not_found(folder, arguments),
+            _ => PackError::io("run git in", folder, &error),
+        },
+    )?;
+    let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
+    let errors = thread::spawn(move || drained(err.as_mut()));
+    let output = thread::spawn(move || drained(out.as_mut()));
+    let deadline = Instant::now() + patience;
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Some(status),
+            Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(1)),
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                break None;
+            }
+        }
+    };
+    let output = output.join().unwrap_or_default();
+    let errors = errors.join().unwrap_or_default();
+    match status {
+        Some(status) if status.success() => Ok(output),
+        Some(_) => Err(failed(folder, arguments, errors.trim())),
+        None => {
+            Err(failed(folder, arguments, &format!("no answer within {} s", patience.as_secs())))
+        }
+    }
+}
+
+fn prepared(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new("git");
+    command.arg("-c").arg("protocol.ext.allow=never").args(arguments).current_dir(folder);
+    command.stdin(Stdio::null()).env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
+    // The caller may itself be a git hook, whose variables would lead every call to another repository.
+    for name in
+        ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR"]
+    {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn drained(stream: Option<&mut impl Read>) -> String {
+    let mut bytes = Vec::new();
+    if let Some(stream) = stream {
+        let _ = stream.read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn not_found(folder: &Path, arguments: &[&str]) -> PackError {
+    PackError::new(Code::GitNotFound, "git is not installed or not on the PATH")
+        .with("cwd", shown(folder))
+        .with("cwd_posix", shown(folder))
+        .with("args", arguments.to_vec())
+        .hint("install git, then run the command again")
+}
+
+fn failed(folder: &Path, arguments: &[&str], errors: &str) -> PackError {
+    let what = arguments.iter().find(|word| !word.starts_with('-')).copied().unwrap_or_default();
+    PackError::new(Code::GitFailed, format!("git {what} failed in {}: {errors}", folder.display()))
+        .with("cwd", shown(folder))
+        .with("cwd_posix", shown(folder))
+        .with("args", arguments.to_vec())
+        .hint("run the same git command by hand to see what it needs")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_that_are_options_or_commands_are_refused() {
+        for bad in [
+            "",
+            "--upload-pack=touch /tmp/INJECTED;",
+            "-oProxyCommand=x",
+            "ext::sh -c touch% /tmp/x",
+            "fd::17",
+            "ssh://-oProxyCommand=x/y",
+            "-x@host:path",
+            "git@-oProxyCommand=x:path",
+            "https://host/a b",
+            "relative/path",
+            "gopher://host/x",
+        ] {
+            assert!(check_source(bad, "main").is_err(), "{bad}");
+        }
+        for good in [
+            "https://github.com/a/b.git",
+            "git@github.com:a/b",
+            "ssh://git@h/a",
+            "/srv/repo",
+            "file:///srv/r",
+        ] {
+            assert_eq!(check_source(good, "main"), Ok(()), "{good}");
+        }
+        for bad in ["", "--orphan", "a..b", "a b", "x:y"] {
+            assert!(check_source("/srv/repo", bad).is_err(), "{bad}");
+        }
+    }
+}

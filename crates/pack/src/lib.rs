@@ -1,0 +1,95 @@
+//! Agent configuration as code: one config repo, deployed to every coding agent, with plan, diff and rollback.
+//!
+//! Formats, envelopes, codes and file names are agentpack 0.9.1's, so that its users can switch without
+//! converting anything; `shared/reference/agentpack.md` is the digest of them. What is done otherwise is done
+//! for safety: an apply is one journalled transaction under a lock, carries out exactly the plan that was
+//! reviewed, follows no link, and deploys no credential. This crate knows no secrets and no daemon.
+//!
+//! Start at [`commands`]: one function per command.
+
+// What a caller needs
+pub mod commands;
+mod envelope;
+mod error;
+mod site;
+
+pub use envelope::{Answer, CommandId, Envelope, Fault};
+pub use error::{Code, PackError, Result};
+pub use site::{Request, Site, Surroundings};
+
+// Reading: config repo, sources, overlays
+mod checkouts;
+mod credentials;
+mod git;
+mod lockfile;
+mod manifest;
+mod module;
+mod overlay;
+mod tree;
+mod workspace;
+mod yaml;
+
+pub use credentials::{Finding, NOT_A_SECRET, scan};
+pub use manifest::ModuleKind;
+pub use overlay::{OverlayKind, OverlayScope};
+
+// Comparing: what is wanted, what was deployed, what is there
+mod deployed;
+mod desired;
+mod explain;
+mod next;
+mod plan;
+mod preview;
+mod status;
+mod targets;
+
+pub use explain::{
+    ExplainPlanData, ExplainStatusData, ExplainedChange, ExplainedDrift, ExplainedModule,
+};
+pub use next::NextAction;
+pub use plan::{Change, Op, PlanData, Summary, UpdateKind};
+pub use preview::{DiffFile, PreviewData, PreviewDiff, PreviewPlan};
+pub use status::{DriftItem, DriftKind, DriftSummary, RootSummary, StatusData};
+pub use targets::TargetId;
+
+// Writing: one transaction at a time
+mod apply;
+mod confirm;
+mod deploy;
+mod doctor;
+mod events;
+mod evolve;
+mod remote;
+mod repo;
+mod rollback;
+mod snapshot;
+
+pub use apply::{Unwatched, Watch};
+pub use deploy::DeployData;
+pub use doctor::{Doctor, DoctorData, DoctorRoot, GitignoreFix};
+pub use events::{MAX_EVENT, ModuleScore, ReadStats, RecordData, ScoreData};
+pub use evolve::{
+    EvolveItem, ProposeData, ProposeOptions, ProposeSummary, RestoreData, RestoreSummary, Restored,
+    Skipped, Suggestion,
+};
+pub use overlay::{
+    edit::{EditOptions, OverlayEditData, OverlayPathData},
+    rebase::{OverlayRebaseData, RebaseOptions, RebaseReport, RebaseSummary},
+};
+pub use remote::{RemoteData, SyncData, SyncOptions};
+pub use repo::{
+    AddOptions, FetchData, InitData, InitGit, InitOptions, LockData, ModuleData, UpdateData,
+    UpdateOptions, UpdateStep,
+};
+pub use rollback::RollbackData;
+
+// Words and bytes
+mod beneath;
+mod clock;
+mod ids;
+mod paths;
+mod sha;
+
+pub use ids::module_fs_key;
+pub use paths::RelPath;
+pub use sha::{Content, Sha};

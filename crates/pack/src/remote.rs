@@ -1,0 +1,171 @@
+//! The config repo between machines: where it is pushed, and pull followed by push.
+//!
+//! A pull that fails half-way is taken back, so that the repo is as it was before the command.
+
+use serde::Serialize;
+
+use crate::{
+    error::{Code, PackError, Result},
+    git,
+    paths::shown,
+    site::Site,
+};
+
+/// The payload of `remote set`.
+#[derive(Clone, Debug, Serialize)]
+pub struct RemoteData {
+    /// The config repo.
+    pub repo: String,
+    /// The same with `/`.
+    pub repo_posix: String,
+    /// The remote's name.
+    pub remote: String,
+    /// Where it leads.
+    pub url: String,
+}
+
+/// The payload of `sync`.
+#[derive(Clone, Debug, Serialize)]
+pub struct SyncData {
+    /// The config repo.
+    pub repo: String,
+    /// The same with `/`.
+    pub repo_posix: String,
+    /// The remote's name.
+    pub remote: String,
+    /// The branch that is checked out.
+    pub branch: String,
+    /// Whether commits of ours were put on top of theirs.
+    pub rebase: bool,
+    /// What was called, in order; what would be, in a dry run.
+    pub commands: Vec<String>,
+}
+
+/// What `sync` is asked for.
+#[derive(Clone, Debug)]
+pub struct SyncOptions {
+    /// The remote's name.
+    pub remote: String,
+    /// Put our commits on top of theirs.
+    pub rebase: bool,
+    /// Only say what would be called.
+    pub dry_run: bool,
+}
+
+/// Names a remote, or gives it another URL; makes the git repository where there is none.
+pub(crate) fn set(site: &Site, name: &str, url: &str) -> Result<RemoteData> {
+    check_name(name)?;
+    git::check_source(url, "main").map_err(|fault| {
+        PackError::config(fault)
+            .with("url", url)
+            .hint("give an https, ssh, git or file URL, user@host:path, or an absolute path")
+    })?;
+    std::fs::create_dir_all(&site.repo)
+        .map_err(|error| PackError::io("create", &site.repo, &error))?;
+    if !site.repo.join(".git").exists() {
+        git::run(&site.repo, &["init", "--quiet"])?;
+    }
+    let verb = if is_set(site, name) { "set-url" } else { "add" };
+    git::run(&site.repo, &["remote", verb, "--", name, url])?;
+    let repo = shown(&site.repo);
+    Ok(RemoteData { repo_posix: repo.clone(), repo, remote: name.to_owned(), url: url.to_owned() })
+}
+
+/// Pulls, then pushes the branch that is checked out. A remote that lacks the branch is only pushed to.
+pub(crate) fn sync(site: &Site, options: &SyncOptions) -> Result<SyncData> {
+    let remote = options.remote.as_str();
+    let branch = ready(site, remote)?;
+    let heads = format!("refs/heads/{branch}");
+    let theirs = git::run_remote(&site.repo, &["ls-remote", "--", remote, &heads])?;
+    let mut commands: Vec<Vec<&str>> = Vec::new();
+    if !theirs.trim().is_empty() {
+        let pull: &[&str] = if options.rebase { &["pull", "--rebase"] } else { &["pull"] };
+        commands.push([pull, &[remote, &branch]].concat());
+    }
+    commands.push(vec!["push", remote, &branch]);
+    if !options.dry_run {
+        commands.iter().try_for_each(|words| carried_out(site, words))?;
+    }
+    let repo = shown(&site.repo);
+    Ok(SyncData {
+        repo_posix: repo.clone(),
+        repo,
+        remote: remote.to_owned(),
+        rebase: options.rebase,
+        commands: commands.iter().map(|words| format!("git {}", words.join(" "))).collect(),
+        branch: branch.clone(),
+    })
+}
+
+/// The branch, when repository, tree, branch and remote are as a sync needs them.
+fn ready(site: &Site, remote: &str) -> Result<String> {
+    let fault = |code, message: &str, hint: &str| {
+        PackError::new(code, message)
+            .with("command", "sync")
+            .with("repo", shown(&site.repo))
+            .with("repo_posix", shown(&site.repo))
+            .hint(hint)
+    };
+    if !site.repo.join(".git").exists() {
+        let hint = "run `git init` there and commit, or `agentpack init --git`";
+        return Err(fault(Code::GitRepoRequired, "the config repo is no git repository", hint));
+    }
+    if !git::run(&site.repo, &["status", "--porcelain"])?.trim().is_empty() {
+        let message = "the config repo has changes that are not committed";
+        return Err(fault(Code::GitWorktreeDirty, message, "commit or stash them first"));
+    }
+    let Ok(branch) = git::run(&site.repo, &["symbolic-ref", "--quiet", "--short", "HEAD"]) else {
+        let message = "the config repo's HEAD is on no branch";
+        return Err(fault(Code::GitDetachedHead, message, "check a branch out first"));
+    };
+    if check_name(remote).is_err() || !is_set(site, remote) {
+        let hint = format!("run `agentpack remote set URL --name {remote}`");
+        return Err(fault(
+            Code::GitRemoteMissing,
+            &format!("there is no remote `{remote}`"),
+            &hint,
+        )
+        .with("remote", remote));
+    }
+    Ok(branch.trim().to_owned())
+}
+
+fn carried_out(site: &Site, words: &[&str]) -> Result<()> {
+    let merging = is_merging(site);
+    let Err(error) = git::run_remote(&site.repo, words) else { return Ok(()) };
+    if words[0] != "pull" {
+        return Err(error);
+    }
+    // Nothing was in progress before: the tree was clean and a branch was checked out.
+    let rebasing = ["rebase-merge", "rebase-apply"]
+        .iter()
+        .any(|folder| site.repo.join(".git").join(folder).exists());
+    let undo: Option<&[&str]> = match (rebasing, !merging && is_merging(site)) {
+        (true, _) => Some(&["rebase", "--abort"]),
+        (_, true) => Some(&["merge", "--abort"]),
+        _ => None,
+    };
+    let undone = undo.is_none_or(|words| git::run(&site.repo, words).is_ok());
+    Err(error.with("undone", undone).hint(
+        "the config repo is as it was; pull by hand to see what both sides changed, or sync with --rebase",
+    ))
+}
+
+fn is_merging(site: &Site) -> bool {
+    git::run(&site.repo, &["rev-parse", "--quiet", "--verify", "MERGE_HEAD"]).is_ok()
+}
+
+fn is_set(site: &Site, name: &str) -> bool {
+    git::run(&site.repo, &["remote", "get-url", "--", name]).is_ok()
+}
+
+/// Refuses a name that git could take for an option.
+fn check_name(name: &str) -> Result<()> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
+    if !name.is_empty() && !name.starts_with('-') && name.chars().all(fine) {
+        return Ok(());
+    }
+    Err(PackError::config(format!("`{name}` can't be the name of a remote"))
+        .with("remote", name)
+        .hint("use letters, digits, `_`, `-`, `.` and `/`"))
+}

@@ -1,0 +1,380 @@
+//! Changing the config repo: init, add, remove, lock, fetch, update.
+
+use std::{fs, path::Path};
+
+use rayon::prelude::*;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::{
+    apply::write_durably,
+    checkouts::Checkouts,
+    clock,
+    error::{Code, PackError, Result},
+    git,
+    lockfile::{self, LocalPath, LockIndex, LockedModule, Lockfile, ResolvedGit, ResolvedSource},
+    manifest::{
+        self, Manifest, Module, ModuleKind, Source, module_added, module_removed, source_from_spec,
+    },
+    paths::{RelPath, shown},
+    site::Site,
+    targets::TargetId,
+    workspace::{Upstream, upstream},
+};
+
+/// The payload of `init`.
+#[derive(Clone, Debug, Serialize)]
+pub struct InitData {
+    /// The config repo.
+    pub repo: String,
+    /// The same with `/`.
+    pub repo_posix: String,
+    /// What git was told, with `--git`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub git: Option<InitGit>,
+    /// Set when the answers came from a person.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub guided: bool,
+    /// The targets that the person chose.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<TargetId>,
+    /// The scope that the person chose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+}
+
+/// What `init --git` did.
+#[derive(Clone, Debug, Serialize)]
+pub struct InitGit {
+    /// Whether there was no repository before.
+    pub initialized: bool,
+    /// Whether `.gitignore` was written.
+    pub gitignore_updated: bool,
+    /// Where it is.
+    pub gitignore_path: String,
+    /// The same with `/`.
+    pub gitignore_path_posix: String,
+}
+
+/// What `init` is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct InitOptions {
+    /// Make a git repository too.
+    pub git: bool,
+    /// The targets and their scope, as a person chose them.
+    pub guided: Option<(Vec<TargetId>, String)>,
+}
+
+/// The payload of `add` and `remove`.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModuleData {
+    /// The module.
+    pub module_id: String,
+    /// The manifest.
+    pub manifest: String,
+    /// The same with `/`.
+    pub manifest_posix: String,
+}
+
+/// What `add` is asked for.
+#[derive(Clone, Debug)]
+pub struct AddOptions {
+    /// The module's type.
+    pub kind: ModuleKind,
+    /// `local:…` or `git:…`.
+    pub source: String,
+    /// Its id; made from type and source when absent.
+    pub id: Option<String>,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// Its targets.
+    pub targets: Vec<String>,
+}
+
+/// The payload of `lock`.
+#[derive(Clone, Debug, Serialize)]
+pub struct LockData {
+    /// The lockfile.
+    pub lockfile: String,
+    /// The same with `/`.
+    pub lockfile_posix: String,
+    /// How many modules it has.
+    pub modules: usize,
+}
+
+/// The payload of `fetch`.
+#[derive(Clone, Debug, Serialize)]
+pub struct FetchData {
+    /// The cache of git modules.
+    pub store: String,
+    /// The same with `/`.
+    pub store_posix: String,
+    /// How many git modules are there now.
+    pub git_modules_fetched: usize,
+}
+
+/// Makes a config repo with an empty manifest.
+pub(crate) fn init(site: &Site, options: &InitOptions) -> Result<InitData> {
+    let path = site.repo.join(manifest::FILE);
+    if path.exists() {
+        return Err(PackError::config(format!("{} already exists", path.display()))
+            .with("path", shown(&path))
+            .hint("edit it, or name another config repo with --repo"));
+    }
+    let (targets, scope) = options
+        .guided
+        .clone()
+        .unwrap_or_else(|| (vec![TargetId::Codex, TargetId::ClaudeCode], "both".to_owned()));
+    write_durably(&path, template(&targets, &scope).as_bytes())?;
+    for folder in
+        ["modules/instructions", "modules/skills", "modules/prompts", "modules/claude-commands"]
+    {
+        let folder = site.repo.join(folder);
+        fs::create_dir_all(&folder).map_err(|error| PackError::io("create", &folder, &error))?;
+    }
+    let base = site.repo.join("modules/instructions/base/AGENTS.md");
+    if !base.exists() {
+        write_durably(
+            &base,
+            b"# Instructions for every agent\n\nSay here how you like to work.\n",
+        )?;
+    }
+    let git = if options.git { Some(init_git(&site.repo)?) } else { None };
+    let guided = options.guided.is_some();
+    Ok(InitData {
+        repo: shown(&site.repo),
+        repo_posix: shown(&site.repo),
+        git,
+        guided,
+        targets: if guided { targets } else { Vec::new() },
+        scope: guided.then_some(scope),
+    })
+}
+
+fn template(targets: &[TargetId], scope: &str) -> String {
+    let mut text =
+        "version: 1\n\nprofiles:\n  default:\n    include_tags: [base]\n\ntargets:\n".to_owned();
+    for target in targets {
+        let scope = if target.is_project_only() && scope == "user" { "project" } else { scope };
+        for piece in ["  ", target.as_str(), ":\n    mode: files\n    scope: ", scope, "\n"] {
+            text.push_str(piece);
+        }
+    }
+    text.push_str(
+        "\nmodules:\n  - id: instructions:base\n    type: instructions\n    tags: [base]\n    source:\n      \
+         local_path:\n        path: modules/instructions/base\n",
+    );
+    text
+}
+
+fn init_git(repo: &Path) -> Result<InitGit> {
+    let initialized = !repo.join(".git").exists();
+    if initialized {
+        git::run(repo, &["init", "--quiet"])?;
+    }
+    let path = repo.join(".gitignore");
+    let line = ".agentpack.manifest*.json";
+    let text = fs::read_to_string(&path).unwrap_or_default();
+    let gitignore_updated = !text.lines().any(|known| known.trim() == line);
+    if gitignore_updated {
+        let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+        write_durably(&path, format!("{text}{gap}{line}\n").as_bytes())?;
+    }
+    let path = shown(&path);
+    Ok(InitGit {
+        initialized,
+        gitignore_updated,
+        gitignore_path: path.clone(),
+        gitignore_path_posix: path,
+    })
+}
+
+/// Adds a module to the manifest.
+pub(crate) fn add(site: &Site, options: &AddOptions) -> Result<ModuleData> {
+    let source = source_from_spec(&options.source)?;
+    let id =
+        options.id.clone().unwrap_or_else(|| format!("{}:{}", options.kind, source_name(&source)));
+    let mut targets = Vec::new();
+    for name in &options.targets {
+        targets.push(TargetId::parse(name).ok_or_else(|| {
+            PackError::new(Code::TargetUnsupported, format!("unknown target `{name}`"))
+                .with("target", name.clone())
+        })?);
+    }
+    let tags = options.tags.clone();
+    let module = Module {
+        id: id.clone(),
+        kind: options.kind,
+        enabled: true,
+        tags,
+        targets,
+        source,
+        line: 0,
+    };
+    edited(site, |text, path| module_added(text, path, &module))?;
+    Ok(module_data(site, &id))
+}
+
+/// Removes a module from the manifest.
+pub(crate) fn remove(site: &Site, id: &str) -> Result<ModuleData> {
+    edited(site, |text, path| module_removed(text, path, id))?;
+    Ok(module_data(site, id))
+}
+
+fn edited(site: &Site, change: impl FnOnce(&str, &Path) -> Result<String>) -> Result<()> {
+    let path = site.repo.join(manifest::FILE);
+    Manifest::load(&site.repo)?;
+    let text = fs::read_to_string(&path).map_err(|error| PackError::io("read", &path, &error))?;
+    write_durably(&path, change(&text, &path)?.as_bytes())
+}
+
+fn module_data(site: &Site, id: &str) -> ModuleData {
+    let manifest = shown(&site.repo.join(manifest::FILE));
+    ModuleData { module_id: id.to_owned(), manifest_posix: manifest.clone(), manifest }
+}
+
+fn source_name(source: &Source) -> String {
+    let name = match source {
+        Source::Local(path) => {
+            let name = path.file_name();
+            name.rsplit_once('.')
+                .filter(|(stem, _)| !stem.is_empty())
+                .map_or(name, |(stem, _)| stem)
+        }
+        Source::Git(git) => match &git.subdir {
+            Some(subdir) => subdir.file_name(),
+            None => git.url.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or(&git.url),
+        },
+    };
+    name.strip_suffix(".git").unwrap_or(name).to_owned()
+}
+
+/// Resolves every enabled module and writes the lockfile; the same repo gives the same bytes.
+pub(crate) fn lock(site: &Site) -> Result<(LockData, Vec<String>)> {
+    let manifest = Manifest::load(&site.repo)?;
+    let (none, checkouts) = (LockIndex::default(), Checkouts::new(site));
+    let enabled: Vec<&Module> = manifest.modules.iter().filter(|module| module.enabled).collect();
+    let locked: Vec<Result<LockedModule>> = enabled
+        .par_iter()
+        .map(|module| {
+            upstream(site, module, &none, &checkouts).map(|upstream| locked(module, &upstream))
+        })
+        .collect();
+    let mut modules = locked.into_iter().collect::<Result<Vec<_>>>()?;
+    modules.sort_by(|a, b| a.id.cmp(&b.id));
+    let before = Lockfile::load(&site.repo).ok().flatten();
+    let unchanged = before.filter(|before| before.modules == modules);
+    let generated_at = unchanged.map_or_else(clock::now, |before| before.generated_at);
+    let count = modules.len();
+    let path = site.repo.join(lockfile::FILE);
+    write_durably(&path, Lockfile { version: 1, generated_at, modules }.text().as_bytes())?;
+    let path = shown(&path);
+    Ok((
+        LockData { lockfile_posix: path.clone(), lockfile: path, modules: count },
+        manifest.warnings,
+    ))
+}
+
+fn locked(module: &Module, upstream: &Upstream) -> LockedModule {
+    let resolved_source = match &module.source {
+        Source::Local(path) => {
+            ResolvedSource { local_path: Some(LocalPath { path: path.to_string() }), git: None }
+        }
+        Source::Git(git) => ResolvedSource {
+            local_path: None,
+            git: Some(ResolvedGit {
+                url: git.url.clone(),
+                commit: upstream.commit.clone().unwrap_or_default(),
+                subdir: git.subdir.as_ref().map(RelPath::to_string).unwrap_or_default(),
+            }),
+        },
+    };
+    LockedModule {
+        id: module.id.clone(),
+        kind: module.kind.to_string(),
+        resolved_source,
+        resolved_version: upstream.commit.clone().unwrap_or_else(|| "local".to_owned()),
+        sha256: upstream.tree.sha(),
+        file_manifest: upstream.tree.rows(),
+    }
+}
+
+/// Brings every locked git module into the cache and compares it with the lockfile.
+pub(crate) fn fetch(site: &Site) -> Result<FetchData> {
+    let manifest = Manifest::load(&site.repo)?;
+    let lockfile = Lockfile::load(&site.repo)?.ok_or_else(|| lockfile::missing(&site.repo))?;
+    let (index, checkouts) = (LockIndex::new(Some(lockfile)), Checkouts::new(site));
+    let git: Vec<&Module> = manifest
+        .modules
+        .iter()
+        .filter(|module| matches!(module.source, Source::Git(_)) && index.get(&module.id).is_some())
+        .collect();
+    git.par_iter()
+        .map(|module| upstream(site, module, &index, &checkouts).map(|_| ()))
+        .collect::<Result<Vec<_>>>()?;
+    let store = shown(&site.cache());
+    Ok(FetchData { store_posix: store.clone(), store, git_modules_fetched: git.len() })
+}
+
+/// The payload of `update`.
+#[derive(Clone, Debug, Serialize)]
+pub struct UpdateData {
+    /// The lockfile.
+    pub lockfile: String,
+    /// The same with `/`.
+    pub lockfile_posix: String,
+    /// The cache of git modules.
+    pub store: String,
+    /// The same with `/`.
+    pub store_posix: String,
+    /// What was done.
+    pub steps: Vec<UpdateStep>,
+    /// How many git modules are there now.
+    pub git_modules_fetched: usize,
+}
+
+/// One of `lock` and `fetch`.
+#[derive(Clone, Debug, Serialize)]
+pub struct UpdateStep {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it was done.
+    pub ok: bool,
+    /// The payload of that command.
+    pub detail: Value,
+}
+
+/// Which of its steps `update` is to do, where it is told.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UpdateOptions {
+    /// Lock even though there is a lockfile; or don't.
+    pub lock: Option<bool>,
+    /// Fetch; or don't.
+    pub fetch: Option<bool>,
+}
+
+/// Locks when there is no lockfile or it is asked to, then fetches.
+pub(crate) fn update(site: &Site, options: UpdateOptions) -> Result<(UpdateData, Vec<String>)> {
+    let path = site.repo.join(lockfile::FILE);
+    let (mut steps, mut warnings, mut fetched) = (Vec::new(), Vec::new(), 0);
+    if options.lock.unwrap_or_else(|| !path.exists()) {
+        let (data, more) = lock(site)?;
+        warnings.extend(more);
+        steps.push(UpdateStep { name: "lock", ok: true, detail: json!(data) });
+    }
+    if options.fetch.unwrap_or(true) {
+        let data = fetch(site)?;
+        fetched = data.git_modules_fetched;
+        steps.push(UpdateStep { name: "fetch", ok: true, detail: json!(data) });
+    }
+    let (lockfile, store) = (shown(&path), shown(&site.cache()));
+    let data = UpdateData {
+        lockfile_posix: lockfile.clone(),
+        lockfile,
+        store_posix: store.clone(),
+        store,
+        steps,
+        git_modules_fetched: fetched,
+    };
+    Ok((data, warnings))
+}

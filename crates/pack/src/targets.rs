@@ -1,0 +1,94 @@
+//! The agents that are configured, and where each wants its files.
+//!
+//! A root is a directory that gets its own manifest file. Roots exist even when no file maps to them: status
+//! looks for extras there. Source: shared/reference/agentpack.md, section 2.
+
+mod outputs;
+mod ownership;
+mod roots;
+
+use std::{fmt, path::PathBuf};
+
+use serde::{Serialize, Serializer};
+
+pub(crate) use self::{
+    outputs::{Output, combined_instructions, outputs},
+    ownership::owns,
+    roots::roots,
+};
+
+/// An agent, or a directory to export to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TargetId {
+    /// Claude Code.
+    ClaudeCode,
+    /// Codex.
+    Codex,
+    /// Cursor.
+    Cursor,
+    /// A plain directory.
+    ExportDir,
+    /// JetBrains Junie.
+    Jetbrains,
+    /// VS Code with Copilot.
+    Vscode,
+    /// Zed.
+    Zed,
+}
+
+/// A directory of a target.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Root {
+    pub(crate) target: TargetId,
+    pub(crate) path: PathBuf,
+    /// Whether files there that nobody deployed are reported.
+    pub(crate) scan_extras: bool,
+}
+
+impl TargetId {
+    /// All, by name.
+    pub const ALL: [Self; 7] = [
+        Self::ClaudeCode,
+        Self::Codex,
+        Self::Cursor,
+        Self::ExportDir,
+        Self::Jetbrains,
+        Self::Vscode,
+        Self::Zed,
+    ];
+
+    /// The manifest's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude_code",
+            Self::Codex => "codex",
+            Self::Cursor => "cursor",
+            Self::ExportDir => "export_dir",
+            Self::Jetbrains => "jetbrains",
+            Self::Vscode => "vscode",
+            Self::Zed => "zed",
+        }
+    }
+
+    /// Reads the manifest's word.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|target| target.as_str() == text)
+    }
+
+    /// Whether it has no files of the user's, only of projects.
+    pub(crate) fn is_project_only(self) -> bool {
+        matches!(self, Self::Cursor | Self::Jetbrains | Self::Vscode | Self::Zed)
+    }
+}
+
+impl fmt::Display for TargetId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for TargetId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}

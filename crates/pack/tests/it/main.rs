@@ -1,0 +1,25 @@
+//! The engine over real directories, one [`scene::Scene`] per test. "Weakness N" is the N-th of
+//! shared/reference/agentpack.md, section 18, shown to be closed.
+#![expect(clippy::unwrap_used, reason = "what can't be set up is a failed test")]
+
+/// One home, one config repo, one project.
+mod scene;
+
+/// Manifests and modules that can't be used.
+mod config;
+/// Confirm tokens.
+mod confirm;
+/// From nothing to deployed, and on.
+mod deploy;
+/// Status, explain, doctor.
+mod drift;
+/// Edits taken over, missing files put back.
+mod evolve;
+/// Overlays and their rebase.
+mod overlays;
+/// Invariants, over random histories.
+mod properties;
+/// Going back.
+mod rollback;
+/// Git modules, the lockfile, commands that edit the repo.
+mod sources;

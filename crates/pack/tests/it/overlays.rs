@@ -1,0 +1,216 @@
+//! Overlays of both kinds and all scopes, and moving them onto a newer upstream.
+
+use std::fs;
+
+use keyless_pack::{
+    Code, EditOptions, OverlayEditData, OverlayKind, OverlayRebaseData, OverlayScope,
+    RebaseOptions, Request, Result, commands,
+};
+
+use crate::scene::{MANIFEST, Scene, refused};
+
+const BASE: &str = "ap/repo/overlays/instructions_base--d39861fff1";
+
+fn edit(scene: &Scene, options: EditOptions) -> OverlayEditData {
+    let id = "instructions:base";
+    commands::overlay_edit(
+        &scene.surroundings(),
+        &Request::default(),
+        id,
+        OverlayScope::Global,
+        options,
+        true,
+    )
+    .unwrap()
+    .data
+}
+
+fn rebase(scene: &Scene) -> Result<OverlayRebaseData> {
+    let options = RebaseOptions { scope: OverlayScope::Global, sparsify: false, dry_run: false };
+    let answer = commands::overlay_rebase(
+        &scene.surroundings(),
+        &Request::default(),
+        "instructions:base",
+        options,
+        true,
+    );
+    answer.map(|answer| answer.data)
+}
+
+/// A deployed scene whose base module has many lines and is committed.
+fn lines() -> Scene {
+    let scene = Scene::new();
+    scene.module("base/AGENTS.md", &text("one", "five", "nine"));
+    scene.commit();
+    scene
+}
+
+fn text(first: &str, middle: &str, last: &str) -> String {
+    format!("{first}\ntwo\nthree\nfour\n{middle}\nsix\nseven\neight\n{last}\n")
+}
+
+#[test]
+fn later_layers_win() {
+    let scene = Scene::new();
+    let project = {
+        let id = "instructions:base";
+        let at = scene.surroundings();
+        commands::overlay_path(&at, &Request::default(), id, OverlayScope::Project).data.overlay_dir
+    };
+    let deployed = |scene: &Scene| {
+        scene.deploy();
+        scene.read("home/.codex/AGENTS.md")
+    };
+    scene.write(&format!("{BASE}/AGENTS.md"), "global\n");
+    assert_eq!(deployed(&scene), "global\n");
+    scene.write(
+        "ap/repo/overlays/machines/box/instructions_base--d39861fff1/AGENTS.md",
+        "machine\n",
+    );
+    assert_eq!(deployed(&scene), "machine\n");
+    fs::create_dir_all(&project).unwrap();
+    fs::write(format!("{project}/AGENTS.md"), "project\n").unwrap();
+    assert_eq!(deployed(&scene), "project\n");
+}
+
+#[test]
+fn overlays_under_their_old_names_are_found() {
+    let scene = Scene::new();
+    scene.write("ap/repo/overlays/instructions:base/AGENTS.md", "raw\n");
+    scene.deploy();
+    assert_eq!(scene.read("home/.codex/AGENTS.md"), "raw\n");
+}
+
+#[test]
+fn an_overlay_is_made_whole_sparse_or_as_patches() {
+    let scene = lines();
+    let data = edit(&scene, EditOptions::default());
+    assert!(data.created);
+    assert_eq!(scene.read(&format!("{BASE}/AGENTS.md")), text("one", "five", "nine"));
+    assert_eq!(scene.read(&format!("{BASE}/.agentpack/module_id")), "instructions:base\n");
+    assert!(scene.exists(&format!("{BASE}/.agentpack/baseline.json")));
+    fs::remove_dir_all(scene.at(BASE)).unwrap();
+    edit(&scene, EditOptions { sparse: true, ..EditOptions::default() });
+    assert!(!scene.exists(&format!("{BASE}/AGENTS.md")));
+    edit(&scene, EditOptions { materialize: true, ..EditOptions::default() });
+    assert!(scene.exists(&format!("{BASE}/AGENTS.md")));
+    fs::remove_dir_all(scene.at(BASE)).unwrap();
+    let data = edit(&scene, EditOptions { kind: OverlayKind::Patch, ..EditOptions::default() });
+    assert!(data.patches_dir.is_some());
+    assert!(scene.read(&format!("{BASE}/.agentpack/overlay.json")).contains("\"patch\""));
+}
+
+#[test]
+fn a_patch_overlay_is_applied_and_says_when_it_does_not_fit() {
+    let scene = lines();
+    edit(&scene, EditOptions { kind: OverlayKind::Patch, ..EditOptions::default() });
+    let patch = "--- a/AGENTS.md\n+++ b/AGENTS.md\n@@ -1,3 +1,3 @@\n-one\n+uno\n two\n three\n";
+    scene.write(&format!("{BASE}/.agentpack/patches/AGENTS.md.patch"), patch);
+    scene.deploy();
+    assert_eq!(scene.read("home/.codex/AGENTS.md"), text("uno", "five", "nine"));
+    scene.module("base/AGENTS.md", "something else\n");
+    let error = refused(scene.plan(), Code::OverlayPatchApplyFailed);
+    assert_eq!(error.details()["relpath"], "AGENTS.md");
+    scene.write(&format!("{BASE}/AGENTS.md"), "mixed");
+    let error = refused(scene.plan(), Code::ConfigInvalid);
+    assert!(error.message().contains("is of kind patch and holds whole files"), "{error}");
+}
+
+#[test]
+fn upstream_changes_below_an_overlay_are_warned_about() {
+    let scene = lines();
+    edit(&scene, EditOptions::default());
+    assert_eq!(scene.plan().unwrap().warnings, Vec::<String>::new());
+    scene.module("base/AGENTS.md", &text("one", "five", "neun"));
+    let warnings = scene.plan().unwrap().warnings.join("\n");
+    assert!(
+        warnings.contains("upstream changed AGENTS.md; run `agentpack overlay rebase`"),
+        "{warnings}"
+    );
+}
+
+#[test]
+fn a_rebase_merges_what_does_not_overlap() {
+    let scene = lines();
+    edit(&scene, EditOptions::default());
+    scene.write(&format!("{BASE}/AGENTS.md"), &text("uno", "five", "nine"));
+    scene.module("base/AGENTS.md", &text("one", "five", "neun"));
+    assert_eq!(rebase(&scene).unwrap().report.updated, ["AGENTS.md"]);
+    assert_eq!(scene.read(&format!("{BASE}/AGENTS.md")), text("uno", "five", "neun"));
+    assert_eq!(scene.plan().unwrap().warnings, Vec::<String>::new(), "the baseline has moved");
+}
+
+/// Weaknesses 21 and 22: many hunks are one conflict, which stays one until it is resolved, and never deploys.
+#[test]
+fn a_conflict_of_several_hunks_stays_until_it_is_resolved() {
+    let scene = lines();
+    edit(&scene, EditOptions::default());
+    scene.write(&format!("{BASE}/AGENTS.md"), &text("uno", "cinque", "nove"));
+    scene.module("base/AGENTS.md", &text("eins", "fünf", "neun"));
+    let error = refused(rebase(&scene), Code::OverlayRebaseConflict);
+    assert_eq!(error.details()["conflicts"], serde_json::json!(["AGENTS.md"]));
+    let marked = scene.read(&format!("{BASE}/AGENTS.md"));
+    assert_eq!(marked.matches("<<<<<<<").count(), 3, "{marked}");
+    refused(rebase(&scene), Code::OverlayRebaseConflict);
+    assert_eq!(scene.read(&format!("{BASE}/AGENTS.md")), marked, "it is not merged a second time");
+    let error = refused(scene.try_deploy(true), Code::OverlayRebaseConflict);
+    assert!(error.message().contains("unresolved conflict in AGENTS.md"), "{error}");
+    scene.write(&format!("{BASE}/AGENTS.md"), &text("uno", "fünf", "nove"));
+    rebase(&scene).unwrap();
+    assert_eq!(scene.read(&format!("{BASE}/AGENTS.md")), text("uno", "fünf", "nove"));
+    scene.deploy();
+    assert_eq!(scene.read("home/.codex/AGENTS.md"), text("uno", "fünf", "nove"));
+    assert_eq!(rebase(&scene).unwrap().report.skipped, ["AGENTS.md"]);
+}
+
+#[test]
+fn a_patch_overlay_is_rebased_through_its_conflicts() {
+    let scene = lines();
+    edit(&scene, EditOptions { kind: OverlayKind::Patch, ..EditOptions::default() });
+    let patch = "--- a/AGENTS.md\n+++ b/AGENTS.md\n@@ -1,3 +1,3 @@\n-one\n+uno\n two\n three\n";
+    scene.write(&format!("{BASE}/.agentpack/patches/AGENTS.md.patch"), patch);
+    scene.module("base/AGENTS.md", &text("one", "five", "neun"));
+    assert_eq!(rebase(&scene).unwrap().report.skipped, Vec::<String>::new());
+    scene.deploy();
+    assert_eq!(scene.read("home/.codex/AGENTS.md"), text("uno", "five", "neun"));
+    scene.commit();
+    scene.module("base/AGENTS.md", &text("eins", "five", "neun"));
+    // The moved baseline was of a dirty tree; its merge base is what was committed after it.
+    fs::remove_dir_all(scene.at(BASE)).unwrap();
+    scene.module("base/AGENTS.md", &text("one", "five", "neun"));
+    edit(&scene, EditOptions { kind: OverlayKind::Patch, ..EditOptions::default() });
+    scene.write(&format!("{BASE}/.agentpack/patches/AGENTS.md.patch"), patch);
+    scene.module("base/AGENTS.md", &text("eins", "five", "neun"));
+    refused(rebase(&scene), Code::OverlayRebaseConflict);
+    let open = format!("{BASE}/.agentpack/conflicts/AGENTS.md");
+    assert!(scene.read(&open).contains("<<<<<<<"));
+    refused(scene.plan(), Code::OverlayPatchApplyFailed);
+    scene.write(&open, &text("uno", "five", "neun"));
+    rebase(&scene).unwrap();
+    assert!(!scene.exists(&open));
+    assert_eq!(scene.changes(), Vec::<String>::new());
+    assert_eq!(scene.read("home/.codex/AGENTS.md"), text("uno", "five", "neun"));
+}
+
+#[test]
+fn a_rebase_without_overlay_baseline_or_base_says_so() {
+    let scene = Scene::new();
+    refused(rebase(&scene), Code::OverlayNotFound);
+    scene.write(&format!("{BASE}/AGENTS.md"), "mine\n");
+    refused(rebase(&scene), Code::OverlayBaselineMissing);
+    fs::remove_dir_all(scene.at(BASE)).unwrap();
+    edit(&scene, EditOptions::default());
+    scene.write(&format!("{BASE}/AGENTS.md"), "mine\n");
+    scene.module("base/AGENTS.md", "theirs\n");
+    refused(rebase(&scene), Code::OverlayBaselineUnsupported);
+    scene.manifest(MANIFEST);
+}
+
+#[test]
+fn a_document_about_conflict_markers_may_hold_them() {
+    let scene = Scene::new();
+    let markers = "<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n";
+    scene.module("base/AGENTS.md", markers);
+    scene.write(&format!("{BASE}/AGENTS.md"), &format!("{markers}more\n"));
+    assert!(scene.plan().is_ok());
+}
