@@ -8,18 +8,29 @@ use std::{collections::HashMap, path::PathBuf, sync::Arc};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_core::{
-    Code, Error, Placeholder, SafeText, SecretPath, SecretValue, SessionKey,
+    ApproveOnUse, Code, Error, Placeholder, SafeText, SecretPath, SecretValue, SessionKey, Signer,
     audit::{Action, Agent},
 };
 use keyless_egress::{Engine, Session, SessionSecret, SessionSpec};
 use keyless_store::{AuditLog, Store};
 use keyless_vault::{Secret, SourceConfig, Vault};
 use serde::{Deserialize, Serialize};
+use tokio::task::AbortHandle;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use crate::{
-    egress_door::EgressDoor, places::Places, session_broker::SessionBroker, values::Values,
+    aliases::{Aliased, aliases},
+    caution::Caution,
+    config::Config,
+    egress_door::EgressDoor,
+    minted,
+    places::Places,
+    requests::Requests,
+    session_broker::SessionBroker,
+    tokens::{Grant, Tokens},
+    values::Values,
+    withdrawal::Follower,
 };
 
 /// Joins the vault, the log and egress.
@@ -27,14 +38,15 @@ pub struct Broker {
     door: EgressDoor,
     vault: Arc<Vault>,
     log: AuditLog,
-    conceal: Vec<PathBuf>,
+    requests: Arc<Requests>,
+    tokens: Arc<Tokens>,
 }
 
 /// Which secrets a session may use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wanted {
-    /// Every secret that names destinations and a variable.
+    /// Every secret that names destinations and a variable, or that the proxy sets or signs with.
     All,
     /// None: a jail without credentials.
     Nothing,
@@ -56,6 +68,7 @@ pub struct OpenSession {
     pub remove: Vec<String>,
     engine: Arc<Engine>,
     broker: Arc<SessionBroker>,
+    following: Option<AbortHandle>,
 }
 
 /// A variable of the agent's environment and the placeholder in it.
@@ -79,13 +92,37 @@ pub struct Inherited {
 impl Broker {
     /// A broker over an unlocked vault.
     pub fn new(door: EgressDoor, vault: Arc<Vault>, log: AuditLog) -> Self {
-        Self { door, vault, log, conceal: Vec::new() }
+        Self::asking_at_least(ApproveOnUse::Never, door, vault, log)
     }
 
-    /// Hides these files, such as the one with the passphrase, from every session's agent.
-    #[must_use]
-    pub fn concealing(self, conceal: Vec<PathBuf>) -> Self {
-        Self { conceal, ..self }
+    /// A broker that asks about every secret at least as often as `floor` says.
+    pub fn asking_at_least(
+        floor: ApproveOnUse,
+        door: EgressDoor,
+        vault: Arc<Vault>,
+        log: AuditLog,
+    ) -> Self {
+        let values = Arc::new(VaultValues(Arc::clone(&vault), floor));
+        let engine = Arc::clone(&door.engine);
+        let tokens = Tokens::over(values, engine, log.clone(), agent("broker", "none"));
+        let tokens = Arc::new(tokens);
+        let requests = Arc::new(Requests::new(&vault, log.clone()));
+        Self { door, vault, log, requests, tokens }
+    }
+
+    /// The vault, open.
+    pub(crate) fn vault(&self) -> &Arc<Vault> {
+        &self.vault
+    }
+
+    /// The log.
+    pub(crate) fn log(&self) -> &AuditLog {
+        &self.log
+    }
+
+    /// What agents ask of a person.
+    pub(crate) fn requests(&self) -> &Arc<Requests> {
+        &self.requests
     }
 
     /// Has refusals that concern no session written into the log.
@@ -93,6 +130,11 @@ impl Broker {
         let broker =
             SessionBroker::new(Arc::new(NoValues), self.log.clone(), agent("broker", "none"));
         self.door.engine.log_strangers(Arc::new(broker));
+    }
+
+    /// Takes up another configuration for all sessions. On an error nothing changes.
+    pub(crate) fn reload(&self, config: &Config) -> Result<(), Error> {
+        self.door.reload(config)
     }
 
     /// The egress engine.
@@ -103,52 +145,124 @@ impl Broker {
     /// Opens a session for the secrets that are wanted. The entry about it is durable first.
     /// `inherited` is the environment that the command would get: variables in it that hold the
     /// value of any secret of the vault, under whatever name, are among those to remove.
+    /// `caution` says where a person is asked more often than the secrets themselves say.
     pub async fn open_session(
         &self,
         wanted: &Wanted,
         inherited: &[Inherited],
+        caution: Caution,
     ) -> Result<OpenSession, Error> {
-        let chosen = self.choose(wanted).await?;
+        let aliased = aliases(inherited, wanted)?;
+        let mut chosen = self.choose(wanted).await?;
+        self.add_aliased(&aliased, &mut chosen).await?;
         refuse_shared_variables(&chosen)?;
-        let id = session_id();
-        let values = Arc::new(VaultValues(Arc::clone(&self.vault)));
+        let id = session_id("s");
+        self.learn_grants(&chosen).await?;
+        let values = Arc::clone(&self.tokens) as _;
         let broker = SessionBroker::new(values, self.log.clone(), agent("run", &id));
-        let broker = Arc::new(broker);
+        let broker = Arc::new(broker.asking(Arc::clone(&self.requests) as _, caution));
         let paths = chosen.iter().map(|secret| secret.path.clone()).collect();
         broker.record_life(Action::SessionStart, paths).await?;
         let key = session_key()?;
-        let secrets: Vec<SessionSecret> =
+        let mut secrets: Vec<SessionSecret> =
             chosen.iter().filter_map(|secret| session_secret(secret, &key)).collect();
-        let variables = variables(&chosen, &secrets);
-        let spec = SessionSpec { id, secrets, broker: Arc::clone(&broker) as _ };
+        let mut variables = variables(&chosen, &secrets);
+        variables.extend(aliased.iter().filter_map(|aliased| resolved(aliased, &secrets)));
+        secrets.extend(minted_slots(&secrets, &key)?);
+        let allowance = self.door.allowance;
+        let spec =
+            SessionSpec { id, secrets, broker: Arc::clone(&broker) as _, allowance, ca: None };
+        let all = self.vault.list().await?;
         let session = self.door.engine.open(spec)?;
+        let follower = Follower {
+            vault: Arc::clone(&self.vault),
+            engine: Arc::clone(&self.door.engine),
+            session: Arc::clone(&session),
+            broker: Arc::clone(&broker),
+            key,
+            chosen: chosen.clone(),
+        };
+        let following = Some(tokio::spawn(follower.follow()).abort_handle());
         Ok(OpenSession {
             trust_pem: session.ca_pem().to_owned() + &self.door.extra_roots,
             session,
             variables,
-            conceal: self.files_with_values(&chosen),
-            remove: self.variables_with_values(inherited).await?,
+            conceal: all.iter().filter_map(source_file).collect(),
+            remove: self.variables_with_values(&all, inherited, &chosen).await,
             engine: Arc::clone(&self.door.engine),
             broker,
+            following,
         })
     }
 
     /// Values that can't be fetched now can't be looked for; their own variables go all the same.
-    async fn variables_with_values(&self, inherited: &[Inherited]) -> Result<Vec<String>, Error> {
-        let secrets = self.vault.list().await?;
+    /// What another source keeps is fetched for a session that uses it and for no other.
+    async fn variables_with_values(
+        &self,
+        secrets: &[Secret],
+        inherited: &[Inherited],
+        chosen: &[Secret],
+    ) -> Vec<String> {
         let mut remove: Vec<String> = secrets.iter().filter_map(source_variable).collect();
+        let asked_for = |secret: &&Secret| {
+            let routed = matches!(secret.metadata.source, SourceConfig::Routed { .. });
+            !routed || chosen.iter().any(|chosen| chosen.path == secret.path)
+        };
         // One that names no destination may be as short as a word that stands anywhere.
-        for secret in secrets.iter().filter(|secret| secret.metadata.egress.is_some()) {
+        let bound = secrets.iter().filter(|secret| secret.metadata.egress.is_some());
+        for secret in bound.filter(asked_for) {
             let Ok(reading) = self.vault.open(&secret.path).await else { continue };
             let holds = |variable: &&Inherited| reading.value.occurs_in(variable.value.as_bytes());
             remove.extend(inherited.iter().filter(holds).map(|variable| variable.name.clone()));
         }
-        Ok(remove)
+        remove
     }
 
-    fn files_with_values(&self, chosen: &[Secret]) -> Vec<PathBuf> {
-        let sources = chosen.iter().filter_map(source_file);
-        sources.chain(self.conceal.iter().cloned()).collect()
+    /// Secrets with a grant give access tokens from now on.
+    async fn learn_grants(&self, chosen: &[Secret]) -> Result<(), Error> {
+        for secret in chosen {
+            let Some(rule) = &secret.metadata.egress else { continue };
+            let Some(grant) = &rule.oauth else { continue };
+            let client_secret = match &grant.client_secret {
+                Some(path) => {
+                    let secret = self.vault.show(path).await?;
+                    refuse_unbound(&secret)?;
+                    secret.metadata.egress.map(|rule| (path.clone(), rule))
+                }
+                None => None,
+            };
+            self.tokens.learn(&secret.path, Grant { rule: rule.clone(), client_secret });
+        }
+        Ok(())
+    }
+
+    /// A key that signs for AWS is recognised by its id, which comes with it.
+    async fn add_key_ids(&self, chosen: &mut Vec<Secret>) -> Result<(), Error> {
+        let ids: Vec<SecretPath> = chosen.iter().filter_map(key_id).cloned().collect();
+        for id in ids {
+            if chosen.iter().any(|secret| secret.path == id) {
+                continue;
+            }
+            let secret = self.vault.show(&id).await?;
+            refuse_unbound(&secret)?;
+            chosen.push(secret);
+        }
+        Ok(())
+    }
+
+    async fn add_aliased(
+        &self,
+        aliased: &[Aliased],
+        chosen: &mut Vec<Secret>,
+    ) -> Result<(), Error> {
+        for Aliased { path, .. } in aliased {
+            if chosen.iter().all(|secret| secret.path != *path) {
+                let secret = self.vault.show(path).await?;
+                refuse_unbound(&secret)?;
+                chosen.push(secret);
+            }
+        }
+        Ok(())
     }
 
     async fn choose(&self, wanted: &Wanted) -> Result<Vec<Secret>, Error> {
@@ -156,9 +270,7 @@ impl Broker {
             Wanted::Nothing => return Ok(Vec::new()),
             Wanted::All => {
                 let mut all = self.vault.list().await?;
-                all.retain(|secret| {
-                    secret.metadata.egress.is_some() && secret.metadata.env.is_some()
-                });
+                all.retain(is_offered);
                 return Ok(all);
             }
             Wanted::These(paths) => paths,
@@ -166,15 +278,19 @@ impl Broker {
         let mut chosen = Vec::with_capacity(paths.len());
         for path in paths {
             let secret = self.vault.show(path).await?;
-            if secret.metadata.egress.is_none() {
-                let detail = SafeText::default().and(path).and(
-                    " names no destination, so it can't enter a session: add one with keyless secret set --to HOST",
-                );
-                return Err(Error::with(Code::Usage, detail));
-            }
+            refuse_unbound(&secret)?;
             chosen.push(secret);
         }
+        self.add_key_ids(&mut chosen).await?;
         Ok(chosen)
+    }
+}
+
+/// The secret with the id of the AWS access key that this secret is.
+fn key_id(secret: &Secret) -> Option<&SecretPath> {
+    match secret.metadata.egress.as_ref()?.sign.as_ref()? {
+        Signer::Aws { access_key_id } => Some(access_key_id),
+        Signer::Hmac(_) => None,
     }
 }
 
@@ -187,30 +303,42 @@ impl OpenSession {
     /// Ends the session: the next request is refused, tunnels are cut, the end is on record.
     pub async fn end(self) -> Result<(), Error> {
         self.engine.close(self.session.id());
-        self.broker.record_life(Action::SessionEnd, Vec::new()).await
+        let over = self.broker.end_approvals().await;
+        self.broker.record_life(Action::SessionEnd, Vec::new()).await?;
+        over
     }
 }
 
 impl Drop for OpenSession {
     fn drop(&mut self) {
+        if let Some(following) = &self.following {
+            following.abort();
+        }
         self.engine.close(self.session.id());
     }
 }
 
 /// Opens a session without secrets, which needs no vault: just the jail, the zones and the log.
 pub async fn open_bare_session(places: &Places, door: EgressDoor) -> Result<OpenSession, Error> {
-    let EgressDoor { engine, extra_roots } = door;
+    let EgressDoor { engine, extra_roots, allowance } = door;
     let store = Store::create_or_open(&places.store_file()).await?;
-    let id = session_id();
+    let id = session_id("s");
     let log = AuditLog::start(&store, None);
     let broker = SessionBroker::new(Arc::new(NoValues), log, agent("run", &id));
     let broker = Arc::new(broker);
     broker.record_life(Action::SessionStart, Vec::new()).await?;
-    let spec = SessionSpec { id, secrets: Vec::new(), broker: Arc::clone(&broker) as _ };
+    let spec = SessionSpec {
+        id,
+        secrets: Vec::new(),
+        broker: Arc::clone(&broker) as _,
+        allowance,
+        ca: None,
+    };
     let session = engine.open(spec)?;
     let (variables, conceal, remove) = (Vec::new(), Vec::new(), Vec::new());
     let trust_pem = session.ca_pem().to_owned() + &extra_roots;
-    Ok(OpenSession { session, trust_pem, variables, conceal, remove, engine, broker })
+    let following = None;
+    Ok(OpenSession { session, trust_pem, variables, conceal, remove, engine, broker, following })
 }
 
 /// The values of a session that has none.
@@ -223,13 +351,43 @@ impl Values for NoValues {
     }
 }
 
-/// The vault as a source of a session's values.
-struct VaultValues(Arc<Vault>);
+/// The vault as a source of a session's values, and the least that is asked about each.
+struct VaultValues(Arc<Vault>, ApproveOnUse);
 
 impl Values for VaultValues {
     fn open<'a>(&'a self, path: &'a SecretPath) -> BoxFuture<'a, Result<SecretValue, Error>> {
         Box::pin(async move { self.0.open(path).await.map(|reading| reading.value) })
     }
+
+    fn policy<'a>(&'a self, path: &'a SecretPath) -> BoxFuture<'a, Result<ApproveOnUse, Error>> {
+        let (vault, floor) = (&self.0, self.1);
+        Box::pin(
+            async move { Ok(vault.show(path).await?.metadata.approve_on_use.tightened_by(floor)) },
+        )
+    }
+
+    fn keep<'a>(
+        &'a self,
+        path: &'a SecretPath,
+        value: Zeroizing<Vec<u8>>,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            match self.0.put(path, value).await {
+                // Its source keeps its own values.
+                Err(error) if error.code() == Code::Usage => Ok(()),
+                outcome => outcome.map(drop),
+            }
+        })
+    }
+}
+
+/// The secrets that stand for tokens which answers may bring.
+pub(crate) fn minted_slots(
+    secrets: &[SessionSecret],
+    key: &SessionKey,
+) -> Result<Vec<SessionSecret>, Error> {
+    let slots = secrets.iter().map(|secret| minted::slots(secret, key));
+    Ok(slots.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// Who acts, in the log's words.
@@ -242,10 +400,10 @@ pub(crate) fn agent(kind: &str, session: &str) -> Agent {
 }
 
 /// A session's name: when it began, and enough randomness to be unique.
-fn session_id() -> String {
+pub(crate) fn session_id(kind: &str) -> String {
     let when = Timestamp::now().strftime("%Y%m%d-%H%M%S");
     let random = Uuid::new_v4().simple().to_string();
-    format!("s-{when}-{}", &random[..8])
+    format!("{kind}-{when}-{}", &random[..8])
 }
 
 fn session_key() -> Result<SessionKey, Error> {
@@ -266,11 +424,20 @@ pub(crate) fn fill_random(mut bytes: &mut [u8]) -> Result<(), Error> {
     Ok(())
 }
 
-fn session_secret(secret: &Secret, key: &SessionKey) -> Option<SessionSecret> {
+/// The secret as egress knows it; nothing when it names no destination.
+pub(crate) fn session_secret(secret: &Secret, key: &SessionKey) -> Option<SessionSecret> {
     Some(SessionSecret {
         placeholder: Placeholder::derive(key, &secret.path, &secret.metadata.placeholder.form()),
         path: secret.path.clone(),
         rule: secret.metadata.egress.clone()?,
+    })
+}
+
+/// Whether an agent that asks for no secret by name gets this one.
+fn is_offered(secret: &Secret) -> bool {
+    secret.metadata.egress.as_ref().is_some_and(|rule| {
+        let signs = matches!(rule.sign, Some(Signer::Hmac(_)));
+        secret.metadata.env.is_some() || rule.inject.is_some() || signs
     })
 }
 
@@ -280,6 +447,23 @@ fn variables(chosen: &[Secret], secrets: &[SessionSecret]) -> Vec<Variable> {
         Some(Variable { name, placeholder: bound.placeholder.to_string() })
     };
     chosen.iter().zip(secrets).filter_map(pair).collect()
+}
+
+/// The placeholder in place of the alias.
+fn resolved(aliased: &Aliased, secrets: &[SessionSecret]) -> Option<Variable> {
+    let secret = secrets.iter().find(|secret| secret.path == aliased.path)?;
+    let placeholder = secret.placeholder.to_string();
+    Some(Variable { name: aliased.variable.clone(), placeholder })
+}
+
+fn refuse_unbound(secret: &Secret) -> Result<(), Error> {
+    if secret.metadata.egress.is_some() {
+        return Ok(());
+    }
+    let detail = SafeText::default().and(&secret.path).and(
+        " names no destination, so it can't enter a session: add one with keyless secret set --to HOST",
+    );
+    Err(Error::with(Code::Usage, detail))
 }
 
 /// Two secrets in one variable: the agent would get one of them, and nobody would know which.

@@ -7,7 +7,10 @@ use std::{
 };
 
 use keyless_core::{Authority, Code, Destination, Error, SafeText};
+use keyless_egress::{Allowance, Limits, ProxyCredential, UpstreamProxy};
 use serde::Deserialize;
+
+use crate::{passphrase::read_passphrase_file, window::UnlockConfig};
 
 /// The whole file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -15,6 +18,8 @@ use serde::Deserialize;
 pub struct Config {
     /// What traffic may do.
     pub egress: EgressConfig,
+    /// How long the store stays open.
+    pub unlock: UnlockConfig,
 }
 
 /// `[egress]`.
@@ -32,6 +37,38 @@ pub struct EgressConfig {
     pub policy: PolicyWord,
     /// With `policy = "allowlist"`: hosts that may be reached beside the secrets' own.
     pub allowlist: Vec<Destination>,
+    /// Hosts whose TLS is never intercepted, since their clients pin the certificate.
+    pub pass_through: Vec<Destination>,
+    /// The company's proxy that leads out.
+    pub upstream_proxy: Option<UpstreamProxyConfig>,
+    /// How much may be asked for. Taken up at the start of the process.
+    pub limits: LimitsConfig,
+}
+
+/// `[egress.upstream_proxy]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpstreamProxyConfig {
+    /// `host:port`.
+    pub address: String,
+    /// A file with `user:password`, the caller's own and 0600.
+    #[serde(default)]
+    pub credential_file: Option<PathBuf>,
+    /// Hosts that are reached without it.
+    #[serde(default)]
+    pub direct: Vec<Destination>,
+}
+
+/// `[egress.limits]`; what is absent is not limited, but for connections.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsConfig {
+    /// Connections of clients at the same time, all sessions together. 2,000 when absent.
+    pub connections: Option<usize>,
+    /// Requests and tunnels of one session.
+    pub requests_per_minute: Option<u32>,
+    /// Bytes of one session's bodies and tunnels, both ways together.
+    pub bytes_per_hour: Option<u64>,
 }
 
 /// The lockdown knob.
@@ -43,6 +80,26 @@ pub enum PolicyWord {
     Allow,
     /// Only listed hosts and the secrets' own destinations.
     Allowlist,
+}
+
+/// Where the configuration comes from: the file, and the command line's words, which go before it.
+#[derive(Clone, Debug)]
+pub struct ConfigSource {
+    /// `config.toml`, there or not.
+    pub file: PathBuf,
+    /// `--connect-to`, each `HOST:PORT=ADDR:PORT`.
+    pub connect_to: Vec<String>,
+    /// `--extra-root`.
+    pub extra_roots: Vec<PathBuf>,
+}
+
+impl ConfigSource {
+    /// Reads it as it is now.
+    pub fn load(&self) -> Result<Config, Error> {
+        let mut config = Config::load(&self.file)?;
+        config.egress = config.egress.with_flags(&self.connect_to, &self.extra_roots);
+        Ok(config)
+    }
 }
 
 impl Config {
@@ -78,6 +135,41 @@ impl EgressConfig {
         self
     }
 
+    /// The proxy that leads out, with its credential read.
+    pub(crate) fn proxy(&self) -> Result<Option<UpstreamProxy>, Error> {
+        let Some(proxy) = &self.upstream_proxy else { return Ok(None) };
+        let invalid = |words: SafeText| {
+            let place = SafeText::words("[egress.upstream_proxy] ");
+            Error::with(Code::ConfigInvalid, place.and(words))
+        };
+        let address = Authority::parse(&proxy.address).map_err(|error| {
+            let words = SafeText::words("address ").as_they_wrote(&proxy.address);
+            invalid(words.and(": ").and(error))
+        })?;
+        let credential = match &proxy.credential_file {
+            None => None,
+            Some(file) => {
+                let pair = read_passphrase_file(file)?;
+                let credential = ProxyCredential::new(pair);
+                let form = || invalid(SafeText::words("credential_file holds no user:password"));
+                Some(credential.ok_or_else(form)?)
+            }
+        };
+        Ok(Some(UpstreamProxy { address, credential, direct: proxy.direct.clone() }))
+    }
+
+    /// What one session may ask for.
+    pub(crate) fn allowance(&self) -> Allowance {
+        let LimitsConfig { requests_per_minute, bytes_per_hour, .. } = self.limits;
+        Allowance { requests_per_minute, bytes_per_hour }
+    }
+
+    /// The proxy's bounds.
+    pub(crate) fn limits(&self) -> Limits {
+        let usual = Limits::default();
+        Limits { connections: self.limits.connections.unwrap_or(usual.connections), ..usual }
+    }
+
     /// The routes, parsed.
     pub fn routes(&self) -> Result<Vec<(Authority, Authority)>, Error> {
         let parse = |(from, to): (&String, &String)| {
@@ -106,7 +198,14 @@ pub fn parse_route(text: &str) -> Result<(Authority, Authority), String> {
         return Err(format!("{text:?} is not HOST:PORT=ADDR:PORT"));
     };
     let side = |side: &str| Authority::parse(side).map_err(|error| format!("{side:?}: {error}"));
-    Ok((side(from)?, side(to)?))
+    let (from, to) = (side(from)?, side(to)?);
+    if to.host.as_name().is_some() {
+        return Err(format!(
+            "{:?} is a name; the address where {from} really is goes there",
+            to.to_string()
+        ));
+    }
+    Ok((from, to))
 }
 
 fn invalid(path: &Path, fault: &str) -> Error {
@@ -127,10 +226,16 @@ mod tests {
             internal_allowlist = ["git.corp.test:443"]
             policy = "allowlist"
             allowlist = ["pypi.org", "*.pythonhosted.org"]
+            [egress.limits]
+            requests_per_minute = 600
+            bytes_per_hour = 1_000_000_000
+            connections = 500
         "#;
         let config = Config::parse(text).unwrap();
         assert_eq!(config.egress.policy, PolicyWord::Allowlist);
         assert_eq!(config.egress.routes().unwrap().len(), 1);
+        assert_eq!(config.egress.limits().connections, 500);
+        assert_eq!(config.egress.allowance().requests_per_minute, Some(600));
         assert_eq!(config.egress.internal().unwrap()[0].to_string(), "git.corp.test:443");
     }
 
@@ -138,6 +243,8 @@ mod tests {
     fn unknown_keys_and_bad_routes_are_refused() {
         assert!(Config::parse("[egress]\nconect_to = {}").unwrap_err().contains("conect_to"));
         assert!(Config::parse("[egress]\nextra_roots = 3").is_err());
+        let proxy = "[egress.upstream_proxy]\naddress = \"a.test:1\"\npassword = \"x\"";
+        assert!(Config::parse(proxy).unwrap_err().contains("password"));
         assert!(Config::parse("[egress]\nconnect_to = { \"a.test\" = \"b\" }").is_err());
         assert!(Config::parse("[egress]\nallowlist = [\"*.github.io\"]").is_err());
     }

@@ -3,10 +3,13 @@
 use std::{fs, path::Path, sync::Arc};
 
 use keyless_core::{Code, Destination, Error, SafeText};
-use keyless_egress::{Engine, EngineConfig, EngineError};
+use keyless_egress::{Allowance, Engine, EngineConfig, EngineError};
 use keyless_vault::{Catalog, EgressPolicy as CatalogPolicy};
 
-use crate::config::{Config, PolicyWord};
+use crate::{
+    config::{Config, PolicyWord},
+    places::unusable,
+};
 
 /// The engine, and the private roots that the agent's side has to trust as well: a host that no
 /// secret names is tunnelled, so its own certificate is what a tool inside sees.
@@ -16,6 +19,8 @@ pub struct EgressDoor {
     pub engine: Arc<Engine>,
     /// The operator's extra roots, PEM, one after the other.
     pub extra_roots: String,
+    /// What one session may ask for.
+    pub allowance: Allowance,
 }
 
 impl EgressDoor {
@@ -29,22 +34,28 @@ impl EgressDoor {
         Self::build(config, Some(catalog))
     }
 
+    /// Takes up another configuration. On an error nothing changes.
+    pub(crate) fn reload(&self, config: &Config) -> Result<(), Error> {
+        self.engine.reload(engine_config(config, None)?).map_err(|error| explain(&error, config))
+    }
+
     fn build(config: &Config, catalog: Option<&Catalog>) -> Result<Self, Error> {
-        let roots = config.egress.extra_roots.iter().map(|path| read(path));
-        let roots = roots.collect::<Result<Vec<_>, _>>()?;
-        let extra_roots = roots.iter().map(|pem| String::from_utf8_lossy(pem) + "\n").collect();
-        let engine = Engine::new(engine_config(config, catalog, roots)?);
-        let engine = engine.map_err(|error| explain(&error))?;
-        Ok(Self { engine, extra_roots })
+        let allowance = config.egress.allowance();
+        let engine_config = engine_config(config, catalog)?;
+        let roots = engine_config.extra_roots_pem.iter();
+        let extra_roots = roots.map(|pem| String::from_utf8_lossy(pem) + "\n").collect();
+        let engine = Engine::new(engine_config).map_err(|error| explain(&error, config))?;
+        Ok(Self { engine, extra_roots, allowance })
     }
 }
 
-fn engine_config(
+/// What the operator wrote, as the engine takes it; the stricter of two policies holds.
+pub(crate) fn engine_config(
     config: &Config,
     catalog: Option<&Catalog>,
-    extra_roots_pem: Vec<Vec<u8>>,
 ) -> Result<EngineConfig, Error> {
     let egress = &config.egress;
+    let extra_roots_pem = egress.extra_roots.iter().map(|path| read(path));
     let mut internal_allowlist = egress.internal()?;
     let mut confined = egress.policy == PolicyWord::Allowlist;
     if let Some(catalog) = catalog {
@@ -58,10 +69,12 @@ fn engine_config(
     };
     Ok(EngineConfig {
         connect_to: egress.routes()?.into_iter().collect(),
-        extra_roots_pem,
+        extra_roots_pem: extra_roots_pem.collect::<Result<_, _>>()?,
         internal_allowlist,
+        pass_through: egress.pass_through.clone(),
         policy,
-        limits: keyless_egress::Limits::default(),
+        upstream_proxy: egress.proxy()?,
+        limits: egress.limits(),
     })
 }
 
@@ -72,12 +85,12 @@ fn listed(mut hosts: Vec<Destination>, catalog: Option<&Catalog>) -> Vec<Destina
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    fs::read(path).map_err(|error| {
-        let place = SafeText::default().as_they_wrote(&path.to_string_lossy());
-        Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
-    })
+    fs::read(path).map_err(|error| unusable(path, &error))
 }
 
-fn explain(error: &EngineError) -> Error {
-    Error::with(Code::ConfigInvalid, SafeText::default().as_they_wrote(&error.to_string()))
+/// Names the file that holds no usable root.
+pub(crate) fn explain(EngineError(error): &EngineError, config: &Config) -> Error {
+    let file = config.egress.extra_roots.get(error.which).map(|path| path.to_string_lossy());
+    let place = SafeText::words("the extra root ").as_they_wrote(&file.unwrap_or_default());
+    Error::with(Code::ConfigInvalid, place.and(": ").as_they_wrote(&error.fault.to_string()))
 }

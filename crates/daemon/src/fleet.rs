@@ -4,7 +4,13 @@
 //! them into a guest's environment without asking, and a restored snapshot still matches.
 //! Source: spec/egress-secret-proxy.md, decisions 5 and 6; design.md, section 6.
 
-mod key_file;
+mod ca_files;
+mod forward_door;
+pub(crate) mod key_file;
+mod listen;
+mod mounted;
+mod reload;
+mod sessions;
 
 use std::{
     fs, io,
@@ -12,32 +18,46 @@ use std::{
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
-use futures_util::future::BoxFuture;
+use jiff::Timestamp;
 use keyless_core::{
-    Code, Error, Placeholder, SafeText, SecretPath, SecretValue, SessionKey, audit::Action,
+    Code, Error, ForwardToken, Placeholder, SafeText, SecretPath, SessionId, SessionKey,
 };
-use keyless_egress::{Engine, Session, SessionSecret, SessionSpec};
+use keyless_egress::{Session, SessionSecret};
 use keyless_store::{AuditLog, Store};
 use keyless_vault::{Catalog, MountedValues};
+use parking_lot::Mutex;
 use tokio::{
-    net::TcpListener,
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
+    task::AbortHandle,
 };
 
+pub use self::{ca_files::CaFiles, listen::FleetListen, reload::ReloadState};
+pub(crate) use self::{forward_door::read_token, listen::cannot_listen};
+use self::{
+    listen::bind_tcp,
+    mounted::Mounted,
+    reload::Reloader,
+    sessions::{Open, Sessions},
+};
 use crate::{
     broker::{Variable, agent},
-    config::Config,
+    config::ConfigSource,
     egress_door::EgressDoor,
+    health::{self, Vitals},
+    metrics::Metrics,
+    notes::{Note, Notes},
     places::Places,
-    session_broker::SessionBroker,
-    sockets::bind_private,
-    values::Values,
+    reload::Watcher,
+    systemd,
+    telemetry::Telemetry,
+    tokens::{Grant, Tokens},
 };
 
 /// What a sidecar serves.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct FleetSpec {
     /// The catalog.
     pub catalog: PathBuf,
@@ -47,40 +67,47 @@ pub struct FleetSpec {
     pub listen: Vec<FleetListen>,
     /// The key of the placeholders; a new one in the runtime directory when absent.
     pub key_file: Option<PathBuf>,
-    /// The session that it serves.
-    pub session: String,
-}
-
-/// Where a sidecar listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FleetListen {
-    /// An explicit proxy, with the session's credential.
-    Tcp(SocketAddr),
-    /// Connections with a preamble; the socket says which session.
-    Unix(PathBuf),
+    /// The authority that guests trust; kept in the runtime directory when absent and needed.
+    pub ca: Option<CaFiles>,
+    /// What admits forwarders over TCP.
+    pub forward_token: Option<PathBuf>,
+    /// The session that its own listeners serve.
+    pub session: SessionId,
+    /// The operator's routes, roots and policy.
+    pub config: ConfigSource,
+    /// Where metrics and health are shown.
+    pub metrics_listen: Option<SocketAddr>,
+    /// How long what is under way may take to end after SIGTERM.
+    pub drain: Duration,
+    /// Where notes go.
+    pub notes: Notes,
 }
 
 /// A sidecar that listens.
 pub struct Fleet {
-    engine: Arc<Engine>,
-    session: Arc<Session>,
-    broker: Arc<SessionBroker>,
+    sessions: Arc<Sessions>,
+    own: Arc<Open>,
+    forward_token: Option<ForwardToken>,
     listening: Vec<String>,
     proxy_url: Option<String>,
     ca_file: PathBuf,
     key_file: PathBuf,
     warnings: Vec<String>,
+    metrics: Option<SocketAddr>,
+    drain: Duration,
+    notes: Notes,
+    following: AbortHandle,
 }
 
 /// The placeholders of one session: each catalog entry's variable and what it holds.
 pub fn fleet_placeholders(
     catalog: &Path,
     key_file: &Path,
-    session: &str,
+    session: &SessionId,
 ) -> Result<Vec<Variable>, Error> {
     let catalog = read_catalog(catalog)?;
     let key = key_file::read(key_file)?;
-    let key = SessionKey::derive(&key, session);
+    let key = SessionKey::derive(&key, session.as_str());
     let variable = |entry: &keyless_vault::CatalogEntry| Variable {
         name: entry.env.to_string(),
         placeholder: Placeholder::derive(&key, &entry.path, &entry.placeholder.form()).to_string(),
@@ -89,43 +116,82 @@ pub fn fleet_placeholders(
 }
 
 /// Reads everything, listens everywhere, and begins to serve.
-pub async fn start_fleet(
-    places: &Places,
-    config: &Config,
-    spec: FleetSpec,
-) -> Result<Fleet, Error> {
+pub async fn start_fleet(places: &Places, spec: FleetSpec) -> Result<Fleet, Error> {
     let catalog = read_catalog(&spec.catalog)?;
     places.prepare_runtime()?;
     let key_file = spec.key_file.unwrap_or_else(|| places.runtime().join("proxy.key"));
-    let key = SessionKey::derive(&key_file::read_or_make(&key_file)?, &spec.session);
-    let values =
-        Mounted { values: MountedValues::new(&spec.secrets_dir), catalog: catalog.clone() };
-    let warnings = values.check().await?;
-    let EgressDoor { engine, .. } = EgressDoor::for_catalog(config, &catalog)?;
+    let key = key_file::read_or_make(&key_file)?;
+    let kept = spec.ca.or_else(|| {
+        let named = spec.listen.iter().any(FleetListen::names_sessions);
+        let kept = |name| places.runtime().join(name);
+        named.then(|| CaFiles { certificate: kept("proxy-ca.pem"), key: kept("proxy-ca.key") })
+    });
+    let ca = kept.map(|files| files.read_or_make().map(Arc::new)).transpose()?;
+    let forward_token = spec.forward_token.as_deref().map(read_token).transpose()?;
+    let state = ReloadState {
+        last: Some(Timestamp::now()),
+        secrets: catalog.entries.len(),
+        ..ReloadState::default()
+    };
+    let door = EgressDoor::for_catalog(&spec.config.load()?, &catalog)?;
+    let values = Arc::new(Mounted::new(MountedValues::new(&spec.secrets_dir), catalog));
+    let warnings = values.check(&values.catalog()).await?;
     let store = Store::create_or_open(&places.store_file()).await?;
+    let metrics = Arc::new(Metrics::new());
+    let telemetry = Telemetry { metrics: Arc::clone(&metrics), notes: spec.notes.clone() };
     let log = AuditLog::start(&store, None);
-    let broker = SessionBroker::new(Arc::new(values), log, agent("proxy", &spec.session));
-    let broker = Arc::new(broker);
-    let secrets: Vec<SessionSecret> =
-        catalog.entries.iter().map(|entry| session_secret(entry, &key)).collect();
-    let paths = secrets.iter().map(|secret| secret.path.clone()).collect();
-    broker.record_life(Action::SessionStart, paths).await?;
-    engine.log_strangers(Arc::clone(&broker) as _);
-    let session = engine.open(SessionSpec {
-        id: spec.session.clone(),
-        secrets,
-        broker: Arc::clone(&broker) as _,
-    })?;
-    let ca_file = write_ca(places, &session)?;
+    let who = agent("proxy", spec.session.as_str());
+    let mounted = Arc::clone(&values);
+    let tokens = Tokens::over(mounted as _, Arc::clone(&door.engine), log.clone(), who);
+    for (path, grant) in grants(&values.catalog())? {
+        tokens.learn(&path, grant);
+    }
+    let sessions = Sessions {
+        engine: door.engine,
+        mounted: values,
+        values: Arc::new(tokens),
+        allowance: door.allowance,
+        key,
+        log,
+        ca,
+        telemetry,
+        open: tokio::sync::Mutex::default(),
+    };
+    let sessions = Arc::new(sessions);
+    let own = sessions.get(&spec.session).await?;
+    sessions.engine.log_strangers(Arc::clone(&own.broker) as _);
+    let ca_file = write_ca(places, &own.session)?;
+    let reloader = Reloader {
+        catalog: spec.catalog,
+        config: spec.config,
+        sessions: Arc::clone(&sessions),
+        state: Arc::new(Mutex::new(state)),
+        notes: spec.notes.clone(),
+    };
+    let vitals =
+        Vitals { engine: Arc::clone(&sessions.engine), reload: Arc::clone(&reloader.state) };
+    let metrics = match spec.metrics_listen {
+        None => None,
+        Some(address) => {
+            let (listener, address) = bind_tcp(address).await?;
+            tokio::spawn(health::serve(listener, metrics, vitals));
+            Some(address)
+        }
+    };
+    let watcher = Watcher::new(reloader.files()).await.and_hangups()?;
     let mut fleet = Fleet {
-        engine,
-        session,
-        broker,
+        sessions,
+        own,
+        forward_token,
         listening: Vec::new(),
         proxy_url: None,
         ca_file,
         key_file,
         warnings,
+        metrics,
+        drain: spec.drain,
+        notes: spec.notes,
+        following: tokio::spawn(reloader.follow(watcher)).abort_handle(),
     };
     for place in spec.listen {
         fleet.listen(place).await?;
@@ -139,7 +205,8 @@ impl Fleet {
         &self.warnings
     }
 
-    /// `127.0.0.1:PORT` and `unix:PATH`, in the order asked for.
+    /// `127.0.0.1:PORT`, `unix:PATH`, `vsock:PORT` and `forward:` with one of the first two, in the
+    /// order asked for.
     pub fn listening(&self) -> &[String] {
         &self.listening
     }
@@ -156,7 +223,7 @@ impl Fleet {
 
     /// The session.
     pub fn session(&self) -> &str {
-        self.session.id()
+        self.own.session.id()
     }
 
     /// The URL of the first TCP listener, with the session's credential.
@@ -164,74 +231,78 @@ impl Fleet {
         self.proxy_url.as_deref()
     }
 
-    /// Serves until SIGTERM or SIGINT.
+    /// Where metrics and health are shown.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics
+    }
+
+    /// Serves until SIGTERM or SIGINT; then what is under way has some time to end, and nothing
+    /// begins any more. A second signal ends that time.
     pub async fn serve_until_signal(self) -> Result<(), Error> {
-        let failed = |_| Error::with(Code::Internal, SafeText::words("signals can't be handled"));
-        let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        let mut stop = Stop::listen()?;
+        systemd::tell("READY=1");
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            () = stop.asked() => {}
+            () = self.sessions.sweep_forever() => {}
         }
-        self.engine.close(self.session.id());
+        systemd::tell("STOPPING=1");
+        self.following.abort();
+        let engine = &self.sessions.engine;
+        engine.drain();
+        self.notes.write(Note::Draining { in_flight: engine.in_flight() });
+        tokio::select! {
+            () = engine.drained() => {}
+            () = tokio::time::sleep(self.drain) => {}
+            () = stop.asked() => {}
+        }
+        self.notes.write(Note::Drained { cut: engine.in_flight() });
         for place in &self.listening {
+            let place = place.strip_prefix("forward:").unwrap_or(place);
             if let Some(path) = place.strip_prefix("unix:") {
                 let _ = fs::remove_file(path);
             }
         }
-        self.broker.record_life(Action::SessionEnd, Vec::new()).await
+        self.sessions.close().await
+    }
+}
+
+/// SIGTERM and SIGINT.
+struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Stop {
+    fn listen() -> Result<Self, Error> {
+        let failed = |_| Error::with(Code::Internal, SafeText::words("signals can't be handled"));
+        let terminate = signal(SignalKind::terminate()).map_err(failed)?;
+        Ok(Self { terminate, interrupt: signal(SignalKind::interrupt()).map_err(failed)? })
     }
 
-    async fn listen(&mut self, place: FleetListen) -> Result<(), Error> {
-        let engine = Arc::clone(&self.engine);
-        match place {
-            FleetListen::Tcp(address) => {
-                let name = address.to_string();
-                let listener =
-                    TcpListener::bind(address).await.map_err(|e| cannot_listen(&name, &e))?;
-                let address = listener.local_addr().map_err(|error| unusable(&name, &error))?;
-                tokio::spawn(engine.serve_proxy(listener));
-                let url = format!("http://{}@{address}", self.session.proxy_credential());
-                self.proxy_url.get_or_insert(url);
-                self.listening.push(address.to_string());
-            }
-            FleetListen::Unix(path) => {
-                let listener = bind_private(&path).await?;
-                tokio::spawn(engine.serve_unix(listener, Arc::clone(&self.session)));
-                self.listening.push(format!("unix:{}", path.display()));
-            }
+    async fn asked(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
         }
-        Ok(())
     }
 }
 
-/// The mounted files as a source of a session's values.
-struct Mounted {
-    values: MountedValues,
-    catalog: Catalog,
-}
-
-impl Mounted {
-    /// Fetches every value once, so that a missing one is told at the start. Gives warnings.
-    async fn check(&self) -> Result<Vec<String>, Error> {
-        let mut warnings = Vec::new();
-        for entry in &self.catalog.entries {
-            let reading = self.values.read(entry).await?;
-            warnings.extend(reading.warnings.iter().map(ToString::to_string));
-        }
-        Ok(warnings)
+/// Entries with a grant give access tokens.
+fn grants(catalog: &Catalog) -> Result<Vec<(SecretPath, Grant)>, Error> {
+    let mut grants = Vec::new();
+    for entry in &catalog.entries {
+        let Some(grant) = &entry.rule.oauth else { continue };
+        let client_secret = match &grant.client_secret {
+            Some(path) => {
+                let found = catalog.entries.iter().find(|entry| entry.path == *path);
+                let missing = || Error::with(Code::SecretNotFound, SafeText::default().and(path));
+                Some((path.clone(), found.ok_or_else(missing)?.rule.clone()))
+            }
+            None => None,
+        };
+        grants.push((entry.path.clone(), Grant { rule: entry.rule.clone(), client_secret }));
     }
-}
-
-impl Values for Mounted {
-    fn open<'a>(&'a self, path: &'a SecretPath) -> BoxFuture<'a, Result<SecretValue, Error>> {
-        Box::pin(async move {
-            let entry = self.catalog.entries.iter().find(|entry| entry.path == *path);
-            let entry = entry
-                .ok_or_else(|| Error::with(Code::SecretNotFound, SafeText::default().and(path)))?;
-            self.values.read(entry).await.map(|reading| reading.value)
-        })
-    }
+    Ok(grants)
 }
 
 fn session_secret(entry: &keyless_vault::CatalogEntry, key: &SessionKey) -> SessionSecret {
@@ -256,12 +327,6 @@ fn write_ca(places: &Places, session: &Session) -> Result<PathBuf, Error> {
     };
     write().map_err(|error| unusable(&path.to_string_lossy(), &error))?;
     Ok(path)
-}
-
-/// Why an address can't be listened on: mostly another process has it.
-fn cannot_listen(address: &str, error: &io::Error) -> Error {
-    let words = SafeText::words("can't listen on ").as_they_wrote(address).and(": ");
-    Error::with(Code::Usage, words.and(error.kind()).and("; choose another port or address"))
 }
 
 fn unusable(place: &str, error: &io::Error) -> Error {

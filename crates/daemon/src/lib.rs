@@ -5,50 +5,93 @@
 //! Source: design.md, sections 3 and 4.
 
 // Where things are, and what the operator set
+mod catalog_urls;
 mod config;
 mod passphrase;
 mod places;
+mod providers;
+mod reload;
 mod sockets;
 
 // The broker and its sessions
+mod aliases;
+mod approvals;
 mod broker;
+mod caution;
+mod minted;
+mod requests;
 mod session_broker;
+mod sources;
+mod tokens;
 mod values;
+mod window;
+mod withdrawal;
 
 // What it does for whom
+mod agent_client;
+mod agent_secrets;
 mod egress_door;
 mod environment;
+mod explain;
 mod fleet;
+mod forward;
+mod health;
+mod http_credential;
+mod inventory;
+mod metrics;
+mod notes;
 mod operator;
+mod provenance;
 mod run;
 mod service;
+mod telemetry;
 
 // This process
 mod hardening;
+mod systemd;
 
+/// The rules about one request.
+pub use keyless_egress::{Explanation, Question};
+/// Where a forwarder's streams go on to.
+pub use keyless_guest::Link;
 /// A jail's init is the same executable, and whether one can be made here.
 pub use keyless_jail::{check as check_jail, init_if_asked};
+/// Tools for agents.
+pub use keyless_mcp as mcp;
 /// The store below a vault.
 pub use keyless_store::Store;
 /// The vault's words, for the command line.
 pub use keyless_vault as vault;
 
 pub use crate::{
+    agent_client::AgentClient,
     broker::{Broker, Inherited, OpenSession, Variable, Wanted, open_bare_session},
-    config::{Config, EgressConfig, PolicyWord, parse_route},
+    catalog_urls::{Outcome as UrlOutcome, UrlCatalogs, UrlReport},
+    caution::{Caution, manifest_of},
+    config::{Config, ConfigSource, EgressConfig, LimitsConfig, PolicyWord, parse_route},
     egress_door::EgressDoor,
     environment::inherited,
-    fleet::{Fleet, FleetListen, FleetSpec, fleet_placeholders, start_fleet},
+    explain::{Subject, explain},
+    fleet::{CaFiles, Fleet, FleetListen, FleetSpec, ReloadState, fleet_placeholders, start_fleet},
+    forward::{Forward, ForwardListen, ForwardSpec, start_forward},
     hardening::{die_by_signal, harden},
+    http_credential::http_credential,
+    inventory::project_inventory,
+    notes::{Note, Notes, RequestNote},
     operator::{
-        Operator, audit_log, audit_tail, audit_verify, create_store, list_secrets, open_store,
-        refuse_existing_store, show_secret,
+        Answer, Approver, ApproverHandle, Known, Operator, RemoteApprover, Shown, audit_log,
+        audit_tail, audit_verify, create_store, list_secrets, open_store, refuse_existing_store,
+        show_secret,
     },
-    passphrase::read_passphrase_file,
+    passphrase::{read_passphrase_file, remember_passphrase_file, remembered_passphrase_files},
     places::{KEYLESS_HOME, KEYLESS_PASSPHRASE_FILE, Places},
+    providers::providers,
     run::{Ended, Isolation, RunSpec, SessionHandle, absolute_paths, run},
     service::{
         RemoteSession, SessionOffer, Status, lock as lock_service,
-        open_session as open_remote_session, serve, status as service_status,
+        open_session as open_remote_session, reopen as reopen_service, serve,
+        status as service_status,
     },
+    sources::with_sources,
+    window::{Profile, Span, UnlockConfig, Window},
 };

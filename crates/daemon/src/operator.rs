@@ -1,28 +1,60 @@
 //! What the operator may do to the store, proven by a factor; every change is on record.
 
+mod approver;
+mod client;
+mod messages;
+mod shown;
+mod socket;
+
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use keyless_core::{
-    Code, Error, SafeText, SecretPath,
+    Code, Error, SafeText, SecretPath, SecretValue,
     audit::{Action, Detail, Draft, Entry, Outcome, Target},
 };
 use keyless_store::{AuditLog, LogError, Store};
-use keyless_vault::{Factor, Metadata, Secret, Vault};
+use keyless_vault::{EnvelopeKind, Factor, FormatVerdict, Metadata, Secret, Vault, Weakness};
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
+pub(crate) use self::socket::OperatorDoor;
+pub use self::{
+    approver::Approver,
+    client::{ApproverHandle, RemoteApprover},
+    shown::{Answer, Known, Shown},
+};
 use crate::{broker::agent, places::Places};
 
 /// The operator, at an unlocked vault.
 pub struct Operator {
-    vault: Vault,
+    vault: Arc<Vault>,
     log: AuditLog,
+    weak_values: WeakValues,
+}
+
+/// What becomes of a value that looks like none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WeakValues {
+    Allowed,
+    Refused,
 }
 
 impl Operator {
     /// The operator's hands on an unlocked vault.
     pub fn new(vault: Vault) -> Self {
         let log = audit_log(&vault);
-        Self { vault, log }
+        Self::with_log(Arc::new(vault), log)
+    }
+
+    fn with_log(vault: Arc<Vault>, log: AuditLog) -> Self {
+        Self { vault, log, weak_values: WeakValues::Refused }
+    }
+
+    /// Takes also values that look like none.
+    #[must_use]
+    pub fn allowing_weak_values(self) -> Self {
+        Self { weak_values: WeakValues::Allowed, ..self }
     }
 
     /// Adds a secret; `value` for the sources that keep one here.
@@ -32,6 +64,12 @@ impl Operator {
         metadata: Metadata,
         value: Option<Zeroizing<Vec<u8>>>,
     ) -> Result<(), Error> {
+        // A path that is taken is refused as such, below.
+        if let Some(value) = &value
+            && self.vault.show(path).await.is_err()
+        {
+            self.refuse_weak(path, &metadata, value)?;
+        }
         self.vault.add(path.clone(), metadata, value).await?;
         self.record(Action::Create, path).await
     }
@@ -44,28 +82,73 @@ impl Operator {
 
     /// Gives a secret a new value; gives the new version.
     pub async fn rotate(&self, path: &SecretPath, value: Zeroizing<Vec<u8>>) -> Result<u32, Error> {
+        self.refuse_weak(path, &self.vault.show(path).await?.metadata, &value)?;
         let version = self.vault.put(path, value).await?;
         self.record(Action::Rotate, path).await.map(|()| version)
     }
 
-    /// Removes a secret and its versions.
+    /// Removes a secret; its versions stay sealed until it is purged.
     pub async fn remove(&self, path: &SecretPath) -> Result<(), Error> {
         self.vault.remove(path).await?;
         self.record(Action::Delete, path).await
     }
 
+    /// Brings a removed secret back, or puts an older version in use.
+    pub async fn restore(&self, path: &SecretPath, version: Option<u32>) -> Result<Secret, Error> {
+        let secret = self.vault.restore(path, version).await?;
+        self.note(Action::Update, Target::Secrets(vec![path.clone()]), "restored").await?;
+        Ok(secret)
+    }
+
+    /// Forgets a secret, or one version of it, for good.
+    pub async fn purge(&self, path: &SecretPath, version: Option<u32>) -> Result<(), Error> {
+        self.vault.purge(path, version).await?;
+        self.note(Action::Delete, Target::Secrets(vec![path.clone()]), "purged").await
+    }
+
+    /// Puts on record that what opens the store has changed.
+    pub async fn note_envelope(&self, kind: EnvelopeKind) -> Result<(), Error> {
+        self.note(Action::Update, Target::Session, kind.as_str()).await
+    }
+
+    /// Judges values that the vault would take: what it can't keep at all it refuses with its own
+    /// reason.
+    fn refuse_weak(
+        &self,
+        path: &SecretPath,
+        metadata: &Metadata,
+        value: &[u8],
+    ) -> Result<(), Error> {
+        let is_kept = SecretValue::new(path.clone(), value.to_vec(), metadata.binding()).is_ok();
+        if self.weak_values == WeakValues::Allowed || !is_kept {
+            return Ok(());
+        }
+        let words = match (Weakness::of(value), metadata.judge_format(value)) {
+            (Some(Weakness::Short), _) => "it has under 12 characters",
+            (Some(Weakness::StandIn), _) => "it is a word that stands where a value should",
+            (Some(Weakness::Uniform), _) => "it is a few characters over and over",
+            (None, FormatVerdict::Invalid) => "it has not the format of its pattern",
+            (None, FormatVerdict::Ok | FormatVerdict::Unknown) => return Ok(()),
+        };
+        Err(Error::with(Code::ValueWeak, SafeText::words(words)))
+    }
+
     async fn record(&self, action: Action, path: &SecretPath) -> Result<(), Error> {
+        self.note(action, Target::Secrets(vec![path.clone()]), "").await
+    }
+
+    async fn note(&self, action: Action, target: Target, note: &str) -> Result<(), Error> {
+        let note = Some(note.to_owned()).filter(|note| !note.is_empty());
         let draft = Draft {
-            entry_id: Uuid::now_v7().to_string(),
             at: Timestamp::now(),
-            agent: agent("operator", "operator"),
+            agent: agent("operator", "operator").into(),
             action,
-            target: Target::Secrets(vec![path.clone()]),
+            target,
             outcome: Outcome::Success,
             secrets_used: Vec::new(),
             correlation_id: format!("req-{}", Uuid::new_v4()),
             error_code: None,
-            detail: Detail::default(),
+            detail: Detail { note, ..Detail::default() },
             allowed: None,
         };
         self.log.append(draft).await.map(drop)

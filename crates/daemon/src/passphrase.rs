@@ -1,14 +1,23 @@
 //! Passphrases from a private file, for unattended use. Prompts are the command line's.
 
 use std::{
-    fs::{File, Metadata},
-    io::{self, Read},
-    os::unix::fs::MetadataExt,
-    path::Path,
+    ffi::OsStr,
+    fs::{self, File, Metadata},
+    io::{self, Read, Write},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    },
+    path::{Path, PathBuf},
 };
 
 use keyless_core::{Code, Error, SafeText};
 use zeroize::Zeroizing;
+
+use crate::{
+    absolute_paths,
+    places::{Places, unusable},
+};
 
 /// Longer than any passphrase; guards against a wrong file.
 const MAX_BYTES: usize = 4096;
@@ -31,6 +40,33 @@ pub fn read_passphrase_file(path: &Path) -> Result<Zeroizing<String>, Error> {
     Ok(text)
 }
 
+/// Notes that a passphrase of this store was read from `path`: every later run hides that file,
+/// however its own session is opened. A home that can't be written to is no reason to refuse work;
+/// the run at hand hides the file in any case.
+pub fn remember_passphrase_file(places: &Places, path: &Path) {
+    let known = remembered_passphrase_files(places);
+    for path in absolute_paths([path]).into_iter().filter(|path| !known.contains(path)) {
+        let _ = note(places, &path);
+    }
+}
+
+/// The files that passphrases of this store were read from, as absolute paths.
+pub fn remembered_passphrase_files(places: &Places) -> Vec<PathBuf> {
+    let bytes = fs::read(places.passphrase_files()).unwrap_or_default();
+    let paths = bytes.split(|&byte| byte == 0).filter(|path| !path.is_empty());
+    paths.map(|path| OsStr::from_bytes(path).into()).collect()
+}
+
+/// Appends the path and the byte that no path contains, in one write: two processes don't mix.
+fn note(places: &Places, path: &Path) -> io::Result<()> {
+    let list = places.passphrase_files();
+    if let Some(folder) = list.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let mut file = File::options().append(true).create(true).mode(0o600).open(list)?;
+    file.write_all(&[path.as_os_str().as_bytes(), &[0]].concat())
+}
+
 fn check_private(path: &Path, metadata: &Metadata) -> Result<(), Error> {
     let ours = metadata.uid() == rustix::process::geteuid().as_raw();
     let place = || SafeText::default().as_they_wrote(&path.to_string_lossy());
@@ -45,11 +81,6 @@ fn check_private(path: &Path, metadata: &Metadata) -> Result<(), Error> {
         return Err(Error::with(Code::KeyFileUnsafe, detail));
     }
     Ok(())
-}
-
-fn unusable(path: &Path, error: &io::Error) -> Error {
-    let place = SafeText::default().as_they_wrote(&path.to_string_lossy());
-    Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
 }
 
 #[cfg(test)]

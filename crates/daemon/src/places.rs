@@ -13,6 +13,8 @@ use keyless_core::{Code, Error, SafeText};
 
 /// Overrides every directory below.
 pub const KEYLESS_HOME: &str = "KEYLESS_HOME";
+/// Where the tools of a session ask; set inside a jail, which shows no other socket of Keyless.
+pub(crate) const KEYLESS_AGENT_SOCKET: &str = "KEYLESS_AGENT_SOCKET";
 /// A private file with the passphrase, for unattended use.
 pub const KEYLESS_PASSPHRASE_FILE: &str = "KEYLESS_PASSPHRASE_FILE";
 
@@ -62,6 +64,31 @@ impl Places {
         self.config.join("config.toml")
     }
 
+    /// `index.toml`: what the operator knows of secrets that the store does not have.
+    pub fn index_file(&self) -> PathBuf {
+        self.config.join("index.toml")
+    }
+
+    /// `sources.toml`: where secrets are kept beside the store.
+    pub fn sources_file(&self) -> PathBuf {
+        self.config.join("sources.toml")
+    }
+
+    /// `catalog-sources.toml`: addresses of further providers.
+    pub fn catalog_sources_file(&self) -> PathBuf {
+        self.config.join("catalog-sources.toml")
+    }
+
+    /// What was fetched from these addresses, and the record of it.
+    pub fn catalog_state(&self) -> PathBuf {
+        self.state.join("catalog")
+    }
+
+    /// `catalog/`: the operator's own providers of tokens, one JSON file each.
+    pub fn catalog_folder(&self) -> PathBuf {
+        self.config.join("catalog")
+    }
+
     /// The sealed values, the audit log.
     pub fn store_file(&self) -> PathBuf {
         self.data.join("store.db")
@@ -72,9 +99,24 @@ impl Places {
         self.runtime.join("agent.sock")
     }
 
+    /// Where tools for agents ask: what the environment says, which a jail does, else the broker.
+    pub fn tools_socket(&self) -> PathBuf {
+        directory(KEYLESS_AGENT_SOCKET).unwrap_or_else(|| self.agent_socket())
+    }
+
+    /// The broker's socket for the operator, who proves the factor.
+    pub fn operator_socket(&self) -> PathBuf {
+        self.runtime.join("operator.sock")
+    }
+
     /// Sockets of running sessions and CA files of a proxy; private to the user.
     pub fn runtime(&self) -> &Path {
         &self.runtime
+    }
+
+    /// Which files passphrases were read from.
+    pub(crate) fn passphrase_files(&self) -> PathBuf {
+        self.state.join("passphrase-files")
     }
 
     /// Everything that an agent must not see.
@@ -91,15 +133,17 @@ impl Places {
     }
 }
 
+/// The operating system refused this file, directory or socket.
+pub(crate) fn unusable(path: &Path, error: &io::Error) -> Error {
+    let place = SafeText::default().as_they_wrote(&path.to_string_lossy());
+    Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
+}
+
 /// Creates `path` with mode 0700, or checks that what is there is a directory of ours.
 pub(crate) fn private_directory(path: &Path) -> Result<(), Error> {
-    let unusable = |error: &io::Error| {
-        let detail = SafeText::default().as_they_wrote(&path.to_string_lossy());
-        Error::with(Code::PathUnusable, detail.and(": ").and(error.kind()))
-    };
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|error| unusable(&error))?;
-    let metadata = fs::metadata(path).map_err(|error| unusable(&error))?;
+    made.map_err(|error| unusable(path, &error))?;
+    let metadata = fs::metadata(path).map_err(|error| unusable(path, &error))?;
     let ours = metadata.uid() == rustix::process::geteuid().as_raw();
     if ours && metadata.mode() & 0o022 == 0 {
         return Ok(());

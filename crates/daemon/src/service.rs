@@ -1,13 +1,16 @@
 //! The broker as a service of one user: `agent.sock`, JSON lines, no call that returns a value.
 //!
 //! `keyless unlock` starts it; it relocks by timer. A session lives as long as the connection that
-//! opened it, so that a killed `keyless run` leaves nothing behind. Changing secrets is not to be
-//! had here: that takes the operator's factor. Source: design.md, section 4.
+//! opened it, so that a killed `keyless run` leaves nothing behind. `keyless mcp` asks here too, in a session
+//! of its own. Changing secrets is not to be had here: that takes the operator's factor, at
+//! `operator.sock`. Source: design.md, section 4.
 
+pub(crate) mod agent_call;
 mod client;
 mod protocol;
 mod server;
 
-pub use client::{RemoteSession, lock, open_session, status};
+pub use client::{RemoteSession, lock, open_session, reopen, status};
+pub(crate) use protocol::Ticket;
 pub use protocol::{SessionOffer, Status};
 pub use server::serve;

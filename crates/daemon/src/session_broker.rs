@@ -1,25 +1,43 @@
 //! One session's broker: verdicts in, values out, everything written down first.
 //!
 //! A secret's first use toward an authority is durable in the log before its value is opened. The
-//! permit lives for [`PERMIT_LIFE`]; uses within it are logged with the next group commit, and a
-//! log that can't be written stops them all. So a kept-alive request costs no disk write, a
-//! rotated value is taken up within seconds, and no first use is ever missing from the log.
+//! permit lives for [`PERMIT_LIFE`]; uses within it are written down when their request is over, in
+//! one entry that has everything about it, and a log that can't be written stops them all. So a
+//! kept-alive request costs no disk write, a rotated value is taken up within seconds, and no first
+//! use is ever missing from the log.
+//! A secret whose owner wants to be asked passes the [`UseGate`] first: at every request, or once in a
+//! while of a permit's life; an approval that is taken back ends all permits at once.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+mod under_way;
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_core::{
-    Allowed, Authority, Code, Error, Permit, SecretPath,
+    Allowed, ApproveOnUse, Authority, Code, Consent, Error, Held, Permit, SafeText, SecretPath,
     audit::{Action, Agent, Detail, Draft, Outcome, Target},
 };
-use keyless_egress::{Broker, Event, Released, RequestInfo};
+use keyless_egress::{Broker, Event, Finished, Minted, Released, RequestInfo};
 use keyless_store::AuditLog;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use crate::values::Values;
+use self::under_way::UnderWay;
+use crate::{
+    approvals::{NobodyToAsk, UseGate, WantedUse},
+    caution::Caution,
+    minted::MintedTokens,
+    telemetry::Telemetry,
+    values::Values,
+};
 
+/// The longest path, in bytes, that a person is asked about: a longer one could not be judged.
+const MAX_SHOWN_PATH: usize = 200;
 /// How long a permit opens its value; then the value is fetched anew.
 const PERMIT_LIFE: Duration = Duration::from_secs(5);
 
@@ -27,19 +45,58 @@ const PERMIT_LIFE: Duration = Duration::from_secs(5);
 pub(crate) struct SessionBroker {
     values: Arc<dyn Values>,
     log: AuditLog,
-    agent: Agent,
+    agent: Arc<Agent>,
+    gate: Arc<dyn UseGate>,
+    caution: Caution,
     leases: Mutex<HashMap<(SecretPath, Authority), Lease>>,
+    /// The request that each secret was last allowed for: its head and body are one use.
+    allowed_for: Mutex<HashMap<SecretPath, String>>,
+    minted: MintedTokens,
+    under_way: UnderWay,
+    telemetry: Option<Telemetry>,
 }
 
 /// A released value and when its permit ends.
 struct Lease {
     released: Arc<Released>,
     until: Timestamp,
+    /// [`UseGate::taken_back`] when it was released.
+    taken_back: u64,
 }
 
 impl SessionBroker {
     pub(crate) fn new(values: Arc<dyn Values>, log: AuditLog, agent: Agent) -> Self {
-        Self { values, log, agent, leases: Mutex::new(HashMap::new()) }
+        let (agent, gate) = (Arc::new(agent), Arc::new(NobodyToAsk));
+        let (leases, allowed_for) = (Mutex::default(), Mutex::default());
+        let (minted, under_way) = (MintedTokens::default(), UnderWay::default());
+        let (caution, telemetry) = (Caution::default(), None);
+        Self {
+            values,
+            log,
+            agent,
+            gate,
+            caution,
+            leases,
+            allowed_for,
+            minted,
+            under_way,
+            telemetry,
+        }
+    }
+
+    /// Tells these as well.
+    pub(crate) fn observed_by(self, telemetry: Telemetry) -> Self {
+        Self { telemetry: Some(telemetry), ..self }
+    }
+
+    /// With a person who can be asked, as often as `caution` says where that is more often.
+    pub(crate) fn asking(self, gate: Arc<dyn UseGate>, caution: Caution) -> Self {
+        Self { gate, caution, ..self }
+    }
+
+    /// Ends what a person has allowed this session.
+    pub(crate) async fn end_approvals(&self) -> Result<(), Error> {
+        self.gate.end_session(&self.agent.session_id).await
     }
 
     /// Records that the session begins or ends, durably.
@@ -54,22 +111,66 @@ impl SessionBroker {
         self.log.append(draft).await.map(drop)
     }
 
+    /// The next use of `path` fetches its value anew.
+    pub(crate) fn forget(&self, path: &SecretPath) {
+        self.leases.lock().retain(|(leased, _), _| leased != path);
+    }
+
+    /// The next use of anything fetches its value anew.
+    pub(crate) fn forget_all(&self) {
+        self.leases.lock().clear();
+    }
+
     async fn release_one(
         &self,
         request: &RequestInfo,
         allowed: Allowed,
     ) -> Result<Arc<Released>, Error> {
         let path = allowed.path().clone();
-        let value = self.values.open(&path).await?;
+        let minted = self.minted.open(&path);
+        let policy = match &minted {
+            // Its parent's owner was asked before it was minted.
+            Some(_) => ApproveOnUse::Never,
+            None => self.caution.tighten(&path, self.values.policy(&path).await?),
+        };
+        let taken_back = self.gate.taken_back();
+        self.pass_gate(request, &path, policy).await?;
+        let value = match minted {
+            Some(minted) => minted?,
+            None => self.values.open(&path).await?,
+        };
         let mut draft = self.use_of(request, vec![path.clone()]);
         draft.allowed = Some(allowed);
         let recorded = self.log.append(draft).await?;
         let until = Timestamp::now() + PERMIT_LIFE;
         let permit = Permit::from_recorded(recorded, until).ok_or(Code::Internal)?;
         let released = Arc::new(Released::new(value, permit));
-        let lease = Lease { released: Arc::clone(&released), until };
-        self.leases.lock().insert((path, request.authority.clone()), lease);
+        if policy != ApproveOnUse::PerCall {
+            let lease = Lease { released: Arc::clone(&released), until, taken_back };
+            self.leases.lock().insert((path, request.authority.clone()), lease);
+        }
         Ok(released)
+    }
+
+    /// Returns once a person has allowed the use, where its owner wants to be asked.
+    async fn pass_gate(
+        &self,
+        request: &RequestInfo,
+        path: &SecretPath,
+        policy: ApproveOnUse,
+    ) -> Result<(), Error> {
+        let correlation_id = &request.correlation_id;
+        let passed = self.allowed_for.lock().get(path) == Some(correlation_id);
+        if policy == ApproveOnUse::Never || passed {
+            return Ok(());
+        }
+        let reason = SafeText::words("to send it with ").as_they_wrote(&request.method).and(" to ");
+        let reason = reason.and(&request.authority).as_they_wrote(&request.path);
+        let session = &self.agent.session_id;
+        let wanted = WantedUse { session, path, policy, reason: &reason, deed: None };
+        self.gate.pass(wanted).await?;
+        self.allowed_for.lock().insert(path.clone(), correlation_id.clone());
+        Ok(())
     }
 
     /// The value released earlier, if its permit still has some time.
@@ -77,7 +178,8 @@ impl SessionBroker {
         let margin = Timestamp::now() + Duration::from_secs(1);
         let leases = self.leases.lock();
         let lease = leases.get(&(path.clone(), authority.clone()))?;
-        (margin < lease.until).then(|| Arc::clone(&lease.released))
+        let holds = margin < lease.until && lease.taken_back == self.gate.taken_back();
+        holds.then(|| Arc::clone(&lease.released))
     }
 
     fn use_of(&self, request: &RequestInfo, secrets: Vec<SecretPath>) -> Draft {
@@ -89,7 +191,7 @@ impl SessionBroker {
             path: Some(request.path.clone()),
             locations: request.locations.clone(),
             swaps: Some(secrets.len() as u64),
-            kind: Some("forwarded".to_owned()),
+            kind: Some("released".to_owned()),
             ..Detail::default()
         };
         draft.secrets_used = secrets;
@@ -104,9 +206,8 @@ impl SessionBroker {
         correlation_id: String,
     ) -> Draft {
         Draft {
-            entry_id: Uuid::now_v7().to_string(),
             at: Timestamp::now(),
-            agent: self.agent.clone(),
+            agent: Arc::clone(&self.agent),
             action,
             target,
             outcome,
@@ -126,25 +227,88 @@ impl Broker for SessionBroker {
         uses: Vec<Allowed>,
     ) -> BoxFuture<'a, Result<Vec<Arc<Released>>, Error>> {
         Box::pin(async move {
+            self.under_way.settle(&self.log)?;
             let mut all = Vec::with_capacity(uses.len());
-            let mut again = Vec::new();
+            let secrets: Vec<_> = uses.iter().map(|allowed| allowed.path().clone()).collect();
             for allowed in uses {
                 match self.lease(allowed.path(), &request.authority) {
-                    Some(released) => {
-                        again.push(allowed.path().clone());
-                        all.push(released);
-                    }
+                    Some(released) => all.push(released),
                     None => all.push(self.release_one(request, allowed).await?),
                 }
             }
-            if !again.is_empty() {
-                self.log.append_soon(self.use_of(request, again))?;
+            if let Some(telemetry) = &self.telemetry {
+                telemetry.metrics.used(all.len());
             }
+            self.under_way.note(request, secrets);
             Ok(all)
         })
     }
 
+    fn ask<'a>(
+        &'a self,
+        request: &'a RequestInfo,
+        held: &'a Held,
+    ) -> BoxFuture<'a, Result<Consent, Error>> {
+        Box::pin(async move {
+            if request.path.len() > MAX_SHOWN_PATH {
+                let words = "a person would have to judge it, and its path is too long to be shown";
+                return Err(Error::with(Code::RuleDenied, SafeText::words(words)));
+            }
+            let deed = SafeText::default().as_they_wrote(&request.method).and(" ");
+            let deed = deed.and(&request.authority).as_they_wrote(&request.path);
+            let reason = SafeText::words("the secret's rules say to ask about this request");
+            let wanted = WantedUse {
+                session: &self.agent.session_id,
+                path: held.path(),
+                policy: ApproveOnUse::PerCall,
+                reason: &reason,
+                deed: Some(deed.as_str()),
+            };
+            let approval = self.gate.pass(wanted).await?.ok_or(Code::Internal)?;
+            Ok(Consent { approval_id: approval.to_string() })
+        })
+    }
+
+    fn keep(&self, minted: Minted) -> BoxFuture<'_, Result<SecretPath, Error>> {
+        Box::pin(async move {
+            let path = self.minted.keep(&minted)?;
+            // The slot may have held another token.
+            self.leases.lock().retain(|(leased, _), _| *leased != path);
+            let target = Target::Secrets(vec![path.clone()]);
+            let correlation_id = minted.correlation_id;
+            let mut draft = self.draft(Action::Create, Outcome::Success, target, correlation_id);
+            draft.detail.authority = Some(minted.authority.to_string());
+            draft.detail.kind = Some("minted".to_owned());
+            self.log.append(draft).await?;
+            Ok(path)
+        })
+    }
+
+    fn renew<'a>(
+        &'a self,
+        secrets: Vec<SecretPath>,
+        authority: &'a Authority,
+        since: Instant,
+    ) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            let mut renewed = false;
+            for path in secrets {
+                let lease = (path.clone(), authority.clone());
+                let was_used = self.leases.lock().contains_key(&lease);
+                if was_used && self.values.expire(&path, since).await {
+                    self.leases.lock().remove(&lease);
+                    renewed = true;
+                }
+            }
+            renewed
+        })
+    }
+
     fn record(&self, event: Event) -> Result<(), Error> {
+        self.under_way.settle(&self.log)?;
+        if let Some(telemetry) = &self.telemetry {
+            telemetry.refused(&self.agent.session_id, &event);
+        }
         let target = match event.authority {
             Some(authority) => Target::Authority(authority),
             None => Target::Connection,
@@ -157,5 +321,15 @@ impl Broker for SessionBroker {
         draft.error_code = event.code;
         draft.detail = Detail { method, path, note, kind, ..Detail::default() };
         self.log.append_soon(draft)
+    }
+
+    fn finished(&self, finished: Finished) {
+        let target = finished.authority.clone().map_or(Target::Connection, Target::Authority);
+        let correlation_id = finished.correlation_id.clone();
+        let draft = self.draft(Action::Egress, Outcome::Success, target, correlation_id);
+        self.under_way.end(&finished, draft, &self.log);
+        if let Some(telemetry) = &self.telemetry {
+            telemetry.finished(&self.agent.session_id, finished);
+        }
     }
 }

@@ -11,7 +11,7 @@ use data_encoding::HEXLOWER;
 use keyless_core::{Code, Error, SafeText};
 use zeroize::Zeroizing;
 
-use crate::broker::fill_random;
+use crate::{broker::fill_random, places::unusable};
 
 const MIN_BYTES: usize = 16;
 const MAX_BYTES: usize = 4096;
@@ -34,7 +34,7 @@ pub(super) fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
 }
 
 /// Reads the key, or makes one of 32 random bytes in hexadecimal, 0600.
-pub(super) fn read_or_make(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
+pub(crate) fn read_or_make(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
     if fs::exists(path).is_ok_and(|there| there) {
         return read(path);
     }
@@ -50,9 +50,4 @@ pub(super) fn read_or_make(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => read(path),
         Err(error) => Err(unusable(path, &error)),
     }
-}
-
-fn unusable(path: &Path, error: &io::Error) -> Error {
-    let place = SafeText::default().as_they_wrote(&path.to_string_lossy());
-    Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
 }

@@ -4,24 +4,32 @@ use std::{env, os::fd::AsFd, path::PathBuf, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_guest::{Carrier, Funnel, Sockets};
-use keyless_jail::{JailError, Jailed, Plan};
+use keyless_jail::{FunnelSockets, JailError, Jailed, Plan};
 
 use super::{Ended, RunSpec, SessionHandle, signals::Caught};
-use crate::environment::{Changes, command_environment};
+use crate::{
+    environment::{Changes, command_environment},
+    places::KEYLESS_AGENT_SOCKET,
+};
 
 /// Runs the command in a jail of its own.
 pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended, Error> {
-    let trust: Vec<(String, String)> = keyless_jail::trust_environment()
+    let mut set: Vec<(String, String)> = keyless_jail::trust_environment()
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
+    let mut show = spec.show.clone();
+    if let Some(socket) = session.agent_socket() {
+        set.push((KEYLESS_AGENT_SOCKET.to_owned(), socket.to_string_lossy().into_owned()));
+        show.push(socket.clone());
+    }
     let environment = command_environment(
         env::vars_os(),
         Changes {
             variables: session.variables(),
             remove: session.remove(),
             escapes: keyless_jail::ESCAPE_VARIABLES,
-            set: &trust,
+            set: &set,
         },
     );
     let mut hide = keyless_jail::default_hidden(&home(), |name| env::var_os(name));
@@ -33,7 +41,7 @@ pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended
         environment,
         working_directory: working_directory()?,
         hide,
-        show: spec.show.clone(),
+        show,
         ca_pem: session.trust_pem().to_owned(),
         uts_name: None,
     };
@@ -54,7 +62,8 @@ async fn serve_jail(
     signals: Caught,
 ) -> Result<Ended, Error> {
     let Jailed { sockets, process } = jailed;
-    let sockets = Sockets { tcp: sockets.tcp, dns_udp: sockets.dns_udp, dns_tcp: sockets.dns_tcp };
+    let FunnelSockets { tcp, dns_udp, dns_tcp } = sockets;
+    let sockets = Sockets { tcp: vec![tcp], dns_udp, dns_tcp };
     let funnel =
         Funnel::new(sockets, |stream| keyless_jail::original_destination(&stream.as_fd()), carrier);
     let funnel = funnel.map_err(|_| Error::new(Code::Internal))?;

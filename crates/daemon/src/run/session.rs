@@ -43,6 +43,14 @@ impl SessionHandle {
         }
     }
 
+    /// Where tools inside the jail ask. None when the broker is in this process: nobody could answer there.
+    pub(super) fn agent_socket(&self) -> Option<&PathBuf> {
+        match self {
+            Self::Local(_) => None,
+            Self::Remote(session) => Some(&session.offer().agent_socket),
+        }
+    }
+
     pub(super) fn trust_pem(&self) -> &str {
         match self {
             Self::Local(session) => &session.trust_pem,
@@ -56,7 +64,7 @@ impl SessionHandle {
                 engine: Arc::clone(open.engine()),
                 session: Arc::clone(&open.session),
             }),
-            Self::Remote(session) => Arc::new(PreambleCarrier::new(&session.offer().socket)),
+            Self::Remote(session) => Arc::new(PreambleCarrier::new(session.offer().socket.clone())),
         }
     }
 

@@ -9,7 +9,10 @@ use tokio::{
 };
 
 use super::protocol::{Answer, Call, MAX_LINE, SessionOffer, Status};
-use crate::broker::{Inherited, Wanted};
+use crate::{
+    broker::{Inherited, Wanted},
+    sockets::told_error,
+};
 
 /// A session of the service; it ends when this is dropped.
 pub struct RemoteSession {
@@ -38,9 +41,11 @@ pub async fn open_session(
     socket: &Path,
     wanted: &Wanted,
     inherited: Vec<Inherited>,
+    manifest: Option<String>,
 ) -> Result<RemoteSession, Error> {
     let mut connection = connect(socket).await?;
-    match call(&mut connection, &Call::OpenSession { wanted: wanted.clone(), inherited }).await? {
+    let wanted = wanted.clone();
+    match call(&mut connection, &Call::OpenSession { wanted, inherited, manifest }).await? {
         Answer::Session(offer) => Ok(RemoteSession { offer, connection }),
         other => Err(unexpected(&other)),
     }
@@ -59,6 +64,17 @@ pub async fn status(socket: &Path) -> Result<Option<Status>, Error> {
     }
 }
 
+/// Opens a store that has locked itself, by a code of the operator's authenticator app; gives for
+/// how long.
+pub async fn reopen(socket: &Path, code: &str, seconds: Option<u64>) -> Result<u64, Error> {
+    let mut connection = connect(socket).await?;
+    let asked = Call::Reopen { code: code.to_owned(), seconds };
+    match call(&mut connection, &asked).await? {
+        Answer::Reopened { seconds } => Ok(seconds),
+        other => Err(unexpected(&other)),
+    }
+}
+
 /// Closes the store; `false` when it was closed already.
 pub async fn lock(socket: &Path) -> Result<bool, Error> {
     let mut connection = match connect(socket).await {
@@ -72,14 +88,14 @@ pub async fn lock(socket: &Path) -> Result<bool, Error> {
     }
 }
 
-async fn connect(socket: &Path) -> Result<UnixStream, Error> {
+pub(super) async fn connect(socket: &Path) -> Result<UnixStream, Error> {
     UnixStream::connect(socket).await.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Code::Locked.into(),
         kind => Error::with(Code::PathUnusable, SafeText::words("agent.sock: ").and(kind)),
     })
 }
 
-async fn call(connection: &mut UnixStream, call: &Call) -> Result<Answer, Error> {
+pub(super) async fn call(connection: &mut UnixStream, call: &Call) -> Result<Answer, Error> {
     let lost = |_: io::Error| Error::with(Code::Locked, SafeText::words("the broker went away"));
     let mut line = serde_json::to_vec(call).map_err(|_| Error::new(Code::Internal))?;
     line.push(b'\n');
@@ -89,8 +105,11 @@ async fn call(connection: &mut UnixStream, call: &Call) -> Result<Answer, Error>
     let mut reader = BufReader::new(&mut *connection).take(limit);
     reader.read_until(b'\n', &mut answer).await.map_err(lost)?;
     match serde_json::from_slice(&answer) {
-        Ok(Answer::Error { code, detail }) => Err(Answer::into_error(&code, &detail)),
+        Ok(Answer::Error { code, detail }) => Err(told_error(&code, &detail)),
         Ok(answer) => Ok(answer),
+        Err(_) if answer.is_empty() => {
+            Err(Error::with(Code::Locked, SafeText::words("the broker went away")))
+        }
         Err(_) => {
             let detail =
                 SafeText::words("the broker's answer can't be read; is it another version?");

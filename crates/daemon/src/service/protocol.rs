@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use keyless_core::{Code, Error, SafeText};
+use keyless_core::Error;
 use serde::{Deserialize, Serialize};
 
 use crate::broker::{Inherited, Variable, Wanted};
@@ -14,6 +14,11 @@ pub(super) const MAX_LINE: usize = 8 * 1024 * 1024;
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Call {
+    /// Begin an agent's session, or go on with it.
+    Hello {
+        /// What an earlier greeting gave.
+        ticket: Option<Ticket>,
+    },
     /// Close the store and end everything.
     Lock,
     /// Open a session that lives as long as this connection.
@@ -22,6 +27,23 @@ pub(super) enum Call {
         wanted: Wanted,
         /// The environment that the command would get.
         inherited: Vec<Inherited>,
+        /// The text of the project's manifest.
+        #[serde(default)]
+        manifest: Option<String>,
+    },
+    /// Open a store that has locked itself.
+    Reopen {
+        /// A code of the operator's authenticator app.
+        code: String,
+        /// For at most so long.
+        seconds: Option<u64>,
+    },
+    /// Ask something of the toolset `secrets`, after a greeting.
+    Secrets {
+        /// The text of the project's manifest.
+        manifest: Option<String>,
+        /// What.
+        ask: keyless_mcp::Ask,
     },
     /// Say how things are.
     Status,
@@ -38,12 +60,36 @@ pub(super) enum Answer {
         /// Words about this case.
         detail: String,
     },
+    /// The session that the connection stands for.
+    Hello {
+        /// To be shown after a reconnection.
+        ticket: Ticket,
+    },
     /// The store is closed.
     Locked,
+    /// The store is open again.
+    Reopened {
+        /// For so long.
+        seconds: u64,
+    },
+    /// What the tool is told.
+    Secrets {
+        /// The answer.
+        reply: Box<keyless_mcp::Reply>,
+    },
     /// A session is open.
     Session(SessionOffer),
     /// How things are.
     Status(Status),
+}
+
+/// An agent's session, vouched for by the broker that gave it, so that only its holder goes on with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ticket {
+    /// The session's name.
+    pub(crate) session: String,
+    /// The voucher's seal over it, in hexadecimal.
+    pub(crate) seal: String,
 }
 
 /// What a session's process needs; no values.
@@ -57,6 +103,8 @@ pub struct SessionOffer {
     pub trust_pem: String,
     /// Where connections with a preamble go.
     pub socket: PathBuf,
+    /// Where the tools of this session ask: the one socket of Keyless that its jail shows.
+    pub agent_socket: PathBuf,
     /// A proxy with the session's credential, for `--no-jail`.
     pub proxy_url: String,
     /// Files that hold values.
@@ -72,8 +120,17 @@ pub struct Status {
     pub pid: u32,
     /// Seconds until it locks itself.
     pub locks_in_seconds: u64,
+    /// Whether it has locked itself.
+    #[serde(default)]
+    pub locked: bool,
+    /// Whether a code of the operator's authenticator app opens it again.
+    #[serde(default)]
+    pub takes_codes: bool,
     /// Open sessions.
     pub sessions: u64,
+    /// Why config.toml as it lies there is not in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_problem: Option<String>,
 }
 
 impl Answer {
@@ -82,11 +139,5 @@ impl Answer {
             code: error.code().as_str().to_owned(),
             detail: error.detail().as_str().to_owned(),
         }
-    }
-
-    /// The error that an [`Answer::Error`] told of.
-    pub(super) fn into_error(code: &str, detail: &str) -> Error {
-        let known = Code::ALL.iter().copied().find(|known| known.as_str() == code);
-        Error::with(known.unwrap_or(Code::Internal), SafeText::default().as_they_wrote(detail))
     }
 }

@@ -10,20 +10,30 @@ use std::{
     time::Duration,
 };
 
+use data_encoding::HEXLOWER;
+use futures_util::future::BoxFuture;
 use keyless_core::{Code, Error, SafeText};
+use keyless_mcp::Secrets as _;
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{UnixListener, UnixStream},
     sync::{Notify, watch},
-    time::Instant,
 };
 
-use super::protocol::{Answer, Call, MAX_LINE, SessionOffer, Status};
+use super::protocol::{Answer, Call, MAX_LINE, SessionOffer, Status, Ticket};
 use crate::{
-    broker::{Broker, Inherited, OpenSession, Wanted},
+    agent_secrets::AgentSecrets,
+    broker::{Broker, Inherited, OpenSession, Wanted, session_id},
+    caution::Caution,
+    config::Config,
+    operator::OperatorDoor,
     places::Places,
+    provenance::trust_level,
+    reload::Watcher,
     run::loopback_listener,
-    sockets::{bind_private, is_live},
+    sockets::{bind_private, is_live, is_ours},
+    window::{Keeper, Window},
 };
 
 /// How long sessions may take to end when the store is locked.
@@ -33,18 +43,20 @@ const DRAIN: Duration = Duration::from_secs(2);
 struct Service {
     broker: Broker,
     places: Places,
-    locks_at: Instant,
+    keeper: Arc<Keeper>,
     sessions: AtomicU64,
     lock: Notify,
     closing: watch::Sender<bool>,
     proxy: std::net::SocketAddr,
+    /// Why config.toml as it lies there is not in force.
+    config_problem: Mutex<Option<String>>,
 }
 
 /// Serves until the window ends or somebody locks. `ready` is called once the socket listens.
 pub async fn serve(
     broker: Broker,
     places: Places,
-    window: Duration,
+    window: Window,
     ready: impl FnOnce(),
 ) -> Result<(), Error> {
     places.prepare_runtime()?;
@@ -54,30 +66,61 @@ pub async fn serve(
         return Err(Error::with(Code::Usage, detail));
     }
     let listener = bind_private(&path).await?;
+    let operator_path = places.operator_socket();
+    let operator_listener = bind_private(&operator_path).await?;
+    let operating = tokio::spawn(Arc::new(OperatorDoor::new(&broker)).serve(operator_listener));
     let (proxy_listener, proxy) = loopback_listener().await?;
     broker.log_strangers();
     tokio::spawn(Arc::clone(broker.engine()).serve_proxy(proxy_listener));
-    let locks_at = Instant::now() + window;
+    let keeper = Arc::new(Keeper::new(Arc::clone(broker.vault()), window));
+    let keeping = Arc::clone(&keeper);
     let (sessions, lock, closing) = (AtomicU64::new(0), Notify::new(), watch::Sender::new(false));
-    let service = Arc::new(Service { broker, places, locks_at, sessions, lock, closing, proxy });
+    let config_problem = Mutex::default();
+    let service =
+        Service { broker, places, keeper, sessions, lock, closing, proxy, config_problem };
+    let service = Arc::new(service);
+    let watcher = Watcher::new(vec![service.places.config_file()]).await;
+    let following = tokio::spawn(follow_config(Arc::clone(&service), watcher));
     ready();
     let accepting = Arc::clone(&service);
     tokio::select! {
-        () = tokio::time::sleep_until(locks_at) => {}
+        () = keeping.run() => {}
         () = service.lock.notified() => {}
-        () = accept(accepting, listener) => {}
+        () = accept(accepting, listener, None) => {}
     }
+    following.abort();
     // The socket goes first: who comes now finds the store locked.
     let _ = fs::remove_file(&path);
+    let _ = fs::remove_file(&operator_path);
+    operating.abort();
     service.end_sessions().await;
-    Ok(())
+    // Sessions have ended theirs; what a killed client left goes too.
+    service.broker.requests().take_all_back().await
 }
 
-async fn accept(service: Arc<Service>, listener: UnixListener) {
+/// Keeps the policy in step with config.toml; one that can't be used leaves what is in force, and
+/// `keyless status` says why.
+async fn follow_config(service: Arc<Service>, mut watcher: Watcher) {
+    loop {
+        let file = service.places.config_file();
+        let loaded = Config::load(&file);
+        let mut files = vec![file];
+        files.extend(loaded.iter().flat_map(|config| config.egress.extra_roots.iter().cloned()));
+        watcher.watch(files).await;
+        let _ = watcher.changed().await;
+        let config = Config::load(&service.places.config_file());
+        let reloaded = config.and_then(|config| service.broker.reload(&config));
+        *service.config_problem.lock() = reloaded.err().map(|error| error.message());
+    }
+}
+
+/// Serves a socket: `agent.sock`, or the one of the session `bound`, for the tools inside its jail.
+async fn accept(service: Arc<Service>, listener: UnixListener, bound: Option<String>) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) if is_ours(&stream) => {
-                tokio::spawn(converse(Arc::clone(&service), stream));
+                let bound = bound.clone();
+                tokio::spawn(converse(Arc::clone(&service), stream, bound));
             }
             Ok(_) => {}
             // Out of descriptors, say; the next accept may do.
@@ -86,16 +129,20 @@ async fn accept(service: Arc<Service>, listener: UnixListener) {
     }
 }
 
-/// Only this user's processes; the directory's mode says so already.
-fn is_ours(stream: &UnixStream) -> bool {
-    let ours = rustix::process::geteuid().as_raw();
-    stream.peer_cred().is_ok_and(|peer| peer.uid() == ours)
+/// [`accept`] without its type, which would contain itself: a session is opened inside a conversation.
+fn serve_tools(
+    service: Arc<Service>,
+    listener: UnixListener,
+    bound: Option<String>,
+) -> BoxFuture<'static, ()> {
+    Box::pin(accept(service, listener, bound))
 }
 
-async fn converse(service: Arc<Service>, stream: UnixStream) {
+async fn converse(service: Arc<Service>, stream: UnixStream, bound: Option<String>) {
+    let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
-    let mut session = None;
+    let mut caller = Caller { session: None, agent: None, bound, peer };
     let mut closing = service.closing.subscribe();
     loop {
         let line = tokio::select! {
@@ -104,7 +151,7 @@ async fn converse(service: Arc<Service>, stream: UnixStream) {
         };
         let Some(line) = line else { break };
         let answer = if let Ok(call) = serde_json::from_slice(&line) {
-            service.answer(call, &mut session).await
+            service.answer(call, &mut caller).await
         } else {
             let detail = SafeText::words("the call can't be read");
             Answer::error(&Error::with(Code::BadRequest, detail))
@@ -120,9 +167,24 @@ async fn converse(service: Arc<Service>, stream: UnixStream) {
             break;
         }
     }
-    if let Some(session) = session {
+    if let Some(session) = caller.session {
         service.close(session).await;
     }
+    if let (Some(agent), None) = (caller.agent, caller.bound) {
+        // Not to be written: then what was approved ends by its time, and nobody has the session's name.
+        let _ = service.broker.requests().end_session(&agent).await;
+    }
+}
+
+/// What a connection stands for.
+struct Caller {
+    /// The run that lives as long as it.
+    session: Option<Held>,
+    /// The session of an agent's tools.
+    agent: Option<String>,
+    /// The run in whose jail it is; then it is that session's tools and nothing else.
+    bound: Option<String>,
+    peer: Option<i32>,
 }
 
 async fn next_line(reader: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Vec<u8>> {
@@ -131,26 +193,61 @@ async fn next_line(reader: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Vec<u8
     (read.ok()? > 0 && line.ends_with(b"\n")).then_some(line)
 }
 
-/// A session of one connection, and the socket of its own.
+/// A session of one connection, and the sockets of its own: for its traffic, and for its tools.
 struct Held {
     open: OpenSession,
-    socket: PathBuf,
-    serving: tokio::task::JoinHandle<()>,
+    sockets: [PathBuf; 2],
+    serving: [tokio::task::JoinHandle<()>; 2],
 }
 
 impl Service {
-    async fn answer(&self, call: Call, session: &mut Option<Held>) -> Answer {
+    async fn answer(self: &Arc<Self>, call: Call, caller: &mut Caller) -> Answer {
         match call {
-            Call::Lock => Answer::Locked,
+            Call::Lock | Call::OpenSession { .. } if caller.bound.is_some() => {
+                let detail = SafeText::words("this socket serves the tools of one session");
+                Answer::error(&Error::with(Code::OperatorRequired, detail))
+            }
+            Call::Hello { ticket } => {
+                let ticket = match &caller.bound {
+                    Some(session) => self.ticket_for(session.clone()),
+                    None => self.ticket(ticket),
+                };
+                caller.agent = Some(ticket.session.clone());
+                Answer::Hello { ticket }
+            }
+            Call::Secrets { manifest, ask } => {
+                let asked = match self.view(caller, manifest) {
+                    Ok(secrets) => secrets.ask(ask).await,
+                    Err(error) => Err(error),
+                };
+                match asked {
+                    Ok(reply) => Answer::Secrets { reply: Box::new(reply) },
+                    Err(error) => Answer::error(&error),
+                }
+            }
+            Call::Lock => {
+                self.broker.vault().lock();
+                Answer::Locked
+            }
+            Call::Reopen { code, seconds } => {
+                let asked = seconds.map(Duration::from_secs);
+                match self.keeper.reopen(&code, asked).await {
+                    Ok(granted) => Answer::Reopened { seconds: granted.as_secs() },
+                    Err(error) => Answer::error(&error),
+                }
+            }
             Call::Status => Answer::Status(Status {
                 pid: std::process::id(),
-                locks_in_seconds: self.locks_at.duration_since(Instant::now()).as_secs(),
+                locks_in_seconds: self.locks_in_seconds(),
+                locked: !self.broker.vault().is_open(),
+                takes_codes: self.keeper.takes_codes(),
                 sessions: self.sessions.load(Ordering::Relaxed),
+                config_problem: self.config_problem.lock().clone(),
             }),
-            Call::OpenSession { wanted, inherited } if session.is_none() => {
-                match self.open(&wanted, &inherited).await {
+            Call::OpenSession { wanted, inherited, manifest } if caller.session.is_none() => {
+                match self.open(&wanted, &inherited, manifest.as_deref()).await {
                     Ok((held, offer)) => {
-                        *session = Some(held);
+                        caller.session = Some(held);
                         Answer::Session(offer)
                     }
                     Err(error) => Answer::error(&error),
@@ -163,28 +260,71 @@ impl Service {
         }
     }
 
+    fn locks_in_seconds(&self) -> u64 {
+        self.keeper.locks_in().map_or(0, |rest| rest.as_secs())
+    }
+
+    /// The session of a ticket that this vault gave, else a new one.
+    fn ticket(&self, shown: Option<Ticket>) -> Ticket {
+        let voucher = self.broker.vault().session_voucher();
+        let genuine = |ticket: &Ticket| {
+            let seal = HEXLOWER.decode(ticket.seal.as_bytes()).unwrap_or_default();
+            voucher.fits(ticket.session.as_bytes(), &seal)
+        };
+        shown.filter(genuine).unwrap_or_else(|| self.ticket_for(session_id("m")))
+    }
+
+    fn ticket_for(&self, session: String) -> Ticket {
+        let voucher = self.broker.vault().session_voucher();
+        let seal = HEXLOWER.encode(&voucher.seal(session.as_bytes()));
+        Ticket { session, seal }
+    }
+
+    fn view(&self, caller: &Caller, manifest: Option<String>) -> Result<AgentSecrets, Error> {
+        let session = caller.agent.clone().ok_or_else(|| {
+            Error::with(Code::BadRequest, SafeText::words("a greeting comes first"))
+        })?;
+        Ok(AgentSecrets {
+            vault: Arc::clone(self.broker.vault()),
+            requests: Arc::clone(self.broker.requests()),
+            session,
+            manifest,
+            index_file: self.places.index_file(),
+            keeper: Arc::clone(&self.keeper),
+            trust_level: trust_level(caller.peer),
+        })
+    }
+
     async fn open(
-        &self,
+        self: &Arc<Self>,
         wanted: &Wanted,
         inherited: &[Inherited],
+        manifest: Option<&str>,
     ) -> Result<(Held, SessionOffer), Error> {
-        let open = self.broker.open_session(wanted, inherited).await?;
+        let index_file = self.places.index_file();
+        let caution = Caution::of(self.broker.vault(), &index_file, manifest).await?;
+        let open = self.broker.open_session(wanted, inherited, caution).await?;
         let socket = self.places.runtime().join(format!("{}.sock", open.session.id()));
         let listener = bind_private(&socket).await?;
         let engine = Arc::clone(open.engine());
         let session = Arc::clone(&open.session);
         let serving = tokio::spawn(async move { engine.serve_unix(listener, session).await });
+        let agent_socket = self.places.runtime().join(format!("{}.agent.sock", open.session.id()));
+        let agent_listener = bind_private(&agent_socket).await?;
+        let bound = Some(open.session.id().to_owned());
+        let tools = tokio::spawn(serve_tools(Arc::clone(self), agent_listener, bound));
         self.sessions.fetch_add(1, Ordering::Relaxed);
         let offer = SessionOffer {
             id: open.session.id().to_owned(),
             variables: open.variables.clone(),
             trust_pem: open.trust_pem.clone(),
             socket: socket.clone(),
+            agent_socket: agent_socket.clone(),
             proxy_url: format!("http://{}@{}", open.session.proxy_credential(), self.proxy),
             conceal: open.conceal.clone(),
             remove: open.remove.clone(),
         };
-        Ok((Held { open, socket, serving }, offer))
+        Ok((Held { open, sockets: [socket, agent_socket], serving: [serving, tools] }, offer))
     }
 
     /// Ends every session, its end on record; gives up waiting after [`DRAIN`].
@@ -199,8 +339,10 @@ impl Service {
     }
 
     async fn close(&self, held: Held) {
-        held.serving.abort();
-        let _ = fs::remove_file(&held.socket);
+        held.serving.iter().for_each(tokio::task::JoinHandle::abort);
+        for socket in &held.sockets {
+            let _ = fs::remove_file(socket);
+        }
         // The end could not be written: the session is closed all the same, and the log's fault
         // shows at the next use.
         let _ = held.open.end().await;

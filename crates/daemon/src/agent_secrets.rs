@@ -1,0 +1,261 @@
+//! The broker's answers to the toolset `secrets`, for one session.
+//!
+//! Only what the project declares is seen; without a manifest, what any session may use. What is told is
+//! built from types that hold no value. Source: spec/secrets-through-mcp.md.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use jiff::{SignedDuration, Timestamp, civil::Date, tz::TimeZone};
+use keyless_core::{
+    ApproveOnUse, Code, Error, SafeText, SecretPath,
+    approval::{Asked, Request, Status},
+};
+use keyless_mcp::{
+    Ask, Fault, Reply, Secrets, Words,
+    secrets::{
+        Described, Format, Freshness, Listed, Liveness, Outcome, PollStatus, Polled, Requested,
+        SURFACE_VERSION, State, StatusKind, TrustLevel, UnlockMethod, Unlocked, Validated,
+    },
+};
+use keyless_vault::{FormatVerdict, IndexFile, Inventory, Manifest, Row, Secret, Vault};
+
+use crate::{caution, requests::Requests, window::Keeper};
+
+/// One session's view.
+pub(crate) struct AgentSecrets {
+    pub(crate) vault: Arc<Vault>,
+    pub(crate) requests: Arc<Requests>,
+    pub(crate) session: String,
+    /// The text of the project's manifest, as the agent's side has it.
+    pub(crate) manifest: Option<String>,
+    pub(crate) index_file: PathBuf,
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) trust_level: TrustLevel,
+}
+
+impl Secrets for AgentSecrets {
+    fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<Reply, Error>> {
+        Box::pin(self.answer(ask))
+    }
+}
+
+impl AgentSecrets {
+    async fn answer(&self, ask: Ask) -> Result<Reply, Error> {
+        match ask {
+            Ask::Describe { path } => {
+                Ok(Reply::Described(described(&path, &self.row(&path).await?, today())))
+            }
+            Ask::List { path_contains, scope, freshness } => {
+                let today = today();
+                let wanted = |row: &Listed| {
+                    let path = row.path.as_str();
+                    path_contains.as_ref().is_none_or(|text| path.contains(text))
+                        && scope.as_ref().is_none_or(|scope| row.path.project() == scope)
+                        && freshness.is_none_or(|freshness| row.status == freshness)
+                };
+                let rows = self.inventory().await?.rows;
+                let rows = rows.iter().map(|(path, row)| listed(path, row, today));
+                Ok(Reply::Listed(rows.filter(wanted).collect()))
+            }
+            Ask::Poll { request_id } => {
+                let request = self.requests.poll(&self.session, &request_id).await?;
+                Ok(Reply::Polled(polled(&request, Timestamp::now())))
+            }
+            Ask::Request { path, asked, ttl_seconds } => {
+                self.request(path, asked, ttl_seconds).await.map(Reply::Requested)
+            }
+            Ask::Status => Ok(Reply::Status(self.status())),
+            Ask::Unlock { totp, duration_seconds } => {
+                let asked = duration_seconds.map(Duration::from_secs);
+                let granted = self.keeper.reopen(&totp, asked).await?;
+                let granted_seconds = Some(granted.as_secs());
+                Ok(Reply::Unlocked(Unlocked { unlocked: true, granted_seconds }))
+            }
+            Ask::Validate { path, liveness } => {
+                self.validate(path, liveness).await.map(Reply::Validated)
+            }
+        }
+    }
+
+    async fn request(
+        &self,
+        path: SecretPath,
+        asked: Asked,
+        ttl_seconds: Option<u32>,
+    ) -> Result<Requested, Error> {
+        if !matches!(asked, Asked::NewPathProposal { .. }) {
+            let row = self.row(&path).await?;
+            let ungated = row.approve_on_use == ApproveOnUse::Never;
+            match asked {
+                Asked::UseApproval { .. } if ungated => {
+                    let words = SafeText::default().and(&path);
+                    let words = words.and(" is used without an approval; there is nothing to ask");
+                    return Err(Error::with(Code::Usage, words));
+                }
+                Asked::Rotation | Asked::MetadataProposal { .. } if !row.in_store => {
+                    let words = SafeText::default().and(&path);
+                    let words =
+                        words.and(" has no value yet; ask for one with secrets_request_provision");
+                    return Err(Error::with(Code::SecretUnavailable, words));
+                }
+                _ => {}
+            }
+        }
+        let life = ttl_seconds.map(|seconds| SignedDuration::from_secs(seconds.max(1).into()));
+        let request = self.requests.ask(&self.session, &path, asked, life).await?;
+        Ok(Requested { request_id: request.id })
+    }
+
+    fn status(&self) -> keyless_mcp::secrets::Status {
+        let locks_in = self.keeper.locks_in();
+        let mut methods = vec![UnlockMethod::Passphrase, UnlockMethod::Recovery];
+        if self.keeper.takes_codes() {
+            methods.push(UnlockMethod::Totp);
+        }
+        keyless_mcp::secrets::Status {
+            state: if locks_in.is_some() { State::Unlocked } else { State::Locked },
+            expires_in_seconds: locks_in.map(|rest| rest.as_secs()),
+            available_methods: methods,
+            trust_level: self.trust_level,
+            surface_version: SURFACE_VERSION.into(),
+        }
+    }
+
+    /// The value is fetched and dropped: only whether it came is told.
+    async fn validate(&self, path: SecretPath, liveness: bool) -> Result<Validated, Error> {
+        let row = self.row(&path).await?;
+        let rule = row.upkeep.format_regex.as_deref();
+        let judged = self.vault.judge_format(&path, rule).await;
+        let judged = judged.map_err(|error| match error.code() {
+            Code::SecretNotFound => {
+                Error::with(Code::SecretUnavailable, SafeText::default().and(&path))
+            }
+            _ => error,
+        })?;
+        let expires_at = row.upkeep.expires_at;
+        let liveness = liveness.then_some(Liveness::Unsupported);
+        let format = match judged {
+            FormatVerdict::Invalid => Format::Invalid,
+            FormatVerdict::Ok => Format::Ok,
+            FormatVerdict::Unknown => Format::Unknown,
+        };
+        Ok(Validated { path, format, liveness, expires_at })
+    }
+
+    /// What is known of a path that this project may see.
+    async fn row(&self, path: &SecretPath) -> Result<Row, Error> {
+        let mut inventory = self.inventory().await?;
+        if let Some(row) = inventory.rows.remove(path) {
+            return Ok(row);
+        }
+        match inventory.faults.iter().find(|fault| fault.path.as_ref() == Some(path)) {
+            Some(fault) => {
+                let words = SafeText::default().as_they_wrote(&fault.place);
+                let words = words.and(" ").as_they_wrote(&fault.why);
+                Err(Error::with(Code::ManifestInvalid, words))
+            }
+            None => Err(Error::with(Code::SecretNotFound, SafeText::default().and(path))),
+        }
+    }
+
+    async fn inventory(&self) -> Result<Inventory, Error> {
+        let secrets = self.vault.list().await?;
+        let file = self.index_file.clone();
+        let index = tokio::task::spawn_blocking(move || IndexFile::load(&file)).await;
+        let index = index.map_err(|_| Error::from(Code::Internal))??;
+        let manifest = match &self.manifest {
+            Some(text) => caution::parse(text)?,
+            // What `keyless run` would give to any session.
+            None => Manifest {
+                optional: secrets
+                    .iter()
+                    .filter(|secret| usable(secret))
+                    .map(|secret| secret.path.clone())
+                    .collect(),
+                ..Manifest::default()
+            },
+        };
+        Ok(Inventory::merge(&manifest, &index, &secrets))
+    }
+}
+
+fn usable(secret: &Secret) -> bool {
+    secret.metadata.env.is_some() && secret.metadata.egress.is_some()
+}
+
+fn listed(path: &SecretPath, row: &Row, today: Date) -> Listed {
+    Listed {
+        path: path.clone(),
+        status: freshness(row, today),
+        expires_at: row.upkeep.expires_at,
+        source_name: None,
+        capabilities_hint: row.upkeep.capabilities_hint().into(),
+        approve_on_use: gated(row),
+    }
+}
+
+fn described(path: &SecretPath, row: &Row, today: Date) -> Described {
+    let upkeep = &row.upkeep;
+    Described {
+        path: path.clone(),
+        status: freshness(row, today),
+        expires_at: upkeep.expires_at,
+        source_name: None,
+        capabilities_hint: upkeep.capabilities_hint().into(),
+        description: row.description.as_deref().map(written),
+        retrieval_url: upkeep.retrieval_url.as_deref().map(written),
+        rotation_method: upkeep.rotation_method.unwrap_or_default().as_str().into(),
+        last_rotated_at: upkeep.last_rotated_at,
+        rotate_every_days: upkeep.rotate_every_days,
+        pattern_id: upkeep.pattern_id.as_deref().map(written),
+        approve_on_use: gated(row),
+    }
+}
+
+fn polled(request: &Request, now: Timestamp) -> Polled {
+    let status = match request.status(now) {
+        Status::Cancelled => StatusKind::Cancelled.into(),
+        Status::Denied => StatusKind::Denied.into(),
+        Status::Expired => StatusKind::Expired.into(),
+        Status::Failed { code } => PollStatus::from(&Fault::from(&Error::new(code))),
+        Status::Ok => StatusKind::Ok.into(),
+        Status::Once => StatusKind::Once.into(),
+        Status::Pending => StatusKind::Pending.into(),
+        Status::Session => StatusKind::Session.into(),
+    };
+    let outcome = request.settled.as_ref().map(|settled| settled.outcome.clone());
+    let outcome = outcome.filter(|outcome| *outcome != keyless_core::approval::Outcome::default());
+    Polled {
+        request_id: request.id.clone(),
+        path: request.path.clone(),
+        kind: request.asked.kind(),
+        status,
+        age_seconds: request.age_seconds(now),
+        outcome: outcome.map(|outcome| Outcome {
+            applied_fields: outcome.applied_fields,
+            final_path: outcome.final_path,
+        }),
+    }
+}
+
+fn freshness(row: &Row, today: Date) -> Freshness {
+    match row.upkeep.freshness(today) {
+        keyless_vault::Freshness::Expired => Freshness::Expired,
+        keyless_vault::Freshness::Expiring => Freshness::Expiring,
+        keyless_vault::Freshness::Registered => Freshness::Registered,
+    }
+}
+
+fn gated(row: &Row) -> Option<ApproveOnUse> {
+    Some(row.approve_on_use).filter(|policy| *policy != ApproveOnUse::Never)
+}
+
+/// What the operator or the project wrote about a secret, never what is in it.
+fn written(text: &str) -> Words {
+    SafeText::default().as_they_wrote_in_full(text).into()
+}
+
+fn today() -> Date {
+    Timestamp::now().to_zoned(TimeZone::UTC).date()
+}

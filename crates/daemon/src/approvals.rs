@@ -1,0 +1,167 @@
+//! Holds a use of a secret until a person has allowed it.
+//!
+//! Both doors that open values ask here: a secret whose owner said `session` or `per-call`, and a
+//! request outside a secret's rules that says `ask`. What was allowed before counts; else the use
+//! waits for its answer, and whoever waits for the same thing waits for the same answer.
+
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use keyless_core::{
+    ApproveOnUse, Code, Error, SafeText, SecretPath,
+    approval::{Asked, Request, RequestId, Status},
+};
+
+use crate::requests::{Requests, denied};
+
+/// A use on its way through the gate.
+pub(crate) type Passing<'a> = BoxFuture<'a, Result<Option<RequestId>, Error>>;
+
+/// Who is asked whether a use may go on. Object-safe.
+pub(crate) trait UseGate: Send + Sync + 'static {
+    /// Returns when the use may go on, which may take minutes, with the approval that it rests on, if it
+    /// needs one. Fails with [`Code::ApprovalDenied`], or with [`Code::ApprovalRequired`] when nobody answered.
+    fn pass<'a>(&'a self, wanted: WantedUse<'a>) -> Passing<'a>;
+
+    /// Changes whenever an approval was taken back or used up.
+    fn taken_back(&self) -> u64;
+
+    /// Ends what was approved for the session.
+    fn end_session<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<(), Error>>;
+}
+
+/// A use that a person has to allow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WantedUse<'a> {
+    /// Who wants it.
+    pub(crate) session: &'a str,
+    /// Of what.
+    pub(crate) path: &'a SecretPath,
+    /// How often a person is asked; with [`ApproveOnUse::Never`] nobody is.
+    pub(crate) policy: ApproveOnUse,
+    /// What for, as the person will read it.
+    pub(crate) reason: &'a SafeText,
+    /// The one thing that is to be allowed, such as `DELETE api.github.com/repos/a/b`; `None` asks for
+    /// the secret as such.
+    pub(crate) deed: Option<&'a str>,
+}
+
+/// How a use stands before anybody is asked.
+enum Standing {
+    /// For the whole session.
+    Allowed(RequestId),
+    Denied(Request),
+    /// Allowed once; to be used up.
+    Once(Request),
+    /// Asked already.
+    Pending(Request),
+    Unasked,
+}
+
+impl UseGate for Requests {
+    fn pass<'a>(&'a self, wanted: WantedUse<'a>) -> Passing<'a> {
+        Box::pin(async move {
+            if wanted.policy == ApproveOnUse::Never {
+                return Ok(None);
+            }
+            loop {
+                let pending = match wanted.standing(&self.all().await?) {
+                    Standing::Allowed(id) => return Ok(Some(id)),
+                    Standing::Denied(request) => return Err(denied(&request)),
+                    Standing::Once(request) if self.spend(&request).await? => {
+                        return Ok(Some(request.id));
+                    }
+                    Standing::Once(_) => continue,
+                    Standing::Pending(request) => request,
+                    Standing::Unasked => {
+                        self.ask(wanted.session, wanted.path, wanted.asked(), None).await?
+                    }
+                };
+                let answered = self.settled(&pending.id).await?;
+                match answered.status(Timestamp::now()) {
+                    Status::Session => return Ok(Some(answered.id)),
+                    Status::Once => {}
+                    Status::Denied => return Err(denied(&answered)),
+                    _ => return Err(nobody_answered(&answered)),
+                }
+            }
+        })
+    }
+
+    fn taken_back(&self) -> u64 {
+        Requests::taken_back(self)
+    }
+
+    fn end_session<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(Requests::end_session(self, session))
+    }
+}
+
+impl WantedUse<'_> {
+    fn standing(&self, requests: &[Request]) -> Standing {
+        let now = Timestamp::now();
+        let about = |request: &&Request| {
+            let deed = match &request.asked {
+                Asked::UseApproval { deed, .. } => deed.as_deref(),
+                _ => return false,
+            };
+            request.path == *self.path && deed == self.deed
+        };
+        let ours = |request: &&Request| about(request) && request.session == self.session;
+        let status = |wanted: Status| {
+            move |request: &&Request| {
+                request.status(now) == wanted
+                    && (wanted == Status::Pending || request.allows_use(now))
+            }
+        };
+        let find = |wanted| requests.iter().filter(ours).find(status(wanted)).cloned();
+        if let Some(request) = requests.iter().filter(about).find(|request| request.denies(now)) {
+            return Standing::Denied(request.clone());
+        }
+        if let (ApproveOnUse::Session, Some(request)) = (self.policy, find(Status::Session)) {
+            return Standing::Allowed(request.id);
+        }
+        match (find(Status::Once), find(Status::Pending)) {
+            (Some(once), _) => Standing::Once(once),
+            (None, Some(pending)) => Standing::Pending(pending),
+            (None, None) => Standing::Unasked,
+        }
+    }
+
+    fn asked(&self) -> Asked {
+        Asked::UseApproval {
+            reason: self.reason.as_str().to_owned(),
+            deed: self.deed.map(ToOwned::to_owned),
+        }
+    }
+}
+
+/// The gate where no person can be reached: a fleet's proxy, a session without secrets.
+pub(crate) struct NobodyToAsk;
+
+impl UseGate for NobodyToAsk {
+    fn pass<'a>(&'a self, wanted: WantedUse<'a>) -> Passing<'a> {
+        Box::pin(async move {
+            if wanted.policy == ApproveOnUse::Never {
+                Ok(None)
+            } else {
+                let words = SafeText::default().and(wanted.path);
+                let words = words.and(": nobody can be asked here");
+                Err(Error::with(Code::ApprovalRequired, words))
+            }
+        })
+    }
+
+    fn taken_back(&self) -> u64 {
+        0
+    }
+
+    fn end_session<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+fn nobody_answered(request: &Request) -> Error {
+    let words = SafeText::default().and(&request.path).and(": ").and(&request.id);
+    let words = words.and(" was not answered in time");
+    Error::with(Code::ApprovalRequired, words)
+}

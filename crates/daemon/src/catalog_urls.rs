@@ -1,0 +1,333 @@
+//! Providers of the token catalog that are fetched from addresses which the operator named.
+//!
+//! A catalog says where a freshly typed token may go, so what is fetched is taken only if it is
+//! what it was: pinned by its SHA-256, or the same as at the first fetch. Over https alone, never
+//! from an internal address, no larger than 256 KiB, and nothing is fetched unless somebody asks:
+//! what was fetched before is read from a cache that is checked each time. Every try is on record
+//! in `catalog/audit.log`. Source: reference/secrets.md, section 10.
+
+mod files;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use keyless_core::{Authority, Code, Error, SafeText, Scheme};
+use keyless_egress::{Client, ClientAnswer, ClientRequest, Whose};
+use keyless_vault::Provider;
+use serde::{Deserialize, Serialize};
+
+use self::files::{Files, sha256};
+use crate::{config::Config, egress_door::engine_config, places::Places};
+
+const MAX_BYTES: usize = 256 * 1024;
+const DAY: u64 = 86_400;
+
+/// `catalog-sources.toml`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    /// Whether anything here counts.
+    enable_url_catalogs: bool,
+    source: Vec<Source>,
+}
+
+/// One address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Source {
+    url: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sha256: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    refresh_seconds: Option<u64>,
+}
+
+/// What became of one address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UrlReport {
+    /// The address.
+    pub url: String,
+    /// The provider that it is, when that is known.
+    pub provider: Option<String>,
+    /// What happened.
+    pub outcome: Outcome,
+    /// SHA-256 of what was fetched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// What it has to be, and by whose word: `pin:…` or `tofu:…`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<String>,
+}
+
+/// What happened to a fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Another media type than JSON.
+    BlockedContentType,
+    /// Not https.
+    BlockedHttpsRequired,
+    /// Another status than 200.
+    BlockedHttpStatus,
+    /// No catalog file of this schema.
+    BlockedParse,
+    /// Not what was pinned.
+    BlockedPin,
+    /// Over 256 KiB.
+    BlockedSize,
+    /// An internal address.
+    BlockedSsrf,
+    /// Not what the first fetch brought.
+    BlockedTofuMismatch,
+    /// Fetched, and in force.
+    Loaded,
+    /// Fetched before, and in force.
+    LoadedFromCache,
+    /// Nobody answered, or not in time.
+    NetworkError,
+    /// Not fetched yet.
+    Pending,
+    /// Nobody answered; what was fetched before stays in force.
+    ServedStaleCache,
+}
+
+/// The addresses, and what was fetched from them.
+pub struct UrlCatalogs {
+    files: Files,
+    settings: Settings,
+}
+
+impl UrlCatalogs {
+    /// Reads the settings. `Code::CatalogInvalid` when they can't be used. Blocks.
+    pub fn load(places: &Places) -> Result<Self, Error> {
+        let files = Files::of(places);
+        let settings = files.settings()?;
+        Ok(Self { files, settings })
+    }
+
+    /// What is in force, from the cache alone. Blocks.
+    pub fn providers(&self) -> Vec<Provider> {
+        if !self.settings.enable_url_catalogs {
+            return Vec::new();
+        }
+        let known = self.files.known();
+        let sources = self.settings.source.iter();
+        sources.filter_map(|source| self.cached(source, &known)).collect()
+    }
+
+    /// Every address and how it stands, without fetching. Blocks.
+    pub fn status(&self) -> Vec<UrlReport> {
+        let known = self.files.known();
+        let report = |source: &Source| {
+            let provider = self.cached(source, &known);
+            UrlReport {
+                url: source.url.clone(),
+                outcome: match provider {
+                    Some(_) => Outcome::LoadedFromCache,
+                    None => Outcome::Pending,
+                },
+                provider: provider.map(|provider| provider.provider_id),
+                sha256: None,
+                expected: expected(source, &known).map(Expected::word),
+            }
+        };
+        self.settings.source.iter().map(report).collect()
+    }
+
+    /// Whether anything of it is in force.
+    pub fn is_enabled(&self) -> bool {
+        self.settings.enable_url_catalogs
+    }
+
+    /// Names an address. `Code::CatalogInvalid` when it is not https, or is there already.
+    pub fn add(
+        &mut self,
+        url: &str,
+        pin: Option<String>,
+        refresh_seconds: Option<u64>,
+        enable: bool,
+    ) -> Result<(), Error> {
+        split(url).ok_or_else(|| refused(url, "is no plain https address"))?;
+        if let Some(pin) = &pin
+            && (pin.len() != 64
+                || !pin.bytes().all(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase()))
+        {
+            return Err(refused(pin, "is no SHA-256 in 64 lower hex digits"));
+        }
+        if self.settings.source.iter().any(|source| source.url == url) {
+            return Err(refused(url, "is there already"));
+        }
+        self.settings.source.push(Source { url: url.to_owned(), sha256: pin, refresh_seconds });
+        self.settings.enable_url_catalogs |= enable;
+        self.files.put_settings(&self.settings)
+    }
+
+    /// Takes an address away, with what was fetched from it.
+    pub fn remove(&mut self, url: &str) -> Result<(), Error> {
+        self.find(url)?;
+        self.settings.source.retain(|source| source.url != url);
+        self.forget_known(url)?;
+        self.files.put_settings(&self.settings)
+    }
+
+    /// Forgets what an address brought at the first fetch: the next one counts as the first.
+    pub fn forget(&self, url: &str) -> Result<(), Error> {
+        self.find(url)?;
+        self.forget_known(url)
+    }
+
+    /// Pins an address to `sha256`, or to what was fetched from it. Gives what it is pinned to.
+    pub fn pin(&mut self, url: &str, sha256: Option<String>) -> Result<String, Error> {
+        self.find(url)?;
+        let pin = sha256.or_else(|| self.files.known().get(url).cloned());
+        let pin = pin.ok_or_else(|| refused(url, "was never fetched; say what to pin it to"))?;
+        for source in self.settings.source.iter_mut().filter(|source| source.url == url) {
+            source.sha256 = Some(pin.clone());
+        }
+        self.files.put_settings(&self.settings)?;
+        Ok(pin)
+    }
+
+    /// Fetches what is older than its time, or everything when `all`.
+    pub async fn refresh(&self, config: &Config, all: bool) -> Result<Vec<UrlReport>, Error> {
+        let client = Client::new(engine_config(config, None)?).map_err(|_| {
+            Error::with(Code::ConfigInvalid, SafeText::words("[egress] extra_roots can't be used"))
+        })?;
+        let mut reports = Vec::with_capacity(self.settings.source.len());
+        for source in &self.settings.source {
+            let report = self.refresh_one(&client, source, all).await?;
+            self.files.note(&report);
+            reports.push(report);
+        }
+        Ok(reports)
+    }
+
+    async fn refresh_one(
+        &self,
+        client: &Client,
+        source: &Source,
+        all: bool,
+    ) -> Result<UrlReport, Error> {
+        let known = self.files.known();
+        let cached = self.cached(source, &known);
+        let provider = cached.as_ref().map(|provider| provider.provider_id.clone());
+        let report = |outcome, sha256, provider| UrlReport {
+            url: source.url.clone(),
+            provider,
+            outcome,
+            sha256,
+            expected: expected(source, &known).map(Expected::word),
+        };
+        let age = self.files.fetched_at(&source.url);
+        let fresh = age.is_some_and(|at| {
+            let passed = Timestamp::now().as_second() - at.as_second();
+            (0..i64::try_from(source.refresh_seconds.unwrap_or(DAY)).unwrap_or(i64::MAX))
+                .contains(&passed)
+        });
+        if cached.is_some() && fresh && !all {
+            return Ok(report(Outcome::LoadedFromCache, None, provider));
+        }
+        let answer = match fetch(client, &source.url).await {
+            Ok(answer) => answer,
+            Err(Outcome::NetworkError) if cached.is_some() => {
+                return Ok(report(Outcome::ServedStaleCache, None, provider));
+            }
+            Err(outcome) => return Ok(report(outcome, None, provider)),
+        };
+        let digest = sha256(&answer.body);
+        match expected(source, &known) {
+            Some(Expected::Pin(pin)) if pin != digest => {
+                return Ok(report(Outcome::BlockedPin, Some(digest), provider));
+            }
+            Some(Expected::Known(first)) if first != digest => {
+                return Ok(report(Outcome::BlockedTofuMismatch, Some(digest), provider));
+            }
+            _ => {}
+        }
+        let text = String::from_utf8_lossy(&answer.body);
+        let Ok(provider) = Provider::parse(&text) else {
+            return Ok(report(Outcome::BlockedParse, Some(digest), provider));
+        };
+        self.files.keep(&source.url, &answer.body)?;
+        self.files.remember(&source.url, &digest)?;
+        Ok(report(Outcome::Loaded, Some(digest), Some(provider.provider_id)))
+    }
+
+    /// What was fetched before, if it is still what it has to be.
+    fn cached(&self, source: &Source, known: &BTreeMap<String, String>) -> Option<Provider> {
+        let bytes = self.files.cached(&source.url)?;
+        let digest = sha256(&bytes);
+        let fits = match expected(source, known)? {
+            Expected::Pin(pin) => pin == digest,
+            Expected::Known(first) => first == digest,
+        };
+        fits.then(|| Provider::parse(std::str::from_utf8(&bytes).ok()?).ok()).flatten()
+    }
+
+    fn forget_known(&self, url: &str) -> Result<(), Error> {
+        self.files.forget(url)
+    }
+
+    fn find(&self, url: &str) -> Result<&Source, Error> {
+        let found = self.settings.source.iter().find(|source| source.url == url);
+        found.ok_or_else(|| refused(url, "is no address of catalog-sources.toml"))
+    }
+}
+
+/// By whose word a file has to be what it is.
+enum Expected<'a> {
+    Known(&'a str),
+    Pin(&'a str),
+}
+
+impl Expected<'_> {
+    fn word(self) -> String {
+        let (whose, sha) = match self {
+            Self::Known(sha) => ("tofu", sha),
+            Self::Pin(sha) => ("pin", sha),
+        };
+        format!("{whose}:{}", &sha[..sha.len().min(12)])
+    }
+}
+
+fn expected<'a>(source: &'a Source, known: &'a BTreeMap<String, String>) -> Option<Expected<'a>> {
+    let pin = source.sha256.as_deref().map(Expected::Pin);
+    pin.or_else(|| known.get(&source.url).map(|sha| Expected::Known(sha)))
+}
+
+async fn fetch(client: &Client, url: &str) -> Result<ClientAnswer, Outcome> {
+    let (authority, target) = split(url).ok_or(Outcome::BlockedHttpsRequired)?;
+    let headers = vec![("accept", "application/json"), ("user-agent", "keyless")];
+    let request = ClientRequest { method: "GET", target, headers, body: &[] };
+    let sent = client.send(Scheme::Https, &authority, Whose::Catalogs, &request, MAX_BYTES).await;
+    let answer = sent.map_err(|error| match error.code() {
+        Code::InternalDestination => Outcome::BlockedSsrf,
+        // More than it may have, mostly; a server that speaks no HTTP is no catalog either.
+        Code::UpstreamProtocol => Outcome::BlockedSize,
+        _ => Outcome::NetworkError,
+    })?;
+    if answer.status != 200 {
+        return Err(Outcome::BlockedHttpStatus);
+    }
+    let kind = answer.content_type.as_deref().unwrap_or_default();
+    match kind.split(';').next().map(str::trim) {
+        Some("application/json") => Ok(answer),
+        _ => Err(Outcome::BlockedContentType),
+    }
+}
+
+/// Authority and target of a plain https address.
+fn split(url: &str) -> Option<(Authority, &str)> {
+    let rest = url.strip_prefix("https://")?;
+    let end = rest.find('/').unwrap_or(rest.len());
+    let authority = Authority::parse_for(&rest[..end], Scheme::Https).ok()?;
+    let target = if end == rest.len() { "/" } else { &rest[end..] };
+    let plain =
+        !target.contains('#') && !url.contains(|c: char| c.is_whitespace() || c.is_control());
+    plain.then_some((authority, target))
+}
+
+fn refused(what: &str, why: &'static str) -> Error {
+    let words = SafeText::default().as_they_wrote(what).and(" ").and(SafeText::words(why));
+    Error::with(Code::CatalogInvalid, words)
+}

@@ -1,0 +1,127 @@
+//! The files behind it: settings, what each address brought first, the cache, the record.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use jiff::Timestamp;
+use keyless_core::{Code, Error, SafeText};
+use sha2::{Digest, Sha256};
+
+use super::{Settings, UrlReport};
+use crate::places::{Places, private_directory};
+
+/// Where they lie.
+pub(super) struct Files {
+    settings: PathBuf,
+    folder: PathBuf,
+}
+
+impl Files {
+    pub(super) fn of(places: &Places) -> Self {
+        Self { settings: places.catalog_sources_file(), folder: places.catalog_state() }
+    }
+
+    pub(super) fn settings(&self) -> Result<Settings, Error> {
+        let invalid = |fault: &str| {
+            let place = SafeText::default().as_they_wrote(&self.settings.to_string_lossy());
+            Error::with(Code::CatalogInvalid, place.and(": ").as_they_wrote(fault.trim()))
+        };
+        match fs::read_to_string(&self.settings) {
+            Ok(text) => toml::from_str(&text).map_err(|error| invalid(&error.to_string())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Settings::default()),
+            Err(error) => Err(invalid(&error.to_string())),
+        }
+    }
+
+    pub(super) fn put_settings(&self, settings: &Settings) -> Result<(), Error> {
+        let text = toml::to_string(settings).map_err(|_| Error::from(Code::Internal))?;
+        replace(&self.settings, text.as_bytes())
+    }
+
+    /// SHA-256 of what each address brought first; one that can't be read is forgotten, and its
+    /// cache with it.
+    pub(super) fn known(&self) -> BTreeMap<String, String> {
+        let text = fs::read_to_string(self.folder.join("known_hashes.toml")).unwrap_or_default();
+        toml::from_str(&text).unwrap_or_default()
+    }
+
+    pub(super) fn remember(&self, url: &str, sha256: &str) -> Result<(), Error> {
+        let mut known = self.known();
+        known.insert(url.to_owned(), sha256.to_owned());
+        self.put_known(&known)
+    }
+
+    pub(super) fn forget(&self, url: &str) -> Result<(), Error> {
+        let mut known = self.known();
+        known.remove(url);
+        self.put_known(&known)
+    }
+
+    pub(super) fn cached(&self, url: &str) -> Option<Vec<u8>> {
+        fs::read(self.cache_file(url)).ok()
+    }
+
+    pub(super) fn fetched_at(&self, url: &str) -> Option<Timestamp> {
+        let modified: SystemTime = fs::metadata(self.cache_file(url)).ok()?.modified().ok()?;
+        modified.try_into().ok()
+    }
+
+    pub(super) fn keep(&self, url: &str, bytes: &[u8]) -> Result<(), Error> {
+        self.prepare()?;
+        replace(&self.cache_file(url), bytes)
+    }
+
+    /// Puts a try on record; that it can't be written stops nothing.
+    pub(super) fn note(&self, report: &UrlReport) {
+        let line = serde_json::json!({ "timestamp": Timestamp::now(), "fetch": report });
+        let write = || -> io::Result<()> {
+            let mut options = OpenOptions::new();
+            let file =
+                options.append(true).create(true).mode(0o600).open(self.folder.join("audit.log"));
+            writeln!(file?, "{line}")
+        };
+        let _ = self.prepare().map(|()| write());
+    }
+
+    fn put_known(&self, known: &BTreeMap<String, String>) -> Result<(), Error> {
+        self.prepare()?;
+        let text = toml::to_string(known).map_err(|_| Error::from(Code::Internal))?;
+        replace(&self.folder.join("known_hashes.toml"), text.as_bytes())
+    }
+
+    fn prepare(&self) -> Result<(), Error> {
+        private_directory(&self.folder.join("cache"))
+    }
+
+    fn cache_file(&self, url: &str) -> PathBuf {
+        self.folder.join("cache").join(format!("{}.json", sha256(url.as_bytes())))
+    }
+}
+
+/// In lower hex digits.
+pub(super) fn sha256(bytes: &[u8]) -> String {
+    data_encoding::HEXLOWER.encode(&Sha256::digest(bytes))
+}
+
+/// Writes beside the file and turns the name, so that it is the old one or the new one.
+fn replace(file: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let beside = file.with_extension(format!("new-{}", std::process::id()));
+    let write = || -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        let mut opened =
+            options.write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        opened.write_all(bytes)?;
+        opened.sync_all()?;
+        fs::rename(&beside, file)
+    };
+    write().map_err(|error| {
+        let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
+        Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
+    })
+}

@@ -1,0 +1,99 @@
+//! Where a sidecar listens, and what comes in there.
+
+use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
+
+use keyless_core::{Code, Error, SafeText, SessionId, SessionIdError};
+use keyless_guest::VsockListener;
+use tokio::net::TcpListener;
+
+use super::{Fleet, forward_door, unusable};
+use crate::sockets::bind_private;
+
+/// Where a sidecar listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FleetListen {
+    /// Forwarders that show the token; each says which session its guest is.
+    ForwardTcp(SocketAddr),
+    /// Forwarders of this user; each says which session its guest is.
+    ForwardUnix(PathBuf),
+    /// An explicit proxy, with the session's credential.
+    Tcp(SocketAddr),
+    /// Connections with a preamble; the socket says which session.
+    Unix(PathBuf),
+    /// Guests over vsock: the one with this context id is the session, or each is its own.
+    Vsock {
+        /// The port.
+        port: u32,
+        /// The only guest, if there is one.
+        only: Option<u32>,
+    },
+}
+
+impl FleetListen {
+    /// Whether sessions may come up here that nobody could ask for their authority before.
+    pub(super) fn names_sessions(&self) -> bool {
+        matches!(self, Self::ForwardTcp(_) | Self::ForwardUnix(_) | Self::Vsock { only: None, .. })
+    }
+}
+
+impl Fleet {
+    /// Listens there, and serves what comes.
+    pub(super) async fn listen(&mut self, place: FleetListen) -> Result<(), Error> {
+        let (engine, sessions) = (Arc::clone(&self.sessions.engine), Arc::clone(&self.sessions));
+        let session = Arc::clone(&self.own.session);
+        let name = match place {
+            FleetListen::ForwardTcp(address) => {
+                let token = self.forward_token.clone().ok_or_else(|| {
+                    let words = "forwarders over TCP need --forward-token FILE; ";
+                    Error::with(Code::Usage, SafeText::words(words).and("a Unix socket does not"))
+                })?;
+                let (listener, address) = bind_tcp(address).await?;
+                tokio::spawn(forward_door::serve_tcp(listener, token, sessions));
+                format!("forward:{address}")
+            }
+            FleetListen::ForwardUnix(path) => {
+                let listener = bind_private(&path).await?;
+                tokio::spawn(forward_door::serve_unix(listener, sessions));
+                format!("forward:unix:{}", path.display())
+            }
+            FleetListen::Tcp(address) => {
+                let (listener, address) = bind_tcp(address).await?;
+                tokio::spawn(engine.serve_proxy(listener));
+                let url = format!("http://{}@{address}", session.proxy_credential());
+                self.proxy_url.get_or_insert(url);
+                address.to_string()
+            }
+            FleetListen::Unix(path) => {
+                let listener = bind_private(&path).await?;
+                tokio::spawn(engine.serve_unix(listener, session));
+                format!("unix:{}", path.display())
+            }
+            FleetListen::Vsock { port, only } => {
+                let name =
+                    only.map_or(format!("vsock:{port}"), |cid| format!("vsock:{cid}:{port}"));
+                let listener =
+                    VsockListener::bind(port).map_err(|error| cannot_listen(&name, &error))?;
+                let only = only.map(|cid| Ok((cid, SessionId::parse(session.id())?)));
+                let only = only.transpose().map_err(|_: SessionIdError| Code::Internal)?;
+                tokio::spawn(forward_door::serve_vsock(listener, only, sessions));
+                name
+            }
+        };
+        self.listening.push(name);
+        Ok(())
+    }
+}
+
+/// Listens on a TCP address; gives the one that it got.
+pub(super) async fn bind_tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
+    let name = address.to_string();
+    let listener = TcpListener::bind(address).await.map_err(|e| cannot_listen(&name, &e))?;
+    let address = listener.local_addr().map_err(|error| unusable(&name, &error))?;
+    Ok((listener, address))
+}
+
+/// Why an address can't be listened on: mostly another process has it.
+pub(crate) fn cannot_listen(address: &str, error: &io::Error) -> Error {
+    let words = SafeText::words("can't listen on ").as_they_wrote(address).and(": ");
+    Error::with(Code::Usage, words.and(error.kind()).and("; choose another port or address"))
+}

@@ -1,0 +1,166 @@
+//! Takes up what changed in a running sidecar: catalog, configuration, private roots, values.
+//!
+//! All of it is read and checked first; only then does any of it take the place of what is in
+//! force. What can't be used leaves everything as it was, and is told once.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use jiff::Timestamp;
+use keyless_core::{Error, SecretPath};
+use keyless_egress::{Engine, EngineConfig};
+use keyless_vault::Catalog;
+use parking_lot::Mutex;
+
+use super::{read_catalog, sessions::Sessions};
+use crate::{
+    config::{Config, ConfigSource},
+    egress_door::{engine_config, explain},
+    notes::{Note, Notes},
+    reload::{Change, Watcher},
+};
+
+/// How reloading goes, for who looks at a sidecar's health.
+#[derive(Clone, Debug, Default)]
+pub struct ReloadState {
+    /// How often something was taken up.
+    pub taken_up: u64,
+    /// How often something could not be used.
+    pub refused: u64,
+    /// When something was taken up last; the start counts.
+    pub last: Option<Timestamp>,
+    /// Why catalog or configuration, as they lie there now, are not in force.
+    pub rules_problem: Option<Error>,
+    /// Why values, as they lie there now, can't be used.
+    pub value_problems: BTreeMap<SecretPath, Error>,
+    /// Secrets in force.
+    pub secrets: usize,
+}
+
+impl ReloadState {
+    /// What was counted so far, without a problem.
+    fn counters(&self) -> Self {
+        let Self { taken_up, refused, last, .. } = *self;
+        Self { taken_up, refused, last, ..Self::default() }
+    }
+
+    /// Why something that lies there now is not in force.
+    pub fn problem(&self) -> Option<&Error> {
+        self.rules_problem.as_ref().or_else(|| self.value_problems.values().next())
+    }
+}
+
+/// A sidecar's state, shared with who shows it.
+pub(super) type SharedState = Arc<Mutex<ReloadState>>;
+
+/// Keeps a sidecar in step with its files.
+pub(super) struct Reloader {
+    pub(super) catalog: PathBuf,
+    pub(super) config: ConfigSource,
+    pub(super) sessions: Arc<Sessions>,
+    pub(super) state: SharedState,
+    pub(super) notes: Notes,
+}
+
+/// Everything that lies there, read and checked.
+struct Read {
+    catalog: Catalog,
+    config: Config,
+    engine: EngineConfig,
+}
+
+impl Reloader {
+    /// Follows the files until it is dropped. `watcher` has seen them as they are in force.
+    pub(super) async fn follow(self, mut watcher: Watcher) {
+        loop {
+            watcher.watch(self.files()).await;
+            match watcher.changed().await {
+                Change::Hangup => self.take_up().await,
+                Change::Files(changed) => self.judge(&changed).await,
+            }
+        }
+    }
+
+    /// The files that matter now.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        // Roots that a file names which can't be used yet are watched too, so that they may come later.
+        let roots = self.config.load().map(|config| config.egress.extra_roots).unwrap_or_default();
+        let mounted = &self.sessions.mounted;
+        let values = mounted.files(&mounted.catalog());
+        let rules = [self.catalog.clone(), self.config.file.clone()].into_iter().chain(roots);
+        rules.chain(values.into_iter().map(|(file, _)| file)).collect()
+    }
+
+    /// Values are fetched anew by themselves; anything else is read as a whole.
+    async fn judge(&self, changed: &[PathBuf]) {
+        let mounted = &self.sessions.mounted;
+        let values = mounted.files(&mounted.catalog());
+        let value_of = |file: &PathBuf| values.iter().find(|(other, _)| other == file);
+        if changed.iter().any(|file| value_of(file).is_none()) {
+            self.take_up().await;
+        }
+        for (_, path) in changed.iter().filter_map(value_of) {
+            self.renew(path).await;
+        }
+    }
+
+    /// The next use of `path` gets the value that lies there now; one that can't be used is told.
+    async fn renew(&self, path: &SecretPath) {
+        match self.sessions.mounted.check_one(path).await {
+            Ok(()) => {
+                self.sessions.forget(path).await;
+                self.succeeded(|state| drop(state.value_problems.remove(path)));
+            }
+            Err(error) => self
+                .failed(&error, |state| state.value_problems.insert(path.clone(), error.clone())),
+        }
+    }
+
+    async fn take_up(&self) {
+        match self.read().await {
+            Ok(read) => self.put_in_force(read).await,
+            Err(error) => self.rules_failed(&error),
+        }
+    }
+
+    async fn read(&self) -> Result<Read, Error> {
+        let catalog = read_catalog(&self.catalog)?;
+        let config: Config = self.config.load()?;
+        for warning in self.sessions.mounted.check(&catalog).await? {
+            self.notes.write(Note::Warning { text: &warning });
+        }
+        let engine = engine_config(&config, Some(&catalog))?;
+        Ok(Read { catalog, config, engine })
+    }
+
+    async fn put_in_force(&self, read: Read) {
+        let Read { catalog, config, engine } = read;
+        let secrets = catalog.entries.len();
+        let reload = |to: &Engine| to.reload(engine).map_err(|error| explain(&error, &config));
+        if let Err(error) = self.sessions.take_up(catalog, reload).await {
+            return self.rules_failed(&error);
+        }
+        // All values were fetched once, so none has a problem.
+        self.succeeded(|state| *state = ReloadState { secrets, ..state.counters() });
+    }
+
+    fn succeeded(&self, note: impl FnOnce(&mut ReloadState)) {
+        let mut state = self.state.lock();
+        note(&mut state);
+        state.taken_up += 1;
+        state.last = Some(Timestamp::now());
+        self.notes.write(Note::Reloaded { secrets: state.secrets });
+    }
+
+    fn rules_failed(&self, error: &Error) {
+        self.failed(error, |state| state.rules_problem.replace(error.clone()));
+    }
+
+    /// Notes a problem; says it if it is another than `note` found there.
+    fn failed(&self, error: &Error, note: impl FnOnce(&mut ReloadState) -> Option<Error>) {
+        let mut state = self.state.lock();
+        state.refused += 1;
+        if note(&mut state).as_ref() != Some(error) {
+            self.notes.write(Note::ReloadRefused { error });
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The sessions of a sidecar: the one of its own listeners, and one for each guest that a forwarder
+//! names. They are opened when they are first needed: placeholders follow from key and name, and the
+//! authority is the fleet's, so a guest that was restored elsewhere finds everything as it was.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use keyless_core::{Code, Error, SecretPath, SessionId, SessionKey, audit::Action};
+use keyless_egress::{Allowance, CaKeys, Engine, Session, SessionSecret, SessionSpec};
+use keyless_store::AuditLog;
+use keyless_vault::Catalog;
+use parking_lot::Mutex;
+use zeroize::Zeroizing;
+
+use super::{grants, mounted::Mounted, session_secret};
+use crate::{
+    broker::{agent, minted_slots},
+    session_broker::SessionBroker,
+    telemetry::Telemetry,
+    tokens::Tokens,
+};
+
+/// Sessions at once: some thousands of guests on one node, and a bound on what a forwarder gone
+/// wrong can take.
+const MOST: usize = 4096;
+/// A session without a connection is let go of after this long.
+const IDLE: Duration = Duration::from_hours(1);
+
+/// Opens sessions by name.
+pub(super) struct Sessions {
+    pub(super) engine: Arc<Engine>,
+    pub(super) mounted: Arc<Mounted>,
+    /// The mounted values, with access tokens in the place of grants.
+    pub(super) values: Arc<Tokens>,
+    /// What each of them may use of the proxy.
+    pub(super) allowance: Allowance,
+    pub(super) key: Zeroizing<Vec<u8>>,
+    pub(super) log: AuditLog,
+    pub(super) ca: Option<Arc<CaKeys>>,
+    pub(super) telemetry: Telemetry,
+    /// Held while one is opened, so that two connections of a guest don't open its session twice,
+    /// and while a catalog is taken up, so that none is opened by the one before.
+    pub(super) open: tokio::sync::Mutex<HashMap<SessionId, Arc<Open>>>,
+}
+
+/// An open session. Connections hold it; it is idle when only the table does.
+pub(super) struct Open {
+    pub(super) session: Arc<Session>,
+    pub(super) broker: Arc<SessionBroker>,
+    used: Mutex<Instant>,
+}
+
+impl Sessions {
+    /// Takes up another catalog in every session, and what `apply` does to the engine; nothing of
+    /// it when any of it fails. What is open toward the hosts of a secret that is gone is cut.
+    pub(super) async fn take_up(
+        &self,
+        catalog: Catalog,
+        apply: impl FnOnce(&Engine) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let all = self.open.lock().await;
+        let grants = grants(&catalog)?;
+        let fresh = all.iter().map(|(id, open)| Ok((open, self.secrets_of(&catalog, id)?)));
+        let fresh = fresh.collect::<Result<Vec<_>, Error>>()?;
+        apply(&self.engine)?;
+        let changed = self.mounted.catalog().entries != catalog.entries;
+        let paths: Vec<_> = catalog.entries.iter().map(|entry| entry.path.clone()).collect();
+        self.mounted.replace(catalog);
+        self.values.forget_all_but(&grants);
+        for (path, grant) in grants {
+            self.values.learn(&path, grant);
+        }
+        for (open, secrets) in fresh {
+            open.broker.forget_all();
+            if changed {
+                self.engine.replace_secrets(&open.session, &secrets);
+                // Every use is on record before it happens; this says why there are others now.
+                let _ = open.broker.record_life(Action::Update, paths.clone()).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// The next use of `path` gets the value that lies there now.
+    pub(super) async fn forget(&self, path: &SecretPath) {
+        for open in self.open.lock().await.values() {
+            open.broker.forget(path);
+        }
+    }
+
+    /// A session's secrets by this catalog, and room for the tokens that they may mint.
+    fn secrets_of(&self, catalog: &Catalog, id: &SessionId) -> Result<Vec<SessionSecret>, Error> {
+        let key = SessionKey::derive(&self.key, id.as_str());
+        let entries = catalog.entries.iter();
+        let mut secrets: Vec<_> = entries.map(|entry| session_secret(entry, &key)).collect();
+        secrets.extend(minted_slots(&secrets, &key)?);
+        Ok(secrets)
+    }
+
+    /// The session with this name, opened if it is not.
+    pub(super) async fn get(&self, id: &SessionId) -> Result<Arc<Open>, Error> {
+        let mut all = self.open.lock().await;
+        if let Some(open) = all.get(id) {
+            *open.used.lock() = Instant::now();
+            return Ok(Arc::clone(open));
+        }
+        if all.len() >= MOST {
+            self.close_idle(&mut all, IDLE).await?;
+        }
+        if all.len() >= MOST {
+            return Err(Code::TooManyConnections.into());
+        }
+        let open = Arc::new(self.open_one(id).await?);
+        all.insert(id.clone(), Arc::clone(&open));
+        Ok(open)
+    }
+
+    /// Ends all of them.
+    pub(super) async fn close(&self) -> Result<(), Error> {
+        let mut all = self.open.lock().await;
+        let ended: Vec<_> = all.drain().collect();
+        self.end(ended).await
+    }
+
+    /// Lets go, now and then, of those that nobody uses.
+    pub(super) async fn sweep_forever(&self) {
+        loop {
+            tokio::time::sleep(IDLE / 4).await;
+            // A log that can't be written refuses every request by itself.
+            let _ = self.close_idle(&mut *self.open.lock().await, IDLE).await;
+        }
+    }
+
+    async fn close_idle(
+        &self,
+        all: &mut HashMap<SessionId, Arc<Open>>,
+        idle: Duration,
+    ) -> Result<(), Error> {
+        let over =
+            |open: &Arc<Open>| Arc::strong_count(open) == 1 && open.used.lock().elapsed() >= idle;
+        self.end(all.extract_if(|_, open| over(open)).collect()).await
+    }
+
+    async fn open_one(&self, id: &SessionId) -> Result<Open, Error> {
+        let agent = agent("proxy", id.as_str());
+        let broker = SessionBroker::new(Arc::clone(&self.values) as _, self.log.clone(), agent);
+        let broker = Arc::new(broker.observed_by(self.telemetry.clone()));
+        let catalog = self.mounted.catalog();
+        let paths = catalog.entries.iter().map(|entry| entry.path.clone()).collect();
+        let secrets = self.secrets_of(&catalog, id)?;
+        broker.record_life(Action::SessionStart, paths).await?;
+        let session = self.engine.open(SessionSpec {
+            id: id.to_string(),
+            secrets,
+            broker: Arc::clone(&broker) as _,
+            allowance: self.allowance,
+            ca: self.ca.clone(),
+        })?;
+        Ok(Open { session, broker, used: Mutex::new(Instant::now()) })
+    }
+
+    async fn end(&self, ended: Vec<(SessionId, Arc<Open>)>) -> Result<(), Error> {
+        for (id, open) in ended {
+            self.engine.close(id.as_str());
+            open.broker.record_life(Action::SessionEnd, Vec::new()).await?;
+        }
+        Ok(())
+    }
+}

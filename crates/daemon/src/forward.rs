@@ -1,0 +1,222 @@
+//! `keyless forward`: from a guest's vsock to the sidecar, without a secret in the process.
+//!
+//! A hypervisor connects once for each of the guest's connections. The forwarder reads the guest's
+//! preamble and nothing else, says before it whose it is, and joins the two streams. It is the one that
+//! a hostile guest can talk to; values are in another process.
+//! Source: spec/egress-secret-proxy.md, decision 5.
+
+use std::{fs, io, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc, time::Duration};
+
+use keyless_core::{
+    Authority, Code, Error, ForwardLine, ForwardToken, MAX_PREAMBLE_BYTES, SafeText, SessionId,
+};
+use keyless_guest::{Duplex, Link, Listener, VsockListener, accept_each, splice};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    signal::unix::{SignalKind, signal},
+    sync::{Semaphore, mpsc},
+    time::timeout,
+};
+
+use crate::{
+    fleet::{cannot_listen, read_token},
+    sockets::bind_private,
+};
+
+/// A guest's connections at once, as many as a guest's funnel opens.
+const CONNECTIONS: usize = 4096;
+/// For the whole preamble, and for the sidecar to take the connection (reference/egress.md (d)).
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a forwarder does.
+#[derive(Clone, Debug)]
+pub struct ForwardSpec {
+    /// Where a guest's connections arrive.
+    pub listen: Vec<ForwardListen>,
+    /// Where the sidecar listens for forwarders.
+    pub to: Link,
+    /// Whose connections they are.
+    pub session: SessionId,
+    /// The file with the token that a sidecar on TCP wants.
+    pub token: Option<PathBuf>,
+    /// The mode of the Unix sockets: who may connect is who may write.
+    pub socket_mode: u32,
+}
+
+/// Where a guest's connections arrive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForwardListen {
+    /// The Unix socket `UDS_1025` that a hypervisor connects to.
+    Unix(PathBuf),
+    /// The host's own vsock, for the guest with this context id.
+    Vsock {
+        /// The guest.
+        cid: u32,
+        /// The port.
+        port: u32,
+    },
+}
+
+/// A forwarder that listens.
+pub struct Forward {
+    listening: Vec<String>,
+    sockets: Vec<PathBuf>,
+    session: SessionId,
+    faults: mpsc::Receiver<Error>,
+}
+
+/// What every connection needs.
+struct Way {
+    to: Link,
+    line: String,
+    faults: mpsc::Sender<Error>,
+}
+
+/// Listens everywhere and begins to forward.
+pub async fn start_forward(spec: ForwardSpec) -> Result<Forward, Error> {
+    let token = spec.token.as_deref().map(read_token).transpose()?;
+    check_admission(&spec.to, token.as_ref())?;
+    // A fault that nobody has taken yet stands for those that come meanwhile.
+    let (sender, faults) = mpsc::channel(1);
+    let line = ForwardLine { session: spec.session.clone(), token }.to_string();
+    let way = Arc::new(Way { to: spec.to, line, faults: sender });
+    let mut forward = Forward { listening: vec![], sockets: vec![], session: spec.session, faults };
+    for place in spec.listen {
+        let listener = forward.bind(place, spec.socket_mode).await?;
+        let way = Arc::clone(&way);
+        let limit = Arc::new(Semaphore::new(CONNECTIONS));
+        tokio::spawn(accept_each(listener, limit, move |guest| {
+            let way = Arc::clone(&way);
+            async move { way.carry(guest).await }
+        }));
+    }
+    Ok(forward)
+}
+
+/// Anybody on this machine can listen on, and connect to, a TCP port; a Unix socket has an owner.
+fn check_admission(to: &Link, token: Option<&ForwardToken>) -> Result<(), Error> {
+    match (to, token) {
+        (Link::Tcp(_), None) => Err(Error::with(
+            Code::Usage,
+            SafeText::words("a sidecar on TCP needs --token-file FILE, the same as its own"),
+        )),
+        (Link::Unix(_) | Link::Vsock(_), Some(_)) => Err(Error::with(
+            Code::Usage,
+            SafeText::words("--token-file is for a sidecar on TCP; a socket admits by its mode"),
+        )),
+        (Link::Vsock(_), None) => Err(Error::with(
+            Code::Usage,
+            SafeText::words("a sidecar is on this machine: --to unix:PATH or ADDRESS:PORT"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+impl Forward {
+    /// `unix:PATH` and `vsock:CID:PORT`, in the order asked for.
+    pub fn listening(&self) -> &[String] {
+        &self.listening
+    }
+
+    /// Whose connections they are.
+    pub fn session(&self) -> &SessionId {
+        &self.session
+    }
+
+    /// Forwards until SIGTERM or SIGINT. Faults go to `warn`: what a guest sent that is no preamble,
+    /// and a sidecar that can't be reached.
+    pub async fn serve_until_signal(mut self, warn: impl Fn(&Error)) -> Result<(), Error> {
+        let failed = |_| Error::with(Code::Internal, SafeText::words("signals can't be handled"));
+        let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+                Some(fault) = self.faults.recv() => {
+                    warn(&fault);
+                    // One line a second, whatever a guest does.
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            }
+        }
+        for path in &self.sockets {
+            let _ = fs::remove_file(path);
+        }
+        Ok(())
+    }
+
+    async fn bind(&mut self, place: ForwardListen, mode: u32) -> Result<Listener, Error> {
+        match place {
+            ForwardListen::Unix(path) => {
+                let name = format!("unix:{}", path.display());
+                let listener = bind_private(&path).await?;
+                fs::set_permissions(&path, fs::Permissions::from_mode(mode))
+                    .map_err(|error| cannot_listen(&name, &error))?;
+                self.listening.push(name);
+                self.sockets.push(path);
+                Ok(Listener::Unix(listener))
+            }
+            ForwardListen::Vsock { cid, port } => {
+                let name = format!("vsock:{cid}:{port}");
+                let listener =
+                    VsockListener::bind(port).map_err(|error| cannot_listen(&name, &error))?;
+                self.listening.push(name);
+                Ok(Listener::Vsock(listener, Some(cid)))
+            }
+        }
+    }
+}
+
+impl Way {
+    async fn carry(&self, mut guest: Box<dyn Duplex>) {
+        let read = timeout(PATIENCE, read_preamble(&mut *guest)).await;
+        let received = match read.unwrap_or_else(|_| Err(Code::HeadTimeout.into())) {
+            Ok(received) if received.is_empty() => return,
+            Ok(received) => received,
+            Err(error) => return self.tell(error),
+        };
+        match timeout(PATIENCE, self.dial(&received)).await {
+            // A failure has closed both sides by the end of this block; they are the ones to know.
+            Ok(Ok(mut sidecar)) => drop(splice(&mut *guest, &mut *sidecar).await),
+            Ok(Err(error)) => self.tell(unreachable(&self.to, error.kind())),
+            Err(_) => self.tell(unreachable(&self.to, io::ErrorKind::TimedOut)),
+        }
+    }
+
+    async fn dial(&self, received: &[u8]) -> io::Result<Box<dyn Duplex>> {
+        let mut sidecar = self.to.dial().await?;
+        sidecar.write_all(&[self.line.as_bytes(), received].concat()).await?;
+        Ok(sidecar)
+    }
+
+    fn tell(&self, error: Error) {
+        let _ = self.faults.try_send(error);
+    }
+}
+
+/// What arrived up to the preamble's end and a little beyond; nothing when the guest left at once.
+async fn read_preamble(guest: &mut dyn Duplex) -> Result<Vec<u8>, Error> {
+    let mut received = Vec::with_capacity(MAX_PREAMBLE_BYTES);
+    loop {
+        match guest.read_buf(&mut received).await {
+            Ok(0) if received.is_empty() => return Ok(received),
+            Ok(0) | Err(_) => return Err(no_preamble()),
+            Ok(_) => {}
+        }
+        match Authority::from_preamble(&received) {
+            Ok(Some(_)) => return Ok(received),
+            Ok(None) => {}
+            Err(_) => return Err(no_preamble()),
+        }
+    }
+}
+
+fn no_preamble() -> Error {
+    Error::with(Code::BadRequest, SafeText::words("the guest sent no preamble, `host:port`"))
+}
+
+fn unreachable(to: &Link, kind: io::ErrorKind) -> Error {
+    let words = SafeText::words("the sidecar at ").as_they_wrote(&to.to_string());
+    Error::with(Code::ConnectFailed, words.and(": ").and(kind))
+}

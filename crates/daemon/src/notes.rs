@@ -1,0 +1,89 @@
+//! What an operator's log collector is told while a proxy runs. No values, no queries.
+//!
+//! The words and the place where they go are the command line's; what there is to say is here.
+
+use std::sync::Arc;
+
+use keyless_core::Error;
+
+/// One thing that happened.
+#[derive(Clone, Copy, Debug)]
+pub enum Note<'a> {
+    /// What is under way may end, nothing begins.
+    Draining {
+        /// What is under way.
+        in_flight: usize,
+    },
+    /// The drain is over.
+    Drained {
+        /// What did not end in time and was cut.
+        cut: usize,
+    },
+    /// Something was refused, or failed.
+    Refused {
+        /// Where it went, what it was.
+        request: &'a RequestNote,
+        /// Why not.
+        error: &'a Error,
+    },
+    /// Changed files are in force.
+    Reloaded {
+        /// How many secrets there are now.
+        secrets: usize,
+    },
+    /// Changed files can't be used; what was in force still is.
+    ReloadRefused {
+        /// Why.
+        error: &'a Error,
+    },
+    /// A request or tunnel is over.
+    Request(&'a RequestNote),
+    /// Something is not as it should be, but usable.
+    Warning {
+        /// What.
+        text: &'a str,
+    },
+}
+
+/// One request or tunnel, as far as it is known.
+#[derive(Clone, Debug, Default)]
+pub struct RequestNote {
+    /// Joins it with the audit log, `req-<uuid>`.
+    pub correlation_id: String,
+    /// The session.
+    pub session: String,
+    /// `host:port`.
+    pub authority: Option<String>,
+    /// The method.
+    pub method: Option<String>,
+    /// The path without its query, as the agent sent it.
+    pub path: Option<String>,
+    /// The destination's status.
+    pub status: Option<u16>,
+    /// Bytes from the agent.
+    pub sent: u64,
+    /// Bytes to the agent.
+    pub received: u64,
+    /// From the head to the last byte.
+    pub milliseconds: u64,
+}
+
+/// Where notes go. Cheap to clone.
+#[derive(Clone)]
+pub struct Notes(Arc<dyn Fn(Note<'_>) + Send + Sync>);
+
+impl Notes {
+    /// Hands every note to `write`, which must not block for long.
+    pub fn new(write: impl Fn(Note<'_>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(write))
+    }
+
+    /// Nobody listens.
+    pub fn none() -> Self {
+        Self::new(|_| {})
+    }
+
+    pub(crate) fn write(&self, note: Note<'_>) {
+        (self.0)(note);
+    }
+}

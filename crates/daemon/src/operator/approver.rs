@@ -1,0 +1,221 @@
+//! The operator's answers to what agents have asked: shown in full, applied, and on record.
+//!
+//! One service for the terminal, the page and the TUI; it stands behind a factor, wherever it is called
+//! from. What is shown of a secret comes from the vault, and what an agent says is shown as its words and
+//! nothing else. An answer is applied before it is recorded: a crash in between leaves a
+//! request that expires, never an agent that was told more than was done.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use keyless_core::{
+    ApproveOnUse, Code, Destination, EgressRule, Error, SafeText, SecretPath,
+    approval::{Asked, Decision, Field, Fields, Outcome, Request, RequestId, Status},
+};
+use keyless_vault::{EnvName, Metadata, Secret, Vault};
+use tokio::sync::Mutex;
+use zeroize::Zeroizing;
+
+use super::{
+    Operator,
+    shown::{Answer, Known, Shown},
+};
+use crate::{broker::Broker, requests::Requests};
+
+/// Shows requests and answers them.
+pub struct Approver {
+    operator: Operator,
+    requests: Arc<Requests>,
+    /// Two answers at once would both be applied, and one of them refused.
+    turn: Mutex<()>,
+}
+
+impl Approver {
+    /// At an unlocked vault, without a broker.
+    pub fn new(vault: Arc<Vault>) -> Self {
+        let log = super::audit_log(&vault);
+        let requests = Arc::new(Requests::new(&vault, log.clone()));
+        Self { operator: Operator::with_log(vault, log), requests, turn: Mutex::default() }
+    }
+
+    /// In the broker's own process.
+    pub(crate) fn of(broker: &Broker) -> Self {
+        let operator = Operator::with_log(Arc::clone(broker.vault()), broker.log().clone());
+        Self { operator, requests: Arc::clone(broker.requests()), turn: Mutex::default() }
+    }
+
+    /// The requests that wait, oldest first.
+    pub async fn pending(&self) -> Result<Vec<Shown>, Error> {
+        self.shown(|request, now| request.status(now) == Status::Pending).await
+    }
+
+    /// What still has an effect: approvals that hold, and denials that are remembered.
+    pub async fn standing(&self) -> Result<Vec<Shown>, Error> {
+        self.shown(|request, now| request.allows_use(now) || request.denies(now)).await
+    }
+
+    /// Applies an answer and records it. `value` goes with [`Answer::Value`] and nothing else.
+    ///
+    /// Fails with [`Code::RequestSettled`] when it is too late, and as the vault does when the answer can't be
+    /// applied; then the request still waits.
+    pub async fn answer(
+        &self,
+        id: &RequestId,
+        answer: Answer,
+        value: Option<Zeroizing<Vec<u8>>>,
+    ) -> Result<Shown, Error> {
+        let _turn = self.turn.lock().await;
+        let request = self.requests.pending(id).await?;
+        // Whether it fits at all is asked before anything is applied.
+        request.settle(answer.probe(), Timestamp::now())?;
+        let decision = match answer {
+            Answer::AllowOnce => Decision::AllowOnce,
+            Answer::AllowSession => self.allow_session(&request).await?,
+            Answer::Apply { fields } => self.apply(&request, fields).await?,
+            Answer::Cancel => Decision::Cancel,
+            Answer::Deny => Decision::Deny,
+            Answer::Register { path, fields } => self.register(&request, path, fields).await?,
+            Answer::Value { to, env } => self.store(&request, to, env, value).await?,
+        };
+        let settled = self.requests.settle(id, decision).await?;
+        Ok(self.show(&settled, Timestamp::now()).await)
+    }
+
+    /// Revokes an approval, or lifts a denial.
+    pub async fn take_back(&self, id: &RequestId) -> Result<Shown, Error> {
+        let over = self.requests.take_back(id).await?;
+        Ok(self.show(&over, Timestamp::now()).await)
+    }
+
+    async fn allow_session(&self, request: &Request) -> Result<Decision, Error> {
+        let secret = self.operator.vault.show(&request.path).await?;
+        if secret.metadata.approve_on_use == ApproveOnUse::PerCall {
+            let words = SafeText::default().and(&request.path);
+            let words = words.and(" is asked for at every use; allow it once");
+            return Err(Error::with(Code::Usage, words));
+        }
+        Ok(Decision::AllowSession)
+    }
+
+    async fn apply(&self, request: &Request, fields: Vec<Field>) -> Result<Decision, Error> {
+        let Asked::MetadataProposal { fields: proposed } = &request.asked else {
+            return Err(misfit());
+        };
+        let mut metadata = self.operator.vault.show(&request.path).await?.metadata;
+        take_over(&mut metadata, proposed, &fields)?;
+        if !fields.is_empty() {
+            self.operator.set(&request.path, metadata).await?;
+        }
+        Ok(Decision::Fulfil(Outcome { applied_fields: Some(fields), final_path: None }))
+    }
+
+    async fn register(
+        &self,
+        request: &Request,
+        path: SecretPath,
+        fields: Vec<Field>,
+    ) -> Result<Decision, Error> {
+        let Asked::NewPathProposal { fields: proposed } = &request.asked else {
+            return Err(misfit());
+        };
+        let mut metadata = Metadata::default();
+        take_over(&mut metadata, proposed, &fields)?;
+        self.operator.add(&path, metadata, None).await?;
+        let outcome = Outcome { applied_fields: Some(fields), final_path: Some(path) };
+        Ok(Decision::Fulfil(outcome))
+    }
+
+    async fn store(
+        &self,
+        request: &Request,
+        to: Vec<Destination>,
+        env: Option<EnvName>,
+        value: Option<Zeroizing<Vec<u8>>>,
+    ) -> Result<Decision, Error> {
+        if !matches!(request.asked, Asked::Provision | Asked::Rotation) {
+            return Err(misfit());
+        }
+        let value = value.ok_or_else(misfit)?;
+        let (path, vault) = (&request.path, &self.operator.vault);
+        match vault.show(path).await {
+            Ok(Secret { mut metadata, .. }) => {
+                if bind(&mut metadata, to, env) {
+                    self.operator.set(path, metadata).await?;
+                }
+                self.operator.rotate(path, value).await?;
+            }
+            Err(error) if error.code() == Code::SecretNotFound => {
+                let mut metadata = Metadata::default();
+                bind(&mut metadata, to, env);
+                self.operator.add(path, metadata, Some(value)).await?;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(Decision::Fulfil(Outcome::default()))
+    }
+
+    async fn shown(
+        &self,
+        wanted: impl Fn(&Request, Timestamp) -> bool,
+    ) -> Result<Vec<Shown>, Error> {
+        let now = Timestamp::now();
+        let mut all = Vec::new();
+        for request in self.requests.all().await? {
+            if wanted(&request, now) {
+                all.push(self.show(&request, now).await);
+            }
+        }
+        Ok(all)
+    }
+
+    async fn show(&self, request: &Request, now: Timestamp) -> Shown {
+        let holds_until = request.settled.as_ref().and_then(|settled| settled.holds_until);
+        let end = holds_until.unwrap_or(request.expires_at);
+        Shown {
+            id: request.id.clone(),
+            path: request.path.clone(),
+            asked: request.asked.clone(),
+            session: request.session.clone(),
+            status: request.status(now),
+            age_seconds: request.age_seconds(now),
+            seconds_left: u64::try_from(end.duration_since(now).as_secs()).unwrap_or(0),
+            known: self.operator.vault.show(&request.path).await.ok().map(Known::of),
+        }
+    }
+}
+
+/// Puts the chosen fields of a proposal into metadata; only what was proposed can be chosen.
+fn take_over(metadata: &mut Metadata, proposed: &Fields, chosen: &[Field]) -> Result<(), Error> {
+    let there = proposed.present();
+    if !chosen.iter().all(|field| there.contains(field)) {
+        return Err(misfit());
+    }
+    let (own, theirs) = (&mut metadata.upkeep, proposed.clone());
+    for field in chosen {
+        match field {
+            Field::Description => metadata.description.clone_from(&theirs.description),
+            Field::ExpiresAt => own.expires_at = theirs.expires_at,
+            Field::PatternId => own.pattern_id.clone_from(&theirs.pattern_id),
+            Field::RetrievalUrl => own.retrieval_url.clone_from(&theirs.retrieval_url),
+            Field::RotateEveryDays => own.rotate_every_days = theirs.rotate_every_days,
+        }
+    }
+    Ok(())
+}
+
+/// Adds what a secret lacks to be used; what its owner said before stays. Whether anything changed.
+fn bind(metadata: &mut Metadata, to: Vec<Destination>, env: Option<EnvName>) -> bool {
+    let adds_rule = metadata.egress.is_none() && !to.is_empty();
+    let adds_env = metadata.env.is_none() && env.is_some();
+    if adds_rule {
+        metadata.egress = Some(EgressRule::to(to));
+    }
+    if adds_env {
+        metadata.env = env;
+    }
+    adds_rule || adds_env
+}
+
+fn misfit() -> Error {
+    Error::with(Code::Usage, SafeText::words("the answer does not fit what is asked"))
+}

@@ -1,0 +1,154 @@
+//! The operator's side of `operator.sock`, and the choice between it and an own vault.
+
+use std::{path::Path, sync::Arc};
+
+use data_encoding::HEXLOWER;
+use keyless_core::{Code, Error, SafeText, approval::RequestId};
+use keyless_vault::Vault;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::UnixStream,
+};
+use zeroize::Zeroizing;
+
+use super::{
+    approver::Approver,
+    messages::{Call, MAX_LINE, Reply},
+    shown::{Answer, Shown},
+};
+use crate::sockets::told_error;
+
+/// An approver, wherever it is.
+pub enum ApproverHandle {
+    /// In this process: no broker runs, and requests wait in the store.
+    Local(Box<Approver>),
+    /// At the broker, which tells those who wait at once.
+    Remote(RemoteApprover),
+}
+
+/// A connection to the broker that has proven the factor.
+pub struct RemoteApprover(BufReader<UnixStream>);
+
+impl ApproverHandle {
+    /// The broker's, if there is one, else one in this process. `vault` is the proof of the factor.
+    pub async fn open(socket: &Path, vault: Vault) -> Result<Self, Error> {
+        match UnixStream::connect(socket).await {
+            Ok(stream) => {
+                let mut remote = RemoteApprover(BufReader::new(stream));
+                remote.prove(&vault).await?;
+                Ok(Self::Remote(remote))
+            }
+            Err(_) => Ok(Self::Local(Box::new(Approver::new(Arc::new(vault))))),
+        }
+    }
+
+    /// The requests that wait, oldest first.
+    pub async fn pending(&mut self) -> Result<Vec<Shown>, Error> {
+        match self {
+            Self::Local(approver) => approver.pending().await,
+            Self::Remote(remote) => remote.requests(&Call::Pending).await,
+        }
+    }
+
+    /// Approvals that hold, and denials that are remembered.
+    pub async fn standing(&mut self) -> Result<Vec<Shown>, Error> {
+        match self {
+            Self::Local(approver) => approver.standing().await,
+            Self::Remote(remote) => remote.requests(&Call::Standing).await,
+        }
+    }
+
+    /// Applies an answer and records it.
+    pub async fn answer(
+        &mut self,
+        id: &RequestId,
+        answer: Answer,
+        value: Option<Zeroizing<Vec<u8>>>,
+    ) -> Result<Shown, Error> {
+        match self {
+            Self::Local(approver) => approver.answer(id, answer, value).await,
+            Self::Remote(remote) => remote.answer(id, answer, value).await,
+        }
+    }
+
+    /// Revokes an approval, or lifts a denial.
+    pub async fn take_back(&mut self, id: &RequestId) -> Result<Shown, Error> {
+        match self {
+            Self::Local(approver) => approver.take_back(id).await,
+            Self::Remote(remote) => done(remote.call(&Call::TakeBack { id: id.clone() }).await?),
+        }
+    }
+}
+
+impl RemoteApprover {
+    async fn prove(&mut self, vault: &Vault) -> Result<(), Error> {
+        let Reply::Challenge { nonce } = self.call(&Call::Challenge).await? else {
+            return Err(unexpected());
+        };
+        let nonce = HEXLOWER.decode(nonce.as_bytes()).map_err(|_| unexpected())?;
+        let proof = HEXLOWER.encode(&vault.operator_voucher().seal(&nonce));
+        match self.call(&Call::Prove { proof }).await? {
+            Reply::Proven => Ok(()),
+            _ => Err(unexpected()),
+        }
+    }
+
+    async fn requests(&mut self, call: &Call) -> Result<Vec<Shown>, Error> {
+        match self.call(call).await? {
+            Reply::Requests { requests } => Ok(requests),
+            _ => Err(unexpected()),
+        }
+    }
+
+    async fn answer(
+        &mut self,
+        id: &RequestId,
+        answer: Answer,
+        value: Option<Zeroizing<Vec<u8>>>,
+    ) -> Result<Shown, Error> {
+        let value_bytes = value.as_ref().map(|value| value.len());
+        let reply = self.call(&Call::Answer { id: id.clone(), answer, value_bytes }).await?;
+        match (reply, value) {
+            (Reply::Send, Some(value)) => {
+                self.0.get_mut().write_all(&value).await.map_err(lost)?;
+                done(self.hear().await?)
+            }
+            (reply, _) => done(reply),
+        }
+    }
+
+    async fn call(&mut self, call: &Call) -> Result<Reply, Error> {
+        let mut line = serde_json::to_vec(call).map_err(|_| unexpected())?;
+        line.push(b'\n');
+        self.0.get_mut().write_all(&line).await.map_err(lost)?;
+        self.hear().await
+    }
+
+    async fn hear(&mut self) -> Result<Reply, Error> {
+        let mut line = Vec::new();
+        let mut limited = (&mut self.0).take(MAX_LINE as u64);
+        limited.read_until(b'\n', &mut line).await.map_err(lost)?;
+        match serde_json::from_slice(&line) {
+            Ok(Reply::Error { code, detail }) => Err(told_error(&code, &detail)),
+            Ok(reply) => Ok(reply),
+            Err(_) if line.is_empty() => Err(Code::BrokerNotRunning.into()),
+            Err(_) => Err(unexpected()),
+        }
+    }
+}
+
+fn done(reply: Reply) -> Result<Shown, Error> {
+    match reply {
+        Reply::Done { request } => Ok(*request),
+        _ => Err(unexpected()),
+    }
+}
+
+fn lost(_: std::io::Error) -> Error {
+    Code::BrokerNotRunning.into()
+}
+
+fn unexpected() -> Error {
+    let words = "the broker's answer can't be read; is it another version?";
+    Error::with(Code::Internal, SafeText::words(words))
+}

@@ -1,0 +1,74 @@
+//! The messages of `operator.sock`: one JSON object a line, one answer per call.
+//!
+//! A value is never in one of them: after `send` its bytes follow bare, into a buffer that is wiped.
+
+use keyless_core::approval::RequestId;
+use serde::{Deserialize, Serialize};
+
+use super::shown::{Answer, Shown};
+
+/// The longest line, in bytes.
+pub(super) const MAX_LINE: usize = 1024 * 1024;
+
+/// What the operator's program asks.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "call", rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Call {
+    /// Answer a request.
+    Answer {
+        /// Which.
+        id: RequestId,
+        /// What is said.
+        answer: Answer,
+        /// How many bytes of a value will follow.
+        value_bytes: Option<usize>,
+    },
+    /// Give something to prove the factor by.
+    Challenge,
+    /// Show what waits.
+    Pending,
+    /// Take the challenge's answer for the factor.
+    Prove {
+        /// The voucher's seal over the challenge, in hexadecimal.
+        proof: String,
+    },
+    /// Show what still has an effect.
+    Standing,
+    /// Revoke an approval, or lift a denial.
+    TakeBack {
+        /// Which.
+        id: RequestId,
+    },
+}
+
+/// What the broker answers.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "snake_case")]
+pub(super) enum Reply {
+    /// Something to prove the factor by, in hexadecimal.
+    Challenge {
+        /// 32 random bytes.
+        nonce: String,
+    },
+    /// It is done.
+    Done {
+        /// The request as it now is.
+        request: Box<Shown>,
+    },
+    /// It could not be done.
+    Error {
+        /// The stable code.
+        code: String,
+        /// Words about this case.
+        detail: String,
+    },
+    /// The factor is proven, for this connection.
+    Proven,
+    /// Requests.
+    Requests {
+        /// Oldest first.
+        requests: Vec<Shown>,
+    },
+    /// Send the value's bytes now.
+    Send,
+}

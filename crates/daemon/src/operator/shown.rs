@@ -1,0 +1,112 @@
+//! A request as a person sees it, and what a person says to it.
+
+use keyless_core::{
+    ApproveOnUse, Destination, SecretPath,
+    approval::{Asked, Decision, Field, Fields, Outcome, RequestId, Status},
+};
+use keyless_vault::{EnvName, Metadata, Secret, Upkeep};
+use serde::{Deserialize, Serialize};
+
+/// A request as a person sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shown {
+    /// Its name.
+    pub id: RequestId,
+    /// The secret that it is about.
+    pub path: SecretPath,
+    /// What is asked, in the agent's words.
+    pub asked: Asked,
+    /// Who asks.
+    pub session: String,
+    /// How it stands.
+    pub status: Status,
+    /// Seconds since it was made.
+    pub age_seconds: u64,
+    /// Seconds until it is too late to answer, or until an approval ends.
+    pub seconds_left: u64,
+    /// What the vault knows of the secret; nothing when it does not have it.
+    pub known: Option<Known>,
+}
+
+/// What the vault knows of a secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Known {
+    /// What a proposal could change, as it is.
+    pub fields: Fields,
+    /// Where its value may go.
+    pub to: Vec<Destination>,
+    /// The variable that holds its placeholder.
+    pub env: Option<EnvName>,
+    /// Whether it has a value here.
+    pub has_value: bool,
+    /// When a person is asked before it is used.
+    pub approve_on_use: ApproveOnUse,
+}
+
+/// What a person says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "word", rename_all = "kebab-case")]
+pub enum Answer {
+    /// One use.
+    AllowOnce,
+    /// Every use until the session ends.
+    AllowSession,
+    /// These of the proposed fields.
+    Apply {
+        /// Which.
+        fields: Vec<Field>,
+    },
+    /// None of it.
+    Cancel,
+    /// No use, and don't ask again soon.
+    Deny,
+    /// The new path, under this name.
+    Register {
+        /// The name.
+        path: SecretPath,
+        /// The proposed fields that are taken over.
+        fields: Vec<Field>,
+    },
+    /// The value, which travels beside the answer.
+    Value {
+        /// Where it may go, if that is not known yet.
+        to: Vec<Destination>,
+        /// The variable for its placeholder, if that is not known yet.
+        env: Option<EnvName>,
+    },
+}
+
+impl Known {
+    pub(super) fn of(secret: Secret) -> Self {
+        let Metadata { egress, env, description, approve_on_use, upkeep, .. } = secret.metadata;
+        let Upkeep { retrieval_url, rotate_every_days, expires_at, pattern_id, .. } = upkeep;
+        Self {
+            fields: Fields {
+                description,
+                retrieval_url,
+                rotate_every_days,
+                expires_at,
+                pattern_id,
+            },
+            to: egress.map(|rule| rule.to).unwrap_or_default(),
+            env,
+            has_value: secret.version.is_some(),
+            approve_on_use,
+        }
+    }
+}
+
+impl Answer {
+    /// A decision of the same sort, to see whether it fits.
+    pub(super) fn probe(&self) -> Decision {
+        match self {
+            Self::AllowOnce => Decision::AllowOnce,
+            Self::AllowSession => Decision::AllowSession,
+            Self::Cancel => Decision::Cancel,
+            Self::Deny => Decision::Deny,
+            Self::Apply { .. } | Self::Register { .. } | Self::Value { .. } => {
+                Decision::Fulfil(Outcome::default())
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The broker's side of `operator.sock`.
+//!
+//! A connection is nobody's until it has proven the factor: whoever opened the same vault elsewhere, by
+//! passphrase or phrase, seals a challenge with a key of that vault. So the factor itself never travels, and a
+//! process of the same account that connects gets no further than a refusal, which is on record.
+
+use std::{sync::Arc, time::Duration};
+
+use data_encoding::HEXLOWER;
+use jiff::Timestamp;
+use keyless_core::{
+    Code, Error, SafeText,
+    audit::{Action, Detail, Draft, Outcome, Target},
+};
+use keyless_store::AuditLog;
+use keyless_vault::{MAX_VALUE_BYTES, Voucher};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::{UnixListener, UnixStream},
+    time::Instant,
+};
+use uuid::Uuid;
+use zeroize::Zeroizing;
+
+use super::{
+    approver::Approver,
+    messages::{Call, MAX_LINE, Reply},
+};
+use crate::{
+    broker::{Broker, agent, fill_random},
+    sockets::is_ours,
+};
+
+/// How long a proof holds for its connection.
+const PROOF_LIFE: Duration = Duration::from_mins(10);
+
+/// What the socket needs of the broker.
+pub(crate) struct OperatorDoor {
+    approver: Approver,
+    voucher: Voucher,
+    log: AuditLog,
+}
+
+impl OperatorDoor {
+    pub(crate) fn new(broker: &Broker) -> Self {
+        Self {
+            approver: Approver::of(broker),
+            voucher: broker.vault().operator_voucher(),
+            log: broker.log().clone(),
+        }
+    }
+
+    /// Serves until the task is dropped.
+    pub(crate) async fn serve(self: Arc<Self>, listener: UnixListener) {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) if is_ours(&stream) => {
+                    let door = Arc::clone(&self);
+                    tokio::spawn(async move {
+                        let stream = BufReader::new(stream);
+                        let (nonce, proven) = (None, None);
+                        // A connection that breaks off has nobody to tell.
+                        let _ = Conversation { door: &door, stream, nonce, proven }.run().await;
+                    });
+                }
+                Ok(_) => {}
+                // Out of descriptors, say; the next accept may do.
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+    }
+
+    async fn record_refusal(&self) -> Result<(), Error> {
+        let draft = Draft {
+            at: Timestamp::now(),
+            agent: Arc::new(agent("operator", "unproven")),
+            action: Action::Denied,
+            target: Target::Connection,
+            outcome: Outcome::Denied,
+            secrets_used: Vec::new(),
+            correlation_id: format!("req-{}", Uuid::now_v7()),
+            error_code: Some(Code::OperatorRequired),
+            detail: Detail::default(),
+            allowed: None,
+        };
+        self.log.append(draft).await.map(drop)
+    }
+}
+
+struct Conversation<'a> {
+    door: &'a OperatorDoor,
+    stream: BufReader<UnixStream>,
+    nonce: Option<[u8; 32]>,
+    proven: Option<Instant>,
+}
+
+impl Conversation<'_> {
+    async fn run(mut self) -> std::io::Result<()> {
+        loop {
+            let mut line = Vec::new();
+            let mut limited = (&mut self.stream).take(MAX_LINE as u64);
+            limited.read_until(b'\n', &mut line).await?;
+            if !line.ends_with(b"\n") {
+                return Ok(());
+            }
+            let reply = match serde_json::from_slice(&line) {
+                Ok(call) => self.answer(call).await,
+                Err(_) => {
+                    Err(Error::with(Code::BadRequest, SafeText::words("the call can't be read")))
+                }
+            };
+            let reply = reply.unwrap_or_else(|error| Reply::Error {
+                code: error.code().as_str().to_owned(),
+                detail: error.detail().as_str().to_owned(),
+            });
+            self.send(&reply).await?;
+        }
+    }
+
+    async fn answer(&mut self, call: Call) -> Result<Reply, Error> {
+        let approver = &self.door.approver;
+        match call {
+            Call::Challenge => {
+                let mut nonce = [0; 32];
+                fill_random(&mut nonce)?;
+                self.nonce = Some(nonce);
+                Ok(Reply::Challenge { nonce: HEXLOWER.encode(&nonce) })
+            }
+            Call::Prove { proof } => return self.prove(&proof).await,
+            _ if !self.is_proven() => {
+                self.door.record_refusal().await?;
+                Err(Code::OperatorRequired.into())
+            }
+            Call::Pending => approver.pending().await.map(|requests| Reply::Requests { requests }),
+            Call::Standing => {
+                approver.standing().await.map(|requests| Reply::Requests { requests })
+            }
+            Call::TakeBack { id } => approver.take_back(&id).await.map(done),
+            Call::Answer { id, answer, value_bytes } => {
+                let value = match value_bytes {
+                    None => None,
+                    Some(length) => Some(self.receive(length).await?),
+                };
+                self.door.approver.answer(&id, answer, value).await.map(done)
+            }
+        }
+    }
+
+    async fn prove(&mut self, proof: &str) -> Result<Reply, Error> {
+        // Each challenge is good for one try.
+        let nonce = self.nonce.take();
+        let proof = HEXLOWER.decode(proof.as_bytes()).unwrap_or_default();
+        if nonce.is_some_and(|nonce| self.door.voucher.fits(&nonce, &proof)) {
+            self.proven = Some(Instant::now());
+            return Ok(Reply::Proven);
+        }
+        self.door.record_refusal().await?;
+        Err(Code::OperatorRequired.into())
+    }
+
+    fn is_proven(&self) -> bool {
+        self.proven.is_some_and(|since| since.elapsed() < PROOF_LIFE)
+    }
+
+    /// The bytes of a value, straight into a buffer that is wiped: they are sent only when asked
+    /// for, so none of them is in the line reader's own buffer.
+    async fn receive(&mut self, length: usize) -> Result<Zeroizing<Vec<u8>>, Error> {
+        if length > MAX_VALUE_BYTES || !self.stream.buffer().is_empty() {
+            let words = SafeText::words("a value has at most 65536 bytes");
+            return Err(Error::with(Code::ValueRefused, words));
+        }
+        let lost = |_| Error::with(Code::BadRequest, SafeText::words("the value did not arrive"));
+        self.send(&Reply::Send).await.map_err(lost)?;
+        let mut value = Zeroizing::new(vec![0; length]);
+        self.stream.get_mut().read_exact(&mut value).await.map_err(lost)?;
+        Ok(value)
+    }
+
+    async fn send(&mut self, reply: &Reply) -> std::io::Result<()> {
+        let mut text = serde_json::to_vec(reply)?;
+        text.push(b'\n');
+        self.stream.get_mut().write_all(&text).await
+    }
+}
+
+fn done(request: super::shown::Shown) -> Reply {
+    Reply::Done { request: Box::new(request) }
+}

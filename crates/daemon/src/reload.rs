@@ -1,0 +1,139 @@
+//! Notices that files have changed.
+//!
+//! Files are looked at twice a second, through symbolic links: Kubernetes turns the link `..data`
+//! above a mounted file, CSI and network mounts send no inotify events at all, and looking at some
+//! hundred files costs less than the request that is served meanwhile. A change counts once the
+//! files have kept still for one look, so that half a file is not taken for a whole one.
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use keyless_core::{Code, Error, SafeText};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    task::spawn_blocking,
+};
+
+/// Between two looks.
+const INTERVAL: Duration = Duration::from_millis(400);
+
+/// What a file looked like; nothing when it is not there.
+type Look = Option<(u64, u64, u64, i64, i64, i64)>;
+
+/// Watches a set of files.
+pub(crate) struct Watcher {
+    files: Vec<PathBuf>,
+    taken_up: Vec<Look>,
+    hangup: Option<Signal>,
+}
+
+/// What a [`Watcher`] has noticed.
+pub(crate) enum Change {
+    /// These files are other than before.
+    Files(Vec<PathBuf>),
+    /// SIGHUP: read everything again.
+    Hangup,
+}
+
+impl Watcher {
+    /// Watches `files` as they are now.
+    pub(crate) async fn new(files: Vec<PathBuf>) -> Self {
+        let taken_up = look_at(&files).await;
+        Self { files, taken_up, hangup: None }
+    }
+
+    /// Takes SIGHUP as a change. From here on it does not end the process, so this is not for one
+    /// that shall end with its terminal.
+    pub(crate) fn and_hangups(self) -> Result<Self, Error> {
+        let failed = |_| Error::with(Code::Internal, SafeText::words("SIGHUP can't be handled"));
+        let hangup = Some(signal(SignalKind::hangup()).map_err(failed)?);
+        Ok(Self { hangup, ..self })
+    }
+
+    /// Watches these from now on; what is already watched keeps its last look.
+    pub(crate) async fn watch(&mut self, files: Vec<PathBuf>) {
+        let fresh = look_at(&files).await;
+        let known = |file: &PathBuf| self.files.iter().position(|other| other == file);
+        let looks = files.iter().zip(fresh);
+        self.taken_up =
+            looks.map(|(file, fresh)| known(file).map_or(fresh, |at| self.taken_up[at])).collect();
+        self.files = files;
+    }
+
+    /// Resolves when something has changed.
+    pub(crate) async fn changed(&mut self) -> Change {
+        let mut last = self.taken_up.clone();
+        loop {
+            tokio::select! {
+                () = hung_up(&mut self.hangup) => {
+                    self.taken_up = look_at(&self.files).await;
+                    return Change::Hangup;
+                }
+                () = tokio::time::sleep(INTERVAL) => {}
+            }
+            let now = look_at(&self.files).await;
+            if now == last && now != self.taken_up {
+                let looks = self.files.iter().zip(now.iter().zip(&self.taken_up));
+                let changed = looks.filter(|(_, (now, before))| now != before);
+                let changed = changed.map(|(file, _)| file.clone()).collect();
+                self.taken_up = now;
+                return Change::Files(changed);
+            }
+            last = now;
+        }
+    }
+}
+
+async fn hung_up(hangup: &mut Option<Signal>) {
+    let received = match hangup {
+        Some(hangup) => hangup.recv().await,
+        None => None,
+    };
+    if received.is_none() {
+        std::future::pending::<()>().await;
+    }
+}
+
+async fn look_at(files: &[PathBuf]) -> Vec<Look> {
+    let files = files.to_vec();
+    let looking = spawn_blocking(move || files.iter().map(|file| look(file)).collect());
+    looking.await.expect("looking at files does not panic")
+}
+
+fn look(file: &Path) -> Look {
+    let seen = fs::metadata(file).ok()?;
+    // The inode changes with a file that is moved into place, the rest with one that is written.
+    let changed = (seen.ctime(), seen.ctime_nsec());
+    Some((seen.dev(), seen.ino(), seen.size(), seen.mtime_nsec(), changed.0, changed.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_turned_link_is_a_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        for version in ["v1", "v2"] {
+            fs::create_dir(place(version)).unwrap();
+            fs::write(place(version).join("token"), version).unwrap();
+        }
+        symlink("v1", place("..data")).unwrap();
+        symlink("..data/token", place("token")).unwrap();
+        let mut watcher = Watcher::new(vec![place("token"), place("other")]).await;
+        symlink("v2", place("..tmp")).unwrap();
+        fs::rename(place("..tmp"), place("..data")).unwrap();
+        let Change::Files(changed) = watcher.changed().await else { panic!("a signal") };
+        assert_eq!(changed, [place("token")]);
+        fs::write(place("other"), "now it is there").unwrap();
+        let Change::Files(changed) = watcher.changed().await else { panic!("a signal") };
+        assert_eq!(changed, [place("other")]);
+    }
+}

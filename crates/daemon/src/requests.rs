@@ -1,0 +1,310 @@
+//! The registry of what agents ask of a person: recorded before anybody is asked, answered once.
+//!
+//! Rows are sealed with the vault's key, and one whose seal does not fit is nobody's request. What a
+//! row that was put back could revive, this process remembers to be over. The rules of time are
+//! `core::approval`'s. Source: spec/secrets-through-mcp.md; reference/secrets.md, sections 12 and 18.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use keyless_core::{
+    Code, Error, SafeText, SecretPath,
+    approval::{Asked, Decision, Request, RequestId, Status},
+    audit::{Action, Agent, Detail, Draft, Outcome, Target},
+};
+use keyless_store::{AuditLog, RequestRow, Store, StoreError};
+use keyless_vault::{Vault, Voucher};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use self::pace::Pace;
+use crate::broker::{agent, fill_random};
+
+mod pace;
+
+/// How long a request that is settled or expired can still be polled.
+const KEPT: SignedDuration = SignedDuration::from_hours(1);
+/// How often a row is looked at by who waits for it: another process may answer too.
+const LOOK: Duration = Duration::from_millis(250);
+/// Draws of an id before the store is taken to be at fault.
+const DRAWS: usize = 8;
+
+/// What agents have asked, and what a person has said.
+pub(crate) struct Requests {
+    store: Store,
+    voucher: Voucher,
+    log: AuditLog,
+    pace: Mutex<Pace>,
+    over: Mutex<HashSet<RequestId>>,
+    taken_back: AtomicU64,
+    changed: Notify,
+}
+
+impl Requests {
+    pub(crate) fn new(vault: &Vault, log: AuditLog) -> Self {
+        Self {
+            store: vault.store().clone(),
+            voucher: vault.request_voucher(),
+            log,
+            pace: Mutex::default(),
+            over: Mutex::default(),
+            taken_back: AtomicU64::new(0),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Records a request, or gives the one that waits already and asks the same.
+    ///
+    /// Fails with [`Code::Usage`] (words that can't be shown), [`Code::ApprovalDenied`] (it was denied a short
+    /// while ago) or [`Code::RateLimited`].
+    pub(crate) async fn ask(
+        &self,
+        session: &str,
+        path: &SecretPath,
+        asked: Asked,
+        life: Option<SignedDuration>,
+    ) -> Result<Request, Error> {
+        asked.check()?;
+        let (now, rows) = (Timestamp::now(), self.rows().await?);
+        self.sweep(&rows, now).await?;
+        refuse_if_denied(&rows, path, &asked, now)?;
+        let same = |row: &&RequestRow| {
+            let request = &row.request;
+            request.status(now) == Status::Pending
+                && (request.session.as_str(), &request.path, &request.asked)
+                    == (session, path, &asked)
+        };
+        if let Some(row) = rows.iter().find(same) {
+            return Ok(row.request.clone());
+        }
+        self.pace.lock().step(session)?;
+        for _ in 0..DRAWS {
+            let mut drawn = [0; 6];
+            fill_random(&mut drawn)?;
+            let (id, asked) = (RequestId::from_random(drawn), asked.clone());
+            let request = Request::new(id, path.clone(), asked, session, life, now);
+            match self.store.insert_request(&self.sealed(request.clone())).await {
+                Ok(()) => {
+                    self.record(Action::Ask, &request, agent("mcp", session)).await?;
+                    self.changed.notify_waiters();
+                    return Ok(request);
+                }
+                Err(StoreError::Taken(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Code::Internal.into())
+    }
+
+    /// The request `id` of this session; [`Code::RequestNotFound`] when it has none of that name.
+    pub(crate) async fn poll(&self, session: &str, id: &RequestId) -> Result<Request, Error> {
+        let row = self.row(id).await?;
+        if row.request.session == session { Ok(row.request) } else { Err(unknown(id)) }
+    }
+
+    /// The request `id` while it waits; [`Code::RequestSettled`] when it is too late.
+    pub(crate) async fn pending(&self, id: &RequestId) -> Result<Request, Error> {
+        let request = self.row(id).await?.request;
+        match request.status(Timestamp::now()) {
+            Status::Pending => Ok(request),
+            status => {
+                let words = SafeText::default().and(id).and(" is ").and(status.as_str());
+                Err(Error::with(Code::RequestSettled, words))
+            }
+        }
+    }
+
+    /// Every genuine request, oldest first.
+    pub(crate) async fn all(&self) -> Result<Vec<Request>, Error> {
+        Ok(self.rows().await?.into_iter().map(|row| row.request).collect())
+    }
+
+    /// Answers a request. On record, and told to all who wait.
+    pub(crate) async fn settle(
+        &self,
+        id: &RequestId,
+        decision: Decision,
+    ) -> Result<Request, Error> {
+        let row = self.row(id).await?;
+        let settled = row.request.settle(decision, Timestamp::now())?;
+        if !self.store.replace_request(&row, &self.sealed(settled.clone())).await? {
+            let words = SafeText::default().and(id).and(" was answered by somebody else just now");
+            return Err(Error::with(Code::RequestSettled, words));
+        }
+        self.record(Action::Answer, &settled, agent("operator", "operator")).await?;
+        self.changed.notify_waiters();
+        Ok(settled)
+    }
+
+    /// Revokes an approval, or lifts a denial. [`Code::RequestSettled`] when it has no effect any more.
+    pub(crate) async fn take_back(&self, id: &RequestId) -> Result<Request, Error> {
+        let row = self.row(id).await?;
+        let now = Timestamp::now();
+        if !row.request.allows_use(now) && !row.request.denies(now) {
+            let words = SafeText::default().and(id).and(" has no effect any more");
+            return Err(Error::with(Code::RequestSettled, words));
+        }
+        let over = row.request.over();
+        self.put_over(&row, &over).await?;
+        self.record(Action::Answer, &over, agent("operator", "operator")).await?;
+        Ok(over)
+    }
+
+    /// Ends what was approved for a session, since the session has ended.
+    pub(crate) async fn end_session(&self, session: &str) -> Result<(), Error> {
+        let now = Timestamp::now();
+        for row in self.rows().await? {
+            if row.request.session == session && row.request.allows_use(now) {
+                self.put_over(&row, &row.request.over()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends everything that was approved, whoever asked for it.
+    pub(crate) async fn take_all_back(&self) -> Result<(), Error> {
+        let now = Timestamp::now();
+        for row in self.rows().await?.iter().filter(|row| row.request.allows_use(now)) {
+            self.put_over(row, &row.request.over()).await?;
+        }
+        Ok(())
+    }
+
+    /// Uses up an approval for one use; `false` when somebody else has.
+    pub(crate) async fn spend(&self, request: &Request) -> Result<bool, Error> {
+        let row = self.row(&request.id).await?;
+        if !row.request.allows_use(Timestamp::now()) {
+            return Ok(false);
+        }
+        self.put_over(&row, &row.request.over()).await
+    }
+
+    /// Waits until a request is no longer pending.
+    pub(crate) async fn settled(&self, id: &RequestId) -> Result<Request, Error> {
+        loop {
+            let changed = self.changed.notified();
+            let request = self.row(id).await?.request;
+            if request.status(Timestamp::now()) != Status::Pending {
+                return Ok(request);
+            }
+            let _ = tokio::time::timeout(LOOK, changed).await;
+        }
+    }
+
+    /// Changes whenever an approval was taken back: what was concluded before is to be asked anew.
+    pub(crate) fn taken_back(&self) -> u64 {
+        self.taken_back.load(Ordering::Acquire)
+    }
+
+    async fn put_over(&self, row: &RequestRow, over: &Request) -> Result<bool, Error> {
+        if !self.over.lock().insert(over.id.clone()) {
+            return Ok(false);
+        }
+        self.taken_back.fetch_add(1, Ordering::AcqRel);
+        let won = self.store.replace_request(row, &self.sealed(over.clone())).await?;
+        self.changed.notify_waiters();
+        Ok(won)
+    }
+
+    /// Rows whose seal fits; what this process knows to be over is.
+    async fn rows(&self) -> Result<Vec<RequestRow>, Error> {
+        let mut rows = self.store.requests().await?;
+        rows.retain(|row| self.is_genuine(row));
+        for row in &mut rows {
+            self.correct(row);
+        }
+        Ok(rows)
+    }
+
+    async fn row(&self, id: &RequestId) -> Result<RequestRow, Error> {
+        let found = self.store.request(id).await?.filter(|row| self.is_genuine(row));
+        let mut row = found.ok_or_else(|| unknown(id))?;
+        self.correct(&mut row);
+        Ok(row)
+    }
+
+    fn is_genuine(&self, row: &RequestRow) -> bool {
+        self.voucher.fits(&RequestRow::sealed_bytes(&row.request), &row.seal)
+    }
+
+    fn correct(&self, row: &mut RequestRow) {
+        if self.over.lock().contains(&row.request.id) {
+            row.request = row.request.over();
+        }
+    }
+
+    fn sealed(&self, request: Request) -> RequestRow {
+        let seal = self.voucher.seal(&RequestRow::sealed_bytes(&request));
+        RequestRow { request, seal }
+    }
+
+    /// Forgets what nobody polls any more.
+    async fn sweep(&self, rows: &[RequestRow], now: Timestamp) -> Result<(), Error> {
+        let old = |request: &Request| {
+            let end = request.settled.as_ref().map_or(request.expires_at, |settled| settled.at);
+            now.duration_since(end) > KEPT && !request.allows_use(now) && !request.denies(now)
+        };
+        let swept: Vec<_> =
+            rows.iter().filter(|row| old(&row.request)).map(|row| row.request.id.clone()).collect();
+        Ok(self.store.remove_requests(&swept).await?)
+    }
+
+    async fn record(&self, action: Action, request: &Request, who: Agent) -> Result<(), Error> {
+        let status = request.status(Timestamp::now());
+        let over = request.settled.as_ref().is_some_and(|settled| settled.over);
+        let words = if over { "taken back" } else { status.as_str() };
+        let draft = Draft {
+            at: Timestamp::now(),
+            agent: Arc::new(who),
+            action,
+            target: Target::Secrets(vec![request.path.clone()]),
+            outcome: if status == Status::Denied { Outcome::Denied } else { Outcome::Success },
+            secrets_used: Vec::new(),
+            correlation_id: request.id.to_string(),
+            error_code: None,
+            detail: Detail {
+                kind: Some(request.asked.kind().as_str().to_owned()),
+                note: Some(words.to_owned()),
+                ..Detail::default()
+            },
+            allowed: None,
+        };
+        self.log.append(draft).await.map(drop)
+    }
+}
+
+/// A denial counts for its path and deed whoever asks: a new session is no way round it.
+fn refuse_if_denied(
+    rows: &[RequestRow],
+    path: &SecretPath,
+    asked: &Asked,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let Asked::UseApproval { deed, .. } = asked else { return Ok(()) };
+    let counts = |row: &&RequestRow| {
+        let same =
+            matches!(&row.request.asked, Asked::UseApproval { deed: theirs, .. } if theirs == deed);
+        same && row.request.path == *path && row.request.denies(now)
+    };
+    match rows.iter().find(counts) {
+        None => Ok(()),
+        Some(row) => Err(denied(&row.request)),
+    }
+}
+
+/// Tells of a denial, by its name.
+pub(crate) fn denied(request: &Request) -> Error {
+    let words = SafeText::default().and(&request.path).and(", by ").and(&request.id);
+    Error::with(Code::ApprovalDenied, words)
+}
+
+fn unknown(id: &RequestId) -> Error {
+    Error::with(Code::RequestNotFound, SafeText::words("unknown request_id: ").and(id))
+}

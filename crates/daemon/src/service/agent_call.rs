@@ -1,0 +1,51 @@
+//! An agent's calls to the broker, from its side: a greeting, then questions.
+
+use std::path::Path;
+
+use keyless_core::{Code, Error, SafeText};
+use keyless_mcp::{Ask, Reply};
+use tokio::net::UnixStream;
+
+use super::{
+    client::{call, connect},
+    protocol::{Answer, Call, Ticket},
+};
+
+/// Connects, and gives the session that the connection stands for.
+pub(crate) async fn greet(
+    socket: &Path,
+    ticket: Option<&Ticket>,
+) -> Result<(UnixStream, Ticket), Error> {
+    let mut stream = connect(socket).await.map_err(no_broker)?;
+    let ticket = ticket.cloned();
+    match call(&mut stream, &Call::Hello { ticket }).await.map_err(no_broker)? {
+        Answer::Hello { ticket } => Ok((stream, ticket)),
+        _ => Err(unexpected()),
+    }
+}
+
+/// Asks one thing. [`Code::BrokerNotRunning`] when the broker went away.
+pub(crate) async fn ask(
+    stream: &mut UnixStream,
+    manifest: Option<&str>,
+    ask: &Ask,
+) -> Result<Reply, Error> {
+    let manifest = manifest.map(ToOwned::to_owned);
+    let answer = call(stream, &Call::Secrets { manifest, ask: ask.clone() }).await;
+    match answer.map_err(no_broker)? {
+        Answer::Secrets { reply } => Ok(*reply),
+        _ => Err(unexpected()),
+    }
+}
+
+/// To an agent, a broker that is not there is another thing than one that is locked.
+fn no_broker(error: Error) -> Error {
+    match error.code() {
+        Code::Locked => Code::BrokerNotRunning.into(),
+        _ => error,
+    }
+}
+
+fn unexpected() -> Error {
+    Error::with(Code::Internal, SafeText::words("the broker answered another call"))
+}

@@ -1,0 +1,54 @@
+//! Who else wants to know what a session does, beside the log: counters, and the operator's collector.
+
+use std::sync::Arc;
+
+use keyless_core::Error;
+use keyless_egress::{Event, Finished};
+
+use crate::{
+    metrics::Metrics,
+    notes::{Note, Notes, RequestNote},
+};
+
+/// Counters and notes of one process.
+#[derive(Clone)]
+pub(crate) struct Telemetry {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) notes: Notes,
+}
+
+impl Telemetry {
+    /// A request or tunnel of `session` is over.
+    pub(crate) fn finished(&self, session: &str, finished: Finished) {
+        self.metrics.finished(&finished);
+        let (method, path) = finished.request.unzip();
+        self.notes.write(Note::Request(&RequestNote {
+            correlation_id: finished.correlation_id,
+            session: session.to_owned(),
+            authority: finished.authority.map(|authority| authority.to_string()),
+            method,
+            path,
+            status: finished.status,
+            sent: finished.sent,
+            received: finished.received,
+            milliseconds: u64::try_from(finished.took.as_millis()).unwrap_or(u64::MAX),
+        }));
+    }
+
+    /// Something of `session` was refused, if `event` says so.
+    pub(crate) fn refused(&self, session: &str, event: &Event) {
+        let Some(code) = event.code else { return };
+        self.metrics.refused(code);
+        let (method, path) = event.request.clone().unzip();
+        let request = RequestNote {
+            correlation_id: event.correlation_id.clone(),
+            session: session.to_owned(),
+            authority: event.authority.as_ref().map(ToString::to_string),
+            method,
+            path,
+            ..RequestNote::default()
+        };
+        let error = Error::with(code, event.note.clone());
+        self.notes.write(Note::Refused { request: &request, error: &error });
+    }
+}

@@ -1,0 +1,264 @@
+//! Access tokens that are got on the host with a stored grant, one request at a time.
+//!
+//! A source of values over another one: for a secret with an OAuth grant it gives the access token,
+//! for all others what the source below gives. The stored value goes to the token URL alone, under
+//! a permit of its own that is on record first. All sessions of a broker share the tokens, since two
+//! that refreshed by themselves would invalidate each other's. Source: design.md, section 5.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use keyless_core::{
+    Allowed, ApproveOnUse, Binding, By, Code, EgressRule, EgressUse, Error, Permit, RequestFacts,
+    SafeText, Scheme, SecretPath, SecretValue, Verdict,
+    audit::{Action, Agent, Detail, Draft, Outcome, Target},
+    decide_egress, decide_grant,
+};
+use keyless_egress::{Engine, Released, TokenReply, TokenRequest};
+use keyless_store::AuditLog;
+use parking_lot::Mutex;
+use tokio::sync::Mutex as AsyncMutex;
+use uuid::Uuid;
+use zeroize::Zeroizing;
+
+use crate::values::Values;
+
+/// A token is renewed this long before its end, so that none ends on its way.
+const MARGIN: Duration = Duration::from_secs(30);
+/// How long a token is used whose end the endpoint does not tell; a 401 renews it before.
+const UNTOLD: Duration = Duration::from_mins(30);
+/// A refused token that was renewed so shortly before is not renewed again: the refusal has another
+/// reason.
+const RESPITE: Duration = Duration::from_secs(10);
+const PERMIT_LIFE: Duration = Duration::from_secs(30);
+
+/// A source of values, with access tokens in the place of grants.
+pub(crate) struct Tokens {
+    inner: Arc<dyn Values>,
+    engine: Arc<Engine>,
+    log: AuditLog,
+    agent: Arc<Agent>,
+    slots: Mutex<HashMap<SecretPath, Arc<Slot>>>,
+}
+
+/// One secret with a grant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) rule: EgressRule,
+    /// The secret with the client's own secret.
+    pub(crate) client_secret: Option<(SecretPath, EgressRule)>,
+}
+
+struct Slot {
+    grant: Grant,
+    /// Held during a token request, so that there is one at a time.
+    state: AsyncMutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    token: Option<Token>,
+    /// The refresh token that took the stored one's place.
+    refresh: Option<Zeroizing<Vec<u8>>>,
+    /// When and why the last request failed: an answer for those who were waiting then.
+    failed: Option<(Instant, Error)>,
+    /// When a token was last given up because it was refused.
+    given_up: Option<Instant>,
+}
+
+struct Token {
+    value: Zeroizing<Vec<u8>>,
+    obtained: Instant,
+    until: Instant,
+}
+
+impl Tokens {
+    pub(crate) fn over(
+        inner: Arc<dyn Values>,
+        engine: Arc<Engine>,
+        log: AuditLog,
+        agent: Agent,
+    ) -> Self {
+        Self { inner, engine, log, agent: Arc::new(agent), slots: Mutex::default() }
+    }
+
+    /// From now on this secret gives access tokens. The same grant as before keeps its token.
+    pub(crate) fn learn(&self, path: &SecretPath, grant: Grant) {
+        let mut slots = self.slots.lock();
+        if slots.get(path).is_none_or(|slot| slot.grant != grant) {
+            let slot = Slot { grant, state: AsyncMutex::default() };
+            slots.insert(path.clone(), Arc::new(slot));
+        }
+    }
+
+    /// From now on only these give access tokens.
+    pub(crate) fn forget_all_but(&self, grants: &[(SecretPath, Grant)]) {
+        self.slots.lock().retain(|path, _| grants.iter().any(|(granted, _)| granted == path));
+    }
+
+    async fn token(&self, path: &SecretPath, slot: &Slot) -> Result<SecretValue, Error> {
+        let asked = Instant::now();
+        let mut state = slot.state.lock().await;
+        if let Some(token) = state.token.as_ref().filter(|token| Instant::now() < token.until) {
+            return value_of(path, token.value.to_vec());
+        }
+        if let Some((_, error)) = state.failed.as_ref().filter(|(when, _)| *when >= asked) {
+            return Err(error.clone());
+        }
+        match self.fetch(path, slot, &mut state).await {
+            Ok(value) => Ok(value),
+            Err(error) => {
+                state.failed = Some((Instant::now(), error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    async fn fetch(
+        &self,
+        path: &SecretPath,
+        slot: &Slot,
+        state: &mut State,
+    ) -> Result<SecretValue, Error> {
+        let Grant { rule, client_secret } = &slot.grant;
+        let (allowed, grant) = decide_grant(path, rule).ok_or(Code::Internal)?;
+        let stored = match &state.refresh {
+            Some(refresh) => value_of(path, refresh.to_vec())?,
+            None => self.inner.open(path).await?,
+        };
+        let credential = self.released(allowed, stored, grant).await?;
+        let client_secret = match client_secret {
+            Some((path, rule)) => {
+                let allowed = allowed_at(path, rule, grant)?;
+                let value = self.inner.open(path).await?;
+                Some(self.released(allowed, value, grant).await?)
+            }
+            None => None,
+        };
+        let request =
+            TokenRequest { grant, credential: &credential, client_secret: client_secret.as_ref() };
+        let reply = self.engine.fetch_token(&request).await?;
+        self.keep(path, state, reply).await
+    }
+
+    async fn keep(
+        &self,
+        path: &SecretPath,
+        state: &mut State,
+        reply: TokenReply,
+    ) -> Result<SecretValue, Error> {
+        let TokenReply { access_token, refresh_token, expires_in } = reply;
+        let value = value_of(path, access_token.to_vec())?;
+        if let Some(refresh) = refresh_token {
+            // The old one may be void by now: what can't be stored is at least used on.
+            self.inner.keep(path, refresh.clone()).await?;
+            state.refresh = Some(refresh);
+        }
+        let obtained = Instant::now();
+        let life = expires_in.map_or(UNTOLD, Duration::from_secs);
+        let until = obtained + life.saturating_sub(MARGIN);
+        state.token = Some(Token { value: access_token, obtained, until });
+        Ok(value)
+    }
+
+    /// A value for the token URL, with the entry about it durable.
+    async fn released(
+        &self,
+        allowed: Allowed,
+        value: SecretValue,
+        grant: &keyless_core::OauthGrant,
+    ) -> Result<Released, Error> {
+        let draft = Draft {
+            at: Timestamp::now(),
+            agent: Arc::clone(&self.agent),
+            action: Action::Egress,
+            target: Target::Authority(grant.authority.clone()),
+            outcome: Outcome::Success,
+            secrets_used: vec![allowed.path().clone()],
+            correlation_id: format!("req-{}", Uuid::now_v7()),
+            error_code: None,
+            detail: Detail {
+                method: Some("POST".to_owned()),
+                path: Some(path_of(grant)),
+                kind: Some("token".to_owned()),
+                ..Detail::default()
+            },
+            allowed: Some(allowed),
+        };
+        let recorded = self.log.append(draft).await?;
+        let until = Timestamp::now() + PERMIT_LIFE;
+        let permit = Permit::from_recorded(recorded, until).ok_or(Code::Internal)?;
+        Ok(Released::new(value, permit))
+    }
+}
+
+impl Values for Tokens {
+    fn open<'a>(&'a self, path: &'a SecretPath) -> BoxFuture<'a, Result<SecretValue, Error>> {
+        let slot = self.slots.lock().get(path).cloned();
+        Box::pin(async move {
+            match slot {
+                Some(slot) => self.token(path, &slot).await,
+                None => self.inner.open(path).await,
+            }
+        })
+    }
+
+    fn policy<'a>(&'a self, path: &'a SecretPath) -> BoxFuture<'a, Result<ApproveOnUse, Error>> {
+        self.inner.policy(path)
+    }
+
+    fn expire<'a>(&'a self, path: &'a SecretPath, since: Instant) -> BoxFuture<'a, bool> {
+        let slot = self.slots.lock().get(path).cloned();
+        Box::pin(async move {
+            let Some(slot) = slot else { return false };
+            let mut state = slot.state.lock().await;
+            let is_newer = state.token.as_ref().is_none_or(|token| token.obtained > since);
+            if is_newer {
+                return true;
+            }
+            if state.given_up.is_some_and(|when| when.elapsed() < RESPITE) {
+                return false;
+            }
+            state.given_up = Some(Instant::now());
+            state.token = None;
+            true
+        })
+    }
+}
+
+fn path_of(grant: &keyless_core::OauthGrant) -> String {
+    grant.target.split('?').next().unwrap_or_default().to_owned()
+}
+
+/// The verdict about a client's secret at the token URL, by its own rule.
+fn allowed_at(
+    path: &SecretPath,
+    rule: &EgressRule,
+    grant: &keyless_core::OauthGrant,
+) -> Result<Allowed, Error> {
+    let request = RequestFacts {
+        methods: vec!["POST".to_owned()],
+        path: path_of(grant),
+        ..RequestFacts::default()
+    };
+    let (scheme, authority) = (Scheme::Https, &grant.authority);
+    let use_ = EgressUse { path, rule, scheme, authority, by: By::Proxy, request: &request };
+    if let Verdict::Allow(allowed) = decide_egress(&use_) {
+        Ok(allowed)
+    } else {
+        let words = SafeText::default().and(path).and(" may not go to the token URL at ");
+        Err(Error::with(Code::TokenUnavailable, words.and(authority)))
+    }
+}
+
+fn value_of(path: &SecretPath, bytes: Vec<u8>) -> Result<SecretValue, Error> {
+    SecretValue::new(path.clone(), bytes, Binding::Destinations).map_err(|error| {
+        let words = SafeText::words("the token of ").and(path).and(" can't be used: ");
+        Error::with(Code::TokenUnavailable, words.and(error))
+    })
+}

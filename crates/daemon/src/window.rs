@@ -1,0 +1,251 @@
+//! How long a store stays open, and the timer that closes it.
+//!
+//! ```text
+//! open ──window over, or idle too long──► locked ──code of the app──► open ──► …
+//!   │                                       │
+//!   └── no app enrolled ──► the broker ends ◄┴── the longest time since a stronger factor is over
+//! ```
+//!
+//! A timer, not the next request, closes the store: with no traffic it closes on time. Sessions
+//! live on while it is locked; what they ask for is refused until it is open again. The window of
+//! `config.toml` is the operator's; who asks for more gets what it allows.
+//! Source: reference/secrets.md, sections 8 and 19 (rows 12 and 19).
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use keyless_core::{ApproveOnUse, Code, Error, SafeText};
+use keyless_vault::Vault;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use tokio::{sync::Notify, time::Instant};
+
+/// `[unlock]` of `config.toml`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct UnlockConfig {
+    /// What the others are when they are absent.
+    pub profile: Profile,
+    /// How long an unlock lasts: `"8h"`.
+    pub window: Option<Span>,
+    /// How long codes may prolong it since the passphrase: `"24h"`.
+    pub longest: Option<Span>,
+    /// How long no value may be used before the store locks: `"5m"`.
+    pub idle: Option<Span>,
+}
+
+/// Ease or caution.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// 8 hours, 24 with codes, however idle.
+    #[default]
+    Convenient,
+    /// 15 minutes, an hour with codes, 5 minutes idle; every use is asked about.
+    Strict,
+}
+
+/// A time such as `90s`, `30m` or `8h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Span(Duration);
+
+/// How long a store stays open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// From an unlock, or a code.
+    pub length: Duration,
+    /// From the last stronger factor.
+    pub longest: Duration,
+    /// Without a use.
+    pub idle: Option<Duration>,
+    /// The least that every secret asks for.
+    pub floor: ApproveOnUse,
+}
+
+/// Closes the store when it is time, and opens it again.
+pub(crate) struct Keeper {
+    vault: Arc<Vault>,
+    window: Window,
+    born: Instant,
+    locks_at: Mutex<Instant>,
+    /// The window has changed.
+    changed: Notify,
+}
+
+impl UnlockConfig {
+    /// The window, for `asked` where that is shorter. `Code::ConfigInvalid` when the file's words
+    /// don't fit each other.
+    pub fn window(&self, asked: Option<Duration>) -> Result<Window, Error> {
+        let (length, longest, idle, floor) = match self.profile {
+            Profile::Convenient => (hours(8), hours(24), None, ApproveOnUse::Never),
+            Profile::Strict => {
+                let idle = Some(Duration::from_mins(5));
+                (Duration::from_mins(15), hours(1), idle, ApproveOnUse::PerCall)
+            }
+        };
+        let length = self.window.map_or(length, |span| span.0);
+        let longest = self.longest.map_or(longest, |span| span.0);
+        let idle = self.idle.map(|span| span.0).or(idle);
+        if length > longest {
+            let words = SafeText::words("[unlock] window is ").number(length.as_secs());
+            let words = words.and(" s and longest is ").number(longest.as_secs());
+            return Err(Error::with(Code::ConfigInvalid, words.and(" s")));
+        }
+        let length = asked.map_or(length, |asked| asked.min(longest));
+        Ok(Window { length, longest, idle, floor })
+    }
+}
+
+impl Keeper {
+    /// Keeps a vault that was just opened by a stronger factor.
+    pub(crate) fn new(vault: Arc<Vault>, window: Window) -> Self {
+        let born = Instant::now();
+        let locks_at = Mutex::new(born + window.length);
+        Self { vault, window, born, locks_at, changed: Notify::new() }
+    }
+
+    /// Runs until nothing but a stronger factor opens the store again.
+    pub(crate) async fn run(&self) {
+        loop {
+            self.until_closing().await;
+            // What can't be read can't be reopened either.
+            if !self.vault.relock().await.unwrap_or(false) {
+                self.vault.lock();
+                return;
+            }
+            let end = tokio::time::sleep_until(self.born + self.window.longest);
+            tokio::select! {
+                () = end => return self.vault.lock(),
+                () = self.until_open() => {}
+            }
+        }
+    }
+
+    /// Opens the locked store by a code, for at most what the window allows. Gives for how long.
+    pub(crate) async fn reopen(
+        &self,
+        code: &str,
+        asked: Option<Duration>,
+    ) -> Result<Duration, Error> {
+        self.vault.reopen(code, Timestamp::now(), self.born.elapsed()).await?;
+        let end = self.born + self.window.longest;
+        let rest = end.saturating_duration_since(Instant::now());
+        let granted = asked.unwrap_or(self.window.length).min(self.window.length).min(rest);
+        *self.locks_at.lock() = Instant::now() + granted;
+        self.changed.notify_waiters();
+        Ok(granted)
+    }
+
+    /// Until the store locks, as things are; nothing while it is locked.
+    pub(crate) fn locks_in(&self) -> Option<Duration> {
+        let open = self.vault.is_open();
+        open.then(|| self.locks_at.lock().saturating_duration_since(Instant::now()))
+    }
+
+    /// Whether a code can open the store.
+    pub(crate) fn takes_codes(&self) -> bool {
+        self.vault.can_reopen()
+    }
+
+    async fn until_closing(&self) {
+        loop {
+            let changed = self.changed.notified();
+            let at = *self.locks_at.lock();
+            let rest = at.saturating_duration_since(Instant::now());
+            let idle = self.window.idle.map(|idle| idle.saturating_sub(self.vault.idle()));
+            let wait = idle.map_or(rest, |idle| idle.min(rest));
+            if wait.is_zero() {
+                return;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = changed => {}
+            }
+        }
+    }
+
+    async fn until_open(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if self.vault.is_open() {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+impl Span {
+    /// Reads `90s`, `30m`, `8h`: from a second to a week.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let fault = || "a number and s, m or h, such as 30m".to_owned();
+        let unit = text.chars().next_back().ok_or_else(fault)?;
+        let number: u64 = text[..text.len() - unit.len_utf8()].parse().map_err(|_| fault())?;
+        let seconds = match unit {
+            's' => number,
+            'm' => number.saturating_mul(60),
+            'h' => number.saturating_mul(3600),
+            _ => return Err(fault()),
+        };
+        match seconds {
+            1..=604_800 => Ok(Self(Duration::from_secs(seconds))),
+            _ => Err("from 1s to 168h".to_owned()),
+        }
+    }
+
+    /// The time.
+    pub fn duration(self) -> Duration {
+        self.0
+    }
+}
+
+impl TryFrom<String> for Span {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text)
+    }
+}
+
+fn hours(count: u64) -> Duration {
+    Duration::from_hours(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(text: &str, asked: Option<u64>) -> Result<Window, Code> {
+        let config: UnlockConfig = toml::from_str(text).unwrap();
+        config.window(asked.map(Duration::from_secs)).map_err(|error| error.code())
+    }
+
+    #[test]
+    fn profiles_are_as_documented() {
+        let easy = window("", None).unwrap();
+        assert_eq!((easy.length, easy.longest, easy.idle), (hours(8), hours(24), None));
+        let strict = window("profile = \"strict\"", None).unwrap();
+        assert_eq!(strict.length, Duration::from_mins(15));
+        assert_eq!((strict.longest, strict.idle), (hours(1), Some(Duration::from_mins(5))));
+        assert_eq!(strict.floor, ApproveOnUse::PerCall);
+        let own = window("profile = \"strict\"\nidle = \"30s\"", None).unwrap();
+        assert_eq!(own.idle, Some(Duration::from_secs(30)));
+    }
+
+    #[test]
+    fn who_asks_for_more_gets_what_there_is() {
+        assert_eq!(window("", Some(60)).unwrap().length, Duration::from_mins(1));
+        assert_eq!(window("longest = \"10h\"", Some(1_000_000)).unwrap().length, hours(10));
+        let unfit = window("window = \"2h\"\nlongest = \"1h\"", None);
+        assert_eq!(unfit, Err(Code::ConfigInvalid));
+    }
+
+    #[test]
+    fn times_read() {
+        assert_eq!(Span::parse("30m").unwrap().0.as_secs(), 1800);
+        for bad in ["", "30", "m", "0s", "8d", "9999h", "1é"] {
+            assert!(Span::parse(bad).is_err(), "{bad}");
+        }
+    }
+}
