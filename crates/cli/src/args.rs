@@ -1,9 +1,30 @@
 //! The command line, as data. Parsing validates words and does nothing else.
 
+mod catalog;
+mod upkeep;
+mod use_args;
+mod vault;
+
 use std::{ffi::OsString, path::PathBuf, str::FromStr};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use keyless_core::{Destination, Location, OnForeign, SecretPath};
+use keyless_core::{Destination, Location, OnForeign, SecretPath, SessionId, approval::RequestId};
+use keyless_daemon::{FleetListen, ForwardListen, Link};
+
+use crate::commands::pack::PackArgs;
+
+pub(crate) use self::{
+    catalog::{
+        CatalogAddUrlArgs, CatalogCommand, CatalogListArgs, CatalogPinArgs, CatalogRefreshArgs,
+        CatalogShowArgs, CatalogUrlArgs, CatalogValidateArgs,
+    },
+    upkeep::UpkeepArgs,
+    use_args::{InjectionWord, SignerWord, UseArgs},
+    vault::{
+        EnvelopeAddArgs, EnvelopeCommand, EnvelopeListArgs, EnvelopeRemoveArgs, EnvelopeWord,
+        VaultCommand,
+    },
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,6 +47,7 @@ pub(crate) struct Cli {
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one, for the life of the process")]
 pub(crate) enum Command {
     /// Show the whole story offline, with a random secret and real tools
     Demo,
@@ -37,7 +59,7 @@ Examples:
     Init(InitArgs),
     /// Open the store for a while, so that `run` needs no passphrase
     #[command(
-        after_help = "Examples:\n  keyless unlock\n  keyless unlock --for 30m\n  keyless unlock --recovery"
+        after_help = "Examples:\n  keyless unlock\n  keyless unlock --for 30m\n  keyless unlock --code\n  keyless unlock --recovery"
     )]
     Unlock(UnlockArgs),
     /// Close the store again, and end all sessions that stand on it
@@ -50,15 +72,40 @@ Examples:
     /// Look at where values come from
     #[command(subcommand)]
     Source(SourceCommand),
+    /// Look at what is known of the tokens of well-known services
+    #[command(subcommand)]
+    Catalog(CatalogCommand),
+    /// Look at what opens the store, and change it
+    #[command(subcommand)]
+    Vault(VaultCommand),
     /// Run a command that uses secrets without holding them
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
+    /// Answer what agents ask: a value, a rotation, a proposal, the use of a secret
+    #[command(after_help = APPROVE_EXAMPLES)]
+    Approve(ApproveArgs),
+    /// Serve tools for agents over the Model Context Protocol, on stdin and stdout
+    #[command(after_help = "\
+Examples:
+  keyless mcp                                         what an agent's configuration names as the command
+  claude mcp add keyless -- keyless mcp
+  keyless mcp --http 127.0.0.1:7070 --credential-file ~/mcp-credential")]
+    Mcp(McpArgs),
     /// Serve a fleet's guests: egress alone, values from mounted files
     #[command(after_help = "\
 Examples:
   keyless proxy --catalog catalog.yaml --secrets-dir /run/secrets --listen 127.0.0.1:8888
-  keyless proxy --catalog catalog.yaml --secrets-dir /run/secrets --listen unix:/run/guest.sock_1025")]
+  keyless proxy --catalog catalog.yaml --secrets-dir /run/secrets --listen forward:unix:/run/keyless/forward.sock")]
     Proxy(ProxyArgs),
+    /// Pass a guest's connections on to the sidecar, and say whose they are; holds no secret
+    #[command(after_help = "\
+Examples:
+  keyless forward --listen unix:/run/vm7/v.sock_1025 --to unix:/run/keyless/forward.sock --session thread-7
+  keyless forward --listen vsock:7:1025 --to 127.0.0.1:8889 --token-file forward.token --session thread-7")]
+    Forward(ForwardArgs),
+    /// Ask the egress rules
+    #[command(subcommand)]
+    Egress(EgressCommand),
     /// Print the placeholders of a session, for the guest's environment
     #[command(after_help = "\
 Examples:
@@ -68,6 +115,8 @@ Examples:
     /// Read and verify the audit log
     #[command(subcommand)]
     Audit(AuditCommand),
+    /// Deploy agent configuration as code: plan, review, apply, roll back
+    Pack(PackArgs),
     /// Serve sessions in the foreground (`unlock` starts one in the background)
     Broker(BrokerArgs),
 }
@@ -81,12 +130,24 @@ Examples:
 
 The command's exit status, signals, terminal and streams pass through.";
 
+const APPROVE_EXAMPLES: &str = "\
+Examples:
+  keyless approve                                     everything that waits, one after the other
+  keyless approve prov-1f9b3a2c5e7d                   one request
+  keyless approve prov-1f9b3a2c5e7d --once            without a question
+  gen-token | keyless approve prov-1f9b3a2c5e7d --accept --value-stdin --to api.example.com
+  keyless approve --list                              what waits, what holds, what was denied
+  keyless approve --take-back prov-1f9b3a2c5e7d       revoke an approval, or lift a denial";
+
 /// How the store is opened.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct FactorArgs {
     /// Read the passphrase from a file that is yours and 0600 (or KEYLESS_PASSPHRASE_FILE)
     #[arg(long, value_name = "FILE")]
     pub(crate) passphrase_file: Option<PathBuf>,
+    /// Open it with a key file that is yours and 0600 (keyless vault envelope add keyfile)
+    #[arg(long, value_name = "FILE", conflicts_with = "passphrase_file")]
+    pub(crate) keyfile: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -102,27 +163,27 @@ pub(crate) struct InitArgs {
 pub(crate) struct UnlockArgs {
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
-    /// How long the store stays open, such as 30m or 8h
-    #[arg(long = "for", value_name = "TIME", default_value = "8h", value_parser = parse_time)]
-    pub(crate) window: std::time::Duration,
+    /// How long the store stays open, such as 30m; as [unlock] of config.toml says when absent (8h)
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
+    pub(crate) window: Option<std::time::Duration>,
     /// Use the 24-word recovery phrase in place of the passphrase
     #[arg(long)]
     pub(crate) recovery: bool,
+    /// Open a store that has locked itself with a code of your authenticator app; sessions go on
+    #[arg(long, conflicts_with_all = ["recovery", "passphrase_file", "keyfile"])]
+    pub(crate) code: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct BrokerArgs {
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
-    /// How long the store stays open, such as 30m or 8h
-    #[arg(long = "for", value_name = "TIME", default_value = "8h", value_parser = parse_time)]
-    pub(crate) window: std::time::Duration,
+    /// How long the store stays open, such as 30m; as [unlock] of config.toml says when absent (8h)
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
+    pub(crate) window: Option<std::time::Duration>,
     /// Read the factor from stdin: one line, `passphrase …` or `recovery …` (what `unlock` does)
     #[arg(long, hide = true)]
     pub(crate) factor_stdin: bool,
-    /// A file that no agent may see, such as the one with the passphrase; repeatable
-    #[arg(long, hide = true, value_name = "FILE")]
-    pub(crate) conceal: Vec<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -132,7 +193,9 @@ pub(crate) enum SecretCommand {
 Examples:
   keyless secret add team/github/token --to api.github.com --to github.com --env GITHUB_TOKEN
   pass show ci/npm | keyless secret add team/npm/token --to registry.npmjs.org --env NPM_TOKEN --value-stdin
-  keyless secret add team/openai/key --to api.openai.com --env OPENAI_API_KEY --source env:OPENAI_API_KEY")]
+  keyless secret add team/openai/key --to api.openai.com --env OPENAI_API_KEY --source env:OPENAI_API_KEY
+  keyless secret add team/github/site --preset github-read=acme/site --env GITHUB_TOKEN
+  keyless secret add team/search/key --to api.search.test --inject header:X-Api-Key --allow 'GET /v1/**'")]
     Add(AddArgs),
     /// Change where a secret may go and how it is offered; the value stays
     #[command(
@@ -148,8 +211,23 @@ Examples:
         after_help = "Examples:\n  keyless secret rotate team/github/token\n  gen-token | keyless secret rotate team/github/token --value-stdin"
     )]
     Rotate(RotateArgs),
-    /// Remove a secret and all its versions
+    /// Remove a secret; it can be restored until it is purged
     Remove(RemoveArgs),
+    /// Bring a removed secret back, or put an older version in use
+    #[command(
+        after_help = "Examples:\n  keyless secret restore team/github/token\n  keyless secret restore team/github/token --version 2"
+    )]
+    Restore(RestoreArgs),
+    /// Forget a secret with all its versions, or one version, for good
+    Purge(PurgeArgs),
+    /// List a secret's versions; never values
+    Versions(VersionsArgs),
+    /// Say what this project needs, and what of it is there
+    #[command(after_help = "\
+Examples:
+  keyless secret validate                 by .keyless/secrets.toml, here or above
+  keyless secret validate --values        and fetch each value once, without showing it")]
+    Validate(ValidateArgs),
 }
 
 #[derive(Debug, Args)]
@@ -168,7 +246,7 @@ pub(crate) struct RuleArgs {
     /// The variable that holds the placeholder
     #[arg(long, value_name = "NAME")]
     pub(crate) env: Option<String>,
-    /// Where in a request it is swapped: header, basic, path, query, body (all when absent)
+    /// Where in a request it is swapped: header, basic, path, query, body (these when absent), websocket
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_location)]
     pub(crate) locations: Vec<Location>,
     /// How often it may stand in one request
@@ -183,6 +261,20 @@ pub(crate) struct RuleArgs {
     /// A line about what it is for
     #[arg(long, value_name = "TEXT")]
     pub(crate) description: Option<String>,
+    #[command(flatten)]
+    pub(crate) uses: UseArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ValidateArgs {
+    /// The project's root; found from here when absent
+    #[arg(long, value_name = "DIR")]
+    pub(crate) project: Option<PathBuf>,
+    /// Fetch each value once as well, which opens the store
+    #[arg(long)]
+    pub(crate) values: bool,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
 }
 
 #[derive(Debug, Args)]
@@ -193,8 +285,11 @@ pub(crate) struct AddArgs {
     #[command(flatten)]
     pub(crate) rule: RuleArgs,
     #[command(flatten)]
+    pub(crate) upkeep: UpkeepArgs,
+    #[command(flatten)]
     pub(crate) value: ValueArgs,
-    /// Where the value is kept: local, env:NAME (the broker's environment) or file:PATH
+    /// Where the value is kept: local, env:NAME (the broker's environment), file:PATH, routed (as
+    /// sources.toml says) or source:NAME[:REFERENCE] of sources.toml
     #[arg(long, value_name = "SOURCE", default_value = "local", conflicts_with_all = ["value_stdin", "from_file"])]
     pub(crate) source: String,
     #[command(flatten)]
@@ -208,6 +303,8 @@ pub(crate) struct SetArgs {
     pub(crate) path: SecretPath,
     #[command(flatten)]
     pub(crate) rule: RuleArgs,
+    #[command(flatten)]
+    pub(crate) upkeep: UpkeepArgs,
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
 }
@@ -235,6 +332,42 @@ pub(crate) struct RemoveArgs {
     pub(crate) factor: FactorArgs,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// The secret, as project/category/name
+    #[arg(value_name = "PATH")]
+    pub(crate) path: SecretPath,
+    /// The version to put in use
+    #[arg(long, value_name = "N")]
+    pub(crate) version: Option<u32>,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PurgeArgs {
+    /// The secret, as project/category/name
+    #[arg(value_name = "PATH")]
+    pub(crate) path: SecretPath,
+    /// This version alone, which must not be in use
+    #[arg(long, value_name = "N")]
+    pub(crate) version: Option<u32>,
+    /// Don't ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VersionsArgs {
+    /// The secret, as project/category/name
+    #[arg(value_name = "PATH")]
+    pub(crate) path: SecretPath,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
 /// Where a value comes from. There is no option that takes the value itself.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ValueArgs {
@@ -244,14 +377,26 @@ pub(crate) struct ValueArgs {
     /// Read the value from a file
     #[arg(long, value_name = "FILE", conflicts_with = "value_stdin")]
     pub(crate) from_file: Option<PathBuf>,
+    /// Take a value also if it looks like none, such as one under 12 characters
+    #[arg(long)]
+    pub(crate) allow_weak: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SourceCommand {
     /// List the kinds of sources and how many secrets stand on each
-    List,
+    List(SourceListArgs),
     /// Try to fetch each secret's value, without showing it
     Check(CheckArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SourceListArgs {
+    /// Also those of sources.toml: what they can do, what they may, and how they are
+    #[arg(long)]
+    pub(crate) declared: bool,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
 }
 
 #[derive(Debug, Args)]
@@ -301,6 +446,94 @@ pub(crate) struct RunArgs {
 }
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
+pub(crate) struct ApproveArgs {
+    /// The request, as prov-1f9b3a2c5e7d; all that wait when absent
+    #[arg(value_name = "ID", value_parser = parse_request)]
+    pub(crate) id: Option<RequestId>,
+    /// Show what waits, what still holds and what was denied
+    #[arg(long, conflicts_with_all = ["id", "take_back"])]
+    pub(crate) list: bool,
+    /// Revoke an approval, or lift a denial
+    #[arg(long, value_name = "ID", value_parser = parse_request, conflicts_with = "id")]
+    pub(crate) take_back: Option<RequestId>,
+    /// Allow one use
+    #[arg(long, group = "word")]
+    pub(crate) once: bool,
+    /// Allow every use until the session ends
+    #[arg(long, group = "word")]
+    pub(crate) session: bool,
+    /// Refuse
+    #[arg(long, group = "word")]
+    pub(crate) deny: bool,
+    /// Accept: all proposed fields, the path, or a value that is read as the other options say
+    #[arg(long, group = "word")]
+    pub(crate) accept: bool,
+    /// With --accept, another name for a new path
+    #[arg(long, value_name = "PATH", requires = "accept")]
+    pub(crate) path: Option<SecretPath>,
+    /// With --accept, a host that may receive the value; repeatable
+    #[arg(long, value_name = "HOST", requires = "accept")]
+    pub(crate) to: Vec<Destination>,
+    /// With --accept, the variable that holds the placeholder
+    #[arg(long, value_name = "NAME", requires = "accept")]
+    pub(crate) env: Option<String>,
+    /// With --accept, let a rotation overwrite the present value
+    #[arg(long, requires = "accept")]
+    pub(crate) overwrite: bool,
+    #[command(flatten)]
+    pub(crate) value: ValueArgs,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+/// An answer that is given by option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnswerWord {
+    /// `--accept`.
+    Accept,
+    /// `--deny`.
+    Deny,
+    /// `--once`.
+    Once,
+    /// `--session`.
+    Session,
+}
+
+impl ApproveArgs {
+    /// The answer that the options give, if they give one.
+    pub(crate) fn word(&self) -> Option<AnswerWord> {
+        let words = [
+            (self.accept, AnswerWord::Accept),
+            (self.deny, AnswerWord::Deny),
+            (self.once, AnswerWord::Once),
+            (self.session, AnswerWord::Session),
+        ];
+        words.into_iter().find_map(|(given, word)| given.then_some(word))
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct McpArgs {
+    /// The tools to serve
+    #[arg(long, value_name = "SET", default_value = "secrets")]
+    pub(crate) toolset: ToolsetWord,
+    /// Serve streamable HTTP at http://ADDR/mcp in place of stdin and stdout; loopback only
+    #[arg(long, value_name = "ADDR", requires = "credential_file")]
+    pub(crate) http: Option<std::net::SocketAddr>,
+    /// The bearer credential that a client shows (made, 0600, when it is not there)
+    #[arg(long, value_name = "FILE", requires = "http")]
+    pub(crate) credential_file: Option<PathBuf>,
+}
+
+/// `--toolset`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ToolsetWord {
+    /// What agents may know of secrets, and ask of a person.
+    Secrets,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ProxyArgs {
     /// The catalog, YAML (kind: SecretProxy)
     #[arg(long, value_name = "FILE")]
@@ -308,15 +541,62 @@ pub(crate) struct ProxyArgs {
     /// Where the values are mounted, as DIR/NAME/KEY
     #[arg(long, value_name = "DIR")]
     pub(crate) secrets_dir: PathBuf,
-    /// 127.0.0.1:PORT for an explicit proxy, unix:PATH for connections with a preamble; repeatable
+    /// ADDR:PORT for an explicit proxy, unix:PATH or vsock:[CID:]PORT for connections with a
+    /// preamble, forward:unix:PATH or forward:ADDR:PORT for forwarders; repeatable
     #[arg(long, value_name = "WHERE", default_value = "127.0.0.1:0")]
     pub(crate) listen: Vec<Listen>,
     /// The key that placeholders are derived from (made when it is not there)
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
-    /// The session that the listeners serve
-    #[arg(long, value_name = "ID", default_value = "default", value_parser = parse_session)]
-    pub(crate) session: String,
+    /// The certificate that guests trust (made with its key when neither is there)
+    #[arg(long, value_name = "FILE", requires = "ca_key")]
+    pub(crate) ca_cert: Option<PathBuf>,
+    /// The key of that certificate, PKCS #8 in PEM
+    #[arg(long, value_name = "FILE", requires = "ca_cert")]
+    pub(crate) ca_key: Option<PathBuf>,
+    /// The token that admits forwarders over TCP: one line of 16 to 256 characters
+    #[arg(long, value_name = "FILE")]
+    pub(crate) forward_token: Option<PathBuf>,
+    /// The session of all listeners but `forward:` and `vsock:PORT`, where each guest is its own
+    #[arg(long, value_name = "ID", default_value = "default")]
+    pub(crate) session: SessionId,
+    /// Show Prometheus metrics and health here: /metrics, /healthz, /readyz
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) metrics_listen: Option<std::net::SocketAddr>,
+    /// What stderr is told while it runs: words, or every request as a JSON line
+    #[arg(long, value_name = "FORMAT", default_value = "words")]
+    pub(crate) log_format: LogFormat,
+    /// How long what is under way may take to end after SIGTERM
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_time)]
+    pub(crate) drain: std::time::Duration,
+    #[command(flatten)]
+    pub(crate) routes: RouteArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum EgressCommand {
+    /// Say what would happen to a request and why, rule by rule; sends nothing
+    #[command(after_help = "\
+Examples:
+  keyless egress explain https://api.github.com/user
+  keyless egress explain https://10.0.0.7:8443 --catalog catalog.yaml --json")]
+    Explain(ExplainArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// Where the request would go
+    #[arg(value_name = "URL")]
+    pub(crate) url: String,
+    /// The request's method
+    #[arg(long, value_name = "METHOD", default_value = "GET")]
+    pub(crate) method: String,
+    /// By a fleet's catalog in place of the store
+    #[arg(long, value_name = "FILE")]
+    pub(crate) catalog: Option<PathBuf>,
+    /// With the secrets of this session of the store only
+    #[arg(long, value_name = "ID", conflicts_with = "catalog")]
+    pub(crate) session: Option<String>,
     #[command(flatten)]
     pub(crate) routes: RouteArgs,
 }
@@ -330,11 +610,30 @@ pub(crate) struct PlaceholdersArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) key_file: PathBuf,
     /// The session
-    #[arg(long, value_name = "ID", value_parser = parse_session)]
-    pub(crate) session: String,
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: SessionId,
     /// Lines of NAME=placeholder, or one JSON object
     #[arg(long, value_name = "FORMAT", default_value = "env")]
     pub(crate) format: PlaceholderFormat,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ForwardArgs {
+    /// unix:PATH, which is the hypervisor's socket and `_1025`, or vsock:CID:PORT; repeatable
+    #[arg(long, value_name = "WHERE", required = true)]
+    pub(crate) listen: Vec<GuestSide>,
+    /// Where `keyless proxy --listen forward:...` is: unix:PATH or ADDR:PORT
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) to: Link,
+    /// Whose connections they are; the guest can't say it
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: SessionId,
+    /// The token of a sidecar on TCP
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// The mode of Unix sockets, for a hypervisor that runs as another user
+    #[arg(long, value_name = "OCTAL", default_value = "600", value_parser = parse_mode)]
+    pub(crate) socket_mode: u32,
 }
 
 #[derive(Debug, Subcommand)]
@@ -376,14 +675,22 @@ pub(crate) enum PlaceholderFormat {
     Json,
 }
 
-/// `--listen`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Listen {
-    /// An explicit proxy.
-    Tcp(std::net::SocketAddr),
-    /// Connections with a preamble.
-    Unix(PathBuf),
+/// `--log-format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// One JSON object a line, requests and all.
+    Json,
+    /// What an operator should know.
+    Words,
 }
+
+/// `proxy --listen`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listen(pub(crate) FleetListen);
+
+/// `forward --listen`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GuestSide(pub(crate) ForwardListen);
 
 impl From<OnForeignWord> for OnForeign {
     fn from(word: OnForeignWord) -> Self {
@@ -398,50 +705,65 @@ impl FromStr for Listen {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Some(path) = text.strip_prefix("unix:") {
-            return match path {
-                "" => Err("unix: needs a path".to_owned()),
-                path => Ok(Self::Unix(path.into())),
-            };
+        let neither = "none of ADDRESS:PORT, unix:PATH, vsock:[CID:]PORT, forward:unix:PATH and \
+                       forward:ADDRESS:PORT";
+        if let Some(port) = text.strip_prefix("vsock:").and_then(|port| port.parse().ok()) {
+            return Ok(Self(FleetListen::Vsock { port, only: None }));
         }
-        let address: std::net::SocketAddr =
-            text.parse().map_err(|_| "neither ADDRESS:PORT nor unix:PATH".to_owned())?;
-        Ok(Self::Tcp(address))
+        let (forwarders, place) = match text.strip_prefix("forward:") {
+            Some(place) => (true, place),
+            None => (false, text),
+        };
+        let listen = match (forwarders, place.parse().map_err(|_| neither)?) {
+            (true, Link::Tcp(address)) => FleetListen::ForwardTcp(address),
+            (true, Link::Unix(path)) => FleetListen::ForwardUnix(path),
+            (true, Link::Vsock(_)) => return Err(neither.to_owned()),
+            (false, Link::Tcp(address)) => FleetListen::Tcp(address),
+            (false, Link::Unix(path)) => FleetListen::Unix(path),
+            (false, Link::Vsock(from)) => {
+                FleetListen::Vsock { port: from.port, only: Some(from.cid) }
+            }
+        };
+        Ok(Self(listen))
+    }
+}
+
+impl FromStr for GuestSide {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(Link::Unix(path)) => Ok(Self(ForwardListen::Unix(path))),
+            Ok(Link::Vsock(from)) => {
+                Ok(Self(ForwardListen::Vsock { cid: from.cid, port: from.port }))
+            }
+            _ => Err("neither unix:PATH nor vsock:CID:PORT".to_owned()),
+        }
+    }
+}
+
+fn parse_mode(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode <= 0o777 => Ok(mode),
+        _ => Err("an octal mode such as 660".to_owned()),
     }
 }
 
 fn parse_location(word: &str) -> Result<Location, String> {
-    Location::parse(word).ok_or_else(|| "one of header, basic, path, query, body".to_owned())
+    Location::parse(word)
+        .ok_or_else(|| "one of header, basic, path, query, body, websocket".to_owned())
+}
+
+fn parse_request(text: &str) -> Result<RequestId, String> {
+    RequestId::parse(text).ok_or_else(|| "prov- and 12 hexadecimal digits".to_owned())
 }
 
 fn parse_route(text: &str) -> Result<String, String> {
     keyless_daemon::parse_route(text).map(|_| text.to_owned())
 }
 
-fn parse_session(text: &str) -> Result<String, String> {
-    let fine = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    if (1..=128).contains(&text.len()) && text.bytes().all(fine) {
-        Ok(text.to_owned())
-    } else {
-        Err("1 to 128 letters, digits, `-`, `_` and `.`".to_owned())
-    }
-}
-
-/// Reads `90s`, `30m`, `8h`.
 fn parse_time(text: &str) -> Result<std::time::Duration, String> {
-    let fault = || "a number and s, m or h, such as 30m".to_owned();
-    let unit = text.chars().next_back().ok_or_else(fault)?;
-    let number: u64 = text[..text.len() - unit.len_utf8()].parse().map_err(|_| fault())?;
-    let seconds = match unit {
-        's' => number,
-        'm' => number.saturating_mul(60),
-        'h' => number.saturating_mul(3600),
-        _ => return Err(fault()),
-    };
-    match seconds {
-        1..=604_800 => Ok(std::time::Duration::from_secs(seconds)),
-        _ => Err("from 1s to 168h".to_owned()),
-    }
+    keyless_daemon::Span::parse(text).map(keyless_daemon::Span::duration)
 }
 
 #[cfg(test)]
@@ -456,17 +778,26 @@ mod tests {
     }
 
     #[test]
-    fn times_read() {
-        assert_eq!(parse_time("30m").unwrap().as_secs(), 1800);
-        for bad in ["", "30", "m", "0s", "8d", "9999h", "1é"] {
-            assert!(parse_time(bad).is_err(), "{bad}");
+    fn listeners_read() {
+        let read = |text: &str| text.parse::<Listen>().map(|listen| listen.0);
+        let vsock = |only| FleetListen::Vsock { port: 1025, only };
+        assert_eq!(read("unix:/a"), Ok(FleetListen::Unix("/a".into())));
+        assert_eq!(read("forward:unix:/a"), Ok(FleetListen::ForwardUnix("/a".into())));
+        assert_eq!(read("vsock:1025"), Ok(vsock(None)));
+        assert_eq!(read("vsock:7:1025"), Ok(vsock(Some(7))));
+        assert!(matches!(read("127.0.0.1:0"), Ok(FleetListen::Tcp(_))));
+        assert!(matches!(read("forward:127.0.0.1:0"), Ok(FleetListen::ForwardTcp(_))));
+        for bad in ["localhost", "unix:", "vsock:", "forward:", "forward:vsock:1:2", "vsock:a:b"] {
+            assert!(read(bad).is_err(), "{bad}");
         }
+        assert!("127.0.0.1:1".parse::<GuestSide>().is_err());
     }
 
     #[test]
-    fn listeners_read() {
-        assert_eq!("unix:/a".parse(), Ok(Listen::Unix("/a".into())));
-        assert!("127.0.0.1:0".parse::<Listen>().is_ok());
-        assert!("localhost".parse::<Listen>().is_err() && "unix:".parse::<Listen>().is_err());
+    fn modes_read() {
+        assert_eq!(parse_mode("660"), Ok(0o660));
+        for bad in ["", "8", "1777", "rw"] {
+            assert!(parse_mode(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -1,8 +1,14 @@
 //! One file per verb: what it is given, what it asks the broker for, how it says the answer.
 
+mod approve;
 mod audit;
 mod broker;
+mod catalog;
+mod egress;
+mod forward;
 mod init;
+mod mcp;
+pub(crate) mod pack;
 mod placeholders;
 mod proxy;
 mod run;
@@ -10,15 +16,13 @@ mod secret;
 mod source;
 mod status;
 mod unlock;
+mod vault;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use keyless_core::{Code, Error, SafeText};
-use keyless_daemon::{
-    Config, Places, Store,
-    vault::{Factor, Passphrase, Vault},
-};
+use keyless_daemon::{Config, Places, Store, vault::Vault};
 
 use crate::{
     args::{Cli, Command, FactorArgs, RouteArgs},
@@ -28,11 +32,17 @@ use crate::{
 
 /// Reads the command line and runs the verb.
 pub(crate) fn main() -> ExitCode {
+    if pack::is_agentpack() {
+        return pack::main_as_agentpack();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return refuse_arguments(&error),
     };
     let ui = Ui::new(if cli.json { Format::Json } else { Format::Words });
+    if let Command::Pack(args) = &cli.command {
+        return pack::run(&ui, args);
+    }
     let name = name_of(&cli.command);
     keyless_daemon::harden();
     let runtime =
@@ -65,11 +75,17 @@ fn refuse_arguments(error: &clap::Error) -> ExitCode {
 
 async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
     match command {
+        Command::Approve(args) => approve::run(ui, args).await,
         Command::Audit(command) => audit::run(ui, command).await,
         Command::Broker(args) => broker::run(ui, args).await,
+        Command::Catalog(command) => catalog::run(ui, command).await,
         Command::Demo => demo::run(ui),
+        Command::Egress(command) => egress::run(ui, command).await,
+        Command::Forward(args) => forward::run(ui, args).await,
         Command::Init(args) => init::run(ui, args).await,
         Command::Lock => unlock::lock(ui).await,
+        Command::Mcp(args) => mcp::run(ui, args).await,
+        Command::Pack(args) => Ok(pack::run(ui, &args)),
         Command::Placeholders(args) => placeholders::run(&args),
         Command::Proxy(args) => proxy::run(ui, args).await,
         Command::Run(args) => run::run(ui, args).await,
@@ -77,31 +93,59 @@ async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
         Command::Source(command) => source::run(ui, command).await,
         Command::Status => status::run(ui).await,
         Command::Unlock(args) => unlock::run(ui, args).await,
+        Command::Vault(command) => vault::run(ui, command).await,
     }
 }
 
 fn name_of(command: &Command) -> &'static str {
-    use crate::args::{AuditCommand, SecretCommand, SourceCommand};
+    use crate::args::{
+        AuditCommand, CatalogCommand, EgressCommand, EnvelopeCommand, SecretCommand, SourceCommand,
+        VaultCommand,
+    };
     match command {
+        Command::Approve(_) => "approve",
         Command::Audit(AuditCommand::Tail(_)) => "audit tail",
         Command::Audit(AuditCommand::Verify(_)) => "audit verify",
         Command::Broker(_) => "broker",
+        Command::Catalog(CatalogCommand::AddUrl(_)) => "catalog add-url",
+        Command::Catalog(CatalogCommand::Forget(_)) => "catalog forget",
+        Command::Catalog(CatalogCommand::List(_)) => "catalog list",
+        Command::Catalog(CatalogCommand::Pin(_)) => "catalog pin",
+        Command::Catalog(CatalogCommand::Refresh(_)) => "catalog refresh",
+        Command::Catalog(CatalogCommand::Remove(_)) => "catalog remove",
+        Command::Catalog(CatalogCommand::Show(_)) => "catalog show",
+        Command::Catalog(CatalogCommand::Status) => "catalog status",
+        Command::Catalog(CatalogCommand::Validate(_)) => "catalog validate",
         Command::Demo => "demo",
+        Command::Egress(EgressCommand::Explain(_)) => "egress explain",
+        Command::Forward(_) => "forward",
         Command::Init(_) => "init",
         Command::Lock => "lock",
+        Command::Mcp(_) => "mcp",
+        Command::Pack(_) => "pack",
         Command::Placeholders(_) => "placeholders",
         Command::Proxy(_) => "proxy",
         Command::Run(_) => "run",
         Command::Secret(SecretCommand::Add(_)) => "secret add",
         Command::Secret(SecretCommand::List) => "secret list",
+        Command::Secret(SecretCommand::Purge(_)) => "secret purge",
         Command::Secret(SecretCommand::Remove(_)) => "secret remove",
+        Command::Secret(SecretCommand::Restore(_)) => "secret restore",
         Command::Secret(SecretCommand::Rotate(_)) => "secret rotate",
         Command::Secret(SecretCommand::Set(_)) => "secret set",
         Command::Secret(SecretCommand::Show(_)) => "secret show",
+        Command::Secret(SecretCommand::Validate(_)) => "secret validate",
+        Command::Secret(SecretCommand::Versions(_)) => "secret versions",
         Command::Source(SourceCommand::Check(_)) => "source check",
-        Command::Source(SourceCommand::List) => "source list",
+        Command::Source(SourceCommand::List(_)) => "source list",
         Command::Status => "status",
         Command::Unlock(_) => "unlock",
+        Command::Vault(VaultCommand::Envelope(command)) => match command {
+            EnvelopeCommand::Add(_) => "vault envelope add",
+            EnvelopeCommand::Change(_) => "vault envelope change",
+            EnvelopeCommand::List(_) => "vault envelope list",
+            EnvelopeCommand::Remove(_) => "vault envelope remove",
+        },
     }
 }
 
@@ -112,11 +156,12 @@ async fn open_store() -> Result<(Places, Store), Error> {
     Ok((places, store))
 }
 
-/// The vault, unlocked by the passphrase that the arguments, the environment or a person give.
+/// The vault, unlocked by what the arguments, the environment or a person give.
 async fn unlock_vault(factor: &FactorArgs) -> Result<(Places, Vault), Error> {
     let (places, store) = open_store().await?;
-    let passphrase = prompt::passphrase(factor)?;
-    let vault = Vault::unlock(store, Factor::Passphrase(Passphrase::new(passphrase))).await?;
+    let vault = Vault::unlock(store, prompt::factor(factor)?).await?;
+    let config = Config::load(&places.config_file())?;
+    let vault = keyless_daemon::with_sources(vault, &places, &config)?;
     Ok((places, vault))
 }
 

@@ -9,7 +9,10 @@ use std::{
 };
 
 use keyless_core::{Code, Error, SafeText};
-use keyless_daemon::{KEYLESS_PASSPHRASE_FILE, read_passphrase_file};
+use keyless_daemon::{
+    KEYLESS_PASSPHRASE_FILE, Places, read_passphrase_file, remember_passphrase_file,
+    vault::{Factor, Keyfile, Passphrase},
+};
 use zeroize::Zeroizing;
 
 use crate::{
@@ -26,19 +29,50 @@ pub(crate) fn passphrase_file(factor: &FactorArgs) -> Option<PathBuf> {
     named.or_else(|| env::var_os(KEYLESS_PASSPHRASE_FILE).filter(|f| !f.is_empty()).map(Into::into))
 }
 
+/// The file that opens the store, if one was named: a passphrase's or a key's.
+pub(crate) fn factor_file(factor: &FactorArgs) -> Option<PathBuf> {
+    factor.keyfile.clone().or_else(|| passphrase_file(factor))
+}
+
+/// What opens the store: a key file, a passphrase from a file, else one from a prompt.
+pub(crate) fn factor(factor: &FactorArgs) -> Result<Factor, Error> {
+    match &factor.keyfile {
+        Some(file) => Ok(Factor::Keyfile(keyfile(file)?)),
+        None => Ok(Factor::Passphrase(Passphrase::new(passphrase(factor)?))),
+    }
+}
+
+/// A key file, which no agent gets to see from now on.
+pub(crate) fn keyfile(file: &Path) -> Result<Keyfile, Error> {
+    let key = Keyfile::read(file)?;
+    remember_passphrase_file(&Places::from_environment()?, file);
+    Ok(key)
+}
+
 /// The store's passphrase: from a file, else from a prompt.
 pub(crate) fn passphrase(factor: &FactorArgs) -> Result<Zeroizing<String>, Error> {
     match passphrase_file(factor) {
-        Some(file) => read_passphrase_file(&file),
+        Some(file) => passphrase_from(&file),
         None => hidden("Passphrase: ", "--passphrase-file FILE"),
     }
+}
+
+fn passphrase_from(file: &Path) -> Result<Zeroizing<String>, Error> {
+    let passphrase = read_passphrase_file(file)?;
+    remember_passphrase_file(&Places::from_environment()?, file);
+    Ok(passphrase)
 }
 
 /// A passphrase for a new store: from a file, else typed twice.
 pub(crate) fn new_passphrase(factor: &FactorArgs) -> Result<Zeroizing<String>, Error> {
     if let Some(file) = passphrase_file(factor) {
-        return read_passphrase_file(&file);
+        return passphrase_from(&file);
     }
+    typed_passphrase()
+}
+
+/// A new passphrase, typed twice.
+pub(crate) fn typed_passphrase() -> Result<Zeroizing<String>, Error> {
     let first = hidden("New passphrase (12 characters or more): ", "--passphrase-file FILE")?;
     let second = hidden("Once more: ", "--passphrase-file FILE")?;
     if first != second {
@@ -46,6 +80,11 @@ pub(crate) fn new_passphrase(factor: &FactorArgs) -> Result<Zeroizing<String>, E
         return Err(Error::with(Code::Usage, detail));
     }
     Ok(first)
+}
+
+/// The six digits that the authenticator app shows.
+pub(crate) fn totp_code() -> Result<Zeroizing<String>, Error> {
+    hidden("Code (six digits): ", "a terminal")
 }
 
 /// The 24 words.
@@ -66,10 +105,41 @@ pub(crate) fn value(ui: &Ui, args: &ValueArgs) -> Result<Zeroizing<Vec<u8>>, Err
     Ok(without_line_end(ui, bytes))
 }
 
+/// A secret's value, typed without echo; nothing when the line is empty.
+pub(crate) fn value_or_nothing() -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
+    let typed = hidden(
+        "Value (not shown; empty refuses): ",
+        "--accept with --value-stdin or --from-file FILE",
+    )?;
+    Ok((!typed.is_empty()).then(|| Zeroizing::new(typed.as_bytes().to_vec())))
+}
+
+/// A line that is no secret, typed at the controlling terminal, whatever stdin is.
+pub(crate) fn line(question: &str) -> Result<String, Error> {
+    let ask = || -> io::Result<String> {
+        let mut terminal = fs::OpenOptions::new().read(true).write(true).open("/dev/tty")?;
+        terminal.write_all(question.as_bytes())?;
+        let mut line = String::new();
+        if io::BufRead::read_line(&mut io::BufReader::new(terminal), &mut line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(line)
+    };
+    ask().map_err(|_| {
+        let words = "give the answer by option: --once, --session, --deny or --accept";
+        Error::with(Code::TerminalRequired, SafeText::words(words))
+    })
+}
+
 /// Asks a yes-or-no question; without a terminal the answer is an error that names `--yes`.
 pub(crate) fn confirm(question: &str) -> Result<bool, Error> {
+    acknowledged(question, "--yes to go on without being asked")
+}
+
+/// Asks a yes-or-no question; without a terminal the answer is an error that names another way.
+pub(crate) fn acknowledged(question: &str, other_way: &'static str) -> Result<bool, Error> {
     if !io::stdin().is_terminal() {
-        let detail = SafeText::words("give --yes to go on without being asked");
+        let detail = SafeText::words("give ").and(other_way);
         return Err(Error::with(Code::TerminalRequired, detail));
     }
     anstream::eprint!("{question} [y/N] ");

@@ -50,6 +50,13 @@ impl Ui {
         }
     }
 
+    /// A whole answer for machines that brings its own envelope; people don't get it.
+    pub(crate) fn machine(&self, text: &str) {
+        if self.format == Format::Json {
+            println!("{text}");
+        }
+    }
+
     /// The answer: `words` for people, `data` for machines.
     pub(crate) fn answer(&self, command: &str, data: &impl Serialize, words: &str) {
         match self.format {
@@ -100,6 +107,11 @@ impl Ui {
             "errors": errors,
         })
     }
+}
+
+/// A line of a running service's log, on stderr.
+pub(crate) fn log(line: &str) {
+    anstream::eprintln!("{line}");
 }
 
 /// Rows under a head, in columns as wide as their widest cell, two spaces apart.

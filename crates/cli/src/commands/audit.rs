@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use keyless_core::{Error, SecretPath, audit::Entry};
-use keyless_daemon::vault::{Factor, Passphrase};
 use serde_json::json;
 
 use super::{open_store, prompt};
@@ -34,8 +33,8 @@ async fn tail(ui: &Ui, args: &TailArgs) -> Result<ExitCode, Error> {
 
 async fn verify(ui: &Ui, args: &VerifyArgs) -> Result<ExitCode, Error> {
     let (_, store) = open_store().await?;
-    let factor = match prompt::passphrase_file(&args.factor) {
-        Some(_) => Some(Factor::Passphrase(Passphrase::new(prompt::passphrase(&args.factor)?))),
+    let factor = match prompt::factor_file(&args.factor) {
+        Some(_) => Some(prompt::factor(&args.factor)?),
         None => None,
     };
     let sealed = factor.is_some();

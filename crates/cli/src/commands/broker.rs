@@ -1,11 +1,11 @@
 //! `keyless broker`: the service that `unlock` starts, also for service managers.
 
-use std::{io::BufRead, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{io::BufRead, process::ExitCode, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Broker, EgressDoor, absolute_paths,
-    vault::{Factor, Passphrase, Vault},
+    Broker, EgressDoor,
+    vault::{Factor, Vault},
 };
 use zeroize::Zeroizing;
 
@@ -18,13 +18,11 @@ use crate::{
 
 pub(super) async fn run(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
     let (places, store) = open_store().await?;
-    let factor = if args.factor_stdin {
-        factor_from_stdin()?
-    } else {
-        Factor::Passphrase(Passphrase::new(prompt::passphrase(&args.factor)?))
-    };
+    let factor =
+        if args.factor_stdin { factor_from_stdin()? } else { prompt::factor(&args.factor)? };
     let config = config(&places, &RouteArgs::default())?;
-    let vault = Arc::new(Vault::unlock(store, factor).await?);
+    let vault = Vault::unlock(store, factor).await?;
+    let vault = Arc::new(keyless_daemon::with_sources(vault, &places, &config)?);
     let door = EgressDoor::new(&config)?;
     let log = keyless_daemon::audit_log(&vault);
     if args.factor_stdin {
@@ -38,11 +36,9 @@ pub(super) async fn run(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
             ui.line(&format!("Listening on {}.", places.agent_socket().display()));
         }
     };
-    let mut conceal = args.conceal;
-    conceal.extend(prompt::passphrase_file(&args.factor));
-    let conceal = absolute_paths(conceal.iter().map(PathBuf::as_path));
-    let broker = Broker::new(door, vault, log).concealing(conceal);
-    keyless_daemon::serve(broker, places.clone(), args.window, ready).await?;
+    let window = config.unlock.window(args.window)?;
+    let broker = Broker::asking_at_least(window.floor, door, vault, log);
+    keyless_daemon::serve(broker, places.clone(), window, ready).await?;
     Ok(ExitCode::SUCCESS)
 }
 

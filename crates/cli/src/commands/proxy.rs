@@ -1,32 +1,36 @@
 //! `keyless proxy`: the fleet's sidecar.
 
+mod log;
+
 use std::process::ExitCode;
 
 use keyless_core::Error;
-use keyless_daemon::{Fleet, FleetListen, FleetSpec, Places};
+use keyless_daemon::{CaFiles, ConfigSource, Fleet, FleetSpec, Places};
 use serde_json::json;
 
-use super::config;
-use crate::{
-    args::{Listen, ProxyArgs},
-    ui::Ui,
-};
+use crate::{args::ProxyArgs, ui::Ui};
 
 pub(super) async fn run(ui: &Ui, args: ProxyArgs) -> Result<ExitCode, Error> {
     let places = Places::from_environment()?;
-    let config = config(&places, &args.routes)?;
-    let listen = |listen: &Listen| match listen {
-        Listen::Tcp(address) => FleetListen::Tcp(*address),
-        Listen::Unix(path) => FleetListen::Unix(path.clone()),
-    };
+    let ca = args.ca_cert.zip(args.ca_key);
     let spec = FleetSpec {
         catalog: args.catalog,
         secrets_dir: args.secrets_dir,
-        listen: args.listen.iter().map(listen).collect(),
+        listen: args.listen.into_iter().map(|listen| listen.0).collect(),
         key_file: args.key_file,
+        ca: ca.map(|(certificate, key)| CaFiles { certificate, key }),
+        forward_token: args.forward_token,
         session: args.session,
+        config: ConfigSource {
+            file: places.config_file(),
+            connect_to: args.routes.connect_to,
+            extra_roots: args.routes.extra_root,
+        },
+        metrics_listen: args.metrics_listen,
+        drain: args.drain,
+        notes: log::notes(args.log_format),
     };
-    let fleet = keyless_daemon::start_fleet(&places, &config, spec).await?;
+    let fleet = keyless_daemon::start_fleet(&places, spec).await?;
     for warning in fleet.warnings() {
         ui.warn(warning.clone());
     }
@@ -44,6 +48,7 @@ fn announce(ui: &Ui, fleet: &Fleet) {
             "proxy_url": fleet.proxy_url(),
             "session": fleet.session(),
             "key_file": fleet.key_file(),
+            "metrics": fleet.metrics(),
         });
         println!("{ready}");
         return;
@@ -57,4 +62,7 @@ fn announce(ui: &Ui, fleet: &Fleet) {
     }
     ui.line(&format!("Session:      {}", fleet.session()));
     ui.line(&format!("Key file:     {}", fleet.key_file().display()));
+    if let Some(address) = fleet.metrics() {
+        ui.line(&format!("Metrics:      http://{address}/metrics"));
+    }
 }

@@ -4,8 +4,8 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Broker, EgressDoor, Ended, Isolation, Places, RunSpec, SessionHandle, Wanted, absolute_paths,
-    vault::{Factor, Passphrase, Vault},
+    Broker, Caution, EgressDoor, Ended, Isolation, Places, RunSpec, SessionHandle, Wanted,
+    absolute_paths, manifest_of, vault::Vault,
 };
 
 use super::{config, open_store};
@@ -50,12 +50,17 @@ async fn open_session(
     wanted: &Wanted,
 ) -> Result<SessionHandle, Error> {
     let routed = !args.routes.connect_to.is_empty() || !args.routes.extra_root.is_empty();
-    let file = prompt::passphrase_file(&args.factor);
+    let file = prompt::factor_file(&args.factor);
+    let manifest = match wanted {
+        Wanted::Nothing => None,
+        _ => std::env::current_dir().ok().map(|here| manifest_of(&here)).transpose()?.flatten(),
+    };
     if file.is_none() && !routed && *wanted != Wanted::Nothing {
         match keyless_daemon::open_remote_session(
             &places.agent_socket(),
             wanted,
             keyless_daemon::inherited(),
+            manifest.clone(),
         )
         .await
         {
@@ -72,22 +77,26 @@ async fn open_session(
         return Ok(SessionHandle::Local(session));
     }
     let (_, store) = open_store().await?;
-    let passphrase = prompt::passphrase(&args.factor).map_err(|error| match error.code() {
+    let factor = prompt::factor(&args.factor).map_err(|error| match error.code() {
         Code::TerminalRequired => Error::with(
             Code::Locked,
             SafeText::words("no broker is running and there is no terminal to ask on"),
         ),
         _ => error,
     })?;
-    let vault =
-        Arc::new(Vault::unlock(store, Factor::Passphrase(Passphrase::new(passphrase))).await?);
+    let vault = Vault::unlock(store, factor).await?;
+    let vault = Arc::new(keyless_daemon::with_sources(vault, places, &config)?);
+    let caution = Caution::of(&vault, &places.index_file(), manifest.as_deref()).await?;
     let log = keyless_daemon::audit_log(&vault);
-    let broker = Broker::new(door, vault, log);
-    Ok(SessionHandle::Local(broker.open_session(wanted, &keyless_daemon::inherited()).await?))
+    let floor = config.unlock.window(None)?.floor;
+    let broker = Broker::asking_at_least(floor, door, vault, log);
+    let inherited = keyless_daemon::inherited();
+    Ok(SessionHandle::Local(broker.open_session(wanted, &inherited, caution).await?))
 }
 
 fn own_paths(places: &Places, factor: &FactorArgs) -> Vec<PathBuf> {
     let mut own = places.all();
-    own.extend(prompt::passphrase_file(factor));
+    own.extend(prompt::factor_file(factor));
+    own.extend(keyless_daemon::remembered_passphrase_files(places));
     absolute_paths(own.iter().map(PathBuf::as_path))
 }

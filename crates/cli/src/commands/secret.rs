@@ -1,15 +1,20 @@
 //! `keyless secret`: add, set, list, show, rotate, remove. No verb here prints a value.
 
 mod metadata;
+mod validate;
+mod versions;
 
 use std::process::ExitCode;
 
-use keyless_core::{Error, SecretPath};
-use keyless_daemon::vault::{Secret, SourceConfig};
+use keyless_core::{Code, Error, SafeText, SecretPath};
+use keyless_daemon::{
+    Operator, Places,
+    vault::{Metadata, Secret, SourceConfig, Vault},
+};
 use serde_json::{Value, json};
 
 use self::metadata::{changed_metadata, new_metadata};
-use super::{open_store, unlock_vault};
+use super::{catalog::warn_of_faults, open_store, unlock_vault};
 use crate::{
     args::{AddArgs, RemoveArgs, RotateArgs, SecretCommand, SetArgs},
     prompt,
@@ -20,34 +25,57 @@ pub(super) async fn run(ui: &Ui, command: SecretCommand) -> Result<ExitCode, Err
     match command {
         SecretCommand::Add(args) => add(ui, args).await?,
         SecretCommand::List => list(ui).await?,
+        SecretCommand::Purge(args) => versions::purge(ui, args).await?,
         SecretCommand::Remove(args) => remove(ui, args).await?,
+        SecretCommand::Restore(args) => versions::restore(ui, args).await?,
         SecretCommand::Rotate(args) => rotate(ui, args).await?,
         SecretCommand::Set(args) => set(ui, args).await?,
         SecretCommand::Show(args) => show(ui, &args.path).await?,
+        SecretCommand::Validate(args) => return validate::run(ui, args).await,
+        SecretCommand::Versions(args) => versions::list(ui, args).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 async fn add(ui: &Ui, args: AddArgs) -> Result<(), Error> {
-    let metadata = new_metadata(&args.rule, &args.source)?;
+    let metadata = new_metadata(&args.rule, &args.upkeep, &args.source)?;
+    let metadata = completed(ui, metadata, args.upkeep.pattern.as_deref())?;
     let local = metadata.source == SourceConfig::Local;
     if metadata.egress.is_none() {
         ui.warn("no --to HOST: this secret names no destination, so no session can use it yet");
     }
     let (_, vault) = unlock_vault(&args.factor).await?;
     let value = if local { Some(prompt::value(ui, &args.value)?) } else { None };
-    let operator = keyless_daemon::Operator::new(vault);
+    let operator = operator(vault, args.value.allow_weak);
     operator.add(&args.path, metadata, value).await?;
     let words = format!("Added {}.\n", args.path);
     ui.answer("secret add", &json!({ "path": args.path }), &words);
     Ok(())
 }
 
+/// What was not said is as the catalog has it, where a pattern was named.
+fn completed(ui: &Ui, metadata: Metadata, pattern: Option<&str>) -> Result<Metadata, Error> {
+    let Some(pattern) = pattern else { return Ok(metadata) };
+    let providers = keyless_daemon::providers(&Places::from_environment()?)?;
+    warn_of_faults(ui, &providers);
+    if let Some((_, variant)) = providers.variant(pattern) {
+        return Ok(variant.complete(metadata));
+    }
+    let words = SafeText::words("the catalog has no pattern ").as_they_wrote(pattern);
+    Err(Error::with(Code::Usage, words.and("; see keyless catalog list")))
+}
+
+fn operator(vault: Vault, allow_weak: bool) -> Operator {
+    let operator = Operator::new(vault);
+    if allow_weak { operator.allowing_weak_values() } else { operator }
+}
+
 async fn set(ui: &Ui, args: SetArgs) -> Result<(), Error> {
     let (_, vault) = unlock_vault(&args.factor).await?;
     let secret = vault.show(&args.path).await?;
-    let metadata = changed_metadata(secret.metadata, &args.rule)?;
-    keyless_daemon::Operator::new(vault).set(&args.path, metadata).await?;
+    let metadata = changed_metadata(secret.metadata, &args.rule, &args.upkeep)?;
+    let metadata = completed(ui, metadata, args.upkeep.pattern.as_deref())?;
+    Operator::new(vault).set(&args.path, metadata).await?;
     ui.answer("secret set", &json!({ "path": args.path }), &format!("Changed {}.\n", args.path));
     Ok(())
 }
@@ -55,7 +83,11 @@ async fn set(ui: &Ui, args: SetArgs) -> Result<(), Error> {
 async fn rotate(ui: &Ui, args: RotateArgs) -> Result<(), Error> {
     let (_, vault) = unlock_vault(&args.factor).await?;
     let value = prompt::value(ui, &args.value)?;
-    let version = keyless_daemon::Operator::new(vault).rotate(&args.path, value).await?;
+    let expired = vault.show(&args.path).await?.metadata.upkeep.expires_at.is_some();
+    let version = operator(vault, args.value.allow_weak).rotate(&args.path, value).await?;
+    if expired {
+        ui.warn("the old value's date is forgotten; keyless secret set --expires DATE gives the new one's");
+    }
     let data = json!({ "path": args.path, "version": version });
     let words = format!(
         "{} is at version {version}; running sessions take it up within seconds.\n",
@@ -68,11 +100,16 @@ async fn rotate(ui: &Ui, args: RotateArgs) -> Result<(), Error> {
 async fn remove(ui: &Ui, args: RemoveArgs) -> Result<(), Error> {
     let (_, vault) = unlock_vault(&args.factor).await?;
     vault.show(&args.path).await?;
-    if !args.yes && !prompt::confirm(&format!("Remove {} and all its versions?", args.path))? {
+    if !args.yes
+        && !prompt::confirm(&format!(
+            "Remove {}? It can be restored until it is purged.",
+            args.path
+        ))?
+    {
         ui.line("Nothing was removed.");
         return Ok(());
     }
-    keyless_daemon::Operator::new(vault).remove(&args.path).await?;
+    Operator::new(vault).remove(&args.path).await?;
     ui.answer("secret remove", &json!({ "path": args.path }), &format!("Removed {}.\n", args.path));
     Ok(())
 }
@@ -95,7 +132,9 @@ async fn show(ui: &Ui, path: &SecretPath) -> Result<(), Error> {
     let (_, store) = open_store().await?;
     let secret = keyless_daemon::show_secret(&store, path).await?;
     let data = describe(&secret);
-    let fields = data.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    let fields = data.as_object().into_iter().flatten().filter(|(_, value)| {
+        !value.is_null() && !value.as_object().is_some_and(serde_json::Map::is_empty)
+    });
     let lines =
         fields.map(|(name, value)| format!("{:<16} {}\n", format!("{name}:"), plain(value)));
     let words: String = lines.collect();
@@ -107,6 +146,10 @@ async fn show(ui: &Ui, path: &SecretPath) -> Result<(), Error> {
 fn plain(value: &Value) -> String {
     match value {
         Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
+        Value::Object(fields) => {
+            let pair = |(name, value)| format!("{name} {}", plain(value));
+            fields.iter().map(pair).collect::<Vec<_>>().join(", ")
+        }
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }
@@ -121,9 +164,18 @@ fn describe(secret: &Secret) -> Value {
         "locations": rule.map(|rule| rule.locations),
         "max_occurrences": rule.and_then(|rule| rule.max_occurrences),
         "on_foreign": rule.map(|rule| rule.on_foreign),
+        "allow": rule.map(|rule| &rule.allow).filter(|rules| !rules.is_empty()),
+        "ask": rule.map(|rule| &rule.ask).filter(|rules| !rules.is_empty()),
+        "otherwise": rule.filter(|rule| rule.has_request_rules()).map(|rule| rule.otherwise),
+        "inject": rule.and_then(|rule| rule.inject.as_ref()),
+        "sign": rule.and_then(|rule| rule.sign.as_ref()),
+        "oauth": rule.and_then(|rule| rule.oauth.as_ref()),
+        "seal": rule.map(|rule| &rule.seal).filter(|lines| !lines.is_empty()),
         "source": source_word(&secret.metadata.source),
         "version": secret.version,
         "description": secret.metadata.description,
+        "approve_on_use": secret.metadata.approve_on_use,
+        "upkeep": secret.metadata.upkeep,
     })
 }
 
@@ -146,5 +198,10 @@ pub(super) fn source_word(source: &SourceConfig) -> String {
         SourceConfig::Env { variable } => format!("env:{variable}"),
         SourceConfig::File { path } => format!("file:{}", path.display()),
         SourceConfig::Local => "local".to_owned(),
+        SourceConfig::Routed { source: None, .. } => "routed".to_owned(),
+        SourceConfig::Routed { source: Some(source), reference } => match reference {
+            None => format!("source:{source}"),
+            Some(reference) => format!("source:{source}:{reference}"),
+        },
     }
 }

@@ -20,7 +20,7 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
     let data = json!({
         "store": store,
         "initialised": there,
-        "unlocked": service.is_some(),
+        "unlocked": service.as_ref().is_some_and(|status| !status.locked),
         "broker": service,
         "jail": jail,
     });
@@ -34,10 +34,18 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
         |status| {
             let (minutes, sessions) = (status.locks_in_seconds / 60, status.sessions);
             let process = status.pid;
+            if status.locked {
+                let next =
+                    if status.takes_codes { "keyless unlock --code" } else { "keyless unlock" };
+                return format!("locked, {sessions} sessions wait; {next} opens it again");
+            }
             format!("unlocked for another {minutes} min, {sessions} sessions, process {process}")
         },
     );
     let words = format!("Store:   {store}\nBroker:  {broker}\nJail:    {jail}\n");
+    if let Some(problem) = service.as_ref().and_then(|status| status.config_problem.as_ref()) {
+        ui.warn(format!("config.toml as it lies there is not in force: {problem}"));
+    }
     ui.answer("status", &data, &words);
     Ok(ExitCode::SUCCESS)
 }

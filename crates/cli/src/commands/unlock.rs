@@ -1,16 +1,16 @@
 //! `keyless unlock` and `keyless lock`: a broker in the background, with the store open for a while.
 
 use std::{
-    ffi::OsStr,
     io::{BufRead, BufReader, Write},
     path::Path,
     process::{Command, ExitCode, Stdio},
+    time::Duration,
 };
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Places, Store, absolute_paths,
-    vault::{Factor, Passphrase, RecoveryPhrase, Vault},
+    Config, Places, Store, absolute_paths,
+    vault::{Factor, Keyfile, Passphrase, RecoveryPhrase, Vault},
 };
 use serde_json::json;
 use zeroize::Zeroizing;
@@ -20,7 +20,15 @@ use crate::{args::UnlockArgs, prompt, ui::Ui};
 
 pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
     let (places, store) = open_store().await?;
-    if let Some(status) = keyless_daemon::service_status(&places.agent_socket()).await? {
+    let socket = places.agent_socket();
+    let status = keyless_daemon::service_status(&socket).await?;
+    if args.code {
+        return by_code(ui, &socket, args.window).await;
+    }
+    if status.as_ref().is_some_and(|status| status.locked) {
+        // A stronger factor starts a new broker; what stood on the old one ends.
+        keyless_daemon::lock_service(&socket).await?;
+    } else if let Some(status) = status {
         let data = json!({ "unlocked": true, "locks_in_seconds": status.locks_in_seconds });
         let words =
             format!("Unlocked already, for another {}.\n", minutes(status.locks_in_seconds));
@@ -29,16 +37,35 @@ pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
     }
     let (word, factor) = if args.recovery {
         ("recovery", prompt::recovery_phrase()?)
+    } else if let Some(file) = &args.factor.keyfile {
+        prompt::keyfile(file)?;
+        // The broker runs elsewhere; the file itself goes nowhere.
+        let file = absolute_paths(Some(file.as_path())).remove(0);
+        ("keyfile", Zeroizing::new(file.to_string_lossy().into_owned()))
     } else {
         ("passphrase", prompt::passphrase(&args.factor)?)
     };
     check(store, word, factor.clone()).await?;
-    let seconds = args.window.as_secs();
-    let conceal = prompt::passphrase_file(&args.factor).filter(|_| !args.recovery);
-    start_broker(word, &factor, seconds, conceal.as_deref())?;
+    let config = Config::load(&places.config_file())?;
+    let window = config.unlock.window(args.window)?;
+    if args.window.is_some_and(|asked| asked > window.length) {
+        ui.warn(format!("the store stays open for {} at most", minutes(window.length.as_secs())));
+    }
+    let seconds = window.length.as_secs();
+    start_broker(word, &factor, seconds)?;
     let data = json!({ "unlocked": true, "locks_in_seconds": seconds });
     let words = format!("Unlocked for {}. keyless lock closes the store.\n", minutes(seconds));
     ui.answer("unlock", &data, &words);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The running broker opens its store again; its sessions never ended.
+async fn by_code(ui: &Ui, socket: &Path, asked: Option<Duration>) -> Result<ExitCode, Error> {
+    let code = prompt::totp_code()?;
+    let asked = asked.map(|asked| asked.as_secs());
+    let seconds = keyless_daemon::reopen_service(socket, &code, asked).await?;
+    let data = json!({ "unlocked": true, "locks_in_seconds": seconds });
+    ui.answer("unlock", &data, &format!("Unlocked again for {}.\n", minutes(seconds)));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -53,6 +80,7 @@ pub(super) async fn lock(ui: &Ui) -> Result<ExitCode, Error> {
 /// The factor as the vault takes it, from its word on the broker's stdin.
 pub(super) fn factor_of(word: &str, text: Zeroizing<String>) -> Result<Factor, Error> {
     match word {
+        "keyfile" => Ok(Factor::Keyfile(Keyfile::read(Path::new(text.as_str()))?)),
         "passphrase" => Ok(Factor::Passphrase(Passphrase::new(text))),
         "recovery" => Ok(Factor::Recovery(RecoveryPhrase::parse(&text)?)),
         _ => Err(Code::Usage.into()),
@@ -67,18 +95,10 @@ async fn check(store: Store, word: &str, factor: Zeroizing<String>) -> Result<()
 
 /// Starts this executable as a broker and waits until it listens. The factor goes through a pipe:
 /// no argument, environment or file has it.
-fn start_broker(
-    word: &str,
-    factor: &str,
-    seconds: u64,
-    conceal: Option<&Path>,
-) -> Result<(), Error> {
+fn start_broker(word: &str, factor: &str, seconds: u64) -> Result<(), Error> {
     let failed = |_| Error::with(Code::Internal, SafeText::words("the broker can't be started"));
-    let conceal = absolute_paths(conceal);
-    let conceal = conceal.iter().flat_map(|path| [OsStr::new("--conceal"), path.as_os_str()]);
     let mut child = Command::new("/proc/self/exe")
         .args(["broker", "--factor-stdin", "--for", &format!("{seconds}s")])
-        .args(conceal)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

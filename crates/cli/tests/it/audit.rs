@@ -23,6 +23,7 @@ fn a_session_its_swaps_and_its_refusals_are_written_down() {
             ("create", &json!(TOKEN)),
             ("session_start", &json!(TOKEN)),
             ("egress", &json!("api.allowed.test:443")),
+            ("egress", &json!("api.allowed.test:443")),
             ("denied", &json!("api.allowed.test:80")),
             ("session_end", &json!("session")),
         ]
@@ -34,11 +35,19 @@ fn a_session_its_swaps_and_its_refusals_are_written_down() {
     // The path as the agent sent it: with the placeholder.
     let path = swap["detail"]["path"].as_str().unwrap();
     assert!(path.starts_with("/v1/things"), "{path}");
-    assert_eq!(log[3]["error_code"], "cleartext");
+    assert_eq!(swap["detail"]["kind"], "released");
+    // The same request when it was over.
+    let whole = &log[3];
+    assert_eq!(whole["correlation_id"], swap["correlation_id"]);
+    assert_eq!(
+        (&whole["secrets_used"], &whole["detail"]["status"]),
+        (&json!([TOKEN]), &json!(200))
+    );
+    assert_eq!(log[4]["error_code"], "cleartext");
     let sessions: Vec<_> = log[1..].iter().map(|entry| &entry["agent"]["session_id"]).collect();
     assert!(sessions.iter().all(|session| *session == sessions[0]), "{sessions:?}");
     let numbers: Vec<_> = log.iter().map(|entry| entry["sequence"].as_u64().unwrap()).collect();
-    assert_eq!(numbers, [1, 2, 3, 4, 5]);
+    assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
 }
 
 #[test]

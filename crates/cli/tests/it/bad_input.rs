@@ -70,6 +70,7 @@ fn arguments_that_do_not_fit() {
         (&["secret", "add", TOKEN, "--value", "x"], "--value"),
         (&["unlock", "--for", "9d"], "9d"),
         (&["run", "--connect-to", "nonsense", "--", "true"], "nonsense"),
+        (&["run", "--connect-to", "a.test:443=b.test:443", "--", "true"], "b.test:443"),
         (&["nonsense"], "nonsense"),
     ] {
         let seen = world.keyless(arguments).run();
@@ -127,7 +128,7 @@ fn values_that_can_not_be_swapped() {
     let list = world.keyless(&["secret", "list", "--json"]).run().data();
     assert_eq!(list, json!({ "secrets": [] }));
     let free = ["secret", "add", "team/ssh/key", "--value-stdin"];
-    world.keyless(&free).stdin("two\nlines").run().ok();
+    world.keyless(&free).stdin("two\nlines of text").run().ok();
 }
 
 #[test]
@@ -236,6 +237,10 @@ fn a_config_that_can_not_be_used() {
     let missing = ["run", "--extra-root", "/no/such/root.pem", "--", "true"];
     fs::remove_file(world.home.keyless_home().join("config.toml")).unwrap();
     assert_refused(&world, &bad(&missing, 3, "path_unusable", &["/no/such/root.pem"]));
+    let words = world.home.write("work/words.pem", "no certificate").unwrap();
+    let words = words.to_str().unwrap();
+    let no_root = ["run", "--extra-root", words, "--", "true"];
+    assert_refused(&world, &bad(&no_root, 2, "config_invalid", &[words, "no certificate in PEM"]));
 }
 
 #[test]

@@ -5,6 +5,9 @@
 
 #![expect(clippy::unwrap_used, reason = "what can't be set up is a failed test")]
 
+/// A sidecar and its forwarders.
+mod node;
+
 /// The invocation of one command and what came out of it.
 mod invocation;
 /// A person at a pseudo-terminal.
@@ -16,15 +19,51 @@ mod world;
 mod audit;
 /// What can't be used: a clear error, the documented exit status, nothing lost.
 mod bad_input;
+/// The token catalog.
+mod catalog;
 /// curl, git, Python, Node, npm and pip, with no setting of their own.
 mod clients;
+/// What `deploy/` has: unit, image, chart.
+mod deploy;
 /// Things that must never happen, tried by an agent.
 mod exfiltration;
+/// A sidecar in operation: reloads, withdrawal, metrics, logs, drain.
+mod fleet;
+/// The forwarder between guests and the sidecar.
+mod forward;
+/// A microVM guest's init, in namespaces and in a machine.
+mod guest;
+/// Tools for agents, and the person who answers.
+mod mcp;
+/// Tokens that the agent never holds.
+mod oauth;
+/// agentpack's command line and envelopes.
+mod pack;
+/// The pack killed, on a full disk, many at once.
+mod pack_faults;
+/// Remotes, sync, events, scores.
+mod pack_share;
+/// A recorded session of agentpack 0.9.1, run again.
+mod pack_vectors;
 /// Exit, signals, streams, terminal, hidden files.
 mod process;
+/// What a project needs of the operator.
+mod projects;
+/// gRPC, other protocols, large repositories, package managers.
+mod protocols;
 /// The fleet's sidecar.
 mod proxy;
+/// What a secret may be used for inside its hosts.
+mod rules;
 /// Secrets from birth to removal.
 mod secrets;
+/// Keys that sign requests.
+mod signing;
+/// Sources beside the store.
+mod sources;
 /// The broker in the background.
 mod unlock;
+/// What opens the store, and what was removed.
+mod vault;
+/// Names, addresses and zones, in a network of their own.
+mod zones;

@@ -38,9 +38,18 @@ fn a_life_as_json() {
         "locations": ["basic", "body", "header", "path", "query"],
         "max_occurrences": null,
         "on_foreign": "pass",
+        "allow": null,
+        "ask": null,
+        "otherwise": null,
+        "inject": null,
+        "sign": null,
+        "oauth": null,
+        "seal": null,
         "source": "local",
         "version": 1,
         "description": null,
+        "approve_on_use": "never",
+        "upkeep": {},
     });
     assert_eq!(show(TOKEN), expected);
 

@@ -62,7 +62,7 @@ fn a_run_needs_no_passphrase_until_lock() {
     assert!(seen.exits(5).errors().contains("next:  run keyless unlock"), "{}", seen.errors());
     let again = world.keyless(&["lock", "--json"]).run().data();
     assert_eq!(again["was_unlocked"], json!(false));
-    assert_eq!(world.log().len(), 4, "{:?}", world.log());
+    assert_eq!(world.log().len(), 5, "{:?}", world.log());
 }
 
 #[test]
@@ -104,8 +104,9 @@ fn a_killed_run_ends_its_session() {
     run.signal(Signal::KILL);
     wait_until("its session is gone", || status(&world)["broker"]["sessions"] == json!(0));
     let sockets = fs::read_dir(world.home.keyless_home().join("run")).unwrap();
-    let names: Vec<_> = sockets.map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(names, ["agent.sock"]);
+    let mut names: Vec<_> = sockets.map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["agent.sock", "operator.sock"]);
 }
 
 #[test]
@@ -127,7 +128,6 @@ fn lock_cuts_running_sessions_off() {
     assert_eq!(origin.requests().len(), before);
 }
 
-/// The agent's own socket is the operator's too until doors are told apart; the jail hides it.
 #[test]
 fn the_jailed_agent_does_not_see_the_broker() {
     let world = unlocked("10m");
@@ -146,10 +146,94 @@ except OSError as error: print('refused', error)
     assert_eq!(status(&world)["unlocked"], json!(true));
 }
 
+/// Who opens the store from a file leaves that file where an agent of the same account may look: in
+/// the service's sessions, in those without secrets, and after the store was locked again.
+#[test]
+fn a_file_that_a_passphrase_was_read_from_stays_hidden() {
+    let world = unlocked("10m");
+    let file = world.operator_file("passphrase");
+    let read = |options: &[&str]| {
+        let arguments = [&["run"], options, &["--", "cat", file.to_str().unwrap()]].concat();
+        world.keyless(&arguments).without_passphrase().run().ok()
+    };
+    assert_eq!([read(&[]), read(&["--no-secrets"])], ["", ""]);
+    world.keyless(&["lock"]).run().ok();
+    assert_eq!(read(&["--no-secrets"]), "");
+}
+
 #[test]
 fn unlock_twice_is_once() {
     let world = unlocked("10m");
     let pid = status(&world)["broker"]["pid"].clone();
     unlock(&world, "10m");
     assert_eq!(status(&world)["broker"]["pid"], pid);
+}
+
+/// What an authenticator app shows for its URI at a moment.
+fn code_of(uri: &str) -> String {
+    let script = format!(
+        "import base64, hmac, struct, time\n\
+         secret = base64.b32decode({uri:?}.split('secret=')[1].split('&')[0] + '====')\n\
+         mac = hmac.new(secret, struct.pack('>q', int(time.time()) // 30), 'sha1').digest()\n\
+         at = mac[19] & 15\n\
+         print('%06d' % ((struct.unpack('>I', mac[at:at+4])[0] & 0x7fffffff) % 1000000))"
+    );
+    let output = std::process::Command::new("python3").args(["-c", &script]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// The store locks itself, a session on it goes on, and a code opens it again.
+#[test]
+fn a_code_reopens_the_store_under_a_running_session() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    world.write_config();
+    let uri_file = world.operator_file("uri");
+    let enrol = ["vault", "envelope", "add", "totp", "--output", uri_file.to_str().unwrap()];
+    world.keyless(&enrol).run().ok();
+    let uri = fs::read_to_string(&uri_file).unwrap().trim().to_owned();
+    // Long enough for the session to begin on a busy machine.
+    unlock(&world, "10s");
+    let status_of = "-o /dev/null -w '%{http_code}\\n'";
+    let script = format!("while read line; do {USE} {status_of}; done");
+    let command = [&RUN[..], &["sh", "-c", &script]].concat();
+    let mut session = world.keyless(&command).without_passphrase().start();
+    let locked = || {
+        let status = status(&world);
+        status["broker"]["locked"] == json!(true) && status["broker"]["takes_codes"] == json!(true)
+    };
+    wait_until("the window is over", locked);
+    session.say("go");
+    assert_eq!(session.line(), "423");
+    let reopen = |code: &str, exit: i32| {
+        let unlock = world.keyless(&["unlock", "--code", "--for", "10m"]).without_passphrase();
+        let script = format!("expect(': '); say({code:?} + '\\n'); finish(code={exit})");
+        at_a_terminal(&world, unlock, &script);
+    };
+    reopen("12345", 5);
+    let code = code_of(&uri);
+    reopen(&code, 0);
+    assert_eq!(status(&world)["broker"]["locked"], json!(false));
+    session.say("go");
+    assert_eq!(session.line(), "200");
+    world.assert_received(&origin);
+    // The same code a second time is a replay, whatever it would open.
+    reopen(&code, 5);
+    drop(session);
+    world.keyless(&["lock"]).run().ok();
+    wait_until("the broker is gone", || status(&world)["unlocked"] == json!(false));
+}
+
+#[test]
+fn the_profile_bounds_what_is_asked_for() {
+    let world = World::with_store();
+    world.home.write("keyless/config.toml", "[unlock]\nprofile = \"strict\"\n").unwrap();
+    let seen = world.keyless(&["unlock", "--for", "48h", "--json"]).run();
+    assert_eq!(seen.data()["locks_in_seconds"], json!(3600));
+    assert_eq!(seen.json()["warnings"], json!(["the store stays open for 60 min at most"]));
+    let unfit = "[unlock]\nwindow = \"2h\"\nlongest = \"1h\"\n";
+    world.keyless(&["lock"]).run().ok();
+    world.home.write("keyless/config.toml", unfit).unwrap();
+    wait_until("the broker is gone", || status(&world)["unlocked"] == json!(false));
+    world.keyless(&["unlock"]).run().exits(2);
 }

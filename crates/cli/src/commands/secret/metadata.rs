@@ -2,19 +2,28 @@
 
 use std::path::Path;
 
-use keyless_core::{Code, EgressRule, Error, Locations, SafeText};
+use keyless_core::{Code, EgressRule, Error, Locations, Otherwise, SafeText};
 use keyless_daemon::vault::{EnvName, LookAlikeShape, Metadata, PlaceholderShape, SourceConfig};
 
-use crate::args::RuleArgs;
+use crate::args::{InjectionWord, RuleArgs, SignerWord, UpkeepArgs, UseArgs};
 
 /// The metadata of a new secret.
-pub(super) fn new_metadata(rule: &RuleArgs, source: &str) -> Result<Metadata, Error> {
+pub(super) fn new_metadata(
+    rule: &RuleArgs,
+    upkeep: &UpkeepArgs,
+    source: &str,
+) -> Result<Metadata, Error> {
     let metadata = Metadata { source: parse_source(source)?, ..Metadata::default() };
-    changed_metadata(metadata, rule)
+    changed_metadata(metadata, rule, upkeep)
 }
 
 /// What `set` changes; what was not said stays as it is.
-pub(super) fn changed_metadata(mut metadata: Metadata, args: &RuleArgs) -> Result<Metadata, Error> {
+pub(super) fn changed_metadata(
+    mut metadata: Metadata,
+    args: &RuleArgs,
+    upkeep: &UpkeepArgs,
+) -> Result<Metadata, Error> {
+    change_upkeep(&mut metadata, upkeep);
     metadata.egress = changed_rule(metadata.egress, args)?;
     if let Some(name) = &args.env {
         let name =
@@ -30,17 +39,44 @@ pub(super) fn changed_metadata(mut metadata: Metadata, args: &RuleArgs) -> Resul
     Ok(metadata)
 }
 
+fn change_upkeep(metadata: &mut Metadata, args: &UpkeepArgs) {
+    fn put<T: Clone>(place: &mut Option<T>, said: Option<&T>) {
+        if said.is_some() {
+            *place = said.cloned();
+        }
+    }
+    let upkeep = &mut metadata.upkeep;
+    put(&mut upkeep.expires_at, args.expires.as_ref());
+    put(&mut upkeep.rotate_every_days, args.rotate_every.as_ref());
+    put(&mut upkeep.rotation_method, args.rotation.as_ref());
+    put(&mut upkeep.retrieval_url, args.retrieval_url.as_ref());
+    put(&mut upkeep.pattern_id, args.pattern.as_ref());
+    put(&mut upkeep.cache_ttl_seconds_max, args.cache_at_most.as_ref());
+    if !args.scopes.is_empty() {
+        upkeep.required_scopes.clone_from(&args.scopes);
+    }
+    put(&mut metadata.retention.keep_versions, args.keep_versions.as_ref());
+    put(&mut metadata.retention.keep_days, args.keep_days.as_ref());
+    if let Some(policy) = args.approve_on_use {
+        metadata.approve_on_use = policy;
+    }
+}
+
 fn changed_rule(rule: Option<EgressRule>, args: &RuleArgs) -> Result<Option<EgressRule>, Error> {
-    let mut rule = match (rule, args.to.is_empty()) {
+    let preset_to = args.uses.preset.as_ref().map(|preset| preset.to().to_vec());
+    let to = match (&args.to[..], preset_to) {
+        ([], Some(to)) if rule.is_none() => to,
+        (to, _) => to.to_vec(),
+    };
+    let mut rule = match (rule, to.is_empty()) {
         (None, true) if names_rule(args) => {
-            let detail =
-                SafeText::words("--locations, --max-occurrences and --on-foreign need --to HOST");
+            let detail = SafeText::words("a rule needs --to HOST, or a --preset with hosts");
             return Err(Error::with(Code::Usage, detail));
         }
         (None, true) => return Ok(None),
         (Some(rule), true) => rule,
-        (Some(rule), false) => EgressRule { to: args.to.clone(), ..rule },
-        (None, false) => EgressRule::to(args.to.clone()),
+        (Some(rule), false) => EgressRule { to, ..rule },
+        (None, false) => EgressRule::to(to),
     };
     if !args.locations.is_empty() {
         rule.locations = args.locations.iter().copied().collect::<Locations>();
@@ -51,11 +87,59 @@ fn changed_rule(rule: Option<EgressRule>, args: &RuleArgs) -> Result<Option<Egre
     if let Some(word) = args.on_foreign {
         rule.on_foreign = word.into();
     }
+    change_uses(&mut rule, &args.uses);
     Ok(Some(rule))
 }
 
+/// Lists that are given take the place of those that were there.
+fn change_uses(rule: &mut EgressRule, args: &UseArgs) {
+    if args.any_request {
+        (rule.allow, rule.ask) = (Vec::new(), Vec::new());
+        rule.otherwise = Otherwise::default();
+    }
+    if !args.allow.is_empty() {
+        rule.allow.clone_from(&args.allow);
+    }
+    if !args.ask.is_empty() {
+        rule.ask.clone_from(&args.ask);
+    }
+    if let Some(word) = args.otherwise {
+        rule.otherwise = word.into();
+    }
+    match &args.inject {
+        None => {}
+        Some(InjectionWord::None) => rule.inject = None,
+        Some(InjectionWord::Place(place)) => rule.inject = Some(place.clone()),
+    }
+    match &args.sign {
+        None => {}
+        Some(SignerWord::None) => rule.sign = None,
+        Some(SignerWord::How(how)) => rule.sign = Some(how.clone()),
+    }
+    if let Some(grant) = &args.oauth {
+        rule.oauth = Some(grant.clone());
+    }
+    if !args.seal.is_empty() {
+        rule.seal.clone_from(&args.seal);
+    }
+    if let Some(preset) = &args.preset {
+        preset.apply(rule);
+    }
+}
+
 fn names_rule(args: &RuleArgs) -> bool {
-    !args.locations.is_empty() || args.max_occurrences.is_some() || args.on_foreign.is_some()
+    let UseArgs { allow, ask, otherwise, any_request: _, preset, inject, sign, oauth, seal } =
+        &args.uses;
+    !args.locations.is_empty()
+        || args.max_occurrences.is_some()
+        || args.on_foreign.is_some()
+        || !(allow.is_empty() && ask.is_empty())
+        || otherwise.is_some()
+        || preset.is_some()
+        || inject.is_some()
+        || sign.is_some()
+        || oauth.is_some()
+        || !seal.is_empty()
 }
 
 fn parse_source(text: &str) -> Result<SourceConfig, Error> {
@@ -71,7 +155,18 @@ fn parse_source(text: &str) -> Result<SourceConfig, Error> {
             Ok(path) => Ok(SourceConfig::File { path }),
             Err(error) => Err(usage("--source ", text, &error.to_string())),
         },
-        _ => Err(usage("--source ", text, "one of local, env:NAME, file:PATH")),
+        None if text == "routed" => Ok(SourceConfig::Routed { source: None, reference: None }),
+        Some(("source", rest)) if !rest.is_empty() => {
+            let (name, reference) = match rest.split_once(':') {
+                None => (rest, None),
+                Some((name, reference)) => (name, Some(reference.to_owned())),
+            };
+            Ok(SourceConfig::Routed { source: Some(name.to_owned()), reference })
+        }
+        _ => {
+            let known = "one of local, env:NAME, file:PATH, routed, source:NAME[:REFERENCE]";
+            Err(usage("--source ", text, known))
+        }
     }
 }
 

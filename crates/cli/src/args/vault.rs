@@ -1,0 +1,82 @@
+//! `keyless vault`: what opens the store.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::FactorArgs;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum VaultCommand {
+    /// Look at what opens the store, and change it
+    #[command(subcommand)]
+    Envelope(EnvelopeCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum EnvelopeCommand {
+    /// List what opens the store
+    List(EnvelopeListArgs),
+    /// Add a key file, an authenticator app, or a recovery phrase that was removed
+    #[command(after_help = "\
+Examples:
+  keyless vault envelope add keyfile --file ~/.local/state/keyless/vault.key --this-machine-only
+  keyless vault envelope add totp")]
+    Add(EnvelopeAddArgs),
+    /// Remove one; never the last that opens the store from cold
+    Remove(EnvelopeRemoveArgs),
+    /// Put a new passphrase, recovery phrase, key file or authenticator in place of the old one
+    Change(EnvelopeAddArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EnvelopeListArgs {
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EnvelopeAddArgs {
+    /// Which
+    #[arg(value_name = "KIND")]
+    pub(crate) kind: EnvelopeWord,
+    /// For keyfile: the new file, which must not be there yet
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// For keyfile: it opens the store on this machine alone
+    #[arg(long)]
+    pub(crate) this_machine_only: bool,
+    /// For recovery and totp: write the words, or the otpauth:// URI, to a new 0600 file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// For passphrase: read the new one from a file that is yours and 0600
+    #[arg(long, value_name = "FILE")]
+    pub(crate) new_passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EnvelopeRemoveArgs {
+    /// Which
+    #[arg(value_name = "KIND")]
+    pub(crate) kind: EnvelopeWord,
+    /// Don't ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+/// What can open a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EnvelopeWord {
+    /// A file of 32 random bytes.
+    Keyfile,
+    /// What you type.
+    Passphrase,
+    /// 24 words on paper.
+    Recovery,
+    /// An authenticator app, to reopen what has locked itself.
+    Totp,
+}

@@ -1,0 +1,127 @@
+//! `keyless approve`: what agents ask, shown in full, and the person's answers.
+//!
+//! An agent's words are shown as its words: on a line of their own, every character that can't be seen
+//! made visible. What is true of a secret comes from the vault. Nothing is chosen beforehand: who just presses
+//! Enter has refused.
+
+mod dialog;
+mod words;
+
+use std::process::ExitCode;
+
+use keyless_core::{Code, Error, SafeText, approval::RequestId};
+use keyless_daemon::{Answer, ApproverHandle, Shown};
+use serde_json::{Value, json};
+
+use self::words::{describe, standing_rows, told};
+use super::unlock_vault;
+use crate::{
+    args::ApproveArgs,
+    prompt,
+    ui::{Ui, table},
+};
+
+pub(super) async fn run(ui: &Ui, args: ApproveArgs) -> Result<ExitCode, Error> {
+    let (places, vault) = unlock_vault(&args.factor).await?;
+    let mut approver = ApproverHandle::open(&places.operator_socket(), vault).await?;
+    match (&args.take_back, &args.id) {
+        (Some(id), _) => take_back(ui, &mut approver, id).await,
+        (None, _) if args.list => list(ui, &mut approver).await,
+        (None, Some(id)) => {
+            let pending = approver.pending().await?;
+            let request = pending.into_iter().find(|request| request.id == *id);
+            let request = request.ok_or_else(|| {
+                Error::with(
+                    Code::RequestNotFound,
+                    SafeText::default().and(id).and(" does not wait"),
+                )
+            })?;
+            answer(ui, &args, &mut approver, &request).await
+        }
+        (None, None) if args.word().is_some() => {
+            let words = "name the request that the answer is for: keyless approve ID";
+            Err(Error::with(Code::Usage, SafeText::words(words)))
+        }
+        (None, None) => all(ui, &args, &mut approver).await,
+    }
+}
+
+/// Everything that waits, one after the other.
+async fn all(
+    ui: &Ui,
+    args: &ApproveArgs,
+    approver: &mut ApproverHandle,
+) -> Result<ExitCode, Error> {
+    let pending = approver.pending().await?;
+    if ui.is_json() || pending.is_empty() {
+        return list(ui, approver).await;
+    }
+    let mut failed = ExitCode::SUCCESS;
+    for request in pending {
+        match answer(ui, args, approver, &request).await {
+            Ok(_) => {}
+            // Somebody else was faster, or the time was over: the others still wait.
+            Err(error) if error.code() == Code::RequestSettled => {
+                failed = ui.fail("approve", &error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(failed)
+}
+
+async fn answer(
+    ui: &Ui,
+    args: &ApproveArgs,
+    approver: &mut ApproverHandle,
+    request: &Shown,
+) -> Result<ExitCode, Error> {
+    ui.line(&describe(request));
+    let (answer, value) = match args.word() {
+        Some(word) => dialog::by_option(ui, args, word, request)?,
+        None => dialog::ask(ui, request)?,
+    };
+    let cancelled = matches!(answer, Answer::Cancel | Answer::Deny);
+    let settled = approver.answer(&request.id, answer, value).await?;
+    let data = json!({ "request": shown(&settled), "accepted": !cancelled });
+    ui.answer("approve", &data, &told(&settled));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn list(ui: &Ui, approver: &mut ApproverHandle) -> Result<ExitCode, Error> {
+    let (pending, standing) = (approver.pending().await?, approver.standing().await?);
+    let mut words = if pending.is_empty() {
+        "Nothing waits for an answer.\n".to_owned()
+    } else {
+        pending.iter().map(describe).collect::<Vec<_>>().join("\n")
+    };
+    if !standing.is_empty() {
+        let head = ["ID", "STATUS", "PATH", "SESSION", "LEFT"];
+        words = format!("{words}\n{}", table(&head, &standing_rows(&standing)));
+        words.push_str("keyless approve --take-back ID ends one.\n");
+    }
+    let all = |requests: &[Shown]| requests.iter().map(shown).collect::<Vec<_>>();
+    let data = json!({ "pending": all(&pending), "standing": all(&standing) });
+    ui.answer("approve", &data, &words);
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn take_back(
+    ui: &Ui,
+    approver: &mut ApproverHandle,
+    id: &RequestId,
+) -> Result<ExitCode, Error> {
+    let over = approver.take_back(id).await?;
+    let words = format!("{id} has no effect any more.\n");
+    ui.answer("approve", &json!({ "request": shown(&over), "taken_back": true }), &words);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn shown(request: &Shown) -> Value {
+    serde_json::to_value(request).unwrap_or_default()
+}
+
+/// A line that the person types, at the terminal itself.
+fn typed(question: &str) -> Result<String, Error> {
+    prompt::line(question)
+}

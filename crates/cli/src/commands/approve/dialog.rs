@@ -1,0 +1,180 @@
+//! The questions that lead to an answer, kind by kind; and the answers that options give.
+
+use keyless_core::{
+    Code, Destination, Error, SafeText, SecretPath,
+    approval::{Asked, Field, Fields},
+};
+use keyless_daemon::{Answer, Shown, vault::EnvName};
+use zeroize::Zeroizing;
+
+use super::typed;
+use crate::{
+    args::{AnswerWord, ApproveArgs},
+    prompt,
+    ui::Ui,
+};
+
+type Said = (Answer, Option<Zeroizing<Vec<u8>>>);
+
+/// Asks the person.
+pub(super) fn ask(ui: &Ui, request: &Shown) -> Result<Said, Error> {
+    match &request.asked {
+        Asked::MetadataProposal { fields } => {
+            let fields = choose(fields)?;
+            let none = fields.is_empty();
+            Ok((if none { Answer::Cancel } else { Answer::Apply { fields } }, None))
+        }
+        Asked::NewPathProposal { fields } => Ok((new_path(request, fields)?, None)),
+        Asked::Provision => ask_value(ui, request, None),
+        Asked::Rotation => {
+            let name = &request.path;
+            let sure = format!("This overwrites the present value of {name}. Type yes to go on: ");
+            ask_value(ui, request, Some(&sure))
+        }
+        Asked::UseApproval { .. } => Ok((ask_use(request)?, None)),
+    }
+}
+
+/// The answer that the options give, without a question but for the value.
+pub(super) fn by_option(
+    ui: &Ui,
+    args: &ApproveArgs,
+    word: AnswerWord,
+    request: &Shown,
+) -> Result<Said, Error> {
+    let answer = match (word, &request.asked) {
+        (AnswerWord::Once, _) => Answer::AllowOnce,
+        (AnswerWord::Session, _) => Answer::AllowSession,
+        (AnswerWord::Deny, Asked::UseApproval { .. }) => Answer::Deny,
+        (AnswerWord::Deny, _) => Answer::Cancel,
+        (AnswerWord::Accept, Asked::MetadataProposal { fields }) => {
+            Answer::Apply { fields: fields.present() }
+        }
+        (AnswerWord::Accept, Asked::NewPathProposal { fields }) => {
+            let path = args.path.clone().unwrap_or_else(|| request.path.clone());
+            Answer::Register { path, fields: fields.present() }
+        }
+        (AnswerWord::Accept, Asked::Rotation) if !args.overwrite => {
+            let words = "--overwrite says that the present value may go";
+            return Err(Error::with(Code::Usage, SafeText::words(words)));
+        }
+        (AnswerWord::Accept, Asked::Provision | Asked::Rotation) => {
+            let value = prompt::value(ui, &args.value)?;
+            let env = args.env.as_deref().map(env_name).transpose()?;
+            return Ok((Answer::Value { to: args.to.clone(), env }, Some(value)));
+        }
+        (AnswerWord::Accept, Asked::UseApproval { .. }) => {
+            let words = "a use is allowed with --once or --session";
+            return Err(Error::with(Code::Usage, SafeText::words(words)));
+        }
+    };
+    Ok((answer, None))
+}
+
+fn ask_use(request: &Shown) -> Result<Answer, Error> {
+    let per_call = request
+        .known
+        .as_ref()
+        .is_some_and(|known| known.approve_on_use == keyless_core::ApproveOnUse::PerCall);
+    let one_deed = matches!(&request.asked, Asked::UseApproval { deed: Some(_), .. });
+    let question = if per_call || one_deed {
+        "Allow it [o]nce, or [d]eny it? "
+    } else {
+        "Allow it [o]nce, for the [s]ession, or [d]eny it? "
+    };
+    Ok(match typed(question)?.trim() {
+        "o" | "once" => Answer::AllowOnce,
+        "s" | "session" => Answer::AllowSession,
+        _ => Answer::Deny,
+    })
+}
+
+fn ask_value(ui: &Ui, request: &Shown, sure: Option<&str>) -> Result<Said, Error> {
+    if let Some(question) = sure
+        && typed(question)?.trim() != "yes"
+    {
+        return Ok((Answer::Cancel, None));
+    }
+    let value = prompt::value_or_nothing()?;
+    let Some(value) = value else {
+        ui.line("No value was typed.");
+        return Ok((Answer::Cancel, None));
+    };
+    let (mut to, mut env) = (Vec::new(), None);
+    if request.known.as_ref().is_none_or(|known| known.to.is_empty()) {
+        to = destinations(&typed(
+            "Hosts that may receive it (api.example.com, ...; none for now): ",
+        )?)?;
+    }
+    if !to.is_empty() && request.known.as_ref().is_none_or(|known| known.env.is_none()) {
+        let suggested = suggested_variable(&request.path);
+        let answer = typed(&format!("Variable for its placeholder [{suggested}]: "))?;
+        let answer = answer.trim();
+        env = Some(env_name(if answer.is_empty() { &suggested } else { answer })?);
+    }
+    Ok((Answer::Value { to, env }, Some(value)))
+}
+
+fn new_path(request: &Shown, fields: &Fields) -> Result<Answer, Error> {
+    let suggested = &request.path;
+    let answer = typed(&format!("Register it as [{suggested}] (Enter takes that, - refuses): "))?;
+    let path = match answer.trim() {
+        "-" => return Ok(Answer::Cancel),
+        "" => suggested.clone(),
+        other => SecretPath::parse(other)
+            .map_err(|error| Error::with(Code::PathInvalid, SafeText::default().and(error)))?,
+    };
+    Ok(Answer::Register { path, fields: choose(fields)? })
+}
+
+/// Field by field: what is not taken over expressly stays as it is.
+fn choose(fields: &Fields) -> Result<Vec<Field>, Error> {
+    let mut chosen = Vec::new();
+    for field in fields.present() {
+        let answer = typed(&format!("Take over {}? [y/N] ", field.as_str()))?;
+        if matches!(answer.trim(), "y" | "Y" | "yes") {
+            chosen.push(field);
+        }
+    }
+    Ok(chosen)
+}
+
+fn destinations(text: &str) -> Result<Vec<Destination>, Error> {
+    let names = text.split([',', ' ']).map(str::trim).filter(|name| !name.is_empty());
+    let parsed = names.map(|name| {
+        Destination::parse(name)
+            .map_err(|error| Error::with(Code::Usage, SafeText::default().and(error)))
+    });
+    parsed.collect()
+}
+
+fn env_name(text: &str) -> Result<EnvName, Error> {
+    EnvName::parse(text).map_err(|error| {
+        Error::with(Code::Usage, SafeText::default().as_they_wrote(&error.to_string()))
+    })
+}
+
+/// `team/jira/api-key` is offered as `JIRA_API_KEY`.
+fn suggested_variable(path: &SecretPath) -> String {
+    let name = format!("{}_{}", path.category(), path.name());
+    name.to_uppercase().replace(['-', '/'], "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_suggested_by_path() {
+        let suggested = |path| suggested_variable(&SecretPath::parse(path).unwrap());
+        assert_eq!(suggested("team/jira/api-key"), "JIRA_API_KEY");
+        assert_eq!(suggested("team/prod/aws/deploy/key"), "AWS_DEPLOY_KEY");
+    }
+
+    #[test]
+    fn hosts_are_read_as_people_write_them() {
+        let hosts = destinations(" a.test, b.test  c.test:8443 ").unwrap();
+        assert_eq!(hosts.len(), 3);
+        assert!(destinations("").unwrap().is_empty() && destinations("*").is_err());
+    }
+}

@@ -1,0 +1,159 @@
+//! A request in words: what is asked, by whom, about what; and what became of it.
+
+use std::fmt::Write as _;
+
+use keyless_core::{
+    SafeText,
+    approval::{Asked, Field, Fields, Status},
+};
+use keyless_daemon::{Known, Shown};
+
+use crate::ui::table;
+
+/// The whole request. Ends with a line end.
+pub(super) fn describe(request: &Shown) -> String {
+    let mut text = format!(
+        "{}  {}  {} left\n  Secret:    {}\n",
+        request.id,
+        request.asked.kind(),
+        time(request.seconds_left),
+        request.path,
+    );
+    let _ = writeln!(text, "  Known:     {}", known(request.known.as_ref()));
+    let _ = writeln!(
+        text,
+        "  Asked by:  {}, {} ago",
+        visible(&request.session),
+        time(request.age_seconds)
+    );
+    match &request.asked {
+        Asked::UseApproval { reason, deed } => {
+            if let Some(deed) = deed {
+                let _ = writeln!(text, "  To allow:  {}", visible(deed));
+            }
+            let _ = writeln!(text, "  It says:   {}", visible(reason));
+        }
+        Asked::MetadataProposal { fields } | Asked::NewPathProposal { fields } => {
+            text.push_str(&proposal(request.known.as_ref(), fields));
+        }
+        Asked::Provision => text.push_str("  It asks for the value, which you type here.\n"),
+        Asked::Rotation => {
+            text.push_str("  It asks for another value in place of the present one.\n");
+        }
+    }
+    text
+}
+
+/// What the vault knows, in one line.
+fn known(known: Option<&Known>) -> String {
+    let Some(known) = known else { return "not in the store yet".to_owned() };
+    let to: Vec<String> = known.to.iter().map(ToString::to_string).collect();
+    let to = if to.is_empty() { "no destination".to_owned() } else { to.join(", ") };
+    let env = known.env.as_ref().map_or_else(|| "no variable".to_owned(), ToString::to_string);
+    let value = if known.has_value { "has a value" } else { "no value yet" };
+    format!("{value}; goes to {to}; as {env}; asked for at use: {}", known.approve_on_use)
+}
+
+/// The proposed fields beside the present ones; these come from the vault alone.
+fn proposal(known: Option<&Known>, fields: &Fields) -> String {
+    let row = |field: Field| {
+        let now = known.and_then(|known| known.fields.text(field));
+        let now = now.map_or_else(|| "-".to_owned(), |text| visible(&text));
+        let new = fields.text(field).map(|text| visible(&text)).unwrap_or_default();
+        vec![format!("  {}", field.as_str()), now, new]
+    };
+    let rows: Vec<_> = fields.present().into_iter().map(row).collect();
+    if rows.is_empty() {
+        return "  It says nothing about it.\n".to_owned();
+    }
+    table(&["  FIELD", "PRESENT", "PROPOSED BY THE AGENT"], &rows)
+}
+
+/// What became of it, as a sentence.
+pub(super) fn told(request: &Shown) -> String {
+    let (id, path) = (&request.id, &request.path);
+    match request.status {
+        Status::Cancelled => format!("{id}: nothing was changed.\n"),
+        Status::Denied => {
+            format!("{id}: {path} may not be used, and nobody is asked again for a while.\n")
+        }
+        Status::Expired => format!("{id}: the time was over.\n"),
+        Status::Failed { code } => format!("{id}: {}\n", code.remediation().user_message),
+        Status::Ok => format!("{id}: done.\n"),
+        Status::Once => format!("{id}: {path} may be used once.\n"),
+        Status::Pending => format!("{id}: still waits.\n"),
+        Status::Session => {
+            format!(
+                "{id}: {path} may be used until the session ends, {} at most.\n",
+                time(request.seconds_left)
+            )
+        }
+    }
+}
+
+pub(super) fn standing_rows(standing: &[Shown]) -> Vec<Vec<String>> {
+    let row = |request: &Shown| {
+        vec![
+            request.id.to_string(),
+            request.status.as_str().to_owned(),
+            request.path.to_string(),
+            visible(&request.session),
+            if request.status == Status::Denied {
+                "-".to_owned()
+            } else {
+                time(request.seconds_left)
+            },
+        ]
+    };
+    standing.iter().map(row).collect()
+}
+
+/// Text of an agent on one line, with everything that can't be seen made visible.
+pub(super) fn visible(text: &str) -> String {
+    SafeText::default().as_they_wrote_in_full(text).as_str().to_owned()
+}
+
+fn time(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        _ => format!("{} h", seconds / 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(asked: Asked) -> Shown {
+        Shown {
+            id: keyless_core::approval::RequestId::from_random([0xab; 6]),
+            path: keyless_core::SecretPath::parse("team/jira/key").unwrap(),
+            asked,
+            session: "m-1".to_owned(),
+            status: Status::Pending,
+            age_seconds: 5,
+            seconds_left: 295,
+            known: None,
+        }
+    }
+
+    #[test]
+    fn an_agents_words_cannot_paint_the_screen() {
+        let reason = "ok\u{1b}[2J\u{202e}evil\u{200b}\n  Secret:    team/other/path".to_owned();
+        let text = describe(&request(Asked::UseApproval { reason, deed: None }));
+        assert_eq!(
+            text,
+            "prov-abababababab  use-approval  4 min left\n  Secret:    team/jira/key\n  Known:     not in the store yet\n  \
+             Asked by:  m-1, 5 s ago\n  It says:   ok\\u{1b}[2J\\u{202e}evil\\u{200b}   Secret:    team/other/path\n"
+        );
+    }
+
+    #[test]
+    fn present_and_proposed_stand_apart() {
+        let fields = Fields { description: Some("present: fine".to_owned()), ..Fields::default() };
+        let text = describe(&request(Asked::MetadataProposal { fields }));
+        let plain = anstream::adapter::strip_str(&text).to_string();
+        assert!(plain.contains("  FIELD        PRESENT  PROPOSED BY THE AGENT\n  description  -        present: fine\n"), "{plain}");
+    }
+}

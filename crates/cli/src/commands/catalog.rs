@@ -1,0 +1,158 @@
+//! `keyless catalog`: the tokens of well-known services.
+
+mod urls;
+
+use std::{fmt::Write as _, process::ExitCode};
+
+use keyless_core::{Code, Error, SafeText};
+use keyless_daemon::{
+    Places,
+    vault::{Provider, Providers, Tier, Variant, read_provider},
+};
+use serde_json::json;
+
+use crate::{
+    args::{CatalogCommand, CatalogListArgs, CatalogShowArgs, CatalogValidateArgs},
+    ui::{Ui, table},
+};
+
+pub(super) async fn run(ui: &Ui, command: CatalogCommand) -> Result<ExitCode, Error> {
+    let places = Places::from_environment()?;
+    let providers = || keyless_daemon::providers(&places);
+    match command {
+        CatalogCommand::AddUrl(args) => return urls::add(ui, &places, args).await,
+        CatalogCommand::Forget(args) => urls::forget(ui, &places, &args)?,
+        CatalogCommand::Pin(args) => urls::pin(ui, &places, args)?,
+        CatalogCommand::Refresh(args) => return urls::refresh(ui, &places, &args).await,
+        CatalogCommand::Remove(args) => urls::remove(ui, &places, &args)?,
+        CatalogCommand::Status => urls::status(ui, &places)?,
+        CatalogCommand::List(args) => list(ui, &providers()?, &args),
+        CatalogCommand::Show(args) => return show(ui, &providers()?, &args),
+        CatalogCommand::Validate(args) => return Ok(validate(ui, &providers()?, &args)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(ui: &Ui, providers: &Providers, args: &CatalogListArgs) {
+    warn_of_faults(ui, providers);
+    let wanted = |provider: &Provider, variant: &Variant| {
+        let text = args.containing.as_deref().unwrap_or_default().to_lowercase();
+        [&provider.provider_id, &provider.display_name, &variant.id, &variant.description]
+            .iter()
+            .any(|field| field.to_lowercase().contains(&text))
+    };
+    let (mut rows, mut data) = (Vec::new(), Vec::new());
+    for (tier, provider) in providers.iter() {
+        for variant in provider.variants.iter().filter(|variant| wanted(provider, variant)) {
+            rows.push(vec![
+                provider.provider_id.clone(),
+                variant.id.clone(),
+                variant.env_var.as_ref().map(ToString::to_string).unwrap_or_default(),
+                destinations(variant),
+                word(tier).to_owned(),
+            ]);
+            data.push(json!({
+                "provider": provider.provider_id,
+                "pattern": variant.id,
+                "description": variant.description,
+                "env_var": variant.env_var,
+                "to": variant.egress.as_ref().map(|egress| &egress.to),
+                "tier": tier,
+            }));
+        }
+    }
+    let words = table(&["PROVIDER", "PATTERN", "VARIABLE", "GOES TO", "FROM"], &rows);
+    ui.answer("catalog list", &json!({ "patterns": data }), &words);
+}
+
+fn show(ui: &Ui, providers: &Providers, args: &CatalogShowArgs) -> Result<ExitCode, Error> {
+    let found = match providers.provider(&args.id) {
+        Some(provider) => Some((provider, provider.variants.iter().collect::<Vec<_>>())),
+        None => providers.variant(&args.id).map(|(provider, variant)| (provider, vec![variant])),
+    };
+    let Some((provider, variants)) = found else {
+        let words = SafeText::words("neither a provider nor a pattern: ").as_they_wrote(&args.id);
+        return Err(Error::with(Code::Usage, words.and("; see keyless catalog list")));
+    };
+    let mut words = String::new();
+    for variant in &variants {
+        describe(&mut words, provider, variant);
+    }
+    let data = json!({ "provider": provider.provider_id, "variants": variants });
+    ui.answer("catalog show", &data, &words);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn describe(words: &mut String, provider: &Provider, variant: &Variant) {
+    let _ = writeln!(words, "{} · {}: {}", provider.display_name, variant.id, variant.description);
+    let mut line = |name: &str, text: &str| {
+        let _ = writeln!(words, "  {name:<10} {text}");
+    };
+    line("page:", &variant.retrieval.console_url);
+    for (number, step) in variant.retrieval.steps.iter().enumerate() {
+        line(if number == 0 { "steps:" } else { "" }, &format!("{}. {step}", number + 1));
+    }
+    if let Some(notes) = &variant.retrieval.notes {
+        line("note:", notes);
+    }
+    if let Some(hint) = &variant.format_hint {
+        line("format:", hint);
+    }
+    line("goes to:", &destinations(variant));
+    if let Some(name) = &variant.env_var {
+        line("variable:", name.as_str());
+    }
+    if let Some(rotation) = &variant.rotation {
+        let method = rotation.method;
+        line("renew:", &format!("every {} days, {method}", rotation.every_days));
+    }
+    words.push('\n');
+}
+
+fn validate(ui: &Ui, providers: &Providers, args: &CatalogValidateArgs) -> ExitCode {
+    let mut faults: Vec<(String, String)> = Vec::new();
+    let mut good = 0;
+    if args.files.is_empty() {
+        let fault = |fault: &keyless_daemon::vault::ProviderFault| {
+            (fault.file.display().to_string(), fault.why.clone())
+        };
+        faults.extend(providers.faults.iter().map(fault));
+        good = providers.iter().count();
+    }
+    for file in &args.files {
+        match read_provider(file) {
+            Ok(_) => good += 1,
+            Err(why) => faults.push((file.display().to_string(), why)),
+        }
+    }
+    let mut words = format!("{good} providers can be used.\n");
+    for (file, why) in &faults {
+        let _ = writeln!(words, "fault: {file}: {why}");
+    }
+    let listed: Vec<_> =
+        faults.iter().map(|(file, why)| json!({ "file": file, "why": why })).collect();
+    ui.answer("catalog validate", &json!({ "usable": good, "faults": listed }), &words);
+    if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) }
+}
+
+/// Says which files of the catalog are left out.
+pub(super) fn warn_of_faults(ui: &Ui, providers: &Providers) {
+    for fault in &providers.faults {
+        ui.warn(format!("{}: {}; it is left out", fault.file.display(), fault.why));
+    }
+}
+
+fn destinations(variant: &Variant) -> String {
+    let Some(egress) = &variant.egress else { return "(not in requests)".to_owned() };
+    let hint = egress.to_hint.iter().map(|hint| format!("({hint})"));
+    egress.to.iter().map(ToString::to_string).chain(hint).collect::<Vec<_>>().join(", ")
+}
+
+fn word(tier: Tier) -> &'static str {
+    match tier {
+        Tier::Bundled => "bundled",
+        Tier::Project => "project",
+        Tier::Url => "url",
+        Tier::User => "user",
+    }
+}

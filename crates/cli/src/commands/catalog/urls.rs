@@ -1,0 +1,95 @@
+//! `keyless catalog add-url`, `status`, `refresh`, `pin`, `forget` and `remove`.
+
+use std::process::ExitCode;
+
+use keyless_core::Error;
+use keyless_daemon::{Config, Places, UrlCatalogs, UrlOutcome, UrlReport};
+use serde_json::json;
+
+use crate::{
+    args::{CatalogAddUrlArgs, CatalogPinArgs, CatalogRefreshArgs, CatalogUrlArgs},
+    prompt,
+    ui::{Ui, table},
+};
+
+pub(super) async fn add(
+    ui: &Ui,
+    places: &Places,
+    args: CatalogAddUrlArgs,
+) -> Result<ExitCode, Error> {
+    let question = "A catalog says where freshly typed tokens may go. Trust this address?";
+    if args.pin.is_none() && !args.yes && !prompt::confirm(question)? {
+        ui.line("Nothing was added.");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut catalogs = UrlCatalogs::load(places)?;
+    catalogs.add(&args.url, args.pin, args.refresh_seconds, args.enable)?;
+    let reports = catalogs.refresh(&Config::load(&places.config_file())?, false).await?;
+    let reports: Vec<UrlReport> =
+        reports.into_iter().filter(|report| report.url == args.url).collect();
+    if !catalogs.is_enabled() {
+        ui.warn("catalogs from addresses don't count yet: --enable lets them");
+    }
+    Ok(tell(ui, "catalog add-url", &reports))
+}
+
+pub(super) async fn refresh(
+    ui: &Ui,
+    places: &Places,
+    args: &CatalogRefreshArgs,
+) -> Result<ExitCode, Error> {
+    let catalogs = UrlCatalogs::load(places)?;
+    let reports = catalogs.refresh(&Config::load(&places.config_file())?, args.all).await?;
+    Ok(tell(ui, "catalog refresh", &reports))
+}
+
+pub(super) fn status(ui: &Ui, places: &Places) -> Result<(), Error> {
+    let catalogs = UrlCatalogs::load(places)?;
+    let reports = catalogs.status();
+    let data = json!({ "enabled": catalogs.is_enabled(), "addresses": reports });
+    ui.answer("catalog status", &data, &words(&reports));
+    Ok(())
+}
+
+pub(super) fn pin(ui: &Ui, places: &Places, args: CatalogPinArgs) -> Result<(), Error> {
+    let pinned = UrlCatalogs::load(places)?.pin(&args.url, args.sha256)?;
+    let data = json!({ "url": args.url, "sha256": pinned });
+    ui.answer("catalog pin", &data, &format!("Pinned to {pinned}.\n"));
+    Ok(())
+}
+
+pub(super) fn forget(ui: &Ui, places: &Places, args: &CatalogUrlArgs) -> Result<(), Error> {
+    UrlCatalogs::load(places)?.forget(&args.url)?;
+    let words = "Forgot what it brought first; keyless catalog refresh fetches it anew.\n";
+    ui.answer("catalog forget", &json!({ "url": args.url }), words);
+    Ok(())
+}
+
+pub(super) fn remove(ui: &Ui, places: &Places, args: &CatalogUrlArgs) -> Result<(), Error> {
+    UrlCatalogs::load(places)?.remove(&args.url)?;
+    ui.answer("catalog remove", &json!({ "url": args.url }), "Taken away.\n");
+    Ok(())
+}
+
+fn tell(ui: &Ui, command: &str, reports: &[UrlReport]) -> ExitCode {
+    ui.answer(command, &json!({ "addresses": reports }), &words(reports));
+    let good = |report: &UrlReport| {
+        matches!(report.outcome, UrlOutcome::Loaded | UrlOutcome::LoadedFromCache)
+    };
+    if reports.iter().all(good) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn words(reports: &[UrlReport]) -> String {
+    let row = |report: &UrlReport| {
+        let outcome = json!(report.outcome);
+        vec![
+            report.url.clone(),
+            report.provider.clone().unwrap_or_default(),
+            outcome.as_str().unwrap_or_default().to_owned(),
+            report.sha256.clone().unwrap_or_default(),
+            report.expected.clone().unwrap_or_default(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = reports.iter().map(row).collect();
+    table(&["ADDRESS", "PROVIDER", "OUTCOME", "SHA-256", "HAS TO BE"], &rows)
+}

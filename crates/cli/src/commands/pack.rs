@@ -1,0 +1,332 @@
+//! `keyless pack …`, and the same as `agentpack …` when the binary is called so: agentpack's command line.
+//!
+//! Everything is decided in `keyless-pack`; here are arguments, questions and words. Answers for machines are
+//! the pack's own envelopes, exit statuses are agentpack's: 0, 1 for errors, 2 for arguments.
+
+mod args;
+mod catalog;
+mod events;
+mod share;
+mod words;
+
+use std::{
+    env,
+    io::{IsTerminal as _, stdin, stdout},
+    path::Path,
+    process::{Command as Process, ExitCode},
+};
+
+use clap::{CommandFactory as _, Parser as _};
+use keyless_pack::{
+    Answer, CommandId, Doctor, DriftKind, EditOptions, Envelope, InitOptions, PackError,
+    ProposeOptions, RebaseOptions, Request, Surroundings, TargetId, Unwatched, UpdateOptions,
+    commands::{self, DeployOptions},
+};
+use serde::Serialize;
+
+pub(crate) use self::args::PackArgs;
+use self::args::{
+    AgentpackCli, EvolveCommand, ExplainCommand, InitWords, OverlayCommand, OverlayEditWords,
+    PackCommand,
+};
+use crate::{
+    prompt,
+    ui::{Format, Ui},
+};
+
+type Outcome = Result<(), PackError>;
+
+/// Whether the binary was called by agentpack's name.
+pub(crate) fn is_agentpack() -> bool {
+    let name = env::args_os().next();
+    name.is_some_and(|name| Path::new(&name).file_name().is_some_and(|name| name == "agentpack"))
+}
+
+/// `agentpack …`.
+pub(crate) fn main_as_agentpack() -> ExitCode {
+    let cli = AgentpackCli::parse();
+    let ui = Ui::new(if cli.json { Format::Json } else { Format::Words });
+    run(&ui, &cli.pack)
+}
+
+/// `keyless pack …`.
+pub(crate) fn run(ui: &Ui, args: &PackArgs) -> ExitCode {
+    let id = args.command.id(args.global.dry_run);
+    let outcome = Surroundings::from_process(None).and_then(|surroundings| {
+        let call = Call { ui, args, id, surroundings, request: args.global.request() };
+        call.dispatch()
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            if ui.is_json() {
+                ui.machine(&Envelope::failure(id, &error).text());
+            } else {
+                words::error(&error);
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// One call: what it was given, and where its answer goes.
+struct Call<'c> {
+    ui: &'c Ui,
+    args: &'c PackArgs,
+    id: CommandId,
+    surroundings: Surroundings,
+    request: Request,
+}
+
+impl Call<'_> {
+    fn dispatch(&self) -> Outcome {
+        let (at, request) = (&self.surroundings, &self.request);
+        let dry_run = self.args.global.dry_run;
+        match &self.args.command {
+            PackCommand::Add(add) => {
+                let yes = self.yes("Add the module to agentpack.yaml?")?;
+                self.answer(commands::add(at, request, &add.options(), yes)?, words::module)
+            }
+            PackCommand::Completions(shell) => {
+                let mut command = AgentpackCli::command();
+                shell.print(&mut command);
+                Ok(())
+            }
+            PackCommand::Deploy(deploy) => self.deploy(deploy.apply, deploy.adopt),
+            PackCommand::Diff => {
+                if self.ui.is_json() {
+                    return self.answer(commands::plan(at, request)?, words::plan);
+                }
+                self.answer(commands::preview(at, request, true)?, words::preview)
+            }
+            PackCommand::Doctor(doctor) if doctor.fix && !dry_run => {
+                let yes = self.yes("Add a line to .gitignore, and undo what was interrupted?")?;
+                self.answer(commands::doctor(at, request, Doctor::Mend, yes)?, words::doctor)
+            }
+            PackCommand::Doctor(_) => {
+                self.answer(commands::doctor(at, request, Doctor::Look, false)?, words::doctor)
+            }
+            PackCommand::Evolve(command) => self.evolve(command),
+            PackCommand::Explain(ExplainCommand::Diff | ExplainCommand::Plan) => {
+                self.answer(commands::explain_plan(at, request)?, words::explain_plan)
+            }
+            PackCommand::Explain(ExplainCommand::Status) => {
+                self.answer(commands::explain_status(at, request)?, words::explain_status)
+            }
+            PackCommand::Fetch => {
+                let yes = self.yes("Fetch git modules into the cache?")?;
+                self.answer(commands::fetch(at, request, yes)?, words::fetch)
+            }
+            PackCommand::Help(help) => {
+                let catalog = catalog::catalog();
+                if help.markdown && !self.ui.is_json() {
+                    self.ui.line(catalog.markdown().trim_end());
+                    return Ok(());
+                }
+                self.answer(Answer::new(catalog), catalog::Catalog::words)
+            }
+            PackCommand::Init(init) => self.init(init),
+            PackCommand::Lock => {
+                let yes = self.yes("Write agentpack.lock.json?")?;
+                self.answer(commands::lock(at, request, yes)?, words::lock)
+            }
+            PackCommand::Overlay(command) => self.overlay(command),
+            PackCommand::Plan => self.answer(commands::plan(at, request)?, words::plan),
+            PackCommand::Preview(preview) => {
+                self.answer(commands::preview(at, request, preview.diff)?, words::preview)
+            }
+            PackCommand::Record => self.record(),
+            PackCommand::Remote(command) => self.remote(command),
+            PackCommand::Remove(remove) => {
+                let yes = self.yes("Remove the module from agentpack.yaml?")?;
+                self.answer(commands::remove(at, request, &remove.module_id, yes)?, words::module)
+            }
+            PackCommand::Rollback(rollback) => {
+                let yes = self.plain_yes("Roll back? What is overwritten is backed up.")?;
+                let answer = commands::rollback(at, request, &rollback.to, yes, &Unwatched)?;
+                self.answer(answer, words::rollback)
+            }
+            PackCommand::Schema => {
+                self.answer(Answer::new(catalog::schema()), catalog::schema_words)
+            }
+            PackCommand::Score => self.score(),
+            PackCommand::Status(status) => {
+                let only: Vec<DriftKind> = status.only.iter().map(|kind| (*kind).into()).collect();
+                self.answer(commands::status(at, request, &only)?, words::status)
+            }
+            PackCommand::Sync(words) => self.sync(words),
+            PackCommand::Update(update) => {
+                let yes = self.yes("Lock where needed, and fetch?")?;
+                let options = UpdateOptions {
+                    lock: update.lock.then_some(true).or(update.no_lock.then_some(false)),
+                    fetch: update.fetch.then_some(true).or(update.no_fetch.then_some(false)),
+                };
+                self.answer(commands::update(at, request, options, yes)?, words::update)
+            }
+        }
+    }
+
+    fn deploy(&self, apply: bool, adopt: bool) -> Outcome {
+        let (at, request, dry_run) = (&self.surroundings, &self.request, self.args.global.dry_run);
+        let mut options = DeployOptions { apply, adopt, yes: self.args.global.yes, dry_run };
+        if apply && !dry_run && !options.yes && !self.ui.is_json() {
+            // A person sees the diff first, and then says yes to it.
+            let preview = commands::preview(at, request, true)?;
+            self.ui.line(words::preview(&preview.data).trim_end());
+            options.yes = self.plain_yes("Apply these changes?")?;
+        }
+        self.answer(commands::deploy(at, request, options, &Unwatched)?, words::deploy)
+    }
+
+    fn evolve(&self, command: &EvolveCommand) -> Outcome {
+        let (at, request, dry_run) = (&self.surroundings, &self.request, self.args.global.dry_run);
+        match command {
+            EvolveCommand::Propose(propose) => {
+                let options = ProposeOptions {
+                    module_id: propose.module_id.clone(),
+                    scope: propose.scope.into(),
+                    branch: propose.branch.clone(),
+                    dry_run,
+                    yes: dry_run
+                        || self.plain_yes("Commit the edits as overlays on a new branch?")?,
+                };
+                self.answer(commands::evolve_propose(at, request, &options)?, words::propose)
+            }
+            EvolveCommand::Restore(restore) => {
+                let yes = dry_run || self.plain_yes("Put missing files back?")?;
+                let module = restore.module_id.as_deref();
+                self.answer(
+                    commands::evolve_restore(at, request, module, dry_run, yes)?,
+                    words::restore,
+                )
+            }
+        }
+    }
+
+    fn overlay(&self, command: &OverlayCommand) -> Outcome {
+        let (at, request, dry_run) = (&self.surroundings, &self.request, self.args.global.dry_run);
+        match command {
+            OverlayCommand::Edit(edit) => self.overlay_edit(edit),
+            OverlayCommand::Path(path) => {
+                let answer =
+                    commands::overlay_path(at, request, &path.module_id, path.scope.into());
+                self.answer(answer, words::overlay_path)
+            }
+            OverlayCommand::Rebase(rebase) => {
+                let options = RebaseOptions {
+                    scope: rebase.scope.into(),
+                    sparsify: rebase.sparsify,
+                    dry_run,
+                };
+                let yes = dry_run || self.yes("Rebase the overlay onto upstream?")?;
+                let answer =
+                    commands::overlay_rebase(at, request, &rebase.module_id, options, yes)?;
+                self.answer(answer, words::overlay_rebase)
+            }
+        }
+    }
+
+    fn overlay_edit(&self, edit: &OverlayEditWords) -> Outcome {
+        if edit.project {
+            self.ui.warn("--project is deprecated: use --scope project");
+        }
+        let scope = if edit.project { args::ScopeWord::Project } else { edit.scope };
+        let options = EditOptions {
+            kind: edit.kind.into(),
+            sparse: edit.sparse,
+            materialize: edit.materialize,
+        };
+        let yes = self.yes("Make or extend the overlay?")?;
+        let (at, request) = (&self.surroundings, &self.request);
+        let answer =
+            commands::overlay_edit(at, request, &edit.module_id, scope.into(), options, yes)?;
+        let editor = at.editor.clone().filter(|_| !self.ui.is_json() && stdin().is_terminal());
+        if let Some(editor) = editor {
+            let opened = Process::new("sh")
+                .arg("-c")
+                .arg(format!("{editor} \"$1\""))
+                .arg("sh")
+                .arg(&answer.data.overlay_dir)
+                .status();
+            if !opened.is_ok_and(|status| status.success()) {
+                self.ui.warn(format!(
+                    "the editor `{editor}` failed; the overlay is there all the same"
+                ));
+            }
+        }
+        self.answer(answer, words::overlay_edit)
+    }
+
+    fn init(&self, init: &InitWords) -> Outcome {
+        let guided = if init.guided { Some(self.guided()?) } else { None };
+        let options = InitOptions { git: init.git, guided };
+        let yes = init.guided || self.yes("Make a config repo?")?;
+        self.answer(commands::init(&self.surroundings, &self.request, &options, yes)?, words::init)
+    }
+
+    /// Asks a person for targets and scope.
+    fn guided(&self) -> Result<(Vec<TargetId>, String), PackError> {
+        let (input, output) = (stdin().is_terminal(), stdout().is_terminal());
+        if !input || !output || self.ui.is_json() {
+            return Err(PackError::new(
+                keyless_pack::Code::TtyRequired,
+                "init --guided asks questions, and needs a terminal",
+            )
+            .with("stdin_is_terminal", input)
+            .with("stdout_is_terminal", output)
+            .hint("run it in a terminal, or leave --guided away"));
+        }
+        let mut targets = Vec::new();
+        for target in TargetId::ALL.into_iter().filter(|target| *target != TargetId::ExportDir) {
+            if ask(&format!("Configure {target}?"))? {
+                targets.push(target);
+            }
+        }
+        let user = ask("Write into your home, for every project?")?;
+        let project = ask("Write into the project that you stand in?")?;
+        let scope = match (user, project) {
+            (true, false) => "user",
+            (false, true) => "project",
+            _ => "both",
+        };
+        Ok((targets, scope.to_owned()))
+    }
+
+    /// A yes to writing into the config repo or the cache: a machine must give the option, a person is asked,
+    /// and a script that reads words may go on, as agentpack lets it.
+    fn yes(&self, question: &str) -> Result<bool, PackError> {
+        if !self.ui.is_json() && !stdin().is_terminal() {
+            return Ok(true);
+        }
+        self.plain_yes(question)
+    }
+
+    /// A yes to writing where agents read: only the option says it, or a person.
+    fn plain_yes(&self, question: &str) -> Result<bool, PackError> {
+        let by_option = self.args.global.yes;
+        if by_option || self.ui.is_json() || !stdin().is_terminal() {
+            return Ok(by_option);
+        }
+        ask(question)
+    }
+
+    /// Prints a payload: as an envelope, or in words.
+    #[expect(clippy::unnecessary_wraps, reason = "every verb ends with it, as its outcome")]
+    fn answer<T: Serialize>(&self, answer: Answer<T>, words: impl Fn(&T) -> String) -> Outcome {
+        if self.ui.is_json() {
+            self.ui.machine(&Envelope::success(self.id, answer).text());
+        } else {
+            for warning in &answer.warnings {
+                self.ui.warn(warning.clone());
+            }
+            self.ui.line(words(&answer.data).trim_end());
+        }
+        Ok(())
+    }
+}
+
+fn ask(question: &str) -> Result<bool, PackError> {
+    prompt::confirm(question).map_err(|error| {
+        PackError::new(keyless_pack::Code::TtyRequired, error.to_string()).hint("answer with --yes")
+    })
+}

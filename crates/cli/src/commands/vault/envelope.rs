@@ -1,0 +1,183 @@
+//! `keyless vault envelope`: list, add, change, remove.
+
+use keyless_core::{Code, Error, SafeText};
+use keyless_daemon::{
+    Operator, read_passphrase_file,
+    vault::{EnvelopeKind, Keyfile, MachineBinding, Passphrase, Vault},
+};
+use serde_json::json;
+
+use super::{super::unlock_vault, write_private};
+use crate::{
+    args::{EnvelopeAddArgs, EnvelopeCommand, EnvelopeListArgs, EnvelopeRemoveArgs, EnvelopeWord},
+    prompt,
+    ui::{Ui, table},
+};
+
+pub(super) async fn run(ui: &Ui, command: EnvelopeCommand) -> Result<(), Error> {
+    match command {
+        EnvelopeCommand::Add(args) => put(ui, "vault envelope add", args, Put::New).await,
+        EnvelopeCommand::Change(args) => put(ui, "vault envelope change", args, Put::Again).await,
+        EnvelopeCommand::List(args) => list(ui, args).await,
+        EnvelopeCommand::Remove(args) => remove(ui, args).await,
+    }
+}
+
+/// Whether there must be one of the kind already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Put {
+    Again,
+    New,
+}
+
+async fn list(ui: &Ui, args: EnvelopeListArgs) -> Result<(), Error> {
+    let (_, vault) = unlock_vault(&args.factor).await?;
+    let envelopes = vault.envelopes().await?;
+    let rows: Vec<Vec<String>> = envelopes
+        .iter()
+        .map(|envelope| {
+            let opens = match (envelope.kind.as_str(), envelope.binding) {
+                ("totp", _) => "what has locked itself",
+                (_, Some(MachineBinding::MachineV1)) => "from cold, on this machine",
+                _ => "from cold",
+            };
+            let since = envelope.created_at.strftime("%Y-%m-%d").to_string();
+            vec![envelope.kind.clone(), opens.to_owned(), since]
+        })
+        .collect();
+    let words = table(&["ENVELOPE", "OPENS", "SINCE"], &rows);
+    ui.answer("vault envelope list", &json!({ "envelopes": envelopes }), &words);
+    Ok(())
+}
+
+async fn put(ui: &Ui, verb: &str, args: EnvelopeAddArgs, put: Put) -> Result<(), Error> {
+    let (_, vault) = unlock_vault(&args.factor).await?;
+    let kind = EnvelopeKind::from(args.kind);
+    let there = vault.envelopes().await?.iter().any(|known| known.kind == kind.as_str());
+    match (put, there) {
+        (Put::New, true) => {
+            let words = SafeText::words("there is one already; use keyless vault envelope change ");
+            return Err(Error::with(Code::Usage, words.and(kind.as_str())));
+        }
+        (Put::Again, false) => {
+            let words = SafeText::words("there is none yet; use keyless vault envelope add ");
+            return Err(Error::with(Code::Usage, words.and(kind.as_str())));
+        }
+        _ => {}
+    }
+    let mut data = json!({ "envelope": kind.as_str() });
+    let words = match kind {
+        EnvelopeKind::Keyfile => keyfile(&vault, &args).await?,
+        EnvelopeKind::Passphrase => {
+            let passphrase = match &args.new_passphrase_file {
+                Some(file) => read_passphrase_file(file)?,
+                None => prompt::typed_passphrase()?,
+            };
+            vault.change_passphrase(Passphrase::new(passphrase)).await?;
+            "The passphrase is changed; the old one opens nothing.\n".to_owned()
+        }
+        EnvelopeKind::Recovery => {
+            vault
+                .change_recovery(|phrase| {
+                    let show = Shown {
+                        what: "Recovery phrase, shown this once; the old one opens nothing then",
+                        text: &phrase.expose_to_operator(),
+                        field: "recovery_phrase",
+                    };
+                    show.to_operator(ui, &args, &mut data)
+                })
+                .await?;
+            "The recovery phrase is changed.\n".to_owned()
+        }
+        EnvelopeKind::Totp => {
+            vault
+                .put_totp(|secret| {
+                    let show = Shown {
+                        what: "For your authenticator app, shown this once",
+                        text: &secret.expose_to_operator(),
+                        field: "otpauth_uri",
+                    };
+                    show.to_operator(ui, &args, &mut data)
+                })
+                .await?;
+            "Codes of the app reopen the store after it has locked itself.\n".to_owned()
+        }
+    };
+    Operator::new(vault).note_envelope(kind).await?;
+    ui.answer(verb, &data, &words);
+    Ok(())
+}
+
+async fn keyfile(vault: &Vault, args: &EnvelopeAddArgs) -> Result<String, Error> {
+    let Some(path) = &args.file else {
+        return Err(Error::with(Code::Usage, SafeText::words("keyfile needs --file FILE")));
+    };
+    let binding =
+        if args.this_machine_only { MachineBinding::MachineV1 } else { MachineBinding::Unbound };
+    let file = Keyfile::create(path)?;
+    if let Err(error) = vault.put_keyfile(&file, binding).await {
+        // It opens nothing.
+        let _ = std::fs::remove_file(path);
+        return Err(error);
+    }
+    Ok(format!("{} opens the store. Keep it from others and from backups.\n", path.display()))
+}
+
+async fn remove(ui: &Ui, args: EnvelopeRemoveArgs) -> Result<(), Error> {
+    let (_, vault) = unlock_vault(&args.factor).await?;
+    let kind = EnvelopeKind::from(args.kind);
+    let question = format!("Remove the {}? It will open nothing.", kind.as_str());
+    if !args.yes && !prompt::confirm(&question)? {
+        ui.line("Nothing was removed.");
+        return Ok(());
+    }
+    vault.remove_envelope(kind).await?;
+    Operator::new(vault).note_envelope(kind).await?;
+    let words = format!("Removed: {}.\n", kind.as_str());
+    ui.answer("vault envelope remove", &json!({ "envelope": kind.as_str() }), &words);
+    Ok(())
+}
+
+/// Something that is told once.
+struct Shown<'a> {
+    what: &'a str,
+    text: &'a str,
+    field: &'static str,
+}
+
+impl Shown<'_> {
+    /// Into a file, into the answer, or onto the terminal, where the operator has to say that it
+    /// is written down. Only then is it put in place.
+    fn to_operator(
+        &self,
+        ui: &Ui,
+        args: &EnvelopeAddArgs,
+        data: &mut serde_json::Value,
+    ) -> Result<(), Error> {
+        if let Some(path) = &args.output {
+            data["file"] = json!(path);
+            return write_private(path, format!("{}\n", self.text).as_bytes());
+        }
+        if ui.is_json() {
+            data[self.field] = json!(self.text);
+            return Ok(());
+        }
+        ui.line(&format!("{}:\n\n    {}\n", self.what, self.text));
+        if prompt::acknowledged("Is it written down?", "--output FILE")? {
+            return Ok(());
+        }
+        let words = "it was not written down, so nothing was changed";
+        Err(Error::with(Code::Usage, SafeText::words(words)))
+    }
+}
+
+impl From<EnvelopeWord> for EnvelopeKind {
+    fn from(word: EnvelopeWord) -> Self {
+        match word {
+            EnvelopeWord::Keyfile => Self::Keyfile,
+            EnvelopeWord::Passphrase => Self::Passphrase,
+            EnvelopeWord::Recovery => Self::Recovery,
+            EnvelopeWord::Totp => Self::Totp,
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The token catalog: what it knows, what it fills in, and what it refuses to store.
+
+use keyless_testkit::{Origin, Script};
+use serde_json::json;
+
+use crate::world::{TOKEN, World};
+
+#[test]
+fn it_lists_shows_and_checks() {
+    let world = World::empty();
+    let all = world.keyless(&["catalog", "list", "--json"]).run().data();
+    assert!(all["patterns"].as_array().unwrap().len() > 45, "{all}");
+    let text = world.keyless(&["catalog", "list", "fine-grained"]).run().ok();
+    assert!(text.contains("github-fine-grained-pat  GITHUB_TOKEN  api.github.com"), "{text}");
+    let text = world.keyless(&["catalog", "show", "npm-token"]).run().ok();
+    assert!(text.contains("goes to:   registry.npmjs.org"), "{text}");
+    world.keyless(&["catalog", "show", "no-such-thing"]).run().exits(2);
+    world.keyless(&["catalog", "validate"]).run().ok();
+}
+
+/// The operator's own file takes the place of ours, and one that can't be used is left out.
+#[test]
+fn the_operators_files_come_first() {
+    let world = World::empty();
+    let ours = include_str!("../../../vault/catalog/npm.json");
+    let own = ours.replace("registry.npmjs.org", "npm.corp.test");
+    world.home.write("keyless/catalog/npm.json", own).unwrap();
+    world.home.write("keyless/catalog/broken.json", "{").unwrap();
+    let listed = world.keyless(&["catalog", "list", "npm-token", "--json"]).run().json();
+    assert_eq!(listed["data"]["patterns"][0]["to"], json!(["npm.corp.test"]));
+    assert_eq!(listed["data"]["patterns"][0]["tier"], json!("user"));
+    assert!(listed["warnings"][0].as_str().unwrap().contains("broken.json"), "{listed}");
+    let checked = world.keyless(&["catalog", "validate", "--json"]).run();
+    assert_eq!(checked.exits(2).json()["data"]["faults"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_pattern_fills_in_what_is_not_said() {
+    let world = World::with_store();
+    let value = world.watch(keyless_testkit::Canary::new());
+    let add = ["secret", "add", TOKEN, "--pattern", "npm-token", "--value-stdin", "--json"];
+    let refused = world.keyless(&add).stdin(&value[..]).run();
+    assert_eq!(refused.exits(2).json()["errors"][0]["code"], json!("value_weak"));
+    let anyway = [&add[..], &["--allow-weak"]].concat();
+    world.keyless(&anyway).stdin(&value[..]).run().data();
+    let shown = world.keyless(&["secret", "show", TOKEN, "--json"]).run().data();
+    assert_eq!(shown["to"], json!(["registry.npmjs.org"]));
+    assert_eq!(shown["locations"], json!(["header"]));
+    assert_eq!(shown["env"], json!("NPM_TOKEN"));
+    assert_eq!(shown["upkeep"]["pattern_id"], json!("npm-token"));
+    let unknown = ["secret", "set", TOKEN, "--pattern", "npm-tokn"];
+    world.keyless(&unknown).run().exits(2);
+}
+
+#[test]
+fn what_looks_like_no_secret_is_not_stored() {
+    let world = World::with_store();
+    let add = |value: &str, more: &[&str]| {
+        let words = [&["secret", "add", TOKEN, "--to", "a.test", "--value-stdin"], more].concat();
+        world.keyless(&words).stdin(value).run()
+    };
+    for slip in ["changeme123", "<your-token-here>", "hunter2hunt", "aaaaaaaaaaaaaaaaaaaa"] {
+        let seen = add(slip, &["--json"]);
+        assert_eq!(seen.exits(2).json()["errors"][0]["code"], json!("value_weak"), "{slip}");
+    }
+    add("changeme123", &["--allow-weak"]).ok();
+}
+
+const URL: &str = "https://catalog.test/acme.json";
+
+/// A catalog of a provider `acme`, served as JSON; `name` is its only difference.
+fn catalog(name: &str) -> String {
+    let text = include_str!("../../../vault/catalog/npm.json");
+    text.replace("\"npm\"", "\"acme\"")
+        .replace("npm-token", "acme-token")
+        .replace("The npm registry", name)
+}
+
+fn answer(kind: &str, body: &str) -> Script {
+    let length = body.len();
+    let head =
+        format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n");
+    Script::answer(head + body)
+}
+
+/// Serves `body` at [`URL`] from now on.
+fn served(world: &mut World, kind: &str, body: &str) -> Origin {
+    let script = answer(kind, body);
+    let origin = world.origin_with("catalog.test", |options| options.script(script));
+    world.write_config();
+    origin
+}
+
+fn outcome(world: &World, words: &[&str], code: i32) -> serde_json::Value {
+    let seen = world.keyless(&[&["catalog"], words, &["--json"]].concat()).run();
+    let data = seen.exits(code).json()["data"].clone();
+    data["addresses"][0]["outcome"].clone()
+}
+
+#[test]
+fn what_an_address_brought_first_it_has_to_bring_again() {
+    let mut world = World::empty();
+    let first = served(&mut world, "application/json", &catalog("one"));
+    let seen = outcome(&world, &["add-url", URL, "--enable", "--yes"], 0);
+    assert_eq!((seen, first.connections().len()), (json!("loaded"), 1));
+    let listed = world.keyless(&["catalog", "list", "acme", "--json"]).run().data();
+    assert_eq!(listed["patterns"][0]["tier"], json!("url"));
+    // Within its time nothing is fetched.
+    assert_eq!(outcome(&world, &["refresh"], 0), json!("loaded-from-cache"));
+    assert_eq!(first.connections().len(), 1);
+    drop(first);
+    assert_eq!(outcome(&world, &["refresh", "--all"], 1), json!("served-stale-cache"));
+
+    let other = served(&mut world, "application/json", &catalog("two"));
+    assert_eq!(outcome(&world, &["refresh", "--all"], 1), json!("blocked-tofu-mismatch"));
+    let listed = world.keyless(&["catalog", "list", "acme", "--json"]).run().data();
+    assert_eq!(listed["patterns"].as_array().unwrap().len(), 1, "the first stays in force");
+    world.keyless(&["catalog", "forget", URL]).run().ok();
+    assert_eq!(outcome(&world, &["status"], 0), json!("pending"));
+    assert_eq!(outcome(&world, &["refresh"], 0), json!("loaded"));
+    world.keyless(&["catalog", "pin", URL]).run().ok();
+    drop(other);
+    let _third = served(&mut world, "application/json", &catalog("three"));
+    assert_eq!(outcome(&world, &["refresh", "--all"], 1), json!("blocked-pin"));
+    // A cache that was changed is no cache.
+    let cache = world.home.keyless_home().join("state/catalog/cache");
+    for entry in std::fs::read_dir(cache).unwrap() {
+        std::fs::write(entry.unwrap().path(), catalog("four")).unwrap();
+    }
+    assert_eq!(outcome(&world, &["status"], 0), json!("pending"));
+    world.keyless(&["catalog", "remove", URL]).run().ok();
+    world.keyless(&["catalog", "remove", URL]).run().exits(2);
+    let record = world.home.keyless_home().join("state/catalog/audit.log");
+    let lines = std::fs::read_to_string(record).unwrap();
+    assert!(lines.lines().count() >= 6 && lines.contains("blocked-pin"), "{lines}");
+}
+
+#[test]
+fn what_is_no_catalog_is_not_taken() {
+    let large = format!("{{\"x\": \"{}\"}}", "y".repeat(300 * 1024));
+    let newer = catalog("one").replace("\"schema_version\": 1", "\"schema_version\": 2");
+    for (kind, body, expected) in [
+        ("text/html", catalog("one"), "blocked-content-type"),
+        ("application/json", "{}".to_owned(), "blocked-parse"),
+        ("application/json", newer, "blocked-parse"),
+        ("application/json", large, "blocked-size"),
+    ] {
+        let mut world = World::empty();
+        let _origin = served(&mut world, kind, &body);
+        let seen = outcome(&world, &["add-url", URL, "--enable", "--yes"], 1);
+        assert_eq!(seen, json!(expected));
+        let listed = world.keyless(&["catalog", "list", "acme", "--json"]).run().data();
+        assert_eq!(listed["patterns"], json!([]));
+    }
+    let world = World::empty();
+    let http = ["catalog", "add-url", "http://catalog.test/a.json", "--enable", "--yes"];
+    world.keyless(&http).run().exits(2);
+    // Without the operator's route the name would be an internal address.
+    let internal = ["add-url", "https://localhost/a.json", "--enable", "--yes"];
+    assert_eq!(outcome(&world, &internal, 1), json!("blocked-ssrf"));
+    let unasked = ["catalog", "add-url", URL, "--enable"];
+    world.keyless(&unasked).run().exits(2);
+}

@@ -1,0 +1,111 @@
+//! Tools for agents, and the person who answers at a terminal.
+
+/// Values, rotations, proposals, and what becomes of them over a restart.
+mod answers;
+/// Where tools are served, and official clients of them.
+mod doors;
+/// What nobody may get by asking.
+mod strangers;
+/// Uses that wait for a person's word.
+mod uses;
+
+use serde_json::{Value, json};
+
+use crate::{
+    invocation::{Background, Seen},
+    world::{TOKEN, World, wait_until},
+};
+
+const USE: &str =
+    r#"curl -sS --max-time 60 -o body -w '%{http_code}' -H "X: $TOKEN" https://api.allowed.test/"#;
+
+/// `keyless mcp` and an agent that speaks to it.
+struct Agent<'w> {
+    server: Background<'w>,
+    calls: u64,
+}
+
+impl<'w> Agent<'w> {
+    fn connect(world: &'w World) -> Self {
+        let server = world.keyless(&["mcp"]).without_passphrase().start();
+        let mut agent = Self { server, calls: 0 };
+        let hello = json!({
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" },
+        });
+        assert_eq!(
+            agent.call("initialize", &hello)["result"]["serverInfo"]["name"],
+            "keyless-secrets"
+        );
+        agent.server.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        agent
+    }
+
+    fn call(&mut self, method: &str, params: &Value) -> Value {
+        self.calls += 1;
+        let request =
+            json!({ "jsonrpc": "2.0", "id": self.calls, "method": method, "params": params });
+        self.server.say(&request.to_string());
+        let answer: Value = serde_json::from_str(&self.server.line()).unwrap();
+        assert_eq!(answer["id"], json!(self.calls), "{answer}");
+        answer
+    }
+
+    /// What a tool says: its JSON, or the word of its error.
+    fn tool(&mut self, name: &str, arguments: &Value) -> Result<Value, String> {
+        let answer = self.call("tools/call", &json!({ "name": name, "arguments": arguments }));
+        let text =
+            answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"));
+        let text: Value = serde_json::from_str(text).unwrap();
+        if answer["result"]["isError"] == json!(true) {
+            return Err(text["error"].as_str().unwrap().to_owned());
+        }
+        Ok(text)
+    }
+
+    #[track_caller]
+    fn ask(&mut self, name: &str, arguments: &Value) -> String {
+        let reply = self.tool(name, arguments).unwrap();
+        reply["request_id"].as_str().unwrap_or_else(|| panic!("{reply}")).to_owned()
+    }
+
+    fn poll(&mut self, id: &str) -> Value {
+        self.tool("secrets_poll_status", &json!({ "request_id": id })).unwrap()
+    }
+
+    fn status(&mut self, id: &str) -> String {
+        self.poll(id)["status"]["kind"].as_str().unwrap().to_owned()
+    }
+}
+
+/// A world with [`TOKEN`] and an open store.
+fn unlocked() -> World {
+    let world = World::with_token();
+    unlock(&world);
+    world
+}
+
+fn unlock(world: &World) {
+    world.keyless(&["unlock", "--for", "10m"]).run().ok();
+}
+
+fn lock(world: &World) {
+    world.keyless(&["lock"]).run().ok();
+    let socket = world.home.keyless_home().join("run/agent.sock");
+    wait_until("the broker is gone", || !socket.exists());
+}
+
+fn approve(world: &World, arguments: &[&str]) -> Seen {
+    world.keyless(&[&["approve"], arguments].concat()).run()
+}
+
+fn pending(world: &World) -> Vec<Value> {
+    approve(world, &["--list", "--json"]).data()["pending"].as_array().unwrap().clone()
+}
+
+fn gated(world: &World, policy: &str) {
+    world.keyless(&["secret", "set", TOKEN, "--approve-on-use", policy]).run().ok();
+}
+
+fn about(path: &str) -> Value {
+    json!({ "path": path })
+}

@@ -1,0 +1,134 @@
+//! Values, rotations, proposals, and what becomes of them over a restart.
+
+use serde_json::{Value, json};
+
+use super::{Agent, USE, about, approve, lock, unlock, unlocked};
+use crate::{
+    terminal::at_a_terminal,
+    world::{ALLOWED, TOKEN, VARIABLE, World},
+};
+
+#[test]
+fn a_missing_value_is_typed_by_a_person_and_the_work_goes_on() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    world.write_config();
+    world.home.write("work/.keyless/secrets.toml", format!("required = [\"{TOKEN}\"]\n")).unwrap();
+    unlock(&world);
+    let mut agent = Agent::connect(&world);
+    let listed = agent.tool("secrets_list", &json!({})).unwrap();
+    assert_eq!(
+        listed,
+        json!([{
+            "path": TOKEN, "status": "registered", "expires_at": null, "source_name": null,
+            "capabilities_hint": "read",
+        }])
+    );
+    assert_eq!(agent.tool("secrets_validate", &about(TOKEN)), Err("not-provisioned".to_owned()));
+    let id = agent.ask("secrets_request_provision", &about(TOKEN));
+    assert_eq!(agent.status(&id), "pending");
+    let value = world.canary.value();
+    let screen = at_a_terminal(
+        &world,
+        world.keyless(&["approve", &id]),
+        &format!(
+            "expect('It asks for the value'); expect('not shown; empty refuses): '); say({value:?} + '\\n')\n\
+             expect('may receive it'); say('{ALLOWED}\\n'); expect('[API_TOKEN]: '); say('{VARIABLE}\\n')\n\
+             expect('done.'); finish(code=0)"
+        ),
+    );
+    assert!(screen.contains(TOKEN) && screen.contains(&id), "{screen}");
+    let polled = agent.poll(&id);
+    assert_eq!(
+        (&polled["kind"], &polled["status"]),
+        (&json!("provision"), &json!({ "kind": "ok" }))
+    );
+    let run = world.keyless(&["run", "--", "sh", "-c", USE]).without_passphrase().run();
+    assert_eq!(run.ok(), "200");
+    world.assert_received(&origin);
+    let actions: Vec<_> = world.log().iter().map(|entry| entry["action"].clone()).collect();
+    for action in ["ask", "create", "answer"] {
+        assert!(actions.contains(&json!(action)), "{actions:?}");
+    }
+}
+
+#[test]
+fn a_rotation_takes_an_express_yes() {
+    let world = unlocked();
+    let mut agent = Agent::connect(&world);
+    let id = agent.ask("secrets_request_rotation", &about(TOKEN));
+    let refuse = "expect('Type yes'); say('y\\n'); expect('nothing was changed'); finish(code=0)";
+    at_a_terminal(&world, world.keyless(&["approve", &id]), refuse);
+    assert_eq!(agent.status(&id), "cancelled");
+    let id = agent.ask("secrets_request_rotation", &about(TOKEN));
+    let value = world.another_value();
+    let without =
+        world.keyless(&["approve", &id, "--accept", "--value-stdin"]).stdin(value.as_str()).run();
+    assert!(without.exits(2).errors().contains("--overwrite"), "{}", without.errors());
+    let options = ["approve", &id, "--accept", "--overwrite", "--value-stdin"];
+    world.keyless(&options).stdin(value.as_str()).run().ok();
+    assert_eq!(agent.status(&id), "ok");
+    let secrets = world.keyless(&["secret", "list", "--json"]).run().data();
+    assert_eq!(secrets["secrets"][0]["version"], json!(2));
+}
+
+#[test]
+fn proposals_are_taken_over_field_by_field() {
+    let world = unlocked();
+    let mut agent = Agent::connect(&world);
+    let fields =
+        json!({ "description": "Main token", "rotate_every_days": 60, "expires_at": "2031-01-01" });
+    let id = agent.ask("secrets_propose_metadata", &json!({ "path": TOKEN, "fields": fields }));
+    let script = "expect('PROPOSED BY THE AGENT'); expect('Take over description?'); say('y\\n')
+expect('rotate_every_days?'); say('n\\n'); expect('expires_at?'); say('y\\n'); expect('done.'); finish(code=0)";
+    at_a_terminal(&world, world.keyless(&["approve"]), script);
+    let polled = agent.poll(&id);
+    assert_eq!(polled["outcome"], json!({ "applied_fields": ["description", "expires_at"] }));
+    let card = agent.tool("secrets_describe", &about(TOKEN)).unwrap();
+    assert_eq!(
+        (&card["description"], &card["expires_at"], &card["rotate_every_days"]),
+        (&json!("Main token"), &json!("2031-01-01"), &Value::Null)
+    );
+}
+
+#[test]
+fn the_person_has_the_last_word_on_a_new_path() {
+    let world = unlocked();
+    let mut agent = Agent::connect(&world);
+    let proposed =
+        json!({ "suggested_path": "team/new/key", "metadata": { "description": "Found" } });
+    let id = agent.ask("secrets_propose_new_path", &proposed);
+    let script =
+        "expect('[team/new/key]'); say('personal/new/key\\n'); expect('description?'); say('y\\n')
+expect('done.'); finish(code=0)";
+    at_a_terminal(&world, world.keyless(&["approve", &id]), script);
+    let outcome = json!({ "applied_fields": ["description"], "final_path": "personal/new/key" });
+    assert_eq!(agent.poll(&id)["outcome"], outcome);
+    let shown = world.keyless(&["secret", "show", "personal/new/key", "--json"]).run().data();
+    assert_eq!(shown["description"], json!("Found"));
+}
+
+#[test]
+fn a_request_survives_the_brokers_restart() {
+    let world = unlocked();
+    let mut agent = Agent::connect(&world);
+    let id = agent.ask("secrets_request_rotation", &about(TOKEN));
+    lock(&world);
+    let gone = agent.tool("secrets_poll_status", &json!({ "request_id": id }));
+    assert_eq!(gone, Err("daemon-not-running".to_owned()));
+    unlock(&world);
+    assert_eq!(agent.status(&id), "pending");
+    approve(&world, &[&id, "--deny"]).ok();
+    assert_eq!(agent.status(&id), "cancelled");
+}
+
+#[test]
+fn requests_are_answered_without_a_broker_too() {
+    let world = unlocked();
+    let mut agent = Agent::connect(&world);
+    let id = agent.ask("secrets_request_rotation", &about(TOKEN));
+    lock(&world);
+    approve(&world, &[&id, "--deny"]).ok();
+    unlock(&world);
+    assert_eq!(agent.status(&id), "cancelled");
+}

@@ -1,0 +1,95 @@
+//! Over HTTP, and the story of the spec as two official SDKs play it.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{unlock, unlocked};
+use crate::{
+    terminal::at_a_terminal,
+    world::{ALLOWED, TOKEN, VARIABLE, World},
+};
+
+/// Over HTTP: only with the credential, under this machine's name, and for no page of a browser.
+#[test]
+fn http_serves_who_has_the_credential() {
+    let world = unlocked();
+    let file = world.operator_file("credential");
+    let options = ["mcp", "--http", "127.0.0.1:0", "--credential-file", file.to_str().unwrap()];
+    let mut server = world.keyless(&options).without_passphrase().start();
+    let line = server.line();
+    let url = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
+    let url = url.trim_end_matches(';').to_owned();
+    let credential =
+        world.watch(keyless_testkit::Canary::of(fs::read_to_string(&file).unwrap().trim_end()));
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } } });
+    let post = |headers: &[&str], body: &Value| {
+        let mut curl = std::process::Command::new("curl");
+        curl.args(["-sS", "-i", "--noproxy", "*", "-H", "Content-Type: application/json"]);
+        curl.args(["-H", "Accept: application/json, text/event-stream", "-d", &body.to_string()]);
+        curl.args(headers.iter().flat_map(|header| ["-H", header])).arg(&url);
+        String::from_utf8(curl.output().unwrap().stdout).unwrap()
+    };
+    let bearer = format!("Authorization: Bearer {credential}");
+    let status = |answer: &str| answer.split(' ').nth(1).unwrap_or_default().to_owned();
+    assert_eq!(status(&post(&[], &hello)), "401");
+    assert_eq!(status(&post(&["Authorization: Bearer 0123"], &hello)), "401");
+    assert_eq!(status(&post(&[&bearer, "Origin: https://evil.test"], &hello)), "403");
+    assert_eq!(status(&post(&[&bearer, "Origin: http://localhost"], &hello)), "403");
+    assert_eq!(status(&post(&[&bearer, "Host: evil.test"], &hello)), "403");
+    let greeted = post(&[&bearer], &hello);
+    assert!(status(&greeted) == "200" && greeted.contains("keyless-secrets"), "{greeted}");
+    let session =
+        greeted.lines().find(|line| line.to_lowercase().starts_with("mcp-session-id:")).unwrap();
+    let list = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call",
+        "params": { "name": "secrets_list", "arguments": {} } });
+    let version = "MCP-Protocol-Version: 2025-06-18";
+    let listed = post(&[&bearer, session.trim_end(), version], &list);
+    assert!(listed.contains(TOKEN), "{listed}");
+    let elsewhere = ["mcp", "--http", "0.0.0.0:0", "--credential-file", file.to_str().unwrap()];
+    let refused = world.keyless(&elsewhere).without_passphrase().run();
+    assert!(refused.exits(2).errors().contains("127.0.0.1"), "{}", refused.errors());
+}
+
+/// The scenario of the spec, played by an official SDK: `command` runs `file` in the agent's folder.
+fn an_sdk_plays_the_story(command: &[&str], file: &str, client: &str) {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    world.write_config();
+    world.home.write("work/.keyless/secrets.toml", format!("required = [\"{TOKEN}\"]\n")).unwrap();
+    unlock(&world);
+    world.home.write(&format!("work/{file}"), client).unwrap();
+    let keyless = crate::invocation::KEYLESS;
+    let command = [command, &[file, keyless, TOKEN]].concat();
+    let mut agent =
+        world.keyless(&[]).instead(&command).env("NODE_PATH", global_packages()).start();
+    let id = agent.line();
+    assert!(id.starts_with("prov-"), "{id}");
+    let value = world.canary.value();
+    let script = format!(
+        "expect('empty refuses): '); say({value:?} + '\\n'); expect('may receive it'); say('{ALLOWED}\\n')
+expect('[API_TOKEN]: '); say('{VARIABLE}\\n'); expect('done.'); finish(code=0)"
+    );
+    at_a_terminal(&world, world.keyless(&["approve", &id]), &script);
+    assert_eq!(agent.line(), "ok");
+    assert_eq!(agent.line(), "200");
+    assert!(agent.wait().success());
+    world.assert_received(&origin);
+}
+
+/// Where npm puts what `cargo xtask setup` installed.
+fn global_packages() -> String {
+    let root = std::process::Command::new("npm").args(["root", "-g"]).output().unwrap();
+    String::from_utf8(root.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn the_python_sdk_plays_the_whole_story() {
+    an_sdk_plays_the_story(&["python3"], "client.py", include_str!("client.py"));
+}
+
+#[test]
+fn the_typescript_sdk_plays_the_whole_story() {
+    an_sdk_plays_the_story(&["node"], "client.js", include_str!("client.js"));
+}

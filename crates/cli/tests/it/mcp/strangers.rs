@@ -1,0 +1,178 @@
+//! What nobody may get by asking: a value, another's answer, a person's patience.
+
+use std::{cell::RefCell, fs, io::Write as _, os::unix::net::UnixStream, path::PathBuf};
+
+use serde_json::{Value, json};
+
+use super::{Agent, about, approve, gated, pending, unlock, unlocked};
+use crate::world::{TOKEN, World, wait_until};
+
+#[test]
+fn a_late_answer_and_a_foreign_session_get_nothing() {
+    let world = World::with_token();
+    gated(&world, "session");
+    unlock(&world);
+    let (mut agent, mut other) = (Agent::connect(&world), Agent::connect(&world));
+    let short = json!({ "path": TOKEN, "reason": "soon", "ttl_seconds": 1 });
+    let id = agent.ask("secrets_request_use_approval", &short);
+    let unknown = format!("unknown request_id: {id}");
+    assert_eq!(other.tool("secrets_poll_status", &json!({ "request_id": id })), Err(unknown));
+    let agent = RefCell::new(agent);
+    wait_until("it expires", || agent.borrow_mut().status(&id) == "expired");
+    let late = approve(&world, &[&id, "--session"]);
+    assert_eq!(late.status.code(), Some(3), "{}", late.errors());
+    assert_eq!(agent.borrow_mut().status(&id), "expired");
+}
+
+#[test]
+fn a_person_is_not_flooded() {
+    let world = unlocked();
+    let mut agent = Agent::connect(&world);
+    let propose =
+        |number: u32| json!({ "suggested_path": format!("team/x/key{number}"), "metadata": {} });
+    for number in 0..10 {
+        agent.ask("secrets_propose_new_path", &propose(number));
+    }
+    let refused = agent.tool("secrets_propose_new_path", &propose(10));
+    assert_eq!(refused, Err("rate-limited".to_owned()));
+    assert_eq!(pending(&world).len(), 10);
+}
+
+#[test]
+fn who_can_write_the_store_can_answer_nothing() {
+    let world = World::with_token();
+    gated(&world, "session");
+    unlock(&world);
+    let mut agent = Agent::connect(&world);
+    let reason = json!({ "path": TOKEN, "reason": "please" });
+    let id = agent.ask("secrets_request_use_approval", &reason);
+    world.sqlite(&format!(
+        "UPDATE requests SET settled = '{{\"at\":\"2026-01-01T00:00:00Z\",\"status\":{{\"kind\":\"session\"}},\
+         \"holds_until\":\"2099-01-01T00:00:00Z\"}}' WHERE id = '{id}'"
+    ));
+    let polled = agent.tool("secrets_poll_status", &json!({ "request_id": id }));
+    assert_eq!(polled, Err(format!("unknown request_id: {id}")));
+    assert_eq!(
+        approve(&world, &["--list", "--json"]).data(),
+        json!({ "pending": [], "standing": [] })
+    );
+}
+
+#[test]
+fn a_stranger_of_the_same_account_gets_no_value_and_no_say() {
+    let world = unlocked();
+    let mut agent = Agent::connect(&world);
+    let id = agent.ask("secrets_request_rotation", &about(TOKEN));
+    let run = world.home.keyless_home().join("run");
+    let mut operator = Stranger::at(&world, run.join("operator.sock"));
+    for call in [
+        json!({ "call": "pending" }),
+        json!({ "call": "standing" }),
+        json!({ "call": "take_back", "id": id }),
+        json!({ "call": "answer", "id": id, "answer": { "word": "cancel" }, "value_bytes": null }),
+        json!({ "call": "prove", "proof": "00" }),
+    ] {
+        assert_eq!(operator.call(&call)["code"], json!("operator_required"), "{call}");
+    }
+    let nonce =
+        operator.call(&json!({ "call": "challenge" }))["nonce"].as_str().unwrap().to_owned();
+    let proof = json!({ "call": "prove", "proof": nonce });
+    assert_eq!(operator.call(&proof)["code"], json!("operator_required"));
+    assert_eq!(operator.call(&json!({ "call": "reveal" }))["code"], json!("bad_request"));
+    assert_eq!(world.log_of("operator_required").len(), 6);
+    let mut socket = Stranger::at(&world, run.join("agent.sock"));
+    let open = json!({ "call": "open_session", "wanted": "all", "inherited": [] });
+    assert!(socket.call(&open)["variables"][0]["placeholder"].is_string());
+    let early = json!({ "call": "secrets", "manifest": null, "ask": { "ask": "status" } });
+    assert_eq!(socket.call(&early)["code"], json!("bad_request"));
+    let forged = json!({ "session": agent_session(&world), "seal": "00" });
+    let greeted = socket.call(&json!({ "call": "hello", "ticket": forged }));
+    assert_ne!(greeted["ticket"]["session"], forged["session"]);
+    assert_eq!(agent.status(&id), "pending");
+}
+
+/// The session that asked.
+fn agent_session(world: &World) -> Value {
+    pending(world)[0]["session"].clone()
+}
+
+/// A process that connects to a socket and reads everything that it is told.
+struct Stranger<'w> {
+    world: &'w World,
+    stream: std::io::BufReader<UnixStream>,
+}
+
+impl<'w> Stranger<'w> {
+    fn at(world: &'w World, socket: PathBuf) -> Self {
+        Self { world, stream: std::io::BufReader::new(UnixStream::connect(socket).unwrap()) }
+    }
+
+    fn call(&mut self, call: &Value) -> Value {
+        writeln!(self.stream.get_mut(), "{call}").unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut self.stream, &mut line).unwrap();
+        self.world.saw("a socket", line.as_bytes());
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+/// Every tool, with every sort of argument, over a store that has a value: the world searches what was said.
+#[test]
+fn no_tool_and_no_error_shows_a_value() {
+    let world = World::with_token();
+    gated(&world, "per-call");
+    let manifest =
+        format!("required = [\"{TOKEN}\", \"Bad\", 7]\noptional = [\"team/bare/key\"]\n");
+    world.home.write("work/.keyless/secrets.toml", manifest).unwrap();
+    let canary = world.canary.value().to_owned();
+    let mut agent = Agent::connect(&world);
+    let names = [
+        "secrets_list",
+        "secrets_describe",
+        "secrets_request_provision",
+        "secrets_request_rotation",
+        "secrets_propose_metadata",
+        "secrets_propose_new_path",
+        "secrets_request_use_approval",
+        "secrets_poll_status",
+        "secrets_status",
+        "secrets_unlock",
+        "secrets_validate",
+    ];
+    let tools = agent.call("tools/list", &json!({}));
+    let listed: Vec<_> = tools["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].clone())
+        .collect();
+    assert_eq!(listed, names.map(Value::from));
+    let arguments = [
+        json!({}),
+        about(TOKEN),
+        about("team/none/such"),
+        about("nonsense"),
+        json!({ "path": TOKEN, "reason": "r", "fields": { "description": "d" }, "liveness": true }),
+        json!({ "suggested_path": TOKEN, "request_id": "prov-000000000000", "totp": "123456" }),
+    ];
+    // Locked, open, with a broken manifest.
+    for round in 0..3 {
+        for name in names {
+            for arguments in &arguments {
+                let answer =
+                    agent.call("tools/call", &json!({ "name": name, "arguments": arguments }));
+                assert!(!answer.to_string().contains(&canary), "{name} {arguments}");
+                assert_eq!(answer["result"]["content"][0]["type"], "text", "{answer}");
+            }
+        }
+        match round {
+            0 => unlock(&world),
+            _ => {
+                fs::write(world.home.work().join(".keyless/secrets.toml"), "required = [").unwrap();
+            }
+        }
+    }
+    assert_eq!(agent.tool("secrets_list", &json!({})), Err("merge-failed".to_owned()));
+    let screen = approve(&world, &["--list"]).ok();
+    assert!(!screen.contains(&canary));
+}

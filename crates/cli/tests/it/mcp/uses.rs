@@ -1,0 +1,222 @@
+//! Uses that wait for a person's word, at the egress door and by the tools.
+
+use serde_json::json;
+
+use super::{Agent, USE, about, approve, gated, pending, unlock};
+use crate::world::{ALLOWED, TOKEN, VARIABLE, World, wait_until};
+
+#[test]
+fn every_use_waits_for_its_own_word() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    world.write_config();
+    gated(&world, "per-call");
+    unlock(&world);
+    let script = format!("while read line; do {USE}; echo; done");
+    let mut run = world.keyless(&["run", "--", "sh", "-c", &script]).without_passphrase().start();
+    for (word, status) in [("--once", "200"), ("--once", "200"), ("--deny", "403"), ("", "403")] {
+        run.say("go");
+        // After a denial nobody is asked.
+        if !word.is_empty() {
+            wait_until("it is asked for", || !pending(&world).is_empty());
+            let request = pending(&world).remove(0);
+            let reason = request["asked"]["reason"].as_str().unwrap();
+            assert_eq!(reason, "to send it with GET to api.allowed.test:443/");
+            approve(&world, &[request["id"].as_str().unwrap(), word]).ok();
+        }
+        assert_eq!(run.line(), status, "{word}");
+    }
+    assert_eq!(origin.requests().len(), 2);
+    assert_eq!(world.log_of("approval_denied").len(), 2, "{:?}", world.log());
+    let standing = approve(&world, &["--list", "--json"]).data()["standing"].clone();
+    assert_eq!(standing[0]["status"], json!({ "kind": "denied" }));
+    approve(&world, &["--take-back", standing[0]["id"].as_str().unwrap()]).ok();
+    run.say("go");
+    wait_until("it is asked for again", || !pending(&world).is_empty());
+}
+
+/// A run with its own broker waits as well, and is answered through the store.
+#[test]
+fn a_run_without_the_service_waits_too() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    gated(&world, "per-call");
+    let mut run = world.agent_sh(USE).start();
+    wait_until("it is asked for", || !pending(&world).is_empty());
+    let id = pending(&world)[0]["id"].as_str().unwrap().to_owned();
+    approve(&world, &[&id, "--once"]).ok();
+    assert_eq!(run.line(), "200");
+    world.assert_received(&origin);
+}
+
+/// A project asks for more caution than the owner does, and never for less.
+#[test]
+fn a_project_only_tightens() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    world.write_config();
+    let manifest = |policy: &str| {
+        format!(
+            "required = [\"{TOKEN}\"]\n[overrides.\"{TOKEN}\"]\napprove_on_use = \"{policy}\"\n"
+        )
+    };
+    unlock(&world);
+    for (own, theirs, status) in
+        [("never", "session", "403"), ("session", "never", "403"), ("never", "never", "200")]
+    {
+        gated(&world, own);
+        world.home.write("work/.keyless/secrets.toml", manifest(theirs)).unwrap();
+        let mut run = world.keyless(&["run", "--", "sh", "-c", USE]).without_passphrase().start();
+        if status == "403" {
+            wait_until("it is asked for", || !pending(&world).is_empty());
+            let id = pending(&world)[0]["id"].as_str().unwrap().to_owned();
+            approve(&world, &[&id, "--deny"]).ok();
+            assert_eq!(run.line(), status, "{own} {theirs}");
+            approve(&world, &["--take-back", &id]).ok();
+        } else {
+            assert_eq!(run.line(), status);
+        }
+    }
+    assert_eq!(origin.requests().len(), 1);
+    world.home.write("work/.keyless/secrets.toml", "required = [").unwrap();
+    let broken = world.keyless(&["run", "--", "true"]).without_passphrase().run();
+    assert!(broken.exits(2).errors().contains("secrets.toml"), "{}", broken.errors());
+}
+
+#[test]
+fn a_rule_that_asks_holds_one_deed() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    world.write_config();
+    world
+        .add(
+            TOKEN,
+            &["--to", ALLOWED, "--env", VARIABLE, "--allow", "GET /**", "--ask", "DELETE /**"],
+        )
+        .ok();
+    unlock(&world);
+    let script = r#"while read method path; do
+curl -sS -X $method -o body -w '%{http_code}' -H "X: $TOKEN" https://api.allowed.test$path; echo; done"#;
+    let mut run = world.keyless(&["run", "--", "sh", "-c", script]).without_passphrase().start();
+    run.say("GET /a");
+    assert_eq!(run.line(), "200");
+    for (path, word, status) in
+        [("/a", "--once", "200"), ("/a", "--once", "200"), ("/b", "--deny", "403")]
+    {
+        run.say(&format!("DELETE {path}"));
+        wait_until("it is asked for", || !pending(&world).is_empty());
+        let request = pending(&world).remove(0);
+        assert_eq!(request["asked"]["deed"], json!(format!("DELETE api.allowed.test:443{path}")));
+        approve(&world, &[request["id"].as_str().unwrap(), word]).ok();
+        assert_eq!(run.line(), status);
+    }
+    assert_eq!(origin.requests().len(), 3);
+}
+
+#[test]
+fn a_session_is_asked_once_until_it_is_revoked() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    world.write_config();
+    gated(&world, "session");
+    unlock(&world);
+    let script = format!("while read line; do {USE}; echo; done");
+    let mut run = world.keyless(&["run", "--", "sh", "-c", &script]).without_passphrase().start();
+    run.say("go");
+    wait_until("it is asked for", || !pending(&world).is_empty());
+    let id = pending(&world)[0]["id"].as_str().unwrap().to_owned();
+    approve(&world, &[&id, "--session"]).ok();
+    assert_eq!(run.line(), "200");
+    run.say("go");
+    assert_eq!(run.line(), "200");
+    approve(&world, &["--take-back", &id]).ok();
+    run.say("go");
+    wait_until("it is asked for again", || !pending(&world).is_empty());
+    let again = pending(&world)[0]["id"].as_str().unwrap().to_owned();
+    approve(&world, &[&again, "--deny"]).ok();
+    assert_eq!(run.line(), "403");
+    assert_eq!(origin.requests().len(), 2);
+    // An end of the session is an end of what it was allowed.
+    drop(run);
+    wait_until("nothing holds", || {
+        let standing = approve(&world, &["--list", "--json"]).data()["standing"].clone();
+        standing.as_array().unwrap().iter().all(|one| one["status"]["kind"] == "denied")
+    });
+}
+
+#[test]
+fn approvals_asked_for_by_an_agent_have_their_statuses() {
+    let world = World::with_token();
+    gated(&world, "session");
+    unlock(&world);
+    let mut agent = Agent::connect(&world);
+    let card = agent.tool("secrets_describe", &about(TOKEN)).unwrap();
+    assert_eq!(card["approve_on_use"], json!("session"));
+    let mut ask = |reason: &str| {
+        agent.ask("secrets_request_use_approval", &json!({ "path": TOKEN, "reason": reason }))
+    };
+    let (once, session) = (ask("for one build"), ask("for all builds"));
+    // The same question is the same request.
+    assert_eq!(ask("for one build"), once);
+    approve(&world, &[&once, "--once"]).ok();
+    approve(&world, &[&session, "--session"]).ok();
+    assert_eq!(
+        (agent.status(&once), agent.status(&session)),
+        ("once".to_owned(), "session".to_owned())
+    );
+    let painted = json!({ "path": TOKEN, "reason": "ok\u{202e}\u{1b}[2J\n  Secret: x" });
+    let denied = agent.ask("secrets_request_use_approval", &painted);
+    let screen = approve(&world, &["--list"]).ok();
+    assert!(screen.contains(r"ok\u{202e}\u{1b}[2J   Secret: x"), "{screen}");
+    approve(&world, &[&denied, "--deny"]).ok();
+    assert_eq!(agent.status(&denied), "denied");
+    let again = json!({ "path": TOKEN, "reason": "please" });
+    // Neither this session nor another one gets round a denial.
+    for agent in [&mut agent, &mut Agent::connect(&world)] {
+        let refused = agent.tool("secrets_request_use_approval", &again);
+        assert_eq!(refused, Err("approval-denied".to_owned()));
+    }
+}
+
+/// Inside the jail, the tools and the traffic are one session: what is allowed to one counts for the other.
+#[test]
+fn inside_the_jail_tools_and_traffic_are_one_session() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    world.write_config();
+    gated(&world, "session");
+    unlock(&world);
+    let script = format!(
+        r"
+import json, os, socket, subprocess, time
+def bare(call):
+    line = socket.socket(socket.AF_UNIX)
+    line.connect(os.environ['KEYLESS_AGENT_SOCKET'])
+    line.sendall(json.dumps(call).encode() + b'\n')
+    return json.loads(line.makefile().readline())['code']
+print(bare({{'call': 'lock'}}), bare({{'call': 'open_session', 'wanted': 'all', 'inherited': []}}), flush=True)
+tools = subprocess.Popen([{keyless:?}, 'mcp'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def call(method, **params):
+    request = {{'jsonrpc': '2.0', 'id': 1, 'method': method, 'params': params}}
+    print(json.dumps(request), file=tools.stdin, flush=True)
+    return json.loads(tools.stdout.readline())['result']
+call('initialize', protocolVersion='2025-06-18', capabilities={{}}, clientInfo={{'name': 't', 'version': '1'}})
+def tool(name, **arguments):
+    return call('tools/call', name=name, arguments=arguments)['structuredContent']
+asked = tool('secrets_request_use_approval', path='{TOKEN}', reason='for the build')['request_id']
+print(asked, flush=True)
+while tool('secrets_poll_status', request_id=asked)['status']['kind'] == 'pending':
+    time.sleep(0.2)
+print(subprocess.run(['sh', '-c', os.environ['USE']], capture_output=True, text=True).stdout, flush=True)
+",
+        keyless = crate::invocation::KEYLESS,
+    );
+    let command = ["run", "--", "python3", "-c", &script];
+    let mut run = world.keyless(&command).without_passphrase().env("USE", USE).start();
+    assert_eq!(run.line(), "operator_required operator_required");
+    let id = run.line();
+    approve(&world, &[&id, "--session"]).ok();
+    assert_eq!(run.line(), "200");
+    assert!(pending(&world).is_empty());
+    world.assert_received(&origin);
+}

@@ -1,0 +1,200 @@
+//! Tokens that the agent never holds: got on the host with a stored grant, and minted in answers
+//! that it asks for itself.
+
+use std::sync::{Arc, Mutex};
+
+use http::{Request, StatusCode, header};
+use http_body_util::BodyExt as _;
+use keyless_testkit::{Canary, Handler, Origin, Reply, RequestBody, reply};
+use serde_json::json;
+
+use crate::world::{ALLOWED, EVIL, World};
+
+const AUTH: &str = "auth.allowed.test";
+const CLIENT: &str = "team/auth/client";
+
+/// A token endpoint and an interface that takes its newest token alone.
+struct Provider {
+    auth: Origin,
+    api: Origin,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    /// Tokens that will be given out, in this order.
+    tokens: Vec<String>,
+    given: usize,
+    /// Where given, the only refresh token that is taken, and the next one.
+    refresh: Option<(String, Vec<String>)>,
+    expires_in: u64,
+}
+
+impl Provider {
+    fn start(world: &mut World, state: State) -> Self {
+        let state = Arc::new(Mutex::new(state));
+        let (for_auth, for_api) = (Arc::clone(&state), Arc::clone(&state));
+        let auth = Handler::new(move |request| token(request, Arc::clone(&for_auth)));
+        let api = Handler::new(move |request| interface(request, Arc::clone(&for_api)));
+        Self { auth: world.origin_of(AUTH, auth), api: world.origin_of(ALLOWED, api), state }
+    }
+
+    /// What the token endpoint was asked.
+    fn bodies(&self) -> Vec<String> {
+        let requests = self.auth.requests();
+        requests.iter().map(|it| String::from_utf8_lossy(&it.body).into_owned()).collect()
+    }
+}
+
+async fn token(request: Request<RequestBody>, state: Arc<Mutex<State>>) -> Reply {
+    let path = request.uri().path().to_owned();
+    let body = request.into_body().collect().await.unwrap().to_bytes();
+    let body = String::from_utf8_lossy(&body).into_owned();
+    let mut state = state.lock().unwrap();
+    if path == "/odd" {
+        return reply(StatusCode::OK, format!("token={}", state.tokens[0]));
+    }
+    let mut answer = json!({ "token_type": "Bearer", "expires_in": state.expires_in });
+    if let Some((expected, next)) = &mut state.refresh {
+        if !body.contains(&format!("refresh_token={expected}")) {
+            return reply(StatusCode::BAD_REQUEST, r#"{"error":"invalid_grant"}"#);
+        }
+        *expected = next.remove(0);
+        answer["refresh_token"] = json!(expected);
+    }
+    answer["access_token"] = json!(state.tokens[state.given]);
+    state.given += 1;
+    let mut reply = reply(StatusCode::OK, answer.to_string());
+    reply.headers_mut().insert(header::CONTENT_TYPE, "application/json".parse().unwrap());
+    reply
+}
+
+async fn interface(request: Request<RequestBody>, state: Arc<Mutex<State>>) -> Reply {
+    let bearer = request.headers().get(header::AUTHORIZATION).cloned();
+    let revokes = request.uri().path() == "/revoke";
+    let _ = request.into_body().collect().await;
+    let mut state = state.lock().unwrap();
+    let newest = state.given.checked_sub(1).map(|at| format!("Bearer {}", state.tokens[at]));
+    if bearer.is_none()
+        || bearer.as_ref().and_then(|value| value.to_str().ok()) != newest.as_deref()
+    {
+        return reply(StatusCode::UNAUTHORIZED, "no\n");
+    }
+    if revokes {
+        // Whatever was given so far is not the newest any more.
+        state.tokens.insert(0, "revoked".to_owned());
+    }
+    reply(StatusCode::OK, format!("hello {}\n", newest.unwrap_or_default()))
+}
+
+fn state(world: &World, tokens: usize) -> State {
+    let tokens = (0..tokens).map(|_| world.another_value()).collect();
+    State { tokens, given: 0, refresh: None, expires_in: 3600 }
+}
+
+#[test]
+fn one_token_serves_all_and_a_revoked_one_is_got_anew() {
+    let mut world = World::with_store();
+    let state = state(&world, 3);
+    let provider = Provider::start(&mut world, state);
+    let grant = "client-credentials https://auth.allowed.test/token my-client scope=read+write";
+    world.add(CLIENT, &["--to", ALLOWED, "--env", "TOKEN", "--oauth", grant]).ok();
+    let script = r#"
+        ask() { curl -sS -w '%{http_code} ' -H "Authorization: Bearer $TOKEN" "$@"; }
+        for i in 1 2 3 4 5 6 7 8; do ask https://api.allowed.test/$i & done; wait
+        ask https://api.allowed.test/revoke
+        ask https://api.allowed.test/again
+        ask https://api.allowed.test/revoke
+        ask -d body https://api.allowed.test/with-a-body"#;
+    let said = world.agent_sh(script).run().ok();
+    // Eight at once, the revocation, the one that was tried again, the second revocation.
+    assert_eq!(said.matches("200 ").count(), 11, "{said}");
+    assert_eq!(said.matches("hello Bearer kloak_").count(), 11, "{said}");
+    // A request with a body is not repeated.
+    assert!(said.trim_end().ends_with("401"), "{said}");
+    let bodies = provider.bodies();
+    assert_eq!(bodies.len(), 2, "{bodies:?}");
+    let expected =
+        "grant_type=client_credentials&scope=read%20write&client_id=my-client&client_secret=";
+    assert!(bodies[0].starts_with(expected), "{bodies:?}");
+    world.assert_received(&provider.auth);
+    world.canary.assert_absent("the interface", &provider.api.everything_received());
+    let kinds: Vec<_> = world.log().iter().map(|entry| entry["detail"]["kind"].clone()).collect();
+    assert_eq!(kinds.iter().filter(|kind| **kind == "token").count(), 2, "{kinds:?}");
+}
+
+#[test]
+fn a_refresh_token_that_rotates_is_stored() {
+    let mut world = World::with_store();
+    let mut state = state(&world, 3);
+    let next = (0..3).map(|_| world.another_value()).collect();
+    state.refresh = Some((world.canary.value().to_owned(), next));
+    // Over before it is used: every use refreshes.
+    state.expires_in = 1;
+    let provider = Provider::start(&mut world, state);
+    let secret = world.another_value();
+    let add = ["secret", "add", "team/auth/secret", "--to", AUTH, "--value-stdin"];
+    world.keyless(&add).stdin(secret.as_str()).run().ok();
+    let grant = "refresh-token https://auth.allowed.test/token my-client client-secret=team/auth/secret auth=basic";
+    world.add(CLIENT, &["--to", ALLOWED, "--env", "TOKEN", "--oauth", grant]).ok();
+    let ask = r#"curl -sS -o /dev/null -w '%{http_code} ' -H "Authorization: Bearer $TOKEN" https://api.allowed.test/"#;
+    for _ in 0..2 {
+        let options = ["--secret", CLIENT];
+        assert_eq!(world.agent_with(&options, &["sh", "-c", ask]).run().ok(), "200 ");
+    }
+    let shown = world.keyless(&["secret", "show", CLIENT, "--json"]).run().data();
+    assert_eq!(shown["version"], 3);
+    let basic = provider.auth.requests()[0].header("authorization").unwrap();
+    assert!(basic.starts_with("Basic "), "{basic}");
+    assert!(Canary::of(secret).find(basic.as_bytes()).is_some());
+    // One that the endpoint does not take is told as such.
+    provider.state.lock().unwrap().refresh = Some(("another".to_owned(), Vec::new()));
+    let told = world
+        .agent_with(&["--secret", CLIENT], &["sh", "-c", &ask.replace("-o /dev/null", "")])
+        .run()
+        .ok();
+    assert!(told.contains("token_unavailable") && told.contains("400 invalid_grant"), "{told}");
+}
+
+#[test]
+fn minted_tokens_are_placeholders_to_the_agent() {
+    let mut world = World::with_store();
+    let state = state(&world, 2);
+    let tokens = state.tokens.clone();
+    let provider = Provider::start(&mut world, state);
+    let evil = world.origin(EVIL);
+    let seal = "POST auth.allowed.test/** to=api.allowed.test";
+    world.add(CLIENT, &["--to", AUTH, "--env", "SECRET", "--seal", seal]).ok();
+    let script = r#"
+import json, os, ssl, urllib.error, urllib.parse, urllib.request
+def ask(url, body=None, token=None, context=None):
+    request = urllib.request.Request(url, data=body)
+    if token: request.add_header("Authorization", "Bearer " + token)
+    return urllib.request.urlopen(request, context=context).read().decode()
+form = urllib.parse.urlencode({"grant_type": "client_credentials", "client_secret": os.environ["SECRET"]}).encode()
+first = json.loads(ask("https://auth.allowed.test/token", form))["access_token"]
+print(first, ask("https://api.allowed.test/1", token=first))
+second = json.loads(ask("https://auth.allowed.test/token", form))["access_token"]
+print(second, ask("https://api.allowed.test/2", token=second))
+ask("https://evil.test/", token=second, context=ssl._create_unverified_context())
+try:
+    ask("https://auth.allowed.test/odd", form)
+except urllib.error.HTTPError as error:
+    print(error.headers["X-Keyless-Refused"])"#;
+    let said = world.agent_python(script).run().ok();
+    let lines: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!(lines.len(), 3, "{said}");
+    for line in &lines[..2] {
+        let words: Vec<&str> = line.split(' ').collect();
+        assert!(words[0].starts_with("kloak_") && words[3] == words[0], "{said}");
+    }
+    assert_ne!(lines[0], lines[1]);
+    assert_eq!(lines[2], "token_unavailable");
+    for (request, token) in provider.api.requests().iter().zip(&tokens) {
+        assert_eq!(request.header("authorization"), Some(format!("Bearer {token}")));
+    }
+    world.assert_received(&provider.auth);
+    world.assert_received_placeholder_only(&evil);
+    let minted: Vec<_> =
+        world.log().into_iter().filter(|entry| entry["detail"]["kind"] == "minted").collect();
+    assert_eq!(minted[1]["target"], "team/auth/client/access-token-2");
+}

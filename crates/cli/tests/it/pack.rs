@@ -1,0 +1,218 @@
+//! `keyless pack` and `agentpack`: agentpack's command line, envelopes and exit statuses.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    invocation::{Invocation, KEYLESS, Seen},
+    world::World,
+};
+
+/// Codex alone, so that everything is in one place.
+pub(crate) const MANIFEST: &str = "\
+version: 1
+profiles:
+  default: { include_tags: [base] }
+targets:
+  codex: { mode: files, scope: user }
+modules:
+  - id: instructions:base
+    type: instructions
+    tags: [base]
+    source: { local_path: { path: modules/base } }
+  - id: skill:many
+    type: skill
+    tags: [base]
+    source: { local_path: { path: modules/many } }
+";
+
+/// A world with a config repo whose skill has this many files.
+pub(crate) fn with_repo(files: usize) -> World {
+    let world = World::empty();
+    write(&world, "agentpack.yaml", MANIFEST);
+    write(&world, "modules/base/AGENTS.md", "Be kind.\n");
+    write(&world, "modules/many/SKILL.md", "---\nname: many\ndescription: Many files\n---\n");
+    fill(&world, files, "first");
+    world
+}
+
+/// Gives every file of the skill this word.
+pub(crate) fn fill(world: &World, files: usize, filler: &str) {
+    for number in 0..files {
+        write(
+            world,
+            &format!("modules/many/data/{number}.md"),
+            &format!("{filler} {number}\n").repeat(20),
+        );
+    }
+}
+
+pub(crate) fn write(world: &World, path: &str, text: &str) {
+    world.home.write(&format!("home/.agentpack/repo/{path}"), text).unwrap();
+}
+
+pub(crate) fn codex(world: &World) -> PathBuf {
+    world.home.home().join(".codex")
+}
+
+fn pack<'w>(world: &'w World, arguments: &[&str]) -> Invocation<'w> {
+    world.keyless(&[&["pack", "--json"], arguments].concat()).env("AGENTPACK_FSYNC", "0")
+}
+
+pub(crate) fn run(world: &World, arguments: &[&str]) -> Seen {
+    pack(world, arguments).run()
+}
+
+pub(crate) fn deploy(world: &World) -> Value {
+    run(world, &["deploy", "--apply", "--yes"]).data()
+}
+
+#[test]
+fn an_envelope_says_which_command_it_is_of() {
+    let world = with_repo(1);
+    let answer = run(&world, &["deploy", "--apply", "--yes"]).exits(0).json();
+    assert_eq!(answer["schema_version"], 1);
+    assert_eq!(answer["command"], "deploy");
+    assert_eq!(answer["command_id"], "deploy --apply");
+    assert_eq!(answer["command_path"], json!(["deploy", "--apply"]));
+    assert_eq!(answer["data"]["applied"], true);
+    let dry = run(&world, &["deploy", "--apply", "--dry-run"]).exits(0).json();
+    assert_eq!((&dry["command_id"], &dry["data"]["applied"]), (&json!("deploy"), &json!(false)));
+    let explained = run(&world, &["explain", "diff"]).exits(0).json();
+    assert_eq!(explained["command"], "explain.plan");
+}
+
+#[test]
+fn a_machine_must_say_yes_and_a_failure_exits_with_one() {
+    let world = with_repo(1);
+    let refused = run(&world, &["deploy", "--apply"]).exits(1).json();
+    assert_eq!(refused["ok"], false);
+    assert_eq!(refused["errors"][0]["code"], "E_CONFIRM_REQUIRED");
+    assert_eq!(refused["errors"][0]["details"]["reason_code"], "confirm_required");
+    assert_eq!(refused["data"], json!({}));
+    assert!(!codex(&world).exists());
+    run(&world, &["evolve", "propose", "--scope", "nope"]).exits(2);
+}
+
+#[test]
+fn the_binary_called_agentpack_is_the_pack() {
+    let world = with_repo(1);
+    let link = world.home.home().join("agentpack");
+    symlink(KEYLESS, &link).unwrap();
+    let link = link.to_str().unwrap();
+    let called = |arguments: &[&str]| {
+        let words = [&[link], arguments].concat();
+        world.keyless(&[]).instead(&words).run()
+    };
+    let answer = called(&["--json", "plan", "--target", "codex"]).exits(0).json();
+    assert_eq!(answer["command"], "plan");
+    assert_eq!(answer["data"]["summary"]["create"], 3);
+    called(&["deploy", "--apply", "--yes"]).exits(0);
+    let text = called(&["status"]).exits(0).text();
+    assert!(text.contains("No drift."), "{text}");
+    assert!(called(&["completions", "bash"]).exits(0).text().contains("_agentpack"));
+    called(&["nonsense"]).exits(2);
+}
+
+#[test]
+fn people_get_words_and_a_next_step() {
+    let world = with_repo(1);
+    let text = world.keyless(&["pack", "plan"]).run().exits(0).text();
+    assert!(
+        text.contains("+ codex") && text.contains("3 to create, 0 to update, 0 to delete"),
+        "{text}"
+    );
+    let text = world.keyless(&["pack", "diff"]).run().exits(0).text();
+    assert!(text.contains("+Be kind."), "{text}");
+    fs::remove_file(world.home.home().join(".agentpack/repo/agentpack.yaml")).unwrap();
+    let seen = world.keyless(&["pack", "plan"]).run();
+    let errors = seen.exits(1).errors();
+    assert!(
+        errors.contains("E_CONFIG_MISSING") && errors.contains("next:  run `agentpack init`"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn help_and_schema_describe_every_command() {
+    let world = World::empty();
+    let help = run(&world, &["help"]).data();
+    let ids: Vec<&str> = help["commands"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["id"].as_str().unwrap())
+        .collect();
+    for id in
+        ["deploy", "deploy --apply", "doctor --fix", "evolve propose", "overlay rebase", "status"]
+    {
+        assert!(ids.contains(&id), "{id} in {ids:?}");
+    }
+    for id in help["mutating_commands"].as_array().unwrap() {
+        assert!(ids.contains(&id.as_str().unwrap()), "{id}");
+    }
+    assert!(help["global_args"].as_array().unwrap().iter().any(|arg| arg["id"] == "repo"));
+    let schema = run(&world, &["schema"]).data();
+    assert_eq!(schema["error_codes"].as_array().unwrap().len(), keyless_codes());
+    let markdown = world.keyless(&["pack", "help", "--markdown"]).run().exits(0).text();
+    assert!(markdown.contains("| `deploy --apply` |"), "{markdown}");
+}
+
+fn keyless_codes() -> usize {
+    keyless_pack::Code::ALL.len()
+}
+
+#[test]
+fn a_life_from_init_to_rollback() {
+    let world = World::empty();
+    run(&world, &["init", "--git", "--yes"]).exits(0);
+    let first = deploy(&world)["snapshot_id"].as_str().unwrap().to_owned();
+    let agents = codex(&world).join("AGENTS.md");
+    let original = fs::read_to_string(&agents).unwrap();
+    fs::write(&agents, "edited\n").unwrap();
+    let status = run(&world, &["status"]).data();
+    assert_eq!(status["drift"][0]["edited"], true);
+    let seen = run(&world, &["evolve", "propose", "--yes"]).exits(1).json();
+    assert_eq!(seen["errors"][0]["code"], "E_GIT_WORKTREE_DIRTY");
+    commit(&world);
+    let proposed = run(&world, &["evolve", "propose", "--yes"]).data();
+    assert_eq!(proposed["created"], true);
+    deploy(&world);
+    assert_eq!(fs::read_to_string(&agents).unwrap(), original);
+    run(&world, &["rollback", "--to", &first, "--yes"]).exits(0);
+    run(&world, &["lock", "--yes"]).exits(0);
+    let audit = run(&world, &["update", "--yes"]).data();
+    assert_eq!(audit["steps"][0]["name"], "fetch");
+}
+
+fn commit(world: &World) {
+    let repo = world.home.home().join(".agentpack/repo");
+    let script = "git add -A && git -c user.name=t -c user.email=t@t commit -qm x";
+    let seen = world
+        .keyless(&[])
+        .instead(&["sh", "-c", &format!("cd {} && {script}", repo.display())])
+        .run();
+    seen.exits(0);
+}
+
+/// All regular files below a directory, manifests left out: their times differ.
+pub(crate) fn picture(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let (mut files, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if !path.to_string_lossy().contains(".agentpack.manifest") {
+                files.push((path.clone(), fs::read(&path).unwrap()));
+            }
+        }
+    }
+    files.sort();
+    files
+}

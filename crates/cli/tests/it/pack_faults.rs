@@ -1,0 +1,248 @@
+//! The pack under faults: killed at any point, a full disk, many at once. Whole or not at all.
+//! Weaknesses 3, 5, 6 and 7 of shared/reference/agentpack.md, section 18.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::{
+    pack::{codex, deploy, fill, picture, run, with_repo, write},
+    world::World,
+};
+
+/// How often a process is killed, for applies and for rollbacks.
+const KILLS: u32 = 150;
+const FILES: usize = 40;
+
+/// Starts a command and kills it after this long; whether it was still alive.
+fn killed_after(world: &World, arguments: &[&str], delay: Duration) {
+    let mut command = world
+        .keyless(&[&["pack", "--json"], arguments].concat())
+        .env("AGENTPACK_FSYNC", "0")
+        .into_command();
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    thread::sleep(delay);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// After any kill: the next command that writes brings one of the two states back, and leaves no litter.
+#[track_caller]
+fn assert_whole(world: &World, states: [&[(std::path::PathBuf, Vec<u8>)]; 2]) {
+    run(world, &["doctor", "--fix", "--yes"]).exits(0);
+    let now = picture(&codex(world));
+    assert!(states.contains(&now.as_slice()), "{} files, neither before nor after", now.len());
+    let home = world.home.home().join(".agentpack/state");
+    assert!(!home.join("journal.json").exists());
+    for entry in fs::read_dir(home.join("snapshots")).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            assert!(
+                path.with_extension("json").exists(),
+                "{} belongs to no snapshot",
+                path.display()
+            );
+        }
+    }
+}
+
+fn measured(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
+/// Weaknesses 5 and 6.
+#[test]
+fn a_deploy_that_is_killed_anywhere_is_whole_or_undone() {
+    let world = with_repo(FILES);
+    deploy(&world);
+    let first = picture(&codex(&world));
+    fill(&world, FILES, "second");
+    let whole = measured(|| drop(deploy(&world)));
+    let second = picture(&codex(&world));
+    let mut words = ["first", "second"].iter().cycle();
+    for kill in 0..KILLS {
+        fill(&world, FILES, words.next().unwrap());
+        killed_after(&world, &["deploy", "--apply", "--yes"], whole * kill / (KILLS - 10));
+        assert_whole(&world, [&first, &second]);
+    }
+    fill(&world, FILES, "third");
+    deploy(&world);
+    assert_eq!(run(&world, &["plan"]).data()["changes"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn a_rollback_that_is_killed_anywhere_is_whole_or_undone() {
+    let world = with_repo(FILES);
+    let ids: Vec<String> = ["first", "second"]
+        .iter()
+        .map(|word| {
+            fill(&world, FILES, word);
+            deploy(&world)["snapshot_id"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    let second = picture(&codex(&world));
+    let whole = measured(|| drop(run(&world, &["rollback", "--to", &ids[0], "--yes"]).data()));
+    let first = picture(&codex(&world));
+    for kill in 0..KILLS {
+        // Pruning may take the two deploys away in the end; until then they are gone back and forth to.
+        let to = &ids[usize::from(picture(&codex(&world)) == first)];
+        killed_after(&world, &["rollback", "--to", to, "--yes"], whole * kill / (KILLS - 10));
+        assert_whole(&world, [&first, &second]);
+    }
+}
+
+/// The journal is there, the process is dead: reading says so, writing undoes it.
+#[test]
+fn an_interrupted_apply_is_told_and_undone() {
+    let world = with_repo(400);
+    deploy(&world);
+    let before = picture(&codex(&world));
+    let journal = world.home.home().join(".agentpack/state/journal.json");
+    for attempt in 0..20 {
+        fill(&world, 400, &format!("attempt-{attempt}"));
+        let mut command =
+            world.keyless(&["pack", "--json", "deploy", "--apply", "--yes"]).into_command();
+        let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+        while !journal.exists() && child.try_wait().unwrap().is_none() {
+            thread::sleep(Duration::from_micros(200));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if journal.exists() {
+            let told = run(&world, &["plan"]).exits(0).json()["warnings"].to_string();
+            assert!(told.contains("an earlier apply was interrupted"), "{told}");
+            let mended =
+                run(&world, &["doctor", "--fix", "--yes"]).exits(0).json()["warnings"].to_string();
+            assert!(
+                mended.contains("was undone") || mended.contains("had been complete"),
+                "{mended}"
+            );
+            if mended.contains("was undone") {
+                assert_eq!(picture(&codex(&world)), before);
+                return;
+            }
+        }
+        deploy_quietly(&world);
+        fill(&world, 400, "first");
+        deploy_quietly(&world);
+    }
+    panic!("no kill hit an apply");
+}
+
+fn deploy_quietly(world: &World) {
+    run(world, &["deploy", "--apply", "--yes"]).exits(0);
+}
+
+/// A user's edit between the kill and the recovery is not lost.
+#[test]
+fn recovery_leaves_alone_what_somebody_else_wrote() {
+    let world = with_repo(1);
+    deploy(&world);
+    let agents = codex(&world).join("AGENTS.md");
+    let state = world.home.home().join(".agentpack/state");
+    let sha = |text: &str| keyless_pack::Sha::of(text.as_bytes()).to_string();
+    let journal = serde_json::json!({
+        "version": 1, "id": "123", "kind": "deploy", "folders": [],
+        "steps": [{
+            "root": codex(&world), "path": "AGENTS.md", "confine": null, "after": sha("half done\n"),
+            "before": {"was": "file", "sha256": sha("Be kind.\n"), "mode": 420, "backup": state.join("snapshots/123/backup/x")},
+        }],
+    });
+    fs::write(state.join("journal.json"), journal.to_string()).unwrap();
+    fs::write(&agents, "the user's\n").unwrap();
+    let told = run(&world, &["doctor", "--fix", "--yes"]).exits(0).json()["warnings"].to_string();
+    assert!(told.contains("left alone") && told.contains("AGENTS.md"), "{told}");
+    assert_eq!(fs::read_to_string(&agents).unwrap(), "the user's\n");
+}
+
+/// Weakness 7.
+#[test]
+fn a_full_disk_undoes_what_was_written() {
+    let world = with_repo(20);
+    fs::create_dir_all(codex(&world)).unwrap();
+    let keyless = crate::invocation::KEYLESS;
+    let big = "x".repeat(30_000);
+    write(&world, "big/a.md", &big);
+    // The target is a tiny file system of its own, in a namespace of its own.
+    let script = format!(
+        "set -e
+mount -t tmpfs -o size=200k tmpfs $HOME/.codex
+{keyless} pack --json deploy --apply --yes >/dev/null
+sums() {{ (cd $HOME/.codex && find . -type f | sort | xargs sha256sum); }}
+sums > $HOME/before
+for n in 0 1 2 3 4 5 6 7 8 9; do cp $HOME/.agentpack/repo/big/a.md $HOME/.agentpack/repo/modules/many/data/$n.md; done
+{keyless} pack --json deploy --apply --yes > $HOME/answer || echo failed > $HOME/failed
+sums > $HOME/after
+cmp $HOME/before $HOME/after
+test ! -e $HOME/.agentpack/state/journal.json
+rm -r $HOME/.agentpack/repo/modules/many/data
+{keyless} pack --json deploy --apply --yes >/dev/null"
+    );
+    let seen = world.keyless(&[]).instead(&["unshare", "-Urm", "sh", "-c", &script]).run();
+    seen.exits(0);
+    let home = world.home.home();
+    let answer: Value = serde_json::from_slice(&fs::read(home.join("answer")).unwrap()).unwrap();
+    assert_eq!(answer["errors"][0]["code"], "E_IO_DISK_FULL", "{answer}");
+    assert_eq!(answer["errors"][0]["details"]["undone"], true, "{answer}");
+    assert!(home.join("failed").exists());
+}
+
+/// Weakness 3: many deploys of different repos into one root end with one whole state.
+#[test]
+fn many_deploys_at_once_end_with_one_of_them_whole() {
+    let world = with_repo(FILES);
+    deploy(&world);
+    let repo = world.home.home().join(".agentpack/repo");
+    let words = ["alpha", "beta", "gamma", "delta"];
+    for word in words {
+        fill(&world, FILES, word);
+        copy(&repo, &world.home.home().join(format!("repo-{word}")));
+    }
+    for _ in 0..3 {
+        let children: Vec<_> = words
+            .iter()
+            .map(|word| {
+                let repo = world.home.home().join(format!("repo-{word}"));
+                let arguments = [
+                    "pack",
+                    "--json",
+                    "--repo",
+                    repo.to_str().unwrap(),
+                    "deploy",
+                    "--apply",
+                    "--yes",
+                ];
+                let mut command = world.keyless(&arguments).into_command();
+                command.stdout(Stdio::piped()).spawn().unwrap()
+            })
+            .collect();
+        for child in children {
+            let output = child.wait_with_output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        }
+        let first = fs::read_to_string(codex(&world).join("skills/many/data/0.md")).unwrap();
+        let winner = first.split(' ').next().unwrap();
+        for number in 0..FILES {
+            let text =
+                fs::read_to_string(codex(&world).join(format!("skills/many/data/{number}.md")))
+                    .unwrap();
+            assert_eq!(text, format!("{winner} {number}\n").repeat(20));
+        }
+        let repo = world.home.home().join(format!("repo-{winner}"));
+        let plan = run(&world, &["--repo", repo.to_str().unwrap(), "plan"]).data();
+        assert_eq!(plan["changes"], Value::Array(Vec::new()), "manifest and disk agree");
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg("-r").arg(from).arg(to).status().unwrap().success());
+}

@@ -1,0 +1,121 @@
+//! A session that agentpack 0.9.1 itself was recorded in, run again: the same envelopes, fields and exit
+//! statuses. Fields may be added; words in messages, warnings and hints are our own.
+
+use std::{collections::BTreeMap, fs};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::world::World;
+
+const SESSION: &str = include_str!("../vectors/agentpack-0.9.1/session.json");
+
+#[derive(Deserialize)]
+struct Step {
+    files: BTreeMap<String, Option<String>>,
+    run: Vec<String>,
+    exit: i32,
+    answer: Value,
+}
+
+/// Where we do otherwise, and why: the step's command, and the fields that are not compared.
+const DEPARTURES: &[(&str, &[&str])] = &[
+    // A prompt's file in its module is found, where agentpack says that it is missing.
+    ("explain diff", &["layer", "module_path"]),
+    // Reading needs no merge base when nothing changed upstream.
+    ("overlay rebase instructions:base --yes", &["*"]),
+    // A lockfile of another version is told from a broken one.
+    ("fetch --yes", &["code", "reason_code", "next_actions", "error"]),
+    // Going back takes away what was adopted since, so the user's own file is there again.
+    ("rollback --to $FIRST --yes", &["*"]),
+    // Commands and reasons in words.
+    ("evolve propose", &["suggestions", "reason_message"]),
+    ("evolve propose --dry-run", &["suggestions", "reason_message"]),
+    // One more target is compiled in.
+    ("plan --target emacs", &["allowed"]),
+];
+
+#[test]
+fn a_recorded_session_of_agentpack_is_answered_the_same() {
+    let world = World::empty();
+    let root = fs::canonicalize(world.home.root()).unwrap();
+    for folder in ["ap/repo", "project/.git"] {
+        fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    let steps: Vec<Step> = serde_json::from_str(SESSION).unwrap();
+    let mut first = None;
+    for step in &steps {
+        for (path, text) in &step.files {
+            match text {
+                Some(text) => drop(world.home.write(path, text).unwrap()),
+                None => fs::remove_file(root.join(path)).unwrap(),
+            }
+        }
+        let words: Vec<&str> = step
+            .run
+            .iter()
+            .map(|word| if word == "$FIRST" { first.as_deref().unwrap() } else { word.as_str() })
+            .collect();
+        let mut command = world.keyless(&[&["pack", "--json"], &words[..]].concat()).into_command();
+        command
+            .current_dir(root.join("project"))
+            .env("AGENTPACK_HOME", root.join("ap"))
+            .env("HOSTNAME", "box");
+        let output = command.output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let what = step.run.join(" ");
+        let answer: Value =
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{what}: {error}\n{text}"));
+        if let (None, Some(id)) = (&first, answer["data"]["snapshot_id"].as_str()) {
+            first = Some(id.to_owned());
+        }
+        let skipped = DEPARTURES
+            .iter()
+            .find(|(command, _)| *command == what)
+            .map_or(&[][..], |(_, fields)| fields);
+        if skipped == ["*"] {
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(step.exit), "{what}\n{text}");
+        let root = root.to_str().unwrap();
+        assert_holds(&what, "", &step.answer, &answer, &Told { root, skipped });
+    }
+}
+
+struct Told<'a> {
+    root: &'a str,
+    skipped: &'a [&'a str],
+}
+
+/// Everything that was recorded is there, with the same value.
+#[track_caller]
+fn assert_holds(what: &str, at: &str, recorded: &Value, answer: &Value, told: &Told<'_>) {
+    match (recorded, answer) {
+        (Value::Object(fields), Value::Object(_)) => {
+            for (name, value) in fields {
+                let words =
+                    ["message", "hint", "warnings", "error", "suggestion"].contains(&name.as_str());
+                if words || told.skipped.contains(&name.as_str()) {
+                    continue;
+                }
+                let here = answer
+                    .get(name)
+                    .unwrap_or_else(|| panic!("{what}: {at}/{name} is missing in {answer:#}"));
+                assert_holds(what, &format!("{at}/{name}"), value, here, told);
+            }
+        }
+        (Value::Array(recorded), Value::Array(answer)) => {
+            assert_eq!(recorded.len(), answer.len(), "{what}: {at}\n{recorded:#?}\n{answer:#?}");
+            for (index, (recorded, answer)) in recorded.iter().zip(answer).enumerate() {
+                assert_holds(what, &format!("{at}/{index}"), recorded, answer, told);
+            }
+        }
+        (Value::String(recorded), Value::String(answer)) if recorded == "$ID" => {
+            assert!(answer.bytes().all(|b| b.is_ascii_digit()), "{what}: {at}: {answer}");
+        }
+        (Value::String(recorded), Value::String(answer)) => {
+            assert_eq!(*recorded, answer.replace(told.root, "$ROOT"), "{what}: {at}");
+        }
+        _ => assert_eq!(recorded, answer, "{what}: {at}"),
+    }
+}

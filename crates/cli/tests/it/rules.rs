@@ -1,0 +1,67 @@
+//! What a secret may be used for, and credentials that the proxy sets: by `secret add`, and by a
+//! fleet's catalog (which shares the reading of both).
+
+use serde_json::json;
+
+use crate::world::{ALLOWED, TOKEN, VARIABLE, World};
+
+const SHOW: &str = r#"
+for method in GET POST; do
+    curl -sS -o /dev/null -w '%{http_code} ' -X $method -H "Authorization: Bearer $TOKEN" "https://api.allowed.test/repos/acme/site"
+done
+curl -sS -X DELETE -H "Authorization: Bearer $TOKEN" "https://api.allowed.test/repos/acme/site""#;
+
+#[test]
+fn a_request_outside_the_rules_goes_nowhere_and_says_why() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    let rules = ["--allow", "GET,HEAD /repos/acme/**"];
+    world.add(TOKEN, &[&["--to", ALLOWED, "--env", VARIABLE], &rules[..]].concat()).ok();
+    let said = world.agent_sh(SHOW).run().ok();
+    assert!(said.starts_with("200 403 {"), "{said}");
+    world.assert_received(&origin);
+    assert_eq!(origin.requests().len(), 1);
+    let refused = world.log_of("rule_denied");
+    assert_eq!(refused[0]["detail"]["method"], "POST");
+    let note = refused[0]["detail"]["note"].as_str().unwrap();
+    assert!(note.contains(TOKEN) && note.ends_with("no allow rule names it"), "{note}");
+    // A rule that is taken away gives every request back.
+    world.keyless(&["secret", "set", TOKEN, "--any-request"]).run().ok();
+    assert!(world.agent_sh(SHOW).run().ok().starts_with("200 200 "));
+}
+
+#[test]
+fn the_proxy_sets_what_no_client_sends() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    world.add(TOKEN, &["--to", ALLOWED, "--inject", "header:X-Api-Key={}"]).ok();
+    let said = world
+        .agent_sh("curl -sS https://api.allowed.test/; curl -sS -H 'X-Api-Key: stale' https://api.allowed.test/")
+        .run()
+        .ok();
+    assert_eq!(said.matches("x-api-key: kloak_").count(), 2, "{said}");
+    for request in origin.requests() {
+        assert_eq!(request.header("x-api-key").as_deref(), Some(world.canary.value()));
+    }
+}
+
+#[test]
+fn presets_bring_hosts_places_and_rules() {
+    let world = World::with_store();
+    world.add("team/github/site", &["--preset", "github-read=acme/site"]).ok();
+    let shown = world.keyless(&["secret", "show", "team/github/site", "--json"]).run().data();
+    assert_eq!(shown["to"], json!(["api.github.com", "github.com"]));
+    assert_eq!(shown["locations"], json!(["basic", "header"]));
+    assert_eq!(shown["allow"][0], "GET,HEAD api.github.com/repos/acme/site/**");
+    for (option, bad, words) in [
+        ("--preset", "github-read", "OWNER/REPO"),
+        ("--preset", "github-raed=a/b", "github-read"),
+        ("--allow", "get /x", "methods in capitals"),
+        ("--inject", "header:Host", "belongs to the message"),
+        ("--sign", "hmac-md5 X={hex} {body}", "one of aws:PATH"),
+    ] {
+        let seen = world.add("team/other/site", &["--to", ALLOWED, option, bad]);
+        seen.exits(2);
+        assert!(seen.errors().contains(words), "{}", seen.errors());
+    }
+}

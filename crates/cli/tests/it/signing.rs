@@ -1,0 +1,112 @@
+//! Keys that sign and never leave: boto3 against moto behind botocore's own verification, and a
+//! webhook's signature.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    process::{Child, Command, Stdio},
+};
+
+use crate::world::{ALLOWED, World, wait_until};
+
+const HOSTS: [&str; 3] = [
+    "s3.us-east-1.amazonaws.com",
+    "sts.us-east-1.amazonaws.com",
+    "dynamodb.us-east-1.amazonaws.com",
+];
+
+/// moto, verifying; killed at the end.
+struct Aws {
+    process: Child,
+    log: std::path::PathBuf,
+}
+
+impl Aws {
+    fn start(world: &mut World, id: &str, key: &str) -> Self {
+        let leaf = world.ca.issue(&HOSTS).unwrap();
+        let certificate = world.home.write("operator/aws.pem", &leaf.certificate_pem).unwrap();
+        let private = world.home.write("operator/aws.key", &leaf.key_pem).unwrap();
+        let log = world.operator_file("aws.log");
+        let mut process = Command::new("python3")
+            .args(["-c", include_str!("aws_origin.py")])
+            .args([certificate, private])
+            .env("REAL_ID", id)
+            .env("REAL_KEY", key)
+            .stdout(fs::File::create(&log).unwrap())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stderr = BufReader::new(process.stderr.take().unwrap());
+        std::thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(drop));
+        let port = || Some(fs::read_to_string(&log).ok()?.lines().next()?.to_owned());
+        wait_until("moto listens", || port().is_some());
+        for host in HOSTS {
+            world.route(&format!("{host}:443"), &format!("127.0.0.1:{}", port().unwrap()));
+        }
+        Self { process, log }
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+}
+
+impl Drop for Aws {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Adds a secret that may go to all of AWS.
+fn add(world: &World, path: &str, value: &str, more: &[&str]) {
+    let to: Vec<&str> = HOSTS.iter().flat_map(|host| ["--to", host]).collect();
+    let arguments = [&["secret", "add", path, "--value-stdin"], &to[..], more].concat();
+    world.keyless(&arguments).stdin(value).run().ok();
+}
+
+#[test]
+fn boto3_signs_with_placeholders_and_aws_sees_the_real_key() {
+    let mut world = World::with_store();
+    let (id, key) = (world.another_value(), world.another_value());
+    add(&world, "team/aws/access-key-id", &id, &["--env", "AWS_ACCESS_KEY_ID"]);
+    let sign = ["--sign", "aws:team/aws/access-key-id", "--env", "AWS_SECRET_ACCESS_KEY"];
+    add(&world, "team/aws/secret-access-key", &key, &sign);
+    let aws = Aws::start(&mut world, &id, &key);
+    // The id comes along with the key.
+    let options = ["--secret", "team/aws/secret-access-key"];
+    let script = include_str!("aws_agent.py");
+    let seen = world.agent_with(&options, &["python3", "-c", script]).run();
+    let log = aws.log();
+    let said = seen.ok();
+    assert!(!log.contains("BAD") && log.matches("good").count() >= 9, "{log}");
+    let lines: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!(lines[0], "123456789012");
+    assert!(lines[1].starts_with("signature_refused") && lines[1].contains("not signed"), "{said}");
+    assert!(lines[2].starts_with("signature_refused") && lines[2].contains("chunks"), "{said}");
+    let uses = world.log();
+    let signed = |entry: &&serde_json::Value| {
+        entry["secrets_used"].as_array().unwrap().contains(&"team/aws/secret-access-key".into())
+            && entry["action"] == "egress"
+    };
+    assert!(uses.iter().any(|entry| signed(&entry)), "{uses:?}");
+}
+
+/// The receiver, in the test's own words: GitHub's rule.
+#[test]
+fn a_webhook_is_signed_by_the_proxy() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    world.add("team/hook/key", &["--to", ALLOWED, "--sign", "github-webhook"]).ok();
+    let script = r#"curl -sS -H "X-Hub-Signature-256: sha256=mine" --data-binary '{"a": 1}' https://api.allowed.test/hook"#;
+    world.agent_sh(script).run().ok();
+    let request = &origin.requests()[0];
+    assert_eq!(request.body, br#"{"a": 1}"#);
+    let verify = "import hmac, sys; print('sha256=' + hmac.new(sys.argv[1].encode(), sys.argv[2].encode(), 'sha256').hexdigest())";
+    let python = Command::new("python3")
+        .args(["-c", verify, world.canary.value(), r#"{"a": 1}"#])
+        .output()
+        .unwrap();
+    let expected = String::from_utf8(python.stdout).unwrap();
+    assert_eq!(request.header("x-hub-signature-256").as_deref(), Some(expected.trim()));
+}

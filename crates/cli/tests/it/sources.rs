@@ -1,0 +1,500 @@
+//! Sources beside the store, each with its real program or a server of its documented interface:
+//! a value that is kept there reaches the origin and nobody else.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use keyless_testkit::Canary;
+use serde_json::json;
+
+use crate::world::{ALLOWED, TOKEN, VARIABLE, World};
+
+const USE: &str = r#"curl -sS -o /dev/null -H "X: $TOKEN" https://api.allowed.test/"#;
+
+/// The key-value engine version 2 and AppRole, as their documentation has them.
+const KV2: &str = r#"
+import json, sys, http.server
+store, token, namespace = {}, sys.argv[1], "team-a"
+class Server(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_): pass
+    def answer(self, status, body=None):
+        text = json.dumps(body or {"errors": []}).encode()
+        self.send_response(status)
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+    def body(self):
+        return json.loads(self.rfile.read(int(self.headers["content-length"])))
+    def allowed(self):
+        ours = self.headers["x-vault-namespace"] == namespace
+        return ours and self.headers["x-vault-token"] in (token, "by-approle")
+    def do_GET(self):
+        if self.path == "/v1/sys/health":
+            return self.answer(200, {"initialized": True, "sealed": False})
+        if not self.allowed():
+            return self.answer(403)
+        if self.path == "/v1/auth/token/lookup-self":
+            return self.answer(200, {"data": {}})
+        versions = store.get(self.path)
+        if not versions:
+            return self.answer(404)
+        data = {"data": versions[-1], "metadata": {"version": len(versions), "destroyed": False}}
+        self.answer(200, {"request_id": "r", "lease_duration": 0, "data": data})
+    def do_POST(self):
+        if self.path == "/v1/auth/approle/login":
+            login = self.body()
+            right = login == {"role_id": "role", "secret_id": token}
+            auth = {"client_token": "by-approle", "lease_duration": 3600}
+            return self.answer(200, {"auth": auth}) if right else self.answer(400)
+        if not self.allowed():
+            return self.answer(403)
+        sent, versions = self.body(), store.setdefault(self.path, [])
+        if sent.get("options", {}).get("cas", len(versions)) != len(versions):
+            return self.answer(400)
+        versions.append(sent["data"])
+        self.answer(200, {"data": {"version": len(versions)}})
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
+print(server.server_port, flush=True)
+server.serve_forever()
+"#;
+
+/// `op`, as far as reading goes: its arguments, its output, its complaints.
+const OP: &str = r#"#!/bin/sh
+[ "$OP_SERVICE_ACCOUNT_TOKEN" = "OPTOKEN" ] || { echo "[ERROR] account is not currently signed in" >&2; exit 1; }
+[ -z "$HOME_LEAK" ] || exit 9
+case "$1 $2 $3" in
+  "whoami  ") echo "URL: https://my.1password.com" ;;
+  "read --no-newline op://Team/api/token") printf %s "OPVALUE" ;;
+  "read --no-newline "*) echo "[ERROR] \"x\" isn't an item in the \"Team\" vault" >&2; exit 1 ;;
+  *) echo "[ERROR] unknown command" >&2; exit 1 ;;
+esac
+"#;
+
+/// A child that ends with the test.
+struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Server {
+    /// Runs a Python script that prints the port that it listens on.
+    fn python(world: &World, script: &str, arguments: &[&str]) -> Self {
+        let file = world.operator_file("server.py");
+        fs::write(&file, script).unwrap();
+        let mut child = Command::new("python3")
+            .arg(&file)
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        Self { port: line.trim().parse().unwrap(), child }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn sources(world: &World, text: &str) {
+    world.home.write("keyless/sources.toml", text).unwrap();
+}
+
+fn add_routed(world: &World, source: &str) {
+    let add = ["secret", "add", TOKEN, "--to", ALLOWED, "--env", VARIABLE, "--source", source];
+    world.keyless(&add).run().ok();
+}
+
+/// Adds a secret of the store, such as a source's credential.
+fn add_local(world: &World, path: &str, value: &str) {
+    let add = ["secret", "add", path, "--value-stdin", "--allow-weak"];
+    world.keyless(&add).stdin(value).run().ok();
+}
+
+fn state(world: &World, name: &str) -> serde_json::Value {
+    let listed = world.keyless(&["source", "list", "--declared", "--json"]).run().data();
+    let declared = listed["declared"].as_array().unwrap().clone();
+    declared.into_iter().find(|source| source["name"] == name).unwrap()
+}
+
+fn executable(path: &Path, text: &str) {
+    let mut file = fs::File::create(path).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file.set_permissions(fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn hashicorp_vault_by_token_and_by_approle() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    let token = world.another_value();
+    let server = Server::python(&world, KV2, &[&token]);
+    add_local(&world, "sources/corp/token", &token);
+    add_routed(&world, "routed");
+    let declare = |more: &str| {
+        sources(
+            &world,
+            &format!(
+                "schema_version = 1\n[[source]]\nname = \"corp\"\ntype = \"vault\"\n\
+                 addr = \"http://127.0.0.1:{}\"\nmount = \"kv\"\nnamespace = \"team-a\"\n\
+                 cache_ttl_seconds = 0\n{more}\n[[route]]\nprefix = \"team/\"\nsource = \"corp\"\n\
+                 [source_credentials]\ncorp = \"__sources/corp/token\"\n",
+                server.port
+            ),
+        );
+    };
+    // Read alone is the rule; writing has to be allowed.
+    declare("");
+    let rotate = |value: &str| {
+        let words = ["secret", "rotate", TOKEN, "--value-stdin", "--json"];
+        world.keyless(&words).stdin(value).run()
+    };
+    let refused = rotate(world.canary.value());
+    assert!(refused.exits(2).text().contains("may only read"), "{}", refused.text());
+    world.keyless(&["source", "check"]).run().exits(1);
+    declare("access = \"readwrite\"");
+    rotate(world.canary.value()).data();
+    assert_eq!(state(&world, "corp")["state"], json!("available"));
+    assert_eq!(state(&world, "corp")["effective"], json!(["read", "write", "rotate", "audit"]));
+    world.agent_sh(USE).run().ok();
+    assert_eq!(origin.requests()[0].header("x"), Some(world.canary.value().into()));
+    declare("access = \"read\"\nrole_id = \"role\"");
+    world.agent_sh(USE).run().ok();
+    assert_eq!(origin.requests()[1].header("x"), Some(world.canary.value().into()));
+    // Nothing of it is in the store.
+    let shown = world.keyless(&["secret", "show", TOKEN, "--json"]).run().data();
+    assert_eq!((&shown["version"], &shown["source"]), (&json!(null), &json!("routed")));
+    let wrong = ["secret", "rotate", "sources/corp/token", "--value-stdin", "--allow-weak"];
+    world.keyless(&wrong).stdin(world.another_value()).run().ok();
+    assert_eq!(state(&world, "corp")["state"], json!("locked"));
+    world.keyless(&["source", "check", TOKEN]).run().exits(1);
+    drop(server);
+    assert_eq!(state(&world, "corp")["state"], json!("unavailable"));
+}
+
+#[test]
+fn pass_with_real_gnupg() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    // Short: a socket of the agent has to fit.
+    let gnupg = tempfile::Builder::new().prefix("gpg").tempdir_in("/tmp").unwrap();
+    fs::set_permissions(gnupg.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let store = world.operator_file("password-store");
+    let run = |program: &str, arguments: &[&str], input: &str| {
+        let mut child = Command::new(program)
+            .args(arguments)
+            .env("GNUPGHOME", gnupg.path())
+            .env("PASSWORD_STORE_DIR", &store)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success(), "{program} {arguments:?}");
+    };
+    let key = ["--batch", "--passphrase", "", "--quick-gen-key", "ada@example.test", "default"];
+    run("gpg", &key, "");
+    run("pass", &["init", "ada@example.test"], "");
+    let entry = format!("{}\nuser: ada\n", world.canary.value());
+    run("pass", &["insert", "-m", "work/team/api/token"], &entry);
+    sources(
+        &world,
+        &format!(
+            "[[source]]\nname = \"mine\"\ntype = \"pass\"\nfolder = \"work\"\naccess = \"readwrite\"\n\
+             cache_ttl_seconds = 0\n\
+             [source.environment]\nGNUPGHOME = {:?}\nPASSWORD_STORE_DIR = {store:?}\n\
+             [default]\nsource = \"mine\"\n",
+            gnupg.path()
+        ),
+    );
+    add_routed(&world, "routed");
+    world.agent_sh(USE).run().ok();
+    assert_eq!(origin.requests()[0].header("x"), Some(world.canary.value().into()));
+    assert_eq!(state(&world, "mine")["state"], json!("available"));
+    let fresh = world.another_value();
+    let rotate = ["secret", "rotate", TOKEN, "--value-stdin"];
+    world.keyless(&rotate).stdin(&fresh[..]).run().ok();
+    world.agent_sh(USE).run().ok();
+    assert_eq!(origin.requests()[1].header("x"), Some(fresh));
+    run("pass", &["rm", "-f", "work/team/api/token"], "");
+    let gone = world.keyless(&["source", "check", "--json"]).run();
+    assert!(gone.exits(1).text().contains("has no value"), "{}", gone.text());
+    let _ = Command::new("gpgconf").args(["--kill", "all"]).env("GNUPGHOME", gnupg.path()).status();
+}
+
+#[test]
+fn onepassword_by_its_tool() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    let token = world.another_value();
+    let op = world.operator_file("op");
+    executable(&op, &OP.replace("OPTOKEN", &token).replace("OPVALUE", world.canary.value()));
+    let checksum = sha256(&op);
+    let declare = |checksum: &str| {
+        sources(
+            &world,
+            &format!(
+                "[[source]]\nname = \"op\"\ntype = \"1password\"\nprogram = {op:?}\n\
+                 checksum_sha256 = {checksum:?}\n\
+                 [[route]]\nprefix = \"team/\"\nsource = \"op\"\nvault = \"Team\"\n\
+                 [source_credentials]\nop = \"sources/op/token\"\n"
+            ),
+        );
+    };
+    declare(&checksum);
+    add_local(&world, "sources/op/token", &token);
+    add_routed(&world, "routed");
+    world.agent_sh(USE).env("HOME_LEAK", "1").run().ok();
+    assert_eq!(origin.requests()[0].header("x"), Some(world.canary.value().into()));
+    assert_eq!(state(&world, "op")["state"], json!("available"));
+    let other = ["secret", "add", "team/none/x", "--to", "b.test", "--source", "routed"];
+    world.keyless(&other).run().ok();
+    let checked = world.keyless(&["source", "check", "team/none/x"]).run();
+    assert!(checked.exits(1).text().contains("has no value"), "{}", checked.text());
+    let rotate = ["secret", "rotate", TOKEN, "--value-stdin"];
+    world.keyless(&rotate).stdin(world.another_value()).run().exits(2);
+    // Signed out, and another program in its place.
+    let wrong = ["secret", "rotate", "sources/op/token", "--value-stdin"];
+    world.keyless(&wrong).stdin(world.another_value()).run().ok();
+    assert_eq!(state(&world, "op")["state"], json!("locked"));
+    declare(&"0".repeat(64));
+    assert_eq!(state(&world, "op")["state"], json!("unavailable"));
+    fs::remove_file(&op).unwrap();
+    assert_eq!(state(&world, "op")["state"], json!("not-installed"));
+}
+
+/// `bw`, as far as reading goes: its arguments, its output, its complaints.
+const BW: &str = r#"#!/bin/sh
+[ "$1 $2" = "--nointeraction --raw" ] || exit 9
+[ "$BW_SESSION" = "BWSESSION" ] && state=unlocked || state=locked
+case "$3 $4 $5" in
+  "status  ") printf '{"serverUrl":null,"status":"%s"}' "$state" ;;
+  "get "*) [ $state = unlocked ] || { printf 'Vault is locked.' >&2; exit 1; }
+    [ "$4 $5" = "password api/token" ] || { printf 'Not found.' >&2; exit 1; }
+    printf %s "BWVALUE" ;;
+esac
+"#;
+
+#[test]
+fn bitwarden_by_its_tool() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    let session = world.another_value();
+    let bw = world.operator_file("bw");
+    executable(&bw, &BW.replace("BWSESSION", &session).replace("BWVALUE", world.canary.value()));
+    sources(
+        &world,
+        &format!(
+            "[[source]]\nname = \"bw\"\ntype = \"bitwarden\"\nprogram = {bw:?}\ncache_ttl_seconds = 0\n\
+             [[route]]\nprefix = \"team/\"\nsource = \"bw\"\n\
+             [source_credentials]\nbw = \"@secret:sources/bw/session\"\n"
+        ),
+    );
+    add_local(&world, "sources/bw/session", &session);
+    add_routed(&world, "routed");
+    world.agent_sh(USE).run().ok();
+    assert_eq!(origin.requests()[0].header("x"), Some(world.canary.value().into()));
+    assert_eq!(state(&world, "bw")["state"], json!("available"));
+    let wrong = ["secret", "rotate", "sources/bw/session", "--value-stdin"];
+    world.keyless(&wrong).stdin(world.another_value()).run().ok();
+    assert_eq!(state(&world, "bw")["state"], json!("locked"));
+    let locked = world.keyless(&["source", "check", TOKEN]).run();
+    assert!(locked.exits(1).text().contains("is locked"), "{}", locked.text());
+}
+
+#[test]
+fn a_plugin_is_a_source() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    let program = world.operator_file("keyless-source-probe");
+    let script = format!(
+        r#"#!/usr/bin/env python3
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    method = request["method"].split(".")[1]
+    result = {{
+        "init": {{"source_name": "probe", "capabilities_bits": 1, "plugin_version": "1"}},
+        "is_available": {{"status": "available"}},
+        "get": {{"value": {:?}, "lease_seconds": 0}},
+    }}[method]
+    print(json.dumps({{"jsonrpc": "2.0", "id": request["id"], "result": result}}), flush=True)
+"#,
+        world.canary.value()
+    );
+    executable(&program, &script);
+    sources(
+        &world,
+        &format!(
+            "[[source]]\nname = \"probe\"\ntype = \"plugin\"\nprogram = {program:?}\n\
+             checksum_sha256 = {:?}\nenvironment = {{ PATH = {:?} }}\n",
+            sha256(&program),
+            std::env::var("PATH").unwrap()
+        ),
+    );
+    add_routed(&world, "source:probe:any");
+    world.agent_sh(USE).run().ok();
+    assert_eq!(origin.requests()[0].header("x"), Some(world.canary.value().into()));
+    assert_eq!(state(&world, "probe")["state"], json!("available"));
+    executable(&program, &(script + "# changed\n"));
+    let checked = world.keyless(&["source", "check"]).run();
+    assert!(checked.exits(1).text().contains("checksum"), "{}", checked.text());
+}
+
+/// The two of AWS, over their real wire, against moto's server.
+#[test]
+fn aws_secrets_manager_and_parameter_store() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    let script = r"
+import sys
+from werkzeug.serving import make_server
+from moto.server import DomainDispatcherApplication, create_backend_app
+app = DomainDispatcherApplication(create_backend_app)
+server = make_server('127.0.0.1', 0, app, threaded=True)
+print(server.server_port, flush=True)
+server.serve_forever()
+";
+    let server = Server::python(&world, script, &[]);
+    let secret_key = world.another_value();
+    add_local(&world, "sources/aws/key", &secret_key);
+    let declare = |prefix: &str, source: &str| {
+        let one = |name: &str| {
+            format!(
+                "[[source]]\nname = \"{name}\"\ntype = \"aws-{name}\"\nregion = \"eu-central-1\"\n\
+                 access_key_id = \"AKIAEXAMPLE\"\nendpoint = \"http://127.0.0.1:{}\"\n\
+                 access = \"readwrite\"\ncache_ttl_seconds = 0\n",
+                server.port
+            )
+        };
+        let both = one("secrets-manager") + &one("ssm");
+        let route = format!("[[route]]\nprefix = \"{prefix}\"\nsource = \"{source}\"\n");
+        let credentials = "[source_credentials]\nsecrets-manager = \"sources/aws/key\"\nssm = \"sources/aws/key\"\n";
+        sources(&world, &(both + &route + credentials));
+    };
+    declare("team/", "ssm");
+    add_routed(&world, "routed");
+    let rotate = ["secret", "rotate", TOKEN, "--value-stdin"];
+    world.keyless(&rotate).stdin(world.canary.value()).run().ok();
+    world.agent_sh(USE).run().ok();
+    assert_eq!(origin.requests()[0].header("x"), Some(world.canary.value().into()));
+    // Secrets have to be there before a value can be put.
+    declare("team/", "secrets-manager");
+    let fresh = world.another_value();
+    let missing = world.keyless(&["source", "check", TOKEN]).run();
+    assert!(missing.exits(1).text().contains("has no value"), "{}", missing.text());
+    let create = format!(
+        "import boto3\nboto3.client('secretsmanager', region_name='eu-central-1', \
+         endpoint_url='http://127.0.0.1:{}', aws_access_key_id='a', aws_secret_access_key='b')\
+         .create_secret(Name='api/token', SecretString='{{\"key\": \"{fresh}\"}}')",
+        server.port
+    );
+    assert!(Command::new("python3").args(["-c", &create]).status().unwrap().success());
+    let by_key = [
+        "secret",
+        "add",
+        "team/json/token",
+        "--to",
+        "c.test",
+        "--env",
+        "OTHER",
+        "--source",
+        "source:secrets-manager:api/token#key",
+    ];
+    world.keyless(&by_key).run().ok();
+    world.keyless(&["source", "check", "team/json/token"]).run().ok();
+    world.keyless(&rotate).stdin(&fresh[..]).run().ok();
+    world.agent_with(&["--secret", TOKEN], &["sh", "-c", USE]).run().ok();
+    assert_eq!(origin.requests()[1].header("x"), Some(fresh));
+    assert_eq!(state(&world, "ssm")["state"], json!("available"));
+}
+
+#[test]
+fn the_fallback_is_asked_when_a_source_is_not_installed_and_then_alone() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    add_routed(&world, "routed");
+    let program = world.operator_file("pass");
+    sources(
+        &world,
+        &format!(
+            "[[source]]\nname = \"mine\"\ntype = \"pass\"\nprogram = {program:?}\n\
+             [default]\nsource = \"mine\"\nfallback = \"env\"\n"
+        ),
+    );
+    let name = "KEYLESS_SECRET__TEAM__API__TOKEN";
+    world.agent_sh(USE).env_with_value(name, world.canary.value()).run().ok();
+    assert_eq!(origin.requests()[0].header("x"), Some(world.canary.value().into()));
+    executable(&program, "#!/bin/sh\necho 'gpg: decryption failed: No secret key' >&2\nexit 2\n");
+    let check = world.keyless(&["source", "check", "--json"]);
+    let seen = check.env_with_value(name, world.canary.value()).run();
+    assert!(seen.exits(1).text().contains("locked"), "{}", seen.text());
+}
+
+#[test]
+fn a_source_file_that_is_wrong_is_told() {
+    let world = World::with_store();
+    for (text, expected) in [
+        ("[[source]]\nname = \"a\"\ntype = \"nonsense\"", "is unknown"),
+        (
+            "[[source]]\nname = \"a\"\ntype = \"vault\"\naddr = \"x\"\ntoken = \"t\"",
+            "does not stand",
+        ),
+        ("[default]\nsource = \"gone\"", "no source"),
+        ("[[source]]\nname = \"a\"\ntype = \"plugin\"\nprogram = \"x\"", "absolute"),
+    ] {
+        sources(&world, text);
+        let seen = world.keyless(&["source", "check", "--json"]).run();
+        let error = seen.exits(2).json()["errors"][0].clone();
+        assert_eq!(error["code"], json!("sources_invalid"), "{error}");
+        assert!(error["message"].as_str().unwrap().contains(expected), "{error}");
+    }
+    // A source's credential is not kept by a source.
+    sources(
+        &world,
+        "[[source]]\nname = \"a\"\ntype = \"env\"\n[default]\nsource = \"a\"\n\
+         [source_credentials]\na = \"sources/a/token\"",
+    );
+    let add = ["secret", "add", "sources/a/token", "--source", "routed"];
+    world.keyless(&add).run().ok();
+    let seen = world.keyless(&["source", "check"]).run();
+    assert!(seen.exits(1).text().contains("kept by another source"), "{}", seen.text());
+}
+
+fn sha256(file: &PathBuf) -> String {
+    let output = Command::new("sha256sum").arg(file).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()[..64].to_owned()
+}
+
+/// What a source writes when it fails never comes out.
+#[test]
+fn what_a_source_complains_of_is_not_repeated() {
+    let world = World::with_store();
+    let program = world.operator_file("pass");
+    let leak = Canary::new();
+    executable(
+        &program,
+        &format!("#!/bin/sh\necho {} >&2\necho {} \nexit 7\n", leak.value(), leak.value()),
+    );
+    world.watch(leak);
+    sources(
+        &world,
+        &format!(
+            "[[source]]\nname = \"mine\"\ntype = \"pass\"\nprogram = {program:?}\n[default]\nsource = \"mine\"\n"
+        ),
+    );
+    add_routed(&world, "routed");
+    let seen = world.keyless(&["source", "check"]).run();
+    assert!(seen.exits(1).text().contains("ended with 7"), "{}", seen.text());
+}
