@@ -13,13 +13,19 @@ mod ca;
 pub use ca::{Leaf, TestCa};
 
 // --- Origins ------------------------------------------------------------------------------------
+mod containers;
 mod git;
+mod grpc;
 mod nginx;
 mod origin;
 mod registry;
 
+/// Debian's `docker-registry`.
+pub use containers::ContainerRegistry;
 /// Bare repositories, served by `git http-backend` through a [`Handler`].
 pub use git::Repositories;
+/// Python's `grpcio`, as an origin that none of us wrote.
+pub use grpc::GrpcServer;
 /// Debian's nginx, as an origin that none of us wrote.
 pub use nginx::{Nginx, NginxOptions};
 /// A recording server on 127.0.0.1, and the words to configure it.

@@ -21,6 +21,8 @@ pub enum Gate {
     Bearer(String),
     /// No credential.
     Open,
+    /// `Authorization` with this token alone, as cargo sends it.
+    Token(String),
 }
 
 impl Gate {
@@ -30,6 +32,7 @@ impl Gate {
         let (scheme, rest) = credential.and_then(|text| text.split_once(' ')).unwrap_or_default();
         match self {
             Self::Open => true,
+            Self::Token(token) => credential == Some(token.as_str()),
             Self::Bearer(token) => scheme.eq_ignore_ascii_case("bearer") && rest == token,
             Self::Basic { user, password } => {
                 scheme.eq_ignore_ascii_case("basic") && is_login(rest, user.as_deref(), password)
@@ -41,7 +44,7 @@ impl Gate {
     pub(super) fn refusal(&self) -> Reply {
         let challenge = match self {
             Self::Basic { .. } => "Basic realm=\"origin\"",
-            Self::Bearer(_) | Self::Open => "Bearer",
+            Self::Bearer(_) | Self::Open | Self::Token(_) => "Bearer",
         };
         let mut refusal = reply(StatusCode::UNAUTHORIZED, "the credential is missing or wrong\n");
         refusal.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));

@@ -17,7 +17,23 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use super::handler::{Reply, RequestBody, reply};
 
 /// Answers 101 and then repeats every frame; 400 when the request is no websocket handshake.
-pub fn accept(mut request: Request<RequestBody>) -> Reply {
+pub fn accept(request: Request<RequestBody>) -> Reply {
+    accept_with(request, repeat)
+}
+
+/// Answers 101, then sends these frames verbatim and ends; 400 likewise.
+pub fn say(request: Request<RequestBody>, frames: Vec<u8>) -> Reply {
+    accept_with(request, |mut stream| async move {
+        stream.write_all(&frames).await?;
+        stream.shutdown().await
+    })
+}
+
+fn accept_with<F, S>(mut request: Request<RequestBody>, serve: F) -> Reply
+where
+    F: FnOnce(TokioIo<Upgraded>) -> S + Send + 'static,
+    S: Future<Output = io::Result<()>> + Send,
+{
     let key = request.headers().get(SEC_WEBSOCKET_KEY).map(|key| key.as_bytes().to_vec());
     let Some(key) = key.filter(|_| request.headers().contains_key(UPGRADE)) else {
         return reply(StatusCode::BAD_REQUEST, "not a websocket handshake\n");
@@ -25,8 +41,8 @@ pub fn accept(mut request: Request<RequestBody>) -> Reply {
     let upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
         if let Ok(upgraded) = upgrade.await {
-            // A client that leaves ends the echo; there is nobody left to tell.
-            let _ = repeat(TokioIo::<Upgraded>::new(upgraded)).await;
+            // A client that leaves ends it; there is nobody left to tell.
+            let _ = serve(TokioIo::new(upgraded)).await;
         }
     });
     let mut answer = reply(StatusCode::SWITCHING_PROTOCOLS, "");
