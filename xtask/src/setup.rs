@@ -3,6 +3,8 @@
 //! Only what is missing is installed, through apt and cargo, and every command is shown. Nothing is
 //! configured; services that Debian starts with a package (nginx) are not needed and may be stopped.
 
+mod vm;
+
 use std::{path::Path, process::Command};
 
 use crate::shell::{Failure, ask, cargo, command, run as call};
@@ -29,27 +31,51 @@ enum Check {
 const NEEDS: &[Need] = &[
     Need { what: "a C compiler", package: "build-essential", check: Check::Program("cc") },
     Need {
+        what: "busybox, linked statically",
+        package: "busybox-static",
+        check: Check::File("/bin/busybox"),
+    },
+    Need {
         what: "the system's certificates",
         package: "ca-certificates",
         check: Check::File("/etc/ssl/certs/ca-certificates.crt"),
     },
     Need { what: "curl", package: "curl", check: Check::Program("curl") },
+    Need {
+        what: "a container registry",
+        package: "docker-registry",
+        check: Check::Program("docker-registry"),
+    },
     Need { what: "git", package: "git", check: Check::GitProgram("git-http-backend") },
+    Need { what: "gpg", package: "gnupg", check: Check::Program("gpg") },
     Need { what: "capsh", package: "libcap2-bin", check: Check::Program("/usr/sbin/capsh") },
     Need { what: "nginx", package: "nginx-light", check: Check::File("/usr/sbin/nginx") },
     Need { what: "node", package: "nodejs", check: Check::Program("node") },
     Need { what: "npm", package: "npm", check: Check::Program("npm") },
+    Need { what: "ssh", package: "openssh-client", check: Check::Program("ssh") },
     Need { what: "openssl", package: "openssl", check: Check::Program("openssl") },
+    Need { what: "psql", package: "postgresql-client", check: Check::Program("psql") },
     Need { what: "python3", package: "python3", check: Check::Program("python3") },
+    Need { what: "pass", package: "pass", check: Check::Program("pass") },
+    Need { what: "Python's gRPC", package: "python3-grpcio", check: Check::PythonModule("grpc") },
     Need { what: "pip", package: "python3-pip", check: Check::PythonModule("pip") },
     Need {
         what: "Python's requests",
         package: "python3-requests",
         check: Check::PythonModule("requests"),
     },
+    Need { what: "qemu", package: "qemu-system-x86", check: Check::Program("qemu-system-x86_64") },
+    Need { what: "skopeo", package: "skopeo", check: Check::Program("skopeo") },
     Need { what: "tmux", package: "tmux", check: Check::Program("tmux") },
     Need { what: "setpriv", package: "util-linux", check: Check::Program("setpriv") },
 ];
+
+/// What Debian does not have, from PyPI: the module, and what pip calls it. Alphabetical.
+const PYTHON_MODULES: &[(&str, &str)] =
+    &[("boto3", "boto3"), ("mcp", "mcp"), ("moto.server", "moto[server]")];
+
+/// Packages that npm installs for all: alphabetical.
+const NPM_PACKAGES: &[&str] = &["@modelcontextprotocol/sdk"];
 
 /// Cargo's subcommands that `cargo xtask test` calls.
 const SUBCOMMANDS: &[&str] = &["cargo-nextest", "cargo-deny"];
@@ -62,17 +88,42 @@ pub(crate) fn run() -> Result<(), Failure> {
     }
     // A Python that is not Debian's does not see Debian's modules.
     for need in missing() {
-        if let Check::PythonModule(module) = need.check {
-            call(&mut command("python3", &["-m", "pip", "install", "--quiet", module]))?;
+        if let Check::PythonModule(_) = need.check {
+            let distribution = need.package.trim_start_matches("python3-");
+            call(&mut command("python3", &["-m", "pip", "install", "--quiet", distribution]))?;
         }
     }
+    for (module, name) in PYTHON_MODULES {
+        ensure_python_module(module, name)?;
+    }
+    NPM_PACKAGES.iter().try_for_each(|package| ensure_npm_package(package))?;
     SUBCOMMANDS.iter().try_for_each(|name| ensure_subcommand(name))?;
+    vm::ensure()?;
     match missing()[..] {
         [] => {
             println!("    everything is there");
             Ok(())
         }
         [first, ..] => Err(by_hand(&[first.package], first.what)),
+    }
+}
+
+/// Installs a module from PyPI, for this user, unless Python can import it.
+fn ensure_python_module(module: &'static str, name: &str) -> Result<(), Failure> {
+    if Check::PythonModule(module).holds() {
+        return Ok(());
+    }
+    let install = ["-m", "pip", "install", "--quiet", name];
+    // Debian's own Python asks to be told that the system's packages are not its business here.
+    let managed = [&install[..], &["--user", "--break-system-packages"]].concat();
+    call(&mut command("python3", &install)).or_else(|_| call(&mut command("python3", &managed)))
+}
+
+/// Installs a package from npm unless it is there.
+fn ensure_npm_package(package: &'static str) -> Result<(), Failure> {
+    match ask("npm", &["ls", "--global", package]) {
+        Some(_) => Ok(()),
+        None => call(&mut command("npm", &["install", "--global", "--silent", package])),
     }
 }
 

@@ -6,16 +6,20 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 /// Each room and the rooms that it may name.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("cli", &["core", "daemon", "testkit"]),
+    ("cli", &["core", "daemon", "pack", "testkit"]),
     ("core", &[]),
-    ("daemon", &["core", "egress", "guest", "jail", "store", "vault"]),
+    ("daemon", &["core", "egress", "guest", "jail", "mcp", "store", "vault"]),
     ("egress", &["core", "rewrite"]),
     ("guest", &["core"]),
+    ("init", &["core", "guest", "jail"]),
     ("jail", &[]),
+    ("pack", &[]),
+    ("mcp", &["core"]),
+    ("plugin", &[]),
     ("rewrite", &[]),
     ("store", &["core"]),
     ("testkit", &[]),
-    ("vault", &["core", "store"]),
+    ("vault", &["core", "plugin", "store"]),
 ];
 
 /// A heavy dependency and the rooms that may name it.
@@ -23,16 +27,19 @@ const HOMES: &[(&str, &[&str])] = &[
     ("argon2", &["vault"]),
     ("clap", &["cli"]),
     ("hickory-proto", &["guest"]),
-    ("hyper", &["egress", "testkit"]),
+    ("hyper", &["daemon", "egress", "mcp", "testkit"]),
     ("libc", &["jail"]),
+    ("prometheus-client", &["daemon"]),
     ("rcgen", &["egress", "testkit"]),
+    ("rmcp", &["mcp"]),
     ("rustls", &["egress", "testkit"]),
     ("seccompiler", &["jail"]),
     ("sqlx", &["store"]),
 ];
 
-/// Raised knowingly: each package is something to trust and to build.
-const PACKAGE_BUDGET: usize = 360;
+/// Raised knowingly: each package is something to trust and to build. Last for rmcp, the protocol's own SDK, with
+/// its schemas.
+const PACKAGE_BUDGET: usize = 400;
 
 #[test]
 fn rooms_know_only_whom_they_may() {
@@ -78,6 +85,21 @@ fn unsafe_code_is_in_files_called_sys() {
                 assert!(is_sys || !text.contains("unsafe {"), "{}", path.display());
             }
         }
+    }
+}
+
+/// `room::module::test`, as docs/egress-cases.md names them.
+#[test]
+fn the_tests_that_the_cases_name_exist() {
+    let cases = fs::read_to_string(root().join("docs/egress-cases.md")).unwrap();
+    for quoted in cases.split('`').skip(1).step_by(2) {
+        let [room, module, test] = quoted.split("::").collect::<Vec<_>>()[..] else { continue };
+        let room = root().join("crates").join(room);
+        let places = [format!("tests/it/{module}.rs"), format!("src/{module}.rs")];
+        let mut texts = places.iter().filter_map(|place| fs::read_to_string(room.join(place)).ok());
+        // `tests` is a module as a whole.
+        let function = if test == "tests" { "mod tests".to_owned() } else { format!("fn {test}(") };
+        assert!(texts.any(|text| text.contains(&function)), "no test {quoted}");
     }
 }
 
