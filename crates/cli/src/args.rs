@@ -163,7 +163,7 @@ pub(crate) struct InitArgs {
 pub(crate) struct UnlockArgs {
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
-    /// How long the store stays open, such as 30m; as [unlock] of config.toml says when absent (8h)
+    /// How long the store stays open, such as 30m; as `unlock` in config.toml says when absent (8h)
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     pub(crate) window: Option<std::time::Duration>,
     /// Use the 24-word recovery phrase in place of the passphrase
@@ -178,7 +178,7 @@ pub(crate) struct UnlockArgs {
 pub(crate) struct BrokerArgs {
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
-    /// How long the store stays open, such as 30m; as [unlock] of config.toml says when absent (8h)
+    /// How long the store stays open, such as 30m; as `unlock` in config.toml says when absent (8h)
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     pub(crate) window: Option<std::time::Duration>,
     /// Read the factor from stdin: one line, `passphrase …` or `recovery …` (what `unlock` does)
@@ -289,7 +289,7 @@ pub(crate) struct AddArgs {
     #[command(flatten)]
     pub(crate) value: ValueArgs,
     /// Where the value is kept: local, env:NAME (the broker's environment), file:PATH, routed (as
-    /// sources.toml says) or source:NAME[:REFERENCE] of sources.toml
+    /// sources.toml says) or source:NAME, source:NAME:REFERENCE of sources.toml
     #[arg(long, value_name = "SOURCE", default_value = "local", conflicts_with_all = ["value_stdin", "from_file"])]
     pub(crate) source: String,
     #[command(flatten)]
@@ -541,7 +541,7 @@ pub(crate) struct ProxyArgs {
     /// Where the values are mounted, as DIR/NAME/KEY
     #[arg(long, value_name = "DIR")]
     pub(crate) secrets_dir: PathBuf,
-    /// ADDR:PORT for an explicit proxy, unix:PATH or vsock:[CID:]PORT for connections with a
+    /// ADDR:PORT for an explicit proxy, unix:PATH, vsock:PORT or vsock:CID:PORT for connections with a
     /// preamble, forward:unix:PATH or forward:ADDR:PORT for forwarders; repeatable
     #[arg(long, value_name = "WHERE", default_value = "127.0.0.1:0")]
     pub(crate) listen: Vec<Listen>,

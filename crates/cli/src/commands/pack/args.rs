@@ -171,7 +171,7 @@ pub(crate) struct ProposeWords {
     /// Overlay scope to write into
     #[arg(long, default_value = "global")]
     pub(crate) scope: ScopeWord,
-    /// Branch name to create (default: evolve/propose-<scope>-<module>-<timestamp>)
+    /// Branch name to create (default: evolve/propose-SCOPE-MODULE-TIMESTAMP)
     #[arg(long)]
     pub(crate) branch: Option<String>,
 }
