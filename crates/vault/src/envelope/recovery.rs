@@ -100,7 +100,7 @@ mod tests {
     }
 
     /// Trezor's vector for entropy of zeros without a passphrase:
-    /// https://github.com/trezor/python-mnemonic/blob/master/vectors.json uses the passphrase
+    /// <https://github.com/trezor/python-mnemonic/blob/master/vectors.json> uses the passphrase
     /// TREZOR, so the word list and checksum are what is compared here.
     #[test]
     fn zeros_are_the_known_words() {

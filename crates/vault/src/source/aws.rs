@@ -3,7 +3,7 @@
 //! Requests are signed with the secret access key, which is the source's credential; its id stands
 //! in `sources.toml`. A reference is a secret's name, with `#KEY` for one key of a secret that is
 //! a JSON object; or a parameter's name.
-//! Source: https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html
+//! Source: <https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html>
 
 mod sign;
 

@@ -2,7 +2,7 @@
 //!
 //! A reference is an item's name or id, with `#FIELD` for one of `password` (the default),
 //! `username`, `notes` and `totp`. The source's credential is the session key that `bw unlock`
-//! prints. Source: https://bitwarden.com/help/cli/
+//! prints. Source: <https://bitwarden.com/help/cli/>
 
 use keyless_core::{SecretPath, SecretValue};
 use toml::Table;

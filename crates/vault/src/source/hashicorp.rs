@@ -3,7 +3,7 @@
 //! A reference is `PATH#FIELD` below the mount; the field is `value` when none is named. It logs
 //! in with a token, or with AppRole (`role_id` here, the secret id as credential), whose token is
 //! kept in memory until it ends. Writing keeps the other fields and fails when somebody else wrote
-//! in between. Source: https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2
+//! in between. Source: <https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2>
 
 use std::{
     collections::BTreeMap,

@@ -1,6 +1,6 @@
 //! AWS Signature Version 4 of one JSON call: POST to `/`, without a query.
 //!
-//! Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+//! Source: <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html>
 
 use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     /// AWS's example of deriving a signing key:
-    /// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-signing-key-examples.html (2015-08-30, us-east-1, iam).
+    /// <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-signing-key-examples.html> (2015-08-30, us-east-1, iam).
     #[test]
     fn the_signing_key_is_awss() {
         let signer = Signer {
