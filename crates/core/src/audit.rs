@@ -20,7 +20,7 @@ pub use self::{
     outline::Outline,
     verify::{Stretch, Tampered, Verifier, verify},
 };
-use crate::{Authority, Code, Location, SecretPath, policy::Allowed};
+use crate::{Authority, Code, Location, SafeText, SecretPath, policy::Allowed};
 
 /// The NL version that entries follow.
 pub const NL_VERSION: &str = "1.0";
@@ -73,30 +73,66 @@ pub struct Agent {
     pub session_id: String,
 }
 
-/// What was done: NL's actions that Keyless records, with `egress` as ours (design.md, section 2).
+/// What was done: NL's actions, which is an open list (C-29), with ours beside them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
+    /// An agent was registered.
+    AgentRegister,
+    /// An agent's state changed: activated, suspended, revoked.
+    AgentTransition,
     /// A person answered a request.
     Answer,
     /// An agent asked something of a person.
     Ask,
     /// Policy or a parser stopped a request.
     Blocked,
+    /// The end of the log was signed.
+    Checkpoint,
     /// A secret was added.
     Create,
+    /// An action was handed to another agent.
+    Delegate,
+    /// A delegation token was issued.
+    DelegationCreate,
+    /// A delegation token was revoked.
+    DelegationRevoke,
     /// A secret was removed.
     Delete,
     /// A use was denied.
     Denied,
     /// A connection or request at the egress door.
     Egress,
+    /// A command was run with secrets.
+    Exec,
+    /// A grant was made.
+    GrantCreate,
+    /// A grant was revoked.
+    GrantRevoke,
+    /// Something that looks like an attack, or a value that had to be taken out of an output.
+    Incident,
+    /// A command was given a secret on its stdin.
+    InjectStdin,
+    /// A command was given secrets as files.
+    InjectTempfile,
+    /// An agent listed what it may use.
+    List,
+    /// The log was asked for.
+    Query,
+    /// The answer to an agent's threat score changed.
+    ResponseLevelChange,
     /// A secret got a new value.
     Rotate,
+    /// A service's API was called for an agent.
+    SdkProxy,
+    /// An agent asked whether it may use a secret.
+    Search,
     /// A session ended.
     SessionEnd,
     /// A session began.
     SessionStart,
+    /// A file was made with secrets.
+    Template,
     /// A secret's metadata changed.
     Update,
     /// The log was verified.
@@ -123,6 +159,36 @@ pub enum Outcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Detail {
+    /// The action, `act_…`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action_id: Option<String>,
+    /// The type of an action that was blocked or denied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempted_action: Option<String>,
+    /// The agents through whose delegation it came, the origin first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub delegation: Vec<String>,
+    /// The status with which an action's command ended; -1 when it did not begin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i64>,
+    /// The grants that allowed it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<String>,
+    /// What the agent says it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<String>,
+    /// How often a value was taken out of the output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redacted_count: Option<u64>,
+    /// The rule that stopped it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule_id: Option<String>,
+    /// Where the message came from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_ip: Option<String>,
+    /// The agent's threat score after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threat_score: Option<u64>,
     /// Where the request went, `host:port`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authority: Option<String>,
@@ -210,6 +276,8 @@ pub enum Target {
     Connection,
     /// The log itself.
     Log,
+    /// Something else that has a name: an agent, a grant, a reference that means no secret here.
+    Named(SafeText),
     /// One or several secrets.
     Secrets(Vec<SecretPath>),
     /// The session itself.
@@ -240,16 +308,34 @@ impl Action {
     /// NL's word.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::AgentRegister => "agent_register",
+            Self::AgentTransition => "agent_transition",
             Self::Answer => "answer",
             Self::Ask => "ask",
             Self::Blocked => "blocked",
+            Self::Checkpoint => "checkpoint",
             Self::Create => "create",
+            Self::Delegate => "delegate",
+            Self::DelegationCreate => "delegation_create",
+            Self::DelegationRevoke => "delegation_revoke",
             Self::Delete => "delete",
             Self::Denied => "denied",
             Self::Egress => "egress",
+            Self::Exec => "exec",
+            Self::GrantCreate => "grant_create",
+            Self::GrantRevoke => "grant_revoke",
+            Self::Incident => "incident",
+            Self::InjectStdin => "inject_stdin",
+            Self::InjectTempfile => "inject_tempfile",
+            Self::List => "list",
+            Self::Query => "query",
+            Self::ResponseLevelChange => "response_level_change",
             Self::Rotate => "rotate",
+            Self::SdkProxy => "sdk_proxy",
+            Self::Search => "search",
             Self::SessionEnd => "session_end",
             Self::SessionStart => "session_start",
+            Self::Template => "template",
             Self::Update => "update",
             Self::Verify => "verify",
         }

@@ -108,6 +108,38 @@ macro_rules! codes {
 }
 
 codes! {
+    /// A deny rule stopped the action before anything ran.
+    ActionBlocked = "action_blocked", "NL-E400", 403, Refused, Agent, false,
+        "follow the safe alternative that the answer names",
+        "Keyless does not run commands of this kind, since they read secrets out.";
+    /// The action ran longer than it may.
+    ActionTimeout = "action_timeout", "NL-E303", 408, Failure, Agent, true,
+        "give it more time with timeout_ms, at most 600000, or do less",
+        "The action took too long and was ended.";
+    /// An action of a type that does not exist.
+    ActionUnknown = "action_unknown", "NL-E300", 400, Usage, Agent, false,
+        "use exec, template, inject_stdin, inject_tempfile, sdk_proxy or delegate",
+        "There is no action of that type.";
+    /// The agent's registration has passed its end.
+    AgentExpired = "agent_expired", "NL-E105", 401, Refused, Operator, false,
+        "register the agent anew: keyless agent register",
+        "The agent's registration has expired.";
+    /// The agent is registered and not active.
+    AgentNotActive = "agent_not_active", "NL-E103", 403, Refused, Operator, false,
+        "have the operator activate it: keyless agent activate",
+        "The agent is not active.";
+    /// The agent was revoked, which is for good.
+    AgentRevoked = "agent_revoked", "NL-E104", 403, Refused, Operator, false,
+        "register another agent: keyless agent register",
+        "The agent was revoked.";
+    /// The agent was suspended.
+    AgentSuspended = "agent_suspended", "NL-E103", 403, Refused, Operator, false,
+        "have the operator look at why, then keyless agent reactivate",
+        "The agent is suspended.";
+    /// No such agent, or not its credential; which of both is not told.
+    AgentUnknown = "agent_unknown", "NL-E100", 401, Refused, Operator, false,
+        "show the credential that registering gave",
+        "The agent could not be authenticated.";
     /// `init` where a store already is.
     AlreadyInitialised = "already_initialised", "NL-E800", 409, Usage, Operator, false,
         "use the store that is there, or another KEYLESS_HOME",
@@ -120,6 +152,26 @@ codes! {
     ApprovalRequired = "approval_required", "NL-E204", 403, Refused, Operator, true,
         "have the person answer with keyless approve, then retry",
         "A person has to allow this use of the credential.";
+    /// The attestation's time is over.
+    AttestationExpired = "attestation_expired", "NL-E101", 401, Refused, Agent, true,
+        "send a fresh attestation",
+        "The agent's attestation has expired.";
+    /// The attestation does not verify.
+    AttestationInvalid = "attestation_invalid", "NL-E106", 401, Refused, Operator, false,
+        "check its issuer, its key and what it says of the agent",
+        "The agent's attestation could not be verified.";
+    /// The attestation was shown by another agent before.
+    AttestationReplayed = "attestation_replayed", "NL-E107", 401, Refused, Agent, false,
+        "send an attestation of your own",
+        "The agent's attestation was used before.";
+    /// This agent has to show an attestation.
+    AttestationRequired = "attestation_required", "NL-E101", 401, Refused, Agent, false,
+        "send the attestation with the request",
+        "The agent has to be attested and was not.";
+    /// The log is asked for by somebody who may not read it.
+    AuditQueryDenied = "audit_query_denied", "NL-E501", 403, Refused, Operator, false,
+        "use keyless audit query as the operator",
+        "Agents may not read the audit log.";
     /// The audit log is not what was written.
     AuditTampered = "audit_tampered", "NL-E501", 500, Store, Operator, false,
         "compare the log with a backup and find out who could write the store",
@@ -145,9 +197,13 @@ codes! {
         "send the body as identity, gzip, br, zstd or deflate",
         "The request body is coded in a way that Keyless can't look into.";
     /// Nobody listens where the broker should.
-    BrokerNotRunning = "broker_not_running", "NL-E104", 503, Locked, Operator, true,
+    BrokerNotRunning = "broker_not_running", "NL-E305", 503, Locked, Operator, true,
         "have the person run keyless unlock",
         "Keyless's broker is not running, so nothing can be asked.";
+    /// The agent was registered without this type of action.
+    CapabilityMissing = "capability_missing", "NL-E108", 403, Refused, Operator, false,
+        "register the agent with the capability it needs",
+        "The agent may not do actions of this type.";
     /// The catalog file is not usable.
     CatalogInvalid = "catalog_invalid", "NL-E800", 400, Usage, Operator, false,
         "correct the catalog at the place named",
@@ -164,6 +220,10 @@ codes! {
     CommandNotExecutable = "command_not_executable", "NL-E800", 403, NotExecutable, Operator, false,
         "make the file executable, or name its interpreter",
         "The command can't be executed.";
+    /// Too many actions under this grant at once.
+    ConcurrencyExceeded = "concurrency_exceeded", "NL-E206", 403, Refused, Agent, true,
+        "wait until one of them has ended",
+        "Too many actions are running at once.";
     /// The config file is not usable.
     ConfigInvalid = "config_invalid", "NL-E800", 400, Usage, Operator, false,
         "correct config.toml at the place named",
@@ -176,6 +236,34 @@ codes! {
     ConnectTimeout = "connect_timeout", "NL-E305", 504, Failure, Upstream, true,
         "retry later",
         "The destination did not answer in time.";
+    /// The grant is for another context or network.
+    ContextMismatch = "context_mismatch", "NL-E205", 403, Refused, Operator, false,
+        "work where the grant is meant for, or ask for another grant",
+        "The grant does not hold in this context.";
+    /// The delegation token has no uses left.
+    DelegationExhausted = "delegation_exhausted", "NL-E706", 429, Refused, Agent, false,
+        "ask its issuer for another one",
+        "The delegation is used up.";
+    /// The delegation token's time is over.
+    DelegationExpired = "delegation_expired", "NL-E705", 403, Refused, Agent, false,
+        "ask its issuer for another one",
+        "The delegation has expired.";
+    /// No delegation token that this agent may use.
+    DelegationInvalid = "delegation_invalid", "NL-E704", 400, Refused, Agent, false,
+        "show the token that was issued to you",
+        "The delegation token is not valid.";
+    /// The delegation token was revoked, or one that it comes from.
+    DelegationRevoked = "delegation_revoked", "NL-E707", 403, Refused, Agent, false,
+        "ask its issuer for another one",
+        "The delegation was revoked.";
+    /// A delegation of more than its issuer has.
+    DelegationSubset = "delegation_subset", "NL-E702", 403, Refused, Agent, false,
+        "delegate a part of what you may do yourself",
+        "The delegation asks for more than its issuer has.";
+    /// A delegation that is passed on too often.
+    DelegationTooDeep = "delegation_too_deep", "NL-E703", 403, Refused, Agent, false,
+        "have an agent nearer to the origin do it",
+        "The delegation has been passed on too often.";
     /// The egress policy names the hosts that may be reached, and this is none.
     DestinationNotListed = "destination_not_listed", "NL-E205", 403, Refused, Operator, false,
         "have the operator list the host, or use one that is listed",
@@ -188,10 +276,38 @@ codes! {
     Draining = "draining", "NL-E206", 503, Failure, Agent, true,
         "retry in a few seconds, over a new connection",
         "This Keyless is shutting down; another one takes over.";
+    /// The secret is of an environment that the grant leaves out.
+    EnvironmentRestricted = "environment_restricted", "NL-E203", 403, Refused, Operator, false,
+        "ask for a grant for this environment",
+        "The grant is not for this environment.";
+    /// A command disguised so that rules would not see it.
+    EvasionBlocked = "evasion_blocked", "NL-E401", 403, Refused, Agent, false,
+        "write the command plainly",
+        "The command was disguised, so it was not run.";
     /// A placeholder toward a host that its secret does not name, where that is blocked.
     ForeignDestination = "foreign_destination", "NL-E205", 403, Refused, Operator, false,
         "send the request without the placeholder, or have the operator add the destination",
         "The credential is not meant for this host.";
+    /// The grant has no uses left.
+    GrantExhausted = "grant_exhausted", "NL-E202", 403, Refused, Operator, false,
+        "ask for another grant: keyless grant create",
+        "The grant is used up.";
+    /// The grant's time is over.
+    GrantExpired = "grant_expired", "NL-E201", 403, Refused, Operator, false,
+        "ask for another grant: keyless grant create",
+        "The grant has expired.";
+    /// No grant covers this agent, type of action and secret.
+    GrantMissing = "grant_missing", "NL-E200", 403, Refused, Operator, false,
+        "ask for a grant: keyless grant create",
+        "No grant allows this.";
+    /// The grant's time has not begun.
+    GrantNotYetValid = "grant_not_yet_valid", "NL-E201", 403, Refused, Agent, true,
+        "retry when the grant begins",
+        "The grant does not hold yet.";
+    /// The deny rules can't be asked, so nothing runs.
+    GuardUnavailable = "guard_unavailable", "NL-E402", 403, Refused, Operator, true,
+        "correct the guard's rules: keyless guard rules",
+        "The guard is not working, so no action runs.";
     /// The request head is over its limit.
     HeadTooLarge = "head_too_large", "NL-E803", 431, Usage, Agent, false,
         "send a head of at most 64 KiB and 100 fields",
@@ -200,6 +316,10 @@ codes! {
     HeadTimeout = "head_timeout", "NL-E303", 408, Failure, Agent, true,
         "send the whole head at once",
         "The request head did not arrive in time.";
+    /// A secret was asked for that nobody needs.
+    HoneypotTouched = "honeypot_touched", "NL-E602", 403, Refused, Operator, false,
+        "have the operator look at what the agent was told to do",
+        "The agent asked for a secret that is a trap.";
     /// The destination resolves to an internal address.
     InternalDestination = "internal_destination", "NL-E205", 403, Refused, Operator, false,
         "have the operator list the exact host:port if it is meant to be reached",
@@ -208,6 +328,10 @@ codes! {
     Internal = "internal", "NL-E500", 500, Failure, Operator, true,
         "retry; if it stays, report it with the log",
         "Keyless failed in a way it did not expect.";
+    /// The action's jail could not be made.
+    IsolationFailed = "isolation_failed", "NL-E307", 500, Environment, Operator, false,
+        "change the kernel setting named",
+        "The action could not be isolated, so it was not run.";
     /// A passphrase file that others may read, or that is not the caller's.
     KeyFileUnsafe = "key_file_unsafe", "NL-E800", 403, Usage, Operator, false,
         "make it yours and private: chown $USER FILE; chmod 600 FILE",
@@ -221,13 +345,33 @@ codes! {
         "put the placeholder where the secret allows it",
         "The credential may not stand in that part of a request.";
     /// No unlocked broker and no passphrase.
-    Locked = "locked", "NL-E104", 423, Locked, Operator, true,
+    Locked = "locked", "NL-E305", 423, Locked, Operator, true,
         "run keyless unlock, or give --passphrase-file FILE",
         "The store is locked.";
     /// A project's manifest, or the operator's index, is not usable as a whole.
     ManifestInvalid = "manifest_invalid", "NL-E800", 400, Usage, Operator, false,
         "correct the file at the place named",
         "What the project or the index says of secrets could not be read.";
+    /// A body of another type than the protocol's.
+    MediaTypeUnsupported = "media_type_unsupported", "NL-E804", 415, Usage, Agent, false,
+        "send application/nl-protocol+json or application/json",
+        "The body's content type is not supported.";
+    /// No message of the protocol.
+    MessageMalformed = "message_malformed", "NL-E800", 400, Usage, Agent, false,
+        "send a message as the specification has it",
+        "The message could not be read.";
+    /// An id that was used for something else.
+    MessageReplayed = "message_replayed", "NL-E802", 409, Refused, Agent, false,
+        "give every message an id of its own",
+        "The message's id was used before for another message.";
+    /// A message over the limit.
+    MessageTooLarge = "message_too_large", "NL-E803", 413, Usage, Agent, false,
+        "send at most 1 MiB",
+        "The message is too large.";
+    /// A message of a type that is not served here.
+    MessageTypeUnknown = "message_type_unknown", "NL-E806", 400, Usage, Agent, false,
+        "use a message type of the discovery document",
+        "There is no message of that type.";
     /// The name does not exist.
     NameNotFound = "name_not_found", "NL-E305", 502, Failure, Upstream, true,
         "check the host name",
@@ -240,10 +384,18 @@ codes! {
     JailUnavailable = "jail_unavailable", "NL-E307", 500, Environment, Operator, false,
         "change the kernel setting named, or use --no-jail knowing what is lost",
         "This machine does not let Keyless isolate the command.";
+    /// The command of an action ended with a status other than 0.
+    NonzeroExit = "nonzero_exit", "NL-EX01", 422, Failure, Agent, false,
+        "read its output",
+        "The command failed.";
     /// No store here.
     NotInitialised = "not_initialised", "NL-E306", 404, NotFound, Operator, false,
         "run keyless init",
         "There is no Keyless store here yet.";
+    /// An action's output is over the limit, so it is withheld.
+    OutputTooLarge = "output_too_large", "NL-E308", 500, Failure, Agent, false,
+        "have the command print less",
+        "The output was too large to be checked.";
     /// A text that is no secret's path.
     PathInvalid = "path_invalid", "NL-E800", 400, Usage, Agent, false,
         "write it as scope/provider/purpose, in lower case, digits and single hyphens",
@@ -260,6 +412,10 @@ codes! {
     PlaceholderEscaped = "placeholder_escaped", "NL-E301", 400, Refused, Agent, false,
         "write the placeholder as it is, without escapes",
         "The placeholder was written with escapes, so it would have arrived as it is.";
+    /// Something that begins like a placeholder and is none, or stands where none can.
+    PlaceholderInvalid = "placeholder_invalid", "NL-E301", 400, Usage, Agent, false,
+        "write it as the glossary of the protocol has it, such as {{nl:api/TOKEN}}",
+        "A placeholder can't be used as it is written.";
     /// A TCP port that no agent's tool speaks HTTP on.
     PortRefused = "port_refused", "NL-E205", 403, Refused, Operator, false,
         "use the service's HTTPS interface, for git an https:// remote",
@@ -268,6 +424,14 @@ codes! {
     ProtocolRefused = "protocol_refused", "NL-E205", 403, Refused, Agent, false,
         "use the service's HTTPS interface, or an action that runs the client with the secret",
         "Keyless puts credentials into HTTP only, and this connection speaks something else.";
+    /// A reference to a provider that is not set up here.
+    ProviderNotConfigured = "provider_not_configured", "NL-E306", 400, Refused, Operator, false,
+        "add the provider: keyless source add",
+        "The provider is not set up.";
+    /// A provider does not answer.
+    ProviderUnavailable = "provider_unavailable", "NL-E305", 502, Failure, Upstream, true,
+        "retry later",
+        "The provider could not be reached.";
     /// Proxy-Authorization is missing, wrong or expired.
     ProxyAuthRequired = "proxy_auth_required", "NL-E100", 407, Refused, Agent, false,
         "use the proxy URL of this session",
@@ -280,10 +444,30 @@ codes! {
     RawAddress = "raw_address", "NL-E205", 403, Refused, Agent, false,
         "connect by host name, or have the operator list the exact address:port",
         "Connections by address are carried only where the operator has listed the address.";
+    /// A reference that several secrets fit.
+    ReferenceAmbiguous = "reference_ambiguous", "NL-E304", 400, Usage, Agent, false,
+        "use one of the qualified paths that the answer lists",
+        "The reference fits several secrets.";
+    /// Detection has revoked the agent.
+    RevokedByDetection = "revoked_by_detection", "NL-E601", 403, Refused, Operator, false,
+        "have the operator look at the incidents",
+        "The agent was revoked after an attack was detected.";
     /// A request that the secret's rules about requests do not name.
     RuleDenied = "rule_denied", "NL-E205", 403, Refused, Operator, false,
         "send a request that the secret's allow rules name, or have the operator add one",
         "The credential may not be used for this request.";
+    /// An action's output could not be checked, so it is withheld.
+    SanitizeFailed = "sanitize_failed", "NL-E308", 500, Failure, Operator, true,
+        "retry; if it stays, report it with the log",
+        "The output could not be checked, so it is withheld.";
+    /// The secret is outside what the agent was registered for.
+    ScopeViolation = "scope_violation", "NL-E200", 403, Refused, Operator, false,
+        "ask for a wider registration, or another secret",
+        "The secret is outside the agent's scope.";
+    /// The secret was revoked as compromised and has no new value yet.
+    SecretCompromised = "secret_compromised", "NL-E302", 404, Refused, Operator, false,
+        "have the operator give it a new value: keyless secret rotate",
+        "The secret was compromised and waits for a new value.";
     /// A second secret under the same path.
     SecretExists = "secret_exists", "NL-E800", 409, Usage, Operator, false,
         "use keyless secret set or rotate, or another path",
@@ -336,12 +520,20 @@ codes! {
     TerminalRequired = "terminal_required", "NL-E800", 400, Usage, Operator, false,
         "give the input by option: --passphrase-file, --value-stdin or --from-file",
         "Keyless needs to ask you something and has no terminal.";
+    /// What the agent has done before keeps it from acting.
+    ThreatTooHigh = "threat_too_high", "NL-E600", 403, Refused, Operator, false,
+        "have the operator look at the incidents, then keyless agent reactivate",
+        "The agent's threat score is too high.";
+    /// A message's time is no time, or too far from now.
+    TimestampInvalid = "timestamp_invalid", "NL-E805", 400, Usage, Agent, false,
+        "set the clock, and send the time in UTC with milliseconds",
+        "The message's time is not right.";
     /// A token endpoint gave no token, or an answer that can't be sealed.
     TokenUnavailable = "token_unavailable", "NL-E305", 502, Failure, Operator, true,
         "check the secret's OAuth setting: token URL, client id, stored value",
         "No access token could be had for the credential.";
     /// No secret for codes is enrolled, or none is in memory.
-    TotpUnavailable = "totp_unavailable", "NL-E104", 423, Locked, Operator, false,
+    TotpUnavailable = "totp_unavailable", "NL-E100", 423, Locked, Operator, false,
         "have the person run keyless unlock",
         "The store can't be opened with a code now; it takes the passphrase.";
     /// More placeholders of one secret than it allows.
@@ -353,17 +545,25 @@ codes! {
         "close idle connections, then retry",
         "Too many connections are open.";
     /// A code of the authenticator app while too many wrong ones have closed the gate.
-    TotpClosed = "totp_closed", "NL-E104", 429, Locked, Agent, true,
+    TotpClosed = "totp_closed", "NL-E100", 429, Locked, Agent, true,
         "wait as long as it says, then ask the operator for a fresh code",
         "Too many wrong codes: Keyless takes none for a minute.";
     /// A code of the authenticator app that was used before.
-    TotpReplayed = "totp_replayed", "NL-E104", 409, Locked, Agent, true,
+    TotpReplayed = "totp_replayed", "NL-E100", 409, Locked, Agent, true,
         "ask the operator for the next code; each is good once",
         "That code was used already.";
     /// A wrong code of the authenticator app.
-    TotpWrong = "totp_wrong", "NL-E104", 401, Locked, Agent, true,
+    TotpWrong = "totp_wrong", "NL-E100", 401, Locked, Agent, true,
         "ask the operator for the code that the app shows now",
         "The code is not right.";
+    /// A reference to another organization that is no partner.
+    TrustDomainUnknown = "trust_domain_unknown", "NL-E700", 404, Refused, Operator, false,
+        "use a secret of this organization",
+        "The other organization is not known here.";
+    /// The grant wants an agent of a higher trust level.
+    TrustTooLow = "trust_too_low", "NL-E102", 403, Refused, Operator, false,
+        "have the agent attested",
+        "The agent's trust level is too low.";
     /// Looks like a placeholder but belongs to no secret of this session.
     UnknownPlaceholder = "unknown_placeholder", "NL-E301", 403, Refused, Agent, false,
         "use the placeholders of this session's environment",
@@ -392,6 +592,10 @@ codes! {
     ValueWeak = "value_weak", "NL-E800", 422, Usage, Operator, false,
         "give the value as the service issued it, or say --allow-weak",
         "The value does not look like a secret, so it was not stored.";
+    /// A version of the protocol that is not spoken here.
+    VersionUnsupported = "version_unsupported", "NL-E801", 400, Usage, Agent, false,
+        "send nl_version 1.0",
+        "The protocol's version is not supported.";
     /// A key file or code that is not the store's.
     WrongFactor = "wrong_factor", "NL-E101", 401, Locked, Operator, false,
         "use the passphrase, or the right file",

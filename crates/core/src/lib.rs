@@ -29,6 +29,7 @@ mod zone;
 // What is told and what is written down
 pub mod audit;
 mod error;
+pub mod nl_message;
 mod reply;
 
 pub use crate::{

@@ -93,6 +93,7 @@ impl Target {
             Self::Authority(authority) => authority.to_string(),
             Self::Connection => "connection".to_owned(),
             Self::Log => "audit".to_owned(),
+            Self::Named(name) => name.as_str().to_owned(),
             Self::Secrets(paths) => {
                 let paths: Vec<&str> = paths.iter().map(SecretPath::as_str).collect();
                 paths.join(",")
@@ -105,22 +106,38 @@ impl Target {
 fn push_detail(text: &mut String, draft: &Draft) {
     let detail = &draft.detail;
     let open = text.len();
+    optional(text, "action_id", detail.action_id.as_deref());
+    optional(text, "attempted_action", detail.attempted_action.as_deref());
     optional(text, "authority", detail.authority.as_deref());
     number(text, "bytes_received", detail.bytes_received);
     number(text, "bytes_sent", detail.bytes_sent);
+    names(text, "delegation", &detail.delegation);
     number(text, "duration_ms", detail.duration_ms);
+    if let Some(exit_code) = detail.exit_code {
+        push_key(text, "exit_code");
+        text.push_str(&exit_code.to_string());
+    }
+    names(text, "grants", &detail.grants);
     optional(text, "kind", detail.kind.as_deref());
     if !detail.locations.is_empty() {
         text.push_str(",\"locations\":[");
         push_list(text, detail.locations.iter().copied().map(Location::as_str));
         text.push(']');
     }
-    for (key, value) in [("method", &detail.method), ("note", &detail.note), ("path", &detail.path)]
-    {
+    for (key, value) in [
+        ("method", &detail.method),
+        ("note", &detail.note),
+        ("path", &detail.path),
+        ("purpose", &detail.purpose),
+    ] {
         optional(text, key, value.as_deref());
     }
+    number(text, "redacted_count", detail.redacted_count);
+    optional(text, "rule_id", detail.rule_id.as_deref());
+    optional(text, "source_ip", detail.source_ip.as_deref());
     number(text, "status", detail.status.map(u64::from));
     number(text, "swaps", detail.swaps);
+    number(text, "threat_score", detail.threat_score);
     // The first member brought a comma, which is where the brace goes.
     if text.len() == open {
         text.push('{');
@@ -146,6 +163,19 @@ fn number(text: &mut String, key: &str, value: Option<u64>) {
         push_key(text, key);
         text.push_str(decimal(value, &mut [0; 20]));
     }
+}
+
+/// A list of names that others chose; nothing when it is empty.
+fn names(text: &mut String, key: &str, names: &[String]) {
+    if names.is_empty() {
+        return;
+    }
+    push_key(text, key);
+    for (index, name) in names.iter().enumerate() {
+        text.push(if index == 0 { '[' } else { ',' });
+        push_json(text, name);
+    }
+    text.push(']');
 }
 
 fn push_key(text: &mut String, key: &str) {
