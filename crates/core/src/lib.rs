@@ -26,6 +26,9 @@ mod policy;
 mod rule;
 mod zone;
 
+// What agents want to run
+pub mod shell;
+
 // What is told and what is written down
 pub mod audit;
 mod error;

@@ -1,0 +1,156 @@
+//! Reads a command line as a POSIX shell would, without running it: words, quoting, simple commands.
+//!
+//! Two readers share it: actions, which must know in what quotes a placeholder stands before they put a variable
+//! there, and the guard, which looks at each simple command and not only at the text. It knows bash's
+//! additions that agents use (`$'…'`, `<( )`, `[[ ]]`, `((`, here-strings, arrays). Nothing is expanded.
+//! Source: POSIX.1-2024, Shell Command Language, 2.2 to 2.10; reference/nl.md, section 13.1.
+
+mod arithmetic;
+mod compound;
+mod expansion;
+mod here_document;
+mod lexer;
+mod redirection;
+
+use std::ops::Range;
+
+use self::lexer::Lexer;
+
+/// How deep substitutions may nest; a text that goes deeper is refused, not followed.
+pub const MAX_DEPTH: usize = 64;
+
+/// A text, taken apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Script {
+    /// Every simple command, those inside substitutions included, in the order in which they begin.
+    pub commands: Vec<SimpleCommand>,
+    contexts: Vec<(Range<usize>, Context)>,
+}
+
+/// One simple command: assignments, words and redirections.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SimpleCommand {
+    /// `NAME=value` before the first word.
+    pub assignments: Vec<Word>,
+    /// The program and its arguments; may be empty.
+    pub words: Vec<Word>,
+    /// Where its streams go.
+    pub redirections: Vec<Redirection>,
+    /// Its bytes in the text. Inside escaped backquotes: those of the whole substitution.
+    pub span: Range<usize>,
+    /// Whether its output is the next command's input.
+    pub pipes_into_next: bool,
+    /// How many substitutions it stands in.
+    pub depth: usize,
+}
+
+/// A word of the shell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Word {
+    /// Its bytes in the text.
+    pub span: Range<usize>,
+    /// The word without its quotes; expansions stay as they were written.
+    pub text: String,
+    /// Whether nothing in it was quoted, escaped or expanded.
+    pub is_plain: bool,
+}
+
+/// A redirection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redirection {
+    /// The operator without a descriptor: `<`, `>`, `>>`, `<<`, `<<-`, `<<<`, `<&`, `>&`, `<>`, `>|`, `&>`, `&>>`.
+    pub operator: &'static str,
+    /// The file, the descriptor or the delimiter.
+    pub target: Word,
+    /// The here-document's lines in the text.
+    pub body: Option<Range<usize>>,
+}
+
+/// In what a byte of the text stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Context {
+    /// `$(( ))` or `(( ))`.
+    Arithmetic,
+    /// Backquotes whose content has escapes, so that its bytes are not what the shell reads.
+    Backquoted,
+    /// From `#` to the end of the line.
+    Comment,
+    /// `$'…'`.
+    DollarSingle,
+    /// `"…"`.
+    DoubleQuoted,
+    /// A here-document in which the shell expands.
+    HereDoc,
+    /// The word after `<<`.
+    HereDocDelimiter,
+    /// `${…}`, from the dollar sign to the brace.
+    ParameterExpansion,
+    /// A here-document whose delimiter is quoted: nothing is expanded.
+    QuotedHereDoc,
+    /// `'…'`.
+    SingleQuoted,
+    /// Nothing special.
+    Unquoted,
+    /// The variable of a `for` or `select`.
+    VariableName,
+}
+
+/// Why a text can't be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("at byte {at}: {kind}")]
+pub struct ShellError {
+    /// Where the construct begins.
+    pub at: usize,
+    /// What is wrong with it.
+    pub kind: ShellErrorKind,
+}
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ShellErrorKind {
+    /// More than [`MAX_DEPTH`] substitutions in each other.
+    #[error("substitutions nest too deep")]
+    TooDeep,
+    /// A quote without its end.
+    #[error("a quote has no end")]
+    UnterminatedQuote,
+    /// A substitution without its end.
+    #[error("a substitution has no end")]
+    UnterminatedSubstitution,
+}
+
+/// Reads a text. Linear in its length, times [`MAX_DEPTH`] at worst.
+pub fn lex(text: &str) -> Result<Script, ShellError> {
+    Lexer::new(text, 0).script()
+}
+
+impl Script {
+    /// In what the byte at `at` stands; the innermost construct counts.
+    pub fn context_at(&self, at: usize) -> Context {
+        // Inner ranges are noted before those around them.
+        let found = self.contexts.iter().find(|(range, _)| range.contains(&at));
+        found.map_or(Context::Unquoted, |(_, context)| *context)
+    }
+}
+
+impl SimpleCommand {
+    /// The program's name as it was written, without quotes.
+    pub fn program(&self) -> Option<&str> {
+        self.words.first().map(|word| word.text.as_str())
+    }
+
+    /// Gives up its own places, which are not those of the text.
+    fn stand_at(&mut self, span: &Range<usize>) {
+        self.span = span.clone();
+        let targets = self.redirections.iter_mut().map(|to| (&mut to.target, to.body.take()).0);
+        let words = self.assignments.iter_mut().chain(&mut self.words).chain(targets);
+        words.for_each(|word| word.span = span.clone());
+    }
+
+    fn is_empty(&self) -> bool {
+        self.assignments.is_empty() && self.words.is_empty() && self.redirections.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests;

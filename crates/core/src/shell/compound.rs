@@ -1,0 +1,205 @@
+//! What stands around simple commands: reserved words, groups, functions, `case`, `[[ ]]`.
+
+use super::{
+    Context, ShellError, ShellErrorKind, SimpleCommand, Word,
+    lexer::{Lexer, List},
+};
+
+/// After these the next word begins a command again.
+const OPENERS: &[&str] = &[
+    "!", "{", "}", "if", "then", "else", "elif", "fi", "while", "until", "do", "done", "time",
+    "coproc",
+];
+
+impl Lexer<'_> {
+    /// A word of the command that is under way, or one that says what comes.
+    pub(super) fn word_of(&mut self, list: &mut List) -> Result<(), ShellError> {
+        let word = self.word()?;
+        if word.span.is_empty() {
+            // A byte that begins nothing, such as a lone `\r`; never stand still.
+            self.at += 1;
+            return Ok(());
+        }
+        if let Some(descriptor) = self.descriptor(&word) {
+            return self.redirect(list, Some(descriptor));
+        }
+        let command = &mut list.command;
+        if command.words.is_empty() {
+            if is_assignment(&self.text[word.span.clone()]) {
+                self.array()?;
+                let span = word.span.start..self.at;
+                begin_at(list, span.start);
+                list.command.span.end = span.end;
+                list.command.assignments.push(Word { span, ..word });
+                return Ok(());
+            }
+            if word.is_plain && command.is_empty() {
+                match word.text.as_str() {
+                    opener if OPENERS.contains(&opener) => return Ok(()),
+                    "esac" => {
+                        list.cases = list.cases.saturating_sub(1);
+                        return Ok(());
+                    }
+                    "function" => return self.function_name(),
+                    "[[" => return self.condition(list, word),
+                    _ => {}
+                }
+            }
+        }
+        self.push(list, word)
+    }
+
+    fn push(&mut self, list: &mut List, word: Word) -> Result<(), ShellError> {
+        begin_at(list, word.span.start);
+        let command = &mut list.command;
+        command.span.end = word.span.end;
+        command.words.push(word);
+        let texts: Vec<&str> = command.words.iter().take(4).map(|w| w.text.as_str()).collect();
+        match texts.as_slice() {
+            ["for" | "select", _] => {
+                let name = command.words[1].span.clone();
+                self.note(name, Context::VariableName);
+            }
+            ["case", _, "in"] => {
+                self.finish(list, false);
+                list.cases += 1;
+                self.case_patterns(list)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn semicolon(&mut self, list: &mut List) -> Result<(), ShellError> {
+        self.finish(list, false);
+        let rest = self.rest();
+        let arm = [";;&", ";;", ";&"].into_iter().find(|end| rest.starts_with(end));
+        self.at += arm.map_or(1, str::len);
+        if arm.is_some() && list.cases > 0 { self.case_patterns(list) } else { Ok(()) }
+    }
+
+    /// `(`: a group, an arithmetic command, or a function's empty list.
+    pub(super) fn open(&mut self, list: &mut List) -> Result<(), ShellError> {
+        if list.command.is_empty() && self.arithmetic_command()? {
+            return Ok(());
+        }
+        let command = &list.command;
+        let after = self.rest()[1..].trim_start_matches([' ', '\t']);
+        if command.words.len() == 1 && after.starts_with(')') {
+            list.command = SimpleCommand::default();
+            self.at = self.end.min(self.at + self.rest().find(')').unwrap_or(0) + 1);
+            return Ok(());
+        }
+        self.finish(list, false);
+        self.at += 1;
+        list.open_parens += 1;
+        Ok(())
+    }
+
+    /// Patterns up to their `)`, or `esac`.
+    fn case_patterns(&mut self, list: &mut List) -> Result<(), ShellError> {
+        let mut is_first = true;
+        loop {
+            self.skip_blanks();
+            match self.peek() {
+                None => return Ok(()),
+                Some(b')') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(b'(' | b'|' | b'\n' | b';' | b'&' | b'<' | b'>') => self.at += 1,
+                Some(_) => {
+                    let before = self.at;
+                    let word = self.word()?;
+                    if is_first && word.is_plain && word.text == "esac" {
+                        list.cases = list.cases.saturating_sub(1);
+                        return Ok(());
+                    }
+                    is_first = false;
+                    self.at = self.at.max(before + 1);
+                }
+            }
+        }
+    }
+
+    /// `[[ … ]]`, in which `<`, `>`, `&&`, `||` and parentheses are operators of its own.
+    fn condition(&mut self, list: &mut List, opener: Word) -> Result<(), ShellError> {
+        let began = opener.span.start;
+        begin_at(list, began);
+        list.command.words.push(opener);
+        loop {
+            self.skip_blanks();
+            match self.peek() {
+                None => {
+                    let kind = ShellErrorKind::UnterminatedSubstitution;
+                    return Err(ShellError { at: began, kind });
+                }
+                Some(b'<' | b'>' | b'&' | b'|' | b'(' | b')' | b';' | b'\n') => self.at += 1,
+                Some(_) => {
+                    let word = self.word()?;
+                    let is_end = word.is_plain && word.text == "]]";
+                    list.command.span.end = word.span.end;
+                    list.command.words.push(word);
+                    if is_end {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// `function NAME [()]`.
+    fn function_name(&mut self) -> Result<(), ShellError> {
+        self.skip_blanks();
+        self.word()?;
+        self.skip_blanks();
+        if self.rest().starts_with("()") {
+            self.at += 2;
+        }
+        Ok(())
+    }
+
+    /// The words of `NAME=( … )`.
+    fn array(&mut self) -> Result<(), ShellError> {
+        let began = self.at;
+        if self.peek() != Some(b'(') || !self.text[..began].ends_with('=') {
+            return Ok(());
+        }
+        self.at += 1;
+        loop {
+            self.skip_blanks();
+            match self.peek() {
+                None => {
+                    let kind = ShellErrorKind::UnterminatedSubstitution;
+                    return Err(ShellError { at: began, kind });
+                }
+                Some(b')') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(b'\n' | b'(' | b';' | b'&' | b'|' | b'<' | b'>') => self.at += 1,
+                Some(_) => drop(self.word()?),
+            }
+        }
+    }
+}
+
+pub(super) fn begin_at(list: &mut List, at: usize) {
+    if list.command.is_empty() {
+        list.command.span = at..at;
+    }
+}
+
+/// `NAME=`, `NAME+=` or `NAME[…]=` at the front.
+fn is_assignment(raw: &str) -> bool {
+    let name = raw.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(raw.len());
+    if name == 0 || raw.as_bytes()[0].is_ascii_digit() {
+        return false;
+    }
+    let rest = &raw[name..];
+    let rest = match (rest.starts_with('['), rest.find(']')) {
+        (true, Some(close)) => &rest[close + 1..],
+        _ => rest,
+    };
+    rest.starts_with('=') || rest.starts_with("+=")
+}

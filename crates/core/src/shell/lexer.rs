@@ -1,0 +1,194 @@
+//! Walks through a text: operators end commands, everything else becomes words.
+
+use super::{Context, Script, ShellError, ShellErrorKind, SimpleCommand, Word};
+use crate::shell::{MAX_DEPTH, here_document::Waiting};
+
+/// Where a list of commands ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Until {
+    /// With the text, or the part of it that is looked at.
+    End,
+    /// With its own `)`.
+    Paren,
+}
+
+/// What a list of commands is in the middle of.
+#[derive(Default)]
+pub(super) struct List {
+    pub(super) command: SimpleCommand,
+    pub(super) open_parens: usize,
+    pub(super) cases: usize,
+}
+
+/// A walk through a text.
+pub(super) struct Lexer<'t> {
+    pub(super) text: &'t str,
+    pub(super) at: usize,
+    pub(super) end: usize,
+    pub(super) depth: usize,
+    pub(super) script: Script,
+    pub(super) waiting: Vec<Waiting>,
+}
+
+impl<'t> Lexer<'t> {
+    pub(super) fn new(text: &'t str, depth: usize) -> Self {
+        let (script, waiting) = (Script::default(), Vec::new());
+        Self { text, at: 0, end: text.len(), depth, script, waiting }
+    }
+
+    pub(super) fn script(mut self) -> Result<Script, ShellError> {
+        self.list(Until::End)?;
+        self.script.commands.sort_by_key(|command| command.span.start);
+        Ok(self.script)
+    }
+
+    /// Commands up to `until`, whose `)` is taken.
+    pub(super) fn list(&mut self, until: Until) -> Result<(), ShellError> {
+        let began = self.at;
+        if self.depth > MAX_DEPTH {
+            return Err(ShellError { at: began, kind: ShellErrorKind::TooDeep });
+        }
+        let waiting = std::mem::take(&mut self.waiting);
+        let mut list = List::default();
+        loop {
+            self.skip_blanks();
+            let Some(byte) = self.peek() else {
+                self.finish(&mut list, false);
+                if until == Until::Paren {
+                    let kind = ShellErrorKind::UnterminatedSubstitution;
+                    return Err(ShellError { at: began, kind });
+                }
+                break;
+            };
+            match byte {
+                b'\n' => self.newline(&mut list)?,
+                b'#' => self.comment(),
+                b';' => self.semicolon(&mut list)?,
+                b'&' if self.peek_at(1) != Some(b'>') => {
+                    self.at += if self.peek_at(1) == Some(b'&') { 2 } else { 1 };
+                    self.finish(&mut list, false);
+                }
+                b'|' => self.bar(&mut list),
+                b'(' => self.open(&mut list)?,
+                b')' => {
+                    self.finish(&mut list, false);
+                    self.at += 1;
+                    match list.open_parens.checked_sub(1) {
+                        Some(left) => list.open_parens = left,
+                        None if until == Until::Paren => break,
+                        None => {}
+                    }
+                }
+                b'<' | b'>' if self.peek_at(1) != Some(b'(') => self.redirect(&mut list, None)?,
+                b'&' => self.redirect(&mut list, None)?,
+                _ => self.word_of(&mut list)?,
+            }
+        }
+        self.waiting = waiting;
+        Ok(())
+    }
+
+    /// One word: quotes go, expansions stay as written.
+    pub(super) fn word(&mut self) -> Result<Word, ShellError> {
+        let began = self.at;
+        let mut word = Word { span: began..began, text: String::new(), is_plain: true };
+        while let Some(byte) = self.peek() {
+            match byte {
+                b'<' | b'>' if self.peek_at(1) == Some(b'(') => {
+                    self.at += 2;
+                    self.substitution(&mut word, 2)?;
+                }
+                b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'(' | b')' | b'<' | b'>' => break,
+                b'\\' => self.escape(&mut word),
+                b'\'' => self.single_quotes(&mut word)?,
+                b'"' => self.double_quotes(&mut word)?,
+                b'$' => self.dollar(&mut word, false)?,
+                b'`' => self.backquotes(&mut word, false)?,
+                _ => self.take_char(&mut word),
+            }
+        }
+        word.span.end = self.at;
+        Ok(word)
+    }
+
+    /// Ends the command that is under way.
+    pub(super) fn finish(&mut self, list: &mut List, pipes_into_next: bool) {
+        let mut command = std::mem::take(&mut list.command);
+        if command.is_empty() {
+            return;
+        }
+        (command.pipes_into_next, command.depth) = (pipes_into_next, self.depth);
+        let index = self.script.commands.len();
+        for waiting in &mut self.waiting {
+            waiting.command.get_or_insert(index);
+        }
+        self.script.commands.push(command);
+    }
+
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.peek_at(0)
+    }
+
+    pub(super) fn peek_at(&self, ahead: usize) -> Option<u8> {
+        let at = self.at + ahead;
+        if at < self.end { self.text.as_bytes().get(at).copied() } else { None }
+    }
+
+    pub(super) fn rest(&self) -> &'t str {
+        &self.text[self.at..self.end]
+    }
+
+    pub(super) fn note(&mut self, range: std::ops::Range<usize>, context: Context) {
+        self.script.contexts.push((range, context));
+    }
+
+    pub(super) fn take_char(&mut self, word: &mut Word) {
+        if let Some(next) = self.rest().chars().next() {
+            word.text.push(next);
+            self.at += next.len_utf8();
+        }
+    }
+
+    /// Spaces, tabs and continued lines.
+    pub(super) fn skip_blanks(&mut self) {
+        loop {
+            match (self.peek(), self.peek_at(1)) {
+                (Some(b' ' | b'\t' | b'\r'), _) => self.at += 1,
+                (Some(b'\\'), Some(b'\n')) => self.at += 2,
+                _ => return,
+            }
+        }
+    }
+
+    fn escape(&mut self, word: &mut Word) {
+        word.is_plain = false;
+        self.at += 1;
+        match self.peek() {
+            Some(b'\n') => self.at += 1,
+            Some(_) => self.take_char(word),
+            None => word.text.push('\\'),
+        }
+    }
+
+    fn comment(&mut self) {
+        let began = self.at;
+        self.at += self.rest().find('\n').unwrap_or(self.end - self.at);
+        self.note(began..self.at, Context::Comment);
+    }
+
+    fn newline(&mut self, list: &mut List) -> Result<(), ShellError> {
+        self.finish(list, false);
+        self.at += 1;
+        self.here_documents()
+    }
+
+    fn bar(&mut self, list: &mut List) {
+        let (length, pipes) = match self.peek_at(1) {
+            Some(b'|') => (2, false),
+            Some(b'&') => (2, true),
+            _ => (1, true),
+        };
+        self.at += length;
+        self.finish(list, pipes);
+    }
+}

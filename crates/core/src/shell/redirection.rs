@@ -1,0 +1,51 @@
+//! `<`, `>` and their kin.
+
+use super::{
+    Context, Redirection, ShellError, Word,
+    compound::begin_at,
+    here_document::Waiting,
+    lexer::{Lexer, List},
+};
+
+/// Longest first.
+const OPERATORS: &[&str] =
+    &["&>>", "<<<", "<<-", "&>", "<<", "<&", "<>", ">>", ">&", ">|", "<", ">"];
+
+impl Lexer<'_> {
+    /// Where a word begins that is a descriptor, and so belongs to the redirection after it.
+    pub(super) fn descriptor(&self, word: &Word) -> Option<usize> {
+        let follows = matches!(self.peek(), Some(b'<' | b'>')) && self.peek_at(1) != Some(b'(');
+        let is_number = !word.text.is_empty() && word.text.bytes().all(|b| b.is_ascii_digit());
+        (follows && word.is_plain && is_number).then_some(word.span.start)
+    }
+
+    /// An operator and its target. `began` is where a descriptor before it begins.
+    pub(super) fn redirect(
+        &mut self,
+        list: &mut List,
+        began: Option<usize>,
+    ) -> Result<(), ShellError> {
+        begin_at(list, began.unwrap_or(self.at));
+        let rest = self.rest();
+        let Some(operator) = OPERATORS.iter().copied().find(|known| rest.starts_with(known)) else {
+            self.at += 1;
+            return Ok(());
+        };
+        self.at += operator.len();
+        self.skip_blanks();
+        let target = self.word()?;
+        list.command.span.end = self.at;
+        if matches!(operator, "<<" | "<<-") {
+            self.note(target.span.clone(), Context::HereDocDelimiter);
+            self.waiting.push(Waiting {
+                delimiter: target.text.clone(),
+                is_quoted: !target.is_plain,
+                strips_tabs: operator == "<<-",
+                command: None,
+                redirection: list.command.redirections.len(),
+            });
+        }
+        list.command.redirections.push(Redirection { operator, target, body: None });
+        Ok(())
+    }
+}

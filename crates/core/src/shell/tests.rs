@@ -1,0 +1,148 @@
+//! What the lexer makes of command lines, checked case by case.
+
+use proptest::prelude::*;
+
+use super::{Context, MAX_DEPTH, ShellErrorKind, lex};
+
+/// Each command as its words, joined by `␣`; assignments and redirections in braces.
+fn commands(text: &str) -> Vec<String> {
+    let script = lex(text).unwrap();
+    let show = |command: &super::SimpleCommand| {
+        let mut parts: Vec<String> =
+            command.assignments.iter().map(|word| format!("{{{}}}", word.text)).collect();
+        parts.extend(command.words.iter().map(|word| word.text.clone()));
+        parts.extend(
+            command.redirections.iter().map(|to| format!("{{{}{}}}", to.operator, to.target.text)),
+        );
+        parts.join("␣")
+    };
+    script.commands.iter().map(show).collect()
+}
+
+/// The context of the `@` in a text.
+fn context(text: &str) -> Context {
+    lex(text).unwrap().context_at(text.find('@').unwrap())
+}
+
+#[test]
+fn operators_part_commands() {
+    let cases: &[(&str, &[&str])] = &[
+        ("a b; c & d && e || f | g", &["a␣b", "c", "d", "e", "f", "g"]),
+        ("(env)", &["env"]),
+        ("{ env; }", &["env"]),
+        ("true\nenv # not this\nset", &["true", "env", "set"]),
+        ("if a; then b; else c; fi", &["a", "b", "c"]),
+        ("for f in x y; do cat $f; done", &["for␣f␣in␣x␣y", "cat␣$f"]),
+        ("case $x in env|b) set;; (c) d;; esac; e", &["case␣$x␣in", "set", "d", "e"]),
+        ("f() { env; }; function g { set; }", &["env", "set"]),
+        ("((x = 1 < 2)); a", &["a"]),
+        ("[[ a < b && -f c ]] && d", &["[[␣a␣b␣-f␣c␣]]", "d"]),
+        ("! time a", &["a"]),
+        ("a=(env set) b", &["{a=}␣b"]),
+        ("A=1 B='2 3' env c", &["{A=1}␣{B=2 3}␣env␣c"]),
+        ("a \\\n b", &["a␣b"]),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(commands(text), *expected, "{text:?}");
+    }
+}
+
+#[test]
+fn quotes_go_and_expansions_stay() {
+    let cases: &[(&str, &[&str])] = &[
+        ("c''at .e\"n\"v", &["cat␣.env"]),
+        ("c\\at '.env'", &["cat␣.env"]),
+        (r"$'\x63at' $'a\'b'", &["cat␣a'b"]),
+        ("echo \"a $b ${c:-d e} `f` \\\"\"", &["echo␣a $b ${c:-d e} `f` \"", "f"]),
+        ("echo $(a $(b c) d) e", &["echo␣$(a $(b c) d)␣e", "a␣$(b c)␣d", "b␣c"]),
+        (r"echo `a \`b\``", &[r"echo␣`a \`b\``", "a␣`b`", "b"]),
+        ("diff <(a b) >(c)", &["diff␣<(a b)␣>(c)", "a␣b", "c"]),
+        ("echo $((1 + $(a))) $( (b) )", &["echo␣$((1 + $(a)))␣$( (b) )", "a", "b"]),
+        ("echo a#b #c", &["echo␣a#b"]),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(commands(text), *expected, "{text:?}");
+    }
+}
+
+#[test]
+fn redirections_have_targets_and_bodies() {
+    assert_eq!(
+        commands("cat</proc/self/environ 2>&1 >>a"),
+        ["cat␣{</proc/self/environ}␣{>&1}␣{>>a}"]
+    );
+    assert_eq!(commands("a 3<b &>c"), ["a␣{<b}␣{&>c}"]);
+    let text = "cat <<A <<-'B'; d\none $(e)\nA\n\ttwo\n\tB\nf";
+    let script = lex(text).unwrap();
+    assert_eq!(commands(text), ["cat␣{<<A}␣{<<-B}", "d", "e", "f"]);
+    let bodies: Vec<&str> = script.commands[0]
+        .redirections
+        .iter()
+        .filter_map(|to| to.body.clone())
+        .map(|body| &text[body])
+        .collect();
+    assert_eq!(bodies, ["one $(e)\n", "\ttwo\n"]);
+    assert!(!script.commands[0].pipes_into_next && lex("a|b").unwrap().commands[0].pipes_into_next);
+}
+
+#[test]
+fn every_byte_has_its_context() {
+    let cases = [
+        ("a @", Context::Unquoted),
+        ("a '@'", Context::SingleQuoted),
+        ("a \"@\"", Context::DoubleQuoted),
+        ("a \"$(b @)\"", Context::Unquoted),
+        ("a \"$(b '@')\"", Context::SingleQuoted),
+        ("a `b @`", Context::Unquoted),
+        (r"a `b \`@\``", Context::Backquoted),
+        ("a $'@'", Context::DollarSingle),
+        ("a $((1+@))", Context::Arithmetic),
+        ("a ${b:-@}", Context::ParameterExpansion),
+        ("a ${@}", Context::ParameterExpansion),
+        ("a # @", Context::Comment),
+        ("a#@", Context::Unquoted),
+        ("cat <<E\n@\nE", Context::HereDoc),
+        ("cat <<'E'\n@\nE", Context::QuotedHereDoc),
+        ("cat <<@\nE", Context::HereDocDelimiter),
+        ("cat <<<@", Context::Unquoted),
+        ("for @ in b", Context::VariableName),
+        ("cat <<E\n$(a @)\nE", Context::Unquoted),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(context(text), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn what_has_no_end_is_an_error() {
+    for (text, at, kind) in [
+        ("a 'b", 2, ShellErrorKind::UnterminatedQuote),
+        ("a \"b", 2, ShellErrorKind::UnterminatedQuote),
+        ("a $(b", 4, ShellErrorKind::UnterminatedSubstitution),
+        ("a `b", 2, ShellErrorKind::UnterminatedSubstitution),
+        ("a ${b", 2, ShellErrorKind::UnterminatedSubstitution),
+        ("[[ a", 0, ShellErrorKind::UnterminatedSubstitution),
+    ] {
+        let error = lex(text).unwrap_err();
+        assert_eq!((error.at, error.kind), (at, kind), "{text:?}");
+    }
+    let deep = "$(".repeat(MAX_DEPTH + 2);
+    assert_eq!(lex(&deep).unwrap_err().kind, ShellErrorKind::TooDeep);
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics_and_spans_lie_inside(text in "[a-z '\"$(){}`\\\\;|&<>#=\\n\\[\\]é0-9]{0,60}") {
+        if let Ok(script) = lex(&text) {
+            for command in &script.commands {
+                prop_assert!(text.get(command.span.clone()).is_some());
+                for word in &command.words {
+                    prop_assert!(text.get(word.span.clone()).is_some());
+                }
+            }
+            for at in 0..text.len() {
+                script.context_at(at);
+            }
+        }
+    }
+}
