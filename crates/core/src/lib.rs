@@ -9,6 +9,7 @@ mod alias;
 mod authority;
 mod destination;
 mod forward;
+mod handle;
 mod host;
 mod path;
 mod placeholder;
@@ -20,6 +21,7 @@ mod permit;
 mod secret;
 
 // Decisions
+pub mod action;
 pub mod approval;
 mod approve_on_use;
 mod policy;
@@ -36,12 +38,14 @@ pub mod nl_message;
 mod reply;
 
 pub use crate::{
+    action::{ActionType, UnknownActionType},
     alias::{ALIAS_PREFIX, alias},
     approve_on_use::ApproveOnUse,
     authority::{Authority, AuthorityError, MAX_PREAMBLE_BYTES, Scheme},
     destination::{Destination, DestinationError},
     error::{Actor, Code, Error, Exit, Remediation},
     forward::{ForwardLine, ForwardLineError, ForwardToken, MAX_FORWARD_BYTES},
+    handle::{Handle, HandleError, HandleTarget, TemplatePart, Version, parse_template},
     host::{Host, HostError, HostName},
     path::{PathError, SecretPath},
     permit::{Permit, Usage},

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::{Authority, SecretPath, audit::Recorded};
+use crate::{Authority, SecretPath, action::ActionType, audit::Recorded};
 
 /// Opens one value. Comes only from a recorded verdict; not `Clone`, so it can't be handed round.
 #[derive(Debug)]
@@ -15,6 +15,11 @@ pub struct Permit {
 /// What a value is released for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Usage {
+    /// To enter the execution of one action.
+    Action {
+        /// Of which type.
+        kind: ActionType,
+    },
     /// To be put on the wire toward this authority.
     Egress {
         /// Where it goes.

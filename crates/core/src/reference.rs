@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::SecretPath;
+use crate::{SecretPath, action::ActionContext};
 
 /// A secret's name as an agent or a person wrote it; keeps their spelling for answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,15 +79,44 @@ impl Reference {
         }
     }
 
+    /// As [`Reference::resolve`], but what fits in the context's project and environment comes before
+    /// what fits in its project, and that before the rest: several are ambiguous only among equals.
+    pub fn resolve_within<'a>(
+        &self,
+        visible: impl IntoIterator<Item = &'a SecretPath>,
+        context: &ActionContext,
+    ) -> Resolution<'a> {
+        let all: Vec<&SecretPath> = visible.into_iter().collect();
+        let is = |wanted: &Option<String>, has: &str| {
+            wanted.as_deref().is_some_and(|wanted| fold(wanted) == fold(has))
+        };
+        let here = |path: &&SecretPath| is(&context.project, path.project());
+        let exactly =
+            |path: &&SecretPath| here(path) && is(&context.environment, path.environment());
+        let levels: [Vec<&SecretPath>; 2] = [
+            all.iter().copied().filter(exactly).collect(),
+            all.iter().copied().filter(here).collect(),
+        ];
+        for level in levels {
+            match self.resolve(level) {
+                Resolution::NotFound => {}
+                found => return found,
+            }
+        }
+        self.resolve(all)
+    }
+
     fn fits(&self, path: &SecretPath) -> bool {
         let name = fold(path.name());
         let category = fold(path.category());
         let scoped = [fold(path.project()), category.clone(), name.clone()];
+        let placed = [fold(path.project()), fold(path.environment())];
         let full: Vec<String> = path.as_str().split('/').map(fold).collect();
         let joined = |from: usize| self.folded.get(from..).map(|rest| rest.join("-"));
         (joined(0) == Some(name.clone()))
             || (self.folded[0] == category && joined(1) == Some(name.clone()))
-            || (self.folded.starts_with(&scoped[..2]) && joined(2) == Some(name))
+            || (self.folded.starts_with(&scoped[..2]) && joined(2).as_ref() == Some(&name))
+            || (self.folded.starts_with(&placed) && joined(2) == Some(name))
             || self.folded == full
     }
 }
@@ -144,6 +173,32 @@ mod tests {
         let reference = Reference::parse("github/API_TOKEN").unwrap();
         assert_eq!(reference.resolve(&paths), Resolution::Ambiguous(vec![&paths[0], &paths[1]]));
         assert_eq!(Reference::parse("nothing").unwrap().resolve(&paths), Resolution::NotFound);
+    }
+
+    #[test]
+    fn the_context_comes_first() {
+        let paths: Vec<SecretPath> =
+            ["team/prod/db/password", "team/dev/db/password", "other/prod/db/password"]
+                .iter()
+                .map(|text| SecretPath::parse(text).unwrap())
+                .collect();
+        let context = |project: &str, environment: Option<&str>| ActionContext {
+            project: Some(project.to_owned()),
+            environment: environment.map(str::to_owned),
+        };
+        let reference = Reference::parse("db/PASSWORD").unwrap();
+        let within = |context| reference.resolve_within(&paths, &context);
+        assert_eq!(within(context("team", Some("dev"))), Resolution::One(&paths[1]));
+        assert_eq!(within(context("other", Some("dev"))), Resolution::One(&paths[2]));
+        assert!(
+            matches!(within(context("team", None)), Resolution::Ambiguous(fits) if fits.len() == 2)
+        );
+        assert!(
+            matches!(within(context("third", None)), Resolution::Ambiguous(fits) if fits.len() == 3)
+        );
+        // NL's scoped reference: project/environment/name.
+        let scoped = Reference::parse("team/prod/PASSWORD").unwrap();
+        assert_eq!(scoped.resolve(&paths), Resolution::One(&paths[0]));
     }
 
     #[test]

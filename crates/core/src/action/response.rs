@@ -1,0 +1,191 @@
+//! What an agent is told of an action: NL chapter 7.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+/// One action response.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ActionResponse {
+    /// The schema that it follows.
+    #[serde(rename = "$schema", skip_serializing_if = "Option::is_none")]
+    pub schema: Option<String>,
+    /// Always `1.0`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub nl_version: String,
+    /// The request's own name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub request_id: String,
+    /// `act_…`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub action_id: String,
+    /// How it ended.
+    pub status: Status,
+    /// What came of it; nothing when it was denied or only checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<ActionResult>,
+    /// What was wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<ActionFault>,
+    /// The secrets that were resolved, as the agent wrote them.
+    pub secrets_used: Vec<String>,
+    /// Whether a value was taken out of the result.
+    pub redacted: bool,
+    /// How many times.
+    pub redacted_count: u64,
+    /// `aud_…`: the entry of the log.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub audit_ref: String,
+    /// When what happened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timing: Option<Timing>,
+    /// The secrets that a dry run found usable.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secrets_validated: Vec<String>,
+    /// The grants that allow it, in a dry run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub grant_refs: Vec<String>,
+    /// What the agent should know beside: a deprecated alias, NUL bytes left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// How an action ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It may not be done.
+    Denied,
+    /// It may be done, and was not.
+    DryRunOk,
+    /// It failed.
+    #[default]
+    Error,
+    /// It was done.
+    Success,
+    /// It took too long.
+    Timeout,
+}
+
+/// What came of an action; what applies to its type.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ActionResult {
+    /// Standard output, sanitized.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<String>,
+    /// Standard error, sanitized.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
+    /// The exit status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// What a service answered, sanitized.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+    /// Where a rendered file is for later actions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_path: Option<String>,
+    /// How many placeholders it had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolved_count: Option<u64>,
+    /// Its mode, `0600`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permissions: Option<String>,
+}
+
+/// What was wrong.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ActionFault {
+    /// Stable, for programs.
+    pub code: String,
+    /// For people.
+    pub message: String,
+    /// Particulars; no values.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub details: Map<String, Value>,
+    /// What to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suggestion: Option<String>,
+}
+
+/// When what happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timing {
+    /// The request was read.
+    #[serde(serialize_with = "milliseconds")]
+    pub received_at: Timestamp,
+    /// Its secrets were found and allowed.
+    #[serde(serialize_with = "milliseconds")]
+    pub resolved_at: Timestamp,
+    /// It was begun.
+    #[serde(serialize_with = "milliseconds")]
+    pub executed_at: Timestamp,
+    /// It was over.
+    #[serde(serialize_with = "milliseconds")]
+    pub completed_at: Timestamp,
+    /// From the first to the last.
+    pub total_ms: u64,
+}
+
+/// How a value that was found in an output was encoded, in NL's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Encoding {
+    /// Base64 and its relatives.
+    Base64,
+    /// Hexadecimal digits.
+    Hex,
+    /// As it is, or as a text form shows it.
+    Plain,
+    /// Percent escapes.
+    Url,
+}
+
+impl Timing {
+    /// The times, and what lies between the first and the last.
+    pub fn new(
+        received: Timestamp,
+        resolved: Timestamp,
+        executed: Timestamp,
+        now: Timestamp,
+    ) -> Self {
+        let total = now.duration_since(received).as_millis();
+        Self {
+            received_at: received,
+            resolved_at: resolved,
+            executed_at: executed,
+            completed_at: now,
+            total_ms: u64::try_from(total).unwrap_or(0),
+        }
+    }
+}
+
+impl Encoding {
+    /// `[REDACTED:name]` or `[REDACTED:name:encoding]`, what stands where a value stood.
+    pub fn marker(self, name: &str) -> String {
+        match self {
+            Self::Plain => format!("[REDACTED:{name}]"),
+            other => format!("[REDACTED:{name}:{other}]"),
+        }
+    }
+}
+
+impl fmt::Display for Encoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Base64 => "base64",
+            Self::Hex => "hex",
+            Self::Plain => "plain",
+            Self::Url => "url",
+        })
+    }
+}
+
+fn milliseconds<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ"))
+}
