@@ -6,6 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::Shape;
 use crate::{Code, Error, SafeText};
 
 /// An error toward an NL agent: a code, words, and particulars that name no more than the agent may see.
@@ -14,15 +15,6 @@ pub struct NlFault {
     error: Error,
     details: Map<String, Value>,
     suggestion: Option<SafeText>,
-}
-
-/// Which of the protocol's two forms a message has (C-35).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// Chapter 02: the object itself.
-    Bare,
-    /// Chapter 08: the object as the payload of an envelope.
-    Enveloped,
 }
 
 impl NlFault {

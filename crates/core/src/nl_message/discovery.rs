@@ -1,0 +1,108 @@
+//! What a client is told before it is known: the discovery document, and health.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{MAX_MESSAGE_BYTES, NL_VERSION};
+
+/// What the discovery document says of this provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Discovery {
+    /// Keyless's version.
+    pub version: &'static str,
+    /// Where the API is, without a slash at its end; absent where there is none over HTTP.
+    pub base_url: Option<String>,
+    /// Messages a minute of one agent.
+    pub requests_per_minute: u32,
+}
+
+impl Discovery {
+    /// The document of chapter 08.
+    pub fn document(&self) -> Value {
+        let base = self.base_url.as_deref().unwrap_or("");
+        json!({
+            "nl_protocol": { "versions": [NL_VERSION], "preferred_version": NL_VERSION },
+            "provider": {
+                "name": "Keyless", "vendor": "keyless.dev", "version": self.version,
+            },
+            "endpoints": {
+                "base_url": format!("{base}/nl/v1"),
+                "actions": "/nl/v1/actions",
+                "agents_register": "/nl/v1/agents/register",
+                "agents_get": "/nl/v1/agents/{instance_id}",
+                "delegations": "/nl/v1/delegations",
+                "delegations_revoke": "/nl/v1/delegations/{token_id}",
+                "revocations": "/nl/v1/revocations",
+                "audit": "/nl/v1/audit",
+                "health": "/nl/v1/health",
+            },
+            "capabilities": {
+                "conformance_level": "standard",
+                "supported_levels": [1, 2, 3, 4, 5],
+                "action_types": [
+                    "exec", "template", "inject_stdin", "inject_tempfile", "sdk_proxy", "delegate",
+                ],
+                "trust_levels": ["L0", "L1", "L2", "L3"],
+                "credential_types": ["api_key"],
+                "max_message_size_bytes": MAX_MESSAGE_BYTES,
+                "max_timeout_ms": 600_000,
+                "supports_delegation": true,
+                "supports_federation": false,
+                "supports_dry_run": true,
+                "supports_batch_actions": true,
+                "hash_algorithms": ["sha256"],
+                "nl_profile": "seed",
+            },
+            "security": {
+                "attestation_issuers": [],
+                "rate_limiting": {
+                    "enabled": true, "default_requests_per_minute": self.requests_per_minute,
+                },
+            },
+            "federation": { "enabled": false, "trust_domain": null, "partners": [] },
+        })
+    }
+}
+
+/// What `health` answers, with its HTTP status.
+pub fn health(fault: Option<&str>, now: Timestamp) -> (u16, Value) {
+    match fault {
+        None => {
+            let body = json!({
+                "status": "healthy", "nl_version": NL_VERSION, "timestamp": format!("{now:.3}"),
+                "nl_profile": "seed",
+            });
+            (200, body)
+        }
+        Some(reason) => (503, json!({ "status": "unhealthy", "reason": reason })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_has_the_fields_that_it_must_have() {
+        let discovery = Discovery {
+            version: "1",
+            base_url: Some("https://a.test".into()),
+            requests_per_minute: 120,
+        };
+        let document = discovery.document();
+        for pointer in [
+            "/nl_protocol/versions/0",
+            "/provider/name",
+            "/endpoints/actions",
+            "/capabilities/conformance_level",
+            "/capabilities/action_types/0",
+            "/capabilities/hash_algorithms/0",
+            "/security/rate_limiting/enabled",
+            "/federation/enabled",
+        ] {
+            assert!(document.pointer(pointer).is_some(), "{pointer}");
+        }
+        assert_eq!(document["endpoints"]["base_url"], "https://a.test/nl/v1");
+        assert_eq!(health(Some("the store is locked"), Timestamp::UNIX_EPOCH).0, 503);
+    }
+}

@@ -1,0 +1,229 @@
+//! One message, read from bytes and written back in the form that it came in (C-35).
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
+
+use super::{MessageType, NL_VERSION, NlFault};
+use crate::{Code, SafeText};
+
+/// The largest message, in bytes.
+pub const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
+/// How far a message's time may be from now, either way (C-43).
+pub const MAX_CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
+/// The longest id, in characters; they are opaque (C-45).
+const MAX_ID: usize = 128;
+
+/// Which of the protocol's two forms a message has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Chapter 02: the object itself.
+    Bare,
+    /// Chapter 08: the object as the payload of an envelope.
+    Enveloped,
+}
+
+/// A message whose version, time and id are in order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    /// Its form, in which it is answered.
+    pub shape: Shape,
+    /// What it is.
+    pub kind: MessageType,
+    /// `message_id`, or `request_id` of a bare body; what a bare body without one is known by is drawn elsewhere.
+    pub id: Option<String>,
+    /// The object.
+    pub payload: Map<String, Value>,
+}
+
+impl Message {
+    /// Reads a message. A bare body says not what it is: then it is a `bare`.
+    pub fn read(bytes: &[u8], bare: MessageType, now: Timestamp) -> Result<Self, NlFault> {
+        if bytes.len() > MAX_MESSAGE_BYTES {
+            return Err(NlFault::from(Code::MessageTooLarge).with("max_bytes", MAX_MESSAGE_BYTES));
+        }
+        match serde_json::from_slice(bytes) {
+            Ok(Value::Object(object)) => Self::of(object, bare, now),
+            Ok(_) => Err(malformed("a message is a JSON object")),
+            Err(error) => {
+                let words = SafeText::words("it is no JSON at column ").and(error.column());
+                Err(NlFault::new(Code::MessageMalformed, words))
+            }
+        }
+    }
+
+    /// The message that an object is.
+    pub fn of(
+        mut object: Map<String, Value>,
+        bare: MessageType,
+        now: Timestamp,
+    ) -> Result<Self, NlFault> {
+        check_version(&object)?;
+        if !object.contains_key("message_type") {
+            let id = id(&object, "request_id")?;
+            return Ok(Self { shape: Shape::Bare, kind: bare, id, payload: object });
+        }
+        let kind = object.get("message_type").and_then(Value::as_str).unwrap_or_default();
+        let kind = MessageType::parse(kind).ok_or_else(|| {
+            let words = SafeText::default().as_they_wrote(kind);
+            NlFault::new(Code::MessageTypeUnknown, words)
+        })?;
+        if !object.contains_key("nl_version") {
+            return Err(malformed("nl_version is missing"));
+        }
+        check_time(object.get("timestamp"), now)?;
+        let id =
+            Some(id(&object, "message_id")?.ok_or_else(|| malformed("message_id is missing"))?);
+        let Some(Value::Object(payload)) = object.remove("payload") else {
+            return Err(malformed("payload is no object"));
+        };
+        Ok(Self { shape: Shape::Enveloped, kind, id, payload })
+    }
+
+    /// An answer to this message, in its form. `id` is for the answer's own envelope.
+    pub fn answered(&self, kind: MessageType, body: Value, id: &str, now: Timestamp) -> Value {
+        answer(self.shape, self.id.as_deref(), kind, body, id, now)
+    }
+}
+
+/// An object in a form: bare as it is, else in an envelope that names what it answers.
+pub(super) fn answer(
+    shape: Shape,
+    to: Option<&str>,
+    kind: MessageType,
+    mut body: Value,
+    id: &str,
+    now: Timestamp,
+) -> Value {
+    if shape == Shape::Bare {
+        return body;
+    }
+    if let Some(to) = to {
+        body["correlation_id"] = to.into();
+    }
+    json!({
+        "nl_version": NL_VERSION,
+        "message_type": kind.as_str(),
+        "message_id": id,
+        "timestamp": format!("{now:.3}"),
+        "payload": body,
+    })
+}
+
+fn check_version(object: &Map<String, Value>) -> Result<(), NlFault> {
+    match object.get("nl_version") {
+        None => Ok(()),
+        Some(Value::String(version)) if version == NL_VERSION => Ok(()),
+        Some(_) => {
+            Err(NlFault::from(Code::VersionUnsupported)
+                .with("supported_versions", vec![NL_VERSION]))
+        }
+    }
+}
+
+fn check_time(written: Option<&Value>, now: Timestamp) -> Result<(), NlFault> {
+    let time = written.and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok());
+    let time = time.ok_or_else(|| {
+        NlFault::new(Code::TimestampInvalid, SafeText::words("timestamp is a time in UTC"))
+    })?;
+    if now.duration_since(time).abs() > MAX_CLOCK_SKEW {
+        let words = SafeText::words("it is more than 300 seconds from now");
+        return Err(NlFault::new(Code::TimestampInvalid, words).with("now", format!("{now:.3}")));
+    }
+    Ok(())
+}
+
+fn id(object: &Map<String, Value>, key: &'static str) -> Result<Option<String>, NlFault> {
+    let fault = || {
+        let words = SafeText::words(key).and(" is 1 to 128 printable ASCII characters");
+        NlFault::new(Code::MessageMalformed, words)
+    };
+    match object.get(key) {
+        None => Ok(None),
+        Some(Value::String(id))
+            if (1..=MAX_ID).contains(&id.len())
+                && id.bytes().all(|byte| byte.is_ascii_graphic()) =>
+        {
+            Ok(Some(id.clone()))
+        }
+        Some(_) => Err(fault()),
+    }
+}
+
+fn malformed(words: &'static str) -> NlFault {
+    NlFault::new(Code::MessageMalformed, SafeText::words(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Timestamp {
+        "2026-02-08T14:30:00.000Z".parse().unwrap()
+    }
+
+    fn envelope(changes: &Value) -> Value {
+        let mut envelope = json!({
+            "nl_version": "1.0", "message_type": "action_request", "message_id": "m-1",
+            "timestamp": "2026-02-08T14:29:58.000Z", "payload": { "a": 1 },
+        });
+        for (key, value) in changes.as_object().unwrap() {
+            envelope[key] = value.clone();
+        }
+        envelope
+    }
+
+    fn read(value: &Value) -> Result<Message, Code> {
+        let bare = MessageType::ActionRequest;
+        Message::read(value.to_string().as_bytes(), bare, now()).map_err(|fault| fault.code())
+    }
+
+    #[test]
+    fn both_forms_are_read_and_answered_alike() {
+        let message = read(&envelope(&json!({}))).unwrap();
+        assert_eq!((message.shape, message.id.as_deref()), (Shape::Enveloped, Some("m-1")));
+        let kind = MessageType::ActionResponse;
+        let answer = message.answered(kind, json!({ "status": "success" }), "m-2", now());
+        assert_eq!(answer["payload"], json!({ "status": "success", "correlation_id": "m-1" }));
+        assert_eq!(answer["timestamp"], "2026-02-08T14:30:00.000Z");
+        let bare = read(&json!({ "nl_version": "1.0", "request_id": "req_1" })).unwrap();
+        assert_eq!((bare.shape, bare.id.as_deref()), (Shape::Bare, Some("req_1")));
+        assert_eq!(bare.answered(kind, json!({ "a": 1 }), "m", now()), json!({ "a": 1 }));
+    }
+
+    #[test]
+    fn what_is_out_of_order_is_refused_with_its_code() {
+        let cases = [
+            (json!({ "nl_version": "2.0" }), Code::VersionUnsupported),
+            (json!({ "nl_version": 1.0 }), Code::VersionUnsupported),
+            (json!({ "message_type": "steal" }), Code::MessageTypeUnknown),
+            (json!({ "message_type": 7 }), Code::MessageTypeUnknown),
+            (json!({ "timestamp": "2026-02-08T14:36:00.000Z" }), Code::TimestampInvalid),
+            (json!({ "timestamp": "2026-02-08T14:24:00.000Z" }), Code::TimestampInvalid),
+            (json!({ "timestamp": "2001" }), Code::TimestampInvalid),
+            (json!({ "timestamp": null }), Code::TimestampInvalid),
+            (json!({ "message_id": "" }), Code::MessageMalformed),
+            (json!({ "message_id": "a b" }), Code::MessageMalformed),
+            (json!({ "message_id": "x".repeat(129) }), Code::MessageMalformed),
+            (json!({ "payload": [] }), Code::MessageMalformed),
+        ];
+        for (change, code) in cases {
+            assert_eq!(read(&envelope(&change)), Err(code), "{change}");
+        }
+        let bytes = |bytes: &[u8]| {
+            Message::read(bytes, MessageType::ActionRequest, now()).map_err(|fault| fault.code())
+        };
+        for odd in [&b"{"[..], b"[]", b"7", b"\xff", b"", b"\xef\xbb\xbf{}"] {
+            assert_eq!(bytes(odd), Err(Code::MessageMalformed), "{odd:?}");
+        }
+        assert_eq!(bytes(&vec![b' '; MAX_MESSAGE_BYTES + 1]), Err(Code::MessageTooLarge));
+    }
+
+    #[test]
+    fn every_type_has_its_word() {
+        for kind in MessageType::ALL {
+            assert_eq!(MessageType::parse(kind.as_str()), Some(*kind));
+        }
+        assert_eq!(MessageType::ALL.len(), 24);
+        assert_eq!(MessageType::ActionRequest.answer(), MessageType::ActionResponse);
+    }
+}

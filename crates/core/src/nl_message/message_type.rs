@@ -1,0 +1,73 @@
+//! The types of messages that chapter 08 names.
+
+macro_rules! message_types {
+    ($($variant:ident = $word:literal),* $(,)?) => {
+        /// What a message is. All that the protocol names can be read; the service says which it serves.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum MessageType {
+            $(#[doc = concat!("`", $word, "`.")] $variant,)*
+        }
+
+        impl MessageType {
+            /// Every type.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// Its word on the wire.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word,)* }
+            }
+        }
+    };
+}
+
+message_types! {
+    ActionRequest = "action_request",
+    ActionResponse = "action_response",
+    AgentGet = "agent_get",
+    AgentGetResponse = "agent_get_response",
+    AgentRegister = "agent_register",
+    AgentRegisterAck = "agent_register_ack",
+    AuditQuery = "audit_query",
+    AuditQueryResponse = "audit_query_response",
+    DelegationRequest = "delegation_request",
+    DelegationResponse = "delegation_response",
+    DelegationRevoke = "delegation_revoke",
+    DelegationRevokeAck = "delegation_revoke_ack",
+    DiscoveryRequest = "discovery_request",
+    DiscoveryResponse = "discovery_response",
+    Error = "error",
+    FederatedAction = "federated_action",
+    FederatedResponse = "federated_response",
+    FederationRevocation = "federation_revocation",
+    FederationRevocationAck = "federation_revocation_ack",
+    Handshake = "handshake",
+    HandshakeAck = "handshake_ack",
+    RevocationRequest = "revocation_request",
+    RevocationResponse = "revocation_response",
+    RotationNotification = "rotation_notification",
+}
+
+impl MessageType {
+    /// The type of this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|known| known.as_str() == word)
+    }
+
+    /// The type of the answer to a request of this type.
+    pub fn answer(self) -> Self {
+        match self {
+            Self::ActionRequest => Self::ActionResponse,
+            Self::AgentGet => Self::AgentGetResponse,
+            Self::AgentRegister => Self::AgentRegisterAck,
+            Self::AuditQuery => Self::AuditQueryResponse,
+            Self::DelegationRequest => Self::DelegationResponse,
+            Self::DelegationRevoke => Self::DelegationRevokeAck,
+            Self::DiscoveryRequest => Self::DiscoveryResponse,
+            Self::FederatedAction => Self::FederatedResponse,
+            Self::FederationRevocation => Self::FederationRevocationAck,
+            Self::Handshake => Self::HandshakeAck,
+            Self::RevocationRequest => Self::RevocationResponse,
+            _ => Self::Error,
+        }
+    }
+}
