@@ -21,7 +21,7 @@ pub use self::{
     request_rule::{BodyCalls, Otherwise, RequestFacts, RequestRule, RequestRuleError},
     signer::{HmacSigner, Piece, SignatureHash, Signer, SignerError},
 };
-use crate::{Authority, Destination, Host, Scheme};
+use crate::{Authority, Binding, Destination, Host, Scheme};
 
 /// One secret's rule for the egress door.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,6 +122,14 @@ impl EgressRule {
     pub fn names(&self, host: &Host) -> bool {
         self.to.iter().any(|destination| destination.names(host))
             || self.seal.iter().any(|sealing| sealing.names(host))
+    }
+
+    /// What the value may contain.
+    pub fn binding(&self) -> Binding {
+        match &self.sign {
+            Some(signer) if signer.is_tls() => Binding::Tls,
+            _ => Binding::Destinations,
+        }
     }
 
     /// Whether it says anything about requests.

@@ -31,6 +31,9 @@ pub enum ValueError {
     /// Nothing at all.
     #[error("the value is empty")]
     Empty,
+    /// No PEM in a value that takes part in TLS.
+    #[error("the key or the certificates of a TLS client are text in PEM (-----BEGIN …)")]
+    NotPem,
     /// Shorter than [`MIN_BOUND_BYTES`].
     #[error("a value that is bound to destinations has at least 8 bytes")]
     TooShort,
@@ -43,6 +46,8 @@ pub enum Binding {
     Destinations,
     /// It enters an isolated child; may have several lines.
     None,
+    /// It is the key or the certificates of a TLS client: PEM, which stands in no request.
+    Tls,
 }
 
 impl SecretValue {
@@ -111,8 +116,14 @@ fn check(bytes: &[u8], binding: Binding) -> Result<(), ValueError> {
     if bytes.is_empty() {
         return Err(ValueError::Empty);
     }
-    if binding == Binding::None {
-        return Ok(());
+    match binding {
+        Binding::Destinations => {}
+        Binding::None => return Ok(()),
+        Binding::Tls => {
+            const BEGIN: &[u8] = b"-----BEGIN ";
+            let is_pem = bytes.windows(BEGIN.len()).any(|window| window == BEGIN);
+            return if is_pem { Ok(()) } else { Err(ValueError::NotPem) };
+        }
     }
     if bytes.iter().any(|b| matches!(b, b'\r' | b'\n' | b'\0')) {
         return Err(ValueError::ControlCharacter);
@@ -143,5 +154,7 @@ mod tests {
         }
         assert_eq!(make(b"two\nlines", Binding::None), None);
         assert_eq!(make(b"12345678", Binding::Destinations), None);
+        assert_eq!(make(b"12345678", Binding::Tls), Some(ValueError::NotPem));
+        assert_eq!(make(b"-----BEGIN PRIVATE KEY-----\nMC4=\n", Binding::Tls), None);
     }
 }

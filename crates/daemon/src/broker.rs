@@ -237,8 +237,8 @@ impl Broker {
     }
 
     /// A key that signs for AWS is recognised by its id, which comes with it.
-    async fn add_key_ids(&self, chosen: &mut Vec<Secret>) -> Result<(), Error> {
-        let ids: Vec<SecretPath> = chosen.iter().filter_map(key_id).cloned().collect();
+    async fn add_companions(&self, chosen: &mut Vec<Secret>) -> Result<(), Error> {
+        let ids: Vec<SecretPath> = chosen.iter().filter_map(companion).cloned().collect();
         for id in ids {
             if chosen.iter().any(|secret| secret.path == id) {
                 continue;
@@ -281,17 +281,14 @@ impl Broker {
             refuse_unbound(&secret)?;
             chosen.push(secret);
         }
-        self.add_key_ids(&mut chosen).await?;
+        self.add_companions(&mut chosen).await?;
         Ok(chosen)
     }
 }
 
-/// The secret with the id of the AWS access key that this secret is.
-fn key_id(secret: &Secret) -> Option<&SecretPath> {
-    match secret.metadata.egress.as_ref()?.sign.as_ref()? {
-        Signer::Aws { access_key_id } => Some(access_key_id),
-        Signer::Hmac(_) => None,
-    }
+/// The secret that it takes to sign with this one: an AWS access key's id, a client's certificates.
+fn companion(secret: &Secret) -> Option<&SecretPath> {
+    secret.metadata.egress.as_ref()?.sign.as_ref()?.companion()
 }
 
 impl OpenSession {
@@ -436,7 +433,7 @@ pub(crate) fn session_secret(secret: &Secret, key: &SessionKey) -> Option<Sessio
 /// Whether an agent that asks for no secret by name gets this one.
 fn is_offered(secret: &Secret) -> bool {
     secret.metadata.egress.as_ref().is_some_and(|rule| {
-        let signs = matches!(rule.sign, Some(Signer::Hmac(_)));
+        let signs = matches!(rule.sign, Some(Signer::Hmac(_) | Signer::TlsClient { .. }));
         secret.metadata.env.is_some() || rule.inject.is_some() || signs
     })
 }

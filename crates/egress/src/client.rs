@@ -118,7 +118,8 @@ impl Client {
             return exchange(tcp, request, max_answer).await;
         }
         let patience = self.limits.connect_time;
-        let tls = tls::connect(&self.roots, Alpn::Http1, &authority.host, tcp, patience).await?;
+        let config = self.roots.config(Alpn::Http1, None)?;
+        let tls = tls::connect(config, &authority.host, tcp, patience).await?;
         exchange(tls, request, max_answer).await
     }
 }

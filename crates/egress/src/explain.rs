@@ -3,7 +3,7 @@
 
 use keyless_core::{
     Authority, By, Code, EgressUse, Error, Location, RequestFacts, SafeText, Scheme, SecretPath,
-    Verdict, Zone, decide_egress, zone_of,
+    Signer, Verdict, Zone, decide_egress, zone_of,
 };
 use serde::Serialize;
 
@@ -150,6 +150,8 @@ fn fate(secret: &SessionSecret, asked: &Question) -> SecretFate {
     let covered = rule.covers(*scheme, authority);
     let of_its_own = match (covered, &rule.inject, &rule.sign) {
         (true, Some(_), _) => Some("sets it"),
+        (true, None, Some(Signer::TlsClient { .. })) => Some("signs handshakes"),
+        (true, None, Some(Signer::TlsChain)) => None,
         (true, None, Some(_)) => Some("signs"),
         _ => None,
     };

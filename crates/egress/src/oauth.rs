@@ -72,9 +72,10 @@ impl Engine {
             authority: authority.clone(),
             pinned: reach.dialer.pin(authority).await?,
             generation: self.roots().generation,
+            identity: None,
         };
         let roots = self.roots();
-        let means = Means { dialer: &reach.dialer, roots: &roots };
+        let means = Means { dialer: &reach.dialer, roots: &roots, identity: None };
         // Always a new connection: an endpoint is asked seldom, and never twice by mistake.
         let mut connection = self.pool.get(&key, Wanted::Fresh, &means).await?;
         let message = message(request, connection.version())?;

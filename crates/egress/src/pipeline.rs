@@ -33,6 +33,7 @@ use crate::{
     reach::Standing,
     refusal::{self, After, Subject},
     swap::{self, SwapTable},
+    tls::ClientIdentity,
     tunnel,
     withdrawal::Ground,
 };
@@ -62,6 +63,8 @@ struct Task<'a> {
     authority: &'a Authority,
     key: Key,
     subject: Arc<Subject>,
+    /// What the connection to the destination is authenticated with.
+    identity: Option<ClientIdentity>,
     /// The session's secrets as they were when the request began.
     table: Arc<SwapTable>,
     /// The session's version at which the destination was judged.
@@ -127,16 +130,20 @@ impl Lane {
         subject.authority = Some(authority.clone());
         let request = self.judge_cleartext(scheme, &authority, subject, request)?;
         let (pinned, as_of) = self.pin(scheme, &authority, subject).await?;
+        let table = self.session.table();
+        let (identity, request) =
+            self.identify(&table, scheme, &authority, subject, request).await?;
         let key = Key {
             session: self.session.shared_id(),
             scheme,
             authority: authority.clone(),
             pinned,
             generation: self.engine.roots().generation,
+            identity: identity.as_ref().map(ClientIdentity::fingerprint),
         };
         let subject = Arc::new(subject.clone());
-        let table = self.session.table();
-        let task = Task { lane: self, scheme, authority: &authority, key, subject, table, as_of };
+        let authority = &authority;
+        let task = Task { lane: self, scheme, authority, key, subject, identity, table, as_of };
         let (guard, upgrade) = match approved {
             Some(Approved { guard, upgrade }) => (Some(guard), upgrade),
             None => (None, None),
@@ -149,6 +156,30 @@ impl Lane {
             Some(opening) => websocket::open(&task, request, opening).await,
             None => Exchange::new(&task).run(request, guard.as_ref()).await,
         }
+    }
+
+    /// The client certificate that some secret has for the destination. A connection that it
+    /// authenticates says more than the request, so each request is judged before it goes there.
+    async fn identify(
+        &self,
+        table: &Arc<SwapTable>,
+        scheme: Scheme,
+        authority: &Authority,
+        subject: &Subject,
+        request: Request<Incoming>,
+    ) -> Result<(Option<ClientIdentity>, Request<Incoming>), Error> {
+        if !table.has_client_keys() {
+            return Ok((None, request));
+        }
+        let route = swap::Route {
+            scheme,
+            authority,
+            correlation_id: &subject.correlation_id,
+            upstream_version: Version::HTTP_11,
+        };
+        let (parts, body) = request.into_parts();
+        let identity = Box::pin(swap::client_identity(table, &route, &parts)).await?;
+        Ok((identity, Request::from_parts(parts, body)))
     }
 
     /// A credential in cleartext is refused as such before anything is looked up or dialled: the

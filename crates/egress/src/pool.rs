@@ -1,6 +1,7 @@
 //! Connections to destinations, kept for the next request.
 //!
-//! Keyed by session, scheme, authority, pinned addresses and the generation of the roots: nothing
+//! Keyed by session, scheme, authority, pinned addresses, the generation of the roots and the
+//! identity that was shown: nothing
 //! is shared between sessions, since a connection may be authenticated as a whole, and nothing
 //! outlives the judgement of its address or the roots that verified it.
 //! Source: reference/egress.md (c) 27; (f) on what a small idle limit costs.
@@ -23,7 +24,7 @@ use self::connection::{Sender, open};
 use crate::{
     Limits,
     dial::{Dialer, Pinned},
-    tls::{Alpn, Roots},
+    tls::{Alpn, ClientIdentity, Roots},
 };
 
 /// What a kept connection is good for.
@@ -34,6 +35,8 @@ pub(crate) struct Key {
     pub(crate) authority: Authority,
     pub(crate) pinned: Pinned,
     pub(crate) generation: u64,
+    /// [`ClientIdentity::fingerprint`] of who we are there.
+    pub(crate) identity: Option<[u8; 32]>,
 }
 
 /// The kept connections of all sessions.
@@ -72,6 +75,7 @@ struct Kept {
 pub(crate) struct Means<'a> {
     pub(crate) dialer: &'a Dialer,
     pub(crate) roots: &'a Roots,
+    pub(crate) identity: Option<&'a ClientIdentity>,
 }
 
 /// Which connection a request wants.

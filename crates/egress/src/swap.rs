@@ -17,6 +17,7 @@
 mod basic;
 mod body;
 mod calls;
+mod client_key;
 mod digest;
 mod escape;
 mod find;
@@ -39,6 +40,7 @@ use keyless_core::{Authority, Error, RequestFacts, Scheme};
 
 pub(crate) use self::{
     body::SwapBody,
+    client_key::client_identity,
     digest::{DIGESTS, has_lengths_inside},
     message::MessageSwap,
     plan::{MAX_WHOLE, read_whole},

@@ -4,6 +4,7 @@
 mod authority;
 mod ca_keys;
 mod client;
+mod identity;
 mod leaves;
 mod sniff;
 
@@ -13,6 +14,7 @@ use rustls::crypto::aws_lc_rs;
 pub(crate) use self::{
     authority::CertificateAuthority,
     client::{Alpn, Roots, connect},
+    identity::ClientIdentity,
     sniff::{FirstBytes, Prefixed, accept, read_first},
 };
 pub use self::{

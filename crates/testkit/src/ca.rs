@@ -65,6 +65,17 @@ impl TestCa {
         self.issue_until(names, 2040)
     }
 
+    /// Issues a certificate by which the client `name` proves itself, valid from 2024 to 2040.
+    ///
+    /// # Errors
+    /// As [`TestCa::issue`].
+    pub fn issue_client(&self, name: &str) -> io::Result<Leaf> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, name);
+        self.issue_for(params, ExtendedKeyUsagePurpose::ClientAuth, 2040)
+    }
+
     /// Issues a leaf that ran out at the start of 2025.
     ///
     /// # Errors
@@ -77,10 +88,19 @@ impl TestCa {
         let names: Vec<String> = names.iter().map(|name| name.as_ref().to_owned()).collect();
         let mut params = CertificateParams::new(names).map_err(invalid)?;
         params.distinguished_name = rcgen::DistinguishedName::new();
+        self.issue_for(params, ExtendedKeyUsagePurpose::ServerAuth, year)
+    }
+
+    fn issue_for(
+        &self,
+        mut params: CertificateParams,
+        purpose: ExtendedKeyUsagePurpose,
+        year: i32,
+    ) -> io::Result<Leaf> {
         params.not_before = date_time_ymd(2024, 1, 1);
         params.not_after = date_time_ymd(year, 1, 1);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.extended_key_usages = vec![purpose];
         // Python 3.13 verifies strictly and wants the authority's key identifier.
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate().map_err(invalid)?;

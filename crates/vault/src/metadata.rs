@@ -142,10 +142,7 @@ impl Metadata {
 
     /// What the value is used for, which decides what it may contain.
     pub fn binding(&self) -> Binding {
-        match self.egress {
-            Some(_) => Binding::Destinations,
-            None => Binding::None,
-        }
+        self.egress.as_ref().map_or(Binding::None, EgressRule::binding)
     }
 
     /// Whether `value` looks like a token of this secret's kind.

@@ -25,7 +25,7 @@ pub(crate) struct UseArgs {
     /// Have the proxy set the value itself: bearer, header:NAME=FORM, basic:USER:{}, query:NAME; or none
     #[arg(long, value_name = "PLACE", value_parser = parse_injection)]
     pub(crate) inject: Option<InjectionWord>,
-    /// Have the proxy sign with the value: aws:PATH-OF-KEY-ID, github-webhook, slack-webhook, 'hmac-sha256 …'; or none
+    /// Have the proxy sign with the value: aws:PATH-OF-KEY-ID, tls-client, github-webhook, slack-webhook, 'hmac-sha256 …'; or none
     #[arg(long, value_name = "HOW", value_parser = parse_signer)]
     pub(crate) sign: Option<SignerWord>,
     /// Get access tokens with the value: 'client-credentials https://HOST/token CLIENT-ID scope=…', 'refresh-token …'

@@ -35,6 +35,8 @@ mod forward;
 mod guest;
 /// Tools for agents, and the person who answers.
 mod mcp;
+/// Destinations that ask for a client certificate.
+mod mtls;
 /// Tokens that the agent never holds.
 mod oauth;
 /// agentpack's command line and envelopes.

@@ -1,6 +1,8 @@
 //! Signatures that the proxy makes, so that the key never leaves it.
 //!
 //! `aws:PATH` signs AWS requests anew (SigV4), with PATH the secret that holds the access key's id.
+//! `tls-client` signs TLS handshakes: the value is the key of a client certificate, which stands in
+//! the same PEM text or, as `tls-client:PATH`, in another secret, which is a `tls-chain` then.
 //! Everything else is a declared HMAC, one line of data:
 //!
 //! ```text
@@ -26,6 +28,13 @@ pub enum Signer {
     },
     /// A header with an HMAC.
     Hmac(HmacSigner),
+    /// The certificates of a client, without the key.
+    TlsChain,
+    /// The handshakes of TLS connections that a client certificate authenticates.
+    TlsClient {
+        /// The secret with the certificates, if they are not beside the key.
+        chain: Option<SecretPath>,
+    },
 }
 
 /// A declared HMAC.
@@ -88,7 +97,10 @@ const KNOWN: [(&str, &str); 3] = [
 pub enum SignerError {
     /// After `aws:` comes a path.
     #[error("after `aws:` comes the path of the secret with the access key's id: {0}")]
-    AccessKeyId(#[from] PathError),
+    AccessKeyId(PathError),
+    /// After `tls-client:` comes a path.
+    #[error("after `tls-client:` comes the path of the secret with the certificates: {0}")]
+    Chain(PathError),
     /// A name that is no header's, or one that belongs to the message.
     #[error("the signature's and the time's headers are names that a signature may stand in")]
     Header,
@@ -100,8 +112,8 @@ pub enum SignerError {
     Message,
     /// Not one of the words.
     #[error(
-        "one of aws:PATH, github-webhook, slack-webhook, stripe-webhook, or \
-         `hmac-sha256 HEADER=FORM MESSAGE [TIME-HEADER]`"
+        "one of aws:PATH, tls-client, tls-client:PATH, tls-chain, github-webhook, slack-webhook, \
+         stripe-webhook, or `hmac-sha256 HEADER=FORM MESSAGE [TIME-HEADER]`"
     )]
     Unknown,
 }
@@ -110,10 +122,34 @@ impl Signer {
     /// Parses a setting.
     pub fn parse(text: &str) -> Result<Self, SignerError> {
         if let Some(path) = text.strip_prefix("aws:") {
-            return Ok(Self::Aws { access_key_id: SecretPath::parse(path)? });
+            let access_key_id = SecretPath::parse(path).map_err(SignerError::AccessKeyId)?;
+            return Ok(Self::Aws { access_key_id });
+        }
+        if let Some(path) = text.strip_prefix("tls-client:") {
+            let chain = SecretPath::parse(path).map_err(SignerError::Chain)?;
+            return Ok(Self::TlsClient { chain: Some(chain) });
+        }
+        match text {
+            "tls-chain" => return Ok(Self::TlsChain),
+            "tls-client" => return Ok(Self::TlsClient { chain: None }),
+            _ => {}
         }
         let known = KNOWN.iter().find(|(name, _)| *name == text);
         HmacSigner::parse(known.map_or(text, |(_, line)| *line)).map(Self::Hmac)
+    }
+
+    /// The other secret that it takes to sign.
+    pub fn companion(&self) -> Option<&SecretPath> {
+        match self {
+            Self::Aws { access_key_id } => Some(access_key_id),
+            Self::TlsClient { chain } => chain.as_ref(),
+            Self::Hmac(_) | Self::TlsChain => None,
+        }
+    }
+
+    /// Whether the value is PEM, for TLS.
+    pub fn is_tls(&self) -> bool {
+        matches!(self, Self::TlsChain | Self::TlsClient { .. })
     }
 }
 
@@ -202,6 +238,9 @@ impl fmt::Display for Signer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let HmacSigner { hash, header, form, message, timestamp_header } = match self {
             Self::Aws { access_key_id } => return write!(f, "aws:{access_key_id}"),
+            Self::TlsChain => return f.write_str("tls-chain"),
+            Self::TlsClient { chain: None } => return f.write_str("tls-client"),
+            Self::TlsClient { chain: Some(chain) } => return write!(f, "tls-client:{chain}"),
             Self::Hmac(signer) => signer,
         };
         let hash = match hash {
@@ -246,6 +285,9 @@ mod tests {
     fn settings_read_and_write_back() {
         for text in [
             "aws:team/aws/access-key-id",
+            "tls-chain",
+            "tls-client",
+            "tls-client:team/corp/client-chain",
             "hmac-sha1 x-signature={base64} {method}{path}?{query}{timestamp}{body}",
         ] {
             assert_eq!(Signer::parse(text).unwrap().to_string(), text);
@@ -275,5 +317,6 @@ mod tests {
             assert_eq!(Signer::parse(text), Err(why), "{text}");
         }
         assert!(matches!(Signer::parse("aws:key"), Err(SignerError::AccessKeyId(_))));
+        assert!(matches!(Signer::parse("tls-client:"), Err(SignerError::Chain(_))));
     }
 }

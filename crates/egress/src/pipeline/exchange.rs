@@ -93,7 +93,8 @@ impl<'a> Exchange<'a> {
         let engine = &self.task.lane.engine;
         let roots = engine.roots();
         let reach = engine.reach();
-        let means = Means { dialer: &reach.dialer, roots: &roots };
+        let identity = self.task.identity.as_ref();
+        let means = Means { dialer: &reach.dialer, roots: &roots, identity };
         engine.pool.get(&self.task.key, wanted, &means).await
     }
 

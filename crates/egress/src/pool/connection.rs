@@ -1,6 +1,6 @@
 //! One connection to a destination: how it is opened, and how a request goes over it.
 
-use std::time::Duration;
+use std::{error::Error as _, time::Duration};
 
 use bytes::Bytes;
 use http::{Request, Response, Version};
@@ -101,11 +101,13 @@ pub(super) async fn open(
     means: &Means<'_>,
     patience: Duration,
 ) -> Result<Sender, Error> {
-    let tcp = means.dialer.dial(&key.pinned).await?;
     if key.scheme == Scheme::Http {
-        return http1_over(tcp).await;
+        return http1_over(means.dialer.dial(&key.pinned).await?).await;
     }
-    let tls = tls::connect(means.roots, alpn, &key.authority.host, tcp, patience).await?;
+    // First, while the permit for the client's key is young.
+    let config = means.roots.config(alpn, means.identity)?;
+    let tcp = means.dialer.dial(&key.pinned).await?;
+    let tls = tls::connect(config, &key.authority.host, tcp, patience).await?;
     match tls.get_ref().1.alpn_protocol() {
         Some(b"h2") => http2_over(tls).await,
         _ => http1_over(tls).await,
@@ -150,6 +152,7 @@ where
 /// What went wrong on the way, in words that hold nothing of the traffic.
 pub(crate) fn explain(error: &hyper::Error) -> Error {
     let words = match error {
+        e if asks_for_certificate(e) => "it asks for a client certificate that it takes",
         e if e.is_parse_too_large() => "the answer's head is too large",
         e if e.is_parse() => "the answer is not HTTP",
         e if e.is_incomplete_message() => "the connection ended before the answer",
@@ -158,4 +161,26 @@ pub(crate) fn explain(error: &hyper::Error) -> Error {
         _ => "the connection broke",
     };
     Error::with(Code::UpstreamProtocol, SafeText::words(words))
+}
+
+/// Whether the other side ended TLS for want of a client certificate; in TLS 1.3 it says so only
+/// after the handshake.
+fn asks_for_certificate(error: &hyper::Error) -> bool {
+    use rustls::{AlertDescription, Error as Tls};
+    let mut source = error.source();
+    while let Some(error) = source {
+        let io = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        match io.and_then(|inner| inner.downcast_ref::<Tls>()) {
+            Some(Tls::AlertReceived(alert)) => {
+                return matches!(
+                    alert,
+                    AlertDescription::CertificateRequired
+                        | AlertDescription::BadCertificate
+                        | AlertDescription::UnknownCA
+                );
+            }
+            _ => source = error.source(),
+        }
+    }
+    false
 }

@@ -5,7 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use jiff::Timestamp;
 use keyless_core::{
-    Allowed, By, Code, Consent, Error, Held, Location, RequestFacts, SafeText, Scheme, Verdict,
+    Allowed, By, Code, Consent, Error, Held, Location, RequestFacts, SafeText, Scheme, Signer,
+    Verdict,
 };
 
 use super::table::SwapTable;
@@ -75,7 +76,7 @@ impl Ledger {
             Verdict::Deny(code, why) => Err(self.refusal(code, secret, Some(location), why)),
             Verdict::Pass => Ok(Fate::Left),
             verdict => {
-                self.take(secret, location, verdict);
+                self.take(secret, Some(location), verdict);
                 Ok(Fate::Swapped)
             }
         }
@@ -93,12 +94,14 @@ impl Ledger {
     }
 
     /// Judges the secrets that the proxy would set in the same place, and takes the first that may
-    /// be used for this request, or else the first that may be asked for.
+    /// be used for this request, or else the first that may be asked for. What authenticates a
+    /// connection has no place in the request.
     pub(super) fn choose(
         &mut self,
         secrets: &[usize],
-        location: Location,
+        location: impl Into<Option<Location>>,
     ) -> Result<Option<usize>, Error> {
+        let location = location.into();
         let mut held = None;
         let mut refusal = None;
         for secret in secrets {
@@ -129,13 +132,15 @@ impl Ledger {
     }
 
     /// Notes a use that was allowed, or waits for the operator's word.
-    fn take(&mut self, secret: usize, location: Location, verdict: Verdict) {
+    fn take(&mut self, secret: usize, location: Option<Location>, verdict: Verdict) {
         match verdict {
             Verdict::Allow(allowed) => note(&mut self.uses, secret, allowed),
             Verdict::Ask(held) => note(&mut self.held, secret, held),
             Verdict::Deny(..) | Verdict::Pass => {}
         }
-        if !self.info.locations.contains(&location) {
+        if let Some(location) = location
+            && !self.info.locations.contains(&location)
+        {
             self.info.locations.push(location);
         }
     }
@@ -170,7 +175,11 @@ impl Ledger {
         }
         let values = Values(secrets.into_iter().zip(released).collect());
         for (secret, _) in &values.0 {
-            let placeholder = &self.table.secret(*secret).placeholder;
+            let SessionSecret { placeholder, rule, .. } = self.table.secret(*secret);
+            // It takes part in a handshake, and no upstream could send it back.
+            if rule.sign.as_ref().is_some_and(Signer::is_tls) {
+                continue;
+            }
             let value = values.open(*secret)?;
             self.table.released().remember(placeholder, value);
         }
@@ -220,6 +229,12 @@ impl Values {
         let of = self.0.iter().find(|(index, _)| *index == secret);
         let (_, released) = of.ok_or(Code::Internal)?;
         released.open(Timestamp::now())
+    }
+
+    /// A value with its permit, to be opened later.
+    pub(super) fn kept(&self, secret: usize) -> Result<Arc<Released>, Error> {
+        let of = self.0.iter().find(|(index, _)| *index == secret);
+        of.map(|(_, released)| Arc::clone(released)).ok_or_else(|| Code::Internal.into())
     }
 
     /// Whether the value was released and may still be opened.

@@ -33,17 +33,22 @@ where
     if facts.ruled.is_empty() {
         return Ok(RequestFacts::default());
     }
-    let mut said = RequestFacts {
-        methods: methods(parts),
-        path: parts.uri.path().to_owned(),
-        has_other_path: PATHS.iter().any(|name| parts.headers.contains_key(*name)),
-        calls: BodyCalls::default(),
-    };
+    let mut said = of_head(parts);
     let host = &route.authority.host;
     if facts.ruled.iter().any(|secret| table.secret(*secret).rule.looks_into(host, &said)) {
         said.calls = calls(parts, sent).await?;
     }
     Ok(said)
+}
+
+/// What the head says alone.
+pub(super) fn of_head(parts: &Parts) -> RequestFacts {
+    RequestFacts {
+        methods: methods(parts),
+        path: parts.uri.path().to_owned(),
+        has_other_path: PATHS.iter().any(|name| parts.headers.contains_key(*name)),
+        calls: BodyCalls::default(),
+    }
 }
 
 /// The method, and those that a header or parameter would have the server take in its place.

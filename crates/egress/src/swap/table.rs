@@ -35,6 +35,7 @@ pub(crate) struct SwapTable {
     broker: Arc<dyn Broker>,
     has_grants: bool,
     has_seals: bool,
+    has_client_keys: bool,
     released: ReleasedValues,
     named: RwLock<HashMap<Host, bool>>,
     facts: RwLock<HashMap<(Scheme, Authority), Facts>>,
@@ -64,6 +65,8 @@ pub(super) struct Facts {
     pub(super) injected: Arc<[usize]>,
     /// The secrets that the proxy signs with.
     pub(super) signers: Arc<[usize]>,
+    /// The secrets that are keys of client certificates.
+    pub(super) client_keys: Arc<[usize]>,
     /// The secrets with rules about requests.
     pub(super) ruled: Arc<[usize]>,
 }
@@ -109,6 +112,9 @@ impl SwapTable {
             patterns: PatternSet::new(spellings.iter().map(|spelling| &spelling.text)),
             folded: PatternSet::new(folded),
             has_grants: secrets.iter().any(|secret| secret.rule.oauth.is_some()),
+            has_client_keys: secrets
+                .iter()
+                .any(|secret| matches!(secret.rule.sign, Some(Signer::TlsClient { .. }))),
             has_seals: secrets.iter().any(|secret| !secret.rule.seal.is_empty()),
             secrets,
             in_force,
@@ -175,12 +181,16 @@ impl SwapTable {
             let signs = |secret: &usize| match &self.secrets[*secret].rule.sign {
                 Some(Signer::Aws { .. }) => true,
                 Some(Signer::Hmac(_)) => *secret < self.in_force,
-                None => false,
+                Some(Signer::TlsChain | Signer::TlsClient { .. }) | None => false,
+            };
+            let shakes = |secret: &usize| {
+                matches!(self.secrets[*secret].rule.sign, Some(Signer::TlsClient { .. }))
             };
             let ruled = |secret: &usize| self.secrets[*secret].rule.has_request_rules();
             Facts {
                 // One that was withdrawn is no more set; nobody asked for it by a placeholder.
                 injected: (0..self.in_force).filter(covers).filter(injects).collect(),
+                client_keys: (0..self.in_force).filter(covers).filter(shakes).collect(),
                 signers: all().filter(covers).filter(signs).collect(),
                 ruled: all().filter(covers).filter(ruled).collect(),
                 named: self.names(&authority.host),
@@ -197,6 +207,11 @@ impl SwapTable {
     /// Whether some secret has the tokens of answers sealed.
     pub(crate) fn may_seal(&self) -> bool {
         self.has_seals
+    }
+
+    /// Whether some secret is the key of a client certificate.
+    pub(crate) fn has_client_keys(&self) -> bool {
+        self.has_client_keys
     }
 
     /// The secret that has the tokens of answers to this request sealed.
@@ -223,6 +238,11 @@ impl SwapTable {
     /// The secret of this path, if the session has it.
     pub(crate) fn secret_at(&self, path: &SecretPath) -> Option<&SessionSecret> {
         self.secrets.iter().find(|secret| secret.path == *path)
+    }
+
+    /// Its number, if it is in force.
+    pub(super) fn number_of(&self, path: &SecretPath) -> Option<usize> {
+        self.in_force().iter().position(|secret| secret.path == *path)
     }
 
     pub(crate) fn broker(&self) -> &Arc<dyn Broker> {

@@ -7,12 +7,15 @@ use std::{sync::Arc, time::Duration};
 use keyless_core::{Code, Error, Host, SafeText};
 use rustls::{
     CertificateError, ClientConfig, RootCertStore,
+    client::Resumption,
     crypto::aws_lc_rs,
     pki_types::{CertificateDer, ServerName, pem::PemObject as _},
     version::{TLS12, TLS13},
 };
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use super::ClientIdentity;
 
 /// What we offer to the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -84,25 +87,40 @@ fn add_pem(roots: &mut RootCertStore, pem: &[u8]) -> Result<(), RootFault> {
     if roots.len() == before { Err(RootFault::NotPem) } else { Ok(()) }
 }
 
+impl Roots {
+    /// How a connection is made by which `identity` proves itself, if the destination asks for it.
+    pub(crate) fn config(
+        &self,
+        alpn: Alpn,
+        identity: Option<&ClientIdentity>,
+    ) -> Result<Arc<ClientConfig>, Error> {
+        let config = match alpn {
+            Alpn::Any => &self.any,
+            Alpn::Http1 => &self.http1,
+        };
+        let Some(identity) = identity else { return Ok(Arc::clone(config)) };
+        let mut config = ClientConfig::clone(config);
+        config.client_auth_cert_resolver = identity.certified()?;
+        // Tickets are kept by host: a connection of another identity could come by one of these.
+        config.resumption = Resumption::disabled();
+        Ok(Arc::new(config))
+    }
+}
+
 /// Shakes hands with `host` over `tcp`; when this returns, the destination has proven its name.
 pub(crate) async fn connect(
-    roots: &Roots,
-    alpn: Alpn,
+    config: Arc<ClientConfig>,
     host: &Host,
     tcp: TcpStream,
     patience: Duration,
 ) -> Result<TlsStream<TcpStream>, Error> {
-    let config = match alpn {
-        Alpn::Any => &roots.any,
-        Alpn::Http1 => &roots.http1,
-    };
     let name = match host {
         Host::Ip(address) => ServerName::IpAddress((*address).into()),
         Host::Name(name) => ServerName::try_from(name.as_str().to_owned()).map_err(|_| {
             Error::with(Code::UpstreamTls, "the host can't stand in a certificate".into())
         })?,
     };
-    let handshake = TlsConnector::from(Arc::clone(config)).connect(name, tcp);
+    let handshake = TlsConnector::from(config).connect(name, tcp);
     match timeout(patience, handshake).await {
         Ok(Ok(stream)) => Ok(stream),
         Ok(Err(error)) => Err(explain(&error)),

@@ -59,13 +59,15 @@ impl Seen {
     }
 }
 
-/// An AWS key is recognised by its id's placeholder, so the id is in the catalog too.
+/// An AWS key is recognised by its id's placeholder, and a client's key goes with certificates, so
+/// these are in the catalog too.
 fn refuse_lonely_signers(raw: &[RawEntry], entries: &[CatalogEntry]) -> Result<(), CatalogError> {
     for (raw, entry) in raw.iter().zip(entries) {
-        if let (Some(sign), Some(Signer::Aws { access_key_id })) = (&raw.sign, &entry.rule.sign)
-            && entries.iter().all(|other| other.path != *access_key_id)
+        let companion = entry.rule.sign.as_ref().and_then(Signer::companion);
+        if let (Some(sign), Some(path)) = (&raw.sign, companion)
+            && entries.iter().all(|other| other.path != *path)
         {
-            let path = access_key_id.to_string();
+            let path = path.to_string();
             return Err(CatalogError::at(place(sign), CatalogFault::SignerId { path }));
         }
     }

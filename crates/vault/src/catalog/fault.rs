@@ -146,8 +146,8 @@ pub enum CatalogFault {
         /// Why not.
         why: SignerError,
     },
-    /// A key that signs of an access key's id that no entry holds.
-    #[error("no entry holds `{path}`; list the secret with the access key's id as well")]
+    /// A key that signs goes with an access key's id or certificates that no entry holds.
+    #[error("no entry holds `{path}`; list what the key goes with as well")]
     SignerId {
         /// The path.
         path: String,

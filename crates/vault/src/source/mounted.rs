@@ -26,7 +26,7 @@ impl MountedValues {
     /// `Code::ValueRefused` says why what is there can't be used.
     pub async fn read(&self, entry: &CatalogEntry) -> Result<Reading, Error> {
         let file = self.file(entry);
-        MountedSource { file: &file }.read(&entry.path, Binding::Destinations).await
+        MountedSource { file: &file }.read(&entry.path, entry.rule.binding()).await
     }
 
     /// Where the value of one entry lies.

@@ -121,8 +121,8 @@ impl Vault {
         let now = Timestamp::now();
         // What another source keeps is judged when it is fetched.
         let kept_here = metadata.source.kind() != SourceKind::Routed;
-        if kept_here && metadata.binding() == Binding::Destinations {
-            self.check_current_value(path).await?;
+        if kept_here && metadata.binding() != Binding::None {
+            self.check_current_value(path, metadata.binding()).await?;
         }
         self.mutate(|index| {
             let old = index.find(path)?;
@@ -198,17 +198,15 @@ impl Vault {
         Ok(VersionRow { path: path.clone(), version, nonce, ciphertext, created_at: now })
     }
 
-    /// Fails when the value that is kept here may not be bound to destinations.
-    async fn check_current_value(&self, path: &SecretPath) -> Result<(), Error> {
+    /// Fails when the value that is kept here may not be bound so.
+    async fn check_current_value(&self, path: &SecretPath, to: Binding) -> Result<(), Error> {
         let index = self.index().await?;
         if index.find(path)?.current().is_none() {
             return Ok(());
         }
         let Reading { value, .. } = self.open(path).await?;
         let copy = value.expose_for_sealing().to_vec();
-        SecretValue::new(path.clone(), copy, Binding::Destinations)
-            .map(|_| ())
-            .map_err(|why| refused(path, why))
+        SecretValue::new(path.clone(), copy, to).map(|_| ()).map_err(|why| refused(path, why))
     }
 }
 
