@@ -527,8 +527,10 @@ pub(crate) struct McpArgs {
 }
 
 /// `--toolset`.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ToolsetWord {
+    /// Agent configuration as code: plan, review, apply, roll back.
+    Pack,
     /// What agents may know of secrets, and ask of a person.
     Secrets,
 }

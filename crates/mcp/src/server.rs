@@ -7,8 +7,8 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
         CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
-        CustomResult, ErrorCode, Implementation, ListToolsResult, PaginatedRequestParams,
-        ProtocolVersion, ServerCapabilities, ServerConfig, Tool,
+        CustomResult, ErrorCode, Implementation, JsonObject, ListToolsResult,
+        PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool,
     },
     service::RequestContext,
 };
@@ -16,12 +16,15 @@ use serde_json::Value;
 
 use crate::{
     fault::Fault,
+    pack::{self, Packs},
     secrets::{self, Secrets},
 };
 
 /// A set of tools that is served together, under a name of its own.
 #[derive(Clone)]
 pub enum Toolset {
+    /// Agent configuration as code.
+    Pack(Arc<dyn Packs>),
     /// What agents may know of secrets, and ask of a person.
     Secrets(Arc<dyn Secrets>),
 }
@@ -38,33 +41,52 @@ placeholders in their environment, which are exchanged on the way to the hosts t
 secret is missing, ask for it with secrets_request_provision and poll. Never ask a person for a value or a passphrase \
 in the chat, never look for one elsewhere, and take a denial for an answer.";
 
+const PACK_INSTRUCTIONS: &str = "\
+Agent configuration as code: plan, review, apply, roll back. To deploy, call deploy, show the person the plan, and call \
+deploy_apply with the same arguments, yes=true and the confirm_token; it writes exactly that plan or nothing. Every \
+answer is an envelope; when ok is false, errors[0].details.next_actions says what helps. Beside its schema every tool \
+takes cwd, an absolute path, to work for another project than the one that the server was started in.";
+
 impl Server {
     /// A server of `toolset`.
     pub fn new(toolset: Toolset) -> Self {
         Self { toolset }
     }
 
-    async fn call(&self, name: &str, arguments: Value) -> Option<CallToolResult> {
-        let Toolset::Secrets(port) = &self.toolset;
-        let answered = match secrets::ask_of(name, arguments)? {
-            Ok(ask) => port.ask(ask).await,
-            Err(error) => Err(error),
-        };
-        Some(match answered {
-            Ok(reply) => {
-                let text = ContentBlock::text(reply.text().to_string());
-                let mut result = CallToolResult::success(vec![text]);
-                result.structured_content = Some(reply.structured());
-                result
-            }
-            Err(error) => refusal(&error),
-        })
+    async fn call(
+        &self,
+        name: &str,
+        arguments: JsonObject,
+        context: RequestContext<RoleServer>,
+    ) -> Option<CallToolResult> {
+        match &self.toolset {
+            Toolset::Pack(port) => pack::serve(port.as_ref(), name, arguments, context).await,
+            Toolset::Secrets(port) => ask(port.as_ref(), name, arguments).await,
+        }
     }
 
     fn tools(&self) -> Vec<Tool> {
-        let Toolset::Secrets(_) = &self.toolset;
-        secrets::TOOLS.iter().map(secrets::TableRow::tool).collect()
+        match &self.toolset {
+            Toolset::Pack(_) => pack::TOOLS.iter().map(pack::TableRow::advertised).collect(),
+            Toolset::Secrets(_) => secrets::TOOLS.iter().map(secrets::TableRow::tool).collect(),
+        }
     }
+}
+
+async fn ask(port: &dyn Secrets, name: &str, arguments: JsonObject) -> Option<CallToolResult> {
+    let answered = match secrets::ask_of(name, Value::Object(arguments))? {
+        Ok(ask) => port.ask(ask).await,
+        Err(error) => Err(error),
+    };
+    Some(match answered {
+        Ok(reply) => {
+            let text = ContentBlock::text(reply.text().to_string());
+            let mut result = CallToolResult::success(vec![text]);
+            result.structured_content = Some(reply.structured());
+            result
+        }
+        Err(error) => refusal(&error),
+    })
 }
 
 /// An error as text alone: some clients hold structured content to the schema of a success.
@@ -75,19 +97,28 @@ fn refusal(error: &Error) -> CallToolResult {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let Toolset::Secrets(_) = &self.toolset;
-        let mut about = Implementation::new("keyless-secrets", env!("CARGO_PKG_VERSION"));
-        about.title = Some("Keyless: secrets".to_owned());
+        let (name, title, instructions) = match &self.toolset {
+            Toolset::Pack(_) => ("agentpack", "Keyless: agent configuration", PACK_INSTRUCTIONS),
+            Toolset::Secrets(_) => ("keyless-secrets", "Keyless: secrets", SECRETS_INSTRUCTIONS),
+        };
+        let mut about = Implementation::new(name, env!("CARGO_PKG_VERSION"));
+        about.title = Some(title.to_owned());
         let mut config = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(about)
-            .with_instructions(SECRETS_INSTRUCTIONS);
+            .with_instructions(instructions);
         // For a client that asks for a version that nobody knows.
         config.protocol_version = ProtocolVersion::V_2025_06_18;
         config
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
-        Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS)
+        match &self.toolset {
+            // What the spec names, and nothing else.
+            Toolset::Pack(_) => {
+                Cow::Borrowed(&[ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_03_26])
+            }
+            Toolset::Secrets(_) => Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS),
+        }
     }
 
     async fn list_tools(
@@ -101,10 +132,10 @@ impl ServerHandler for Server {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let arguments = Value::Object(request.arguments.unwrap_or_default());
-        if let Some(result) = self.call(&request.name, arguments).await {
+        let arguments = request.arguments.unwrap_or_default();
+        if let Some(result) = self.call(&request.name, arguments, context).await {
             Ok(result.into())
         } else {
             let words = format!("unknown tool: {}", shown(&request.name));

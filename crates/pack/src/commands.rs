@@ -156,7 +156,7 @@ pub fn deploy_for_review(
     let plan = Plan::make(&site)?;
     let mut data = DeployData::of(&site, &plan);
     let request = request.normalized(surroundings);
-    let hash = confirm::plan_hash(&request, &data, &plan.warnings);
+    let hash = confirm::plan_hash(&site, &request, &data, &plan.warnings);
     let issued = confirm::issue(&site, &request, hash)?;
     data.confirm_token = Some(issued.token);
     data.confirm_plan_hash = Some(issued.plan_hash);
@@ -186,7 +186,7 @@ pub fn deploy_apply(
     let recovered = recover(&site, &lock)?;
     let plan = Plan::make(&site)?;
     let request = request.normalized(surroundings);
-    let hash = confirm::plan_hash(&request, &DeployData::of(&site, &plan), &plan.warnings);
+    let hash = confirm::plan_hash(&site, &request, &DeployData::of(&site, &plan), &plan.warnings);
     confirm::check(&site, token, &request, &hash)?;
     plan.check_adopt(options.adopt)?;
     confirm::take(&site, token)?;

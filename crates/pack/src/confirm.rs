@@ -20,6 +20,7 @@ use crate::{
     clock,
     deploy::DeployData,
     error::{Code, PackError, Result},
+    paths::shown,
     sha::Sha,
     site::{Request, Site},
 };
@@ -54,9 +55,14 @@ struct Row {
 }
 
 /// The digest of a plan under these arguments.
-pub(crate) fn plan_hash(request: &Request, data: &DeployData, warnings: &[String]) -> String {
+pub(crate) fn plan_hash(
+    site: &Site,
+    request: &Request,
+    data: &DeployData,
+    warnings: &[String],
+) -> String {
     // A value's keys are sorted, so equal plans have equal texts.
-    let reviewed = json!({ "binding": bound(request), "data": data, "warnings": warnings });
+    let reviewed = json!({ "binding": bound(site, request), "data": data, "warnings": warnings });
     Sha::of(reviewed.to_string().as_bytes()).to_string()
 }
 
@@ -66,7 +72,7 @@ pub(crate) fn issue(site: &Site, request: &Request, plan_hash: String) -> Result
     let expires_at = clock::after(LIFE);
     let row = Row {
         token_sha256: Sha::of(token.as_bytes()),
-        binding: binding(request),
+        binding: binding(site, request),
         plan_hash: plan_hash.clone(),
         expires_at: expires_at.clone(),
     };
@@ -99,7 +105,7 @@ pub(crate) fn check(
                 .with("expired_at", row.expires_at.clone())
                 .hint("call deploy again, review the plan, and apply within ten minutes"));
         }
-        if row.binding != binding(request) {
+        if row.binding != binding(site, request) {
             return Err(mismatch("the confirm token was issued for other arguments"));
         }
         if row.plan_hash != plan_hash {
@@ -148,8 +154,11 @@ fn age(row: &Row, now: Timestamp) -> Option<i64> {
     (left <= LIFE).then_some(-left)
 }
 
-fn bound(request: &Request) -> Value {
+/// What a token is bound to: the arguments, and the project that the caller meant. Whether files are adopted is no
+/// argument of the review; which ones would be is in the plan.
+fn bound(site: &Site, request: &Request) -> Value {
     json!({
+        "project": shown(&site.project_root),
         "machine": request.machine,
         "profile": request.profile,
         "repo": request.repo,
@@ -157,8 +166,8 @@ fn bound(request: &Request) -> Value {
     })
 }
 
-fn binding(request: &Request) -> Sha {
-    Sha::of(bound(request).to_string().as_bytes())
+fn binding(site: &Site, request: &Request) -> Sha {
+    Sha::of(bound(site, request).to_string().as_bytes())
 }
 
 fn random_token() -> Result<String> {

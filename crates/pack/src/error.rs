@@ -50,6 +50,8 @@ macro_rules! codes {
 codes! {
     /// An apply would overwrite files that nobody deployed.
     AdoptConfirmRequired = "E_ADOPT_CONFIRM_REQUIRED", "adopt_confirm_required", ["retry_with_adopt"];
+    /// The arguments of a tool can't be read.
+    ArgumentsInvalid = "E_ARGUMENTS_INVALID", "arguments_invalid", ["fix_arguments", "retry_command"];
     /// Another process is applying.
     Busy = "E_BUSY", "busy", ["wait", "retry_command"];
     /// The caller withdrew the command; what was written has been undone.

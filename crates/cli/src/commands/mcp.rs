@@ -1,5 +1,5 @@
-//! `keyless mcp`: tools for agents, on stdin and stdout or over HTTP. A thin client of the broker that
-//! unlocks nothing.
+//! `keyless mcp`: tools for agents, on stdin and stdout or over HTTP. For secrets a thin client of the broker that
+//! unlocks nothing; for the pack the engine itself, which needs no broker.
 
 use std::{net::SocketAddr, path::Path, process::ExitCode, sync::Arc};
 
@@ -8,27 +8,38 @@ use keyless_daemon::{
     AgentClient, Places, http_credential,
     mcp::{Credential, HTTP_PATH, Server, Toolset, serve_http, serve_stdio},
 };
+use keyless_pack::Request;
 use tokio::net::TcpListener;
 
+use super::pack::tools::{self, PackTools};
 use crate::{
     args::{McpArgs, ToolsetWord},
     ui::Ui,
 };
 
 pub(super) async fn run(ui: &Ui, args: McpArgs) -> Result<ExitCode, Error> {
+    match (args.http, &args.credential_file, args.toolset) {
+        (Some(address), Some(file), toolset) => {
+            over_http(ui, Server::new(served(toolset)?), address, file).await?;
+        }
+        (_, _, ToolsetWord::Pack) => tools::serve(Request::default()).await?,
+        (_, _, toolset @ ToolsetWord::Secrets) => {
+            serve_stdio(Server::new(served(toolset)?)).await?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn served(toolset: ToolsetWord) -> Result<Toolset, Error> {
+    if toolset == ToolsetWord::Pack {
+        return Ok(Toolset::Pack(Arc::new(PackTools::new(Request::default()))));
+    }
     let places = Places::from_environment()?;
     let folder = std::env::current_dir().map_err(|error| {
         let words = SafeText::words("the current directory: ").and(error.kind());
         Error::with(Code::PathUnusable, words)
     })?;
-    let ToolsetWord::Secrets = args.toolset;
-    let client = Arc::new(AgentClient::new(places.tools_socket(), folder));
-    let server = Server::new(Toolset::Secrets(client));
-    match (args.http, &args.credential_file) {
-        (Some(address), Some(file)) => over_http(ui, server, address, file).await?,
-        _ => serve_stdio(server).await?,
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(Toolset::Secrets(Arc::new(AgentClient::new(places.tools_socket(), folder))))
 }
 
 async fn over_http(ui: &Ui, server: Server, address: SocketAddr, file: &Path) -> Result<(), Error> {

@@ -7,6 +7,7 @@ mod args;
 mod catalog;
 mod events;
 mod share;
+pub(crate) mod tools;
 mod words;
 
 use std::{
@@ -26,8 +27,8 @@ use serde::Serialize;
 
 pub(crate) use self::args::PackArgs;
 use self::args::{
-    AgentpackCli, EvolveCommand, ExplainCommand, InitWords, OverlayCommand, OverlayEditWords,
-    PackCommand,
+    AgentpackCli, EvolveCommand, ExplainCommand, InitWords, McpCommand, OverlayCommand,
+    OverlayEditWords, PackCommand,
 };
 use crate::{
     prompt,
@@ -59,7 +60,8 @@ pub(crate) fn run(ui: &Ui, args: &PackArgs) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            if ui.is_json() {
+            // On the stdout of `mcp serve` is nothing but protocol.
+            if ui.is_json() && !matches!(args.command, PackCommand::Mcp(_)) {
                 ui.machine(&Envelope::failure(id, &error).text());
             } else {
                 words::error(&error);
@@ -130,6 +132,7 @@ impl Call<'_> {
                 let yes = self.yes("Write agentpack.lock.json?")?;
                 self.answer(commands::lock(at, request, yes)?, words::lock)
             }
+            PackCommand::Mcp(McpCommand::Serve) => self.serve(),
             PackCommand::Overlay(command) => self.overlay(command),
             PackCommand::Plan => self.answer(commands::plan(at, request)?, words::plan),
             PackCommand::Preview(preview) => {
@@ -290,6 +293,23 @@ impl Call<'_> {
             _ => "both",
         };
         Ok((targets, scope.to_owned()))
+    }
+
+    /// Tools for agents; nothing else may be on stdout.
+    fn serve(&self) -> Outcome {
+        let unable = |words: String| PackError::new(keyless_pack::Code::Unexpected, words);
+        if self.ui.is_json() {
+            let fault = unable("mcp serve speaks the protocol, which --json is none of".to_owned());
+            return Err(fault.hint("leave --json away"));
+        }
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let runtime =
+            runtime.map_err(|error| unable(format!("threads can't be started: {error}")))?;
+        let served = runtime.block_on(tools::serve(self.request.clone()));
+        // Reading stdin can't be broken off.
+        runtime.shutdown_background();
+        served.map_err(|error| unable(error.message()))
     }
 
     /// A yes to writing into the config repo or the cache: a machine must give the option, a person is asked,

@@ -43,6 +43,8 @@ mod oauth;
 mod pack;
 /// The pack killed, on a full disk, many at once.
 mod pack_faults;
+/// The pack's tools for agents, through official clients.
+mod pack_mcp;
 /// Remotes, sync, events, scores.
 mod pack_share;
 /// A recorded session of agentpack 0.9.1, run again.

@@ -85,6 +85,9 @@ pub(crate) enum PackCommand {
     Init(InitWords),
     /// Write agentpack.lock.json
     Lock,
+    /// Serve tools for agents (Model Context Protocol)
+    #[command(subcommand)]
+    Mcp(McpCommand),
     /// Manage overlays
     #[command(subcommand)]
     Overlay(OverlayCommand),
@@ -208,6 +211,12 @@ pub(crate) struct InitWords {
     /// Also make it a git repository
     #[arg(long)]
     pub(crate) git: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpCommand {
+    /// Serve on stdin and stdout until stdin ends
+    Serve,
 }
 
 #[derive(Debug, Subcommand)]
@@ -390,6 +399,7 @@ impl PackCommand {
             Self::Help(_) => id(&["help"]),
             Self::Init(_) => id(&["init"]),
             Self::Lock => id(&["lock"]),
+            Self::Mcp(McpCommand::Serve) => id(&["mcp", "serve"]),
             Self::Overlay(OverlayCommand::Edit(_)) => id(&["overlay", "edit"]),
             Self::Overlay(OverlayCommand::Path(_)) => id(&["overlay", "path"]),
             Self::Overlay(OverlayCommand::Rebase(_)) => id(&["overlay", "rebase"]),

@@ -105,7 +105,7 @@ fn push(command: &clap::Command, path: &[String], rows: &mut Vec<CommandRow>) {
     let id = path.join(" ");
     rows.push(CommandRow {
         mutating: MUTATING.contains(&id.as_str()),
-        supports_json: id != "completions",
+        supports_json: id != "completions" && id != "mcp serve",
         args: command.get_arguments().filter(|arg| !arg.is_global_set()).map(row).collect(),
         about: command.get_about().map(ToString::to_string).unwrap_or_default(),
         path: path.to_vec(),

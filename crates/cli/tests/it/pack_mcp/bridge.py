@@ -1,0 +1,38 @@
+"""An official client, driven line by line: a line of stdin is calls to make at once, a line of stdout what came of them."""
+import asyncio
+import json
+import os
+import sys
+
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+
+def say(something):
+    print(json.dumps(something), flush=True)
+
+
+async def main():
+    server = StdioServerParameters(command=sys.argv[1], args=sys.argv[2:], env=dict(os.environ))
+    async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
+        plain = lambda model: model.model_dump(mode="json", by_alias=True, exclude_none=True)
+        hello = plain(await session.initialize())
+        say({"hello": hello, "tools": plain(await session.list_tools())["tools"]})
+
+        async def call(name, arguments, meta=None):
+            steps = []
+
+            async def progress(done, total, _):
+                steps.append([done, total])
+
+            try:
+                result = plain(await session.call_tool(name, arguments, progress_callback=progress, meta=meta))
+            except Exception as error:
+                return {"refused": str(error)}
+            return {"result": result, "progress": steps}
+
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            say(await asyncio.gather(*(call(**one) for one in json.loads(line))))
+
+
+asyncio.run(main())
