@@ -29,6 +29,7 @@ mod rule;
 mod zone;
 
 // What agents want to run
+pub mod deny;
 pub mod shell;
 
 // What is told and what is written down

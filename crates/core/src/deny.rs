@@ -1,0 +1,132 @@
+//! What an agent may not run: the guard before every action (NL level 4).
+//!
+//! The 69 standard rules and ours are data (`data/`). A command is looked at as its whole text and as each
+//! simple command that a shell would make of it, both without look-alike letters. Expressions are linear in time,
+//! so no text can hold the guard up; what it can't judge it blocks. Deliberately absent: the file with an organization's
+//! rules (`daemon`). Source: reference/nl.md, sections 4, 13.3 and C-21.
+
+mod allowlist;
+mod blocked;
+mod fold;
+mod rule;
+mod standard;
+mod unwrap;
+mod views;
+
+use jiff::Timestamp;
+
+pub use self::{
+    allowlist::{Allowlist, AllowlistEntry},
+    blocked::{Blocked, SafeAlternative},
+    rule::{Category, Place, Rule, RuleFault, RuleSpec, Severity},
+};
+use self::{rule::Compiled, views::views};
+
+/// The longest text that is judged; a longer one is blocked.
+pub const MAX_TEXT: usize = 1024 * 1024;
+/// The actions that the guard knows; another one is blocked.
+const ACTION_TYPES: &[&str] = &[
+    "api_call",
+    "delegate",
+    "egress",
+    "exec",
+    "inject_stdin",
+    "inject_tempfile",
+    "sdk_proxy",
+    "template",
+    "tool_call",
+];
+/// Of these the text is a command line.
+const COMMAND_TYPES: &[&str] = &["exec", "inject_stdin", "inject_tempfile", "delegate"];
+
+/// What an agent is about to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt<'a> {
+    /// NL's word: `exec`, `template`, `tool_call` and so on.
+    pub action_type: &'a str,
+    /// The command or content, with placeholders and without values.
+    pub text: &'a str,
+    /// When; rules may expire.
+    pub now: Timestamp,
+}
+
+/// What the guard says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing against it.
+    Allow,
+    /// It may not run, and why.
+    Block(Box<Blocked>),
+}
+
+/// An organization's own rules, as its file says them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GuardConfig {
+    /// Further rules.
+    pub rules: Vec<RuleSpec>,
+    /// Standard rules that are off unless they are named here (`NL-4-DENY-060`, `065` and `066`).
+    pub enable: Vec<String>,
+    /// Only what is listed may run; the rules hold nevertheless.
+    pub allowlist: Option<Allowlist>,
+}
+
+/// All rules, ready to be asked. Costs some milliseconds to make, so it is made once.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    bundled: Compiled,
+    custom: Compiled,
+    allowlist: Option<allowlist::Ready>,
+}
+
+impl Guard {
+    /// The standard rules and ours.
+    pub fn standard() -> Self {
+        Self::with(&GuardConfig::default()).expect("the bundled rules are tested")
+    }
+
+    /// The standard rules, ours, and an organization's.
+    pub fn with(config: &GuardConfig) -> Result<Self, RuleFault> {
+        let bundled = Compiled::bundled(standard::rules(&config.enable)?)?;
+        let custom: Vec<Rule> =
+            config.rules.iter().map(RuleSpec::to_rule).collect::<Result<_, _>>()?;
+        let allowlist = config.allowlist.as_ref().map(Allowlist::ready).transpose()?;
+        Ok(Self { bundled, custom: Compiled::custom(custom)?, allowlist })
+    }
+
+    /// Every rule that is in force, standard ones first.
+    pub fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.bundled.rules().iter().chain(self.custom.rules())
+    }
+
+    /// Judges one attempt: standard rules, ours, the organization's, evasion, the allowlist.
+    pub fn check(&self, attempt: &Attempt<'_>) -> Decision {
+        let Attempt { action_type, text, now } = *attempt;
+        if !ACTION_TYPES.contains(&action_type) || text.len() > MAX_TEXT {
+            return unjudged(attempt);
+        }
+        let is_command = COMMAND_TYPES.contains(&action_type);
+        let folded = fold::folded(text);
+        let Some(looked_at) = views(&folded, is_command) else { return unjudged(attempt) };
+        for compiled in [&self.bundled, &self.custom] {
+            let Some(hit) = compiled.first_hit(&looked_at, action_type, now) else { continue };
+            let plain = folded == text
+                || views(text, is_command).is_some_and(|plain| compiled.hits(hit.rule, &plain));
+            let evasion = hit.is_disguised || !plain;
+            return Decision::Block(Box::new(Blocked::by(hit.rule, text, evasion)));
+        }
+        match &self.allowlist {
+            Some(list) if !list.names(action_type, text, &folded) => {
+                Decision::Block(Box::new(Blocked::unlisted(text)))
+            }
+            _ => Decision::Allow,
+        }
+    }
+}
+
+fn unjudged(attempt: &Attempt<'_>) -> Decision {
+    Decision::Block(Box::new(Blocked::failure(attempt.text)))
+}
+
+#[cfg(test)]
+mod tests;

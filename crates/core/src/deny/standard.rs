@@ -1,0 +1,93 @@
+//! The rules that are always there: NL's 69 and ours, from `data/`.
+
+use serde::Deserialize;
+
+use super::{
+    blocked::words_of,
+    rule::{Category, Place, Rule, RuleFault, Severity},
+};
+
+const STANDARD: &str = include_str!("../../data/nl_deny_rules.json");
+const OURS: &str = include_str!("../../data/keyless_deny_rules.json");
+
+/// Rules that NL lets be off until they are asked for: they are about how something runs, not about secrets.
+const ASKED_FOR: &[&str] = &["NL-4-DENY-060", "NL-4-DENY-065", "NL-4-DENY-066"];
+
+/// Patterns of the standard that do not say what their chapter means (C-21).
+const CORRECTED: &[(&str, &str)] = &[
+    ("NL-4-DENY-034", r"printf\s+.*\\+x[0-9a-fA-F].*\|\s*(sh|bash)"),
+    ("NL-4-DENY-052", r"tr\s+.*\\+0.*</proc/.*/environ"),
+    ("NL-4-DENY-066", r"(^|[;&|])\s*at\s+"),
+];
+
+#[derive(Deserialize)]
+struct StandardRule {
+    rule_id: String,
+    category: Category,
+    pattern: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OwnRule {
+    rule_id: String,
+    category: Category,
+    severity: Severity,
+    place: Place,
+    pattern: String,
+    description: String,
+    #[serde(default)]
+    applies_to: Vec<String>,
+}
+
+/// NL's rules in their order, then ours. `enable`: those of [`ASKED_FOR`] that are to hold.
+pub(super) fn rules(enable: &[String]) -> Result<Vec<Rule>, RuleFault> {
+    if let Some(unknown) = enable.iter().find(|id| !ASKED_FOR.contains(&id.as_str())) {
+        let why = "it can't be enabled: it is always on, or there is none".to_owned();
+        return Err(RuleFault { rule: unknown.clone(), why });
+    }
+    let standard: Vec<StandardRule> = read(STANDARD)?;
+    let ours: Vec<OwnRule> = read(OURS)?;
+    let is_on = |id: &str| !ASKED_FOR.contains(&id) || enable.iter().any(|asked| asked == id);
+    let standard = standard.into_iter().filter(|rule| is_on(&rule.rule_id)).map(of_standard);
+    Ok(standard.chain(ours.into_iter().map(of_ours)).collect())
+}
+
+fn read<T: for<'de> Deserialize<'de>>(data: &str) -> Result<Vec<T>, RuleFault> {
+    let fault =
+        |error: serde_json::Error| RuleFault { rule: "bundled".to_owned(), why: error.to_string() };
+    serde_json::from_str(data).map_err(fault)
+}
+
+fn of_standard(rule: StandardRule) -> Rule {
+    let corrected = CORRECTED.iter().find(|(id, _)| *id == rule.rule_id);
+    let pattern = corrected.map_or(rule.pattern, |(_, pattern)| (*pattern).to_owned());
+    let words = words_of(rule.category);
+    // Anchored at a program's name: true of commands, and never of a text that merely begins so.
+    let place = if pattern.starts_with('^') { Place::Command } else { Place::Any };
+    Rule {
+        id: rule.rule_id,
+        category: rule.category,
+        severity: words.severity,
+        patterns: vec![pattern],
+        place,
+        description: words.reason,
+        safe_alternative: None,
+        applies_to: Vec::new(),
+        expires_at: None,
+    }
+}
+
+fn of_ours(rule: OwnRule) -> Rule {
+    Rule {
+        id: rule.rule_id,
+        category: rule.category,
+        severity: rule.severity,
+        patterns: vec![rule.pattern],
+        place: rule.place,
+        description: rule.description,
+        safe_alternative: None,
+        applies_to: rule.applies_to,
+        expires_at: None,
+    }
+}

@@ -1,0 +1,220 @@
+//! All the ways in which a command line is looked at: as it is, and as each command that would run.
+
+use std::collections::BTreeMap;
+
+use super::{
+    fold::collapsed,
+    unwrap::{Inner, inner},
+};
+use crate::shell::{self, SimpleCommand, Word};
+
+/// As many looks as one text may need; one that needs more can't be judged.
+const MAX_VIEWS: usize = 20_000;
+/// As many bytes as all looks together may have.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
+/// How deep commands may stand in arguments of commands.
+const MAX_NESTING: usize = 8;
+
+/// One look at a text.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) text: String,
+    /// Whether it begins with a program.
+    pub(super) is_command: bool,
+    /// Whether the program's name was written with quotes or escapes.
+    pub(super) is_disguised: bool,
+}
+
+/// All looks; nothing when there are too many.
+pub(super) fn views(text: &str, is_command: bool) -> Option<Vec<View>> {
+    let whole = View { text: collapsed(text), is_command: false, is_disguised: false };
+    let mut looks = Looks { views: vec![whole], bytes: text.len(), variables: BTreeMap::new() };
+    if is_command {
+        looks.script(text, 0)?;
+    }
+    Some(looks.views)
+}
+
+struct Looks {
+    views: Vec<View>,
+    bytes: usize,
+    variables: BTreeMap<String, String>,
+}
+
+impl Looks {
+    fn script(&mut self, text: &str, nesting: usize) -> Option<()> {
+        if nesting > MAX_NESTING {
+            return None;
+        }
+        let Ok(script) = shell::lex(text) else { return self.pieces(text) };
+        for (index, command) in script.commands.iter().enumerate() {
+            self.remember(command);
+            let disguised = command.words.first().is_some_and(is_disguised);
+            let words: Vec<String> = command.words.iter().map(|word| word.text.clone()).collect();
+            self.command(words.clone(), command, disguised, nesting)?;
+            let expanded: Vec<String> = words.iter().map(|word| self.expanded(word)).collect();
+            if expanded != words {
+                let split = expanded.iter().flat_map(|word| word.split_whitespace());
+                self.command(split.map(str::to_owned).collect(), command, true, nesting)?;
+            }
+            self.input(text, &script.commands, index, nesting)?;
+        }
+        Some(())
+    }
+
+    /// A text that no shell would take as a whole: bash still runs the lines before the fault.
+    fn pieces(&mut self, text: &str) -> Option<()> {
+        let bare: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
+        for piece in bare.split(['\n', ';', '&', '|', '(', ')', '`', '{', '}']) {
+            self.push(&collapsed(piece), true)?;
+        }
+        Some(())
+    }
+
+    fn command(
+        &mut self,
+        mut words: Vec<String>,
+        command: &SimpleCommand,
+        mut disguised: bool,
+        nesting: usize,
+    ) -> Option<()> {
+        loop {
+            if let Some(name) = words.first().and_then(|word| word.rsplit('/').next()) {
+                let name = name.to_owned();
+                if !words[0].starts_with('$') {
+                    words[0] = name;
+                }
+            }
+            let inner = inner(&words);
+            if !matches!(inner, Inner::Instead(_)) && !is_only_settings(&words) {
+                self.push_command(&words, command, disguised)?;
+            }
+            match inner {
+                Inner::Also(rest) | Inner::Instead(rest) => words = rest,
+                Inner::Script(text) => return self.script(&text, nesting + 1),
+                Inner::None => return Some(()),
+            }
+            disguised = false;
+        }
+    }
+
+    /// The command with its redirections, once with their signs and once as arguments.
+    fn push_command(
+        &mut self,
+        words: &[String],
+        command: &SimpleCommand,
+        disguised: bool,
+    ) -> Option<()> {
+        let plain = words.join(" ");
+        self.push(&collapsed(&plain), disguised)?;
+        if command.redirections.is_empty() {
+            return Some(());
+        }
+        let (mut signs, mut arguments) = (plain.clone(), plain);
+        for to in &command.redirections {
+            signs.extend([" ", to.operator, &to.target.text]);
+            arguments.extend([" ", &to.target.text]);
+        }
+        self.push(&collapsed(&signs), disguised)?;
+        self.push(&collapsed(&arguments), disguised)
+    }
+
+    /// What a shell gets on its standard input.
+    fn input(
+        &mut self,
+        text: &str,
+        commands: &[SimpleCommand],
+        index: usize,
+        nesting: usize,
+    ) -> Option<()> {
+        let command = &commands[index];
+        if !command.program().is_some_and(is_shell) {
+            return Some(());
+        }
+        for to in &command.redirections {
+            match (&to.body, to.operator) {
+                (Some(body), _) => self.script(&text[body.clone()], nesting + 1)?,
+                (None, "<<<") => self.script(&to.target.text, nesting + 1)?,
+                _ => {}
+            }
+        }
+        let before = index.checked_sub(1).map(|before| &commands[before]);
+        match before {
+            Some(before)
+                if before.pipes_into_next
+                    && matches!(before.program(), Some("echo" | "printf" | "cat")) =>
+            {
+                let said: Vec<&str> = before.words[1..].iter().map(|w| w.text.as_str()).collect();
+                self.script(&said.join(" "), nesting + 1)
+            }
+            _ => Some(()),
+        }
+    }
+
+    fn push(&mut self, text: &str, is_disguised: bool) -> Option<()> {
+        self.bytes += text.len();
+        if self.views.len() >= MAX_VIEWS || self.bytes > MAX_BYTES {
+            return None;
+        }
+        self.views.push(View { text: text.to_owned(), is_command: true, is_disguised });
+        Some(())
+    }
+
+    /// `cmd=vault; $cmd get`: assignments are followed as far as they are plain.
+    fn remember(&mut self, command: &SimpleCommand) {
+        for word in &command.assignments {
+            if let Some((name, value)) = word.text.split_once('=')
+                && !value.contains(['$', '`'])
+                && value.len() <= 1024
+            {
+                self.variables.insert(name.to_owned(), value.to_owned());
+            }
+        }
+    }
+
+    fn expanded(&self, word: &str) -> String {
+        if !word.contains('$') || self.variables.is_empty() {
+            return word.to_owned();
+        }
+        let mut out = String::with_capacity(word.len());
+        let mut rest = word;
+        while let Some(at) = rest.find('$') {
+            out.push_str(&rest[..at]);
+            let after = &rest[at + 1..];
+            let (name, length) = variable_name(after);
+            match self.variables.get(name) {
+                Some(value) => out.push_str(value),
+                None => out.push_str(&rest[at..=at + length]),
+            }
+            rest = &after[length..];
+        }
+        out + rest
+    }
+}
+
+/// The name after a dollar sign, and the bytes that it takes with its braces.
+fn variable_name(after: &str) -> (&str, usize) {
+    let (inner, braces) = match after.strip_prefix('{') {
+        Some(inner) => (inner, 2),
+        None => (after, 0),
+    };
+    let end = inner.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(inner.len());
+    if braces == 2 && !inner[end..].starts_with('}') {
+        return ("", 0);
+    }
+    (&inner[..end], end + braces)
+}
+
+/// `set` with options or words changes the shell and shows nothing.
+fn is_only_settings(words: &[String]) -> bool {
+    words.len() > 1 && words[0] == "set"
+}
+
+fn is_disguised(word: &Word) -> bool {
+    !word.is_plain && !word.text.contains(['$', '`'])
+}
+
+pub(super) fn is_shell(program: &str) -> bool {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    matches!(name, "sh" | "bash" | "zsh" | "dash" | "ksh" | "ash" | "fish" | "mksh")
+}
