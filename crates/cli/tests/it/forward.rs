@@ -94,7 +94,7 @@ fn over_tcp_a_token_admits() {
     let guest = node.forwarder_to("thread-7", &["--to", door, "--token-file", &right]);
     assert!(guest.get(ALLOWED, &placeholder).contains("200 OK"));
     assert_eq!(origin.requests().len(), 1);
-    assert_eq!(world.log_of("proxy_auth_required").len(), 1);
+    wait_until("it is logged", || world.log_of("proxy_auth_required").len() == 1);
 
     let bare = ["forward", "--listen", "unix:/tmp/x", "--to", door, "--session", "s"];
     let seen = world.keyless(&bare).run();

@@ -6,7 +6,7 @@ use keyless_testkit::{
     ContainerRegistry, Gate, GrpcServer, Handler, Nginx, NginxOptions, Repositories, reply,
 };
 
-use crate::world::{ALLOWED, TOKEN, VARIABLE, World};
+use crate::world::{ALLOWED, TOKEN, VARIABLE, World, wait_until};
 
 /// Unary, streams each way and both, trailers, errors, and a refusal that a gRPC client can read.
 #[test]
@@ -43,7 +43,7 @@ fn ssh_and_psql_say_why() {
     assert!(text.contains("[port_refused] Instead: use the service's HTTPS interface"), "{text}");
     assert!(text.contains("[protocol_refused]"), "{text}");
     assert!(text.contains("HINT:  use the service's HTTPS interface"), "{text}");
-    assert_eq!(world.log_of("port_refused").len(), 1);
+    wait_until("it is logged", || world.log_of("port_refused").len() == 1);
     assert!(!world.log_of("protocol_refused").is_empty());
 }
 

@@ -117,9 +117,13 @@ fn answers(scene: &Scene, bytes: &[u8]) -> Vec<u8> {
         }
     }
     let mut answers = Vec::new();
-    let mut buffer = [0; 4096];
-    while let Ok(read @ 1..) = stream.read(&mut buffer) {
-        answers.extend_from_slice(&buffer[..read]);
+    // Not through the stream: it would first write what could not be written.
+    while let Ok(1..) = stream.conn.read_tls(&mut stream.sock) {
+        if stream.conn.process_new_packets().is_err() {
+            break;
+        }
+        // "Nothing more for now" is an error too.
+        let _ = stream.conn.reader().read_to_end(&mut answers);
     }
     answers
 }

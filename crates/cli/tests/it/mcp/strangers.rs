@@ -79,7 +79,7 @@ fn a_stranger_of_the_same_account_gets_no_value_and_no_say() {
     let proof = json!({ "call": "prove", "proof": nonce });
     assert_eq!(operator.call(&proof)["code"], json!("operator_required"));
     assert_eq!(operator.call(&json!({ "call": "reveal" }))["code"], json!("bad_request"));
-    assert_eq!(world.log_of("operator_required").len(), 6);
+    wait_until("all are logged", || world.log_of("operator_required").len() == 6);
     let mut socket = Stranger::at(&world, run.join("agent.sock"));
     let open = json!({ "call": "open_session", "wanted": "all", "inherited": [] });
     assert!(socket.call(&open)["variables"][0]["placeholder"].is_string());
