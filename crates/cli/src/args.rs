@@ -1,5 +1,6 @@
 //! The command line, as data. Parsing validates words and does nothing else.
 
+mod audit;
 mod catalog;
 mod upkeep;
 mod use_args;
@@ -14,12 +15,13 @@ use keyless_daemon::{FleetListen, ForwardListen, Link};
 use crate::commands::pack::PackArgs;
 
 pub(crate) use self::{
+    audit::{AuditCommand, ExportArgs, ExportFormat, QueryArgs, ResultWord, TailArgs, VerifyArgs},
     catalog::{
         CatalogAddUrlArgs, CatalogCommand, CatalogListArgs, CatalogPinArgs, CatalogRefreshArgs,
         CatalogShowArgs, CatalogUrlArgs, CatalogValidateArgs,
     },
     upkeep::UpkeepArgs,
-    use_args::{GrantWord, InjectionWord, SealingWord, SignerWord, UseArgs},
+    use_args::{InjectionWord, SignerWord, UseArgs},
     vault::{
         EnvelopeAddArgs, EnvelopeCommand, EnvelopeListArgs, EnvelopeRemoveArgs, EnvelopeWord,
         VaultCommand,
@@ -119,6 +121,13 @@ Examples:
     Pack(PackArgs),
     /// Serve sessions in the foreground (`unlock` starts one in the background)
     Broker(BrokerArgs),
+    /// Serve the NL Protocol over HTTP, or join an agent's stdin and stdout with the broker
+    #[command(after_help = "\
+Examples:
+  keyless serve
+  keyless serve --http 127.0.0.1:9741 --for 12h
+  NL_AGENT_URI=nl://acme.corp/bot/1.0.0 NL_INSTANCE_ID=… NL_AGENT_CREDENTIAL=nlk_… keyless serve --stdio")]
+    Serve(ServeArgs),
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -514,10 +523,28 @@ impl ApproveArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+    /// Where HTTP is served; loopback only
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9741")]
+    pub(crate) http: std::net::SocketAddr,
+    /// Join stdin and stdout with the broker that runs, as the agent that the environment names
+    #[arg(long)]
+    pub(crate) stdio: bool,
+    /// Answer discovery over HTTP without TLS, which the protocol forbids; for tests
+    #[arg(long)]
+    pub(crate) plaintext_discovery: bool,
+    /// How long the store stays open, such as 30m; as `unlock` in config.toml says when absent (8h)
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
+    pub(crate) window: Option<std::time::Duration>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct McpArgs {
-    /// The tools to serve
-    #[arg(long, value_name = "SET", default_value = "secrets")]
-    pub(crate) toolset: ToolsetWord,
+    /// The tools to serve; secrets,nl serves both together
+    #[arg(long, value_name = "SET", default_value = "secrets", value_delimiter = ',')]
+    pub(crate) toolset: Vec<ToolsetWord>,
     /// Serve streamable HTTP at http://ADDR/mcp in place of stdin and stdout; loopback only
     #[arg(long, value_name = "ADDR", requires = "credential_file")]
     pub(crate) http: Option<std::net::SocketAddr>,
@@ -529,6 +556,8 @@ pub(crate) struct McpArgs {
 /// `--toolset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ToolsetWord {
+    /// Actions with secrets that the agent never sees; NL_AGENT_URI, NL_INSTANCE_ID and NL_AGENT_CREDENTIAL say who it is.
+    Nl,
     /// Agent configuration as code: plan, review, apply, roll back.
     Pack,
     /// What agents may know of secrets, and ask of a person.
@@ -636,27 +665,6 @@ pub(crate) struct ForwardArgs {
     /// The mode of Unix sockets, for a hypervisor that runs as another user
     #[arg(long, value_name = "OCTAL", default_value = "600", value_parser = parse_mode)]
     pub(crate) socket_mode: u32,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum AuditCommand {
-    /// Show the newest entries
-    Tail(TailArgs),
-    /// Verify the whole chain
-    Verify(VerifyArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct TailArgs {
-    /// How many
-    #[arg(short = 'n', long, default_value_t = 20)]
-    pub(crate) lines: u32,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct VerifyArgs {
-    #[command(flatten)]
-    pub(crate) factor: FactorArgs,
 }
 
 /// `--on-foreign`.

@@ -13,6 +13,7 @@ mod placeholders;
 mod proxy;
 mod run;
 mod secret;
+mod serve;
 mod source;
 mod status;
 mod unlock;
@@ -90,6 +91,7 @@ async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
         Command::Proxy(args) => proxy::run(ui, args).await,
         Command::Run(args) => run::run(ui, args).await,
         Command::Secret(command) => secret::run(ui, command).await,
+        Command::Serve(args) => serve::run(ui, args).await,
         Command::Source(command) => source::run(ui, command).await,
         Command::Status => status::run(ui).await,
         Command::Unlock(args) => unlock::run(ui, args).await,
@@ -104,6 +106,8 @@ fn name_of(command: &Command) -> &'static str {
     };
     match command {
         Command::Approve(_) => "approve",
+        Command::Audit(AuditCommand::Export(_)) => "audit export",
+        Command::Audit(AuditCommand::Query(_)) => "audit query",
         Command::Audit(AuditCommand::Tail(_)) => "audit tail",
         Command::Audit(AuditCommand::Verify(_)) => "audit verify",
         Command::Broker(_) => "broker",
@@ -136,6 +140,7 @@ fn name_of(command: &Command) -> &'static str {
         Command::Secret(SecretCommand::Show(_)) => "secret show",
         Command::Secret(SecretCommand::Validate(_)) => "secret validate",
         Command::Secret(SecretCommand::Versions(_)) => "secret versions",
+        Command::Serve(_) => "serve",
         Command::Source(SourceCommand::Check(_)) => "source check",
         Command::Source(SourceCommand::List(_)) => "source list",
         Command::Status => "status",

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs, io,
+    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
@@ -18,8 +19,20 @@ use crate::{passphrase::read_passphrase_file, window::UnlockConfig};
 pub struct Config {
     /// What traffic may do.
     pub egress: EgressConfig,
+    /// Where the NL Protocol is served, beside its socket.
+    pub nl: NlConfig,
     /// How long the store stays open.
     pub unlock: UnlockConfig,
+}
+
+/// `[nl]`. Taken up at the start of the process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NlConfig {
+    /// HTTP, on this machine alone.
+    pub http: Option<SocketAddr>,
+    /// Whether discovery is answered over HTTP without TLS, which the protocol forbids elsewhere than in tests.
+    pub plaintext_discovery: bool,
 }
 
 /// `[egress]`.
@@ -41,7 +54,7 @@ pub struct EgressConfig {
     pub pass_through: Vec<Destination>,
     /// The company's proxy that leads out.
     pub upstream_proxy: Option<UpstreamProxyConfig>,
-    /// How much may be asked for.
+    /// How much may be asked for. Taken up at the start of the process.
     pub limits: LimitsConfig,
 }
 

@@ -19,6 +19,7 @@ mod approvals;
 mod broker;
 mod caution;
 mod minted;
+mod nl;
 mod requests;
 mod session_broker;
 mod sources;
@@ -59,7 +60,7 @@ pub use keyless_jail::{check as check_jail, init_if_asked};
 /// Tools for agents.
 pub use keyless_mcp as mcp;
 /// The store below a vault.
-pub use keyless_store::Store;
+pub use keyless_store::{AuditQuery, Store};
 /// The vault's words, for the command line.
 pub use keyless_vault as vault;
 
@@ -68,7 +69,7 @@ pub use crate::{
     broker::{Broker, Inherited, OpenSession, Variable, Wanted, open_bare_session},
     catalog_urls::{Outcome as UrlOutcome, UrlCatalogs, UrlReport},
     caution::{Caution, manifest_of},
-    config::{Config, ConfigSource, EgressConfig, LimitsConfig, PolicyWord, parse_route},
+    config::{Config, ConfigSource, EgressConfig, LimitsConfig, NlConfig, PolicyWord, parse_route},
     egress_door::EgressDoor,
     environment::inherited,
     explain::{Subject, explain},
@@ -77,11 +78,12 @@ pub use crate::{
     hardening::{die_by_signal, harden},
     http_credential::http_credential,
     inventory::project_inventory,
+    nl::{NlClient, NlIdentity, serve_nl_stdio},
     notes::{Note, Notes, RequestNote},
     operator::{
         Answer, Approver, ApproverHandle, Known, Operator, RemoteApprover, Shown, audit_log,
-        audit_tail, audit_verify, create_store, list_secrets, open_store, refuse_existing_store,
-        show_secret,
+        audit_query, audit_tail, audit_verify, create_store, list_secrets, open_store,
+        refuse_existing_store, show_secret,
     },
     passphrase::{read_passphrase_file, remember_passphrase_file, remembered_passphrase_files},
     places::{KEYLESS_HOME, KEYLESS_PASSPHRASE_FILE, Places},

@@ -13,7 +13,7 @@ use keyless_core::{
     Code, Error, SafeText, SecretPath, SecretValue,
     audit::{Action, Detail, Draft, Entry, Outcome, Target},
 };
-use keyless_store::{AuditLog, LogError, Store};
+use keyless_store::{AuditLog, AuditQuery, LogError, Store};
 use keyless_vault::{EnvelopeKind, Factor, FormatVerdict, Metadata, Secret, Vault, Weakness};
 use uuid::Uuid;
 use zeroize::Zeroizing;
@@ -84,7 +84,9 @@ impl Operator {
     pub async fn rotate(&self, path: &SecretPath, value: Zeroizing<Vec<u8>>) -> Result<u32, Error> {
         self.refuse_weak(path, &self.vault.show(path).await?.metadata, &value)?;
         let version = self.vault.put(path, value).await?;
-        self.record(Action::Rotate, path).await.map(|()| version)
+        // The event's own name (NL-2.15).
+        let target = Target::Secrets(vec![path.clone()]);
+        self.note(Action::Rotate, target, "secret_rotated").await.map(|()| version)
     }
 
     /// Removes a secret; its versions stay sealed until it is purged.
@@ -187,6 +189,28 @@ pub async fn refuse_existing_store(places: &Places) -> Result<(), Error> {
 /// The newest entries, oldest first.
 pub async fn audit_tail(store: &Store, count: u32) -> Result<Vec<Entry>, Error> {
     Ok(store.audit_tail(count).await?)
+}
+
+/// The entries that fit, oldest first. That they were asked for is an entry itself (NL-5.9).
+pub async fn audit_query(store: &Store, wanted: &AuditQuery) -> Result<Vec<Entry>, Error> {
+    let entries = store.audit_query(wanted).await?;
+    if wanted.after.is_none() {
+        let log = AuditLog::start(store, None);
+        let draft = Draft {
+            at: Timestamp::now(),
+            agent: agent("operator", "operator").into(),
+            action: Action::Query,
+            target: Target::Log,
+            outcome: Outcome::Success,
+            secrets_used: Vec::new(),
+            correlation_id: format!("req-{}", Uuid::now_v7()),
+            error_code: None,
+            detail: Detail::default(),
+            allowed: None,
+        };
+        log.append(draft).await?;
+    }
+    Ok(entries)
 }
 
 /// Verifies the whole log, and its end against the vault's key when the passphrase is given.

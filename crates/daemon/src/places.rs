@@ -109,6 +109,11 @@ impl Places {
         self.runtime.join("operator.sock")
     }
 
+    /// The broker's socket for agents that speak the NL Protocol.
+    pub fn nl_socket(&self) -> PathBuf {
+        self.runtime.join("nl.sock")
+    }
+
     /// Sockets of running sessions and CA files of a proxy; private to the user.
     pub fn runtime(&self) -> &Path {
         &self.runtime

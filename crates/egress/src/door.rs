@@ -17,6 +17,7 @@ use keyless_core::{Authority, Code, Error};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::{TcpListener, TcpStream, UnixListener},
+    sync::OwnedSemaphorePermit,
     time::{sleep, timeout},
 };
 
@@ -24,7 +25,7 @@ pub(crate) use self::named::serve_stream;
 use crate::{Engine, Session, refusal, tls::Prefixed};
 
 /// A connection's place among those that may be open; shared by the tasks that it becomes.
-type Place = Arc<crate::room::Place>;
+type Place = Arc<OwnedSemaphorePermit>;
 
 /// Serves the explicit proxy.
 pub(crate) async fn serve_proxy(engine: &Arc<Engine>, listener: TcpListener) {
@@ -78,7 +79,7 @@ async fn accepted<S, A>(accepted: io::Result<(S, A)>) -> Option<S> {
 }
 
 fn place(engine: &Arc<Engine>) -> Option<Place> {
-    engine.room.enter().map(Arc::new)
+    Arc::clone(&engine.room).try_acquire_owned().ok().map(Arc::new)
 }
 
 /// Answers 503 to one connection too many. Its head is read first: closing over unread bytes

@@ -28,7 +28,6 @@ mod door;
 mod explain;
 mod guard;
 mod reach;
-mod room;
 mod tls;
 mod tunnel;
 mod upstream_proxy;

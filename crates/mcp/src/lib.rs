@@ -10,6 +10,7 @@ mod fault;
 mod told;
 
 // The tools
+pub mod nl;
 pub mod pack;
 pub mod secrets;
 
@@ -21,6 +22,7 @@ mod stdio;
 pub use crate::{
     fault::Fault,
     http::{Credential, HTTP_PATH, serve_http},
+    nl::Nl,
     pack::Packs,
     secrets::{Ask, Reply, Secrets},
     server::{Server, Toolset},

@@ -1,4 +1,4 @@
-//! The server of one toolset: its name, its tools, and a call's way to the port and back.
+//! The server of toolsets: its name, its tools, and a call's way to the port and back.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::{
     fault::Fault,
+    nl::{self, Nl},
     pack::{self, Packs},
     secrets::{self, Secrets},
 };
@@ -23,16 +24,19 @@ use crate::{
 /// A set of tools that is served together, under a name of its own.
 #[derive(Clone)]
 pub enum Toolset {
+    /// Actions with secrets.
+    Nl(Arc<dyn Nl>),
     /// Agent configuration as code.
     Pack(Arc<dyn Packs>),
     /// What agents may know of secrets, and ask of a person.
     Secrets(Arc<dyn Secrets>),
 }
 
-/// A server of one toolset. Cheap to clone: over HTTP each session has its own.
+/// A server of one toolset, or of several together. Cheap to clone: over HTTP each session has its own.
 #[derive(Clone)]
 pub struct Server {
     toolset: Toolset,
+    others: Vec<Toolset>,
 }
 
 const SECRETS_INSTRUCTIONS: &str = "\
@@ -47,10 +51,26 @@ deploy_apply with the same arguments, yes=true and the confirm_token; it writes 
 answer is an envelope; when ok is false, errors[0].details.next_actions says what helps. Beside its schema every tool \
 takes cwd, an absolute path, to work for another project than the one that the server was started in.";
 
+const NL_INSTRUCTIONS: &str = "\
+Keyless does things for you with credentials that you never see. Write {{nl:category/NAME}} where a secret belongs and \
+send the action with nl_execute_action; nl_list_secrets tells what you may name. Results come with every value taken \
+out. Never try to print, encode or move a value, and take a denial for an answer.";
+
 impl Server {
     /// A server of `toolset`.
     pub fn new(toolset: Toolset) -> Self {
-        Self { toolset }
+        Self { toolset, others: Vec::new() }
+    }
+
+    /// The same with another set of tools beside the first.
+    #[must_use]
+    pub fn and(mut self, other: Toolset) -> Self {
+        self.others.push(other);
+        self
+    }
+
+    fn toolsets(&self) -> impl Iterator<Item = &Toolset> {
+        std::iter::once(&self.toolset).chain(&self.others)
     }
 
     async fn call(
@@ -59,16 +79,38 @@ impl Server {
         arguments: JsonObject,
         context: RequestContext<RoleServer>,
     ) -> Option<CallToolResult> {
-        match &self.toolset {
+        let served =
+            self.toolsets().find(|toolset| toolset.tools().any(|tool| tool.name == name))?;
+        match served {
+            Toolset::Nl(port) => {
+                let called = nl::call(port.as_ref(), name, arguments).await?;
+                Some(called.unwrap_or_else(|error| refusal(&error)))
+            }
             Toolset::Pack(port) => pack::serve(port.as_ref(), name, arguments, context).await,
             Toolset::Secrets(port) => ask(port.as_ref(), name, arguments).await,
         }
     }
 
     fn tools(&self) -> Vec<Tool> {
-        match &self.toolset {
-            Toolset::Pack(_) => pack::TOOLS.iter().map(pack::TableRow::advertised).collect(),
-            Toolset::Secrets(_) => secrets::TOOLS.iter().map(secrets::TableRow::tool).collect(),
+        self.toolsets().flat_map(Toolset::tools).collect()
+    }
+}
+
+impl Toolset {
+    fn tools(&self) -> Box<dyn Iterator<Item = Tool>> {
+        match self {
+            Self::Nl(_) => Box::new(nl::TOOLS.iter().map(nl::TableRow::tool)),
+            Self::Pack(_) => Box::new(pack::TOOLS.iter().map(pack::TableRow::advertised)),
+            Self::Secrets(_) => Box::new(secrets::TOOLS.iter().map(secrets::TableRow::tool)),
+        }
+    }
+
+    /// Its name as a server, its title, and what a model should know of it.
+    fn about(&self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Nl(_) => ("keyless-nl", "Keyless: actions", NL_INSTRUCTIONS),
+            Self::Pack(_) => ("agentpack", "Keyless: agent configuration", PACK_INSTRUCTIONS),
+            Self::Secrets(_) => ("keyless-secrets", "Keyless: secrets", SECRETS_INSTRUCTIONS),
         }
     }
 }
@@ -97,10 +139,13 @@ fn refusal(error: &Error) -> CallToolResult {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let (name, title, instructions) = match &self.toolset {
-            Toolset::Pack(_) => ("agentpack", "Keyless: agent configuration", PACK_INSTRUCTIONS),
-            Toolset::Secrets(_) => ("keyless-secrets", "Keyless: secrets", SECRETS_INSTRUCTIONS),
+        let (name, title, mut instructions) = match self.toolset.about() {
+            (name, title, words) if self.others.is_empty() => (name, title, words.to_owned()),
+            (_, _, words) => ("keyless", "Keyless", words.to_owned()),
         };
+        for other in &self.others {
+            instructions = instructions + "\n\n" + other.about().2;
+        }
         let mut about = Implementation::new(name, env!("CARGO_PKG_VERSION"));
         about.title = Some(title.to_owned());
         let mut config = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
@@ -112,12 +157,12 @@ impl ServerHandler for Server {
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
-        match &self.toolset {
+        match (&self.toolset, self.others.as_slice()) {
             // What the spec names, and nothing else.
-            Toolset::Pack(_) => {
+            (Toolset::Pack(_), []) => {
                 Cow::Borrowed(&[ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_03_26])
             }
-            Toolset::Secrets(_) => Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS),
+            _ => Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS),
         }
     }
 

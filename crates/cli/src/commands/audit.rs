@@ -1,18 +1,26 @@
-//! `keyless audit`: the newest entries, and the proof that none was changed.
+//! `keyless audit`: entries, for people and programs, and the proof that none was changed.
+
+mod export;
 
 use std::process::ExitCode;
 
-use keyless_core::{Error, SecretPath, audit::Entry};
+use keyless_core::{
+    Error, SecretPath,
+    audit::{Entry, Outcome},
+};
+use keyless_daemon::AuditQuery;
 use serde_json::json;
 
 use super::{open_store, prompt};
 use crate::{
-    args::{AuditCommand, TailArgs, VerifyArgs},
+    args::{AuditCommand, ExportArgs, QueryArgs, ResultWord, TailArgs, VerifyArgs},
     ui::{Ui, table},
 };
 
 pub(super) async fn run(ui: &Ui, command: AuditCommand) -> Result<ExitCode, Error> {
     match command {
+        AuditCommand::Export(args) => export(ui, args).await,
+        AuditCommand::Query(args) => query(ui, args).await,
         AuditCommand::Tail(args) => tail(ui, &args).await,
         AuditCommand::Verify(args) => verify(ui, &args).await,
     }
@@ -21,14 +29,61 @@ pub(super) async fn run(ui: &Ui, command: AuditCommand) -> Result<ExitCode, Erro
 async fn tail(ui: &Ui, args: &TailArgs) -> Result<ExitCode, Error> {
     let (_, store) = open_store().await?;
     let entries = keyless_daemon::audit_tail(&store, args.lines).await?;
-    let rows: Vec<Vec<String>> = entries.iter().map(row).collect();
-    let words = if rows.is_empty() {
-        "Nothing has happened yet.\n".to_owned()
-    } else {
-        table(&["TIME", "SESSION", "ACTION", "RESULT", "TARGET", "ABOUT"], &rows)
-    };
+    let words = shown(&entries, "Nothing has happened yet.\n");
     ui.answer("audit tail", &json!({ "entries": entries }), &words);
     Ok(ExitCode::SUCCESS)
+}
+
+async fn query(ui: &Ui, args: QueryArgs) -> Result<ExitCode, Error> {
+    let (_, store) = open_store().await?;
+    let entries = keyless_daemon::audit_query(&store, &wanted(args)).await?;
+    let next = entries.last().map(|entry| entry.sequence);
+    let words = shown(&entries, "No entry fits.\n");
+    ui.answer("audit query", &json!({ "entries": entries, "next_after": next }), &words);
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn export(ui: &Ui, args: ExportArgs) -> Result<ExitCode, Error> {
+    let (_, store) = open_store().await?;
+    let mut wanted = wanted(args.query);
+    wanted.limit = None;
+    loop {
+        let entries = keyless_daemon::audit_query(&store, &wanted).await?;
+        let Some(last) = entries.last() else { return Ok(ExitCode::SUCCESS) };
+        for entry in &entries {
+            ui.line(&export::line(entry, args.format));
+        }
+        wanted.after = Some(last.sequence);
+    }
+}
+
+fn wanted(args: QueryArgs) -> AuditQuery {
+    let QueryArgs { agent, secret, since, until, correlation, result, after, limit } = args;
+    AuditQuery {
+        after,
+        since,
+        until,
+        agent_uri: agent,
+        secret,
+        correlation_id: correlation,
+        outcome: result.map(|word| match word {
+            ResultWord::Blocked => Outcome::Blocked,
+            ResultWord::Denied => Outcome::Denied,
+            ResultWord::Error => Outcome::Error,
+            ResultWord::Success => Outcome::Success,
+            ResultWord::Timeout => Outcome::Timeout,
+        }),
+        limit: Some(limit),
+        ..AuditQuery::default()
+    }
+}
+
+fn shown(entries: &[Entry], nothing: &str) -> String {
+    if entries.is_empty() {
+        return nothing.to_owned();
+    }
+    let rows: Vec<Vec<String>> = entries.iter().map(row).collect();
+    table(&["TIME", "SESSION", "ACTION", "RESULT", "TARGET", "ABOUT"], &rows)
 }
 
 async fn verify(ui: &Ui, args: &VerifyArgs) -> Result<ExitCode, Error> {

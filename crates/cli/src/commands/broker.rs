@@ -29,7 +29,7 @@ pub(super) async fn run(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
         // Away from the terminal that started it: a closed window does not close the store.
         let _ = rustix::process::setsid();
     }
-    let ready = || {
+    let ready = |_| {
         if args.factor_stdin {
             println!("ready");
         } else {
@@ -38,7 +38,7 @@ pub(super) async fn run(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
     };
     let window = config.unlock.window(args.window)?;
     let broker = Broker::asking_at_least(window.floor, door, vault, log);
-    keyless_daemon::serve(broker, places.clone(), window, ready).await?;
+    keyless_daemon::serve(broker, places.clone(), window, &config.nl, ready).await?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::Path, process::ExitCode, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    AgentClient, Places, http_credential,
+    AgentClient, NlClient, NlIdentity, Places, http_credential,
     mcp::{Credential, HTTP_PATH, Server, Toolset, serve_http, serve_stdio},
 };
 use keyless_pack::Request;
@@ -18,28 +18,38 @@ use crate::{
 };
 
 pub(super) async fn run(ui: &Ui, args: McpArgs) -> Result<ExitCode, Error> {
-    match (args.http, &args.credential_file, args.toolset) {
-        (Some(address), Some(file), toolset) => {
-            over_http(ui, Server::new(served(toolset)?), address, file).await?;
+    match (args.http, &args.credential_file, args.toolset.as_slice()) {
+        (Some(address), Some(file), toolsets) => {
+            over_http(ui, server(toolsets)?, address, file).await?;
         }
-        (_, _, ToolsetWord::Pack) => tools::serve(Request::default()).await?,
-        (_, _, toolset @ ToolsetWord::Secrets) => {
-            serve_stdio(Server::new(served(toolset)?)).await?;
-        }
+        (_, _, [ToolsetWord::Pack]) => tools::serve(Request::default()).await?,
+        (_, _, toolsets) => serve_stdio(server(toolsets)?).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
+fn server(toolsets: &[ToolsetWord]) -> Result<Server, Error> {
+    let mut toolsets = toolsets.iter().copied().map(served);
+    let first = toolsets.next().ok_or(Code::Usage)??;
+    toolsets.try_fold(Server::new(first), |server, other| Ok(server.and(other?)))
+}
+
 fn served(toolset: ToolsetWord) -> Result<Toolset, Error> {
-    if toolset == ToolsetWord::Pack {
-        return Ok(Toolset::Pack(Arc::new(PackTools::new(Request::default()))));
-    }
     let places = Places::from_environment()?;
-    let folder = std::env::current_dir().map_err(|error| {
-        let words = SafeText::words("the current directory: ").and(error.kind());
-        Error::with(Code::PathUnusable, words)
-    })?;
-    Ok(Toolset::Secrets(Arc::new(AgentClient::new(places.tools_socket(), folder))))
+    match toolset {
+        ToolsetWord::Nl => {
+            let client = NlClient::new(places.nl_socket(), NlIdentity::from_environment()?);
+            Ok(Toolset::Nl(Arc::new(client)))
+        }
+        ToolsetWord::Pack => Ok(Toolset::Pack(Arc::new(PackTools::new(Request::default())))),
+        ToolsetWord::Secrets => {
+            let folder = std::env::current_dir().map_err(|error| {
+                let words = SafeText::words("the current directory: ").and(error.kind());
+                Error::with(Code::PathUnusable, words)
+            })?;
+            Ok(Toolset::Secrets(Arc::new(AgentClient::new(places.tools_socket(), folder))))
+        }
+    }
 }
 
 async fn over_http(ui: &Ui, server: Server, address: SocketAddr, file: &Path) -> Result<(), Error> {

@@ -223,7 +223,8 @@ mod tests {
         for kind in MessageType::ALL {
             assert_eq!(MessageType::parse(kind.as_str()), Some(*kind));
         }
-        assert_eq!(MessageType::ALL.len(), 24);
+        let named = MessageType::ALL.iter().filter(|kind| !kind.as_str().starts_with("x_"));
+        assert_eq!(named.count(), 24);
         assert_eq!(MessageType::ActionRequest.answer(), MessageType::ActionResponse);
     }
 }

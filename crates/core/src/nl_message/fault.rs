@@ -69,6 +69,7 @@ impl NlFault {
             "detail": self.details,
             "suggestion": suggestion,
             "resolution": suggestion,
+            "keyless_code": code.as_str(),
             "doc_url": format!("https://nlprotocol.org/docs/errors/{}", code.nl_code()),
         });
         body[other.0] = other.1.into();

@@ -45,6 +45,11 @@ message_types! {
     RevocationRequest = "revocation_request",
     RevocationResponse = "revocation_response",
     RotationNotification = "rotation_notification",
+    // Ours: what MCP's tools ask for, which chapter 08 has no messages for.
+    XAccess = "x_keyless_access",
+    XCheckAccess = "x_keyless_check_access",
+    XListSecrets = "x_keyless_list_secrets",
+    XSecrets = "x_keyless_secrets",
 }
 
 impl MessageType {
@@ -54,6 +59,7 @@ impl MessageType {
     }
 
     /// The type of the answer to a request of this type.
+    #[must_use]
     pub fn answer(self) -> Self {
         match self {
             Self::ActionRequest => Self::ActionResponse,
@@ -67,6 +73,9 @@ impl MessageType {
             Self::FederationRevocation => Self::FederationRevocationAck,
             Self::Handshake => Self::HandshakeAck,
             Self::RevocationRequest => Self::RevocationResponse,
+            Self::RotationNotification => Self::RotationNotification,
+            Self::XCheckAccess => Self::XAccess,
+            Self::XListSecrets => Self::XSecrets,
             _ => Self::Error,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    net::SocketAddr,
     path::PathBuf,
     sync::{
         Arc,
@@ -26,7 +27,8 @@ use crate::{
     agent_secrets::AgentSecrets,
     broker::{Broker, Inherited, OpenSession, Wanted, session_id},
     caution::Caution,
-    config::Config,
+    config::{Config, NlConfig},
+    nl::{Listeners, NlService},
     operator::OperatorDoor,
     places::Places,
     provenance::trust_level,
@@ -47,17 +49,19 @@ struct Service {
     sessions: AtomicU64,
     lock: Notify,
     closing: watch::Sender<bool>,
-    proxy: std::net::SocketAddr,
+    proxy: SocketAddr,
     /// Why config.toml as it lies there is not in force.
     config_problem: Mutex<Option<String>>,
 }
 
-/// Serves until the window ends or somebody locks. `ready` is called once the socket listens.
+/// Serves until the window ends or somebody locks. `ready` is called once the sockets listen, with the address
+/// where NL is served over HTTP.
 pub async fn serve(
     broker: Broker,
     places: Places,
     window: Window,
-    ready: impl FnOnce(),
+    nl: &NlConfig,
+    ready: impl FnOnce(Option<SocketAddr>),
 ) -> Result<(), Error> {
     places.prepare_runtime()?;
     let path = places.agent_socket();
@@ -69,6 +73,7 @@ pub async fn serve(
     let operator_path = places.operator_socket();
     let operator_listener = bind_private(&operator_path).await?;
     let operating = tokio::spawn(Arc::new(OperatorDoor::new(&broker)).serve(operator_listener));
+    let nl_doors = Listeners::open(Arc::new(NlService::new(&broker)), &places, nl).await?;
     let (proxy_listener, proxy) = loopback_listener().await?;
     broker.log_strangers();
     tokio::spawn(Arc::clone(broker.engine()).serve_proxy(proxy_listener));
@@ -81,7 +86,7 @@ pub async fn serve(
     let service = Arc::new(service);
     let watcher = Watcher::new(vec![service.places.config_file()]).await;
     let following = tokio::spawn(follow_config(Arc::clone(&service), watcher));
-    ready();
+    ready(nl_doors.http);
     let accepting = Arc::clone(&service);
     tokio::select! {
         () = keeping.run() => {}
@@ -89,6 +94,7 @@ pub async fn serve(
         () = accept(accepting, listener, None) => {}
     }
     following.abort();
+    drop(nl_doors);
     // The socket goes first: who comes now finds the store locked.
     let _ = fs::remove_file(&path);
     let _ = fs::remove_file(&operator_path);

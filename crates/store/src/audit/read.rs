@@ -1,7 +1,10 @@
 //! Reads the log: its end, or what fits a question.
 
 use jiff::{Timestamp, fmt::strtime};
-use keyless_core::audit::{Action, Entry, Outcome};
+use keyless_core::{
+    SecretPath,
+    audit::{Action, Entry, Outcome},
+};
 use sqlx::{QueryBuilder, Sqlite, query_scalar};
 
 use crate::store::{Store, StoreError};
@@ -16,8 +19,16 @@ pub struct AuditQuery {
     pub after: Option<u64>,
     /// Those at or after this time.
     pub since: Option<Timestamp>,
+    /// Those before this time.
+    pub until: Option<Timestamp>,
     /// Those of this session.
     pub session: Option<String>,
+    /// Those of agents with this URI.
+    pub agent_uri: Option<String>,
+    /// Those that are about this secret, or used it.
+    pub secret: Option<SecretPath>,
+    /// Those of one request.
+    pub correlation_id: Option<String>,
     /// Those of this kind.
     pub action: Option<Action>,
     /// Those that ended so.
@@ -44,9 +55,26 @@ impl Store {
         if let Some(since) = wanted.since {
             sql.push(" AND json_extract(entry, '$.timestamp') >= ").push_bind(as_written(since));
         }
-        if let Some(session) = &wanted.session {
-            sql.push(" AND json_extract(entry, '$.agent.session_id') = ")
-                .push_bind(session.clone());
+        if let Some(until) = wanted.until {
+            sql.push(" AND json_extract(entry, '$.timestamp') < ").push_bind(as_written(until));
+        }
+        for (place, text) in [
+            ("$.agent.session_id", &wanted.session),
+            ("$.agent.uri", &wanted.agent_uri),
+            ("$.correlation_id", &wanted.correlation_id),
+        ] {
+            if let Some(text) = text {
+                sql.push(" AND json_extract(entry, ").push_bind(place).push(") = ");
+                sql.push_bind(text.clone());
+            }
+        }
+        if let Some(secret) = &wanted.secret {
+            // A path has no comma, so that it is found whole in a target of several.
+            sql.push(" AND (instr(',' || json_extract(entry, '$.target') || ',', ")
+                .push_bind(format!(",{secret},"))
+                .push(") > 0 OR EXISTS (SELECT 1 FROM json_each(entry, '$.secrets_used') WHERE value = ")
+                .push_bind(secret.to_string())
+                .push("))");
         }
         if let Some(action) = wanted.action {
             sql.push(" AND json_extract(entry, '$.action') = ").push_bind(word(&action));

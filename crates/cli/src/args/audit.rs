@@ -1,0 +1,102 @@
+//! Arguments of `keyless audit`.
+
+use clap::{Args, Subcommand, ValueEnum};
+use jiff::Timestamp;
+use keyless_core::SecretPath;
+
+use super::FactorArgs;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Write entries for another program, one a line
+    #[command(after_help = "\
+Examples:
+  keyless audit export > audit.jsonl
+  keyless audit export --format cef --since 2026-02-08T00:00:00Z")]
+    Export(ExportArgs),
+    /// Show the entries that fit
+    #[command(after_help = "\
+Examples:
+  keyless audit query --agent nl://acme.corp/bot/1.0.0 --result denied
+  keyless audit query --secret team/github/token --since 2026-02-08T00:00:00Z --json")]
+    Query(QueryArgs),
+    /// Show the newest entries
+    Tail(TailArgs),
+    /// Verify the whole chain
+    Verify(VerifyArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// The form of the lines
+    #[arg(long, default_value = "jsonl")]
+    pub(crate) format: ExportFormat,
+    #[command(flatten)]
+    pub(crate) query: QueryArgs,
+}
+
+/// Which entries; all that is given must fit.
+#[derive(Debug, Args)]
+pub(crate) struct QueryArgs {
+    /// Those of agents with this URI
+    #[arg(long, value_name = "URI")]
+    pub(crate) agent: Option<String>,
+    /// Those about this secret
+    #[arg(long, value_name = "PATH")]
+    pub(crate) secret: Option<SecretPath>,
+    /// Those at or after this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<Timestamp>,
+    /// Those before this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<Timestamp>,
+    /// Those of one request
+    #[arg(long, value_name = "ID")]
+    pub(crate) correlation: Option<String>,
+    /// Those that ended so
+    #[arg(long)]
+    pub(crate) result: Option<ResultWord>,
+    /// Those after the entry of this number: where the last answer ended
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) after: Option<u64>,
+    /// At most so many
+    #[arg(short = 'n', long, default_value_t = 1000)]
+    pub(crate) limit: u32,
+}
+
+/// `--result`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ResultWord {
+    /// Stopped before it was tried.
+    Blocked,
+    /// Policy said no.
+    Denied,
+    /// It failed.
+    Error,
+    /// It was done.
+    Success,
+    /// It took too long.
+    Timeout,
+}
+
+/// `--format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// ArcSight's Common Event Format.
+    Cef,
+    /// The entries as they are stored.
+    Jsonl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TailArgs {
+    /// How many
+    #[arg(short = 'n', long, default_value_t = 20)]
+    pub(crate) lines: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}

@@ -1,0 +1,40 @@
+//! `keyless serve`: the broker in the foreground with the NL Protocol over HTTP; with `--stdio` a bridge to the
+//! broker that runs, for one agent.
+
+use std::{process::ExitCode, sync::Arc};
+
+use keyless_core::Error;
+use keyless_daemon::{Broker, EgressDoor, NlIdentity, Places, serve_nl_stdio};
+
+use super::{config, unlock_vault};
+use crate::{
+    args::{RouteArgs, ServeArgs},
+    ui::Ui,
+};
+
+pub(super) async fn run(ui: &Ui, args: ServeArgs) -> Result<ExitCode, Error> {
+    if args.stdio {
+        let places = Places::from_environment()?;
+        serve_nl_stdio(&places.nl_socket(), &NlIdentity::from_environment()?).await?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (places, vault) = unlock_vault(&args.factor).await?;
+    let mut config = config(&places, &RouteArgs::default())?;
+    config.nl.http = Some(args.http);
+    config.nl.plaintext_discovery |= args.plaintext_discovery;
+    let vault = Arc::new(vault);
+    let log = keyless_daemon::audit_log(&vault);
+    let window = config.unlock.window(args.window)?;
+    let door = EgressDoor::new(&config)?;
+    let broker = Broker::asking_at_least(window.floor, door, vault, log);
+    let ready = |http: Option<std::net::SocketAddr>| {
+        if let Some(address) = http {
+            ui.line(&format!(
+                "Serving NL on http://{address}/nl/v1 and {}.",
+                places.nl_socket().display()
+            ));
+        }
+    };
+    keyless_daemon::serve(broker, places.clone(), window, &config.nl, ready).await?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,25 @@
+//! The NL Protocol's service: who may do what, what was said, and what is done.
+//!
+//! ```text
+//! http ─────┐
+//! ndjson ───┼─► NlService::answer: count, authenticate, guard, grants, approval, permit, execute,
+//! mcp ──────┘   sanitize, write down, respond
+//! ```
+//!
+//! All doors lead to the one path, and none of its answers holds a value.
+//! Source: spec/nl-protocol-level2.md; reference/nl.md, sections 8 and 10.
+
+// The doors
+mod bridge;
+mod caller;
+mod http;
+mod listen;
+mod ndjson;
+
+// The path
+mod answer;
+mod rates;
+mod service;
+
+pub use self::bridge::{NlClient, NlIdentity, serve_stdio as serve_nl_stdio};
+pub(crate) use self::{listen::Listeners, service::NlService};

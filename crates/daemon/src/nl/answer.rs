@@ -1,0 +1,86 @@
+//! What a message came to, before it is written in the form that it came in.
+
+use jiff::Timestamp;
+use keyless_core::{
+    Code,
+    nl_message::{Message, MessageType, NlFault, Shape},
+};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::rates::RateState;
+
+/// What a message came to.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    /// What the answer is.
+    pub(crate) kind: MessageType,
+    /// Its HTTP status.
+    pub(crate) status: u16,
+    /// The object, without its error.
+    body: Value,
+    /// The error, if it is one.
+    pub(crate) fault: Option<NlFault>,
+}
+
+/// An answer as it goes out.
+#[derive(Clone, Debug)]
+pub(crate) struct Answered {
+    /// The HTTP status.
+    pub(crate) status: u16,
+    /// The whole message.
+    pub(crate) body: Value,
+    /// How the sender's window stands.
+    pub(crate) rate: Option<RateState>,
+    /// How long to wait before another try, in seconds.
+    pub(crate) retry_after: Option<u64>,
+}
+
+impl Outcome {
+    /// It was done.
+    pub(crate) fn done(kind: MessageType, status: u16, body: Value) -> Self {
+        Self { kind, status, body, fault: None }
+    }
+
+    /// It was not done. `body` is what an answer of its kind has beside the error.
+    pub(crate) fn failed(kind: MessageType, body: Value, fault: NlFault) -> Self {
+        let status = match fault.code() {
+            // The action was done, and its command's status is its own affair.
+            Code::NonzeroExit => 200,
+            code => code.http_status(),
+        };
+        Self { kind, status, body, fault: Some(fault) }
+    }
+
+    /// The object in a form.
+    fn render(&self, shape: Shape) -> Value {
+        let mut body = self.body.clone();
+        if let Some(fault) = &self.fault {
+            body["error"] = fault.body(shape);
+        }
+        body
+    }
+
+    /// The answer to `message`.
+    pub(crate) fn to(&self, message: &Message, rate: Option<RateState>) -> Answered {
+        let (id, now) = (message_id(), Timestamp::now());
+        let body = message.answered(self.kind, self.render(message.shape), &id, now);
+        Answered { status: self.status, body, rate, retry_after: self.retry_after() }
+    }
+
+    /// How long to wait, where it says so and another try may do.
+    fn retry_after(&self) -> Option<u64> {
+        self.fault.as_ref()?.details().get("retry_after_seconds")?.as_u64()
+    }
+}
+
+/// The answer to what is no message, in the form that it seems to have.
+pub(crate) fn refused(fault: NlFault, shape: Shape) -> Answered {
+    let message = Message { shape, kind: MessageType::Error, id: None, payload: Map::new() };
+    Outcome::failed(MessageType::Error, json!({}), fault).to(&message, None)
+}
+
+/// A name for a message of ours.
+pub(crate) fn message_id() -> String {
+    format!("msg_{}", Uuid::now_v7())
+}

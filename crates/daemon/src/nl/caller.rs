@@ -1,0 +1,57 @@
+//! Who sends a message, as far as the door can tell.
+
+use std::net::IpAddr;
+
+use keyless_core::{Code, SafeText, action::AgentClaim, nl_message::NlFault};
+use serde_json::{Map, Value};
+use zeroize::Zeroizing;
+
+/// What a sender has shown. Without `Debug`: it holds a credential.
+#[derive(Clone)]
+pub(crate) struct Presented {
+    /// Where from, as the transport knows it.
+    pub(crate) source_ip: Option<IpAddr>,
+    pub(crate) credential: Option<Zeroizing<String>>,
+    /// Who they say they are, where the door was told; a message may say it as well.
+    pub(crate) claim: Option<AgentClaim>,
+}
+
+impl Presented {
+    /// What a handshake's payload shows.
+    pub(crate) fn of_handshake(payload: &Map<String, Value>) -> Result<Self, NlFault> {
+        let text = |key: &str| payload.get(key).and_then(Value::as_str).map(ToOwned::to_owned);
+        let claim = claim_of(payload).ok_or_else(|| {
+            let words = SafeText::words("a handshake has agent_uri, instance_id and credential");
+            NlFault::new(Code::MessageMalformed, words)
+        })?;
+        let credential = text("credential").map(Zeroizing::new);
+        Ok(Self { source_ip: None, credential, claim: Some(claim) })
+    }
+
+    /// Who a message is from: what it says, which must be what the connection said, if that said anything.
+    pub(crate) fn claim(&self, payload: &Map<String, Value>) -> Result<AgentClaim, NlFault> {
+        let said = payload.get("agent").and_then(Value::as_object).and_then(claim_of);
+        let same = |said: &AgentClaim, known: &AgentClaim| {
+            (&said.agent_uri, &said.instance_id) == (&known.agent_uri, &known.instance_id)
+        };
+        match (said, &self.claim) {
+            (Some(said), Some(known)) if !same(&said, known) => Err(Code::AgentUnknown.into()),
+            (Some(said), _) => Ok(said),
+            (None, Some(known)) => Ok(known.clone()),
+            (None, None) => {
+                let words = SafeText::words("agent has agent_uri and instance_id");
+                Err(NlFault::new(Code::MessageMalformed, words))
+            }
+        }
+    }
+}
+
+/// The three members that name an agent.
+pub(crate) fn claim_of(object: &Map<String, Value>) -> Option<AgentClaim> {
+    let text = |key: &str| object.get(key).and_then(Value::as_str).map(ToOwned::to_owned);
+    Some(AgentClaim {
+        agent_uri: text("agent_uri")?,
+        instance_id: text("instance_id")?,
+        attestation: text("attestation"),
+    })
+}

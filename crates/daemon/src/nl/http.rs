@@ -1,0 +1,226 @@
+//! NL over HTTP: the routes of chapter 08, on this machine alone or over TLS.
+//!
+//! `Host` must name this machine where there is no TLS, and an `Origin`, which only browsers send, is
+//! refused. Whatever is answered is JSON with the protocol's own type and its rate headers.
+
+mod route;
+
+use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use keyless_core::{
+    Code, SafeText,
+    action::AgentClaim,
+    nl_message::{MAX_MESSAGE_BYTES, MEDIA_TYPE, Message, MessageType, NlFault, Shape},
+};
+use serde_json::{Map, Value};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+    sync::Semaphore,
+};
+use zeroize::Zeroizing;
+
+use self::route::{Route, route};
+use super::{
+    answer::{Answered, refused},
+    caller::Presented,
+    service::NlService,
+};
+
+/// Connections at a time.
+const MAX_CONNECTIONS: usize = 256;
+/// How long a head may take to arrive.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+/// How long a body may take to arrive.
+const BODY_TIME: Duration = Duration::from_secs(30);
+
+type Answer = Response<Full<Bytes>>;
+
+/// What the listener is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Listening {
+    /// Whether discovery is answered though there is no TLS (C-06).
+    pub(crate) plain_discovery: bool,
+}
+
+/// Serves until the task is dropped.
+pub(crate) async fn serve(service: Arc<NlService>, listener: TcpListener, listening: Listening) {
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
+        let Ok((stream, peer)) = listener.accept().await else {
+            // Out of descriptors, say; the next accept may do.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let service = Arc::clone(&service);
+        tokio::spawn(async move {
+            serve_connection(service, stream, peer.ip(), listening).await;
+            drop(place);
+        });
+    }
+}
+
+async fn serve_connection(
+    service: Arc<NlService>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: IpAddr,
+    listening: Listening,
+) {
+    let answering = service_fn(|request: Request<Incoming>| {
+        let service = Arc::clone(&service);
+        async move { Ok::<_, Infallible>(answer(service, request, peer, listening).await) }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
+    // Whoever breaks off has nobody left to be told.
+    let _ = http.serve_connection(TokioIo::new(stream), answering).await;
+}
+
+async fn answer(
+    service: Arc<NlService>,
+    request: Request<Incoming>,
+    peer: IpAddr,
+    listening: Listening,
+) -> Answer {
+    let id = request.headers().get("x-nl-request-id").cloned();
+    let answered = match dispatch(&service, request, peer, listening).await {
+        Ok(answered) => answered,
+        Err(fault) => refused(fault, Shape::Bare),
+    };
+    rendered(&answered, id)
+}
+
+async fn dispatch(
+    service: &Arc<NlService>,
+    request: Request<Incoming>,
+    peer: IpAddr,
+    listening: Listening,
+) -> Result<Answered, NlFault> {
+    refuse_pages(request.headers())?;
+    let rate = service.count_address(peer)?;
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let found = route(&method, uri.path()).ok_or_else(|| no_route(&method, uri.path()))?;
+    let (kind, mut more) = match found {
+        Route::Discovery if !listening.plain_discovery => return Err(plain_discovery()),
+        Route::Health => return Ok(service.health(Some(rate))),
+        Route::Message { kind, payload } => (kind, payload),
+        Route::Discovery => (MessageType::DiscoveryRequest, Map::new()),
+    };
+    let presented = presented(request.headers(), uri.query(), peer);
+    let message = if method == Method::POST {
+        let mut message = read(request, kind).await?;
+        message.payload.append(&mut more);
+        message
+    } else {
+        more.extend(route::query(uri.query().unwrap_or_default()));
+        Message { shape: Shape::Bare, kind, id: None, payload: more }
+    };
+    Ok(service.answer(Arc::new(presented), message).await)
+}
+
+async fn read(request: Request<Incoming>, kind: MessageType) -> Result<Message, NlFault> {
+    let typed = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let essence = typed.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    if ![MEDIA_TYPE, "application/json"].iter().any(|known| essence.eq_ignore_ascii_case(known)) {
+        return Err(Code::MediaTypeUnsupported.into());
+    }
+    let body = Limited::new(request.into_body(), MAX_MESSAGE_BYTES).collect();
+    let body = tokio::time::timeout(BODY_TIME, body).await.map_err(|_| {
+        let words = SafeText::words("the body did not arrive in time");
+        NlFault::new(Code::MessageMalformed, words)
+    })?;
+    let body = body.map_err(|error| {
+        if error.is::<http_body_util::LengthLimitError>() {
+            NlFault::from(Code::MessageTooLarge).with("max_bytes", MAX_MESSAGE_BYTES)
+        } else {
+            NlFault::new(Code::MessageMalformed, SafeText::words("the body ended too soon"))
+        }
+    })?;
+    let message = Message::read(&body.to_bytes(), kind, jiff::Timestamp::now())?;
+    if message.kind == kind {
+        Ok(message)
+    } else {
+        let words = SafeText::words("this address takes another type of message");
+        Err(NlFault::new(Code::MessageTypeUnknown, words).with("expected", kind.as_str()))
+    }
+}
+
+/// A page that a person visits reaches nothing here, by a rebound name either.
+fn refuse_pages(headers: &HeaderMap) -> Result<(), NlFault> {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
+    let here = host.trim_matches(['[', ']']);
+    let loopback = here.eq_ignore_ascii_case("localhost")
+        || here.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    if loopback && !headers.contains_key(header::ORIGIN) {
+        return Ok(());
+    }
+    let words = SafeText::words("this is for programs on this machine, not for web pages");
+    Err(NlFault::new(Code::AuthorityMismatch, words))
+}
+
+fn presented(headers: &HeaderMap, query: Option<&str>, peer: IpAddr) -> Presented {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let credential = text("authorization").and_then(|line| line.split_once(' '));
+    let credential = credential.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    let credential = credential.map(|(_, word)| Zeroizing::new(word.trim().to_owned()));
+    let asked = route::query(query.unwrap_or_default());
+    let said = |header: &str, key: &str| {
+        let asked = asked.get(key).and_then(Value::as_str);
+        text(header).or(asked).map(ToOwned::to_owned)
+    };
+    let claim = said("x-nl-agent-uri", "agent_uri").zip(said("x-nl-instance-id", "instance_id"));
+    let claim = claim.map(|(agent_uri, instance_id)| AgentClaim {
+        agent_uri,
+        instance_id,
+        attestation: text("x-nl-attestation").map(ToOwned::to_owned),
+    });
+    Presented { source_ip: Some(peer), credential, claim }
+}
+
+fn plain_discovery() -> NlFault {
+    let words = SafeText::words(
+        "discovery is not answered without TLS; send discovery_request over the socket or stdio",
+    );
+    NlFault::new(Code::AuthorityMismatch, words).with("use", "discovery_request")
+}
+
+fn no_route(method: &Method, path: &str) -> NlFault {
+    let words = SafeText::words("there is no ").as_they_wrote(method.as_str()).and(" ");
+    NlFault::new(Code::PathUnusable, words.as_they_wrote(path))
+}
+
+fn rendered(answered: &Answered, id: Option<HeaderValue>) -> Answer {
+    let mut response = Response::new(Full::new(Bytes::from(answered.body.to_string())));
+    *response.status_mut() =
+        StatusCode::from_u16(answered.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let own = answered.body["request_id"].as_str().map(ToOwned::to_owned);
+    let own = own.unwrap_or_else(super::answer::message_id);
+    let id = id.or_else(|| HeaderValue::from_str(&own).ok());
+    if let Some(id) = id {
+        headers.insert("x-nl-request-id", id);
+    }
+    if let Some(seconds) = answered.retry_after {
+        headers.insert(header::RETRY_AFTER, seconds.into());
+    }
+    if let Some(rate) = answered.rate {
+        let lines = [
+            ("x-nl-ratelimit-limit", u64::from(rate.limit)),
+            ("x-nl-ratelimit-remaining", u64::from(rate.remaining)),
+            ("x-nl-ratelimit-reset", rate.reset),
+        ];
+        for (name, number) in lines {
+            headers.insert(HeaderName::from_static(name), number.into());
+        }
+    }
+    response
+}

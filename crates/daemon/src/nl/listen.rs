@@ -1,0 +1,81 @@
+//! Where NL is served: a private Unix socket always, HTTP where the operator says so.
+
+use std::{fs, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use keyless_core::{Code, Error, SafeText};
+use tokio::{
+    net::{TcpListener, UnixListener},
+    task::JoinHandle,
+};
+
+use super::{http, ndjson, service::NlService};
+use crate::{
+    config::NlConfig,
+    places::Places,
+    sockets::{bind_private, is_ours},
+};
+
+/// The doors of a service; they close when this is dropped.
+pub(crate) struct Listeners {
+    socket: PathBuf,
+    /// Where HTTP is served.
+    pub(crate) http: Option<SocketAddr>,
+    serving: Vec<JoinHandle<()>>,
+}
+
+impl Listeners {
+    /// Opens them. [`Code::Usage`] when HTTP would be served to others without TLS.
+    pub(crate) async fn open(
+        service: Arc<NlService>,
+        places: &Places,
+        config: &NlConfig,
+    ) -> Result<Self, Error> {
+        let bound = match config.http {
+            Some(address) => Some(bind(address).await?),
+            None => None,
+        };
+        let http = bound.as_ref().and_then(|listener| listener.local_addr().ok());
+        service.served_at(http);
+        let socket = places.nl_socket();
+        let listener = bind_private(&socket).await?;
+        let mut serving = vec![tokio::spawn(accept(Arc::clone(&service), listener))];
+        if let Some(listener) = bound {
+            let listening = http::Listening { plain_discovery: config.plaintext_discovery };
+            serving.push(tokio::spawn(http::serve(service, listener, listening)));
+        }
+        Ok(Self { socket, http, serving })
+    }
+}
+
+impl Drop for Listeners {
+    fn drop(&mut self) {
+        self.serving.iter().for_each(JoinHandle::abort);
+        let _ = fs::remove_file(&self.socket);
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
+    if !address.ip().is_loopback() {
+        let words = "without TLS it serves this machine alone: listen on 127.0.0.1 or [::1]";
+        return Err(Error::with(Code::Usage, SafeText::words(words)));
+    }
+    TcpListener::bind(address).await.map_err(|error| {
+        let words = SafeText::default().and(address.ip()).and(":").and(address.port());
+        Error::with(Code::PathUnusable, words.and(": ").and(error.kind()))
+    })
+}
+
+async fn accept(service: Arc<NlService>, listener: UnixListener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) if is_ours(&stream) => {
+                let service = Arc::clone(&service);
+                let (reader, writer) = stream.into_split();
+                tokio::spawn(ndjson::serve(service, reader, writer));
+            }
+            Ok(_) => {}
+            // Out of descriptors, say; the next accept may do.
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}

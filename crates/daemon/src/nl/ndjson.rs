@@ -1,0 +1,201 @@
+//! NL over a pair of streams, one message a line: the Unix socket, and `keyless serve --stdio`.
+//!
+//! A connection begins with a handshake that shows the credential; after that, messages are done at
+//! the same time and answered as they end, each naming what it answers. One task owns the way out, so
+//! that no line is cut by another. What is no message is answered, and the connection lives on.
+
+use std::{sync::Arc, time::Duration};
+
+use keyless_core::{
+    Code, SafeText,
+    nl_message::{MAX_MESSAGE_BYTES, Message, MessageType, NlFault, Shape},
+};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
+    sync::{Semaphore, mpsc},
+    time::timeout,
+};
+
+use super::{
+    answer::{Outcome, refused},
+    caller::Presented,
+    rates::AGENT_LIMIT,
+    service::NlService,
+};
+
+/// How long the rest of a line may take.
+const LINE_TIME: Duration = Duration::from_secs(30);
+/// Messages of one connection that are done at the same time.
+const AT_ONCE: usize = 32;
+/// Answers that may wait for a client which does not read.
+const OUTBOX: usize = 64;
+
+/// Serves one connection until it ends.
+pub(crate) async fn serve(
+    service: Arc<NlService>,
+    from: impl AsyncRead + Send + Unpin,
+    to: impl AsyncWrite + Send + Unpin + 'static,
+) {
+    let (outbox, inbox) = mpsc::channel(OUTBOX);
+    let writer = tokio::spawn(write_lines(to, inbox));
+    let presented = None;
+    let room = Arc::new(Semaphore::new(AT_ONCE));
+    let mut conversation = Conversation { service, presented, outbox, room };
+    let mut lines = Lines { from: BufReader::new(from), line: Vec::new() };
+    while let Some(read) = lines.next().await {
+        if conversation.take(read).await.is_none() {
+            break;
+        }
+    }
+    drop(conversation);
+    // What is under way is answered first.
+    let _ = writer.await;
+}
+
+struct Conversation {
+    service: Arc<NlService>,
+    presented: Option<Arc<Presented>>,
+    outbox: mpsc::Sender<Value>,
+    room: Arc<Semaphore>,
+}
+
+impl Conversation {
+    /// Does one line; `None` when nobody hears any more.
+    async fn take(&mut self, read: Read) -> Option<()> {
+        let line = match read {
+            Read::Line(line) => line,
+            Read::Late => {
+                let words = SafeText::words("the line did not end within 30 seconds");
+                return self.refuse(NlFault::new(Code::MessageMalformed, words)).await;
+            }
+            Read::TooLong => {
+                // On streams it is a malformed message, elsewhere one that is too large (C-36).
+                let words = SafeText::words("a line has at most 1048576 bytes");
+                let fault = NlFault::new(Code::MessageMalformed, words).with("also", "NL-E803");
+                return self.refuse(fault.with("max_bytes", MAX_MESSAGE_BYTES)).await;
+            }
+        };
+        let now = jiff::Timestamp::now();
+        let message = match Message::read(&line, MessageType::ActionRequest, now) {
+            Ok(message) => message,
+            Err(fault) => return self.refuse(fault).await,
+        };
+        if message.kind == MessageType::Handshake {
+            return self.greet(&message).await;
+        }
+        let Some(presented) = &self.presented else {
+            let words = SafeText::words("the first message is a handshake with the credential");
+            let fault = NlFault::new(Code::AgentUnknown, words);
+            let outcome = Outcome::failed(message.kind.answer(), json!({}), fault);
+            return self.outbox.send(outcome.to(&message, None).body).await.ok();
+        };
+        let place = Arc::clone(&self.room).acquire_owned().await.ok()?;
+        let (service, presented) = (Arc::clone(&self.service), Arc::clone(presented));
+        let outbox = self.outbox.clone();
+        tokio::spawn(async move {
+            let answered = service.answer(presented, message).await;
+            let _ = outbox.send(answered.body).await;
+            drop(place);
+        });
+        Some(())
+    }
+
+    async fn greet(&mut self, message: &Message) -> Option<()> {
+        let outcome = match Presented::of_handshake(&message.payload) {
+            Ok(presented) => match self.service.handshake(&presented).await {
+                Ok(session) => {
+                    self.presented = Some(Arc::new(presented));
+                    Outcome::done(MessageType::HandshakeAck, 200, greeting(&session))
+                }
+                Err(fault) => Outcome::failed(MessageType::HandshakeAck, json!({}), fault),
+            },
+            Err(fault) => Outcome::failed(MessageType::HandshakeAck, json!({}), fault),
+        };
+        self.outbox.send(outcome.to(message, None).body).await.ok()
+    }
+
+    async fn refuse(&self, fault: NlFault) -> Option<()> {
+        self.outbox.send(refused(fault, Shape::Enveloped).body).await.ok()
+    }
+}
+
+fn greeting(session: &str) -> Value {
+    json!({
+        "status": "authenticated",
+        "session_id": session,
+        "server_capabilities": {
+            "nl_version": "1.0",
+            "action_types": [
+                "exec", "template", "inject_stdin", "inject_tempfile", "sdk_proxy", "delegate",
+            ],
+            "max_message_size_bytes": MAX_MESSAGE_BYTES,
+            "rate_limit": { "requests_per_minute": AGENT_LIMIT },
+        },
+    })
+}
+
+/// What a stream gave.
+enum Read {
+    Late,
+    Line(Vec<u8>),
+    TooLong,
+}
+
+struct Lines<R> {
+    from: BufReader<R>,
+    line: Vec<u8>,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    /// The next line that has something in it; `None` at the end.
+    async fn next(&mut self) -> Option<Read> {
+        loop {
+            // A client may be silent for as long as it likes; a line that has begun is to end.
+            if self.from.fill_buf().await.ok()?.is_empty() {
+                return None;
+            }
+            self.line.clear();
+            let read = timeout(LINE_TIME, read_line(&mut self.from, &mut self.line)).await;
+            match read {
+                Err(_) => return Some(Read::Late),
+                Ok(None) => return None,
+                Ok(Some(false)) => return Some(Read::TooLong),
+                Ok(Some(true)) => {}
+            }
+            if !self.line.trim_ascii().is_empty() {
+                return Some(Read::Line(std::mem::take(&mut self.line)));
+            }
+        }
+    }
+}
+
+/// Reads to the line's end, and says whether it fitted; what is too long is read and dropped.
+async fn read_line(from: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> Option<bool> {
+    let mut fits = true;
+    loop {
+        let chunk = from.fill_buf().await.ok()?;
+        if chunk.is_empty() {
+            return None;
+        }
+        let end = chunk.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(chunk.len(), |end| end + 1);
+        fits &= line.len() + taken <= MAX_MESSAGE_BYTES + 1;
+        if fits {
+            line.extend_from_slice(&chunk[..taken]);
+        }
+        from.consume(taken);
+        if end.is_some() {
+            return Some(fits);
+        }
+    }
+}
+
+async fn write_lines(mut to: impl AsyncWrite + Unpin, mut inbox: mpsc::Receiver<Value>) {
+    while let Some(message) = inbox.recv().await {
+        let line = format!("{message}\n");
+        if to.write_all(line.as_bytes()).await.is_err() || to.flush().await.is_err() {
+            return;
+        }
+    }
+}

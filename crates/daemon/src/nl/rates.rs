@@ -1,0 +1,111 @@
+//! How many messages an agent, an address and an organization may send: sliding windows of a minute.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    net::IpAddr,
+    time::{Duration, Instant},
+};
+
+use keyless_core::{Code, nl_message::NlFault};
+use parking_lot::Mutex;
+
+/// Messages a minute of one agent, as discovery says.
+pub(crate) const AGENT_LIMIT: u32 = 120;
+const ADDRESS_LIMIT: u32 = 600;
+const ORGANIZATION_LIMIT: u32 = 1000;
+const WINDOW: Duration = Duration::from_mins(1);
+/// Windows that are kept; beyond it those that are empty go.
+const MAX_WINDOWS: usize = 4096;
+
+/// The windows of all that have sent something of late.
+#[derive(Default)]
+pub(crate) struct Rates {
+    windows: Mutex<HashMap<Key, VecDeque<Instant>>>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Key {
+    Address(IpAddr),
+    Agent(String),
+    Organization(String),
+}
+
+/// How a window stands, for the headers of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RateState {
+    /// Messages a minute.
+    pub(crate) limit: u32,
+    /// What is left of them.
+    pub(crate) remaining: u32,
+    /// Seconds until one more is free.
+    pub(crate) reset: u64,
+}
+
+impl Rates {
+    /// Counts a message of an address, before anybody is known.
+    pub(crate) fn step_address(&self, address: IpAddr, now: Instant) -> Result<RateState, NlFault> {
+        self.step(Key::Address(address), ADDRESS_LIMIT, "ip", now)
+    }
+
+    /// Counts a message of an agent of an organization; the state is the tighter one.
+    pub(crate) fn step_agent(
+        &self,
+        instance: &str,
+        organization: &str,
+        now: Instant,
+    ) -> Result<RateState, NlFault> {
+        let agent = self.step(Key::Agent(instance.to_owned()), AGENT_LIMIT, "agent", now)?;
+        let key = Key::Organization(organization.to_owned());
+        let all = self.step(key, ORGANIZATION_LIMIT, "organization", now)?;
+        Ok(if all.remaining < agent.remaining { all } else { agent })
+    }
+
+    fn step(
+        &self,
+        key: Key,
+        limit: u32,
+        scope: &'static str,
+        now: Instant,
+    ) -> Result<RateState, NlFault> {
+        let mut windows = self.windows.lock();
+        let recent = |at: &Instant| now.duration_since(*at) < WINDOW;
+        if windows.len() >= MAX_WINDOWS {
+            windows.retain(|_, window| window.back().is_some_and(recent));
+        }
+        let window = windows.entry(key).or_default();
+        while window.front().is_some_and(|at| !recent(at)) {
+            window.pop_front();
+        }
+        let used = u32::try_from(window.len()).unwrap_or(u32::MAX);
+        let reset = window
+            .front()
+            .map_or(0, |at| WINDOW.saturating_sub(now.duration_since(*at)).as_secs() + 1);
+        if used >= limit {
+            return Err(NlFault::from(Code::RateLimited)
+                .with("limit", limit)
+                .with("window_seconds", WINDOW.as_secs())
+                .with("retry_after_seconds", reset)
+                .with("scope", scope));
+        }
+        window.push_back(now);
+        Ok(RateState { limit, remaining: limit - used - 1, reset })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_minute_has_room_for_so_many() {
+        let (rates, start) = (Rates::default(), Instant::now());
+        for sent in 0..AGENT_LIMIT {
+            let state = rates.step_agent("a", "o", start).unwrap();
+            assert_eq!(state.remaining, AGENT_LIMIT - sent - 1);
+        }
+        let fault = rates.step_agent("a", "o", start).unwrap_err();
+        assert_eq!((fault.code(), &fault.details()["scope"]), (Code::RateLimited, &"agent".into()));
+        assert!(rates.step_agent("b", "o", start).is_ok());
+        assert!(rates.step_agent("a", "o", start + WINDOW).is_ok());
+    }
+}

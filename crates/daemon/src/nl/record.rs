@@ -1,0 +1,145 @@
+//! What the log says of an action, written before the agent is told anything.
+
+use std::{net::IpAddr, sync::Arc};
+
+use jiff::Timestamp;
+use keyless_core::{
+    ActionType, Code, Error, SafeText, SecretPath,
+    audit::{Action, Agent, Detail, Draft, Outcome, Target},
+};
+use keyless_store::AuditLog;
+
+/// The longest purpose that is written down, in characters.
+const MAX_PURPOSE: usize = 500;
+
+/// An action on its way, as the log knows it.
+pub(crate) struct Account {
+    pub(crate) log: AuditLog,
+    pub(crate) agent: Arc<Agent>,
+    /// `act_…`.
+    pub(crate) action_id: String,
+    pub(crate) kind: ActionType,
+    /// The request's own name.
+    pub(crate) correlation_id: String,
+    pub(crate) purpose: Option<String>,
+    pub(crate) source_ip: Option<IpAddr>,
+    pub(crate) is_dry_run: bool,
+    /// The agents through whose delegation it came, the origin first.
+    pub(crate) delegation: Vec<String>,
+    pub(crate) begun: Timestamp,
+}
+
+/// How an action ended.
+#[derive(Default)]
+pub(crate) struct End {
+    /// Why not, if not.
+    pub(crate) code: Option<Code>,
+    /// The rule that stopped it.
+    pub(crate) rule_id: Option<String>,
+    /// The secrets that it was about.
+    pub(crate) about: Vec<SecretPath>,
+    /// What it was about, where that means no secret here.
+    pub(crate) named: Option<SafeText>,
+    /// Whether values were used.
+    pub(crate) used: bool,
+    pub(crate) grants: Vec<String>,
+    pub(crate) redacted_count: u64,
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) note: Option<String>,
+}
+
+impl Account {
+    /// Writes the end down and gives the entry's name, `aud_…`; done when it is on disk.
+    pub(crate) async fn close(&self, end: End) -> Result<String, Error> {
+        if end.redacted_count > 0 {
+            // A value in an output is an incident of its own (NL-2.6.7).
+            self.log.append(self.incident(&end)).await?;
+        }
+        let outcome = outcome(end.code);
+        let action = match (outcome, end.code) {
+            (Outcome::Blocked, _) => Action::Blocked,
+            (Outcome::Denied, _) => Action::Denied,
+            _ => action(self.kind),
+        };
+        let stopped = matches!(action, Action::Blocked | Action::Denied);
+        let mut draft = self.draft(action, outcome, &end);
+        draft.detail.attempted_action = stopped.then(|| self.kind.as_str().to_owned());
+        draft.detail.redacted_count = Some(end.redacted_count).filter(|count| *count > 0);
+        draft.detail.exit_code = end.exit_code.map(i64::from);
+        draft.detail.duration_ms =
+            u64::try_from(Timestamp::now().duration_since(self.begun).as_millis()).ok();
+        draft.detail.purpose = self.purpose.as_ref().map(|purpose| shortened(purpose));
+        draft.detail.rule_id = end.rule_id;
+        draft.detail.grants = end.grants;
+        draft.detail.note = end.note;
+        draft.error_code = end.code;
+        draft.secrets_used = if end.used { end.about } else { Vec::new() };
+        let recorded = self.log.append(draft).await?;
+        Ok(format!("aud_{}", recorded.sequence()))
+    }
+
+    fn incident(&self, end: &End) -> Draft {
+        let mut draft = self.draft(Action::Incident, Outcome::Blocked, end);
+        draft.detail.kind = Some("value_in_output".to_owned());
+        draft.detail.redacted_count = Some(end.redacted_count);
+        draft
+    }
+
+    fn draft(&self, action: Action, outcome: Outcome, end: &End) -> Draft {
+        let target = match (&end.named, end.about.is_empty()) {
+            (_, false) => Target::Secrets(end.about.clone()),
+            (Some(name), true) => Target::Named(name.clone()),
+            (None, true) => Target::Session,
+        };
+        Draft {
+            at: Timestamp::now(),
+            agent: Arc::clone(&self.agent),
+            action,
+            target,
+            outcome,
+            secrets_used: Vec::new(),
+            correlation_id: self.correlation_id.clone(),
+            error_code: None,
+            detail: Detail {
+                action_id: Some(self.action_id.clone()),
+                delegation: self.delegation.clone(),
+                kind: self.is_dry_run.then(|| "dry_run".to_owned()),
+                source_ip: self.source_ip.map(|address| address.to_string()),
+                ..Detail::default()
+            },
+            allowed: None,
+        }
+    }
+}
+
+/// NL's word for an end with this code.
+fn outcome(code: Option<Code>) -> Outcome {
+    match code {
+        None => Outcome::Success,
+        Some(Code::ActionBlocked | Code::EvasionBlocked | Code::GuardUnavailable) => {
+            Outcome::Blocked
+        }
+        Some(Code::ActionTimeout) => Outcome::Timeout,
+        // Whoever may not is denied; what went wrong in another way is an error.
+        Some(code) if matches!(code.http_status(), 401 | 403 | 429) => Outcome::Denied,
+        Some(_) => Outcome::Error,
+    }
+}
+
+fn action(kind: ActionType) -> Action {
+    match kind {
+        ActionType::Delegate => Action::Delegate,
+        ActionType::Egress => Action::Egress,
+        ActionType::Exec => Action::Exec,
+        ActionType::InjectStdin => Action::InjectStdin,
+        ActionType::InjectTempfile => Action::InjectTempfile,
+        ActionType::SdkProxy => Action::SdkProxy,
+        ActionType::Template => Action::Template,
+    }
+}
+
+/// The agent's words, on one line.
+fn shortened(purpose: &str) -> String {
+    let text: String = purpose.chars().take(MAX_PURPOSE).collect();
+    SafeText::default().as_they_wrote_in_full(&text).as_str().to_owned()
+}

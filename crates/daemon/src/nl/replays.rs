@@ -1,0 +1,145 @@
+//! The same message twice is done once (C-05).
+//!
+//! What was answered is kept for some minutes and given again to the same agent with the same
+//! message; the same id with anything else is refused. A copy that comes while the first is being
+//! done waits for its answer.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use keyless_core::{Code, SafeText, nl_message::NlFault};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::answer::Outcome;
+
+/// How long an answer is kept; the protocol asks for 5 minutes.
+const KEPT: Duration = Duration::from_mins(10);
+/// Ids that are remembered.
+const MAX_SEEN: usize = 20_000;
+/// Bytes of answers that are kept; beyond it the oldest are forgotten, their ids are not.
+const MAX_BYTES: usize = 64 * 1024 * 1024;
+
+/// What was sent of late.
+#[derive(Default)]
+pub(crate) struct Replays {
+    seen: Mutex<HashMap<String, Seen>>,
+}
+
+/// What a message is compared by.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Fingerprint {
+    /// Whose it is.
+    pub(crate) instance: String,
+    /// SHA-256 of what it says.
+    pub(crate) digest: [u8; 32],
+}
+
+struct Seen {
+    print: Fingerprint,
+    at: Instant,
+    bytes: usize,
+    progress: watch::Sender<Progress>,
+}
+
+#[derive(Clone)]
+enum Progress {
+    Done(Arc<Outcome>),
+    Forgotten,
+    UnderWay,
+}
+
+/// What becomes of a message.
+pub(crate) enum Turn<'a> {
+    /// It was answered before, so.
+    Again(Arc<Outcome>),
+    /// It is new; the turn is to be finished.
+    First(First<'a>),
+}
+
+/// The right to do a message; dropped unfinished, it may be sent again.
+pub(crate) struct First<'a> {
+    replays: &'a Replays,
+    id: String,
+    finished: bool,
+}
+
+impl Replays {
+    /// Lets the message `id` in, or waits for what the first of its kind came to.
+    pub(crate) async fn enter(&self, id: &str, print: Fingerprint) -> Result<Turn<'_>, NlFault> {
+        let mut progress = match self.look(id, print)? {
+            Ok(first) => return Ok(Turn::First(first)),
+            Err(progress) => progress,
+        };
+        let done = progress.wait_for(|progress| !matches!(progress, Progress::UnderWay)).await;
+        match done.as_deref() {
+            Ok(Progress::Done(outcome)) => Ok(Turn::Again(Arc::clone(outcome))),
+            Ok(_) => {
+                let words = SafeText::words("it was done, and its answer is no longer kept");
+                Err(NlFault::new(Code::MessageReplayed, words))
+            }
+            Err(_) => Err(Code::Internal.into()),
+        }
+    }
+
+    fn look(
+        &self,
+        id: &str,
+        print: Fingerprint,
+    ) -> Result<Result<First<'_>, watch::Receiver<Progress>>, NlFault> {
+        let mut seen = self.seen.lock();
+        let now = Instant::now();
+        if let Some(earlier) = seen.get(id).filter(|seen| now.duration_since(seen.at) < KEPT) {
+            if earlier.print != print {
+                return Err(Code::MessageReplayed.into());
+            }
+            return Ok(Err(earlier.progress.subscribe()));
+        }
+        if seen.len() >= MAX_SEEN {
+            seen.retain(|_, seen| now.duration_since(seen.at) < KEPT);
+        }
+        if seen.len() >= MAX_SEEN {
+            let words = SafeText::words("too many messages within ten minutes");
+            return Err(NlFault::new(Code::RateLimited, words));
+        }
+        let progress = watch::Sender::new(Progress::UnderWay);
+        seen.insert(id.to_owned(), Seen { print, at: now, bytes: 0, progress });
+        Ok(Ok(First { replays: self, id: id.to_owned(), finished: false }))
+    }
+
+    /// Keeps an answer, and forgets the oldest ones where they get too many.
+    fn keep(&self, id: &str, bytes: usize, outcome: &Arc<Outcome>) {
+        let mut seen = self.seen.lock();
+        let mut kept: usize = bytes + seen.values().map(|seen| seen.bytes).sum::<usize>();
+        while kept > MAX_BYTES {
+            let oldest = seen.values_mut().filter(|seen| seen.bytes > 0).min_by_key(|seen| seen.at);
+            let Some(oldest) = oldest else { break };
+            kept -= oldest.bytes;
+            oldest.bytes = 0;
+            oldest.progress.send_replace(Progress::Forgotten);
+        }
+        if let Some(seen) = seen.get_mut(id) {
+            seen.bytes = bytes;
+            seen.progress.send_replace(Progress::Done(Arc::clone(outcome)));
+        }
+    }
+}
+
+impl First<'_> {
+    /// The message was done; `bytes` is about what its answer takes.
+    pub(crate) fn finish(mut self, outcome: &Arc<Outcome>, bytes: usize) {
+        self.finished = true;
+        self.replays.keep(&self.id, bytes, outcome);
+    }
+}
+
+impl Drop for First<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.replays.seen.lock().remove(&self.id);
+        }
+    }
+}

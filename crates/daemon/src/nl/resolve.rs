@@ -1,0 +1,95 @@
+//! Which secrets the handles of an action mean, among those that the agent may know of.
+//!
+//! A secret that the agent has no grant for and one that does not exist are answered alike, so that
+//! references are no way to find out what there is (reference/nl.md, 13.5).
+
+use keyless_core::{
+    ActionType, Code, Handle, HandleTarget, Reference, Resolution, SafeText, SecretPath,
+    action::ActionContext, nl_message::NlFault,
+};
+use keyless_vault::{Secret, SourceConfig};
+
+/// A handle and the secret that it means.
+#[derive(Clone, Debug)]
+pub(crate) struct Meant {
+    pub(crate) handle: Handle,
+    pub(crate) path: SecretPath,
+}
+
+/// What references are looked up in.
+pub(crate) struct View<'a> {
+    /// The secrets that the agent may know of.
+    pub(crate) visible: Vec<&'a Secret>,
+    pub(crate) context: Option<&'a ActionContext>,
+    pub(crate) kind: ActionType,
+}
+
+impl View<'_> {
+    /// The secrets of all handles, or why one means none.
+    pub(crate) fn resolve(&self, handles: Vec<Handle>) -> Result<Vec<Meant>, NlFault> {
+        let meant = |handle: Handle| Ok(Meant { path: self.path_of(&handle)?.clone(), handle });
+        handles.into_iter().map(meant).collect()
+    }
+
+    fn path_of(&self, handle: &Handle) -> Result<&SecretPath, NlFault> {
+        match handle.target() {
+            HandleTarget::Federated { domain, .. } => {
+                Err(NlFault::from(Code::TrustDomainUnknown).with("domain", domain.as_str()))
+            }
+            HandleTarget::Local(reference) => self.local(reference),
+            HandleTarget::Provider { provider, path } => self.routed(handle, provider, path),
+        }
+    }
+
+    fn local(&self, reference: &Reference) -> Result<&SecretPath, NlFault> {
+        let paths = || self.visible.iter().map(|secret| &secret.path);
+        let found = match self.context {
+            Some(context) => reference.resolve_within(paths(), context),
+            None => reference.resolve(paths()),
+        };
+        match found {
+            Resolution::One(path) => Ok(path),
+            Resolution::Ambiguous(fits) => {
+                let fits: Vec<&str> = fits.iter().map(|path| path.as_str()).collect();
+                Err(fault(Code::ReferenceAmbiguous, reference.as_written()).with("paths", fits))
+            }
+            Resolution::NotFound if reference.as_written().contains('/') => {
+                Err(no_grant(reference.as_written(), self.kind))
+            }
+            Resolution::NotFound => Err(fault(Code::SecretNotFound, reference.as_written())),
+        }
+    }
+
+    /// `provider://path` means the secret whose value comes from there.
+    fn routed(&self, handle: &Handle, provider: &str, path: &str) -> Result<&SecretPath, NlFault> {
+        let from = |secret: &&&Secret| match &secret.metadata.source {
+            SourceConfig::Env { variable } => provider == "env" && variable.as_str() == path,
+            SourceConfig::Routed { source, reference } => {
+                (source.as_deref(), reference.as_deref()) == (Some(provider), Some(path))
+            }
+            SourceConfig::File { .. } | SourceConfig::Local => false,
+        };
+        match self.visible.iter().find(from) {
+            Some(secret) => Ok(&secret.path),
+            None => Err(fault(Code::ProviderNotConfigured, handle.as_written())),
+        }
+    }
+}
+
+/// No grant covers a reference.
+pub(crate) fn no_grant(written: &str, kind: ActionType) -> NlFault {
+    let words = SafeText::words("no active Scope Grant covers secret '")
+        .as_they_wrote(written)
+        .and("' for action type '")
+        .and(kind.as_str())
+        .and("'");
+    let wider = written.rsplit_once('/').map_or("*", |(category, _)| category);
+    let suggestion = SafeText::words("Request a Scope Grant for '").as_they_wrote(wider);
+    let suggestion = suggestion.and("/*' from your administrator.");
+    NlFault::new(Code::GrantMissing, words).with("secret_ref", written).suggesting(suggestion)
+}
+
+fn fault(code: Code, written: &str) -> NlFault {
+    let words = SafeText::words("secret '").as_they_wrote(written).and("'");
+    NlFault::new(code, words).with("secret_ref", written)
+}

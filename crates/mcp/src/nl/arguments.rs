@@ -1,0 +1,127 @@
+//! Arguments as agents write them, and the payloads that they become.
+//!
+//! The two schemas that the protocol has for an action's arguments are both taken (C-24): `scope` is
+//! another word for `context`, and the purpose may be left out.
+
+use std::collections::BTreeMap;
+
+use keyless_core::{Code, Error, SafeText};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+/// Arguments that make a payload.
+pub(super) trait Arguments: DeserializeOwned + JsonSchema + Serialize + 'static {
+    /// The payload of these members, none of which is null.
+    fn wrap(members: Map<String, Value>) -> Map<String, Value> {
+        members
+    }
+}
+
+/// Reads the arguments of a tool.
+pub(super) fn payload<A: Arguments>(arguments: Value) -> Result<Map<String, Value>, Error> {
+    let read: A = serde_json::from_value(arguments).map_err(|error| {
+        let words = SafeText::words("the arguments: ").as_they_wrote(&error.to_string());
+        Error::with(Code::Usage, words)
+    })?;
+    match serde_json::to_value(read) {
+        Ok(Value::Object(mut members)) => {
+            members.retain(|_, value| !value.is_null());
+            Ok(A::wrap(members))
+        }
+        _ => Err(Code::Internal.into()),
+    }
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(super) struct Nothing {}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(super) struct ExecuteAction {
+    /// `exec`, `template`, `inject_stdin`, `inject_tempfile`, `sdk_proxy` or `delegate`.
+    #[serde(rename = "type", alias = "action_type")]
+    kind: String,
+    /// The command of `exec`, with `{{nl:reference}}` where a secret belongs.
+    template: Option<String>,
+    /// The text of `template`.
+    template_content: Option<String>,
+    /// The file with the text of `template`.
+    template_path: Option<String>,
+    /// Where the file of `template` is put, below the directory for it.
+    output_path: Option<String>,
+    /// The command of `inject_stdin` and `inject_tempfile`.
+    command: Option<String>,
+    /// What `inject_stdin` gives to the command, as `{{nl:reference}}`.
+    secret_ref: Option<String>,
+    /// What `inject_tempfile` puts into files: names that the command uses, each with its `{{nl:reference}}`.
+    file_refs: Option<BTreeMap<String, String>>,
+    /// Whether the values of `inject_tempfile` keep NUL bytes.
+    binary: Option<bool>,
+    /// The service of `sdk_proxy`, such as `aws` or `github`.
+    provider: Option<String>,
+    /// Its part, such as `s3`.
+    service: Option<String>,
+    /// What it is to do, such as `list_objects_v2`.
+    operation: Option<String>,
+    /// What the operation takes.
+    parameters: Option<Map<String, Value>>,
+    /// What proves who calls, as `{{nl:reference}}`.
+    credentials_ref: Option<String>,
+    /// The agent that `delegate` hands the action to.
+    delegate_to: Option<String>,
+    /// What it does.
+    delegated_action: Option<Map<String, Value>>,
+    /// What it may use for that: `secrets`, `max_uses`, `ttl_seconds`.
+    delegation_scope: Option<Map<String, Value>>,
+    /// Where references are looked up first: `project`, `environment`.
+    #[serde(alias = "scope")]
+    context: Option<Map<String, Value>>,
+    /// Why, for the person and the log.
+    purpose: Option<String>,
+    /// How long it may take, 1000 to 600000; 30000 when absent.
+    timeout_ms: Option<u64>,
+    /// Whether it is only checked.
+    dry_run: Option<bool>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(super) struct ListSecrets {
+    /// Only secrets whose path begins so.
+    scope: Option<String>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(super) struct CheckAccess {
+    /// The secret, as a reference such as `api/TOKEN`.
+    secret_name: String,
+    /// For this type of action; `exec` when absent.
+    action_type: Option<String>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(super) struct CreateDelegation {
+    /// The agent that is to act, `nl://vendor/type/version`.
+    delegate_to: String,
+    /// What it may do: `secrets`, `actions`, `max_uses`, `ttl_seconds`.
+    delegation_scope: Map<String, Value>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(super) struct RevokeDelegation {
+    /// The token's id.
+    token_id: String,
+    /// Why.
+    reason: Option<String>,
+}
+
+impl Arguments for CheckAccess {}
+impl Arguments for CreateDelegation {}
+impl Arguments for ListSecrets {}
+impl Arguments for Nothing {}
+impl Arguments for RevokeDelegation {}
+
+impl Arguments for ExecuteAction {
+    fn wrap(members: Map<String, Value>) -> Map<String, Value> {
+        Map::from_iter([("action".to_owned(), Value::Object(members))])
+    }
+}
