@@ -41,6 +41,8 @@ mod mtls;
 mod oauth;
 /// agentpack's command line and envelopes.
 mod pack;
+/// The envelope of each command.
+mod pack_envelopes;
 /// The pack killed, on a full disk, many at once.
 mod pack_faults;
 /// The pack's tools for agents, through official clients.
