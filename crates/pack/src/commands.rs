@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     apply::{HomeLock, Watch, recover},
     confirm,
+    credentials::{self, AdoptData, Found, Where},
     deploy::{self, DeployData},
     doctor::{self, Doctor, DoctorData},
     envelope::Answer,
@@ -124,6 +125,22 @@ pub fn doctor(
     let site = Site::new(surroundings, request);
     let (data, warnings) = doctor::doctor(&site, how)?;
     Ok(Answer { data, warnings })
+}
+
+/// Where a credential stands that is to go into the vault; `at` is a file and a line where there are several.
+pub fn find_credential(
+    surroundings: &Surroundings,
+    request: &Request,
+    place: &Where,
+    at: Option<(&str, usize)>,
+) -> Result<Found> {
+    credentials::find(&Site::new(surroundings, request), place, at)
+}
+
+/// `adopt-secret`: writes a reference where the credential stood, which the caller has put into the vault.
+pub fn adopt_credential(found: &Found, reference: &str, yes: bool) -> Result<Answer<AdoptData>> {
+    confirmed(yes, "adopt-secret")?;
+    credentials::replace(found, reference)
 }
 
 /// `deploy`: plans, and with `apply` carries the plan out.

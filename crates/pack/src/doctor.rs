@@ -12,11 +12,12 @@ use serde::Serialize;
 
 use crate::{
     apply::{HomeLock, interrupted, recover},
+    credentials::in_agents_configs,
     error::{PackError, Result},
     git,
     manifest::Manifest,
     paths::shown,
-    site::Site,
+    site::{Site, shell_word},
     targets::{self, TargetId},
 };
 
@@ -32,9 +33,25 @@ pub struct DoctorData {
     pub roots: Vec<DoctorRoot>,
     /// `.gitignore` files that were mended.
     pub gitignore_fixes: Vec<GitignoreFix>,
+    /// Credentials that stand in the agents' own files; agentpack does not say this.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub plaintext_tokens: Vec<PlaintextToken>,
     /// Commands that help.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub next_actions: Vec<String>,
+}
+
+/// A credential in a file of an agent.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlaintextToken {
+    /// The file.
+    pub path: String,
+    /// The same with `/`.
+    pub path_posix: String,
+    /// Counted from one.
+    pub line: usize,
+    /// What it looks like.
+    pub kind: String,
 }
 
 /// One root.
@@ -108,13 +125,27 @@ pub(crate) fn doctor(site: &Site, how: Doctor) -> Result<(DoctorData, Vec<String
     if unmended {
         next_actions.push(site.command("doctor --fix --yes --json"));
     }
+    let plaintext_tokens = in_agents_configs(site);
+    for token in &plaintext_tokens {
+        next_actions.push(adopting(token));
+    }
     let data = DoctorData {
+        plaintext_tokens,
         machine_id: site.machine().to_owned(),
         roots,
         gitignore_fixes: fixes,
         next_actions,
     };
     Ok((data, warnings))
+}
+
+/// The command that moves a token out of a file of an agent.
+fn adopting(token: &PlaintextToken) -> String {
+    let file = shell_word(&token.path);
+    format!(
+        "keyless pack adopt-secret --file {file} --at {file}:{} --path SCOPE/SERVICE/PURPOSE",
+        token.line
+    )
 }
 
 fn examined(root: &targets::Root) -> DoctorRoot {

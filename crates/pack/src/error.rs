@@ -139,6 +139,8 @@ codes! {
         ["inspect_help_json", "retry_with_supported_target"];
     /// A terminal is needed.
     TtyRequired = "E_TTY_REQUIRED", "tty_required", ["retry_in_tty", "retry_without_guided"];
+    /// The vault did not take what was to be moved into it.
+    VaultRefused = "E_VAULT_REFUSED", "vault_refused", ["unlock_vault", "retry_command"];
     /// A fault without a code of its own.
     Unexpected = "E_UNEXPECTED", "unexpected", ["retry_command"];
 }

@@ -29,7 +29,9 @@ mod tree;
 mod workspace;
 mod yaml;
 
-pub use credentials::{Finding, NOT_A_SECRET, scan};
+pub use credentials::{
+    AdoptData, Finding, Found, NOT_A_SECRET, TokenForm, TokenForms, Where, scan,
+};
 pub use manifest::ModuleKind;
 pub use overlay::{OverlayKind, OverlayScope};
 
@@ -66,7 +68,7 @@ mod snapshot;
 
 pub use apply::{Unwatched, Watch};
 pub use deploy::DeployData;
-pub use doctor::{Doctor, DoctorData, DoctorRoot, GitignoreFix};
+pub use doctor::{Doctor, DoctorData, DoctorRoot, GitignoreFix, PlaintextToken};
 pub use events::{MAX_EVENT, ModuleScore, ReadStats, RecordData, ScoreData};
 pub use evolve::{
     EvolveItem, ProposeData, ProposeOptions, ProposeSummary, RestoreData, RestoreSummary, Restored,

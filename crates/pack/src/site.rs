@@ -13,6 +13,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    credentials::TokenForms,
     error::{Code, PackError, Result},
     git, ids,
     paths::{absolute, expanded, shown},
@@ -33,6 +34,8 @@ pub struct Surroundings {
     pub machine: Option<String>,
     /// `$EDITOR`, when set.
     pub editor: Option<String>,
+    /// The caller's catalog of tokens; empty unless it has one.
+    pub forms: TokenForms,
 }
 
 /// What every command may be told.
@@ -59,6 +62,7 @@ pub struct Site {
     pub(crate) cwd: PathBuf,
     pub(crate) profile: String,
     pub(crate) target: String,
+    pub(crate) forms: TokenForms,
     request: Request,
     named_machine: Option<String>,
     project: OnceLock<Project>,
@@ -92,7 +96,8 @@ impl Surroundings {
         let codex_home =
             set("CODEX_HOME").map(|home| expanded(&home.to_string_lossy(), &user_home));
         let editor = env::var("EDITOR").ok().filter(|editor| !editor.trim().is_empty());
-        Ok(Self { cwd, user_home, agentpack_home, codex_home, machine, editor })
+        let forms = TokenForms::default();
+        Ok(Self { cwd, user_home, agentpack_home, codex_home, machine, editor, forms })
     }
 }
 
@@ -130,6 +135,7 @@ impl Site {
             cwd: surroundings.cwd.clone(),
             profile: request.profile.clone().unwrap_or_else(|| "default".to_owned()),
             target: request.target.clone().unwrap_or_else(|| "all".to_owned()),
+            forms: surroundings.forms.clone(),
             request: request.clone(),
             named_machine: asked.or_else(|| surroundings.machine.clone()),
             project: OnceLock::new(),
@@ -206,7 +212,8 @@ fn host_name() -> Option<String> {
     name.as_deref().and_then(ids::machine_id)
 }
 
-fn shell_word(word: &str) -> String {
+/// A word as a shell takes it.
+pub(crate) fn shell_word(word: &str) -> String {
     let fine = |c: char| c.is_ascii_alphanumeric() || "_-./:@=+,".contains(c);
     if !word.is_empty() && word.chars().all(fine) {
         word.to_owned()

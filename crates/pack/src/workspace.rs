@@ -63,7 +63,7 @@ impl Workspace {
                 let upstream = upstream(site, module, &lock, &checkouts)?;
                 let composed = compose(module, &upstream.tree, &overlays)?;
                 module::check(module, &composed.tree)?;
-                credentials::check(module, &composed.tree)?;
+                credentials::check(module, &composed.tree, &site.forms)?;
                 Ok(Resolved { module: (*module).clone(), upstream, composed })
             })
             .collect();

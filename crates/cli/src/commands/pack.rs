@@ -3,6 +3,7 @@
 //! Everything is decided in `keyless-pack`; here are arguments, questions and words. Answers for machines are
 //! the pack's own envelopes, exit statuses are agentpack's: 0, 1 for errors, 2 for arguments.
 
+mod adopt;
 mod args;
 mod catalog;
 mod events;
@@ -13,17 +14,23 @@ mod words;
 use std::{
     env,
     io::{IsTerminal as _, stdin, stdout},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command as Process, ExitCode},
 };
 
 use clap::{CommandFactory as _, Parser as _};
+use keyless_daemon::{
+    Places,
+    vault::{Provider, Providers, Variant},
+};
 use keyless_pack::{
     Answer, CommandId, Doctor, DriftKind, EditOptions, Envelope, InitOptions, PackError,
-    ProposeOptions, RebaseOptions, Request, Surroundings, TargetId, Unwatched, UpdateOptions,
+    ProposeOptions, RebaseOptions, Request, Surroundings, TargetId, TokenForm, TokenForms,
+    Unwatched, UpdateOptions,
     commands::{self, DeployOptions},
 };
 use serde::Serialize;
+use tokio::runtime::Runtime;
 
 pub(crate) use self::args::PackArgs;
 use self::args::{
@@ -53,7 +60,7 @@ pub(crate) fn main_as_agentpack() -> ExitCode {
 /// `keyless pack …`.
 pub(crate) fn run(ui: &Ui, args: &PackArgs) -> ExitCode {
     let id = args.command.id(args.global.dry_run);
-    let outcome = Surroundings::from_process(None).and_then(|surroundings| {
+    let outcome = surroundings(None, token_forms()).and_then(|surroundings| {
         let call = Call { ui, args, id, surroundings, request: args.global.request() };
         call.dispatch()
     });
@@ -69,6 +76,41 @@ pub(crate) fn run(ui: &Ui, args: &PackArgs) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The environment, and the token catalog that is in force here.
+fn surroundings(cwd: Option<PathBuf>, forms: TokenForms) -> Result<Surroundings, PackError> {
+    Ok(Surroundings { forms, ..Surroundings::from_process(cwd)? })
+}
+
+/// What tokens look like; read when a module is first looked at.
+fn token_forms() -> TokenForms {
+    TokenForms::new(|| {
+        let places = Places::from_environment();
+        let providers = places.and_then(|places| keyless_daemon::providers(&places));
+        let providers = providers.unwrap_or_else(|_| Providers::bundled());
+        let form = |provider: &Provider, variant: &Variant| {
+            Some(TokenForm {
+                pattern: variant.id.clone(),
+                kind: format!("{}: {}", provider.display_name, variant.display_name),
+                format: variant.format_regex.clone()?,
+            })
+        };
+        let mut forms = Vec::new();
+        for (_, provider) in providers.iter() {
+            forms.extend(provider.variants.iter().filter_map(|variant| form(provider, variant)));
+        }
+        forms
+    })
+}
+
+fn runtime() -> Result<Runtime, PackError> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.map_err(|error| {
+        let message = format!("threads can't be started: {error}");
+        PackError::new(keyless_pack::Code::Unexpected, message)
+    })
 }
 
 /// One call: what it was given, and where its answer goes.
@@ -89,6 +131,7 @@ impl Call<'_> {
                 let yes = self.yes("Add the module to agentpack.yaml?")?;
                 self.answer(commands::add(at, request, &add.options(), yes)?, words::module)
             }
+            PackCommand::AdoptSecret(adopt) => self.adopt(adopt),
             PackCommand::Completions(shell) => {
                 let mut command = AgentpackCli::command();
                 shell.print(&mut command);
@@ -302,10 +345,7 @@ impl Call<'_> {
             let fault = unable("mcp serve speaks the protocol, which --json is none of".to_owned());
             return Err(fault.hint("leave --json away"));
         }
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        let runtime =
-            runtime.map_err(|error| unable(format!("threads can't be started: {error}")))?;
+        let runtime = runtime()?;
         let served = runtime.block_on(tools::serve(self.request.clone()));
         // Reading stdin can't be broken off.
         runtime.shutdown_background();

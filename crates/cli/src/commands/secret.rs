@@ -12,11 +12,12 @@ use keyless_daemon::{
     vault::{Metadata, Secret, SourceConfig, Vault},
 };
 use serde_json::{Value, json};
+use zeroize::Zeroizing;
 
 use self::metadata::{changed_metadata, new_metadata};
 use super::{catalog::warn_of_faults, open_store, unlock_vault};
 use crate::{
-    args::{AddArgs, RemoveArgs, RotateArgs, SecretCommand, SetArgs},
+    args::{AddArgs, FactorArgs, RemoveArgs, RotateArgs, SecretCommand, SetArgs},
     prompt,
     ui::{Ui, table},
 };
@@ -51,6 +52,23 @@ async fn add(ui: &Ui, args: AddArgs) -> Result<(), Error> {
     let words = format!("Added {}.\n", args.path);
     ui.answer("secret add", &json!({ "path": args.path }), &words);
     Ok(())
+}
+
+/// Takes in a value that stood in a file. What is known of it is as the catalog has it.
+pub(super) async fn adopt(
+    ui: &Ui,
+    factor: &FactorArgs,
+    path: &SecretPath,
+    pattern: Option<&str>,
+    value: Zeroizing<Vec<u8>>,
+) -> Result<(), Error> {
+    let metadata = Metadata { source: SourceConfig::Local, ..Metadata::default() };
+    let metadata = completed(ui, metadata, pattern)?;
+    if metadata.egress.is_none() {
+        ui.warn("the secret names no destination yet: keyless secret set PATH --to HOST");
+    }
+    let (_, vault) = unlock_vault(factor).await?;
+    operator(vault, false).add(path, metadata, Some(value)).await
 }
 
 /// What was not said is as the catalog has it, where a pattern was named.

@@ -47,6 +47,8 @@ mod pack_envelopes;
 mod pack_faults;
 /// The pack's tools for agents, through official clients.
 mod pack_mcp;
+/// Credentials in modules and in agents' settings, and their way into the vault.
+mod pack_secrets;
 /// Remotes, sync, events, scores.
 mod pack_share;
 /// A recorded session of agentpack 0.9.1, run again.

@@ -20,7 +20,7 @@ struct Life {
 
 impl Life {
     fn new() -> Self {
-        let world = World::empty();
+        let world = World::with_store();
         let home = world.home.home().to_str().unwrap().to_owned();
         Self { world, home, seen: Vec::new(), wrong: Vec::new() }
     }
@@ -156,6 +156,11 @@ fn sources_and_overlays(life: &mut Life) {
     life.step("overlay-path", "overlay path instructions:base --scope machine");
     life.step("overlay-rebase", "overlay rebase instructions:base --yes");
     life.step("remove", "remove prompt:review --yes");
+    // No token of anybody's, and not in one piece in this file.
+    let token = ["ghp_Zk3v9QwT1rXb7LmN5p", "Yc2HsDf8GjKa4EuVoR"].concat();
+    write(&life.world, "modules/one/run.sh", &format!("#!/bin/sh\nexport GITHUB_TOKEN={token}\n"));
+    life.step("error-secret-in-module", "plan");
+    life.step("adopt-secret", "adopt-secret skill:one --path team/github/token --yes");
     write(&life.world, "agentpack.yaml", "version: 1\nprofiles: {}\ntargets: {}\nmodules: []\n");
     life.step("error-config-invalid", "plan");
 }

@@ -129,6 +129,7 @@ impl Scene {
             codex_home: None,
             machine: Some("box".to_owned()),
             editor: None,
+            forms: keyless_pack::TokenForms::default(),
         }
     }
 

@@ -7,7 +7,10 @@ use keyless_pack::{
     AddOptions, CommandId, DriftKind, ModuleKind, OverlayKind, OverlayScope, Request,
 };
 
-use super::share::{RemoteCommand, SyncWords};
+use super::{
+    adopt::AdoptWords,
+    share::{RemoteCommand, SyncWords},
+};
 
 /// The whole command line when the binary is called `agentpack`.
 #[derive(Debug, Parser)]
@@ -63,6 +66,8 @@ pub(crate) struct GlobalArgs {
 pub(crate) enum PackCommand {
     /// Add a module to agentpack.yaml
     Add(AddWords),
+    /// Move a credential out of a module into the vault, and leave an alias
+    AdoptSecret(AdoptWords),
     /// Generate shell completion scripts
     Completions(ShellWords),
     /// Plan, and with --apply write
@@ -384,6 +389,7 @@ impl PackCommand {
         }
         match self {
             Self::Add(_) => id(&["add"]),
+            Self::AdoptSecret(_) => id(&["adopt-secret"]),
             Self::Completions(_) => id(&["completions"]),
             Self::Deploy(deploy) if deploy.apply && !dry_run => id(&["deploy", "--apply"]),
             Self::Deploy(_) => id(&["deploy"]),

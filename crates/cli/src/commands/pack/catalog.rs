@@ -14,6 +14,7 @@ use super::args::AgentpackCli;
 /// Commands that write, by id; the spec's list.
 const MUTATING: &[&str] = &[
     "add",
+    "adopt-secret",
     "deploy --apply",
     "doctor --fix",
     "evolve propose",
@@ -177,9 +178,10 @@ fn payloads() -> Value {
     let changes = ["profile", "targets", "changes", "summary"];
     json!({
         "add": ["module_id", "manifest", "manifest_posix"],
+        "adopt-secret": ["path", "path_posix", "line", "kind", "reference"],
         "deploy": ["applied", "reason?", "snapshot_id?", "profile", "targets", "changes", "summary"],
         "diff": changes,
-        "doctor": ["machine_id", "roots", "gitignore_fixes", "next_actions?"],
+        "doctor": ["machine_id", "roots", "gitignore_fixes", "plaintext_tokens?", "next_actions?"],
         "evolve.propose": ["created", "reason?", "candidates?", "skipped?", "summary?", "branch?", "scope?", "files?",
             "files_posix?", "committed?"],
         "evolve.restore": ["restored", "summary", "reason"],

@@ -13,7 +13,7 @@ use keyless_daemon::mcp::{
 };
 use keyless_pack::{
     Answer, Code, CommandId, Doctor, DriftKind, Envelope, OverlayScope, PackError, ProposeOptions,
-    Request, Surroundings,
+    Request, Surroundings, TokenForms,
     commands::{self, ApplyOptions},
 };
 use serde::Serialize;
@@ -23,6 +23,7 @@ use tokio::sync::RwLock;
 pub(crate) struct PackTools {
     /// What a call that names nothing else works with.
     defaults: Request,
+    forms: TokenForms,
     turns: Arc<RwLock<()>>,
 }
 
@@ -36,7 +37,7 @@ pub(crate) async fn serve(defaults: Request) -> Result<(), Error> {
 
 impl PackTools {
     pub(crate) fn new(defaults: Request) -> Self {
-        Self { defaults, turns: Arc::default() }
+        Self { defaults, forms: super::token_forms(), turns: Arc::default() }
     }
 
     fn request(&self, place: Place) -> Request {
@@ -58,10 +59,10 @@ impl PackTools {
         } else {
             Turn::Read(turns.read_owned().await)
         };
-        let request = self.request(place);
+        let (request, forms) = (self.request(place), self.forms.clone());
         let done = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            surroundings(cwd, watch.as_ref())
+            surroundings(cwd, forms, watch.as_ref())
                 .map_or_else(|error| failed(id, &error), |at| done(&at, &request, ask, watch))
         });
         done.await.unwrap_or_else(|_| {
@@ -114,7 +115,11 @@ impl keyless_pack::Watch for Watched {
     }
 }
 
-fn surroundings(cwd: Option<PathBuf>, watch: &dyn Watch) -> Result<Surroundings, PackError> {
+fn surroundings(
+    cwd: Option<PathBuf>,
+    forms: TokenForms,
+    watch: &dyn Watch,
+) -> Result<Surroundings, PackError> {
     if watch.is_cancelled() {
         return Err(PackError::new(Code::Cancelled, "the call was withdrawn before it began"));
     }
@@ -124,7 +129,7 @@ fn surroundings(cwd: Option<PathBuf>, watch: &dyn Watch) -> Result<Surroundings,
             PackError::new(Code::IoInvalidPath, message).with("path", cwd.display().to_string())
         );
     }
-    Surroundings::from_process(cwd)
+    super::surroundings(cwd, forms)
 }
 
 fn done(at: &Surroundings, request: &Request, ask: Ask, watch: Box<dyn Watch>) -> Answered {

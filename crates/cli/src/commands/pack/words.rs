@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use keyless_pack::{
-    Change, DeployData, DoctorData, DriftKind, ExplainPlanData, ExplainStatusData, FetchData,
-    InitData, LockData, ModuleData, Op, OverlayEditData, OverlayPathData, OverlayRebaseData,
-    PackError, PlanData, PreviewData, ProposeData, RestoreData, RollbackData, StatusData, Summary,
-    UpdateData, UpdateKind,
+    AdoptData, Change, DeployData, DoctorData, DriftKind, ExplainPlanData, ExplainStatusData,
+    FetchData, InitData, LockData, ModuleData, Op, OverlayEditData, OverlayPathData,
+    OverlayRebaseData, PackError, PlanData, PreviewData, ProposeData, RestoreData, RollbackData,
+    StatusData, Summary, UpdateData, UpdateKind,
 };
 
 pub(super) fn error(error: &PackError) {
@@ -82,8 +82,16 @@ pub(super) fn doctor(data: &DoctorData) -> String {
     for fix in data.gitignore_fixes.iter().filter(|fix| fix.updated) {
         writeln!(text, "mended {}", fix.gitignore_path).expect("a string");
     }
+    for token in &data.plaintext_tokens {
+        writeln!(text, "{}:{} holds a credential ({})", token.path, token.line, token.kind)
+            .expect("a string");
+    }
     next(&mut text, &data.next_actions);
     text
+}
+
+pub(super) fn adopt(data: &AdoptData) -> String {
+    format!("{}:{} now says {}\n", data.path, data.line, data.reference)
 }
 
 pub(super) fn explain_plan(data: &ExplainPlanData) -> String {

@@ -1,0 +1,77 @@
+//! No credential in a deployed file: the plan stops, the value moves into the vault, the plan goes on.
+
+use std::fs;
+
+use keyless_testkit::Canary;
+use serde_json::{Value, json};
+
+use crate::{
+    invocation::Seen,
+    pack::{MANIFEST, run, write},
+    world::World,
+};
+
+/// A world whose instructions hold a token in their third line, and the token, which nobody may see.
+fn with_token_in_a_module() -> (World, String) {
+    let world = World::with_store();
+    let token = world.watch(Canary::of(["ghp_Zk3v9QwT1rXb7LmN5p", "Yc2HsDf8GjKa4EuVoR"].concat()));
+    write(&world, "agentpack.yaml", MANIFEST.split("  - id: skill").next().unwrap());
+    write(
+        &world,
+        "modules/base/AGENTS.md",
+        &format!("# Tools\n\nexport GITHUB_TOKEN={token} # for gh\n"),
+    );
+    (world, token)
+}
+
+#[track_caller]
+fn refused(seen: &Seen, code: &str) -> Value {
+    let error = seen.exits(1).json()["errors"][0].clone();
+    assert_eq!(error["code"], code, "{error:#}");
+    error["details"].clone()
+}
+
+const ADOPT: &[&str] = &["adopt-secret", "instructions:base", "--path", "team/github/token"];
+
+#[test]
+fn a_credential_in_a_module_moves_into_the_vault_and_the_plan_goes_on() {
+    let (world, _) = with_token_in_a_module();
+    let details = refused(&run(&world, &["plan"]), "E_SECRET_IN_MODULE");
+    let finding = json!({ "file": "AGENTS.md", "line": 3, "kind": "GitHub: Classic token", "pattern": "github-pat" });
+    assert_eq!(details["findings"], json!([finding]));
+    refused(&run(&world, ADOPT), "E_CONFIRM_REQUIRED");
+    let locked =
+        world.keyless(&[&["pack", "--json", "--yes"], ADOPT].concat()).without_passphrase().run();
+    refused(&locked, "E_VAULT_REFUSED");
+    refused(&run(&world, &["plan"]), "E_SECRET_IN_MODULE");
+    let adopted = run(&world, &[ADOPT, &["--yes"]].concat()).data();
+    assert_eq!(adopted["reference"], "@secret:team/github/token");
+    let file = world.home.home().join(".agentpack/repo/modules/base/AGENTS.md");
+    let text = "# Tools\n\nexport GITHUB_TOKEN=@secret:team/github/token # for gh\n";
+    assert_eq!(fs::read_to_string(file).unwrap(), text);
+    assert_eq!(run(&world, &["plan"]).data()["summary"]["create"], 1);
+    let shown = world.keyless(&["secret", "show", "team/github/token", "--json"]).run().data();
+    assert_eq!(
+        (&shown["env"], &shown["to"][0]),
+        (&json!("GITHUB_TOKEN"), &json!("api.github.com"))
+    );
+}
+
+#[test]
+fn the_doctor_finds_tokens_in_the_settings_of_agents() {
+    let (world, token) = with_token_in_a_module();
+    write(&world, "modules/base/AGENTS.md", "Be kind.\n");
+    let server = json!({ "mcpServers": { "gh": { "command": "gh-mcp", "env": { "GITHUB_TOKEN": token } } } });
+    let file = world.home.write("home/.cursor/mcp.json", format!("{server:#}\n")).unwrap();
+    let found = run(&world, &["doctor"]).data();
+    let tokens = found["plaintext_tokens"].as_array().unwrap();
+    assert_eq!((tokens.len(), &tokens[0]["kind"]), (1, &json!("GitHub: Classic token")));
+    let next = found["next_actions"].to_string();
+    assert!(next.contains("keyless pack adopt-secret --file"), "{next}");
+    let path = file.to_str().unwrap();
+    let adopt = ["adopt-secret", "--file", path, "--path", "team/github/token", "--yes"];
+    run(&world, &adopt).exits(0);
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains(r#""GITHUB_TOKEN": "@secret:team/github/token""#), "{text}");
+    assert_eq!(run(&world, &["doctor"]).data().get("plaintext_tokens"), None);
+}
