@@ -21,7 +21,7 @@ pub(crate) use self::{
         CatalogShowArgs, CatalogUrlArgs, CatalogValidateArgs,
     },
     upkeep::UpkeepArgs,
-    use_args::{InjectionWord, SignerWord, UseArgs},
+    use_args::{GrantWord, InjectionWord, SealingWord, SignerWord, UseArgs},
     vault::{
         EnvelopeAddArgs, EnvelopeCommand, EnvelopeListArgs, EnvelopeRemoveArgs, EnvelopeWord,
         VaultCommand,

@@ -201,6 +201,9 @@ pub struct Detail {
     /// The parts of the request in which something was swapped.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub locations: Vec<Location>,
+    /// Which rule decided: `to HOST`, `allow …`, `ask …` of the secret's own, or the setting's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
     /// How many secrets were swapped in, each once or more often.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swaps: Option<u64>,

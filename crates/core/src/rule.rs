@@ -142,6 +142,22 @@ impl EgressRule {
         request_rule::look_into(self.allow.iter().chain(&self.ask), host, request)
     }
 
+    /// Which words of the rule decide about a request to `authority`, for the log.
+    pub fn deciding_words(
+        &self,
+        scheme: Scheme,
+        authority: &Authority,
+        request: &RequestFacts,
+    ) -> String {
+        let rules = (&self.allow[..], &self.ask[..], self.otherwise);
+        let judged = self.has_request_rules();
+        let words = judged.then(|| request_rule::deciding_words(rules, &authority.host, request));
+        words.flatten().unwrap_or_else(|| {
+            let to = self.to.iter().find(|to| to.matches(scheme, authority));
+            to.map_or_else(|| "to".to_owned(), |to| format!("to {to}"))
+        })
+    }
+
     /// What the rules about requests say.
     pub(crate) fn judge(&self, host: &Host, request: &RequestFacts) -> Said {
         request_rule::judge((&self.allow, &self.ask, self.otherwise), host, request)

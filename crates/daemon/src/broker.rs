@@ -169,9 +169,7 @@ impl Broker {
         let mut variables = variables(&chosen, &secrets);
         variables.extend(aliased.iter().filter_map(|aliased| resolved(aliased, &secrets)));
         secrets.extend(minted_slots(&secrets, &key)?);
-        let allowance = self.door.allowance;
-        let spec =
-            SessionSpec { id, secrets, broker: Arc::clone(&broker) as _, allowance, ca: None };
+        let spec = SessionSpec { id, secrets, broker: Arc::clone(&broker) as _, ca: None };
         let all = self.vault.list().await?;
         let session = self.door.engine.open(spec)?;
         let follower = Follower {
@@ -317,20 +315,14 @@ impl Drop for OpenSession {
 
 /// Opens a session without secrets, which needs no vault: just the jail, the zones and the log.
 pub async fn open_bare_session(places: &Places, door: EgressDoor) -> Result<OpenSession, Error> {
-    let EgressDoor { engine, extra_roots, allowance } = door;
+    let EgressDoor { engine, extra_roots } = door;
     let store = Store::create_or_open(&places.store_file()).await?;
     let id = session_id("s");
     let log = AuditLog::start(&store, None);
     let broker = SessionBroker::new(Arc::new(NoValues), log, agent("run", &id));
     let broker = Arc::new(broker);
     broker.record_life(Action::SessionStart, Vec::new()).await?;
-    let spec = SessionSpec {
-        id,
-        secrets: Vec::new(),
-        broker: Arc::clone(&broker) as _,
-        allowance,
-        ca: None,
-    };
+    let spec = SessionSpec { id, secrets: Vec::new(), broker: Arc::clone(&broker) as _, ca: None };
     let session = engine.open(spec)?;
     let (variables, conceal, remove) = (Vec::new(), Vec::new(), Vec::new());
     let trust_pem = session.ca_pem().to_owned() + &extra_roots;

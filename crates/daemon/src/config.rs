@@ -54,7 +54,7 @@ pub struct EgressConfig {
     pub pass_through: Vec<Destination>,
     /// The company's proxy that leads out.
     pub upstream_proxy: Option<UpstreamProxyConfig>,
-    /// How much may be asked for. Taken up at the start of the process.
+    /// How much may be asked for.
     pub limits: LimitsConfig,
 }
 

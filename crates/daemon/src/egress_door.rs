@@ -3,7 +3,7 @@
 use std::{fs, path::Path, sync::Arc};
 
 use keyless_core::{Code, Destination, Error, SafeText};
-use keyless_egress::{Allowance, Engine, EngineConfig, EngineError};
+use keyless_egress::{Engine, EngineConfig, EngineError};
 use keyless_vault::{Catalog, EgressPolicy as CatalogPolicy};
 
 use crate::{
@@ -19,8 +19,6 @@ pub struct EgressDoor {
     pub engine: Arc<Engine>,
     /// The operator's extra roots, PEM, one after the other.
     pub extra_roots: String,
-    /// What one session may ask for.
-    pub allowance: Allowance,
 }
 
 impl EgressDoor {
@@ -40,12 +38,11 @@ impl EgressDoor {
     }
 
     fn build(config: &Config, catalog: Option<&Catalog>) -> Result<Self, Error> {
-        let allowance = config.egress.allowance();
         let engine_config = engine_config(config, catalog)?;
         let roots = engine_config.extra_roots_pem.iter();
         let extra_roots = roots.map(|pem| String::from_utf8_lossy(pem) + "\n").collect();
         let engine = Engine::new(engine_config).map_err(|error| explain(&error, config))?;
-        Ok(Self { engine, extra_roots, allowance })
+        Ok(Self { engine, extra_roots })
     }
 }
 
@@ -75,6 +72,7 @@ pub(crate) fn engine_config(
         policy,
         upstream_proxy: egress.proxy()?,
         limits: egress.limits(),
+        allowance: egress.allowance(),
     })
 }
 

@@ -8,8 +8,8 @@ use keyless_core::{
     audit::Action,
 };
 use keyless_egress::{
-    Allowance, Broker, Engine, Event, Explanation, Finished, Question, Released, RequestInfo,
-    SessionSecret, SessionSpec,
+    Broker, Engine, Event, Explanation, Finished, Question, Released, RequestInfo, SessionSecret,
+    SessionSpec,
 };
 use keyless_store::{AuditQuery, Store};
 use keyless_vault::{Catalog, Vault};
@@ -63,7 +63,6 @@ pub async fn explain(
         id: "explain".to_owned(),
         secrets: rules.into_iter().map(secret).collect(),
         broker: Arc::new(Nobody),
-        allowance: Allowance::default(),
         ca: None,
     })?;
     Ok(engine.explain(&session, asked).await)

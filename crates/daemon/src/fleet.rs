@@ -150,7 +150,6 @@ pub async fn start_fleet(places: &Places, spec: FleetSpec) -> Result<Fleet, Erro
         engine: door.engine,
         mounted: values,
         values: Arc::new(tokens),
-        allowance: door.allowance,
         key,
         log,
         ca,

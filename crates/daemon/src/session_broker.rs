@@ -8,6 +8,7 @@
 //! A secret whose owner wants to be asked passes the [`UseGate`] first: at every request, or once in a
 //! while of a permit's life; an approval that is taken back ends all permits at once.
 
+mod deciding;
 mod under_way;
 
 use std::{
@@ -27,7 +28,7 @@ use keyless_store::AuditLog;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use self::under_way::UnderWay;
+use self::{deciding::deciding_setting, under_way::UnderWay};
 use crate::{
     approvals::{NobodyToAsk, UseGate, WantedUse},
     caution::Caution,
@@ -125,6 +126,7 @@ impl SessionBroker {
         &self,
         request: &RequestInfo,
         allowed: Allowed,
+        rule: Option<&String>,
     ) -> Result<Arc<Released>, Error> {
         let path = allowed.path().clone();
         let minted = self.minted.open(&path);
@@ -139,7 +141,7 @@ impl SessionBroker {
             Some(minted) => minted?,
             None => self.values.open(&path).await?,
         };
-        let mut draft = self.use_of(request, vec![path.clone()]);
+        let mut draft = self.use_of(request, vec![path.clone()], rule);
         draft.allowed = Some(allowed);
         let recorded = self.log.append(draft).await?;
         let until = Timestamp::now() + PERMIT_LIFE;
@@ -182,7 +184,12 @@ impl SessionBroker {
         holds.then(|| Arc::clone(&lease.released))
     }
 
-    fn use_of(&self, request: &RequestInfo, secrets: Vec<SecretPath>) -> Draft {
+    fn use_of(
+        &self,
+        request: &RequestInfo,
+        secrets: Vec<SecretPath>,
+        rule: Option<&String>,
+    ) -> Draft {
         let target = Target::Authority(request.authority.clone());
         let correlation_id = request.correlation_id.clone();
         let mut draft = self.draft(Action::Egress, Outcome::Success, target, correlation_id);
@@ -190,6 +197,7 @@ impl SessionBroker {
             method: Some(request.method.clone()),
             path: Some(request.path.clone()),
             locations: request.locations.clone(),
+            rule: rule.cloned(),
             swaps: Some(secrets.len() as u64),
             kind: Some("released".to_owned()),
             ..Detail::default()
@@ -230,10 +238,11 @@ impl Broker for SessionBroker {
             self.under_way.settle(&self.log)?;
             let mut all = Vec::with_capacity(uses.len());
             let secrets: Vec<_> = uses.iter().map(|allowed| allowed.path().clone()).collect();
-            for allowed in uses {
+            for (at, allowed) in uses.into_iter().enumerate() {
+                let rule = request.rules.get(at);
                 match self.lease(allowed.path(), &request.authority) {
                     Some(released) => all.push(released),
-                    None => all.push(self.release_one(request, allowed).await?),
+                    None => all.push(self.release_one(request, allowed, rule).await?),
                 }
             }
             if let Some(telemetry) = &self.telemetry {
@@ -319,7 +328,12 @@ impl Broker for SessionBroker {
         let kind = (event.outcome == Outcome::Success).then(|| "tunnel".to_owned());
         draft.secrets_used = event.secrets;
         draft.error_code = event.code;
-        draft.detail = Detail { method, path, note, kind, ..Detail::default() };
+        let rule = match event.code {
+            Some(code) => deciding_setting(code),
+            None => Some("policy"),
+        };
+        let rule = rule.map(str::to_owned);
+        draft.detail = Detail { method, path, note, kind, rule, ..Detail::default() };
         self.log.append_soon(draft)
     }
 

@@ -17,7 +17,6 @@ use keyless_core::{Authority, Code, Error};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::{TcpListener, TcpStream, UnixListener},
-    sync::OwnedSemaphorePermit,
     time::{sleep, timeout},
 };
 
@@ -25,7 +24,7 @@ pub(crate) use self::named::serve_stream;
 use crate::{Engine, Session, refusal, tls::Prefixed};
 
 /// A connection's place among those that may be open; shared by the tasks that it becomes.
-type Place = Arc<OwnedSemaphorePermit>;
+type Place = Arc<crate::room::Place>;
 
 /// Serves the explicit proxy.
 pub(crate) async fn serve_proxy(engine: &Arc<Engine>, listener: TcpListener) {
@@ -79,7 +78,7 @@ async fn accepted<S, A>(accepted: io::Result<(S, A)>) -> Option<S> {
 }
 
 fn place(engine: &Arc<Engine>) -> Option<Place> {
-    Arc::clone(&engine.room).try_acquire_owned().ok().map(Arc::new)
+    engine.room.enter().map(Arc::new)
 }
 
 /// Answers 503 to one connection too many. Its head is read first: closing over unread bytes

@@ -16,15 +16,17 @@ use parking_lot::{Mutex, RwLock};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
-    sync::{Notify, Semaphore},
+    sync::Notify,
 };
 
 use crate::{
     Limits, UpstreamProxy, door,
     pool::Pool,
     ports::Broker,
+    quota::Allowance,
     reach::Reach,
     refusal,
+    room::Room,
     session::{Session, SessionSecret, SessionSpec},
     tls::{Roots, RootsError},
 };
@@ -50,6 +52,8 @@ pub struct EngineConfig {
     pub upstream_proxy: Option<UpstreamProxy>,
     /// The bounds.
     pub limits: Limits,
+    /// What each session may ask for.
+    pub allowance: Allowance,
 }
 
 /// Which external destinations may be reached.
@@ -80,7 +84,7 @@ pub struct EngineError(#[from] pub RootsError);
 pub struct Engine {
     pub(crate) pool: Arc<Pool>,
     pub(crate) limits: Limits,
-    pub(crate) room: Arc<Semaphore>,
+    pub(crate) room: Arc<Room>,
     config: Mutex<EngineConfig>,
     reach: ArcSwap<Reach>,
     roots: ArcSwap<Roots>,
@@ -101,7 +105,7 @@ impl Engine {
         let limits = config.limits.clone();
         Ok(Arc::new(Self {
             pool: Arc::new(Pool::new(&limits)),
-            room: Arc::new(Semaphore::new(limits.connections)),
+            room: Room::of(limits.connections),
             reach: ArcSwap::from_pointee(Reach::new(&config)),
             roots: ArcSwap::from_pointee(Roots::load(&config.extra_roots_pem, 0)?),
             generation: AtomicU64::new(0),
@@ -117,7 +121,8 @@ impl Engine {
 
     /// Opens a session. A second one under the same id takes the first one's place, which ends.
     pub fn open(&self, spec: SessionSpec) -> Result<Arc<Session>, Error> {
-        let session = Arc::new(Session::open(spec, self.limits.leaves)?);
+        let allowance = self.config.lock().allowance;
+        let session = Arc::new(Session::open(spec, allowance, self.limits.leaves)?);
         let id = session.id().to_owned();
         let before = self.sessions.write().insert(id.clone(), Arc::clone(&session));
         if let Some(before) = before {
@@ -158,11 +163,13 @@ impl Engine {
         }
     }
 
-    /// Takes up another configuration; the limits stay as they were. What is open and may not go
-    /// on is cut. On an error nothing changes.
+    /// Takes up another configuration; of the limits, those that an operator sets. What is open and
+    /// may not go on is cut; one connection too many stays. On an error nothing changes.
     pub fn reload(&self, config: EngineConfig) -> Result<(), EngineError> {
         let mut current = self.config.lock();
-        let config = EngineConfig { limits: current.limits.clone(), ..config };
+        let connections = config.limits.connections;
+        let limits = Limits { connections, ..current.limits.clone() };
+        let config = EngineConfig { limits, ..config };
         if config == *current {
             return Ok(());
         }
@@ -172,8 +179,13 @@ impl Engine {
             self.roots.store(Arc::new(Roots::load(&config.extra_roots_pem, generation)?));
         }
         self.reach.store(Arc::new(Reach::new(&config)));
+        self.room.resize(connections);
+        let allowance = (config.allowance != current.allowance).then_some(config.allowance);
         *current = config;
         for session in self.sessions.read().values() {
+            if let Some(allowance) = allowance {
+                session.set_allowance(allowance);
+            }
             session.note_change();
         }
         Ok(())
@@ -202,7 +214,7 @@ impl Engine {
 
     /// Connections of clients that are open.
     pub fn connections(&self) -> usize {
-        self.limits.connections.saturating_sub(self.room.available_permits())
+        self.room.open()
     }
 
     /// Whether nothing begins any more.

@@ -28,6 +28,7 @@ mod door;
 mod explain;
 mod guard;
 mod reach;
+mod room;
 mod tls;
 mod tunnel;
 mod upstream_proxy;

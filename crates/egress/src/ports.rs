@@ -86,6 +86,8 @@ pub struct RequestInfo {
     pub path: String,
     /// The parts of the request where the placeholders stand that are being exchanged.
     pub locations: Vec<Location>,
+    /// Which words of its secret's rule let each use pass, in their order.
+    pub rules: Vec<String>,
 }
 
 /// A token that a server has just minted.

@@ -23,8 +23,6 @@ pub struct SessionSpec {
     pub secrets: Vec<SessionSecret>,
     /// Its way to values and to the log.
     pub broker: Arc<dyn Broker>,
-    /// How much it may ask for.
-    pub allowance: Allowance,
     /// The authority that its programs trust already; a fresh one when absent.
     pub ca: Option<Arc<CaKeys>>,
 }
@@ -48,7 +46,7 @@ pub struct Session {
     authority: CertificateAuthority,
     broker: Arc<dyn Broker>,
     life: watch::Sender<Life>,
-    quota: Quota,
+    quota: ArcSwap<Quota>,
 }
 
 /// How far a session has come.
@@ -61,7 +59,11 @@ pub(crate) struct Life {
 
 impl Session {
     /// Opens a session with a fresh token, and with a fresh authority unless it brings one.
-    pub(crate) fn open(spec: SessionSpec, leaves: usize) -> Result<Self, Error> {
+    pub(crate) fn open(
+        spec: SessionSpec,
+        allowance: Allowance,
+        leaves: usize,
+    ) -> Result<Self, Error> {
         let authority = match &spec.ca {
             Some(keys) => CertificateAuthority::load(keys, leaves)?,
             None => CertificateAuthority::mint(leaves)?,
@@ -74,7 +76,7 @@ impl Session {
             authority,
             broker: spec.broker,
             life: watch::Sender::new(Life::default()),
-            quota: Quota::of(spec.allowance),
+            quota: ArcSwap::from_pointee(Quota::of(allowance)),
         })
     }
 
@@ -159,8 +161,13 @@ impl Session {
         withdrawn
     }
 
-    pub(crate) fn quota(&self) -> &Quota {
-        &self.quota
+    pub(crate) fn quota(&self) -> arc_swap::Guard<Arc<Quota>> {
+        self.quota.load()
+    }
+
+    /// Begins anew with another allowance.
+    pub(crate) fn set_allowance(&self, allowance: Allowance) {
+        self.quota.store(Arc::new(Quota::of(allowance)));
     }
 
     pub(crate) fn finished(&self, finished: Finished) {

@@ -118,6 +118,7 @@ fn request_info(route: &Route<'_>, parts: &Parts) -> RequestInfo {
         method: parts.method.as_str().to_owned(),
         path: parts.uri.path().to_owned(),
         locations: Vec::new(),
+        rules: Vec::new(),
     }
 }
 

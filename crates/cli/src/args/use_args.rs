@@ -28,12 +28,12 @@ pub(crate) struct UseArgs {
     /// Have the proxy sign with the value: aws:PATH-OF-KEY-ID, tls-client, github-webhook, slack-webhook, 'hmac-sha256 …'; or none
     #[arg(long, value_name = "HOW", value_parser = parse_signer)]
     pub(crate) sign: Option<SignerWord>,
-    /// Get access tokens with the value: 'client-credentials https://HOST/token CLIENT-ID scope=…', 'refresh-token …'
-    #[arg(long, value_name = "GRANT")]
-    pub(crate) oauth: Option<OauthGrant>,
-    /// Answers whose tokens become placeholders: 'POST auth.example.com/token to=api.example.com'; repeatable
-    #[arg(long, value_name = "ANSWERS")]
-    pub(crate) seal: Vec<Sealing>,
+    /// Get access tokens with the value: 'client-credentials https://HOST/token CLIENT-ID scope=…', 'refresh-token …'; or none
+    #[arg(long, value_name = "GRANT", value_parser = parse_grant)]
+    pub(crate) oauth: Option<GrantWord>,
+    /// Answers whose tokens become placeholders: 'POST auth.example.com/token to=api.example.com'; repeatable; or none
+    #[arg(long, value_name = "ANSWERS", value_parser = parse_sealing)]
+    pub(crate) seal: Vec<SealingWord>,
 }
 
 /// `--otherwise`.
@@ -61,6 +61,22 @@ pub(crate) enum SignerWord {
     None,
 }
 
+/// `--oauth`.
+#[derive(Clone, Debug)]
+pub(crate) enum GrantWord {
+    Grant(OauthGrant),
+    /// The value itself goes into requests again.
+    None,
+}
+
+/// `--seal`.
+#[derive(Clone, Debug)]
+pub(crate) enum SealingWord {
+    Answers(Sealing),
+    /// No answers any more.
+    None,
+}
+
 impl From<OtherwiseWord> for Otherwise {
     fn from(word: OtherwiseWord) -> Self {
         match word {
@@ -81,5 +97,19 @@ fn parse_signer(text: &str) -> Result<SignerWord, keyless_core::SignerError> {
     match text {
         "none" => Ok(SignerWord::None),
         how => Signer::parse(how).map(SignerWord::How),
+    }
+}
+
+fn parse_grant(text: &str) -> Result<GrantWord, keyless_core::OauthGrantError> {
+    match text {
+        "none" => Ok(GrantWord::None),
+        grant => OauthGrant::parse(grant).map(GrantWord::Grant),
+    }
+}
+
+fn parse_sealing(text: &str) -> Result<SealingWord, keyless_core::SealingError> {
+    match text {
+        "none" => Ok(SealingWord::None),
+        answers => Sealing::parse(answers).map(SealingWord::Answers),
     }
 }

@@ -170,6 +170,31 @@ fn a_rotated_value_is_taken_up_by_the_next_request_after_it_is_noticed() {
 }
 
 #[test]
+fn a_value_that_goes_bad_leaves_its_last_good_one_and_says_so() {
+    let mut world = World::empty();
+    let origin = world.origin(ALLOWED);
+    let sidecar = started(&world, &[]);
+    let header = format!("x-key: {}", sidecar.placeholder());
+    let ask = || exits(curl(&sidecar, &["-f", "-H", &header, "https://api.allowed.test/"]));
+    for bad in ["", "two\nlines\n"] {
+        mount(&world, if bad.is_empty() { "v1" } else { "v2" }, bad);
+        let problem = || health(&sidecar)["reload"]["problem"].to_string();
+        let expected = if bad.is_empty() { "empty" } else { "CR, LF" };
+        wait_until("the bad value is told", || problem().contains(expected));
+        assert!(page(&sidecar, "/metrics").1.contains("keyless_in_step 0"));
+        // Longer than any permit: the value is asked for anew.
+        thread::sleep(Duration::from_secs(5));
+        assert_eq!(ask(), Some(0));
+    }
+    fs::remove_file(world.operator_file("mounted/api/..data")).unwrap();
+    assert_eq!(ask(), Some(0));
+    let values = origin.requests().iter().filter_map(|it| it.header("x-key")).collect::<Vec<_>>();
+    assert_eq!(values, [world.canary.value(); 3]);
+    mount(&world, "v3", world.canary.value());
+    wait_until("it is mended", || health(&sidecar)["reload"]["problem"].is_null());
+}
+
+#[test]
 fn a_broken_catalog_leaves_the_last_good_one_and_says_why_once() {
     let mut world = World::empty();
     let _origin = world.origin(ALLOWED);
@@ -190,6 +215,28 @@ fn a_broken_catalog_leaves_the_last_good_one_and_says_why_once() {
     write_catalog(&world, CATALOG);
     wait_until("it is mended", || health(&sidecar)["reload"]["problem"].is_null());
     assert!(page(&sidecar, "/metrics").1.contains("keyless_in_step 1"));
+}
+
+#[test]
+fn limits_are_taken_up_by_sessions_that_are_open() {
+    let mut world = World::empty();
+    let _origin = world.origin(ALLOWED);
+    let sidecar = started(&world, &[]);
+    let ask = || sidecar.curl(sidecar.word("proxy_url"), &["https://api.allowed.test/status/204"]);
+    assert!(ask().contains("204"));
+    let config = |limits: &str| {
+        let before = reloads(&sidecar);
+        let text = format!("[egress.limits]\n{limits}");
+        world.home.write("keyless/config.toml", text).unwrap();
+        wait_until("the limits are in force", || reloads(&sidecar) > before);
+    };
+    config("requests_per_minute = 1\n");
+    assert!(ask().contains("204"));
+    assert!(ask().contains("quota_exceeded"));
+    config("connections = 0\n");
+    assert!(ask().contains("too_many_connections"));
+    config("");
+    assert!(ask().contains("204"));
 }
 
 /// (e) 104.
@@ -451,8 +498,10 @@ fn the_log_has_one_line_with_everything_for_each_request() {
             (&200.into(), &serde_json::json!(["header"]))
         );
         assert!(detail["duration_ms"].is_u64() && entry["result"] == "success");
+        assert_eq!(detail["rule"], "to api.allowed.test");
     }
     assert_eq!(of_kind("tunnel").len(), 1);
+    assert_eq!(of_kind("tunnel")[0]["detail"]["rule"], "policy");
     assert!(of_kind("closed")[0]["detail"]["bytes_received"].as_u64().unwrap() > 0);
     assert!(!serde_json::to_string(&log).unwrap().contains("secret-query"));
     world.keyless(&["audit", "verify"]).without_passphrase().run().ok();

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use http::{Request, StatusCode, header};
 use http_body_util::BodyExt as _;
-use keyless_testkit::{Canary, Handler, Origin, Reply, RequestBody, reply};
+use keyless_testkit::{Canary, Coding, Handler, Origin, Reply, RequestBody, reply};
 use serde_json::json;
 
 use crate::world::{ALLOWED, EVIL, World};
@@ -63,7 +63,18 @@ async fn token(request: Request<RequestBody>, state: Arc<Mutex<State>>) -> Reply
     }
     answer["access_token"] = json!(state.tokens[state.given]);
     state.given += 1;
-    let mut reply = reply(StatusCode::OK, answer.to_string());
+    let answer = answer.to_string();
+    let coding = match path.as_str() {
+        "/br" => Coding::Brotli,
+        "/deflate" => Coding::Deflate,
+        "/gzip" => Coding::Gzip,
+        "/zstd" => Coding::Zstd,
+        _ => Coding::Identity,
+    };
+    let mut reply = reply(StatusCode::OK, coding.encode(answer.as_bytes()).unwrap());
+    if let Some(name) = coding.name() {
+        reply.headers_mut().insert(header::CONTENT_ENCODING, name.parse().unwrap());
+    }
     reply.headers_mut().insert(header::CONTENT_TYPE, "application/json".parse().unwrap());
     reply
 }
@@ -197,4 +208,37 @@ except urllib.error.HTTPError as error:
     let minted: Vec<_> =
         world.log().into_iter().filter(|entry| entry["detail"]["kind"] == "minted").collect();
     assert_eq!(minted[1]["target"], "team/auth/client/access-token-2");
+}
+
+/// Over both versions, and in every coding that a token endpoint may answer in.
+#[test]
+fn coded_answers_are_sealed_over_both_versions() {
+    let mut world = World::with_store();
+    let state = state(&world, 8);
+    let tokens = state.tokens.clone();
+    let provider = Provider::start(&mut world, state);
+    let seal = "POST auth.allowed.test/** to=api.allowed.test";
+    world.add(CLIENT, &["--to", AUTH, "--env", "SECRET", "--seal", seal]).ok();
+    let script = r#"
+for version in http1.1 http2; do for coding in br deflate gzip zstd; do
+    answer=$(curl -sS --$version --compressed -d "client_secret=$SECRET" https://auth.allowed.test/$coding)
+    token=$(printf %s "$answer" | sed 's/.*"access_token":"\([^"]*\)".*/\1/')
+    echo "$token $(curl -sS --$version -H "Authorization: Bearer $token" https://api.allowed.test/)"
+done; done"#;
+    let said = world.agent_sh(script).run().ok();
+    assert_eq!(said.lines().count(), 8, "{said}");
+    for line in said.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        assert!(words[0].starts_with("kloak_") && words[3] == words[0], "{said}");
+    }
+    for (request, token) in provider.api.requests().iter().zip(&tokens) {
+        assert_eq!(request.header("authorization"), Some(format!("Bearer {token}")));
+    }
+    // Said once more without: nothing is left of it.
+    let grant = "client-credentials https://auth.allowed.test/token my-client";
+    world.keyless(&["secret", "set", CLIENT, "--oauth", grant]).run().ok();
+    let none = ["secret", "set", CLIENT, "--oauth", "none", "--seal", "none"];
+    world.keyless(&none).run().ok();
+    let shown = world.keyless(&["secret", "show", CLIENT, "--json"]).run().data();
+    assert_eq!((&shown["oauth"], &shown["seal"]), (&json!(null), &json!(null)), "{shown}");
 }

@@ -23,6 +23,10 @@ fn a_request_outside_the_rules_goes_nowhere_and_says_why() {
     assert_eq!(origin.requests().len(), 1);
     let refused = world.log_of("rule_denied");
     assert_eq!(refused[0]["detail"]["method"], "POST");
+    assert_eq!(refused[0]["detail"]["rule"], "otherwise deny");
+    let log = world.log();
+    let forwarded = log.iter().find(|entry| entry["detail"]["kind"] == "forwarded").unwrap();
+    assert_eq!(forwarded["detail"]["rule"], "allow GET,HEAD /repos/acme/**");
     let note = refused[0]["detail"]["note"].as_str().unwrap();
     assert!(note.contains(TOKEN) && note.ends_with("no allow rule names it"), "{note}");
     // A rule that is taken away gives every request back.

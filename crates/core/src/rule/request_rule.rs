@@ -9,7 +9,7 @@
 //! One line: methods (or `*`), a path pattern with or without a host before it, and what the body
 //! may call. A request that a server could read in several ways must be named in each of them.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, slice, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
@@ -166,6 +166,31 @@ pub(super) fn judge(
         (true, _) => Said::Allow,
         (false, Otherwise::Ask) => Said::Ask,
         (false, Otherwise::Deny) => Said::Deny("no allow rule names it"),
+    }
+}
+
+/// The words that [`judge`] goes by for a request to `host`; none where no line names it and none has
+/// to.
+pub(super) fn deciding_words(
+    (allow, ask, otherwise): (&[RequestRule], &[RequestRule], Otherwise),
+    host: &Host,
+    request: &RequestFacts,
+) -> Option<String> {
+    let path = PathReadings::of(&request.path)?;
+    let case = |method, reading| Case { host, method, path: &path, reading, calls: &request.calls };
+    let cases = || {
+        let readings = 0..path.len();
+        readings.flat_map(|reading| request.methods.iter().map(move |one| case(one, reading)))
+    };
+    let asks = |rule: &&RequestRule| cases().any(|case| case.touches(slice::from_ref(rule)));
+    if let Some(rule) = ask.iter().find(asks) {
+        return Some(format!("ask {rule}"));
+    }
+    let allows = |rule: &&RequestRule| cases().any(|case| case.is_covered(slice::from_ref(rule)));
+    match allow.iter().find(allows) {
+        Some(rule) if cases().all(|case| case.is_covered(allow)) => Some(format!("allow {rule}")),
+        _ if otherwise == Otherwise::Ask => Some("otherwise ask".to_owned()),
+        _ => None,
     }
 }
 

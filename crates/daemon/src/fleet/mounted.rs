@@ -1,11 +1,14 @@
 //! The mounted files as a source of a session's values, by the catalog that is in force.
+//!
+//! A file that can't be used any more (a mount that hangs, a bad value) leaves its last good value in
+//! use; health and metrics say so. What is to end, is taken out of the catalog.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use keyless_core::{Code, Error, SafeText, SecretPath, SecretValue};
 use keyless_vault::{Catalog, CatalogEntry, MountedValues};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::values::Values;
 
@@ -13,11 +16,13 @@ use crate::values::Values;
 pub(super) struct Mounted {
     values: MountedValues,
     catalog: RwLock<Arc<Catalog>>,
+    /// The last good value of each file.
+    good: Mutex<HashMap<SecretPath, SecretValue>>,
 }
 
 impl Mounted {
     pub(super) fn new(values: MountedValues, catalog: Catalog) -> Self {
-        Self { values, catalog: RwLock::new(Arc::new(catalog)) }
+        Self { values, catalog: RwLock::new(Arc::new(catalog)), good: Mutex::default() }
     }
 
     /// The catalog in force.
@@ -27,6 +32,8 @@ impl Mounted {
 
     /// Takes up another catalog.
     pub(super) fn replace(&self, catalog: Catalog) {
+        let stays = |path: &SecretPath| catalog.entries.iter().any(|entry| entry.path == *path);
+        self.good.lock().retain(|path, _| stays(path));
         *self.catalog.write() = Arc::new(catalog);
     }
 
@@ -42,6 +49,7 @@ impl Mounted {
         let mut warnings = Vec::new();
         for entry in &catalog.entries {
             let reading = self.values.read(entry).await?;
+            self.remember(&reading.value);
             warnings.extend(reading.warnings.iter().map(ToString::to_string));
         }
         Ok(warnings)
@@ -49,18 +57,36 @@ impl Mounted {
 
     /// Fetches the value of `path` once.
     pub(super) async fn check_one(&self, path: &SecretPath) -> Result<(), Error> {
-        self.open(path).await.map(drop)
+        let entry = self.entry(path)?;
+        let reading = self.values.read(&entry).await?;
+        self.remember(&reading.value);
+        Ok(())
+    }
+
+    fn entry(&self, path: &SecretPath) -> Result<CatalogEntry, Error> {
+        let catalog = self.catalog();
+        let entry = catalog.entries.iter().find(|entry| entry.path == *path).cloned();
+        entry.ok_or_else(|| Error::with(Code::SecretNotFound, SafeText::default().and(path)))
+    }
+
+    fn remember(&self, value: &SecretValue) {
+        self.good.lock().insert(value.path().clone(), value.copy_for_cache());
     }
 }
 
 impl Values for Mounted {
     fn open<'a>(&'a self, path: &'a SecretPath) -> BoxFuture<'a, Result<SecretValue, Error>> {
         Box::pin(async move {
-            let catalog = self.catalog();
-            let entry = catalog.entries.iter().find(|entry| entry.path == *path);
-            let entry = entry
-                .ok_or_else(|| Error::with(Code::SecretNotFound, SafeText::default().and(path)))?;
-            self.values.read(entry).await.map(|reading| reading.value)
+            let entry = self.entry(path)?;
+            match self.values.read(&entry).await {
+                Ok(reading) => {
+                    self.remember(&reading.value);
+                    Ok(reading.value)
+                }
+                Err(error) => {
+                    self.good.lock().get(path).map(SecretValue::copy_for_cache).ok_or(error)
+                }
+            }
         })
     }
 }

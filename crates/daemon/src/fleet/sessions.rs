@@ -9,7 +9,7 @@ use std::{
 };
 
 use keyless_core::{Code, Error, SecretPath, SessionId, SessionKey, audit::Action};
-use keyless_egress::{Allowance, CaKeys, Engine, Session, SessionSecret, SessionSpec};
+use keyless_egress::{CaKeys, Engine, Session, SessionSecret, SessionSpec};
 use keyless_store::AuditLog;
 use keyless_vault::Catalog;
 use parking_lot::Mutex;
@@ -35,8 +35,6 @@ pub(super) struct Sessions {
     pub(super) mounted: Arc<Mounted>,
     /// The mounted values, with access tokens in the place of grants.
     pub(super) values: Arc<Tokens>,
-    /// What each of them may use of the proxy.
-    pub(super) allowance: Allowance,
     pub(super) key: Zeroizing<Vec<u8>>,
     pub(super) log: AuditLog,
     pub(super) ca: Option<Arc<CaKeys>>,
@@ -156,7 +154,6 @@ impl Sessions {
             id: id.to_string(),
             secrets,
             broker: Arc::clone(&broker) as _,
-            allowance: self.allowance,
             ca: self.ca.clone(),
         })?;
         Ok(Open { session, broker, used: Mutex::new(Instant::now()) })

@@ -24,6 +24,7 @@ pub(super) struct UnderWay {
 struct Uses {
     secrets: Vec<SecretPath>,
     locations: Vec<Location>,
+    rules: Vec<String>,
 }
 
 impl UnderWay {
@@ -33,6 +34,11 @@ impl UnderWay {
         let uses = all.entry(request.correlation_id.clone()).or_default();
         uses.secrets.extend(secrets);
         uses.locations.extend(&request.locations);
+        for rule in &request.rules {
+            if !uses.rules.contains(rule) {
+                uses.rules.push(rule.clone());
+            }
+        }
     }
 
     /// Completes `draft` by what it came to, and hands it to the log.
@@ -55,6 +61,7 @@ impl UnderWay {
             kind: Some(if is_request { "forwarded" } else { "closed" }.to_owned()),
             method,
             path,
+            rule: Some(decided_by(&uses.rules)),
             status: finished.status,
             swaps: Some(uses.secrets.len() as u64).filter(|count| *count > 0),
             locations: uses.locations,
@@ -72,4 +79,9 @@ impl UnderWay {
         let owed = std::mem::take(&mut *self.owed.lock());
         owed.into_iter().try_for_each(|draft| log.append_soon(draft))
     }
+}
+
+/// What is forwarded without a value is so by policy.
+fn decided_by(rules: &[String]) -> String {
+    if rules.is_empty() { "policy".to_owned() } else { rules.join("; ") }
 }

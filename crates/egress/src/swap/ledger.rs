@@ -167,6 +167,12 @@ impl Ledger {
         }
         let (secrets, uses) =
             core::mem::take(&mut self.uses).into_iter().unzip::<_, _, Vec<_>, _>();
+        let authority = &self.info.authority;
+        let words = |secret: &usize| {
+            let rule = &self.table.secret(*secret).rule;
+            rule.deciding_words(self.scheme, authority, &self.request)
+        };
+        self.info.rules = secrets.iter().map(words).collect();
         let released = self.table.broker().release(&self.info, uses).await?;
         self.info.locations.clear();
         let paths = secrets.iter().map(|secret| &self.table.secret(*secret).path);

@@ -27,6 +27,7 @@ impl MessageSwap {
             method: "GET".to_owned(),
             path: path.to_owned(),
             locations: Vec::new(),
+            rules: Vec::new(),
         };
         let wanted = table.swaps(Location::Websocket, route);
         Self { table: Arc::clone(table), scheme: route.scheme, handshake, wanted }

@@ -125,6 +125,7 @@ impl Scene {
         let allowed = Origin::start(setting.allowed).unwrap();
         let other = Origin::start(setting.other).unwrap();
         let mut config = setting.config;
+        config.allowance = setting.allowance;
         config.extra_roots_pem.push(setting.ca.pem().as_bytes().to_vec());
         for (name, origin) in [(ALLOWED, &allowed), (OTHER, &other)] {
             for port in [80, 443] {
@@ -155,7 +156,6 @@ impl Scene {
             id: "session-1".to_owned(),
             secrets: vec![secret.clone()],
             broker: Arc::clone(&broker) as Arc<dyn Broker>,
-            allowance: setting.allowance,
             ca: None,
         };
         let engine = Engine::new(config.clone()).unwrap();
@@ -193,9 +193,8 @@ impl Scene {
             path,
         };
         let broker = Arc::clone(&self.broker) as Arc<dyn Broker>;
-        let allowance = Allowance::default();
         let secrets = vec![secret];
-        let spec = SessionSpec { id: id.to_owned(), secrets, broker, allowance, ca: None };
+        let spec = SessionSpec { id: id.to_owned(), secrets, broker, ca: None };
         self.engine.open(spec).unwrap()
     }
 

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
-use keyless_core::{Code, EgressRule, Error, Locations, Otherwise, SafeText};
+use keyless_core::{Code, EgressRule, Error, Locations, Otherwise, SafeText, Sealing};
 use keyless_daemon::vault::{EnvName, LookAlikeShape, Metadata, PlaceholderShape, SourceConfig};
 
-use crate::args::{InjectionWord, RuleArgs, SignerWord, UpkeepArgs, UseArgs};
+use crate::args::{
+    GrantWord, InjectionWord, RuleArgs, SealingWord, SignerWord, UpkeepArgs, UseArgs,
+};
 
 /// The metadata of a new secret.
 pub(super) fn new_metadata(
@@ -116,14 +118,23 @@ fn change_uses(rule: &mut EgressRule, args: &UseArgs) {
         Some(SignerWord::None) => rule.sign = None,
         Some(SignerWord::How(how)) => rule.sign = Some(how.clone()),
     }
-    if let Some(grant) = &args.oauth {
-        rule.oauth = Some(grant.clone());
+    match &args.oauth {
+        None => {}
+        Some(GrantWord::None) => rule.oauth = None,
+        Some(GrantWord::Grant(grant)) => rule.oauth = Some(grant.clone()),
     }
     if !args.seal.is_empty() {
-        rule.seal.clone_from(&args.seal);
+        rule.seal = args.seal.iter().filter_map(answers).collect();
     }
     if let Some(preset) = &args.preset {
         preset.apply(rule);
+    }
+}
+
+fn answers(word: &SealingWord) -> Option<Sealing> {
+    match word {
+        SealingWord::Answers(answers) => Some(answers.clone()),
+        SealingWord::None => None,
     }
 }
 
