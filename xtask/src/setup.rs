@@ -40,6 +40,7 @@ const NEEDS: &[Need] = &[
         package: "ca-certificates",
         check: Check::File("/etc/ssl/certs/ca-certificates.crt"),
     },
+    Need { what: "Chromium", package: "chromium", check: Check::Program("chromium") },
     Need { what: "curl", package: "curl", check: Check::Program("curl") },
     Need {
         what: "a container registry",
@@ -75,7 +76,7 @@ const PYTHON_MODULES: &[(&str, &str)] =
     &[("boto3", "boto3"), ("mcp", "mcp"), ("moto.server", "moto[server]")];
 
 /// Packages that npm installs for all: alphabetical.
-const NPM_PACKAGES: &[&str] = &["@modelcontextprotocol/sdk"];
+const NPM_PACKAGES: &[&str] = &["@modelcontextprotocol/sdk", "axe-core", "playwright-core"];
 
 /// Cargo's subcommands that `cargo xtask test` calls.
 const SUBCOMMANDS: &[&str] = &["cargo-nextest", "cargo-deny"];

@@ -86,6 +86,12 @@ Examples:
     /// Answer what agents ask: a value, a rotation, a proposal, the use of a secret
     #[command(after_help = APPROVE_EXAMPLES)]
     Approve(ApproveArgs),
+    /// Answer on a page in your browser: requests, sessions, approvals, the log
+    #[command(after_help = "\
+Examples:
+  keyless web                                         prints a link that opens one visit
+  keyless web --open                                  and follows it")]
+    Web(WebArgs),
     /// Serve tools for agents over the Model Context Protocol, on stdin and stdout
     #[command(after_help = "\
 Examples:
@@ -494,6 +500,13 @@ pub(crate) struct ApproveArgs {
     pub(crate) value: ValueArgs,
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WebArgs {
+    /// Open the link in your browser
+    #[arg(long)]
+    pub(crate) open: bool,
 }
 
 /// An answer that is given by option.

@@ -18,6 +18,7 @@ mod source;
 mod status;
 mod unlock;
 mod vault;
+mod web;
 
 use std::process::ExitCode;
 
@@ -96,6 +97,7 @@ async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
         Command::Status => status::run(ui).await,
         Command::Unlock(args) => unlock::run(ui, args).await,
         Command::Vault(command) => vault::run(ui, command).await,
+        Command::Web(args) => web::run(ui, args).await,
     }
 }
 
@@ -151,6 +153,7 @@ fn name_of(command: &Command) -> &'static str {
             EnvelopeCommand::List(_) => "vault envelope list",
             EnvelopeCommand::Remove(_) => "vault envelope remove",
         },
+        Command::Web(_) => "web",
     }
 }
 

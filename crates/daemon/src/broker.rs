@@ -66,6 +66,8 @@ pub struct OpenSession {
     pub conceal: Vec<PathBuf>,
     /// Variables that hold values, which the agent must not inherit.
     pub remove: Vec<String>,
+    /// The secrets that it may use.
+    pub(crate) paths: Vec<SecretPath>,
     engine: Arc<Engine>,
     broker: Arc<SessionBroker>,
     following: Option<AbortHandle>,
@@ -161,8 +163,8 @@ impl Broker {
         let values = Arc::clone(&self.tokens) as _;
         let broker = SessionBroker::new(values, self.log.clone(), agent("run", &id));
         let broker = Arc::new(broker.asking(Arc::clone(&self.requests) as _, caution));
-        let paths = chosen.iter().map(|secret| secret.path.clone()).collect();
-        broker.record_life(Action::SessionStart, paths).await?;
+        let paths: Vec<SecretPath> = chosen.iter().map(|secret| secret.path.clone()).collect();
+        broker.record_life(Action::SessionStart, paths.clone()).await?;
         let key = session_key()?;
         let mut secrets: Vec<SessionSecret> =
             chosen.iter().filter_map(|secret| session_secret(secret, &key)).collect();
@@ -187,6 +189,7 @@ impl Broker {
             variables,
             conceal: all.iter().filter_map(source_file).collect(),
             remove: self.variables_with_values(&all, inherited, &chosen).await,
+            paths,
             engine: Arc::clone(&self.door.engine),
             broker,
             following,
@@ -326,8 +329,18 @@ pub async fn open_bare_session(places: &Places, door: EgressDoor) -> Result<Open
     let session = engine.open(spec)?;
     let (variables, conceal, remove) = (Vec::new(), Vec::new(), Vec::new());
     let trust_pem = session.ca_pem().to_owned() + &extra_roots;
-    let following = None;
-    Ok(OpenSession { session, trust_pem, variables, conceal, remove, engine, broker, following })
+    let (paths, following) = (Vec::new(), None);
+    Ok(OpenSession {
+        session,
+        trust_pem,
+        variables,
+        conceal,
+        remove,
+        paths,
+        engine,
+        broker,
+        following,
+    })
 }
 
 /// The values of a session that has none.

@@ -21,6 +21,7 @@ mod caution;
 mod minted;
 mod nl;
 mod requests;
+mod session_book;
 mod session_broker;
 mod sources;
 mod tokens;
@@ -46,6 +47,7 @@ mod provenance;
 mod run;
 mod service;
 mod telemetry;
+mod web;
 
 // This process
 mod hardening;
@@ -82,7 +84,7 @@ pub use crate::{
     notes::{Note, Notes, RequestNote},
     operator::{
         Answer, Approver, ApproverHandle, Known, Operator, RemoteApprover, Shown, audit_log,
-        audit_query, audit_tail, audit_verify, create_store, list_secrets, open_store,
+        audit_query, audit_tail, audit_verify, create_store, list_secrets, open_store, page_link,
         refuse_existing_store, show_secret,
     },
     passphrase::{read_passphrase_file, remember_passphrase_file, remembered_passphrase_files},

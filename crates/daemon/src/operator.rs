@@ -21,7 +21,7 @@ use zeroize::Zeroizing;
 pub(crate) use self::socket::OperatorDoor;
 pub use self::{
     approver::Approver,
-    client::{ApproverHandle, RemoteApprover},
+    client::{ApproverHandle, RemoteApprover, page_link},
     shown::{Answer, Known, Shown},
 };
 use crate::{broker::agent, places::Places};
@@ -55,6 +55,12 @@ impl Operator {
     #[must_use]
     pub fn allowing_weak_values(self) -> Self {
         Self { weak_values: WeakValues::Allowed, ..self }
+    }
+
+    /// The same hands, for a single answer that may say more than usual of the value's looks.
+    fn again(&self, allow_weak: bool) -> Self {
+        let weak_values = if allow_weak { WeakValues::Allowed } else { self.weak_values };
+        Self { vault: Arc::clone(&self.vault), log: self.log.clone(), weak_values }
     }
 
     /// Adds a secret; `value` for the sources that keep one here.

@@ -198,6 +198,11 @@ impl Requests {
         }
     }
 
+    /// Waits until a request was made or answered here.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
     /// Changes whenever an approval was taken back: what was concluded before is to be asked anew.
     pub(crate) fn taken_back(&self) -> u64 {
         self.taken_back.load(Ordering::Acquire)

@@ -73,5 +73,7 @@ mod sources;
 mod unlock;
 /// What opens the store, and what was removed.
 mod vault;
+/// The approvals page in a browser, and those who have no business there.
+mod web;
 /// Names, addresses and zones, in a network of their own.
 mod zones;

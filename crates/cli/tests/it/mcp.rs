@@ -16,17 +16,17 @@ use crate::{
     world::{TOKEN, World, wait_until},
 };
 
-const USE: &str =
+pub(crate) const USE: &str =
     r#"curl -sS --max-time 60 -o body -w '%{http_code}' -H "X: $TOKEN" https://api.allowed.test/"#;
 
 /// `keyless mcp` and an agent that speaks to it.
-struct Agent<'w> {
+pub(crate) struct Agent<'w> {
     server: Background<'w>,
     calls: u64,
 }
 
 impl<'w> Agent<'w> {
-    fn connect(world: &'w World) -> Self {
+    pub(crate) fn connect(world: &'w World) -> Self {
         let server = world.keyless(&["mcp"]).without_passphrase().start();
         let mut agent = Self { server, calls: 0 };
         let hello = json!({
@@ -51,7 +51,7 @@ impl<'w> Agent<'w> {
     }
 
     /// What a tool says: its JSON, or the word of its error.
-    fn tool(&mut self, name: &str, arguments: &Value) -> Result<Value, String> {
+    pub(crate) fn tool(&mut self, name: &str, arguments: &Value) -> Result<Value, String> {
         let answer = self.call("tools/call", &json!({ "name": name, "arguments": arguments }));
         let text =
             answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"));
@@ -63,28 +63,28 @@ impl<'w> Agent<'w> {
     }
 
     #[track_caller]
-    fn ask(&mut self, name: &str, arguments: &Value) -> String {
+    pub(crate) fn ask(&mut self, name: &str, arguments: &Value) -> String {
         let reply = self.tool(name, arguments).unwrap();
         reply["request_id"].as_str().unwrap_or_else(|| panic!("{reply}")).to_owned()
     }
 
-    fn poll(&mut self, id: &str) -> Value {
+    pub(crate) fn poll(&mut self, id: &str) -> Value {
         self.tool("secrets_poll_status", &json!({ "request_id": id })).unwrap()
     }
 
-    fn status(&mut self, id: &str) -> String {
+    pub(crate) fn status(&mut self, id: &str) -> String {
         self.poll(id)["status"]["kind"].as_str().unwrap().to_owned()
     }
 }
 
 /// A world with [`TOKEN`] and an open store.
-fn unlocked() -> World {
+pub(crate) fn unlocked() -> World {
     let world = World::with_token();
     unlock(&world);
     world
 }
 
-fn unlock(world: &World) {
+pub(crate) fn unlock(world: &World) {
     world.keyless(&["unlock", "--for", "10m"]).run().ok();
 }
 
@@ -102,10 +102,10 @@ fn pending(world: &World) -> Vec<Value> {
     approve(world, &["--list", "--json"]).data()["pending"].as_array().unwrap().clone()
 }
 
-fn gated(world: &World, policy: &str) {
+pub(crate) fn gated(world: &World, policy: &str) {
     world.keyless(&["secret", "set", TOKEN, "--approve-on-use", policy]).run().ok();
 }
 
-fn about(path: &str) -> Value {
+pub(crate) fn about(path: &str) -> Value {
     json!({ "path": path })
 }

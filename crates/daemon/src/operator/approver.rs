@@ -75,7 +75,10 @@ impl Approver {
             Answer::Cancel => Decision::Cancel,
             Answer::Deny => Decision::Deny,
             Answer::Register { path, fields } => self.register(&request, path, fields).await?,
-            Answer::Value { to, env } => self.store(&request, to, env, value).await?,
+            Answer::Value { to, env, allow_weak } => {
+                let operator = self.operator.again(allow_weak);
+                store(&operator, &request, (to, env), value).await?
+            }
         };
         let settled = self.requests.settle(id, decision).await?;
         Ok(self.show(&settled, Timestamp::now()).await)
@@ -125,35 +128,6 @@ impl Approver {
         Ok(Decision::Fulfil(outcome))
     }
 
-    async fn store(
-        &self,
-        request: &Request,
-        to: Vec<Destination>,
-        env: Option<EnvName>,
-        value: Option<Zeroizing<Vec<u8>>>,
-    ) -> Result<Decision, Error> {
-        if !matches!(request.asked, Asked::Provision | Asked::Rotation) {
-            return Err(misfit());
-        }
-        let value = value.ok_or_else(misfit)?;
-        let (path, vault) = (&request.path, &self.operator.vault);
-        match vault.show(path).await {
-            Ok(Secret { mut metadata, .. }) => {
-                if bind(&mut metadata, to, env) {
-                    self.operator.set(path, metadata).await?;
-                }
-                self.operator.rotate(path, value).await?;
-            }
-            Err(error) if error.code() == Code::SecretNotFound => {
-                let mut metadata = Metadata::default();
-                bind(&mut metadata, to, env);
-                self.operator.add(path, metadata, Some(value)).await?;
-            }
-            Err(error) => return Err(error),
-        }
-        Ok(Decision::Fulfil(Outcome::default()))
-    }
-
     async fn shown(
         &self,
         wanted: impl Fn(&Request, Timestamp) -> bool,
@@ -182,6 +156,35 @@ impl Approver {
             known: self.operator.vault.show(&request.path).await.ok().map(Known::of),
         }
     }
+}
+
+/// Puts the value in place, and what the secret lacks to be used.
+async fn store(
+    operator: &Operator,
+    request: &Request,
+    (to, env): (Vec<Destination>, Option<EnvName>),
+    value: Option<Zeroizing<Vec<u8>>>,
+) -> Result<Decision, Error> {
+    if !matches!(request.asked, Asked::Provision | Asked::Rotation) {
+        return Err(misfit());
+    }
+    let value = value.ok_or_else(misfit)?;
+    let (path, vault) = (&request.path, &operator.vault);
+    match vault.show(path).await {
+        Ok(Secret { mut metadata, .. }) => {
+            if bind(&mut metadata, to, env) {
+                operator.set(path, metadata).await?;
+            }
+            operator.rotate(path, value).await?;
+        }
+        Err(error) if error.code() == Code::SecretNotFound => {
+            let mut metadata = Metadata::default();
+            bind(&mut metadata, to, env);
+            operator.add(path, metadata, Some(value)).await?;
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(Decision::Fulfil(Outcome::default()))
 }
 
 /// Puts the chosen fields of a proposal into metadata; only what was proposed can be chosen.

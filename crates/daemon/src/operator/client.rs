@@ -137,6 +137,17 @@ impl RemoteApprover {
     }
 }
 
+/// A link to the broker's page, and for how many seconds it is good; [`Code::BrokerNotRunning`] when
+/// there is no broker.
+pub async fn page_link(socket: &Path) -> Result<(String, u64), Error> {
+    let stream = UnixStream::connect(socket).await.map_err(lost)?;
+    let mut remote = RemoteApprover(BufReader::new(stream));
+    match remote.call(&Call::OpenPage).await? {
+        Reply::Page { url, seconds } => Ok((url, seconds)),
+        _ => Err(unexpected()),
+    }
+}
+
 fn done(reply: Reply) -> Result<Shown, Error> {
     match reply {
         Reply::Done { request } => Ok(*request),

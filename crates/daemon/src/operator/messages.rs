@@ -25,6 +25,8 @@ pub(super) enum Call {
     },
     /// Give something to prove the factor by.
     Challenge,
+    /// Give a link to the page, where the factor is asked for.
+    OpenPage,
     /// Show what waits.
     Pending,
     /// Take the challenge's answer for the factor.
@@ -61,6 +63,13 @@ pub(super) enum Reply {
         code: String,
         /// Words about this case.
         detail: String,
+    },
+    /// A link to the page, good for one use within a short while.
+    Page {
+        /// On this machine.
+        url: String,
+        /// How long it is good for.
+        seconds: u64,
     },
     /// The factor is proven, for this connection.
     Proven,

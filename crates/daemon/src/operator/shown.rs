@@ -73,6 +73,9 @@ pub enum Answer {
         to: Vec<Destination>,
         /// The variable for its placeholder, if that is not known yet.
         env: Option<EnvName>,
+        /// Whether it is taken also if it looks like none.
+        #[serde(default)]
+        allow_weak: bool,
     },
 }
 

@@ -29,6 +29,7 @@ use super::{
 use crate::{
     broker::{Broker, agent, fill_random},
     sockets::is_ours,
+    web::Web,
 };
 
 /// How long a proof holds for its connection.
@@ -36,15 +37,17 @@ const PROOF_LIFE: Duration = Duration::from_mins(10);
 
 /// What the socket needs of the broker.
 pub(crate) struct OperatorDoor {
-    approver: Approver,
+    approver: Arc<Approver>,
+    web: Arc<Web>,
     voucher: Voucher,
     log: AuditLog,
 }
 
 impl OperatorDoor {
-    pub(crate) fn new(broker: &Broker) -> Self {
+    pub(crate) fn new(broker: &Broker, approver: Arc<Approver>, web: Arc<Web>) -> Self {
         Self {
-            approver: Approver::of(broker),
+            approver,
+            web,
             voucher: broker.vault().operator_voucher(),
             log: broker.log().clone(),
         }
@@ -127,6 +130,11 @@ impl Conversation<'_> {
                 Ok(Reply::Challenge { nonce: HEXLOWER.encode(&nonce) })
             }
             Call::Prove { proof } => return self.prove(&proof).await,
+            // It leads to a page that asks for the factor itself.
+            Call::OpenPage => {
+                let link = self.door.web.link().await?;
+                Ok(Reply::Page { url: link.url, seconds: link.life.as_secs() })
+            }
             _ if !self.is_proven() => {
                 self.door.record_refusal().await?;
                 Err(Code::OperatorRequired.into())

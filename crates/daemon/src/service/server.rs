@@ -29,12 +29,14 @@ use crate::{
     caution::Caution,
     config::{Config, NlConfig},
     nl::{Listeners, NlService},
-    operator::OperatorDoor,
+    operator::{Approver, OperatorDoor},
     places::Places,
     provenance::trust_level,
     reload::Watcher,
     run::loopback_listener,
+    session_book::{Entered, SessionBook, SessionKind},
     sockets::{bind_private, is_live, is_ours},
+    web::{Desk, Web},
     window::{Keeper, Window},
 };
 
@@ -47,7 +49,8 @@ struct Service {
     places: Places,
     keeper: Arc<Keeper>,
     sessions: AtomicU64,
-    lock: Notify,
+    book: Arc<SessionBook>,
+    lock: Arc<Notify>,
     closing: watch::Sender<bool>,
     proxy: SocketAddr,
     /// Why config.toml as it lies there is not in force.
@@ -72,17 +75,30 @@ pub async fn serve(
     let listener = bind_private(&path).await?;
     let operator_path = places.operator_socket();
     let operator_listener = bind_private(&operator_path).await?;
-    let operating = tokio::spawn(Arc::new(OperatorDoor::new(&broker)).serve(operator_listener));
     let nl_doors = Listeners::open(Arc::new(NlService::new(&broker)), &places, nl).await?;
     let (proxy_listener, proxy) = loopback_listener().await?;
     broker.log_strangers();
     tokio::spawn(Arc::clone(broker.engine()).serve_proxy(proxy_listener));
     let keeper = Arc::new(Keeper::new(Arc::clone(broker.vault()), window));
     let keeping = Arc::clone(&keeper);
-    let (sessions, lock, closing) = (AtomicU64::new(0), Notify::new(), watch::Sender::new(false));
+    let (sessions, closing) = (AtomicU64::new(0), watch::Sender::new(false));
+    let (lock, book) = (Arc::new(Notify::new()), Arc::new(SessionBook::default()));
+    let approver = Arc::new(Approver::of(&broker));
+    let web = Arc::new(Web::new(Desk {
+        vault: Arc::clone(broker.vault()),
+        log: broker.log().clone(),
+        requests: Arc::clone(broker.requests()),
+        approver: Arc::clone(&approver),
+        keeper: Arc::clone(&keeper),
+        book: Arc::clone(&book),
+        lock: Arc::clone(&lock),
+        places: places.clone(),
+    }));
+    let door = Arc::new(OperatorDoor::new(&broker, approver, web));
+    let operating = tokio::spawn(door.serve(operator_listener));
     let config_problem = Mutex::default();
     let service =
-        Service { broker, places, keeper, sessions, lock, closing, proxy, config_problem };
+        Service { broker, places, keeper, sessions, book, lock, closing, proxy, config_problem };
     let service = Arc::new(service);
     let watcher = Watcher::new(vec![service.places.config_file()]).await;
     let following = tokio::spawn(follow_config(Arc::clone(&service), watcher));
@@ -148,12 +164,13 @@ async fn converse(service: Arc<Service>, stream: UnixStream, bound: Option<Strin
     let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
-    let mut caller = Caller { session: None, agent: None, bound, peer };
+    let mut caller = Caller { session: None, agent: None, entered: None, bound, peer };
     let mut closing = service.closing.subscribe();
     loop {
         let line = tokio::select! {
             line = next_line(&mut reader) => line,
             _ = closing.wait_for(|closing| *closing) => None,
+            () = caller.ended() => None,
         };
         let Some(line) = line else { break };
         let answer = if let Ok(call) = serde_json::from_slice(&line) {
@@ -188,9 +205,21 @@ struct Caller {
     session: Option<Held>,
     /// The session of an agent's tools.
     agent: Option<String>,
+    /// Its place among the open sessions.
+    entered: Option<Entered>,
     /// The run in whose jail it is; then it is that session's tools and nothing else.
     bound: Option<String>,
     peer: Option<i32>,
+}
+
+impl Caller {
+    /// Returns when the operator ends the session.
+    async fn ended(&mut self) {
+        match &mut self.entered {
+            Some(entered) => entered.ended().await,
+            None => std::future::pending().await,
+        }
+    }
 }
 
 async fn next_line(reader: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Vec<u8>> {
@@ -218,6 +247,10 @@ impl Service {
                     Some(session) => self.ticket_for(session.clone()),
                     None => self.ticket(ticket),
                 };
+                if caller.bound.is_none() && caller.entered.is_none() {
+                    let kind = SessionKind::Tools;
+                    caller.entered = Some(self.book.enter(&ticket.session, kind, Vec::new()));
+                }
                 caller.agent = Some(ticket.session.clone());
                 Answer::Hello { ticket }
             }
@@ -253,6 +286,8 @@ impl Service {
             Call::OpenSession { wanted, inherited, manifest } if caller.session.is_none() => {
                 match self.open(&wanted, &inherited, manifest.as_deref()).await {
                     Ok((held, offer)) => {
+                        let (id, paths) = (held.open.session.id(), held.open.paths.clone());
+                        caller.entered = Some(self.book.enter(id, SessionKind::Run, paths));
                         caller.session = Some(held);
                         Answer::Session(offer)
                     }
@@ -275,7 +310,7 @@ impl Service {
         let voucher = self.broker.vault().session_voucher();
         let genuine = |ticket: &Ticket| {
             let seal = HEXLOWER.decode(ticket.seal.as_bytes()).unwrap_or_default();
-            voucher.fits(ticket.session.as_bytes(), &seal)
+            voucher.fits(ticket.session.as_bytes(), &seal) && !self.book.has_ended(&ticket.session)
         };
         shown.filter(genuine).unwrap_or_else(|| self.ticket_for(session_id("m")))
     }

@@ -74,6 +74,19 @@ impl Vault {
         Ok(())
     }
 
+    /// Judges a code while the vault is open, and changes nothing: a person proves who they are.
+    ///
+    /// Fails with [`Code::TotpUnavailable`] when no app is enrolled, else as [`TotpGate::check`] does.
+    pub async fn judge_code(
+        &self,
+        code: &str,
+        now: Timestamp,
+        clock: Duration,
+    ) -> Result<(), Error> {
+        let secret = self.totp_secret().await?.ok_or(Code::TotpUnavailable)?;
+        lock(&self.reopening.gate).check(&secret, code, now, clock)
+    }
+
     /// Whether values can be opened.
     pub fn is_open(&self) -> bool {
         self.key.0.read().unwrap_or_else(PoisonError::into_inner).is_some()

@@ -61,7 +61,8 @@ pub(super) fn by_option(
         (AnswerWord::Accept, Asked::Provision | Asked::Rotation) => {
             let value = prompt::value(ui, &args.value)?;
             let env = args.env.as_deref().map(env_name).transpose()?;
-            return Ok((Answer::Value { to: args.to.clone(), env }, Some(value)));
+            let (to, allow_weak) = (args.to.clone(), args.value.allow_weak);
+            return Ok((Answer::Value { to, env, allow_weak }, Some(value)));
         }
         (AnswerWord::Accept, Asked::UseApproval { .. }) => {
             let words = "a use is allowed with --once or --session";
@@ -112,7 +113,7 @@ fn ask_value(ui: &Ui, request: &Shown, sure: Option<&str>) -> Result<Said, Error
         let answer = answer.trim();
         env = Some(env_name(if answer.is_empty() { &suggested } else { answer })?);
     }
-    Ok((Answer::Value { to, env }, Some(value)))
+    Ok((Answer::Value { to, env, allow_weak: false }, Some(value)))
 }
 
 fn new_path(request: &Shown, fields: &Fields) -> Result<Answer, Error> {

@@ -1,0 +1,109 @@
+//! Words that want to be more than words; people who can't see or have no mouse; sizes.
+
+use serde_json::json;
+
+use super::in_a_browser;
+use crate::{
+    mcp::{Agent, about, gated, unlocked},
+    world::TOKEN,
+};
+
+/// What pages have fallen for; each with a word that must be readable.
+const CORPUS: &[&str] = &[
+    "<script>alert(1)</script>KEEP1",
+    "<img src=x onerror=alert(1)>KEEP2",
+    "\"><svg onload=alert(1)>KEEP3",
+    "</p></blockquote></form><form action=https://evil.test>KEEP4",
+    "javascript:alert(1) https://evil.test/ KEEP5",
+    "{{7*7}}${7*7}<%= 7*7 %>KEEP6",
+    "&lt;b&gt;KEEP7&#x202e;",
+    "KEEP8\u{202e}txet neddih\u{202c}\u{2066}\u{2069}\u{200b}\u{feff}\u{ad}",
+    "KEEP9\u{e0041}\u{e0042} \u{1b}[2J\u{7}",
+];
+
+/// An agent's words are text and nothing else, wherever they stand, and nothing in them is hidden.
+#[test]
+fn an_agents_words_stay_words() {
+    let world = unlocked();
+    gated(&world, "session");
+    let mut agent = Agent::connect(&world);
+    let mut ids = Vec::new();
+    for text in CORPUS {
+        ids.push(
+            agent.ask("secrets_request_use_approval", &json!({ "path": TOKEN, "reason": text })),
+        );
+    }
+    let described = json!({ "path": TOKEN, "fields": { "description": CORPUS[..8].join(" ") } });
+    ids.push(agent.ask("secrets_propose_metadata", &described));
+    let (ids, corpus) = (json!(ids), json!(CORPUS));
+    let script = format!(
+        "const ids = {ids}, corpus = {corpus};
+const unseen = /[\\u0000-\\u001f\\u007f\\u00ad\\u200b-\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ufeff]|\\udb40/;
+for (const [index, id] of ids.entries()) {{
+  await page.goto(path('requests/' + id));
+  const theirs = page.locator('dialog .said .theirs, dialog .proposed .theirs').first();
+  const text = await theirs.textContent();
+  assert.ok(!unseen.test(text), text);
+  const plain = corpus[index] ?? corpus.slice(0, 8).join(' ');
+  assert.equal(text.replace(/hidden character U\\+[0-9A-F]+/g, ''), [...plain].filter((c) => !unseen.test(c)).join(''));
+  const elements = await theirs.evaluate((box) => [...box.querySelectorAll('*')].map((e) => e.className));
+  assert.deepEqual([...new Set(elements)].sort(), plain.split('').some((c) => unseen.test(c)) ? ['sr', 'unseen'] : []);
+  assert.equal(await page.locator('a[href*=evil], form[action*=evil], iframe, object').count(), 0);
+}}
+const policy = (await page.goto(base)).headers()['content-security-policy'];
+assert.ok(!/unsafe|\\*|https?:/.test(policy) && /frame-ancestors 'none'/.test(policy), policy);
+const injected = await page.evaluate(() => {{
+  try {{ document.body.innerHTML = '<b>x</b>'; return 'taken'; }} catch {{ return 'refused'; }}
+}});
+assert.equal(injected, 'refused'); faults.length = 0;"
+    );
+    in_a_browser(&world, &script);
+}
+
+/// axe finds nothing serious on any page, light, dark or narrow; everything goes by keyboard; pages are small.
+#[test]
+fn pages_are_for_everybody() {
+    let world = unlocked();
+    gated(&world, "session");
+    world.add("team/github/token", &["--to", "api.github.com", "--env", "GH"]).ok();
+    let mut agent = Agent::connect(&world);
+    let value = agent.ask("secrets_request_provision", &about("team/github/token"));
+    let fields = json!({ "description": "Main token", "rotate_every_days": 60 });
+    let diff = agent.ask("secrets_propose_metadata", &json!({ "path": TOKEN, "fields": fields }));
+    let reason = json!({ "path": TOKEN, "reason": "to look at the board" });
+    let used = agent.ask("secrets_request_use_approval", &reason);
+    let script = format!(
+        "const rooms = ['', 'requests/{value}', 'requests/{diff}', 'requests/{used}', 'secrets', 'sessions',
+  'approvals', 'log?verify=1', 'egress', 'sources', 'lock'];
+const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+const narrow = {{ viewport: {{ width: 360, height: 700 }}, colorScheme: 'dark' }};
+const door = await arrive(narrow), phone = await enter(narrow);
+async function look(tab, name) {{
+  const found = await tab.evaluate(`${{axe}}; axe.run(document)`);
+  const serious = found.violations.filter((v) => ['serious', 'critical'].includes(v.impact));
+  assert.deepEqual(serious.map((v) => [name, v.id, v.nodes[0].html]), []);
+  assert.ok(await tab.evaluate(() => document.documentElement.scrollWidth <= innerWidth), name + ' is too wide');
+}}
+await look(door, 'door');
+for (const tab of [page, phone]) {{
+  const home = tab.url();
+  for (const room of rooms) {{
+    const answer = await tab.goto(home + room);
+    assert.ok((await answer.body()).length < 60_000, room);
+    await look(tab, room);
+  }}
+}}
+await page.goto(base); await page.keyboard.press('Tab'); await page.keyboard.press('Enter');
+assert.equal(await page.evaluate(() => document.activeElement.id), 'main');
+await page.keyboard.press('Tab'); await page.keyboard.press('Enter');
+await seen('Provision secret');
+await page.keyboard.press('Escape'); await page.waitForURL(base);
+await page.goto(path('requests/{used}'));
+for (let i = 0; i < 9; i++) {{
+  if (await page.evaluate(() => document.activeElement.textContent) === 'Allow once') break;
+  await page.keyboard.press('Tab');
+}}
+await page.keyboard.press('Enter'); await seen('may be used once');"
+    );
+    in_a_browser(&world, &script);
+}

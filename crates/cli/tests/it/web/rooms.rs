@@ -1,0 +1,51 @@
+//! Sessions, approvals, the log, the lock.
+
+use serde_json::json;
+
+use super::Browser;
+use crate::{
+    mcp::{Agent, USE, unlock},
+    world::{ALLOWED, TOKEN, World, wait_until},
+};
+
+/// The operator sees who is at work and what they did, ends one, and closes everything.
+#[test]
+fn sessions_are_seen_ended_and_everything_is_locked() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    world.write_config();
+    unlock(&world);
+    let mut agent = Agent::connect(&world);
+    agent.tool("secrets_status", &json!({})).unwrap();
+    let loop_ = format!("echo up; while read line; do {USE}; echo; done");
+    let mut run = world.keyless(&["run", "--", "sh", "-c", &loop_]).without_passphrase().start();
+    assert_eq!(run.line(), "up");
+    run.say("go");
+    assert_eq!(run.line(), "200");
+    world.assert_received(&origin);
+    let script = format!(
+        "await page.goto(path('sessions')); await seen('Tools of an agent');
+const card = page.locator('article', {{ hasText: 'keyless run' }});
+await card.getByText('{TOKEN}').waitFor();
+const name = await card.getByRole('link').innerText();
+await card.getByRole('link').click(); await seen('with {TOKEN}');
+await page.goto(path('egress')); await page.locator('tr', {{ hasText: '{ALLOWED}:443' }}).waitFor();
+assert.match(await page.locator('svg.chart').getAttribute('aria-label'), /^1 requests/);
+await page.goto(path('sources')); await seen('available');
+await page.goto(path('sessions')); await card.getByRole('button').click(); await seen('has ended');
+assert.equal(await card.count(), 0); tell(name); await told();
+await page.goto(path('log?verify=1&q=' + name)); await seen('The chain holds');
+await page.locator('td', {{ hasText: 'session end' }}).waitFor();
+await page.getByRole('link', {{ name: 'Lock all' }}).click();
+await page.getByRole('button', {{ name: 'Lock everything' }}).click(); await seen('Locked.');"
+    );
+    let mut browser = Browser::start(&world, &script);
+    assert!(browser.told().starts_with("s-"));
+    run.say("go");
+    assert_ne!(run.line(), "200");
+    browser.say("go on");
+    browser.done();
+    drop(agent);
+    let socket = world.home.keyless_home().join("run/agent.sock");
+    wait_until("the broker is gone", || !socket.exists());
+}

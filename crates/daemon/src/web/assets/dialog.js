@@ -1,0 +1,64 @@
+// A request's dialog: modal, closed by Escape or a click beside it, and answered without losing what was typed.
+// @ts-check
+
+import { draw } from "./live.js";
+
+/**
+ * Makes a dialog that the server drew a modal one.
+ * @param {HTMLDialogElement} sheet
+ */
+export function openSheet(sheet) {
+  const back = sheet.dataset.back ?? "";
+  sheet.close();
+  sheet.showModal();
+  sheet.querySelector(".said, .facts")?.scrollIntoView({ block: "nearest" });
+  sheet.addEventListener("cancel", (event) => {
+    event.preventDefault();
+    location.assign(back);
+  });
+  sheet.addEventListener("click", (event) => {
+    if (event.target === sheet) location.assign(back);
+  });
+  const form = sheet.querySelector("form[data-live]");
+  if (form instanceof HTMLFormElement) answerInPlace(form);
+}
+
+/**
+ * Sends the form without leaving the page, so that a refusal keeps what was typed.
+ * @param {HTMLFormElement} form
+ */
+function answerInPlace(form) {
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const button = event.submitter;
+    const fields = new URLSearchParams();
+    new FormData(form, button).forEach((value, name) => fields.append(name, String(value)));
+    const buttons = form.querySelectorAll(".buttons button");
+    buttons.forEach((other) => other.setAttribute("disabled", ""));
+    const sent = fetch(form.action, { method: "POST", body: fields, redirect: "manual" });
+    const answer = await sent.catch(() => null);
+    if (answer?.type === "opaqueredirect") return location.assign(form.dataset.live ?? "/");
+    buttons.forEach((other) => other.removeAttribute("disabled"));
+    if (answer?.headers.get("X-Keyless-Code") === "unproven") return location.reload();
+    await tell(form, answer);
+  });
+}
+
+/**
+ * Says why it was not done, and what can be done about it.
+ * @param {HTMLFormElement} form
+ * @param {Response | null} answer
+ */
+async function tell(form, answer) {
+  const place = form.querySelector("[data-fault]");
+  if (!place) return;
+  const page = document.createElement("template");
+  draw(page, answer ? await answer.text() : "");
+  const fault = page.content.querySelector(".fault");
+  place.replaceChildren(...(fault ? fault.children : ["The broker does not answer any more."]));
+  place.removeAttribute("hidden");
+  if (answer?.headers.get("X-Keyless-Code") === "value_weak") {
+    form.querySelector("[data-weak]")?.removeAttribute("hidden");
+  }
+  place.scrollIntoView({ block: "nearest" });
+}

@@ -1,0 +1,61 @@
+// The list of requests as it changes, and the time that is left.
+// @ts-check
+
+/** The one place where text becomes elements: what our own server drew, everything in it escaped. */
+const ours = /** @type {any} */ (window).trustedTypes?.createPolicy("keyless", {
+  createHTML: (/** @type {string} */ text) => text,
+});
+
+/** Marks a request as the script's: it is no act of the person. */
+export const byScript = { "X-Keyless-Script": "1" };
+
+/**
+ * Puts what our server drew into an element.
+ * @param {Element} element
+ * @param {string} text
+ */
+export function draw(element, text) {
+  element.innerHTML = ours ? ours.createHTML(text) : text;
+}
+
+/**
+ * Keeps the list as it is at the broker, and says how many wait.
+ * @param {HTMLElement} list
+ */
+export function follow(list) {
+  const { list: where = "", events = "" } = list.dataset;
+  const source = new EventSource(events);
+  source.addEventListener("waiting", async (event) => {
+    say(Number(event.data));
+    const answer = await fetch(where, { headers: byScript });
+    if (!answer.ok) return;
+    const focused = document.activeElement?.getAttribute("href");
+    draw(list, await answer.text());
+    if (focused) list.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+  });
+  // The proof is over, or the store is locked: the server asks for the factor.
+  source.addEventListener("over", () => {
+    source.close();
+    location.reload();
+  });
+}
+
+/** @param {number} count */
+function say(count) {
+  const badge = document.querySelector("[data-count]");
+  if (badge) badge.textContent = count > 0 ? String(count) : "";
+  document.title = document.title.replace(/^(\(\d+\) )?/, count > 0 ? `(${count}) ` : "");
+}
+
+/** Counts every shown time down. */
+export function tick() {
+  setInterval(() => {
+    for (const element of document.querySelectorAll("[data-left]")) {
+      const left = Math.max(0, Number(element.getAttribute("data-left")) - 1);
+      element.setAttribute("data-left", String(left));
+      element.querySelector("meter")?.setAttribute("value", String(left));
+      const words = element.querySelector("[data-words]");
+      if (words) words.textContent = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
+    }
+  }, 1000);
+}

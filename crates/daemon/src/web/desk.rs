@@ -1,0 +1,82 @@
+//! What the page needs of the broker.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use keyless_core::{
+    Code, Error, SafeText,
+    audit::{Action, Detail, Draft, Outcome, Target},
+};
+use keyless_store::AuditLog;
+use keyless_vault::{Providers, Vault};
+use tokio::{sync::Notify, task::spawn_blocking};
+use uuid::Uuid;
+
+use crate::{
+    broker::agent, operator::Approver, places::Places, requests::Requests,
+    session_book::SessionBook, window::Keeper,
+};
+
+/// The broker's parts that the page shows and moves.
+pub(crate) struct Desk {
+    pub(crate) vault: Arc<Vault>,
+    pub(crate) log: AuditLog,
+    pub(crate) requests: Arc<Requests>,
+    pub(crate) approver: Arc<Approver>,
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) book: Arc<SessionBook>,
+    /// Ends the broker.
+    pub(crate) lock: Arc<Notify>,
+    pub(crate) places: Places,
+}
+
+impl Desk {
+    /// The token catalog; what can't be used of it is left out.
+    pub(super) async fn providers(&self) -> Providers {
+        let places = self.places.clone();
+        let read = move || crate::providers::providers(&places);
+        let read = spawn_blocking(read).await;
+        read.ok().and_then(Result::ok).unwrap_or_else(Providers::bundled)
+    }
+
+    /// Ends a session, with what was approved for it; on record.
+    pub(super) async fn end_session(&self, id: &str) -> Result<(), Error> {
+        if !self.book.end(id) {
+            let words = SafeText::words("there is no open session of that name");
+            return Err(Error::with(Code::SessionEnded, words));
+        }
+        self.requests.end_session(id).await?;
+        self.record(Action::SessionEnd, Outcome::Success, None, "ended by the operator").await
+    }
+
+    /// Closes the store and ends everything that stands on it.
+    pub(super) fn lock_all(&self) {
+        self.vault.lock();
+        self.lock.notify_one();
+    }
+
+    /// Puts something that was done at the page on record.
+    pub(super) async fn record(
+        &self,
+        action: Action,
+        outcome: Outcome,
+        code: Option<Code>,
+        note: &str,
+    ) -> Result<(), Error> {
+        let who = if code.is_some() { "unproven" } else { "operator" };
+        let target = if code.is_some() { Target::Connection } else { Target::Session };
+        let draft = Draft {
+            at: Timestamp::now(),
+            agent: Arc::new(agent("web", who)),
+            action,
+            target,
+            outcome,
+            secrets_used: Vec::new(),
+            correlation_id: format!("req-{}", Uuid::new_v4()),
+            error_code: code,
+            detail: Detail { note: Some(note.to_owned()), ..Detail::default() },
+            allowed: None,
+        };
+        self.log.append(draft).await.map(drop)
+    }
+}

@@ -1,0 +1,37 @@
+//! What the operator's catalog says of a token: where to get it, step by step, and how it is renewed.
+
+use keyless_vault::{Provider, Variant};
+use maud::{Markup, html};
+
+/// Steps, links and notes. `rotation` adds what is known of renewing it.
+pub(in crate::web) fn guide(provider: &Provider, variant: &Variant, rotation: bool) -> Markup {
+    let retrieval = &variant.retrieval;
+    html! {
+        @if let Some(rule) = &variant.format_regex { span #format data-format=(rule) hidden {} }
+        p { (variant.description) }
+        @if let Some(hint) = &variant.format_hint { p .help { "Format: " code { (hint) } } }
+        p .links {
+            (link(&retrieval.console_url, &format!("Open {}", provider.display_name)))
+            @if let Some(docs) = &retrieval.docs_url { (link(docs, "Documentation")) }
+        }
+        ol .steps { @for step in &retrieval.steps { li { (step) } } }
+        @if let Some(notes) = &retrieval.notes { p .help { (notes) } }
+        @if let (true, Some(known)) = (rotation, &variant.rotation) {
+            section .renewal aria-label="Renewal" {
+                p { "Renewed every " (known.every_days) " days." }
+                @if let Some(notes) = &known.notes { p .help { (notes) } }
+                @if let Some(url) = &known.guide_url { p .links { (link(url, "How to renew it")) } }
+            }
+        }
+    }
+}
+
+/// A link that says where it goes; nobody there learns where it was followed.
+pub(super) fn link(url: &str, words: &str) -> Markup {
+    let host = url.strip_prefix("https://").and_then(|rest| rest.split('/').next());
+    html! {
+        @if let Some(host) = host {
+            a href=(url) target="_blank" rel="noopener noreferrer" { (words) span .host { (host) } }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What an agent proposes to be known: beside what is known now, field by field.
+
+use keyless_core::{
+    Code, Error, SafeText, SecretPath,
+    approval::{Field, Fields as Proposed},
+};
+use maud::{Markup, html};
+
+use super::Scene;
+use crate::{
+    operator::Answer,
+    web::{form::Fields, words::plain},
+};
+
+/// The field of the boxes.
+const TAKE: &str = "take";
+
+/// Present and proposed values; each proposal has its box.
+pub(super) fn fields(scene: &Scene<'_>, proposed: &Proposed) -> Markup {
+    let known = scene.shown.known.as_ref();
+    html! {
+        table .diff {
+            caption .sr { "What is known now, and what the agent proposes" }
+            thead { tr {
+                th scope="col" { "Take over" }
+                th scope="col" { "Known now" }
+                th scope="col" .theirs-head { "The agent’s words" }
+            } }
+            tbody {
+                @for field in proposed.present() {
+                    @let now = known.and_then(|known| known.fields.text(field));
+                    @let id = format!("take-{}", field.as_str());
+                    tr {
+                        th scope="row" {
+                            label for=(id) {
+                                input #(id) type="checkbox" name=(TAKE) value=(field.as_str());
+                                (name(field))
+                            }
+                        }
+                        td data-head="Known now" {
+                            @match &now {
+                                Some(now) => { (plain(now)) },
+                                None => { span .none { "nothing" } },
+                            }
+                        }
+                        td .proposed data-head="Agent says" {
+                            (plain(&proposed.text(field).unwrap_or_default()))
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The path, to be edited, and what is proposed to be known of it.
+pub(super) fn new_path(scene: &Scene<'_>, proposed: &Proposed) -> Markup {
+    html! {
+        div .field {
+            label for="path" { "Path" }
+            input #path name="path" value=(scene.shown.path) required spellcheck="false"
+                autocapitalize="off" autocomplete="off" maxlength="255"
+                pattern="[a-z0-9]+(-[a-z0-9]+)*(/[a-z0-9]+(-[a-z0-9]+)*){2,}" aria-describedby="path-help";
+            p #path-help .help {
+                "The agent suggests it; the name is yours. project/category/name, lower case, digits, hyphens."
+            }
+        }
+        @if proposed.present().is_empty() {
+            p .help { "The agent says nothing more about it." }
+        } @else {
+            (fields(scene, proposed))
+        }
+    }
+}
+
+/// The boxes that are ticked.
+pub(super) fn read_fields(fields: &Fields) -> Answer {
+    let fields = ticked(fields);
+    if fields.is_empty() { Answer::Cancel } else { Answer::Apply { fields } }
+}
+
+pub(super) fn read_path(fields: &Fields) -> Result<Answer, Error> {
+    let path = SecretPath::parse(fields.text("path").trim())
+        .map_err(|error| Error::with(Code::PathInvalid, SafeText::default().and(error)))?;
+    Ok(Answer::Register { path, fields: ticked(fields) })
+}
+
+fn ticked(fields: &Fields) -> Vec<Field> {
+    fields.all(TAKE).filter_map(Field::parse).collect()
+}
+
+fn name(field: Field) -> &'static str {
+    match field {
+        Field::Description => "Description",
+        Field::ExpiresAt => "Last day",
+        Field::PatternId => "Pattern",
+        Field::RetrievalUrl => "Where to get it",
+        Field::RotateEveryDays => "Renewal, in days",
+    }
+}

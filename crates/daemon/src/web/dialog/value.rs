@@ -1,0 +1,195 @@
+//! A value: first or next, typed into a field that is masked, and where it may go.
+
+use keyless_core::{Code, Destination, Error, SafeText, SecretPath, approval::Asked};
+use keyless_vault::{EnvName, FormatVerdict, Provider, Providers, SourceConfig, Variant};
+use maud::{Markup, html};
+use zeroize::Zeroizing;
+
+use super::{
+    FORM, Said, Scene,
+    guide::{guide, link},
+    once_more, usage,
+};
+use crate::{
+    operator::{Answer, Shown},
+    web::form::Fields,
+};
+
+/// The field with the kind of token that the person chose.
+const VARIANT: &str = "variant";
+
+/// What stands above the form: where it is kept, what it looks like, how to get it.
+pub(super) fn around(scene: &Scene<'_>) -> Markup {
+    let rotation = matches!(scene.shown.asked, Asked::Rotation);
+    let known = known(scene);
+    let upkeep = scene.secret.map(|secret| &secret.metadata.upkeep);
+    let every = upkeep.and_then(|upkeep| upkeep.rotate_every_days);
+    let page = upkeep.and_then(|upkeep| upkeep.retrieval_url.as_deref());
+    html! {
+        dl .facts {
+            div { dt { "Kept in" } dd { (kept(scene)) } }
+            @if let (true, Some(days)) = (rotation, every) {
+                div { dt { "Cadence" } dd { "every " (days) " days" } }
+            }
+            @if let (true, Some(at)) = (rotation, scene.secret.and_then(|secret| secret.rotated_at)) {
+                div { dt { "Present value" } dd { "since " (at.strftime("%e %B %Y").to_string()) } }
+            }
+        }
+        @if let (Some(page), None) = (page, known) { p .links { (link(page, "Where to get it")) } }
+        @if let Some((provider, variant)) = known {
+            section .guide {
+                @if provider.variants.len() > 1 { (choice(scene, provider, variant)) } @else {
+                    input type="hidden" name=(VARIANT) form=(FORM) value=(variant.id);
+                }
+                div #guide { (guide(provider, variant, rotation)) }
+            }
+        }
+    }
+}
+
+/// The fields.
+pub(super) fn inputs(scene: &Scene<'_>) -> Markup {
+    let shown = scene.shown;
+    let rotation = matches!(shown.asked, Asked::Rotation);
+    let variant = known(scene).map(|(_, variant)| variant);
+    let own = scene.secret.and_then(|secret| secret.metadata.upkeep.format_regex.as_deref());
+    let bound = shown.known.as_ref().is_some_and(|known| !known.to.is_empty());
+    let named = shown.known.as_ref().is_some_and(|known| known.env.is_some());
+    html! {
+        div .field {
+            label for="value" { @if rotation { "New value" } @else { "Value" } }
+            div .reveal {
+                input #value type="password" name="value" required autocomplete="off" spellcheck="false"
+                    autocapitalize="off" data-value="" data-format=[own] aria-describedby="value-help";
+                button type="button" .quiet data-reveal="value" aria-pressed="false" hidden { "Show" }
+            }
+            p #value-help .help aria-live="polite" data-default="The agent never sees it." {
+                "The agent never sees it."
+            }
+        }
+        @if !bound { (destinations(variant)) }
+        @if !named { (variable(&shown.path, variant)) }
+        @if rotation {
+            label .tick { input type="checkbox" name="overwrite" required;
+                "I understand that this overwrites the present value" }
+            (once_more(scene, "since this overwrites a value"))
+        }
+        label .tick data-weak="" hidden[!scene.weak] {
+            input type="checkbox" name="weak"; "Save it although it does not look like one"
+        }
+    }
+}
+
+/// The answer; nothing of the value is in it.
+pub(super) fn read(shown: &Shown, fields: &mut Fields) -> Result<Said, Error> {
+    if matches!(shown.asked, Asked::Rotation) && !fields.is_ticked("overwrite") {
+        return Err(usage("tick the box that says that the present value may go"));
+    }
+    let value = fields.take("value");
+    if value.is_empty() {
+        return Err(usage("no value was typed"));
+    }
+    let to = read_destinations(fields.text("to"))?;
+    let env = match fields.text("env").trim() {
+        "" => None,
+        // A variable without a destination would hold nothing.
+        _ if to.is_empty() && shown.known.as_ref().is_none_or(|known| known.to.is_empty()) => None,
+        name => Some(read_variable(name)?),
+    };
+    let allow_weak = fields.is_ticked("weak");
+    let bytes = Zeroizing::new(value.as_bytes().to_vec());
+    Ok((Answer::Value { to, env, allow_weak }, Some(bytes)))
+}
+
+/// Fails with [`Code::ValueWeak`] when the value has not the format of the kind of token that was chosen.
+pub(in crate::web) fn judge(
+    providers: &Providers,
+    fields: &Fields,
+    value: &[u8],
+) -> Result<(), Error> {
+    let chosen = providers.variant(fields.text(VARIANT)).map(|(_, variant)| variant.judge(value));
+    if chosen == Some(FormatVerdict::Invalid) && !fields.is_ticked("weak") {
+        let words = "it has not the format of the kind of token that was chosen";
+        return Err(Error::with(Code::ValueWeak, SafeText::words(words)));
+    }
+    Ok(())
+}
+
+/// What the catalog knows of it.
+fn known<'a>(scene: &Scene<'a>) -> Option<(&'a Provider, &'a Variant)> {
+    let upkeep = scene.secret.map(|secret| &secret.metadata.upkeep);
+    let pattern = upkeep.and_then(|upkeep| upkeep.pattern_id.as_deref());
+    scene.providers.of_secret(&scene.shown.path, pattern)
+}
+
+fn kept(scene: &Scene<'_>) -> Markup {
+    html! {
+        @match scene.secret.map(|secret| &secret.metadata.source) {
+            Some(SourceConfig::Routed { source: Some(name), .. }) => { "source " code { (name) } },
+            Some(SourceConfig::Routed { .. }) => { "its source, as sources.toml says" },
+            Some(SourceConfig::Env { variable }) => { "the broker’s variable " code { (variable) } },
+            Some(SourceConfig::File { .. }) => { "a file of yours" },
+            Some(SourceConfig::Local) | None => { "the sealed store on this machine" },
+        }
+    }
+}
+
+fn choice(scene: &Scene<'_>, provider: &Provider, chosen: &Variant) -> Markup {
+    let base = format!("/{}/requests/{}/guide/", scene.visit.place, scene.shown.id);
+    html! {
+        div .field {
+            label for="variant" { "Kind of token" }
+            select #variant name=(VARIANT) form=(FORM) data-guide=(base) {
+                @for variant in &provider.variants {
+                    option value=(variant.id) selected[variant.id == chosen.id] { (variant.display_name) }
+                }
+            }
+        }
+    }
+}
+
+fn destinations(variant: Option<&Variant>) -> Markup {
+    let egress = variant.and_then(|variant| variant.egress.as_ref());
+    let hosts: Vec<String> =
+        egress.iter().flat_map(|egress| &egress.to).map(ToString::to_string).collect();
+    let hint = egress.and_then(|egress| egress.to_hint.as_deref());
+    html! {
+        div .field {
+            label for="to" { "Hosts that may receive it" }
+            input #to name="to" value=(hosts.join(", ")) placeholder=(hint.unwrap_or("api.example.com"))
+                spellcheck="false" autocapitalize="off" autocomplete="off" aria-describedby="to-help";
+            p #to-help .help { "Anywhere else only a placeholder arrives. Empty for now: nothing can use it." }
+        }
+    }
+}
+
+fn variable(path: &SecretPath, variant: Option<&Variant>) -> Markup {
+    let known = variant.and_then(|variant| variant.env_var.as_ref());
+    let name = known.map_or_else(|| suggested(path), ToString::to_string);
+    html! {
+        div .field {
+            label for="env" { "Variable for its placeholder" }
+            input #env name="env" value=(name) spellcheck="false" autocomplete="off" autocapitalize="off";
+        }
+    }
+}
+
+/// `team/jira/api-key` is offered as `JIRA_API_KEY`.
+fn suggested(path: &SecretPath) -> String {
+    format!("{}_{}", path.category(), path.name()).to_uppercase().replace(['-', '/'], "_")
+}
+
+fn read_destinations(text: &str) -> Result<Vec<Destination>, Error> {
+    let names = text.split([',', ' ']).map(str::trim).filter(|name| !name.is_empty());
+    let parsed = names.map(|name| {
+        Destination::parse(name)
+            .map_err(|error| Error::with(Code::Usage, SafeText::default().and(error)))
+    });
+    parsed.collect()
+}
+
+fn read_variable(name: &str) -> Result<EnvName, Error> {
+    EnvName::parse(name).map_err(|error| {
+        Error::with(Code::Usage, SafeText::default().as_they_wrote(&error.to_string()))
+    })
+}

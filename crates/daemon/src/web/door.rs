@@ -1,0 +1,188 @@
+//! The page's way in: who may speak to it at all, and what every answer carries.
+//!
+//! The browser is told to run and show nothing that is not ours, and to tell nobody where it was. Requests under
+//! another name than the address itself are refused, which is what a rebound DNS name is; those that another
+//! site caused are refused by what browsers say of them, and again by the form's own word (`form.rs`).
+
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    middleware::{Next, from_fn_with_state},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{net::TcpListener, sync::Semaphore, time::sleep};
+
+use super::{Web, assets, handlers, live, pages};
+
+/// A browser opens six at a time, and each tab holds one more for the live list.
+const CONNECTIONS: usize = 64;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What every answer carries. Trusted types: the one policy that turns text into elements is in live.js. With
+/// `no-referrer` browsers would also hide where a form comes from, which is what it is judged by.
+const HEADERS: [(&str, &str); 7] = [
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
+         form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
+         require-trusted-types-for 'script'; trusted-types keyless",
+    ),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("permissions-policy", "camera=(), microphone=(), geolocation=()"),
+    ("referrer-policy", "same-origin"),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+];
+
+/// Every page and every answer to a form.
+pub(super) fn routes(web: Arc<Web>, address: SocketAddr) -> Router {
+    let own = Own(Arc::from(address.to_string()));
+    Router::new()
+        .route("/open/{link}", get(handlers::open))
+        .route("/assets/{name}", get(assets::serve))
+        .route("/{place}/", get(pages::waiting))
+        .route("/{place}/sign-in", post(handlers::sign_in))
+        .route("/{place}/sign-out", post(handlers::sign_out))
+        .route("/{place}/lock", get(pages::lock).post(handlers::lock))
+        .route("/{place}/events", get(live::events))
+        .route("/{place}/list", get(pages::list))
+        .route("/{place}/requests/{id}", get(pages::request).post(handlers::answer))
+        .route("/{place}/requests/{id}/guide/{variant}", get(pages::guide))
+        .route("/{place}/secrets", get(pages::secrets))
+        .route("/{place}/sessions", get(pages::sessions))
+        .route("/{place}/sessions/{id}", get(pages::session))
+        .route("/{place}/sessions/{id}/end", post(handlers::end_session))
+        .route("/{place}/approvals", get(pages::approvals))
+        .route("/{place}/approvals/{id}/take-back", post(handlers::take_back))
+        .route("/{place}/log", get(pages::log))
+        .route("/{place}/egress", get(pages::egress))
+        .route("/{place}/sources", get(pages::sources))
+        .fallback(|| async { (StatusCode::NOT_FOUND, "There is no such page.\n") })
+        .layer(from_fn_with_state(own, guard))
+        .with_state(web)
+}
+
+/// Serves until the process ends.
+pub(super) async fn serve(listener: TcpListener, routes: Router) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            // Out of descriptors, say; the next accept may do.
+            sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let Ok(place) = Arc::clone(&room).try_acquire_owned() else { continue };
+        let service = TowerToHyperService::new(routes.clone());
+        tokio::spawn(async move {
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(PATIENCE)
+                .serve_connection(TokioIo::new(stream), service);
+            // Its errors are about a browser that is gone.
+            let _ = connection.await;
+            drop(place);
+        });
+    }
+}
+
+/// `address:port`, the one name that the page answers to.
+#[derive(Clone)]
+struct Own(Arc<str>);
+
+async fn guard(
+    State(own): State<Own>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Infallible> {
+    let mut response =
+        match refusal(&own, request.method(), request.uri().path(), request.headers()) {
+            Some((status, words)) => (status, words).into_response(),
+            None => next.run(request).await,
+        };
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// Why a request is not even looked at.
+fn refusal(
+    own: &Own,
+    method: &Method,
+    path: &str,
+    headers: &HeaderMap,
+) -> Option<(StatusCode, &'static str)> {
+    let text = |name| headers.get(name).map(|value: &HeaderValue| value.as_bytes());
+    let mut hosts = headers.get_all(header::HOST).iter();
+    if hosts.next().map(HeaderValue::as_bytes) != Some(own.0.as_bytes()) || hosts.next().is_some() {
+        let words = "This page answers to its own address and to no other name.\n";
+        return Some((StatusCode::MISDIRECTED_REQUEST, words));
+    }
+    let foreign = (StatusCode::FORBIDDEN, "Another site asked for this, so it was refused.\n");
+    let is_safe = matches!(*method, Method::GET | Method::HEAD);
+    let is_own = |origin: &[u8]| origin.strip_prefix(b"http://") == Some(own.0.as_bytes());
+    match text(header::ORIGIN) {
+        Some(origin) if !is_own(origin) => return Some(foreign),
+        None if !is_safe => return Some(foreign),
+        _ => {}
+    }
+    let caused_by = text(HeaderName::from_static("sec-fetch-site"));
+    let is_link = is_safe && path.starts_with("/open/");
+    match caused_by {
+        None | Some(b"same-origin") => None,
+        Some(b"none") if is_safe => None,
+        // A link may be followed from wherever it was printed.
+        Some(_) if is_link => None,
+        Some(_) => Some(foreign),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(method: &Method, path: &str, fields: &[(&str, &str)]) -> Option<u16> {
+        let headers = fields.iter().map(|(name, value)| {
+            (HeaderName::try_from(*name).unwrap(), HeaderValue::try_from(*value).unwrap())
+        });
+        let headers: HeaderMap = headers.collect();
+        let own = Own(Arc::from("127.0.0.1:7000"));
+        refusal(&own, method, path, &headers).map(|(status, _)| status.as_u16())
+    }
+
+    #[test]
+    fn only_its_own_pages_may_ask() {
+        let (host, own) = (("host", "127.0.0.1:7000"), ("origin", "http://127.0.0.1:7000"));
+        let get = |fields: &[_]| status(&Method::GET, "/x/", fields);
+        let post = |fields: &[_]| status(&Method::POST, "/x/lock", fields);
+        assert_eq!((get(&[host]), get(&[])), (None, Some(421)));
+        for name in ["localhost:7000", "evil.test:7000", "127.0.0.1", "127.0.0.1:7001"] {
+            assert_eq!(get(&[("host", name)]), Some(421), "{name}");
+        }
+        assert_eq!((post(&[host]), post(&[host, own])), (Some(403), None));
+        for origin in
+            ["http://localhost:7000", "null", "https://127.0.0.1:7000", "http://evil.test"]
+        {
+            assert_eq!(post(&[host, ("origin", origin)]), Some(403), "{origin}");
+            assert_eq!(get(&[host, ("origin", origin)]), Some(403), "{origin}");
+        }
+        let caused = |by| ("sec-fetch-site", by);
+        assert_eq!(get(&[host, caused("none")]), None);
+        assert_eq!(get(&[host, caused("same-site")]), Some(403));
+        assert_eq!(post(&[host, own, caused("none")]), Some(403));
+        assert_eq!(post(&[host, own, caused("same-origin")]), None);
+        assert_eq!(status(&Method::GET, "/open/x", &[host, caused("cross-site")]), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! The proof that the operator is at the page: the store's passphrase, or a code of their app.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use keyless_core::{
+    Code, Error, SafeText,
+    audit::{Action, Outcome},
+};
+use keyless_vault::{Factor, Passphrase, Vault};
+use parking_lot::Mutex;
+use zeroize::Zeroizing;
+
+use super::Desk;
+use crate::broker::fill_random;
+
+/// This many wrong ones within [`WINDOW`] close the gate for [`CLOSED`].
+const FAILURES: usize = 5;
+const WINDOW: Duration = Duration::from_mins(1);
+const CLOSED: Duration = Duration::from_mins(1);
+const CODE_DIGITS: usize = 6;
+
+/// Judges proofs, one at a time: a passphrase costs 64 MiB.
+#[derive(Default)]
+pub(super) struct FactorGate {
+    turn: tokio::sync::Mutex<()>,
+    failures: Mutex<Failures>,
+}
+
+#[derive(Default)]
+struct Failures {
+    recent: VecDeque<Instant>,
+    closed_until: Option<Instant>,
+}
+
+impl FactorGate {
+    /// Fails as unlocking does, and with [`Code::TotpClosed`] after too many wrong ones. A wrong one is on record.
+    pub(super) async fn prove(&self, desk: &Desk, text: Zeroizing<String>) -> Result<(), Error> {
+        let _turn = self.turn.lock().await;
+        self.failures.lock().refuse_while_closed(Instant::now())?;
+        let is_code = text.len() == CODE_DIGITS && text.bytes().all(|byte| byte.is_ascii_digit());
+        let proven = if is_code {
+            desk.keeper.prove(&text).await
+        } else {
+            by_passphrase(&desk.vault, text).await
+        };
+        if let Err(error) = &proven {
+            self.failures.lock().add(Instant::now());
+            let note = "a proof that failed at the page";
+            desk.record(Action::Denied, Outcome::Denied, Some(error.code()), note).await?;
+        }
+        proven
+    }
+}
+
+/// Opens the store once more, and sees that it is the same vault.
+async fn by_passphrase(vault: &Vault, text: Zeroizing<String>) -> Result<(), Error> {
+    let factor = Factor::Passphrase(Passphrase::new(text));
+    let opened = Vault::unlock(vault.store().clone(), factor).await?;
+    let mut nonce = [0; 32];
+    fill_random(&mut nonce)?;
+    let seal = opened.operator_voucher().seal(&nonce);
+    if vault.operator_voucher().fits(&nonce, &seal) {
+        return Ok(());
+    }
+    Err(Code::WrongPassphrase.into())
+}
+
+impl Failures {
+    fn refuse_while_closed(&mut self, now: Instant) -> Result<(), Error> {
+        match self.closed_until {
+            Some(until) if now < until => {
+                let words = SafeText::words("too many wrong tries; the next one counts in ");
+                let words = words.number(until.duration_since(now).as_secs() + 1).and(" s");
+                Err(Error::with(Code::TotpClosed, words))
+            }
+            _ => {
+                self.closed_until = None;
+                Ok(())
+            }
+        }
+    }
+
+    fn add(&mut self, now: Instant) {
+        self.recent.retain(|then| now.duration_since(*then) < WINDOW);
+        self.recent.push_back(now);
+        if self.recent.len() >= FAILURES {
+            self.recent.clear();
+            self.closed_until = Some(now + CLOSED);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guessing_is_cut_short() {
+        let (mut failures, now) = (Failures::default(), Instant::now());
+        for _ in 0..FAILURES {
+            assert!(failures.refuse_while_closed(now).is_ok());
+            failures.add(now);
+        }
+        let refused = failures.refuse_while_closed(now).unwrap_err();
+        assert_eq!(refused.code(), Code::TotpClosed);
+        assert!(failures.refuse_while_closed(now + CLOSED).is_ok());
+    }
+}

@@ -1,0 +1,219 @@
+//! The frame around every page, the question for the factor, and errors as pages.
+
+use std::sync::Arc;
+
+use axum::{
+    http::{HeaderName, StatusCode},
+    response::{Html, IntoResponse, Response},
+};
+use keyless_core::{Code, Error};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::{assets, form::FORM_WORD, visitors::Visit};
+
+/// Tells the page's own scripts which error it is.
+const CODE: HeaderName = HeaderName::from_static("x-keyless-code");
+
+/// A part of the page that the navigation names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    Waiting,
+    Secrets,
+    Sessions,
+    Approvals,
+    Log,
+    Egress,
+    Sources,
+}
+
+/// Why a page can't be given.
+pub(super) enum Failure {
+    /// What was asked can't be done.
+    Told(Error),
+    /// No link was followed, or its visit is over.
+    NoVisit,
+    /// The factor is to be proven first, because of this error, at a store that is open or not.
+    Unproven(Arc<Visit>, Option<Error>, bool),
+}
+
+impl Room {
+    const ALL: [(Self, &'static str, &'static str); 7] = [
+        (Self::Waiting, "", "Waiting"),
+        (Self::Secrets, "secrets", "Secrets"),
+        (Self::Sessions, "sessions", "Sessions"),
+        (Self::Approvals, "approvals", "Approvals"),
+        (Self::Log, "log", "Log"),
+        (Self::Egress, "egress", "Egress"),
+        (Self::Sources, "sources", "Sources"),
+    ];
+
+    fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(room, ..)| *room == self).map_or("", |(_, _, name)| name)
+    }
+}
+
+/// A page of the operator's.
+pub(super) fn page(visit: &Visit, room: Room, body: &Markup) -> Html<String> {
+    let place = &visit.place;
+    let notice = visit.take_notice();
+    let inside = html! {
+        a .skip href="#main" { "Skip to the content" }
+        header .top {
+            a .mark href={ "/" (place) "/" } { (logo()) span { "Keyless" } }
+            nav aria-label="Parts of this page" {
+                @for (other, path, name) in Room::ALL {
+                    a href={ "/" (place) "/" (path) } aria-current=[(other == room).then_some("page")] {
+                        (name)
+                        @if other == Room::Waiting { span .count data-count="" {} }
+                    }
+                }
+            }
+            div .acts {
+                a .quiet href={ "/" (place) "/lock" } { "Lock all" }
+                form method="post" action={ "/" (place) "/sign-out" } {
+                    (word(visit))
+                    button .quiet { "Sign out" }
+                }
+            }
+        }
+        main #main tabindex="-1" data-place={ "/" (place) } {
+            p #notice .notice role="status" { @if let Some(notice) = notice { (notice) } }
+            (body)
+        }
+    };
+    whole(room.name(), &inside)
+}
+
+/// The field that tells a visit's own forms from others.
+pub(super) fn word(visit: &Visit) -> Markup {
+    html! { input type="hidden" name=(FORM_WORD) value=(visit.form_word()); }
+}
+
+/// The field for the operator's factor.
+pub(super) fn factor_field(label: &str) -> Markup {
+    html! {
+        div .field {
+            label for="factor" { (label) }
+            input #factor type="password" name="factor" required autocomplete="current-password"
+                spellcheck="false" aria-describedby="factor-help";
+            p #factor-help .help { "The store’s passphrase, or the six digits of your authenticator app." }
+        }
+    }
+}
+
+/// What went wrong, and what to do about it.
+pub(super) fn fault(error: &Error) -> Markup {
+    let remediation = error.code().remediation();
+    html! {
+        div .fault role="alert" {
+            p { (error.message()) }
+            p .next { "Next: " (remediation.action) "." }
+        }
+    }
+}
+
+fn sign_in(visit: &Visit, error: Option<&Error>, open: bool) -> Html<String> {
+    let inside = html! {
+        main .door #main {
+            (logo())
+            h1 { @if open { "Are you the operator?" } @else { "The store has locked itself" } }
+            @if !open {
+                p { "Give a code of your authenticator app, which opens it again. With the passphrase: "
+                    code { "keyless unlock" } "." }
+            }
+            @if let Some(error) = error { (fault(error)) }
+            form method="post" action={ "/" (visit.place) "/sign-in" } {
+                (word(visit))
+                (factor_field(if open { "Passphrase or code" } else { "Code" }))
+                button .main { "Go on" }
+            }
+            p .small { "An agent can’t answer this: it has neither. What you allow here, it may use; "
+                "what you type here, it never sees." }
+        }
+    };
+    whole("Sign in", &inside)
+}
+
+fn no_visit() -> Html<String> {
+    let inside = html! {
+        main .door #main {
+            (logo())
+            h1 { "This link is used up" }
+            p { "Each link opens one visit, within two minutes. In a terminal:" }
+            p { code .line { "keyless web" } }
+            p .small { "If you did follow a fresh link from another page, open it in a new tab." }
+        }
+    };
+    whole("Link used up", &inside)
+}
+
+fn told(error: &Error) -> Html<String> {
+    let inside = html! {
+        main .door #main {
+            (logo())
+            h1 { "That was not done" }
+            (fault(error))
+        }
+    };
+    whole("Not done", &inside)
+}
+
+fn whole(title: &str, inside: &Markup) -> Html<String> {
+    let document = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · Keyless" }
+                link rel="icon" type="image/svg+xml" href=(assets::address("icon.svg"));
+                link rel="stylesheet" href=(assets::address("style.css"));
+                script type="module" src=(assets::address("page.js")) {}
+            }
+            body { (inside) }
+        }
+    };
+    Html(document.into_string())
+}
+
+/// A keyhole without a key.
+fn logo() -> Markup {
+    let shape = "<svg class=\"logo\" viewBox=\"0 0 24 24\" width=\"24\" height=\"24\" aria-hidden=\"true\">\
+        <rect x=\"2\" y=\"2\" width=\"20\" height=\"20\" rx=\"6\" fill=\"currentColor\"/>\
+        <path class=\"hole\" d=\"M12 6.5a3 3 0 0 0-1.5 5.6L9.6 17.5h4.8l-.9-5.4A3 3 0 0 0 12 6.5z\"/></svg>";
+    html! { (PreEscaped(shape)) }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Told(error)
+    }
+}
+
+impl From<Code> for Failure {
+    fn from(code: Code) -> Self {
+        Self::Told(code.into())
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        match self {
+            Self::NoVisit => (StatusCode::FORBIDDEN, no_visit()).into_response(),
+            Self::Told(error) => {
+                let code = [(CODE, error.code().as_str())];
+                (status(&error), code, told(&error)).into_response()
+            }
+            Self::Unproven(visit, error, open) => {
+                let status = error.as_ref().map_or(StatusCode::UNAUTHORIZED, status);
+                let code = error.as_ref().map_or("unproven", |error| error.code().as_str());
+                (status, [(CODE, code)], sign_in(&visit, error.as_ref(), open)).into_response()
+            }
+        }
+    }
+}
+
+fn status(error: &Error) -> StatusCode {
+    StatusCode::from_u16(error.code().http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}

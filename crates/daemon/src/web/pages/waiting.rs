@@ -1,0 +1,123 @@
+//! What waits for an answer, and the dialog of one request over it.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, RawQuery, State},
+    response::Html,
+};
+use keyless_core::{
+    Code,
+    approval::{Asked, RequestKind},
+};
+use maud::{Markup, html};
+
+use super::Page;
+use crate::{
+    operator::Shown,
+    web::{
+        Web,
+        dialog::{self, Scene},
+        form::{Proven, query},
+        frame::{Room, page},
+        handlers::{request_id, settled},
+        visitors::Visit,
+        words::{plain, time},
+    },
+};
+
+pub(in crate::web) async fn waiting(State(web): State<Arc<Web>>, Proven(visit): Proven) -> Page {
+    let body = body(&visit, &web.desk.approver.pending().await?);
+    Ok(page(&visit, Room::Waiting, &body))
+}
+
+/// The list alone, for the page's script.
+pub(in crate::web) async fn list(State(web): State<Arc<Web>>, Proven(visit): Proven) -> Page {
+    let shown = web.desk.approver.pending().await?;
+    Ok(Html(rows(&visit, &shown).into_string()))
+}
+
+/// One request's dialog, over the list.
+pub(in crate::web) async fn request(
+    State(web): State<Arc<Web>>,
+    Path((_, id)): Path<(String, String)>,
+    RawQuery(wanted): RawQuery,
+    Proven(visit): Proven,
+) -> Page {
+    let id = request_id(&id)?;
+    let waiting = web.desk.approver.pending().await?;
+    let shown = waiting.iter().find(|shown| shown.id == id).ok_or_else(|| settled(&id))?;
+    let secret = web.desk.vault.show(&shown.path).await.ok();
+    let providers = web.desk.providers().await;
+    let weak = query(wanted.as_deref()).is_ticked("weak");
+    let scene =
+        Scene { visit: &visit, shown, secret: secret.as_ref(), providers: &providers, weak };
+    let body = html! { (body(&visit, &waiting)) (dialog::render(&scene)) };
+    Ok(page(&visit, Room::Waiting, &body))
+}
+
+/// What the catalog says of another kind of token of the same service.
+pub(in crate::web) async fn guide(
+    State(web): State<Arc<Web>>,
+    Path((_, id, variant)): Path<(String, String, String)>,
+    Proven(_): Proven,
+) -> Page {
+    let id = request_id(&id)?;
+    let waiting = web.desk.approver.pending().await?;
+    let shown = waiting.iter().find(|shown| shown.id == id).ok_or_else(|| settled(&id))?;
+    let providers = web.desk.providers().await;
+    let (provider, variant) = providers.variant(&variant).ok_or(Code::SecretNotFound)?;
+    let rotation = matches!(shown.asked, Asked::Rotation);
+    Ok(Html(dialog::guide(provider, variant, rotation).into_string()))
+}
+
+fn body(visit: &Visit, shown: &[Shown]) -> Markup {
+    html! {
+        h1 { "Waiting for you" }
+        div #waiting data-list={ "/" (visit.place) "/list" } data-events={ "/" (visit.place) "/events" } {
+            (rows(visit, shown))
+        }
+    }
+}
+
+fn rows(visit: &Visit, shown: &[Shown]) -> Markup {
+    html! {
+        @if shown.is_empty() {
+            div .calm {
+                p { "Nothing waits for an answer." }
+                p .help { "This page shows a request as soon as an agent makes one. You can leave it open." }
+            }
+        } @else {
+            ul .cards {
+                @for shown in shown { li { (card(visit, shown)) } }
+            }
+        }
+    }
+}
+
+fn card(visit: &Visit, shown: &Shown) -> Markup {
+    html! {
+        a .card href={ "/" (visit.place) "/requests/" (shown.id) } {
+            span .kind { (kind(shown.asked.kind())) }
+            span .path { (shown.path) }
+            @if let Asked::UseApproval { deed: Some(deed), .. } = &shown.asked {
+                span .deed { (plain(deed)) }
+            }
+            span .meta {
+                span { (plain(&shown.session)) ", " (time(shown.age_seconds)) " ago" }
+                (dialog::left(shown))
+            }
+        }
+    }
+}
+
+/// What is asked, in a word or two.
+fn kind(kind: RequestKind) -> &'static str {
+    match kind {
+        RequestKind::MetadataProposal => "Metadata",
+        RequestKind::NewPathProposal => "New path",
+        RequestKind::Provision => "Value",
+        RequestKind::Rotation => "Rotation",
+        RequestKind::UseApproval => "Use",
+    }
+}

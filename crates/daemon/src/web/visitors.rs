@@ -1,0 +1,237 @@
+//! Who is at the page: links that are good once, visits, and how long a proof holds.
+//!
+//! A visit has two halves. Its cookie goes with requests below its own path and nowhere else, and nobody but the
+//! browser that opened the link knows that path: cookies don't tell ports apart, so a server on another
+//! port of this machine, an agent's perhaps, would be sent a cookie for `/`.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use data_encoding::HEXLOWER;
+use keyless_core::Error;
+use parking_lot::Mutex;
+use subtle::ConstantTimeEq as _;
+
+use crate::broker::fill_random;
+
+/// How long a link is good for.
+pub(super) const LINK_LIFE: Duration = Duration::from_mins(2);
+/// How long a proof of the factor holds at most.
+const PROOF_LIFE: Duration = Duration::from_hours(1);
+/// How long it holds while nothing is done at the page.
+const IDLE_LIFE: Duration = Duration::from_mins(15);
+/// How long nobody is asked again for what overwrites a value.
+const FRESH: Duration = Duration::from_mins(5);
+/// How long a visit lasts, proven or not.
+const VISIT_LIFE: Duration = Duration::from_hours(12);
+/// Links and visits at once; the oldest ones give way.
+const MOST: usize = 8;
+
+/// Links and visits.
+#[derive(Default)]
+pub(super) struct Visitors {
+    links: Mutex<Vec<(String, Instant)>>,
+    visits: Mutex<HashMap<String, Arc<Visit>>>,
+}
+
+/// A browser that came by a link.
+pub(super) struct Visit {
+    /// The first segment of all its paths.
+    pub(super) place: String,
+    cookie: String,
+    form: String,
+    born: Instant,
+    state: Mutex<State>,
+}
+
+struct State {
+    proven: Option<Instant>,
+    last_act: Instant,
+    notice: Option<String>,
+}
+
+/// A visit just opened, with the cookie that only its browser is told.
+pub(super) struct Opened {
+    pub(super) place: String,
+    pub(super) cookie: String,
+}
+
+impl Visitors {
+    /// A link that opens one visit.
+    pub(super) fn new_link(&self) -> Result<String, Error> {
+        let (token, now) = (random_word()?, Instant::now());
+        let mut links = self.links.lock();
+        links.retain(|(_, born)| now.duration_since(*born) < LINK_LIFE);
+        if links.len() >= MOST {
+            links.remove(0);
+        }
+        links.push((token.clone(), now));
+        Ok(token)
+    }
+
+    /// Uses a link up; nothing when it is none, or none any more.
+    pub(super) fn open(&self, token: &str) -> Result<Option<Opened>, Error> {
+        if !self.take_link(token, Instant::now()) {
+            return Ok(None);
+        }
+        let visit = Visit::new(Instant::now())?;
+        let opened = Opened { place: visit.place.clone(), cookie: visit.cookie.clone() };
+        let mut visits = self.visits.lock();
+        visits.retain(|_, visit| visit.born.elapsed() < VISIT_LIFE);
+        while visits.len() >= MOST {
+            // Those who never proved anything go first.
+            let oldest = visits.values().min_by_key(|visit| (visit.is_proven(), visit.born));
+            let Some(place) = oldest.map(|visit| visit.place.clone()) else { break };
+            visits.remove(&place);
+        }
+        visits.insert(visit.place.clone(), Arc::new(visit));
+        Ok(Some(opened))
+    }
+
+    /// The visit at `place`, if `cookie` is its.
+    pub(super) fn visit(&self, place: &str, cookie: &str) -> Option<Arc<Visit>> {
+        let visit = self.visits.lock().get(place).cloned()?;
+        let fits = same(&visit.cookie, cookie) && visit.born.elapsed() < VISIT_LIFE;
+        fits.then_some(visit)
+    }
+
+    /// Ends a visit.
+    pub(super) fn close(&self, visit: &Visit) {
+        self.visits.lock().remove(&visit.place);
+    }
+
+    fn take_link(&self, token: &str, now: Instant) -> bool {
+        let mut links = self.links.lock();
+        let found = links.iter().position(|(link, _)| same(link, token));
+        found.is_some_and(|index| now.duration_since(links.remove(index).1) < LINK_LIFE)
+    }
+}
+
+impl Visit {
+    fn new(now: Instant) -> Result<Self, Error> {
+        let state = State { proven: None, last_act: now, notice: None };
+        Ok(Self {
+            place: random_word()?,
+            cookie: random_word()?,
+            form: random_word()?,
+            born: now,
+            state: Mutex::new(state),
+        })
+    }
+
+    /// What every form of this visit carries.
+    pub(super) fn form_word(&self) -> &str {
+        &self.form
+    }
+
+    /// Whether a form is from a page of this visit.
+    pub(super) fn is_own_form(&self, word: &str) -> bool {
+        same(&self.form, word)
+    }
+
+    /// The factor was proven.
+    pub(super) fn prove(&self) {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        (state.proven, state.last_act) = (Some(now), now);
+    }
+
+    /// Gives the proof up.
+    pub(super) fn forget_proof(&self) {
+        self.state.lock().proven = None;
+    }
+
+    /// A person did something.
+    pub(super) fn act(&self) {
+        self.state.lock().last_act = Instant::now();
+    }
+
+    /// Whether the factor was proven and that still holds.
+    pub(super) fn is_proven(&self) -> bool {
+        self.state.lock().holds(Instant::now())
+    }
+
+    /// Whether it was proven so lately that nobody is asked again.
+    pub(super) fn is_fresh(&self) -> bool {
+        let state = self.state.lock();
+        let now = Instant::now();
+        state.holds(now) && state.proven.is_some_and(|then| now.duration_since(then) < FRESH)
+    }
+
+    /// Leaves a line for the next page.
+    pub(super) fn leave(&self, notice: String) {
+        self.state.lock().notice = Some(notice);
+    }
+
+    /// Takes the line that was left.
+    pub(super) fn take_notice(&self) -> Option<String> {
+        self.state.lock().notice.take()
+    }
+}
+
+impl State {
+    fn holds(&self, now: Instant) -> bool {
+        self.proven.is_some_and(|then| now.duration_since(then) < PROOF_LIFE)
+            && now.duration_since(self.last_act) < IDLE_LIFE
+    }
+}
+
+/// 128 bits, in hexadecimal.
+fn random_word() -> Result<String, Error> {
+    let mut bytes = [0; 16];
+    fill_random(&mut bytes)?;
+    Ok(HEXLOWER.encode(&bytes))
+}
+
+fn same(ours: &str, theirs: &str) -> bool {
+    ours.as_bytes().ct_eq(theirs.as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_opens_one_visit() {
+        let visitors = Visitors::default();
+        let link = visitors.new_link().unwrap();
+        let opened = visitors.open(&link).unwrap().unwrap();
+        assert!(visitors.open(&link).unwrap().is_none() && visitors.open("x").unwrap().is_none());
+        assert!(visitors.visit(&opened.place, &opened.cookie).is_some());
+        assert!(visitors.visit(&opened.place, &opened.place).is_none());
+        assert!(visitors.visit(&opened.cookie, &opened.cookie).is_none());
+    }
+
+    #[test]
+    fn a_link_is_good_for_a_while() {
+        let visitors = Visitors::default();
+        let link = visitors.new_link().unwrap();
+        let late = Instant::now() + LINK_LIFE;
+        assert!(!visitors.take_link(&link, late));
+        let links: Vec<_> = (0..=MOST).map(|_| visitors.new_link().unwrap()).collect();
+        assert!(!visitors.take_link(&links[0], Instant::now()));
+        assert!(visitors.take_link(&links[MOST], Instant::now()));
+    }
+
+    #[test]
+    fn a_proof_ends_by_age_and_by_idleness() {
+        let now = Instant::now();
+        let state = |last_act| State { proven: Some(now), last_act, notice: None };
+        assert!(state(now + Duration::from_secs(1)).holds(now + IDLE_LIFE));
+        assert!(!state(now).holds(now + IDLE_LIFE));
+        assert!(!state(now + PROOF_LIFE).holds(now + PROOF_LIFE));
+    }
+
+    #[test]
+    fn who_proved_nothing_gives_way() {
+        let visitors = Visitors::default();
+        let open = || visitors.open(&visitors.new_link().unwrap()).unwrap().unwrap();
+        let first = open();
+        visitors.visit(&first.place, &first.cookie).unwrap().prove();
+        (0..MOST * 2).for_each(|_| drop(open()));
+        assert!(visitors.visit(&first.place, &first.cookie).is_some());
+    }
+}

@@ -1,0 +1,165 @@
+//! Text for people: an agent's words with nothing hidden in them, and times.
+
+use keyless_core::approval::Status;
+use maud::{Markup, html};
+
+/// How many marks in a row may stand on one letter; more of them paint over the lines around.
+const MARKS: usize = 2;
+
+/// A piece of an agent's words.
+#[derive(Debug, PartialEq, Eq)]
+enum Piece {
+    /// What can be seen as it is.
+    Seen(String),
+    /// A character that can't, or that moves others.
+    Unseen(char),
+}
+
+/// An agent's words, marked as such, with every character that can't be seen made visible.
+pub(super) fn said(text: &str) -> Markup {
+    html! {
+        blockquote .said dir="ltr" {
+            span .said-by { "The agent’s words" }
+            p { (plain(text)) }
+        }
+    }
+}
+
+/// Text that somebody else wrote, in a line of ours.
+pub(super) fn plain(text: &str) -> Markup {
+    html! {
+        bdi .theirs dir="ltr" {
+            @for piece in pieces(text) {
+                @match piece {
+                    Piece::Seen(text) => { (text) },
+                    Piece::Unseen(character) => {
+                        span .unseen title=(name_of(character)) {
+                            span .sr { "hidden character " }
+                            (format!("U+{:04X}", u32::from(character)))
+                        }
+                    },
+                }
+            }
+        }
+    }
+}
+
+fn pieces(text: &str) -> Vec<Piece> {
+    let (mut pieces, mut seen, mut marks) = (Vec::new(), String::new(), MARKS);
+    for character in text.chars() {
+        let (is_mark, is_visible) = look_at(character);
+        marks = if is_mark { marks + 1 } else { 0 };
+        if is_visible && marks <= MARKS {
+            seen.push(character);
+            continue;
+        }
+        if !seen.is_empty() {
+            pieces.push(Piece::Seen(std::mem::take(&mut seen)));
+        }
+        pieces.push(Piece::Unseen(character));
+    }
+    if !seen.is_empty() {
+        pieces.push(Piece::Seen(seen));
+    }
+    pieces
+}
+
+/// Whether a character stands on the one before it, and whether it can be seen at all.
+fn look_at(character: char) -> (bool, bool) {
+    if matches!(character, '\'' | '"' | '\\') {
+        return (false, true);
+    }
+    // The standard library's own tables: after a letter it leaves marks as they are.
+    let after_a_letter = format!("a{character}");
+    let is_visible = after_a_letter.escape_debug().eq(after_a_letter.chars());
+    let is_mark = is_visible && !character.escape_debug().eq([character]);
+    (is_mark, is_visible)
+}
+
+fn name_of(character: char) -> &'static str {
+    match character {
+        '\n' => "line end",
+        '\r' => "carriage return",
+        '\t' => "tab",
+        '\u{1b}' => "escape",
+        '\u{ad}' => "soft hyphen",
+        '\u{200b}' => "zero width space",
+        '\u{200c}' => "zero width non-joiner",
+        '\u{200d}' => "zero width joiner",
+        '\u{200e}' | '\u{200f}' | '\u{61c}' => "direction mark",
+        '\u{202a}'..='\u{202e}' => "changes the direction of what follows",
+        '\u{2066}'..='\u{2069}' => "isolates the direction of what follows",
+        '\u{feff}' => "byte order mark",
+        '\u{e0000}'..='\u{e007f}' => "tag: text that nobody sees",
+        _ => "a character that can’t be seen",
+    }
+}
+
+/// `4:59`, for what is counted down.
+pub(super) fn clock(seconds: u64) -> String {
+    format!("{}:{:02}", seconds / 60, seconds % 60)
+}
+
+/// `4 min`, `2 h`.
+pub(super) fn time(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        7200..=172_799 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86400),
+    }
+}
+
+/// What became of a request, as a sentence.
+pub(super) fn outcome(path: &str, status: Status) -> String {
+    match status {
+        Status::Cancelled => format!("{path}: nothing was changed."),
+        Status::Denied => format!("{path} may not be used, and nobody is asked again for a while."),
+        Status::Expired => format!("{path}: the time was over."),
+        Status::Failed { code } => format!("{path}: {}", code.remediation().user_message),
+        Status::Ok => format!("{path}: done."),
+        Status::Once => format!("{path} may be used once."),
+        Status::Pending => format!("{path} still waits."),
+        Status::Session => format!("{path} may be used until the session ends."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hides_is_shown() {
+        let seen = |text: &str| Piece::Seen(text.to_owned());
+        let pieces = pieces("ok\u{202e}live\u{200b}\nнет é 日本 שלום");
+        let rest = seen("нет é 日本 שלום");
+        let expected = [
+            seen("ok"),
+            Piece::Unseen('\u{202e}'),
+            seen("live"),
+            Piece::Unseen('\u{200b}'),
+            Piece::Unseen('\n'),
+            rest,
+        ];
+        assert_eq!(pieces, expected);
+    }
+
+    #[test]
+    fn marks_stay_on_their_letter() {
+        let fine = "e\u{301} a\u{302}\u{323}";
+        assert_eq!(pieces(fine), [Piece::Seen(fine.to_owned())]);
+        let piled = format!("e{}", "\u{301}".repeat(9));
+        assert_eq!(pieces(&piled).len(), 1 + 9 - MARKS);
+        assert_eq!(pieces("\u{301}").len(), 1);
+        assert_eq!(
+            pieces("\u{e0041}tag"),
+            [Piece::Unseen('\u{e0041}'), Piece::Seen("tag".to_owned())]
+        );
+    }
+
+    #[test]
+    fn nothing_of_it_becomes_an_element() {
+        let text = said("<img src=x onerror=alert(1)>\"'&").into_string();
+        assert!(text.contains("&lt;img src=x onerror=alert(1)&gt;&quot;'&amp;"), "{text}");
+    }
+}
