@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read, Seek, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 
 use rustix::fs::MemfdFlags;
 use rustix::net::{
@@ -15,8 +16,9 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 use serde::{Deserialize, Serialize};
+use zeroize::{Zeroize, Zeroizing};
 
-use crate::plan::Plan;
+use crate::plan::{OwnFile, Plan};
 
 /// The most bytes of one report; a failure's words are far below it.
 const REPORT_LIMIT: usize = 32 * 1024;
@@ -43,6 +45,9 @@ pub(crate) struct Orders {
     pub(crate) show: Vec<OsString>,
     pub(crate) ca_pem: String,
     pub(crate) uts_name: Option<OsString>,
+    pub(crate) own_directories: Vec<(OsString, u32)>,
+    pub(crate) own_files: Vec<OwnFile>,
+    pub(crate) read_only: bool,
 }
 
 impl Orders {
@@ -59,27 +64,51 @@ impl Orders {
             show: plan.show.iter().map(OsString::from).collect(),
             ca_pem: plan.ca_pem.clone(),
             uts_name: plan.uts_name.clone(),
+            own_directories: plan
+                .own_directories
+                .iter()
+                .map(|(path, mode)| (path.into(), *mode))
+                .collect(),
+            own_files: plan.own_files.clone(),
+            read_only: plan.read_only,
         }
     }
 
     /// Puts the orders into a memory file, to be inherited.
     pub(crate) fn write(&self) -> io::Result<File> {
         let mut file = File::from(rustix::fs::memfd_create("keyless-jail", MemfdFlags::CLOEXEC)?);
-        file.write_all(&serde_json::to_vec(self)?)?;
+        file.write_all(&Zeroizing::new(serde_json::to_vec(self)?))?;
         file.rewind()?;
         Ok(file)
     }
 
     /// Reads them back, in the init.
     pub(crate) fn read(fd: OwnedFd) -> io::Result<Self> {
-        let mut text = Vec::new();
-        File::from(fd).read_to_end(&mut text)?;
+        let mut file = File::from(fd);
+        // In one allocation, so that no part of a value stays behind in an outgrown one.
+        let length = usize::try_from(file.metadata()?.len()).unwrap_or(0);
+        let mut text = Zeroizing::new(Vec::with_capacity(length + 1));
+        file.read_to_end(&mut text)?;
         Ok(serde_json::from_slice(&text)?)
+    }
+
+    /// Forgets what the command has got: its environment and its files.
+    pub(crate) fn wipe(&mut self) {
+        self.own_files.clear();
+        for (_, value) in self.environment.drain(..) {
+            value.into_vec().zeroize();
+        }
     }
 
     /// A variable of the command's environment.
     pub(crate) fn variable(&self, name: &str) -> Option<&OsString> {
         self.environment.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+}
+
+impl Drop for Orders {
+    fn drop(&mut self) {
+        self.wipe();
     }
 }
 
@@ -165,6 +194,19 @@ pub(crate) fn send(channel: impl AsFd, report: &Report, fds: &[BorrowedFd<'_>]) 
     Ok(())
 }
 
+/// Tells PID 1 to send a signal to every process of the jail.
+pub(crate) fn order_signal(channel: impl AsFd, signal: i32) {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    let _ = rustix::net::send(channel, &signal.to_ne_bytes(), flags);
+}
+
+/// The signal that the caller ordered; `None` when the caller is gone.
+pub(crate) fn ordered_signal(channel: impl AsFd) -> Option<i32> {
+    let mut number = [0_u8; 4];
+    let (length, _) = rustix::net::recv(channel, &mut number, RecvFlags::DONTWAIT).ok()?;
+    (length == number.len()).then(|| i32::from_ne_bytes(number))
+}
+
 /// Sends a report that may be lost: not if that would block.
 pub(crate) fn mention(channel: impl AsFd, report: &Report) {
     if let Ok(text) = serde_json::to_vec(report) {
@@ -197,8 +239,6 @@ pub(crate) fn receive(channel: impl AsFd) -> io::Result<Option<(Report, Vec<Owne
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::ffi::OsStringExt;
-
     use super::*;
 
     #[test]
@@ -208,7 +248,7 @@ mod tests {
             Plan { command: vec![odd.clone()], hide: vec![odd.clone().into()], ..Plan::default() };
         let file = Orders::new(Purpose::Run, &plan, vec![]).write().expect("memory file");
         let back = Orders::read(file.into()).expect("orders");
-        assert_eq!((back.command, back.hide), (vec![odd.clone()], vec![odd]));
+        assert_eq!((&back.command, &back.hide), (&vec![odd.clone()], &vec![odd]));
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! means nothing to `execve`, and set-id files neither. The system call filter is separate
 //! (`seccomp`), since it goes on last.
 
+use std::fs;
+
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{
     CapabilitiesSecureBits, CapabilitySet, CapabilitySets, clear_ambient_capability_set,
@@ -27,7 +29,13 @@ pub(crate) fn drop_privileges() -> Result<(), Failure> {
     set_capabilities(None, none).during(step, || "drop all capabilities".into())?;
     set_no_new_privs(true).during(step, || "forbid new privileges".into())?;
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })
-        .during(step, || "forbid core dumps".into())
+        .during(step, || "forbid core dumps".into())?;
+    // The limit does not hold for a `core_pattern` that is a pipe; this does, across `execve` too.
+    match fs::write("/proc/self/coredump_filter", "0") {
+        // A kernel without core dumps.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other.during(step, || "empty the core dump filter".into()),
+    }
 }
 
 /// The kernel refuses the first number that is no capability.

@@ -12,8 +12,9 @@ use std::convert::Infallible;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, exit};
 
@@ -83,7 +84,8 @@ fn start_pid_one(control: &OwnedFd, orders: OwnedFd) -> Result<(Pid, OwnedFd), F
         Fork::Parent(pid) => Ok((pid, lifeline)),
         Fork::Child => {
             drop(lifeline);
-            exit(PidOne { control, first_stage, orders, surroundings, signals }.live())
+            let mut pid_one = PidOne { control, first_stage, orders, surroundings, signals };
+            exit(pid_one.live())
         }
     }
 }
@@ -123,7 +125,7 @@ struct PidOne<'a> {
 
 impl PidOne<'_> {
     /// Gives the exit status, which nobody reads.
-    fn live(&self) -> i32 {
+    fn live(&mut self) -> i32 {
         let last_words = match self.run() {
             Ok(Some(command)) => supervise(self.control, command).ok(),
             Ok(None) => None,
@@ -133,11 +135,12 @@ impl PidOne<'_> {
     }
 
     /// Builds the jail and starts the command; `None` when it was only a probe.
-    fn run(&self) -> Result<Option<Pid>, Failure> {
+    fn run(&mut self) -> Result<Option<Pid>, Failure> {
         die_with_first_stage(&self.first_stage)?;
         let sockets = network::build()?;
         set_host_name(&self.orders)?;
         mounts::build(&self.orders, &self.surroundings)?;
+        make_own_files(&self.orders)?;
         confine::drop_privileges()?;
         set_dumpable_behavior(DumpableBehavior::NotDumpable)
             .during(Step::Capabilities, || "forbid dumps of the init".into())?;
@@ -148,7 +151,9 @@ impl PidOne<'_> {
                 .during(Step::Supervision, || "report".into())?;
             return Ok(None);
         }
-        self.start_command(&sockets).map(Some)
+        let command = self.start_command(&sockets);
+        self.orders.wipe();
+        command.map(Some)
     }
 
     /// Forks the command and reports it once it has really been executed.
@@ -212,6 +217,22 @@ fn die_with_first_stage(first_stage: &OwnedFd) -> Result<(), Failure> {
     if ends[0].revents().is_empty() { Ok(()) } else { exit(1) }
 }
 
+/// In directories of the jail's own, which hold nothing else yet.
+fn make_own_files(orders: &Orders) -> Result<(), Failure> {
+    for file in &orders.own_files {
+        let write = || -> io::Result<()> {
+            if let Some(folder) = file.path.parent() {
+                fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            }
+            let mut options = fs::OpenOptions::new();
+            options.write(true).create_new(true).mode(file.mode);
+            options.open(&file.path)?.write_all(&file.content)
+        };
+        write().during(Step::Mounts, || format!("make {}", file.path.display()))?;
+    }
+    Ok(())
+}
+
 fn set_host_name(orders: &Orders) -> Result<(), Failure> {
     let Some(name) = &orders.uts_name else { return Ok(()) };
     rustix::system::sethostname(name.as_encoded_bytes())
@@ -226,9 +247,14 @@ fn supervise(control: &OwnedFd, command: Pid) -> io::Result<Report> {
             return Ok(report);
         }
         let mut events =
-            [PollFd::new(control, PollFlags::empty()), PollFd::new(&children, PollFlags::IN)];
+            [PollFd::new(control, PollFlags::IN), PollFd::new(&children, PollFlags::IN)];
         rustix::io::retry_on_intr(|| poll(&mut events, None))?;
-        if !events[0].revents().is_empty() {
+        let said = events[0].revents();
+        if said == PollFlags::IN
+            && let Some(signal) = channel::ordered_signal(control)
+        {
+            sys::signal_everything(signal);
+        } else if !said.is_empty() {
             return Err(io::Error::from(io::ErrorKind::BrokenPipe));
         }
         let _ = rustix::io::read(&children, &mut [0_u8; 1024]);

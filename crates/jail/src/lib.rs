@@ -53,9 +53,9 @@ pub use network::machine::{
     EverythingDevice, make_everything_local, redirect_everything, route_everything_to_device,
 };
 /// What to run and what to hide.
-pub use plan::{ESCAPE_VARIABLES, Plan};
+pub use plan::{ESCAPE_VARIABLES, OwnFile, Plan};
 /// Making a jail, and its process.
-pub use spawn::{Exit, JailError, JailProcess, Jailed, check, spawn};
+pub use spawn::{Exit, JailError, JailProcess, Jailed, Streams, check, spawn, spawn_detached};
 /// Where the session's certificate authority stands inside, and the variables that name it.
 pub use trust::{
     BUNDLE_IN_JAIL, CA_IN_JAIL, system_bundle, trust_environment, trust_on_this_machine,

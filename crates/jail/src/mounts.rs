@@ -39,7 +39,7 @@ pub(crate) fn build(orders: &Orders, surroundings: &Surroundings) -> Result<(), 
     let trust = TrustStores::read(orders);
     let resolver = resolver::files(orders);
 
-    detach_from_host()?;
+    detach_from_host(orders)?;
     kernel::mount_proc().during(Step::Proc, || "mount a new /proc".into())?;
     let mut area = Area::mount().during(Step::Mounts, || "mount a new /run".into())?;
     for (name, target, text) in &resolver {
@@ -58,10 +58,13 @@ pub(crate) fn build(orders: &Orders, surroundings: &Surroundings) -> Result<(), 
 }
 
 /// No mount of ours shows on the host or the other way; no device node works but those taken before.
-fn detach_from_host() -> Result<(), Failure> {
+fn detach_from_host(orders: &Orders) -> Result<(), Failure> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private).during(Step::Mounts, || "make the mounts private".into())?;
-    let forbidden = libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID;
+    let mut forbidden = libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID;
+    if orders.read_only {
+        forbidden |= libc::MOUNT_ATTR_RDONLY;
+    }
     sys::mount_attributes(Path::new("/"), Reach::Tree, forbidden, 0).during(Step::Mounts, || {
         "forbid devices and set-id files (mount_setattr, Linux 5.12)".into()
     })

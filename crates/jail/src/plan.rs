@@ -4,7 +4,11 @@
 //! which of the user's variables lead out of a jail.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroize;
 
 /// One command and the jail around it.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +29,35 @@ pub struct Plan {
     pub ca_pem: String,
     /// Host name inside; the host's own when absent.
     pub uts_name: Option<OsString>,
+    /// Directories to replace by empty ones of the jail's own, in memory, with these modes.
+    pub own_directories: Vec<(PathBuf, u32)>,
+    /// Files to make, each below one of `own_directories`.
+    pub own_files: Vec<OwnFile>,
+    /// Whether the host's files can't be changed, but for what is shown.
+    pub read_only: bool,
+}
+
+/// A file that only the jail has. Its content may be a value: no `Debug`, and wiped on drop.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct OwnFile {
+    /// Where.
+    pub path: PathBuf,
+    /// Its mode.
+    pub mode: u32,
+    /// What is in it.
+    pub content: Vec<u8>,
+}
+
+impl fmt::Debug for OwnFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnFile").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Drop for OwnFile {
+    fn drop(&mut self) {
+        self.content.zeroize();
+    }
 }
 
 /// Variables that name a way out of the jail, by socket or by agent. The caller leaves them out of the

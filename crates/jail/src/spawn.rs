@@ -145,6 +145,11 @@ impl JailProcess {
         exit
     }
 
+    /// Sends a signal to every process in the jail.
+    pub fn signal_all(&self, signal: i32) {
+        channel::order_signal(&self.control, signal);
+    }
+
     /// Kills everything in the jail; [`JailProcess::wait`] then says `Signal(9)`.
     pub fn kill(&self) {
         let _ = rustix::net::shutdown(&self.control, Shutdown::Both);
@@ -169,8 +174,15 @@ impl Drop for JailProcess {
 /// The command inherits standard input, output and error, the session, the process group and with
 /// it the terminal. It is running when this returns; its connections wait until they are accepted.
 pub fn spawn(plan: &Plan) -> Result<Jailed, JailError> {
-    let foreground = Foreground::remember();
-    let (control, init, fds) = start(Purpose::Run, plan)?;
+    make(plan, None, Foreground::remember())
+}
+
+fn make(
+    plan: &Plan,
+    streams: Option<Streams>,
+    foreground: Foreground,
+) -> Result<Jailed, JailError> {
+    let (control, init, fds) = start(Purpose::Run, plan, streams)?;
     let end = Mutex::new(End { init, exit: None });
     let Ok([tcp, dns_udp, dns_tcp, command]) = <[OwnedFd; READY_DESCRIPTORS]>::try_from(fds) else {
         return Err(JailError::Lost);
@@ -183,22 +195,48 @@ pub fn spawn(plan: &Plan) -> Result<Jailed, JailError> {
     Ok(Jailed { sockets, process: JailProcess { control, command, foreground, end } })
 }
 
+/// The standard streams of a command that has no part in the caller's own.
+#[derive(Debug)]
+pub struct Streams {
+    /// Read by the command.
+    pub input: OwnedFd,
+    /// Written by it.
+    pub output: OwnedFd,
+    /// Written by it.
+    pub errors: OwnedFd,
+}
+
+/// As [`spawn`], but the command has these streams, a session of its own and no terminal.
+pub fn spawn_detached(plan: &Plan, streams: Streams) -> Result<Jailed, JailError> {
+    make(plan, Some(streams), Foreground::none())
+}
+
 /// Whether a jail can be made here, by making one and taking it down.
 pub fn check() -> Result<(), JailError> {
-    let (_, mut init, _) = start(Purpose::Probe, &Plan::default())?;
+    let (_, mut init, _) = start(Purpose::Probe, &Plan::default(), None)?;
     let _ = init.wait();
     Ok(())
 }
 
 /// Starts the init and waits for its first report.
-fn start(purpose: Purpose, plan: &Plan) -> Result<(OwnedFd, Child, Vec<OwnedFd>), JailError> {
+fn start(
+    purpose: Purpose,
+    plan: &Plan,
+    streams: Option<Streams>,
+) -> Result<(OwnedFd, Child, Vec<OwnedFd>), JailError> {
     let orders = Orders::new(purpose, plan, ways_out_of_caller());
     let written = orders.write().map_err(JailError::Start)?;
     let (ours, theirs) = channel::pair().map_err(JailError::Start)?;
     let mut command = Command::new("/proc/self/exe");
     command.arg0(init::MARKER).args(descriptor_numbers(&theirs, &written)).env_clear();
     sys::inherit(&mut command, &[theirs.as_fd(), written.as_fd()]);
+    if let Some(Streams { input, output, errors }) = streams {
+        command.stdin(input).stdout(output).stderr(errors);
+        sys::detach(&mut command);
+    }
     let mut init = command.spawn().map_err(JailError::Start)?;
+    // It holds its own copies of the streams.
+    drop(command);
     drop((theirs, written));
     match channel::receive(&ours) {
         Ok(Some((Report::Ready, fds))) => Ok((ours, init, fds)),

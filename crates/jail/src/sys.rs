@@ -155,6 +155,26 @@ pub(crate) fn signal_pidfd(pidfd: impl AsFd, signal: i32) -> io::Result<()> {
     outcome(done)
 }
 
+/// Sends a signal to every process of this PID namespace but its first, which is the one that calls.
+pub(crate) fn signal_everything(signal: i32) {
+    debug_assert!(std::process::id() == 1, "elsewhere -1 means everything of the user");
+    if std::process::id() == 1 {
+        // SAFETY: numbers.
+        unsafe { libc::kill(-1, signal) };
+    }
+}
+
+/// Starts `command` in a session of its own, without a terminal.
+pub(crate) fn detach(command: &mut Command) {
+    // SAFETY: between fork and exec the closure makes one system call and allocates nothing.
+    unsafe {
+        command.pre_exec(|| {
+            rustix::process::setsid()?;
+            Ok(())
+        });
+    }
+}
+
 /// Makes a freshly opened `/dev/net/tun` the device with this name: bare IP packets, no header before
 /// them.
 pub(crate) fn name_tun_device(device: &impl AsFd, name: &str) -> io::Result<()> {

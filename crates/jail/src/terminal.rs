@@ -27,6 +27,11 @@ impl Foreground {
         Self(terminal.and_then(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 3).ok()))
     }
 
+    /// For a command that has no terminal.
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+
     /// Stops this process if the command is stopped and stays so.
     pub(crate) fn stop_with(&self, command: &OwnedFd) {
         // After Ctrl-Z and `fg` we hear of a stop that is over; the group is continued one by one.

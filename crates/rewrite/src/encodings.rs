@@ -19,7 +19,7 @@ use data_encoding::{HEXLOWER, HEXUPPER};
 use zeroize::Zeroizing;
 
 use self::{base64::Alphabet, html::Html, json::Json, percent::Percent};
-use crate::rewriter::Rewriter;
+use crate::{rewriter::Rewriter, sanitizer::FoundAs};
 
 /// Forms with fewer bytes than this are left out: they would be found where no value is. The value
 /// as it is stays in, whatever its length.
@@ -38,6 +38,16 @@ impl Echo {
     /// The bytes to look for. As secret as the value.
     pub fn pattern(&self) -> &[u8] {
         &self.pattern
+    }
+
+    /// What kind of form it is, for people.
+    pub(crate) fn found_as(&self) -> FoundAs {
+        match self.form {
+            Form::AsIs | Form::Html(_) | Form::Json(_) => FoundAs::Plain,
+            Form::Base64(_) | Form::Base64Middle => FoundAs::Base64,
+            Form::HexLower | Form::HexUpper => FoundAs::Hex,
+            Form::Percent(_) => FoundAs::Percent,
+        }
     }
 
     /// `marker` in the same form.
@@ -63,6 +73,12 @@ pub fn echoes(value: &[u8]) -> Vec<Echo> {
         add_forms(line, &mut all);
     }
     all
+}
+
+/// What base64 of anything that contains `value` contains, where that is long enough to be told.
+pub(crate) fn base64_middles(value: &[u8]) -> impl Iterator<Item = Zeroizing<Vec<u8>>> {
+    let placed = |before| Alphabet::ALL.map(|alphabet| alphabet.middle(value, before));
+    (0..3).flat_map(placed).filter(|text| text.len() >= MIN_ECHO)
 }
 
 /// A rewriter from every form of each value to its marker in the same form.

@@ -32,6 +32,8 @@ mod scanner;
 mod rewriter;
 // === The forms in which a server echoes a value ===
 mod encodings;
+// === The forms in which a program gives it away ===
+mod sanitizer;
 
 /// The forms of one value, and the scrubber made of them.
 pub use encodings::{Echo, MIN_ECHO, MIN_LINE, echoes, scrubber};
@@ -39,5 +41,7 @@ pub use encodings::{Echo, MIN_ECHO, MIN_LINE, echoes, scrubber};
 pub use patterns::{PatternId, PatternSet};
 /// Patterns with their replacements, and one pass over one stream.
 pub use rewriter::{RewriteStream, Rewriter};
+/// Values in the output of a program, and markers in their place.
+pub use sanitizer::{Finding, FoundAs, MIN_SANITIZED, Sanitizer, merge_findings, redact};
 /// The scanner beneath the rewriter, for callers who decide about each match themselves.
 pub use scanner::{Piece, Scanner};

@@ -60,16 +60,17 @@ impl Covers {
             match operation {
                 Some(_) if covers.is_gone(&path) => {}
                 Some(operation) => drop(covers.0.insert(path, operation)),
-                None => covers.show(path)?,
+                None => covers.show(path, orders.read_only)?,
             }
         }
         Ok(covers)
     }
 
-    fn show(&mut self, path: PathBuf) -> Result<(), Failure> {
+    /// In a jail that can't change the host's files, what is shown is the exception.
+    fn show(&mut self, path: PathBuf, always: bool) -> Result<(), Failure> {
         let as_a_whole = REPLACED.iter().any(|replaced| path == Path::new(replaced));
         let kernels = KERNEL.iter().any(|kernel| path.starts_with(kernel));
-        if self.is_gone(&path) && !as_a_whole && !kernels {
+        if (always || self.is_gone(&path)) && !as_a_whole && !kernels {
             let deed = || format!("keep {} visible", path.display());
             let kind = Kind::of(&path).during(Step::Hide, deed)?;
             let tree = clone_tree(&path).during(Step::Hide, deed)?;

@@ -38,7 +38,10 @@ impl Surroundings {
         }
         // Usually a link to /run, which is replaced.
         ways_out.push("/var/run".into());
-        Self { ways_out, gathering_places: gathering_places() }
+        let mut gathering_places = gathering_places();
+        let own = orders.own_directories.iter();
+        gathering_places.extend(own.map(|(path, mode)| (PathBuf::from(path), *mode)));
+        Self { ways_out, gathering_places }
     }
 }
 

@@ -84,6 +84,7 @@ fn plan(orders: &Orders) -> Plan {
         show: orders.show.iter().map(Into::into).collect(),
         ca_pem: orders.ca_pem.clone(),
         uts_name: orders.uts_name.clone().map(OsString::from),
+        ..Plan::default()
     }
 }
 

@@ -1,0 +1,227 @@
+//! Finds values in the output of a program, in every form that a program might give them.
+//!
+//! Where the scrub (`encodings.rs`) looks for what servers echo, this looks for what somebody tries who
+//! wants to get a value past a filter: broken into lines, coloured, spelled in hex with colons, escaped
+//! twice, reversed, cut. It does so by looking at several views of the same text, each with the way
+//! back to the original, and takes out the union. One pass over the original: a marker is never looked
+//! at. What no scanner can find (a cipher, a picture) stays; rule 1 of the design is for that.
+//! Source: reference/nl.md, 13.2.
+
+mod forms;
+mod view;
+
+use std::ops::Range;
+
+use zeroize::Zeroizing;
+
+use self::{
+    forms::Sought,
+    view::{View, ansi_free, decoded, folded, percent_decoded},
+};
+use crate::patterns::PatternSet;
+
+/// Values with fewer bytes are not looked for: they stand everywhere (NL-2.6.5).
+pub const MIN_SANITIZED: usize = 4;
+/// How much of a text is looked at in one go.
+const SEGMENT: usize = 1 << 20;
+
+/// How a value was written where it was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FoundAs {
+    /// As it is, or as a text form that keeps its letters.
+    Plain,
+    /// Base64 and its relatives.
+    Base64,
+    /// Percent escapes.
+    Percent,
+    /// Hexadecimal digits.
+    Hex,
+}
+
+/// One place where a value stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The bytes of the text.
+    pub range: Range<usize>,
+    /// Which value, by its position among those given.
+    pub value: usize,
+    /// How it is written.
+    pub form: FoundAs,
+}
+
+/// What to look for: built once for an action.
+pub struct Sanitizer {
+    values: Vec<Zeroizing<Vec<u8>>>,
+    exact: Patterns,
+    bare: Patterns,
+    folded: Patterns,
+    plain: Patterns,
+}
+
+/// Patterns of one kind of view, and what each of them says.
+struct Patterns {
+    set: PatternSet,
+    sought: Vec<Sought>,
+}
+
+impl Sanitizer {
+    /// For these values; what is shorter than [`MIN_SANITIZED`] is not looked for.
+    pub fn new<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let values: Vec<_> =
+            values.into_iter().map(|value| Zeroizing::new(value.to_vec())).collect();
+        let of = |list: fn(&[u8]) -> Vec<forms::Form>| {
+            let long = values.iter().enumerate().filter(|(_, value)| value.len() >= MIN_SANITIZED);
+            let all = long
+                .flat_map(|(index, value)| list(value).into_iter().map(move |form| (form, index)));
+            Patterns::new(all)
+        };
+        let (exact, bare) = (of(forms::exact), of(forms::bare));
+        let (folded, plain) = (of(forms::folded), of(forms::plain));
+        Self { values, exact, bare, folded, plain }
+    }
+
+    /// Every place where a value stands, in order, none overlapping another.
+    pub fn find(&self, text: &[u8]) -> Vec<Finding> {
+        let mut found = Vec::new();
+        if self.exact.set.is_empty() {
+            return found;
+        }
+        // Separators and escapes make a form several times as long.
+        let overlap = (self.exact.set.longest() * 4).clamp(256, SEGMENT / 2);
+        let mut start = 0;
+        loop {
+            let end = text.len().min(start + SEGMENT);
+            let segment = &text[start..end];
+            let from = found.len();
+            self.find_in_segment(segment, &mut found);
+            for finding in &mut found[from..] {
+                finding.range = finding.range.start + start..finding.range.end + start;
+            }
+            if end == text.len() {
+                break;
+            }
+            start = end - overlap;
+        }
+        merged(found)
+    }
+
+    fn find_in_segment(&self, segment: &[u8], found: &mut Vec<Finding>) {
+        self.search(&View::whole(segment), &self.exact, None, found);
+        let bare = ansi_free(segment);
+        self.search(&bare, &self.bare, None, found);
+        self.search(&folded(segment), &self.folded, None, found);
+        if memchr::memchr(b'%', segment).is_some() {
+            let once = percent_decoded(segment);
+            self.search(&once, &self.plain, Some(FoundAs::Percent), found);
+            if memchr::memchr(b'%', once.bytes()).is_some() {
+                let twice = percent_decoded(once.bytes()).over(&once);
+                self.search(&twice, &self.plain, Some(FoundAs::Percent), found);
+            }
+        }
+        if memchr::memchr2(b'\\', b'&', segment).is_some() {
+            let once = decoded(segment);
+            self.search(&once, &self.plain, None, found);
+            if memchr::memchr2(b'\\', b'&', once.bytes()).is_some() {
+                let twice = decoded(once.bytes()).over(&once);
+                self.search(&twice, &self.plain, None, found);
+            }
+        }
+    }
+
+    fn search(
+        &self,
+        view: &View<'_>,
+        patterns: &Patterns,
+        label: Option<FoundAs>,
+        found: &mut Vec<Finding>,
+    ) {
+        let bytes = view.bytes();
+        let mut at = 0;
+        while let Some((range, id)) = patterns.set.find(bytes, at) {
+            let sought = &patterns.sought[id.index()];
+            let range = self.stretched(sought, bytes, range);
+            at = range.end;
+            let form = label.unwrap_or(sought.form);
+            found.push(Finding { range: view.original(range), value: sought.value, form });
+        }
+    }
+
+    /// A part of a value that was found goes on as far as the value does.
+    fn stretched(&self, sought: &Sought, bytes: &[u8], range: Range<usize>) -> Range<usize> {
+        let value = &self.values[sought.value];
+        match sought.part {
+            forms::Part::Whole => range,
+            forms::Part::Head => {
+                let rest = value[range.len().min(value.len())..].iter();
+                let more = rest.zip(&bytes[range.end..]).take_while(|(a, b)| a == b).count();
+                range.start..range.end + more
+            }
+            forms::Part::Tail => {
+                let before = value[..value.len() - range.len().min(value.len())].iter().rev();
+                let more =
+                    before.zip(bytes[..range.start].iter().rev()).take_while(|(a, b)| a == b);
+                range.start - more.count()..range.end
+            }
+        }
+    }
+}
+
+impl Patterns {
+    fn new(forms: impl Iterator<Item = (forms::Form, usize)>) -> Self {
+        let mut sought = Vec::new();
+        let mut texts = Vec::new();
+        for (forms::Form { text, kind: form, part }, value) in forms {
+            texts.push(text);
+            sought.push(Sought { value, form, part });
+        }
+        Self { set: PatternSet::new(texts.iter().map(|text| text.as_slice())), sought }
+    }
+}
+
+/// The findings without overlap; where several meet, the longest gives its name.
+fn merged(mut found: Vec<Finding>) -> Vec<Finding> {
+    found.sort_by_key(|finding| (finding.range.start, std::cmp::Reverse(finding.range.end)));
+    let mut all: Vec<Finding> = Vec::with_capacity(found.len());
+    let mut widest = 0;
+    for finding in found {
+        match all.last_mut() {
+            Some(last) if finding.range.start < last.range.end => {
+                if finding.range.len() > widest {
+                    widest = finding.range.len();
+                    (last.value, last.form) = (finding.value, finding.form);
+                }
+                last.range.end = last.range.end.max(finding.range.end);
+            }
+            _ => {
+                widest = finding.range.len();
+                all.push(finding);
+            }
+        }
+    }
+    all
+}
+
+/// Puts findings of several views of one text together: in order, without overlap.
+pub fn merge_findings(findings: impl IntoIterator<Item = Finding>) -> Vec<Finding> {
+    merged(findings.into_iter().collect())
+}
+
+/// The text with a marker in the place of each finding; these must be in order, without overlap.
+pub fn redact(
+    text: &[u8],
+    findings: &[Finding],
+    mut marker: impl FnMut(&Finding) -> String,
+) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut at = 0;
+    for finding in findings {
+        out.extend_from_slice(&text[at..finding.range.start]);
+        out.extend_from_slice(marker(finding).as_bytes());
+        at = finding.range.end;
+    }
+    out.extend_from_slice(&text[at..]);
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+//! The texts to look for, for each kind of view.
+
+use data_encoding::{BASE32_NOPAD, BASE64, HEXLOWER};
+use zeroize::Zeroizing;
+
+use super::FoundAs;
+use crate::encodings::{base64_middles, echoes};
+
+/// Parts of a value with fewer bytes are left out.
+const MIN_PART: usize = 8;
+
+/// One text to look for.
+pub(super) struct Form {
+    pub(super) text: Zeroizing<Vec<u8>>,
+    pub(super) kind: FoundAs,
+    pub(super) part: Part,
+}
+
+/// What a pattern says when it is found.
+pub(super) struct Sought {
+    pub(super) value: usize,
+    pub(super) form: FoundAs,
+    pub(super) part: Part,
+}
+
+/// How much of the value a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Whole,
+    /// Its beginning: what follows may be more of it.
+    Head,
+    /// Its end: what stands before may be more of it.
+    Tail,
+}
+
+fn form(text: Vec<u8>, kind: FoundAs) -> Form {
+    Form { text: Zeroizing::new(text), kind, part: Part::Whole }
+}
+
+/// In the text as it stands.
+pub(super) fn exact(value: &[u8]) -> Vec<Form> {
+    let mut all: Vec<Form> =
+        echoes(value).iter().map(|echo| form(echo.pattern().to_vec(), echo.found_as())).collect();
+    let trimmed = value.trim_ascii_end();
+    if trimmed.len() < value.len() && trimmed.len() >= super::MIN_SANITIZED {
+        all.extend(
+            echoes(trimmed).iter().map(|echo| form(echo.pattern().to_vec(), echo.found_as())),
+        );
+    }
+    if value.contains(&b'\n') {
+        let windows = value.split(|byte| *byte == b'\n').collect::<Vec<_>>().join(&b"\r\n"[..]);
+        all.push(form(windows, FoundAs::Plain));
+    }
+    if trimmed.len() >= MIN_PART {
+        all.extend(disguised(trimmed));
+        all.extend(parts(trimmed));
+    }
+    all
+}
+
+/// What no server does, and `rev`, `tr` or a second `base64` do.
+fn disguised(value: &[u8]) -> Vec<Form> {
+    let mut all = vec![
+        form(value.iter().rev().copied().collect(), FoundAs::Plain),
+        form(value.iter().map(|byte| rot13(*byte)).collect(), FoundAs::Plain),
+        form(value.iter().flat_map(|byte| [*byte, 0]).collect(), FoundAs::Plain),
+        form(value.iter().flat_map(|byte| [0, *byte]).collect(), FoundAs::Plain),
+    ];
+    // What follows changes the last group; what is before it does not.
+    let base32 = BASE32_NOPAD.encode(value).into_bytes();
+    let whole = value.len() / 5 * 8;
+    if whole >= MIN_PART {
+        all.push(form(base32[..whole].to_ascii_lowercase(), FoundAs::Base64));
+        all.push(form(base32[..whole].to_vec(), FoundAs::Base64));
+    }
+    let once = BASE64.encode(value);
+    let hex_of_base64 = HEXLOWER.encode(once.as_bytes()).into_bytes();
+    all.push(form(hex_of_base64, FoundAs::Hex));
+    let base64_of_hex = HEXLOWER.encode(value).into_bytes();
+    for inner in [once.into_bytes(), base64_of_hex] {
+        all.extend(base64_middles(&inner).map(|text| form(text.to_vec(), FoundAs::Base64)));
+    }
+    all
+}
+
+/// Three fifths of a value, from either end (13.2).
+fn parts(value: &[u8]) -> Vec<Form> {
+    let length = (value.len() * 3).div_ceil(5).max(MIN_PART);
+    if length >= value.len() {
+        return Vec::new();
+    }
+    let part = |text: &[u8], part| {
+        let text = Zeroizing::new(text.to_vec());
+        Form { text, kind: FoundAs::Plain, part }
+    };
+    vec![part(&value[..length], Part::Head), part(&value[value.len() - length..], Part::Tail)]
+}
+
+/// In the text without white space and what can't be seen: lines joined, colours gone.
+pub(super) fn bare(value: &[u8]) -> Vec<Form> {
+    let joined: Vec<u8> =
+        value.iter().copied().filter(|byte| !byte.is_ascii_whitespace() && *byte != 0).collect();
+    if joined.len() < MIN_PART {
+        return Vec::new();
+    }
+    let mut all = vec![form(joined, FoundAs::Plain)];
+    all.extend(base64_middles(value).map(|text| form(text.to_vec(), FoundAs::Base64)));
+    let trimmed = value.trim_ascii_end();
+    all.push(form(trimmed.iter().rev().copied().collect(), FoundAs::Plain));
+    all
+}
+
+/// In the bare text in lower case and without what separates hex digits.
+pub(super) fn folded(value: &[u8]) -> Vec<Form> {
+    let value = value.trim_ascii_end();
+    let hex = HEXLOWER.encode(value).into_bytes();
+    let mut all = Vec::new();
+    if hex.len() >= MIN_PART {
+        all.push(form(hex, FoundAs::Hex));
+        // As `od -x` and others with little-endian words write it.
+        let swapped: Vec<u8> = value.chunks_exact(2).flat_map(|pair| [pair[1], pair[0]]).collect();
+        all.push(form(HEXLOWER.encode(&swapped).into_bytes(), FoundAs::Hex));
+    }
+    let fold = |byte: &u8| byte.to_ascii_lowercase();
+    let letters: Vec<u8> =
+        value.iter().filter(|byte| !super::view::separates(**byte)).map(fold).collect();
+    if letters.len() >= MIN_PART {
+        all.push(form(letters, FoundAs::Plain));
+    }
+    all
+}
+
+/// In a text whose escapes were undone.
+pub(super) fn plain(value: &[u8]) -> Vec<Form> {
+    let trimmed = value.trim_ascii_end();
+    if trimmed.len() < super::MIN_SANITIZED {
+        return Vec::new();
+    }
+    let mut all = vec![form(trimmed.to_vec(), FoundAs::Plain)];
+    if trimmed.len() >= MIN_PART {
+        all.extend(base64_middles(trimmed).map(|text| form(text.to_vec(), FoundAs::Base64)));
+        all.extend(parts(trimmed));
+    }
+    all
+}
+
+fn rot13(byte: u8) -> u8 {
+    match byte {
+        b'a'..=b'z' => (byte - b'a' + 13) % 26 + b'a',
+        b'A'..=b'Z' => (byte - b'A' + 13) % 26 + b'A',
+        other => other,
+    }
+}

@@ -1,0 +1,117 @@
+//! Each form of reference/nl.md, 13.2, and each probe of section 12 that got past the reference.
+
+use data_encoding::{BASE32, BASE64, BASE64_NOPAD, BASE64URL, HEXLOWER, HEXUPPER};
+
+use super::*;
+
+const VALUE: &[u8] = b"s3cr3t/Value+42<&>\"x";
+
+fn clean(text: &[u8]) -> String {
+    let sanitizer = Sanitizer::new([VALUE]);
+    let findings = sanitizer.find(text);
+    let marker = |finding: &Finding| match finding.form {
+        FoundAs::Plain => "[P]".to_owned(),
+        FoundAs::Base64 => "[B]".to_owned(),
+        FoundAs::Percent => "[U]".to_owned(),
+        FoundAs::Hex => "[H]".to_owned(),
+    };
+    String::from_utf8_lossy(&redact(text, &findings, marker)).into_owned()
+}
+
+fn wrapped(text: &str, columns: usize, separator: &str) -> Vec<u8> {
+    text.as_bytes().chunks(columns).collect::<Vec<_>>().join(separator.as_bytes())
+}
+
+#[test]
+fn the_four_forms_of_the_spec_have_their_markers() {
+    let text = |form: &str| format!("a {form} b").into_bytes();
+    assert_eq!(clean(&text(std::str::from_utf8(VALUE).unwrap())), "a [P] b");
+    assert_eq!(clean(&text(&BASE64.encode(VALUE))), "a [B] b");
+    assert_eq!(clean(&text(&HEXLOWER.encode(VALUE))), "a [H] b");
+    assert_eq!(clean(&text("s3cr3t%2FValue%2B42%3C%26%3E%22x")), "a [U] b");
+}
+
+#[test]
+fn what_got_past_the_reference_is_found() {
+    let reversed: Vec<u8> = VALUE.iter().rev().copied().collect();
+    let colours: Vec<u8> =
+        VALUE.iter().flat_map(|byte| [b"\x1b[31m", &[*byte][..]].concat()).collect();
+    let basic = BASE64.encode(&[b"user:", VALUE].concat());
+    let line = BASE64.encode(&[VALUE, b"\n"].concat());
+    let percent =
+        |text: &[u8]| -> String { text.iter().map(|byte| format!("%{byte:02x}")).collect() };
+    let cases: Vec<(&str, Vec<u8>)> = vec![
+        ("base64url", BASE64URL.encode(VALUE).into()),
+        ("unpadded", BASE64_NOPAD.encode(VALUE).into()),
+        ("inside a longer one", basic.into()),
+        ("with its newline", line.into()),
+        ("wrapped base64", wrapped(&BASE64.encode(VALUE), 8, "\n  ")),
+        ("upper hex", HEXUPPER.encode(VALUE).into()),
+        ("spaced hex", wrapped(&HEXLOWER.encode(VALUE), 2, " ")),
+        ("colon hex", wrapped(&HEXUPPER.encode(VALUE), 2, ":")),
+        ("xxd groups", wrapped(&HEXLOWER.encode(VALUE), 4, " ")),
+        ("\\x hex", VALUE.iter().flat_map(|b| format!("\\x{b:02x}").into_bytes()).collect()),
+        ("0x hex", VALUE.iter().flat_map(|b| format!("0x{b:02x}, ").into_bytes()).collect()),
+        ("lower percent", b"s3cr3t%2fValue%2b42%3c%26%3e%22x".to_vec()),
+        ("all percent", percent(VALUE).into()),
+        ("percent of percent", percent(percent(VALUE).as_bytes()).into()),
+        ("base64 of base64", BASE64.encode(BASE64.encode(VALUE).as_bytes()).into()),
+        ("base32", BASE32.encode(VALUE).into()),
+        ("reversed", reversed),
+        ("json", b"s3cr3t\\/Value\\u002b42\\u003c&\\u003e\\\"x".to_vec()),
+        ("html", b"s3cr3t/Value&#43;42&lt;&amp;&gt;&quot;x".to_vec()),
+        ("shell quoted", b"s3cr3t/Value+42\\<\\&\\>\\\"x".to_vec()),
+        ("lower case", VALUE.to_ascii_lowercase()),
+        ("colours", colours),
+        ("zero width", b"s3cr3t\xe2\x80\x8b/Value+42<&>\"x".to_vec()),
+        ("broken into lines", b"s3cr3t/Va\n   lue+42<&>\"x".to_vec()),
+        ("NUL between", VALUE.iter().flat_map(|byte| [*byte, 0]).collect()),
+    ];
+    for (name, text) in cases {
+        let around = [b"<", &text[..], b"|"].concat();
+        let cleaned = clean(&around);
+        assert!(cleaned.contains('['), "{name}: {cleaned}");
+        assert!(!cleaned.contains("lue+42") && cleaned.len() < 20, "{name}: {cleaned}");
+    }
+}
+
+#[test]
+fn a_large_part_is_found_and_its_rest_goes_with_it() {
+    assert_eq!(clean(b"> s3cr3t/Value+42"), "> [P]");
+    assert_eq!(clean(b"t/Value+42<&>\"x <"), "[P] <");
+    assert_eq!(clean(b"s3cr3t/"), "s3cr3t/");
+}
+
+#[test]
+fn the_longer_of_two_values_wins_and_markers_are_not_looked_at() {
+    let sanitizer = Sanitizer::new([&b"abcd1234"[..], b"abcd1234EXTRA", b"REDACTED"]);
+    let text = b"abcd1234EXTRA abcd1234 x";
+    let findings = sanitizer.find(text);
+    let cleaned = redact(text, &findings, |finding| format!("[REDACTED:{}]", finding.value));
+    assert_eq!(cleaned, b"[REDACTED:1] [REDACTED:0] x");
+}
+
+#[test]
+fn short_values_are_not_looked_for() {
+    assert!(Sanitizer::new([&b"abc"[..]]).find(b"abc abc").is_empty());
+    assert_eq!(Sanitizer::new([&b"abcd"[..]]).find(b"abc abcd").len(), 1);
+    assert!(Sanitizer::new([]).find(b"anything").is_empty());
+}
+
+#[test]
+fn what_crosses_two_segments_is_found() {
+    for shift in [0, 1, 7, VALUE.len() / 2, VALUE.len()] {
+        let mut text = vec![b'.'; SEGMENT - shift];
+        text.extend_from_slice(VALUE);
+        text.extend_from_slice(&vec![b'.'; SEGMENT]);
+        let findings = Sanitizer::new([VALUE]).find(&text);
+        assert_eq!(findings.len(), 1, "{shift}");
+        assert_eq!(findings[0].range, SEGMENT - shift..SEGMENT - shift + VALUE.len());
+    }
+}
+
+#[test]
+fn harmless_text_stays() {
+    let text = b"total 12\ndrwxr-xr-x 2 u u 4096 \x1b[1mdir\x1b[0m 100% &amp; \\n 0x00 s3cr3t";
+    assert_eq!(clean(text), String::from_utf8_lossy(text));
+}
