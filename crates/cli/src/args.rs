@@ -1,5 +1,6 @@
 //! The command line, as data. Parsing validates words and does nothing else.
 
+mod action;
 mod audit;
 mod catalog;
 mod upkeep;
@@ -15,6 +16,7 @@ use keyless_daemon::{FleetListen, ForwardListen, Link};
 use crate::commands::pack::PackArgs;
 
 pub(crate) use self::{
+    action::{ActionCommand, ExecArgs, SubmitArgs, TermArgs},
     audit::{AuditCommand, ExportArgs, ExportFormat, QueryArgs, ResultWord, TailArgs, VerifyArgs},
     catalog::{
         CatalogAddUrlArgs, CatalogCommand, CatalogListArgs, CatalogPinArgs, CatalogRefreshArgs,
@@ -83,6 +85,12 @@ Examples:
     /// Run a command that uses secrets without holding them
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
+    /// Run one shell command with `{{nl:…}}` in it: values never become arguments, and come back redacted
+    #[command(after_help = action::EXEC_EXAMPLES)]
+    Exec(ExecArgs),
+    /// Submit an NL action request, or check it
+    #[command(subcommand)]
+    Action(ActionCommand),
     /// Answer what agents ask: a value, a rotation, a proposal, the use of a secret
     #[command(after_help = APPROVE_EXAMPLES)]
     Approve(ApproveArgs),

@@ -1,5 +1,6 @@
 //! One file per verb: what it is given, what it asks the broker for, how it says the answer.
 
+mod action;
 mod approve;
 mod audit;
 mod broker;
@@ -77,12 +78,14 @@ fn refuse_arguments(error: &clap::Error) -> ExitCode {
 
 async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
     match command {
+        Command::Action(command) => action::run(ui, command).await,
         Command::Approve(args) => approve::run(ui, args).await,
         Command::Audit(command) => audit::run(ui, command).await,
         Command::Broker(args) => broker::run(ui, args).await,
         Command::Catalog(command) => catalog::run(ui, command).await,
         Command::Demo => demo::run(ui),
         Command::Egress(command) => egress::run(ui, command).await,
+        Command::Exec(args) => action::exec(ui, args).await,
         Command::Forward(args) => forward::run(ui, args).await,
         Command::Init(args) => init::run(ui, args).await,
         Command::Lock => unlock::lock(ui).await,
@@ -103,10 +106,12 @@ async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
 
 fn name_of(command: &Command) -> &'static str {
     use crate::args::{
-        AuditCommand, CatalogCommand, EgressCommand, EnvelopeCommand, SecretCommand, SourceCommand,
-        VaultCommand,
+        ActionCommand, AuditCommand, CatalogCommand, EgressCommand, EnvelopeCommand, SecretCommand,
+        SourceCommand, VaultCommand,
     };
     match command {
+        Command::Action(ActionCommand::DryRun(_)) => "action dry-run",
+        Command::Action(ActionCommand::Submit(_)) => "action submit",
         Command::Approve(_) => "approve",
         Command::Audit(AuditCommand::Export(_)) => "audit export",
         Command::Audit(AuditCommand::Query(_)) => "audit query",
@@ -124,6 +129,7 @@ fn name_of(command: &Command) -> &'static str {
         Command::Catalog(CatalogCommand::Validate(_)) => "catalog validate",
         Command::Demo => "demo",
         Command::Egress(EgressCommand::Explain(_)) => "egress explain",
+        Command::Exec(_) => "exec",
         Command::Forward(_) => "forward",
         Command::Init(_) => "init",
         Command::Lock => "lock",

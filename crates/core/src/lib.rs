@@ -55,8 +55,8 @@ pub use crate::{
         SessionKey,
     },
     policy::{
-        Allowed, By, Consent, EgressUse, Held, PlaceVerdict, Verdict, decide_egress, decide_grant,
-        judge_place,
+        Allowed, By, Consent, EgressUse, Held, PlaceVerdict, Verdict, allow_operators_action,
+        decide_egress, decide_grant, judge_place,
     },
     reference::{Reference, ReferenceError, Resolution},
     reply::{AgentSafe, SafeText},

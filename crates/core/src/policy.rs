@@ -5,8 +5,8 @@
 //! gives a [`Permit`](crate::Permit). Source: design.md, section 3.
 
 use crate::{
-    Authority, Code, EgressRule, Location, OauthGrant, OnForeign, RequestFacts, Scheme, SecretPath,
-    Usage, rule::Said,
+    ActionType, Authority, Code, EgressRule, Location, OauthGrant, OnForeign, RequestFacts, Scheme,
+    SecretPath, Usage, rule::Said,
 };
 
 /// One use of a secret in one request.
@@ -126,6 +126,12 @@ pub fn decide_grant<'r>(
     let grant = rule.oauth.as_ref()?;
     let usage = Usage::Egress { authority: grant.authority.clone() };
     Some((Allowed { path: path.clone(), usage }, grant))
+}
+
+/// Decides the use of a secret in an action that the operator runs: whoever holds the key of the vault
+/// needs no grant.
+pub fn allow_operators_action(path: &SecretPath, kind: ActionType) -> Allowed {
+    Allowed { path: path.clone(), usage: Usage::Action { kind } }
 }
 
 /// Judges where a value would stand, and toward which host.

@@ -33,7 +33,8 @@ use crate::{
     withdrawal::Follower,
 };
 
-/// Joins the vault, the log and egress.
+/// Joins the vault, the log and egress. A clone is the same broker.
+#[derive(Clone)]
 pub struct Broker {
     door: EgressDoor,
     vault: Arc<Vault>,
@@ -219,8 +220,18 @@ impl Broker {
         remove
     }
 
+    /// Where traffic goes out.
+    pub(crate) fn door(&self) -> &EgressDoor {
+        &self.door
+    }
+
+    /// Where the values of sessions come from.
+    pub(crate) fn session_values(&self) -> Arc<dyn Values> {
+        Arc::clone(&self.tokens) as _
+    }
+
     /// Secrets with a grant give access tokens from now on.
-    async fn learn_grants(&self, chosen: &[Secret]) -> Result<(), Error> {
+    pub(crate) async fn learn_grants(&self, chosen: &[Secret]) -> Result<(), Error> {
         for secret in chosen {
             let Some(rule) = &secret.metadata.egress else { continue };
             let Some(grant) = &rule.oauth else { continue };
@@ -266,7 +277,7 @@ impl Broker {
         Ok(())
     }
 
-    async fn choose(&self, wanted: &Wanted) -> Result<Vec<Secret>, Error> {
+    pub(crate) async fn choose(&self, wanted: &Wanted) -> Result<Vec<Secret>, Error> {
         let paths = match wanted {
             Wanted::Nothing => return Ok(Vec::new()),
             Wanted::All => {

@@ -19,7 +19,7 @@ mod approvals;
 mod broker;
 mod caution;
 mod minted;
-mod nl;
+pub mod nl;
 mod requests;
 mod session_book;
 mod session_broker;

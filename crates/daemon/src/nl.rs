@@ -17,6 +17,7 @@ mod listen;
 mod ndjson;
 
 // The path
+pub mod actions;
 mod answer;
 mod rates;
 mod service;

@@ -17,7 +17,10 @@ use std::{
 use keyless_core::Error;
 
 pub use self::session::SessionHandle;
-pub(crate) use self::session::loopback_listener;
+pub(crate) use self::{
+    jailed::explain_jail,
+    session::{EngineCarrier, loopback_listener},
+};
 
 /// What to run.
 #[derive(Clone, Debug)]

@@ -40,6 +40,9 @@ pub struct Metadata {
     /// When a human is asked before it is used.
     #[serde(skip_serializing_if = "is_default")]
     pub approve_on_use: ApproveOnUse,
+    /// Whether actions get the value though it names destinations: the audited way round rule 1.
+    #[serde(skip_serializing_if = "is_default")]
+    pub unsafe_expose: bool,
     /// What keeps it fresh.
     #[serde(skip_serializing_if = "Upkeep::is_empty")]
     pub upkeep: Upkeep,
@@ -296,6 +299,7 @@ mod tests {
             placeholder: PlaceholderShape::LookAlike(LookAlikeShape::new("ghp_", 40).unwrap()),
             description: Some("CI".to_owned()),
             approve_on_use: ApproveOnUse::PerCall,
+            unsafe_expose: false,
             upkeep: Upkeep { rotate_every_days: Some(90), ..Upkeep::default() },
             retention: Retention { keep_versions: NonZeroU32::new(3), keep_days: None },
         };

@@ -15,6 +15,8 @@ mod terminal;
 /// One home, one certificate authority, one value that nobody may see.
 mod world;
 
+/// NL's actions.
+mod actions;
 /// The log of a session, and what tampering with it does.
 mod audit;
 /// What can't be used: a clear error, the documented exit status, nothing lost.

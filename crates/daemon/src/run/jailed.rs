@@ -43,7 +43,7 @@ pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended
         hide,
         show,
         ca_pem: session.trust_pem().to_owned(),
-        uts_name: None,
+        ..Plan::default()
     };
     let signals = Caught::begin()?;
     let jailed = spawn_jail(plan).await?;
@@ -93,7 +93,7 @@ fn working_directory() -> Result<PathBuf, Error> {
 }
 
 /// What a person is told of a jail that was not made, cause by cause.
-fn explain_jail(error: &JailError) -> Error {
+pub(crate) fn explain_jail(error: &JailError) -> Error {
     let code = match error {
         JailError::CommandNotFound { .. } => Code::CommandNotFound,
         JailError::CommandNotExecutable { .. } => Code::CommandNotExecutable,

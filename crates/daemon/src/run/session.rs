@@ -89,9 +89,9 @@ impl SessionHandle {
 }
 
 /// Hands the jail's connections to the engine in this process.
-struct EngineCarrier {
-    engine: Arc<Engine>,
-    session: Arc<Session>,
+pub(crate) struct EngineCarrier {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) session: Arc<Session>,
 }
 
 impl Carrier for EngineCarrier {

@@ -39,7 +39,7 @@ fn what_got_past_the_reference_is_found() {
     let basic = BASE64.encode(&[b"user:", VALUE].concat());
     let line = BASE64.encode(&[VALUE, b"\n"].concat());
     let percent =
-        |text: &[u8]| -> String { text.iter().map(|byte| format!("%{byte:02x}")).collect() };
+        |text: &[u8]| text.iter().map(|byte| format!("%{byte:02x}")).collect::<Vec<_>>().concat();
     let cases: Vec<(&str, Vec<u8>)> = vec![
         ("base64url", BASE64URL.encode(VALUE).into()),
         ("unpadded", BASE64_NOPAD.encode(VALUE).into()),

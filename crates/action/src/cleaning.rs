@@ -1,0 +1,220 @@
+//! What the agent gets to see: outputs without values, in whatever form.
+//!
+//! Each stream is looked at by itself and both together, in the order in which they were written and
+//! one after the other, since half a value may stand in each.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use keyless_core::{Code, Error, action::Encoding};
+use keyless_rewrite::{Finding, FoundAs, Sanitizer, merge_findings, redact};
+use zeroize::Zeroizing;
+
+use crate::{
+    captured::{Captured, Stream},
+    ports::Known,
+};
+
+/// How often a value was taken out of an output, in one encoding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redaction {
+    /// The secret, as the agent wrote it.
+    pub name: String,
+    /// How it was written.
+    pub encoding: Encoding,
+    /// How often.
+    pub count: u64,
+}
+
+/// Looks for values, and counts what it finds.
+pub(crate) struct Cleaner {
+    sanitizer: Sanitizer,
+    names: Vec<String>,
+    found: BTreeMap<(usize, Encoding), u64>,
+}
+
+/// Both outputs as the agent may see them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Clean {
+    pub(crate) output: String,
+    pub(crate) errors: String,
+}
+
+impl Cleaner {
+    pub(crate) fn new(known: &[Known]) -> Self {
+        let sanitizer = Sanitizer::new(known.iter().map(|known| known.value.as_slice()));
+        let names = known.iter().map(|known| known.name.clone()).collect();
+        Self { sanitizer, names, found: BTreeMap::new() }
+    }
+
+    /// Cleans what a command has written.
+    pub(crate) fn outputs(&mut self, captured: &Captured) -> Clean {
+        let output = Lane::of(captured, Stream::Output);
+        let errors = Lane::of(captured, Stream::Errors);
+        let mut findings = [self.sanitizer.find(&output.bytes), self.sanitizer.find(&errors.bytes)];
+        if !output.bytes.is_empty() && !errors.bytes.is_empty() {
+            for finding in self.sanitizer.find(&captured.joint) {
+                findings[0].extend(output.part_of(&finding));
+                findings[1].extend(errors.part_of(&finding));
+            }
+            self.find_across(&output.bytes, &errors.bytes, &mut findings);
+        }
+        let [of_output, of_errors] = findings;
+        Clean {
+            output: self.redacted(&output.bytes, of_output),
+            errors: self.redacted(&errors.bytes, of_errors),
+        }
+    }
+
+    /// What begins at the end of one text and ends at the beginning of the other.
+    fn find_across(&self, first: &[u8], second: &[u8], findings: &mut [Vec<Finding>; 2]) {
+        const NEAR: usize = 64 << 10;
+        for (first, second, order) in [(first, second, [0, 1]), (second, first, [1, 0])] {
+            let from = first.len().saturating_sub(NEAR);
+            let seam = first.len() - from;
+            let near = &second[..second.len().min(NEAR)];
+            let both = Zeroizing::new([&first[from..], near].concat());
+            for finding in self.sanitizer.find(&both) {
+                let Range { start, end } = finding.range.clone();
+                if start < seam && end > seam {
+                    let range = start + from..first.len();
+                    findings[order[0]].push(Finding { range, ..finding.clone() });
+                    findings[order[1]].push(Finding { range: 0..end - seam, ..finding });
+                }
+            }
+        }
+    }
+
+    /// Cleans one text.
+    pub(crate) fn text(&mut self, text: &str) -> String {
+        let findings = self.sanitizer.find(text.as_bytes());
+        self.redacted(text.as_bytes(), findings)
+    }
+
+    /// What was taken out so far.
+    pub(crate) fn redactions(&self) -> Vec<Redaction> {
+        let redaction = |(&(index, encoding), &count): (&(usize, Encoding), &u64)| Redaction {
+            name: self.names[index].clone(),
+            encoding,
+            count,
+        };
+        self.found.iter().map(redaction).collect()
+    }
+
+    fn redacted(&mut self, text: &[u8], findings: Vec<Finding>) -> String {
+        let findings = merge_findings(findings);
+        let (names, found) = (&self.names, &mut self.found);
+        let clean = redact(text, &findings, |finding| {
+            let encoding = encoding(finding.form);
+            *found.entry((finding.value, encoding)).or_default() += 1;
+            encoding.marker(&names[finding.value])
+        });
+        match String::from_utf8(clean) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        }
+    }
+}
+
+/// Cleans on a thread for such work; an output that can't be cleaned is withheld.
+pub(crate) async fn clean_outputs(
+    mut cleaner: Cleaner,
+    captured: Captured,
+) -> Result<(Clean, Cleaner), Error> {
+    let cleaning = tokio::task::spawn_blocking(move || {
+        let clean = cleaner.outputs(&captured);
+        (clean, cleaner)
+    });
+    cleaning.await.map_err(|_| Error::new(Code::SanitizeFailed))
+}
+
+fn encoding(form: FoundAs) -> Encoding {
+    match form {
+        FoundAs::Base64 => Encoding::Base64,
+        FoundAs::Hex => Encoding::Hex,
+        FoundAs::Percent => Encoding::Url,
+        FoundAs::Plain => Encoding::Plain,
+    }
+}
+
+/// One stream's bytes, and where each stretch of them stands among those of both.
+struct Lane {
+    bytes: Zeroizing<Vec<u8>>,
+    /// Where a stretch begins here, where it begins there, and its length.
+    stretches: Vec<(usize, usize, usize)>,
+}
+
+impl Lane {
+    fn of(captured: &Captured, stream: Stream) -> Self {
+        let own = captured.stretches.iter().filter(|(whose, _)| *whose == stream);
+        let mut bytes = Zeroizing::new(Vec::with_capacity(own.map(|(_, length)| length).sum()));
+        let (mut stretches, mut there) = (Vec::new(), 0);
+        for (whose, length) in &captured.stretches {
+            if *whose == stream {
+                stretches.push((bytes.len(), there, *length));
+                bytes.extend_from_slice(&captured.joint[there..there + length]);
+            }
+            there += length;
+        }
+        Self { bytes, stretches }
+    }
+
+    /// The parts of a finding in both that stand here.
+    fn part_of(&self, finding: &Finding) -> Vec<Finding> {
+        let overlap = |&(here, there, length): &(usize, usize, usize)| {
+            let start = finding.range.start.max(there);
+            let end = finding.range.end.min(there + length);
+            (start < end).then(|| Finding {
+                range: start - there + here..end - there + here,
+                ..finding.clone()
+            })
+        };
+        self.stretches.iter().filter_map(overlap).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn captured(pieces: &[(Stream, &str)]) -> Captured {
+        let mut captured = Captured::default();
+        for (stream, text) in pieces {
+            captured.joint.extend_from_slice(text.as_bytes());
+            captured.stretches.push((*stream, text.len()));
+        }
+        captured
+    }
+
+    fn cleaner() -> Cleaner {
+        let value = Zeroizing::new(b"hunter2-hunter2".to_vec());
+        Cleaner::new(&[Known { name: "db/PASS".into(), value }])
+    }
+
+    #[test]
+    fn markers_are_the_specs() {
+        let text =
+            "hunter2-hunter2 aHVudGVyMi1odW50ZXIy 68756e746572322d68756e74657232 hunter2%2Dhunter2";
+        let mut cleaner = cleaner();
+        assert_eq!(
+            cleaner.text(text),
+            "[REDACTED:db/PASS] [REDACTED:db/PASS:base64] [REDACTED:db/PASS:hex] [REDACTED:db/PASS:url]"
+        );
+        assert_eq!(cleaner.redactions().iter().map(|one| one.count).sum::<u64>(), 4);
+    }
+
+    #[test]
+    fn halves_in_two_streams_are_found() {
+        use Stream::{Errors, Output};
+        for pieces in [
+            vec![(Output, "x hunter2"), (Errors, "-hunter2 y")],
+            vec![(Output, "x hun"), (Errors, "ter2-h"), (Output, "unter2 y")],
+            vec![(Errors, "-hunter2 y"), (Output, "x hunter2")],
+            vec![(Output, "x hunter2\n"), (Errors, "-hunter2\ny")],
+        ] {
+            let clean = cleaner().outputs(&captured(&pieces));
+            let both = format!("{}{}", clean.output, clean.errors);
+            assert!(!both.contains("hunter2") && !both.contains("unter2"), "{clean:?}");
+            assert!(both.contains("[REDACTED:db/PASS]"));
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! What runs for each type of action, and what enters it.
+
+use std::{collections::BTreeMap, path::Path};
+
+use keyless_core::{
+    Code, Destination, Error, Handle, TemplatePart,
+    action::{Deed, TemplateSource},
+    parse_template,
+};
+use zeroize::Zeroizing;
+
+use crate::{
+    executor::Work,
+    kept::{self, RENDERED_MODE, Rendered, SECURE_DIRECTORY, Shelf},
+    material::{Material, Materials, nul_warning},
+    ports::{Command, Entry, File, Known, Reach},
+    script::{Stand, prelude, script, variable},
+};
+
+/// The mode of a file for one command.
+const TEMPORARY_MODE: u32 = 0o400;
+
+/// A command, what it reads, and what must not come back from it.
+pub(crate) struct Prepared {
+    pub(crate) command: Command,
+    pub(crate) input: Option<Zeroizing<Vec<u8>>>,
+    pub(crate) known: Vec<Known>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Finds what is wrong with an action before anything is opened for it.
+pub(crate) fn check(work: &Work) -> Result<(), Error> {
+    match &work.action.deed {
+        Deed::Exec { template } => script(template, |_| Ok(Stand::Variable(0))).map(drop),
+        Deed::InjectStdin { command, .. } | Deed::InjectTempfile { command, .. } => {
+            script(command, |_| Ok(Stand::Variable(0))).map(drop)
+        }
+        Deed::Template { output_path, .. } => {
+            kept::output_path(output_path.as_deref(), &work.action_id).map(drop)
+        }
+        Deed::Delegate { .. } | Deed::SdkProxy { .. } => Ok(()),
+    }
+}
+
+/// Prepares what runs for an action; `None` when its type runs nothing.
+pub(crate) fn prepare(
+    work: &Work,
+    materials: &Materials,
+    shelf: &Shelf,
+) -> Result<Option<Prepared>, Error> {
+    let mut preparing = Preparing::new(work, materials);
+    let (template, files) = match &work.action.deed {
+        Deed::Exec { template } => (template, None),
+        Deed::InjectStdin { command, secret_ref } => {
+            preparing.feed(secret_ref)?;
+            (command, None)
+        }
+        Deed::InjectTempfile { command, file_refs, binary } => {
+            (command, Some((file_refs, *binary)))
+        }
+        Deed::Delegate { .. } | Deed::SdkProxy { .. } | Deed::Template { .. } => return Ok(None),
+    };
+    let paths = match files {
+        Some((file_refs, binary)) => preparing.write_files(file_refs, binary)?,
+        None => BTreeMap::new(),
+    };
+    preparing.write_script(template, &paths)?;
+    preparing.add_kept(shelf.named_in(template));
+    Ok(Some(preparing.finish()))
+}
+
+struct Preparing<'a> {
+    work: &'a Work,
+    materials: &'a Materials,
+    script: String,
+    environment: Vec<(String, Zeroizing<Vec<u8>>)>,
+    files: Vec<File>,
+    input: Option<Zeroizing<Vec<u8>>>,
+    known: Vec<Known>,
+    kept: Vec<Rendered>,
+    warnings: Vec<String>,
+}
+
+impl<'a> Preparing<'a> {
+    fn new(work: &'a Work, materials: &'a Materials) -> Self {
+        Self {
+            work,
+            materials,
+            script: String::new(),
+            environment: Vec::new(),
+            files: Vec::new(),
+            input: None,
+            known: materials.known(),
+            kept: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// The value on standard input, as `echo` would write it.
+    fn feed(&mut self, secret_ref: &str) -> Result<(), Error> {
+        let material = self.alone("secret_ref", secret_ref)?;
+        let mut input = Zeroizing::new(Vec::with_capacity(material.bytes.len() + 1));
+        input.extend_from_slice(&material.bytes);
+        if !input.ends_with(b"\n") {
+            input.push(b'\n');
+        }
+        self.input = Some(input);
+        Ok(())
+    }
+
+    fn write_files(
+        &mut self,
+        file_refs: &BTreeMap<String, String>,
+        binary: bool,
+    ) -> Result<BTreeMap<String, String>, Error> {
+        let mut paths = BTreeMap::new();
+        for (number, (name, text)) in file_refs.iter().enumerate() {
+            let material = self.alone(name, text)?;
+            let content = if binary {
+                material.bytes.clone()
+            } else {
+                let (content, lost) = material.without_nul();
+                if lost > 0 {
+                    self.warnings.push(nul_warning(material, lost));
+                }
+                content
+            };
+            let path =
+                Path::new(SECURE_DIRECTORY).join(format!("tmp-{}-{number}", self.work.action_id));
+            paths.insert(name.clone(), path.to_string_lossy().into_owned());
+            self.files.push(File { path, mode: TEMPORARY_MODE, content });
+        }
+        Ok(paths)
+    }
+
+    fn write_script(
+        &mut self,
+        template: &str,
+        paths: &BTreeMap<String, String>,
+    ) -> Result<(), Error> {
+        // Numbered as they first appear in the command.
+        let mut numbers: Vec<usize> = Vec::new();
+        let materials = self.materials;
+        let body = script(template, |handle| {
+            if let Some(path) = paths.get(handle.as_written()) {
+                return Ok(Stand::Path(path.clone()));
+            }
+            let (material, _) = materials.of(handle)?;
+            let known = numbers.iter().position(|number| *number == material);
+            Ok(Stand::Variable(known.unwrap_or_else(|| {
+                numbers.push(material);
+                numbers.len() - 1
+            })))
+        })?;
+        for (number, material) in numbers.iter().enumerate() {
+            let material = &materials.all()[*material];
+            let (bytes, lost) = material.without_nul();
+            if lost > 0 {
+                self.warnings.push(nul_warning(material, lost));
+            }
+            self.environment.push((variable(number), bytes));
+        }
+        self.script = prelude(numbers.len()) + &body;
+        Ok(())
+    }
+
+    fn add_kept(&mut self, kept: Vec<Rendered>) {
+        for rendered in &kept {
+            self.files.push(rendered.file.clone());
+            self.known.extend(rendered.known.iter().cloned());
+        }
+        self.kept = kept;
+    }
+
+    fn alone(&self, field: &str, text: &str) -> Result<&'a Material, Error> {
+        let handle =
+            Handle::parse_alone(field, text).map_err(|_| Error::new(Code::PlaceholderInvalid))?;
+        Ok(self.materials.of(&handle)?.1)
+    }
+
+    fn finish(self) -> Prepared {
+        let holds_value =
+            self.materials.holds_value() || self.kept.iter().any(|kept| !kept.known.is_empty());
+        let placeholders: Vec<_> = self
+            .materials
+            .all()
+            .iter()
+            .filter(|material| material.secret.entry == Entry::Placeholder)
+            .map(|material| material.secret.path.clone())
+            .chain(self.kept.iter().flat_map(|kept| kept.placeholders.iter().cloned()))
+            .collect();
+        let reach = reach(holds_value, placeholders, &self.work.allowed_hosts);
+        let command = Command {
+            script: self.script,
+            environment: self.environment,
+            files: self.files,
+            reach,
+            working_directory: self.work.working_directory.clone(),
+            holds_value,
+        };
+        Prepared { command, input: self.input, known: self.known, warnings: self.warnings }
+    }
+}
+
+/// A jail with a value in it, or without any secret, reaches what the grant names. One that has
+/// placeholders alone reaches what policy lets it: there is nothing in it to be lost.
+fn reach(
+    holds_value: bool,
+    mut placeholders: Vec<keyless_core::SecretPath>,
+    allowed_hosts: &[Destination],
+) -> Reach {
+    placeholders.sort();
+    placeholders.dedup();
+    let confined = holds_value || placeholders.is_empty();
+    Reach { only: confined.then(|| allowed_hosts.to_vec()), placeholders }
+}
+
+/// A rendered file and the number of its placeholders.
+pub(crate) fn render(
+    work: &Work,
+    materials: &Materials,
+    life: std::time::Duration,
+) -> Result<Option<(Rendered, u64)>, Error> {
+    let Deed::Template { source, output_path } = &work.action.deed else { return Ok(None) };
+    let TemplateSource::Inline(text) = source else {
+        return Err(Error::with(Code::Internal, "the template's file was not read".into()));
+    };
+    let path = kept::output_path(output_path.as_deref(), &work.action_id)?;
+    let parts = parse_template(text).map_err(|_| Error::new(Code::PlaceholderInvalid))?;
+    let (mut content, mut resolved) = (Zeroizing::new(Vec::with_capacity(text.len() * 2)), 0);
+    for part in &parts {
+        match part {
+            TemplatePart::Text(text) => append(&mut content, text.as_bytes()),
+            TemplatePart::Handle(handle) => {
+                append(&mut content, &materials.of(handle)?.1.bytes);
+                resolved += 1;
+            }
+        }
+    }
+    let secrets = materials.all().iter().map(|material| material.secret.path.clone()).collect();
+    let bound =
+        materials.all().iter().filter(|material| material.secret.entry == Entry::Placeholder);
+    let rendered = Rendered {
+        file: File { path, mode: RENDERED_MODE, content },
+        known: materials.known(),
+        placeholders: bound.map(|material| material.secret.path.clone()).collect(),
+        secrets,
+        until: kept::until(life),
+    };
+    Ok(Some((rendered, resolved)))
+}
+
+/// Grows by hand, so that an outgrown buffer is wiped.
+fn append(content: &mut Zeroizing<Vec<u8>>, bytes: &[u8]) {
+    if content.capacity() - content.len() < bytes.len() {
+        let mut larger = Zeroizing::new(Vec::with_capacity((content.len() + bytes.len()) * 2));
+        larger.extend_from_slice(content);
+        *content = larger;
+    }
+    content.extend_from_slice(bytes);
+}

@@ -1,0 +1,270 @@
+//! One agent's actions, from what may enter to what may be seen.
+//!
+//! Every way out of an action, an error as much as a result, goes through the cleaning.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use keyless_core::{
+    Code, Destination, Error, SafeText, SecretPath,
+    action::{Action, ActionResult, ActionType, Status},
+};
+use parking_lot::Mutex;
+
+pub use crate::cleaning::Redaction;
+use crate::{
+    captured::{Bounds, End, Ended, run_to_end},
+    cleaning::{Cleaner, clean_outputs},
+    commands::{Prepared, check, prepare, render},
+    kept::Shelf,
+    material::Materials,
+    ports::{Entrusted, Exit, Known, Release, Spawn},
+};
+
+/// How many values of earlier actions are looked for, at most.
+const REMEMBERED: usize = 512;
+
+/// The bounds of every action.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Between being asked to end and being ended (NL: `graceful_shutdown_ms`).
+    pub grace: Duration,
+    /// The most bytes of standard output and error together.
+    pub output: usize,
+    /// How long a command with a value in a file may take (NL-3.5.7).
+    pub tempfile_life: Duration,
+    /// How long a rendered file is kept.
+    pub rendered_life: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            grace: Duration::from_secs(5),
+            output: 16 << 20,
+            tempfile_life: Duration::from_mins(1),
+            rendered_life: Duration::from_mins(10),
+        }
+    }
+}
+
+/// One action that may be done.
+#[derive(Clone, Debug)]
+pub struct Work {
+    /// `act_…`.
+    pub action_id: String,
+    /// What is to be done; a template with its text.
+    pub action: Action,
+    /// The secret of each handle.
+    pub secrets: Vec<Entrusted>,
+    /// The hosts that a value may reach.
+    pub allowed_hosts: Vec<Destination>,
+    /// Where a command starts, when a person asks.
+    pub working_directory: Option<PathBuf>,
+}
+
+/// What came of an action. Everything in it may be seen by the agent.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How it ended.
+    pub status: Status,
+    /// What it gave.
+    pub result: Option<ActionResult>,
+    /// Why it failed.
+    pub fault: Option<Error>,
+    /// What was taken out of the result.
+    pub redactions: Vec<Redaction>,
+    /// How its process ended, for the log.
+    pub exit: Option<ExitReport>,
+    /// What the agent should know beside.
+    pub warnings: Vec<String>,
+    /// When it was begun.
+    pub executed_at: Timestamp,
+    /// When it was over.
+    pub completed_at: Timestamp,
+}
+
+/// How a process ended, in the log's words (NL-3.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExitReport {
+    /// As a shell tells it.
+    pub code: i32,
+    /// Whether its time was over; it was then sent SIGTERM.
+    pub timed_out: bool,
+    /// Whether it ended when asked.
+    pub graceful: bool,
+    /// How long that took.
+    pub graceful_wait: Duration,
+}
+
+/// Does one agent's actions.
+pub struct Executor {
+    spawn: Arc<dyn Spawn>,
+    limits: Limits,
+    shelf: Shelf,
+    known: Mutex<Vec<Known>>,
+}
+
+impl Executor {
+    /// For one agent: what its actions have had is looked for in all that follow.
+    pub fn new(spawn: Arc<dyn Spawn>, limits: Limits) -> Self {
+        Self { spawn, limits, shelf: Shelf::default(), known: Mutex::default() }
+    }
+
+    /// Does an action with the values that `release` gives for it.
+    pub async fn run(&self, work: &Work, release: &dyn Release) -> Outcome {
+        let executed_at = Timestamp::now();
+        let mut outcome = match self.attempt(work, release).await {
+            Ok(outcome) => outcome,
+            Err(fault) => Outcome::failed(fault),
+        };
+        outcome.executed_at = executed_at;
+        outcome.completed_at = Timestamp::now();
+        for secret in &work.secrets {
+            if secret.handle.is_alias() {
+                let name = secret.handle.as_written();
+                outcome
+                    .warnings
+                    .push(format!("{{{{vault:{name}}}}} is deprecated; write {{{{nl:{name}}}}}"));
+            }
+        }
+        outcome
+    }
+
+    /// Drops every file that holds something of a secret.
+    pub fn forget(&self, path: &SecretPath) {
+        self.shelf.forget(path);
+    }
+
+    async fn attempt(&self, work: &Work, release: &dyn Release) -> Result<Outcome, Error> {
+        // What can't be run opens nothing.
+        check(work)?;
+        let materials = Materials::fetch(&work.secrets, release).await?;
+        self.remember(materials.known());
+        if let Some((rendered, resolved)) = render(work, &materials, self.limits.rendered_life)? {
+            let path = rendered.file.path.to_string_lossy().into_owned();
+            self.shelf.keep(rendered)?;
+            return Ok(Outcome::done(ActionResult {
+                output_path: Some(path),
+                resolved_count: Some(resolved),
+                permissions: Some("0600".to_owned()),
+                ..ActionResult::default()
+            }));
+        }
+        match prepare(work, &materials, &self.shelf)? {
+            Some(prepared) => self.carry_out(work, prepared).await,
+            None => Err(Error::with(
+                Code::ActionUnknown,
+                SafeText::words("nothing runs for ").and(work.action.kind().as_str()),
+            )),
+        }
+    }
+
+    async fn carry_out(&self, work: &Work, prepared: Prepared) -> Result<Outcome, Error> {
+        let Prepared { command, input, known, warnings } = prepared;
+        self.remember(known);
+        let running = self.spawn.spawn(command).await?;
+        let ended = run_to_end(running, input, &self.bounds(work)).await?;
+        let mut outcome = self.cleaned(ended).await?;
+        let mut cleaner = Cleaner::new(&self.known.lock());
+        outcome.warnings = warnings.iter().map(|warning| cleaner.text(warning)).collect();
+        Ok(outcome)
+    }
+
+    fn bounds(&self, work: &Work) -> Bounds {
+        let time = match work.action.kind() {
+            ActionType::InjectTempfile => work.action.timeout().min(self.limits.tempfile_life),
+            _ => work.action.timeout(),
+        };
+        Bounds { time, grace: self.limits.grace, output: self.limits.output }
+    }
+
+    async fn cleaned(&self, ended: Ended) -> Result<Outcome, Error> {
+        let Ended { captured, exit, end, at } = ended;
+        let report = report(exit, end);
+        if end == End::Overflow {
+            let mut outcome = Outcome::failed(Code::OutputTooLarge.into());
+            outcome.exit = Some(report);
+            return Ok(outcome);
+        }
+        let cleaner = Cleaner::new(&self.known.lock().clone());
+        let (clean, cleaner) = clean_outputs(cleaner, captured).await?;
+        let (status, fault) = match (end, exit) {
+            (End::Itself, Exit::Code(0)) => (Status::Success, None),
+            (End::Itself, exit) => (Status::Error, Some(nonzero(exit))),
+            _ => (Status::Timeout, Some(Code::ActionTimeout.into())),
+        };
+        let result = ActionResult {
+            stdout: Some(clean.output),
+            stderr: Some(clean.errors),
+            exit_code: Some(exit.status()),
+            ..ActionResult::default()
+        };
+        Ok(Outcome {
+            status,
+            result: Some(result),
+            fault,
+            redactions: cleaner.redactions(),
+            exit: Some(report),
+            warnings: Vec::new(),
+            executed_at: at,
+            completed_at: at,
+        })
+    }
+
+    /// Values are looked for in all that follows; the newest are kept.
+    fn remember(&self, values: Vec<Known>) {
+        let mut known = self.known.lock();
+        for value in values {
+            known.retain(|other| other.value != value.value || other.name == value.name);
+            if known.iter().all(|other| other.value != value.value) {
+                known.push(value);
+            }
+        }
+        let excess = known.len().saturating_sub(REMEMBERED);
+        known.drain(..excess);
+    }
+}
+
+impl Outcome {
+    fn done(result: ActionResult) -> Self {
+        Self {
+            status: Status::Success,
+            result: Some(result),
+            fault: None,
+            ..Self::failed(Code::Internal.into())
+        }
+    }
+
+    fn failed(fault: Error) -> Self {
+        let now = Timestamp::now();
+        Self {
+            status: Status::Error,
+            result: None,
+            fault: Some(fault),
+            redactions: Vec::new(),
+            exit: None,
+            warnings: Vec::new(),
+            executed_at: now,
+            completed_at: now,
+        }
+    }
+}
+
+fn report(exit: Exit, end: End) -> ExitReport {
+    let (timed_out, graceful, graceful_wait) = match end {
+        End::Timeout { waited, graceful } => (true, graceful, waited),
+        End::Itself | End::Overflow => (false, false, Duration::ZERO),
+    };
+    ExitReport { code: exit.status(), timed_out, graceful, graceful_wait }
+}
+
+fn nonzero(exit: Exit) -> Error {
+    let words = match exit {
+        Exit::Code(126) => SafeText::words("the program can't be executed"),
+        Exit::Code(127) => SafeText::words("the program was not found"),
+        Exit::Code(code) => SafeText::words("exit status ").and(code),
+        Exit::Signal(signal) => SafeText::words("ended by signal ").and(signal),
+    };
+    Error::with(Code::NonzeroExit, words)
+}

@@ -1,0 +1,105 @@
+//! Files that a template made, kept in memory for the agent's later actions.
+//!
+//! No file ever lies on a disk or in a directory that the agent's side could enter: a rendered file
+//! stands in the jail of each later action whose command names it, and nowhere else.
+
+use std::path::{Component, Path, PathBuf};
+
+use jiff::{SignedDuration, Timestamp};
+use keyless_core::{Code, Error, SafeText, SecretPath};
+use parking_lot::Mutex;
+
+use crate::ports::{File, Known};
+
+/// Where rendered and temporary files are, in the jail of an action. The spec's own example.
+pub const SECURE_DIRECTORY: &str = "/tmp/nl-secure";
+/// The mode of a rendered file.
+pub(crate) const RENDERED_MODE: u32 = 0o600;
+/// The most that one agent's files may hold together, in bytes.
+const ROOM: usize = 16 << 20;
+
+/// One rendered file.
+#[derive(Clone)]
+pub(crate) struct Rendered {
+    pub(crate) file: File,
+    pub(crate) known: Vec<Known>,
+    pub(crate) placeholders: Vec<SecretPath>,
+    pub(crate) secrets: Vec<SecretPath>,
+    pub(crate) until: Timestamp,
+}
+
+/// The files of one agent.
+#[derive(Default)]
+pub(crate) struct Shelf(Mutex<Vec<Rendered>>);
+
+impl Shelf {
+    /// Keeps a file; one of the same path goes.
+    pub(crate) fn keep(&self, rendered: Rendered) -> Result<(), Error> {
+        let mut files = self.0.lock();
+        let now = Timestamp::now();
+        files.retain(|file| file.until > now && file.file.path != rendered.file.path);
+        let held: usize = files.iter().map(|file| file.file.content.len()).sum();
+        if held + rendered.file.content.len() > ROOM {
+            return Err(Error::with(
+                Code::OutputTooLarge,
+                "rendered files hold 16 MiB at most".into(),
+            ));
+        }
+        files.push(rendered);
+        Ok(())
+    }
+
+    /// The files that a command names.
+    pub(crate) fn named_in(&self, command: &str) -> Vec<Rendered> {
+        let mut files = self.0.lock();
+        let now = Timestamp::now();
+        files.retain(|file| file.until > now);
+        let is_named = |file: &&Rendered| command.contains(&*file.file.path.to_string_lossy());
+        files.iter().filter(is_named).cloned().collect()
+    }
+
+    /// Drops what holds anything of this secret.
+    pub(crate) fn forget(&self, path: &SecretPath) {
+        self.0.lock().retain(|file| !file.secrets.contains(path));
+    }
+}
+
+/// The path of an output file: below [`SECURE_DIRECTORY`], and nothing a shell would take for more.
+pub(crate) fn output_path(asked: Option<&str>, action_id: &str) -> Result<PathBuf, Error> {
+    let Some(asked) = asked else { return Ok(Path::new(SECURE_DIRECTORY).join(action_id)) };
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
+    let path = Path::new(SECURE_DIRECTORY).join(asked);
+    let below = path.strip_prefix(SECURE_DIRECTORY).is_ok_and(|rest| {
+        rest.components().count() > 0
+            && rest.components().all(|part| matches!(part, Component::Normal(_)))
+    });
+    if below && asked.bytes().all(plain) && asked.len() < 256 && !asked.ends_with('/') {
+        Ok(path)
+    } else {
+        let words = SafeText::words("an output path is a file below ").and(SECURE_DIRECTORY);
+        Err(Error::with(Code::PathInvalid, words.and(", which later actions see")))
+    }
+}
+
+/// When a file that is made now goes.
+pub(crate) fn until(life: std::time::Duration) -> Timestamp {
+    let life = SignedDuration::try_from(life).unwrap_or(SignedDuration::from_mins(10));
+    Timestamp::now().saturating_add(life).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_paths_stay_below() {
+        for good in ["/tmp/nl-secure/app.env", "app.env", "a/b.c"] {
+            assert!(output_path(Some(good), "x").is_ok(), "{good}");
+        }
+        for bad in ["/etc/passwd", "../x", "/tmp/nl-secure", "", "/tmp/nl-secure/../x", "a b", "a/"]
+        {
+            assert!(output_path(Some(bad), "x").is_err(), "{bad}");
+        }
+        assert_eq!(output_path(None, "act_1").unwrap(), Path::new("/tmp/nl-secure/act_1"));
+    }
+}

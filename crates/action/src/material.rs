@@ -1,0 +1,86 @@
+//! What enters the process for each secret of an action: a placeholder or a value.
+
+use jiff::Timestamp;
+use keyless_core::{Code, Error, Handle, SafeText};
+use zeroize::Zeroizing;
+
+use crate::ports::{Entrusted, Entry, Known, Release};
+
+/// What stands for one secret in one action.
+pub(crate) struct Material {
+    pub(crate) secret: Entrusted,
+    pub(crate) bytes: Zeroizing<Vec<u8>>,
+}
+
+/// Everything that enters, in the order in which the action names it.
+pub(crate) struct Materials(Vec<Material>);
+
+impl Materials {
+    /// Fetches what each secret enters as.
+    pub(crate) async fn fetch(secrets: &[Entrusted], release: &dyn Release) -> Result<Self, Error> {
+        let mut all = Vec::with_capacity(secrets.len());
+        for secret in secrets {
+            let bytes = match secret.entry {
+                Entry::Placeholder => {
+                    Zeroizing::new(release.placeholder(&secret.path)?.into_bytes())
+                }
+                Entry::Value => {
+                    let released = release.release(secret).await?;
+                    Zeroizing::new(released.open(Timestamp::now())?.to_vec())
+                }
+            };
+            all.push(Material { secret: secret.clone(), bytes });
+        }
+        Ok(Self(all))
+    }
+
+    pub(crate) fn all(&self) -> &[Material] {
+        &self.0
+    }
+
+    /// The material of a handle, and its number: that of the first handle of the same secret.
+    pub(crate) fn of(&self, handle: &Handle) -> Result<(usize, &Material), Error> {
+        let material = self.0.iter().find(|material| material.secret.handle == *handle);
+        let material = material.ok_or_else(|| missing(handle))?;
+        let same = |other: &Material| {
+            other.secret.path == material.secret.path
+                && other.secret.handle.version() == material.secret.handle.version()
+        };
+        let number = self.0.iter().position(same).ok_or_else(|| missing(handle))?;
+        Ok((number, material))
+    }
+
+    pub(crate) fn holds_value(&self) -> bool {
+        self.0.iter().any(|material| material.secret.entry == Entry::Value)
+    }
+
+    /// The values among them, to be looked for in what comes back.
+    pub(crate) fn known(&self) -> Vec<Known> {
+        let values = self.0.iter().filter(|material| material.secret.entry == Entry::Value);
+        values
+            .map(|material| Known {
+                name: material.secret.handle.as_written().to_owned(),
+                value: material.bytes.clone(),
+            })
+            .collect()
+    }
+}
+
+impl Material {
+    /// Without NUL bytes, which no variable can hold, and how many were left out.
+    pub(crate) fn without_nul(&self) -> (Zeroizing<Vec<u8>>, usize) {
+        let kept: Vec<u8> = self.bytes.iter().copied().filter(|byte| *byte != 0).collect();
+        let lost = self.bytes.len() - kept.len();
+        (Zeroizing::new(kept), lost)
+    }
+}
+
+fn missing(handle: &Handle) -> Error {
+    let words = SafeText::default().as_they_wrote(handle.as_written());
+    Error::with(Code::SecretNotFound, words)
+}
+
+/// What the agent is told of NUL bytes that were left out.
+pub(crate) fn nul_warning(material: &Material, lost: usize) -> String {
+    format!("{}: {lost} NUL bytes were left out", material.secret.handle.as_written())
+}

@@ -1,0 +1,150 @@
+//! What actions need of the broker: values under permits, and jails. Object-safe.
+
+use std::path::PathBuf;
+
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use keyless_core::{Destination, Error, Handle, Permit, SecretPath, SecretValue};
+use tokio::io::{AsyncRead, AsyncWrite};
+use zeroize::Zeroizing;
+
+/// A secret that an action may use, and how.
+#[derive(Clone, Debug)]
+pub struct Entrusted {
+    /// As the action names it.
+    pub handle: Handle,
+    /// Whose value is meant.
+    pub path: SecretPath,
+    /// What of it enters the action's process.
+    pub entry: Entry,
+}
+
+/// What of a secret enters a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A placeholder, which the way out exchanges toward the secret's destinations (rule 1).
+    Placeholder,
+    /// The value, into a jail that reaches what the grant names (rule 2).
+    Value,
+}
+
+/// One action's way to values.
+pub trait Release: Send + Sync + 'static {
+    /// What stands for a secret that names its destinations.
+    fn placeholder(&self, path: &SecretPath) -> Result<String, Error>;
+
+    /// The value of a secret, once its use is durable in the log.
+    fn release<'a>(&'a self, secret: &'a Entrusted) -> BoxFuture<'a, Result<Released, Error>>;
+}
+
+/// A value and the permit that opens it.
+pub struct Released {
+    value: SecretValue,
+    permit: Permit,
+}
+
+impl Released {
+    /// Joins a value with its permit.
+    pub fn new(value: SecretValue, permit: Permit) -> Self {
+        Self { value, permit }
+    }
+
+    /// The value's bytes, while the permit lasts.
+    pub fn open(&self, now: Timestamp) -> Result<&[u8], Error> {
+        self.value.open_with_permit(&self.permit, now)
+    }
+}
+
+/// A value that an action of this agent has had, and what it was called.
+#[derive(Clone)]
+pub struct Known {
+    /// As the agent wrote it.
+    pub name: String,
+    /// The value.
+    pub value: Zeroizing<Vec<u8>>,
+}
+
+/// Makes jails.
+pub trait Spawn: Send + Sync + 'static {
+    /// Starts a shell with a script in a new jail.
+    fn spawn(&self, command: Command) -> BoxFuture<'_, Result<Running, Error>>;
+}
+
+/// What runs in a jail.
+pub struct Command {
+    /// What `/bin/sh -c` gets.
+    pub script: String,
+    /// Variables beside the harmless ones of the broker's own environment.
+    pub environment: Vec<(String, Zeroizing<Vec<u8>>)>,
+    /// Files in the jail's own memory.
+    pub files: Vec<File>,
+    /// The way out.
+    pub reach: Reach,
+    /// Where it starts, when a person says so; then it also works on the files there, unless a value enters.
+    pub working_directory: Option<PathBuf>,
+    /// Whether a value is among what enters.
+    pub holds_value: bool,
+}
+
+/// A file that one jail has.
+#[derive(Clone)]
+pub struct File {
+    /// Where.
+    pub path: PathBuf,
+    /// Its mode.
+    pub mode: u32,
+    /// What is in it.
+    pub content: Zeroizing<Vec<u8>>,
+}
+
+/// The way out of a jail.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// The secrets whose placeholders are exchanged on it.
+    pub placeholders: Vec<SecretPath>,
+    /// The only hosts that are reached; `None` is what policy lets everybody reach.
+    pub only: Option<Vec<Destination>>,
+}
+
+/// A command that runs.
+pub struct Running {
+    /// Its standard input.
+    pub input: Box<dyn AsyncWrite + Send + Unpin>,
+    /// Its standard output.
+    pub output: Box<dyn AsyncRead + Send + Unpin>,
+    /// Its standard error.
+    pub errors: Box<dyn AsyncRead + Send + Unpin>,
+    /// The process and its jail; dropping it ends everything in it.
+    pub process: Box<dyn Process>,
+}
+
+/// A process and everything that it has started.
+pub trait Process: Send + Sync {
+    /// Asks all of them to end (SIGTERM).
+    fn terminate(&self);
+
+    /// Ends all of them.
+    fn kill(&self);
+
+    /// Waits for the end of the process; the others have ended by then.
+    fn wait(&self) -> BoxFuture<'_, Exit>;
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this status.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl Exit {
+    /// As a shell tells it: 128 and the signal's number.
+    pub fn status(self) -> i32 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal(signal) => 128 + signal,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Turns a command with placeholders into a script with variables of the shell.
+//!
+//! The shell's own quoting decides how a variable is written where the placeholder stood, so that the
+//! value arrives as it is: never split, never globbed, never part of the program's text. Variables are
+//! taken back from the environment in the first line, so no program that the shell starts inherits them.
+//! Source: reference/nl.md, 13.1.
+
+use std::fmt::Write as _;
+
+use keyless_core::{
+    Code, Error, Handle, SafeText, TemplatePart, parse_template,
+    shell::{self, Context},
+};
+
+/// A variable that holds one secret.
+pub(crate) fn variable(number: usize) -> String {
+    format!("NL_SECRET_{number}")
+}
+
+/// What a placeholder becomes.
+pub(crate) enum Stand {
+    /// The variable of this number.
+    Variable(usize),
+    /// This text, which has nothing special to a shell in it: a path.
+    Path(String),
+}
+
+/// The script for a template; `stand` says what each of its handles becomes.
+pub(crate) fn script(
+    template: &str,
+    mut stand: impl FnMut(&Handle) -> Result<Stand, Error>,
+) -> Result<String, Error> {
+    let parts = parse_template(template).map_err(|error| unfit(&error.to_string()))?;
+    let outline = outline(&parts);
+    let read = shell::lex(&outline).map_err(|error| {
+        let words = SafeText::words("the command can't be read as a shell would: ");
+        Error::with(Code::PlaceholderInvalid, words.as_they_wrote(&error.to_string()))
+    })?;
+    let mut script = String::new();
+    let mut at = 0;
+    for part in &parts {
+        match part {
+            TemplatePart::Text(text) => {
+                script.push_str(text);
+                at += text.len();
+            }
+            TemplatePart::Handle(handle) => {
+                let after_dollar = script.ends_with('$') && !script.ends_with("\\$");
+                let context = read.context_at(at);
+                let written = if after_dollar && context != Context::Comment {
+                    return Err(misplaced(handle, "right after a dollar sign"));
+                } else {
+                    match context {
+                        Context::Comment => format!("{{nl:{handle}}}"),
+                        _ => place(handle, context, &stand(handle)?)?,
+                    }
+                };
+                script.push_str(&written);
+                at += STAND_IN.len();
+            }
+        }
+    }
+    Ok(script)
+}
+
+/// The first line of a script: takes its variables back from the environment.
+pub(crate) fn prelude(variables: usize) -> String {
+    let mut line = String::new();
+    for number in 0..variables {
+        let name = variable(number);
+        // Writing to a String does not fail.
+        let _ = write!(line, "_nl=${name}; unset {name}; {name}=$_nl; ");
+    }
+    if variables > 0 {
+        line.push_str("unset _nl\n");
+    }
+    line
+}
+
+/// A word without any meaning, where a placeholder stands.
+const STAND_IN: &str = "NLSECRET";
+
+fn outline(parts: &[TemplatePart]) -> String {
+    let text = |part: &TemplatePart| match part {
+        TemplatePart::Handle(_) => STAND_IN.to_owned(),
+        TemplatePart::Text(text) => text.clone(),
+    };
+    parts.iter().map(text).collect()
+}
+
+fn place(handle: &Handle, context: Context, stand: &Stand) -> Result<String, Error> {
+    let name = match stand {
+        Stand::Path(path) => {
+            return match context {
+                Context::Unquoted
+                | Context::DoubleQuoted
+                | Context::SingleQuoted
+                | Context::HereDoc => Ok(path.clone()),
+                _ => Err(misplaced(handle, "there")),
+            };
+        }
+        Stand::Variable(number) => variable(*number),
+    };
+    match context {
+        Context::Unquoted => Ok(format!("\"${{{name}}}\"")),
+        Context::DoubleQuoted | Context::HereDoc => Ok(format!("${{{name}}}")),
+        Context::SingleQuoted => Ok(format!("'\"${{{name}}}\"'")),
+        Context::Arithmetic => Err(misplaced(handle, "in arithmetic")),
+        Context::Backquoted => Err(misplaced(handle, "in escaped backquotes; use $( )")),
+        Context::DollarSingle => Err(misplaced(handle, "in $'…'; use '…' or \"…\"")),
+        Context::HereDocDelimiter => Err(misplaced(handle, "in the delimiter of a here-document")),
+        Context::ParameterExpansion => Err(misplaced(handle, "in ${…}")),
+        Context::QuotedHereDoc => {
+            Err(misplaced(handle, "in a here-document with a quoted delimiter"))
+        }
+        Context::VariableName => Err(misplaced(handle, "as a variable's name")),
+        Context::Comment => Err(misplaced(handle, "in a comment")),
+    }
+}
+
+fn misplaced(handle: &Handle, place: &'static str) -> Error {
+    let words = SafeText::words("a shell can't expand ").as_they_wrote(handle.as_written());
+    Error::with(Code::PlaceholderInvalid, words.and(" ").and(place))
+}
+
+fn unfit(words: &str) -> Error {
+    Error::with(Code::PlaceholderInvalid, SafeText::default().as_they_wrote(words))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! What real shells make of the scripts.
+
+use std::process::Command;
+
+use super::*;
+
+/// Everything that a careless substitution would trip over.
+const VALUE: &str = "a  b *'\"$(id)`id`\\n;{{nl:x}}\nz";
+
+fn run(shell: &str, template: &str) -> String {
+    let mut numbers: Vec<String> = Vec::new();
+    let text = script(template, |handle| {
+        let name = handle.as_written().to_owned();
+        let known = numbers.iter().position(|known| *known == name);
+        Ok(Stand::Variable(known.unwrap_or_else(|| {
+            numbers.push(name);
+            numbers.len() - 1
+        })))
+    });
+    let text = prelude(numbers.len()) + &text.unwrap();
+    let mut command = Command::new(shell);
+    command.arg("-c").arg(&text).env_clear().env("PATH", "/usr/bin:/bin").current_dir("/usr");
+    for (number, name) in numbers.iter().enumerate() {
+        command.env(variable(number), format!("{VALUE}{name}"));
+    }
+    String::from_utf8(command.output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn every_quoting_arrives_as_it_is() {
+    let value = |name: &str| format!("{VALUE}{name}");
+    for shell in ["/bin/sh", "/bin/bash"] {
+        for (template, expected) in [
+            ("printf %s {{nl:A}}", value("A")),
+            ("printf %s \"{{nl:A}}\"", value("A")),
+            ("printf %s 'x {{nl:A}} y'", format!("x {} y", value("A"))),
+            ("printf %s {{nl:A}}0", format!("{}0", value("A"))),
+            ("printf %s \"{{nl:A}}abc\"", format!("{}abc", value("A"))),
+            (
+                "printf '%s|' {{nl:A}} {{nl:B}} {{nl:A}}",
+                format!("{}|{}|{}|", value("A"), value("B"), value("A")),
+            ),
+            ("cat <<E\n{{nl:A}}\nE\n", format!("{}\n", value("A"))),
+            ("X={{nl:A}}; printf %s \"$X\"", value("A")),
+            ("X={{nl:A}} sh -c 'printf %s \"$X\"'", value("A")),
+            ("printf %s \"$(printf %s {{nl:A}})\"", value("A")),
+            ("printf %s \"$(printf %s \"{{nl:A}}\" | cat)\"", value("A")),
+            ("printf %s `printf x`{{nl:A}}", format!("x{}", value("A"))),
+            ("printf ok # {{nl:A}} isn't used", "ok".to_owned()),
+            ("printf %s '{{{{nl:A}}'", "{{nl:A}}".to_owned()),
+            ("f() { printf %s \"$1\"; }; f {{nl:A}}", value("A")),
+            ("case {{nl:A}} in *) printf %s {{nl:A}};; esac", value("A")),
+        ] {
+            assert_eq!(run(shell, template), expected, "{shell}: {template}");
+        }
+    }
+}
+
+#[test]
+fn programs_do_not_inherit_the_variables() {
+    for shell in ["/bin/sh", "/bin/bash"] {
+        assert_eq!(run(shell, ": {{nl:A}}; env | grep -c NL_SECRET"), "0\n", "{shell}");
+        assert_eq!(run(shell, ": {{nl:A}}\nsh -c 'echo $NL_SECRET_0'"), "\n", "{shell}");
+    }
+}
+
+#[test]
+fn where_a_shell_would_not_expand_is_refused() {
+    for template in [
+        "printf %s $'{{nl:A}}'",
+        "cat <<'E'\n{{nl:A}}\nE\n",
+        "echo $(( {{nl:A}} + 1 ))",
+        "echo ${X:-{{nl:A}}}",
+        "echo ${{nl:A}}",
+        "echo \"unclosed {{nl:A}}",
+        "echo {{nl:A",
+    ] {
+        let refused = script(template, |_| Ok(Stand::Variable(0))).unwrap_err();
+        assert_eq!(refused.code(), Code::PlaceholderInvalid, "{template}");
+    }
+}

@@ -1,0 +1,168 @@
+//! `keyless exec` and `keyless action`: what agents ask for, asked by a person.
+
+use std::{
+    fs,
+    io::{self, Read as _, Write as _},
+    path::Path,
+    process::ExitCode,
+    time::Duration,
+};
+
+use keyless_core::{
+    Code, Error, SafeText,
+    action::{
+        Action, ActionContext, ActionError, ActionRequest, ActionResponse, AgentClaim, Deed, Status,
+    },
+};
+use keyless_daemon::{
+    Broker, EgressDoor,
+    nl::actions::{OwnActions, OwnTerms},
+    vault::Vault,
+};
+use serde_json::Value;
+
+use super::{config, open_store};
+use crate::{
+    args::{ActionCommand, ExecArgs, SubmitArgs, TermArgs},
+    prompt,
+    ui::Ui,
+};
+
+/// Runs a command line with placeholders; its streams and exit status pass through.
+pub(super) async fn exec(ui: &Ui, args: ExecArgs) -> Result<ExitCode, Error> {
+    let action = Action {
+        timeout: Some(Duration::from_secs(args.timeout)),
+        dry_run: args.dry_run,
+        context: args
+            .project
+            .map(|project| ActionContext { project: Some(project), environment: None }),
+        ..Action::new(Deed::Exec { template: args.template.join(" ") })
+    };
+    let actions = open(&args.terms).await?;
+    let response = actions.submit(request(action)).await;
+    if ui.is_json() {
+        ui.machine(&json(&response)?);
+        return Ok(status(&response));
+    }
+    for warning in &response.warnings {
+        ui.warn(warning);
+    }
+    if let Some(result) = &response.result {
+        // To a reader who has gone, nothing is to be said.
+        let _ = io::stdout().write_all(result.stdout.as_deref().unwrap_or_default().as_bytes());
+        let _ = io::stderr().write_all(result.stderr.as_deref().unwrap_or_default().as_bytes());
+    }
+    if response.redacted {
+        ui.warn(format!("{} values were taken out of the output", response.redacted_count));
+    }
+    let ran = response.result.as_ref().is_some_and(|result| result.exit_code.is_some());
+    match &response.error {
+        Some(error) if !ran || response.status == Status::Timeout => ui.warn(error.message.clone()),
+        _ => {}
+    }
+    if response.status == Status::DryRunOk {
+        ui.line(&format!("It could be run. Secrets: {}", response.secrets_validated.join(", ")));
+    }
+    Ok(status(&response))
+}
+
+/// Submits requests from a file; the responses go to standard output as JSON.
+pub(super) async fn run(_: &Ui, command: ActionCommand) -> Result<ExitCode, Error> {
+    let (args, dry_run) = match command {
+        ActionCommand::DryRun(args) => (args, true),
+        ActionCommand::Submit(args) => (args, false),
+    };
+    let SubmitArgs { terms, file } = args;
+    let (requests, is_batch) = requests(&file)?;
+    let actions = open(&terms).await?;
+    let mut responses = Vec::with_capacity(requests.len());
+    for mut request in requests {
+        request.action.dry_run |= dry_run;
+        responses.push(actions.submit(request).await);
+    }
+    let worst = responses.iter().find(|response| !is_good(response));
+    let code = worst.map_or(ExitCode::SUCCESS, status);
+    let text = match responses.as_slice() {
+        [response] if !is_batch => json(response)?,
+        all => serde_json::to_string_pretty(all).map_err(|_| Error::new(Code::Internal))?,
+    };
+    println!("{text}");
+    Ok(code)
+}
+
+async fn open(terms: &TermArgs) -> Result<OwnActions, Error> {
+    let (places, store) = open_store().await?;
+    let config = config(&places, &terms.routes)?;
+    let vault = Vault::unlock(store, prompt::factor(&terms.factor)?).await?;
+    let vault = std::sync::Arc::new(keyless_daemon::with_sources(vault, &places, &config)?);
+    let log = keyless_daemon::audit_log(&vault);
+    let broker = Broker::new(EgressDoor::new(&config)?, vault, log);
+    let own = OwnTerms {
+        allowed_hosts: terms.host.clone(),
+        working_directory: std::env::current_dir().ok(),
+    };
+    OwnActions::open(&broker, &places, own)
+}
+
+fn requests(file: &Path) -> Result<(Vec<ActionRequest>, bool), Error> {
+    let unreadable = |error: io::Error| {
+        let words = SafeText::words("the request: ").and(error.kind());
+        Error::with(Code::PathUnusable, words)
+    };
+    let mut text = String::new();
+    if file == Path::new("-") {
+        io::stdin().read_to_string(&mut text).map_err(unreadable)?;
+    } else {
+        text = fs::read_to_string(file).map_err(unreadable)?;
+    }
+    let unfit = |words: String| {
+        Error::with(Code::MessageMalformed, SafeText::default().as_they_wrote(&words))
+    };
+    let json: Value = serde_json::from_str(&text).map_err(|error| unfit(error.to_string()))?;
+    let read = |json: &Value| {
+        ActionRequest::from_json(json).map_err(|error| match &error {
+            ActionError::Handle(_) => Error::with(
+                Code::PlaceholderInvalid,
+                SafeText::default().as_they_wrote(&error.to_string()),
+            ),
+            _ => unfit(error.to_string()),
+        })
+    };
+    match &json {
+        Value::Array(all) => Ok((all.iter().map(read).collect::<Result<_, _>>()?, true)),
+        one => Ok((vec![read(one)?], false)),
+    }
+}
+
+fn request(action: Action) -> ActionRequest {
+    ActionRequest {
+        schema: None,
+        nl_version: "1.0".to_owned(),
+        request_id: "cli".to_owned(),
+        agent: AgentClaim {
+            agent_uri: format!("nl://keyless.dev/action/{}", env!("CARGO_PKG_VERSION")),
+            instance_id: "operator".to_owned(),
+            attestation: None,
+        },
+        action,
+    }
+}
+
+fn is_good(response: &ActionResponse) -> bool {
+    matches!(response.status, Status::DryRunOk | Status::Success)
+}
+
+/// The command's own exit status; 124 when its time was over, as `timeout` has it.
+fn status(response: &ActionResponse) -> ExitCode {
+    let ran = response.result.as_ref().and_then(|result| result.exit_code);
+    match (response.status, ran) {
+        (Status::Timeout, _) => ExitCode::from(124),
+        (_, Some(code)) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+        _ if is_good(response) => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+fn json(response: &ActionResponse) -> Result<String, Error> {
+    serde_json::to_string_pretty(response).map_err(|_| Error::new(Code::Internal))
+}

@@ -1,0 +1,119 @@
+//! Actions of one agent: `keyless-action` with the vault's values, a jail for each, and egress behind it.
+//!
+//! Who may do what is decided before; what comes here is allowed, secret by secret. Each value's
+//! release is durable in the log before it opens. Source: reference/nl.md, section 3; design.md, section 1.
+
+mod door;
+mod jails;
+mod operator;
+mod release;
+mod resolve;
+
+use std::{path::PathBuf, sync::Arc};
+
+use keyless_action::{Entrusted, Entry, Executor, Limits, Work};
+use keyless_core::{Allowed, Destination, Error, Handle, SecretPath, action::Action, audit::Agent};
+use zeroize::Zeroizing;
+
+use self::{jails::Jails, release::ActionRelease};
+use crate::{
+    broker::{Broker, fill_random},
+    places::Places,
+};
+
+pub use self::operator::{OwnActions, OwnTerms, fill};
+pub use self::resolve::{Resolved, resolve_handles};
+/// What came of an action; everything in it may be seen by the agent.
+pub use keyless_action::{ExitReport, Outcome as ActionOutcome, Redaction};
+
+/// The actions of one agent, and what is remembered of them: rendered files, and the values to look
+/// for in what comes back.
+pub struct ActionSession {
+    broker: Broker,
+    agent: Agent,
+    key: Arc<Zeroizing<[u8; 32]>>,
+    executor: Executor,
+}
+
+/// One action that may be done.
+pub struct ActionOrder {
+    /// `act_…`.
+    pub action_id: String,
+    /// Joins the entries of the log about it, `req-…`.
+    pub correlation_id: String,
+    /// What is to be done; the text of a template's file is in it.
+    pub action: Action,
+    /// The verdict about the secret of each handle.
+    pub allowed: Vec<(Handle, Allowed)>,
+    /// The hosts that a value in a jail may reach: those of the grant.
+    pub allowed_hosts: Vec<Destination>,
+    /// Where a command starts, if a person runs it.
+    pub working_directory: Option<PathBuf>,
+    /// Whether somebody is asked about secrets whose owner wants that.
+    pub asking: Asking,
+}
+
+/// Whether a person is asked about a secret whose owner wants to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asking {
+    /// An agent acts: they are.
+    Agent,
+    /// They act themselves.
+    Operator,
+}
+
+impl ActionSession {
+    /// For one agent, as the log knows it; `agent.session_id` is what approvals are remembered for.
+    pub fn open(broker: &Broker, places: &Places, agent: Agent) -> Result<Self, Error> {
+        let mut key = Zeroizing::new([0_u8; 32]);
+        fill_random(&mut *key)?;
+        let key = Arc::new(key);
+        let jails = Jails::new(broker.clone(), places, agent.clone(), Arc::clone(&key));
+        let executor = Executor::new(Arc::new(jails), Limits::default());
+        Ok(Self { broker: broker.clone(), agent, key, executor })
+    }
+
+    /// Does an action. Nothing of a value is in what it gives.
+    pub async fn run(&self, order: ActionOrder) -> Result<ActionOutcome, Error> {
+        let mut secrets = Vec::with_capacity(order.allowed.len());
+        let mut allowed = Vec::with_capacity(order.allowed.len());
+        for (handle, verdict) in order.allowed {
+            let path = verdict.path().clone();
+            secrets.push(Entrusted { handle, entry: self.entry(&path).await?, path });
+            allowed.push(verdict);
+        }
+        let release = ActionRelease::new(
+            &self.broker,
+            &self.agent,
+            &self.key,
+            release::Of {
+                kind: order.action.kind(),
+                action_id: order.action_id.clone(),
+                correlation_id: order.correlation_id,
+                asking: order.asking,
+            },
+            allowed,
+        );
+        release.learn(&secrets).await?;
+        let work = Work {
+            action_id: order.action_id,
+            action: order.action,
+            secrets,
+            allowed_hosts: order.allowed_hosts,
+            working_directory: order.working_directory,
+        };
+        Ok(self.executor.run(&work, &release).await)
+    }
+
+    /// Drops what is kept of a secret: it was compromised, or is no longer the agent's.
+    pub fn forget(&self, path: &SecretPath) {
+        self.executor.forget(path);
+    }
+
+    /// Rule 1 of the design: what names its destinations enters as a placeholder.
+    async fn entry(&self, path: &SecretPath) -> Result<Entry, Error> {
+        let metadata = self.broker.vault().show(path).await?.metadata;
+        let bound = metadata.egress.is_some() && !metadata.unsafe_expose;
+        Ok(if bound { Entry::Placeholder } else { Entry::Value })
+    }
+}

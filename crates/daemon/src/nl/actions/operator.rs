@@ -1,0 +1,135 @@
+//! Actions that the operator runs from their own command line: the vault's key is their grant.
+
+use std::{collections::BTreeSet, path::PathBuf};
+
+use jiff::Timestamp;
+use keyless_core::{
+    Code, Destination, Error, SafeText,
+    action::{
+        Action, ActionFault, ActionRequest, ActionResponse, Deed, Status, TemplateSource, Timing,
+    },
+    allow_operators_action,
+    audit::NL_VERSION,
+    nl_message::nl_name,
+};
+use uuid::Uuid;
+
+use super::{ActionOrder, ActionOutcome, ActionSession, Asking, resolve_handles};
+use crate::{
+    broker::{Broker, agent, session_id},
+    places::Places,
+};
+
+/// How the operator wants an action done.
+#[derive(Clone, Debug, Default)]
+pub struct OwnTerms {
+    /// The hosts that a value in the jail may reach.
+    pub allowed_hosts: Vec<Destination>,
+    /// Where a command starts.
+    pub working_directory: Option<PathBuf>,
+}
+
+/// The operator's actions, one after the other; a file that one renders, the next may use.
+pub struct OwnActions {
+    broker: Broker,
+    session: ActionSession,
+    terms: OwnTerms,
+}
+
+impl OwnActions {
+    /// For one run of the command line.
+    pub fn open(broker: &Broker, places: &Places, terms: OwnTerms) -> Result<Self, Error> {
+        let agent = agent("action", &session_id("o"));
+        let session = ActionSession::open(broker, places, agent)?;
+        Ok(Self { broker: broker.clone(), session, terms })
+    }
+
+    /// Does an action, or checks that it could be done.
+    pub async fn submit(&self, request: ActionRequest) -> ActionResponse {
+        let received = Timestamp::now();
+        let mut response = ActionResponse {
+            schema: Some("https://nlprotocol.org/schemas/v1.0/action-response.json".to_owned()),
+            nl_version: NL_VERSION.to_owned(),
+            request_id: request.request_id,
+            action_id: format!("act_{}", Uuid::now_v7()),
+            ..ActionResponse::default()
+        };
+        response.audit_ref = format!("aud_{}", &response.action_id["act_".len()..]);
+        if let Err(error) = self.attempt(request.action, received, &mut response).await {
+            response.status = Status::Error;
+            response.error = Some(told(&error));
+        }
+        response
+    }
+
+    async fn attempt(
+        &self,
+        action: Action,
+        received: Timestamp,
+        response: &mut ActionResponse,
+    ) -> Result<(), Error> {
+        let action = with_text(action)?;
+        let visible = self.broker.vault().list().await?;
+        let resolved = resolve_handles(&action, &visible)?;
+        let names: BTreeSet<_> =
+            resolved.iter().map(|(handle, _)| handle.as_written().to_owned()).collect();
+        let names: Vec<String> = names.into_iter().collect();
+        if action.dry_run {
+            response.status = Status::DryRunOk;
+            response.secrets_validated = names;
+            return Ok(());
+        }
+        let kind = action.kind();
+        let allowed = resolved
+            .into_iter()
+            .map(|(handle, path)| (handle, allow_operators_action(&path, kind)))
+            .collect();
+        let resolved_at = Timestamp::now();
+        let order = ActionOrder {
+            action_id: response.action_id.clone(),
+            correlation_id: format!("req-{}", Uuid::now_v7()),
+            action,
+            allowed,
+            allowed_hosts: self.terms.allowed_hosts.clone(),
+            working_directory: self.terms.working_directory.clone(),
+            asking: Asking::Operator,
+        };
+        let outcome = self.session.run(order).await?;
+        response.secrets_used = names;
+        response.timing =
+            Some(Timing::new(received, resolved_at, outcome.executed_at, outcome.completed_at));
+        fill(response, outcome);
+        Ok(())
+    }
+}
+
+/// Puts what came of an action into its response.
+pub fn fill(response: &mut ActionResponse, outcome: ActionOutcome) {
+    response.status = outcome.status;
+    response.error = outcome.fault.as_ref().map(told);
+    response.redacted_count = outcome.redactions.iter().map(|redaction| redaction.count).sum();
+    response.redacted = response.redacted_count > 0;
+    response.result = outcome.result;
+    response.warnings = outcome.warnings;
+}
+
+/// A template's file is the operator's own, so they may name any.
+fn with_text(action: Action) -> Result<Action, Error> {
+    let Deed::Template { source: TemplateSource::Path(path), .. } = &action.deed else {
+        return Ok(action);
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let words = SafeText::words("the template: ").and(error.kind());
+        Error::with(Code::PathUnusable, words)
+    })?;
+    Ok(action.with_content(text))
+}
+
+fn told(error: &Error) -> ActionFault {
+    ActionFault {
+        code: nl_name(error.code()),
+        message: error.message(),
+        suggestion: Some(error.code().remediation().action.to_owned()),
+        ..ActionFault::default()
+    }
+}

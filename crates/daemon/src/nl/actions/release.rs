@@ -1,0 +1,140 @@
+//! Values for one action: asked about, written down, opened.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use keyless_action::{Entrusted, Entry, Release, Released};
+use keyless_core::{
+    ActionType, Allowed, Code, Error, Permit, Placeholder, SafeText, SecretPath, SessionKey,
+    audit::{Action, Agent, Detail, Draft, Outcome, Target},
+};
+use parking_lot::Mutex;
+use zeroize::Zeroizing;
+
+use super::Asking;
+use crate::{
+    approvals::{UseGate as _, WantedUse},
+    broker::Broker,
+};
+
+/// How long a permit opens its value; the action takes its copy at once.
+const PERMIT_LIFE: Duration = Duration::from_secs(5);
+
+/// What the values are for.
+pub(super) struct Of {
+    pub(super) kind: ActionType,
+    pub(super) action_id: String,
+    pub(super) correlation_id: String,
+    pub(super) asking: Asking,
+}
+
+/// One action's way to values: each verdict opens its secret once.
+pub(super) struct ActionRelease {
+    broker: Broker,
+    agent: Arc<Agent>,
+    key: Arc<Zeroizing<[u8; 32]>>,
+    of: Of,
+    allowed: Mutex<HashMap<SecretPath, Vec<Allowed>>>,
+    placeholders: Mutex<HashMap<SecretPath, String>>,
+}
+
+impl ActionRelease {
+    pub(super) fn new(
+        broker: &Broker,
+        agent: &Agent,
+        key: &Arc<Zeroizing<[u8; 32]>>,
+        of: Of,
+        verdicts: Vec<Allowed>,
+    ) -> Self {
+        let mut allowed: HashMap<_, Vec<_>> = HashMap::new();
+        for verdict in verdicts {
+            allowed.entry(verdict.path().clone()).or_default().push(verdict);
+        }
+        Self {
+            broker: broker.clone(),
+            agent: Arc::new(agent.clone()),
+            key: Arc::clone(key),
+            of,
+            allowed: Mutex::new(allowed),
+            placeholders: Mutex::default(),
+        }
+    }
+
+    /// Derives the placeholders that this action will need.
+    pub(super) async fn learn(&self, secrets: &[Entrusted]) -> Result<(), Error> {
+        let key = SessionKey::from_random(**self.key);
+        for secret in secrets.iter().filter(|secret| secret.entry == Entry::Placeholder) {
+            let form = self.broker.vault().show(&secret.path).await?.metadata.placeholder.form();
+            let placeholder = Placeholder::derive(&key, &secret.path, &form).to_string();
+            self.placeholders.lock().insert(secret.path.clone(), placeholder);
+        }
+        Ok(())
+    }
+
+    async fn open(&self, secret: &Entrusted) -> Result<Released, Error> {
+        let path = &secret.path;
+        let verdict = self.allowed.lock().get_mut(path).and_then(Vec::pop);
+        let verdict = verdict.ok_or(Code::Internal)?;
+        self.pass_gate(path).await?;
+        let value = self.broker.session_values().open(path).await?;
+        let recorded = self.broker.log().append(self.entry(path, verdict)).await?;
+        let until = Timestamp::now() + PERMIT_LIFE;
+        let permit = Permit::from_recorded(recorded, until).ok_or(Code::Internal)?;
+        Ok(Released::new(value, permit))
+    }
+
+    /// Returns once a person has allowed the use, where its owner wants to be asked.
+    async fn pass_gate(&self, path: &SecretPath) -> Result<(), Error> {
+        if self.of.asking == Asking::Operator {
+            return Ok(());
+        }
+        let policy = self.broker.session_values().policy(path).await?;
+        let reason = SafeText::words("for an action of type ").and(self.of.kind.as_str());
+        let session = &self.agent.session_id;
+        let wanted = WantedUse { session, path, policy, reason: &reason, deed: None };
+        self.broker.requests().pass(wanted).await.map(drop)
+    }
+
+    fn entry(&self, path: &SecretPath, verdict: Allowed) -> Draft {
+        Draft {
+            at: Timestamp::now(),
+            agent: Arc::clone(&self.agent),
+            action: audited(self.of.kind),
+            target: Target::Secrets(vec![path.clone()]),
+            outcome: Outcome::Success,
+            secrets_used: vec![path.clone()],
+            correlation_id: self.of.correlation_id.clone(),
+            error_code: None,
+            detail: Detail {
+                action_id: Some(self.of.action_id.clone()),
+                kind: Some("released".to_owned()),
+                ..Detail::default()
+            },
+            allowed: Some(verdict),
+        }
+    }
+}
+
+impl Release for ActionRelease {
+    fn placeholder(&self, path: &SecretPath) -> Result<String, Error> {
+        self.placeholders.lock().get(path).cloned().ok_or(Code::Internal.into())
+    }
+
+    fn release<'a>(&'a self, secret: &'a Entrusted) -> BoxFuture<'a, Result<Released, Error>> {
+        Box::pin(self.open(secret))
+    }
+}
+
+/// The log's word for a type of action.
+fn audited(kind: ActionType) -> Action {
+    match kind {
+        ActionType::Delegate => Action::Delegate,
+        ActionType::Egress => Action::Egress,
+        ActionType::Exec => Action::Exec,
+        ActionType::InjectStdin => Action::InjectStdin,
+        ActionType::InjectTempfile => Action::InjectTempfile,
+        ActionType::SdkProxy => Action::SdkProxy,
+        ActionType::Template => Action::Template,
+    }
+}

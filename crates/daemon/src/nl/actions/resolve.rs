@@ -1,0 +1,65 @@
+//! Which secret each handle of an action means, among those that may be seen.
+
+use keyless_core::{
+    Code, Error, Handle, HandleTarget, Resolution, SafeText, SecretPath, Version,
+    action::{Action, ActionContext},
+};
+use keyless_vault::Secret;
+
+/// A handle and its secret.
+pub type Resolved = (Handle, SecretPath);
+
+/// Finds the secret of each handle. What is not `visible` does not exist (13.5).
+pub fn resolve_handles(action: &Action, visible: &[Secret]) -> Result<Vec<Resolved>, Error> {
+    let handles = action.handles().map_err(|error| {
+        let words = SafeText::default().as_they_wrote(&error.to_string());
+        Error::with(Code::PlaceholderInvalid, words)
+    })?;
+    let context = action.context.clone().unwrap_or_default();
+    handles
+        .into_iter()
+        .map(|handle| {
+            let path = resolve(&handle, &context, visible)?;
+            Ok((handle, path))
+        })
+        .collect()
+}
+
+fn resolve(
+    handle: &Handle,
+    context: &ActionContext,
+    visible: &[Secret],
+) -> Result<SecretPath, Error> {
+    let written = || SafeText::default().as_they_wrote(handle.as_written());
+    let reference = match handle.target() {
+        HandleTarget::Local(reference) => reference,
+        HandleTarget::Provider { .. } => {
+            return Err(Error::with(Code::ProviderNotConfigured, written()));
+        }
+        HandleTarget::Federated { .. } => {
+            return Err(Error::with(Code::TrustDomainUnknown, written()));
+        }
+    };
+    let paths = visible.iter().map(|secret| &secret.path);
+    let path = match reference.resolve_within(paths, context) {
+        Resolution::One(path) => path,
+        Resolution::NotFound => return Err(Error::with(Code::SecretNotFound, written())),
+        Resolution::Ambiguous(paths) => {
+            let mut words = written().and(" may be ");
+            for (number, path) in paths.iter().enumerate() {
+                words = words.and(if number == 0 { "" } else { ", " }).and(*path);
+            }
+            return Err(Error::with(Code::ReferenceAmbiguous, words));
+        }
+    };
+    let secret = visible.iter().find(|secret| secret.path == *path);
+    let in_force = secret.and_then(|secret| secret.version);
+    match handle.version() {
+        Version::Latest => Ok(path.clone()),
+        Version::Number(number) if in_force == Some(number) => Ok(path.clone()),
+        Version::Number(_) | Version::Previous => {
+            let words = written().and(": only the version in force is given out");
+            Err(Error::with(Code::SecretNotFound, words))
+        }
+    }
+}
