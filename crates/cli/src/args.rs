@@ -3,6 +3,7 @@
 mod action;
 mod audit;
 mod catalog;
+mod guard;
 mod upkeep;
 mod use_args;
 mod vault;
@@ -22,6 +23,7 @@ pub(crate) use self::{
         CatalogAddUrlArgs, CatalogCommand, CatalogListArgs, CatalogPinArgs, CatalogRefreshArgs,
         CatalogShowArgs, CatalogUrlArgs, CatalogValidateArgs,
     },
+    guard::{GuardCheckArgs, GuardCommand, GuardInstallArgs},
     upkeep::UpkeepArgs,
     use_args::{GrantWord, InjectionWord, SealingWord, SignerWord, UseArgs},
     vault::{
@@ -131,6 +133,9 @@ Examples:
     /// Read and verify the audit log
     #[command(subcommand)]
     Audit(AuditCommand),
+    /// Say what agents may not run, and let them ask
+    #[command(subcommand)]
+    Guard(GuardCommand),
     /// Deploy agent configuration as code: plan, review, apply, roll back
     Pack(PackArgs),
     /// Serve sessions in the foreground (`unlock` starts one in the background)

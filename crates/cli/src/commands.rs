@@ -7,6 +7,7 @@ mod broker;
 mod catalog;
 mod egress;
 mod forward;
+mod guard;
 mod init;
 mod mcp;
 pub(crate) mod pack;
@@ -87,6 +88,7 @@ async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
         Command::Egress(command) => egress::run(ui, command).await,
         Command::Exec(args) => action::exec(ui, args).await,
         Command::Forward(args) => forward::run(ui, args).await,
+        Command::Guard(command) => guard::run(ui, command),
         Command::Init(args) => init::run(ui, args).await,
         Command::Lock => unlock::lock(ui).await,
         Command::Mcp(args) => mcp::run(ui, args).await,
@@ -106,8 +108,8 @@ async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
 
 fn name_of(command: &Command) -> &'static str {
     use crate::args::{
-        ActionCommand, AuditCommand, CatalogCommand, EgressCommand, EnvelopeCommand, SecretCommand,
-        SourceCommand, VaultCommand,
+        ActionCommand, AuditCommand, CatalogCommand, EgressCommand, EnvelopeCommand, GuardCommand,
+        SecretCommand, SourceCommand, VaultCommand,
     };
     match command {
         Command::Action(ActionCommand::DryRun(_)) => "action dry-run",
@@ -131,6 +133,10 @@ fn name_of(command: &Command) -> &'static str {
         Command::Egress(EgressCommand::Explain(_)) => "egress explain",
         Command::Exec(_) => "exec",
         Command::Forward(_) => "forward",
+        Command::Guard(GuardCommand::Check(_)) => "guard check",
+        Command::Guard(GuardCommand::Hook) => "guard hook",
+        Command::Guard(GuardCommand::Install(_)) => "guard install",
+        Command::Guard(GuardCommand::Rules) => "guard rules",
         Command::Init(_) => "init",
         Command::Lock => "lock",
         Command::Mcp(_) => "mcp",

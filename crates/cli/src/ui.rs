@@ -57,6 +57,11 @@ impl Ui {
         }
     }
 
+    /// A line whose form another program's protocol sets.
+    pub(crate) fn verbatim(text: &str) {
+        println!("{text}");
+    }
+
     /// The answer: `words` for people, `data` for machines.
     pub(crate) fn answer(&self, command: &str, data: &impl Serialize, words: &str) {
         match self.format {

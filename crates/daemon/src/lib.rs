@@ -49,6 +49,9 @@ mod service;
 mod telemetry;
 mod web;
 
+// The NL Protocol
+pub mod nl;
+
 // This process
 mod hardening;
 mod systemd;

@@ -19,6 +19,7 @@ mod ndjson;
 // The path
 pub mod actions;
 mod answer;
+pub mod guard;
 mod rates;
 mod service;
 

@@ -69,6 +69,11 @@ impl Places {
         self.config.join("index.toml")
     }
 
+    /// `guard.toml`: the organization's own rules about what agents may run.
+    pub fn guard_file(&self) -> PathBuf {
+        self.config.join("guard.toml")
+    }
+
     /// `sources.toml`: where secrets are kept beside the store.
     pub fn sources_file(&self) -> PathBuf {
         self.config.join("sources.toml")

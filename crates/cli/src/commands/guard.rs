@@ -1,0 +1,127 @@
+//! `keyless guard`: asks the deny rules, and lets coding agents ask them.
+
+use std::{io::Read, path::PathBuf, process::ExitCode};
+
+use keyless_core::{
+    Code, Error, Exit, SafeText,
+    deny::{Blocked, Decision},
+};
+use keyless_daemon::{
+    Places,
+    nl::guard::{
+        GuardRules,
+        claude::{self, Installed},
+    },
+};
+use serde_json::{Value, json};
+
+use crate::{
+    args::{GuardCheckArgs, GuardCommand, GuardInstallArgs},
+    ui::{self, Ui, table},
+};
+
+/// As much as a tool's call may be; Claude Code's are far smaller.
+const MAX_CALL: u64 = 16 * 1024 * 1024;
+/// With this status Claude Code blocks a call.
+const BLOCKS: u8 = 2;
+
+pub(super) fn run(ui: &Ui, command: GuardCommand) -> Result<ExitCode, Error> {
+    match command {
+        GuardCommand::Check(args) => check(ui, &args),
+        GuardCommand::Hook => Ok(hook()),
+        GuardCommand::Install(args) => install(ui, &args),
+        GuardCommand::Rules => list(ui),
+    }
+}
+
+fn check(ui: &Ui, args: &GuardCheckArgs) -> Result<ExitCode, Error> {
+    let rules = rules(ui)?;
+    match rules.check(&args.action_type, &args.command.join(" ")) {
+        Decision::Allow => {
+            ui.answer("guard check", &json!({ "decision": "allow" }), "Allowed.\n");
+            Ok(ExitCode::SUCCESS)
+        }
+        Decision::Block(blocked) => {
+            let mut data = serde_json::to_value(&blocked).unwrap_or_default();
+            data["decision"] = "block".into();
+            data["nl_code"] = blocked.code().nl_code().into();
+            ui.answer("guard check", &data, &words(&blocked));
+            Ok(ExitCode::from(Exit::Refused as u8))
+        }
+    }
+}
+
+fn words(blocked: &Blocked) -> String {
+    let disguised = if blocked.is_evasion { " It was disguised." } else { "" };
+    format!(
+        "Blocked by {}: {}{disguised}\nInstead: {}\n  {}\n",
+        blocked.rule_id,
+        blocked.reason,
+        blocked.safe_alternative.description,
+        blocked.safe_alternative.example
+    )
+}
+
+/// Whatever goes wrong here blocks: any other status would let the call through.
+fn hook() -> ExitCode {
+    let mut input = String::new();
+    let read = std::io::stdin().take(MAX_CALL).read_to_string(&mut input);
+    let refusal = match (read, Places::from_environment()) {
+        (Ok(_), Ok(places)) => claude::answer(&GuardRules::new(places.guard_file()), &input),
+        _ => claude::answer(&GuardRules::new(PathBuf::new()), ""),
+    };
+    let Some(refusal) = refusal else { return ExitCode::SUCCESS };
+    Ui::verbatim(&refusal.json.to_string());
+    ui::log(&refusal.words);
+    ExitCode::from(BLOCKS)
+}
+
+fn install(ui: &Ui, args: &GuardInstallArgs) -> Result<ExitCode, Error> {
+    let folder = if args.user {
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        home.ok_or_else(|| Error::with(Code::PathUnusable, SafeText::words("HOME is not set")))?
+    } else {
+        PathBuf::from(".")
+    };
+    let file = folder.join(".claude/settings.json");
+    let added = claude::install(&file)? == Installed::Added;
+    let what = if added { "now asks" } else { "already asks" };
+    let words = format!("Claude Code {what} the guard before each tool ({}).\n", file.display());
+    ui.answer("guard install", &json!({ "file": file, "added": added }), &words);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(ui: &Ui) -> Result<ExitCode, Error> {
+    let rules = rules(ui)?;
+    let (Some(guard), _) = rules.current() else { return Err(Code::GuardUnavailable.into()) };
+    let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
+    let category = |rule: &keyless_core::deny::Rule| word(json!(rule.category));
+    let severity = |rule: &keyless_core::deny::Rule| word(json!(rule.severity));
+    let rows: Vec<Vec<String>> = guard
+        .rules()
+        .map(|rule| vec![rule.id.clone(), severity(rule), category(rule), rule.description.clone()])
+        .collect();
+    let data: Vec<Value> = guard
+        .rules()
+        .map(|rule| {
+            json!({
+                "rule_id": rule.id, "category": rule.category, "severity": rule.severity,
+                "patterns": rule.patterns, "description": rule.description, "applies_to": rule.applies_to,
+            })
+        })
+        .collect();
+    let words = table(&["RULE", "SEVERITY", "CATEGORY", "WHAT"], &rows);
+    ui.answer("guard rules", &json!({ "rules": data }), &words);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The rules of this home; a fault of its file is told, and fatal when nothing else is in force.
+fn rules(ui: &Ui) -> Result<GuardRules, Error> {
+    let rules = GuardRules::new(Places::from_environment()?.guard_file());
+    match rules.current() {
+        (None, Some(fault)) => return Err(fault),
+        (Some(_), Some(fault)) => ui.warn(fault.message()),
+        _ => {}
+    }
+    Ok(rules)
+}

@@ -1,0 +1,149 @@
+//! The guard with the organization's rules, `guard.toml`, taken up again when the file changes.
+//!
+//! A file that can't be used leaves the last good rules in force; without any, everything is blocked (NL-4.5).
+
+pub mod claude;
+
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use keyless_core::{
+    Code, Error, SafeText,
+    action::{Action, Deed, TemplateSource},
+    deny::{Attempt, Blocked, Decision, Guard, GuardConfig},
+    nl_message::NlFault,
+};
+use parking_lot::Mutex;
+
+/// The guard of one home. Cheap to share, safe to ask from many tasks.
+pub struct GuardRules {
+    file: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What the file looked like when it was last read; nothing before that.
+    seen: Option<Look>,
+    guard: Option<Arc<Guard>>,
+    fault: Option<Error>,
+}
+
+/// Size, inode and time of change; all zero when there is no file.
+type Look = (u64, u64, i64, i64);
+
+impl GuardRules {
+    /// The guard whose own rules are in `file`, which need not be there.
+    pub fn new(file: PathBuf) -> Self {
+        Self { file, state: Mutex::default() }
+    }
+
+    /// The rules that are in force, and what is wrong with the file if they are not its.
+    pub fn current(&self) -> (Option<Arc<Guard>>, Option<Error>) {
+        let mut state = self.state.lock();
+        let look = look_at(&self.file);
+        if state.seen != look || look.is_none() {
+            match load(&self.file) {
+                Ok(guard) => (state.guard, state.fault) = (Some(Arc::new(guard)), None),
+                Err(error) => state.fault = Some(error),
+            }
+            state.seen = look;
+        }
+        (state.guard.clone(), state.fault.clone())
+    }
+
+    /// Judges a text. `action_type` is NL's word.
+    pub fn check(&self, action_type: &str, text: &str) -> Decision {
+        let attempt = Attempt { action_type, text, now: Timestamp::now() };
+        match self.current().0 {
+            Some(guard) => guard.check(&attempt),
+            None => Decision::Block(Box::new(Blocked::failure(text))),
+        }
+    }
+
+    /// Judges an action, with what it hands to others.
+    pub fn check_action(&self, action: &Action) -> Result<(), NlFault> {
+        let (action_type, text) = match &action.deed {
+            Deed::Delegate { delegated_action, .. } => return self.check_action(delegated_action),
+            Deed::Exec { template } => ("exec", template.clone()),
+            Deed::InjectStdin { command, .. } => ("inject_stdin", command.clone()),
+            Deed::InjectTempfile { command, .. } => ("inject_tempfile", command.clone()),
+            Deed::SdkProxy { provider, service, operation, .. } => {
+                ("sdk_proxy", format!("{provider} {service} {operation}"))
+            }
+            Deed::Template { source: TemplateSource::Inline(text), .. } => {
+                ("template", text.clone())
+            }
+            // Its text is judged once it is read.
+            Deed::Template { source: TemplateSource::Path(path), .. } => ("template", path.clone()),
+        };
+        match self.check(action_type, &text) {
+            Decision::Allow => Ok(()),
+            Decision::Block(blocked) => Err(fault(&blocked)),
+        }
+    }
+}
+
+/// What an agent is told about a block.
+pub fn fault(blocked: &Blocked) -> NlFault {
+    let words = SafeText::default().as_they_wrote(&blocked.reason);
+    let details = serde_json::to_value(blocked).unwrap_or_default();
+    let fault = NlFault::new(blocked.code(), words)
+        .suggesting(SafeText::default().as_they_wrote(&blocked.safe_alternative.description));
+    let fields = details.as_object().cloned().unwrap_or_default();
+    fields.into_iter().fold(fault, |fault, (name, value)| fault.with(&name, value))
+}
+
+fn look_at(file: &Path) -> Option<Look> {
+    match fs::metadata(file) {
+        Ok(found) => Some((found.size(), found.ino(), found.mtime(), found.mtime_nsec())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some((0, 0, 0, 0)),
+        Err(_) => None,
+    }
+}
+
+fn load(file: &Path) -> Result<Guard, Error> {
+    let text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Guard::standard()),
+        Err(error) => return Err(invalid(file, &error.kind().to_string())),
+    };
+    let config: GuardConfig =
+        toml::from_str(&text).map_err(|error| invalid(file, error.message()))?;
+    Guard::with(&config).map_err(|fault| invalid(file, &fault.to_string()))
+}
+
+fn invalid(file: &Path, why: &str) -> Error {
+    let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
+    Error::with(Code::GuardUnavailable, place.and(": ").as_they_wrote(why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_file_is_taken_up_and_a_bad_one_is_not() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("guard.toml");
+        let rules = GuardRules::new(file.clone());
+        let blocks = |text| rules.check("exec", text) != Decision::Allow;
+        assert!(blocks("env") && !blocks("kubectl apply"));
+        let rule = "[[rules]]\nrule_id = 'CUSTOM-1'\nseverity = 'high'\npatterns = ['^kubectl']\n\
+                    description = 'No.'\norganization_id = 'acme'\ncreated_by = 'ann'\n\
+                    created_at = '2026-01-01T00:00:00Z'\n";
+        fs::write(&file, rule).unwrap();
+        assert!(blocks("kubectl apply"));
+        fs::write(&file, "rules = 'none at all'").unwrap();
+        assert!(blocks("kubectl apply") && blocks("env"));
+        let fault = rules.current().1.unwrap();
+        assert_eq!(fault.code(), Code::GuardUnavailable);
+        let fresh = GuardRules::new(file);
+        assert!(fresh.check("exec", "ls") != Decision::Allow);
+    }
+}

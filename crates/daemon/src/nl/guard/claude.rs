@@ -1,0 +1,169 @@
+//! Claude Code asks before each tool (its PreToolUse hook): what comes in, what goes back, how it is set up.
+//!
+//! Source: code.claude.com/docs/en/hooks: JSON on stdin; status 2 blocks, and stderr is the reason that the
+//! model reads. An allowed call gets no word, since an explicit `allow` would skip the person's own prompt.
+
+use std::{fs, io::Write, path::Path};
+
+use keyless_core::{
+    Code, Error, SafeText,
+    deny::{Blocked, Decision},
+};
+use serde_json::{Map, Value, json};
+
+use super::GuardRules;
+
+/// The command that Claude Code is told to run.
+pub const HOOK_COMMAND: &str = "keyless guard hook";
+
+/// What goes back for a call that is blocked.
+pub struct Refusal {
+    /// For the model, on stderr.
+    pub words: String,
+    /// The same as JSON, on stdout.
+    pub json: Value,
+}
+
+/// Whether a settings file was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Installed {
+    /// It has the hook now.
+    Added,
+    /// It had it already.
+    Before,
+}
+
+/// Answers one call of the hook. What can't be read is blocked.
+pub fn answer(rules: &GuardRules, input: &str) -> Option<Refusal> {
+    let Ok(call) = serde_json::from_str::<Value>(input) else {
+        return Some(refusal(&Blocked::failure("")));
+    };
+    let Some(tool) = call["tool_name"].as_str() else {
+        return Some(refusal(&Blocked::failure("")));
+    };
+    let (action_type, text) = attempt(tool, &call["tool_input"]);
+    match rules.check(action_type, &text) {
+        Decision::Allow => None,
+        Decision::Block(blocked) => Some(refusal(&blocked)),
+    }
+}
+
+/// Puts the hook into a settings file, beside what is there.
+pub fn install(settings: &Path) -> Result<Installed, Error> {
+    let unusable = |why: &str| {
+        let place = SafeText::default().as_they_wrote(&settings.to_string_lossy());
+        Error::with(Code::PathUnusable, place.and(": ").as_they_wrote(why))
+    };
+    let text = match fs::read_to_string(settings) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "{}".to_owned(),
+        Err(error) => return Err(unusable(&error.kind().to_string())),
+    };
+    let mut whole: Map<String, Value> =
+        serde_json::from_str(&text).map_err(|error| unusable(&error.to_string()))?;
+    if text.contains(HOOK_COMMAND) {
+        return Ok(Installed::Before);
+    }
+    let hooks = whole.entry("hooks").or_insert_with(|| json!({}));
+    let hooks = hooks.as_object_mut().ok_or_else(|| unusable("`hooks` is not an object"))?;
+    let before_tools = hooks.entry("PreToolUse").or_insert_with(|| json!([]));
+    let before_tools =
+        before_tools.as_array_mut().ok_or_else(|| unusable("`PreToolUse` is not a list"))?;
+    before_tools.push(json!({
+        "matcher": "*",
+        "hooks": [{ "type": "command", "command": HOOK_COMMAND }],
+    }));
+    write(settings, &whole).map_err(|error| unusable(&error.kind().to_string()))?;
+    Ok(Installed::Added)
+}
+
+/// What a tool is about to do, as the guard knows it.
+fn attempt(tool: &str, input: &Value) -> (&'static str, String) {
+    let field = |name: &str| input[name].as_str().unwrap_or_default();
+    match tool {
+        "Bash" => ("exec", field("command").to_owned()),
+        "Read" | "NotebookRead" => ("exec", format!("cat {}", quoted(field("file_path")))),
+        "Grep" => ("exec", format!("grep -r x {}", quoted(field("path")))),
+        "WebFetch" => ("api_call", format!("GET {}", field("url"))),
+        _ if tool.starts_with("mcp__") => ("tool_call", tool.to_owned()),
+        // Other tools of Claude Code neither run commands nor read files.
+        _ => ("tool_call", String::new()),
+    }
+}
+
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn refusal(blocked: &Blocked) -> Refusal {
+    let words = format!(
+        "Blocked by keyless guard ({}): {} {}\nInstead: {} For example: {}\n{}",
+        blocked.rule_id,
+        blocked.reason,
+        blocked.risk,
+        blocked.safe_alternative.description,
+        blocked.safe_alternative.example,
+        blocked.agent_guidance,
+    );
+    let json = json!({ "hookSpecificOutput": {
+        "hookEventName": "PreToolUse",
+        "permissionDecision": "deny",
+        "permissionDecisionReason": words,
+    } });
+    Refusal { words, json }
+}
+
+fn write(file: &Path, whole: &Map<String, Value>) -> std::io::Result<()> {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let mut new = tempfile::NamedTempFile::new_in(folder)?;
+    new.write_all(serde_json::to_string_pretty(whole)?.as_bytes())?;
+    new.write_all(b"\n")?;
+    new.as_file().sync_all()?;
+    new.persist(file)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(input: &Value) -> Option<Refusal> {
+        let rules = GuardRules::new("/nonexistent/guard.toml".into());
+        answer(&rules, &input.to_string())
+    }
+
+    #[test]
+    fn calls_are_told_apart() {
+        let call = |tool: &str, input: Value| json!({ "tool_name": tool, "tool_input": input });
+        assert!(ask(&call("Bash", json!({ "command": "git status" }))).is_none());
+        assert!(ask(&call("Edit", json!({ "file_path": "a.rs" }))).is_none());
+        assert!(ask(&call("Read", json!({ "file_path": "/w/src/it's.rs" }))).is_none());
+        for (tool, input) in [
+            ("Bash", json!({ "command": "env" })),
+            ("Read", json!({ "file_path": "/w/.env" })),
+            ("mcp__vault__reveal_secret", json!({})),
+        ] {
+            let refusal = ask(&call(tool, input)).unwrap();
+            let decision = &refusal.json["hookSpecificOutput"]["permissionDecision"];
+            assert_eq!(decision, "deny", "{tool}");
+            assert!(refusal.words.contains("Instead"), "{}", refusal.words);
+        }
+        assert!(answer(&GuardRules::new("/nonexistent".into()), "not json").is_some());
+    }
+
+    #[test]
+    fn settings_keep_what_they_have() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join(".claude/settings.json");
+        assert_eq!(install(&file).unwrap(), Installed::Added);
+        assert_eq!(install(&file).unwrap(), Installed::Before);
+        fs::write(&file, r#"{"model": "x", "hooks": {"PreToolUse": [{"matcher": "Bash"}]}}"#)
+            .unwrap();
+        assert_eq!(install(&file).unwrap(), Installed::Added);
+        let whole: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        assert_eq!(whole["model"], "x");
+        assert_eq!(whole["hooks"]["PreToolUse"].as_array().unwrap().len(), 2);
+        assert_eq!(whole["hooks"]["PreToolUse"][1]["hooks"][0]["command"], HOOK_COMMAND);
+    }
+}
