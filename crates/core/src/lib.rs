@@ -28,8 +28,10 @@ mod policy;
 mod rule;
 mod zone;
 
-// What agents want to run
+// What agents want to run, and who they are
+pub mod agent;
 pub mod deny;
+pub mod grant;
 pub mod shell;
 
 // What is told and what is written down

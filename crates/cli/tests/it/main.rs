@@ -33,6 +33,8 @@ mod exfiltration;
 mod fleet;
 /// The forwarder between guests and the sidecar.
 mod forward;
+/// The guard before every action.
+mod guard;
 /// A microVM guest's init, in namespaces and in a machine.
 mod guest;
 /// Tools for agents, and the person who answers.

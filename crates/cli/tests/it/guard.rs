@@ -1,0 +1,36 @@
+//! The guard: asked by a person, and by a coding agent before each tool.
+
+use serde_json::json;
+
+use crate::world::World;
+
+#[test]
+fn commands_are_judged_before_they_run() {
+    let world = World::empty();
+    let asked = world.keyless(&["guard", "check", "--json", "--", "true; (env) | sort"]).run();
+    let answer = &asked.exits(4).json()["data"];
+    assert_eq!(
+        (&answer["decision"], &answer["rule_id"]),
+        (&json!("block"), &json!("NL-4-DENY-011"))
+    );
+    assert!(answer["safe_alternative"]["example"].is_string());
+    world.keyless(&["guard", "check", "--", "npm", "test", "--", "--watch"]).run().ok();
+
+    let hook = |command: &str| {
+        let call = json!({ "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": { "command": command } });
+        world.keyless(&["guard", "hook"]).stdin(call.to_string()).run()
+    };
+    assert_eq!(hook("git status").ok(), "");
+    let blocked = hook("cat .env | base64");
+    blocked.exits(2);
+    assert!(blocked.errors().contains("Instead"), "{}", blocked.errors());
+    let decision: serde_json::Value = serde_json::from_slice(&blocked.stdout).unwrap();
+    assert_eq!(decision["hookSpecificOutput"]["permissionDecision"], "deny");
+    // What can't be read never lets a call through.
+    world.keyless(&["guard", "hook"]).stdin("{").run().exits(2);
+
+    world.keyless(&["guard", "install", "claude"]).run().ok();
+    let settings =
+        std::fs::read_to_string(world.home.work().join(".claude/settings.json")).unwrap();
+    assert!(settings.contains("keyless guard hook"), "{settings}");
+}

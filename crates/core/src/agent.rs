@@ -1,0 +1,185 @@
+//! Who an agent is: the Agent Identity Document of NL level 1.
+//!
+//! An identity says who may ask and bounds what they may ever be granted; it allows nothing by itself. Credentials
+//! and attestations are checked by `daemon`. Source: reference/nl.md, sections 1.2 to 1.9 and C-40.
+
+mod id;
+mod kind;
+mod lifecycle;
+mod scope;
+mod uri;
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use self::{
+    id::{CREDENTIAL_PREFIX, InstanceId, is_credential},
+    kind::{AgentType, Risk, TrustLevel, UnknownWord},
+    lifecycle::{AgentState, Authority as LifecycleAuthority, RefusedTransition},
+    scope::AidScope,
+    uri::{AgentUri, AgentUriError},
+};
+use crate::{
+    Code,
+    action::ActionType,
+    grant::{Categories, Subject},
+};
+
+/// How far clocks may be apart.
+pub const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(30);
+/// The version of identities.
+const VERSION: &str = "1.0";
+/// The longest name of an organization.
+const MAX_ORGANIZATION: usize = 128;
+
+/// An agent's identity, in NL's field names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Aid {
+    /// The schema that it names, if any.
+    #[serde(rename = "$schema", default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<String>,
+    /// Always `1.0`.
+    pub nl_version: String,
+    /// The software.
+    pub agent_uri: AgentUri,
+    /// This instance of it; made by the broker.
+    pub instance_id: InstanceId,
+    /// Whose it is.
+    pub organization_id: String,
+    /// What sort of agent.
+    pub agent_type: AgentType,
+    /// How well its origin is proven. Eligibility, never permission.
+    pub trust_level: TrustLevel,
+    /// The actions that it may ever ask for.
+    pub capabilities: Vec<ActionType>,
+    /// Where its life stands.
+    pub lifecycle: AgentState,
+    /// When it was registered.
+    pub created_at: Timestamp,
+    /// From when on it is nobody.
+    pub expires_at: Timestamp,
+    /// The key with which it may sign.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_key: Option<PublicKey>,
+    /// Who answers for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delegated_by: Option<DelegatedBy>,
+    /// The most that it may ever be granted; no bound when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<AidScope>,
+    /// The vendor's word for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attestation: Option<Attested>,
+    /// Where it runs, as the broker knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_context: Option<BTreeMap<String, String>>,
+    /// When it last did something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_active_at: Option<Timestamp>,
+    /// Plain values; `risk_level` where the type is `custom`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, Value>,
+}
+
+/// A key of an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PublicKey {
+    /// `ES256` or `Ed25519`.
+    pub algorithm: String,
+    /// The key, in base64url.
+    pub value: String,
+}
+
+/// Who answers for an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DelegatedBy {
+    /// `human` or `agent`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Their name, or the agent's URI.
+    pub identifier: String,
+    /// Since when.
+    pub delegation_time: Timestamp,
+    /// The agent's instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_instance_id: Option<InstanceId>,
+}
+
+/// A vendor's word that was checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attested {
+    /// Always `jwt`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The token, or its hash where it is only remembered.
+    pub token: String,
+    /// Who signed it.
+    pub issuer: String,
+    /// When.
+    pub issued_at: Timestamp,
+    /// Until when it holds.
+    pub expires_at: Timestamp,
+}
+
+impl Aid {
+    /// Every field that makes this no identity (NL-1.2); none when it is one. Names fields, never what is in them.
+    pub fn faults(&self, now: Timestamp) -> Vec<&'static str> {
+        let named = |fails: bool, field| fails.then_some(field);
+        let is_name = |text: &str| {
+            !text.is_empty()
+                && text.len() <= MAX_ORGANIZATION
+                && text.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        [
+            named(self.nl_version != VERSION, "nl_version"),
+            named(!is_name(&self.organization_id), "organization_id"),
+            named(
+                self.capabilities.is_empty() || self.capabilities.contains(&ActionType::Egress),
+                "capabilities",
+            ),
+            named(self.expires_at <= self.created_at, "expires_at"),
+            named(self.created_at > now + CLOCK_SKEW, "created_at"),
+            named(self.agent_type.lacks_risk(&self.metadata), "metadata.risk_level"),
+            named(self.metadata.values().any(|v| v.is_object() || v.is_array()), "metadata"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// Whether it may act now; the code says why not.
+    pub fn is_in_force(&self, now: Timestamp) -> Result<(), Code> {
+        match self.lifecycle {
+            AgentState::Active if now < self.expires_at => Ok(()),
+            AgentState::Active => Err(Code::AgentExpired),
+            AgentState::Provisioned => Err(Code::AgentNotActive),
+            AgentState::Revoked => Err(Code::AgentRevoked),
+            AgentState::Suspended => Err(Code::AgentSuspended),
+        }
+    }
+
+    /// Whether its own bounds leave room for this action on these secrets. A grant is needed beside.
+    pub fn covers(
+        &self,
+        action: ActionType,
+        subjects: &[Subject],
+        categories: &Categories,
+    ) -> Result<(), Code> {
+        if !self.capabilities.contains(&action) {
+            return Err(Code::CapabilityMissing);
+        }
+        let Some(scope) = &self.scope else { return Ok(()) };
+        let all = subjects.iter().all(|subject| scope.covers(subject, categories));
+        if all { Ok(()) } else { Err(Code::ScopeViolation) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! The bound that an identity sets to every grant.
+
+use serde::{Deserialize, Serialize};
+
+use crate::grant::{Categories, SecretPattern, Subject};
+
+/// The most that an agent may ever be granted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AidScope {
+    /// Projects, or `*`.
+    pub projects: Vec<String>,
+    /// Environments, or `*`.
+    pub environments: Vec<String>,
+    /// Categories; any when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub categories: Option<Vec<String>>,
+    /// Patterns of which one has to fit; any secret when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_patterns: Option<Vec<SecretPattern>>,
+}
+
+impl AidScope {
+    /// Whether a secret lies within. One of another provider does where everything else is open.
+    pub fn covers(&self, subject: &Subject, categories: &Categories) -> bool {
+        let (project, environment, category) = match subject {
+            Subject::Path(path) => {
+                (Some(path.project()), Some(path.environment()), Some(path.category()))
+            }
+            Subject::Provider { .. } => (None, None, None),
+        };
+        let names = |list: &[String], name: Option<&str>| {
+            list.iter().any(|listed| {
+                listed == "*" || name.is_some_and(|name| listed.eq_ignore_ascii_case(name))
+            })
+        };
+        let forms = subject.forms(categories);
+        names(&self.projects, project)
+            && names(&self.environments, environment)
+            && self.categories.as_ref().is_none_or(|listed| names(listed, category))
+            && self
+                .secret_patterns
+                .as_ref()
+                .is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(&forms)))
+    }
+
+    /// Whether everything within `self` is within `outer` too, as far as words tell.
+    pub fn is_within(&self, outer: &Self) -> bool {
+        let each = |inner: &[String], outer: &[String]| {
+            outer.iter().any(|listed| listed == "*")
+                || inner.iter().all(|name| outer.contains(name))
+        };
+        let optional =
+            |inner: &Option<Vec<String>>, outer: &Option<Vec<String>>| match (inner, outer) {
+                (_, None) => true,
+                (None, Some(_)) => false,
+                (Some(inner), Some(outer)) => each(inner, outer),
+            };
+        let patterns = match (&self.secret_patterns, &outer.secret_patterns) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(inner), Some(outer)) => {
+                inner.iter().all(|pattern| outer.iter().any(|wide| pattern.is_within(wide)))
+            }
+        };
+        patterns
+            && each(&self.projects, &outer.projects)
+            && each(&self.environments, &outer.environments)
+            && optional(&self.categories, &outer.categories)
+    }
+}

@@ -1,0 +1,106 @@
+//! When and where a permission holds. A condition that is not known here makes the grant unreadable, never wider.
+
+use std::{collections::BTreeMap, fmt, net::IpAddr, str::FromStr};
+
+use ipnet::IpNet;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{Destination, agent::TrustLevel};
+
+/// The conditions of a permission, in NL's field names; `max_per_minute` and `allowed_hosts` are ours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Conditions {
+    /// Not before.
+    pub valid_from: Timestamp,
+    /// Not after.
+    pub valid_until: Timestamp,
+    /// How many actions; no limit when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_uses: Option<u64>,
+    /// Whether a person has to allow each action.
+    #[serde(default)]
+    pub require_human_approval: bool,
+    /// How well the agent's origin has to be proven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_trust_level: Option<TrustLevel>,
+    /// The secret's environment has to be one of these; any when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_environments: Option<Vec<String>>,
+    /// What the broker knows of the agent's surroundings has to be this.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub allowed_contexts: BTreeMap<String, String>,
+    /// Where the request has to come from; anywhere when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_ip_ranges: Option<Vec<IpRange>>,
+    /// How many actions at the same time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_concurrent: Option<u32>,
+    /// How many actions begin within 60 seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_per_minute: Option<u32>,
+    /// The hosts that an action may reach which has a value inside; no network when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_hosts: Vec<Destination>,
+}
+
+/// An address, or all with the same beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct IpRange(IpNet);
+
+impl Conditions {
+    /// Nothing but a time.
+    pub fn between(valid_from: Timestamp, valid_until: Timestamp) -> Self {
+        Self {
+            valid_from,
+            valid_until,
+            max_uses: None,
+            require_human_approval: false,
+            min_trust_level: None,
+            allowed_environments: None,
+            allowed_contexts: BTreeMap::new(),
+            allowed_ip_ranges: None,
+            max_concurrent: None,
+            max_per_minute: None,
+            allowed_hosts: Vec::new(),
+        }
+    }
+}
+
+impl IpRange {
+    /// Whether an address lies within; one of IPv4 in an IPv6 coat is what it is inside.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.0.contains(&address.to_canonical())
+    }
+}
+
+impl FromStr for IpRange {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let range = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+        range.map(Self).map_err(|_| "not an address or a range such as 10.0.0.0/8")
+    }
+}
+
+impl fmt::Display for IpRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl TryFrom<String> for IpRange {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<IpRange> for String {
+    fn from(range: IpRange) -> Self {
+        range.to_string()
+    }
+}

@@ -1,0 +1,95 @@
+//! Many grants, found by agent and by how their patterns begin.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::{
+    Grant, GrantId, Permission, PermissionRef,
+    pattern::{Forms, Key},
+};
+use crate::agent::AgentUri;
+
+/// Grants, ready to be asked.
+#[derive(Clone, Debug, Default)]
+pub struct GrantIndex {
+    grants: Vec<Grant>,
+    by_id: BTreeMap<GrantId, usize>,
+    agents: HashMap<AgentUri, OfAgent>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct OfAgent {
+    any: Vec<Slot>,
+    first: HashMap<String, Vec<Slot>>,
+    whole: HashMap<String, Vec<Slot>>,
+}
+
+/// A grant's place and its permission's.
+type Slot = (u32, u32);
+
+impl GrantIndex {
+    /// An index of these grants; of two with one name the first counts.
+    pub fn new(grants: impl IntoIterator<Item = Grant>) -> Self {
+        let mut index = Self::default();
+        for grant in grants {
+            index.add(grant);
+        }
+        index
+    }
+
+    /// All grants, as they were given.
+    pub fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+
+    /// The grant of this name.
+    pub fn get(&self, id: &GrantId) -> Option<&Grant> {
+        self.by_id.get(id).map(|at| &self.grants[*at])
+    }
+
+    /// One permission.
+    pub fn permission(&self, at: &PermissionRef) -> Option<&Permission> {
+        self.get(&at.grant)?.permissions.get(at.index as usize)
+    }
+
+    /// The permissions whose patterns may name a secret, in the order of the grants.
+    pub(super) fn candidates<'a>(
+        &'a self,
+        agent: &AgentUri,
+        forms: &Forms<'_>,
+    ) -> impl Iterator<Item = (&'a Grant, u32, &'a Permission)> {
+        let mut slots: BTreeSet<Slot> = BTreeSet::new();
+        if let Some(of_agent) = self.agents.get(agent) {
+            slots.extend(&of_agent.any);
+            for form in forms.each() {
+                let first = form.split('/').next().unwrap_or_default();
+                slots.extend(of_agent.first.get(first).into_iter().flatten());
+                slots.extend(of_agent.whole.get(form).into_iter().flatten());
+            }
+        }
+        slots.into_iter().map(|(grant, permission)| {
+            let grant = &self.grants[grant as usize];
+            (grant, permission, &grant.permissions[permission as usize])
+        })
+    }
+
+    fn add(&mut self, grant: Grant) {
+        if self.by_id.contains_key(&grant.grant_id) {
+            return;
+        }
+        let at = self.grants.len();
+        let place = u32::try_from(at).expect("memory ends before this many grants");
+        let of_agent = self.agents.entry(grant.agent_uri.clone()).or_default();
+        for (number, permission) in (0..).zip(&grant.permissions) {
+            for pattern in &permission.secrets {
+                let slots = match pattern.key() {
+                    Key::Any => &mut of_agent.any,
+                    Key::First(first) => of_agent.first.entry(first.to_owned()).or_default(),
+                    Key::Whole(whole) => of_agent.whole.entry(whole.to_owned()).or_default(),
+                };
+                slots.push((place, number));
+            }
+        }
+        self.by_id.insert(grant.grant_id.clone(), at);
+        self.grants.push(grant);
+    }
+}

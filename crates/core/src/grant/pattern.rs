@@ -1,0 +1,264 @@
+//! Which secrets a pattern names: globs over the secret's own path, never over what an agent wrote.
+//!
+//! A pattern is compared with the form of the path that has as many segments (C-09): `name`, `category/name`,
+//! `project/environment/name`, `project/environment/category/name`, or the path itself. `*` and `?` stay within a
+//! segment; `**` does not, and is compared with whole paths only, so that `api/**` is a project. A lone `*` or `**` is
+//! every secret. Letters and signs are folded as in references.
+
+use std::{borrow::Cow, collections::BTreeSet, fmt};
+
+use serde::{Deserialize, Serialize};
+
+use crate::SecretPath;
+
+/// The longest pattern, in bytes.
+const MAX: usize = 512;
+
+/// A secret that an action needs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Subject {
+    /// One of this vault.
+    Path(SecretPath),
+    /// One of another provider.
+    Provider {
+        /// Its name, as in `aws-sm`.
+        provider: String,
+        /// The secret's place there.
+        path: String,
+    },
+}
+
+/// The categories that this vault's secrets have: a pattern of two segments means one of these before it means an environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Categories(BTreeSet<String>);
+
+/// A pattern of secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretPattern {
+    written: String,
+    folded: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Everything.
+    All,
+    /// No wildcard.
+    Exact,
+    /// Wildcards within segments; this many segments.
+    Segments(usize),
+    /// With `**`.
+    Tree,
+}
+
+/// All the ways to write one secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forms<'a> {
+    /// By their number of segments, the whole ones last.
+    short: Vec<Cow<'a, str>>,
+    whole: Vec<Cow<'a, str>>,
+}
+
+/// Why a text is no pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a pattern has letters, digits, `-`, `_`, `.`, `*`, `?` and single `/`, or names a provider with `://`"
+)]
+pub struct PatternError;
+
+impl Categories {
+    /// Those of these secrets.
+    pub fn of<'a>(paths: impl IntoIterator<Item = &'a SecretPath>) -> Self {
+        Self(paths.into_iter().map(|path| path.category().to_owned()).collect())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.contains(name)
+    }
+}
+
+impl Subject {
+    /// All the ways to write it.
+    pub fn forms(&self, categories: &Categories) -> Forms<'_> {
+        match self {
+            Self::Path(path) => Forms::of(path, categories),
+            Self::Provider { provider, path } => {
+                Forms { short: Vec::new(), whole: vec![format!("{provider}://{path}").into()] }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => path.fmt(f),
+            Self::Provider { provider, path } => write!(f, "{provider}://{path}"),
+        }
+    }
+}
+
+impl<'a> Forms<'a> {
+    fn of(path: &'a SecretPath, categories: &Categories) -> Self {
+        // As in references, a slash inside a name is a hyphen wherever the name is not the end of the whole path.
+        let name: Cow<'a, str> = if path.name().contains('/') {
+            path.name().replace('/', "-").into()
+        } else {
+            path.name().into()
+        };
+        let (project, environment, category) =
+            (path.project(), path.environment(), path.category());
+        let mut short = vec![name.clone(), format!("{category}/{name}").into()];
+        if !categories.has(environment) {
+            short.push(format!("{environment}/{name}").into());
+        }
+        let whole = vec![
+            Cow::Borrowed(path.as_str()),
+            format!("{project}/{environment}/{name}").into(),
+            format!("{project}/{environment}/{category}/{name}").into(),
+        ];
+        Self { short, whole }
+    }
+
+    pub(super) fn each(&self) -> impl Iterator<Item = &str> {
+        self.short.iter().chain(&self.whole).map(AsRef::as_ref)
+    }
+
+    fn whole(&self) -> impl Iterator<Item = &str> {
+        self.whole.iter().map(AsRef::as_ref)
+    }
+}
+
+impl SecretPattern {
+    /// Parses one.
+    pub fn parse(text: &str) -> Result<Self, PatternError> {
+        let provider = text.split_once("://");
+        let body = provider.map_or(text, |(_, path)| path);
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.*?".contains(c);
+        let segments_fit =
+            body.split('/').all(|part| !part.is_empty() && part.chars().all(allowed));
+        let provider_fits = provider.is_none_or(|(name, _)| {
+            !name.is_empty()
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+        });
+        if text.len() > MAX || !segments_fit || !provider_fits {
+            return Err(PatternError);
+        }
+        let folded = if provider.is_some() { text.to_owned() } else { fold(text) };
+        let kind = if folded == "*" || folded == "**" {
+            Kind::All
+        } else if folded.contains("**") {
+            Kind::Tree
+        } else if folded.contains(['*', '?']) {
+            Kind::Segments(folded.split('/').count())
+        } else {
+            Kind::Exact
+        };
+        Ok(Self { written: text.to_owned(), folded, kind })
+    }
+
+    /// As it was written.
+    pub fn as_str(&self) -> &str {
+        &self.written
+    }
+
+    /// Whether it names this secret.
+    pub fn matches(&self, forms: &Forms<'_>) -> bool {
+        match self.kind {
+            Kind::All => true,
+            Kind::Exact => forms.each().any(|form| form == self.folded),
+            Kind::Segments(count) => forms
+                .each()
+                .any(|form| form.split('/').count() == count && glob(&self.folded, form)),
+            Kind::Tree => forms.whole().any(|form| glob(&self.folded, form)),
+        }
+    }
+
+    /// Whether everything that it names is surely named by `wide` too. Errs on the side of no.
+    pub fn is_within(&self, wide: &Self) -> bool {
+        match (self.kind, wide.kind) {
+            (_, Kind::All) => true,
+            (Kind::All, _) => false,
+            _ if self.folded == wide.folded => true,
+            // An exact name of as many segments is one text; the wider pattern fits it or does not.
+            (Kind::Exact, Kind::Segments(count)) => {
+                self.folded.split('/').count() == count && glob(&wide.folded, &self.folded)
+            }
+            (Kind::Exact, Kind::Tree) => {
+                self.folded.split('/').count() >= 3 && glob(&wide.folded, &self.folded)
+            }
+            _ => false,
+        }
+    }
+
+    /// What a secret's form has to be, or to begin with, to be worth a look.
+    pub(super) fn key(&self) -> Key<'_> {
+        let first = self.folded.split('/').next().unwrap_or_default();
+        match self.kind {
+            Kind::Exact => Key::Whole(&self.folded),
+            Kind::Segments(_) | Kind::Tree if !first.contains(['*', '?']) => Key::First(first),
+            _ => Key::Any,
+        }
+    }
+}
+
+/// Where an index keeps a pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Key<'a> {
+    Any,
+    First(&'a str),
+    Whole(&'a str),
+}
+
+impl fmt::Display for SecretPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.written)
+    }
+}
+
+impl Serialize for SecretPattern {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.written)
+    }
+}
+
+impl<'de> Deserialize<'de> for SecretPattern {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+fn fold(text: &str) -> String {
+    let folded = |c: char| match c {
+        '_' | '.' => '-',
+        other => other.to_ascii_lowercase(),
+    };
+    text.chars().map(folded).collect()
+}
+
+/// Whether a glob fits a whole text: `**` any run, `*` any run without `/`, `?` one character but `/`.
+/// Takes the product of both lengths at most.
+fn glob(pattern: &str, text: &str) -> bool {
+    let text = text.as_bytes();
+    // Which beginnings of the text the pattern so far can have taken.
+    let mut reached = vec![false; text.len() + 1];
+    reached[0] = true;
+    let mut signs = pattern.bytes().peekable();
+    while let Some(sign) = signs.next() {
+        let crosses = sign == b'*' && signs.next_if_eq(&b'*').is_some();
+        if sign == b'*' {
+            for at in 0..text.len() {
+                reached[at + 1] |= reached[at] && (crosses || text[at] != b'/');
+            }
+            continue;
+        }
+        for at in (0..text.len()).rev() {
+            let fits = if sign == b'?' { text[at] != b'/' } else { text[at] == sign };
+            reached[at + 1] = reached[at] && fits;
+        }
+        reached[0] = false;
+    }
+    reached[text.len()]
+}

@@ -1,0 +1,394 @@
+//! Grants: the specification's objects, patterns, conditions, and what must hold of every evaluation.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{Code, SecretPath, agent::TrustLevel};
+
+const URI: &str = "nl://anthropic.com/claude-code/1.5.2";
+const INSTANCE: &str = "550e8400-e29b-41d4-a716-446655440000";
+
+/// Section 8.2 of the specification, word for word.
+fn of_section_8_2() -> Value {
+    json!({
+        "$schema": "https://nlprotocol.org/schemas/v1.0/scope-grant.json",
+        "grant_id": "grant_550e8400-e29b-41d4-a716-446655440000", "nl_version": "1.0",
+        "agent_uri": URI, "instance_id": INSTANCE, "organization_id": "org_acme_corp_2024",
+        "granted_by": { "type": "human", "identifier": "andres@acme.corp", "granted_at": "2026-02-08T10:00:00Z" },
+        "permissions": [
+            {
+                "action_types": ["exec", "inject_stdin"], "secrets": ["api/*", "database/DB_PASSWORD"],
+                "conditions": {
+                    "valid_from": "2026-02-08T10:00:00Z", "valid_until": "2026-02-08T18:00:00Z", "max_uses": 100,
+                    "require_human_approval": false, "min_trust_level": "L1",
+                    "allowed_environments": ["development", "staging"],
+                    "allowed_contexts": { "repository": "github.com/acme-corp/backend" },
+                },
+            },
+            {
+                "action_types": ["exec"], "secrets": ["production/*"],
+                "conditions": {
+                    "valid_from": "2026-02-08T10:00:00Z", "valid_until": "2026-02-08T18:00:00Z", "max_uses": 5,
+                    "require_human_approval": true, "min_trust_level": "L2", "allowed_environments": ["production"],
+                },
+            },
+        ],
+        "revocable": true, "revoked": false,
+    })
+}
+
+/// Section 8.6, which has no `nl_version`.
+fn of_section_8_6() -> Value {
+    json!({
+        "grant_id": "grant_daily_dev_2026-02-08", "agent_uri": URI, "organization_id": "org_acme_corp_2024",
+        "granted_by": { "type": "human", "identifier": "andres@acme.corp", "granted_at": "2026-02-08T09:00:00Z" },
+        "permissions": [{
+            "action_types": ["exec", "template", "inject_stdin", "inject_tempfile"],
+            "secrets": ["api/*", "database/DB_*"],
+            "conditions": {
+                "valid_from": "2026-02-08T09:00:00Z", "valid_until": "2026-02-08T18:00:00Z", "max_uses": 100,
+                "require_human_approval": false, "min_trust_level": "L1",
+                "allowed_environments": ["development", "staging"],
+                "allowed_contexts": { "repository": "github.com/acme-corp/backend" },
+            },
+        }],
+        "revocable": true, "revoked": false,
+    })
+}
+
+#[derive(Default)]
+struct Counted {
+    uses: u64,
+    running: u32,
+    recent: u32,
+}
+
+impl Counts for Counted {
+    fn uses(&self, _: &PermissionRef) -> u64 {
+        self.uses
+    }
+    fn running(&self, _: &PermissionRef) -> u32 {
+        self.running
+    }
+    fn recent(&self, _: &PermissionRef) -> u32 {
+        self.recent
+    }
+}
+
+/// A request and everything that it stands on; a test changes what it is about.
+struct Scene {
+    grants: Vec<Value>,
+    path: &'static str,
+    action: ActionType,
+    trust: TrustLevel,
+    repository: &'static str,
+    source_ip: Option<&'static str>,
+    approved: bool,
+    now: &'static str,
+    counted: Counted,
+}
+
+impl Scene {
+    fn of(grant: Value, path: &'static str) -> Self {
+        Self {
+            grants: vec![grant],
+            path,
+            action: ActionType::Exec,
+            trust: TrustLevel::L1,
+            repository: "github.com/acme-corp/backend",
+            source_ip: None,
+            approved: false,
+            now: "2026-02-08T12:00:00Z",
+            counted: Counted::default(),
+        }
+    }
+
+    fn ask<T>(&self, ask: impl Fn(&Request<'_>, &GrantIndex, &dyn Counts, Timestamp) -> T) -> T {
+        let grants = self.grants.iter().map(|grant| serde_json::from_value(grant.clone()).unwrap());
+        let index = GrantIndex::new(grants.map(|grant: Grant| grant.under(Profile::Seed).0));
+        let subjects = [Subject::Path(SecretPath::parse(self.path).unwrap())];
+        let contexts = BTreeMap::from([("repository".to_owned(), self.repository.to_owned())]);
+        let request = Request {
+            agent_uri: &AgentUri::parse(URI).unwrap(),
+            instance_id: &InstanceId::parse(INSTANCE).unwrap(),
+            organization_id: "org_acme_corp_2024",
+            trust: self.trust,
+            action: self.action,
+            subjects: &subjects,
+            categories: &Categories::default(),
+            contexts: &contexts,
+            source_ip: self.source_ip.map(|address| address.parse().unwrap()),
+            approved: self.approved,
+        };
+        ask(&request, &index, &self.counted, self.now.parse().unwrap())
+    }
+
+    fn verdict(&self) -> Verdict {
+        self.ask(evaluate)
+    }
+
+    fn denied(&self) -> DenyReason {
+        match self.verdict() {
+            Verdict::Deny(denial) => denial.reason,
+            other => panic!("not denied: {other:?}"),
+        }
+    }
+
+    fn is_allowed(&self) -> bool {
+        matches!(self.verdict(), Verdict::Allow(_))
+    }
+}
+
+#[test]
+fn the_specifications_objects_come_back_as_they_went_in() {
+    for (example, added) in [(of_section_8_2(), None), (of_section_8_6(), Some("nl_version"))] {
+        let grant: Grant = serde_json::from_value(example.clone()).unwrap();
+        assert_eq!(grant.faults(), Vec::<&str>::new());
+        let mut back = serde_json::to_value(&grant).unwrap();
+        if let Some(field) = added {
+            back.as_object_mut().unwrap().remove(field);
+        }
+        assert_eq!(back, example);
+    }
+    // A condition that is not known must not be passed over.
+    let mut stranger = of_section_8_2();
+    stranger["permissions"][0]["conditions"]["moon_phase"] = json!("full");
+    assert!(serde_json::from_value::<Grant>(stranger).is_err());
+    let mut negative = of_section_8_2();
+    negative["permissions"][0]["conditions"]["max_uses"] = json!(-1);
+    assert!(serde_json::from_value::<Grant>(negative).is_err());
+}
+
+#[test]
+fn patterns_are_compared_with_the_form_of_their_length() {
+    let has = Categories::of(&[SecretPath::parse("x/production/key").unwrap()]);
+    let none = Categories::default();
+    for (pattern, path, categories, fits) in [
+        ("*", "team/prod/api/token", &none, true),
+        ("**", "team/prod/api/token", &none, true),
+        ("TOKEN", "team/prod/api/token", &none, true),
+        ("api/*", "team/prod/api/token", &none, true),
+        ("api/*", "team/api/token", &none, true),
+        // Weakness 15: a category is no folder, and no project.
+        ("api/*", "api/v2/deep", &none, false),
+        ("api/*", "prod/api-other/key", &none, false),
+        ("api/**", "api/v2/deep", &none, true),
+        ("api/**", "team/prod/api/token", &none, false),
+        ("database/DB_*", "team/database/db-password", &none, true),
+        ("database/DB_*", "team/database/other", &none, false),
+        ("production/*", "team/production/api/key", &none, true),
+        ("production/*", "team/production/api/key", &has, false),
+        ("team/prod/*", "team/prod/api/token", &none, true),
+        ("team/prod/api/*", "team/prod/api/token", &none, true),
+        ("team/prod/aws/*", "team/prod/aws/deploy/key", &none, true),
+        ("deploy/*", "team/prod/aws/deploy/key", &none, false),
+        ("team/default/github/token", "team/github/token", &none, true),
+        ("api/toke?", "team/api/token", &none, true),
+        ("api/token?", "team/api/token", &none, false),
+        ("api/t*n", "team/api/token", &none, true),
+    ] {
+        let subject = Subject::Path(SecretPath::parse(path).unwrap());
+        let pattern = SecretPattern::parse(pattern).unwrap();
+        assert_eq!(pattern.matches(&subject.forms(categories)), fits, "{pattern} {path}");
+    }
+    let elsewhere =
+        Subject::Provider { provider: "aws-sm".into(), path: "us-east-1/prod/db".into() };
+    for (pattern, fits) in
+        [("aws-sm://us-east-1/**", true), ("aws-sm://*", false), ("*", true), ("prod/db", false)]
+    {
+        let pattern = SecretPattern::parse(pattern).unwrap();
+        assert_eq!(pattern.matches(&elsewhere.forms(&none)), fits, "{pattern}");
+    }
+    for text in ["", "api/", "/api", "a b", "{{nl:x}}", "api//x"] {
+        assert!(SecretPattern::parse(text).is_err(), "{text:?}");
+    }
+    for (inner, outer, within) in [
+        ("api/TOKEN", "api/*", true),
+        ("api/*", "api/*", true),
+        ("api/*", "*", true),
+        ("*", "api/*", false),
+        ("api/*", "api/T*", false),
+        ("team/prod/api/x", "team/**", true),
+        ("api/x", "team/**", false),
+    ] {
+        let parse = |text| SecretPattern::parse(text).unwrap();
+        assert_eq!(parse(inner).is_within(&parse(outer)), within, "{inner} in {outer}");
+    }
+}
+
+#[test]
+fn each_condition_has_its_reason() {
+    let scene = || Scene::of(of_section_8_6(), "shop/development/api/token");
+    let conditions = |key: &str, value: Value| {
+        let mut grant = of_section_8_6();
+        grant["permissions"][0]["conditions"][key] = value;
+        grant
+    };
+    assert!(scene().is_allowed());
+    let other = |change: fn(&mut Scene)| {
+        let mut scene = scene();
+        change(&mut scene);
+        scene.denied()
+    };
+    assert_eq!(other(|s| s.now = "2026-02-08T08:59:59Z"), DenyReason::NotYetValid);
+    assert_eq!(other(|s| s.now = "2026-02-08T18:00:01Z"), DenyReason::Expired);
+    assert_eq!(other(|s| s.trust = TrustLevel::L0), DenyReason::TrustLevel);
+    assert_eq!(other(|s| s.repository = "github.com/evil/fork"), DenyReason::Context);
+    assert_eq!(other(|s| s.path = "shop/production/api/token"), DenyReason::Environment);
+    assert_eq!(other(|s| s.path = "shop/development/mail/token"), DenyReason::NoGrant);
+    assert_eq!(other(|s| s.action = ActionType::SdkProxy), DenyReason::NoGrant);
+    assert_eq!(other(|s| s.counted.uses = 100), DenyReason::Exhausted);
+    assert!(
+        Scene { now: "2026-02-08T18:00:00Z", ..scene() }.is_allowed(),
+        "both ends belong to it"
+    );
+
+    let with = |key, value| Scene { grants: vec![conditions(key, value)], ..scene() };
+    let ranged =
+        |source_ip| Scene { source_ip, ..with("allowed_ip_ranges", json!(["10.0.0.0/8", "::1"])) };
+    assert!(ranged(Some("10.1.2.3")).is_allowed() && ranged(Some("::ffff:10.1.2.3")).is_allowed());
+    assert_eq!(ranged(Some("11.0.0.1")).denied(), DenyReason::Address);
+    assert_eq!(ranged(None).denied(), DenyReason::Address);
+    let busy = Scene {
+        counted: Counted { running: 2, recent: 9, uses: 0 },
+        ..with("max_concurrent", json!(2))
+    };
+    assert_eq!(busy.denied(), DenyReason::Concurrency);
+    let fast = Scene {
+        counted: Counted { running: 2, recent: 9, uses: 0 },
+        ..with("max_per_minute", json!(9))
+    };
+    assert_eq!(fast.denied(), DenyReason::Rate);
+    // The customer's text: 0 is no limit (C-02).
+    let unlimited = Scene {
+        counted: Counted { uses: 1000, ..Counted::default() },
+        ..with("max_uses", json!(0))
+    };
+    assert!(unlimited.is_allowed());
+    let strict: Grant = serde_json::from_value(conditions("max_uses", json!(0))).unwrap();
+    assert_eq!(strict.clone().under(Profile::Final).0.permissions[0].conditions.max_uses, Some(0));
+    assert!(strict.under(Profile::Seed).1);
+}
+
+#[test]
+fn a_person_is_asked_only_about_what_could_be() {
+    let asks =
+        Scene { trust: TrustLevel::L2, ..Scene::of(of_section_8_2(), "shop/production/mail/key") };
+    assert!(matches!(asks.verdict(), Verdict::Ask(needed) if needed.each.len() == 1));
+    assert_eq!(
+        Scene { trust: TrustLevel::L1, ..Scene::of(of_section_8_2(), "shop/production/mail/key") }
+            .denied(),
+        DenyReason::TrustLevel
+    );
+    let Verdict::Allow(allowance) = (Scene { approved: true, ..asks }).verdict() else {
+        panic!("not allowed")
+    };
+    assert_eq!(allowance.permissions()[0].index, 1);
+    assert_eq!(allowance.into_allowed()[0].1.path().as_str(), "shop/production/mail/key");
+}
+
+#[test]
+fn revoked_and_foreign_grants_are_none() {
+    for (pointer, value) in [
+        ("/revoked", json!(true)),
+        ("/organization_id", json!("org_other")),
+        ("/instance_id", json!("650e8400-e29b-41d4-a716-446655440000")),
+        ("/agent_uri", json!("nl://anthropic.com/claude-code/1.5.3")),
+    ] {
+        let mut grant = of_section_8_2();
+        *grant.pointer_mut(pointer).unwrap() = value;
+        let scene = Scene::of(grant, "shop/development/api/token");
+        assert_eq!(scene.denied(), DenyReason::NoGrant, "{pointer}");
+    }
+    let Verdict::Deny(denial) = Scene::of(of_section_8_2(), "a/b/c").verdict() else { panic!() };
+    assert_eq!(denial.code(), Code::GrantMissing);
+}
+
+#[test]
+fn an_explanation_says_what_the_nearest_lacks() {
+    let scene = Scene::of(of_section_8_2(), "shop/production/mail/key");
+    let said = scene.ask(explain);
+    assert_eq!(said[0].permission.index, 1);
+    assert_eq!(said[0].lacks, [Lack::Condition(DenyReason::TrustLevel)]);
+    assert!(said[1].lacks.contains(&Lack::Secret));
+}
+
+/// How much an answer lets happen.
+fn freedom(verdict: &Verdict) -> u8 {
+    match verdict {
+        Verdict::Deny(_) => 0,
+        Verdict::Ask(_) => 1,
+        Verdict::Allow(_) => 2,
+    }
+}
+
+prop_compose! {
+    fn some_grant()(
+        pattern in prop::sample::select(vec!["*", "api/*", "api/token", "shop/**", "shop/development/*", "mail/?*"]),
+        action in prop::sample::select(vec!["*", "exec", "template"]),
+        uses in prop::option::of(1_u64..4), approval in any::<bool>(), revoked in any::<bool>(),
+        environments in prop::option::of(prop::sample::select(vec!["development", "production"])),
+        until in 11_u8..14, trust in prop::option::of(prop::sample::select(vec!["L0", "L1", "L2"])),
+        number in 0_u32..1_000_000,
+    ) -> Value {
+        let mut conditions = json!({
+            "valid_from": "2026-02-08T09:00:00Z", "valid_until": format!("2026-02-08T{until}:00:00Z"),
+            "require_human_approval": approval,
+        });
+        if let Some(uses) = uses { conditions["max_uses"] = json!(uses); }
+        if let Some(name) = environments { conditions["allowed_environments"] = json!([name]); }
+        if let Some(level) = trust { conditions["min_trust_level"] = json!(level); }
+        json!({
+            "grant_id": format!("grant_{number}"), "agent_uri": URI, "organization_id": "org_acme_corp_2024",
+            "granted_by": { "type": "human", "identifier": "ann", "granted_at": "2026-02-08T09:00:00Z" },
+            "permissions": [{ "action_types": [action], "secrets": [pattern], "conditions": conditions }],
+            "revoked": revoked,
+        })
+    }
+}
+
+proptest! {
+    #[test]
+    fn less_granted_is_never_more_allowed(
+        grants in prop::collection::vec(some_grant(), 1..5), which in any::<prop::sample::Index>(), uses in 0_u64..4,
+    ) {
+        let counted = || Counted { uses, ..Counted::default() };
+        let scene = |grants: Vec<Value>| {
+            let scene = Scene::of(Value::Null, "shop/development/api/token");
+            freedom(&Scene { grants, counted: counted(), ..scene }.verdict())
+        };
+        let all = scene(grants.clone());
+        let which = which.index(grants.len());
+        let mut fewer = grants.clone();
+        fewer.remove(which);
+        prop_assert!(scene(fewer) <= all);
+        for (pointer, tighter) in [
+            ("/revoked", json!(true)),
+            ("/permissions/0/conditions/require_human_approval", json!(true)),
+            ("/permissions/0/conditions/valid_until", json!("2026-02-08T10:00:00Z")),
+            ("/permissions/0/secrets", json!(["nothing/here"])),
+            ("/permissions/0/action_types", json!(["delegate"])),
+        ] {
+            let mut less = grants.clone();
+            *less[which].pointer_mut(pointer).unwrap() = tighter;
+            prop_assert!(scene(less) <= all, "{pointer}");
+        }
+    }
+
+    #[test]
+    fn what_an_index_passes_over_names_nothing(
+        pattern in "[ab*?]{1,3}(/[ab*?]{1,2}){0,3}", path in "[ab]{1,2}(/[ab]{1,2}){2,4}",
+    ) {
+        let mut grant = of_section_8_6();
+        grant["permissions"][0]["secrets"] = json!([pattern]);
+        let index = GrantIndex::new([serde_json::from_value::<Grant>(grant).unwrap()]);
+        let subject = Subject::Path(SecretPath::parse(&path).unwrap());
+        let forms = subject.forms(&Categories::default());
+        let fits = SecretPattern::parse(&pattern).unwrap().matches(&forms);
+        let uri = AgentUri::parse(URI).unwrap();
+        prop_assert!(!fits || index.candidates(&uri, &forms).count() == 1);
+    }
+}
