@@ -30,6 +30,7 @@ mod zone;
 
 // What agents want to run, and who they are
 pub mod agent;
+pub mod delegation;
 pub mod deny;
 pub mod grant;
 pub mod shell;

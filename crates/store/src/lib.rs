@@ -14,11 +14,15 @@ mod sealed;
 // What agents ask of a person
 mod requests;
 
+// Who agents are, and what they may do
+mod nl;
+
 // The log
 mod audit;
 
 pub use crate::{
     audit::{AuditLog, AuditQuery, HeadSealer, LogError, VerifiedLog},
+    nl::{AgentRow, DelegationRow, GrantRow, UseOf, Uses},
     requests::RequestRow,
     sealed::{CommitmentRow, EnvelopeRow, HeaderRow, Rows, SecretRow, VersionRow, Writing},
     store::{ChangeMark, Store, StoreError, StoreOptions},

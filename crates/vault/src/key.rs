@@ -22,6 +22,8 @@ pub(crate) struct VaultKey(SecretValue);
 /// What a derived key is for. The text is part of the format.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
+    /// Sealing agents, grants and delegations.
+    Agents,
     /// Sealing the end of the audit log.
     AuditHead,
     /// The commitment over the index.
@@ -70,6 +72,7 @@ impl VaultKey {
 impl Purpose {
     fn info(self) -> &'static str {
         match self {
+            Self::Agents => "keyless/v1/agents",
             Self::AuditHead => "keyless/v1/audit-head",
             Self::Index => "keyless/v1/index",
             Self::Operator => "keyless/v1/operator",

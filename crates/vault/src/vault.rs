@@ -41,6 +41,7 @@ pub struct Vault {
 /// person stay genuine.
 pub(crate) struct Standing {
     audit_head: Subkey,
+    pub(crate) agents: Subkey,
     pub(crate) operator: Subkey,
     pub(crate) requests: Subkey,
     pub(crate) sessions: Subkey,
@@ -101,6 +102,7 @@ impl Standing {
         Self {
             audit_head: key.derive(Purpose::AuditHead),
             operator: key.derive(Purpose::Operator),
+            agents: key.derive(Purpose::Agents),
             requests: key.derive(Purpose::Requests),
             sessions: key.derive(Purpose::Sessions),
         }

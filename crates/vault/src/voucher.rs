@@ -19,6 +19,11 @@ impl Vault {
         Voucher(self.standing().requests.clone())
     }
 
+    /// Vouches for agents, grants and delegations.
+    pub fn nl_voucher(&self) -> Voucher {
+        Voucher(self.standing().agents.clone())
+    }
+
     /// Proves, to a broker that has the same vault open, that this one is: by a seal over its challenge.
     pub fn operator_voucher(&self) -> Voucher {
         Voucher(self.standing().operator.clone())

@@ -138,6 +138,7 @@ mod tests {
                     description = 'No.'\norganization_id = 'acme'\ncreated_by = 'ann'\n\
                     created_at = '2026-01-01T00:00:00Z'\n";
         fs::write(&file, rule).unwrap();
+        assert_eq!(rules.current().1, None);
         assert!(blocks("kubectl apply"));
         fs::write(&file, "rules = 'none at all'").unwrap();
         assert!(blocks("kubectl apply") && blocks("env"));

@@ -15,6 +15,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0002_plain_audit_rows.sql"),
     include_str!("../../migrations/0003_requests.sql"),
     include_str!("../../migrations/0004_versions_kept.sql"),
+    include_str!("../../migrations/0005_agents_and_grants.sql"),
 ];
 #[expect(clippy::cast_possible_wrap, reason = "a handful")]
 const KNOWN: i64 = MIGRATIONS.len() as i64;

@@ -3,5 +3,6 @@
 
 mod audit;
 mod file;
+mod nl;
 mod requests;
 mod scene;

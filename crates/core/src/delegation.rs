@@ -1,0 +1,222 @@
+//! Delegation tokens: what one agent lets another do in its place, never more than it may itself (NL level 7).
+//!
+//! Tokens stay with the broker; agents pass names of them round, which alone are good for nothing. [`verify`] walks from
+//! a token to its root, in the order of the protocol, and denies at the first link that does not hold. Deliberately absent:
+//! seals over tokens and proofs of who presents one (`daemon`). Source: reference/nl.md, section 7, C-16, C-18 and C-31.
+
+mod verify;
+
+use std::fmt;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+pub use self::verify::{Presented, verify};
+use crate::{
+    Code,
+    action::ActionType,
+    agent::{AgentUri, InstanceId},
+    grant::{GrantId, SecretPattern},
+};
+
+/// How often work may be handed on, unless the operator says otherwise.
+pub const DEFAULT_MAX_DEPTH: u32 = 3;
+/// How long a token for one use may live.
+pub const MAX_SINGLE_USE_LIFE: SignedDuration = SignedDuration::from_mins(5);
+/// How long any token may live.
+pub const MAX_LIFE: SignedDuration = SignedDuration::from_hours(1);
+
+/// A token, in NL's field names; `issuer_instance` and `subject_instance` are ours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Token {
+    /// Its name.
+    pub token_id: TokenId,
+    /// Always `delegation`.
+    #[serde(rename = "type")]
+    pub kind: TokenKind,
+    /// Who hands on.
+    pub issuer: AgentUri,
+    /// Which instance of it.
+    pub issuer_instance: InstanceId,
+    /// Who may act.
+    pub subject: AgentUri,
+    /// Which instance of it; any when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject_instance: Option<InstanceId>,
+    /// What it may do.
+    pub scope: TokenScope,
+    /// Everybody whose work it is: the root, `human:…`, first, the issuer last.
+    pub chain: Vec<String>,
+    /// How often it may be handed on.
+    pub delegation_depth_remaining: u32,
+    /// The token that it was made from.
+    pub parent_token_id: Option<TokenId>,
+    /// The grant that it stands on.
+    pub parent_scope_id: GrantId,
+    /// Since when.
+    pub issued_at: Timestamp,
+    /// Until when, this moment excluded.
+    pub expires_at: Timestamp,
+    /// 128 random bits, in base64.
+    pub nonce: String,
+    /// Why it is over, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked: Option<Revocation>,
+}
+
+/// What a token is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenScope {
+    /// Patterns of secrets.
+    pub secrets: Vec<SecretPattern>,
+    /// Types of action.
+    pub actions: Vec<ActionType>,
+    /// How often; at least once.
+    pub max_uses: u64,
+}
+
+/// The one kind of token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenKind {
+    /// A delegation.
+    #[default]
+    Delegation,
+}
+
+/// How a token came to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Revocation {
+    /// When.
+    pub at: Timestamp,
+    /// Why: in a word, `cascade_from_parent` below the token that was meant.
+    pub reason: String,
+    /// The token that was meant.
+    pub root: TokenId,
+    /// How far below that one this is; nothing for itself, 0 for its children.
+    pub cascade_depth: Option<u32>,
+}
+
+/// A token's name: a UUID of version 4.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TokenId(InstanceId);
+
+/// What an agent asks to hand on.
+#[derive(Clone, Debug)]
+pub struct Order<'a> {
+    /// Who hands on, proven.
+    pub issuer: (&'a AgentUri, &'a InstanceId),
+    /// Who shall act.
+    pub subject: (&'a AgentUri, Option<&'a InstanceId>),
+    /// What for.
+    pub scope: TokenScope,
+    /// How long.
+    pub life: SignedDuration,
+    /// Who answers for the issuer, `human:…`.
+    pub root: &'a str,
+    /// The grant that permits the issuer what is asked.
+    pub grant: &'a GrantId,
+    /// Until when that grant holds.
+    pub grant_until: Timestamp,
+    /// The token under which the issuer acts itself.
+    pub parent: Option<&'a Token>,
+    /// How often work may be handed on at all; 0 never.
+    pub max_depth: u32,
+}
+
+impl Token {
+    /// Makes a token, or says which rule it would break. `drawn`: the name and the nonce.
+    pub fn issue(order: Order<'_>, drawn: (TokenId, String), now: Timestamp) -> Result<Self, Code> {
+        let Order { issuer, subject, scope, life, root, grant, grant_until, parent, max_depth } =
+            order;
+        let depth = match parent {
+            Some(parent) => parent.delegation_depth_remaining.checked_sub(1),
+            None => max_depth.checked_sub(1),
+        };
+        let depth = depth.ok_or(Code::DelegationTooDeep)?;
+        let longest = if scope.max_uses == 1 { MAX_SINGLE_USE_LIFE } else { MAX_LIFE };
+        let is_sound = scope.max_uses > 0
+            && !scope.secrets.is_empty()
+            && !scope.actions.is_empty()
+            && !scope.actions.contains(&ActionType::Egress)
+            && life.is_positive()
+            && issuer.0 != subject.0;
+        if !is_sound {
+            return Err(Code::DelegationInvalid);
+        }
+        let mut expires_at = (now + life.min(longest)).min(grant_until);
+        if let Some(parent) = parent {
+            if !scope.is_within(&parent.scope) {
+                return Err(Code::DelegationSubset);
+            }
+            expires_at = expires_at.min(parent.expires_at);
+        }
+        if expires_at <= now {
+            return Err(Code::DelegationExpired);
+        }
+        let mut chain = parent.map_or_else(|| vec![root.to_owned()], |parent| parent.chain.clone());
+        chain.push(issuer.0.to_string());
+        Ok(Self {
+            token_id: drawn.0,
+            kind: TokenKind::Delegation,
+            issuer: issuer.0.clone(),
+            issuer_instance: issuer.1.clone(),
+            subject: subject.0.clone(),
+            subject_instance: subject.1.cloned(),
+            scope,
+            chain,
+            delegation_depth_remaining: depth,
+            parent_token_id: parent.map(|parent| parent.token_id.clone()),
+            parent_scope_id: grant.clone(),
+            issued_at: now,
+            expires_at,
+            nonce: drawn.1,
+            revoked: None,
+        })
+    }
+
+    /// Whether it holds at `now`, but for its uses.
+    pub fn is_in_force(&self, now: Timestamp) -> Result<(), Code> {
+        match self.revoked {
+            Some(_) => Err(Code::DelegationRevoked),
+            None if now >= self.expires_at => Err(Code::DelegationExpired),
+            None => Ok(()),
+        }
+    }
+}
+
+impl TokenScope {
+    /// Whether all of this lies within `outer`. Patterns that can't be compared do not.
+    pub fn is_within(&self, outer: &Self) -> bool {
+        let secrets =
+            |inner: &SecretPattern| outer.secrets.iter().any(|wide| inner.is_within(wide));
+        self.secrets.iter().all(secrets)
+            && self.actions.iter().all(|action| outer.actions.contains(action))
+            && self.max_uses <= outer.max_uses
+    }
+}
+
+impl TokenId {
+    /// Parses one.
+    pub fn parse(text: &str) -> Option<Self> {
+        InstanceId::parse(text).map(Self)
+    }
+
+    /// The UUID.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+impl fmt::Display for TokenId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests;

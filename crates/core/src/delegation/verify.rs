@@ -1,0 +1,92 @@
+//! Checks a token that is presented, link by link up to its root.
+
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+
+use super::{Token, TokenScope};
+use crate::{
+    Code,
+    action::ActionType,
+    agent::{AgentUri, InstanceId},
+    grant::{Categories, Subject},
+};
+
+/// Who presents a token, and for what.
+#[derive(Clone, Copy, Debug)]
+pub struct Presented<'a> {
+    /// Who, proven.
+    pub agent_uri: &'a AgentUri,
+    /// Which instance.
+    pub instance_id: &'a InstanceId,
+    /// From where, for the log.
+    pub source_ip: Option<IpAddr>,
+    /// What is to be done.
+    pub action: ActionType,
+    /// With which secrets.
+    pub subjects: &'a [Subject],
+    /// The categories of all secrets.
+    pub categories: &'a Categories,
+}
+
+/// Verifies in the protocol's order, after the seals of all links: freshness and revocation, uses, the issuers,
+/// the presenter, the chain, the action, the secrets. `links`: the token, its parent, and so on to the root.
+/// `uses`: those that were had of the token. `is_active`: whether an agent's identity is in force.
+pub fn verify(
+    links: &[Token],
+    presented: &Presented<'_>,
+    uses: u64,
+    is_active: &dyn Fn(&InstanceId) -> bool,
+    now: Timestamp,
+) -> Result<(), Code> {
+    let token = links.first().ok_or(Code::DelegationInvalid)?;
+    links.iter().try_for_each(|link| link.is_in_force(now))?;
+    if uses >= token.scope.max_uses {
+        return Err(Code::DelegationExhausted);
+    }
+    if !links.iter().all(|link| is_active(&link.issuer_instance)) {
+        return Err(Code::DelegationRevoked);
+    }
+    let instance_fits =
+        token.subject_instance.as_ref().is_none_or(|one| one == presented.instance_id);
+    if token.subject != *presented.agent_uri || !instance_fits {
+        return Err(Code::DelegationInvalid);
+    }
+    walk(links)?;
+    within(&token.scope, presented)
+}
+
+/// Each link must be less than the one it was made from, and the last must be a root.
+fn walk(links: &[Token]) -> Result<(), Code> {
+    for pair in links.windows(2) {
+        let (child, parent) = (&pair[0], &pair[1]);
+        if child.parent_token_id.as_ref() != Some(&parent.token_id)
+            || child.issuer != parent.subject
+            || child.chain[..child.chain.len().saturating_sub(1)] != parent.chain
+        {
+            return Err(Code::DelegationInvalid);
+        }
+        if !child.scope.is_within(&parent.scope) || child.expires_at > parent.expires_at {
+            return Err(Code::DelegationSubset);
+        }
+        if child.delegation_depth_remaining >= parent.delegation_depth_remaining {
+            return Err(Code::DelegationTooDeep);
+        }
+    }
+    match links.last() {
+        Some(root) if root.parent_token_id.is_none() => Ok(()),
+        _ => Err(Code::DelegationInvalid),
+    }
+}
+
+fn within(scope: &TokenScope, presented: &Presented<'_>) -> Result<(), Code> {
+    let named = |subject: &Subject| {
+        let forms = subject.forms(presented.categories);
+        scope.secrets.iter().any(|pattern| pattern.matches(&forms))
+    };
+    if scope.actions.contains(&presented.action) && presented.subjects.iter().all(named) {
+        Ok(())
+    } else {
+        Err(Code::DelegationSubset)
+    }
+}

@@ -1,0 +1,28 @@
+//! Agents, grants and delegations: rows that others seal, and uses that are counted here.
+//!
+//! Whether a row is genuine, and what it allows, others say. A use is taken by one statement, so that of two that race
+//! for the last one exactly one gets it, whichever process it comes from (NL, 8.4.2).
+
+mod agents;
+mod delegations;
+mod grants;
+
+use sqlx::query_scalar;
+
+pub use self::{
+    agents::AgentRow,
+    delegations::DelegationRow,
+    grants::{GrantRow, UseOf, Uses},
+};
+use crate::store::{Store, StoreError};
+
+impl Store {
+    /// Grows with every change of agents, grants and delegations, by whatever process.
+    pub async fn nl_revision(&self) -> Result<i64, StoreError> {
+        Ok(query_scalar("SELECT revision FROM nl_revision").fetch_one(&self.pool).await?)
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("plain data")
+}

@@ -1,0 +1,79 @@
+//! Registered agents.
+
+use keyless_core::agent::{Aid, InstanceId};
+use sqlx::{Row, query, sqlite::SqliteRow};
+
+use super::json;
+use crate::store::{Store, StoreError};
+
+/// An agent, the slow hash of its credential, and the seal over both.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgentRow {
+    /// Who it is.
+    pub aid: Aid,
+    /// The hash, in PHC form.
+    pub credential_hash: String,
+    /// The vault's word on it: a MAC over [`AgentRow::sealed_bytes`].
+    pub seal: Vec<u8>,
+}
+
+impl AgentRow {
+    /// What a seal covers: everything, in one form.
+    pub fn sealed_bytes(aid: &Aid, credential_hash: &str) -> Vec<u8> {
+        json(&("agent", aid, credential_hash)).into_bytes()
+    }
+}
+
+impl Store {
+    /// Records an agent; [`StoreError::Taken`] when its instance is known. On disk when this returns.
+    pub async fn insert_agent(&self, row: &AgentRow) -> Result<(), StoreError> {
+        query("INSERT INTO agents (instance_id, aid, credential, seal) VALUES (?, ?, ?, ?)")
+            .bind(row.aid.instance_id.as_str())
+            .bind(json(&row.aid))
+            .bind(&row.credential_hash)
+            .bind(&row.seal)
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
+    /// Puts `new` in the place of `old`, which has the same instance; `false` when somebody was faster.
+    pub async fn replace_agent(&self, old: &AgentRow, new: &AgentRow) -> Result<bool, StoreError> {
+        let update = query(
+            "UPDATE agents SET aid = ?, credential = ?, seal = ? WHERE instance_id = ? AND seal = ?",
+        );
+        let done = update
+            .bind(json(&new.aid))
+            .bind(&new.credential_hash)
+            .bind(&new.seal)
+            .bind(old.aid.instance_id.as_str())
+            .bind(&old.seal)
+            .execute(&self.pool)
+            .await?;
+        Ok(done.rows_affected() == 1)
+    }
+
+    /// One agent.
+    pub async fn agent(&self, instance: &InstanceId) -> Result<Option<AgentRow>, StoreError> {
+        let select = query("SELECT aid, credential, seal FROM agents WHERE instance_id = ?");
+        let row = select.bind(instance.as_str()).fetch_optional(&self.pool).await?;
+        row.as_ref().map(agent_row).transpose()
+    }
+
+    /// All agents, oldest first. A row that can't be read is left out: it is nobody's identity.
+    pub async fn agents(&self) -> Result<Vec<AgentRow>, StoreError> {
+        let rows = query("SELECT aid, credential, seal FROM agents").fetch_all(&self.pool).await?;
+        let mut all: Vec<_> = rows.iter().filter_map(|row| agent_row(row).ok()).collect();
+        all.sort_by_key(|row| row.aid.created_at);
+        Ok(all)
+    }
+}
+
+fn agent_row(row: &SqliteRow) -> Result<AgentRow, StoreError> {
+    let damaged = |_| StoreError::DamagedRow { table: "agents" };
+    Ok(AgentRow {
+        aid: serde_json::from_str(row.try_get(0)?).map_err(damaged)?,
+        credential_hash: row.try_get(1)?,
+        seal: row.try_get(2)?,
+    })
+}

@@ -1,0 +1,104 @@
+//! Delegation tokens, and the uses that were had of them.
+
+use keyless_core::delegation::{Token, TokenId};
+use sqlx::{Row, query, sqlite::SqliteRow};
+
+use super::json;
+use crate::store::{Store, StoreError, WriteTransaction};
+
+/// A token and the seal over it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DelegationRow {
+    /// What was handed on.
+    pub token: Token,
+    /// How many uses were had.
+    pub used: u64,
+    /// The vault's word on it: a MAC over [`DelegationRow::sealed_bytes`].
+    pub seal: Vec<u8>,
+}
+
+impl DelegationRow {
+    /// What a seal covers.
+    pub fn sealed_bytes(token: &Token) -> Vec<u8> {
+        json(&("delegation", token)).into_bytes()
+    }
+}
+
+impl Store {
+    /// Records a token; [`StoreError::Taken`] when its name is. On disk when this returns.
+    pub async fn insert_delegation(&self, row: &DelegationRow) -> Result<(), StoreError> {
+        let insert = query(
+            "INSERT INTO delegations (token_id, body, max_uses, used, revoked, seal) \
+             VALUES (?, ?, ?, 0, ?, ?)",
+        );
+        insert
+            .bind(row.token.token_id.as_str())
+            .bind(json(&row.token))
+            .bind(i64::try_from(row.token.scope.max_uses).unwrap_or(i64::MAX))
+            .bind(row.token.revoked.is_some())
+            .bind(&row.seal)
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
+    /// Puts tokens in the place of those with their names, all or none.
+    pub async fn replace_delegations(&self, rows: &[DelegationRow]) -> Result<(), StoreError> {
+        let mut transaction = WriteTransaction::begin(&self.pool).await?;
+        for row in rows {
+            query("UPDATE delegations SET body = ?, revoked = ?, seal = ? WHERE token_id = ?")
+                .bind(json(&row.token))
+                .bind(row.token.revoked.is_some())
+                .bind(&row.seal)
+                .bind(row.token.token_id.as_str())
+                .execute(transaction.connection())
+                .await?;
+        }
+        transaction.commit().await
+    }
+
+    /// All tokens, oldest first. A row that can't be read is left out: it hands nothing on.
+    pub async fn delegations(&self) -> Result<Vec<DelegationRow>, StoreError> {
+        let select = query("SELECT body, used, seal FROM delegations");
+        let rows = select.fetch_all(&self.pool).await?;
+        let mut all: Vec<_> = rows.iter().filter_map(|row| delegation_row(row).ok()).collect();
+        all.sort_by_key(|row| (row.token.issued_at, row.token.token_id.clone()));
+        Ok(all)
+    }
+
+    /// Takes one use of a token; `false` when none is left or it was revoked.
+    pub async fn take_delegation_use(&self, token: &TokenId) -> Result<bool, StoreError> {
+        let take = query(
+            "UPDATE delegations SET used = used + 1 \
+             WHERE token_id = ? AND revoked = 0 AND used < max_uses",
+        );
+        let done = take.bind(token.as_str()).execute(&self.pool).await?;
+        Ok(done.rows_affected() == 1)
+    }
+
+    /// Gives a use back, of an action that did not begin.
+    pub async fn give_delegation_use_back(&self, token: &TokenId) -> Result<(), StoreError> {
+        let give = query("UPDATE delegations SET used = used - 1 WHERE token_id = ? AND used > 0");
+        give.bind(token.as_str()).execute(&self.pool).await?;
+        Ok(())
+    }
+
+    /// Forgets tokens for good.
+    pub async fn remove_delegations(&self, tokens: &[TokenId]) -> Result<(), StoreError> {
+        for token in tokens {
+            let remove = query("DELETE FROM delegations WHERE token_id = ?").bind(token.as_str());
+            remove.execute(&self.pool).await?;
+        }
+        Ok(())
+    }
+}
+
+fn delegation_row(row: &SqliteRow) -> Result<DelegationRow, StoreError> {
+    let damaged = |_| StoreError::DamagedRow { table: "delegations" };
+    let used: i64 = row.try_get(1)?;
+    Ok(DelegationRow {
+        token: serde_json::from_str(row.try_get(0)?).map_err(damaged)?,
+        used: u64::try_from(used).unwrap_or(0),
+        seal: row.try_get(2)?,
+    })
+}

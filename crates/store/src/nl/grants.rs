@@ -1,0 +1,145 @@
+//! Scope grants, and the uses that were had of them.
+
+use std::collections::HashMap;
+
+use keyless_core::grant::{Grant, GrantId, PermissionRef};
+use sqlx::{Row, SqliteConnection, query, sqlite::SqliteRow};
+
+use super::json;
+use crate::store::{Store, StoreError, WriteTransaction};
+
+/// A grant and the seal over it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantRow {
+    /// What it permits.
+    pub grant: Grant,
+    /// The vault's word on it: a MAC over [`GrantRow::sealed_bytes`].
+    pub seal: Vec<u8>,
+}
+
+/// A use that is to be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UseOf {
+    /// Of which permission.
+    pub permission: PermissionRef,
+    /// How many there are.
+    pub max_uses: u64,
+}
+
+/// The uses that were had, of permissions that have a limit.
+pub type Uses = HashMap<PermissionRef, u64>;
+
+impl GrantRow {
+    /// What a seal covers.
+    pub fn sealed_bytes(grant: &Grant) -> Vec<u8> {
+        json(&("grant", grant)).into_bytes()
+    }
+}
+
+impl Store {
+    /// Records a grant; [`StoreError::Taken`] when its name is. On disk when this returns.
+    pub async fn insert_grant(&self, row: &GrantRow) -> Result<(), StoreError> {
+        query("INSERT INTO grants (grant_id, body, revoked, seal) VALUES (?, ?, ?, ?)")
+            .bind(row.grant.grant_id.as_str())
+            .bind(json(&row.grant))
+            .bind(row.grant.revoked)
+            .bind(&row.seal)
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
+    /// Puts `new` in the place of `old`, which has the same name; `false` when somebody was faster.
+    pub async fn replace_grant(&self, old: &GrantRow, new: &GrantRow) -> Result<bool, StoreError> {
+        let update = query(
+            "UPDATE grants SET body = ?, revoked = ?, seal = ? WHERE grant_id = ? AND seal = ?",
+        );
+        let done = update
+            .bind(json(&new.grant))
+            .bind(new.grant.revoked)
+            .bind(&new.seal)
+            .bind(old.grant.grant_id.as_str())
+            .bind(&old.seal)
+            .execute(&self.pool)
+            .await?;
+        Ok(done.rows_affected() == 1)
+    }
+
+    /// All grants, oldest first. A row that can't be read is left out: it permits nothing.
+    pub async fn grants(&self) -> Result<Vec<GrantRow>, StoreError> {
+        let rows = query("SELECT body, seal FROM grants").fetch_all(&self.pool).await?;
+        let mut all: Vec<_> = rows.iter().filter_map(|row| grant_row(row).ok()).collect();
+        all.sort_by_key(|row| (row.grant.granted_by.granted_at, row.grant.grant_id.clone()));
+        Ok(all)
+    }
+
+    /// The uses that were had.
+    pub async fn grant_uses(&self) -> Result<Uses, StoreError> {
+        let select = query("SELECT grant_id, permission, used FROM grant_uses");
+        let rows = select.fetch_all(&self.pool).await?;
+        Ok(rows.iter().filter_map(|row| use_row(row).ok().flatten()).collect())
+    }
+
+    /// Takes one use of each, or none of any: gives the permission that has none left, or whose grant was
+    /// revoked. On disk when this returns.
+    pub async fn take_uses(
+        &self,
+        wanted: &[UseOf],
+    ) -> Result<Result<(), PermissionRef>, StoreError> {
+        if wanted.is_empty() {
+            return Ok(Ok(()));
+        }
+        let mut transaction = WriteTransaction::begin(&self.pool).await?;
+        for one in wanted {
+            if !take_use(transaction.connection(), one).await? {
+                return Ok(Err(one.permission.clone()));
+            }
+        }
+        transaction.commit().await.map(Ok)
+    }
+
+    /// Gives uses back, of an action that did not begin.
+    pub async fn give_uses_back(&self, had: &[PermissionRef]) -> Result<(), StoreError> {
+        let mut transaction = WriteTransaction::begin(&self.pool).await?;
+        for one in had {
+            query(
+                "UPDATE grant_uses SET used = used - 1 \
+                 WHERE grant_id = ? AND permission = ? AND used > 0",
+            )
+            .bind(one.grant.as_str())
+            .bind(one.index)
+            .execute(transaction.connection())
+            .await?;
+        }
+        transaction.commit().await
+    }
+}
+
+/// One statement decides: whether the grant still holds, whether a use is left, and that it is had.
+async fn take_use(connection: &mut SqliteConnection, one: &UseOf) -> Result<bool, StoreError> {
+    let most = i64::try_from(one.max_uses).unwrap_or(i64::MAX);
+    let done = query(
+        "INSERT INTO grant_uses (grant_id, permission, used) \
+         SELECT grant_id, ?2, 1 FROM grants WHERE grant_id = ?1 AND revoked = 0 AND ?3 > 0 \
+         ON CONFLICT (grant_id, permission) DO UPDATE SET used = used + 1 WHERE used < ?3",
+    )
+    .bind(one.permission.grant.as_str())
+    .bind(one.permission.index)
+    .bind(most)
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+fn grant_row(row: &SqliteRow) -> Result<GrantRow, StoreError> {
+    let damaged = |_| StoreError::DamagedRow { table: "grants" };
+    let grant = serde_json::from_str(row.try_get(0)?).map_err(damaged)?;
+    Ok(GrantRow { grant, seal: row.try_get(1)? })
+}
+
+fn use_row(row: &SqliteRow) -> Result<Option<(PermissionRef, u64)>, StoreError> {
+    let (grant, index, used): (&str, u32, i64) =
+        (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    let at = GrantId::parse(grant).map(|grant| PermissionRef { grant, index });
+    Ok(at.map(|at| (at, u64::try_from(used).unwrap_or(0))))
+}

@@ -1,0 +1,91 @@
+//! Grants, agents and delegations: kept over a restart, and uses that no race can have twice.
+
+use keyless_core::{
+    delegation::{Token, TokenId},
+    grant::{Grant, GrantId, PermissionRef},
+};
+use keyless_store::{DelegationRow, GrantRow, Store, StoreError, UseOf};
+use serde_json::json;
+
+use crate::scene::Scene;
+
+fn grant(name: &str) -> GrantRow {
+    let grant = json!({
+        "grant_id": name, "agent_uri": "nl://acme.corp/bot/1.0.0", "organization_id": "acme",
+        "granted_by": { "type": "human", "identifier": "ann", "granted_at": "2026-02-08T09:00:00Z" },
+        "permissions": [{ "action_types": ["exec"], "secrets": ["api/*"], "conditions": {
+            "valid_from": "2026-02-08T09:00:00Z", "valid_until": "2026-02-08T18:00:00Z", "max_uses": 1 } }],
+    });
+    let grant: Grant = serde_json::from_value(grant).unwrap();
+    GrantRow { seal: GrantRow::sealed_bytes(&grant), grant }
+}
+
+fn use_of(name: &str, max_uses: u64) -> UseOf {
+    let grant = GrantId::parse(name).unwrap();
+    UseOf { permission: PermissionRef { grant, index: 0 }, max_uses }
+}
+
+#[tokio::test]
+async fn of_many_who_want_the_last_use_one_gets_it() {
+    let scene = Scene::new().await;
+    scene.store.insert_grant(&grant("g1")).await.unwrap();
+    let other = Store::open(&scene.file()).await.unwrap();
+    let wanted = [use_of("g1", 10)];
+    let takers = (0..40).map(|number| {
+        let store = if number % 2 == 0 { scene.store.clone() } else { other.clone() };
+        let wanted = wanted.clone();
+        tokio::spawn(async move { store.take_uses(&wanted).await.unwrap().is_ok() })
+    });
+    let mut had = 0;
+    for taker in takers.collect::<Vec<_>>() {
+        had += u32::from(taker.await.unwrap());
+    }
+    assert_eq!(had, 10);
+    scene.store.give_uses_back(&[wanted[0].permission.clone()]).await.unwrap();
+    assert_eq!(other.grant_uses().await.unwrap()[&wanted[0].permission], 9);
+}
+
+#[tokio::test]
+async fn uses_are_had_together_or_not_at_all() {
+    let scene = Scene::new().await;
+    for name in ["g1", "g2"] {
+        scene.store.insert_grant(&grant(name)).await.unwrap();
+    }
+    assert_eq!(scene.store.take_uses(&[use_of("g2", 1)]).await.unwrap(), Ok(()));
+    let refused = scene.store.take_uses(&[use_of("g1", 1), use_of("g2", 1)]).await.unwrap();
+    assert_eq!(refused, Err(use_of("g2", 1).permission));
+    assert_eq!(scene.store.take_uses(&[use_of("g1", 1)]).await.unwrap(), Ok(()));
+
+    let before = scene.store.nl_revision().await.unwrap();
+    let mut revoked = grant("g1");
+    revoked.grant.revoked = true;
+    assert!(scene.store.replace_grant(&grant("g1"), &revoked).await.unwrap());
+    assert!(scene.store.nl_revision().await.unwrap() > before);
+    assert!(scene.store.take_uses(&[use_of("g1", 9)]).await.unwrap().is_err());
+    let taken = scene.store.insert_grant(&grant("g1")).await;
+    assert!(matches!(taken, Err(StoreError::Taken(_))), "{taken:?}");
+}
+
+#[tokio::test]
+async fn a_token_is_used_as_often_as_it_says() {
+    let scene = Scene::new().await;
+    let token: Token = serde_json::from_value(json!({
+        "token_id": "550e8400-e29b-41d4-a716-446655440000", "type": "delegation",
+        "issuer": "nl://acme.corp/a/1.0.0", "issuer_instance": "650e8400-e29b-41d4-a716-446655440000",
+        "subject": "nl://acme.corp/b/1.0.0", "chain": ["human:ann", "nl://acme.corp/a/1.0.0"],
+        "scope": { "secrets": ["k8s/DEPLOY_TOKEN"], "actions": ["exec"], "max_uses": 2 },
+        "delegation_depth_remaining": 2, "parent_token_id": null, "parent_scope_id": "g1",
+        "issued_at": "2026-02-08T09:00:00Z", "expires_at": "2026-02-08T09:05:00Z", "nonce": "bm9uY2U=",
+    }))
+    .unwrap();
+    let row = DelegationRow { seal: DelegationRow::sealed_bytes(&token), used: 0, token };
+    scene.store.insert_delegation(&row).await.unwrap();
+    let id = TokenId::parse("550e8400-e29b-41d4-a716-446655440000").unwrap();
+    let takes = [true, true, false];
+    for expected in takes {
+        assert_eq!(scene.store.take_delegation_use(&id).await.unwrap(), expected);
+    }
+    scene.store.close().await;
+    let again = Store::open(&scene.file()).await.unwrap();
+    assert_eq!(again.delegations().await.unwrap(), [DelegationRow { used: 2, ..row }]);
+}
