@@ -49,9 +49,6 @@ mod service;
 mod telemetry;
 mod web;
 
-// The NL Protocol
-pub mod nl;
-
 // This process
 mod hardening;
 mod systemd;
