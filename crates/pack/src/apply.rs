@@ -17,6 +17,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     io::Write as _,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -118,6 +119,10 @@ impl Transaction<'_> {
                 return Err(step.changed());
             }
             write_new(&backup, &bytes)?;
+            // It may hold what others may not read, and the copy shall not be easier to read.
+            let private = fs::Permissions::from_mode(0o600);
+            fs::set_permissions(&backup, private)
+                .map_err(|error| PackError::io("change the mode of", &backup, &error))?;
         }
         for (target, path, content) in &self.state {
             let place = snapshot::state_path(self.site, &self.id, target.as_str(), path);

@@ -27,7 +27,9 @@ pub(crate) use self::{
 };
 use crate::{
     error::{Code, PackError, Result},
-    manifest::Module,
+    manifest::{FILE, Module},
+    paths::shown,
+    site::{Site, shell_word},
     tree::Tree,
 };
 
@@ -100,6 +102,25 @@ pub(crate) fn check(module: &Module, tree: &Tree, forms: &TokenForms) -> Result<
         .hint(&format!(
             "`{adopt}` moves it into the vault and leaves an alias here; a line that only looks like one may carry \
              the words {NOT_A_SECRET}"
+        )))
+}
+
+/// Refuses a manifest with a credential in it: its servers are deployed.
+pub(crate) fn check_manifest(site: &Site) -> Result<()> {
+    let path = site.repo.join(FILE);
+    let bytes = std::fs::read(&path).map_err(|error| PackError::io("read", &path, &error))?;
+    let findings = scan(FILE, &bytes, &site.forms);
+    let Some(first) = findings.first() else { return Ok(()) };
+    let message =
+        format!("{FILE}:{} holds what looks like a credential ({})", first.line, first.kind);
+    let place = shell_word(&shown(&path));
+    let adopt = format!("keyless pack adopt-secret --file {place} --path SCOPE/SERVICE/PURPOSE");
+    Err(PackError::new(Code::SecretInModule, message)
+        .with("path", shown(&path))
+        .with("findings", json!(findings))
+        .with("command", adopt.clone())
+        .hint(&format!(
+            "`{adopt}` moves it into the vault; the server is then started by `keyless run`"
         )))
 }
 

@@ -7,11 +7,12 @@ use serde::Serialize;
 use crate::{
     apply::{After, HomeLock, Step, Transaction, Watch, new_id},
     beneath::Beneath,
-    deployed::{self, ManagedRow, RootManifest, confine, file_name, legacy_name},
-    desired::DesiredFile,
+    deployed::{self, ManagedRow, MergedRow, RootManifest, confine, file_name, legacy_name},
+    desired::{DesiredFile, Place},
     error::Result,
     paths::{RelPath, shown},
     plan::{Change, Plan, Summary, summary},
+    servers::{ServerFile, digest},
     sha::Content,
     site::Site,
     snapshot::SnapshotFile,
@@ -121,16 +122,19 @@ fn manifest_steps(site: &Site, plan: &Plan, id: &str, created_at: &str) -> Resul
         let files: Vec<&DesiredFile> = files_of(plan, root).collect();
         let key = (root.target, root.path.clone());
         let known = plan.deployed.with_manifest.contains(&key);
-        if files.is_empty() && !known && !changed.contains(&(root.target, &root.path)) {
+        let merged = merged_rows(plan, root);
+        let none = files.is_empty() && merged.is_empty();
+        if none && !known && !changed.contains(&(root.target, &root.path)) {
             continue;
         }
-        stale |= !known || !is_current(plan, root, &files);
+        stale |= !known || !is_current(plan, root, &files) || !is_merged(plan, root, &merged);
         let rows = files.iter().map(|file| ManagedRow {
             path: file.path.to_string(),
             sha256: file.content.sha(),
             module_ids: file.modules.clone(),
         });
-        let manifest = manifest(site, root.target, id, created_at, rows.collect());
+        let mut manifest = manifest(site, root.target, id, created_at, rows.collect());
+        manifest.merged_files = merged;
         steps.push(manifest_step(site, root, file_name(root.target), Some(manifest))?);
         if plan.deployed.legacy.contains(&key) {
             steps.push(manifest_step(site, root, legacy_name(), None)?);
@@ -162,6 +166,34 @@ fn is_current(plan: &Plan, root: &Root, files: &[&DesiredFile]) -> bool {
     listed.count() == files.len() && files.iter().all(same)
 }
 
+/// The rows of a root's files with entries of ours.
+fn merged_rows(plan: &Plan, root: &Root) -> Vec<MergedRow> {
+    let here = |((target, _), file): &(&Place, &ServerFile)| {
+        *target == root.target && file.root == root.path
+    };
+    let row = |(_, file): (&Place, &ServerFile)| MergedRow {
+        path: file.path.to_string(),
+        entries: file.entries.iter().map(|(name, entry)| (name.clone(), digest(entry))).collect(),
+    };
+    let rows = plan.desired.servers.iter().filter(here).map(row);
+    rows.filter(|row| !row.entries.is_empty()).collect()
+}
+
+/// Whether the root's manifest lists just these.
+fn is_merged(plan: &Plan, root: &Root, rows: &[MergedRow]) -> bool {
+    let listed: Vec<_> = plan
+        .deployed
+        .servers
+        .iter()
+        .filter(|((target, _), file)| *target == root.target && file.root == root.path)
+        .collect();
+    let same = |row: &MergedRow| {
+        let place = (root.target, root.path.join(&row.path));
+        plan.deployed.servers.get(&place).is_some_and(|file| file.entries == row.entries)
+    };
+    listed.len() == rows.len() && rows.iter().all(same)
+}
+
 /// A root's manifest with these rows.
 pub(crate) fn manifest(
     site: &Site,
@@ -178,6 +210,7 @@ pub(crate) fn manifest(
         snapshot_id: Some(id.to_owned()),
         repo: Some(shown(&site.repo)),
         managed_files: rows,
+        merged_files: Vec::new(),
     }
 }
 

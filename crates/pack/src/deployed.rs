@@ -16,6 +16,7 @@ use crate::{
     error::Result,
     manifest::TargetConfig,
     paths::{RelPath, shown},
+    servers::{DeployedServers, is_server_file},
     sha::Sha,
     site::Site,
     snapshot::{self, Snapshots},
@@ -34,6 +35,16 @@ pub(crate) struct RootManifest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) repo: Option<String>,
     pub(crate) managed_files: Vec<ManagedRow>,
+    /// Files of which only some entries are ours; agentpack does not write this.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) merged_files: Vec<MergedRow>,
+}
+
+/// A file with entries of ours, by their names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct MergedRow {
+    pub(crate) path: String,
+    pub(crate) entries: BTreeMap<String, Sha>,
 }
 
 /// A file of it.
@@ -58,6 +69,7 @@ pub(crate) struct Managed {
 #[derive(Debug, Default)]
 pub(crate) struct Deployed {
     pub(crate) files: BTreeMap<Place, Managed>,
+    pub(crate) servers: BTreeMap<Place, DeployedServers>,
     /// Roots with a manifest that can be used.
     pub(crate) with_manifest: BTreeSet<(TargetId, PathBuf)>,
     /// Roots whose manifest still has its old name.
@@ -156,6 +168,17 @@ impl Deployed {
     }
 
     fn take(&mut self, root: &Root, manifest: RootManifest) {
+        for row in manifest.merged_files {
+            let full = root.path.join(&row.path);
+            // A manifest in a stranger's project names no other file than the client's own.
+            let path = RelPath::name(&row.path).filter(|_| is_server_file(root.target, &full));
+            let Some(path) = path else {
+                self.warnings.push(format!("{} holds no servers and is ignored", full.display()));
+                continue;
+            };
+            let servers = DeployedServers { root: root.path.clone(), path, entries: row.entries };
+            self.servers.insert((root.target, full), servers);
+        }
         for row in manifest.managed_files {
             let Some(path) = RelPath::parse(&row.path) else {
                 self.warnings.push(format!(
@@ -179,7 +202,7 @@ impl Deployed {
             return;
         };
         self.warnings.truncate(seen);
-        if manifest.managed_files.is_empty() {
+        if manifest.managed_files.is_empty() && manifest.merged_files.is_empty() {
             return;
         }
         if manifest.repo.as_deref() == Some(&shown(&site.repo)) {
@@ -189,7 +212,7 @@ impl Deployed {
             self.warnings.push(format!(
                 "{} holds {} file(s) of target `{}` that this manifest does not configure; they are left alone",
                 root.path.display(),
-                manifest.managed_files.len(),
+                manifest.managed_files.len() + manifest.merged_files.len(),
                 root.target
             ));
         }

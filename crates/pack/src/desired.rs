@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::{
     error::{Code, PackError, Result},
     paths::{RelPath, shown},
+    servers::{self, ServerFile},
     sha::Content,
     site::Site,
     targets::{self, Output, Root, TargetId},
@@ -24,6 +25,8 @@ pub(crate) type Place = (TargetId, PathBuf);
 pub(crate) struct Desired {
     pub(crate) roots: Vec<Root>,
     pub(crate) files: BTreeMap<Place, DesiredFile>,
+    /// Files of which only some entries are ours.
+    pub(crate) servers: BTreeMap<Place, ServerFile>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -59,6 +62,7 @@ impl Desired {
             for output in outputs {
                 desired.add(*target, &roots, output)?;
             }
+            desired.servers.extend(servers::wanted(site, &workspace.manifest, *target));
             desired.roots.extend(roots);
         }
         desired.roots.sort();

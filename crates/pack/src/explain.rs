@@ -93,7 +93,13 @@ pub(crate) fn plan(site: &Site, plan: &Plan) -> ExplainPlanData {
         let ids = match (plan.desired.files.get(&place), plan.deployed.files.get(&place)) {
             (Some(file), _) => file.modules.clone(),
             (None, Some(managed)) => managed.modules.clone(),
-            (None, None) => Vec::new(),
+            (None, None) => {
+                let servers = plan.desired.servers.get(&place).into_iter();
+                servers
+                    .flat_map(|file| file.entries.keys())
+                    .map(|name| format!("mcp_server:{name}"))
+                    .collect()
+            }
         };
         ExplainedChange {
             op: change.op,

@@ -42,6 +42,7 @@ mod explain;
 mod next;
 mod plan;
 mod preview;
+mod servers;
 mod status;
 mod targets;
 

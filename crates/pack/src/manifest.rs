@@ -19,6 +19,7 @@ pub(crate) use self::{
 use crate::{
     error::{Code, PackError, Result},
     paths::{RelPath, shown},
+    servers::{Server, ServerFiles},
     targets::TargetId,
     yaml::{Kind, Node},
 };
@@ -32,6 +33,8 @@ pub(crate) struct Manifest {
     pub(crate) profiles: BTreeMap<String, Profile>,
     pub(crate) targets: BTreeMap<TargetId, TargetConfig>,
     pub(crate) modules: Vec<Module>,
+    /// By name.
+    pub(crate) servers: Vec<Server>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -47,6 +50,7 @@ pub(crate) struct Profile {
 #[derive(Clone, Debug)]
 pub(crate) struct TargetConfig {
     pub(crate) scope: Scope,
+    servers: ServerFiles,
     options: BTreeMap<String, Node>,
 }
 
@@ -162,7 +166,20 @@ impl Profile {
 
 impl TargetConfig {
     pub(crate) fn new(scope: Scope, options: BTreeMap<String, Node>) -> Self {
-        Self { scope, options }
+        Self { scope, servers: ServerFiles::None, options }
+    }
+
+    /// The same for a manifest that wants servers in the target.
+    pub(crate) fn with_servers(mut self) -> Self {
+        if self.flag("write_mcp_servers", true) {
+            self.servers = ServerFiles::OfScope;
+        }
+        self
+    }
+
+    /// In which files servers are looked for.
+    pub(crate) fn servers(&self) -> ServerFiles {
+        self.servers
     }
 
     pub(crate) fn is_user(&self) -> bool {
@@ -182,7 +199,8 @@ impl TargetConfig {
             options.insert(name.to_owned(), Node { line: 0, span: 0..0, kind: on });
         }
         let exports = target == TargetId::ExportDir || target.is_project_only();
-        Self { scope: if exports { self.scope } else { Scope::Both }, options }
+        let scope = if exports { self.scope } else { Scope::Both };
+        Self { scope, servers: ServerFiles::All, options }
     }
 
     /// A boolean option: YAML's booleans and the strings true, yes, 1, false, no, 0; else the default.

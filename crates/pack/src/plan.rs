@@ -23,6 +23,7 @@ use crate::{
     desired::{Desired, DesiredFile, Place},
     error::{Code, PackError, Result},
     paths::shown,
+    servers,
     sha::Sha,
     site::Site,
     targets::TargetId,
@@ -124,6 +125,7 @@ impl Plan {
         warnings.append(&mut desired.warnings);
         warnings.append(&mut deployed.warnings);
         let mut pairs = compared(site, &desired, &deployed)?;
+        pairs.extend(servers::compared(site, &desired, &deployed)?);
         pairs.sort_by(|(a, _), (b, _)| (a.target, &a.path).cmp(&(b.target, &b.path)));
         let (changes, steps): (Vec<Change>, Vec<Step>) = pairs.into_iter().unzip();
         warnings.extend(edited(&changes));
@@ -137,6 +139,12 @@ impl Plan {
             changes: self.changes.clone(),
             summary: summary(&self.changes),
         }
+    }
+
+    /// Whether a step changes entries of ours in a file that others write too.
+    pub(crate) fn is_merge(&self, step: &Step) -> bool {
+        let place = (step.target, step.full());
+        self.desired.servers.contains_key(&place) || self.deployed.servers.contains_key(&place)
     }
 
     /// Refuses to overwrite the user's own files without the word for it.
@@ -265,7 +273,7 @@ fn unwanted_change(place: &Place, managed: &Managed, disk: Disk) -> Option<(Chan
     Some((change, step))
 }
 
-fn change(
+pub(crate) fn change(
     place: &Place,
     op: Op,
     update_kind: Option<UpdateKind>,

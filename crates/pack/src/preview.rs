@@ -1,14 +1,18 @@
 //! The plan with its diffs.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use crate::{
     apply::{After, Step},
     beneath::{Beneath, Disk},
+    credentials::scan,
     deployed::confine,
     error::Result,
     paths::shown,
     plan::{Change, Op, Plan, Summary, summary},
+    servers,
     site::Site,
     targets::TargetId,
 };
@@ -94,7 +98,7 @@ pub(crate) fn preview(
 fn diffs(site: &Site, plan: &Plan, warnings: &mut Vec<String>) -> Result<PreviewDiff> {
     let mut files = Vec::new();
     for (change, step) in plan.changes.iter().zip(&plan.steps) {
-        let unified = unified(site, step)?;
+        let unified = unified(site, plan, step)?;
         if let Err(why) = &unified {
             warnings.push(format!("no diff of {}: {why}", change.path));
         }
@@ -114,7 +118,11 @@ fn diffs(site: &Site, plan: &Plan, warnings: &mut Vec<String>) -> Result<Preview
 }
 
 /// The diff of a place, or why there is none.
-fn unified(site: &Site, step: &Step) -> Result<std::result::Result<String, &'static str>> {
+fn unified(
+    site: &Site,
+    plan: &Plan,
+    step: &Step,
+) -> Result<std::result::Result<String, &'static str>> {
     let before = match &step.before {
         Disk::Absent | Disk::Directory => Vec::new(),
         Disk::Link(target) => format!("link to {target}\n").into_bytes(),
@@ -130,12 +138,24 @@ fn unified(site: &Site, step: &Step) -> Result<std::result::Result<String, &'sta
     let (Ok(before), Ok(after)) = (std::str::from_utf8(&before), std::str::from_utf8(after)) else {
         return Ok(Err("it is not UTF-8 text"));
     };
+    let (mut before, mut after) = (Cow::Borrowed(before), Cow::Borrowed(after));
+    if plan.is_merge(step) {
+        let place = (step.target, step.full());
+        for side in [&mut before, &mut after] {
+            let ours = servers::ours_in(&plan.desired, &plan.deployed, &place, side);
+            *side = Cow::Owned(ours.unwrap_or_default());
+        }
+    }
+    if !scan(step.path.as_str(), before.as_bytes(), &site.forms).is_empty() {
+        // The reader of a diff may be an agent.
+        return Ok(Err("what stands there holds what looks like a credential"));
+    }
     if before.len() + after.len() > 64 * MAX_DIFF {
         return Ok(Err("it is too long"));
     }
     let mut options = diffy::DiffOptions::new();
     let (old, new) = (format!("a/{}", step.path), format!("b/{}", step.path));
     options.set_original_filename(old).set_modified_filename(new);
-    let text = options.create_patch(before, after).to_string();
+    let text = options.create_patch(&before, &after).to_string();
     Ok(if text.len() > MAX_DIFF { Err("it is longer than 100 KiB") } else { Ok(text) })
 }

@@ -113,6 +113,7 @@ pub struct StatusData {
 /// Compares everything; `only` filters what is shown.
 pub(crate) fn status(site: &Site, plan: &Plan, only: &[DriftKind]) -> Result<StatusData> {
     let mut drift = wanted(site, plan)?;
+    drift.extend(servers(plan));
     drift.extend(unwanted(plan));
     drift.extend(strangers(plan));
     drift.sort_by(|a, b| (a.target, &a.path).cmp(&(b.target, &b.path)));
@@ -152,6 +153,18 @@ fn wanted(site: &Site, plan: &Plan) -> Result<Vec<DriftItem>> {
     });
     let items: Vec<Option<DriftItem>> = items.collect::<Result<_>>()?;
     Ok(items.into_iter().flatten().collect())
+}
+
+/// Files whose entries are not as wanted.
+fn servers(plan: &Plan) -> impl Iterator<Item = DriftItem> {
+    let steps = plan.changes.iter().zip(&plan.steps);
+    steps.filter(|(_, step)| step.op != "delete" && plan.is_merge(step)).map(|(change, step)| {
+        let kind = if step.before.is_absent() { DriftKind::Missing } else { DriftKind::Modified };
+        let mut item = item(step.target, &step.root, &step.full(), kind, &step.before);
+        item.expected = step.after.sha().map(|sha| sha.tagged());
+        item.edited = change.edited;
+        item
+    })
 }
 
 /// Files of ours that nobody wants any more: what the plan would delete.

@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 pub(crate) use self::{
     outputs::{Output, combined_instructions, outputs},
     ownership::owns,
-    roots::roots,
+    roots::{codex_home, roots},
 };
 
 /// An agent, or a directory to export to.

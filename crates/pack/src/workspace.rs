@@ -68,6 +68,9 @@ impl Workspace {
             })
             .collect();
         let modules = resolved.into_iter().collect::<Result<Vec<_>>>()?;
+        if !manifest.servers.is_empty() {
+            credentials::check_manifest(site)?;
+        }
         warnings.extend(modules.iter().flat_map(|module| module.composed.warnings.clone()));
         warnings.extend(moved_since_lock(&modules, &lock));
         Ok(Self { manifest, targets, modules, warnings })

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     invocation::Seen,
     pack::{MANIFEST, run, write},
-    world::World,
+    world::{TOKEN, World},
 };
 
 /// A world whose instructions hold a token in their third line, and the token, which nobody may see.
@@ -55,6 +55,28 @@ fn a_credential_in_a_module_moves_into_the_vault_and_the_plan_goes_on() {
         (&shown["env"], &shown["to"][0]),
         (&json!("GITHUB_TOKEN"), &json!("api.github.com"))
     );
+}
+
+/// The entry that a client gets, started as the client starts it.
+#[test]
+fn a_server_with_an_alias_is_started_with_a_placeholder() {
+    let world = World::with_token();
+    let servers = format!(
+        "mcp_servers:\n  gh:\n    command: sh\n    args: [-c, 'printf %s \"$GH_TOKEN\"']\n    env: {{ GH_TOKEN: \"@secret:{TOKEN}\" }}\n"
+    );
+    let manifest = "version: 1\nprofiles: { default: {} }\ntargets: { cursor: { mode: files, scope: project } }\nmodules: []\n";
+    write(&world, "agentpack.yaml", &format!("{manifest}{servers}"));
+    run(&world, &["deploy", "--apply", "--yes"]).exits(0);
+    let file = fs::read_to_string(world.home.work().join(".cursor/mcp.json")).unwrap();
+    let entry: Value = serde_json::from_str(&file).unwrap();
+    let entry = &entry["mcpServers"]["gh"];
+    assert_eq!(entry["command"], "keyless");
+    let words: Vec<&str> =
+        entry["args"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+    let started =
+        world.keyless(&words).env("GH_TOKEN", entry["env"]["GH_TOKEN"].as_str().unwrap()).run();
+    let seen = started.ok();
+    assert!(!seen.is_empty() && !seen.contains("@secret:"), "{seen}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! From YAML to a checked manifest; the first fault wins, in agentpack's order.
 
+mod servers;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     path::Path,
@@ -15,7 +17,7 @@ use crate::{
     yaml::{self, Kind, Node},
 };
 
-const TOP: &[&str] = &["version", "profiles", "targets", "modules"];
+const TOP: &[&str] = &["version", "profiles", "targets", "modules", "mcp_servers"];
 const PROFILE: &[&str] = &["include_tags", "include_modules", "exclude_modules"];
 const TARGET: &[&str] = &["mode", "scope", "options"];
 const MODULE: &[&str] = &["id", "type", "enabled", "tags", "targets", "source", "metadata"];
@@ -29,11 +31,17 @@ pub(super) fn manifest(text: &str, path: &Path) -> Result<Manifest> {
     let root = yaml::parse(text).map_err(|fault| decoder.fault(fault.line, &fault.message))?;
     decoder.keys(&root, TOP, "the manifest")?;
     decoder.version(&root)?;
-    let targets = decoder.targets(&root)?;
+    let mut targets = decoder.targets(&root)?;
     let profiles = decoder.profiles(&root)?;
     let modules = decoder.modules(&root)?;
     decoder.names_in_profiles(&root, &modules);
-    Ok(Manifest { profiles, targets, modules, warnings: decoder.warnings })
+    let servers = decoder.servers(&root)?;
+    for (target, config) in &mut targets {
+        if servers.iter().any(|server| server.is_for(*target)) {
+            *config = config.clone().with_servers();
+        }
+    }
+    Ok(Manifest { profiles, targets, modules, servers, warnings: decoder.warnings })
 }
 
 /// Reads `local:<path>` or `git:<url>[#ref=…&subdir=…&shallow=…]`.

@@ -3,7 +3,12 @@
 use std::path::{Component, Path};
 
 use super::{TargetId, roots};
-use crate::{deployed::is_manifest, manifest::TargetConfig, site::Site};
+use crate::{
+    deployed::{file_name, is_manifest},
+    manifest::TargetConfig,
+    servers::is_server_file,
+    site::Site,
+};
 
 /// Whether `target` may ever have written this absolute path.
 pub(crate) fn owns(
@@ -20,6 +25,9 @@ pub(crate) fn owns(
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let manifest = is_manifest(name);
     let below = |folder: &str| holds(path, folder);
+    if is_server_file(target, path) || name == file_name(target).as_str() {
+        return true;
+    }
     match target {
         TargetId::ClaudeCode => below(".claude/commands") || below(".claude/skills"),
         TargetId::Codex => {

@@ -7,6 +7,7 @@ use crate::{
     error::{PackError, Result},
     manifest::TargetConfig,
     paths::{absolute, expanded},
+    servers,
     site::Site,
 };
 
@@ -51,6 +52,7 @@ pub(crate) fn roots(site: &Site, target: TargetId, config: &TargetConfig) -> Res
         .into_iter()
         .map(|(_, path, scan_extras)| Root { target, path, scan_extras })
         .collect();
+    roots.extend(servers::roots(site, target, config));
     roots.sort();
     roots.dedup_by(|a, b| a.path == b.path);
     Ok(roots)

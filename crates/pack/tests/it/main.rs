@@ -21,5 +21,7 @@ mod overlays;
 mod properties;
 /// Going back.
 mod rollback;
+/// MCP servers in files that others write too.
+mod servers;
 /// Git modules, the lockfile, commands that edit the repo.
 mod sources;
