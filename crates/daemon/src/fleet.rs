@@ -46,6 +46,7 @@ use crate::{
     broker::{Variable, agent},
     config::ConfigSource,
     egress_door::EgressDoor,
+    hardening::raise_open_files,
     health::{self, Vitals},
     metrics::Metrics,
     notes::{Note, Notes},
@@ -117,6 +118,7 @@ pub fn fleet_placeholders(
 
 /// Reads everything, listens everywhere, and begins to serve.
 pub async fn start_fleet(places: &Places, spec: FleetSpec) -> Result<Fleet, Error> {
+    raise_open_files();
     let catalog = read_catalog(&spec.catalog)?;
     places.prepare_runtime()?;
     let key_file = spec.key_file.unwrap_or_else(|| places.runtime().join("proxy.key"));

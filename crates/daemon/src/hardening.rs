@@ -2,13 +2,22 @@
 
 use std::io;
 
-use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit,
+};
 
 /// Makes this process undumpable: no core files, no ptrace, no `/proc/PID/mem` or `environ` for
 /// other processes of the user. Best effort, since a kernel without it is no worse than before.
 pub fn harden() {
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+}
+
+/// As many open files as this process may have at all: a connection takes two, and the usual bound of
+/// 1,024 is there for programs that use `select`. Not where commands are started, which would inherit it.
+pub(crate) fn raise_open_files() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
 /// Ends this process by `signal`, as the command that it ran did, so that a shell sees the same.

@@ -12,6 +12,7 @@
 
 mod head;
 mod relay;
+mod whole;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use tokio::{
 };
 
 use self::relay::{Kind, Relay};
+pub use self::whole::relayed;
 use crate::{
     account::Account,
     scrub::MessageScrub,

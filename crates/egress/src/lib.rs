@@ -42,6 +42,7 @@ mod refusal;
 // The bytes in between
 mod coding;
 mod frames;
+pub mod fuzzing;
 mod passage;
 mod scrub;
 mod swap;

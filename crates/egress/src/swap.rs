@@ -38,6 +38,7 @@ use http::{Request, Version, request::Parts};
 use http_body::Body;
 use keyless_core::{Authority, Error, RequestFacts, Scheme};
 
+pub use self::calls::{body_calls, document_calls};
 pub(crate) use self::{
     body::SwapBody,
     client_key::client_identity,

@@ -37,7 +37,7 @@ fn write_catalog(world: &World, text: &str) {
     fs::rename(fresh, world.operator_file("catalog.yaml")).unwrap();
 }
 
-fn started<'w>(world: &'w World, options: &[&str]) -> Sidecar<'w> {
+pub(crate) fn started<'w>(world: &'w World, options: &[&str]) -> Sidecar<'w> {
     write_catalog(world, CATALOG);
     mount(world, "v0", world.canary.value());
     Sidecar::start_with(world, &[METRICS, options].concat())

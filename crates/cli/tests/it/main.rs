@@ -25,6 +25,8 @@ mod bad_input;
 mod catalog;
 /// curl, git, Python, Node, npm and pip, with no setting of their own.
 mod clients;
+/// As many connections as there may be.
+mod crowd;
 /// What `deploy/` has: unit, image, chart.
 mod deploy;
 /// Things that must never happen, tried by an agent.

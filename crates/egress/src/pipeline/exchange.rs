@@ -111,7 +111,8 @@ impl<'a> Exchange<'a> {
     {
         fit(&mut request, upstream, self.task.scheme, self.task.authority)?;
         let route = self.route(upstream);
-        let swapped = swap::swap_request(&self.task.table, &route, request).await?;
+        let mut swapped = swap::swap_request(&self.task.table, &route, request).await?;
+        keep_body(&mut swapped);
         Ok(swapped.map(|body| {
             if body.is_end_stream() {
                 Nothing(body.size_hint()).boxed_unsync()
@@ -231,6 +232,16 @@ fn fit<B>(
     }
     *request.uri_mut() = Uri::from_parts(target).map_err(internal)?;
     Ok(())
+}
+
+/// Over HTTP/1.1 hyper leaves a GET's body away unless the head says that there is one.
+fn keep_body<B: Body>(request: &mut Request<B>) {
+    let body = request.body();
+    let unsaid = !body.is_end_stream() && body.size_hint().exact().is_none();
+    if request.version() == Version::HTTP_11 && unsaid {
+        let chunked = HeaderValue::from_static("chunked");
+        request.headers_mut().insert(header::TRANSFER_ENCODING, chunked);
+    }
 }
 
 fn ensure_host(

@@ -13,6 +13,20 @@ use keyless_core::BodyCalls;
 use serde::de::{self, Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Deserializer;
 
+/// What a body of this type calls, for the fuzz target `calls`.
+pub fn body_calls(content_type: &str, body: &[u8]) -> BodyCalls {
+    let mut headers = HeaderMap::new();
+    if let Ok(value) = HeaderValue::from_str(content_type) {
+        headers.insert(header::CONTENT_TYPE, value);
+    }
+    in_body(&headers, body)
+}
+
+/// What a GraphQL document calls, for the fuzz target `calls`.
+pub fn document_calls(document: &[u8]) -> BodyCalls {
+    in_document(document)
+}
+
 /// What a body calls.
 pub(super) fn in_body(headers: &HeaderMap, body: &[u8]) -> BodyCalls {
     let content_type = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);

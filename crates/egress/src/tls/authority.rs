@@ -113,7 +113,7 @@ impl CertificateAuthority {
         Ok(params.signed_by(&self.leaf_key, &self.issuer)?.der().clone())
     }
 
-    fn mint_leaf(&self, host: &Host, now: SystemTime) -> Result<Leaf, MintError> {
+    pub(super) fn mint_leaf(&self, host: &Host, now: SystemTime) -> Result<Leaf, MintError> {
         let certificate = self.sign(host, now)?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.leaf_key.serialize_der()));
         let chain = vec![certificate, self.certificate.clone()];

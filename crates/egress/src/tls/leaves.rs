@@ -50,7 +50,7 @@ impl Leaves {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{sync::Arc, time::SystemTime};
 
     use super::*;
     use crate::tls::CertificateAuthority;
@@ -64,5 +64,16 @@ mod tests {
         serve("c.test");
         assert!(Arc::ptr_eq(&a, &serve("a.test")));
         assert!(!Arc::ptr_eq(&b, &serve("b.test")));
+    }
+
+    #[test]
+    fn ten_thousand_names_leave_no_more_than_may_stay() {
+        let authority = CertificateAuthority::mint(2).unwrap();
+        let host = |number: u32| Host::parse(&format!("n{number}.test")).unwrap();
+        let leaf = authority.mint_leaf(&host(0), SystemTime::now()).unwrap();
+        let leaves = Leaves::new(256);
+        (0..10_000).for_each(|number| leaves.put(host(number), leaf.clone()));
+        assert_eq!(leaves.inner.lock().by_host.len(), 256);
+        assert!(leaves.get(&host(9_999)).is_some() && leaves.get(&host(0)).is_none());
     }
 }

@@ -54,6 +54,8 @@ pub(crate) struct Scene {
     pub(crate) config: EngineConfig,
     /// The session's one secret.
     pub(crate) secret: SessionSecret,
+    /// Who vouches for the origins.
+    pub(crate) ca: TestCa,
 }
 
 /// What a scene is made of; change what a test is about.
@@ -180,6 +182,7 @@ impl Scene {
             folder,
             config,
             secret,
+            ca: setting.ca,
         }
     }
 

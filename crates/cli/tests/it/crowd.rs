@@ -1,0 +1,69 @@
+//! As many connections as there may be, and one more. Source: reference/egress.md (e) 116.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpStream,
+};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::{
+    fleet::started,
+    world::{EVIL, PATIENCE, World},
+};
+
+const TUNNELS: u64 = 2000;
+
+/// A connection that asked for a tunnel, and the answer's head.
+fn tunnel(address: &str, credential: &str) -> (TcpStream, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = format!(
+        "CONNECT {EVIL}:443 HTTP/1.1\r\nhost: {EVIL}:443\r\nproxy-authorization: {credential}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let (mut answer, mut byte) = (Vec::new(), [0]);
+    while !answer.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
+        answer.push(byte[0]);
+    }
+    (stream, String::from_utf8(answer).unwrap())
+}
+
+/// Resident memory in KiB.
+fn resident(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn two_thousand_idle_tunnels_take_little_and_one_more_is_told_so() {
+    let mut world = World::empty();
+    let _origin = world.origin(EVIL);
+    // The usual bound of a login, which the sidecar raises by itself.
+    let own = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(1024), ..own }).unwrap();
+    let sidecar = started(&world, &[]);
+    setrlimit(Resource::Nofile, Rlimit { current: own.maximum, ..own }).unwrap();
+    let url = sidecar.word("proxy_url").strip_prefix("http://").unwrap();
+    let (credential, address) = url.split_once('@').unwrap();
+    let credential = format!("Basic {}", data_encoding::BASE64.encode(credential.as_bytes()));
+    let pid = sidecar.process.pid();
+    let (first, answer) = tunnel(address, &credential);
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let before = resident(pid);
+    let mut open = vec![first];
+    while (open.len() as u64) < TUNNELS {
+        let (stream, answer) = tunnel(address, &credential);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{}: {answer}", open.len());
+        open.push(stream);
+    }
+    let each = (resident(pid) - before) / TUNNELS;
+    assert!(each < 64, "{each} KiB for each tunnel");
+    let (_, answer) = tunnel(address, &credential);
+    assert!(
+        answer.starts_with("HTTP/1.1 503") && answer.contains("too_many_connections"),
+        "{answer}"
+    );
+}

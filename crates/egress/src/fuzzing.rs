@@ -1,0 +1,7 @@
+//! Ways for the fuzz targets into what reads an agent's bytes and has no other face. Nothing else calls
+//! these. Source: reference/egress.md (e) 118.
+
+pub use crate::{
+    frames::relayed,
+    swap::{body_calls, document_calls},
+};
