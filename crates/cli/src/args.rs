@@ -102,6 +102,9 @@ Examples:
   keyless web                                         prints a link that opens one visit
   keyless web --open                                  and follows it")]
     Web(WebArgs),
+    /// Answer in this terminal, full screen: what waits as it comes in, and what holds
+    #[command(after_help = "Examples:\n  keyless ui\n  NO_COLOR=1 keyless ui")]
+    Ui(UiArgs),
     /// Serve tools for agents over the Model Context Protocol, on stdin and stdout
     #[command(after_help = "\
 Examples:
@@ -511,6 +514,12 @@ pub(crate) struct ApproveArgs {
     pub(crate) overwrite: bool,
     #[command(flatten)]
     pub(crate) value: ValueArgs,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UiArgs {
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
 }

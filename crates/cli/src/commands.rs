@@ -18,6 +18,7 @@ mod secret;
 mod serve;
 mod source;
 mod status;
+mod ui;
 mod unlock;
 mod vault;
 mod web;
@@ -100,6 +101,7 @@ async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
         Command::Serve(args) => serve::run(ui, args).await,
         Command::Source(command) => source::run(ui, command).await,
         Command::Status => status::run(ui).await,
+        Command::Ui(args) => ui::run(ui, args).await,
         Command::Unlock(args) => unlock::run(ui, args).await,
         Command::Vault(command) => vault::run(ui, command).await,
         Command::Web(args) => web::run(ui, args).await,
@@ -158,6 +160,7 @@ fn name_of(command: &Command) -> &'static str {
         Command::Source(SourceCommand::Check(_)) => "source check",
         Command::Source(SourceCommand::List(_)) => "source list",
         Command::Status => "status",
+        Command::Ui(_) => "ui",
         Command::Unlock(_) => "unlock",
         Command::Vault(VaultCommand::Envelope(command)) => match command {
             EnvelopeCommand::Add(_) => "vault envelope add",

@@ -90,10 +90,7 @@ impl Ui {
                 println!("{:#}", self.envelope(command, false, &json!({}), &[fault]));
             }
             Format::Words => {
-                let red = AnsiColor::Red.on_default().bold();
-                let cyan = AnsiColor::Cyan.on_default();
-                anstream::eprintln!("{red}error{red:#}: {}", error.message());
-                anstream::eprintln!("{cyan}next{cyan:#}:  {}.", remediation.action);
+                anstream::eprint!("{}", fault_words(error));
             }
         }
         ExitCode::from(error.code().exit() as u8)
@@ -112,6 +109,14 @@ impl Ui {
             "errors": errors,
         })
     }
+}
+
+/// What happened, why, and what to do next.
+fn fault_words(error: &Error) -> String {
+    let red = AnsiColor::Red.on_default().bold();
+    let cyan = AnsiColor::Cyan.on_default();
+    let next = error.code().remediation().action;
+    format!("{red}error{red:#}: {}\n{cyan}next{cyan:#}:  {next}.\n", error.message())
 }
 
 /// A line of a running service's log, on stderr.
@@ -144,7 +149,22 @@ fn row_text(row: &[String], widths: &[usize]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use keyless_core::{Code, SafeText};
+
     use super::*;
+
+    /// Every error that a person can meet.
+    #[test]
+    fn every_error_says_what_why_and_what_next() {
+        for code in Code::ALL {
+            let error = Error::with(*code, SafeText::words("this very case"));
+            let words = anstream::adapter::strip_str(&fault_words(&error)).to_string();
+            let (what, next) = words.split_once("\nnext:  ").unwrap_or_else(|| panic!("{words}"));
+            assert!(what.starts_with("error: ") && what.ends_with(". (this very case)"), "{words}");
+            assert!(next.len() > 8 && next.ends_with(".\n") && !next.ends_with("..\n"), "{words}");
+            assert!(words.lines().all(|line| line.len() < 160), "{words}");
+        }
+    }
 
     #[test]
     fn columns_line_up() {

@@ -13,7 +13,11 @@ use keyless_core::{Code, Error, SafeText, approval::RequestId};
 use keyless_daemon::{Answer, ApproverHandle, Shown};
 use serde_json::{Value, json};
 
-use self::words::{describe, standing_rows, told};
+use self::words::standing_rows;
+pub(super) use self::{
+    dialog::ask,
+    words::{describe, told, visible},
+};
 use super::unlock_vault;
 use crate::{
     args::ApproveArgs,

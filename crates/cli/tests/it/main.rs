@@ -75,6 +75,8 @@ mod secrets;
 mod signing;
 /// Sources beside the store.
 mod sources;
+/// The terminal, full screen.
+mod terminal_ui;
 /// The broker in the background.
 mod unlock;
 /// What opens the store, and what was removed.

@@ -217,3 +217,21 @@ impl IntoResponse for Failure {
 fn status(error: &Error) -> StatusCode {
     StatusCode::from_u16(error.code().http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every error that a person can meet.
+    #[test]
+    fn every_error_is_a_page_that_says_what_next() {
+        for code in Code::ALL {
+            let error = Error::new(*code);
+            let Html(text) = told(&error);
+            let next = html! { "Next: " (code.remediation().action) "." }.into_string();
+            let what = html! { (error.message()) }.into_string();
+            assert!(text.contains(&what) && text.contains(&next), "{text}");
+            assert_eq!(status(&error).as_u16(), code.http_status());
+        }
+    }
+}

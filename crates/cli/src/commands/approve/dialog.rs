@@ -14,10 +14,10 @@ use crate::{
     ui::Ui,
 };
 
-type Said = (Answer, Option<Zeroizing<Vec<u8>>>);
+pub(in crate::commands) type Said = (Answer, Option<Zeroizing<Vec<u8>>>);
 
 /// Asks the person.
-pub(super) fn ask(ui: &Ui, request: &Shown) -> Result<Said, Error> {
+pub(in crate::commands) fn ask(ui: &Ui, request: &Shown) -> Result<Said, Error> {
     match &request.asked {
         Asked::MetadataProposal { fields } => {
             let fields = choose(fields)?;

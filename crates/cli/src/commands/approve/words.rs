@@ -11,7 +11,7 @@ use keyless_daemon::{Known, Shown};
 use crate::ui::table;
 
 /// The whole request. Ends with a line end.
-pub(super) fn describe(request: &Shown) -> String {
+pub(in crate::commands) fn describe(request: &Shown) -> String {
     let mut text = format!(
         "{}  {}  {} left\n  Secret:    {}\n",
         request.id,
@@ -70,7 +70,7 @@ fn proposal(known: Option<&Known>, fields: &Fields) -> String {
 }
 
 /// What became of it, as a sentence.
-pub(super) fn told(request: &Shown) -> String {
+pub(in crate::commands) fn told(request: &Shown) -> String {
     let (id, path) = (&request.id, &request.path);
     match request.status {
         Status::Cancelled => format!("{id}: nothing was changed.\n"),
@@ -109,7 +109,7 @@ pub(super) fn standing_rows(standing: &[Shown]) -> Vec<Vec<String>> {
 }
 
 /// Text of an agent on one line, with everything that can't be seen made visible.
-pub(super) fn visible(text: &str) -> String {
+pub(in crate::commands) fn visible(text: &str) -> String {
     SafeText::default().as_they_wrote_in_full(text).as_str().to_owned()
 }
 
