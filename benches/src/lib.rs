@@ -19,6 +19,7 @@ mod client;
 mod course;
 mod keyless;
 mod origin;
+mod pack_repo;
 mod payload;
 mod relay;
 
@@ -30,6 +31,8 @@ pub use course::{Measured, Subject, rounds, watched_transfer};
 pub use figures::{decimals, median, megabytes, paired_ratio, percentile};
 /// The built binary, and its proxy with so many secrets.
 pub use keyless::{Binary, Fleet, Keyless};
+/// Config repos for the pack.
+pub use pack_repo::{PackRepo, Shape};
 /// A child process and what the kernel says of it.
 pub use process::{Child, Usage, thread_time};
 /// Every part in place, and the ways through it.

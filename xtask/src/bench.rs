@@ -14,6 +14,19 @@ pub(crate) struct Arguments {
     only: Vec<String>,
 }
 
+/// What to make.
+#[derive(clap::Args)]
+pub(crate) struct PackRepoArguments {
+    /// An empty directory; AGENTPACK_HOME is `ap` below it, the project `project`.
+    folder: String,
+    /// git, mixed or prompts.
+    #[arg(long, default_value = "mixed")]
+    shape: String,
+    /// How many.
+    #[arg(long, default_value = "1000")]
+    modules: usize,
+}
+
 const RESULTS: &str = "benches/RESULTS.md";
 const PACKAGE: &str = "keyless-benches";
 
@@ -40,6 +53,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     println!("appended to {RESULTS}");
     Ok(())
+}
+
+/// Makes a config repo as the benchmark `pack` has them.
+pub(crate) fn generate_pack_repo(arguments: &PackRepoArguments) -> Result<(), Failure> {
+    let count = arguments.modules.to_string();
+    let generate = ["generate", &arguments.folder, &arguments.shape, &count];
+    let run = ["run", "--quiet", "--package", PACKAGE, "--bin", "pack", "--"];
+    call(&mut cargo(&[&run[..], &generate].concat()))
 }
 
 fn programs() -> Result<Vec<String>, Failure> {

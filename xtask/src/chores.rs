@@ -20,6 +20,8 @@ enum Chore {
     Bench(bench::Arguments),
     /// Runs the fuzz targets for a while each, on the installed stable toolchain.
     Fuzz(fuzz::Arguments),
+    /// Makes a config repo of a size for `keyless pack`: git, mixed or prompts.
+    GenPackRepo(bench::PackRepoArguments),
     /// Installs what the tests need and is missing (Debian; root or passwordless sudo).
     Setup,
     /// Runs everything that CI runs: setup, format, lint, docs, licences, tests, doctests, demo.
@@ -31,6 +33,7 @@ pub(crate) fn run() -> ExitCode {
     let result = match Arguments::parse().chore {
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
+        Chore::GenPackRepo(arguments) => bench::generate_pack_repo(&arguments),
         Chore::Setup => setup::run(),
         Chore::Test(arguments) => test::run(&arguments),
     };

@@ -7,7 +7,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use crate::{
@@ -23,11 +23,14 @@ use crate::{
 pub(crate) struct Checkouts {
     cache: PathBuf,
     resolved: Mutex<HashMap<(String, String), String>>,
+    /// Held by whoever fetches a checkout: modules of one repository are read in parallel.
+    fetching: Mutex<HashMap<PathBuf, Arc<Mutex<()>>>>,
 }
 
 impl Checkouts {
     pub(crate) fn new(site: &Site) -> Self {
-        Self { cache: site.cache().join("git"), resolved: Mutex::default() }
+        let cache = site.cache().join("git");
+        Self { cache, resolved: Mutex::default(), fetching: Mutex::default() }
     }
 
     /// The commit of a ref, asked from its server once per command.
@@ -52,6 +55,14 @@ impl Checkouts {
             return Err(PackError::config(format!("`{commit}` is no commit id")));
         }
         let folder = self.cache.join(Sha::of(url.as_bytes()).to_string()).join(commit);
+        if folder.is_dir() {
+            return Ok(folder);
+        }
+        let turn = {
+            let mut fetching = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(fetching.entry(folder.clone()).or_default())
+        };
+        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
         if !folder.is_dir() {
             fetch(url, commit, source, &folder)?;
         }

@@ -182,3 +182,25 @@ fn a_repo_is_made_and_grows_and_shrinks() {
     scene.deploy();
     assert!(!scene.exists("home/.codex/prompts/review.md"));
 }
+
+/// Read in parallel, fetched once.
+#[test]
+fn many_modules_of_one_repository_share_its_checkout() {
+    let scene = Scene::new();
+    let url = scene.at("upstream").display().to_string();
+    let module = |number: u32| {
+        scene.write(&format!("upstream/p{number}/p{number}.md"), "From git.\n");
+        let source = format!("{{ git: {{ url: \"{url}\", subdir: p{number} }} }}");
+        format!(
+            "  - {{ id: \"prompt:p{number}\", type: prompt, tags: [base], source: {source} }}\n"
+        )
+    };
+    let head = MANIFEST.split("modules:").next().unwrap();
+    let manifest = format!("{head}modules:\n{}", (0..40).map(module).collect::<String>());
+    scene.git("upstream", &["init", "-q", "-b", "main"]);
+    commit(&scene);
+    scene.manifest(&manifest);
+    assert_eq!(scene.changes().len(), 40);
+    lock(&scene);
+    assert!(scene.plan().unwrap().warnings.is_empty());
+}
