@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, ops::Range};
 
 use keyless_core::{Code, Error, action::Encoding};
 use keyless_rewrite::{Finding, FoundAs, Sanitizer, merge_findings, redact};
+use serde_json::Value;
 use zeroize::Zeroizing;
 
 use crate::{
@@ -88,6 +89,26 @@ impl Cleaner {
     pub(crate) fn text(&mut self, text: &str) -> String {
         let findings = self.sanitizer.find(text.as_bytes());
         self.redacted(text.as_bytes(), findings)
+    }
+
+    /// Cleans every string of a JSON value, the names of members too.
+    pub(crate) fn json(&mut self, value: Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.text(&text)),
+            Value::Array(items) => {
+                Value::Array(items.into_iter().map(|item| self.json(item)).collect())
+            }
+            Value::Object(members) => Value::Object(
+                members
+                    .into_iter()
+                    .map(|(name, value)| (self.text(&name), self.json(value)))
+                    .collect(),
+            ),
+            Value::Number(number) if self.text(&number.to_string()) != number.to_string() => {
+                Value::String(self.text(&number.to_string()))
+            }
+            other => other,
+        }
     }
 
     /// What was taken out so far.
@@ -216,5 +237,15 @@ mod tests {
             assert!(!both.contains("hunter2") && !both.contains("unter2"), "{clean:?}");
             assert!(both.contains("[REDACTED:db/PASS]"));
         }
+    }
+
+    #[test]
+    fn json_is_cleaned_to_its_names() {
+        let value = serde_json::json!({"hunter2-hunter2": ["x hunter2-hunter2", 1, null]});
+        let clean = cleaner().json(value);
+        assert_eq!(
+            clean,
+            serde_json::json!({"[REDACTED:db/PASS]": ["x [REDACTED:db/PASS]", 1, null]})
+        );
     }
 }

@@ -19,6 +19,7 @@ use crate::{
     kept::Shelf,
     material::Materials,
     ports::{Entrusted, Exit, Known, Release, Spawn},
+    sdk::{Http, Providers, call},
 };
 
 /// How many values of earlier actions are looked for, at most.
@@ -97,9 +98,18 @@ pub struct ExitReport {
     pub graceful_wait: Duration,
 }
 
+/// What `sdk_proxy` needs.
+pub struct Services {
+    /// The providers.
+    pub providers: Providers,
+    /// The way to them.
+    pub http: Arc<dyn Http>,
+}
+
 /// Does one agent's actions.
 pub struct Executor {
     spawn: Arc<dyn Spawn>,
+    services: Services,
     limits: Limits,
     shelf: Shelf,
     known: Mutex<Vec<Known>>,
@@ -107,8 +117,8 @@ pub struct Executor {
 
 impl Executor {
     /// For one agent: what its actions have had is looked for in all that follow.
-    pub fn new(spawn: Arc<dyn Spawn>, limits: Limits) -> Self {
-        Self { spawn, limits, shelf: Shelf::default(), known: Mutex::default() }
+    pub fn new(spawn: Arc<dyn Spawn>, services: Services, limits: Limits) -> Self {
+        Self { spawn, services, limits, shelf: Shelf::default(), known: Mutex::default() }
     }
 
     /// Does an action with the values that `release` gives for it.
@@ -151,6 +161,9 @@ impl Executor {
                 ..ActionResult::default()
             }));
         }
+        if work.action.kind() == ActionType::SdkProxy {
+            return self.call_service(work, &materials).await;
+        }
         match prepare(work, &materials, &self.shelf)? {
             Some(prepared) => self.carry_out(work, prepared).await,
             None => Err(Error::with(
@@ -158,6 +171,23 @@ impl Executor {
                 SafeText::words("nothing runs for ").and(work.action.kind().as_str()),
             )),
         }
+    }
+
+    async fn call_service(&self, work: &Work, materials: &Materials) -> Result<Outcome, Error> {
+        let Services { providers, http } = &self.services;
+        let called = call(work, materials, providers, &**http, self.limits.output).await?;
+        self.remember(called.known);
+        let mut cleaner = Cleaner::new(&self.known.lock());
+        let result =
+            ActionResult { data: Some(cleaner.json(called.data)), ..ActionResult::default() };
+        let mut outcome = Outcome::done(result);
+        outcome.redactions = cleaner.redactions();
+        if called.status >= 400 {
+            let words = SafeText::words("the service answered ").and(called.status);
+            outcome.status = Status::Error;
+            outcome.fault = Some(Error::with(Code::NonzeroExit, words));
+        }
+        Ok(outcome)
     }
 
     async fn carry_out(&self, work: &Work, prepared: Prepared) -> Result<Outcome, Error> {

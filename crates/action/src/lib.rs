@@ -20,14 +20,19 @@ mod commands;
 mod executor;
 mod kept;
 
+// Calling a service
+mod sdk;
+
 // What the agent gets to see
 mod cleaning;
 
 /// The whole of one action, and what came of it.
-pub use executor::{Executor, ExitReport, Limits, Outcome, Redaction, Work};
+pub use executor::{Executor, ExitReport, Limits, Outcome, Redaction, Services, Work};
 /// Where the files of an action are, in its jail.
 pub use kept::SECURE_DIRECTORY;
 /// What the broker implements.
 pub use ports::{
     Command, Entrusted, Entry, Exit, File, Known, Process, Reach, Release, Released, Running, Spawn,
 };
+/// Services that are called with a credential.
+pub use sdk::{Answer, Call, Http, ProviderFault, Providers};

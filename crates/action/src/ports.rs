@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use keyless_core::{Destination, Error, Handle, Permit, SecretPath, SecretValue};
+use keyless_core::{Destination, EgressRule, Error, Handle, Permit, SecretPath, SecretValue};
 use tokio::io::{AsyncRead, AsyncWrite};
 use zeroize::Zeroizing;
 
@@ -17,6 +17,8 @@ pub struct Entrusted {
     pub path: SecretPath,
     /// What of it enters the action's process.
     pub entry: Entry,
+    /// Where its value may go on the wire, if it names that.
+    pub rule: Option<EgressRule>,
 }
 
 /// What of a secret enters a process.

@@ -79,6 +79,11 @@ impl Places {
         self.config.join("sources.toml")
     }
 
+    /// `providers/`: services that actions may call, beside those that come with Keyless.
+    pub fn services_folder(&self) -> PathBuf {
+        self.config.join("providers")
+    }
+
     /// `catalog-sources.toml`: addresses of further providers.
     pub fn catalog_sources_file(&self) -> PathBuf {
         self.config.join("catalog-sources.toml")

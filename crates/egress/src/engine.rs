@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use crate::{
-    Limits, UpstreamProxy, door,
+    Client, Limits, UpstreamProxy, door,
     pool::Pool,
     ports::Broker,
     quota::Allowance,
@@ -117,6 +117,11 @@ impl Engine {
             in_flight: AtomicUsize::new(0),
             landed: Notify::new(),
         }))
+    }
+
+    /// Sends the broker's own requests as this engine is set up now.
+    pub fn client(&self) -> Result<Client, RootsError> {
+        Client::new(self.config.lock().clone())
     }
 
     /// Opens a session. A second one under the same id takes the first one's place, which ends.

@@ -8,6 +8,8 @@
 /// A sidecar and its forwarders.
 mod node;
 
+/// AWS, as far as its protocols and signatures go.
+mod aws;
 /// The invocation of one command and what came out of it.
 mod invocation;
 /// A person at a pseudo-terminal.

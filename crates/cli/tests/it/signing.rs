@@ -1,62 +1,18 @@
 //! Keys that sign and never leave: boto3 against moto behind botocore's own verification, and a
 //! webhook's signature.
 
-use std::{
-    fs,
-    io::{BufRead as _, BufReader},
-    process::{Child, Command, Stdio},
-};
+use std::process::Command;
 
-use crate::world::{ALLOWED, World, wait_until};
+use crate::{
+    aws::Aws,
+    world::{ALLOWED, World},
+};
 
 const HOSTS: [&str; 3] = [
     "s3.us-east-1.amazonaws.com",
     "sts.us-east-1.amazonaws.com",
     "dynamodb.us-east-1.amazonaws.com",
 ];
-
-/// moto, verifying; killed at the end.
-struct Aws {
-    process: Child,
-    log: std::path::PathBuf,
-}
-
-impl Aws {
-    fn start(world: &mut World, id: &str, key: &str) -> Self {
-        let leaf = world.ca.issue(&HOSTS).unwrap();
-        let certificate = world.home.write("operator/aws.pem", &leaf.certificate_pem).unwrap();
-        let private = world.home.write("operator/aws.key", &leaf.key_pem).unwrap();
-        let log = world.operator_file("aws.log");
-        let mut process = Command::new("python3")
-            .args(["-c", include_str!("aws_origin.py")])
-            .args([certificate, private])
-            .env("REAL_ID", id)
-            .env("REAL_KEY", key)
-            .stdout(fs::File::create(&log).unwrap())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stderr = BufReader::new(process.stderr.take().unwrap());
-        std::thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(drop));
-        let port = || Some(fs::read_to_string(&log).ok()?.lines().next()?.to_owned());
-        wait_until("moto listens", || port().is_some());
-        for host in HOSTS {
-            world.route(&format!("{host}:443"), &format!("127.0.0.1:{}", port().unwrap()));
-        }
-        Self { process, log }
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(&self.log).unwrap()
-    }
-}
-
-impl Drop for Aws {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
 
 /// Adds a secret that may go to all of AWS.
 fn add(world: &World, path: &str, value: &str, more: &[&str]) {
@@ -72,7 +28,7 @@ fn boto3_signs_with_placeholders_and_aws_sees_the_real_key() {
     add(&world, "team/aws/access-key-id", &id, &["--env", "AWS_ACCESS_KEY_ID"]);
     let sign = ["--sign", "aws:team/aws/access-key-id", "--env", "AWS_SECRET_ACCESS_KEY"];
     add(&world, "team/aws/secret-access-key", &key, &sign);
-    let aws = Aws::start(&mut world, &id, &key);
+    let aws = Aws::start(&mut world, &HOSTS, &id, &key);
     // The id comes along with the key.
     let options = ["--secret", "team/aws/secret-access-key"];
     let script = include_str!("aws_agent.py");

@@ -8,11 +8,15 @@ mod jails;
 mod operator;
 mod release;
 mod resolve;
+mod services;
 
 use std::{path::PathBuf, sync::Arc};
 
 use keyless_action::{Entrusted, Entry, Executor, Limits, Work};
-use keyless_core::{Allowed, Destination, Error, Handle, SecretPath, action::Action, audit::Agent};
+use keyless_core::{
+    ActionType, Allowed, Destination, Error, Handle, SecretPath, action::Action, audit::Agent,
+};
+use keyless_vault::Metadata;
 use zeroize::Zeroizing;
 
 use self::{jails::Jails, release::ActionRelease};
@@ -69,7 +73,8 @@ impl ActionSession {
         fill_random(&mut *key)?;
         let key = Arc::new(key);
         let jails = Jails::new(broker.clone(), places, agent.clone(), Arc::clone(&key));
-        let executor = Executor::new(Arc::new(jails), Limits::default());
+        let services = services::services(broker.engine(), places)?;
+        let executor = Executor::new(Arc::new(jails), services, Limits::default());
         Ok(Self { broker: broker.clone(), agent, key, executor })
     }
 
@@ -79,7 +84,9 @@ impl ActionSession {
         let mut allowed = Vec::with_capacity(order.allowed.len());
         for (handle, verdict) in order.allowed {
             let path = verdict.path().clone();
-            secrets.push(Entrusted { handle, entry: self.entry(&path).await?, path });
+            let metadata = self.broker.vault().show(&path).await?.metadata;
+            let entry = entry(order.action.kind(), &metadata);
+            secrets.push(Entrusted { handle, path, entry, rule: metadata.egress });
             allowed.push(verdict);
         }
         let release = ActionRelease::new(
@@ -109,11 +116,11 @@ impl ActionSession {
     pub fn forget(&self, path: &SecretPath) {
         self.executor.forget(path);
     }
+}
 
-    /// Rule 1 of the design: what names its destinations enters as a placeholder.
-    async fn entry(&self, path: &SecretPath) -> Result<Entry, Error> {
-        let metadata = self.broker.vault().show(path).await?.metadata;
-        let bound = metadata.egress.is_some() && !metadata.unsafe_expose;
-        Ok(if bound { Entry::Placeholder } else { Entry::Value })
-    }
+/// Rule 1 of the design: what names its destinations enters as a placeholder. A service is called by the
+/// broker itself, toward these destinations alone.
+fn entry(kind: ActionType, metadata: &Metadata) -> Entry {
+    let bound = metadata.egress.is_some() && !metadata.unsafe_expose;
+    if bound && kind != ActionType::SdkProxy { Entry::Placeholder } else { Entry::Value }
 }

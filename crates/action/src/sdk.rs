@@ -1,0 +1,21 @@
+//! `sdk_proxy`: calls a service's API with a credential that the agent never sees.
+//!
+//! A provider is a file of data (`providers/*.toml`, or an OpenAPI document of the operator's): where it is,
+//! how a credential is put, what its operations are. AWS, whose requests are signed, has its protocols in
+//! code and its services as data. A credential goes only where its own destinations, the grant or its
+//! category say. Operations that answer with credentials are withheld.
+
+mod aws;
+mod call;
+mod openapi;
+mod pattern;
+mod provider;
+mod providers;
+mod sign;
+mod xml;
+
+pub(crate) use self::call::call;
+pub use self::{
+    call::{Answer, Call, Http},
+    providers::{ProviderFault, Providers},
+};

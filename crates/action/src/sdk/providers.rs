@@ -1,0 +1,232 @@
+//! The providers that are known: those that come with Keyless, and the operator's own.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use jiff::Timestamp;
+use keyless_core::{Code, Error, SafeText};
+use serde_json::{Value, json};
+
+use super::{
+    aws::Aws,
+    call::{Answer, Call, Wanted},
+    openapi,
+    provider::Provider,
+};
+
+const BUNDLED: [&str; 7] = [
+    include_str!("../../providers/anthropic.toml"),
+    include_str!("../../providers/github.toml"),
+    include_str!("../../providers/gitlab.toml"),
+    include_str!("../../providers/jira.toml"),
+    include_str!("../../providers/openai.toml"),
+    include_str!("../../providers/slack.toml"),
+    include_str!("../../providers/stripe.toml"),
+];
+
+/// Every provider.
+#[derive(Debug)]
+pub struct Providers {
+    named: BTreeMap<String, Provider>,
+    /// OpenAPI documents: the services of the provider `http`.
+    documents: BTreeMap<String, Provider>,
+    aws: Aws,
+}
+
+/// A file of the operator's that is no provider.
+#[derive(Debug, thiserror::Error)]
+#[error("{file}: {fault}")]
+pub struct ProviderFault {
+    /// Its name.
+    pub file: String,
+    /// What is wrong with it.
+    pub fault: String,
+}
+
+impl Providers {
+    /// Those that come with Keyless.
+    pub fn bundled() -> Self {
+        let read = |text| -> Provider {
+            toml::from_str(text).expect("a test reads every bundled provider")
+        };
+        let named = BUNDLED.iter().map(|text| read(text));
+        let named = named.map(|provider| (provider.name.clone(), provider)).collect();
+        Self { named, documents: BTreeMap::new(), aws: Aws::bundled() }
+    }
+
+    /// With the operator's own: `NAME.toml` is a provider, `NAME.json` an OpenAPI document, service
+    /// `NAME` of the provider `http`. A folder that is not there has none.
+    pub fn with_folder(mut self, folder: &Path) -> Result<Self, ProviderFault> {
+        let Ok(entries) = fs::read_dir(folder) else { return Ok(self) };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            let file = path.display().to_string();
+            let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
+            let (Some(name), Some(kind)) = (name, path.extension()) else { continue };
+            let fault = |fault: String| ProviderFault { file: file.clone(), fault };
+            let text = || fs::read_to_string(&path).map_err(|error| fault(error.to_string()));
+            if kind == "toml" {
+                let provider: Provider =
+                    toml::from_str(&text()?).map_err(|error| fault(error.to_string()))?;
+                self.named.insert(provider.name.clone(), provider);
+            } else if kind == "json" {
+                let document: Value =
+                    serde_json::from_str(&text()?).map_err(|error| fault(error.to_string()))?;
+                let provider = openapi::provider(&name, &document).map_err(fault)?;
+                self.documents.insert(name, provider);
+            }
+        }
+        Ok(self)
+    }
+
+    /// Builds the request of an operation.
+    pub(super) fn build(
+        &self,
+        wanted: Wanted<'_>,
+        credential: &str,
+        now: Timestamp,
+    ) -> Result<Call, Error> {
+        match wanted.provider {
+            "aws" => self.aws.build(wanted, credential, now),
+            "http" => match self.documents.get(wanted.service) {
+                Some(document) => document.build(wanted, credential),
+                None => Err(unknown("http service ", wanted.service)),
+            },
+            name => match self.named.get(name) {
+                Some(provider) => provider.build(wanted, credential),
+                None => Err(unknown("", name)),
+            },
+        }
+    }
+
+    /// An answer as data: JSON as it is, AWS's XML as JSON, anything else as text.
+    pub(super) fn data(
+        &self,
+        provider: &str,
+        service: &str,
+        operation: &str,
+        answer: &Answer,
+    ) -> Value {
+        if provider == "aws" {
+            return self.aws.data(service, operation, answer);
+        }
+        data(answer)
+    }
+}
+
+/// JSON as it is, anything else as text.
+pub(super) fn data(answer: &Answer) -> Value {
+    if answer.body.is_empty() {
+        return json!({"status": answer.status});
+    }
+    serde_json::from_slice(&answer.body).unwrap_or_else(
+        |_| json!({"status": answer.status, "body": String::from_utf8_lossy(&answer.body)}),
+    )
+}
+
+fn unknown(what: &'static str, name: &str) -> Error {
+    let words = SafeText::words("no provider ").and(what).as_they_wrote(name);
+    Error::with(Code::ProviderNotConfigured, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn build(
+        providers: &Providers,
+        provider: &str,
+        service: &str,
+        operation: &str,
+        parameters: Value,
+    ) -> Result<Call, Error> {
+        let Value::Object(parameters) = parameters else { panic!("an object") };
+        let wanted = Wanted { provider, service, operation, parameters };
+        providers.build(wanted, "me:token", Timestamp::UNIX_EPOCH)
+    }
+
+    #[track_caller]
+    fn check(request: (&str, &str, &str, Value), line: &str, header: (&str, &str), body: &str) {
+        let (provider, service, operation, parameters) = request;
+        let call = build(&Providers::bundled(), provider, service, operation, parameters).unwrap();
+        assert_eq!(format!("{} {}{}", call.method, call.authority, call.target), line);
+        let found = call.headers.iter().find(|(name, _)| name == header.0);
+        assert_eq!(found.map(|(_, value)| value.as_str()), Some(header.1));
+        assert_eq!(String::from_utf8_lossy(&call.body), body);
+    }
+
+    #[test]
+    fn each_provider_is_called_as_it_wants() {
+        let bearer = ("authorization", "Bearer me:token");
+        check(
+            ("github", "issues", "create", json!({"owner": "a", "repo": "b/c", "title": "t"})),
+            "POST api.github.com:443/repos/a/b%2Fc/issues",
+            bearer,
+            r#"{"title":"t"}"#,
+        );
+        check(
+            ("github", "rest", "GET /user/repos", json!({"per_page": 5})),
+            "GET api.github.com:443/user/repos?per_page=5",
+            bearer,
+            "",
+        );
+        check(
+            ("gitlab", "projects", "get", json!({"id": "g/p"})),
+            "GET gitlab.com:443/api/v4/projects/g%2Fp",
+            ("private-token", "me:token"),
+            "",
+        );
+        check(
+            ("stripe", "charges", "create", json!({"amount": 5, "metadata": {"a": ["x"]}})),
+            "POST api.stripe.com:443/v1/charges",
+            bearer,
+            "amount=5&metadata%5Ba%5D%5B0%5D=x",
+        );
+        check(
+            ("slack", "chat", "postMessage", json!({"channel": "#a"})),
+            "POST slack.com:443/api/chat.postMessage",
+            bearer,
+            "channel=%23a",
+        );
+        check(
+            ("openai", "models", "list", json!({})),
+            "GET api.openai.com:443/v1/models",
+            bearer,
+            "",
+        );
+        check(
+            ("anthropic", "messages", "create", json!({"model": "m"})),
+            "POST api.anthropic.com:443/v1/messages",
+            ("x-api-key", "me:token"),
+            r#"{"model":"m"}"#,
+        );
+        check(
+            ("jira", "issues", "get", json!({"site": "acme", "issueIdOrKey": "A-1"})),
+            "GET acme.atlassian.net:443/rest/api/3/issue/A-1",
+            ("authorization", "Basic bWU6dG9rZW4="),
+            "",
+        );
+    }
+
+    #[test]
+    fn what_leads_astray_is_refused() {
+        let refused = |provider, service, operation, parameters| {
+            build(&Providers::bundled(), provider, service, operation, parameters)
+                .err()
+                .unwrap()
+                .code()
+        };
+        let none = || json!({});
+        assert_eq!(refused("nobody", "a", "b", none()), Code::ProviderNotConfigured);
+        assert_eq!(refused("github", "a", "b", none()), Code::BadRequest);
+        assert_eq!(refused("github", "rest", "GET /a/../b", none()), Code::BadRequest);
+        assert_eq!(refused("github", "rest", "GET //evil.test", none()), Code::BadRequest);
+        assert_eq!(refused("slack", "oauth", "v2.access", none()), Code::ActionBlocked);
+        assert_eq!(
+            refused("gitlab", "rest", "GET /projects/1/variables", none()),
+            Code::ActionBlocked
+        );
+        let site = json!({"site": "evil.test/", "issueIdOrKey": "A-1"});
+        assert_eq!(refused("jira", "issues", "get", site), Code::BadRequest);
+        let dots = json!({"owner": "..", "repo": "b"});
+        assert_eq!(refused("github", "repos", "get", dots), Code::BadRequest);
+    }
+}

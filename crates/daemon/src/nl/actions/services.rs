@@ -1,0 +1,56 @@
+//! The way to services that are called with a credential: the broker's own requests.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use keyless_action::{Answer, Call, Http, Providers, Services};
+use keyless_core::{Code, Error, SafeText};
+use keyless_egress::{ClientRequest, Engine, Whose};
+use zeroize::Zeroizing;
+
+use crate::places::Places;
+
+/// The providers, those of the operator's among them, and the way to them.
+pub(super) fn services(engine: &Arc<Engine>, places: &Places) -> Result<Services, Error> {
+    let providers =
+        Providers::bundled().with_folder(&places.services_folder()).map_err(|fault| {
+            Error::with(Code::ConfigInvalid, SafeText::default().as_they_wrote(&fault.to_string()))
+        })?;
+    Ok(Services { providers, http: Arc::new(ThroughEngine(Arc::clone(engine))) })
+}
+
+/// Names, zones, roots and routes are those of the agents' traffic.
+struct ThroughEngine(Arc<Engine>);
+
+impl Http for ThroughEngine {
+    fn send(&self, call: Call) -> BoxFuture<'_, Result<Answer, Error>> {
+        Box::pin(async move {
+            let client = self.0.client().map_err(|_| Error::new(Code::ConfigInvalid))?;
+            let request = ClientRequest {
+                method: &call.method,
+                target: &call.target,
+                headers: call
+                    .headers
+                    .iter()
+                    .map(|(name, value)| (name.as_str(), value.as_str()))
+                    .collect(),
+                body: &call.body,
+            };
+            let sending = client.send(
+                call.scheme,
+                &call.authority,
+                Whose::Catalogs,
+                &request,
+                call.max_answer,
+            );
+            let answer = tokio::time::timeout(call.patience, sending)
+                .await
+                .map_err(|_| Error::new(Code::ActionTimeout))??;
+            Ok(Answer {
+                status: answer.status,
+                content_type: answer.content_type,
+                body: Zeroizing::new(answer.body),
+            })
+        })
+    }
+}
