@@ -3,6 +3,7 @@
 mod action;
 mod audit;
 mod catalog;
+mod grant;
 mod guard;
 mod upkeep;
 mod use_args;
@@ -22,6 +23,10 @@ pub(crate) use self::{
     catalog::{
         CatalogAddUrlArgs, CatalogCommand, CatalogListArgs, CatalogPinArgs, CatalogRefreshArgs,
         CatalogShowArgs, CatalogUrlArgs, CatalogValidateArgs,
+    },
+    grant::{
+        DelegationCommand, GrantCommand, GrantCreateArgs, GrantExplainArgs, GrantRevokeArgs,
+        GrantShowArgs,
     },
     guard::{GuardCheckArgs, GuardCommand, GuardInstallArgs},
     upkeep::UpkeepArgs,
@@ -136,6 +141,12 @@ Examples:
     /// Read and verify the audit log
     #[command(subcommand)]
     Audit(AuditCommand),
+    /// Say what agents may do with which secrets
+    #[command(subcommand)]
+    Grant(GrantCommand),
+    /// Look at what agents have handed on to others
+    #[command(subcommand)]
+    Delegation(DelegationCommand),
     /// Say what agents may not run, and let them ask
     #[command(subcommand)]
     Guard(GuardCommand),

@@ -5,8 +5,10 @@ mod approve;
 mod audit;
 mod broker;
 mod catalog;
+mod delegation;
 mod egress;
 mod forward;
+mod grant;
 mod guard;
 mod init;
 mod mcp;
@@ -85,10 +87,12 @@ async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
         Command::Audit(command) => audit::run(ui, command).await,
         Command::Broker(args) => broker::run(ui, args).await,
         Command::Catalog(command) => catalog::run(ui, command).await,
+        Command::Delegation(command) => delegation::run(ui, command).await,
         Command::Demo => demo::run(ui),
         Command::Egress(command) => egress::run(ui, command).await,
         Command::Exec(args) => action::exec(ui, args).await,
         Command::Forward(args) => forward::run(ui, args).await,
+        Command::Grant(command) => grant::run(ui, command).await,
         Command::Guard(command) => guard::run(ui, command),
         Command::Init(args) => init::run(ui, args).await,
         Command::Lock => unlock::lock(ui).await,
@@ -110,8 +114,8 @@ async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
 
 fn name_of(command: &Command) -> &'static str {
     use crate::args::{
-        ActionCommand, AuditCommand, CatalogCommand, EgressCommand, EnvelopeCommand, GuardCommand,
-        SecretCommand, SourceCommand, VaultCommand,
+        ActionCommand, AuditCommand, CatalogCommand, DelegationCommand, EgressCommand,
+        EnvelopeCommand, GrantCommand, GuardCommand, SecretCommand, SourceCommand, VaultCommand,
     };
     match command {
         Command::Action(ActionCommand::DryRun(_)) => "action dry-run",
@@ -131,10 +135,17 @@ fn name_of(command: &Command) -> &'static str {
         Command::Catalog(CatalogCommand::Show(_)) => "catalog show",
         Command::Catalog(CatalogCommand::Status) => "catalog status",
         Command::Catalog(CatalogCommand::Validate(_)) => "catalog validate",
+        Command::Delegation(DelegationCommand::List(_)) => "delegation list",
+        Command::Delegation(DelegationCommand::Revoke(_)) => "delegation revoke",
         Command::Demo => "demo",
         Command::Egress(EgressCommand::Explain(_)) => "egress explain",
         Command::Exec(_) => "exec",
         Command::Forward(_) => "forward",
+        Command::Grant(GrantCommand::Create(_)) => "grant create",
+        Command::Grant(GrantCommand::Explain(_)) => "grant explain",
+        Command::Grant(GrantCommand::List) => "grant list",
+        Command::Grant(GrantCommand::Revoke(_)) => "grant revoke",
+        Command::Grant(GrantCommand::Show(_)) => "grant show",
         Command::Guard(GuardCommand::Check(_)) => "guard check",
         Command::Guard(GuardCommand::Hook) => "guard hook",
         Command::Guard(GuardCommand::Install(_)) => "guard install",

@@ -19,9 +19,14 @@ mod ndjson;
 // The path
 pub mod actions;
 mod answer;
+pub mod delegations;
+pub mod grants;
 pub mod guard;
 mod rates;
 mod service;
 
 pub use self::bridge::{NlClient, NlIdentity, serve_stdio as serve_nl_stdio};
 pub(crate) use self::{listen::Listeners, service::NlService};
+
+#[cfg(test)]
+mod scene;

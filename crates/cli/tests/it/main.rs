@@ -37,6 +37,8 @@ mod exfiltration;
 mod fleet;
 /// The forwarder between guests and the sidecar.
 mod forward;
+/// What agents may do with which secrets.
+mod grants;
 /// The guard before every action.
 mod guard;
 /// A microVM guest's init, in namespaces and in a machine.

@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{
-    Grant, GrantId, Permission, PermissionRef,
-    pattern::{Forms, Key},
+    Grant, GrantId, Permission, PermissionRef, Subject,
+    pattern::{Categories, Forms, Key},
 };
-use crate::agent::AgentUri;
+use crate::{
+    action::ActionType,
+    agent::{AgentUri, Aid},
+};
 
 /// Grants, ready to be asked.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +52,25 @@ impl GrantIndex {
     /// One permission.
     pub fn permission(&self, at: &PermissionRef) -> Option<&Permission> {
         self.get(&at.grant)?.permissions.get(at.index as usize)
+    }
+
+    /// Whether some grant of this agent that was not revoked names a secret for an action, conditions aside: what it
+    /// may see is there.
+    pub fn names(
+        &self,
+        aid: &Aid,
+        action: ActionType,
+        subject: &Subject,
+        categories: &Categories,
+    ) -> bool {
+        let forms = subject.forms(categories);
+        self.candidates(&aid.agent_uri, &forms).any(|(grant, _, permission)| {
+            !grant.revoked
+                && grant.organization_id == aid.organization_id
+                && grant.instance_id.as_ref().is_none_or(|instance| *instance == aid.instance_id)
+                && permission.action_types.iter().any(|named| named.names(action))
+                && permission.secrets.iter().any(|pattern| pattern.matches(&forms))
+        })
     }
 
     /// The permissions whose patterns may name a secret, in the order of the grants.

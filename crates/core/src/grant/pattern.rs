@@ -5,7 +5,7 @@
 //! segment; `**` does not, and is compared with whole paths only, so that `api/**` is a project. A lone `*` or `**` is
 //! every secret. Letters and signs are folded as in references.
 
-use std::{borrow::Cow, collections::BTreeSet, fmt};
+use std::{borrow::Cow, collections::BTreeSet, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
@@ -214,6 +214,14 @@ pub(super) enum Key<'a> {
 impl fmt::Display for SecretPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.written)
+    }
+}
+
+impl FromStr for SecretPattern {
+    type Err = PatternError;
+
+    fn from_str(text: &str) -> Result<Self, PatternError> {
+        Self::parse(text)
     }
 }
 

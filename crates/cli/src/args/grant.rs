@@ -1,0 +1,175 @@
+//! `keyless grant` and `keyless delegation`: what agents may do, and what they have handed on.
+
+use std::{net::IpAddr, path::PathBuf, time::Duration};
+
+use clap::{Args, Subcommand};
+use jiff::Timestamp;
+use keyless_core::{
+    Destination, SecretPath,
+    agent::{AgentUri, InstanceId, TrustLevel},
+    delegation::TokenId,
+    grant::{GrantId, GrantedAction, IpRange, SecretPattern},
+};
+
+use super::{FactorArgs, parse_time};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GrantCommand {
+    /// Let an agent use secrets in actions
+    #[command(after_help = "\
+Examples:
+  keyless grant create --agent nl://acme.corp/bot/1.0.0 --secret 'api/*' --for 8h --max-uses 100
+  keyless grant create --agent nl://acme.corp/bot/1.0.0 --action exec --secret 'team/production/**' --approve --trust L2
+  keyless grant create --agent nl://acme.corp/bot/1.0.0 --secret db/password --host db.internal:5432
+  keyless grant create --file grant.json              the whole object, as the NL Protocol writes it")]
+    Create(Box<GrantCreateArgs>),
+    /// List all grants and where they stand
+    List,
+    /// Show one grant as the NL Protocol writes it
+    Show(GrantShowArgs),
+    /// Take a grant back, at once
+    Revoke(GrantRevokeArgs),
+    /// Say which grant allows an action, or what the nearest lacks
+    #[command(after_help = "\
+Examples:
+  keyless grant explain --agent nl://acme.corp/bot/1.0.0 --action exec team/api/token
+  keyless grant explain --agent 550e8400-e29b-41d4-a716-446655440000 --action template team/api/token")]
+    Explain(GrantExplainArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GrantCreateArgs {
+    /// The software that it is for: nl://VENDOR/TYPE/VERSION
+    #[arg(long, value_name = "URI", required_unless_present = "file")]
+    pub(crate) agent: Option<AgentUri>,
+    /// One instance of it; all when absent
+    #[arg(long, value_name = "UUID")]
+    pub(crate) instance: Option<InstanceId>,
+    /// Whose agents these are
+    #[arg(long, value_name = "ID", default_value = "local")]
+    pub(crate) organization: String,
+    /// Secrets: api/*, team/production/**, api/TOKEN, aws-sm://eu-central-1/*
+    #[arg(long = "secret", value_name = "PATTERN", required_unless_present = "file")]
+    pub(crate) secrets: Vec<SecretPattern>,
+    /// Types of action, or '*'; exec, template, inject_stdin and inject_tempfile when absent
+    #[arg(long = "action", value_name = "TYPE")]
+    pub(crate) actions: Vec<GrantedAction>,
+    /// From when on; now when absent
+    #[arg(long, value_name = "TIME", conflicts_with = "file")]
+    pub(crate) from: Option<Timestamp>,
+    /// For how long
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time, default_value = "8h")]
+    pub(crate) life: Duration,
+    /// How many actions; no limit when absent
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_uses: Option<u64>,
+    /// A person has to allow each action
+    #[arg(long)]
+    pub(crate) approve: bool,
+    /// How well the agent's origin has to be proven: L0 to L3
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) trust: Option<TrustLevel>,
+    /// Only secrets of these environments
+    #[arg(long = "environment", value_name = "NAME")]
+    pub(crate) environments: Vec<String>,
+    /// Only where the agent was registered with this, such as repository=github.com/acme/site
+    #[arg(long = "context", value_name = "KEY=VALUE", value_parser = parse_context)]
+    pub(crate) contexts: Vec<(String, String)>,
+    /// Only from these addresses
+    #[arg(long = "ip", value_name = "RANGE")]
+    pub(crate) addresses: Vec<IpRange>,
+    /// How many actions at the same time
+    #[arg(long, value_name = "N")]
+    pub(crate) max_concurrent: Option<u32>,
+    /// How many actions may begin within a minute
+    #[arg(long, value_name = "N")]
+    pub(crate) max_per_minute: Option<u32>,
+    /// Hosts that an action may reach which has a value inside; none when absent
+    #[arg(long = "host", value_name = "HOST")]
+    pub(crate) hosts: Vec<Destination>,
+    /// Its name; drawn when absent
+    #[arg(long, value_name = "NAME", value_parser = parse_id)]
+    pub(crate) id: Option<GrantId>,
+    /// Read the whole object from a JSON file, or from stdin with -
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["agent", "secrets", "actions"])]
+    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GrantShowArgs {
+    /// Which
+    #[arg(value_name = "ID", value_parser = parse_id)]
+    pub(crate) id: GrantId,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GrantRevokeArgs {
+    /// Which
+    #[arg(value_name = "ID", value_parser = parse_id)]
+    pub(crate) id: GrantId,
+    /// Why, for the log
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GrantExplainArgs {
+    /// The agent: its URI, or the UUID of an instance
+    #[arg(long, value_name = "AGENT")]
+    pub(crate) agent: String,
+    /// The type of action
+    #[arg(long, value_name = "TYPE", default_value = "exec")]
+    pub(crate) action: keyless_core::ActionType,
+    /// Where the request would come from
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) ip: Option<IpAddr>,
+    /// The secrets, as project/category/name
+    #[arg(value_name = "PATH", required = true)]
+    pub(crate) paths: Vec<SecretPath>,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DelegationCommand {
+    /// List what agents have handed on
+    List(DelegationListArgs),
+    /// Revoke a delegation with all that came of it
+    Revoke(DelegationRevokeArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DelegationListArgs {
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DelegationRevokeArgs {
+    /// Which
+    #[arg(value_name = "TOKEN", value_parser = parse_token)]
+    pub(crate) id: TokenId,
+    /// Why, for the log
+    #[arg(long, value_name = "TEXT", default_value = "administrative")]
+    pub(crate) reason: String,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+fn parse_id(text: &str) -> Result<GrantId, String> {
+    GrantId::parse(text).ok_or_else(|| "1 to 128 printable characters without spaces".to_owned())
+}
+
+fn parse_token(text: &str) -> Result<TokenId, String> {
+    TokenId::parse(text).ok_or_else(|| "a UUID, as keyless delegation list shows".to_owned())
+}
+
+fn parse_context(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    pair.map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .ok_or_else(|| "KEY=VALUE".to_owned())
+}

@@ -1,0 +1,194 @@
+//! `keyless grant`: what agents may do with which secrets.
+
+use std::{io::Read, path::Path, process::ExitCode};
+
+use jiff::{SignedDuration, Timestamp};
+use keyless_core::{
+    Code, Error, SafeText,
+    action::ActionType,
+    grant::{Conditions, Grant, GrantedAction, GrantedBy, Lack, Permission, Profile},
+};
+use keyless_daemon::{
+    audit_log,
+    nl::grants::{Grants, ShownGrant, list_grants, new_grant_id},
+};
+use serde_json::{Value, json};
+
+use super::{open_store, unlock_vault};
+use crate::{
+    args::{GrantCommand, GrantCreateArgs, GrantRevokeArgs, GrantShowArgs},
+    ui::{Ui, table},
+};
+
+mod explain;
+
+/// As much as a grant's file may be.
+const MAX_FILE: u64 = 1024 * 1024;
+/// What a grant permits when it does not say.
+const USUAL: [ActionType; 4] =
+    [ActionType::Exec, ActionType::Template, ActionType::InjectStdin, ActionType::InjectTempfile];
+
+pub(super) async fn run(ui: &Ui, command: GrantCommand) -> Result<ExitCode, Error> {
+    match command {
+        GrantCommand::Create(args) => create(ui, *args).await?,
+        GrantCommand::Explain(args) => return explain::run(ui, args).await,
+        GrantCommand::List => list(ui).await?,
+        GrantCommand::Revoke(args) => revoke(ui, args).await?,
+        GrantCommand::Show(args) => show(ui, &args).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn create(ui: &Ui, args: GrantCreateArgs) -> Result<(), Error> {
+    let grant = match &args.file {
+        Some(file) => {
+            let (grant, unlimited) = read(file)?.under(Profile::Seed);
+            if unlimited {
+                ui.warn("`max_uses` 0 is taken as no limit; leave it away to say so");
+            }
+            grant
+        }
+        None => of_args(&args)?,
+    };
+    let boxed = grant.permissions.iter().all(|one| one.conditions.allowed_hosts.is_empty());
+    if boxed {
+        ui.line("Without --host, an action that has a value inside reaches no network.");
+    }
+    let (_, vault) = unlock_vault(&args.factor).await?;
+    let grants = Grants::new(&vault, audit_log(&vault));
+    grants.create(grant.clone()).await?;
+    let words = format!("Granted {} to {}.\n", grant.grant_id, grant.agent_uri);
+    ui.answer("grant create", &json!({ "grant": grant }), &words);
+    Ok(())
+}
+
+fn of_args(args: &GrantCreateArgs) -> Result<Grant, Error> {
+    let missing = || Error::with(Code::Usage, SafeText::words("name the agent: --agent URI"));
+    let now = Timestamp::now();
+    let life = SignedDuration::try_from(args.life).map_err(|_| Code::Usage)?;
+    let from = args.from.unwrap_or(now);
+    let list = |names: &[String]| Some(names.to_vec()).filter(|names| !names.is_empty());
+    let conditions = Conditions {
+        max_uses: args.max_uses,
+        require_human_approval: args.approve,
+        min_trust_level: args.trust,
+        allowed_environments: list(&args.environments),
+        allowed_contexts: args.contexts.iter().cloned().collect(),
+        allowed_ip_ranges: Some(args.addresses.clone()).filter(|ranges| !ranges.is_empty()),
+        max_concurrent: args.max_concurrent,
+        max_per_minute: args.max_per_minute,
+        allowed_hosts: args.hosts.clone(),
+        ..Conditions::between(from, from + life)
+    };
+    let actions = if args.actions.is_empty() {
+        USUAL.map(GrantedAction::Type).to_vec()
+    } else {
+        args.actions.clone()
+    };
+    Ok(Grant {
+        schema: None,
+        grant_id: args.id.clone().unwrap_or_else(new_grant_id),
+        nl_version: "1.0".to_owned(),
+        agent_uri: args.agent.clone().ok_or_else(missing)?,
+        instance_id: args.instance.clone(),
+        organization_id: args.organization.clone(),
+        granted_by: GrantedBy {
+            kind: "human".to_owned(),
+            identifier: "operator".to_owned(),
+            granted_at: now,
+        },
+        permissions: vec![Permission {
+            action_types: actions,
+            secrets: args.secrets.clone(),
+            conditions,
+        }],
+        revocable: true,
+        revoked: false,
+    })
+}
+
+fn read(file: &Path) -> Result<Grant, Error> {
+    let place = || SafeText::default().as_they_wrote(&file.to_string_lossy()).and(": ");
+    let mut text = String::new();
+    let read = if file == Path::new("-") {
+        std::io::stdin().take(MAX_FILE).read_to_string(&mut text)
+    } else {
+        std::fs::File::open(file).and_then(|file| file.take(MAX_FILE).read_to_string(&mut text))
+    };
+    read.map_err(|error| Error::with(Code::PathUnusable, place().and(error.kind())))?;
+    serde_json::from_str(&text)
+        .map_err(|error| Error::with(Code::Usage, place().as_they_wrote(&error.to_string())))
+}
+
+async fn list(ui: &Ui) -> Result<(), Error> {
+    let (_, store) = open_store().await?;
+    let grants = list_grants(&store).await?;
+    let rows: Vec<Vec<String>> = grants.iter().map(row).collect();
+    let data: Vec<Value> = grants.iter().map(data).collect();
+    let words = if rows.is_empty() {
+        "No grants. Make one: keyless grant create --agent URI --secret PATTERN\n".to_owned()
+    } else {
+        table(&["ID", "STATE", "AGENT", "SECRETS", "ACTIONS", "UNTIL", "USES"], &rows)
+    };
+    ui.answer("grant list", &json!({ "grants": data }), &words);
+    Ok(())
+}
+
+async fn show(ui: &Ui, args: &GrantShowArgs) -> Result<(), Error> {
+    let (_, store) = open_store().await?;
+    let found = list_grants(&store).await?.into_iter().find(|one| one.grant.grant_id == args.id);
+    let found = found.ok_or_else(|| {
+        let words = SafeText::words("there is no grant ").as_they_wrote(args.id.as_str());
+        Error::with(Code::GrantMissing, words)
+    })?;
+    let text = serde_json::to_string_pretty(&found.grant).unwrap_or_default();
+    let words = format!("{text}\nstate: {}, uses: {}\n", found.state.as_str(), uses(&found));
+    ui.answer("grant show", &data(&found), &words);
+    Ok(())
+}
+
+async fn revoke(ui: &Ui, args: GrantRevokeArgs) -> Result<(), Error> {
+    let (_, vault) = unlock_vault(&args.factor).await?;
+    let grants = Grants::new(&vault, audit_log(&vault));
+    let grant = grants.revoke(&args.id, args.reason.as_deref()).await?;
+    let words = format!("{} permits nothing any more.\n", grant.grant_id);
+    ui.answer("grant revoke", &json!({ "grant_id": grant.grant_id, "revoked": true }), &words);
+    Ok(())
+}
+
+fn data(shown: &ShownGrant) -> Value {
+    json!({ "grant": shown.grant, "state": shown.state, "used": shown.used })
+}
+
+fn row(shown: &ShownGrant) -> Vec<String> {
+    let grant = &shown.grant;
+    let each = |of: fn(&Permission) -> Vec<String>| {
+        grant.permissions.iter().map(|one| of(one).join(",")).collect::<Vec<_>>().join("; ")
+    };
+    let until = grant.permissions.iter().map(|one| one.conditions.valid_until).max();
+    vec![
+        grant.grant_id.to_string(),
+        shown.state.as_str().to_owned(),
+        grant.agent_uri.to_string(),
+        each(|one| one.secrets.iter().map(ToString::to_string).collect()),
+        each(|one| one.action_types.iter().map(|action| String::from(*action)).collect()),
+        until.map(|until| until.strftime("%Y-%m-%d %H:%M").to_string()).unwrap_or_default(),
+        uses(shown),
+    ]
+}
+
+/// `3/100`, and `-` where nobody counts.
+fn uses(shown: &ShownGrant) -> String {
+    let each = shown.grant.permissions.iter().zip(&shown.used).map(|(permission, used)| {
+        permission
+            .conditions
+            .max_uses
+            .map_or_else(|| "-".to_owned(), |most| format!("{used}/{most}"))
+    });
+    each.collect::<Vec<_>>().join(" ")
+}
+
+/// What a permission lacks, in words.
+fn lacks(lacks: &[Lack]) -> String {
+    lacks.iter().map(|lack| lack.words()).collect::<Vec<_>>().join("; ")
+}

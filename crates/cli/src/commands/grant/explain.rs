@@ -1,0 +1,95 @@
+//! `keyless grant explain`: which grant allows an action, or what the nearest lacks.
+
+use std::{collections::BTreeMap, process::ExitCode};
+
+use keyless_core::{
+    Code, Error, Exit, SafeText,
+    agent::{AgentUri, Aid, InstanceId, TrustLevel},
+    grant::{Categories, Explained, Request, Subject},
+};
+use keyless_daemon::{audit_log, nl::grants::Grants, vault::Vault};
+use serde_json::{Value, json};
+
+use super::lacks;
+use crate::{args::GrantExplainArgs, commands::unlock_vault, ui::Ui};
+
+/// How many of those that do not allow are told.
+const TOLD: usize = 3;
+
+pub(super) async fn run(ui: &Ui, args: GrantExplainArgs) -> Result<ExitCode, Error> {
+    let (_, vault) = unlock_vault(&args.factor).await?;
+    let (uri, aid) = who(&vault, &args.agent).await?;
+    let nobody = InstanceId::parse("00000000-0000-4000-8000-000000000000").ok_or(Code::Internal)?;
+    let paths: Vec<_> = vault.list().await?.into_iter().map(|secret| secret.path).collect();
+    let subjects: Vec<Subject> = args.paths.iter().cloned().map(Subject::Path).collect();
+    let contexts = aid.as_ref().and_then(|aid| aid.session_context.clone());
+    let request = Request {
+        agent_uri: &uri,
+        instance_id: aid.as_ref().map_or(&nobody, |aid| &aid.instance_id),
+        organization_id: aid.as_ref().map_or("local", |aid| &aid.organization_id),
+        trust: aid.as_ref().map_or(TrustLevel::L0, |aid| aid.trust_level),
+        action: args.action,
+        subjects: &subjects,
+        categories: &Categories::of(&paths),
+        contexts: &contexts.unwrap_or_else(BTreeMap::new),
+        source_ip: args.ip,
+        approved: false,
+    };
+    let said = Grants::new(&vault, audit_log(&vault)).explain(&request).await?;
+    if aid.is_none() {
+        ui.warn("no agent of that name is registered; taken as one of trust level L0");
+    }
+    let bounds = aid.as_ref().map(|aid| aid.covers(args.action, &subjects, request.categories));
+    let (mut words, mut all_allowed) = (String::new(), true);
+    if let Some(Err(code)) = bounds {
+        all_allowed = false;
+        words += &format!("The agent's own identity excludes it ({}).\n", code.as_str());
+    }
+    for subject in &subjects {
+        let about: Vec<&Explained> = said.iter().filter(|one| one.subject == *subject).collect();
+        all_allowed &= about.first().is_some_and(|one| one.lacks.is_empty());
+        words.push_str(&told(subject, &about));
+    }
+    let data: Vec<Value> = said.iter().map(shown).collect();
+    ui.answer("grant explain", &json!({ "allowed": all_allowed, "permissions": data }), &words);
+    Ok(if all_allowed { ExitCode::SUCCESS } else { ExitCode::from(Exit::Refused as u8) })
+}
+
+async fn who(vault: &Vault, name: &str) -> Result<(AgentUri, Option<Aid>), Error> {
+    let agents = vault.store().agents().await?;
+    let found = agents
+        .into_iter()
+        .map(|row| row.aid)
+        .rfind(|aid| aid.instance_id.as_str() == name || aid.agent_uri.as_str() == name);
+    match (found, AgentUri::parse(name)) {
+        (Some(aid), _) => Ok((aid.agent_uri.clone(), Some(aid))),
+        (None, Ok(uri)) => Ok((uri, None)),
+        (None, Err(_)) => {
+            let words = SafeText::words("there is no agent ").as_they_wrote(name);
+            Err(Error::with(Code::AgentUnknown, words))
+        }
+    }
+}
+
+fn told(subject: &Subject, about: &[&Explained]) -> String {
+    let name =
+        |one: &Explained| format!("{} (permission {})", one.permission.grant, one.permission.index);
+    match about.first() {
+        None => format!("{subject}: there are no grants at all.\n"),
+        Some(best) if best.lacks.is_empty() => format!("{subject}: allowed by {}.\n", name(best)),
+        Some(_) => {
+            let lines = about.iter().take(TOLD);
+            let lines = lines.map(|one| format!("  {}: {}\n", name(one), lacks(&one.lacks)));
+            format!("{subject}: not allowed. Nearest:\n{}", lines.collect::<String>())
+        }
+    }
+}
+
+fn shown(one: &Explained) -> Value {
+    json!({
+        "secret": one.subject.to_string(),
+        "grant_id": one.permission.grant,
+        "permission": one.permission.index,
+        "lacks": one.lacks.iter().map(|lack| lack.words()).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,305 @@
+//! The delegation tokens of a store: made for agents, presented by agents, revoked with all that came of them.
+//!
+//! A token's name alone is good for nothing: who presents it proves, by a key that only its subject was given, that it is
+//! theirs (binding). Rows whose seal does not fit hand nothing on. Source: reference/nl.md, section 7.
+
+use std::collections::{HashMap, HashSet};
+
+use data_encoding::{BASE64, HEXLOWER};
+use hmac::{Hmac, KeyInit, Mac};
+use jiff::Timestamp;
+use keyless_core::{
+    Code, Error, SafeText,
+    agent::InstanceId,
+    audit::{self, Action, Detail, Draft, Outcome, Target},
+    delegation::{Order, Presented, Revocation, Token, TokenId, verify},
+};
+use keyless_store::{AuditLog, DelegationRow, Store};
+use keyless_vault::{Vault, Voucher};
+use parking_lot::Mutex;
+use sha2::Sha256;
+use uuid::Uuid;
+
+use crate::broker::{agent, fill_random};
+
+/// How far a proof's time may be off, in seconds.
+const PROOF_SKEW: i64 = 30;
+/// The longest chain that is walked, whatever the depth was when it was made.
+const MAX_LINKS: usize = 64;
+
+/// The delegations of an open vault.
+pub struct Delegations {
+    store: Store,
+    voucher: Voucher,
+    log: AuditLog,
+    /// Proofs that were shown, until they are too old to be shown again.
+    shown: Mutex<HashMap<String, i64>>,
+}
+
+/// How a token's presenter is known.
+#[derive(Clone, Copy, Debug)]
+pub enum Binding<'a> {
+    /// The broker hands the work over itself; nobody presents anything.
+    Broker,
+    /// `<unix time>.<hex>`: an HMAC-SHA256 of `token||agent uri||time` by the token's binding key.
+    Proof(&'a str),
+}
+
+/// Who revokes.
+#[derive(Clone, Copy, Debug)]
+pub enum Revoker<'a> {
+    /// An agent: its own tokens, and what came of them.
+    Agent(&'a InstanceId),
+    /// The operator, or Keyless for them.
+    Operator,
+}
+
+impl Delegations {
+    /// The delegations of a vault's store.
+    pub fn new(vault: &Vault, log: AuditLog) -> Self {
+        Self {
+            store: vault.store().clone(),
+            voucher: vault.nl_voucher(),
+            log,
+            shown: Mutex::default(),
+        }
+    }
+
+    /// Makes a token, and the key by which its subject proves that it is theirs.
+    pub async fn create(&self, order: Order<'_>) -> Result<(Token, String), Error> {
+        let mut nonce = [0; 16];
+        fill_random(&mut nonce)?;
+        let id = TokenId::parse(&Uuid::new_v4().to_string()).ok_or(Code::Internal)?;
+        let issuer = order.issuer.1.as_str().to_owned();
+        let token = Token::issue(order, (id, BASE64.encode(&nonce)), Timestamp::now())?;
+        self.store.insert_delegation(&self.sealed(token.clone())).await?;
+        let by = audit::Agent { uri: token.issuer.to_string(), ..agent("agent", &issuer) };
+        self.record(Action::DelegationCreate, &token, by, None).await?;
+        let key = self.binding_key(&token.token_id);
+        Ok((token, key))
+    }
+
+    /// Verifies a token that is presented; gives it. A use is not had by that.
+    pub async fn verify(
+        &self,
+        id: &TokenId,
+        presented: &Presented<'_>,
+        binding: Binding<'_>,
+        is_active: &(dyn Fn(&InstanceId) -> bool + Sync),
+    ) -> Result<Token, Error> {
+        let rows = self.genuine().await?;
+        let links = links(&rows, id)?;
+        let used = rows.get(id).map_or(u64::MAX, |row| row.used);
+        let now = Timestamp::now();
+        if let Binding::Proof(proof) = binding {
+            self.check_proof(id, presented.agent_uri.as_str(), proof, now)?;
+        }
+        verify(&links, presented, used, &|instance| is_active(instance), now)?;
+        links.into_iter().next().ok_or_else(|| Code::DelegationInvalid.into())
+    }
+
+    /// Takes a use; [`Code::DelegationExhausted`] when none is left.
+    pub async fn take_use(&self, id: &TokenId) -> Result<(), Error> {
+        if self.store.take_delegation_use(id).await? {
+            Ok(())
+        } else {
+            Err(Code::DelegationExhausted.into())
+        }
+    }
+
+    /// Gives a use back, of an action that did not begin.
+    pub async fn give_use_back(&self, id: &TokenId) -> Result<(), Error> {
+        Ok(self.store.give_delegation_use_back(id).await?)
+    }
+
+    /// Revokes a token with all that came of it; gives their number without itself.
+    pub async fn revoke(
+        &self,
+        id: &TokenId,
+        by: Revoker<'_>,
+        reason: &str,
+    ) -> Result<usize, Error> {
+        let rows = self.genuine().await?;
+        let found = rows.get(id).ok_or_else(|| unknown(id))?;
+        if let Revoker::Agent(instance) = by {
+            // Its issuer, or an issuer above; to others the token is unknown.
+            let above = links(&rows, id).unwrap_or_else(|_| vec![found.token.clone()]);
+            if !above.iter().any(|link| link.issuer_instance == *instance) {
+                return Err(unknown(id));
+            }
+        }
+        let who = match by {
+            Revoker::Agent(instance) => agent("agent", instance.as_str()),
+            Revoker::Operator => agent("operator", "operator"),
+        };
+        let revoked = self.revoke_trees(&rows, std::slice::from_ref(id), &who, reason).await?;
+        Ok(revoked.saturating_sub(1))
+    }
+
+    /// Revokes everything that an agent has handed on or was handed; gives the number of tokens.
+    pub async fn revoke_of_agent(&self, instance: &InstanceId) -> Result<usize, Error> {
+        let rows = self.genuine().await?;
+        let theirs = rows.values().filter(|row| {
+            row.token.issuer_instance == *instance
+                || row.token.subject_instance.as_ref() == Some(instance)
+        });
+        let roots: Vec<TokenId> = theirs.map(|row| row.token.token_id.clone()).collect();
+        let who = agent("operator", "operator");
+        self.revoke_trees(&rows, &roots, &who, "agent_not_in_force").await
+    }
+
+    /// Every genuine token with its uses, oldest first.
+    pub async fn list(&self) -> Result<Vec<(Token, u64)>, Error> {
+        let mut rows: Vec<_> = self.genuine().await?.into_values().collect();
+        rows.sort_by_key(|row| (row.token.issued_at, row.token.token_id.clone()));
+        Ok(rows.into_iter().map(|row| (row.token, row.used)).collect())
+    }
+
+    /// The key by which a token's subject proves that it is theirs; derived, and so kept nowhere.
+    fn binding_key(&self, id: &TokenId) -> String {
+        HEXLOWER.encode(&self.voucher.seal(format!("binding key of {id}").as_bytes()))
+    }
+
+    fn check_proof(
+        &self,
+        id: &TokenId,
+        presenter: &str,
+        proof: &str,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let invalid = || Error::new(Code::DelegationInvalid);
+        let (time, mac) = proof.split_once('.').ok_or_else(invalid)?;
+        let at: i64 = time.parse().map_err(|_| invalid())?;
+        let mac = HEXLOWER.decode(mac.as_bytes()).map_err(|_| invalid())?;
+        let message = format!("{id}||{presenter}||{time}");
+        let key = self.binding_key(id);
+        let is_near = now.as_second().abs_diff(at) <= PROOF_SKEW.unsigned_abs();
+        let mut expected = <Hmac<Sha256> as KeyInit>::new_from_slice(key.as_bytes())
+            .expect("HMAC takes a key of any length");
+        expected.update(message.as_bytes());
+        if !is_near || expected.verify_slice(&mac).is_err() {
+            return Err(invalid());
+        }
+        let mut shown = self.shown.lock();
+        shown.retain(|_, until| *until >= now.as_second());
+        match shown.insert(proof.to_owned(), at + PROOF_SKEW) {
+            None => Ok(()),
+            Some(_) => Err(invalid()),
+        }
+    }
+
+    /// One transaction for all, one entry of the log for each.
+    async fn revoke_trees(
+        &self,
+        rows: &HashMap<TokenId, DelegationRow>,
+        roots: &[TokenId],
+        who: &audit::Agent,
+        reason: &str,
+    ) -> Result<usize, Error> {
+        let now = Timestamp::now();
+        let mut seen = HashSet::new();
+        let mut revoked = Vec::new();
+        for root in roots {
+            let mut level = vec![root.clone()];
+            let mut depth = None;
+            while !level.is_empty() {
+                level.retain(|id| seen.insert(id.clone()));
+                for row in level.iter().filter_map(|id| rows.get(id)) {
+                    if row.token.revoked.is_none() {
+                        let reason = if depth.is_none() { reason } else { "cascade_from_parent" };
+                        let over = Revocation {
+                            at: now,
+                            reason: reason.to_owned(),
+                            root: root.clone(),
+                            cascade_depth: depth,
+                        };
+                        revoked.push(Token { revoked: Some(over), ..row.token.clone() });
+                    }
+                }
+                let is_child = |row: &&DelegationRow| {
+                    row.token.parent_token_id.as_ref().is_some_and(|parent| level.contains(parent))
+                };
+                level =
+                    rows.values().filter(is_child).map(|row| row.token.token_id.clone()).collect();
+                depth = Some(depth.map_or(0, |depth| depth + 1));
+            }
+        }
+        let sealed: Vec<DelegationRow> =
+            revoked.iter().map(|token| self.sealed(token.clone())).collect();
+        self.store.replace_delegations(&sealed).await?;
+        for token in &revoked {
+            let note =
+                token.revoked.as_ref().map(|over| format!("{}, root {}", over.reason, over.root));
+            self.record(Action::DelegationRevoke, token, who.clone(), note).await?;
+        }
+        Ok(revoked.len())
+    }
+
+    async fn genuine(&self) -> Result<HashMap<TokenId, DelegationRow>, Error> {
+        let rows = self.store.delegations().await?.into_iter();
+        let fits = |row: &DelegationRow| {
+            self.voucher.fits(&DelegationRow::sealed_bytes(&row.token), &row.seal)
+        };
+        Ok(rows.filter(fits).map(|row| (row.token.token_id.clone(), row)).collect())
+    }
+
+    fn sealed(&self, token: Token) -> DelegationRow {
+        let seal = self.voucher.seal(&DelegationRow::sealed_bytes(&token));
+        DelegationRow { token, used: 0, seal }
+    }
+
+    async fn record(
+        &self,
+        action: Action,
+        token: &Token,
+        who: audit::Agent,
+        note: Option<String>,
+    ) -> Result<(), Error> {
+        let draft = Draft {
+            at: Timestamp::now(),
+            agent: who.into(),
+            action,
+            target: Target::Named(SafeText::default().as_they_wrote(token.token_id.as_str())),
+            outcome: Outcome::Success,
+            secrets_used: Vec::new(),
+            correlation_id: format!("req-{}", Uuid::new_v4()),
+            error_code: None,
+            detail: Detail {
+                delegation: token
+                    .chain
+                    .iter()
+                    .cloned()
+                    .chain([token.subject.to_string()])
+                    .collect(),
+                grants: vec![token.parent_scope_id.as_str().to_owned()],
+                note,
+                ..Detail::default()
+            },
+            allowed: None,
+        };
+        self.log.append(draft).await.map(drop)
+    }
+}
+
+/// The token, its parent, and so on to the root.
+fn links(rows: &HashMap<TokenId, DelegationRow>, id: &TokenId) -> Result<Vec<Token>, Error> {
+    let mut links = Vec::new();
+    let mut next = Some(id.clone());
+    while let Some(id) = next.take() {
+        let row = rows.get(&id).ok_or_else(|| unknown(&id))?;
+        next.clone_from(&row.token.parent_token_id);
+        links.push(row.token.clone());
+        if links.len() > MAX_LINKS {
+            return Err(Code::DelegationInvalid.into());
+        }
+    }
+    Ok(links)
+}
+
+fn unknown(id: &TokenId) -> Error {
+    let words = SafeText::words("there is no delegation ").as_they_wrote(id.as_str());
+    Error::with(Code::DelegationInvalid, words)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! Tokens in a store: bound to who they are for, used as often as they say, revoked with all below.
+
+use hmac::{Hmac, KeyInit, Mac};
+use jiff::SignedDuration;
+use keyless_core::{
+    ActionType, SecretPath,
+    agent::AgentUri,
+    delegation::TokenScope,
+    grant::{Categories, GrantId, SecretPattern, Subject},
+};
+use sha2::Sha256;
+
+use super::*;
+use crate::nl::scene::Scene;
+
+struct Somebody(AgentUri, InstanceId);
+
+fn somebody(number: u8) -> Somebody {
+    let uri = AgentUri::parse(&format!("nl://acme.corp/agent{number}/1.0.0")).unwrap();
+    Somebody(uri, InstanceId::parse(&format!("{number:08}-0000-4000-8000-000000000000")).unwrap())
+}
+
+async fn hand_on(all: &Delegations, from: u8, parent: Option<&Token>) -> (Token, String) {
+    let (issuer, subject) = (somebody(from), somebody(from + 1));
+    let scope = TokenScope {
+        secrets: vec![SecretPattern::parse("k8s/DEPLOY_TOKEN").unwrap()],
+        actions: vec![ActionType::Exec],
+        max_uses: 2,
+    };
+    let order = Order {
+        issuer: (&issuer.0, &issuer.1),
+        subject: (&subject.0, Some(&subject.1)),
+        scope,
+        life: SignedDuration::from_mins(5),
+        root: "human:ann",
+        grant: &GrantId::parse("g1").unwrap(),
+        grant_until: "2099-01-01T00:00:00Z".parse().unwrap(),
+        parent,
+        max_depth: 3,
+    };
+    all.create(order).await.unwrap()
+}
+
+async fn present(
+    all: &Delegations,
+    token: &Token,
+    by: u8,
+    binding: Binding<'_>,
+) -> Result<Token, Error> {
+    let who = somebody(by);
+    let subjects = [Subject::Path(SecretPath::parse("x/k8s/deploy-token").unwrap())];
+    let presented = Presented {
+        agent_uri: &who.0,
+        instance_id: &who.1,
+        source_ip: None,
+        action: ActionType::Exec,
+        subjects: &subjects,
+        categories: &Categories::default(),
+    };
+    all.verify(&token.token_id, &presented, binding, &|_| true).await
+}
+
+fn proof(key: &str, token: &Token, by: u8, at: i64) -> String {
+    let message = format!("{}||{}||{at}", token.token_id, somebody(by).0);
+    let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key.as_bytes()).unwrap();
+    mac.update(message.as_bytes());
+    format!("{at}.{}", HEXLOWER.encode(&mac.finalize().into_bytes()))
+}
+
+#[tokio::test]
+async fn a_name_alone_is_good_for_nothing() {
+    let scene = Scene::new().await;
+    let all = Delegations::new(&scene.vault, scene.log.clone());
+    let (token, key) = hand_on(&all, 1, None).await;
+    let now = Timestamp::now().as_second();
+    let good = proof(&key, &token, 2, now);
+    let code = |outcome: Result<Token, Error>| outcome.map(drop).map_err(|error| error.code());
+    for bad in [
+        String::new(),
+        format!("{now}.00"),
+        proof("guessed", &token, 2, now),
+        proof(&key, &token, 2, now - 60),
+        proof(&key, &token, 3, now),
+    ] {
+        let refused = code(present(&all, &token, 2, Binding::Proof(&bad)).await);
+        assert_eq!(refused, Err(Code::DelegationInvalid), "{bad}");
+    }
+    assert_eq!(code(present(&all, &token, 2, Binding::Proof(&good)).await), Ok(()));
+    // Shown once, it is no proof any more.
+    assert!(present(&all, &token, 2, Binding::Proof(&good)).await.is_err());
+    for _ in 0..2 {
+        all.take_use(&token.token_id).await.unwrap();
+    }
+    let spent = code(present(&all, &token, 2, Binding::Broker).await);
+    assert_eq!(spent, Err(Code::DelegationExhausted));
+    assert!(all.take_use(&token.token_id).await.is_err());
+}
+
+#[tokio::test]
+async fn what_came_of_a_token_ends_with_it() {
+    let scene = Scene::new().await;
+    let all = Delegations::new(&scene.vault, scene.log.clone());
+    let (first, _) = hand_on(&all, 1, None).await;
+    let (second, _) = hand_on(&all, 2, Some(&first)).await;
+    let (third, _) = hand_on(&all, 3, Some(&second)).await;
+    let (other, _) = hand_on(&all, 5, None).await;
+    present(&all, &third, 4, Binding::Broker).await.unwrap();
+    // A subject can't revoke what it was handed; an issuer above can.
+    let below = all.revoke(&second.token_id, Revoker::Agent(&somebody(3).1), "mine").await;
+    assert!(below.is_err());
+    let ended = all.revoke(&second.token_id, Revoker::Agent(&somebody(1).1), "done").await.unwrap();
+    assert_eq!(ended, 1);
+    let refused = present(&all, &third, 4, Binding::Broker).await.unwrap_err();
+    assert_eq!(refused.code(), Code::DelegationRevoked);
+    present(&all, &first, 2, Binding::Broker).await.unwrap();
+
+    assert_eq!(all.revoke_of_agent(&somebody(1).1).await.unwrap(), 1);
+    present(&all, &other, 6, Binding::Broker).await.unwrap();
+    let listed = all.list().await.unwrap();
+    let depths: Vec<_> = listed
+        .iter()
+        .map(|(token, _)| token.revoked.as_ref().map(|over| over.cascade_depth))
+        .collect();
+    assert_eq!(depths, [Some(None), Some(None), Some(Some(0)), None]);
+    let entries = scene.vault.store().audit_tail(20).await.unwrap();
+    let revoked = entries.iter().filter(|entry| entry.action == Action::DelegationRevoke).count();
+    assert_eq!(revoked, 3);
+}

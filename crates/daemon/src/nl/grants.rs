@@ -1,0 +1,286 @@
+//! The grants of a store: asked at every action, changed by the operator alone.
+//!
+//! They are kept in memory as an index, which is made anew when any process has changed one. Rows whose seal does not fit
+//! permit nothing. Uses are taken in the store before a value is read, and given back if the action does not begin.
+
+mod reservation;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use keyless_core::{
+    ActionType, Code, Error, SafeText,
+    agent::Aid,
+    audit::{Action, Detail, Draft, Outcome, Target},
+    grant::{
+        Allowance, Categories, Counts, Explained, Grant, GrantId, GrantIndex, GrantState,
+        PermissionRef, Request, Subject, Verdict, evaluate, explain,
+    },
+};
+use keyless_store::{AuditLog, GrantRow, Store, StoreError, UseOf, Uses};
+use keyless_vault::{Vault, Voucher};
+use parking_lot::Mutex;
+use uuid::Uuid;
+
+use self::reservation::Slots;
+pub use self::reservation::{Reservation, Running};
+use crate::broker::agent;
+
+/// The grants of an open vault.
+pub struct Grants {
+    store: Store,
+    voucher: Voucher,
+    log: AuditLog,
+    loaded: Mutex<Loaded>,
+    slots: Arc<Slots>,
+}
+
+/// What was last read.
+#[derive(Clone, Default)]
+pub(crate) struct Loaded {
+    revision: Option<i64>,
+    index: Arc<GrantIndex>,
+    uses: Arc<Uses>,
+}
+
+/// A grant as a person sees it.
+#[derive(Clone, Debug)]
+pub struct ShownGrant {
+    /// The whole object.
+    pub grant: Grant,
+    /// Where it stands now.
+    pub state: GrantState,
+    /// The uses that were had, of each permission.
+    pub used: Vec<u64>,
+}
+
+impl Grants {
+    /// The grants of a vault's store.
+    pub fn new(vault: &Vault, log: AuditLog) -> Self {
+        Self {
+            store: vault.store().clone(),
+            voucher: vault.nl_voucher(),
+            log,
+            loaded: Mutex::default(),
+            slots: Arc::default(),
+        }
+    }
+
+    /// Decides an action.
+    pub async fn evaluate(&self, request: &Request<'_>) -> Result<Verdict, Error> {
+        let loaded = self.refresh().await?;
+        let counted = Counted { uses: &loaded.uses, slots: &self.slots };
+        Ok(evaluate(request, &loaded.index, &counted, Timestamp::now()))
+    }
+
+    /// Every permission's word about an action, the nearest first.
+    pub async fn explain(&self, request: &Request<'_>) -> Result<Vec<Explained>, Error> {
+        let loaded = self.refresh().await?;
+        let counted = Counted { uses: &loaded.uses, slots: &self.slots };
+        Ok(explain(request, &loaded.index, &counted, Timestamp::now()))
+    }
+
+    /// Whether some grant of this agent names a secret, conditions aside; by what was read last.
+    pub fn names(
+        &self,
+        aid: &Aid,
+        action: ActionType,
+        subject: &Subject,
+        categories: &Categories,
+    ) -> bool {
+        let index = Arc::clone(&self.loaded.lock().index);
+        index.names(aid, action, subject, categories)
+    }
+
+    /// Takes one use and one place of each permission, all or none. [`Code::GrantExhausted`] when somebody else was
+    /// faster, [`Code::ConcurrencyExceeded`] when as many are under way as may be.
+    pub async fn reserve(&self, allowance: &Allowance) -> Result<Reservation, Error> {
+        let index = Arc::clone(&self.loaded.lock().index);
+        let mut wanted = Vec::new();
+        let mut places = Vec::new();
+        for at in allowance.permissions() {
+            let conditions = &index.permission(at).ok_or(Code::GrantMissing)?.conditions;
+            if let Some(max_uses) = conditions.max_uses {
+                wanted.push(UseOf { permission: at.clone(), max_uses });
+            }
+            places.push((at.clone(), conditions.max_concurrent));
+        }
+        let running = self.slots.enter(places)?;
+        match self.store.take_uses(&wanted).await? {
+            Ok(()) => {
+                let had = wanted.into_iter().map(|one| one.permission).collect();
+                Ok(Reservation::new(self.store.clone(), had, running))
+            }
+            Err(at) => {
+                let words = SafeText::words("grant ").as_they_wrote(at.grant.as_str());
+                Err(Error::with(Code::GrantExhausted, words))
+            }
+        }
+    }
+
+    /// Makes a grant. [`Code::Usage`] names what makes it none.
+    pub async fn create(&self, grant: Grant) -> Result<(), Error> {
+        let faults = grant.faults();
+        if !faults.is_empty() {
+            let words =
+                SafeText::words("the grant can't be used: ").as_they_wrote(&faults.join(", "));
+            return Err(Error::with(Code::Usage, words));
+        }
+        let row = self.sealed(grant);
+        match self.store.insert_grant(&row).await {
+            Err(StoreError::Taken(_)) => {
+                let words = SafeText::words("there is a grant of that name: ");
+                let words = words.as_they_wrote(row.grant.grant_id.as_str());
+                Err(Error::with(Code::Usage, words))
+            }
+            done => {
+                done?;
+                self.record(Action::GrantCreate, &row.grant, None).await
+            }
+        }
+    }
+
+    /// Takes a grant back. At once: what has begun may end, nothing begins.
+    pub async fn revoke(&self, id: &GrantId, reason: Option<&str>) -> Result<Grant, Error> {
+        let rows = self.genuine().await?;
+        let row =
+            rows.into_iter().find(|row| row.grant.grant_id == *id).ok_or_else(|| missing(id))?;
+        if !row.grant.revocable {
+            let words =
+                SafeText::words("the grant says that it can't be revoked; suspend its agent");
+            return Err(Error::with(Code::Usage, words));
+        }
+        if row.grant.revoked {
+            return Ok(row.grant);
+        }
+        let new = self.sealed(Grant { revoked: true, ..row.grant.clone() });
+        if !self.store.replace_grant(&row, &new).await? {
+            let words = SafeText::words("somebody else changed the grant just now");
+            return Err(Error::with(Code::RequestSettled, words));
+        }
+        self.record(Action::GrantRevoke, &new.grant, reason).await?;
+        Ok(new.grant)
+    }
+
+    /// Every genuine grant, oldest first.
+    pub async fn list(&self) -> Result<Vec<ShownGrant>, Error> {
+        let grants = self.genuine().await?.into_iter().map(|row| row.grant);
+        let uses = self.store.grant_uses().await?;
+        Ok(grants.map(|grant| shown(grant, &uses)).collect())
+    }
+
+    /// One grant.
+    pub async fn show(&self, id: &GrantId) -> Result<ShownGrant, Error> {
+        let found = self.list().await?.into_iter().find(|shown| shown.grant.grant_id == *id);
+        found.ok_or_else(|| missing(id))
+    }
+
+    /// Brings what is in memory up to date.
+    pub(crate) async fn refresh(&self) -> Result<Loaded, Error> {
+        let revision = self.store.nl_revision().await?;
+        let mut loaded = self.loaded.lock().clone();
+        if loaded.revision != Some(revision) {
+            let grants = self.genuine().await?.into_iter().map(|row| row.grant);
+            loaded.index = Arc::new(GrantIndex::new(grants));
+            loaded.revision = Some(revision);
+        }
+        loaded.uses = Arc::new(self.store.grant_uses().await?);
+        *self.loaded.lock() = loaded.clone();
+        Ok(loaded)
+    }
+
+    async fn genuine(&self) -> Result<Vec<GrantRow>, Error> {
+        let mut rows = self.store.grants().await?;
+        rows.retain(|row| self.voucher.fits(&GrantRow::sealed_bytes(&row.grant), &row.seal));
+        Ok(rows)
+    }
+
+    fn sealed(&self, grant: Grant) -> GrantRow {
+        let seal = self.voucher.seal(&GrantRow::sealed_bytes(&grant));
+        GrantRow { grant, seal }
+    }
+
+    async fn record(&self, action: Action, grant: &Grant, note: Option<&str>) -> Result<(), Error> {
+        let id = grant.grant_id.as_str();
+        let draft = Draft {
+            at: Timestamp::now(),
+            agent: agent("operator", "operator").into(),
+            action,
+            target: Target::Named(SafeText::default().as_they_wrote(grant.agent_uri.as_str())),
+            outcome: Outcome::Success,
+            secrets_used: Vec::new(),
+            correlation_id: format!("req-{}", Uuid::new_v4()),
+            error_code: None,
+            detail: Detail {
+                grants: vec![id.to_owned()],
+                note: note.map(|note| SafeText::default().as_they_wrote(note).as_str().to_owned()),
+                ..Detail::default()
+            },
+            allowed: None,
+        };
+        self.log.append(draft).await.map(drop)
+    }
+}
+
+/// Every grant as it is written down, without a key: it is no secret, and nobody has vouched for it.
+pub async fn list_grants(store: &Store) -> Result<Vec<ShownGrant>, Error> {
+    let uses = store.grant_uses().await?;
+    let grants = store.grants().await?.into_iter().map(|row| row.grant);
+    Ok(grants.map(|grant| shown(grant, &uses)).collect())
+}
+
+/// A name for a new grant.
+pub fn new_grant_id() -> GrantId {
+    let id = format!("grant_{}", Uuid::new_v4());
+    GrantId::parse(&id).expect("a UUID is printable")
+}
+
+fn shown(grant: Grant, counted: &Uses) -> ShownGrant {
+    let used =
+        grant.permission_refs().map(|(at, _)| counted.get(&at).copied().unwrap_or(0)).collect();
+    let state = grant.state(&OnlyUses(counted), Timestamp::now());
+    ShownGrant { grant, state, used }
+}
+
+fn missing(id: &GrantId) -> Error {
+    let words = SafeText::words("there is no grant ").as_they_wrote(id.as_str());
+    Error::with(Code::GrantMissing, words)
+}
+
+struct Counted<'a> {
+    uses: &'a Uses,
+    slots: &'a Slots,
+}
+
+impl Counts for Counted<'_> {
+    fn uses(&self, at: &PermissionRef) -> u64 {
+        self.uses.get(at).copied().unwrap_or(0)
+    }
+
+    fn running(&self, at: &PermissionRef) -> u32 {
+        self.slots.running(at)
+    }
+
+    fn recent(&self, at: &PermissionRef) -> u32 {
+        self.slots.recent(at)
+    }
+}
+
+struct OnlyUses<'a>(&'a Uses);
+
+impl Counts for OnlyUses<'_> {
+    fn uses(&self, at: &PermissionRef) -> u64 {
+        self.0.get(at).copied().unwrap_or(0)
+    }
+
+    fn running(&self, _: &PermissionRef) -> u32 {
+        0
+    }
+
+    fn recent(&self, _: &PermissionRef) -> u32 {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests;

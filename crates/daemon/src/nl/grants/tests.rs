@@ -1,0 +1,124 @@
+//! Grants in a store: sealed, asked, had, given back, revoked.
+
+use std::collections::BTreeMap;
+
+use keyless_core::{
+    SecretPath,
+    agent::{AgentUri, InstanceId, TrustLevel},
+    grant::DenyReason,
+};
+use keyless_store::GrantRow;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::nl::scene::Scene;
+
+const INSTANCE: &str = "550e8400-e29b-41d4-a716-446655440000";
+
+fn grant(id: &str, conditions: &Value) -> Grant {
+    let mut all =
+        json!({ "valid_from": "2020-01-01T00:00:00Z", "valid_until": "2099-01-01T00:00:00Z" });
+    all.as_object_mut().unwrap().extend(conditions.as_object().unwrap().clone());
+    serde_json::from_value(json!({
+        "grant_id": id, "agent_uri": "nl://acme.corp/bot/1.0.0", "organization_id": "acme",
+        "granted_by": { "type": "human", "identifier": "ann", "granted_at": "2026-02-08T09:00:00Z" },
+        "permissions": [{ "action_types": ["exec"], "secrets": ["api/*"], "conditions": all }],
+    }))
+    .unwrap()
+}
+
+async fn ask(grants: &Grants) -> Verdict {
+    let subjects = [Subject::Path(SecretPath::parse("team/api/token").unwrap())];
+    let request = Request {
+        agent_uri: &AgentUri::parse("nl://acme.corp/bot/1.0.0").unwrap(),
+        instance_id: &InstanceId::parse(INSTANCE).unwrap(),
+        organization_id: "acme",
+        trust: TrustLevel::L1,
+        action: ActionType::Exec,
+        subjects: &subjects,
+        categories: &Categories::default(),
+        contexts: &BTreeMap::new(),
+        source_ip: None,
+        approved: false,
+    };
+    grants.evaluate(&request).await.unwrap()
+}
+
+async fn allowed(grants: &Grants) -> Allowance {
+    match ask(grants).await {
+        Verdict::Allow(allowance) => allowance,
+        other => panic!("not allowed: {other:?}"),
+    }
+}
+
+async fn denied(grants: &Grants) -> DenyReason {
+    match ask(grants).await {
+        Verdict::Deny(denial) => denial.reason,
+        other => panic!("not denied: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_use_is_had_once_the_action_begins() {
+    let scene = Scene::new().await;
+    let grants = Grants::new(&scene.vault, scene.log.clone());
+    assert_eq!(denied(&grants).await, DenyReason::NoGrant);
+    grants.create(grant("g1", &json!({ "max_uses": 1 }))).await.unwrap();
+
+    // One that does not begin gives its use back.
+    let (first, second) = (allowed(&grants).await, allowed(&grants).await);
+    let reservation = grants.reserve(&first).await.unwrap();
+    assert_eq!(grants.reserve(&second).await.map(drop).unwrap_err().code(), Code::GrantExhausted);
+    drop(reservation);
+    let id = GrantId::parse("g1").unwrap();
+    while grants.show(&id).await.unwrap().used != [0] {
+        tokio::task::yield_now().await;
+    }
+    drop(grants.reserve(&allowed(&grants).await).await.unwrap().started());
+    assert_eq!(denied(&grants).await, DenyReason::Exhausted);
+    assert_eq!(grants.show(&id).await.unwrap().state, GrantState::Exhausted);
+}
+
+#[tokio::test]
+async fn places_are_free_again_when_an_action_ends() {
+    let scene = Scene::new().await;
+    let grants = Grants::new(&scene.vault, scene.log.clone());
+    grants.create(grant("g1", &json!({ "max_concurrent": 1 }))).await.unwrap();
+    let (first, second) = (allowed(&grants).await, allowed(&grants).await);
+    let running = grants.reserve(&first).await.unwrap().started();
+    assert_eq!(denied(&grants).await, DenyReason::Concurrency);
+    assert_eq!(
+        grants.reserve(&second).await.map(drop).unwrap_err().code(),
+        Code::ConcurrencyExceeded
+    );
+    drop(running);
+    allowed(&grants).await;
+
+    let grants = Grants::new(&scene.vault, scene.log.clone());
+    grants.revoke(&GrantId::parse("g1").unwrap(), None).await.unwrap();
+    grants.create(grant("g2", &json!({ "max_per_minute": 1 }))).await.unwrap();
+    drop(grants.reserve(&allowed(&grants).await).await.unwrap().started());
+    assert_eq!(denied(&grants).await, DenyReason::Rate);
+}
+
+#[tokio::test]
+async fn what_the_vault_has_not_sealed_permits_nothing() {
+    let scene = Scene::new().await;
+    let (grants, store) = (Grants::new(&scene.vault, scene.log.clone()), scene.vault.store());
+    let forged = grant("g1", &json!({}));
+    store.insert_grant(&GrantRow { grant: forged, seal: vec![0; 32] }).await.unwrap();
+    assert_eq!(denied(&grants).await, DenyReason::NoGrant);
+    grants.create(grant("g2", &json!({ "max_uses": 3 }))).await.unwrap();
+    allowed(&grants).await;
+    // Another process revokes: seen at once.
+    let other = Grants::new(&scene.vault, scene.log.clone());
+    let id = GrantId::parse("g2").unwrap();
+    other.revoke(&id, Some("left the team")).await.unwrap();
+    assert_eq!(denied(&grants).await, DenyReason::NoGrant);
+    let entries = store.audit_tail(5).await.unwrap();
+    let last = entries.last().unwrap();
+    assert_eq!(
+        (last.action, last.detail.grants.as_slice()),
+        (Action::GrantRevoke, &["g2".to_owned()][..])
+    );
+}
