@@ -8,6 +8,7 @@ use std::{
 use http_body_util::BodyExt;
 use hyper::{
     Method, Request,
+    body::Incoming,
     client::conn::http1::{SendRequest, handshake},
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT},
 };
@@ -22,10 +23,10 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use crate::{
-    ORIGIN, Result, Route,
+    Failure, ORIGIN, Result, Route,
     figures::percentile,
     origin::{CREDENTIAL, VALUE},
-    payload::Payload,
+    payload::{Payload, now},
 };
 
 /// Requests on each connection before the clock starts.
@@ -95,6 +96,35 @@ impl Tunnel {
 
     /// Sends a request and reads its whole answer; how many bytes it had.
     async fn send(&mut self, method: Method, path: &str, payload: Payload) -> Result<u64> {
+        let mut body = self.ask(method, path, payload).await?;
+        let mut length = 0;
+        while let Some(frame) = body.frame().await {
+            length += frame?.data_ref().map_or(0, |data| data.len() as u64);
+        }
+        Ok(length)
+    }
+
+    /// Asks for so many events; how late each of them came, in milliseconds.
+    pub async fn events(&mut self, count: usize) -> Result<Vec<f64>> {
+        let path = format!("/events/{count}");
+        let mut body = self.ask(Method::GET, &path, Payload::empty()).await?;
+        let (mut text, mut late) = (String::new(), Vec::new());
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame?.into_data() else { continue };
+            let came = now();
+            text.push_str(str::from_utf8(&data)?);
+            while let Some((event, rest)) = text.split_once("\n\n") {
+                let sent: u128 = event.trim_start_matches("data: ").parse()?;
+                let nanoseconds = u64::try_from(came.saturating_sub(sent))?;
+                late.push(Duration::from_nanos(nanoseconds).as_secs_f64() * 1e3);
+                text = rest.to_owned();
+            }
+        }
+        if late.len() == count { Ok(late) } else { Err("some events did not come".into()) }
+    }
+
+    /// Sends a request; the body of its answer.
+    async fn ask(&mut self, method: Method, path: &str, payload: Payload) -> Result<Incoming> {
         let request = Request::builder()
             .method(method)
             .uri(path)
@@ -114,13 +144,32 @@ impl Tunnel {
             let body = String::from_utf8_lossy(&body).into_owned();
             return Err(format!("{status}, value arrived: {value}, {body}").into());
         }
-        let mut body = response.into_body();
-        let mut length = 0;
-        while let Some(frame) = body.frame().await {
-            length += frame?.data_ref().map_or(0, |data| data.len() as u64);
-        }
-        Ok(length)
+        Ok(response.into_body())
     }
+}
+
+/// New connections per second, each with a whole handshake and one small request, on some lanes.
+pub(crate) async fn fresh(route: &Route, load: Load) -> Result<f64> {
+    let mut tls = rustls::ClientConfig::clone(&route.tls);
+    tls.resumption = rustls::client::Resumption::disabled();
+    let route = Route { tls: Arc::new(tls), ..route.clone() };
+    let mut lanes = JoinSet::new();
+    for _ in 0..load.connections {
+        let route = route.clone();
+        lanes.spawn(async move {
+            let (start, mut opened) = (Instant::now(), 0);
+            while start.elapsed() < load.time {
+                Tunnel::open(&route).await?;
+                opened += 1;
+            }
+            Ok::<_, Failure>(count(opened) / start.elapsed().as_secs_f64())
+        });
+    }
+    let mut rate = 0.0;
+    while let Some(lane) = lanes.join_next().await {
+        rate += lane??;
+    }
+    Ok(rate)
 }
 
 /// Puts `load` on `route`.

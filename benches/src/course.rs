@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use crate::{
     Child, Load, Loaded, Result, Route, Transfer,
-    client::{load, transfer},
+    client::{fresh, load, transfer},
     figures::median,
 };
 
@@ -76,4 +76,20 @@ pub async fn watched_transfer(
             () = sleep(GLANCE) => highest = highest.max(subject.process.usage()?.resident),
         }
     }
+}
+
+/// New connections per second, round by round, interleaved as [`rounds`] are.
+pub async fn fresh_rounds(
+    subjects: &[Subject<'_>],
+    kind: Load,
+    rounds: usize,
+) -> Result<Vec<Vec<f64>>> {
+    let mut rates = vec![Vec::new(); subjects.len()];
+    for round in 0..rounds {
+        for turn in 0..subjects.len() {
+            let at = (round + turn) % subjects.len();
+            rates[at].push(fresh(&subjects[at].route, kind).await?);
+        }
+    }
+    Ok(rates)
 }

@@ -21,18 +21,21 @@ mod keyless;
 mod origin;
 mod pack_repo;
 mod payload;
+mod peers;
 mod relay;
 
 /// An open tunnel, and the kinds of load on it.
 pub use client::{Load, Loaded, Transfer, Tunnel};
 /// What every subject runs through, and what it came to.
-pub use course::{Measured, Subject, rounds, watched_transfer};
+pub use course::{Measured, Subject, fresh_rounds, rounds, watched_transfer};
 /// Medians and percentiles, and how to write them.
 pub use figures::{decimals, median, megabytes, paired_ratio, percentile};
 /// The built binary, and its proxy with so many secrets.
 pub use keyless::{Binary, Fleet, Keyless};
 /// Config repos for the pack.
 pub use pack_repo::{PackRepo, Shape};
+/// Other proxies that swap, where they are installed.
+pub use peers::Peer;
 /// A child process and what the kernel says of it.
 pub use process::{Child, Usage, thread_time};
 /// Every part in place, and the ways through it.
@@ -43,4 +46,7 @@ pub use table::Table;
 pub use text::{Random, base64, binary, json};
 
 /// Any error; a benchmark that can't run says why and ends.
-pub type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// Why a benchmark can't run.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -1,12 +1,13 @@
-//! The origin: HTTPS, HTTP/1.1, and three things to ask for.
+//! The origin: HTTPS, HTTP/1.1, and four things to ask for.
 //!
-//! `/small` answers 1 KiB of JSON, `/sink` swallows a body, `/bytes/N` answers N bytes. Every answer
+//! `/small` answers 1 KiB of JSON, `/sink` swallows a body, `/bytes/N` answers N bytes, `/events/N` sends
+//! N server-sent events, each with the time of its sending. Every answer
 //! says in `x-credential` whether the request brought the real value.
 
 use std::{convert::Infallible, sync::Arc};
 
 use bytes::Bytes;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Either};
 use hyper::{
     Request, Response,
     body::Incoming,
@@ -19,7 +20,11 @@ use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-use crate::{Result, keyless, payload::Payload, text};
+use crate::{
+    Result, keyless,
+    payload::{Events, Payload},
+    text,
+};
 
 /// Where the answer says what arrived: [`VALUE`] or `other`.
 pub(crate) const CREDENTIAL: &str = "x-credential";
@@ -57,20 +62,28 @@ async fn serve_connection(
     Ok(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await?)
 }
 
-async fn answer(request: Request<Incoming>, answers: Arc<Answers>) -> Result<Response<Payload>> {
+async fn answer(
+    request: Request<Incoming>,
+    answers: Arc<Answers>,
+) -> Result<Response<Either<Payload, Events>>> {
     let arrived = request.headers().get(AUTHORIZATION) == Some(&answers.expected);
     let path = request.uri().path().to_owned();
     let mut body = request.into_body();
     while let Some(frame) = body.frame().await {
         frame?;
     }
-    let payload = match path.strip_prefix("/bytes/") {
-        Some(length) => Payload::of_length(length.parse()?),
-        None if path == "/small" => Payload::once(answers.small.clone()),
-        None => Payload::empty(),
+    let mut kind = "application/json";
+    let payload = match path[1..].split_once('/') {
+        Some(("bytes", length)) => Either::Left(Payload::of_length(length.parse()?)),
+        Some(("events", count)) => {
+            kind = "text/event-stream";
+            Either::Right(Events::new(count.parse()?))
+        }
+        _ if path == "/small" => Either::Left(Payload::once(answers.small.clone())),
+        _ => Either::Left(Payload::empty()),
     };
     Ok(Response::builder()
-        .header(CONTENT_TYPE, "application/json")
+        .header(CONTENT_TYPE, kind)
         .header(CREDENTIAL, if arrived { VALUE } else { "other" })
         .body(payload)?)
 }

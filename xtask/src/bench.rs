@@ -2,6 +2,8 @@
 //!
 //! A benchmark is a program that prints a Markdown table to stdout; what it measures is its own affair.
 
+mod peers;
+
 use std::{fs, io::Write as _};
 
 use crate::shell::{Failure, ask, capture, cargo, root, run as call};
@@ -45,7 +47,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     for name in names {
         if arguments.only.is_empty() || arguments.only.contains(&name) {
             let run = ["run", "--release", "--quiet", "--package", PACKAGE, "--bin", &name];
-            let table = capture(&mut cargo(&run))?;
+            let mut run = cargo(&run);
+            if name == peers::BENCHMARK {
+                run.envs(peers::install()?);
+            }
+            let table = capture(&mut run)?;
             println!("{table}");
             // One at a time: what was measured is kept when a later one fails.
             append(&format!("\n### {name}\n\n{}\n", table.trim()))?;
