@@ -152,6 +152,16 @@ Examples:
     Guard(GuardCommand),
     /// Deploy agent configuration as code: plan, review, apply, roll back
     Pack(PackArgs),
+    /// Print what makes a shell complete commands, options and the paths of your secrets
+    #[command(after_help = "\
+Examples:
+  echo 'source <(keyless completions bash)' >> ~/.bashrc
+  echo 'source <(keyless completions zsh)' >> ~/.zshrc
+  keyless completions fish > ~/.config/fish/completions/keyless.fish")]
+    Completions(CompletionsArgs),
+    /// Write the manual pages
+    #[command(after_help = "Examples:\n  keyless manual ~/.local/share/man/man1")]
+    Manual(ManualArgs),
     /// Serve sessions in the foreground (`unlock` starts one in the background)
     Broker(BrokerArgs),
     /// Serve the NL Protocol over HTTP, or join an agent's stdin and stdout with the broker
@@ -533,6 +543,29 @@ pub(crate) struct ApproveArgs {
 pub(crate) struct UiArgs {
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// For which shell
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: ShellWord,
+}
+
+/// A shell that can be taught.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ShellWord {
+    Bash,
+    Elvish,
+    Fish,
+    Zsh,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManualArgs {
+    /// Where they go; made if it is not there
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
 }
 
 #[derive(Debug, Args)]

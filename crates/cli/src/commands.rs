@@ -5,12 +5,14 @@ mod approve;
 mod audit;
 mod broker;
 mod catalog;
+mod completions;
 mod delegation;
 mod egress;
 mod forward;
 mod grant;
 mod guard;
 mod init;
+mod manual;
 mod mcp;
 pub(crate) mod pack;
 mod placeholders;
@@ -42,6 +44,7 @@ pub(crate) fn main() -> ExitCode {
     if pack::is_agentpack() {
         return pack::main_as_agentpack();
     }
+    completions::answer_shell();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return refuse_arguments(&error),
@@ -87,6 +90,7 @@ async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
         Command::Audit(command) => audit::run(ui, command).await,
         Command::Broker(args) => broker::run(ui, args).await,
         Command::Catalog(command) => catalog::run(ui, command).await,
+        Command::Completions(args) => completions::run(ui, &args),
         Command::Delegation(command) => delegation::run(ui, command).await,
         Command::Demo => demo::run(ui),
         Command::Egress(command) => egress::run(ui, command).await,
@@ -96,6 +100,7 @@ async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
         Command::Guard(command) => guard::run(ui, command),
         Command::Init(args) => init::run(ui, args).await,
         Command::Lock => unlock::lock(ui).await,
+        Command::Manual(args) => manual::run(ui, &args),
         Command::Mcp(args) => mcp::run(ui, args).await,
         Command::Pack(args) => Ok(pack::run(ui, &args)),
         Command::Placeholders(args) => placeholders::run(&args),
@@ -135,6 +140,7 @@ fn name_of(command: &Command) -> &'static str {
         Command::Catalog(CatalogCommand::Show(_)) => "catalog show",
         Command::Catalog(CatalogCommand::Status) => "catalog status",
         Command::Catalog(CatalogCommand::Validate(_)) => "catalog validate",
+        Command::Completions(_) => "completions",
         Command::Delegation(DelegationCommand::List(_)) => "delegation list",
         Command::Delegation(DelegationCommand::Revoke(_)) => "delegation revoke",
         Command::Demo => "demo",
@@ -152,6 +158,7 @@ fn name_of(command: &Command) -> &'static str {
         Command::Guard(GuardCommand::Rules) => "guard rules",
         Command::Init(_) => "init",
         Command::Lock => "lock",
+        Command::Manual(_) => "manual",
         Command::Mcp(_) => "mcp",
         Command::Pack(_) => "pack",
         Command::Placeholders(_) => "placeholders",

@@ -1,0 +1,27 @@
+//! `keyless manual`: a manual page for each command, made of what `--help` says.
+
+use std::{fs, io, process::ExitCode};
+
+use clap::CommandFactory;
+use keyless_core::{Code, Error, SafeText};
+use serde_json::json;
+
+use crate::{
+    args::{Cli, ManualArgs},
+    ui::Ui,
+};
+
+pub(super) fn run(ui: &Ui, args: &ManualArgs) -> Result<ExitCode, Error> {
+    let write = || -> io::Result<usize> {
+        fs::create_dir_all(&args.folder)?;
+        clap_mangen::generate_to(Cli::command(), &args.folder)?;
+        Ok(fs::read_dir(&args.folder)?.count())
+    };
+    let pages = write().map_err(|error| {
+        let place = SafeText::default().as_they_wrote(&args.folder.to_string_lossy());
+        Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
+    })?;
+    let words = format!("{pages} pages in {}.\n", args.folder.display());
+    ui.answer("manual", &json!({ "folder": args.folder, "pages": pages }), &words);
+    Ok(ExitCode::SUCCESS)
+}
