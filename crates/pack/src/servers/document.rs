@@ -242,6 +242,30 @@ mod tests {
         assert_eq!(document.text(), text);
     }
 
+    proptest::proptest! {
+        /// Whatever a user has there says the same when ours has come and gone.
+        #[test]
+        fn what_is_the_users_stays(
+            names in proptest::collection::btree_set("[a-z]{1,6}", 0..5),
+            text in "[ -~]{0,20}",
+            flat in proptest::bool::ANY,
+        ) {
+            let servers: Map<String, Value> =
+                names.iter().map(|name| (name.clone(), json!({ "command": text, "args": [text] }))).collect();
+            let before = json!({ "theme": text, "mcpServers": servers });
+            let written = if flat { before.to_string() } else { format!("{before:#}\n") };
+            let mut document = Document::parse(TargetId::Cursor, &written).unwrap();
+            document.set("OURS", &json!({ "command": "x", "env": { "A": "b" } }));
+            let with: Value = serde_json::from_str(&document.text()).unwrap();
+            proptest::prop_assert_eq!(&with["mcpServers"]["OURS"]["env"]["A"], "b");
+            document.remove("OURS");
+            let after: Value = serde_json::from_str(&document.text()).unwrap();
+            proptest::prop_assert_eq!(&after["theme"], &before["theme"]);
+            let left = after.get("mcpServers").cloned().unwrap_or_else(|| json!({}));
+            proptest::prop_assert_eq!(&left, &before["mcpServers"]);
+        }
+    }
+
     #[test]
     fn an_empty_file_comes_and_goes() {
         for target in [TargetId::ClaudeCode, TargetId::Codex, TargetId::Cursor, TargetId::Vscode] {

@@ -136,6 +136,49 @@ fn a_users_server_of_the_same_name_is_replaced_only_on_request_and_comes_back() 
 }
 
 #[test]
+fn a_rollback_brings_entries_back_and_leaves_later_edits_of_others() {
+    let scene = scene();
+    let first = scene.deploy();
+    let newer = MANIFEST
+        .replace("gh-mcp", "gh-mcp2")
+        .replace("  docs:", "  late:\n    command: late\n  docs:");
+    scene.manifest(&newer);
+    scene.deploy();
+    let mut claude = json(&scene, "home/.claude.json");
+    assert_eq!(claude["mcpServers"]["github"]["args"][2], "gh-mcp2");
+    claude["numStartups"] = json!(9);
+    scene.write("home/.claude.json", &claude.to_string());
+    scene.rollback(&first);
+    let claude = json(&scene, "home/.claude.json");
+    assert_eq!(
+        (&claude["numStartups"], &claude["mcpServers"]["github"]["args"][2]),
+        (&json!(9), &json!("gh-mcp"))
+    );
+    assert_eq!(claude["mcpServers"].get("late"), None);
+    let codex = scene.read("home/.codex/config.toml");
+    assert!(
+        codex.starts_with(CODEX) && codex.contains("gh-mcp\"") && !codex.contains("late"),
+        "{codex}"
+    );
+    // What is ours is known again: the older manifest has nothing to do.
+    scene.manifest(MANIFEST);
+    assert_eq!(scene.changes(), [""; 0]);
+    assert_eq!(scene.try_deploy(false).unwrap().data.reason, Some("no_changes"));
+}
+
+#[test]
+fn a_target_can_be_left_out() {
+    let scene = scene();
+    scene.manifest(&MANIFEST.replace(
+        "scope: user }\n  cursor",
+        "scope: user, options: { write_mcp_servers: false } }\n  cursor",
+    ));
+    scene.deploy();
+    assert_eq!(scene.read("home/.codex/config.toml"), CODEX);
+    assert!(!scene.exists("home/.codex/.agentpack.manifest.codex.json"));
+}
+
+#[test]
 fn what_can_not_be_merged_is_refused_and_left_alone() {
     let scene = scene();
     scene.write("project/.cursor/mcp.json", "{ not json");
