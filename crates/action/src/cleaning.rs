@@ -3,7 +3,7 @@
 //! Each stream is looked at by itself and both together, in the order in which they were written and
 //! one after the other, since half a value may stand in each.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use keyless_core::{Code, Error, action::Encoding};
 use keyless_rewrite::{Finding, FoundAs, Sanitizer, merge_findings, redact};
@@ -26,10 +26,22 @@ pub struct Redaction {
     pub count: u64,
 }
 
-/// Looks for values, and counts what it finds.
-pub(crate) struct Cleaner {
+/// What is looked for; built once for a set of values.
+pub(crate) struct Sought {
     sanitizer: Sanitizer,
     names: Vec<String>,
+}
+
+impl Sought {
+    pub(crate) fn new(known: &[Known]) -> Self {
+        let sanitizer = Sanitizer::new(known.iter().map(|known| known.value.as_slice()));
+        Self { sanitizer, names: known.iter().map(|known| known.name.clone()).collect() }
+    }
+}
+
+/// Looks for values, and counts what it finds.
+pub(crate) struct Cleaner {
+    sought: Arc<Sought>,
     found: BTreeMap<(usize, Encoding), u64>,
 }
 
@@ -41,19 +53,18 @@ pub(crate) struct Clean {
 }
 
 impl Cleaner {
-    pub(crate) fn new(known: &[Known]) -> Self {
-        let sanitizer = Sanitizer::new(known.iter().map(|known| known.value.as_slice()));
-        let names = known.iter().map(|known| known.name.clone()).collect();
-        Self { sanitizer, names, found: BTreeMap::new() }
+    pub(crate) fn new(sought: Arc<Sought>) -> Self {
+        Self { sought, found: BTreeMap::new() }
     }
 
     /// Cleans what a command has written.
     pub(crate) fn outputs(&mut self, captured: &Captured) -> Clean {
         let output = Lane::of(captured, Stream::Output);
         let errors = Lane::of(captured, Stream::Errors);
-        let mut findings = [self.sanitizer.find(&output.bytes), self.sanitizer.find(&errors.bytes)];
+        let mut findings =
+            [self.sought.sanitizer.find(&output.bytes), self.sought.sanitizer.find(&errors.bytes)];
         if !output.bytes.is_empty() && !errors.bytes.is_empty() {
-            for finding in self.sanitizer.find(&captured.joint) {
+            for finding in self.sought.sanitizer.find(&captured.joint) {
                 findings[0].extend(output.part_of(&finding));
                 findings[1].extend(errors.part_of(&finding));
             }
@@ -74,7 +85,7 @@ impl Cleaner {
             let seam = first.len() - from;
             let near = &second[..second.len().min(NEAR)];
             let both = Zeroizing::new([&first[from..], near].concat());
-            for finding in self.sanitizer.find(&both) {
+            for finding in self.sought.sanitizer.find(&both) {
                 let Range { start, end } = finding.range.clone();
                 if start < seam && end > seam {
                     let range = start + from..first.len();
@@ -87,7 +98,7 @@ impl Cleaner {
 
     /// Cleans one text.
     pub(crate) fn text(&mut self, text: &str) -> String {
-        let findings = self.sanitizer.find(text.as_bytes());
+        let findings = self.sought.sanitizer.find(text.as_bytes());
         self.redacted(text.as_bytes(), findings)
     }
 
@@ -114,7 +125,7 @@ impl Cleaner {
     /// What was taken out so far.
     pub(crate) fn redactions(&self) -> Vec<Redaction> {
         let redaction = |(&(index, encoding), &count): (&(usize, Encoding), &u64)| Redaction {
-            name: self.names[index].clone(),
+            name: self.sought.names[index].clone(),
             encoding,
             count,
         };
@@ -123,7 +134,7 @@ impl Cleaner {
 
     fn redacted(&mut self, text: &[u8], findings: Vec<Finding>) -> String {
         let findings = merge_findings(findings);
-        let (names, found) = (&self.names, &mut self.found);
+        let (names, found) = (&self.sought.names, &mut self.found);
         let clean = redact(text, &findings, |finding| {
             let encoding = encoding(finding.form);
             *found.entry((finding.value, encoding)).or_default() += 1;
@@ -208,7 +219,7 @@ mod tests {
 
     fn cleaner() -> Cleaner {
         let value = Zeroizing::new(b"hunter2-hunter2".to_vec());
-        Cleaner::new(&[Known { name: "db/PASS".into(), value }])
+        Cleaner::new(Arc::new(Sought::new(&[Known { name: "db/PASS".into(), value }])))
     }
 
     #[test]

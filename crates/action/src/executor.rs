@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 pub use crate::cleaning::Redaction;
 use crate::{
     captured::{Bounds, End, Ended, run_to_end},
-    cleaning::{Cleaner, clean_outputs},
+    cleaning::{Cleaner, Sought, clean_outputs},
     commands::{Prepared, check, prepare, render},
     kept::Shelf,
     material::Materials,
@@ -112,7 +112,15 @@ pub struct Executor {
     services: Services,
     limits: Limits,
     shelf: Shelf,
-    known: Mutex<Vec<Known>>,
+    known: Mutex<Memory>,
+}
+
+/// The values that an agent's actions have had.
+#[derive(Default)]
+struct Memory {
+    known: Vec<Known>,
+    /// Made of them when it is needed.
+    sought: Option<Arc<Sought>>,
 }
 
 impl Executor {
@@ -177,7 +185,7 @@ impl Executor {
         let Services { providers, http } = &self.services;
         let called = call(work, materials, providers, &**http, self.limits.output).await?;
         self.remember(called.known);
-        let mut cleaner = Cleaner::new(&self.known.lock());
+        let mut cleaner = self.cleaner();
         let result =
             ActionResult { data: Some(cleaner.json(called.data)), ..ActionResult::default() };
         let mut outcome = Outcome::done(result);
@@ -196,7 +204,7 @@ impl Executor {
         let running = self.spawn.spawn(command).await?;
         let ended = run_to_end(running, input, &self.bounds(work)).await?;
         let mut outcome = self.cleaned(ended).await?;
-        let mut cleaner = Cleaner::new(&self.known.lock());
+        let mut cleaner = self.cleaner();
         outcome.warnings = warnings.iter().map(|warning| cleaner.text(warning)).collect();
         Ok(outcome)
     }
@@ -217,8 +225,7 @@ impl Executor {
             outcome.exit = Some(report);
             return Ok(outcome);
         }
-        let cleaner = Cleaner::new(&self.known.lock().clone());
-        let (clean, cleaner) = clean_outputs(cleaner, captured).await?;
+        let (clean, cleaner) = clean_outputs(self.cleaner(), captured).await?;
         let (status, fault) = match (end, exit) {
             (End::Itself, Exit::Code(0)) => (Status::Success, None),
             (End::Itself, exit) => (Status::Error, Some(nonzero(exit))),
@@ -244,15 +251,24 @@ impl Executor {
 
     /// Values are looked for in all that follows; the newest are kept.
     fn remember(&self, values: Vec<Known>) {
-        let mut known = self.known.lock();
+        let mut memory = self.known.lock();
+        let Memory { known, sought } = &mut *memory;
         for value in values {
-            known.retain(|other| other.value != value.value || other.name == value.name);
-            if known.iter().all(|other| other.value != value.value) {
-                known.push(value);
+            if known.iter().any(|other| other.value == value.value && other.name == value.name) {
+                continue;
             }
+            known.retain(|other| other.value != value.value);
+            known.push(value);
+            *sought = None;
         }
         let excess = known.len().saturating_sub(REMEMBERED);
         known.drain(..excess);
+    }
+
+    fn cleaner(&self) -> Cleaner {
+        let mut memory = self.known.lock();
+        let Memory { known, sought } = &mut *memory;
+        Cleaner::new(Arc::clone(sought.get_or_insert_with(|| Arc::new(Sought::new(known)))))
     }
 }
 

@@ -289,6 +289,13 @@ pub(crate) struct OnePath {
     pub(crate) path: SecretPath,
 }
 
+/// `--unsafe-expose`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SwitchWord {
+    Off,
+    On,
+}
+
 /// Where a secret may go and how it is offered.
 #[derive(Debug, Args)]
 pub(crate) struct RuleArgs {
@@ -310,6 +317,9 @@ pub(crate) struct RuleArgs {
     /// The placeholder's form: default, colon, or PREFIX:LENGTH of the real format (ghp_:40)
     #[arg(long, value_name = "FORM")]
     pub(crate) placeholder: Option<String>,
+    /// Whether actions get the value itself though it names hosts: `on` gives up what placeholders are for
+    #[arg(long, value_name = "WORD")]
+    pub(crate) unsafe_expose: Option<SwitchWord>,
     /// A line about what it is for
     #[arg(long, value_name = "TEXT")]
     pub(crate) description: Option<String>,

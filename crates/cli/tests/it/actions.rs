@@ -76,6 +76,21 @@ fn a_boxed_value_reaches_the_hosts_that_are_granted_and_no_others() {
 }
 
 #[test]
+fn unsafe_expose_puts_the_value_of_a_bound_secret_into_the_jail() {
+    let world = World::with_token();
+    let length = world.canary.value().len().to_string();
+    let measure = "V={{nl:api/TOKEN}}; echo ${#V}";
+    assert_ne!(exec(&world, &[], measure).ok().trim(), length);
+    world.keyless(&["secret", "set", "team/api/token", "--unsafe-expose", "on"]).run().ok();
+    assert_eq!(exec(&world, &[], measure).ok().trim(), length);
+    assert_eq!(exec(&world, &[], "echo {{nl:api/TOKEN}}").ok(), "[REDACTED:api/TOKEN]\n");
+    let exposed = |entry: &Value| entry["detail"]["note"].to_string().contains("unsafe_expose");
+    assert_eq!(world.log().iter().filter(|entry| exposed(entry)).count(), 2);
+    world.keyless(&["secret", "set", "team/api/token", "--unsafe-expose", "off"]).run().ok();
+    assert!(exec(&world, &[], "echo {{nl:api/TOKEN}}").ok().starts_with("kloak_"));
+}
+
+#[test]
 fn no_form_of_a_value_comes_back() {
     let world = with_boxed();
     // Each of these got past the protocol's reference implementation.

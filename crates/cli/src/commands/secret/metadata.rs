@@ -6,7 +6,7 @@ use keyless_core::{Code, EgressRule, Error, Locations, Otherwise, SafeText, Seal
 use keyless_daemon::vault::{EnvName, LookAlikeShape, Metadata, PlaceholderShape, SourceConfig};
 
 use crate::args::{
-    GrantWord, InjectionWord, RuleArgs, SealingWord, SignerWord, UpkeepArgs, UseArgs,
+    GrantWord, InjectionWord, RuleArgs, SealingWord, SignerWord, SwitchWord, UpkeepArgs, UseArgs,
 };
 
 /// The metadata of a new secret.
@@ -34,6 +34,9 @@ pub(super) fn changed_metadata(
     }
     if let Some(form) = &args.placeholder {
         metadata.placeholder = parse_placeholder(form)?;
+    }
+    if let Some(word) = args.unsafe_expose {
+        metadata.unsafe_expose = word == SwitchWord::On;
     }
     if args.description.is_some() {
         metadata.description.clone_from(&args.description);

@@ -21,6 +21,9 @@ use crate::{
 /// How long a permit opens its value; the action takes its copy at once.
 const PERMIT_LIFE: Duration = Duration::from_secs(5);
 
+/// Said of a value that `unsafe_expose` lets into a jail.
+const EXPOSED: &str = "unsafe_expose: the value itself entered the action";
+
 /// What the values are for.
 pub(super) struct Of {
     pub(super) kind: ActionType,
@@ -78,7 +81,7 @@ impl ActionRelease {
         let verdict = verdict.ok_or(Code::Internal)?;
         self.pass_gate(path).await?;
         let value = self.broker.session_values().open(path).await?;
-        let recorded = self.broker.log().append(self.entry(path, verdict)).await?;
+        let recorded = self.broker.log().append(self.entry(secret, verdict)).await?;
         let until = Timestamp::now() + PERMIT_LIFE;
         let permit = Permit::from_recorded(recorded, until).ok_or(Code::Internal)?;
         Ok(Released::new(value, permit))
@@ -96,7 +99,9 @@ impl ActionRelease {
         self.broker.requests().pass(wanted).await.map(drop)
     }
 
-    fn entry(&self, path: &SecretPath, verdict: Allowed) -> Draft {
+    fn entry(&self, secret: &Entrusted, verdict: Allowed) -> Draft {
+        let path = &secret.path;
+        let is_exposed = secret.rule.is_some() && self.of.kind != ActionType::SdkProxy;
         Draft {
             at: Timestamp::now(),
             agent: Arc::clone(&self.agent),
@@ -109,6 +114,7 @@ impl ActionRelease {
             detail: Detail {
                 action_id: Some(self.of.action_id.clone()),
                 kind: Some("released".to_owned()),
+                note: is_exposed.then(|| EXPOSED.to_owned()),
                 ..Detail::default()
             },
             allowed: Some(verdict),
