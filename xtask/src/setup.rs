@@ -50,6 +50,7 @@ const NEEDS: &[Need] = &[
     Need { what: "git", package: "git", check: Check::GitProgram("git-http-backend") },
     Need { what: "gpg", package: "gnupg", check: Check::Program("gpg") },
     Need { what: "capsh", package: "libcap2-bin", check: Check::Program("/usr/sbin/capsh") },
+    Need { what: "certutil", package: "libnss3-tools", check: Check::File("/usr/bin/certutil") },
     Need { what: "nginx", package: "nginx-light", check: Check::File("/usr/sbin/nginx") },
     Need { what: "node", package: "nodejs", check: Check::Program("node") },
     Need { what: "npm", package: "npm", check: Check::Program("npm") },

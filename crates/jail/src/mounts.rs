@@ -47,13 +47,20 @@ pub(crate) fn build(orders: &Orders, surroundings: &Surroundings) -> Result<(), 
             area.file(name, text.as_bytes()).during(Step::Mounts, || format!("write {name}"))?;
         area.cover(source, target);
     }
-    if let Some(trust) = &trust {
-        trust.place(&mut area).during(Step::Trust, || "prepare the trust stores".into())?;
-    }
+    let databases = match &trust {
+        Some(trust) => {
+            let placed = trust.place(&mut area);
+            Some(placed.during(Step::Trust, || "prepare the trust stores".into())?)
+        }
+        None => None,
+    };
     let covered = covers.place(&mut area).during(Step::Hide, || "prepare the covers".into())?;
     area.bind_all()?;
     devices.mount().during(Step::Devices, || "mount a new /dev".into())?;
     covered.apply()?;
+    if let Some(databases) = &databases {
+        databases.bind()?;
+    }
     kernel::restrict().during(Step::Proc, || "restrict /proc and /sys".into())
 }
 

@@ -1,13 +1,14 @@
 //! Makes every runtime inside trust the session's certificate authority, with no setting of its own.
 //!
 //! The host's bundle with the CA added is bound over every bundle that programs read, the hashed
-//! directory gets the CA's link, a JVM gets a key store; the variables are set as well, for programs
-//! that carry their own roots. Not done: NSS databases (Chromium, Firefox), which need `certutil`.
+//! directory gets the CA's link, a JVM gets a key store, Chromium a database; the variables are set as
+//! well, for programs that carry their own roots. Not done: the profiles of Firefox.
 //!
 //! Source: reference/egress.md (g).
 
 mod jks;
 mod machine;
+pub(crate) mod nss;
 pub(crate) mod pem;
 pub(crate) mod stores;
 mod subject_hash;

@@ -190,6 +190,25 @@ fn pip_downloads_from_a_private_index() {
 }
 
 /// A host that no secret names is tunnelled untouched: the client sees the server's own certificate.
+/// Chromium's database of certificates is replaced by one that trusts the session's CA.
+#[test]
+fn chromium_reads_a_page() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    world.home.write("home/.pki/nssdb/key4.db", "the user's own keys").unwrap();
+    let seen = world
+        .agent_sh(
+            r#"chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
+               --disable-background-networking --disable-component-update --disable-sync \
+               --user-data-dir="$HOME/profile" --dump-dom "https://api.allowed.test/?key=$TOKEN" \
+               2>/dev/null
+            grep -c "own keys" "$HOME/.pki/nssdb/key4.db""#,
+        )
+        .run();
+    world.assert_received(&origin);
+    assert!(seen.text().ends_with("\n0\n"), "{}", seen.text());
+}
+
 #[test]
 fn other_hosts_keep_their_own_certificate() {
     let mut world = World::with_token();

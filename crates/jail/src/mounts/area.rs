@@ -71,8 +71,9 @@ impl Area {
     }
 
     /// Makes a writable directory that is the jail's own.
+    #[expect(clippy::unused_self, reason = "to have an area is the proof that it is mounted")]
     pub(crate) fn private_directory(&mut self, mode: u32) -> io::Result<PathBuf> {
-        let path = Path::new(PRIVATE).join(self.binds.len().to_string());
+        let path = Path::new(PRIVATE).join(fs::read_dir(PRIVATE)?.count().to_string());
         fs::create_dir(&path)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
         Ok(path)
@@ -100,7 +101,7 @@ impl Area {
 }
 
 /// A target that has gone since it was found needs no cover.
-pub(super) fn bind(source: &Path, target: &Path) -> rustix::io::Result<()> {
+pub(crate) fn bind(source: &Path, target: &Path) -> rustix::io::Result<()> {
     match mount_bind(source, target) {
         Err(Errno::NOENT) if !target.exists() => Ok(()),
         other => other,

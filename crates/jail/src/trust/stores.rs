@@ -10,7 +10,11 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use super::{BUNDLE_IN_JAIL, CA_IN_JAIL, jks, pem, subject_hash};
+use super::{
+    BUNDLE_IN_JAIL, CA_IN_JAIL, jks,
+    nss::{Databases, Replacements},
+    pem, subject_hash,
+};
 use crate::channel::Orders;
 use crate::mounts::area::Area;
 
@@ -49,6 +53,7 @@ pub(crate) struct TrustStores {
     bundles: BTreeSet<PathBuf>,
     directories: BTreeSet<PathBuf>,
     key_stores: BTreeSet<PathBuf>,
+    databases: Databases,
 }
 
 /// The host's trusted certificates, PEM; empty when it has none.
@@ -79,11 +84,13 @@ impl TrustStores {
             bundles,
             directories: existing(DIRECTORIES.iter().map(PathBuf::from)),
             key_stores: existing(SYSTEM_KEY_STORES.iter().map(PathBuf::from).chain(of_homes)),
+            databases: Databases::read(orders),
         })
     }
 
-    /// Puts our versions into the area, to be bound over the host's.
-    pub(crate) fn place(&self, area: &mut Area) -> io::Result<()> {
+    /// Puts our versions into the area, to be bound over the host's; what is to be bound last, over
+    /// the covers of hidden places, is given back.
+    pub(crate) fn place(&self, area: &mut Area) -> io::Result<Replacements> {
         area.file(CA_IN_JAIL, self.ca_pem.as_bytes())?;
         area.file(BUNDLE_IN_JAIL, self.bundle.as_bytes())?;
         for bundle in self.bundles.iter().filter(|path| !self.is_in_directory(path)) {
@@ -106,7 +113,7 @@ impl TrustStores {
             }
             area.cover(&copy, directory);
         }
-        Ok(())
+        self.databases.place(area)
     }
 
     fn is_in_directory(&self, path: &Path) -> bool {
