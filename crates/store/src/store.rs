@@ -144,6 +144,8 @@ fn connect_options(file: &Path, options: StoreOptions) -> SqliteConnectOptions {
         // Removed rows are overwritten, so that a removed version does not stay on a free page.
         .pragma("secure_delete", "ON")
         .pragma("trusted_schema", "OFF")
+        // In pages. A busy log rewrites its last pages over and over: each is copied once per round.
+        .pragma("wal_autocheckpoint", "4000")
         .disable_statement_logging();
     match options.max_pages {
         None => connect,
