@@ -70,20 +70,29 @@ pub struct RequestNote {
 
 /// Where notes go. Cheap to clone.
 #[derive(Clone)]
-pub struct Notes(Arc<dyn Fn(Note<'_>) + Send + Sync>);
+pub struct Notes(Option<Arc<Write>>);
+
+type Write = dyn Fn(Note<'_>) + Send + Sync;
 
 impl Notes {
     /// Hands every note to `write`, which must not block for long.
     pub fn new(write: impl Fn(Note<'_>) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(write))
+        Self(Some(Arc::new(write)))
     }
 
     /// Nobody listens.
     pub fn none() -> Self {
-        Self::new(|_| {})
+        Self(None)
+    }
+
+    /// Whether anybody listens.
+    pub(crate) fn are_read(&self) -> bool {
+        self.0.is_some()
     }
 
     pub(crate) fn write(&self, note: Note<'_>) {
-        (self.0)(note);
+        if let Some(write) = &self.0 {
+            write(note);
+        }
     }
 }

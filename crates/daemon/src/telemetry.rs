@@ -21,6 +21,9 @@ impl Telemetry {
     /// A request or tunnel of `session` is over.
     pub(crate) fn finished(&self, session: &str, finished: Finished) {
         self.metrics.finished(&finished);
+        if !self.notes.are_read() {
+            return;
+        }
         let (method, path) = finished.request.unzip();
         self.notes.write(Note::Request(&RequestNote {
             correlation_id: finished.correlation_id,

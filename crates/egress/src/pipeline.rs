@@ -153,7 +153,8 @@ impl Lane {
             None => (request.method() == Method::CONNECT).then_some(Opening::Http2),
         };
         match opening {
-            Some(opening) => websocket::open(&task, request, opening).await,
+            // Rare, and large: not part of every request's future.
+            Some(opening) => Box::pin(websocket::open(&task, request, opening)).await,
             None => Exchange::new(&task).run(request, guard.as_ref()).await,
         }
     }

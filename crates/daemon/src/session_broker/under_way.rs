@@ -68,15 +68,24 @@ impl UnderWay {
             ..Detail::default()
         };
         draft.secrets_used = uses.secrets;
-        self.owed.lock().push(draft);
-        // While the log takes nothing, nothing is released; so these stay few.
-        let _ = self.settle(log);
+        if self.settle(log).is_ok() {
+            let _ = log.append_soon(draft);
+        } else {
+            // While the log takes nothing, nothing is released; so these stay few.
+            self.owed.lock().push(draft);
+        }
     }
 
     /// Hands the log what it is owed; an error while it takes nothing.
     pub(super) fn settle(&self, log: &AuditLog) -> Result<(), Error> {
         log.check()?;
-        let owed = std::mem::take(&mut *self.owed.lock());
+        let owed = {
+            let mut owed = self.owed.lock();
+            if owed.is_empty() {
+                return Ok(());
+            }
+            std::mem::take(&mut *owed)
+        };
         owed.into_iter().try_for_each(|draft| log.append_soon(draft))
     }
 }

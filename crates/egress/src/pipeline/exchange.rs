@@ -1,6 +1,6 @@
 //! A request over a pooled connection, and its answer.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use bytes::Bytes;
 use http::{
@@ -65,7 +65,7 @@ impl<'a> Exchange<'a> {
             }
             Ok::<_, Refused>((response, connection))
         };
-        let (response, connection) = hold.during(asking).await?;
+        let (response, connection) = hold.during(pin!(asking)).await?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let detail = "it switched protocols unasked".into();
             return Err(Error::with(Code::UpstreamProtocol, detail).into());
@@ -166,7 +166,7 @@ impl<'a> Exchange<'a> {
             let response = seal::seal(self.task, response).await?;
             Ok(scrub::scrub_response(&self.task.table, &route, method, response).await?)
         };
-        let response = hold.during(scrubbing).await?;
+        let response = hold.during(pin!(scrubbing)).await?;
         let bodiless = is_bodiless(method, response.status());
         let source = Some(connection).filter(Connection::is_busy);
         Ok(response.map(|body| {

@@ -28,7 +28,7 @@ impl Hold {
     /// Does `work` unless it may not go on; then it is dropped where it stands.
     pub(super) async fn during<T>(
         &mut self,
-        work: impl Future<Output = Result<T, Refused>>,
+        work: Pin<&mut impl Future<Output = Result<T, Refused>>>,
     ) -> Result<T, Refused> {
         tokio::select! {
             biased;

@@ -3,7 +3,7 @@
 //! It offers no extension, so that what follows can be read (`frames.rs`). The upstream must prove that it is one (Sec-WebSocket-Accept); every other upgrade was taken
 //! out of the request before. Source: reference/egress.md (c) 22; (e) 62, 74 and 77.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use data_encoding::BASE64;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -55,7 +55,7 @@ pub(super) async fn open(
         let response = exchange.send(&mut connection, request).await?;
         Ok::<_, Refused>((response, connection))
     };
-    let (mut response, connection) = hold.during(shaking).await?;
+    let (mut response, connection) = hold.during(pin!(shaking)).await?;
     match (response.status(), &opening) {
         (StatusCode::SWITCHING_PROTOCOLS, _) => {}
         // The client would take it for the WebSocket.

@@ -24,6 +24,8 @@ pub(crate) struct Known {
     kept: OnceLock<Rewriter>,
     /// The values in lower case, as they would stand in the name of a field.
     names: PatternSet,
+    /// The length of the shortest value, in bytes.
+    shortest: usize,
 }
 
 /// What a rewriter may do to a body's length.
@@ -79,11 +81,15 @@ impl Known {
         let lower = |value: &[u8]| Zeroizing::new(value.to_ascii_lowercase());
         let names: Vec<_> = values.iter().map(|(_, value)| lower(value)).collect();
         let names = PatternSet::new(names.iter().map(|name| name.as_slice()));
-        Self { free: scrubber(pairs), kept: OnceLock::new(), names, values }
+        let shortest = values.iter().map(|(_, value)| value.len()).min().unwrap_or(usize::MAX);
+        Self { free: scrubber(pairs), kept: OnceLock::new(), names, shortest, values }
     }
 
     /// Whether a field's name contains a value; names are lower case here.
     pub(crate) fn is_in_name(&self, name: &HeaderName) -> bool {
+        if name.as_str().len() < self.shortest {
+            return false;
+        }
         let mut found = false;
         let mut scanner = Scanner::new(&self.names);
         let mut look = |piece: Piece<'_>| found |= matches!(piece, Piece::Match(_));
