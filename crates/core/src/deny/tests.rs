@@ -205,6 +205,19 @@ fn an_organization_adds_rules_and_a_list() {
     assert_ne!(check(&guard, "git log; env").unwrap().category, Category::Allowlist);
 }
 
+/// Weakness 23 of the reference: such a pattern held it up for seconds, and then let the command through.
+#[test]
+fn no_pattern_holds_the_guard_up() {
+    let rule = serde_json::json!({ "rules": [{
+        "rule_id": "CUSTOM-1", "severity": "high", "patterns": ["^(a+)+$"], "description": "No.",
+        "organization_id": "acme", "created_by": "ann", "created_at": "2026-01-01T00:00:00Z",
+    }] });
+    let guard = guard_of(rule).unwrap();
+    let long = "a".repeat(200_000);
+    assert!(check(&guard, &long).is_some());
+    assert!(check(&guard, &format!("{long}!")).is_none());
+}
+
 #[test]
 fn tools_that_hand_out_values_are_blocked() {
     let guard = Guard::standard();

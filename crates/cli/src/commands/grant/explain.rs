@@ -43,7 +43,7 @@ pub(super) async fn run(ui: &Ui, args: GrantExplainArgs) -> Result<ExitCode, Err
     let (mut words, mut all_allowed) = (String::new(), true);
     if let Some(Err(code)) = bounds {
         all_allowed = false;
-        words += &format!("The agent's own identity excludes it ({}).\n", code.as_str());
+        words.push_str(&bounded(code));
     }
     for subject in &subjects {
         let about: Vec<&Explained> = said.iter().filter(|one| one.subject == *subject).collect();
@@ -53,6 +53,11 @@ pub(super) async fn run(ui: &Ui, args: GrantExplainArgs) -> Result<ExitCode, Err
     let data: Vec<Value> = said.iter().map(shown).collect();
     ui.answer("grant explain", &json!({ "allowed": all_allowed, "permissions": data }), &words);
     Ok(if all_allowed { ExitCode::SUCCESS } else { ExitCode::from(Exit::Refused as u8) })
+}
+
+/// What an agent's own identity leaves out.
+fn bounded(code: Code) -> String {
+    format!("The agent's own identity excludes it ({}).\n", code.as_str())
 }
 
 async fn who(vault: &Vault, name: &str) -> Result<(AgentUri, Option<Aid>), Error> {
