@@ -21,6 +21,9 @@ const GRANTS: usize = 10_000;
 const CALLS: u32 = 2_000;
 const ROUNDS: usize = 7;
 
+/// A name, and the agent and pattern of each grant.
+type Spread = (&'static str, fn(usize) -> (String, String));
+
 struct Nothing;
 
 impl Counts for Nothing {
@@ -37,7 +40,7 @@ impl Counts for Nothing {
 
 fn main() -> Result<()> {
     let mut table = Table::new(&["10,000 grants", "indexed us", "walk us", "of the walk"]);
-    let spreads: [(&str, fn(usize) -> (String, String)); 3] = [
+    let spreads: [Spread; 3] = [
         ("of 1,000 agents", |n| (format!("bot{}", n % 1000), format!("category{n}/*"))),
         ("of one agent, by category", |n| ("bot7".to_owned(), format!("category{n}/*"))),
         ("of one agent, by name", |n| ("bot7".to_owned(), format!("category{}/key{n}", n % 100))),
@@ -49,7 +52,7 @@ fn main() -> Result<()> {
         } else {
             "team/category9007/key"
         })?;
-        let (indexed, walked) = measure(&index, path)?;
+        let (indexed, walked) = measure(&index, &path)?;
         table.row([
             name.to_owned(),
             decimals(indexed, 2),
@@ -74,11 +77,11 @@ fn grant(number: usize, (agent, pattern): (String, String)) -> Grant {
 }
 
 /// Microseconds of one evaluation, and of the walk that `explain` makes over all grants.
-fn measure(index: &GrantIndex, path: SecretPath) -> Result<(f64, f64)> {
+fn measure(index: &GrantIndex, path: &SecretPath) -> Result<(f64, f64)> {
     let now: Timestamp = "2026-11-21T00:00:00Z".parse()?;
     let agent = AgentUri::parse("nl://acme.corp/bot7/1.0.0")?;
     let instance = InstanceId::parse("550e8400-e29b-41d4-a716-446655440000").ok_or("no UUID")?;
-    let (categories, contexts) = (Categories::of(std::iter::once(&path)), BTreeMap::new());
+    let (categories, contexts) = (Categories::of(std::iter::once(path)), BTreeMap::new());
     let subjects = [Subject::Path(path.clone())];
     let request = Request {
         agent_uri: &agent,
