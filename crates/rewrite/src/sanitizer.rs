@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use self::{
     forms::Sought,
-    view::{View, ansi_free, decoded, folded, percent_decoded},
+    view::{View, bare, decoded, folded, percent_decoded},
 };
 use crate::patterns::PatternSet;
 
@@ -77,17 +77,20 @@ impl Sanitizer {
         };
         let (exact, bare) = (of(forms::exact), of(forms::bare));
         let (folded, plain) = (of(forms::folded), of(forms::plain));
+        // As they stand where parts of them are looked for.
+        let values = values.iter().map(|value| forms::joined(value)).collect();
         Self { values, exact, bare, folded, plain }
     }
 
     /// Every place where a value stands, in order, none overlapping another.
     pub fn find(&self, text: &[u8]) -> Vec<Finding> {
         let mut found = Vec::new();
-        if self.exact.set.is_empty() {
+        if self.exact.set.is_empty() && self.bare.set.is_empty() {
             return found;
         }
         // Separators and escapes make a form several times as long.
-        let overlap = (self.exact.set.longest() * 4).clamp(256, SEGMENT / 2);
+        let longest = self.exact.set.longest().max(self.bare.set.longest());
+        let overlap = (longest * 4).clamp(256, SEGMENT / 2);
         let mut start = 0;
         loop {
             let end = text.len().min(start + SEGMENT);
@@ -107,8 +110,7 @@ impl Sanitizer {
 
     fn find_in_segment(&self, segment: &[u8], found: &mut Vec<Finding>) {
         self.search(&View::whole(segment), &self.exact, None, found);
-        let bare = ansi_free(segment);
-        self.search(&bare, &self.bare, None, found);
+        self.search(&bare(segment), &self.bare, None, found);
         self.search(&folded(segment), &self.folded, None, found);
         if memchr::memchr(b'%', segment).is_some() {
             let once = percent_decoded(segment);

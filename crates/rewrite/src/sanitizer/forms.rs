@@ -37,25 +37,46 @@ fn form(text: Vec<u8>, kind: FoundAs) -> Form {
     Form { text: Zeroizing::new(text), kind, part: Part::Whole }
 }
 
-/// In the text as it stands.
+/// In the text as it stands: what is too short to be looked for anywhere else.
 pub(super) fn exact(value: &[u8]) -> Vec<Form> {
+    let mut all = written(value);
+    all.retain(|form| joined(&form.text).len() < MIN_PART);
+    all
+}
+
+/// Every way of writing a value down.
+fn written(value: &[u8]) -> Vec<Form> {
     let mut all: Vec<Form> =
         echoes(value).iter().map(|echo| form(echo.pattern().to_vec(), echo.found_as())).collect();
     let trimmed = value.trim_ascii_end();
     if trimmed.len() < value.len() && trimmed.len() >= super::MIN_SANITIZED {
-        all.extend(
-            echoes(trimmed).iter().map(|echo| form(echo.pattern().to_vec(), echo.found_as())),
-        );
-    }
-    if value.contains(&b'\n') {
-        let windows = value.split(|byte| *byte == b'\n').collect::<Vec<_>>().join(&b"\r\n"[..]);
-        all.push(form(windows, FoundAs::Plain));
+        let echoes = echoes(trimmed);
+        all.extend(echoes.iter().map(|echo| form(echo.pattern().to_vec(), echo.found_as())));
     }
     if trimmed.len() >= MIN_PART {
         all.extend(disguised(trimmed));
-        all.extend(parts(trimmed));
     }
     all
+}
+
+/// In the text without white space and what can't be seen: lines joined, colours gone.
+pub(super) fn bare(value: &[u8]) -> Vec<Form> {
+    let mut all = written(value);
+    for form in &mut all {
+        form.text = joined(&form.text);
+    }
+    all.retain(|form| form.text.len() >= MIN_PART);
+    let whole = joined(value);
+    if whole.len() >= MIN_PART {
+        all.extend(parts(&whole));
+    }
+    all
+}
+
+/// What remains of a text in that view.
+pub(super) fn joined(text: &[u8]) -> Zeroizing<Vec<u8>> {
+    let stays = |byte: &u8| *byte > b' ';
+    Zeroizing::new(text.iter().copied().filter(stays).collect())
 }
 
 /// What no server does, and `rev`, `tr` or a second `base64` do.
@@ -94,20 +115,6 @@ fn parts(value: &[u8]) -> Vec<Form> {
         Form { text, kind: FoundAs::Plain, part }
     };
     vec![part(&value[..length], Part::Head), part(&value[value.len() - length..], Part::Tail)]
-}
-
-/// In the text without white space and what can't be seen: lines joined, colours gone.
-pub(super) fn bare(value: &[u8]) -> Vec<Form> {
-    let joined: Vec<u8> =
-        value.iter().copied().filter(|byte| !byte.is_ascii_whitespace() && *byte != 0).collect();
-    if joined.len() < MIN_PART {
-        return Vec::new();
-    }
-    let mut all = vec![form(joined, FoundAs::Plain)];
-    all.extend(base64_middles(value).map(|text| form(text.to_vec(), FoundAs::Base64)));
-    let trimmed = value.trim_ascii_end();
-    all.push(form(trimmed.iter().rev().copied().collect(), FoundAs::Plain));
-    all
 }
 
 /// In the bare text in lower case and without what separates hex digits.

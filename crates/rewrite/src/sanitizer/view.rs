@@ -7,7 +7,22 @@ use zeroize::Zeroize;
 /// A text derived from another. Zeroized, since it may hold a value that the original only hints at.
 pub(super) struct View<'a> {
     bytes: Cow<'a, [u8]>,
-    runs: Vec<Run>,
+    way_back: WayBack<'a>,
+}
+
+/// Where the bytes of a view came from.
+enum WayBack<'a> {
+    /// Stretches, in order.
+    Runs(Vec<Run>),
+    /// A text with bytes left out, walked again from the nearest mark.
+    Thinned { text: &'a [u8], thinning: &'static Thinning, marks: Vec<Mark> },
+}
+
+/// A place in the text, and how many bytes had stayed before it.
+#[derive(Clone, Copy)]
+struct Mark {
+    there: usize,
+    here: usize,
 }
 
 /// Bytes that came from one stretch of the original.
@@ -24,7 +39,8 @@ struct Run {
 impl<'a> View<'a> {
     /// The text as it is.
     pub(super) fn whole(text: &'a [u8]) -> Self {
-        Self { bytes: Cow::Borrowed(text), runs: vec![Run { here: 0, there: 0, decoded: 0 }] }
+        let runs = vec![Run { here: 0, there: 0, decoded: 0 }];
+        Self { bytes: Cow::Borrowed(text), way_back: WayBack::Runs(runs) }
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -36,17 +52,13 @@ impl<'a> View<'a> {
         if range.is_empty() {
             return 0..0;
         }
-        let start = self.run_at(range.start);
-        let last = self.run_at(range.end - 1);
-        let from = match start.decoded {
-            0 => start.there + (range.start - start.here),
-            _ => start.there,
-        };
-        let to = match last.decoded {
-            0 => last.there + (range.end - last.here),
-            length => last.there + length,
-        };
-        from..to
+        match &self.way_back {
+            WayBack::Runs(runs) => runs_back(runs, range),
+            WayBack::Thinned { text, thinning, marks } => {
+                let at = |here| thinning.place_of(text, marks, here);
+                at(range.start)..at(range.end - 1) + 1
+            }
+        }
     }
 
     /// This view of `below`, as a view of what `below` is a view of.
@@ -56,13 +68,26 @@ impl<'a> View<'a> {
             let there = below.original(self.original(here..here + 1));
             Run { here, there: there.start, decoded: there.len().max(1) }
         });
-        View { runs: runs.collect(), bytes: Cow::Owned(self.bytes.to_vec()) }
+        let way_back = WayBack::Runs(runs.collect());
+        View { way_back, bytes: Cow::Owned(self.bytes.to_vec()) }
     }
+}
 
-    fn run_at(&self, here: usize) -> Run {
-        let after = self.runs.partition_point(|run| run.here <= here);
-        self.runs[after.saturating_sub(1)]
-    }
+fn runs_back(runs: &[Run], range: Range<usize>) -> Range<usize> {
+    let run_at = |here: usize| {
+        let after = runs.partition_point(|run| run.here <= here);
+        runs[after.saturating_sub(1)]
+    };
+    let (start, last) = (run_at(range.start), run_at(range.end - 1));
+    let from = match start.decoded {
+        0 => start.there + (range.start - start.here),
+        _ => start.there,
+    };
+    let to = match last.decoded {
+        0 => last.there + (range.end - last.here),
+        length => last.there + length,
+    };
+    from..to
 }
 
 impl Drop for View<'_> {
@@ -102,26 +127,18 @@ impl Builder {
         if self.runs.is_empty() {
             self.runs.push(Run { here: 0, there: 0, decoded: 0 });
         }
-        View { bytes: Cow::Owned(self.bytes), runs: self.runs }
+        View { bytes: Cow::Owned(self.bytes), way_back: WayBack::Runs(self.runs) }
     }
 }
 
 /// Without white space, NUL, terminal sequences and characters of no width.
-pub(super) fn ansi_free(text: &[u8]) -> View<'static> {
-    without(text, |byte| byte <= b' ' || byte == 0xe2 || byte == 0xef || byte == 0xc2, |_| 0)
+pub(super) fn bare(text: &[u8]) -> View<'_> {
+    BARE.view(text)
 }
 
 /// The same, in lower case and without what stands between hex digits.
-pub(super) fn folded(text: &[u8]) -> View<'static> {
-    let worth_a_look =
-        |byte: u8| byte <= b' ' || byte >= 0xc2 || separates(byte) || byte == b'\\' || byte == b'0';
-    let mut view = without(text, worth_a_look, |rest| match rest {
-        [b'\\' | b'0', b'x' | b'X', ..] => 2,
-        [byte, ..] if separates(*byte) => 1,
-        _ => 0,
-    });
-    view.bytes.to_mut().make_ascii_lowercase();
-    view
+pub(super) fn folded(text: &[u8]) -> View<'_> {
+    FOLDED.view(text)
 }
 
 /// What tools put between hex digits.
@@ -129,31 +146,106 @@ pub(super) fn separates(byte: u8) -> bool {
     matches!(byte, b':' | b'-' | b',' | b'|')
 }
 
-/// Leaves out what can't be seen, and what `more` gives the length of.
-fn without(
-    text: &[u8],
-    worth_a_look: impl Fn(u8) -> bool,
-    more: impl Fn(&[u8]) -> usize,
-) -> View<'static> {
-    let mut builder = Builder::new(text.len());
-    let (mut at, mut kept) = (0, 0);
-    while let Some(found) = text[at..].iter().position(|byte| worth_a_look(*byte)) {
-        at += found;
-        let rest = &text[at..];
-        let length = match unseen(rest) {
-            0 => more(rest),
-            length => length,
-        };
-        if length == 0 {
+/// How far apart the marks are, in bytes of the text.
+const STRIDE: usize = 64;
+
+static BARE: Thinning = Thinning::new(false);
+static FOLDED: Thinning = Thinning::new(true);
+
+/// What is left out of a text, byte by byte.
+struct Thinning {
+    fates: [Fate; 256],
+    /// What a byte that stays becomes.
+    becomes: [u8; 256],
+    is_folding: bool,
+}
+
+/// What happens to a byte.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Goes,
+    Stays,
+    /// It depends on what follows.
+    Depends,
+}
+
+impl Thinning {
+    const fn new(is_folding: bool) -> Self {
+        let mut fates = [Fate::Stays; 256];
+        let mut becomes = [0; 256];
+        let mut at = 0;
+        while at < 256 {
+            #[expect(clippy::cast_possible_truncation, reason = "it is below 256")]
+            let byte = at as u8;
+            becomes[at] = if is_folding { byte.to_ascii_lowercase() } else { byte };
+            fates[at] = match byte {
+                0x1b | 0xc2 | 0xe2 | 0xef => Fate::Depends,
+                0..=b' ' => Fate::Goes,
+                b'0' | b'\\' if is_folding => Fate::Depends,
+                b':' | b'-' | b',' | b'|' if is_folding => Fate::Goes,
+                _ => Fate::Stays,
+            };
             at += 1;
-        } else {
-            builder.keep(text, kept..at);
-            at += length;
-            kept = at;
+        }
+        Self { fates, becomes, is_folding }
+    }
+
+    fn view<'a>(&'static self, text: &'a [u8]) -> View<'a> {
+        let mut bytes = vec![0; text.len()];
+        let mut marks = Vec::with_capacity(text.len() / STRIDE + 1);
+        let (mut there, mut here) = (0, 0);
+        while there < text.len() {
+            marks.push(Mark { there, here });
+            let end = text.len().min(there + STRIDE);
+            while there < end {
+                let byte = text[there];
+                let fate = self.fates[usize::from(byte)];
+                // Without a branch: white space comes too irregularly to be foreseen.
+                bytes[here] = self.becomes[usize::from(byte)];
+                if fate == Fate::Depends {
+                    let length = self.left_out(&text[there..]);
+                    here += usize::from(length == 0);
+                    there += length.max(1);
+                } else {
+                    here += usize::from(fate == Fate::Stays);
+                    there += 1;
+                }
+            }
+        }
+        bytes.truncate(here);
+        View {
+            bytes: Cow::Owned(bytes),
+            way_back: WayBack::Thinned { text, thinning: self, marks },
         }
     }
-    builder.keep(text, kept..text.len());
-    builder.view()
+
+    /// How many bytes are left out at the beginning of this, which depends on its first.
+    fn left_out(&self, rest: &[u8]) -> usize {
+        match rest {
+            [b'\\' | b'0', b'x' | b'X', ..] if self.is_folding => 2,
+            _ => unseen(rest),
+        }
+    }
+
+    /// Where the byte that stands at `here` in the view is in the text.
+    fn place_of(&self, text: &[u8], marks: &[Mark], here: usize) -> usize {
+        let after = marks.partition_point(|mark| mark.here <= here);
+        let Some(mark) = marks.get(after.saturating_sub(1)) else { return 0 };
+        let (mut at, mut left) = (mark.there, here - mark.here);
+        while at < text.len() {
+            let length = match self.fates[usize::from(text[at])] {
+                Fate::Goes => 1,
+                Fate::Stays => 0,
+                Fate::Depends => self.left_out(&text[at..]),
+            };
+            if length == 0 && left == 0 {
+                return at;
+            }
+            left -= usize::from(length == 0);
+            at += length.max(1);
+        }
+        text.len().saturating_sub(1)
+    }
 }
 
 /// The length of what can't be seen at the beginning of a text.
