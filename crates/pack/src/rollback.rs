@@ -5,6 +5,8 @@
 //! wrote it. Other targets are not touched, and what is overwritten is backed up by the rollback's own
 //! snapshot. Everything is read and checked before anything is written.
 
+mod entries;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -16,12 +18,11 @@ use serde::Serialize;
 use crate::{
     apply::{After, HomeLock, Step, Transaction, Watch, new_id, recover},
     beneath::{Beneath, Disk},
-    deployed::{Deployed, RootManifest, confine, file_name as file_name_of, is_manifest},
+    deployed::{Deployed, confine, is_manifest},
     desired::{Place, deepest},
     error::{Code, PackError, Result},
     manifest::{Manifest, TargetConfig},
     paths::{RelPath, shown},
-    servers,
     sha::Content,
     site::Site,
     snapshot::{self, Snapshot, SnapshotChange, SnapshotFile, Snapshots},
@@ -195,39 +196,6 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// In files that others write too, only entries that are ours, or were, go back.
-    fn merge(&self, goals: &mut BTreeMap<Place, Goal>) -> Result<()> {
-        let shared = |place: &&Place| servers::is_server_file(place.0, &place.1);
-        let places: Vec<Place> = goals.keys().filter(shared).cloned().collect();
-        if places.is_empty() {
-            return Ok(());
-        }
-        let chosen: Vec<TargetId> =
-            self.targets.iter().copied().filter(|target| self.config(*target).is_some()).collect();
-        let roots = self.known_roots()?;
-        let deployed = Deployed::read(self.site, &roots, &self.manifest.targets, &chosen)?;
-        for place in places {
-            let mut names = named_then(goals, &place);
-            let now = deployed.servers.get(&place);
-            names.extend(now.into_iter().flat_map(|file| file.entries.keys().cloned()));
-            let then = match &goals[&place] {
-                Goal::File { content, .. } => content.text().unwrap_or_default().to_owned(),
-                Goal::Absent => String::new(),
-                Goal::Link(_) => continue,
-            };
-            let text = fs::read_to_string(&place.1).unwrap_or_default();
-            match servers::rolled_back(place.0, &text, &then, &names) {
-                Some(After::Absent) => drop(goals.insert(place, Goal::Absent)),
-                Some(After::File { content, .. }) => {
-                    goals.insert(place, Goal::File { content, mode: Mode::Kept });
-                }
-                // It can't be read any more: the whole file goes back, and what stands there is backed up.
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
     /// The roots of the chosen targets, as they are configured now.
     fn known_roots(&self) -> Result<Vec<Root>> {
         let mut known = Vec::new();
@@ -367,19 +335,6 @@ impl Scene<'_> {
                 .with("path", shown(full))
         })
     }
-}
-
-/// The entries that were ours in a file, as its root's manifest says that is about to come back.
-fn named_then(goals: &BTreeMap<Place, Goal>, (target, path): &Place) -> BTreeSet<String> {
-    let manifest = path.with_file_name(file_name_of(*target).as_str());
-    let Some(Goal::File { content, .. }) = goals.get(&(*target, manifest)) else {
-        return BTreeSet::new();
-    };
-    let Ok(manifest) = serde_json::from_slice::<RootManifest>(content.bytes()) else {
-        return BTreeSet::new();
-    };
-    let rows = manifest.merged_files.into_iter().filter(|row| path.ends_with(&row.path));
-    rows.flat_map(|row| row.entries.into_keys()).collect()
 }
 
 fn is_there(disk: &Disk, after: &After) -> bool {

@@ -7,15 +7,17 @@ mod adopt;
 mod args;
 mod catalog;
 mod events;
+mod init;
+mod overlay;
 mod share;
 pub(crate) mod tools;
 mod words;
 
 use std::{
     env,
-    io::{IsTerminal as _, stdin, stdout},
+    io::{IsTerminal as _, stdin},
     path::{Path, PathBuf},
-    process::{Command as Process, ExitCode},
+    process::ExitCode,
 };
 
 use clap::{CommandFactory as _, Parser as _};
@@ -24,19 +26,15 @@ use keyless_daemon::{
     vault::{Provider, Providers, Variant},
 };
 use keyless_pack::{
-    Answer, CommandId, Doctor, DriftKind, EditOptions, Envelope, InitOptions, PackError,
-    ProposeOptions, RebaseOptions, Request, Surroundings, TargetId, TokenForm, TokenForms,
-    Unwatched, UpdateOptions,
+    Answer, CommandId, Doctor, DriftKind, Envelope, PackError, ProposeOptions, Request,
+    Surroundings, TokenForm, TokenForms, Unwatched, UpdateOptions,
     commands::{self, DeployOptions},
 };
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
 pub(crate) use self::args::PackArgs;
-use self::args::{
-    AgentpackCli, EvolveCommand, ExplainCommand, InitWords, McpCommand, OverlayCommand,
-    OverlayEditWords, PackCommand,
-};
+use self::args::{AgentpackCli, EvolveCommand, ExplainCommand, McpCommand, PackCommand};
 use crate::{
     prompt,
     ui::{Format, Ui},
@@ -247,95 +245,6 @@ impl Call<'_> {
                 )
             }
         }
-    }
-
-    fn overlay(&self, command: &OverlayCommand) -> Outcome {
-        let (at, request, dry_run) = (&self.surroundings, &self.request, self.args.global.dry_run);
-        match command {
-            OverlayCommand::Edit(edit) => self.overlay_edit(edit),
-            OverlayCommand::Path(path) => {
-                let answer =
-                    commands::overlay_path(at, request, &path.module_id, path.scope.into());
-                self.answer(answer, words::overlay_path)
-            }
-            OverlayCommand::Rebase(rebase) => {
-                let options = RebaseOptions {
-                    scope: rebase.scope.into(),
-                    sparsify: rebase.sparsify,
-                    dry_run,
-                };
-                let yes = dry_run || self.yes("Rebase the overlay onto upstream?")?;
-                let answer =
-                    commands::overlay_rebase(at, request, &rebase.module_id, options, yes)?;
-                self.answer(answer, words::overlay_rebase)
-            }
-        }
-    }
-
-    fn overlay_edit(&self, edit: &OverlayEditWords) -> Outcome {
-        if edit.project {
-            self.ui.warn("--project is deprecated: use --scope project");
-        }
-        let scope = if edit.project { args::ScopeWord::Project } else { edit.scope };
-        let options = EditOptions {
-            kind: edit.kind.into(),
-            sparse: edit.sparse,
-            materialize: edit.materialize,
-        };
-        let yes = self.yes("Make or extend the overlay?")?;
-        let (at, request) = (&self.surroundings, &self.request);
-        let answer =
-            commands::overlay_edit(at, request, &edit.module_id, scope.into(), options, yes)?;
-        let editor = at.editor.clone().filter(|_| !self.ui.is_json() && stdin().is_terminal());
-        if let Some(editor) = editor {
-            let opened = Process::new("sh")
-                .arg("-c")
-                .arg(format!("{editor} \"$1\""))
-                .arg("sh")
-                .arg(&answer.data.overlay_dir)
-                .status();
-            if !opened.is_ok_and(|status| status.success()) {
-                self.ui.warn(format!(
-                    "the editor `{editor}` failed; the overlay is there all the same"
-                ));
-            }
-        }
-        self.answer(answer, words::overlay_edit)
-    }
-
-    fn init(&self, init: &InitWords) -> Outcome {
-        let guided = if init.guided { Some(self.guided()?) } else { None };
-        let options = InitOptions { git: init.git, guided };
-        let yes = init.guided || self.yes("Make a config repo?")?;
-        self.answer(commands::init(&self.surroundings, &self.request, &options, yes)?, words::init)
-    }
-
-    /// Asks a person for targets and scope.
-    fn guided(&self) -> Result<(Vec<TargetId>, String), PackError> {
-        let (input, output) = (stdin().is_terminal(), stdout().is_terminal());
-        if !input || !output || self.ui.is_json() {
-            return Err(PackError::new(
-                keyless_pack::Code::TtyRequired,
-                "init --guided asks questions, and needs a terminal",
-            )
-            .with("stdin_is_terminal", input)
-            .with("stdout_is_terminal", output)
-            .hint("run it in a terminal, or leave --guided away"));
-        }
-        let mut targets = Vec::new();
-        for target in TargetId::ALL.into_iter().filter(|target| *target != TargetId::ExportDir) {
-            if ask(&format!("Configure {target}?"))? {
-                targets.push(target);
-            }
-        }
-        let user = ask("Write into your home, for every project?")?;
-        let project = ask("Write into the project that you stand in?")?;
-        let scope = match (user, project) {
-            (true, false) => "user",
-            (false, true) => "project",
-            _ => "both",
-        };
-        Ok((targets, scope.to_owned()))
     }
 
     /// Tools for agents; nothing else may be on stdout.

@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    pack::{codex, deploy, fill, picture, run, with_repo, write},
+    pack::{MANIFEST, codex, deploy, fill, picture, run, with_repo, write},
     world::World,
 };
 
@@ -59,33 +59,48 @@ fn measured(work: impl FnOnce()) -> Duration {
     start.elapsed()
 }
 
+/// A world whose Codex also has settings of the user's, into which an MCP server goes.
+fn with_settings() -> World {
+    let world = with_repo(FILES);
+    world.home.write("home/.codex/config.toml", "# mine\nmodel = \"o5\"\n").unwrap();
+    turn(&world, "first");
+    world
+}
+
+/// Another word in every file, and in the server's entry.
+fn turn(world: &World, word: &str) {
+    fill(world, FILES, word);
+    let servers = format!("mcp_servers:\n  one: {{ command: \"server-{word}\" }}\n");
+    write(world, "agentpack.yaml", &format!("{MANIFEST}{servers}"));
+}
+
 /// Weaknesses 5 and 6.
 #[test]
 fn a_deploy_that_is_killed_anywhere_is_whole_or_undone() {
-    let world = with_repo(FILES);
+    let world = with_settings();
     deploy(&world);
     let first = picture(&codex(&world));
-    fill(&world, FILES, "second");
+    turn(&world, "second");
     let whole = measured(|| drop(deploy(&world)));
     let second = picture(&codex(&world));
     let mut words = ["first", "second"].iter().cycle();
     for kill in 0..KILLS {
-        fill(&world, FILES, words.next().unwrap());
+        turn(&world, words.next().unwrap());
         killed_after(&world, &["deploy", "--apply", "--yes"], whole * kill / (KILLS - 10));
         assert_whole(&world, [&first, &second]);
     }
-    fill(&world, FILES, "third");
+    turn(&world, "third");
     deploy(&world);
     assert_eq!(run(&world, &["plan"]).data()["changes"], Value::Array(Vec::new()));
 }
 
 #[test]
 fn a_rollback_that_is_killed_anywhere_is_whole_or_undone() {
-    let world = with_repo(FILES);
+    let world = with_settings();
     let ids: Vec<String> = ["first", "second"]
         .iter()
         .map(|word| {
-            fill(&world, FILES, word);
+            turn(&world, word);
             deploy(&world)["snapshot_id"].as_str().unwrap().to_owned()
         })
         .collect();
