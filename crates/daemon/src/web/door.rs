@@ -64,6 +64,8 @@ pub(super) fn routes(web: Arc<Web>, address: SocketAddr) -> Router {
         .route("/{place}/sessions/{id}/end", post(handlers::end_session))
         .route("/{place}/approvals", get(pages::approvals))
         .route("/{place}/approvals/{id}/take-back", post(handlers::take_back))
+        .route("/{place}/grants", get(pages::grants))
+        .route("/{place}/grants/revoke", post(handlers::revoke_grant))
         .route("/{place}/log", get(pages::log))
         .route("/{place}/egress", get(pages::egress))
         .route("/{place}/sources", get(pages::sources))

@@ -21,6 +21,7 @@ pub(super) enum Room {
     Secrets,
     Sessions,
     Approvals,
+    Grants,
     Log,
     Egress,
     Sources,
@@ -37,11 +38,12 @@ pub(super) enum Failure {
 }
 
 impl Room {
-    const ALL: [(Self, &'static str, &'static str); 7] = [
+    const ALL: [(Self, &'static str, &'static str); 8] = [
         (Self::Waiting, "", "Waiting"),
         (Self::Secrets, "secrets", "Secrets"),
         (Self::Sessions, "sessions", "Sessions"),
         (Self::Approvals, "approvals", "Approvals"),
+        (Self::Grants, "grants", "Grants"),
         (Self::Log, "log", "Log"),
         (Self::Egress, "egress", "Egress"),
         (Self::Sources, "sources", "Sources"),

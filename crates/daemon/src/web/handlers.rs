@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderValue, header},
     response::{IntoResponse, Redirect, Response},
 };
-use keyless_core::{Code, Error, SafeText, approval::RequestId};
+use keyless_core::{Code, Error, SafeText, approval::RequestId, grant::GrantId};
 
 use super::{
     Web, dialog,
@@ -16,6 +16,7 @@ use super::{
     visitors::Visit,
     words::outcome,
 };
+use crate::nl::grants::Grants;
 
 type Answered = Result<Response, Failure>;
 
@@ -92,6 +93,14 @@ pub(super) async fn take_back(
     let over = web.desk.approver.take_back(&request_id(&id)?).await?;
     sent.visit.leave(format!("{}: taken back.", over.path));
     Ok(to(&sent.visit, "approvals"))
+}
+
+pub(super) async fn revoke_grant(State(web): State<Arc<Web>>, sent: Sent) -> Answered {
+    let id = GrantId::parse(sent.fields.text("grant")).ok_or(Code::GrantMissing)?;
+    let grants = Grants::new(&web.desk.vault, web.desk.log.clone());
+    let revoked = grants.revoke(&id, None).await?;
+    sent.visit.leave(format!("{} permits nothing any more.", revoked.grant_id));
+    Ok(to(&sent.visit, "grants"))
 }
 
 /// Reads a request's name.

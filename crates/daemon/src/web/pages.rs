@@ -2,6 +2,7 @@
 
 mod approvals;
 mod egress;
+mod grants;
 mod log;
 mod secrets;
 mod sessions;
@@ -16,6 +17,7 @@ use maud::{Markup, html};
 pub(super) use self::{
     approvals::approvals,
     egress::egress,
+    grants::grants,
     log::log,
     secrets::secrets,
     sessions::{session, sessions},

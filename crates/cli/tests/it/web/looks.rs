@@ -72,9 +72,19 @@ fn pages_are_for_everybody() {
     let diff = agent.ask("secrets_propose_metadata", &json!({ "path": TOKEN, "fields": fields }));
     let reason = json!({ "path": TOKEN, "reason": "to look at the board" });
     let used = agent.ask("secrets_request_use_approval", &reason);
+    let grant = [
+        "grant",
+        "create",
+        "--agent",
+        "nl://acme.corp/bot/1.0.0",
+        "--secret",
+        "api/*",
+        "--approve",
+    ];
+    world.keyless(&grant).run().ok();
     let script = format!(
         "const rooms = ['', 'requests/{value}', 'requests/{diff}', 'requests/{used}', 'secrets', 'sessions',
-  'approvals', 'log?verify=1', 'egress', 'sources', 'lock'];
+  'approvals', 'grants', 'log?verify=1', 'egress', 'sources', 'lock'];
 const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 const narrow = {{ viewport: {{ width: 360, height: 700 }}, colorScheme: 'dark' }};
 const door = await arrive(narrow), phone = await enter(narrow);

@@ -15,6 +15,17 @@ fn sessions_are_seen_ended_and_everything_is_locked() {
     let origin = world.origin(ALLOWED);
     world.write_config();
     unlock(&world);
+    let grant = [
+        "grant",
+        "create",
+        "--agent",
+        "nl://acme.corp/bot/1.0.0",
+        "--secret",
+        "api/*",
+        "--id",
+        "g1",
+    ];
+    world.keyless(&grant).run().ok();
     let mut agent = Agent::connect(&world);
     agent.tool("secrets_status", &json!({})).unwrap();
     let loop_ = format!("echo up; while read line; do {USE}; echo; done");
@@ -31,6 +42,9 @@ const name = await card.getByRole('link').innerText();
 await card.getByRole('link').click(); await seen('with {TOKEN}');
 await page.goto(path('egress')); await page.locator('tr', {{ hasText: '{ALLOWED}:443' }}).waitFor();
 assert.match(await page.locator('svg.chart').getAttribute('aria-label'), /^1 requests/);
+await page.goto(path('grants')); await seen('api/*');
+await page.getByRole('button', {{ name: 'Revoke g1' }}).click(); await seen('permits nothing any more');
+await page.locator('tr', {{ hasText: 'bot' }}).getByText('revoked').waitFor();
 await page.goto(path('sources')); await seen('available');
 await page.goto(path('sessions')); await card.getByRole('button').click(); await seen('has ended');
 assert.equal(await card.count(), 0); tell(name); await told();

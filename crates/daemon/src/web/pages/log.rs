@@ -25,10 +25,16 @@ const SHOWN: usize = 150;
 
 const OUTCOMES: [Outcome; 5] =
     [Outcome::Success, Outcome::Denied, Outcome::Blocked, Outcome::Error, Outcome::Timeout];
-const ACTIONS: [Action; 12] = [
+const ACTIONS: [Action; 20] = [
     Action::Egress,
+    Action::Exec,
+    Action::Template,
+    Action::InjectStdin,
+    Action::InjectTempfile,
+    Action::SdkProxy,
     Action::Blocked,
     Action::Denied,
+    Action::Incident,
     Action::Ask,
     Action::Answer,
     Action::SessionStart,
@@ -37,6 +43,8 @@ const ACTIONS: [Action; 12] = [
     Action::Update,
     Action::Rotate,
     Action::Delete,
+    Action::GrantCreate,
+    Action::GrantRevoke,
     Action::Verify,
 ];
 
