@@ -68,9 +68,9 @@ fn with_settings() -> World {
 }
 
 /// Another word in every file, and in the server's entry.
-fn turn(world: &World, word: &str) {
-    fill(world, FILES, word);
-    let servers = format!("mcp_servers:\n  one: {{ command: \"server-{word}\" }}\n");
+fn turn(world: &World, text: &str) {
+    fill(world, FILES, text);
+    let servers = format!("mcp_servers:\n  one: {{ command: \"server-{text}\" }}\n");
     write(world, "agentpack.yaml", &format!("{MANIFEST}{servers}"));
 }
 
