@@ -1,6 +1,7 @@
 //! The command line, as data. Parsing validates words and does nothing else.
 
 mod action;
+mod agent;
 mod audit;
 mod catalog;
 mod grant;
@@ -19,6 +20,7 @@ use crate::commands::pack::PackArgs;
 
 pub(crate) use self::{
     action::{ActionCommand, ExecArgs, SubmitArgs, TermArgs},
+    agent::{AgentChangeArgs, AgentCommand, AgentRegisterArgs},
     audit::{AuditCommand, ExportArgs, ExportFormat, QueryArgs, ResultWord, TailArgs, VerifyArgs},
     catalog::{
         CatalogAddUrlArgs, CatalogCommand, CatalogListArgs, CatalogPinArgs, CatalogRefreshArgs,
@@ -138,6 +140,9 @@ Examples:
   keyless placeholders --catalog catalog.yaml --key-file proxy.key --session thread-7
   keyless placeholders --catalog catalog.yaml --key-file proxy.key --session thread-7 --format json")]
     Placeholders(PlaceholdersArgs),
+    /// Register agents that act through the NL Protocol, and end them
+    #[command(subcommand)]
+    Agent(AgentCommand),
     /// Read and verify the audit log
     #[command(subcommand)]
     Audit(AuditCommand),

@@ -1,6 +1,7 @@
 //! One file per verb: what it is given, what it asks the broker for, how it says the answer.
 
 mod action;
+mod agent;
 mod approve;
 mod audit;
 mod broker;
@@ -86,6 +87,7 @@ fn refuse_arguments(error: &clap::Error) -> ExitCode {
 async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
     match command {
         Command::Action(command) => action::run(ui, command).await,
+        Command::Agent(command) => agent::run(ui, command).await,
         Command::Approve(args) => approve::run(ui, args).await,
         Command::Audit(command) => audit::run(ui, command).await,
         Command::Broker(args) => broker::run(ui, args).await,
@@ -119,12 +121,19 @@ async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
 
 fn name_of(command: &Command) -> &'static str {
     use crate::args::{
-        ActionCommand, AuditCommand, CatalogCommand, DelegationCommand, EgressCommand,
-        EnvelopeCommand, GrantCommand, GuardCommand, SecretCommand, SourceCommand, VaultCommand,
+        ActionCommand, AgentCommand, AuditCommand, CatalogCommand, DelegationCommand,
+        EgressCommand, EnvelopeCommand, GrantCommand, GuardCommand, SecretCommand, SourceCommand,
+        VaultCommand,
     };
     match command {
         Command::Action(ActionCommand::DryRun(_)) => "action dry-run",
         Command::Action(ActionCommand::Submit(_)) => "action submit",
+        Command::Agent(AgentCommand::Activate(_)) => "agent activate",
+        Command::Agent(AgentCommand::List(_)) => "agent list",
+        Command::Agent(AgentCommand::Register(_)) => "agent register",
+        Command::Agent(AgentCommand::Revoke(_)) => "agent revoke",
+        Command::Agent(AgentCommand::Show(_)) => "agent show",
+        Command::Agent(AgentCommand::Suspend(_)) => "agent suspend",
         Command::Approve(_) => "approve",
         Command::Audit(AuditCommand::Export(_)) => "audit export",
         Command::Audit(AuditCommand::Query(_)) => "audit query",

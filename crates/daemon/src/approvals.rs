@@ -57,6 +57,33 @@ enum Standing {
     Unasked,
 }
 
+/// How a use stands, for who does not wait.
+pub(crate) enum Stand {
+    /// It may go on; a word that was good once is used up.
+    Passed,
+    /// A person is asked.
+    Waits(Box<Request>),
+}
+
+impl Requests {
+    /// As [`UseGate::pass`], without waiting for an answer.
+    pub(crate) async fn stand(&self, wanted: WantedUse<'_>) -> Result<Stand, Error> {
+        loop {
+            match wanted.standing(&self.all().await?) {
+                Standing::Allowed(_) => return Ok(Stand::Passed),
+                Standing::Denied(request) => return Err(denied(&request)),
+                Standing::Once(request) if self.spend(&request).await? => return Ok(Stand::Passed),
+                Standing::Once(_) => {}
+                Standing::Pending(request) => return Ok(Stand::Waits(request.into())),
+                Standing::Unasked => {
+                    let asked = self.ask(wanted.session, wanted.path, wanted.asked(), None).await?;
+                    return Ok(Stand::Waits(asked.into()));
+                }
+            }
+        }
+    }
+}
+
 impl UseGate for Requests {
     fn pass<'a>(&'a self, wanted: WantedUse<'a>) -> Passing<'a> {
         Box::pin(async move {

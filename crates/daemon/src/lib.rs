@@ -80,7 +80,7 @@ pub use crate::{
     hardening::{die_by_signal, harden},
     http_credential::http_credential,
     inventory::project_inventory,
-    nl::{NlClient, NlIdentity, serve_nl_stdio},
+    nl::{Agents, NlClient, NlIdentity, Registration, serve_nl_stdio},
     notes::{Note, Notes, RequestNote},
     operator::{
         Answer, Approver, ApproverHandle, Known, Operator, RemoteApprover, Shown, audit_log,

@@ -16,16 +16,29 @@ mod http;
 mod listen;
 mod ndjson;
 
-// The path
-pub mod actions;
-mod answer;
+// Who, and how they may act
+mod agents;
 pub mod delegations;
 pub mod grants;
 pub mod guard;
-mod rates;
-mod service;
 
-pub use self::bridge::{NlClient, NlIdentity, serve_stdio as serve_nl_stdio};
+// The path
+pub mod actions;
+mod answer;
+mod approve;
+mod ask;
+mod delegate;
+mod rates;
+mod record;
+mod replays;
+mod resolve;
+mod service;
+mod submit;
+
+pub use self::{
+    agents::{Agents, Registration},
+    bridge::{NlClient, NlIdentity, serve_stdio as serve_nl_stdio},
+};
 pub(crate) use self::{listen::Listeners, service::NlService};
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "what can't be set up is a failed test")]
 
+/// The NL Protocol from outside, over every door.
+mod nl;
 /// A sidecar and its forwarders.
 mod node;
 

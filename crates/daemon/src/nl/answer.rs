@@ -53,12 +53,22 @@ impl Outcome {
     }
 
     /// The object in a form.
-    fn render(&self, shape: Shape) -> Value {
+    pub(crate) fn render(&self, shape: Shape) -> Value {
         let mut body = self.body.clone();
         if let Some(fault) = &self.fault {
             body["error"] = fault.body(shape);
         }
         body
+    }
+
+    /// The object, without its error.
+    pub(crate) fn body(&self) -> &Value {
+        &self.body
+    }
+
+    /// About how many bytes it takes.
+    pub(crate) fn size(&self) -> usize {
+        self.body.to_string().len()
     }
 
     /// The answer to `message`.

@@ -2,7 +2,9 @@
 
 use std::net::IpAddr;
 
-use keyless_core::{Code, SafeText, action::AgentClaim, nl_message::NlFault};
+use keyless_core::{
+    Code, SafeText, action::AgentClaim, agent::Aid, delegation::Token, nl_message::NlFault,
+};
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
@@ -54,4 +56,23 @@ pub(crate) fn claim_of(object: &Map<String, Value>) -> Option<AgentClaim> {
         instance_id: text("instance_id")?,
         attestation: text("attestation"),
     })
+}
+
+/// An agent that was authenticated, and how it came.
+pub(crate) struct Caller {
+    pub(crate) aid: Aid,
+    /// Where from, as the transport knows it.
+    pub(crate) source_ip: Option<IpAddr>,
+    /// The agents through whose delegation it acts, the origin first.
+    pub(crate) delegation: Vec<String>,
+    /// The delegation that it acts under.
+    pub(crate) acting: Option<Acting>,
+}
+
+/// A delegation and who gave it.
+pub(crate) struct Acting {
+    pub(crate) issuer: Aid,
+    pub(crate) token: Token,
+    /// The presenter's proof that the token is theirs, if they show one.
+    pub(crate) proof: Option<String>,
 }

@@ -1,6 +1,7 @@
 //! One path for every message, whatever door it came through.
 
 use std::{
+    collections::HashMap,
     net::{IpAddr, SocketAddr},
     sync::{Arc, OnceLock},
     time::Instant,
@@ -8,38 +9,66 @@ use std::{
 
 use jiff::Timestamp;
 use keyless_core::{
-    Code, SafeText,
-    action::AgentClaim,
+    Code, Error, SafeText,
+    agent::{Aid, InstanceId},
     nl_message::{Discovery, Message, MessageType, NlFault, health},
 };
 use keyless_store::AuditLog;
 use keyless_vault::Vault;
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 
 use super::{
-    answer::{Answered, Outcome, refused},
-    caller::Presented,
+    actions::ActionSession,
+    agents::{Agents, as_logged},
+    answer::{Answered, Outcome, message_id, refused},
+    caller::{Caller, Presented},
+    delegations::Delegations,
+    grants::Grants,
+    guard::GuardRules,
     rates::{AGENT_LIMIT, RateState, Rates},
+    replays::{Fingerprint, Replays, Turn},
 };
-use crate::broker::Broker;
+use crate::{broker::Broker, places::Places, requests::Requests};
 
 /// The protocol's service over an open vault.
 pub(crate) struct NlService {
-    vault: Arc<Vault>,
-    log: AuditLog,
+    pub(super) vault: Arc<Vault>,
+    pub(super) log: AuditLog,
+    pub(super) requests: Arc<Requests>,
+    pub(super) agents: Agents,
+    pub(super) grants: Grants,
+    pub(super) guard: GuardRules,
+    pub(super) delegations: Delegations,
+    broker: Broker,
+    places: Places,
+    /// What each agent's actions have in common: rendered files, values to look for.
+    sessions: Mutex<HashMap<InstanceId, Arc<ActionSession>>>,
     rates: Rates,
+    replays: Replays,
     base_url: OnceLock<String>,
 }
 
 impl NlService {
     /// The service of a broker.
-    pub(crate) fn new(broker: &Broker) -> Self {
-        Self {
-            vault: Arc::clone(broker.vault()),
-            log: broker.log().clone(),
+    pub(crate) fn new(broker: &Broker, places: &Places) -> Result<Self, Error> {
+        let (vault, log) = (Arc::clone(broker.vault()), broker.log().clone());
+        Ok(Self {
+            agents: Agents::new(&vault, log.clone())?,
+            grants: Grants::new(&vault, log.clone()),
+            guard: GuardRules::new(places.guard_file()),
+            delegations: Delegations::new(&vault, log.clone()),
+            requests: Arc::clone(broker.requests()),
+            vault,
+            log,
+            broker: broker.clone(),
+            places: places.clone(),
+            sessions: Mutex::default(),
             rates: Rates::default(),
+            replays: Replays::default(),
             base_url: OnceLock::new(),
-        }
+        })
     }
 
     /// Notes where HTTP is served, for discovery.
@@ -66,9 +95,9 @@ impl NlService {
     }
 
     /// Who a connection is; gives the session's name.
-    #[expect(clippy::unused_async, reason = "credentials are hashed slowly")]
     pub(crate) async fn handshake(&self, presented: &Presented) -> Result<String, NlFault> {
-        Self::identify(presented, &Map::new()).map(|agent| agent.instance_id)
+        let caller = self.identify(presented, &Map::new()).await?;
+        Ok(caller.aid.instance_id.to_string())
     }
 
     /// Does one message and answers it. What has begun is done even when nobody waits for it.
@@ -88,37 +117,90 @@ impl NlService {
         doing.await.unwrap_or_else(|_| refused(Code::Internal.into(), shape))
     }
 
-    #[expect(clippy::unused_async, reason = "actions take their time")]
     async fn dispatch(
         &self,
         presented: &Presented,
         message: &Message,
         rate: &mut Option<RateState>,
     ) -> Result<Arc<Outcome>, NlFault> {
+        if message.kind == MessageType::DiscoveryRequest {
+            return Ok(Arc::new(self.discovery()));
+        }
+        let received = Timestamp::now();
+        let caller = self.identify(presented, &message.payload).await?;
+        let aid = &caller.aid;
+        let organization = &aid.organization_id;
+        let step = self.rates.step_agent(aid.instance_id.as_str(), organization, Instant::now());
+        *rate = Some(step?);
+        aid.is_in_force(received)?;
         match message.kind {
-            MessageType::DiscoveryRequest => Ok(Arc::new(self.discovery())),
-            kind => {
-                let agent = Self::identify(presented, &message.payload)?;
-                let now = Instant::now();
-                *rate = Some(self.rates.step_agent(&agent.instance_id, "local", now)?);
-                let words = SafeText::words(kind.as_str()).and(" is not served here");
-                Err(NlFault::new(Code::MessageTypeUnknown, words))
+            MessageType::ActionRequest | MessageType::DelegationRequest => {
+                self.once(&caller, message, received).await
             }
+            _ => self.ask(&caller, message).await.map(Arc::new),
         }
     }
 
     /// Who sends a message. Whether the agent or its credential is not known is not told.
-    fn identify(
+    async fn identify(
+        &self,
         presented: &Presented,
         payload: &Map<String, Value>,
-    ) -> Result<AgentClaim, NlFault> {
-        presented.claim(payload)?;
-        // Of `presented` the source matters to grants alone, and nobody is registered.
-        let _ = (&presented.credential, presented.source_ip);
-        Err(Code::AgentUnknown.into())
+    ) -> Result<Caller, NlFault> {
+        let claim = presented.claim(payload)?;
+        let credential = presented.credential.as_ref().ok_or(Code::AgentUnknown)?;
+        let (uri, instance) = (&claim.agent_uri, &claim.instance_id);
+        let aid = self.agents.authenticate(uri, instance, credential).await?;
+        let acting = match payload.get("delegation").and_then(Value::as_object) {
+            Some(shown) => Some(self.acting(shown).await?),
+            None => None,
+        };
+        let delegation = acting.as_ref().map(|acting| acting.token.chain.clone());
+        let delegation = delegation.unwrap_or_default();
+        Ok(Caller { aid, source_ip: presented.source_ip, delegation, acting })
     }
 
-    fn discovery(&self) -> Outcome {
+    /// Does a message that changes something, once.
+    async fn once(
+        &self,
+        caller: &Caller,
+        message: &Message,
+        received: Timestamp,
+    ) -> Result<Arc<Outcome>, NlFault> {
+        let id = match message.payload.get("request_id").and_then(Value::as_str) {
+            Some(id) => Some(id.to_owned()),
+            None => message.id.clone(),
+        };
+        let id = id.unwrap_or_else(message_id);
+        let print = fingerprint(&caller.aid, message);
+        let first = match self.replays.enter(&id, print).await? {
+            Turn::Again(outcome) => return Ok(outcome),
+            Turn::First(first) => first,
+        };
+        let outcome = match message.kind {
+            MessageType::ActionRequest => {
+                self.submit(caller, &message.payload, &id, received).await?
+            }
+            _ => self.create_delegation(caller, &message.payload).await?,
+        };
+        let outcome = Arc::new(outcome);
+        first.finish(&outcome, outcome.size());
+        Ok(outcome)
+    }
+
+    /// What an agent's actions have in common.
+    pub(super) fn session_of(&self, aid: &Aid) -> Result<Arc<ActionSession>, Error> {
+        let mut sessions = self.sessions.lock();
+        if let Some(session) = sessions.get(&aid.instance_id) {
+            return Ok(Arc::clone(session));
+        }
+        let session = ActionSession::open(&self.broker, &self.places, as_logged(aid))?;
+        let session = Arc::new(session);
+        sessions.insert(aid.instance_id.clone(), Arc::clone(&session));
+        Ok(session)
+    }
+
+    pub(super) fn discovery(&self) -> Outcome {
         let discovery = Discovery {
             version: env!("CARGO_PKG_VERSION"),
             base_url: self.base_url.get().cloned(),
@@ -126,4 +208,20 @@ impl NlService {
         };
         Outcome::done(MessageType::DiscoveryResponse, 200, discovery.document())
     }
+}
+
+/// What a message says, without the attestation, which may be fresh each time.
+fn fingerprint(aid: &Aid, message: &Message) -> Fingerprint {
+    let mut payload = message.payload.clone();
+    payload.remove("agent");
+    let mut hasher = Sha256::new();
+    hasher.update(message.kind.as_str());
+    hasher.update(Value::Object(payload).to_string());
+    Fingerprint { instance: aid.instance_id.to_string(), digest: hasher.finalize().into() }
+}
+
+/// A message of this type is not served.
+pub(super) fn not_served(kind: MessageType) -> NlFault {
+    let words = SafeText::words(kind.as_str()).and(" is not served here");
+    NlFault::new(Code::MessageTypeUnknown, words)
 }

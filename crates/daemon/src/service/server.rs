@@ -75,7 +75,8 @@ pub async fn serve(
     let listener = bind_private(&path).await?;
     let operator_path = places.operator_socket();
     let operator_listener = bind_private(&operator_path).await?;
-    let nl_doors = Listeners::open(Arc::new(NlService::new(&broker)), &places, nl).await?;
+    let nl_doors =
+        Listeners::open(Arc::new(NlService::new(&broker, &places)?), &places, nl).await?;
     let (proxy_listener, proxy) = loopback_listener().await?;
     broker.log_strangers();
     tokio::spawn(Arc::clone(broker.engine()).serve_proxy(proxy_listener));

@@ -1,0 +1,109 @@
+//! Arguments of `keyless agent`.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Subcommand};
+use keyless_core::{
+    ActionType,
+    agent::{AgentType, AgentUri, InstanceId, TrustLevel},
+    grant::SecretPattern,
+};
+
+use super::{FactorArgs, parse_time};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentCommand {
+    /// Let a provisioned or suspended agent act
+    Activate(AgentChangeArgs),
+    /// List the agents
+    List(AgentListArgs),
+    /// Register an agent; its credential is shown once
+    #[command(after_help = "\
+Examples:
+  keyless agent register nl://acme.corp/deploy-bot/2.1.0 --type ci_cd_pipeline --for 2h
+  keyless agent register nl://anthropic.com/claude-code/1.5.2 --can exec --can inject_stdin --project team
+  keyless agent register nl://acme.corp/bot/1.0.0 --credential-file bot.credential --json")]
+    Register(Box<AgentRegisterArgs>),
+    /// End an agent for good
+    Revoke(AgentChangeArgs),
+    /// Show one agent
+    Show(AgentShowArgs),
+    /// Keep an agent from acting for now
+    Suspend(AgentChangeArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentRegisterArgs {
+    /// The software, nl://VENDOR/TYPE/VERSION
+    pub(crate) uri: AgentUri,
+    /// coding_assistant, autonomous_executor, orchestrator, ci_cd_pipeline, human or custom:ORG/NAME
+    #[arg(long = "type", value_name = "TYPE", default_value = "coding_assistant")]
+    pub(crate) kind: AgentType,
+    /// A type of action that it may ever ask for; repeatable, all when absent
+    #[arg(long = "can", value_name = "ACTION")]
+    pub(crate) can: Vec<ActionType>,
+    /// Whose agent it is
+    #[arg(long, value_name = "ID", default_value = "local")]
+    pub(crate) organization: String,
+    /// How well its origin is proven, L0 or L1; the others take an attestation
+    #[arg(long, value_name = "LEVEL", default_value = "L1")]
+    pub(crate) trust: TrustLevel,
+    /// A project that it may ever be granted secrets of; repeatable, any when absent
+    #[arg(long, value_name = "NAME")]
+    pub(crate) project: Vec<String>,
+    /// An environment of these; repeatable, any when absent
+    #[arg(long, value_name = "NAME")]
+    pub(crate) environment: Vec<String>,
+    /// A category of these; repeatable, any when absent
+    #[arg(long, value_name = "NAME")]
+    pub(crate) category: Vec<String>,
+    /// A pattern of secrets of these, such as api/*; repeatable, any when absent
+    #[arg(long, value_name = "PATTERN", value_parser = parse_pattern)]
+    pub(crate) pattern: Vec<SecretPattern>,
+    /// Where it runs, as KEY=VALUE, for conditions of grants such as repository=…; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
+    pub(crate) context: Vec<(String, String)>,
+    /// How long it lives
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time, default_value = "12h")]
+    pub(crate) life: Duration,
+    /// Write the credential to this new file, 0600, in place of showing it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) credential_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentChangeArgs {
+    /// The instance, a UUID
+    pub(crate) instance: InstanceId,
+    /// Why, for the log
+    #[arg(long, value_name = "TEXT", default_value = "by the operator")]
+    pub(crate) reason: String,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentListArgs {
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentShowArgs {
+    /// The instance, a UUID
+    pub(crate) instance: InstanceId,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+fn parse_pattern(text: &str) -> Result<SecretPattern, String> {
+    SecretPattern::parse(text).map_err(|error| error.to_string())
+}
+
+fn parse_pair(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    let (key, value) = pair.ok_or_else(|| format!("{text:?} is not KEY=VALUE"))?;
+    Ok((key.to_owned(), value.to_owned()))
+}

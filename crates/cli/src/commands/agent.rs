@@ -1,0 +1,150 @@
+//! `keyless agent`: who agents are, and their lives.
+
+use std::{io::Write, os::unix::fs::OpenOptionsExt, path::Path, process::ExitCode};
+
+use jiff::SignedDuration;
+use keyless_core::{
+    ActionType, Code, Error, SafeText,
+    agent::{AgentState, Aid, AidScope, LifecycleAuthority, TrustLevel},
+};
+use keyless_daemon::{Agents, Registration, nl::delegations::Delegations};
+use serde_json::json;
+
+use super::unlock_vault;
+use crate::{
+    args::{AgentChangeArgs, AgentCommand, AgentRegisterArgs, FactorArgs},
+    ui::{Ui, table},
+};
+
+const NOTE: &str = "Kept as a hash alone; it can't be shown again.";
+
+pub(super) async fn run(ui: &Ui, command: AgentCommand) -> Result<ExitCode, Error> {
+    match command {
+        AgentCommand::Activate(args) => {
+            change(ui, "agent activate", args, AgentState::Active).await?;
+        }
+        AgentCommand::List(args) => list(ui, &args.factor).await?,
+        AgentCommand::Register(args) => register(ui, *args).await?,
+        AgentCommand::Revoke(args) => change(ui, "agent revoke", args, AgentState::Revoked).await?,
+        AgentCommand::Show(args) => {
+            let aid = agents(&args.factor).await?.show(&args.instance).await?;
+            let words = format!("{}\n", serde_json::to_string_pretty(&aid).unwrap_or_default());
+            ui.answer("agent show", &json!({ "aid": aid }), &words);
+        }
+        AgentCommand::Suspend(args) => {
+            change(ui, "agent suspend", args, AgentState::Suspended).await?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn register(ui: &Ui, args: AgentRegisterArgs) -> Result<(), Error> {
+    if args.trust > TrustLevel::L1 {
+        let words = SafeText::words("L2 and L3 come from an attestation, not from a word");
+        return Err(Error::with(Code::Usage, words));
+    }
+    let all = ActionType::ALL.iter().copied().filter(|kind| *kind != ActionType::Egress);
+    let capabilities = if args.can.is_empty() { all.collect() } else { args.can.clone() };
+    let life = SignedDuration::try_from(args.life).map_err(|_| Code::Usage)?;
+    let registration = Registration {
+        agent_uri: args.uri.clone(),
+        organization_id: args.organization.clone(),
+        agent_type: args.kind.clone(),
+        trust_level: args.trust,
+        capabilities,
+        scope: scope(&args),
+        session_context: args.context.iter().cloned().collect(),
+        life,
+        registered_by: "operator".to_owned(),
+    };
+    let (aid, credential) = agents(&args.factor).await?.register(registration).await?;
+    let instance = &aid.instance_id;
+    let shown = match &args.credential_file {
+        None => credential.as_str(),
+        Some(file) => {
+            write_private(file, &credential)?;
+            ""
+        }
+    };
+    let kept = match &args.credential_file {
+        None => format!("{shown}\n{NOTE}"),
+        Some(file) => format!("in {}", file.display()),
+    };
+    let words = format!(
+        "Registered {}.\nInstance:   {instance}\nCredential: {kept}\n\
+         It may do nothing until there is a grant: keyless grant create.\n",
+        aid.agent_uri
+    );
+    let credential = json!({ "type": "api_key", "value": shown, "note": NOTE });
+    ui.answer("agent register", &json!({ "aid": aid, "credential": credential }), &words);
+    Ok(())
+}
+
+/// What the words bound; nothing when there are none.
+fn scope(args: &AgentRegisterArgs) -> Option<AidScope> {
+    let any = |names: &[String]| {
+        if names.is_empty() { vec!["*".to_owned()] } else { names.to_vec() }
+    };
+    let (categories, patterns) = (args.category.clone(), args.pattern.clone());
+    let bounded = !args.project.is_empty()
+        || !args.environment.is_empty()
+        || !categories.is_empty()
+        || !patterns.is_empty();
+    bounded.then(|| AidScope {
+        projects: any(&args.project),
+        environments: any(&args.environment),
+        categories: Some(categories).filter(|names| !names.is_empty()),
+        secret_patterns: Some(patterns).filter(|patterns| !patterns.is_empty()),
+    })
+}
+
+async fn list(ui: &Ui, factor: &FactorArgs) -> Result<(), Error> {
+    let all = agents(factor).await?.list().await?;
+    let rows: Vec<Vec<String>> = all.iter().map(row).collect();
+    let words = if rows.is_empty() {
+        "No agent is registered.\n".to_owned()
+    } else {
+        table(&["INSTANCE", "AGENT", "STATE", "TRUST", "EXPIRES"], &rows)
+    };
+    ui.answer("agent list", &json!({ "agents": all }), &words);
+    Ok(())
+}
+
+fn row(aid: &Aid) -> Vec<String> {
+    vec![
+        aid.instance_id.to_string(),
+        aid.agent_uri.to_string(),
+        aid.lifecycle.to_string(),
+        aid.trust_level.as_str().to_owned(),
+        aid.expires_at.strftime("%Y-%m-%d %H:%M").to_string(),
+    ]
+}
+
+async fn change(ui: &Ui, name: &str, args: AgentChangeArgs, to: AgentState) -> Result<(), Error> {
+    let (_, vault) = unlock_vault(&args.factor).await?;
+    let log = keyless_daemon::audit_log(&vault);
+    let agents = Agents::new(&vault, log.clone())?;
+    let by = (to, LifecycleAuthority::Operator);
+    let aid = agents.change(&args.instance, by, &args.reason).await?;
+    if to != AgentState::Active {
+        Delegations::new(&vault, log).revoke_of_agent(&args.instance).await?;
+    }
+    let words = format!("{} is {}.\n", aid.agent_uri, aid.lifecycle);
+    ui.answer(name, &json!({ "aid": aid }), &words);
+    Ok(())
+}
+
+async fn agents(factor: &FactorArgs) -> Result<Agents, Error> {
+    let (_, vault) = unlock_vault(factor).await?;
+    Agents::new(&vault, keyless_daemon::audit_log(&vault))
+}
+
+fn write_private(file: &Path, credential: &str) -> Result<(), Error> {
+    let mut options = std::fs::OpenOptions::new();
+    let opened = options.write(true).create_new(true).mode(0o600).open(file);
+    let written = opened.and_then(|mut file| file.write_all(format!("{credential}\n").as_bytes()));
+    written.map_err(|error| {
+        let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
+        Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
+    })
+}

@@ -1,0 +1,386 @@
+//! The NL Protocol from outside: a client in Python that knows the specification alone.
+
+use std::{thread, time::Duration};
+
+use serde_json::{Value, json};
+
+use crate::{
+    invocation::{Background, KEYLESS},
+    world::{ALLOWED, TOKEN, World},
+};
+
+/// A secret without destinations: its value enters a jail.
+const BOXED: &str = "team/db/password";
+const AGENT: &str = "nl://acme.corp/bot/1.0.0";
+const HELPER: &str = "nl://acme.corp/deploy-bot/2.1.0";
+
+/// A broker that serves NL, and registered agents.
+struct Served<'w> {
+    world: &'w World,
+    _broker: Background<'w>,
+    base: String,
+    agents: Value,
+}
+
+impl<'w> Served<'w> {
+    fn start(world: &'w World) -> Self {
+        world.write_config();
+        let mut agents = json!({});
+        for (name, uri) in [("agent", AGENT), ("helper", HELPER)] {
+            let data = world.keyless(&["agent", "register", uri, "--json"]).run().data();
+            agents[name] = json!({
+                "agent_uri": uri,
+                "instance_id": data["aid"]["instance_id"],
+                "credential": data["credential"]["value"],
+            });
+        }
+        let arguments = ["serve", "--http", "127.0.0.1:0", "--plaintext-discovery"];
+        let mut broker = world.keyless(&arguments).start();
+        let line = broker.line();
+        let base = line.split_once("http://").and_then(|(_, rest)| rest.split_once("/nl/v1"));
+        let base = format!("http://{}", base.unwrap_or_else(|| panic!("{line}")).0);
+        Self { world, _broker: broker, base, agents }
+    }
+
+    /// What the client is told, step by step.
+    fn client(&self, steps: &Value) -> Vec<Value> {
+        let script = json!({
+            "agents": self.agents,
+            "base": self.base,
+            "socket": self.world.home.keyless_home().join("run/nl.sock"),
+            "stdio": [KEYLESS, "serve", "--stdio"],
+            "steps": steps,
+        });
+        self.world.home.write("operator/script.json", script.to_string()).unwrap();
+        let client = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/nl/client.py");
+        let script = self.world.operator_file("script.json");
+        let command = ["python3", client, script.to_str().unwrap()];
+        let seen = self.world.keyless(&[]).without_passphrase().instead(&command).run();
+        let text = seen.ok();
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// What an action over HTTP is answered.
+    fn act(&self, action: &Value) -> Value {
+        self.client(&json!([{ "over": "http", "action": action }])).remove(0)
+    }
+}
+
+impl Drop for Served<'_> {
+    fn drop(&mut self) {
+        // Killed, it would leave its sockets.
+        self.world.keyless(&["lock"]).run();
+        let socket = self.world.home.keyless_home().join("run/agent.sock");
+        for _ in 0..100 {
+            if !socket.exists() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn granted(world: &World, uri: &str, secrets: &[&str]) {
+    let mut arguments = vec!["grant", "create", "--agent", uri, "--for", "1h", "--action", "*"];
+    for secret in secrets {
+        arguments.extend(["--secret", secret]);
+    }
+    world.keyless(&arguments).run().ok();
+}
+
+fn with_secrets() -> World {
+    let world = World::with_token();
+    world.add(BOXED, &[]).ok();
+    world
+}
+
+#[test]
+fn an_outside_client_acts_and_never_sees_a_value() {
+    let mut world = with_secrets();
+    let origin = world.origin(ALLOWED);
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["api/*", "db/*"]);
+    let call = format!(
+        "curl -sS -o /dev/null -w '%{{http_code}}' -H 'Authorization: Bearer {{{{nl:api/TOKEN}}}}' https://{ALLOWED}/user"
+    );
+    let steps = json!([
+        { "over": "http", "action": { "type": "exec", "template": call } },
+        { "over": "http", "action": {
+            "type": "exec", "template": "sh -c 'printf %s \"$1\" | tee /dev/stderr | wc -c' x {{nl:db/PASSWORD}}",
+        } },
+        { "over": "http", "action": {
+            "type": "template", "template_content": "PASS={{nl:db/PASSWORD}}\n", "output_path": "app.env",
+        } },
+        { "over": "http", "action": {
+            "type": "inject_stdin", "command": "cat", "secret_ref": "{{nl:db/PASSWORD}}",
+        } },
+        { "over": "http", "action": {
+            "type": "inject_tempfile", "command": "stat -c %a {{nl:KEY}}", "file_refs": { "KEY": "{{nl:db/PASSWORD}}" },
+        } },
+        { "over": "http", "action": {
+            "type": "exec", "template": "psql {{nl:db/PASSWORD}}", "dry_run": true,
+        } },
+    ]);
+    let answers = served.client(&steps);
+    let bodies: Vec<&Value> = answers.iter().map(|answer| &answer["body"]).collect();
+    assert_eq!(bodies[0]["result"]["stdout"], "200", "{}", bodies[0]);
+    world.assert_received(&origin);
+    let length = world.canary.value().len();
+    assert_eq!(bodies[1]["result"]["stdout"], format!("{length}\n"), "{}", bodies[1]);
+    assert_eq!(bodies[1]["result"]["stderr"], "[REDACTED:db/PASSWORD]");
+    assert_eq!((&bodies[1]["redacted"], &bodies[1]["redacted_count"]), (&json!(true), &json!(1)));
+    assert_eq!(bodies[2]["result"]["resolved_count"], 1, "{}", bodies[2]);
+    assert_eq!(bodies[2]["result"]["permissions"], "0600");
+    assert_eq!(bodies[3]["result"]["stdout"], "[REDACTED:db/PASSWORD]\n", "{}", bodies[3]);
+    assert_eq!(bodies[4]["result"]["stdout"], "400\n", "{}", bodies[4]);
+    assert_eq!(bodies[5]["status"], "dry_run_ok", "{}", bodies[5]);
+    assert_eq!(bodies[5]["secrets_validated"], json!(["db/PASSWORD"]));
+    for (answer, body) in answers.iter().zip(&bodies) {
+        assert_eq!((&answer["status"], &answer["limit"]), (&json!(200), &json!("120")), "{answer}");
+        assert_eq!(answer["type"], "application/nl-protocol+json");
+        assert_eq!(answer["request_id"], body["request_id"]);
+        assert!(body["action_id"].as_str().unwrap().starts_with("act_"), "{body}");
+        let entry = body["audit_ref"].as_str().unwrap().strip_prefix("aud_").unwrap().to_owned();
+        let entry: usize = entry.parse().unwrap();
+        assert_eq!(world.log()[entry - 1]["detail"]["action_id"], body["action_id"]);
+    }
+    let incident = world.log().into_iter().find(|entry| entry["action"] == "incident").unwrap();
+    assert_eq!(incident["detail"]["redacted_count"], 1);
+    assert_eq!(world.keyless(&["audit", "verify", "--json"]).run().data()["status"], "valid");
+}
+
+#[test]
+fn what_may_not_be_is_denied_and_written_down() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let exec = |template: &str| json!({ "type": "exec", "template": template });
+    let code = |answer: &Value| {
+        let error = &answer["body"]["error"];
+        let text = |key: &str| error[key].as_str().unwrap_or_default().to_owned();
+        (answer["status"].as_u64().unwrap(), text("code"), text("nl_code"))
+    };
+    let cases = [
+        (exec("psql {{nl:api/TOKEN}}"), (403, "SCOPE_VIOLATION", "NL-E200")),
+        (exec("psql {{nl:none/THERE}}"), (403, "SCOPE_VIOLATION", "NL-E200")),
+        (exec("psql {{nl:THERE}}"), (404, "SECRET_NOT_FOUND", "NL-E302")),
+        (exec("cat .env"), (403, "X_ACTION_BLOCKED", "NL-E400")),
+        (exec("psql {{nl:a b}}"), (400, "INVALID_PLACEHOLDER", "NL-E301")),
+        (exec("psql {{nl:nowhere://a/b}}"), (400, "PROVIDER_NOT_CONFIGURED", "NL-E306")),
+        (json!({ "type": "steal" }), (400, "X_ACTION_UNKNOWN", "NL-E300")),
+        (exec("psql {{nl:db/PASSWORD@v9}}"), (404, "SECRET_NOT_FOUND", "NL-E302")),
+        (exec("false {{nl:db/PASSWORD}}"), (200, "X_NONZERO_EXIT", "NL-EX01")),
+    ];
+    for (action, (status, name, nl)) in cases {
+        let answer = served.act(&action);
+        let expected = (status, name.to_owned(), nl.to_owned());
+        assert_eq!(code(&answer), expected, "{action}: {answer}");
+        assert!(answer["body"]["audit_ref"].as_str().unwrap().starts_with("aud_"), "{answer}");
+    }
+    let words = world.log();
+    for (action, result) in [("denied", "denied"), ("blocked", "blocked"), ("exec", "error")] {
+        let written = |entry: &&Value| entry["action"] == action && entry["result"] == result;
+        assert!(words.iter().find(written).is_some(), "{action}");
+    }
+    let listed = world
+        .keyless(&["audit", "query", "--agent", AGENT, "--result", "blocked", "--json"])
+        .run()
+        .data();
+    let [blocked] = &listed["entries"].as_array().unwrap()[..] else { panic!("{listed}") };
+    assert_eq!(blocked["detail"]["rule_id"], "NL-4-DENY-002");
+    let export =
+        world.keyless(&["audit", "export", "--format", "cef", "--agent", AGENT]).run().ok();
+    assert!(export.lines().all(|line| line.starts_with("CEF:0|keyless.dev|Keyless|")), "{export}");
+}
+
+#[test]
+fn messages_are_held_to_the_protocol_at_every_door() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let action = json!({ "type": "exec", "template": "date +%N; true {{nl:db/PASSWORD}}" });
+    let other = json!({ "type": "exec", "template": "true {{nl:db/PASSWORD}}" });
+    let http = |action: &Value| json!({ "over": "http", "action": action, "request_id": "req_1" });
+    let mut typed = http(&other);
+    typed["headers"] = json!({ "Content-Type": "text/plain" });
+    let versioned = json!({ "over": "http", "method": "POST", "path": "/nl/v1/actions", "body": { "nl_version": "2.0" } });
+    let page = json!({ "over": "http", "method": "GET", "path": "/nl/v1/health", "headers": { "Origin": "http://a.test" } });
+    let get = |path: &str| json!({ "over": "http", "method": "GET", "path": path });
+    let register =
+        json!({ "over": "http", "method": "POST", "path": "/nl/v1/agents/register", "body": {} });
+    let answers = served.client(&json!([
+        http(&action),
+        http(&action),
+        http(&other),
+        typed,
+        versioned,
+        page,
+        get("/nl/v1/health"),
+        get("/.well-known/nl-protocol"),
+        get("/nl/v1/audit"),
+        get("/nl/v1/secrets/x/value"),
+        register,
+    ]));
+    let statuses: Vec<u64> =
+        answers.iter().map(|answer| answer["status"].as_u64().unwrap()).collect();
+    assert_eq!(statuses, [200, 200, 409, 415, 400, 421, 200, 200, 403, 404, 401], "{answers:#?}");
+    assert_eq!(answers[0]["body"], answers[1]["body"]);
+    assert_eq!(answers[2]["body"]["error"]["nl_code"], "NL-E802");
+    assert_eq!(answers[4]["body"]["error"]["details"]["supported_versions"], json!(["1.0"]));
+    assert_eq!(answers[7]["body"]["nl_protocol"]["versions"], json!(["1.0"]));
+    let messages = json!([
+        ["action_request", { "action": other }],
+        ["x_keyless_list_secrets", {}],
+        ["x_keyless_check_access", { "secret_name": "api/TOKEN" }],
+        ["discovery_request", {}],
+        ["agent_get", {}],
+        ["audit_query", {}],
+    ]);
+    let answers = served.client(&json!([
+        { "over": "unix", "raw": ["{", "[]", "{\"message_type\":\"x\"}"], "messages": messages },
+        { "over": "stdio", "messages": messages },
+    ]));
+    let over_unix = answers[0].as_array().unwrap();
+    assert_eq!(over_unix[0]["payload"]["status"], "authenticated", "{}", over_unix[0]);
+    for bad in &over_unix[1..4] {
+        assert_eq!(bad["message_type"], "error", "{bad}");
+    }
+    for told in [&over_unix[4..], answers[1].as_array().unwrap()] {
+        assert_eq!(told[0]["payload"]["status"], "success", "{}", told[0]);
+        assert_eq!(told[0]["message_type"], "action_response");
+        assert_eq!(told[1]["payload"]["secrets"][0]["name"], BOXED, "{}", told[1]);
+        assert_eq!(told[2]["payload"]["allowed"], false, "{}", told[2]);
+        assert_eq!(told[3]["payload"]["provider"]["name"], "Keyless");
+        assert_eq!(told[4]["payload"]["agent_uri"], AGENT, "{}", told[4]);
+        assert_eq!(told[5]["payload"]["error"]["code"], "NL-E501", "{}", told[5]);
+    }
+}
+
+#[test]
+fn who_is_not_known_or_not_active_does_nothing() {
+    let world = with_secrets();
+    let mut served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let action = json!({ "type": "exec", "template": "true {{nl:db/PASSWORD}}" });
+    assert_eq!(served.act(&action)["body"]["status"], "success");
+    let instance = served.agents["agent"]["instance_id"].as_str().unwrap().to_owned();
+    let told =
+        |answer: &Value| (answer["status"].clone(), answer["body"]["error"]["nl_code"].clone());
+    world.keyless(&["agent", "suspend", &instance]).run().ok();
+    assert_eq!(told(&served.act(&action)), (json!(403), json!("NL-E103")));
+    world.keyless(&["agent", "activate", &instance]).run().ok();
+    assert_eq!(served.act(&action)["body"]["status"], "success");
+    world.keyless(&["agent", "revoke", &instance]).run().ok();
+    assert_eq!(told(&served.act(&action)), (json!(403), json!("NL-E104")));
+    world.keyless(&["agent", "activate", &instance]).run().exits(2);
+    let unknown = (json!(401), json!("NL-E100"));
+    for (field, value) in [
+        ("credential", "nlk_0123456789012345678901234567890123456789012"),
+        ("instance_id", "550e8400-e29b-41d4-a716-446655440000"),
+        ("agent_uri", HELPER),
+    ] {
+        let right = std::mem::replace(&mut served.agents["agent"][field], json!(value));
+        assert_eq!(told(&served.act(&action)), unknown, "{field}");
+        served.agents["agent"][field] = right;
+    }
+}
+
+#[test]
+fn an_agent_hands_work_to_another_and_gets_the_result_alone() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let inner = json!({ "type": "exec", "template": "printf %s {{nl:db/PASSWORD}} | wc -c" });
+    let delegate = |scope: Value| json!({ "type": "delegate", "delegate_to": HELPER, "delegated_action": inner, "delegation_scope": scope });
+    // The other agent has to be there.
+    let scope = json!({ "secrets": ["db/PASSWORD"], "max_uses": 1, "ttl_seconds": 300 });
+    let nobody = served.act(&delegate(scope.clone()));
+    assert_eq!(nobody["body"]["error"]["nl_code"], "NL-E704", "{nobody}");
+    let hello = json!([{ "over": "unix", "as": "helper", "messages": [] }]);
+    assert_eq!(served.client(&hello)[0][0]["payload"]["status"], "authenticated");
+    let answer = served.act(&delegate(scope));
+    let length = world.canary.value().len();
+    assert_eq!(answer["body"]["result"]["stdout"], format!("{length}\n"), "{answer}");
+    let wider = served.act(&delegate(json!({ "secrets": ["*"], "max_uses": 1 })));
+    assert_eq!(wider["body"]["error"]["nl_code"], "NL-E702", "{wider}");
+    // A token of its own, which is of use to nobody but the helper, and to it for its scope alone.
+    let body = json!({ "delegate_to": HELPER, "delegation_scope": { "secrets": ["db/PASSWORD"], "actions": ["exec"], "max_uses": 2 } });
+    let made = served.client(&json!([
+        { "over": "http", "method": "POST", "path": "/nl/v1/delegations", "body": body },
+    ]));
+    assert_eq!(made[0]["status"], 201, "{}", made[0]);
+    let token = made[0]["body"]["token_id"].as_str().unwrap().to_owned();
+    let shown = |who: &str, template: &str| {
+        json!({ "over": "unix", "as": who, "messages": [
+            ["action_request", { "action": { "type": "exec", "template": template }, "delegation": { "token_id": token } }],
+        ] })
+    };
+    let revoke = json!({ "over": "http", "method": "DELETE", "path": format!("/nl/v1/delegations/{token}") });
+    let answers = served.client(&json!([
+        shown("helper", "true {{nl:db/PASSWORD}}"),
+        shown("helper", "true {{nl:api/TOKEN}}"),
+        shown("agent", "true {{nl:db/PASSWORD}}"),
+        revoke,
+        shown("helper", "true {{nl:db/PASSWORD}}"),
+    ]));
+    let code = |answer: &Value| answer[1]["payload"]["error"]["code"].clone();
+    assert_eq!(answers[0][1]["payload"]["status"], "success", "{}", answers[0]);
+    assert_eq!(code(&answers[1]), "NL-E200", "{}", answers[1]);
+    assert_eq!(code(&answers[2]), "NL-E704", "{}", answers[2]);
+    assert_eq!(answers[3]["body"]["status"], "revoked", "{}", answers[3]);
+    assert_eq!(code(&answers[4]), "NL-E707", "{}", answers[4]);
+    let chain = world
+        .log()
+        .into_iter()
+        .find(|entry| entry["detail"]["delegation"].is_array() && entry["action"] == "exec");
+    assert_eq!(chain.unwrap()["detail"]["delegation"], json!(["human:operator", AGENT]));
+}
+
+#[test]
+fn tools_of_the_nl_set_are_messages() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let agent = &served.agents["agent"];
+    let text = |key: &str| agent[key].as_str().unwrap().to_owned();
+    let mut tools_server = world
+        .keyless(&["mcp", "--toolset", "secrets,nl"])
+        .without_passphrase()
+        .env("NL_AGENT_URI", text("agent_uri"))
+        .env("NL_INSTANCE_ID", text("instance_id"))
+        .env("NL_AGENT_CREDENTIAL", text("credential"))
+        .start();
+    let mut call = |id: u64, method: &str, params: Value| {
+        let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        tools_server.say(&message.to_string());
+        serde_json::from_str::<Value>(&tools_server.line()).unwrap()["result"].clone()
+    };
+    let hello = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+    assert_eq!(call(1, "initialize", hello)["serverInfo"]["name"], "keyless");
+    let tools = call(2, "tools/list", json!({}))["tools"].clone();
+    let names: Vec<&str> =
+        tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"nl_execute_action") && names.contains(&"secrets_list"), "{names:?}");
+    let mut tool = |id: u64, name: &str, arguments: Value| {
+        call(id, "tools/call", json!({ "name": name, "arguments": arguments }))
+    };
+    let done = tool(
+        3,
+        "nl_execute_action",
+        json!({
+            "type": "inject_stdin", "command": "cat", "secret_ref": "{{nl:db/PASSWORD}}", "purpose": "test",
+        }),
+    );
+    assert_eq!(done["structuredContent"]["result"]["stdout"], "[REDACTED:db/PASSWORD]\n", "{done}");
+    let denied = tool(
+        4,
+        "nl_execute_action",
+        json!({ "type": "exec", "template": "true {{nl:api/TOKEN}}" }),
+    );
+    assert_eq!(denied["isError"], true, "{denied}");
+    assert!(denied["content"][0]["text"].as_str().unwrap().contains("NL-E200"), "{denied}");
+    let listed = tool(5, "nl_list_secrets", json!({}));
+    assert_eq!(listed["structuredContent"]["secrets"][0]["name"], BOXED, "{listed}");
+    let access = tool(6, "nl_check_access", json!({ "secret_name": TOKEN }));
+    assert_eq!(access["structuredContent"]["allowed"], false, "{access}");
+}

@@ -1,0 +1,157 @@
+"""A client of the NL Protocol that knows nothing of Keyless: written against the specification, standard library only.
+
+Usage: client.py SCRIPT.json, where SCRIPT is a list of steps. Each step is sent over the transport that it names and its
+answer is printed as one line of JSON, in order.
+"""
+import json
+import os
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+import uuid
+from datetime import datetime, timezone
+
+MEDIA_TYPE = "application/nl-protocol+json"
+
+
+class Identity:
+    def __init__(self, fields):
+        self.uri = fields["agent_uri"]
+        self.instance = fields["instance_id"]
+        self.credential = fields["credential"]
+
+    def claim(self):
+        return {"agent_uri": self.uri, "instance_id": self.instance}
+
+
+def now():
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+def envelope(kind, payload):
+    return {
+        "nl_version": "1.0",
+        "message_type": kind,
+        "message_id": str(uuid.uuid4()),
+        "timestamp": now(),
+        "payload": payload,
+    }
+
+
+def http(base, identity, method, path, body=None, headers=None):
+    """Section 8.3: bare bodies, a bearer credential, the protocol's own media type."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(base + path, data=data, method=method)
+    request.add_header("Authorization", "Bearer " + identity.credential)
+    request.add_header("X-NL-Agent-URI", identity.uri)
+    request.add_header("X-NL-Instance-ID", identity.instance)
+    if data is not None:
+        request.add_header("Content-Type", MEDIA_TYPE)
+    for name, value in (headers or {}).items():
+        request.add_header(name, value)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=60) as answer:
+            status, head, text = answer.status, answer.headers, answer.read()
+    except urllib.error.HTTPError as error:
+        status, head, text = error.code, error.headers, error.read()
+    return {
+        "status": status,
+        "type": head.get("Content-Type"),
+        "limit": head.get("X-NL-RateLimit-Limit"),
+        "request_id": head.get("X-NL-Request-ID"),
+        "body": json.loads(text),
+    }
+
+
+def action_request(identity, action, request_id=None):
+    """Section 6.1."""
+    return {
+        "nl_version": "1.0",
+        "request_id": request_id or "req_" + str(uuid.uuid4()),
+        "agent": identity.claim(),
+        "action": action,
+    }
+
+
+class Lines:
+    """NDJSON over a pair of streams: answers are found by what they answer."""
+
+    def __init__(self, reader, writer):
+        self.reader, self.writer = reader, writer
+
+    def call(self, kind, payload):
+        message = envelope(kind, payload)
+        self.writer.write(json.dumps(message).encode() + b"\n")
+        self.writer.flush()
+        while True:
+            line = self.reader.readline()
+            if not line:
+                return {"gone": True}
+            answer = json.loads(line)
+            if answer["payload"].get("correlation_id") == message["message_id"]:
+                return answer
+
+    def raw(self, text):
+        self.writer.write(text.encode() + b"\n")
+        self.writer.flush()
+        return json.loads(self.reader.readline())
+
+
+def unix(path, identity):
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(60)
+    connection.connect(path)
+    lines = Lines(connection.makefile("rb"), connection.makefile("wb"))
+    hello = dict(identity.claim(), credential=identity.credential)
+    return lines, lines.call("handshake", hello)
+
+
+def stdio(command, identity):
+    """Section 8.1: the credential comes by the environment, never by stdin."""
+    environment = dict(os.environ)
+    environment.update(
+        NL_AGENT_URI=identity.uri,
+        NL_INSTANCE_ID=identity.instance,
+        NL_AGENT_CREDENTIAL=identity.credential,
+    )
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+    )
+    return process, Lines(process.stdout, process.stdin)
+
+
+def main():
+    script = json.loads(open(sys.argv[1]).read())
+    agents = {name: Identity(fields) for name, fields in script["agents"].items()}
+    base, answers = script["base"], []
+    for step in script["steps"]:
+        identity = agents[step.get("as", "agent")]
+        if step["over"] == "http":
+            if "action" in step:
+                body = action_request(identity, step["action"], step.get("request_id"))
+                answers.append(http(base, identity, "POST", "/nl/v1/actions", body, step.get("headers")))
+            else:
+                answers.append(
+                    http(base, identity, step["method"], step["path"], step.get("body"), step.get("headers"))
+                )
+        elif step["over"] == "unix":
+            lines, hello = unix(script["socket"], identity)
+            got = [hello]
+            for text in step.get("raw", []):
+                got.append(lines.raw(text))
+            for kind, payload in step["messages"]:
+                got.append(lines.call(kind, payload))
+            answers.append(got)
+        elif step["over"] == "stdio":
+            process, lines = stdio(script["stdio"], identity)
+            got = [lines.call(kind, payload) for kind, payload in step["messages"]]
+            process.stdin.close()
+            process.wait(timeout=30)
+            answers.append(got)
+    print(json.dumps(answers))
+
+
+main()

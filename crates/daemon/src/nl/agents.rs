@@ -1,0 +1,338 @@
+//! Who agents are: registered by the operator, known by a credential, watched over their lives.
+//!
+//! Rows are sealed with the vault's key; one whose seal does not fit is nobody. An agent that is not
+//! known and a credential that is wrong are the same to who asks, in words and in time.
+//! Source: reference/nl.md, section 1.
+
+mod credential;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use keyless_core::{
+    ActionType, Code, Error, SafeText,
+    agent::{
+        AgentState, AgentType, AgentUri, Aid, AidScope, DelegatedBy, InstanceId,
+        LifecycleAuthority as Authority, TrustLevel,
+    },
+    audit::{self, Action, Detail, Draft, Outcome, Target},
+};
+use keyless_store::{AgentRow, AuditLog, Store};
+use keyless_vault::{Vault, Voucher};
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+use zeroize::Zeroizing;
+
+use crate::broker::{agent as keyless_agent, fill_random};
+
+/// Credentials that are hashed at the same time: each takes 19 MiB.
+const HASHES_AT_ONCE: usize = 2;
+/// How long a credential that was found right is taken without being hashed again.
+const VERIFIED_FOR: Duration = Duration::from_mins(5);
+
+/// The agents of a store.
+pub struct Agents {
+    store: Store,
+    voucher: Voucher,
+    log: AuditLog,
+    hashing: Arc<Semaphore>,
+    /// Makes what is remembered of credentials useless elsewhere.
+    pepper: [u8; 32],
+    verified: Mutex<HashMap<InstanceId, Verified>>,
+}
+
+/// A credential that was found right.
+struct Verified {
+    digest: [u8; 32],
+    /// The hash that it fitted: another one, and it is to be looked at anew.
+    stored: String,
+    at: std::time::Instant,
+}
+
+/// What the operator says of a new agent.
+#[derive(Clone, Debug)]
+pub struct Registration {
+    /// The software.
+    pub agent_uri: AgentUri,
+    /// Whose it is.
+    pub organization_id: String,
+    /// What sort of agent.
+    pub agent_type: AgentType,
+    /// How well its origin is proven.
+    pub trust_level: TrustLevel,
+    /// What it may ever ask for.
+    pub capabilities: Vec<ActionType>,
+    /// The most that it may ever be granted.
+    pub scope: Option<AidScope>,
+    /// Where it runs.
+    pub session_context: BTreeMap<String, String>,
+    /// How long it lives.
+    pub life: SignedDuration,
+    /// Who answers for it.
+    pub registered_by: String,
+}
+
+impl Agents {
+    /// The agents of an open vault.
+    pub fn new(vault: &Vault, log: AuditLog) -> Result<Self, Error> {
+        let mut pepper = [0; 32];
+        fill_random(&mut pepper)?;
+        Ok(Self {
+            store: vault.store().clone(),
+            voucher: vault.nl_voucher(),
+            log,
+            hashing: Arc::new(Semaphore::new(HASHES_AT_ONCE)),
+            pepper,
+            verified: Mutex::default(),
+        })
+    }
+
+    /// Registers an agent; gives its identity, and its credential, which nobody can ever be shown again.
+    ///
+    /// [`Code::Usage`] names the fields that make it none.
+    pub async fn register(&self, wanted: Registration) -> Result<(Aid, Zeroizing<String>), Error> {
+        let now = Timestamp::now();
+        let aid = identity(wanted, now)?;
+        let credential = credential::draw()?;
+        let hash = self.hash(&credential).await?;
+        self.store.insert_agent(&self.sealed(aid.clone(), hash)).await?;
+        self.record(Action::AgentRegister, &aid, "operator", "registered").await?;
+        Ok((aid, credential))
+    }
+
+    /// Who shows a credential. An agent's first time makes it active.
+    ///
+    /// [`Code::AgentUnknown`] for everything about who it is; then its state says whether it may act.
+    pub async fn authenticate(
+        &self,
+        agent_uri: &str,
+        instance: &str,
+        credential: &str,
+    ) -> Result<Aid, Error> {
+        let row = match InstanceId::parse(instance) {
+            Some(instance) => self.row(&instance).await?,
+            None => None,
+        };
+        // Somebody's hash is computed in any case, so that the time does not tell who is known.
+        let stored = row.as_ref().map_or(NOBODY, |row| row.credential_hash.as_str());
+        let fits = self.is_right(row.as_ref(), credential, stored).await?;
+        let row = row.filter(|row| fits && row.aid.agent_uri.as_str() == agent_uri);
+        let mut aid = row.ok_or(Code::AgentUnknown)?.aid;
+        if aid.lifecycle == AgentState::Provisioned {
+            let to = (AgentState::Active, Authority::Authentication);
+            aid = self.change(&aid.instance_id, to, "first authentication").await?;
+        }
+        Ok(aid)
+    }
+
+    /// Every agent, oldest first.
+    pub async fn list(&self) -> Result<Vec<Aid>, Error> {
+        let rows = self.store.agents().await?;
+        Ok(rows.into_iter().filter(|row| self.is_genuine(row)).map(|row| row.aid).collect())
+    }
+
+    /// One agent.
+    pub async fn show(&self, instance: &InstanceId) -> Result<Aid, Error> {
+        self.row(instance).await?.map(|row| row.aid).ok_or_else(|| unknown(instance))
+    }
+
+    /// An active agent of this URI, the one that was active last.
+    pub async fn active_of(&self, uri: &str) -> Result<Aid, Error> {
+        let now = Timestamp::now();
+        let fits = |aid: &Aid| aid.agent_uri.as_str() == uri && aid.is_in_force(now).is_ok();
+        let found = self.list().await?.into_iter().rfind(fits);
+        let words = SafeText::words("no active agent ").as_they_wrote(uri);
+        found.ok_or_else(|| Error::with(Code::AgentUnknown, words))
+    }
+
+    /// Changes an agent's state, on record. [`Code::Usage`] when it can't be changed so.
+    pub async fn change(
+        &self,
+        instance: &InstanceId,
+        (to, by): (AgentState, Authority),
+        reason: &str,
+    ) -> Result<Aid, Error> {
+        loop {
+            let old = self.row(instance).await?.ok_or_else(|| unknown(instance))?;
+            if old.aid.lifecycle == to && by == Authority::Authentication {
+                return Ok(old.aid);
+            }
+            let state = old.aid.lifecycle.change_to(to, by).map_err(|refused| {
+                Error::with(Code::Usage, SafeText::default().as_they_wrote(&refused.to_string()))
+            })?;
+            let from = old.aid.lifecycle;
+            let aid = Aid { lifecycle: state, ..old.aid.clone() };
+            let new = self.sealed(aid.clone(), old.credential_hash.clone());
+            // Somebody else may have changed it meanwhile; then it is judged anew.
+            if self.store.replace_agent(&old, &new).await? {
+                let words = format!("{from} to {to}: {reason}");
+                self.record(Action::AgentTransition, &aid, actor(by), &words).await?;
+                return Ok(aid);
+            }
+        }
+    }
+
+    async fn is_right(
+        &self,
+        row: Option<&AgentRow>,
+        credential: &str,
+        stored: &str,
+    ) -> Result<bool, Error> {
+        let digest = self.digest(credential);
+        if let Some(row) = row
+            && self.is_verified(&row.aid.instance_id, &digest, stored)
+        {
+            return Ok(true);
+        }
+        let fits = self.fits(credential, stored).await?;
+        if let Some(row) = row.filter(|_| fits) {
+            let verified =
+                Verified { digest, stored: stored.to_owned(), at: std::time::Instant::now() };
+            self.verified.lock().insert(row.aid.instance_id.clone(), verified);
+        }
+        Ok(fits)
+    }
+
+    fn is_verified(&self, instance: &InstanceId, digest: &[u8; 32], stored: &str) -> bool {
+        self.verified.lock().get(instance).is_some_and(|verified| {
+            verified.digest == *digest
+                && verified.stored == stored
+                && verified.at.elapsed() < VERIFIED_FOR
+        })
+    }
+
+    fn digest(&self, credential: &str) -> [u8; 32] {
+        Sha256::new().chain_update(self.pepper).chain_update(credential).finalize().into()
+    }
+
+    async fn hash(&self, credential: &str) -> Result<String, Error> {
+        let credential = Zeroizing::new(credential.to_owned());
+        self.slowly(move || credential::hash(&credential)).await
+    }
+
+    async fn fits(&self, credential: &str, stored: &str) -> Result<bool, Error> {
+        let (credential, stored) = (Zeroizing::new(credential.to_owned()), stored.to_owned());
+        self.slowly(move || credential::fits(&credential, &stored)).await
+    }
+
+    async fn slowly<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let _turn = self.hashing.acquire().await.map_err(|_| Code::Internal)?;
+        tokio::task::spawn_blocking(work).await.map_err(|_| Code::Internal)?
+    }
+
+    async fn row(&self, instance: &InstanceId) -> Result<Option<AgentRow>, Error> {
+        Ok(self.store.agent(instance).await?.filter(|row| self.is_genuine(row)))
+    }
+
+    fn is_genuine(&self, row: &AgentRow) -> bool {
+        self.voucher.fits(&AgentRow::sealed_bytes(&row.aid, &row.credential_hash), &row.seal)
+    }
+
+    fn sealed(&self, aid: Aid, credential_hash: String) -> AgentRow {
+        let seal = self.voucher.seal(&AgentRow::sealed_bytes(&aid, &credential_hash));
+        AgentRow { aid, credential_hash, seal }
+    }
+
+    async fn record(
+        &self,
+        action: Action,
+        aid: &Aid,
+        actor: &'static str,
+        note: &str,
+    ) -> Result<(), Error> {
+        let target = SafeText::default().as_they_wrote(aid.agent_uri.as_str());
+        let target = target.and(" ").as_they_wrote(aid.instance_id.as_str());
+        let draft = Draft {
+            at: Timestamp::now(),
+            agent: match actor {
+                "agent" => Arc::new(as_logged(aid)),
+                other => Arc::new(keyless_agent(other, other)),
+            },
+            action,
+            target: Target::Named(target),
+            outcome: Outcome::Success,
+            secrets_used: Vec::new(),
+            correlation_id: format!("req-{}", Uuid::now_v7()),
+            error_code: None,
+            detail: Detail { note: Some(note.to_owned()), ..Detail::default() },
+            allowed: None,
+        };
+        self.log.append(draft).await.map(drop)
+    }
+}
+
+/// A hash that no credential fits.
+const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$\
+                      AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
+/// An agent, in the log's words.
+pub(crate) fn as_logged(aid: &Aid) -> audit::Agent {
+    audit::Agent {
+        uri: aid.agent_uri.to_string(),
+        organization_id: aid.organization_id.clone(),
+        session_id: aid.instance_id.to_string(),
+    }
+}
+
+fn identity(wanted: Registration, now: Timestamp) -> Result<Aid, Error> {
+    let instance_id = InstanceId::parse(&Uuid::new_v4().to_string()).ok_or(Code::Internal)?;
+    let fault = |words| Error::with(Code::Usage, words);
+    let expires_at = now
+        .checked_add(wanted.life)
+        .map_err(|_| fault(SafeText::words("an agent does not live for so long")))?;
+    let registered_by = DelegatedBy {
+        kind: "human".to_owned(),
+        identifier: wanted.registered_by,
+        delegation_time: now,
+        parent_instance_id: None,
+    };
+    let aid = Aid {
+        schema: None,
+        nl_version: keyless_core::nl_message::NL_VERSION.to_owned(),
+        agent_uri: wanted.agent_uri,
+        instance_id,
+        organization_id: wanted.organization_id,
+        agent_type: wanted.agent_type,
+        trust_level: wanted.trust_level,
+        capabilities: wanted.capabilities,
+        lifecycle: AgentState::Provisioned,
+        created_at: now,
+        expires_at,
+        public_key: None,
+        delegated_by: Some(registered_by),
+        scope: wanted.scope,
+        attestation: None,
+        session_context: Some(wanted.session_context).filter(|context| !context.is_empty()),
+        last_active_at: None,
+        metadata: BTreeMap::new(),
+    };
+    match aid.faults(now).as_slice() {
+        [] => Ok(aid),
+        fields => Err(fault(
+            SafeText::words("these fields make no agent: ").as_they_wrote(&fields.join(", ")),
+        )),
+    }
+}
+
+fn actor(by: Authority) -> &'static str {
+    match by {
+        Authority::Authentication => "agent",
+        Authority::Detection { .. } => "detection",
+        Authority::Operator => "operator",
+        Authority::Upkeep => "broker",
+    }
+}
+
+fn unknown(instance: &InstanceId) -> Error {
+    let words = SafeText::words("there is no agent ").as_they_wrote(instance.as_str());
+    Error::with(Code::AgentUnknown, words)
+}

@@ -1,0 +1,213 @@
+//! What agents ask without acting: who they are, what they may use, what was rotated.
+
+use jiff::Timestamp;
+use keyless_core::{
+    ActionType, Code, SafeText,
+    action::{Action, Deed},
+    audit::{self, Detail, Draft, Target},
+    grant::{Categories, Subject},
+    nl_message::{Message, MessageType, NlFault},
+};
+use keyless_store::AuditQuery;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::{
+    agents::as_logged,
+    answer::Outcome,
+    caller::Caller,
+    service::{NlService, not_served},
+};
+
+/// Rotations in one answer.
+const MAX_ROTATIONS: u32 = 100;
+
+impl NlService {
+    /// Answers a message that changes nothing of the agent's world.
+    pub(super) async fn ask(&self, caller: &Caller, message: &Message) -> Result<Outcome, NlFault> {
+        let payload = &message.payload;
+        let body = match message.kind {
+            MessageType::AgentGet => shown(caller, payload)?,
+            MessageType::AuditQuery => return Err(Code::AuditQueryDenied.into()),
+            MessageType::DelegationRevoke => {
+                return self.revoke_delegation(caller, payload).await;
+            }
+            MessageType::AgentRegister | MessageType::RevocationRequest => {
+                return Err(Code::OperatorRequired.into());
+            }
+            MessageType::RotationNotification => self.rotations(caller, payload).await?,
+            MessageType::XCheckAccess => return self.check_access(caller, payload).await,
+            MessageType::XListSecrets => self.listed(caller, payload).await?,
+            kind => return Err(not_served(kind)),
+        };
+        Ok(Outcome::done(message.kind.answer(), 200, body))
+    }
+
+    /// The secrets that some grant of the agent names, and for which types of actions.
+    async fn listed(
+        &self,
+        caller: &Caller,
+        payload: &Map<String, Value>,
+    ) -> Result<Value, NlFault> {
+        let scope = payload.get("scope").and_then(Value::as_str).unwrap_or_default();
+        let secrets = self.vault.list().await?;
+        let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
+        self.grants.refresh().await?;
+        let mut listed = Vec::new();
+        for secret in secrets.iter().filter(|secret| secret.path.as_str().starts_with(scope)) {
+            let subject = Subject::Path(secret.path.clone());
+            let may = |kind: &ActionType| {
+                let one = std::slice::from_ref(&subject);
+                caller.aid.covers(*kind, one, &categories).is_ok()
+                    && self.grants.names(&caller.aid, *kind, &subject, &categories)
+            };
+            let kinds: Vec<&str> =
+                ActionType::ALL.iter().filter(|kind| may(kind)).map(|kind| kind.as_str()).collect();
+            if !kinds.is_empty() {
+                let path = &secret.path;
+                let reference = format!("{}/{}", path.category(), path.name());
+                listed.push(json!({
+                    "name": path.as_str(),
+                    "reference": format!("{{{{nl:{reference}}}}}"),
+                    "action_types": kinds,
+                    "bound_to_hosts": secret.metadata.egress.is_some(),
+                }));
+            }
+        }
+        self.note(caller, audit::Action::List, Target::Session).await?;
+        Ok(json!({ "secrets": listed }))
+    }
+
+    /// Whether an action of a type may use a secret now: a dry run of the smallest one.
+    async fn check_access(
+        &self,
+        caller: &Caller,
+        payload: &Map<String, Value>,
+    ) -> Result<Outcome, NlFault> {
+        let text = |key: &str| payload.get(key).and_then(Value::as_str);
+        let name = text("secret_name").ok_or_else(|| {
+            NlFault::new(Code::MessageMalformed, SafeText::words("secret_name is missing"))
+        })?;
+        let name =
+            name.strip_prefix("{{nl:").and_then(|rest| rest.strip_suffix("}}")).unwrap_or(name);
+        let kind = text("action_type").unwrap_or("exec");
+        let kind: ActionType = kind.parse().map_err(|_| {
+            NlFault::new(Code::ActionUnknown, SafeText::default().as_they_wrote(kind))
+        })?;
+        let handle = format!("{{{{nl:{name}}}}}");
+        let deed = smallest(kind, handle).ok_or(Code::ActionUnknown)?;
+        let action = Action { dry_run: true, ..Action::new(deed) };
+        let id = format!("req-{}", Uuid::now_v7());
+        let outcome = self.one(caller, Ok(action), &id, Timestamp::now()).await;
+        let (allowed, kind) = (outcome.fault.is_none(), MessageType::XAccess);
+        let body = json!({ "secret_name": name, "allowed": allowed });
+        Ok(match outcome.fault {
+            None => Outcome::done(kind, 200, body),
+            Some(fault) => Outcome::done(kind, 200, with_reason(body, &fault)),
+        })
+    }
+
+    /// What was rotated of late, of the secrets that the agent may use: names and times (NL-2.20).
+    async fn rotations(
+        &self,
+        caller: &Caller,
+        payload: &Map<String, Value>,
+    ) -> Result<Value, NlFault> {
+        let since = payload.get("since").and_then(Value::as_str).map(str::parse::<Timestamp>);
+        let since = since.transpose().map_err(|_| {
+            NlFault::new(Code::MessageMalformed, SafeText::words("since is a time in UTC"))
+        })?;
+        let action = Some(audit::Action::Rotate);
+        let limit = Some(MAX_ROTATIONS);
+        let wanted = AuditQuery { since, action, limit, ..AuditQuery::default() };
+        let entries =
+            self.vault.store().audit_query(&wanted).await.map_err(keyless_core::Error::from)?;
+        let secrets = self.vault.list().await?;
+        let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
+        let asked = payload.get("secrets").and_then(Value::as_str).map(|text| text.split(','));
+        let asked: Option<Vec<&str>> = asked.map(Iterator::collect);
+        self.grants.refresh().await?;
+        let mut events = Vec::new();
+        for entry in entries {
+            let Ok(path) = entry.target.parse::<keyless_core::SecretPath>() else { continue };
+            let subject = Subject::Path(path.clone());
+            let one = std::slice::from_ref(&subject);
+            let may = |kind: &ActionType| {
+                caller.aid.covers(*kind, one, &categories).is_ok()
+                    && self.grants.names(&caller.aid, *kind, &subject, &categories)
+            };
+            let wanted = asked.as_ref().is_none_or(|asked| asked.contains(&path.as_str()));
+            if wanted && ActionType::ALL.iter().any(may) {
+                events.push(json!({
+                    "secret_ref": path.as_str(), "name": path.as_str(), "event": "rotated",
+                    "rotated_at": entry.timestamp,
+                }));
+            }
+        }
+        Ok(json!({ "rotations": events, "now": format!("{:.3}", Timestamp::now()) }))
+    }
+
+    async fn note(
+        &self,
+        caller: &Caller,
+        action: audit::Action,
+        target: Target,
+    ) -> Result<(), NlFault> {
+        let draft = Draft {
+            at: Timestamp::now(),
+            agent: as_logged(&caller.aid).into(),
+            action,
+            target,
+            outcome: audit::Outcome::Success,
+            secrets_used: Vec::new(),
+            correlation_id: format!("req-{}", Uuid::now_v7()),
+            error_code: None,
+            detail: Detail::default(),
+            allowed: None,
+        };
+        Ok(self.log.append(draft).await.map(drop)?)
+    }
+}
+
+/// An agent's own identity; nobody else's.
+fn shown(caller: &Caller, payload: &Map<String, Value>) -> Result<Value, NlFault> {
+    let asked = payload.get("instance_id").and_then(Value::as_str);
+    if asked.is_some_and(|asked| asked != caller.aid.instance_id.as_str()) {
+        return Err(Code::AgentUnknown.into());
+    }
+    Ok(serde_json::to_value(&caller.aid).unwrap_or_default())
+}
+
+fn smallest(kind: ActionType, handle: String) -> Option<Deed> {
+    Some(match kind {
+        ActionType::Exec => Deed::Exec { template: format!("true {handle}") },
+        ActionType::InjectStdin => {
+            Deed::InjectStdin { command: "true".to_owned(), secret_ref: handle }
+        }
+        ActionType::InjectTempfile => Deed::InjectTempfile {
+            command: "true".to_owned(),
+            file_refs: [("F".to_owned(), handle)].into(),
+            binary: false,
+        },
+        ActionType::SdkProxy => Deed::SdkProxy {
+            provider: "http".to_owned(),
+            service: "any".to_owned(),
+            operation: "any".to_owned(),
+            parameters: Map::new(),
+            credentials_ref: handle,
+        },
+        ActionType::Template => Deed::Template {
+            source: keyless_core::action::TemplateSource::Inline(handle),
+            output_path: None,
+        },
+        ActionType::Delegate | ActionType::Egress => return None,
+    })
+}
+
+fn with_reason(mut body: Value, fault: &NlFault) -> Value {
+    let told = fault.body(keyless_core::nl_message::Shape::Enveloped);
+    body["reason"] = told["name"].clone();
+    body["nl_code"] = told["code"].clone();
+    body["message"] = told["message"].clone();
+    body
+}

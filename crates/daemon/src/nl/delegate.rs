@@ -1,0 +1,262 @@
+//! One agent's work done by another: tokens, and the `delegate` action.
+//!
+//! A token lets its subject use a part of what its issuer may use, under the issuer's own grants: those
+//! are asked at every use, so that what the issuer loses the delegate loses too. The delegate acts by
+//! its own credential and its own session; what comes back to the issuer is the result alone.
+
+use jiff::{SignedDuration, Timestamp};
+use keyless_core::{
+    ActionType, Code, SafeText,
+    action::{Action, ActionResponse, Deed, DelegationScope},
+    agent::{AgentUri, Aid, InstanceId},
+    delegation::{
+        DEFAULT_MAX_DEPTH, MAX_SINGLE_USE_LIFE, Order, Presented, Token, TokenId, TokenScope,
+    },
+    grant::{Categories, GrantId, GrantState, SecretPattern, Subject, Verdict},
+    nl_message::{MessageType, NlFault},
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    answer::Outcome,
+    caller::{Acting, Caller},
+    delegations::{Binding, Revoker},
+    record::Account,
+    service::NlService,
+    submit::{Course, Done, denied},
+};
+
+/// Who answers for agents that the operator registered.
+const ROOT: &str = "human:operator";
+
+impl NlService {
+    /// `delegate`: makes a token for the other agent, has it do the work, and gives the result.
+    pub(super) async fn delegate(
+        &self,
+        caller: &Caller,
+        action: Action,
+        account: &Account,
+        course: &mut Course,
+    ) -> Result<Done, NlFault> {
+        // The issuer itself must be allowed to hand these secrets on.
+        let (meant, verdict) = self.judge(caller, &action, course, false).await?;
+        let allowance = match verdict {
+            Verdict::Allow(allowance) => allowance,
+            Verdict::Deny(denial) => return Err(denied(&denial, &meant, ActionType::Delegate)),
+            Verdict::Ask(_) => return Err(Code::ApprovalRequired.into()),
+        };
+        course.grants = allowance.grants().iter().map(ToString::to_string).collect();
+        course.resolved_at = Some(Timestamp::now());
+        let is_dry_run = action.dry_run;
+        let Deed::Delegate { delegate_to, delegated_action, delegation_scope } = action.deed else {
+            return Err(Code::Internal.into());
+        };
+        let kind = delegated_action.kind();
+        let subject = self
+            .agents
+            .active_of(&delegate_to)
+            .await
+            .map_err(|error| NlFault::new(Code::DelegationInvalid, error.detail().clone()))?;
+        let scope = scope(&delegation_scope, vec![kind])?;
+        let standing = self.standing(caller, &scope).await?;
+        if is_dry_run {
+            return Ok(Done::Checked);
+        }
+        let reservation = self.grants.reserve(&allowance).await?;
+        let life = delegation_scope.ttl_seconds;
+        let token = self.issue(caller, &subject.agent_uri, scope, life, &standing).await?;
+        let running = reservation.started();
+        let acting = Acting { issuer: caller.grantee().clone(), token: token.clone(), proof: None };
+        let delegate = Caller {
+            aid: subject,
+            source_ip: None,
+            delegation: token.chain.clone(),
+            acting: Some(acting),
+        };
+        let id = format!("{}.delegated", account.correlation_id);
+        let one = self.one(&delegate, Ok(*delegated_action), &id, Timestamp::now());
+        // An action inside an action, and no deeper: a delegated one is no delegation.
+        let outcome = Box::pin(one).await;
+        drop(running);
+        course.ran = true;
+        Ok(Done::Delegated(Box::new(outcome)))
+    }
+
+    /// `delegation_request`: a token whose id the issuer passes on.
+    pub(super) async fn create_delegation(
+        &self,
+        caller: &Caller,
+        payload: &Map<String, Value>,
+    ) -> Result<Outcome, NlFault> {
+        caller.aid.covers(ActionType::Delegate, &[], &Categories::default())?;
+        let text = |key: &str| payload.get(key).and_then(Value::as_str);
+        let to = text("delegate_to")
+            .or_else(|| text("subject"))
+            .ok_or_else(|| malformed("a delegation has delegate_to and delegation_scope"))?;
+        let to: AgentUri = to.parse().map_err(|_| malformed("delegate_to is no agent's URI"))?;
+        let wanted = payload.get("delegation_scope").or_else(|| payload.get("scope")).cloned();
+        let mut wanted = wanted.unwrap_or_default();
+        let actions = wanted.as_object_mut().and_then(|scope| scope.remove("actions"));
+        let actions: Vec<ActionType> = match actions {
+            None => vec![ActionType::Exec],
+            Some(actions) => serde_json::from_value(actions)
+                .map_err(|_| malformed("actions is a list of action types"))?,
+        };
+        let read: DelegationScope = serde_json::from_value(wanted)
+            .map_err(|_| malformed("delegation_scope has secrets, max_uses and ttl_seconds"))?;
+        let scope = scope(&read, actions)?;
+        let standing = self.standing(caller, &scope).await?;
+        let token = self.issue(caller, &to, scope, read.ttl_seconds, &standing).await?;
+        let body = json!({
+            "token_id": token.token_id.as_str(),
+            "expires_at": format!("{:.3}", token.expires_at),
+            "delegation_depth_remaining": token.delegation_depth_remaining,
+        });
+        Ok(Outcome::done(MessageType::DelegationResponse, 201, body))
+    }
+
+    /// `delegation_revoke`: a token of the caller's, with all that came of it.
+    pub(super) async fn revoke_delegation(
+        &self,
+        caller: &Caller,
+        payload: &Map<String, Value>,
+    ) -> Result<Outcome, NlFault> {
+        let id = token_id(payload)?;
+        let reason = payload.get("reason").and_then(Value::as_str).unwrap_or("by its issuer");
+        let reason: String = reason.chars().take(200).collect();
+        let by = Revoker::Agent(&caller.aid.instance_id);
+        let cascade = self.delegations.revoke(&id, by, &reason).await?;
+        let body = json!({
+            "token_id": id.as_str(), "status": "revoked", "cascade_count": cascade,
+        });
+        Ok(Outcome::done(MessageType::DelegationRevokeAck, 200, body))
+    }
+
+    /// What a caller acts under when its message shows a token.
+    pub(super) async fn acting(&self, shown: &Map<String, Value>) -> Result<Acting, NlFault> {
+        let id = token_id(shown)?;
+        let found = self.delegations.list().await?.into_iter().map(|(token, _)| token);
+        let token = found.into_iter().find(|token| token.token_id == id);
+        let token = token.ok_or(Code::DelegationInvalid)?;
+        let issuer = self.agents.show(&token.issuer_instance).await?;
+        let proof = shown.get("binding_proof").and_then(Value::as_str).map(ToOwned::to_owned);
+        Ok(Acting { issuer, token, proof })
+    }
+
+    /// Whether a token lets its presenter do this. The presenter has shown its own credential, which
+    /// binds the token to it.
+    pub(super) async fn verify_delegation(
+        &self,
+        caller: &Caller,
+        acting: &Acting,
+        kind: ActionType,
+        subjects: &[Subject],
+        categories: &Categories,
+    ) -> Result<(), NlFault> {
+        let presented = Presented {
+            agent_uri: &caller.aid.agent_uri,
+            instance_id: &caller.aid.instance_id,
+            source_ip: caller.source_ip,
+            action: kind,
+            subjects,
+            categories,
+        };
+        let now = Timestamp::now();
+        let agents = self.agents.list().await?;
+        let is_active = |instance: &InstanceId| {
+            let issuer = agents.iter().find(|aid| aid.instance_id == *instance);
+            issuer.is_some_and(|aid| aid.is_in_force(now).is_ok())
+        };
+        let id = &acting.token.token_id;
+        let binding = acting.proof.as_deref().map_or(Binding::Broker, Binding::Proof);
+        self.delegations.verify(id, &presented, binding, &is_active).await?;
+        Ok(())
+    }
+
+    /// The grant that lets the caller hand all of a scope on, and until when.
+    async fn standing(
+        &self,
+        caller: &Caller,
+        scope: &TokenScope,
+    ) -> Result<(GrantId, Timestamp), NlFault> {
+        let aid = caller.grantee();
+        for shown in self.grants.list().await? {
+            let grant = &shown.grant;
+            let theirs = grant.agent_uri == aid.agent_uri
+                && grant.organization_id == aid.organization_id
+                && grant.instance_id.as_ref().is_none_or(|one| *one == aid.instance_id);
+            if !theirs || shown.state != GrantState::Active {
+                continue;
+            }
+            for permission in &grant.permissions {
+                let acts = scope
+                    .actions
+                    .iter()
+                    .all(|kind| permission.action_types.iter().any(|named| named.names(*kind)));
+                let within = |wanted: &SecretPattern| {
+                    permission.secrets.iter().any(|wide| wanted.is_within(wide))
+                };
+                if acts && scope.secrets.iter().all(within) {
+                    return Ok((grant.grant_id.clone(), permission.conditions.valid_until));
+                }
+            }
+        }
+        let words = SafeText::words("no one grant of yours covers all of the delegation's scope");
+        Err(NlFault::new(Code::DelegationSubset, words))
+    }
+
+    async fn issue(
+        &self,
+        caller: &Caller,
+        to: &AgentUri,
+        scope: TokenScope,
+        ttl_seconds: Option<u64>,
+        standing: &(GrantId, Timestamp),
+    ) -> Result<Token, NlFault> {
+        let life = match ttl_seconds {
+            None => MAX_SINGLE_USE_LIFE,
+            Some(seconds) => SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX)),
+        };
+        let order = Order {
+            issuer: (&caller.aid.agent_uri, &caller.aid.instance_id),
+            subject: (to, None),
+            scope,
+            life: life.min(SignedDuration::from_hours(1)),
+            root: ROOT,
+            grant: &standing.0,
+            grant_until: standing.1,
+            parent: caller.acting.as_ref().map(|acting| &acting.token),
+            max_depth: DEFAULT_MAX_DEPTH,
+        };
+        let (token, _) = self.delegations.create(order).await?;
+        Ok(token)
+    }
+}
+
+impl Caller {
+    /// Whose grants count.
+    pub(super) fn grantee(&self) -> &Aid {
+        self.acting.as_ref().map_or(&self.aid, |acting| &acting.issuer)
+    }
+}
+
+/// The result of another agent's action, for the one that asked for it.
+pub(super) fn result_of(outcome: &Outcome) -> ActionResponse {
+    serde_json::from_value(outcome.body().clone()).unwrap_or_default()
+}
+
+fn scope(wanted: &DelegationScope, actions: Vec<ActionType>) -> Result<TokenScope, NlFault> {
+    let secrets: Result<Vec<SecretPattern>, _> =
+        wanted.secrets.iter().map(|pattern| SecretPattern::parse(pattern)).collect();
+    let secrets = secrets.map_err(|_| malformed("secrets is a list of patterns"))?;
+    Ok(TokenScope { secrets, actions, max_uses: wanted.max_uses.unwrap_or(1) })
+}
+
+fn token_id(payload: &Map<String, Value>) -> Result<TokenId, NlFault> {
+    let id = payload.get("token_id").and_then(Value::as_str).and_then(TokenId::parse);
+    id.ok_or_else(|| Code::DelegationInvalid.into())
+}
+
+fn malformed(words: &'static str) -> NlFault {
+    NlFault::new(Code::MessageMalformed, SafeText::words(words))
+}

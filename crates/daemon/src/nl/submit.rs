@@ -1,0 +1,272 @@
+//! One action, from its message to its answer: guard, bounds, references, grants, approval, execution,
+//! and the entry in the log that is durable before the agent is told anything.
+
+mod course;
+mod file;
+mod told;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use keyless_core::{
+    ActionType, Code, SafeText,
+    action::{Action, Deed, Status, TemplateSource},
+    grant::{Allowance, Categories, Request, Subject, Verdict},
+    nl_message::{MessageType, NL_VERSION, NlFault, Shape},
+};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use self::told::{as_written, bad_handle, read, response, text};
+pub(super) use self::{
+    course::{Course, Done},
+    told::denied,
+};
+use super::{
+    actions::{ActionOrder, ActionOutcome, Asking},
+    agents::as_logged,
+    answer::Outcome,
+    approve::Approval,
+    caller::Caller,
+    record::{Account, End},
+    resolve::{Meant, View},
+    service::NlService,
+};
+
+/// Actions in one message.
+const MAX_BATCH: usize = 20;
+
+impl NlService {
+    /// Does what an action message asks for: one action, or several one after the other.
+    pub(super) async fn submit(
+        &self,
+        caller: &Caller,
+        payload: &Map<String, Value>,
+        id: &str,
+        received: Timestamp,
+    ) -> Result<Outcome, NlFault> {
+        let Some(actions) = payload.get("actions") else {
+            let action = payload.get("action").cloned().unwrap_or_default();
+            return Ok(self.one(caller, read(action), id, received).await);
+        };
+        let Some(actions) = actions.as_array().filter(|all| all.len() <= MAX_BATCH) else {
+            let words = SafeText::words("actions is a list of at most 20");
+            return Err(NlFault::new(Code::MessageMalformed, words));
+        };
+        let mut responses = Vec::with_capacity(actions.len());
+        for (number, action) in actions.iter().enumerate() {
+            let id = format!("{id}.{number}");
+            let action = read(action.clone());
+            let outcome = self.one(caller, action, &id, Timestamp::now()).await;
+            responses.push(outcome.render(Shape::Bare));
+        }
+        let body = json!({ "nl_version": NL_VERSION, "request_id": id, "responses": responses });
+        Ok(Outcome::done(MessageType::ActionResponse, 200, body))
+    }
+
+    /// One action, or why there is none.
+    pub(super) async fn one(
+        &self,
+        caller: &Caller,
+        read: Result<Action, NlFault>,
+        request_id: &str,
+        received: Timestamp,
+    ) -> Outcome {
+        let (kind, purpose, is_dry_run) = match &read {
+            Ok(action) => (action.kind(), action.purpose.clone(), action.dry_run),
+            Err(_) => (ActionType::Exec, None, false),
+        };
+        let account = Account {
+            log: self.log.clone(),
+            agent: Arc::new(as_logged(&caller.aid)),
+            action_id: format!("act_{}", Uuid::new_v4()),
+            kind,
+            correlation_id: request_id.to_owned(),
+            purpose,
+            source_ip: caller.source_ip,
+            is_dry_run,
+            delegation: caller.delegation.clone(),
+            begun: received,
+        };
+        let mut course = Course::default();
+        let done = match read {
+            Ok(action) => self.attempt(caller, action, &account, &mut course).await,
+            Err(fault) => Err(fault),
+        };
+        self.conclude(&account, course, done).await
+    }
+
+    /// Writes the end down and makes the answer; what can't be written down is not told.
+    async fn conclude(
+        &self,
+        account: &Account,
+        course: Course,
+        done: Result<Done, NlFault>,
+    ) -> Outcome {
+        let (mut response, fault) = response(account, &course, done);
+        let end = End {
+            code: fault.as_ref().map(NlFault::code),
+            rule_id: fault.as_ref().and_then(|fault| text(fault, "rule_id")),
+            named: fault
+                .as_ref()
+                .and_then(|fault| text(fault, "secret_ref"))
+                .map(|name| as_written(&name)),
+            used: course.ran,
+            grants: course.grants,
+            redacted_count: response.redacted_count,
+            exit_code: response.result.as_ref().and_then(|result| result.exit_code),
+            note: (!course.redacted.is_empty()).then(|| course.redacted.join(", ")),
+            about: course.about,
+        };
+        let fault = match account.close(end).await {
+            Ok(audit_ref) => {
+                response.audit_ref = audit_ref;
+                fault
+            }
+            Err(error) => {
+                (response.status, response.result) = (Status::Error, None);
+                Some(error.into())
+            }
+        };
+        let body = serde_json::to_value(&response).unwrap_or_default();
+        match fault {
+            None => Outcome::done(MessageType::ActionResponse, 200, body),
+            Some(fault) => Outcome::failed(MessageType::ActionResponse, body, fault),
+        }
+    }
+
+    async fn attempt(
+        &self,
+        caller: &Caller,
+        action: Action,
+        account: &Account,
+        course: &mut Course,
+    ) -> Result<Done, NlFault> {
+        let action = with_text(action)?;
+        self.guard.check_action(&action)?;
+        if let Deed::Delegate { .. } = &action.deed {
+            return self.delegate(caller, action, account, course).await;
+        }
+        let (meant, verdict) = self.judge(caller, &action, course, false).await?;
+        let allowance = match verdict {
+            Verdict::Allow(allowance) => allowance,
+            Verdict::Deny(denial) => return Err(denied(&denial, &meant, action.kind())),
+            Verdict::Ask(needed) => {
+                if !action.dry_run {
+                    let path = meant.first().map(|meant| &meant.path);
+                    let approval = Approval { caller, action: &action, path };
+                    self.approve(approval).await?;
+                }
+                course.grants = needed.each.iter().map(|(_, at)| at.grant.to_string()).collect();
+                let (_, verdict) = self.judge(caller, &action, course, true).await?;
+                match verdict {
+                    Verdict::Allow(allowance) => allowance,
+                    Verdict::Deny(denial) => return Err(denied(&denial, &meant, action.kind())),
+                    Verdict::Ask(_) => return Err(Code::ApprovalRequired.into()),
+                }
+            }
+        };
+        course.grants = allowance.grants().iter().map(ToString::to_string).collect();
+        course.resolved_at = Some(Timestamp::now());
+        if action.dry_run {
+            return Ok(Done::Checked);
+        }
+        self.run(caller, action, meant, allowance, account, course)
+            .await
+            .map(|outcome| Done::Ran(Box::new(outcome)))
+    }
+
+    /// Finds the secrets and asks the grants about them.
+    pub(super) async fn judge(
+        &self,
+        caller: &Caller,
+        action: &Action,
+        course: &mut Course,
+        approved: bool,
+    ) -> Result<(Vec<Meant>, Verdict), NlFault> {
+        // Bounds are the agent's own, grants those of who delegated to it.
+        let (aid, grantee, kind) = (&caller.aid, caller.grantee(), action.kind());
+        let secrets = self.vault.list().await?;
+        let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
+        self.grants.refresh().await?;
+        aid.covers(kind, &[], &categories)?;
+        let handles = action.handles().map_err(|error| bad_handle(&error.to_string()))?;
+        course.written = handles.iter().map(|handle| handle.as_written().to_owned()).collect();
+        course.warn_of_aliases(&handles);
+        let visible = secrets.iter().filter(|secret| {
+            let subject = Subject::Path(secret.path.clone());
+            aid.covers(kind, std::slice::from_ref(&subject), &categories).is_ok()
+                && self.grants.names(grantee, kind, &subject, &categories)
+        });
+        let view = View { visible: visible.collect(), context: action.context.as_ref(), kind };
+        let meant = view.resolve(handles)?;
+        course.about = meant.iter().map(|meant| meant.path.clone()).collect();
+        let subjects: Vec<Subject> =
+            meant.iter().map(|meant| Subject::Path(meant.path.clone())).collect();
+        let none = std::collections::BTreeMap::new();
+        let request = Request {
+            agent_uri: &grantee.agent_uri,
+            instance_id: &grantee.instance_id,
+            organization_id: &grantee.organization_id,
+            trust: aid.trust_level.min(grantee.trust_level),
+            action: kind,
+            subjects: &subjects,
+            categories: &categories,
+            contexts: grantee.session_context.as_ref().unwrap_or(&none),
+            source_ip: caller.source_ip,
+            approved,
+        };
+        let verdict = self.grants.evaluate(&request).await?;
+        if let Some(acting) = &caller.acting {
+            self.verify_delegation(caller, acting, kind, &subjects, &categories).await?;
+        }
+        Ok((meant, verdict))
+    }
+
+    async fn run(
+        &self,
+        caller: &Caller,
+        action: Action,
+        meant: Vec<Meant>,
+        allowance: Allowance,
+        account: &Account,
+        course: &mut Course,
+    ) -> Result<ActionOutcome, NlFault> {
+        let session = self.session_of(&caller.aid)?;
+        let reservation = self.grants.reserve(&allowance).await?;
+        if let Some(acting) = &caller.acting {
+            self.delegations.take_use(&acting.token.token_id).await?;
+        }
+        let allowed_hosts = allowance.allowed_hosts().to_vec();
+        let verdicts = allowance.into_allowed().into_iter().map(|(_, allowed)| allowed);
+        let allowed = meant.into_iter().map(|meant| meant.handle).zip(verdicts).collect();
+        // From here on the use counts, whatever becomes of it (8.4.2).
+        let running = reservation.started();
+        course.ran = true;
+        let order = ActionOrder {
+            action_id: account.action_id.clone(),
+            correlation_id: account.correlation_id.clone(),
+            action,
+            allowed,
+            allowed_hosts,
+            working_directory: None,
+            asking: Asking::Agent,
+        };
+        let outcome = session.run(order).await?;
+        let found = outcome.redactions.iter();
+        course.redacted = found.map(|one| format!("{}:{}", one.name, one.encoding)).collect();
+        drop(running);
+        Ok(outcome)
+    }
+}
+
+/// A template's file is read here, by the rights that everybody has.
+fn with_text(action: Action) -> Result<Action, NlFault> {
+    match &action.deed {
+        Deed::Template { source: TemplateSource::Path(path), .. } => {
+            let text = file::read(path)?;
+            Ok(action.with_content(text))
+        }
+        _ => Ok(action),
+    }
+}

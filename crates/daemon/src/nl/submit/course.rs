@@ -1,0 +1,44 @@
+//! What is known of an action so far, for the log, whatever becomes of it.
+
+use jiff::Timestamp;
+use keyless_core::{Handle, SecretPath};
+
+use crate::nl::{actions::ActionOutcome, answer::Outcome};
+
+/// An action's course.
+#[derive(Default)]
+pub(in crate::nl) struct Course {
+    /// The secrets that it is about.
+    pub(in crate::nl) about: Vec<SecretPath>,
+    /// Their names as the agent wrote them.
+    pub(in crate::nl) written: Vec<String>,
+    /// The grants that allow it.
+    pub(in crate::nl) grants: Vec<String>,
+    /// When everything was allowed.
+    pub(in crate::nl) resolved_at: Option<Timestamp>,
+    /// Whether it was begun.
+    pub(in crate::nl) ran: bool,
+    /// What was taken out of its output, as `name:encoding`.
+    pub(in crate::nl) redacted: Vec<String>,
+    /// What the agent should know beside.
+    pub(in crate::nl) warnings: Vec<String>,
+}
+
+/// What became of an action that may be done.
+pub(in crate::nl) enum Done {
+    /// It was only checked.
+    Checked,
+    /// Another agent did it, or not; what it was told.
+    Delegated(Box<Outcome>),
+    /// It was done.
+    Ran(Box<ActionOutcome>),
+}
+
+impl Course {
+    pub(in crate::nl) fn warn_of_aliases(&mut self, handles: &[Handle]) {
+        if self.warnings.is_empty() && handles.iter().any(Handle::is_alias) {
+            let words = "{{vault:…}} is deprecated; write {{nl:…}}";
+            self.warnings.push(words.to_owned());
+        }
+    }
+}
