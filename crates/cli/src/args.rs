@@ -688,6 +688,9 @@ pub(crate) struct ProxyArgs {
     /// Show Prometheus metrics and health here: /metrics, /healthz, /readyz
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) metrics_listen: Option<std::net::SocketAddr>,
+    /// Send a trace of each request to this collector (OTLP over HTTP), as in http://127.0.0.1:4318
+    #[arg(long, value_name = "URL", value_parser = keyless_daemon::CollectorUrl::parse)]
+    pub(crate) otlp_endpoint: Option<keyless_daemon::CollectorUrl>,
     /// What stderr is told while it runs: words, or every request as a JSON line
     #[arg(long, value_name = "FORMAT", default_value = "words")]
     pub(crate) log_format: LogFormat,

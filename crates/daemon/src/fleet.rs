@@ -55,6 +55,7 @@ use crate::{
     systemd,
     telemetry::Telemetry,
     tokens::{Grant, Tokens},
+    traces::{CollectorUrl, Traces},
 };
 
 /// What a sidecar serves.
@@ -82,6 +83,8 @@ pub struct FleetSpec {
     pub drain: Duration,
     /// Where notes go.
     pub notes: Notes,
+    /// Who is sent traces, if anybody.
+    pub collector: Option<CollectorUrl>,
 }
 
 /// A sidecar that listens.
@@ -97,6 +100,7 @@ pub struct Fleet {
     metrics: Option<SocketAddr>,
     drain: Duration,
     notes: Notes,
+    traces: Option<Traces>,
     following: AbortHandle,
 }
 
@@ -135,12 +139,15 @@ pub async fn start_fleet(places: &Places, spec: FleetSpec) -> Result<Fleet, Erro
         secrets: catalog.entries.len(),
         ..ReloadState::default()
     };
-    let door = EgressDoor::for_catalog(&spec.config.load()?, &catalog)?;
+    let config = spec.config.load()?;
+    let traces = spec.collector.map(|url| Traces::start(url, &config, &spec.notes)).transpose()?;
+    let door = EgressDoor::for_catalog(&config, &catalog)?;
     let values = Arc::new(Mounted::new(MountedValues::new(&spec.secrets_dir), catalog));
     let warnings = values.check(&values.catalog()).await?;
     let store = Store::create_or_open(&places.store_file()).await?;
     let metrics = Arc::new(Metrics::new());
-    let telemetry = Telemetry { metrics: Arc::clone(&metrics), notes: spec.notes.clone() };
+    let notes = spec.notes.clone();
+    let telemetry = Telemetry { metrics: Arc::clone(&metrics), notes, traces: traces.clone() };
     let log = AuditLog::start(&store, None);
     let who = agent("proxy", spec.session.as_str());
     let mounted = Arc::clone(&values);
@@ -192,6 +199,7 @@ pub async fn start_fleet(places: &Places, spec: FleetSpec) -> Result<Fleet, Erro
         metrics,
         drain: spec.drain,
         notes: spec.notes,
+        traces,
         following: tokio::spawn(reloader.follow(watcher)).abort_handle(),
     };
     for place in spec.listen {
@@ -263,7 +271,11 @@ impl Fleet {
                 let _ = fs::remove_file(path);
             }
         }
-        self.sessions.close().await
+        self.sessions.close().await?;
+        if let Some(traces) = &self.traces {
+            traces.flush().await;
+        }
+        Ok(())
     }
 }
 

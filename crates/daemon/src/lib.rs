@@ -47,6 +47,7 @@ mod provenance;
 mod run;
 mod service;
 mod telemetry;
+mod traces;
 mod web;
 
 // This process
@@ -97,5 +98,6 @@ pub use crate::{
         status as service_status,
     },
     sources::with_sources,
+    traces::CollectorUrl,
     window::{Profile, Span, UnlockConfig, Window},
 };

@@ -8,6 +8,7 @@ use keyless_egress::{Event, Finished};
 use crate::{
     metrics::Metrics,
     notes::{Note, Notes, RequestNote},
+    traces::Traces,
 };
 
 /// Counters and notes of one process.
@@ -15,12 +16,16 @@ use crate::{
 pub(crate) struct Telemetry {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) notes: Notes,
+    pub(crate) traces: Option<Traces>,
 }
 
 impl Telemetry {
     /// A request or tunnel of `session` is over.
     pub(crate) fn finished(&self, session: &str, finished: Finished) {
         self.metrics.finished(&finished);
+        if let Some(traces) = &self.traces {
+            traces.finished(session, &finished);
+        }
         if !self.notes.are_read() {
             return;
         }
@@ -42,6 +47,9 @@ impl Telemetry {
     pub(crate) fn refused(&self, session: &str, event: &Event) {
         let Some(code) = event.code else { return };
         self.metrics.refused(code);
+        if let Some(traces) = &self.traces {
+            traces.refused(session, event, code);
+        }
         let (method, path) = event.request.clone().unzip();
         let request = RequestNote {
             correlation_id: event.correlation_id.clone(),

@@ -29,6 +29,7 @@ pub(super) async fn run(ui: &Ui, args: ProxyArgs) -> Result<ExitCode, Error> {
         metrics_listen: args.metrics_listen,
         drain: args.drain,
         notes: log::notes(args.log_format),
+        collector: args.otlp_endpoint,
     };
     let fleet = keyless_daemon::start_fleet(&places, spec).await?;
     for warning in fleet.warnings() {

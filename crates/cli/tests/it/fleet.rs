@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use keyless_testkit::{Origin, OriginOptions};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -505,4 +506,35 @@ fn the_log_has_one_line_with_everything_for_each_request() {
     assert!(of_kind("closed")[0]["detail"]["bytes_received"].as_u64().unwrap() > 0);
     assert!(!serde_json::to_string(&log).unwrap().contains("secret-query"));
     world.keyless(&["audit", "verify"]).without_passphrase().run().ok();
+}
+
+/// Protobuf keeps texts as they are, so what a span says can be seen without a decoder.
+#[test]
+fn traces_reach_a_collector_without_values_and_queries() {
+    let mut world = World::empty();
+    let _origin = world.origin(ALLOWED);
+    let collector = Origin::start(OriginOptions::cleartext()).unwrap();
+    let endpoint = format!("http://{}/otlp", collector.address());
+    let mut sidecar = started(&world, &["--otlp-endpoint", &endpoint]);
+    let header = format!("x-key: {}", sidecar.placeholder());
+    let url = "https://api.allowed.test/bytes?n=5&x=secret-query";
+    assert_eq!(exits(curl(&sidecar, &["-H", &header, "-o", "/dev/null", url])), Some(0));
+    assert_eq!(exits(curl(&sidecar, &["-o", "/dev/null", "http://localhost:1/"])), Some(0));
+    sidecar.process.signal(Signal::TERM);
+    assert_eq!(sidecar.process.wait().code(), Some(0));
+    let requests = collector.requests();
+    assert_eq!(requests[0].target, "/otlp/v1/traces");
+    assert_eq!(requests[0].header("content-type").as_deref(), Some("application/x-protobuf"));
+    let sent: Vec<u8> = requests.into_iter().flat_map(|request| request.body).collect();
+    world.saw("what the collector got", &sent);
+    let text = String::from_utf8_lossy(&sent);
+    for word in ["keyless.session", "thread-7", ALLOWED, "/bytes", "internal_destination"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert!(!text.contains("secret-query") && !text.contains("kloak_"), "{text}");
+    let correlation = world.log_of("internal_destination")[0]["correlation_id"].clone();
+    let id = correlation.as_str().unwrap().trim_start_matches("req-").replace('-', "");
+    let id = data_encoding::HEXLOWER.decode(id.as_bytes()).unwrap();
+    assert!(sent.windows(id.len()).any(|bytes| bytes == id), "the trace is the log's request");
+    log(&world);
 }
