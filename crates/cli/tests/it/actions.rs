@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     aws::Aws,
     invocation::Seen,
-    world::{ALLOWED, EVIL, World},
+    world::{ALLOWED, EVIL, World, wait_until},
 };
 
 /// A secret without destinations: its value enters a jail.
@@ -123,6 +123,26 @@ fn a_value_can_be_left_nowhere() {
     for left in ["/etc/leak", "/var/tmp/leak", "/tmp/leak", "/tmp/nl-secure"] {
         assert!(!fs::exists(left).unwrap(), "{left}");
     }
+}
+
+#[test]
+fn an_agent_sees_nothing_of_an_action_that_runs() {
+    let world = with_boxed();
+    // In the shell, in its child's environment and arguments, in a file of the jail.
+    let template = "V={{nl:db/PASSWORD}}; echo $V > /tmp/leak; echo begun > /dev/stderr; \
+                    X=$V sh -c 'sleep 4; :' \"$V\"";
+    let action = world.keyless(&["exec", "--", template]).start();
+    let threads = format!("/proc/{}/task", action.pid());
+    let has_child = |thread: fs::DirEntry| {
+        fs::read_to_string(thread.path().join("children")).is_ok_and(|pids| !pids.is_empty())
+    };
+    wait_until("the jail is there", || fs::read_dir(&threads).unwrap().flatten().any(has_child));
+    let look = "cat /proc/*/environ /proc/*/cmdline /proc/*/maps 2>/dev/null; ls -R /dev/shm /tmp 2>/dev/null; \
+                cat /tmp/leak /proc/*/root/tmp/leak /proc/*/fd/* < /dev/null 2>/dev/null; echo looked";
+    let seen = world.agent_with(&["--no-secrets"], &["timeout", "2", "sh", "-c", look]).run();
+    assert!(!seen.stdout.is_empty());
+    assert!(!fs::exists("/tmp/leak").unwrap());
+    drop(action);
 }
 
 #[test]
