@@ -6,9 +6,10 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 /// Each room and the rooms that it may name.
 const ARROWS: &[(&str, &[&str])] = &[
+    ("action", &["core", "rewrite"]),
     ("cli", &["core", "daemon", "pack", "testkit"]),
     ("core", &[]),
-    ("daemon", &["core", "egress", "guest", "jail", "mcp", "store", "vault"]),
+    ("daemon", &["action", "core", "egress", "guest", "jail", "mcp", "store", "vault"]),
     ("egress", &["core", "rewrite"]),
     ("guest", &["core"]),
     ("init", &["core", "guest", "jail"]),
@@ -24,7 +25,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// A heavy dependency and the rooms that may name it.
 const HOMES: &[(&str, &[&str])] = &[
-    ("argon2", &["vault"]),
+    // A passphrase, and an agent's credential.
+    ("argon2", &["daemon", "vault"]),
     ("clap", &["cli"]),
     ("hickory-proto", &["guest"]),
     ("hyper", &["daemon", "egress", "mcp", "testkit"]),
@@ -37,9 +39,9 @@ const HOMES: &[(&str, &[&str])] = &[
     ("sqlx", &["store"]),
 ];
 
-/// Raised knowingly: each package is something to trust and to build. Last for rmcp, the protocol's own SDK, with
-/// its schemas.
-const PACKAGE_BUDGET: usize = 400;
+/// Raised knowingly: each package is something to trust and to build. Last for where
+/// people look (ratatui, axum with maud, manual pages), traces (prost) and look-alike characters (unicode-security).
+const PACKAGE_BUDGET: usize = 460;
 
 #[test]
 fn rooms_know_only_whom_they_may() {

@@ -43,7 +43,7 @@ async fn add(ui: &Ui, args: AddArgs) -> Result<(), Error> {
     let metadata = completed(ui, metadata, args.upkeep.pattern.as_deref())?;
     let local = metadata.source == SourceConfig::Local;
     if metadata.egress.is_none() {
-        ui.warn("no --to HOST: this secret names no destination, so no session can use it yet");
+        ui.warn("no --to HOST: no request can carry this secret; `keyless exec` and NL actions can use it");
     }
     let (_, vault) = unlock_vault(&args.factor).await?;
     let value = if local { Some(prompt::value(ui, &args.value)?) } else { None };
