@@ -47,6 +47,20 @@ fn both_versions_on_both_sides() {
     }
 }
 
+/// hyper leaves it away unless the head says that it is there; searches are asked for so.
+#[test]
+fn a_get_keeps_its_body_of_no_declared_length() {
+    let scene = scene_speaking(Alpn::Http1);
+    let body = "4\r\nfind\r\n0\r\n\r\n";
+    let answer = scene.raw(
+        format!("GET /sink HTTP/1.1\r\nhost: {ALLOWED}\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n{body}")
+            .as_bytes(),
+    );
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let request = scene.allowed.requests().pop().unwrap();
+    assert_eq!((request.body.as_slice(), request.complete), (&b"find"[..], true));
+}
+
 #[test]
 fn names_keep_their_case_and_order() {
     let scene = scene_speaking(Alpn::Http1);
