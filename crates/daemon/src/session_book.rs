@@ -71,9 +71,12 @@ impl SessionBook {
         Entered { book: Arc::clone(self), id: id.to_owned(), ended }
     }
 
-    /// The open sessions, the newest first.
+    /// The open sessions, the newest first. One that was told to end is open no more.
     pub(crate) fn rows(&self) -> Vec<SessionRow> {
-        let mut rows: Vec<_> = self.open.lock().values().map(|open| open.row.clone()).collect();
+        let all = self.open.lock();
+        let lives = all.values().filter(|open| !*open.end.borrow());
+        let mut rows: Vec<_> = lives.map(|open| open.row.clone()).collect();
+        drop(all);
         rows.sort_by(|a, b| b.since.cmp(&a.since).then_with(|| a.id.cmp(&b.id)));
         rows
     }
@@ -123,7 +126,7 @@ mod tests {
         let mut second = book.enter("m-1", SessionKind::Tools, Vec::new());
         drop(first);
         assert_eq!(book.rows().len(), 1);
-        assert!(book.end("m-1") && !book.end("m-2"));
+        assert!(book.end("m-1") && !book.end("m-2") && book.rows().is_empty());
         second.ended().await;
         drop(second);
         assert!(book.rows().is_empty() && book.has_ended("m-1") && !book.has_ended("m-2"));
