@@ -337,6 +337,28 @@ fn an_agent_hands_work_to_another_and_gets_the_result_alone() {
 }
 
 #[test]
+fn a_person_allows_one_action_once() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    let grant =
+        ["grant", "create", "--agent", AGENT, "--secret", "db/*", "--for", "1h", "--approve"];
+    world.keyless(&grant).run().ok();
+    let action = json!({ "type": "exec", "template": "true {{nl:db/PASSWORD}}" });
+    let other = json!({ "type": "exec", "template": "false {{nl:db/PASSWORD}}" });
+    let told = served.act(&action);
+    let error = &told["body"]["error"];
+    assert_eq!(
+        (&error["code"], &error["nl_code"]),
+        (&json!("CONDITION_FAILED"), &json!("NL-E204"))
+    );
+    let id = error["details"]["approval_id"].as_str().unwrap().to_owned();
+    world.keyless(&["approve", "--once", &id]).run().ok();
+    assert_eq!(served.act(&other)["body"]["error"]["nl_code"], "NL-E204");
+    assert_eq!(served.act(&action)["body"]["status"], "success");
+    assert_eq!(served.act(&action)["body"]["error"]["nl_code"], "NL-E204");
+}
+
+#[test]
 fn tools_of_the_nl_set_are_messages() {
     let world = with_secrets();
     let served = Served::start(&world);
