@@ -18,6 +18,7 @@ mod ndjson;
 
 // Who, and how they may act
 mod agents;
+mod attestation;
 pub mod delegations;
 pub mod grants;
 pub mod guard;

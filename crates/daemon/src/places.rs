@@ -69,6 +69,11 @@ impl Places {
         self.config.join("index.toml")
     }
 
+    /// `attestation-keys.json`: the keys of vendors who vouch for agents.
+    pub fn attestation_keys_file(&self) -> PathBuf {
+        self.config.join("attestation-keys.json")
+    }
+
     /// `guard.toml`: the organization's own rules about what agents may run.
     pub fn guard_file(&self) -> PathBuf {
         self.config.join("guard.toml")

@@ -23,6 +23,7 @@ use super::{
     actions::ActionSession,
     agents::{Agents, as_logged},
     answer::{Answered, Outcome, message_id, refused},
+    attestation::Attestations,
     caller::{Caller, Presented},
     delegations::Delegations,
     grants::Grants,
@@ -38,6 +39,7 @@ pub(crate) struct NlService {
     pub(super) log: AuditLog,
     pub(super) requests: Arc<Requests>,
     pub(super) agents: Agents,
+    attestations: Attestations,
     pub(super) grants: Grants,
     pub(super) guard: GuardRules,
     pub(super) delegations: Delegations,
@@ -56,6 +58,7 @@ impl NlService {
         let (vault, log) = (Arc::clone(broker.vault()), broker.log().clone());
         Ok(Self {
             agents: Agents::new(&vault, log.clone())?,
+            attestations: Attestations::new(places.attestation_keys_file()),
             grants: Grants::new(&vault, log.clone()),
             guard: GuardRules::new(places.guard_file()),
             delegations: Delegations::new(&vault, log.clone()),
@@ -150,7 +153,10 @@ impl NlService {
         let claim = presented.claim(payload)?;
         let credential = presented.credential.as_ref().ok_or(Code::AgentUnknown)?;
         let (uri, instance) = (&claim.agent_uri, &claim.instance_id);
-        let aid = self.agents.authenticate(uri, instance, credential).await?;
+        let mut aid = self.agents.authenticate(uri, instance, credential).await?;
+        if let Some(token) = &claim.attestation {
+            self.attestations.vouch(token, &mut aid, Timestamp::now())?;
+        }
         let acting = match payload.get("delegation").and_then(Value::as_object) {
             Some(shown) => Some(self.acting(shown).await?),
             None => None,

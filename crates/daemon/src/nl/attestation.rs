@@ -1,0 +1,191 @@
+//! A vendor's word for an agent: JWTs, checked against keys that the operator has put into `attestation-keys.json`.
+//!
+//! The file has one JWK set for each vendor, `{"anthropic.com": {"keys": [...]}}`, and is read when a token comes. Keys are
+//! not fetched: NL-1.7 asks for one way to have them, and this one has nobody in between. A token's name belongs to the
+//! agent that showed it first (C-15). Source: reference/nl.md, section 1.7.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs, io,
+    path::PathBuf,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use jsonwebtoken::{
+    Algorithm, DecodingKey, Header, Validation, decode, decode_header, jwk::JwkSet,
+};
+use keyless_core::{
+    Code, Error, SafeText,
+    agent::{Aid, Attested, CLOCK_SKEW, InstanceId, TrustLevel},
+};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+/// How long a token may hold.
+const MAX_LIFE: SignedDuration = SignedDuration::from_hours(24);
+/// Tokens that are remembered; those that end first go first.
+const MAX_SEEN: usize = 10_000;
+/// Signatures that a vendor may use; never a shared secret.
+const ALGORITHMS: [Algorithm; 4] =
+    [Algorithm::ES256, Algorithm::ES384, Algorithm::RS256, Algorithm::EdDSA];
+
+/// Checks attestations, and remembers whose they are.
+pub(crate) struct Attestations {
+    keys: PathBuf,
+    seen: Mutex<HashMap<String, Seen>>,
+}
+
+struct Seen {
+    instance: InstanceId,
+    digest: [u8; 32],
+    expires_at: Timestamp,
+}
+
+#[derive(Deserialize)]
+struct Said {
+    iss: String,
+    sub: String,
+    aud: String,
+    iat: i64,
+    exp: i64,
+    jti: String,
+    nl_claims: NlClaims,
+}
+
+#[derive(Deserialize)]
+struct NlClaims {
+    agent_type: String,
+    agent_version: String,
+    nl_protocol_version: String,
+}
+
+impl Attestations {
+    /// With the keys in `keys`, which need not be there.
+    pub(crate) fn new(keys: PathBuf) -> Self {
+        Self { keys, seen: Mutex::default() }
+    }
+
+    /// Takes a token's word for who shows it: for this message, an agent that its organization vouches for is also its
+    /// vendor's (L2). One that does not hold is refused, never passed over.
+    pub(crate) fn vouch(&self, token: &str, aid: &mut Aid, now: Timestamp) -> Result<(), Error> {
+        aid.attestation = Some(self.check(token, aid, now)?);
+        if aid.trust_level == TrustLevel::L1 {
+            aid.trust_level = TrustLevel::L2;
+        }
+        Ok(())
+    }
+
+    /// Checks a token that an agent shows. [`Code::AttestationInvalid`], [`Code::AttestationExpired`], or
+    /// [`Code::AttestationReplayed`] when its name is another token's or another agent's.
+    fn check(&self, token: &str, aid: &Aid, now: Timestamp) -> Result<Attested, Error> {
+        let header = decode_header(token).map_err(|_| invalid("it is no JWT"))?;
+        let claims = self.signed(token, &header, aid.agent_uri.vendor())?;
+        let (issued_at, expires_at) = judge(&claims, aid, now)?;
+        self.bind(token, &claims.jti, aid, expires_at, now)?;
+        let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(token));
+        Ok(Attested {
+            kind: "jwt".to_owned(),
+            token: format!("sha256:{digest}"),
+            issuer: claims.iss,
+            issued_at,
+            expires_at,
+        })
+    }
+
+    fn signed(&self, token: &str, header: &Header, vendor: &str) -> Result<Said, Error> {
+        if !ALGORITHMS.contains(&header.alg) {
+            return Err(invalid("its algorithm is not ES256, ES384, RS256 or EdDSA"));
+        }
+        let keys = self.keys_of(vendor)?;
+        let key = match (&header.kid, keys.keys.as_slice()) {
+            (Some(kid), _) => keys.find(kid),
+            (None, [only]) => Some(only),
+            (None, _) => None,
+        };
+        let key = key.ok_or_else(|| invalid("no key of its vendor is known by that name"))?;
+        let key =
+            DecodingKey::from_jwk(key).map_err(|_| invalid("its vendor's key can't be used"))?;
+        let mut validation = Validation::new(header.alg);
+        // Times and names are judged below, by the clock that the caller gives.
+        (validation.validate_exp, validation.validate_aud) = (false, false);
+        validation.required_spec_claims.clear();
+        let decoded = decode::<Said>(token, &key, &validation);
+        decoded.map(|data| data.claims).map_err(|_| invalid("its signature or claims are wrong"))
+    }
+
+    fn keys_of(&self, vendor: &str) -> Result<JwkSet, Error> {
+        let text = match fs::read_to_string(&self.keys) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => "{}".to_owned(),
+            Err(_) => return Err(invalid("the vendors' keys can't be read")),
+        };
+        let mut all: BTreeMap<String, JwkSet> =
+            serde_json::from_str(&text).map_err(|_| invalid("the vendors' keys can't be read"))?;
+        all.remove(vendor).ok_or_else(|| invalid("no keys of its vendor are known"))
+    }
+
+    /// The first to show a token's name keeps it; the same token again is no replay.
+    fn bind(
+        &self,
+        token: &str,
+        jti: &str,
+        aid: &Aid,
+        expires_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let digest: [u8; 32] = Sha256::digest(token).into();
+        let mut all = self.seen.lock();
+        all.retain(|_, seen| seen.expires_at + CLOCK_SKEW > now);
+        if let Some(seen) = all.get(jti) {
+            let same = seen.instance == aid.instance_id && seen.digest == digest;
+            return if same { Ok(()) } else { Err(Code::AttestationReplayed.into()) };
+        }
+        if all.len() >= MAX_SEEN {
+            let soonest = all.iter().min_by_key(|(_, seen)| seen.expires_at);
+            if let Some(jti) = soonest.map(|(jti, _)| jti.clone()) {
+                all.remove(&jti);
+            }
+        }
+        let instance = aid.instance_id.clone();
+        all.insert(jti.to_owned(), Seen { instance, digest, expires_at });
+        Ok(())
+    }
+}
+
+/// What the claims say, against who the agent is; gives the times of issue and end.
+fn judge(claims: &Said, aid: &Aid, now: Timestamp) -> Result<(Timestamp, Timestamp), Error> {
+    let uri = &aid.agent_uri;
+    let time = |seconds| Timestamp::from_second(seconds).map_err(|_| invalid("a time is none"));
+    let (issued_at, expires_at) = (time(claims.iat)?, time(claims.exp)?);
+    let faults = [
+        (claims.iss != uri.vendor(), "its issuer is not the vendor of the agent's URI"),
+        (claims.sub != uri.as_str(), "it is for another agent"),
+        (claims.aud != "nl-protocol", "it is for another audience"),
+        (claims.jti.is_empty(), "it has no name"),
+        (
+            claims.nl_claims.agent_type != aid.agent_type.to_string(),
+            "it is for another type of agent",
+        ),
+        (claims.nl_claims.agent_version != uri.version(), "it is for another version of the agent"),
+        (
+            claims.nl_claims.nl_protocol_version != "1.0",
+            "it is for another version of the protocol",
+        ),
+        (expires_at <= issued_at, "it ends before it begins"),
+        (expires_at.duration_since(issued_at) > MAX_LIFE, "it holds for more than 24 hours"),
+        (issued_at > now + CLOCK_SKEW, "it is from the future"),
+    ];
+    match faults.into_iter().find(|(fails, _)| *fails) {
+        Some((_, why)) => Err(invalid(why)),
+        None if now >= expires_at + CLOCK_SKEW => Err(Code::AttestationExpired.into()),
+        None => Ok((issued_at, expires_at)),
+    }
+}
+
+fn invalid(why: &'static str) -> Error {
+    Error::with(Code::AttestationInvalid, SafeText::words(why))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! Attestations: signed by the vendor, for this agent, for a day at most, shown by one.
+
+use aws_lc_rs::{
+    rand::SystemRandom,
+    signature::{
+        ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair,
+        Ed25519KeyPair, KeyPair as _,
+    },
+};
+use jsonwebtoken::{EncodingKey, encode, jwk::Jwk};
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: i64 = 1_770_000_000;
+
+struct Vendor {
+    algorithm: Algorithm,
+    key: EncodingKey,
+    jwk: Value,
+}
+
+fn vendor(algorithm: Algorithm) -> Vendor {
+    let random = SystemRandom::new();
+    let key = match algorithm {
+        Algorithm::ES384 => {
+            let der = EcdsaKeyPair::generate_pkcs8(&ECDSA_P384_SHA384_FIXED_SIGNING, &random);
+            EncodingKey::from_ec_der(der.unwrap().as_ref())
+        }
+        Algorithm::EdDSA => {
+            let der = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
+            let pair = Ed25519KeyPair::from_pkcs8(der.as_ref()).unwrap();
+            let x = data_encoding::BASE64URL_NOPAD.encode(pair.public_key().as_ref());
+            let jwk = json!({ "kty": "OKP", "crv": "Ed25519", "x": x });
+            return Vendor { algorithm, key: EncodingKey::from_ed_der(der.as_ref()), jwk };
+        }
+        _ => {
+            let der = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random);
+            EncodingKey::from_ec_der(der.unwrap().as_ref())
+        }
+    };
+    let jwk = serde_json::to_value(Jwk::from_encoding_key(&key, algorithm).unwrap()).unwrap();
+    Vendor { algorithm, key, jwk }
+}
+
+impl Vendor {
+    fn attestations(&self, folder: &tempfile::TempDir) -> Attestations {
+        let mut jwk = self.jwk.clone();
+        jwk["kid"] = json!("k1");
+        let file = folder.path().join("keys.json");
+        fs::write(&file, json!({ "acme.corp": { "keys": [jwk] } }).to_string()).unwrap();
+        Attestations::new(file)
+    }
+
+    fn sign(&self, change: impl Fn(&mut Value)) -> String {
+        let mut claims = json!({
+            "iss": "acme.corp", "sub": "nl://acme.corp/bot/1.2.3", "aud": "nl-protocol", "iat": NOW - 60,
+            "exp": NOW + 3600, "jti": "j1",
+            "nl_claims": { "agent_type": "coding_assistant", "agent_version": "1.2.3", "nl_protocol_version": "1.0" },
+        });
+        change(&mut claims);
+        let header = Header { kid: Some("k1".to_owned()), ..Header::new(self.algorithm) };
+        encode(&header, &claims, &self.key).unwrap()
+    }
+}
+
+fn aid(instance: u8) -> Aid {
+    serde_json::from_value(json!({
+        "nl_version": "1.0", "agent_uri": "nl://acme.corp/bot/1.2.3", "organization_id": "acme",
+        "instance_id": format!("{instance:08}-0000-4000-8000-000000000000"), "agent_type": "coding_assistant",
+        "trust_level": "L1", "capabilities": ["exec"], "lifecycle": "active",
+        "created_at": "2026-01-01T00:00:00Z", "expires_at": "2099-01-01T00:00:00Z",
+    }))
+    .unwrap()
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_second(NOW).unwrap()
+}
+
+fn code(outcome: Result<Attested, Error>) -> Result<(), Code> {
+    outcome.map(drop).map_err(|error| error.code())
+}
+
+#[test]
+fn a_vendors_signature_is_taken() {
+    for algorithm in [Algorithm::ES256, Algorithm::ES384, Algorithm::EdDSA] {
+        let (folder, vendor) = (tempfile::tempdir().unwrap(), vendor(algorithm));
+        let attested =
+            vendor.attestations(&folder).check(&vendor.sign(|_| ()), &aid(1), now()).unwrap();
+        assert_eq!(attested.issuer, "acme.corp");
+        assert!(attested.token.starts_with("sha256:"), "the token itself is not kept");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_token_is_refused() {
+    let (folder, vendor) = (tempfile::tempdir().unwrap(), vendor(Algorithm::ES256));
+    let all = vendor.attestations(&folder);
+    let signed = |pointer: &'static str, value: Value| {
+        vendor.sign(move |claims| *claims.pointer_mut(pointer).unwrap() = value.clone())
+    };
+    for (pointer, value) in [
+        ("/iss", json!("evil.com")),
+        ("/sub", json!("nl://acme.corp/other/1.2.3")),
+        ("/aud", json!("else")),
+        ("/exp", json!(NOW + 10 * 365 * 86_400)),
+        ("/iat", json!(NOW + 600)),
+        ("/nl_claims/agent_version", json!("9.9.9")),
+        ("/nl_claims/agent_type", json!("human")),
+    ] {
+        let refused = code(all.check(&signed(pointer, value), &aid(1), now()));
+        assert_eq!(refused, Err(Code::AttestationInvalid), "{pointer}");
+    }
+    let old = vendor.sign(|claims| {
+        claims["iat"] = json!(NOW - 7200);
+        claims["exp"] = json!(NOW - 31);
+    });
+    assert_eq!(code(all.check(&old, &aid(1), now())), Err(Code::AttestationExpired));
+    let skewed = vendor.sign(|claims| claims["exp"] = json!(NOW - 29));
+    assert_eq!(code(all.check(&skewed, &aid(1), now())), Ok(()));
+
+    let stranger = self::vendor(Algorithm::ES256).sign(|_| ());
+    assert_eq!(code(all.check(&stranger, &aid(1), now())), Err(Code::AttestationInvalid));
+    let secret = EncodingKey::from_secret(b"shared");
+    let shared = encode(&Header::new(Algorithm::HS256), &json!({}), &secret).unwrap();
+    assert_eq!(code(all.check(&shared, &aid(1), now())), Err(Code::AttestationInvalid));
+    let nobody = Attestations::new(folder.path().join("none.json"));
+    assert_eq!(
+        code(nobody.check(&vendor.sign(|_| ()), &aid(1), now())),
+        Err(Code::AttestationInvalid)
+    );
+}
+
+#[test]
+fn a_token_belongs_to_who_showed_it_first() {
+    let (folder, vendor) = (tempfile::tempdir().unwrap(), vendor(Algorithm::ES256));
+    let all = vendor.attestations(&folder);
+    let token = vendor.sign(|_| ());
+    assert_eq!(code(all.check(&token, &aid(1), now())), Ok(()));
+    let mut trusted = aid(1);
+    all.vouch(&token, &mut trusted, now()).expect("with every request the same");
+    assert_eq!(trusted.trust_level, TrustLevel::L2);
+    assert_eq!(code(all.check(&token, &aid(2), now())), Err(Code::AttestationReplayed));
+    let other = vendor.sign(|claims| claims["exp"] = json!(NOW + 1800));
+    assert_eq!(code(all.check(&other, &aid(1), now())), Err(Code::AttestationReplayed));
+}
