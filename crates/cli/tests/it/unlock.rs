@@ -106,7 +106,7 @@ fn a_killed_run_ends_its_session() {
     let sockets = fs::read_dir(world.home.keyless_home().join("run")).unwrap();
     let mut names: Vec<_> = sockets.map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, ["agent.sock", "operator.sock"]);
+    assert_eq!(names, ["agent.sock", "nl.sock", "operator.sock"]);
 }
 
 #[test]
