@@ -6,6 +6,9 @@ use serde_json::Value;
 
 use crate::{invocation::Background, world::World};
 
+const PAGE: usize = 4096;
+const NOTHING: [u8; PAGE] = [0; PAGE];
+
 const CATALOG: &str = "\
 apiVersion: keyless.dev/v1alpha1
 kind: SecretProxy
@@ -130,7 +133,7 @@ impl Forwarder<'_> {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// What its process holds in memory that could be read.
+    /// What its process holds in memory that could be read, but for pages of zeros.
     pub(crate) fn memory(&self) -> Vec<u8> {
         let pid = self.process.pid();
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
@@ -142,7 +145,9 @@ impl Forwarder<'_> {
             let mut area = vec![0; usize::try_from(to - from).unwrap()];
             // Guard pages and kernel mappings can't be read.
             if std::os::unix::fs::FileExt::read_exact_at(&memory, &mut area, from).is_ok() {
-                all.extend(area);
+                // An allocator reserves far more than it uses.
+                let used = area.chunks(PAGE).filter(|page| **page != NOTHING[..page.len()]);
+                used.for_each(|page| all.extend(page));
             }
         }
         all
