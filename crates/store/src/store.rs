@@ -25,8 +25,9 @@ use tokio::sync::Mutex;
 pub use self::error::StoreError;
 pub(crate) use self::transaction::WriteTransaction;
 
-/// How long a writer waits for its turn.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a writer waits for its turn. SQLite asks ten times a second in the end, and seldom meets
+/// the moment between two transactions of a writer in another process that never rests.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Readers beside the one writer; each is a thread and about 100 KiB.
 const CONNECTIONS: u32 = 4;
 /// How often the switch to WAL is tried: the one step that SQLite does not wait for.
