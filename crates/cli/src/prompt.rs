@@ -138,15 +138,20 @@ pub(crate) fn confirm(question: &str) -> Result<bool, Error> {
 
 /// Asks a yes-or-no question; without a terminal the answer is an error that names another way.
 pub(crate) fn acknowledged(question: &str, other_way: &'static str) -> Result<bool, Error> {
-    if !io::stdin().is_terminal() {
-        let detail = SafeText::words("give ").and(other_way);
-        return Err(Error::with(Code::TerminalRequired, detail));
-    }
+    need_terminal(other_way)?;
     anstream::eprint!("{question} [y/N] ");
     let _ = io::stderr().flush();
     let mut answer = String::new();
     let read = io::stdin().read_line(&mut answer);
     Ok(read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// An error unless somebody can answer.
+pub(crate) fn need_terminal(other_way: &'static str) -> Result<(), Error> {
+    if io::stdin().is_terminal() {
+        return Ok(());
+    }
+    Err(Error::with(Code::TerminalRequired, SafeText::words("give ").and(other_way)))
 }
 
 fn hidden(question: &str, other_way: &'static str) -> Result<Zeroizing<String>, Error> {

@@ -2,7 +2,11 @@
 //!
 //! The envelope is the pack door's: `{schema_version, ok, command, …, data, warnings, errors}`.
 
-use std::{cell::RefCell, process::ExitCode};
+use std::{
+    cell::RefCell,
+    io::{self, Write},
+    process::ExitCode,
+};
 
 use anstyle::{AnsiColor, Style};
 use keyless_core::Error;
@@ -46,30 +50,30 @@ impl Ui {
     /// A line for people; machines don't get it.
     pub(crate) fn line(&self, text: &str) {
         if self.format == Format::Words {
-            anstream::println!("{text}");
+            say(&mut anstream::stdout(), &format!("{text}\n"));
         }
     }
 
     /// A whole answer for machines that brings its own envelope; people don't get it.
     pub(crate) fn machine(&self, text: &str) {
         if self.format == Format::Json {
-            println!("{text}");
+            Self::verbatim(text);
         }
     }
 
     /// A line whose form another program's protocol sets.
     pub(crate) fn verbatim(text: &str) {
-        println!("{text}");
+        say(&mut io::stdout(), &format!("{text}\n"));
     }
 
     /// The answer: `words` for people, `data` for machines.
     pub(crate) fn answer(&self, command: &str, data: &impl Serialize, words: &str) {
         match self.format {
-            Format::Words => anstream::print!("{words}"),
+            Format::Words => say(&mut anstream::stdout(), words),
             Format::Json => {
                 let data = serde_json::to_value(data).unwrap_or(Value::Null);
                 let envelope = self.envelope(command, true, &data, &[]);
-                println!("{envelope:#}");
+                Self::verbatim(&format!("{envelope:#}"));
             }
         }
     }
@@ -87,7 +91,8 @@ impl Ui {
                         "remediation": remediation,
                     },
                 });
-                println!("{:#}", self.envelope(command, false, &json!({}), &[fault]));
+                let envelope = self.envelope(command, false, &json!({}), &[fault]);
+                Self::verbatim(&format!("{envelope:#}"));
             }
             Format::Words => {
                 anstream::eprint!("{}", fault_words(error));
@@ -108,6 +113,16 @@ impl Ui {
             "warnings": *self.warnings.borrow(),
             "errors": errors,
         })
+    }
+}
+
+/// Writes an answer. To a reader who has gone (`| head`), nothing is to be said.
+fn say(to: &mut impl Write, text: &str) {
+    match to.write_all(text.as_bytes()).and_then(|()| to.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            anstream::eprintln!("error: the answer can't be written: {error}");
+        }
+        _ => {}
     }
 }
 

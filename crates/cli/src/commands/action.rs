@@ -53,7 +53,10 @@ pub(super) async fn exec(ui: &Ui, args: ExecArgs) -> Result<ExitCode, Error> {
         let _ = io::stderr().write_all(result.stderr.as_deref().unwrap_or_default().as_bytes());
     }
     if response.redacted {
-        ui.warn(format!("{} values were taken out of the output", response.redacted_count));
+        ui.warn(match response.redacted_count {
+            1 => "a value was taken out of the output".to_owned(),
+            count => format!("{count} values were taken out of the output"),
+        });
     }
     let ran = response.result.as_ref().is_some_and(|result| result.exit_code.is_some());
     match &response.error {
@@ -86,7 +89,7 @@ pub(super) async fn run(_: &Ui, command: ActionCommand) -> Result<ExitCode, Erro
         [response] if !is_batch => json(response)?,
         all => serde_json::to_string_pretty(all).map_err(|_| Error::new(Code::Internal))?,
     };
-    println!("{text}");
+    Ui::verbatim(&text);
     Ok(code)
 }
 

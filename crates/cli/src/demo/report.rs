@@ -47,7 +47,7 @@ impl Report {
     /// Tells it.
     pub(super) fn tell(&self, ui: &Ui) {
         if ui.is_json() {
-            println!("{}", self.to_json());
+            Ui::verbatim(&self.to_json().to_string());
             return;
         }
         let row = |line: &Line| {

@@ -318,3 +318,13 @@ fn run(program: &str, arguments: &[&Path]) {
     let output = Command::new(program).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// What reads an answer may go before its end.
+#[test]
+fn a_reader_who_has_gone_is_no_error() {
+    let pipe =
+        "\"$0\" --json catalog list | head -c 1 > /dev/null; \"$0\" catalog list | head -n 1";
+    let mut shell = std::process::Command::new("sh");
+    let output = shell.args(["-c", pipe, env!("CARGO_BIN_EXE_keyless")]).output().unwrap();
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -69,7 +69,9 @@ pub async fn serve(
     places.prepare_runtime()?;
     let path = places.agent_socket();
     if is_live(&path).await {
-        let detail = SafeText::words("the store is unlocked already; keyless lock closes it");
+        let detail = SafeText::words(
+            "the store is unlocked already: run keyless lock first, or have that broker serve NL by `http` under `nl` in config.toml",
+        );
         return Err(Error::with(Code::Usage, detail));
     }
     let listener = bind_private(&path).await?;

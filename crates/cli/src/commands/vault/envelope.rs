@@ -162,6 +162,8 @@ impl Shown<'_> {
             data[self.field] = json!(self.text);
             return Ok(());
         }
+        // Words that will not be put in place are not shown either.
+        prompt::need_terminal("--output FILE")?;
         ui.line(&format!("{}:\n\n    {}\n", self.what, self.text));
         if prompt::acknowledged("Is it written down?", "--output FILE")? {
             return Ok(());
