@@ -48,6 +48,12 @@ pub(crate) fn is_agentpack() -> bool {
     name.is_some_and(|name| Path::new(&name).file_name().is_some_and(|name| name == "agentpack"))
 }
 
+/// Advice as this program's user would type it; agentpack's own words stay in JSON.
+fn for_people(advice: &str) -> String {
+    let advice = advice.replace(" --json", "");
+    if is_agentpack() { advice } else { advice.replace("agentpack ", "keyless pack ") }
+}
+
 /// `agentpack …`.
 pub(crate) fn main_as_agentpack() -> ExitCode {
     let cli = AgentpackCli::parse();
@@ -286,7 +292,7 @@ impl Call<'_> {
             self.ui.machine(&Envelope::success(self.id, answer).text());
         } else {
             for warning in &answer.warnings {
-                self.ui.warn(warning.clone());
+                self.ui.warn(for_people(warning));
             }
             self.ui.line(words(&answer.data).trim_end());
         }

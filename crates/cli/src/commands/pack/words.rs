@@ -15,7 +15,7 @@ pub(super) fn error(error: &PackError) {
     let cyan = AnsiColor::Cyan.on_default();
     anstream::eprintln!("{red}error{red:#}: {} ({})", error.message(), error.code().as_str());
     if let Some(hint) = error.hint_text() {
-        anstream::eprintln!("{cyan}next{cyan:#}:  {hint}.");
+        anstream::eprintln!("{cyan}next{cyan:#}:  {}.", super::for_people(hint));
     }
 }
 
@@ -262,6 +262,6 @@ fn coloured(diff: &str) -> String {
 
 fn next(text: &mut String, actions: &[String]) {
     for action in actions {
-        writeln!(text, "next: {action}").expect("a string");
+        writeln!(text, "next: {}", super::for_people(action)).expect("a string");
     }
 }
