@@ -99,6 +99,12 @@ impl AgentSecrets {
                         words.and(" has no value yet; ask for one with secrets_request_provision");
                     return Err(Error::with(Code::SecretUnavailable, words));
                 }
+                Asked::Provision if row.in_store && self.has_value(&path).await? => {
+                    let words = SafeText::default().and(&path);
+                    let words =
+                        words.and(" has a value; ask for another with secrets_request_rotation");
+                    return Err(Error::with(Code::Usage, words));
+                }
                 _ => {}
             }
         }
@@ -157,6 +163,10 @@ impl AgentSecrets {
             }
             None => Err(Error::with(Code::SecretNotFound, SafeText::default().and(path))),
         }
+    }
+
+    async fn has_value(&self, path: &SecretPath) -> Result<bool, Error> {
+        Ok(self.vault.show(path).await?.version.is_some())
     }
 
     async fn inventory(&self) -> Result<Inventory, Error> {

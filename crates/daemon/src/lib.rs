@@ -54,6 +54,9 @@ mod web;
 mod hardening;
 mod systemd;
 
+#[cfg(test)]
+mod scene;
+
 /// The rules about one request.
 pub use keyless_egress::{Explanation, Question};
 /// Where a forwarder's streams go on to.

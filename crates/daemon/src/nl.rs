@@ -41,6 +41,3 @@ pub use self::{
     bridge::{NlClient, NlIdentity, serve_stdio as serve_nl_stdio},
 };
 pub(crate) use self::{listen::Listeners, service::NlService};
-
-#[cfg(test)]
-mod scene;

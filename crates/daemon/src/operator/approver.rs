@@ -171,12 +171,11 @@ async fn store(
     let value = value.ok_or_else(misfit)?;
     let (path, vault) = (&request.path, &operator.vault);
     match vault.show(path).await {
-        Ok(Secret { mut metadata, .. }) => {
-            if bind(&mut metadata, to, env) {
-                operator.set(path, metadata).await?;
-            }
-            operator.rotate(path, value).await?;
+        Ok(Secret { version: Some(_), .. }) if matches!(request.asked, Asked::Provision) => {
+            let words = "it has a value by now; another one is a rotation";
+            return Err(Error::with(Code::Usage, SafeText::words(words)));
         }
+        Ok(Secret { metadata, .. }) => replace(operator, path, metadata, (to, env), value).await?,
         Err(error) if error.code() == Code::SecretNotFound => {
             let mut metadata = Metadata::default();
             bind(&mut metadata, to, env);
@@ -185,6 +184,30 @@ async fn store(
         Err(error) => return Err(error),
     }
     Ok(Decision::Fulfil(Outcome::default()))
+}
+
+/// Binds the secret and gives it the value; neither when one of them can't be done.
+async fn replace(
+    operator: &Operator,
+    path: &SecretPath,
+    before: Metadata,
+    (to, env): (Vec<Destination>, Option<EnvName>),
+    value: Zeroizing<Vec<u8>>,
+) -> Result<(), Error> {
+    let mut metadata = before.clone();
+    let bound = bind(&mut metadata, to, env);
+    // A host that was mistyped beside a value that is refused can still be corrected.
+    operator.refuse_weak(path, &metadata, &value)?;
+    if bound {
+        operator.set(path, metadata).await?;
+    }
+    if let Err(error) = operator.rotate(path, value).await {
+        if bound {
+            operator.set(path, before).await?;
+        }
+        return Err(error);
+    }
+    Ok(())
 }
 
 /// Puts the chosen fields of a proposal into metadata; only what was proposed can be chosen.
@@ -221,4 +244,69 @@ fn bind(metadata: &mut Metadata, to: Vec<Destination>, env: Option<EnvName>) -> 
 
 fn misfit() -> Error {
     Error::with(Code::Usage, SafeText::words("the answer does not fit what is asked"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scene::Scene;
+
+    const SESSION: &str = "ses-1";
+
+    fn path() -> SecretPath {
+        SecretPath::parse("team/a/key").unwrap()
+    }
+
+    fn hosts(name: &str) -> Vec<Destination> {
+        vec![Destination::parse(name).unwrap()]
+    }
+
+    /// A secret that is known, with or without a value, and somebody who answers for it.
+    async fn approver(value: Option<&[u8]>) -> (Approver, Scene) {
+        let scene = Scene::new().await;
+        let approver = Approver::new(Arc::clone(&scene.vault));
+        let value = value.map(|value| Zeroizing::new(value.to_vec()));
+        approver.operator.add(&path(), Metadata::default(), value).await.unwrap();
+        (approver, scene)
+    }
+
+    async fn ask(approver: &Approver, asked: Asked) -> RequestId {
+        approver.requests.ask(SESSION, &path(), asked, None).await.unwrap().id
+    }
+
+    async fn give(
+        approver: &Approver,
+        id: &RequestId,
+        to: &str,
+        value: &[u8],
+    ) -> Result<Shown, Error> {
+        let answer = Answer::Value { to: hosts(to), env: None, allow_weak: false };
+        approver.answer(id, answer, Some(Zeroizing::new(value.to_vec()))).await
+    }
+
+    #[tokio::test]
+    async fn a_refused_value_leaves_the_hosts_open() {
+        let (approver, _scene) = approver(None).await;
+        let id = ask(&approver, Asked::Provision).await;
+        for (value, code) in [("changeme-12", Code::ValueWeak), ("short", Code::ValueRefused)] {
+            let refused = give(&approver, &id, "wrong.test", value.as_bytes()).await.unwrap_err();
+            assert_eq!(refused.code(), code);
+            let known = approver.operator.vault.show(&path()).await.unwrap();
+            assert!(known.metadata.egress.is_none() && known.version.is_none());
+        }
+        give(&approver, &id, "right.test", b"Qm7-xT4w9ZrK2bVp").await.unwrap();
+        let rule = approver.operator.vault.show(&path()).await.unwrap().metadata.egress;
+        assert_eq!(rule.unwrap().to, hosts("right.test"));
+    }
+
+    #[tokio::test]
+    async fn a_first_value_overwrites_none() {
+        let (approver, _scene) = approver(Some(b"Qm7-xT4w9ZrK2bVp")).await;
+        let id = ask(&approver, Asked::Provision).await;
+        let refused = give(&approver, &id, "a.test", b"Hn3-yU8e5GsL6cDq").await.unwrap_err();
+        assert_eq!(refused.code(), Code::Usage);
+        assert_eq!(approver.operator.vault.show(&path()).await.unwrap().version, Some(1));
+        let id = ask(&approver, Asked::Rotation).await;
+        give(&approver, &id, "a.test", b"Hn3-yU8e5GsL6cDq").await.unwrap();
+    }
 }

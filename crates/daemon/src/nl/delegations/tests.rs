@@ -11,7 +11,7 @@ use keyless_core::{
 use sha2::Sha256;
 
 use super::*;
-use crate::nl::scene::Scene;
+use crate::scene::Scene;
 
 struct Somebody(AgentUri, InstanceId);
 

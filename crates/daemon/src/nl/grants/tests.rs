@@ -11,7 +11,7 @@ use keyless_store::GrantRow;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::nl::scene::Scene;
+use crate::scene::Scene;
 
 const INSTANCE: &str = "550e8400-e29b-41d4-a716-446655440000";
 
