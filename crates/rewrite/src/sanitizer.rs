@@ -141,8 +141,9 @@ impl Sanitizer {
         let mut at = 0;
         while let Some((range, id)) = patterns.set.find(bytes, at) {
             let sought = &patterns.sought[id.index()];
+            // In a part that goes on, the whole may begin.
+            at = if sought.part == forms::Part::Whole { range.end } else { range.start + 1 };
             let range = self.stretched(sought, bytes, range);
-            at = range.end;
             let form = label.unwrap_or(sought.form);
             found.push(Finding { range: view.original(range), value: sought.value, form });
         }

@@ -3,7 +3,7 @@
 use data_encoding::{BASE32_NOPAD, BASE64, HEXLOWER};
 use zeroize::Zeroizing;
 
-use super::FoundAs;
+use super::{FoundAs, view};
 use crate::encodings::{base64_middles, echoes};
 
 /// Parts of a value with fewer bytes are left out.
@@ -37,10 +37,10 @@ fn form(text: Vec<u8>, kind: FoundAs) -> Form {
     Form { text: Zeroizing::new(text), kind, part: Part::Whole }
 }
 
-/// In the text as it stands: what is too short to be looked for anywhere else.
+/// In the text as it stands: what a thinned view leaves out may hold a value, or be a part of one.
 pub(super) fn exact(value: &[u8]) -> Vec<Form> {
     let mut all = written(value);
-    all.retain(|form| joined(&form.text).len() < MIN_PART);
+    all.extend(parts(&joined(value)));
     all
 }
 
@@ -66,17 +66,13 @@ pub(super) fn bare(value: &[u8]) -> Vec<Form> {
         form.text = joined(&form.text);
     }
     all.retain(|form| form.text.len() >= MIN_PART);
-    let whole = joined(value);
-    if whole.len() >= MIN_PART {
-        all.extend(parts(&whole));
-    }
+    all.extend(parts(&joined(value)));
     all
 }
 
 /// What remains of a text in that view.
 pub(super) fn joined(text: &[u8]) -> Zeroizing<Vec<u8>> {
-    let stays = |byte: &u8| *byte > b' ';
-    Zeroizing::new(text.iter().copied().filter(stays).collect())
+    Zeroizing::new(view::bare(text).bytes().to_vec())
 }
 
 /// What no server does, and `rev`, `tr` or a second `base64` do.
@@ -128,9 +124,7 @@ pub(super) fn folded(value: &[u8]) -> Vec<Form> {
         let swapped: Vec<u8> = value.chunks_exact(2).flat_map(|pair| [pair[1], pair[0]]).collect();
         all.push(form(HEXLOWER.encode(&swapped).into_bytes(), FoundAs::Hex));
     }
-    let fold = |byte: &u8| byte.to_ascii_lowercase();
-    let letters: Vec<u8> =
-        value.iter().filter(|byte| !super::view::separates(**byte)).map(fold).collect();
+    let letters = view::folded(value).bytes().to_vec();
     if letters.len() >= MIN_PART {
         all.push(form(letters, FoundAs::Plain));
     }

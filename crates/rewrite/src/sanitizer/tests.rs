@@ -1,6 +1,7 @@
 //! Each form of reference/nl.md, 13.2, and each probe of section 12 that got past the reference.
 
 use data_encoding::{BASE32, BASE64, BASE64_NOPAD, BASE64URL, HEXLOWER, HEXUPPER};
+use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::*;
 
@@ -114,4 +115,94 @@ fn what_crosses_two_segments_is_found() {
 fn harmless_text_stays() {
     let text = b"total 12\ndrwxr-xr-x 2 u u 4096 \x1b[1mdir\x1b[0m 100% &amp; \\n 0x00 s3cr3t";
     assert_eq!(clean(text), String::from_utf8_lossy(text));
+}
+
+/// The text with `\u{1}` in the place of each finding.
+fn without(value: &[u8], text: &[u8]) -> Vec<u8> {
+    redact(text, &Sanitizer::new([value]).find(text), |_| "\u{1}".to_owned())
+}
+
+fn holds(text: &[u8], value: &[u8]) -> bool {
+    memchr::memmem::find(text, value).is_some()
+}
+
+#[test]
+fn terminal_sequences_hide_no_value() {
+    for introducer in ["\x1b]", "\x1b]0;", "\x1b]8;;https://x/", "\x1bP", "\x1bX", "\x1b^", "\x1b_"]
+    {
+        for end in ["\x07", "\x1b\\", ""] {
+            let text = [introducer.as_bytes(), VALUE, end.as_bytes()].concat();
+            assert_eq!(without(VALUE, &text), format!("{introducer}\u{1}{end}").as_bytes());
+        }
+    }
+    for digits in ["4711", "123456789", "98765432109876543210987654321098"] {
+        for text in [format!("\x1b[{digits}m"), format!("\x1b[1;{digits}"), format!("\x1b{digits}")]
+        {
+            let expected = text.replace(digits, "\u{1}");
+            assert_eq!(
+                without(digits.as_bytes(), text.as_bytes()),
+                expected.as_bytes(),
+                "{text:?}"
+            );
+        }
+    }
+    // In lines, and a part, in a link.
+    let broken = b"\x1b]8;;s3cr3t/Va\n  lue+42<&>\"x\x07.";
+    assert_eq!(without(VALUE, broken), b"\x1b]8;;\x01\x07.");
+    assert_eq!(without(b"1234567890", b"\x1b[12345678m."), b"\x1b[\x01m.");
+}
+
+#[test]
+fn values_with_what_cannot_be_seen_are_found() {
+    let values = [
+        "pass\u{a0}word\u{200b}42x",
+        "ends-in-a-blank\u{a0}",
+        "\u{feff}begins-with-a-mark",
+        "soft\u{ad}hyphen\u{2060}s",
+        "es\x1bcaped-value-9",
+        "es\x1b[31mcaped-value",
+        "ab0xDEAD:BEEF:00-x",
+    ];
+    for value in values {
+        let value = value.as_bytes();
+        assert_eq!(without(value, &[b"<", value, b">"].concat()), b"<\x01>", "{value:?}");
+        // Without what can't be seen, and in lines.
+        let shown = view::bare(value).bytes().to_vec();
+        let lines = shown.chunks(4).collect::<Vec<_>>().join(&b"\n "[..]);
+        assert_eq!(without(value, &[b"<", &lines[..], b">"].concat()), b"<\x01>", "{value:?}");
+        let lower = [b"<", &lines.to_ascii_lowercase()[..], b">"].concat();
+        assert_eq!(without(value, &lower), b"<\x01>", "{value:?}");
+    }
+}
+
+#[test]
+fn a_whole_value_in_what_goes_on_from_a_part_is_found() {
+    let (value, text) = (b"abcdefgabcdefgh", b"<abcdefgabcdefgabcdefgh>");
+    assert_eq!(without(value, text), b"<\x01>");
+}
+
+proptest! {
+    #[test]
+    fn what_is_wrapped_in_a_terminal_sequence_never_comes_out(
+        pieces in vec(
+            prop_oneof![
+                4 => "[0-9]{1,6}",
+                4 => "[ -~]{1,6}",
+                1 => select(vec!["\u{a0}", "\u{200b}", "\x1b", "\x1b[0m", "\x1b]", "\n", "\0", "\x07"])
+                    .prop_map(str::to_owned),
+            ],
+            1..8,
+        ),
+        introducer in select(vec![
+            "\x1b[", "\x1b[38;5;", "\x1b]", "\x1b]0;", "\x1bP", "\x1b^", "\x1b_", "\x1bX", "\x1b",
+            "\u{9d}", "\u{9b}", "\u{a0}", "\u{2}\u{c2}", "\\x", "0",
+        ]),
+        end in select(vec!["m", "\x07", "\x1b\\", "\u{9c}", "H", "~", "", "\x1b[0m", "\n"]),
+        around in "[ -~]{0,8}",
+    ) {
+        let value = pieces.concat().into_bytes();
+        prop_assume!(value.len() >= MIN_SANITIZED);
+        let text = [around.as_bytes(), introducer.as_bytes(), &value, end.as_bytes()].concat();
+        prop_assert!(!holds(&without(&value, &text), &value));
+    }
 }

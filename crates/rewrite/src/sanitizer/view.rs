@@ -141,13 +141,10 @@ pub(super) fn folded(text: &[u8]) -> View<'_> {
     FOLDED.view(text)
 }
 
-/// What tools put between hex digits.
-pub(super) fn separates(byte: u8) -> bool {
-    matches!(byte, b':' | b'-' | b',' | b'|')
-}
-
 /// How far apart the marks are, in bytes of the text.
 const STRIDE: usize = 64;
+/// The longest parameters of a control sequence that is left out: a colour of 24 bits has as many bytes.
+const MAX_PARAMETERS: usize = 16;
 
 static BARE: Thinning = Thinning::new(false);
 static FOLDED: Thinning = Thinning::new(true);
@@ -251,12 +248,8 @@ impl Thinning {
 /// The length of what can't be seen at the beginning of a text.
 fn unseen(text: &[u8]) -> usize {
     match text {
-        [0x1b, b'[', rest @ ..] => {
-            2 + rest.iter().position(|byte| (0x40..=0x7e).contains(byte)).map_or(0, |at| at + 1)
-        }
-        [0x1b, b']', rest @ ..] => {
-            2 + rest.iter().position(|byte| matches!(byte, 0x07 | 0x1b)).map_or(0, |at| at + 1)
-        }
+        [0x1b, b'[', rest @ ..] => 2 + control_sequence(rest),
+        // Of a title, a link and other strings the introducer alone: a value may be in them.
         // NO-BREAK SPACE, SOFT HYPHEN.
         [0x1b, _, ..] | [0xc2, 0xa0 | 0xad, ..] => 2,
         [0..=b' ', ..] => 1,
@@ -268,6 +261,20 @@ fn unseen(text: &[u8]) -> usize {
         | [0xef, 0xb8, 0x80..=0x8f, ..] => 3,
         _ => 0,
     }
+}
+
+/// The length of what follows the introducer of a control sequence and is a colour or a movement; 0
+/// when it may be more than that.
+fn control_sequence(rest: &[u8]) -> usize {
+    let parameters = rest.iter().take(MAX_PARAMETERS + 1).position(|byte| !is_parameter(*byte));
+    match parameters {
+        Some(at) if (0x40..=0x7e).contains(&rest[at]) => at + 1,
+        _ => 0,
+    }
+}
+
+fn is_parameter(byte: u8) -> bool {
+    (0x20..=0x3f).contains(&byte)
 }
 
 /// With percent escapes undone, and `+` for blanks left as it is.
