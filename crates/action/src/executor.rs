@@ -136,6 +136,7 @@ impl Executor {
             Ok(outcome) => outcome,
             Err(fault) => Outcome::failed(fault),
         };
+        outcome.fault = outcome.fault.map(|fault| self.told(fault));
         outcome.executed_at = executed_at;
         outcome.completed_at = Timestamp::now();
         for secret in &work.secrets {
@@ -152,6 +153,13 @@ impl Executor {
     /// Drops every file that holds something of a secret.
     pub fn forget(&self, path: &SecretPath) {
         self.shelf.forget(path);
+    }
+
+    /// Words with a value in them are not told.
+    fn told(&self, fault: Error) -> Error {
+        let words = fault.detail().as_str();
+        let is_clean = words.is_empty() || self.cleaner().text(words) == words;
+        if is_clean { fault } else { Error::new(fault.code()) }
     }
 
     async fn attempt(&self, work: &Work, release: &dyn Release) -> Result<Outcome, Error> {
@@ -314,3 +322,6 @@ fn nonzero(exit: Exit) -> Error {
     };
     Error::with(Code::NonzeroExit, words)
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,6 +34,11 @@ impl Materials {
         Ok(Self(all))
     }
 
+    #[cfg(test)]
+    pub(crate) fn holding(all: Vec<Material>) -> Self {
+        Self(all)
+    }
+
     pub(crate) fn all(&self) -> &[Material] {
         &self.0
     }

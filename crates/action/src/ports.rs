@@ -19,6 +19,8 @@ pub struct Entrusted {
     pub entry: Entry,
     /// Where its value may go on the wire, if it names that.
     pub rule: Option<EgressRule>,
+    /// Whether its owner lets the value out of hand although it names that (`unsafe_expose`).
+    pub is_exposed: bool,
 }
 
 /// What of a secret enters a process.

@@ -7,6 +7,7 @@
 
 mod aws;
 mod call;
+mod filling;
 mod openapi;
 mod pattern;
 mod provider;

@@ -249,8 +249,8 @@ impl Credentials {
 fn host(name: &str, service: &Service, region: &str) -> Result<String, Error> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     if region.is_empty() || !region.bytes().all(plain) {
-        let words = SafeText::words("no region: ").as_they_wrote(region);
-        return Err(Error::with(Code::BadRequest, words));
+        // It may be the credential's.
+        return Err(Error::with(Code::BadRequest, "the region is no region's name".into()));
     }
     Ok(match &service.host {
         Some(host) if host.contains('.') => host.clone(),

@@ -5,13 +5,13 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_core::{
-    Authority, By, Code, EgressUse, Error, RequestFacts, SafeText, Scheme, TemplatePart, Verdict,
-    action::Deed, decide_egress, parse_template,
+    Authority, By, Code, EgressUse, Error, RequestFacts, SafeText, Scheme, Verdict, action::Deed,
+    decide_egress,
 };
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
-use super::{Providers, aws::Credentials};
+use super::{Providers, aws::Credentials, filling::Filling};
 use crate::{
     executor::Work,
     material::{Material, Materials},
@@ -84,13 +84,20 @@ pub(crate) async fn call(
     };
     let handle = keyless_core::Handle::parse_alone("credentials_ref", credentials_ref);
     let (_, material) = materials.of(&handle.map_err(|_| Error::new(Code::PlaceholderInvalid))?)?;
-    let parameters = filled(&Value::Object(parameters.clone()), materials)?;
-    let Value::Object(parameters) = parameters else { return Err(Code::Internal.into()) };
-    let wanted = Wanted { provider, service, operation, parameters };
     let credential = std::str::from_utf8(&material.bytes)
         .map_err(|_| Error::with(Code::BadRequest, "the credential is not text".into()))?
         .trim_end();
-    let mut call = providers.build(wanted, credential, Timestamp::now())?;
+    let build = |parameters| {
+        let wanted = Wanted { provider, service, operation, parameters };
+        providers.build(wanted, credential, Timestamp::now())
+    };
+    // With placeholders first: what is wrong with those words, the agent may be told.
+    let unfilled = build(parameters.clone())?;
+    let filled = Filling::new(work, materials, &unfilled).object(parameters)?;
+    let mut call = build(filled).map_err(|error| Error::new(error.code()))?;
+    if (call.scheme, &call.authority) != (unfilled.scheme, &unfilled.authority) {
+        return Err(Code::LocationNotAllowed.into());
+    }
     (call.patience, call.max_answer) = (work.action.timeout(), max_answer);
     judge(work, material, provider, &call)?;
     let answer = http.send(call).await?;
@@ -134,36 +141,6 @@ fn judge(work: &Work, material: &Material, provider: &str, call: &Call) -> Resul
     }
 }
 
-/// The parameters with values in the place of placeholders.
-fn filled(value: &Value, materials: &Materials) -> Result<Value, Error> {
-    Ok(match value {
-        Value::String(text) => {
-            let parts = parse_template(text).map_err(|_| Error::new(Code::PlaceholderInvalid))?;
-            let mut whole = String::new();
-            for part in parts {
-                match part {
-                    TemplatePart::Text(text) => whole.push_str(&text),
-                    TemplatePart::Handle(handle) => {
-                        let (_, material) = materials.of(&handle)?;
-                        whole.push_str(&String::from_utf8_lossy(&material.bytes));
-                    }
-                }
-            }
-            Value::String(whole)
-        }
-        Value::Array(items) => Value::Array(
-            items.iter().map(|item| filled(item, materials)).collect::<Result<_, _>>()?,
-        ),
-        Value::Object(members) => Value::Object(
-            members
-                .iter()
-                .map(|(name, value)| Ok((name.clone(), filled(value, materials)?)))
-                .collect::<Result<_, Error>>()?,
-        ),
-        other => other.clone(),
-    })
-}
-
 /// What a service may echo of a credential that has parts.
 fn parts(material: &Material, credential: &str) -> Vec<Known> {
     let name = material.secret.handle.as_written();
@@ -177,3 +154,6 @@ fn parts(material: &Material, credential: &str) -> Vec<Known> {
     parts.extend(credential.split_once(':').map(|(_, secret)| known(secret)));
     parts
 }
+
+#[cfg(test)]
+mod tests;

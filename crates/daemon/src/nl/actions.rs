@@ -86,7 +86,8 @@ impl ActionSession {
             let path = verdict.path().clone();
             let metadata = self.broker.vault().show(&path).await?.metadata;
             let entry = entry(order.action.kind(), &metadata);
-            secrets.push(Entrusted { handle, path, entry, rule: metadata.egress });
+            let is_exposed = metadata.unsafe_expose;
+            secrets.push(Entrusted { handle, path, entry, rule: metadata.egress, is_exposed });
             allowed.push(verdict);
         }
         let release = ActionRelease::new(

@@ -1,0 +1,90 @@
+//! Values in the parameters of a call.
+//!
+//! A secret that names its destinations is a credential and nothing else; one that names none goes
+//! where the grant lets it go. What a provider is called does not matter here.
+
+use keyless_core::{Code, Error, Handle, SafeText, TemplatePart, parse_template};
+use serde_json::{Map, Value};
+
+use super::call::Call;
+use crate::{
+    executor::Work,
+    material::{Material, Materials},
+};
+
+/// The most that the texts of all parameters hold, in bytes.
+const ROOM: usize = 4 << 20;
+
+/// Puts values in the place of placeholders.
+pub(super) struct Filling<'a> {
+    work: &'a Work,
+    materials: &'a Materials,
+    /// The same call without values.
+    toward: &'a Call,
+    room: usize,
+}
+
+impl<'a> Filling<'a> {
+    pub(super) fn new(work: &'a Work, materials: &'a Materials, toward: &'a Call) -> Self {
+        Self { work, materials, toward, room: ROOM }
+    }
+
+    /// The members of an object, filled.
+    pub(super) fn object(
+        &mut self,
+        members: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, Error> {
+        members.iter().map(|(name, value)| Ok((name.clone(), self.value(value)?))).collect()
+    }
+
+    fn value(&mut self, value: &Value) -> Result<Value, Error> {
+        Ok(match value {
+            Value::String(text) => Value::String(self.text(text)?),
+            Value::Array(items) => {
+                Value::Array(items.iter().map(|item| self.value(item)).collect::<Result<_, _>>()?)
+            }
+            Value::Object(members) => Value::Object(self.object(members)?),
+            other => other.clone(),
+        })
+    }
+
+    fn text(&mut self, text: &str) -> Result<String, Error> {
+        let parts = parse_template(text).map_err(|_| Error::new(Code::PlaceholderInvalid))?;
+        let mut whole = String::new();
+        for part in parts {
+            match part {
+                TemplatePart::Text(text) => self.append(&mut whole, &text)?,
+                TemplatePart::Handle(handle) => {
+                    let bytes = &self.parameter(&handle)?.bytes;
+                    self.append(&mut whole, &String::from_utf8_lossy(bytes))?;
+                }
+            }
+        }
+        Ok(whole)
+    }
+
+    fn append(&mut self, whole: &mut String, text: &str) -> Result<(), Error> {
+        self.room = self.room.checked_sub(text.len()).ok_or_else(|| {
+            Error::with(Code::MessageTooLarge, "parameters hold 4 MiB at most".into())
+        })?;
+        whole.push_str(text);
+        Ok(())
+    }
+
+    /// A secret that may be a parameter of this call.
+    fn parameter(&self, handle: &Handle) -> Result<&'a Material, Error> {
+        let (_, material) = self.materials.of(handle)?;
+        let (secret, Call { scheme, authority, .. }) = (&material.secret, self.toward);
+        if secret.rule.is_some() && !secret.is_exposed {
+            let words = SafeText::default().and(&secret.path);
+            let words = words.and(" names its hosts: it can be a credential, not a parameter");
+            return Err(Error::with(Code::LocationNotAllowed, words));
+        }
+        if !self.work.allowed_hosts.iter().any(|to| to.matches(*scheme, authority)) {
+            let words = SafeText::words("the grant does not let ").and(&secret.path);
+            let words = words.and(" go to ").and(authority);
+            return Err(Error::with(Code::ForeignDestination, words));
+        }
+        Ok(material)
+    }
+}
