@@ -162,8 +162,8 @@ impl Aws {
             let body = data_encoding::BASE64.encode(&answer.body);
             return json!({"status": answer.status, "body_base64": body});
         };
-        let is_object = service == "s3" && operation == "get_object" && answer.status < 300;
-        if is_object {
+        let is_object = service == "s3" && pascal(operation).is_ok_and(|name| name == "GetObject");
+        if is_object && answer.status < 300 {
             return json!({"Body": text});
         }
         let shapes = Shapes { lists: &self.answers.lists, numbers: &self.answers.numbers };
@@ -384,6 +384,16 @@ mod tests {
         flatten("Names", &json!(["a"]), ".member", &mut pairs);
         let names: Vec<&str> = pairs.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["InstanceId.1", "Names.member.1"]);
+    }
+
+    #[test]
+    fn an_object_is_text_however_its_operation_is_spelled() {
+        for operation in ["get_object", "GetObject", "getObject"] {
+            let body = Zeroizing::new(b"<a><b>1</b></a>".to_vec());
+            let answer = Answer { status: 200, content_type: None, body };
+            let data = Aws::bundled().data("s3", operation, &answer);
+            assert_eq!(data, json!({"Body": "<a><b>1</b></a>"}), "{operation}");
+        }
     }
 
     #[test]

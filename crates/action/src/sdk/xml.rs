@@ -2,27 +2,31 @@
 
 use serde_json::{Map, Value};
 
+/// How deep elements may stand in each other.
+const MAX_DEPTH: usize = 128;
+
 /// What the elements of answers are, beside text.
 pub(super) struct Shapes<'a> {
     pub(super) lists: &'a [String],
     pub(super) numbers: &'a [String],
 }
 
-/// The content of the root, or of the `…Result` in it; `None` when it is no XML.
+/// The content of the root, or of the `…Result` in it; `None` when it is no XML, or too deep.
 pub(super) fn to_json(text: &str, shapes: &Shapes<'_>) -> Option<Value> {
     let document = roxmltree::Document::parse(text).ok()?;
     let root = document.root_element();
     let result = root
         .children()
         .find(|child| child.is_element() && child.tag_name().name().ends_with("Result"));
-    Some(value(result.unwrap_or(root), shapes))
+    value(result.unwrap_or(root), shapes, MAX_DEPTH)
 }
 
-fn value(node: roxmltree::Node<'_, '_>, shapes: &Shapes<'_>) -> Value {
+fn value(node: roxmltree::Node<'_, '_>, shapes: &Shapes<'_>, depth: usize) -> Option<Value> {
+    let below = depth.checked_sub(1)?;
     let mut members = Map::new();
     for child in node.children().filter(roxmltree::Node::is_element) {
         let name = child.tag_name().name();
-        let inner = value(child, shapes);
+        let inner = value(child, shapes, below)?;
         let is_list = shapes.lists.iter().any(|list| list == name);
         match members.get_mut(name) {
             Some(Value::Array(items)) => items.push(inner),
@@ -32,16 +36,16 @@ fn value(node: roxmltree::Node<'_, '_>, shapes: &Shapes<'_>) -> Value {
         }
     }
     if !members.is_empty() {
-        return unwrapped(members);
+        return Some(unwrapped(members));
     }
     let text = node.text().unwrap_or_default();
     let is_number = shapes.numbers.iter().any(|name| name == node.tag_name().name());
-    match text {
+    Some(match text {
         "true" => Value::Bool(true),
         "false" => Value::Bool(false),
         number if is_number => number.parse::<i64>().map_or_else(|_| number.into(), Value::from),
         other => other.into(),
-    }
+    })
 }
 
 /// `<member>` and `<item>` are how lists are written, not members of anything.
@@ -75,5 +79,13 @@ mod tests {
             "<XResponse><XResult><Items><member>a</member></Items></XResult><M/></XResponse>";
         assert_eq!(to_json(query, &shapes).unwrap(), json!({"Items": ["a"]}));
         assert!(to_json("not xml", &shapes).is_none());
+    }
+
+    #[test]
+    fn what_is_nested_without_end_is_no_data() {
+        let shapes = Shapes { lists: &[], numbers: &[] };
+        let nested = |depth: usize| "<a>".repeat(depth) + "x" + &"</a>".repeat(depth);
+        assert!(to_json(&nested(MAX_DEPTH), &shapes).is_some());
+        assert!(to_json(&nested(100_000), &shapes).is_none());
     }
 }
