@@ -230,9 +230,9 @@ pub(crate) fn render(
     let (mut content, mut resolved) = (Zeroizing::new(Vec::with_capacity(text.len() * 2)), 0);
     for part in &parts {
         match part {
-            TemplatePart::Text(text) => append(&mut content, text.as_bytes()),
+            TemplatePart::Text(text) => append(&mut content, text.as_bytes())?,
             TemplatePart::Handle(handle) => {
-                append(&mut content, &materials.of(handle)?.1.bytes);
+                append(&mut content, &materials.of(handle)?.1.bytes)?;
                 resolved += 1;
             }
         }
@@ -251,11 +251,18 @@ pub(crate) fn render(
 }
 
 /// Grows by hand, so that an outgrown buffer is wiped.
-fn append(content: &mut Zeroizing<Vec<u8>>, bytes: &[u8]) {
+fn append(content: &mut Zeroizing<Vec<u8>>, bytes: &[u8]) -> Result<(), Error> {
+    if content.len() + bytes.len() > kept::ROOM {
+        return Err(kept::too_large());
+    }
     if content.capacity() - content.len() < bytes.len() {
         let mut larger = Zeroizing::new(Vec::with_capacity((content.len() + bytes.len()) * 2));
         larger.extend_from_slice(content);
         *content = larger;
     }
     content.extend_from_slice(bytes);
+    Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,7 @@ pub const SECURE_DIRECTORY: &str = "/tmp/nl-secure";
 /// The mode of a rendered file.
 pub(crate) const RENDERED_MODE: u32 = 0o600;
 /// The most that one agent's files may hold together, in bytes.
-const ROOM: usize = 16 << 20;
+pub(crate) const ROOM: usize = 16 << 20;
 
 /// One rendered file.
 #[derive(Clone)]
@@ -40,10 +40,7 @@ impl Shelf {
         files.retain(|file| file.until > now && file.file.path != rendered.file.path);
         let held: usize = files.iter().map(|file| file.file.content.len()).sum();
         if held + rendered.file.content.len() > ROOM {
-            return Err(Error::with(
-                Code::OutputTooLarge,
-                "rendered files hold 16 MiB at most".into(),
-            ));
+            return Err(too_large());
         }
         files.push(rendered);
         Ok(())
@@ -79,6 +76,10 @@ pub(crate) fn output_path(asked: Option<&str>, action_id: &str) -> Result<PathBu
         let words = SafeText::words("an output path is a file below ").and(SECURE_DIRECTORY);
         Err(Error::with(Code::PathInvalid, words.and(", which later actions see")))
     }
+}
+
+pub(crate) fn too_large() -> Error {
+    Error::with(Code::OutputTooLarge, "rendered files hold 16 MiB at most".into())
 }
 
 /// When a file that is made now goes.
