@@ -20,7 +20,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    asked::{Asked, Field, Fields, MAX_REASON_CHARS, RequestKind},
+    asked::{Asked, Field, Fields, MAX_DEED_REASON_CHARS, MAX_REASON_CHARS, RequestKind},
     id::RequestId,
 };
 use crate::{Code, Error, SafeText, SecretPath};

@@ -12,6 +12,8 @@ use crate::{Code, Error, SafeText};
 
 /// The longest reason, in characters: a person has to read it.
 pub const MAX_REASON_CHARS: usize = 500;
+/// The longest reason about one deed, in characters: the broker's words, with all that is to be done in them.
+pub const MAX_DEED_REASON_CHARS: usize = 4000;
 const MAX_DESCRIPTION_BYTES: usize = 1024;
 const MAX_URL_BYTES: usize = 2048;
 const MAX_PATTERN_BYTES: usize = 64;
@@ -121,8 +123,13 @@ impl Asked {
             Self::UseApproval { reason, .. } if reason.trim().is_empty() => {
                 refuse("a reason says why the secret is needed; it can't be empty")
             }
-            Self::UseApproval { reason, .. } if reason.chars().count() > MAX_REASON_CHARS => {
+            Self::UseApproval { reason, deed: None }
+                if reason.chars().count() > MAX_REASON_CHARS =>
+            {
                 refuse("a reason has at most 500 characters")
+            }
+            Self::UseApproval { reason, .. } if reason.chars().count() > MAX_DEED_REASON_CHARS => {
+                refuse("a reason about one deed has at most 4000 characters")
             }
             Self::Provision | Self::Rotation | Self::UseApproval { .. } => Ok(()),
         }

@@ -283,7 +283,7 @@ pub(crate) fn as_logged(aid: &Aid) -> audit::Agent {
     }
 }
 
-fn identity(wanted: Registration, now: Timestamp) -> Result<Aid, Error> {
+pub(super) fn identity(wanted: Registration, now: Timestamp) -> Result<Aid, Error> {
     let instance_id = InstanceId::parse(&Uuid::new_v4().to_string()).ok_or(Code::Internal)?;
     let fault = |words| Error::with(Code::Usage, words);
     let expires_at = now

@@ -153,8 +153,7 @@ impl NlService {
             Verdict::Deny(denial) => return Err(denied(&denial, &meant, action.kind())),
             Verdict::Ask(needed) => {
                 if !action.dry_run {
-                    let path = meant.first().map(|meant| &meant.path);
-                    let approval = Approval { caller, action: &action, path };
+                    let approval = Approval { caller, action: &action, meant: &meant };
                     self.approve(approval).await?;
                 }
                 course.grants = needed.each.iter().map(|(_, at)| at.grant.to_string()).collect();
