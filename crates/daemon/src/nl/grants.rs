@@ -22,8 +22,8 @@ use keyless_vault::{Vault, Voucher};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use self::reservation::Slots;
 pub use self::reservation::{Reservation, Running};
+use self::reservation::{Slots, Wanted};
 use crate::broker::agent;
 
 /// The grants of an open vault.
@@ -93,7 +93,8 @@ impl Grants {
     }
 
     /// Takes one use and one place of each permission, all or none. [`Code::GrantExhausted`] when somebody else was
-    /// faster, [`Code::ConcurrencyExceeded`] when as many are under way as may be.
+    /// faster, [`Code::ConcurrencyExceeded`] when as many are under way as may be, [`Code::RateLimited`] when as many
+    /// began within a minute.
     pub async fn reserve(&self, allowance: &Allowance) -> Result<Reservation, Error> {
         let index = Arc::clone(&self.loaded.lock().index);
         let mut wanted = Vec::new();
@@ -103,7 +104,9 @@ impl Grants {
             if let Some(max_uses) = conditions.max_uses {
                 wanted.push(UseOf { permission: at.clone(), max_uses });
             }
-            places.push((at.clone(), conditions.max_concurrent));
+            let (max_concurrent, max_per_minute) =
+                (conditions.max_concurrent, conditions.max_per_minute);
+            places.push(Wanted { at: at.clone(), max_concurrent, max_per_minute });
         }
         let running = self.slots.enter(places)?;
         match self.store.take_uses(&wanted).await? {

@@ -12,8 +12,18 @@ use parking_lot::Mutex;
 
 /// The window of `max_per_minute`.
 const WINDOW: Duration = Duration::from_mins(1);
-/// Beginnings that are remembered of one permission; beyond any limit that a person would set.
-const MAX_REMEMBERED: usize = 10_000;
+/// Beginnings that are remembered of one permission, and so the highest `max_per_minute` there is.
+const MAX_REMEMBERED: u32 = 10_000;
+
+/// What an action needs a place of, and how many there are.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    pub(super) at: PermissionRef,
+    /// Under way at the same time.
+    pub(super) max_concurrent: Option<u32>,
+    /// Begun within a minute.
+    pub(super) max_per_minute: Option<u32>,
+}
 
 /// What is under way, and what began a short while ago.
 #[derive(Default)]
@@ -44,38 +54,47 @@ impl Slots {
     }
 
     pub(super) fn recent(&self, at: &PermissionRef) -> u32 {
-        let slots = self.0.lock();
-        let began = slots.get(at).map(|slot| &slot.began);
-        let recent = began.into_iter().flatten().filter(|at| at.elapsed() < WINDOW).count();
-        u32::try_from(recent).unwrap_or(u32::MAX)
+        let now = Instant::now();
+        self.0.lock().get(at).map_or(0, |slot| slot.recent(now))
     }
 
-    /// Takes a place of each, or none of any.
-    pub(super) fn enter(
-        self: &Arc<Self>,
-        places: Vec<(PermissionRef, Option<u32>)>,
-    ) -> Result<Running, Error> {
+    /// Takes a place of each, or none of any: counted and taken under one lock.
+    pub(super) fn enter(self: &Arc<Self>, wanted: Vec<Wanted>) -> Result<Running, Error> {
         let mut slots = self.0.lock();
-        let is_full = |(at, most): &(PermissionRef, Option<u32>)| {
-            let running = slots.get(at).map_or(0, |slot| slot.running);
-            most.is_some_and(|most| running >= most)
-        };
-        if places.iter().any(is_full) {
-            return Err(Code::ConcurrencyExceeded.into());
-        }
         let now = Instant::now();
-        for (at, _) in &places {
-            let slot = slots.entry(at.clone()).or_default();
-            slot.running += 1;
-            while slot.began.len() >= MAX_REMEMBERED
-                || slot.began.front().is_some_and(|began| now.duration_since(*began) >= WINDOW)
-            {
-                slot.began.pop_front();
+        for one in &wanted {
+            let slot = slots.get(&one.at);
+            let running = slot.map_or(0, |slot| slot.running);
+            if one.max_concurrent.is_some_and(|most| running >= most) {
+                return Err(Code::ConcurrencyExceeded.into());
             }
-            slot.began.push_back(now);
+            let recent = slot.map_or(0, |slot| slot.recent(now));
+            if one.max_per_minute.is_some_and(|most| recent >= most.min(MAX_REMEMBERED)) {
+                return Err(Code::RateLimited.into());
+            }
         }
-        let permissions = places.into_iter().map(|(at, _)| at).collect();
+        for one in &wanted {
+            slots.entry(one.at.clone()).or_default().begin(now);
+        }
+        let permissions = wanted.into_iter().map(|one| one.at).collect();
         Ok(Running { slots: Arc::clone(self), permissions })
+    }
+}
+
+impl Slot {
+    fn recent(&self, now: Instant) -> u32 {
+        let over = self.began.partition_point(|began| now.duration_since(*began) >= WINDOW);
+        u32::try_from(self.began.len() - over).unwrap_or(u32::MAX)
+    }
+
+    fn begin(&mut self, now: Instant) {
+        self.running += 1;
+        let is_over = |began: &Instant| now.duration_since(*began) >= WINDOW;
+        while self.began.len() >= MAX_REMEMBERED as usize || self.began.front().is_some_and(is_over)
+        {
+            self.began.pop_front();
+        }
+        self.began.push_back(now);
     }
 }
 

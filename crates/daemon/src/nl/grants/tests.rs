@@ -97,8 +97,23 @@ async fn places_are_free_again_when_an_action_ends() {
     let grants = Grants::new(&scene.vault, scene.log.clone());
     grants.revoke(&GrantId::parse("g1").unwrap(), None).await.unwrap();
     grants.create(grant("g2", &json!({ "max_per_minute": 1 }))).await.unwrap();
-    drop(grants.reserve(&allowed(&grants).await).await.unwrap().started());
+    // Both were allowed before either began.
+    let (first, second) = (allowed(&grants).await, allowed(&grants).await);
+    drop(grants.reserve(&first).await.unwrap().started());
+    assert_eq!(grants.reserve(&second).await.map(drop).unwrap_err().code(), Code::RateLimited);
     assert_eq!(denied(&grants).await, DenyReason::Rate);
+}
+
+#[test]
+fn no_limit_of_a_minute_is_above_what_is_remembered() {
+    let slots = Arc::new(Slots::default());
+    let at = PermissionRef { grant: GrantId::parse("g1").unwrap(), index: 0 };
+    let (max_concurrent, max_per_minute) = (None, Some(50_000));
+    let wanted = || vec![Wanted { at: at.clone(), max_concurrent, max_per_minute }];
+    for _ in 0..10_000 {
+        slots.enter(wanted()).unwrap();
+    }
+    assert_eq!(slots.enter(wanted()).map(drop).unwrap_err().code(), Code::RateLimited);
 }
 
 #[tokio::test]
