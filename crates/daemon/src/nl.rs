@@ -41,3 +41,6 @@ pub use self::{
     bridge::{NlClient, NlIdentity, serve_stdio as serve_nl_stdio},
 };
 pub(crate) use self::{listen::Listeners, service::NlService};
+
+#[cfg(test)]
+mod scene;

@@ -22,6 +22,7 @@ use super::{
     caller::{Acting, Caller},
     delegations::{Binding, Revoker},
     record::Account,
+    resolve::Meant,
     service::NlService,
     submit::{Course, Done, denied},
 };
@@ -52,6 +53,8 @@ impl NlService {
             return Err(Code::Internal.into());
         };
         let kind = delegated_action.kind();
+        // What it may not do itself it hands to nobody.
+        self.bounds(caller, kind, &meant).await?;
         let subject = self
             .agents
             .active_of(&delegate_to)
@@ -64,7 +67,8 @@ impl NlService {
         }
         let reservation = self.grants.reserve(&allowance).await?;
         let life = delegation_scope.ttl_seconds;
-        let token = self.issue(caller, &subject.agent_uri, scope, life, &standing).await?;
+        let issuing = self.issue(caller, &subject.agent_uri, scope, life, &standing);
+        let token = self.at_a_use(caller, issuing).await?;
         let running = reservation.started();
         let acting = Acting { issuer: caller.grantee().clone(), token: token.clone(), proof: None };
         let delegate = Caller {
@@ -105,8 +109,13 @@ impl NlService {
         let read: DelegationScope = serde_json::from_value(wanted)
             .map_err(|_| malformed("delegation_scope has secrets, max_uses and ttl_seconds"))?;
         let scope = scope(&read, actions)?;
+        if let Some(acting) = &caller.acting {
+            let none = Categories::default();
+            self.verify_delegation(caller, acting, ActionType::Delegate, &[], &none).await?;
+        }
         let standing = self.standing(caller, &scope).await?;
-        let token = self.issue(caller, &to, scope, read.ttl_seconds, &standing).await?;
+        let issuing = self.issue(caller, &to, scope, read.ttl_seconds, &standing);
+        let token = self.at_a_use(caller, issuing).await?;
         let body = json!({
             "token_id": token.token_id.as_str(),
             "expires_at": format!("{:.3}", token.expires_at),
@@ -173,6 +182,37 @@ impl NlService {
         Ok(())
     }
 
+    /// Whether the caller's own bounds, and those of who handed it the work, cover an action of a type on
+    /// these secrets.
+    async fn bounds(
+        &self,
+        caller: &Caller,
+        kind: ActionType,
+        meant: &[Meant],
+    ) -> Result<(), NlFault> {
+        let secrets = self.vault.list().await?;
+        let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
+        let subjects: Vec<Subject> =
+            meant.iter().map(|meant| Subject::Path(meant.path.clone())).collect();
+        Ok(caller.covers(kind, &subjects, &categories)?)
+    }
+
+    /// Takes a use of the token that the caller acts under, for what it issues; given back if it issues nothing.
+    async fn at_a_use(
+        &self,
+        caller: &Caller,
+        issuing: impl Future<Output = Result<Token, NlFault>>,
+    ) -> Result<Token, NlFault> {
+        let Some(acting) = &caller.acting else { return issuing.await };
+        let id = &acting.token.token_id;
+        self.delegations.take_use(id).await?;
+        let issued = issuing.await;
+        if issued.is_err() {
+            self.delegations.give_use_back(id).await?;
+        }
+        issued
+    }
+
     /// The grant that lets the caller hand all of a scope on, and until when.
     async fn standing(
         &self,
@@ -189,10 +229,11 @@ impl NlService {
                 continue;
             }
             for permission in &grant.permissions {
-                let acts = scope
-                    .actions
-                    .iter()
-                    .all(|kind| permission.action_types.iter().any(|named| named.names(*kind)));
+                let names = |kind: ActionType| {
+                    permission.action_types.iter().any(|named| named.names(kind))
+                };
+                let acts =
+                    names(ActionType::Delegate) && scope.actions.iter().all(|kind| names(*kind));
                 let within = |wanted: &SecretPattern| {
                     permission.secrets.iter().any(|wide| wanted.is_within(wide))
                 };
@@ -238,6 +279,17 @@ impl Caller {
     pub(super) fn grantee(&self) -> &Aid {
         self.acting.as_ref().map_or(&self.aid, |acting| &acting.issuer)
     }
+
+    /// Whether its own bounds leave room for this, and those of the agent whose work it does.
+    pub(super) fn covers(
+        &self,
+        kind: ActionType,
+        subjects: &[Subject],
+        categories: &Categories,
+    ) -> Result<(), Code> {
+        self.aid.covers(kind, subjects, categories)?;
+        self.grantee().covers(kind, subjects, categories)
+    }
 }
 
 /// The result of another agent's action, for the one that asked for it.
@@ -260,3 +312,6 @@ fn token_id(payload: &Map<String, Value>) -> Result<TokenId, NlFault> {
 fn malformed(words: &'static str) -> NlFault {
     NlFault::new(Code::MessageMalformed, SafeText::words(words))
 }
+
+#[cfg(test)]
+mod tests;

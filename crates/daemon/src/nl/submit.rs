@@ -138,11 +138,11 @@ impl NlService {
     async fn attempt(
         &self,
         caller: &Caller,
-        action: Action,
+        mut action: Action,
         account: &Account,
         course: &mut Course,
     ) -> Result<Done, NlFault> {
-        let action = with_text(action)?;
+        with_text(&mut action)?;
         self.guard.check_action(&action)?;
         if let Deed::Delegate { .. } = &action.deed {
             return self.delegate(caller, action, account, course).await;
@@ -188,13 +188,13 @@ impl NlService {
         let secrets = self.vault.list().await?;
         let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
         self.grants.refresh().await?;
-        aid.covers(kind, &[], &categories)?;
+        caller.covers(kind, &[], &categories)?;
         let handles = action.handles().map_err(|error| bad_handle(&error.to_string()))?;
         course.written = handles.iter().map(|handle| handle.as_written().to_owned()).collect();
         course.warn_of_aliases(&handles);
         let visible = secrets.iter().filter(|secret| {
             let subject = Subject::Path(secret.path.clone());
-            aid.covers(kind, std::slice::from_ref(&subject), &categories).is_ok()
+            caller.covers(kind, std::slice::from_ref(&subject), &categories).is_ok()
                 && self.grants.names(grantee, kind, &subject, &categories)
         });
         let view = View { visible: visible.collect(), context: action.context.as_ref(), kind };
@@ -259,13 +259,17 @@ impl NlService {
     }
 }
 
-/// A template's file is read here, by the rights that everybody has.
-fn with_text(action: Action) -> Result<Action, NlFault> {
-    match &action.deed {
-        Deed::Template { source: TemplateSource::Path(path), .. } => {
-            let text = file::read(path)?;
-            Ok(action.with_content(text))
+/// A template's file is read here, by the rights that everybody has; also that of an action for another agent,
+/// so that what is judged is what is done.
+fn with_text(action: &mut Action) -> Result<(), NlFault> {
+    match &mut action.deed {
+        Deed::Delegate { delegated_action, .. } => with_text(delegated_action),
+        Deed::Template { source, .. } => {
+            if let TemplateSource::Path(path) = source {
+                *source = TemplateSource::Inline(file::read(path)?);
+            }
+            Ok(())
         }
-        _ => Ok(action),
+        _ => Ok(()),
     }
 }

@@ -1,0 +1,103 @@
+//! Work that is handed on: never more than whoever hands it on may do, and each time at a use.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use super::*;
+use crate::nl::scene::Served;
+
+use ActionType::{Delegate, Exec, Template};
+
+fn asked(to: &Caller, actions: &[&str], max_uses: u64) -> Map<String, Value> {
+    let scope = json!({ "secrets": ["api/token"], "actions": actions, "max_uses": max_uses });
+    let asked = json!({ "delegate_to": to.aid.agent_uri.as_str(), "delegation_scope": scope });
+    asked.as_object().cloned().unwrap()
+}
+
+fn action(action: Value) -> Action {
+    Action::from_json(action).unwrap()
+}
+
+async fn token(served: &Served, from: &Caller, asked: &Map<String, Value>) -> Result<Value, Code> {
+    let made = served.nl.create_delegation(from, asked).await;
+    made.map(|made| made.body()["token_id"].clone()).map_err(|fault| fault.code())
+}
+
+/// `caller` acting under a token.
+async fn under(served: &Served, token: &Value, caller: Caller) -> Caller {
+    let shown = json!({ "token_id": token });
+    let acting = served.nl.acting(shown.as_object().unwrap()).await.unwrap();
+    Caller { acting: Some(acting), ..caller }
+}
+
+async fn used(served: &Served, token: &Value) -> u64 {
+    let all = served.nl.delegations.list().await.unwrap();
+    all.into_iter().find(|(one, _)| one.token_id.as_str() == token).unwrap().1
+}
+
+async fn done(served: &Served, caller: &Caller, action: Action) -> Option<Code> {
+    let outcome = served.nl.one(caller, Ok(action), "req-1", Timestamp::now()).await;
+    outcome.fault.map(|fault| fault.code())
+}
+
+#[tokio::test]
+async fn handing_work_on_takes_a_use_of_the_token() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Exec], &["*"]).await;
+    let middle = served.agent("b", &[Delegate, Exec], &[]).await;
+    // It may not act, so that the work ends before a command is run.
+    let last = served.agent("c", &[Template], &[]).await;
+    let root = token(&served, &issuer, &asked(&middle, &["delegate", "exec"], 2)).await.unwrap();
+    let middle = under(&served, &root, middle).await;
+    let inner = json!({ "type": "exec", "template": "true {{nl:api/token}}" });
+    let delegate = action(json!({
+        "type": "delegate", "delegate_to": last.aid.agent_uri.as_str(), "delegated_action": inner,
+        "delegation_scope": { "secrets": ["api/token"], "max_uses": 1 },
+    }));
+    assert_eq!(done(&served, &middle, delegate.clone()).await, Some(Code::CapabilityMissing));
+    assert_eq!(used(&served, &root).await, 1);
+    token(&served, &middle, &asked(&last, &["exec"], 1)).await.unwrap();
+    assert_eq!(used(&served, &root).await, 2);
+    let refused = token(&served, &middle, &asked(&last, &["exec"], 1)).await;
+    assert_eq!(refused, Err(Code::DelegationExhausted));
+    assert_eq!(done(&served, &middle, delegate).await, Some(Code::DelegationExhausted));
+    // A token of somebody else's is nothing to hand on from.
+    let stranger = served.agent("d", &[Delegate], &[]).await;
+    let stranger = under(&served, &root, stranger).await;
+    assert!(token(&served, &stranger, &asked(&last, &["exec"], 1)).await.is_err());
+}
+
+#[tokio::test]
+async fn a_token_is_not_wider_than_its_issuers_own_bounds() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate], &["*"]).await;
+    let helper = served.agent("b", &[Exec], &[]).await;
+    let made = token(&served, &issuer, &asked(&helper, &["exec"], 2)).await.unwrap();
+    let helper = under(&served, &made, helper).await;
+    let exec = json!({ "type": "exec", "template": "true {{nl:api/token}}", "dry_run": true });
+    assert_eq!(done(&served, &helper, action(exec)).await, Some(Code::CapabilityMissing));
+}
+
+#[tokio::test]
+async fn who_has_no_grant_to_delegate_delegates_nothing() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Exec], &["exec"]).await;
+    let helper = served.agent("b", &[Exec], &[]).await;
+    let refused = token(&served, &issuer, &asked(&helper, &["exec"], 2)).await;
+    assert_eq!(refused, Err(Code::DelegationSubset));
+}
+
+#[tokio::test]
+async fn the_file_of_a_template_for_another_is_judged_with_the_rest() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Template], &["*"]).await;
+    let helper = served.agent("b", &[Template], &[]).await;
+    let path = served.folder.path().join("template");
+    fs::write(&path, "{{nl:api/none}}").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    let delegate = action(json!({
+        "type": "delegate", "delegate_to": helper.aid.agent_uri.as_str(), "dry_run": true,
+        "delegated_action": { "type": "template", "template_path": path },
+        "delegation_scope": { "secrets": ["api/token"], "max_uses": 1 },
+    }));
+    assert_eq!(done(&served, &issuer, delegate).await, Some(Code::GrantMissing));
+}

@@ -1,0 +1,78 @@
+//! A service and its agents, for the tests of this room.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use keyless_core::{
+    ActionType, SecretPath,
+    agent::{AgentType, AgentUri, Aid, TrustLevel},
+};
+use keyless_vault::Metadata;
+use serde_json::json;
+
+use super::{
+    agents::{Registration, identity},
+    caller::Caller,
+    service::NlService,
+};
+use crate::{
+    broker::Broker, config::Config, egress_door::EgressDoor, places::Places, scene::Scene,
+};
+
+/// What the operator says of a new agent, which may do everything.
+pub(super) fn registration(name: &str) -> Registration {
+    Registration {
+        agent_uri: AgentUri::parse(&format!("nl://acme.corp/{name}/1.0.0")).unwrap(),
+        organization_id: "acme".to_owned(),
+        agent_type: AgentType::CodingAssistant,
+        trust_level: TrustLevel::L1,
+        capabilities: vec![ActionType::Exec, ActionType::Template, ActionType::Delegate],
+        scope: None,
+        session_context: std::collections::BTreeMap::new(),
+        life: SignedDuration::from_hours(1),
+        registered_by: "ann".to_owned(),
+    }
+}
+
+/// The identity of an agent that is registered nowhere.
+pub(super) fn aid(name: &str) -> Aid {
+    identity(registration(name), Timestamp::now()).unwrap()
+}
+
+/// A service with two secrets, `t/api/token` and `t/db/password`, and a home of its own.
+pub(super) struct Served {
+    pub(super) nl: Arc<NlService>,
+    pub(super) folder: tempfile::TempDir,
+}
+
+impl Served {
+    pub(super) async fn new() -> Self {
+        let Scene { vault, log, folder } = Scene::new().await;
+        for path in ["t/api/token", "t/db/password"] {
+            vault.add(SecretPath::parse(path).unwrap(), Metadata::default(), None).await.unwrap();
+        }
+        let door = EgressDoor::new(&Config::default()).unwrap();
+        let broker = Broker::new(door, vault, log);
+        let nl = NlService::new(&broker, &Places::below(folder.path())).unwrap();
+        Self { nl: Arc::new(nl), folder }
+    }
+
+    /// An agent that has shown its credential, with a grant for everything that these types do.
+    pub(super) async fn agent(&self, name: &str, may: &[ActionType], granted: &[&str]) -> Caller {
+        let wanted = Registration { capabilities: may.to_vec(), ..registration(name) };
+        let (aid, credential) = self.nl.agents.register(wanted).await.unwrap();
+        let (uri, instance) = (aid.agent_uri.as_str(), aid.instance_id.as_str());
+        let aid = self.nl.agents.authenticate(uri, instance, &credential).await.unwrap();
+        let always =
+            json!({ "valid_from": "2020-01-01T00:00:00Z", "valid_until": "2099-01-01T00:00:00Z" });
+        let grant = json!({
+            "grant_id": format!("g-{name}"), "agent_uri": uri, "organization_id": "acme",
+            "granted_by": { "type": "human", "identifier": "ann", "granted_at": "2026-02-08T09:00:00Z" },
+            "permissions": [{ "action_types": granted, "secrets": ["*"], "conditions": always }],
+        });
+        if !granted.is_empty() {
+            self.nl.grants.create(serde_json::from_value(grant).unwrap()).await.unwrap();
+        }
+        Caller { aid, source_ip: None, delegation: Vec::new(), acting: None }
+    }
+}
