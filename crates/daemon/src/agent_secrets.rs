@@ -81,14 +81,14 @@ impl AgentSecrets {
     async fn request(
         &self,
         path: SecretPath,
-        asked: Asked,
+        mut asked: Asked,
         ttl_seconds: Option<u32>,
     ) -> Result<Requested, Error> {
         if !matches!(asked, Asked::NewPathProposal { .. }) {
             let row = self.row(&path).await?;
-            let ungated = row.approve_on_use == ApproveOnUse::Never;
-            match asked {
-                Asked::UseApproval { .. } if ungated => {
+            let policy = row.approve_on_use.tightened_by(self.keeper.floor());
+            match &mut asked {
+                Asked::UseApproval { .. } if policy == ApproveOnUse::Never => {
                     let words = SafeText::default().and(&path);
                     let words = words.and(" is used without an approval; there is nothing to ask");
                     return Err(Error::with(Code::Usage, words));
@@ -104,6 +104,9 @@ impl AgentSecrets {
                     let words =
                         words.and(" has a value; ask for another with secrets_request_rotation");
                     return Err(Error::with(Code::Usage, words));
+                }
+                Asked::UseApproval { per_call, .. } => {
+                    *per_call = policy == ApproveOnUse::PerCall;
                 }
                 _ => {}
             }

@@ -158,6 +158,8 @@ impl WantedUse<'_> {
         Asked::UseApproval {
             reason: self.reason.as_str().to_owned(),
             deed: self.deed.map(ToOwned::to_owned),
+            // One deed is one question, whatever the secret's own policy is.
+            per_call: self.deed.is_none() && self.policy == ApproveOnUse::PerCall,
         }
     }
 }

@@ -24,6 +24,8 @@ mod frame;
 mod handlers;
 mod live;
 mod pages;
+#[cfg(test)]
+mod scene;
 mod visitors;
 mod words;
 

@@ -146,6 +146,11 @@ impl Keeper {
         self.reopen(code, None).await.map(drop)
     }
 
+    /// The least that every secret asks for.
+    pub(crate) fn floor(&self) -> ApproveOnUse {
+        self.window.floor
+    }
+
     /// Until the store locks, as things are; nothing while it is locked.
     pub(crate) fn locks_in(&self) -> Option<Duration> {
         let open = self.vault.is_open();

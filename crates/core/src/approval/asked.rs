@@ -44,6 +44,9 @@ pub enum Asked {
         /// The one thing that is allowed, if it is not every use: `DELETE api.github.com/repos/a/b`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deed: Option<String>,
+        /// The policy in force asks at every use, so that a word for the session would say nothing.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        per_call: bool,
     },
 }
 
@@ -123,7 +126,7 @@ impl Asked {
             Self::UseApproval { reason, .. } if reason.trim().is_empty() => {
                 refuse("a reason says why the secret is needed; it can't be empty")
             }
-            Self::UseApproval { reason, deed: None }
+            Self::UseApproval { reason, deed: None, .. }
                 if reason.chars().count() > MAX_REASON_CHARS =>
             {
                 refuse("a reason has at most 500 characters")

@@ -11,7 +11,11 @@ fn request(asked: Asked) -> Request {
 }
 
 fn use_approval() -> Request {
-    request(Asked::UseApproval { reason: "pushing an image".to_owned(), deed: None })
+    request(Asked::UseApproval {
+        reason: "pushing an image".to_owned(),
+        deed: None,
+        per_call: false,
+    })
 }
 
 #[test]
@@ -116,7 +120,7 @@ fn what_nobody_should_have_to_read_is_refused() {
         change(&mut fields);
         Asked::MetadataProposal { fields }
     };
-    let reason = |reason: String| Asked::UseApproval { reason, deed: None };
+    let reason = |reason: String| Asked::UseApproval { reason, deed: None, per_call: false };
     for bad in [
         fields(|fields| *fields = Fields::default()),
         fields(|fields| fields.description = Some("a\nb".to_owned())),
@@ -137,7 +141,7 @@ fn what_nobody_should_have_to_read_is_refused() {
 
 #[test]
 fn the_stored_forms_are_these() {
-    let asked = Asked::UseApproval { reason: "r".to_owned(), deed: None };
+    let asked = Asked::UseApproval { reason: "r".to_owned(), deed: None, per_call: false };
     assert_eq!(serde_json::to_string(&asked).unwrap(), r#"{"kind":"use-approval","reason":"r"}"#);
     assert_eq!(serde_json::to_string(&Asked::Provision).unwrap(), r#"{"kind":"provision"}"#);
     let failed = Status::Failed { code: Code::DiskFull };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use keyless_core::{
-    ApproveOnUse, Code, Destination, EgressRule, Error, SafeText, SecretPath,
+    Code, Destination, EgressRule, Error, SafeText, SecretPath,
     approval::{Asked, Decision, Field, Fields, Outcome, Request, RequestId, Status},
 };
 use keyless_vault::{EnvName, Metadata, Secret, Vault};
@@ -91,8 +91,8 @@ impl Approver {
     }
 
     async fn allow_session(&self, request: &Request) -> Result<Decision, Error> {
-        let secret = self.operator.vault.show(&request.path).await?;
-        if secret.metadata.approve_on_use == ApproveOnUse::PerCall {
+        self.operator.vault.show(&request.path).await?;
+        if self.show(request, Timestamp::now()).await.is_per_call() {
             let words = SafeText::default().and(&request.path);
             let words = words.and(" is asked for at every use; allow it once");
             return Err(Error::with(Code::Usage, words));
@@ -297,6 +297,17 @@ mod tests {
         give(&approver, &id, "right.test", b"Qm7-xT4w9ZrK2bVp").await.unwrap();
         let rule = approver.operator.vault.show(&path()).await.unwrap().metadata.egress;
         assert_eq!(rule.unwrap().to, hosts("right.test"));
+    }
+
+    #[tokio::test]
+    async fn a_tighter_policy_than_the_secrets_own_is_kept() {
+        let (approver, _scene) = approver(Some(b"Qm7-xT4w9ZrK2bVp")).await;
+        let reason = "to look".to_owned();
+        let asked = Asked::UseApproval { reason, deed: None, per_call: true };
+        let id = ask(&approver, asked).await;
+        let refused = approver.answer(&id, Answer::AllowSession, None).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Usage);
+        approver.answer(&id, Answer::AllowOnce, None).await.unwrap();
     }
 
     #[tokio::test]

@@ -79,6 +79,16 @@ pub enum Answer {
     },
 }
 
+impl Shown {
+    /// Whether a person is asked at every use: by the secret's own policy, or by the tighter one of the
+    /// profile or the project that the request carries.
+    pub fn is_per_call(&self) -> bool {
+        let own = self.known.as_ref().map(|known| known.approve_on_use);
+        matches!(self.asked, Asked::UseApproval { per_call: true, .. })
+            || own == Some(ApproveOnUse::PerCall)
+    }
+}
+
 impl Known {
     pub(super) fn of(secret: Secret) -> Self {
         let Metadata { egress, env, description, approve_on_use, upkeep, .. } = secret.metadata;

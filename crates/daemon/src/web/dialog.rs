@@ -9,7 +9,7 @@ mod use_approval;
 mod value;
 
 use keyless_core::{
-    ApproveOnUse, Code, Error, SafeText,
+    Code, Error, SafeText,
     approval::{Asked, RequestKind},
 };
 use keyless_vault::{Providers, Secret};
@@ -62,9 +62,7 @@ pub(super) fn read(shown: &Shown, fields: &mut Fields) -> Result<Said, Error> {
 pub(super) fn asks_again(shown: &Shown, answer: &Answer) -> bool {
     match answer {
         Answer::Value { .. } => matches!(shown.asked, Asked::Rotation),
-        Answer::AllowOnce => {
-            shown.known.as_ref().is_some_and(|known| known.approve_on_use == ApproveOnUse::PerCall)
-        }
+        Answer::AllowOnce => shown.is_per_call(),
         _ => false,
     }
 }
@@ -91,7 +89,7 @@ pub(super) fn render(scene: &Scene<'_>) -> Markup {
                     Asked::MetadataProposal { fields } => { (proposal::fields(scene, fields)) },
                     Asked::NewPathProposal { fields } => { (proposal::new_path(scene, fields)) },
                     Asked::Provision | Asked::Rotation => { (value::inputs(scene)) },
-                    Asked::UseApproval { reason, deed } => {
+                    Asked::UseApproval { reason, deed, .. } => {
                         (use_approval::render(scene, reason, deed.as_deref()))
                     },
                 }
@@ -143,22 +141,22 @@ pub(super) fn left(shown: &Shown) -> Markup {
     }
 }
 
-/// The question for the factor, where it was not proven just now.
+/// The question for the factor, unseen where it was proven just now: that may be over before the answer.
 fn once_more(scene: &Scene<'_>, why: &str) -> Markup {
     html! {
-        @if !scene.visit.is_fresh() { (factor_field(&format!("Passphrase or code, {why}"))) }
+        div data-factor="" hidden[scene.visit.is_fresh()] {
+            (factor_field(&format!("Passphrase or code, {why}"), !scene.visit.is_fresh()))
+        }
     }
 }
 
 fn buttons(shown: &Shown) -> Markup {
-    let per_call =
-        shown.known.as_ref().is_some_and(|known| known.approve_on_use == ApproveOnUse::PerCall);
     html! {
         div .buttons {
             @match &shown.asked {
                 Asked::UseApproval { deed, .. } => {
                     button name="word" value="deny" formnovalidate { "Deny" }
-                    @if !per_call && deed.is_none() {
+                    @if !shown.is_per_call() && deed.is_none() {
                         button name="word" value="session" { "Allow for this session" }
                     }
                     button .main name="word" value="once" { "Allow once" }

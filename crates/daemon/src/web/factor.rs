@@ -37,10 +37,15 @@ struct Failures {
 
 impl FactorGate {
     /// Fails as unlocking does, and with [`Code::TotpClosed`] after too many wrong ones. A wrong one is on record.
+    /// A store that is locked is opened by a code only: [`Code::Locked`] for anything else.
     pub(super) async fn prove(&self, desk: &Desk, text: Zeroizing<String>) -> Result<(), Error> {
         let _turn = self.turn.lock().await;
         self.failures.lock().refuse_while_closed(Instant::now())?;
         let is_code = text.len() == CODE_DIGITS && text.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_code && !desk.vault.is_open() {
+            // Nothing that the page has says whether it is the right one.
+            return Err(Code::Locked.into());
+        }
         let proven = if is_code {
             desk.keeper.prove(&text).await
         } else {
@@ -107,5 +112,16 @@ mod tests {
         let refused = failures.refuse_while_closed(now).unwrap_err();
         assert_eq!(refused.code(), Code::TotpClosed);
         assert!(failures.refuse_while_closed(now + CLOSED).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_passphrase_is_not_judged_at_a_locked_store() {
+        let scene = crate::web::scene::Scene::new().await;
+        let (gate, desk) = (FactorGate::default(), &scene.web.desk);
+        desk.vault.lock();
+        for _ in 0..=FAILURES {
+            let text = Zeroizing::new("not the passphrase".to_owned());
+            assert_eq!(gate.prove(desk, text).await.unwrap_err().code(), Code::Locked);
+        }
     }
 }

@@ -92,11 +92,11 @@ pub(super) fn word(visit: &Visit) -> Markup {
 }
 
 /// The field for the operator's factor.
-pub(super) fn factor_field(label: &str) -> Markup {
+pub(super) fn factor_field(label: &str, required: bool) -> Markup {
     html! {
         div .field {
             label for="factor" { (label) }
-            input #factor type="password" name="factor" required autocomplete="current-password"
+            input #factor type="password" name="factor" required[required] autocomplete="current-password"
                 spellcheck="false" aria-describedby="factor-help";
             p #factor-help .help { "The store’s passphrase, or the six digits of your authenticator app." }
         }
@@ -126,7 +126,7 @@ fn sign_in(visit: &Visit, error: Option<&Error>, open: bool) -> Html<String> {
             @if let Some(error) = error { (fault(error)) }
             form method="post" action={ "/" (visit.place) "/sign-in" } {
                 (word(visit))
-                (factor_field(if open { "Passphrase or code" } else { "Code" }))
+                (factor_field(if open { "Passphrase or code" } else { "Code" }, true))
                 button .main { "Go on" }
             }
             p .small { "An agent can’t answer this: it has neither. What you allow here, it may use; "
@@ -136,6 +136,20 @@ fn sign_in(visit: &Visit, error: Option<&Error>, open: bool) -> Html<String> {
     whole("Sign in", &inside)
 }
 
+/// Goes on to a visit by a step of its own: the browser sends no cookie along another site's.
+pub(super) fn step(place: &str) -> Html<String> {
+    let home = format!("/{place}/");
+    let inside = html! {
+        meta http-equiv="refresh" content={ "0; url=" (home) };
+        main .door #main {
+            (logo())
+            h1 { "Your link is good" }
+            p { a href=(home) { "Go on" } }
+        }
+    };
+    whole("Go on", &inside)
+}
+
 fn no_visit() -> Html<String> {
     let inside = html! {
         main .door #main {
@@ -143,7 +157,6 @@ fn no_visit() -> Html<String> {
             h1 { "This link is used up" }
             p { "Each link opens one visit, within two minutes. In a terminal:" }
             p { code .line { "keyless web" } }
-            p .small { "If you did follow a fresh link from another page, open it in a new tab." }
         }
     };
     whole("Link used up", &inside)

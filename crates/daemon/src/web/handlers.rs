@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use axum::{
     extract::{Path, State},
-    http::{HeaderValue, header},
+    http::{HeaderMap, HeaderValue, header},
     response::{IntoResponse, Redirect, Response},
 };
 use keyless_core::{Code, Error, SafeText, approval::RequestId, grant::GrantId};
+use zeroize::Zeroizing;
 
 use super::{
     Web, dialog,
     form::{COOKIE, Sent, SentByGuest},
-    frame::Failure,
-    visitors::Visit,
+    frame::{Failure, step},
+    visitors::{Opened, Visit},
     words::outcome,
 };
 use crate::nl::grants::Grants;
@@ -21,21 +22,25 @@ use crate::nl::grants::Grants;
 type Answered = Result<Response, Failure>;
 
 /// The link: good once, it gives the visit its cookie.
-pub(super) async fn open(State(web): State<Arc<Web>>, Path(link): Path<String>) -> Answered {
+pub(super) async fn open(
+    State(web): State<Arc<Web>>,
+    Path(link): Path<String>,
+    headers: HeaderMap,
+) -> Answered {
     let opened = web.visitors.open(&link)?.ok_or(Failure::NoVisit)?;
-    let place = &opened.place;
-    let cookie = format!("{COOKIE}={}; Path=/{place}/; HttpOnly; SameSite=Strict", opened.cookie);
-    let mut response = Redirect::to(&format!("/{place}/")).into_response();
-    let cookie = HeaderValue::try_from(cookie).map_err(|_| Code::Internal)?;
-    response.headers_mut().insert(header::SET_COOKIE, cookie);
-    Ok(response)
+    let caused_by = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    if matches!(caused_by, None | Some(b"none" | b"same-origin")) {
+        return with_cookie(&opened, Redirect::to(&format!("/{}/", opened.place)));
+    }
+    with_cookie(&opened, step(&opened.place))
 }
 
 pub(super) async fn sign_in(State(web): State<Arc<Web>>, mut sent: SentByGuest) -> Answered {
     match web.factor.prove(&web.desk, sent.fields.take("factor")).await {
         Ok(()) => {
-            sent.visit.prove();
-            Ok(to(&sent.visit, ""))
+            // A cookie or a form's word from before the proof is worth nothing after it.
+            let renewed = web.visitors.renew(&sent.visit)?.ok_or(Failure::NoVisit)?;
+            with_cookie(&renewed, to(&sent.visit, ""))
         }
         Err(error) => Err(Failure::Unproven(sent.visit, Some(error), web.desk.vault.is_open())),
     }
@@ -67,12 +72,22 @@ pub(super) async fn answer(
         dialog::judge(&web.desk.providers().await, &sent.fields, value)?;
     }
     if dialog::asks_again(&shown, &answer) && !sent.visit.is_fresh() {
-        web.factor.prove(&web.desk, sent.fields.take("factor")).await?;
-        sent.visit.prove();
+        prove_again(&web, &sent.visit, sent.fields.take("factor")).await?;
     }
     let settled = web.desk.approver.answer(&id, answer, value).await?;
     sent.visit.leave(outcome(settled.path.as_str(), settled.status));
     Ok(to(&sent.visit, ""))
+}
+
+/// The factor once more. Nothing at all is no wrong one: the form was drawn while the proof was fresh.
+async fn prove_again(web: &Web, visit: &Visit, factor: Zeroizing<String>) -> Result<(), Error> {
+    if factor.is_empty() {
+        let words = SafeText::words("your proof is over five minutes old; give it once more");
+        return Err(Error::with(Code::OperatorRequired, words));
+    }
+    web.factor.prove(&web.desk, factor).await?;
+    visit.prove();
+    Ok(())
 }
 
 pub(super) async fn end_session(
@@ -114,6 +129,74 @@ pub(super) fn settled(id: &RequestId) -> Error {
     Error::with(Code::RequestSettled, words)
 }
 
+fn with_cookie(opened: &Opened, response: impl IntoResponse) -> Answered {
+    let Opened { place, cookie } = opened;
+    let cookie = format!("{COOKIE}={cookie}; Path=/{place}/; HttpOnly; SameSite=Strict");
+    let mut response = response.into_response();
+    let cookie = HeaderValue::try_from(cookie).map_err(|_| Code::Internal)?;
+    response.headers_mut().insert(header::SET_COOKIE, cookie);
+    Ok(response)
+}
+
 fn to(visit: &Visit, room: &str) -> Response {
     Redirect::to(&format!("/{}/{room}", visit.place)).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::web::{form::query, scene::Scene};
+
+    /// A visit whose cookie somebody else may know, and what its browser sends to sign in.
+    fn guest(scene: &Scene) -> (Opened, SentByGuest) {
+        let visitors = &scene.web.visitors;
+        let opened = visitors.open(&visitors.new_link().unwrap()).unwrap().unwrap();
+        let visit = visitors.visit(&opened.place, &opened.cookie).unwrap();
+        let fields = query(Some("factor=correct+horse+battery+staple"));
+        (opened, SentByGuest { visit, fields })
+    }
+
+    fn cookie(response: &Response) -> &str {
+        let line = response.headers()[header::SET_COOKIE].to_str().unwrap();
+        line.strip_prefix("keyless=").unwrap().split(';').next().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_visit_is_another_one_once_it_is_proven() {
+        let scene = Scene::new().await;
+        let (opened, sent) = guest(&scene);
+        let (web, before) = (&scene.web, Arc::clone(&sent.visit));
+        let answer = sign_in(State(Arc::clone(web)), sent).await.ok().unwrap();
+        assert!(!before.is_proven() && web.visitors.visit(&opened.place, &opened.cookie).is_none());
+        let after = web.visitors.visit(&opened.place, cookie(&answer)).unwrap();
+        assert!(after.is_proven() && !after.is_own_form(before.form_word()));
+        assert!(web.visitors.renew(&before).unwrap().is_none(), "a second one in flight");
+    }
+
+    #[tokio::test]
+    async fn an_empty_factor_is_asked_for_and_not_counted() {
+        let scene = Scene::new().await;
+        let (_, sent) = guest(&scene);
+        for _ in 0..9 {
+            let asked = prove_again(&scene.web, &sent.visit, Zeroizing::default()).await;
+            assert_eq!(asked.unwrap_err().code(), Code::OperatorRequired);
+        }
+        let factor = Zeroizing::new("correct horse battery staple".to_owned());
+        prove_again(&scene.web, &sent.visit, factor).await.unwrap();
+        assert!(sent.visit.is_fresh());
+    }
+
+    #[tokio::test]
+    async fn a_link_on_another_site_is_followed_by_a_step_of_its_own() {
+        let scene = Scene::new().await;
+        for (site, status) in [("none", 303), ("cross-site", 200)] {
+            let link = scene.web.visitors.new_link().unwrap();
+            let headers = [("sec-fetch-site", site)].map(|(name, value)| {
+                (header::HeaderName::from_static(name), HeaderValue::from_static(value))
+            });
+            let web = State(Arc::clone(&scene.web));
+            let answer = open(web, Path(link), HeaderMap::from_iter(headers)).await.ok().unwrap();
+            assert!(answer.status() == status && !cookie(&answer).is_empty(), "{site}");
+        }
+    }
 }

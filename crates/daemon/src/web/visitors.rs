@@ -98,6 +98,23 @@ impl Visitors {
         fits.then_some(visit)
     }
 
+    /// A proven visit in place of one whose factor was proven just now: its cookie and its form's word are new, so
+    /// that who knew the old ones has nothing. Nothing when that visit is over.
+    pub(super) fn renew(&self, old: &Visit) -> Result<Option<Opened>, Error> {
+        let now = Instant::now();
+        let visit = Visit { place: old.place.clone(), born: old.born, ..Visit::new(now)? };
+        visit.prove();
+        let opened = Opened { place: visit.place.clone(), cookie: visit.cookie.clone() };
+        let mut visits = self.visits.lock();
+        let is_there = visits.get(&old.place).is_some_and(|there| same(&there.cookie, &old.cookie));
+        if !is_there {
+            return Ok(None);
+        }
+        old.forget_proof();
+        visits.insert(visit.place.clone(), Arc::new(visit));
+        Ok(Some(opened))
+    }
+
     /// Ends a visit.
     pub(super) fn close(&self, visit: &Visit) {
         self.visits.lock().remove(&visit.place);

@@ -190,7 +190,7 @@ impl Arguments for ProposeNewPath {
 
 impl Arguments for UseApproval {
     fn into_ask(self) -> Result<Ask, Error> {
-        let asked = Asked::UseApproval { reason: self.reason, deed: None };
+        let asked = Asked::UseApproval { reason: self.reason, deed: None, per_call: false };
         request(&self.path, asked, self.ttl_seconds)
     }
 }

@@ -33,6 +33,8 @@ pub struct AuditQuery {
     pub action: Option<Action>,
     /// Those that ended so.
     pub outcome: Option<Outcome>,
+    /// Those at the end of the log where `limit` leaves some out; else those at its start.
+    pub newest: bool,
     /// At most so many, 10,000 when absent.
     pub limit: Option<u32>,
 }
@@ -82,8 +84,12 @@ impl Store {
         if let Some(outcome) = wanted.outcome {
             sql.push(" AND json_extract(entry, '$.result') = ").push_bind(word(&outcome));
         }
-        sql.push(" ORDER BY sequence LIMIT ").push_bind(wanted.limit.unwrap_or(MOST).min(MOST));
-        let texts: Vec<String> = sql.build_query_scalar().fetch_all(&self.pool).await?;
+        sql.push(if wanted.newest { " ORDER BY sequence DESC" } else { " ORDER BY sequence" });
+        sql.push(" LIMIT ").push_bind(wanted.limit.unwrap_or(MOST).min(MOST));
+        let mut texts: Vec<String> = sql.build_query_scalar().fetch_all(&self.pool).await?;
+        if wanted.newest {
+            texts.reverse();
+        }
         texts.iter().map(|text| parse(text)).collect()
     }
 }

@@ -69,6 +69,7 @@ async fn questions_are_answered() {
     assert_eq!(ask(all()).await, [1, 2, 3, 4]);
     assert_eq!(ask(AuditQuery { after: Some(2), ..all() }).await, [3, 4]);
     assert_eq!(ask(AuditQuery { limit: Some(1), ..all() }).await, [1]);
+    assert_eq!(ask(AuditQuery { limit: Some(2), newest: true, ..all() }).await, [3, 4]);
     let since = Some("2030-01-01T00:00:00Z".parse().unwrap());
     assert_eq!(ask(AuditQuery { since, ..all() }).await, [4]);
     assert_eq!(ask(AuditQuery { session: Some("other".into()), ..all() }).await, [4]);

@@ -73,12 +73,8 @@ pub(super) fn by_option(
 }
 
 fn ask_use(request: &Shown) -> Result<Answer, Error> {
-    let per_call = request
-        .known
-        .as_ref()
-        .is_some_and(|known| known.approve_on_use == keyless_core::ApproveOnUse::PerCall);
     let one_deed = matches!(&request.asked, Asked::UseApproval { deed: Some(_), .. });
-    let question = if per_call || one_deed {
+    let question = if request.is_per_call() || one_deed {
         "Allow it [o]nce, or [d]eny it? "
     } else {
         "Allow it [o]nce, for the [s]ession, or [d]eny it? "

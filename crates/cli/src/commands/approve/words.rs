@@ -27,7 +27,7 @@ pub(in crate::commands) fn describe(request: &Shown) -> String {
         time(request.age_seconds)
     );
     match &request.asked {
-        Asked::UseApproval { reason, deed } => {
+        Asked::UseApproval { reason, deed, .. } => {
             if let Some(deed) = deed {
                 let _ = writeln!(text, "  To allow:  {}", visible(deed));
             }
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn an_agents_words_cannot_paint_the_screen() {
         let reason = "ok\u{1b}[2J\u{202e}evil\u{200b}\n  Secret:    team/other/path".to_owned();
-        let text = describe(&request(Asked::UseApproval { reason, deed: None }));
+        let text = describe(&request(Asked::UseApproval { reason, deed: None, per_call: false }));
         assert_eq!(
             text,
             "prov-abababababab  use-approval  4 min left\n  Secret:    team/jira/key\n  Known:     not in the store yet\n  \

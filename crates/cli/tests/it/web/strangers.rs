@@ -69,7 +69,7 @@ fn nobody_gets_further_than_what_they_have() {
     let form = asked.0.split("name=\"form\" value=\"").nth(1).unwrap();
     let form = form.split('"').next().unwrap();
     let passphrase = fs::read_to_string(world.operator_file("passphrase")).unwrap();
-    let send = |room: &str, from: &str, own: &str| {
+    let send_as = |cookie: &str, room: &str, from: &str, own: &str| {
         let (origin, field) = (format!("Origin: {from}"), format!("form={own}"));
         let factor = format!("factor={}", passphrase.trim());
         curl(&[
@@ -84,12 +84,21 @@ fn nobody_gets_further_than_what_they_have() {
             &format!("{home}{room}"),
         ])
     };
+    let send = |room: &str, from: &str, own: &str| send_as(cookie, room, from, own);
     assert_eq!(send("sign-in", "https://evil.test", form).status(), "403");
     assert_eq!(send("sign-in", "null", form).status(), "403");
     assert_eq!(send("sign-in", origin, "0123").status(), "400", "a form of another page");
     assert_eq!(send("lock", origin, form).status(), "401", "before the factor");
-    assert_eq!(send("sign-in", origin, form).status(), "303");
-    assert!(curl(&["-b", cookie, &home]).0.contains(TOKEN));
+    let proven = send("sign-in", origin, form);
+    assert_eq!(proven.status(), "303");
+    assert_eq!(curl(&["-b", cookie, &home]).status(), "403", "the cookie from before the proof");
+    let cookie = proven.head("set-cookie").unwrap().split(';').next().unwrap();
+    let inside = curl(&["-b", cookie, &home]);
+    assert!(inside.0.contains(TOKEN));
+    let send = |room: &str, from: &str, own: &str| send_as(cookie, room, from, own);
+    assert_eq!(send("lock", origin, form).status(), "400", "the word from before the proof");
+    let form = inside.0.split("name=\"form\" value=\"").nth(1).unwrap();
+    let form = form.split('"').next().unwrap();
     assert_eq!(send("lock", origin, "").status(), "400", "without the form's word");
     assert_eq!(send("lock", "https://evil.test", form).status(), "403");
     assert_eq!(send("sign-out", origin, form).status(), "403");
@@ -123,6 +132,9 @@ const posted = await foreign.evaluate((url) => fetch(url, { method: 'POST', mode
   .then((answer) => answer.type, () => 'refused'), base + 'lock');
 assert.ok(['opaque', 'refused'].includes(posted), posted);
 await page.reload(); await seen('Waiting for you');
+await foreign.goto(`http://localhost:${evil.address().port}/`);
+await foreign.evaluate((url) => { location.assign(url); }, link());
+await foreign.getByText('Are you the operator?').waitFor();
 const door = await arrive();
 for (let guess = 0; guess < 5; guess++) {
   await door.getByLabel('Passphrase or code').fill('not the passphrase ' + guess);

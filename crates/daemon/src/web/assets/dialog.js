@@ -57,8 +57,20 @@ async function tell(form, answer) {
   const fault = page.content.querySelector(".fault");
   place.replaceChildren(...(fault ? fault.children : ["The broker does not answer any more."]));
   place.removeAttribute("hidden");
-  if (answer?.headers.get("X-Keyless-Code") === "value_weak") {
-    form.querySelector("[data-weak]")?.removeAttribute("hidden");
-  }
+  const code = answer?.headers.get("X-Keyless-Code");
+  if (code === "value_weak") form.querySelector("[data-weak]")?.removeAttribute("hidden");
   place.scrollIntoView({ block: "nearest" });
+  if (code === "operator_required") askForFactor(form);
+}
+
+/**
+ * Shows the field for the factor: the proof has grown too old since the dialog was drawn.
+ * @param {HTMLFormElement} form
+ */
+function askForFactor(form) {
+  const place = form.querySelector("[data-factor]");
+  const input = place?.querySelector("input");
+  place?.removeAttribute("hidden");
+  input?.setAttribute("required", "");
+  input?.focus();
 }

@@ -7,6 +7,7 @@ use keyless_core::{
     Error,
     audit::{Action, Entry, Outcome},
 };
+use keyless_store::LogError;
 use maud::{Markup, html};
 use tokio::{runtime::Handle, task::spawn_blocking};
 
@@ -158,26 +159,59 @@ fn fits(entry: &Entry, wanted: &Fields) -> bool {
     named && is("action", entry.action.as_str()) && is("outcome", entry.result.as_str())
 }
 
-async fn verify(desk: &Desk) -> Result<u64, String> {
+/// Why the chain is not known to hold.
+enum Unsure {
+    Changed(String),
+    /// Which says nothing about the log.
+    Unread,
+}
+
+async fn verify(desk: &Desk) -> Result<u64, Unsure> {
     let (store, sealer) = (desk.vault.store().clone(), desk.vault.head_sealer());
     let here = Handle::current();
     // It hashes for a while, and what it borrows keeps it from moving between threads.
     let verified = spawn_blocking(move || here.block_on(store.audit_verify(Some(&*sealer))));
-    let verified = verified.await.map_err(|_| "it could not be verified".to_owned())?;
-    verified.map(|log| log.entries).map_err(|error| error.to_string())
+    let verified = verified.await.map_err(|_| Unsure::Unread)?;
+    verified.map(|log| log.entries).map_err(unsure)
 }
 
-fn chain_state(chain: Option<&Result<u64, String>>) -> Markup {
+fn unsure(error: LogError) -> Unsure {
+    match error {
+        LogError::Store(_) => Unsure::Unread,
+        other => Unsure::Changed(other.to_string()),
+    }
+}
+
+fn chain_state(chain: Option<&Result<u64, Unsure>>) -> Markup {
     html! {
         @match chain {
             None => { p .lead { "Every use, refusal and answer, chained so that a change shows." } },
             Some(Ok(entries)) => {
                 p .notice .good role="status" { "The chain holds: " (entries) " entries, none changed." }
             },
-            Some(Err(why)) => {
+            Some(Err(Unsure::Unread)) => {
+                div .fault role="alert" { p { "The store could not be read, so nothing is known of the chain." }
+                    p .next { "Next: verify it once more, and look at the disk if that fails too." } }
+            },
+            Some(Err(Unsure::Changed(why))) => {
                 div .fault role="alert" { p { "The log is not what was written: " (plain(why)) "." }
                     p .next { "Next: compare it with a backup, and find out who could write the store." } }
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use keyless_store::StoreError;
+
+    use super::*;
+
+    #[test]
+    fn a_store_that_is_not_read_is_no_changed_log() {
+        let said = |error| chain_state(Some(&Err(unsure(error)))).into_string();
+        let unread = said(LogError::Store(StoreError::DamagedRow { table: "audit" }));
+        assert!(unread.contains("could not be read") && !unread.contains("is not what"));
+        assert!(said(LogError::Head).contains("is not what was written"));
     }
 }

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// What is shown of a session's entries.
-const MOST: usize = 200;
+const MOST: u32 = 200;
 
 pub(in crate::web) async fn sessions(State(web): State<Arc<Web>>, Proven(visit): Proven) -> Page {
     let rows = web.desk.book.rows();
@@ -39,11 +39,11 @@ pub(in crate::web) async fn session(
     Proven(visit): Proven,
 ) -> Page {
     web.desk.log.flush().await?;
-    let wanted = AuditQuery { session: Some(id.clone()), ..AuditQuery::default() };
+    let (session, limit) = (Some(id.clone()), Some(MOST));
+    let wanted = AuditQuery { session, limit, newest: true, ..AuditQuery::default() };
     let mut all =
         web.desk.vault.store().audit_query(&wanted).await.map_err(keyless_core::Error::from)?;
     all.reverse();
-    all.truncate(MOST);
     let open = web.desk.book.rows().into_iter().find(|row| row.id == id);
     let body = html! {
         h1 { "Session" }

@@ -1,0 +1,37 @@
+//! A page for the tests of this room, over a vault of its own.
+
+use std::sync::Arc;
+
+use super::{Desk, Web};
+use crate::{
+    operator::Approver,
+    places::Places,
+    requests::Requests,
+    session_book::SessionBook,
+    window::{Keeper, UnlockConfig},
+};
+
+/// A page that does not listen.
+pub(super) struct Scene {
+    pub(super) web: Arc<Web>,
+    _vault: crate::scene::Scene,
+}
+
+impl Scene {
+    pub(super) async fn new() -> Self {
+        let scene = crate::scene::Scene::new().await;
+        let (vault, log) = (Arc::clone(&scene.vault), scene.log.clone());
+        let window = UnlockConfig::default().window(None).unwrap();
+        let desk = Desk {
+            requests: Arc::new(Requests::new(&vault, log.clone())),
+            approver: Arc::new(Approver::new(Arc::clone(&vault))),
+            keeper: Arc::new(Keeper::new(Arc::clone(&vault), window)),
+            book: Arc::new(SessionBook::default()),
+            lock: Arc::default(),
+            places: Places::below(std::path::Path::new("/nonexistent")),
+            vault,
+            log,
+        };
+        Self { web: Arc::new(Web::new(desk)), _vault: scene }
+    }
+}
