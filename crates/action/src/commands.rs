@@ -178,6 +178,13 @@ impl<'a> Preparing<'a> {
         Ok(self.materials.of(&handle)?.1)
     }
 
+    /// The hosts that every value in the jail may reach, those in kept files too.
+    fn common_hosts(&self) -> Vec<Destination> {
+        let with_value = || self.kept.iter().filter(|kept| !kept.known.is_empty());
+        let is_common = |host: &&Destination| with_value().all(|kept| kept.hosts.contains(host));
+        self.work.allowed_hosts.iter().filter(is_common).cloned().collect()
+    }
+
     fn finish(self) -> Prepared {
         let holds_value =
             self.materials.holds_value() || self.kept.iter().any(|kept| !kept.known.is_empty());
@@ -189,7 +196,7 @@ impl<'a> Preparing<'a> {
             .map(|material| material.secret.path.clone())
             .chain(self.kept.iter().flat_map(|kept| kept.placeholders.iter().cloned()))
             .collect();
-        let reach = reach(holds_value, placeholders, &self.work.allowed_hosts);
+        let reach = reach(holds_value, placeholders, self.common_hosts());
         let command = Command {
             script: self.script,
             environment: self.environment,
@@ -207,12 +214,12 @@ impl<'a> Preparing<'a> {
 fn reach(
     holds_value: bool,
     mut placeholders: Vec<keyless_core::SecretPath>,
-    allowed_hosts: &[Destination],
+    hosts: Vec<Destination>,
 ) -> Reach {
     placeholders.sort();
     placeholders.dedup();
     let confined = holds_value || placeholders.is_empty();
-    Reach { only: confined.then(|| allowed_hosts.to_vec()), placeholders }
+    Reach { only: confined.then_some(hosts), placeholders }
 }
 
 /// A rendered file and the number of its placeholders.
@@ -237,7 +244,8 @@ pub(crate) fn render(
             }
         }
     }
-    let secrets = materials.all().iter().map(|material| material.secret.path.clone()).collect();
+    let edition = |material: &Material| (material.secret.path.clone(), material.secret.edition);
+    let secrets = materials.all().iter().map(edition).collect();
     let bound =
         materials.all().iter().filter(|material| material.secret.entry == Entry::Placeholder);
     let rendered = Rendered {
@@ -245,6 +253,8 @@ pub(crate) fn render(
         known: materials.known(),
         placeholders: bound.map(|material| material.secret.path.clone()).collect(),
         secrets,
+        hosts: work.allowed_hosts.clone(),
+        permissions: work.permissions.clone(),
         until: kept::until(life),
     };
     Ok(Some((rendered, resolved)))

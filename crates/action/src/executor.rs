@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use keyless_core::{
     Code, Destination, Error, SafeText, SecretPath,
     action::{Action, ActionResult, ActionType, Status},
+    grant::PermissionRef,
 };
 use parking_lot::Mutex;
 
@@ -18,7 +19,7 @@ use crate::{
     commands::{Prepared, check, prepare, render},
     kept::Shelf,
     material::Materials,
-    ports::{Entrusted, Exit, Known, Release, Spawn},
+    ports::{Edition, Entrusted, Exit, Known, Release, Spawn},
     sdk::{Http, Providers, call},
 };
 
@@ -60,6 +61,8 @@ pub struct Work {
     pub secrets: Vec<Entrusted>,
     /// The hosts that a value may reach.
     pub allowed_hosts: Vec<Destination>,
+    /// What permits it; nothing where a person acts.
+    pub permissions: Vec<PermissionRef>,
     /// Where a command starts, when a person asks.
     pub working_directory: Option<PathBuf>,
 }
@@ -148,6 +151,16 @@ impl Executor {
             }
         }
         outcome
+    }
+
+    /// The secrets that rendered files hold something of.
+    pub fn held(&self) -> Vec<(SecretPath, Edition)> {
+        self.shelf.held()
+    }
+
+    /// Drops every file that was rendered under a permission that does not hold any more.
+    pub fn keep_permitted(&self, is_permitted: impl Fn(&PermissionRef) -> bool) {
+        self.shelf.keep_permitted(is_permitted);
     }
 
     /// Drops every file that holds something of a secret.

@@ -3,13 +3,16 @@
 //! No file ever lies on a disk or in a directory that the agent's side could enter: a rendered file
 //! stands in the jail of each later action whose command names it, and nowhere else.
 
-use std::path::{Component, Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Component, Path, PathBuf},
+};
 
 use jiff::{SignedDuration, Timestamp};
-use keyless_core::{Code, Error, SafeText, SecretPath};
+use keyless_core::{Code, Destination, Error, SafeText, SecretPath, grant::PermissionRef};
 use parking_lot::Mutex;
 
-use crate::ports::{File, Known};
+use crate::ports::{Edition, File, Known};
 
 /// Where rendered and temporary files are, in the jail of an action. The spec's own example.
 pub const SECURE_DIRECTORY: &str = "/tmp/nl-secure";
@@ -24,7 +27,11 @@ pub(crate) struct Rendered {
     pub(crate) file: File,
     pub(crate) known: Vec<Known>,
     pub(crate) placeholders: Vec<SecretPath>,
-    pub(crate) secrets: Vec<SecretPath>,
+    pub(crate) secrets: Vec<(SecretPath, Edition)>,
+    /// The hosts that a value in it may reach, whoever uses it later.
+    pub(crate) hosts: Vec<Destination>,
+    /// What permitted it.
+    pub(crate) permissions: Vec<PermissionRef>,
     pub(crate) until: Timestamp,
 }
 
@@ -55,9 +62,21 @@ impl Shelf {
         files.iter().filter(is_named).cloned().collect()
     }
 
+    /// The secrets of which something is held.
+    pub(crate) fn held(&self) -> Vec<(SecretPath, Edition)> {
+        let files = self.0.lock();
+        let held: BTreeSet<_> = files.iter().flat_map(|file| &file.secrets).cloned().collect();
+        held.into_iter().collect()
+    }
+
     /// Drops what holds anything of this secret.
     pub(crate) fn forget(&self, path: &SecretPath) {
-        self.0.lock().retain(|file| !file.secrets.contains(path));
+        self.0.lock().retain(|file| file.secrets.iter().all(|(of, _)| of != path));
+    }
+
+    /// Drops what is not permitted any more.
+    pub(crate) fn keep_permitted(&self, is_permitted: impl Fn(&PermissionRef) -> bool) {
+        self.0.lock().retain(|file| file.permissions.iter().all(&is_permitted));
     }
 }
 

@@ -21,6 +21,17 @@ pub struct Entrusted {
     pub rule: Option<EgressRule>,
     /// Whether its owner lets the value out of hand although it names that (`unsafe_expose`).
     pub is_exposed: bool,
+    /// Which value is meant, on which terms.
+    pub edition: Edition,
+}
+
+/// A value of a secret and the terms on which it is had; when either changes, it is another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Edition {
+    /// The value's version; none when it is kept elsewhere.
+    pub version: Option<u32>,
+    /// When the terms were set.
+    pub set_at: Timestamp,
 }
 
 /// What of a secret enters a process.

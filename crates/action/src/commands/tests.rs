@@ -1,7 +1,9 @@
+use jiff::Timestamp;
+use keyless_core::{SecretPath, grant::PermissionRef};
 use serde_json::json;
 
 use super::*;
-use crate::ports::Entrusted;
+use crate::ports::{Edition, Entrusted};
 
 fn materials(value: &[u8]) -> Materials {
     let secret = Entrusted {
@@ -10,6 +12,7 @@ fn materials(value: &[u8]) -> Materials {
         entry: Entry::Value,
         rule: None,
         is_exposed: false,
+        edition: Edition { version: Some(1), set_at: Timestamp::UNIX_EPOCH },
     };
     Materials::holding(vec![Material { secret, bytes: Zeroizing::new(value.to_vec()) }])
 }
@@ -20,6 +23,7 @@ fn work(action: serde_json::Value) -> Work {
         action: serde_json::from_value(action).unwrap(),
         secrets: Vec::new(),
         allowed_hosts: Vec::new(),
+        permissions: Vec::new(),
         working_directory: None,
     }
 }
@@ -33,4 +37,54 @@ fn a_rendered_file_does_not_grow_without_bound() {
     };
     assert!(rendered(256).is_ok());
     assert_eq!(rendered(257).err().unwrap().code(), Code::OutputTooLarge);
+}
+
+/// A shelf with one file, rendered where `host` may be reached, under one permission.
+fn shelf(host: &str) -> (Shelf, PermissionRef) {
+    let template = json!({
+        "type": "template", "template_content": "{{nl:db/PASSWORD}}", "output_path": "app.conf"
+    });
+    let permission: PermissionRef =
+        serde_json::from_value(json!({"grant": "grant-1", "index": 0})).unwrap();
+    let work = Work {
+        allowed_hosts: vec![host.parse().unwrap()],
+        permissions: vec![permission.clone()],
+        ..work(template)
+    };
+    let shelf = Shelf::default();
+    let life = std::time::Duration::from_mins(1);
+    shelf.keep(render(&work, &materials(b"s3ntinel"), life).unwrap().unwrap().0).unwrap();
+    (shelf, permission)
+}
+
+/// What a command that names the file may reach, where `hosts` are granted to it; and its files.
+fn reached(shelf: &Shelf, hosts: &[&str]) -> (Option<Vec<Destination>>, usize) {
+    let action = json!({"type": "exec", "template": "cat /tmp/nl-secure/app.conf"});
+    let hosts = hosts.iter().map(|host| host.parse().unwrap()).collect();
+    let work = Work { allowed_hosts: hosts, ..work(action) };
+    let command = prepare(&work, &Materials::holding(Vec::new()), shelf).unwrap().unwrap().command;
+    (command.reach.only, command.files.len())
+}
+
+#[test]
+fn a_rendered_value_reaches_its_own_hosts_alone() {
+    let (shelf, _) = shelf("db.test");
+    let only = |hosts: &[&str]| reached(&shelf, hosts).0;
+    assert_eq!(only(&["db.test", "evil.test"]), Some(vec!["db.test".parse().unwrap()]));
+    assert_eq!(only(&["evil.test"]), Some(Vec::new()));
+    assert_eq!(only(&[]), Some(Vec::new()));
+}
+
+#[test]
+fn a_rendered_file_goes_with_its_permission_and_its_secret() {
+    let (kept, permission) = shelf("db.test");
+    kept.keep_permitted(|at| *at == permission);
+    assert_eq!(reached(&kept, &[]).1, 1);
+    kept.keep_permitted(|at| *at != permission);
+    assert_eq!(reached(&kept, &[]).1, 0);
+    let (kept, _) = shelf("db.test");
+    let path: SecretPath = "team/db/password".parse().unwrap();
+    assert_eq!(kept.held()[0].0, path);
+    kept.forget(&path);
+    assert_eq!(reached(&kept, &[]).1, 0);
 }

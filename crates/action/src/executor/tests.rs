@@ -45,6 +45,7 @@ fn a_fault_is_cleaned_like_any_output() {
         action: serde_json::from_value(json!({"type": "exec", "template": "true"})).unwrap(),
         secrets: Vec::new(),
         allowed_hosts: Vec::new(),
+        permissions: Vec::new(),
         working_directory: None,
     };
     let fault = || executor.run(&work, &Chatty).now_or_never().unwrap().fault.unwrap();

@@ -337,6 +337,46 @@ fn an_agent_hands_work_to_another_and_gets_the_result_alone() {
 }
 
 #[test]
+fn a_rendered_file_goes_with_what_it_was_made_of() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    let grant = |id: &str, uri: &str| {
+        let create = ["grant", "create", "--agent", uri, "--for", "1h", "--action", "*"];
+        world.keyless(&[&create[..], &["--secret", "db/*", "--id", id]].concat()).run().ok();
+    };
+    grant("g1", AGENT);
+    let render = json!({
+        "type": "template", "template_content": "P={{nl:db/PASSWORD}}\n", "output_path": "app.conf",
+    });
+    let read = json!({
+        "type": "exec",
+        "template": "true {{nl:db/PASSWORD}}; wc -l < /tmp/nl-secure/app.conf || echo gone",
+    });
+    let seen = || served.act(&read)["body"]["result"]["stdout"].clone();
+    assert_eq!(served.act(&render)["body"]["status"], "success");
+    assert_eq!(seen(), "1\n");
+    let rotate = ["secret", "rotate", BOXED, "--value-stdin"];
+    world.keyless(&rotate).stdin(world.another_value()).run().ok();
+    assert_eq!(seen(), "gone\n");
+    assert_eq!(served.act(&render)["body"]["status"], "success");
+    assert_eq!(seen(), "1\n");
+    grant("g2", AGENT);
+    world.keyless(&["grant", "revoke", "g1"]).run().ok();
+    assert_eq!(seen(), "gone\n");
+    // What the helper renders for another is not there for what it does on its own.
+    grant("g3", HELPER);
+    served.client(&json!([{ "over": "unix", "as": "helper", "messages": [] }]));
+    let scope = json!({ "secrets": ["db/PASSWORD"], "max_uses": 1, "ttl_seconds": 300 });
+    let handed = served.act(&json!({
+        "type": "delegate", "delegate_to": HELPER, "delegated_action": render, "delegation_scope": scope,
+    }));
+    assert_eq!(handed["body"]["result"]["output_path"], "/tmp/nl-secure/app.conf", "{handed}");
+    let own = json!([["action_request", { "action": read }]]);
+    let own = served.client(&json!([{ "over": "unix", "as": "helper", "messages": own }]));
+    assert_eq!(own[0][1]["payload"]["result"]["stdout"], "gone\n", "{}", own[0]);
+}
+
+#[test]
 fn a_person_allows_one_action_once() {
     let world = with_secrets();
     let served = Served::start(&world);

@@ -12,11 +12,12 @@ mod services;
 
 use std::{path::PathBuf, sync::Arc};
 
-use keyless_action::{Entrusted, Entry, Executor, Limits, Work};
+use keyless_action::{Edition, Entrusted, Entry, Executor, Limits, Work};
 use keyless_core::{
-    ActionType, Allowed, Destination, Error, Handle, SecretPath, action::Action, audit::Agent,
+    ActionType, Allowed, Destination, Error, Handle, action::Action, audit::Agent,
+    grant::PermissionRef,
 };
-use keyless_vault::Metadata;
+use keyless_vault::{Metadata, Secret};
 use zeroize::Zeroizing;
 
 use self::{jails::Jails, release::ActionRelease};
@@ -51,6 +52,8 @@ pub struct ActionOrder {
     pub allowed: Vec<(Handle, Allowed)>,
     /// The hosts that a value in a jail may reach: those of the grant.
     pub allowed_hosts: Vec<Destination>,
+    /// What permits it; nothing where a person acts.
+    pub permissions: Vec<PermissionRef>,
     /// Where a command starts, if a person runs it.
     pub working_directory: Option<PathBuf>,
     /// Whether somebody is asked about secrets whose owner wants that.
@@ -80,14 +83,18 @@ impl ActionSession {
 
     /// Does an action. Nothing of a value is in what it gives.
     pub async fn run(&self, order: ActionOrder) -> Result<ActionOutcome, Error> {
+        self.drop_outdated().await;
         let mut secrets = Vec::with_capacity(order.allowed.len());
         let mut allowed = Vec::with_capacity(order.allowed.len());
         for (handle, verdict) in order.allowed {
             let path = verdict.path().clone();
-            let metadata = self.broker.vault().show(&path).await?.metadata;
+            let secret = self.broker.vault().show(&path).await?;
+            let edition = edition(&secret);
+            let metadata = secret.metadata;
             let entry = entry(order.action.kind(), &metadata);
             let is_exposed = metadata.unsafe_expose;
-            secrets.push(Entrusted { handle, path, entry, rule: metadata.egress, is_exposed });
+            let rule = metadata.egress;
+            secrets.push(Entrusted { handle, path, entry, rule, is_exposed, edition });
             allowed.push(verdict);
         }
         let release = ActionRelease::new(
@@ -108,15 +115,30 @@ impl ActionSession {
             action: order.action,
             secrets,
             allowed_hosts: order.allowed_hosts,
+            permissions: order.permissions,
             working_directory: order.working_directory,
         };
         Ok(self.executor.run(&work, &release).await)
     }
 
-    /// Drops what is kept of a secret: it was compromised, or is no longer the agent's.
-    pub fn forget(&self, path: &SecretPath) {
-        self.executor.forget(path);
+    /// Drops rendered files whose permissions do not hold any more.
+    pub fn keep_permitted(&self, is_permitted: impl Fn(&PermissionRef) -> bool) {
+        self.executor.keep_permitted(is_permitted);
     }
+
+    /// Drops rendered files whose secrets were removed, or changed in value or terms.
+    async fn drop_outdated(&self) {
+        for (path, held) in self.executor.held() {
+            let present = self.broker.vault().show(&path).await;
+            if !present.is_ok_and(|secret| edition(&secret) == held) {
+                self.executor.forget(&path);
+            }
+        }
+    }
+}
+
+fn edition(secret: &Secret) -> Edition {
+    Edition { version: secret.version, set_at: secret.updated_at }
 }
 
 /// Rule 1 of the design: what names its destinations enters as a placeholder. A service is called by the

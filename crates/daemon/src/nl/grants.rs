@@ -92,6 +92,14 @@ impl Grants {
         index.names(aid, action, subject, categories)
     }
 
+    /// Whether a permission still holds, its uses aside; by what was read last.
+    pub fn holds(&self, at: &PermissionRef) -> bool {
+        let index = Arc::clone(&self.loaded.lock().index);
+        let is_revoked = index.get(&at.grant).is_none_or(|grant| grant.revoked);
+        let permission = index.permission(at).filter(|_| !is_revoked);
+        permission.is_some_and(|one| one.conditions.valid_until > Timestamp::now())
+    }
+
     /// Takes one use and one place of each permission, all or none. [`Code::GrantExhausted`] when somebody else was
     /// faster, [`Code::ConcurrencyExceeded`] when as many are under way as may be, [`Code::RateLimited`] when as many
     /// began within a minute.

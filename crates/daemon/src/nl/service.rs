@@ -194,14 +194,19 @@ impl NlService {
         Ok(outcome)
     }
 
-    /// What an agent's actions have in common.
-    pub(super) fn session_of(&self, aid: &Aid) -> Result<Arc<ActionSession>, Error> {
+    /// What an agent's actions have in common. One that it does for another has nothing in common with
+    /// its own: no file goes from either to the other.
+    pub(super) fn session_of(&self, caller: &Caller) -> Result<Arc<ActionSession>, Error> {
+        let aid = &caller.aid;
+        let open = || ActionSession::open(&self.broker, &self.places, as_logged(aid)).map(Arc::new);
+        if caller.acting.is_some() {
+            return open();
+        }
         let mut sessions = self.sessions.lock();
         if let Some(session) = sessions.get(&aid.instance_id) {
             return Ok(Arc::clone(session));
         }
-        let session = ActionSession::open(&self.broker, &self.places, as_logged(aid))?;
-        let session = Arc::new(session);
+        let session = open()?;
         sessions.insert(aid.instance_id.clone(), Arc::clone(&session));
         Ok(session)
     }

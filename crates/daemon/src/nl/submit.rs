@@ -231,12 +231,14 @@ impl NlService {
         account: &Account,
         course: &mut Course,
     ) -> Result<ActionOutcome, NlFault> {
-        let session = self.session_of(&caller.aid)?;
+        let session = self.session_of(caller)?;
+        session.keep_permitted(|at| self.grants.holds(at));
         let reservation = self.grants.reserve(&allowance).await?;
         if let Some(acting) = &caller.acting {
             self.delegations.take_use(&acting.token.token_id).await?;
         }
         let allowed_hosts = allowance.allowed_hosts().to_vec();
+        let permissions = allowance.permissions().to_vec();
         let verdicts = allowance.into_allowed().into_iter().map(|(_, allowed)| allowed);
         let allowed = meant.into_iter().map(|meant| meant.handle).zip(verdicts).collect();
         // From here on the use counts, whatever becomes of it (8.4.2).
@@ -248,10 +250,15 @@ impl NlService {
             action,
             allowed,
             allowed_hosts,
+            permissions,
             working_directory: None,
             asking: Asking::Agent,
         };
-        let outcome = session.run(order).await?;
+        let is_lost = caller.acting.is_some() && account.kind == ActionType::Template;
+        let mut outcome = session.run(order).await?;
+        if is_lost {
+            outcome.warnings.push("under a delegation a rendered file goes with its action".into());
+        }
         let found = outcome.redactions.iter();
         course.redacted = found.map(|one| format!("{}:{}", one.name, one.encoding)).collect();
         drop(running);

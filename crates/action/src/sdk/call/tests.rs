@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::*;
-use crate::ports::{Entrusted, Entry};
+use crate::ports::{Edition, Entrusted, Entry};
 
 const PASSWORD: &str = "s3ntinel-of-the-database";
 
@@ -27,6 +27,7 @@ fn material(handle: &str, path: &str, value: &str) -> Material {
         entry: Entry::Value,
         rule: None,
         is_exposed: false,
+        edition: Edition { version: Some(1), set_at: Timestamp::UNIX_EPOCH },
     };
     Material { secret, bytes: Zeroizing::new(value.as_bytes().to_vec()) }
 }
@@ -55,6 +56,7 @@ fn done(
         action: serde_json::from_value(action).unwrap(),
         secrets: Vec::new(),
         allowed_hosts: hosts.iter().map(|host| host.parse().unwrap()).collect(),
+        permissions: Vec::new(),
         working_directory: None,
     };
     let (http, materials) = (Recording::default(), Materials::holding(materials));

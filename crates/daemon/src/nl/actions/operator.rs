@@ -91,6 +91,7 @@ impl OwnActions {
             action,
             allowed,
             allowed_hosts: self.terms.allowed_hosts.clone(),
+            permissions: Vec::new(),
             working_directory: self.terms.working_directory.clone(),
             asking: Asking::Operator,
         };
