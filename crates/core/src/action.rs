@@ -27,6 +27,9 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 pub const TIMEOUT_RANGE: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_mins(10);
 
+/// The most handles that one action may have, the same one counted as often as it stands there.
+pub const MAX_HANDLES: usize = 256;
+
 /// One action request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ActionRequest {
@@ -251,6 +254,7 @@ impl Action {
                 }
             }
         }
+        within_limit(&found)?;
         let mut once: Vec<Handle> = Vec::with_capacity(found.len());
         for handle in found {
             if !once.contains(&handle) {
@@ -272,7 +276,11 @@ fn collect(text: &str, found: &mut Vec<Handle>) -> Result<(), HandleError> {
         TemplatePart::Handle(handle) => Some(handle),
         TemplatePart::Text(_) => None,
     }));
-    Ok(())
+    within_limit(found)
+}
+
+fn within_limit(found: &[Handle]) -> Result<(), HandleError> {
+    if found.len() > MAX_HANDLES { Err(HandleError::TooMany) } else { Ok(()) }
 }
 
 fn collect_in(value: &Value, found: &mut Vec<Handle>) -> Result<(), HandleError> {

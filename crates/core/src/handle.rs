@@ -58,6 +58,9 @@ pub enum Version {
 /// Why a text is not a template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HandleError {
+    /// One action names more than [`MAX_HANDLES`](crate::action::MAX_HANDLES) handles.
+    #[error("an action takes at most {} placeholders", crate::action::MAX_HANDLES)]
+    TooMany,
     /// A handle stands in a field that takes none.
     #[error("`{field}` takes no placeholders")]
     Misplaced {

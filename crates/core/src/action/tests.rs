@@ -206,3 +206,25 @@ fn handles_come_from_every_field_once() {
     assert_eq!(Encoding::Hex.marker("a/B"), "[REDACTED:a/B:hex]");
     assert_eq!(Encoding::Plain.marker("a/B"), "[REDACTED:a/B]");
 }
+
+#[test]
+fn an_action_has_so_many_handles_and_no_more() {
+    let exec = |count: usize| {
+        let template = (0..count).map(|number| format!("{{{{nl:a{number}}}}}")).collect();
+        Action::new(Deed::Exec { template })
+    };
+    assert_eq!(exec(MAX_HANDLES).handles().unwrap().len(), MAX_HANDLES);
+    let megabyte = exec((1 << 20) / "{{nl:a10000}}".len());
+    for action in [exec(MAX_HANDLES + 1), megabyte] {
+        assert_eq!(action.handles(), Err(HandleError::TooMany));
+    }
+    // Fields count together, and the same handle as often as it stands there.
+    let file_refs =
+        (0..=MAX_HANDLES).map(|number| (format!("F{number}"), "{{nl:a}}".to_owned())).collect();
+    let command = "true".to_owned();
+    let files = Action::new(Deed::InjectTempfile { command, file_refs, binary: false });
+    assert_eq!(files.handles(), Err(HandleError::TooMany));
+    let json = json!({"type": "exec", "template": "{{nl:a}}".repeat(MAX_HANDLES + 1)});
+    let error = Action::from_json(json).unwrap_err().to_string();
+    assert_eq!(error, "an action takes at most 256 placeholders");
+}
