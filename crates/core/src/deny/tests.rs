@@ -248,3 +248,15 @@ proptest! {
         prop_assert!(check(&GUARD, &text).is_some());
     }
 }
+
+/// A copy of the rest for each word, or a kilobyte for each variable, would be gigabytes.
+#[test]
+fn what_grows_beyond_measure_is_not_judged() {
+    let guard = Guard::standard();
+    let wrappers = "env ".repeat(super::MAX_TEXT / 4);
+    let variable = format!("a={}; b ", "x".repeat(1024));
+    let (word, words) = ("$a".repeat(400_000), "$a ".repeat(300_000));
+    for text in [wrappers, format!("{variable}{word}"), format!("{variable}{words}")] {
+        assert_eq!(check(&guard, &text).unwrap().detail, Some("interceptor_failure"));
+    }
+}

@@ -52,7 +52,7 @@ impl Looks {
             let disguised = command.words.first().is_some_and(is_disguised);
             let words: Vec<String> = command.words.iter().map(|word| word.text.clone()).collect();
             self.command(words.clone(), command, disguised, nesting)?;
-            let expanded: Vec<String> = words.iter().map(|word| self.expanded(word)).collect();
+            let expanded = self.all_expanded(&words)?;
             if expanded != words {
                 let split = expanded.iter().flat_map(|word| word.split_whitespace());
                 self.command(split.map(str::to_owned).collect(), command, true, nesting)?;
@@ -79,6 +79,7 @@ impl Looks {
         nesting: usize,
     ) -> Option<()> {
         loop {
+            self.charge(words.iter().map(|word| word.len() + 1).sum())?;
             if let Some(name) = words.first().and_then(|word| word.rsplit('/').next()) {
                 let name = name.to_owned();
                 if !words[0].starts_with('$') {
@@ -152,12 +153,17 @@ impl Looks {
     }
 
     fn push(&mut self, text: &str, is_disguised: bool) -> Option<()> {
-        self.bytes += text.len();
-        if self.views.len() >= MAX_VIEWS || self.bytes > MAX_BYTES {
+        self.charge(text.len())?;
+        if self.views.len() >= MAX_VIEWS {
             return None;
         }
         self.views.push(View { text: text.to_owned(), is_command: true, is_disguised });
         Some(())
+    }
+
+    fn charge(&mut self, bytes: usize) -> Option<()> {
+        self.bytes += bytes;
+        (self.bytes <= MAX_BYTES).then_some(())
     }
 
     /// `cmd=vault; $cmd get`: assignments are followed as far as they are plain.
@@ -172,9 +178,20 @@ impl Looks {
         }
     }
 
-    fn expanded(&self, word: &str) -> String {
+    /// The words with the variables that are known; nothing when they are too long to be looked at.
+    fn all_expanded(&self, words: &[String]) -> Option<Vec<String>> {
+        let mut left = MAX_BYTES;
+        let expanded = words.iter().map(|word| {
+            let expanded = self.expanded(word, left)?;
+            left = left.checked_sub(expanded.len())?;
+            Some(expanded)
+        });
+        expanded.collect()
+    }
+
+    fn expanded(&self, word: &str, most: usize) -> Option<String> {
         if !word.contains('$') || self.variables.is_empty() {
-            return word.to_owned();
+            return Some(word.to_owned());
         }
         let mut out = String::with_capacity(word.len());
         let mut rest = word;
@@ -186,9 +203,12 @@ impl Looks {
                 Some(value) => out.push_str(value),
                 None => out.push_str(&rest[at..=at + length]),
             }
+            if out.len() > most {
+                return None;
+            }
             rest = &after[length..];
         }
-        out + rest
+        Some(out + rest)
     }
 }
 

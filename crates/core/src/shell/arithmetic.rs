@@ -1,6 +1,8 @@
 //! `$(( ))` and `(( ))`.
 
-use super::{Context, ShellError, Word, lexer::Lexer};
+use std::collections::HashMap;
+
+use super::{Context, MAX_DEPTH, ShellError, ShellErrorKind, Word, lexer::Lexer};
 
 impl Lexer<'_> {
     /// Reads `(( … ))` here, where it is that and not two groups.
@@ -13,7 +15,11 @@ impl Lexer<'_> {
     pub(super) fn arithmetic(&mut self, word: &mut Word, ahead: usize) -> Result<bool, ShellError> {
         let began = self.at;
         let inner = began + ahead + 2;
-        let Some(close) = self.arithmetic_end(ahead) else { return Ok(false) };
+        let Some(close) = self.arithmetic_end(began + ahead) else { return Ok(false) };
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(ShellError { at: began, kind: ShellErrorKind::TooDeep });
+        }
         let end = std::mem::replace(&mut self.end, close);
         self.at = inner;
         let mut ignored = Word::default();
@@ -24,6 +30,7 @@ impl Lexer<'_> {
                 _ => self.take_char(&mut ignored),
             }
         }
+        self.depth -= 1;
         self.end = end;
         self.at = close + 2;
         self.note(began..self.at, Context::Arithmetic);
@@ -31,26 +38,72 @@ impl Lexer<'_> {
         Ok(true)
     }
 
-    /// Where the two closing parentheses begin, if they stand together and close these two.
-    fn arithmetic_end(&self, ahead: usize) -> Option<usize> {
-        let bytes = self.rest().as_bytes();
-        if !bytes.get(ahead..)?.starts_with(b"((") {
+    /// Where the two closing parentheses begin, if they stand together and close the two at `opening`.
+    fn arithmetic_end(&mut self, opening: usize) -> Option<usize> {
+        if !self.text.get(opening..self.end)?.starts_with("((") {
             return None;
         }
-        let (mut depth, mut index) = (2_usize, ahead + 2);
-        while let Some(byte) = bytes.get(index) {
-            match byte {
-                b'\\' => index += 1,
-                b'(' => depth += 1,
-                b')' if depth == 2 => {
-                    let closes = bytes.get(index + 1) == Some(&b')');
-                    return closes.then_some(self.at + index);
+        let text = self.text;
+        let ends = self.arithmetic_ends.get_or_insert_with(|| arithmetic_ends(text));
+        ends.get(&opening).copied().filter(|close| close + 1 < self.end)
+    }
+}
+
+/// Where what begins with each `((` ends, if with `))`. Of all at once: looking for the end of each would
+/// take a text of open parentheses the square of its length.
+fn arithmetic_ends(text: &str) -> HashMap<usize, usize> {
+    let bytes = text.as_bytes();
+    let (mut open, mut ends, mut at) = (Vec::new(), HashMap::new(), 0);
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'\\' => at += 1,
+            b'(' => open.push(at),
+            b')' => {
+                let inner: Option<usize> = open.pop();
+                if let Some(opening) = inner.and_then(|inner| inner.checked_sub(1))
+                    && bytes[opening] == b'('
+                    && bytes.get(at + 1) == Some(&b')')
+                {
+                    ends.insert(opening, at);
                 }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    ends
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The same for one `((`, from it on.
+    fn end_of(bytes: &[u8], opening: usize) -> Option<usize> {
+        let (mut depth, mut at) = (2, opening + 2);
+        while let Some(byte) = bytes.get(at) {
+            match byte {
+                b'\\' => at += 1,
+                b'(' => depth += 1,
+                b')' if depth == 2 => return (bytes.get(at + 1) == Some(&b')')).then_some(at),
                 b')' => depth -= 1,
                 _ => {}
             }
-            index += 1;
+            at += 1;
         }
         None
+    }
+
+    proptest! {
+        #[test]
+        fn all_ends_at_once_are_those_of_each(text in r"[() \\]{0,24}") {
+            let bytes = text.as_bytes();
+            let ends = arithmetic_ends(&text);
+            for opening in (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"((")) {
+                prop_assert_eq!(ends.get(&opening).copied(), end_of(bytes, opening));
+            }
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Walks through a text: operators end commands, everything else becomes words.
 
+use std::collections::HashMap;
+
 use super::{Context, Script, ShellError, ShellErrorKind, SimpleCommand, Word};
 use crate::shell::{MAX_DEPTH, here_document::Waiting};
 
@@ -28,12 +30,14 @@ pub(super) struct Lexer<'t> {
     pub(super) depth: usize,
     pub(super) script: Script,
     pub(super) waiting: Vec<Waiting>,
+    /// Where the `))` of each `((` is, once somebody has asked.
+    pub(super) arithmetic_ends: Option<HashMap<usize, usize>>,
 }
 
 impl<'t> Lexer<'t> {
     pub(super) fn new(text: &'t str, depth: usize) -> Self {
         let (script, waiting) = (Script::default(), Vec::new());
-        Self { text, at: 0, end: text.len(), depth, script, waiting }
+        Self { text, at: 0, end: text.len(), depth, script, waiting, arithmetic_ends: None }
     }
 
     pub(super) fn script(mut self) -> Result<Script, ShellError> {
@@ -119,9 +123,9 @@ impl<'t> Lexer<'t> {
         }
         (command.pipes_into_next, command.depth) = (pipes_into_next, self.depth);
         let index = self.script.commands.len();
-        for waiting in &mut self.waiting {
-            waiting.command.get_or_insert(index);
-        }
+        // Those of commands before it stand in front.
+        let of_this = self.waiting.iter_mut().rev().take_while(|waiting| waiting.command.is_none());
+        of_this.for_each(|waiting| waiting.command = Some(index));
         self.script.commands.push(command);
     }
 

@@ -128,6 +128,22 @@ fn what_has_no_end_is_an_error() {
     }
     let deep = "$(".repeat(MAX_DEPTH + 2);
     assert_eq!(lex(&deep).unwrap_err().kind, ShellErrorKind::TooDeep);
+    let sums = format!("{}1{}", "$((".repeat(100_000), "))".repeat(100_000));
+    assert_eq!(lex(&sums).unwrap_err().kind, ShellErrorKind::TooDeep);
+}
+
+/// Each would take days if a step looked through the rest of the text.
+#[test]
+fn a_megabyte_of_one_thing_comes_to_an_end() {
+    let megabyte = |piece: &str| piece.repeat((1 << 20) / piece.len());
+    for piece in
+        ["(", "$((", "((", "`", "`\\``", "\"", "$", "<<", "<<a;", ";", "|", "\\", "{{nl:a1}}"]
+    {
+        // Whether it can be read is not the question.
+        let _ = lex(&megabyte(piece));
+    }
+    let groups = ["(".repeat(1 << 18), ") ".repeat(1 << 18)].concat();
+    assert!(lex(&groups).unwrap().commands.is_empty());
 }
 
 proptest! {
