@@ -33,6 +33,7 @@ mod rates;
 mod record;
 mod replays;
 mod resolve;
+mod room;
 mod service;
 mod submit;
 

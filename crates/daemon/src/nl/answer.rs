@@ -1,10 +1,13 @@
 //! What a message came to, before it is written in the form that it came in.
 
+use std::io;
+
 use jiff::Timestamp;
 use keyless_core::{
     Code,
     nl_message::{Message, MessageType, NlFault, Shape},
 };
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -66,9 +69,24 @@ impl Outcome {
         &self.body
     }
 
-    /// About how many bytes it takes.
+    /// How many bytes it takes as JSON, without its error.
     pub(crate) fn size(&self) -> usize {
-        self.body.to_string().len()
+        json_size(&self.body)
+    }
+
+    /// The same within `room` bytes: without what the action gave, and with a word about that, if it has more.
+    pub(super) fn within(mut self, room: usize) -> Self {
+        if self.size() > room {
+            let exit = self.body["result"]["exit_code"].take();
+            self.body["result"] = json!({ "exit_code": exit });
+            let warning =
+                json!("the output was left out: a message is answered with at most 16 MiB");
+            match self.body["warnings"].as_array_mut() {
+                Some(warnings) => warnings.push(warning),
+                None => self.body["warnings"] = json!([warning]),
+            }
+        }
+        self
     }
 
     /// The answer to `message`.
@@ -90,7 +108,47 @@ pub(crate) fn refused(fault: NlFault, shape: Shape) -> Answered {
     Outcome::failed(MessageType::Error, json!({}), fault).to(&message, None)
 }
 
+/// How many bytes something takes as JSON, which is not made for that.
+pub(super) fn json_size(object: &impl Serialize) -> usize {
+    struct Counted(usize);
+    impl io::Write for Counted {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counted = Counted(0);
+    match serde_json::to_writer(&mut counted, object) {
+        Ok(()) => counted.0,
+        Err(_) => usize::MAX,
+    }
+}
+
 /// A name for a message of ours.
 pub(crate) fn message_id() -> String {
     format!("msg_{}", Uuid::now_v7())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_without_room_is_left_out() {
+        let body = json!({ "status": "success", "result": { "stdout": "\0".repeat(1000), "exit_code": 0 } });
+        let outcome = Outcome::done(MessageType::ActionResponse, 200, body);
+        assert_eq!(outcome.size(), outcome.body().to_string().len());
+        assert!(outcome.size() > 6000 && outcome.clone().within(7000).body() == outcome.body());
+        let cut = outcome.within(5000);
+        assert!(cut.size() < 300, "{}", cut.body());
+        assert_eq!(
+            (&cut.body()["status"], &cut.body()["result"]),
+            (&json!("success"), &json!({ "exit_code": 0 }))
+        );
+        assert_eq!(cut.body()["warnings"].as_array().map(Vec::len), Some(1));
+    }
 }

@@ -110,9 +110,16 @@ impl Replays {
         Ok(Ok(First { replays: self, id: id.to_owned(), finished: false }))
     }
 
-    /// Keeps an answer, and forgets the oldest ones where they get too many.
+    /// Keeps an answer, and forgets the oldest ones where they get too many. One that is larger than all may be
+    /// is not kept.
     fn keep(&self, id: &str, bytes: usize, outcome: &Arc<Outcome>) {
         let mut seen = self.seen.lock();
+        if bytes > MAX_BYTES {
+            if let Some(seen) = seen.get_mut(id) {
+                seen.progress.send_replace(Progress::Forgotten);
+            }
+            return;
+        }
         let mut kept: usize = bytes + seen.values().map(|seen| seen.bytes).sum::<usize>();
         while kept > MAX_BYTES {
             let oldest = seen.values_mut().filter(|seen| seen.bytes > 0).min_by_key(|seen| seen.at);
@@ -141,5 +148,32 @@ impl Drop for First<'_> {
         if !self.finished {
             self.replays.seen.lock().remove(&self.id);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use keyless_core::nl_message::MessageType;
+
+    use super::*;
+
+    async fn done(replays: &Replays, id: &str, bytes: usize) {
+        let Ok(Turn::First(first)) = replays.enter(id, print()).await else { panic!("seen") };
+        let body = serde_json::json!({});
+        first.finish(&Arc::new(Outcome::done(MessageType::ActionResponse, 200, body)), bytes);
+    }
+
+    fn print() -> Fingerprint {
+        Fingerprint { instance: "a".to_owned(), digest: [0; 32] }
+    }
+
+    #[tokio::test]
+    async fn what_is_larger_than_all_may_be_is_not_kept() {
+        let replays = Replays::default();
+        done(&replays, "small", 10).await;
+        done(&replays, "large", MAX_BYTES + 1).await;
+        assert!(matches!(replays.enter("small", print()).await, Ok(Turn::Again(_))));
+        let refused = replays.enter("large", print()).await.map(drop);
+        assert_eq!(refused.unwrap_err().code(), Code::MessageReplayed);
     }
 }

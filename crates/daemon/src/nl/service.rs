@@ -30,6 +30,7 @@ use super::{
     guard::GuardRules,
     rates::{AGENT_LIMIT, RateState, Rates},
     replays::{Fingerprint, Replays, Turn},
+    room::Room,
 };
 use crate::{broker::Broker, places::Places, requests::Requests};
 
@@ -47,7 +48,9 @@ pub(crate) struct NlService {
     places: Places,
     /// What each agent's actions have in common: rendered files, values to look for.
     sessions: Mutex<HashMap<InstanceId, Arc<ActionSession>>>,
-    rates: Rates,
+    pub(super) rates: Rates,
+    /// For the actions that are done now.
+    pub(super) room: Room,
     replays: Replays,
     base_url: OnceLock<String>,
 }
@@ -69,6 +72,7 @@ impl NlService {
             places: places.clone(),
             sessions: Mutex::default(),
             rates: Rates::default(),
+            room: Room::default(),
             replays: Replays::default(),
             base_url: OnceLock::new(),
         })

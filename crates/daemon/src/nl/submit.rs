@@ -5,7 +5,7 @@ mod course;
 mod file;
 mod told;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use jiff::Timestamp;
 use keyless_core::{
@@ -35,6 +35,8 @@ use super::{
 
 /// Actions in one message.
 const MAX_BATCH: usize = 20;
+/// What all of a message's actions may give, as JSON, in bytes.
+const MAX_ANSWER: usize = (16 << 20) + (64 << 10);
 
 impl NlService {
     /// Does what an action message asks for: one action, or several one after the other.
@@ -47,21 +49,31 @@ impl NlService {
     ) -> Result<Outcome, NlFault> {
         let Some(actions) = payload.get("actions") else {
             let action = payload.get("action").cloned().unwrap_or_default();
-            return Ok(self.one(caller, read(action), id, received).await);
+            return Ok(self.one(caller, read(action), id, received).await.within(MAX_ANSWER));
         };
         let Some(actions) = actions.as_array().filter(|all| all.len() <= MAX_BATCH) else {
             let words = SafeText::words("actions is a list of at most 20");
             return Err(NlFault::new(Code::MessageMalformed, words));
         };
+        let mut left = MAX_ANSWER;
         let mut responses = Vec::with_capacity(actions.len());
         for (number, action) in actions.iter().enumerate() {
             let id = format!("{id}.{number}");
-            let action = read(action.clone());
-            let outcome = self.one(caller, action, &id, Timestamp::now()).await;
+            // The message was counted for its first action.
+            let counted = if number == 0 { Ok(()) } else { self.count(caller) };
+            let action = counted.and_then(|()| read(action.clone()));
+            let outcome = self.one(caller, action, &id, Timestamp::now()).await.within(left);
+            left = left.saturating_sub(outcome.size());
             responses.push(outcome.render(Shape::Bare));
         }
         let body = json!({ "nl_version": NL_VERSION, "request_id": id, "responses": responses });
         Ok(Outcome::done(MessageType::ActionResponse, 200, body))
+    }
+
+    fn count(&self, caller: &Caller) -> Result<(), NlFault> {
+        let (instance, organization) =
+            (caller.aid.instance_id.as_str(), &caller.aid.organization_id);
+        self.rates.step_agent(instance, organization, Instant::now()).map(drop)
     }
 
     /// One action, or why there is none.
@@ -147,6 +159,12 @@ impl NlService {
         if let Deed::Delegate { .. } = &action.deed {
             return self.delegate(caller, action, account, course).await;
         }
+        // Before it is judged: what it may do is asked when its turn has come.
+        let _place = if action.dry_run {
+            None
+        } else {
+            Some(self.room.enter(&caller.aid.instance_id).await?)
+        };
         let (meant, verdict) = self.judge(caller, &action, course, false).await?;
         let allowance = match verdict {
             Verdict::Allow(allowance) => allowance,
@@ -278,5 +296,31 @@ fn with_text(action: &mut Action) -> Result<(), NlFault> {
             Ok(())
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nl::scene::Served;
+
+    #[tokio::test]
+    async fn each_action_of_a_message_is_counted() {
+        let served = Served::new().await;
+        let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
+        let action =
+            json!({ "type": "exec", "template": "true {{nl:api/token}}", "dry_run": true });
+        let payload = json!({ "actions": vec![action; MAX_BATCH] });
+        let mut answers = Vec::new();
+        for number in 0..7 {
+            let id = format!("req-{number}");
+            let all = payload.as_object().unwrap();
+            let outcome = served.nl.submit(&caller, all, &id, Timestamp::now()).await.unwrap();
+            answers.extend(outcome.body()["responses"].as_array().unwrap().clone());
+        }
+        let done = answers.iter().filter(|answer| answer["status"] == "dry_run_ok").count();
+        // 120 a minute, and the first of each message, which the door has counted.
+        assert_eq!((done, answers.len()), (127, 140));
+        assert_eq!(answers[139]["error"]["nl_code"], "NL-E202", "{}", answers[139]);
     }
 }
