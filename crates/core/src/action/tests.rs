@@ -210,8 +210,8 @@ fn handles_come_from_every_field_once() {
 #[test]
 fn an_action_has_so_many_handles_and_no_more() {
     let exec = |count: usize| {
-        let template = (0..count).map(|number| format!("{{{{nl:a{number}}}}}")).collect();
-        Action::new(Deed::Exec { template })
+        let handles: Vec<_> = (0..count).map(|number| format!("{{{{nl:a{number}}}}}")).collect();
+        Action::new(Deed::Exec { template: handles.concat() })
     };
     assert_eq!(exec(MAX_HANDLES).handles().unwrap().len(), MAX_HANDLES);
     let megabyte = exec((1 << 20) / "{{nl:a10000}}".len());
