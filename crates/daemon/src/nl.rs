@@ -26,6 +26,7 @@ pub mod guard;
 // The path
 pub mod actions;
 mod answer;
+mod apart;
 mod approve;
 mod ask;
 mod delegate;

@@ -28,6 +28,7 @@ use zeroize::Zeroizing;
 use self::route::{Route, route};
 use super::{
     answer::{Answered, refused},
+    apart::{Weight, apart},
     caller::Presented,
     service::NlService,
 };
@@ -142,7 +143,10 @@ async fn read(request: Request<Incoming>, kind: MessageType) -> Result<Message, 
             NlFault::new(Code::MessageMalformed, SafeText::words("the body ended too soon"))
         }
     })?;
-    let message = Message::read(&body.to_bytes(), kind, jiff::Timestamp::now())?;
+    let (body, now) = (body.to_bytes(), jiff::Timestamp::now());
+    let weight = Weight::of_bytes(body.len());
+    let reading = move || Message::read(&body, kind, now);
+    let message = apart(weight, reading).await??;
     if message.kind == kind {
         Ok(message)
     } else {

@@ -19,6 +19,7 @@ use tokio::{
 
 use super::{
     answer::{Outcome, refused},
+    apart::{Weight, apart},
     caller::Presented,
     rates::AGENT_LIMIT,
     service::NlService,
@@ -76,8 +77,9 @@ impl Conversation {
                 return self.refuse(fault.with("max_bytes", MAX_MESSAGE_BYTES)).await;
             }
         };
-        let now = jiff::Timestamp::now();
-        let message = match Message::read(&line, MessageType::ActionRequest, now) {
+        let (weight, now) = (Weight::of_bytes(line.len()), jiff::Timestamp::now());
+        let reading = move || Message::read(&line, MessageType::ActionRequest, now);
+        let message = match apart(weight, reading).await.flatten() {
             Ok(message) => message,
             Err(fault) => return self.refuse(fault).await,
         };

@@ -25,7 +25,8 @@ pub(super) use self::{
 use super::{
     actions::{ActionOrder, ActionOutcome, Asking},
     agents::as_logged,
-    answer::Outcome,
+    answer::{Outcome, json_size},
+    apart::{Weight, apart},
     approve::Approval,
     caller::Caller,
     record::{Account, End},
@@ -49,7 +50,8 @@ impl NlService {
     ) -> Result<Outcome, NlFault> {
         let Some(actions) = payload.get("actions") else {
             let action = payload.get("action").cloned().unwrap_or_default();
-            return Ok(self.one(caller, read(action), id, received).await.within(MAX_ANSWER));
+            let action = parsed(action).await;
+            return Ok(self.one(caller, action, id, received).await.within(MAX_ANSWER));
         };
         let Some(actions) = actions.as_array().filter(|all| all.len() <= MAX_BATCH) else {
             let words = SafeText::words("actions is a list of at most 20");
@@ -61,7 +63,10 @@ impl NlService {
             let id = format!("{id}.{number}");
             // The message was counted for its first action.
             let counted = if number == 0 { Ok(()) } else { self.count(caller) };
-            let action = counted.and_then(|()| read(action.clone()));
+            let action = match counted {
+                Ok(()) => parsed(action.clone()).await,
+                Err(fault) => Err(fault),
+            };
             let outcome = self.one(caller, action, &id, Timestamp::now()).await.within(left);
             left = left.saturating_sub(outcome.size());
             responses.push(outcome.render(Shape::Bare));
@@ -150,12 +155,11 @@ impl NlService {
     async fn attempt(
         &self,
         caller: &Caller,
-        mut action: Action,
+        action: Action,
         account: &Account,
         course: &mut Course,
     ) -> Result<Done, NlFault> {
-        with_text(&mut action)?;
-        self.guard.check_action(&action)?;
+        let action = self.guarded(action).await?;
         if let Deed::Delegate { .. } = &action.deed {
             return self.delegate(caller, action, account, course).await;
         }
@@ -191,6 +195,16 @@ impl NlService {
         self.run(caller, action, meant, allowance, account, course)
             .await
             .map(|outcome| Done::Ran(Box::new(outcome)))
+    }
+
+    /// The action with its text, if the guard lets it pass.
+    async fn guarded(&self, mut action: Action) -> Result<Action, NlFault> {
+        let (weight, guard) = (Weight::of_action(&action), Arc::clone(&self.guard));
+        let judging = move || {
+            with_text(&mut action)?;
+            guard.check_action(&action).map(|()| action)
+        };
+        apart(weight, judging).await?
     }
 
     /// Finds the secrets and asks the grants about them.
@@ -284,6 +298,12 @@ impl NlService {
     }
 }
 
+/// Reads an action, elsewhere if it is large.
+async fn parsed(action: Value) -> Result<Action, NlFault> {
+    let weight = Weight::of_bytes(json_size(&action));
+    apart(weight, move || read(action)).await?
+}
+
 /// A template's file is read here, by the rights that everybody has; also that of an action for another agent,
 /// so that what is judged is what is done.
 fn with_text(action: &mut Action) -> Result<(), NlFault> {
@@ -300,27 +320,4 @@ fn with_text(action: &mut Action) -> Result<(), NlFault> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::nl::scene::Served;
-
-    #[tokio::test]
-    async fn each_action_of_a_message_is_counted() {
-        let served = Served::new().await;
-        let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
-        let action =
-            json!({ "type": "exec", "template": "true {{nl:api/token}}", "dry_run": true });
-        let payload = json!({ "actions": vec![action; MAX_BATCH] });
-        let mut answers = Vec::new();
-        for number in 0..7 {
-            let id = format!("req-{number}");
-            let all = payload.as_object().unwrap();
-            let outcome = served.nl.submit(&caller, all, &id, Timestamp::now()).await.unwrap();
-            answers.extend(outcome.body()["responses"].as_array().unwrap().clone());
-        }
-        let done = answers.iter().filter(|answer| answer["status"] == "dry_run_ok").count();
-        // 120 a minute, and the first of each message, which the door has counted.
-        assert_eq!((done, answers.len()), (127, 140));
-        assert_eq!(answers[139]["error"]["nl_code"], "NL-E202", "{}", answers[139]);
-    }
-}
+mod tests;

@@ -1,0 +1,69 @@
+//! Work on large messages, off the threads that serve everybody: reading and judging a text of a megabyte takes long.
+
+use keyless_core::{
+    Code,
+    action::{Action, Deed, TemplateSource},
+    nl_message::NlFault,
+};
+
+use super::answer::json_size;
+
+/// What is read and judged where it came in, in bytes.
+const SMALL: usize = 64 * 1024;
+
+/// How much work something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Weight {
+    Heavy,
+    Light,
+}
+
+impl Weight {
+    /// By its length in bytes.
+    pub(super) fn of_bytes(bytes: usize) -> Self {
+        if bytes > SMALL { Self::Heavy } else { Self::Light }
+    }
+
+    /// By what the action says; one whose text is in a file is heavy.
+    pub(super) fn of_action(action: &Action) -> Self {
+        let deed = match &action.deed {
+            Deed::Delegate { delegated_action, .. } => &delegated_action.deed,
+            deed => deed,
+        };
+        match deed {
+            Deed::Template { source: TemplateSource::Path(_), .. } => Self::Heavy,
+            _ => Self::of_bytes(json_size(action)),
+        }
+    }
+}
+
+/// Does `work`, among the threads that may be blocked if it is heavy.
+pub(super) async fn apart<T: Send + 'static>(
+    weight: Weight,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, NlFault> {
+    match weight {
+        Weight::Heavy => Ok(tokio::task::spawn_blocking(work).await.map_err(|_| Code::Internal)?),
+        Weight::Light => Ok(work()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_what_is_large_is_done_elsewhere() {
+        let exec = |length: usize| Action::new(Deed::Exec { template: "x".repeat(length) });
+        let here = thread::current().id();
+        for (action, stays) in [(exec(100), true), (exec(SMALL), false)] {
+            let at = apart(Weight::of_action(&action), || thread::current().id()).await.unwrap();
+            assert_eq!(at == here, stays);
+        }
+        let source = TemplateSource::Path("/etc/hosts".to_owned());
+        let file = Action::new(Deed::Template { source, output_path: None });
+        assert_eq!(Weight::of_action(&file), Weight::Heavy);
+    }
+}
