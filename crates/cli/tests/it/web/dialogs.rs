@@ -58,6 +58,12 @@ fn a_rotation_takes_a_tick_and_shows_the_catalogs_steps() {
 await seen('Rotate secret'); await seen('Developer settings');
 assert.match(await page.getByRole('link', {{ name: /^Open GitHub/ }}).getAttribute('rel'), /noreferrer/);
 const value = page.getByLabel('New value');
+const pasted = await value.evaluate((input) => {{
+  const clipboardData = new DataTransfer();
+  clipboardData.setData('text/plain', 'one line\\nand another');
+  return input.dispatchEvent(new ClipboardEvent('paste', {{ clipboardData, cancelable: true }}));
+}});
+assert.equal(pasted, false); await seen('keyless approve {id} --accept --overwrite --from-file FILE');
 await value.fill({value:?}); await seen('This is not the format yet.');
 const before = await page.locator('#guide').innerText();
 await page.getByLabel('Kind of token').selectOption({{ index: 1 }});

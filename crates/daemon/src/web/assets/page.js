@@ -3,11 +3,12 @@
 
 import { openSheet } from "./dialog.js";
 import { follow, tick } from "./live.js";
-import { checkFormat, followChoice, offerReveal } from "./value.js";
+import { checkFormat, followChoice, offerReveal, refuseLines } from "./value.js";
 
 for (const sheet of document.querySelectorAll("dialog")) openSheet(sheet);
 for (const input of document.querySelectorAll("input[data-value]")) {
   checkFormat(/** @type {HTMLInputElement} */ (input));
+  refuseLines(/** @type {HTMLInputElement} */ (input));
 }
 for (const button of document.querySelectorAll("button[data-reveal]")) {
   offerReveal(/** @type {HTMLButtonElement} */ (button));

@@ -39,6 +39,22 @@ export function checkFormat(input) {
 }
 
 /**
+ * Refuses several lines: the field would join them to one value that nobody has.
+ * @param {HTMLInputElement} input
+ */
+export function refuseLines(input) {
+  const help = document.getElementById(input.getAttribute("aria-describedby") ?? "");
+  const judge = (/** @type {Event} */ event, /** @type {DataTransfer | null} */ data) => {
+    if (!help || !/[\r\n]/.test(data?.getData("text/plain").trimEnd() ?? "")) return;
+    event.preventDefault();
+    help.textContent = `It has several lines, which this field can't hold. Put it into a file: ${input.dataset.lines}`;
+    help.classList.remove("is-fine");
+  };
+  input.addEventListener("paste", (event) => judge(event, event.clipboardData));
+  input.addEventListener("drop", (event) => judge(event, event.dataTransfer));
+}
+
+/**
  * The server's rule, if this browser reads it alike; else only the server judges.
  * @param {string} text
  */

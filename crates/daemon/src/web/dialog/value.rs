@@ -60,7 +60,7 @@ pub(super) fn inputs(scene: &Scene<'_>) -> Markup {
             label for="value" { @if rotation { "New value" } @else { "Value" } }
             div .reveal {
                 input #value type="password" name="value" required autocomplete="off" spellcheck="false"
-                    autocapitalize="off" data-value="" data-format=[own] aria-describedby="value-help";
+                    autocapitalize="off" data-value="" data-format=[own] data-lines=(from_file(shown)) aria-describedby="value-help";
                 button type="button" .quiet data-reveal="value" aria-pressed="false" hidden { "Show" }
             }
             p #value-help .help aria-live="polite" data-default="The agent never sees it." {
@@ -172,6 +172,14 @@ fn variable(path: &SecretPath, variant: Option<&Variant>) -> Markup {
             input #env name="env" value=(name) spellcheck="false" autocomplete="off" autocapitalize="off";
         }
     }
+}
+
+/// How a value of several lines is given, which no field of one line holds.
+fn from_file(shown: &Shown) -> String {
+    let overwrite = if matches!(shown.asked, Asked::Rotation) { " --overwrite" } else { "" };
+    let bound = shown.known.as_ref().is_some_and(|known| !known.to.is_empty());
+    let to = if bound { "" } else { " --to HOST" };
+    format!("keyless approve {} --accept{overwrite}{to} --from-file FILE", shown.id)
 }
 
 /// `team/jira/api-key` is offered as `JIRA_API_KEY`.
