@@ -19,6 +19,7 @@ mod approvals;
 mod broker;
 mod caution;
 mod minted;
+mod moment;
 pub mod nl;
 mod requests;
 mod session_book;

@@ -18,7 +18,9 @@ use keyless_core::{ApproveOnUse, Code, Error, SafeText};
 use keyless_vault::Vault;
 use parking_lot::Mutex;
 use serde::Deserialize;
-use tokio::{sync::Notify, time::Instant};
+use tokio::sync::Notify;
+
+use crate::moment::{LOOK, Moment};
 
 /// `[unlock]` of `config.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -67,8 +69,8 @@ pub struct Window {
 pub(crate) struct Keeper {
     vault: Arc<Vault>,
     window: Window,
-    born: Instant,
-    locks_at: Mutex<Instant>,
+    born: Moment,
+    locks_at: Mutex<Moment>,
     /// The window has changed.
     changed: Notify,
 }
@@ -100,7 +102,7 @@ impl UnlockConfig {
 impl Keeper {
     /// Keeps a vault that was just opened by a stronger factor.
     pub(crate) fn new(vault: Arc<Vault>, window: Window) -> Self {
-        let born = Instant::now();
+        let born = Moment::now();
         let locks_at = Mutex::new(born + window.length);
         Self { vault, window, born, locks_at, changed: Notify::new() }
     }
@@ -114,7 +116,7 @@ impl Keeper {
                 self.vault.lock();
                 return;
             }
-            let end = tokio::time::sleep_until(self.born + self.window.longest);
+            let end = (self.born + self.window.longest).over();
             tokio::select! {
                 () = end => return self.vault.lock(),
                 () = self.until_open() => {}
@@ -130,9 +132,9 @@ impl Keeper {
     ) -> Result<Duration, Error> {
         self.vault.reopen(code, Timestamp::now(), self.born.elapsed()).await?;
         let end = self.born + self.window.longest;
-        let rest = end.saturating_duration_since(Instant::now());
+        let rest = end.left();
         let granted = asked.unwrap_or(self.window.length).min(self.window.length).min(rest);
-        *self.locks_at.lock() = Instant::now() + granted;
+        *self.locks_at.lock() = Moment::now() + granted;
         self.changed.notify_waiters();
         Ok(granted)
     }
@@ -154,7 +156,7 @@ impl Keeper {
     /// Until the store locks, as things are; nothing while it is locked.
     pub(crate) fn locks_in(&self) -> Option<Duration> {
         let open = self.vault.is_open();
-        open.then(|| self.locks_at.lock().saturating_duration_since(Instant::now()))
+        open.then(|| self.locks_at.lock().left())
     }
 
     /// Whether a code can open the store.
@@ -166,14 +168,14 @@ impl Keeper {
         loop {
             let changed = self.changed.notified();
             let at = *self.locks_at.lock();
-            let rest = at.saturating_duration_since(Instant::now());
+            let rest = at.left();
             let idle = self.window.idle.map(|idle| idle.saturating_sub(self.vault.idle()));
             let wait = idle.map_or(rest, |idle| idle.min(rest));
             if wait.is_zero() {
                 return;
             }
             tokio::select! {
-                () = tokio::time::sleep(wait) => {}
+                () = tokio::time::sleep(wait.min(LOOK)) => {}
                 () = changed => {}
             }
         }

@@ -17,7 +17,6 @@ use keyless_vault::{MAX_VALUE_BYTES, Voucher};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{UnixListener, UnixStream},
-    time::Instant,
 };
 use uuid::Uuid;
 use zeroize::Zeroizing;
@@ -28,6 +27,7 @@ use super::{
 };
 use crate::{
     broker::{Broker, agent, fill_random},
+    moment::Moment,
     sockets::is_ours,
     web::Web,
 };
@@ -94,7 +94,7 @@ struct Conversation<'a> {
     door: &'a OperatorDoor,
     stream: BufReader<UnixStream>,
     nonce: Option<[u8; 32]>,
-    proven: Option<Instant>,
+    proven: Option<Moment>,
 }
 
 impl Conversation<'_> {
@@ -159,7 +159,7 @@ impl Conversation<'_> {
         let nonce = self.nonce.take();
         let proof = HEXLOWER.decode(proof.as_bytes()).unwrap_or_default();
         if nonce.is_some_and(|nonce| self.door.voucher.fits(&nonce, &proof)) {
-            self.proven = Some(Instant::now());
+            self.proven = Some(Moment::now());
             return Ok(Reply::Proven);
         }
         self.door.record_refusal().await?;

@@ -4,18 +4,14 @@
 //! browser that opened the link knows that path: cookies don't tell ports apart, so a server on another
 //! port of this machine, an agent's perhaps, would be sent a cookie for `/`.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use data_encoding::HEXLOWER;
 use keyless_core::Error;
 use parking_lot::Mutex;
 use subtle::ConstantTimeEq as _;
 
-use crate::broker::fill_random;
+use crate::{broker::fill_random, moment::Moment};
 
 /// How long a link is good for.
 pub(super) const LINK_LIFE: Duration = Duration::from_mins(2);
@@ -33,7 +29,7 @@ const MOST: usize = 8;
 /// Links and visits.
 #[derive(Default)]
 pub(super) struct Visitors {
-    links: Mutex<Vec<(String, Instant)>>,
+    links: Mutex<Vec<(String, Moment)>>,
     visits: Mutex<HashMap<String, Arc<Visit>>>,
 }
 
@@ -43,13 +39,13 @@ pub(super) struct Visit {
     pub(super) place: String,
     cookie: String,
     form: String,
-    born: Instant,
+    born: Moment,
     state: Mutex<State>,
 }
 
 struct State {
-    proven: Option<Instant>,
-    last_act: Instant,
+    proven: Option<Moment>,
+    last_act: Moment,
     notice: Option<String>,
 }
 
@@ -62,9 +58,9 @@ pub(super) struct Opened {
 impl Visitors {
     /// A link that opens one visit.
     pub(super) fn new_link(&self) -> Result<String, Error> {
-        let (token, now) = (random_word()?, Instant::now());
+        let (token, now) = (random_word()?, Moment::now());
         let mut links = self.links.lock();
-        links.retain(|(_, born)| now.duration_since(*born) < LINK_LIFE);
+        links.retain(|(_, born)| now.since(*born) < LINK_LIFE);
         if links.len() >= MOST {
             links.remove(0);
         }
@@ -74,10 +70,10 @@ impl Visitors {
 
     /// Uses a link up; nothing when it is none, or none any more.
     pub(super) fn open(&self, token: &str) -> Result<Option<Opened>, Error> {
-        if !self.take_link(token, Instant::now()) {
+        if !self.take_link(token, Moment::now()) {
             return Ok(None);
         }
-        let visit = Visit::new(Instant::now())?;
+        let visit = Visit::new(Moment::now())?;
         let opened = Opened { place: visit.place.clone(), cookie: visit.cookie.clone() };
         let mut visits = self.visits.lock();
         visits.retain(|_, visit| visit.born.elapsed() < VISIT_LIFE);
@@ -101,7 +97,7 @@ impl Visitors {
     /// A proven visit in place of one whose factor was proven just now: its cookie and its form's word are new, so
     /// that who knew the old ones has nothing. Nothing when that visit is over.
     pub(super) fn renew(&self, old: &Visit) -> Result<Option<Opened>, Error> {
-        let now = Instant::now();
+        let now = Moment::now();
         let visit = Visit { place: old.place.clone(), born: old.born, ..Visit::new(now)? };
         visit.prove();
         let opened = Opened { place: visit.place.clone(), cookie: visit.cookie.clone() };
@@ -120,15 +116,15 @@ impl Visitors {
         self.visits.lock().remove(&visit.place);
     }
 
-    fn take_link(&self, token: &str, now: Instant) -> bool {
+    fn take_link(&self, token: &str, now: Moment) -> bool {
         let mut links = self.links.lock();
         let found = links.iter().position(|(link, _)| same(link, token));
-        found.is_some_and(|index| now.duration_since(links.remove(index).1) < LINK_LIFE)
+        found.is_some_and(|index| now.since(links.remove(index).1) < LINK_LIFE)
     }
 }
 
 impl Visit {
-    fn new(now: Instant) -> Result<Self, Error> {
+    fn new(now: Moment) -> Result<Self, Error> {
         let state = State { proven: None, last_act: now, notice: None };
         Ok(Self {
             place: random_word()?,
@@ -151,7 +147,7 @@ impl Visit {
 
     /// The factor was proven.
     pub(super) fn prove(&self) {
-        let now = Instant::now();
+        let now = Moment::now();
         let mut state = self.state.lock();
         (state.proven, state.last_act) = (Some(now), now);
     }
@@ -163,19 +159,19 @@ impl Visit {
 
     /// A person did something.
     pub(super) fn act(&self) {
-        self.state.lock().last_act = Instant::now();
+        self.state.lock().last_act = Moment::now();
     }
 
     /// Whether the factor was proven and that still holds.
     pub(super) fn is_proven(&self) -> bool {
-        self.state.lock().holds(Instant::now())
+        self.state.lock().holds(Moment::now())
     }
 
     /// Whether it was proven so lately that nobody is asked again.
     pub(super) fn is_fresh(&self) -> bool {
         let state = self.state.lock();
-        let now = Instant::now();
-        state.holds(now) && state.proven.is_some_and(|then| now.duration_since(then) < FRESH)
+        let now = Moment::now();
+        state.holds(now) && state.proven.is_some_and(|then| now.since(then) < FRESH)
     }
 
     /// Leaves a line for the next page.
@@ -190,9 +186,9 @@ impl Visit {
 }
 
 impl State {
-    fn holds(&self, now: Instant) -> bool {
-        self.proven.is_some_and(|then| now.duration_since(then) < PROOF_LIFE)
-            && now.duration_since(self.last_act) < IDLE_LIFE
+    fn holds(&self, now: Moment) -> bool {
+        self.proven.is_some_and(|then| now.since(then) < PROOF_LIFE)
+            && now.since(self.last_act) < IDLE_LIFE
     }
 }
 
@@ -226,16 +222,16 @@ mod tests {
     fn a_link_is_good_for_a_while() {
         let visitors = Visitors::default();
         let link = visitors.new_link().unwrap();
-        let late = Instant::now() + LINK_LIFE;
+        let late = Moment::now() + LINK_LIFE;
         assert!(!visitors.take_link(&link, late));
         let links: Vec<_> = (0..=MOST).map(|_| visitors.new_link().unwrap()).collect();
-        assert!(!visitors.take_link(&links[0], Instant::now()));
-        assert!(visitors.take_link(&links[MOST], Instant::now()));
+        assert!(!visitors.take_link(&links[0], Moment::now()));
+        assert!(visitors.take_link(&links[MOST], Moment::now()));
     }
 
     #[test]
     fn a_proof_ends_by_age_and_by_idleness() {
-        let now = Instant::now();
+        let now = Moment::now();
         let state = |last_act| State { proven: Some(now), last_act, notice: None };
         assert!(state(now + Duration::from_secs(1)).holds(now + IDLE_LIFE));
         assert!(!state(now).holds(now + IDLE_LIFE));

@@ -1,0 +1,79 @@
+//! Times that go on while the machine is suspended.
+//!
+//! `Instant` stands still then: a laptop that is closed in the evening would still be unlocked in the
+//! morning. What ends by its age is measured by this clock, which never goes back either.
+
+use std::{ops::Add, time::Duration};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Timers stand still in suspend too, so that who waits looks at the clock this often.
+pub(crate) const LOOK: Duration = Duration::from_secs(30);
+
+/// A time, since the machine was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(Duration);
+
+impl Moment {
+    pub(crate) fn now() -> Self {
+        let time = clock_gettime(ClockId::Boottime);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        Self(Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0)))
+    }
+
+    /// The time since `earlier`; none when that is later.
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// The time until now.
+    pub(crate) fn elapsed(self) -> Duration {
+        Self::now().since(self)
+    }
+
+    /// The time from now on; none when it is over.
+    pub(crate) fn left(self) -> Duration {
+        self.since(Self::now())
+    }
+
+    /// Waits until it is over.
+    pub(crate) async fn over(self) {
+        while !self.left().is_zero() {
+            tokio::time::sleep(self.left().min(LOOK)).await;
+        }
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Self;
+
+    fn add(self, more: Duration) -> Self {
+        Self(self.0 + more)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel's uptime counts suspends, too.
+    #[test]
+    fn it_is_the_time_since_the_start_with_what_was_slept() {
+        let uptime = || {
+            let text = std::fs::read_to_string("/proc/uptime").unwrap();
+            Duration::from_secs_f64(text.split(' ').next().unwrap().parse().unwrap())
+        };
+        let before = uptime();
+        let now = Moment::now();
+        // It is written in hundredths.
+        assert!(before <= now.0 && now.0 <= uptime() + Duration::from_millis(10));
+    }
+
+    #[tokio::test]
+    async fn it_is_over_once_it_is_there() {
+        let soon = Moment::now() + Duration::from_millis(20);
+        soon.over().await;
+        assert!(soon.left().is_zero() && soon <= Moment::now());
+        soon.over().await;
+    }
+}
