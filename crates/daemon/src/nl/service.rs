@@ -194,7 +194,11 @@ impl NlService {
             _ => self.create_delegation(caller, &message.payload).await?,
         };
         let outcome = Arc::new(outcome);
-        first.finish(&outcome, outcome.size());
+        // While a person is asked nothing was done, and the same message is how to ask again.
+        let waits = |fault: &NlFault| fault.code() == Code::ApprovalRequired;
+        if !outcome.fault.as_ref().is_some_and(waits) {
+            first.finish(&outcome, outcome.size());
+        }
         Ok(outcome)
     }
 
