@@ -133,7 +133,7 @@ fn people_get_words_and_a_next_step() {
     let seen = world.keyless(&["pack", "plan"]).run();
     let errors = seen.exits(1).errors();
     assert!(
-        errors.contains("E_CONFIG_MISSING") && errors.contains("next:  run `agentpack init`"),
+        errors.contains("E_CONFIG_MISSING") && errors.contains("next:  run `keyless pack init`"),
         "{errors}"
     );
 }
