@@ -56,6 +56,41 @@ pub(crate) fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
+/// Refuses `command` unless the config repo is a git repository without uncommitted changes.
+pub(crate) fn require_clean(repo: &Path, command: &str) -> Result<()> {
+    if !repo.join(".git").exists() {
+        let message = "the config repo is no git repository";
+        let hint = "run `git init` there and commit, or `agentpack init --git`";
+        return Err(fault(repo, command, Code::GitRepoRequired, message, hint));
+    }
+    if !run(repo, &["status", "--porcelain"])?.trim().is_empty() {
+        let message = "the config repo has changes that are not committed";
+        return Err(fault(
+            repo,
+            command,
+            Code::GitWorktreeDirty,
+            message,
+            "commit or stash them first",
+        ));
+    }
+    Ok(())
+}
+
+/// A refusal of `command` for what the config repo is like.
+pub(crate) fn fault(
+    repo: &Path,
+    command: &str,
+    code: Code,
+    message: &str,
+    hint: &str,
+) -> PackError {
+    PackError::new(code, message)
+        .with("command", command)
+        .with("repo", shown(repo))
+        .with("repo_posix", shown(repo))
+        .hint(hint)
+}
+
 /// Runs git in a directory; gives what it printed.
 pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Result<String> {
     call(folder, arguments, LOCAL)

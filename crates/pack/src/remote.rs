@@ -99,21 +99,9 @@ pub(crate) fn sync(site: &Site, options: &SyncOptions) -> Result<SyncData> {
 
 /// The branch, when repository, tree, branch and remote are as a sync needs them.
 fn ready(site: &Site, remote: &str) -> Result<String> {
-    let fault = |code, message: &str, hint: &str| {
-        PackError::new(code, message)
-            .with("command", "sync")
-            .with("repo", shown(&site.repo))
-            .with("repo_posix", shown(&site.repo))
-            .hint(hint)
-    };
-    if !site.repo.join(".git").exists() {
-        let hint = "run `git init` there and commit, or `agentpack init --git`";
-        return Err(fault(Code::GitRepoRequired, "the config repo is no git repository", hint));
-    }
-    if !git::run(&site.repo, &["status", "--porcelain"])?.trim().is_empty() {
-        let message = "the config repo has changes that are not committed";
-        return Err(fault(Code::GitWorktreeDirty, message, "commit or stash them first"));
-    }
+    let fault =
+        |code, message: &str, hint: &str| git::fault(&site.repo, "sync", code, message, hint);
+    git::require_clean(&site.repo, "sync")?;
     let Ok(branch) = git::run(&site.repo, &["symbolic-ref", "--quiet", "--short", "HEAD"]) else {
         let message = "the config repo's HEAD is on no branch";
         return Err(fault(Code::GitDetachedHead, message, "check a branch out first"));

@@ -19,7 +19,7 @@ use crate::{
     commands::confirmed,
     deployed::confine,
     desired::DesiredFile,
-    error::{Code, PackError, Result},
+    error::{PackError, Result},
     explain::module_path,
     git, ids,
     manifest::ModuleKind,
@@ -170,7 +170,7 @@ pub(crate) fn propose(site: &Site, plan: &Plan, options: &ProposeOptions) -> Res
         ));
     }
     confirmed(options.yes, "evolve propose")?;
-    clean_repository(site)?;
+    git::require_clean(&site.repo, "evolve propose")?;
     let (branch, files) = branched(site, plan, options, &candidates)?;
     Ok(ProposeData {
         created: true,
@@ -318,25 +318,6 @@ fn summary(candidates: &[Candidate], skipped: &[Skipped]) -> ProposeSummary {
         skipped_multi_module: count("multi_module_output"),
         skipped_read_error: count("read_error"),
     }
-}
-
-fn clean_repository(site: &Site) -> Result<()> {
-    let fault = |code, message: &str, hint: &str| {
-        PackError::new(code, message)
-            .with("command", "evolve propose")
-            .with("repo", shown(&site.repo))
-            .with("repo_posix", shown(&site.repo))
-            .hint(hint)
-    };
-    if !site.repo.join(".git").exists() {
-        let hint = "run `git init` there and commit, or `agentpack init --git`";
-        return Err(fault(Code::GitRepoRequired, "the config repo is no git repository", hint));
-    }
-    if git::run(&site.repo, &["status", "--porcelain"])?.trim().is_empty() {
-        return Ok(());
-    }
-    let hint = "commit or stash them first";
-    Err(fault(Code::GitWorktreeDirty, "the config repo has changes that are not committed", hint))
 }
 
 /// Makes the branch; gives its name and its files.
