@@ -5,7 +5,8 @@
 //! mutation is one transaction that is on disk when its call returns. Source: design.md, sections
 //! 3 and 5; reference/secrets.md, section 7.
 
-// The file
+// The database, and the one face of both kinds
+mod engine;
 mod store;
 
 // The vault's rows

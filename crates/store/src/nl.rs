@@ -7,19 +7,20 @@ mod agents;
 mod delegations;
 mod grants;
 
-use sqlx::query_scalar;
-
 pub use self::{
     agents::AgentRow,
     delegations::DelegationRow,
     grants::{GrantRow, UseOf, Uses},
 };
-use crate::store::{Store, StoreError};
+use crate::{
+    engine::query,
+    store::{Store, StoreError},
+};
 
 impl Store {
     /// Grows with every change of agents, grants and delegations, by whatever process.
     pub async fn nl_revision(&self) -> Result<i64, StoreError> {
-        Ok(query_scalar("SELECT revision FROM nl_revision").fetch_one(&self.pool).await?)
+        query("SELECT revision FROM nl_revision").fetch_one(&self.pool).await?.try_get(0)
     }
 }
 

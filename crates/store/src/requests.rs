@@ -8,9 +8,11 @@ use keyless_core::{
     SecretPath,
     approval::{Request, RequestId},
 };
-use sqlx::{Row, query, sqlite::SqliteRow};
 
-use crate::store::{Store, StoreError};
+use crate::{
+    engine::{Row, query, query_owned},
+    store::{Store, StoreError},
+};
 
 /// A request and the seal over it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +40,7 @@ impl Store {
         let Request { id, path, asked, session, created_at, expires_at, settled } = &row.request;
         query(
             "INSERT INTO requests (id, path, session, asked, created_at, expires_at, settled, seal) \
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
         )
         .bind(id.as_str())
         .bind(path.as_str())
@@ -59,27 +61,27 @@ impl Store {
         old: &RequestRow,
         new: &RequestRow,
     ) -> Result<bool, StoreError> {
-        let done = query("UPDATE requests SET settled = ?, seal = ? WHERE id = ? AND seal = ?")
+        let done = query("UPDATE requests SET settled = $1, seal = $2 WHERE id = $3 AND seal = $4")
             .bind(new.request.settled.as_ref().map(json))
             .bind(&new.seal)
             .bind(old.request.id.as_str())
             .bind(&old.seal)
             .execute(&self.pool)
             .await?;
-        Ok(done.rows_affected() == 1)
+        Ok(done == 1)
     }
 
     /// One request.
     pub async fn request(&self, id: &RequestId) -> Result<Option<RequestRow>, StoreError> {
-        let select = format!("SELECT {COLUMNS} FROM requests WHERE id = ?");
-        let row = query(sqlx::AssertSqlSafe(select)).bind(id.as_str()).fetch_optional(&self.pool);
-        row.await?.as_ref().map(request_row).transpose()
+        let select = format!("SELECT {COLUMNS} FROM requests WHERE id = $1");
+        let row = query_owned(select).bind(id.as_str()).fetch_optional(&self.pool).await?;
+        row.as_ref().map(request_row).transpose()
     }
 
     /// All requests, oldest first. A row that can't be read is left out: it is nobody's answer.
     pub async fn requests(&self) -> Result<Vec<RequestRow>, StoreError> {
         let select = format!("SELECT {COLUMNS} FROM requests");
-        let rows = query(sqlx::AssertSqlSafe(select)).fetch_all(&self.pool).await?;
+        let rows = query_owned(select).fetch_all(&self.pool).await?;
         let mut all: Vec<_> = rows.iter().filter_map(|row| request_row(row).ok()).collect();
         all.sort_by_key(|row| row.request.created_at);
         Ok(all)
@@ -88,7 +90,7 @@ impl Store {
     /// Removes requests for good.
     pub async fn remove_requests(&self, ids: &[RequestId]) -> Result<(), StoreError> {
         for id in ids {
-            let remove = query("DELETE FROM requests WHERE id = ?").bind(id.as_str());
+            let remove = query("DELETE FROM requests WHERE id = $1").bind(id.as_str());
             remove.execute(&self.pool).await?;
         }
         Ok(())
@@ -99,9 +101,9 @@ fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).expect("a request is plain data")
 }
 
-fn request_row(row: &SqliteRow) -> Result<RequestRow, StoreError> {
+fn request_row(row: &Row) -> Result<RequestRow, StoreError> {
     let damaged = || StoreError::DamagedRow { table: "requests" };
-    let text = |column: usize| row.try_get::<&str, _>(column);
+    let text = |column: usize| row.try_get::<&str>(column);
     let time = |column| text(column)?.parse::<Timestamp>().map_err(|_| damaged());
     let settled: Option<&str> = row.try_get(6)?;
     let settled = settled.map(serde_json::from_str).transpose().map_err(|_| damaged())?;

@@ -3,14 +3,13 @@
 //! The store moves them and guards that a change is whole; what they mean, and whether they are
 //! genuine, the vault says with the commitment. [`Rows`] is always one consistent view.
 
-use jiff::Timestamp;
-use keyless_core::SecretPath;
-use sqlx::{Row, Sqlite, SqliteConnection, query, sqlite::SqliteRow};
-
 use crate::{
     audit::{self, HeadSealer},
-    store::{Store, StoreError, WriteTransaction},
+    engine::{Connection, Query, Row, Transaction, query},
+    store::{Store, StoreError},
 };
+use jiff::Timestamp;
+use keyless_core::SecretPath;
 
 /// That a vault was made here, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,15 +96,15 @@ pub struct Rows {
 /// A mutation under way. It has the write lock, and comes to nothing unless committed.
 #[derive(Debug)]
 pub struct Writing {
-    transaction: WriteTransaction,
+    transaction: Transaction,
 }
 
 impl Store {
     /// Reads all rows of the vault in one consistent view.
     pub async fn rows(&self) -> Result<Rows, StoreError> {
-        let mut transaction = self.pool.begin().await?;
-        let rows = read_rows(&mut transaction).await?;
-        transaction.rollback().await?;
+        let mut view = Transaction::view(&self.pool).await?;
+        let rows = read_rows(view.connection()).await?;
+        view.commit().await?;
         Ok(rows)
     }
 
@@ -117,7 +116,7 @@ impl Store {
     ) -> Result<Option<VersionRow>, StoreError> {
         let row = query(
             "SELECT path, version, nonce, ciphertext, created_at FROM versions \
-             WHERE path = ? AND version = ?",
+             WHERE path = $1 AND version = $2",
         )
         .bind(path.as_str())
         .bind(version)
@@ -126,16 +125,16 @@ impl Store {
         row.as_ref().map(version_row).transpose()
     }
 
-    /// Begins a mutation; waits for other writers up to ten seconds.
+    /// Begins a mutation; waits for other writers up to the busy time-out.
     pub async fn write(&self) -> Result<Writing, StoreError> {
-        Ok(Writing { transaction: WriteTransaction::begin(&self.pool).await? })
+        Ok(Writing { transaction: Transaction::write(&self.pool).await? })
     }
 }
 
 impl Writing {
     /// Puts the vault's header; [`StoreError::Taken`] when there is one.
     pub async fn insert_header(&mut self, row: &HeaderRow) -> Result<(), StoreError> {
-        let insert = query("INSERT INTO vault (id, format, created_at) VALUES (1, ?, ?)")
+        let insert = query("INSERT INTO vault (id, format, created_at) VALUES (1, $1, $2)")
             .bind(row.format)
             .bind(row.created_at.to_string());
         self.run(insert).await
@@ -144,13 +143,15 @@ impl Writing {
     /// Puts an envelope in place of the one of its kind.
     pub async fn put_envelope(&mut self, row: &EnvelopeRow) -> Result<(), StoreError> {
         let put = query(
-            "INSERT OR REPLACE INTO envelopes (kind, parameters, nonce, wrapped, created_at) \
-             VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO envelopes (kind, parameters, nonce, wrapped, created_at) \
+             VALUES ($1, $2, $3, $4, $5) ON CONFLICT (kind) DO UPDATE SET \
+             parameters = excluded.parameters, nonce = excluded.nonce, \
+             wrapped = excluded.wrapped, created_at = excluded.created_at",
         )
-        .bind(row.kind.clone())
-        .bind(row.parameters.clone())
-        .bind(row.nonce.clone())
-        .bind(row.wrapped.clone())
+        .bind(&row.kind)
+        .bind(&row.parameters)
+        .bind(&row.nonce)
+        .bind(&row.wrapped)
         .bind(row.created_at.to_string());
         self.run(put).await
     }
@@ -160,11 +161,11 @@ impl Writing {
         let insert = query(
             "INSERT INTO secrets \
              (path, format, metadata, created_at, updated_at, current, removed_at) \
-             VALUES (?, ?, ?, ?, ?, ?, ?)",
+             VALUES ($1, $2, $3, $4, $5, $6, $7)",
         )
-        .bind(row.path.as_str().to_owned())
+        .bind(row.path.as_str())
         .bind(row.format)
-        .bind(row.metadata.clone())
+        .bind(&row.metadata)
         .bind(row.created_at.to_string())
         .bind(row.updated_at.to_string())
         .bind(row.current)
@@ -175,21 +176,21 @@ impl Writing {
     /// Changes a secret's metadata, the version in use, and whether it is removed.
     pub async fn update_secret(&mut self, row: &SecretRow) -> Result<(), StoreError> {
         let update = query(
-            "UPDATE secrets SET format = ?, metadata = ?, updated_at = ?, current = ?, \
-             removed_at = ? WHERE path = ?",
+            "UPDATE secrets SET format = $1, metadata = $2, updated_at = $3, current = $4, \
+             removed_at = $5 WHERE path = $6",
         )
         .bind(row.format)
-        .bind(row.metadata.clone())
+        .bind(&row.metadata)
         .bind(row.updated_at.to_string())
         .bind(row.current)
         .bind(row.removed_at.map(|at| at.to_string()))
-        .bind(row.path.as_str().to_owned());
+        .bind(row.path.as_str());
         self.run(update).await
     }
 
     /// Removes a secret with all its versions.
     pub async fn remove_secret(&mut self, path: &SecretPath) -> Result<(), StoreError> {
-        let remove = query("DELETE FROM secrets WHERE path = ?").bind(path.as_str().to_owned());
+        let remove = query("DELETE FROM secrets WHERE path = $1").bind(path.as_str());
         self.run(remove).await
     }
 
@@ -197,12 +198,12 @@ impl Writing {
     pub async fn insert_version(&mut self, row: &VersionRow) -> Result<(), StoreError> {
         let insert = query(
             "INSERT INTO versions (path, version, nonce, ciphertext, created_at) \
-             VALUES (?, ?, ?, ?, ?)",
+             VALUES ($1, $2, $3, $4, $5)",
         )
-        .bind(row.path.as_str().to_owned())
+        .bind(row.path.as_str())
         .bind(row.version)
-        .bind(row.nonce.clone())
-        .bind(row.ciphertext.clone())
+        .bind(&row.nonce)
+        .bind(&row.ciphertext)
         .bind(row.created_at.to_string());
         self.run(insert).await
     }
@@ -213,15 +214,15 @@ impl Writing {
         path: &SecretPath,
         version: u32,
     ) -> Result<(), StoreError> {
-        let remove = query("DELETE FROM versions WHERE path = ? AND version = ?")
-            .bind(path.as_str().to_owned())
+        let remove = query("DELETE FROM versions WHERE path = $1 AND version = $2")
+            .bind(path.as_str())
             .bind(version);
         self.run(remove).await
     }
 
     /// Removes the envelope of a kind.
     pub async fn remove_envelope(&mut self, kind: &str) -> Result<(), StoreError> {
-        let remove = query("DELETE FROM envelopes WHERE kind = ?").bind(kind.to_owned());
+        let remove = query("DELETE FROM envelopes WHERE kind = $1").bind(kind);
         self.run(remove).await
     }
 
@@ -229,9 +230,12 @@ impl Writing {
     pub async fn put_commitment(&mut self, row: &CommitmentRow) -> Result<(), StoreError> {
         let generation = i64::try_from(row.generation)
             .map_err(|_| StoreError::DamagedRow { table: "commitment" })?;
-        let put = query("INSERT OR REPLACE INTO commitment (id, generation, mac) VALUES (1, ?, ?)")
-            .bind(generation)
-            .bind(row.mac.clone());
+        let put = query(
+            "INSERT INTO commitment (id, generation, mac) VALUES (1, $1, $2) \
+             ON CONFLICT (id) DO UPDATE SET generation = excluded.generation, mac = excluded.mac",
+        )
+        .bind(generation)
+        .bind(&row.mac);
         self.run(put).await
     }
 
@@ -250,16 +254,13 @@ impl Writing {
         read_rows(self.transaction.connection()).await
     }
 
-    async fn run(
-        &mut self,
-        statement: sqlx::query::Query<'_, Sqlite, sqlx::sqlite::SqliteArguments>,
-    ) -> Result<(), StoreError> {
+    async fn run(&mut self, statement: Query) -> Result<(), StoreError> {
         statement.execute(self.transaction.connection()).await?;
         Ok(())
     }
 }
 
-async fn read_rows(connection: &mut SqliteConnection) -> Result<Rows, StoreError> {
+async fn read_rows(connection: &mut Connection) -> Result<Rows, StoreError> {
     let header = query("SELECT format, created_at FROM vault").fetch_optional(&mut *connection);
     let header = header.await?.as_ref().map(header_row).transpose()?;
     let envelopes =
@@ -288,11 +289,11 @@ async fn read_rows(connection: &mut SqliteConnection) -> Result<Rows, StoreError
     })
 }
 
-fn header_row(row: &SqliteRow) -> Result<HeaderRow, StoreError> {
-    Ok(HeaderRow { format: row.try_get(0)?, created_at: time(row, 1, "vault")? })
+fn header_row(row: &Row) -> Result<HeaderRow, StoreError> {
+    Ok(HeaderRow { format: row.number(0, "vault")?, created_at: time(row, 1, "vault")? })
 }
 
-fn envelope_row(row: &SqliteRow) -> Result<EnvelopeRow, StoreError> {
+fn envelope_row(row: &Row) -> Result<EnvelopeRow, StoreError> {
     Ok(EnvelopeRow {
         kind: row.try_get(0)?,
         parameters: row.try_get(1)?,
@@ -302,44 +303,44 @@ fn envelope_row(row: &SqliteRow) -> Result<EnvelopeRow, StoreError> {
     })
 }
 
-fn secret_row(row: &SqliteRow) -> Result<SecretRow, StoreError> {
+fn secret_row(row: &Row) -> Result<SecretRow, StoreError> {
     Ok(SecretRow {
         path: path(row, "secrets")?,
-        format: row.try_get(1)?,
+        format: row.number(1, "secrets")?,
         metadata: row.try_get(2)?,
         created_at: time(row, 3, "secrets")?,
         updated_at: time(row, 4, "secrets")?,
-        current: row.try_get(5)?,
-        removed_at: match row.try_get::<Option<&str>, _>(6)? {
+        current: match row.try_get::<Option<i64>>(5)? {
+            None => None,
+            Some(_) => Some(row.number(5, "secrets")?),
+        },
+        removed_at: match row.try_get::<Option<&str>>(6)? {
             None => None,
             Some(_) => Some(time(row, 6, "secrets")?),
         },
     })
 }
 
-fn version_row(row: &SqliteRow) -> Result<VersionRow, StoreError> {
+fn version_row(row: &Row) -> Result<VersionRow, StoreError> {
     Ok(VersionRow {
         path: path(row, "versions")?,
-        version: row.try_get(1)?,
+        version: row.number(1, "versions")?,
         nonce: row.try_get(2)?,
         ciphertext: row.try_get(3)?,
         created_at: time(row, 4, "versions")?,
     })
 }
 
-fn commitment_row(row: &SqliteRow) -> Result<CommitmentRow, StoreError> {
-    let generation: i64 = row.try_get(0)?;
-    let generation =
-        u64::try_from(generation).map_err(|_| StoreError::DamagedRow { table: "commitment" })?;
-    Ok(CommitmentRow { generation, mac: row.try_get(1)? })
+fn commitment_row(row: &Row) -> Result<CommitmentRow, StoreError> {
+    Ok(CommitmentRow { generation: row.number(0, "commitment")?, mac: row.try_get(1)? })
 }
 
-fn path(row: &SqliteRow, table: &'static str) -> Result<SecretPath, StoreError> {
+fn path(row: &Row, table: &'static str) -> Result<SecretPath, StoreError> {
     let text: &str = row.try_get(0)?;
     SecretPath::parse(text).map_err(|_| StoreError::DamagedRow { table })
 }
 
-fn time(row: &SqliteRow, column: usize, table: &'static str) -> Result<Timestamp, StoreError> {
+fn time(row: &Row, column: usize, table: &'static str) -> Result<Timestamp, StoreError> {
     let text: &str = row.try_get(column)?;
     text.parse().map_err(|_| StoreError::DamagedRow { table })
 }

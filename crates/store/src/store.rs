@@ -5,7 +5,6 @@
 
 mod error;
 mod schema;
-mod transaction;
 
 use std::{
     fs::{self, DirBuilder, OpenOptions, Permissions},
@@ -17,13 +16,13 @@ use std::{
 };
 
 use sqlx::{
-    ConnectOptions, Connection, SqliteConnection, SqlitePool, query_scalar,
+    ConnectOptions, Connection, SqliteConnection, query_scalar,
     sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous},
 };
 use tokio::sync::Mutex;
 
 pub use self::error::StoreError;
-pub(crate) use self::transaction::WriteTransaction;
+use crate::engine::{Pool, query};
 
 /// How long a writer waits for its turn. SQLite asks ten times a second in the end, and seldom meets
 /// the moment between two transactions of a writer in another process that never rests.
@@ -36,7 +35,7 @@ const WAL_ATTEMPTS: u32 = 100;
 /// An open store. Cheap to clone; all clones share their connections.
 #[derive(Clone, Debug)]
 pub struct Store {
-    pub(crate) pool: SqlitePool,
+    pub(crate) pool: Pool,
     /// Never writes; absent once closed.
     watch: Arc<Mutex<Option<SqliteConnection>>>,
     file: Arc<Path>,
@@ -99,6 +98,7 @@ impl Store {
             .idle_timeout(None)
             .max_lifetime(None)
             .connect_lazy_with(connect);
+        let pool = Pool::Sqlite(pool);
         Ok(Self { pool, watch: Arc::new(Mutex::new(Some(watch))), file: file.into() })
     }
 
@@ -127,10 +127,10 @@ impl Store {
 
     /// Lets SQLite look through the whole file. Takes time in proportion to its size.
     pub async fn check(&self) -> Result<(), StoreError> {
-        let found: String = query_scalar("PRAGMA integrity_check(1)").fetch_one(&self.pool).await?;
-        match found.as_str() {
+        let found = query("PRAGMA integrity_check(1)").fetch_one(&self.pool).await?;
+        match found.try_get(0)? {
             "ok" => Ok(()),
-            _ => Err(StoreError::Damaged(sqlx::Error::Protocol(found))),
+            found => Err(StoreError::Damaged(sqlx::Error::Protocol(found.to_owned()))),
         }
     }
 }

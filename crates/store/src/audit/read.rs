@@ -5,9 +5,11 @@ use keyless_core::{
     SecretPath,
     audit::{Action, Entry, Outcome},
 };
-use sqlx::{QueryBuilder, Sqlite, query_scalar};
 
-use crate::store::{Store, StoreError};
+use crate::{
+    engine::{Pool, Query, Value, query, query_owned},
+    store::{Store, StoreError},
+};
 
 /// The most entries of one answer, so that a question can't fill the memory.
 const MOST: u32 = 10_000;
@@ -42,56 +44,84 @@ pub struct AuditQuery {
 impl Store {
     /// The last `count` entries, oldest first.
     pub async fn audit_tail(&self, count: u32) -> Result<Vec<Entry>, StoreError> {
-        let texts: Vec<String> =
-            query_scalar("SELECT entry FROM audit ORDER BY sequence DESC LIMIT ?")
-                .bind(count.min(MOST))
-                .fetch_all(&self.pool)
-                .await?;
-        texts.iter().rev().map(|text| parse(text)).collect()
+        let tail = query("SELECT entry FROM audit ORDER BY sequence DESC LIMIT $1");
+        let mut entries = entries(tail.bind(count.min(MOST)), &self.pool).await?;
+        entries.reverse();
+        Ok(entries)
     }
 
     /// The entries that fit, oldest first.
     pub async fn audit_query(&self, wanted: &AuditQuery) -> Result<Vec<Entry>, StoreError> {
-        let mut sql = QueryBuilder::<Sqlite>::new("SELECT entry FROM audit WHERE sequence > ");
-        sql.push_bind(i64::try_from(wanted.after.unwrap_or(0)).unwrap_or(i64::MAX));
-        if let Some(since) = wanted.since {
-            sql.push(" AND json_extract(entry, '$.timestamp') >= ").push_bind(as_written(since));
+        let mut entries = entries(wanted.query(), &self.pool).await?;
+        if wanted.newest {
+            entries.reverse();
         }
-        if let Some(until) = wanted.until {
-            sql.push(" AND json_extract(entry, '$.timestamp') < ").push_bind(as_written(until));
-        }
-        for (place, text) in [
-            ("$.agent.session_id", &wanted.session),
-            ("$.agent.uri", &wanted.agent_uri),
-            ("$.correlation_id", &wanted.correlation_id),
+        Ok(entries)
+    }
+}
+
+impl AuditQuery {
+    fn query(&self) -> Query {
+        let (since, until) = (self.since.map(as_written), self.until.map(as_written));
+        let (action, outcome) = (self.action.as_ref().map(word), self.outcome.as_ref().map(word));
+        let mut values = Values::default();
+        let after = values.place(i64::try_from(self.after.unwrap_or(0)).unwrap_or(i64::MAX));
+        let mut all = vec![format!("sequence > {after}")];
+        for (place, compares, text) in [
+            ("timestamp", ">=", &since),
+            ("timestamp", "<", &until),
+            ("agent.session_id", "=", &self.session),
+            ("agent.uri", "=", &self.agent_uri),
+            ("correlation_id", "=", &self.correlation_id),
+            ("action", "=", &action),
+            ("result", "=", &outcome),
         ] {
             if let Some(text) = text {
-                sql.push(" AND json_extract(entry, ").push_bind(place).push(") = ");
-                sql.push_bind(text.clone());
+                all.push(format!("{} {compares} {}", field(place), values.place(text)));
             }
         }
-        if let Some(secret) = &wanted.secret {
-            // A path has no comma, so that it is found whole in a target of several.
-            sql.push(" AND (instr(',' || json_extract(entry, '$.target') || ',', ")
-                .push_bind(format!(",{secret},"))
-                .push(") > 0 OR EXISTS (SELECT 1 FROM json_each(entry, '$.secrets_used') WHERE value = ")
-                .push_bind(secret.to_string())
-                .push("))");
+        if let Some(secret) = &self.secret {
+            all.push(is_about(secret, &mut values));
         }
-        if let Some(action) = wanted.action {
-            sql.push(" AND json_extract(entry, '$.action') = ").push_bind(word(&action));
-        }
-        if let Some(outcome) = wanted.outcome {
-            sql.push(" AND json_extract(entry, '$.result') = ").push_bind(word(&outcome));
-        }
-        sql.push(if wanted.newest { " ORDER BY sequence DESC" } else { " ORDER BY sequence" });
-        sql.push(" LIMIT ").push_bind(wanted.limit.unwrap_or(MOST).min(MOST));
-        let mut texts: Vec<String> = sql.build_query_scalar().fetch_all(&self.pool).await?;
-        if wanted.newest {
-            texts.reverse();
-        }
-        texts.iter().map(|text| parse(text)).collect()
+        let (all, order) = (all.join(" AND "), if self.newest { "DESC" } else { "ASC" });
+        let limit = values.place(self.limit.unwrap_or(MOST).min(MOST));
+        let sql =
+            format!("SELECT entry FROM audit WHERE {all} ORDER BY sequence {order} LIMIT {limit}");
+        values.0.into_iter().fold(query_owned(sql), Query::bind)
     }
+}
+
+/// The values of a statement that is being put together.
+#[derive(Default)]
+struct Values(Vec<Value>);
+
+impl Values {
+    /// What stands for the value in the statement.
+    fn place(&mut self, value: impl Into<Value>) -> String {
+        self.0.push(value.into());
+        format!("${}", self.0.len())
+    }
+}
+
+/// A text within an entry.
+fn field(place: &str) -> String {
+    format!("json_extract(entry, '$.{place}')")
+}
+
+/// That an entry is about a secret, or used it.
+fn is_about(secret: &SecretPath, values: &mut Values) -> String {
+    // A path has no comma, so that it is found whole in a target of several.
+    let (whole, path) = (values.place(format!(",{secret},")), values.place(secret.as_str()));
+    let target = field("target");
+    format!(
+        "(instr(',' || {target} || ',', {whole}) > 0 \
+         OR EXISTS (SELECT 1 FROM json_each(entry, '$.secrets_used') WHERE value = {path}))"
+    )
+}
+
+async fn entries(select: Query, pool: &Pool) -> Result<Vec<Entry>, StoreError> {
+    let rows = select.fetch_all(pool).await?;
+    rows.iter().map(|row| parse(row.try_get(0)?)).collect()
 }
 
 fn parse(text: &str) -> Result<Entry, StoreError> {

@@ -1,6 +1,6 @@
 //! Verifies the whole log, and that it ends where it ended.
 //!
-//! SQLite's thread reads a block of rows while others hash the blocks before it, and the blocks
+//! The database reads a block of rows while others hash the blocks before it, and the blocks
 //! are joined in their order; so all cores work and memory stays flat.
 
 use std::{num::NonZero, thread::available_parallelism};
@@ -10,17 +10,19 @@ use keyless_core::{
     Code, Error, SafeText,
     audit::{Chain, Entry, Stretch, Tampered, Verifier},
 };
-use sqlx::{Row, SqliteConnection, query, query_as, query_scalar, sqlite::SqliteRow};
 use tokio::task::spawn_blocking;
 
 use super::{HeadSealer, sha256};
-use crate::store::{Store, StoreError};
+use crate::{
+    engine::{Connection, Row, Transaction, query},
+    store::{Store, StoreError},
+};
 
 /// Rows that are handed over at once.
 const BLOCK: u32 = 512;
 /// One text of many rows: a row by itself costs more on its way here than its hashes do.
-const BLOCKS: &str = "SELECT max(sequence), group_concat(sequence || ' ' || entry, char(10)) \
-    FROM (SELECT sequence, entry FROM audit WHERE sequence > ? ORDER BY sequence LIMIT ?)";
+const BLOCKS: &str = "SELECT max(sequence), string_agg(sequence || ' ' || entry, '\n') \
+    FROM (SELECT sequence, entry FROM audit WHERE sequence > $1 ORDER BY sequence LIMIT $2)";
 
 /// A log that is whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,15 +68,15 @@ impl Store {
         &self,
         sealer: Option<&dyn HeadSealer>,
     ) -> Result<VerifiedLog, LogError> {
-        let mut view = self.pool.begin().await.map_err(StoreError::from)?;
-        let head = read_head(&mut view).await?;
+        let mut view = Transaction::view(&self.pool).await?;
+        let head = read_head(view.connection()).await?;
         let vouched = sealer.map_or(Ok(0), |sealer| check_seal(&head, sealer))?;
-        let entries = verify_entries(&mut view, &head).await?;
-        let last: Option<String> =
-            query_scalar("SELECT entry FROM audit ORDER BY sequence DESC LIMIT 1")
-                .fetch_optional(&mut *view)
-                .await
-                .map_err(StoreError::from)?;
+        let entries = verify_entries(view.connection(), &head).await?;
+        let last = query("SELECT entry FROM audit ORDER BY sequence DESC LIMIT 1")
+            .fetch_optional(view.connection())
+            .await?;
+        let last: Option<String> = last.map(|row| row.try_get(0)).transpose()?;
+        view.commit().await?;
         if last == head.text {
             Ok(VerifiedLog { entries, sealed: vouched })
         } else {
@@ -83,16 +85,15 @@ impl Store {
     }
 }
 
-async fn read_head(connection: &mut SqliteConnection) -> Result<Head, LogError> {
+async fn read_head(connection: &mut Connection) -> Result<Head, LogError> {
     let row = query("SELECT last, sealed_sequence, sealed_hash, seal FROM audit_head WHERE id = 1")
         .fetch_optional(connection)
-        .await
-        .map_err(StoreError::from)?
+        .await?
         .ok_or(LogError::Head)?;
     Ok(head(&row)?)
 }
 
-fn head(row: &SqliteRow) -> Result<Head, StoreError> {
+fn head(row: &Row) -> Result<Head, StoreError> {
     let damaged = || StoreError::DamagedRow { table: "audit_head" };
     let text: Option<String> = row.try_get(0)?;
     let last: Option<Entry> =
@@ -119,7 +120,7 @@ fn check_seal(head: &Head, sealer: &dyn HeadSealer) -> Result<u64, LogError> {
 }
 
 /// Gives the number of entries, all of which are whole and in their places.
-async fn verify_entries(view: &mut SqliteConnection, head: &Head) -> Result<u64, LogError> {
+async fn verify_entries(view: &mut Connection, head: &Head) -> Result<u64, LogError> {
     let marked = head.seal.as_ref().map(|seal| seal.sequence);
     let cores = available_parallelism().map_or(1, NonZero::get);
     let blocks = try_unfold((view, 0), |(view, after)| async move {
@@ -154,13 +155,10 @@ async fn verify_entries(view: &mut SqliteConnection, head: &Head) -> Result<u64,
 
 /// The rows after the one of this number, each as its number and its entry on a line; and the
 /// number of the last.
-async fn read_block(
-    view: &mut SqliteConnection,
-    after: i64,
-) -> Result<Option<(i64, String)>, LogError> {
-    let block: (Option<i64>, Option<String>) =
-        query_as(BLOCKS).bind(after).bind(BLOCK).fetch_one(view).await.map_err(StoreError::from)?;
-    Ok(block.0.zip(block.1))
+async fn read_block(view: &mut Connection, after: i64) -> Result<Option<(i64, String)>, LogError> {
+    let block = query(BLOCKS).bind(after).bind(BLOCK).fetch_one(view).await?;
+    let (last, text): (Option<i64>, Option<String>) = (block.try_get(0)?, block.try_get(1)?);
+    Ok(last.zip(text))
 }
 
 fn verify_block(text: &str, marked: Option<u64>) -> Result<Option<Stretch>, Tampered> {

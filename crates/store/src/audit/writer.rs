@@ -13,14 +13,16 @@ use keyless_core::{
     Code, Error, SafeText,
     audit::{Durable, Outline, Pending},
 };
-use sqlx::{SqliteConnection, query};
 
 use super::{
     HeadSealer, head,
     queue::{Group, Queue, Waiting},
     sha256,
 };
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::{
+    engine::{Connection, Transaction, query},
+    store::{Store, StoreError},
+};
 
 /// How long after a failure the kept entries are tried again.
 const RETRY: Duration = Duration::from_millis(250);
@@ -29,8 +31,9 @@ const ROWS: [usize; 5] = [256, 64, 16, 4, 1];
 
 static INSERTS: LazyLock<[String; ROWS.len()]> = LazyLock::new(|| {
     ROWS.map(|rows| {
-        let values = vec!["(?, ?)"; rows].join(", ");
-        format!("INSERT INTO audit (sequence, entry) VALUES {values}")
+        let values: Vec<_> =
+            (1..=rows).map(|row| format!("(${}, ${})", row * 2 - 1, row * 2)).collect();
+        format!("INSERT INTO audit (sequence, entry) VALUES {}", values.join(", "))
     })
 });
 
@@ -94,7 +97,7 @@ impl Writer {
     }
 
     async fn commit(&self, outlines: Vec<Outline>) -> Result<Vec<Pending>, Failed> {
-        let mut transaction = match WriteTransaction::begin(&self.store.pool).await {
+        let mut transaction = match Transaction::write(&self.store.pool).await {
             Ok(transaction) => transaction,
             Err(error) => return Err(Failed(error, outlines)),
         };
@@ -116,7 +119,7 @@ impl Writer {
 
     async fn insert(
         &self,
-        connection: &mut SqliteConnection,
+        connection: &mut Connection,
         entries: &mut [Pending],
     ) -> Result<(), StoreError> {
         let Some(last) = entries.last() else { return Ok(()) };
@@ -126,7 +129,7 @@ impl Writer {
 }
 
 async fn insert_rows(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection,
     mut rows: &mut [Pending],
 ) -> Result<(), StoreError> {
     for (size, sql) in ROWS.into_iter().zip(INSERTS.iter()) {

@@ -1,10 +1,12 @@
 //! Registered agents.
 
 use keyless_core::agent::{Aid, InstanceId};
-use sqlx::{Row, query, sqlite::SqliteRow};
 
 use super::json;
-use crate::store::{Store, StoreError};
+use crate::{
+    engine::{Row, query},
+    store::{Store, StoreError},
+};
 
 /// An agent, the slow hash of its credential, and the seal over both.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +29,7 @@ impl AgentRow {
 impl Store {
     /// Records an agent; [`StoreError::Taken`] when its instance is known. On disk when this returns.
     pub async fn insert_agent(&self, row: &AgentRow) -> Result<(), StoreError> {
-        query("INSERT INTO agents (instance_id, aid, credential, seal) VALUES (?, ?, ?, ?)")
+        query("INSERT INTO agents (instance_id, aid, credential, seal) VALUES ($1, $2, $3, $4)")
             .bind(row.aid.instance_id.as_str())
             .bind(json(&row.aid))
             .bind(&row.credential_hash)
@@ -40,7 +42,7 @@ impl Store {
     /// Puts `new` in the place of `old`, which has the same instance; `false` when somebody was faster.
     pub async fn replace_agent(&self, old: &AgentRow, new: &AgentRow) -> Result<bool, StoreError> {
         let update = query(
-            "UPDATE agents SET aid = ?, credential = ?, seal = ? WHERE instance_id = ? AND seal = ?",
+            "UPDATE agents SET aid = $1, credential = $2, seal = $3 WHERE instance_id = $4 AND seal = $5",
         );
         let done = update
             .bind(json(&new.aid))
@@ -50,12 +52,12 @@ impl Store {
             .bind(&old.seal)
             .execute(&self.pool)
             .await?;
-        Ok(done.rows_affected() == 1)
+        Ok(done == 1)
     }
 
     /// One agent.
     pub async fn agent(&self, instance: &InstanceId) -> Result<Option<AgentRow>, StoreError> {
-        let select = query("SELECT aid, credential, seal FROM agents WHERE instance_id = ?");
+        let select = query("SELECT aid, credential, seal FROM agents WHERE instance_id = $1");
         let row = select.bind(instance.as_str()).fetch_optional(&self.pool).await?;
         row.as_ref().map(agent_row).transpose()
     }
@@ -69,7 +71,7 @@ impl Store {
     }
 }
 
-fn agent_row(row: &SqliteRow) -> Result<AgentRow, StoreError> {
+fn agent_row(row: &Row) -> Result<AgentRow, StoreError> {
     let damaged = |_| StoreError::DamagedRow { table: "agents" };
     Ok(AgentRow {
         aid: serde_json::from_str(row.try_get(0)?).map_err(damaged)?,

@@ -1,10 +1,12 @@
 //! Delegation tokens, and the uses that were had of them.
 
 use keyless_core::delegation::{Token, TokenId};
-use sqlx::{Row, query, sqlite::SqliteRow};
 
 use super::json;
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::{
+    engine::{Row, Transaction, query},
+    store::{Store, StoreError},
+};
 
 /// A token and the seal over it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +31,7 @@ impl Store {
     pub async fn insert_delegation(&self, row: &DelegationRow) -> Result<(), StoreError> {
         let insert = query(
             "INSERT INTO delegations (token_id, body, max_uses, used, revoked, seal) \
-             VALUES (?, ?, ?, 0, ?, ?)",
+             VALUES ($1, $2, $3, 0, $4, $5)",
         );
         insert
             .bind(row.token.token_id.as_str())
@@ -44,9 +46,9 @@ impl Store {
 
     /// Puts tokens in the place of those with their names, all or none.
     pub async fn replace_delegations(&self, rows: &[DelegationRow]) -> Result<(), StoreError> {
-        let mut transaction = WriteTransaction::begin(&self.pool).await?;
+        let mut transaction = Transaction::write(&self.pool).await?;
         for row in rows {
-            query("UPDATE delegations SET body = ?, revoked = ?, seal = ? WHERE token_id = ?")
+            query("UPDATE delegations SET body = $1, revoked = $2, seal = $3 WHERE token_id = $4")
                 .bind(json(&row.token))
                 .bind(row.token.revoked.is_some())
                 .bind(&row.seal)
@@ -70,15 +72,15 @@ impl Store {
     pub async fn take_delegation_use(&self, token: &TokenId) -> Result<bool, StoreError> {
         let take = query(
             "UPDATE delegations SET used = used + 1 \
-             WHERE token_id = ? AND revoked = 0 AND used < max_uses",
+             WHERE token_id = $1 AND revoked = 0 AND used < max_uses",
         );
         let done = take.bind(token.as_str()).execute(&self.pool).await?;
-        Ok(done.rows_affected() == 1)
+        Ok(done == 1)
     }
 
     /// Gives a use back, of an action that did not begin.
     pub async fn give_delegation_use_back(&self, token: &TokenId) -> Result<(), StoreError> {
-        let give = query("UPDATE delegations SET used = used - 1 WHERE token_id = ? AND used > 0");
+        let give = query("UPDATE delegations SET used = used - 1 WHERE token_id = $1 AND used > 0");
         give.bind(token.as_str()).execute(&self.pool).await?;
         Ok(())
     }
@@ -86,14 +88,14 @@ impl Store {
     /// Forgets tokens for good.
     pub async fn remove_delegations(&self, tokens: &[TokenId]) -> Result<(), StoreError> {
         for token in tokens {
-            let remove = query("DELETE FROM delegations WHERE token_id = ?").bind(token.as_str());
+            let remove = query("DELETE FROM delegations WHERE token_id = $1").bind(token.as_str());
             remove.execute(&self.pool).await?;
         }
         Ok(())
     }
 }
 
-fn delegation_row(row: &SqliteRow) -> Result<DelegationRow, StoreError> {
+fn delegation_row(row: &Row) -> Result<DelegationRow, StoreError> {
     let damaged = |_| StoreError::DamagedRow { table: "delegations" };
     let used: i64 = row.try_get(1)?;
     Ok(DelegationRow {

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 
 use keyless_core::grant::{Grant, GrantId, PermissionRef};
-use sqlx::{Row, SqliteConnection, query, sqlite::SqliteRow};
 
 use super::json;
-use crate::store::{Store, StoreError, WriteTransaction};
+use crate::{
+    engine::{Connection, Row, Transaction, query},
+    store::{Store, StoreError},
+};
 
 /// A grant and the seal over it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +41,7 @@ impl GrantRow {
 impl Store {
     /// Records a grant; [`StoreError::Taken`] when its name is. On disk when this returns.
     pub async fn insert_grant(&self, row: &GrantRow) -> Result<(), StoreError> {
-        query("INSERT INTO grants (grant_id, body, revoked, seal) VALUES (?, ?, ?, ?)")
+        query("INSERT INTO grants (grant_id, body, revoked, seal) VALUES ($1, $2, $3, $4)")
             .bind(row.grant.grant_id.as_str())
             .bind(json(&row.grant))
             .bind(row.grant.revoked)
@@ -52,7 +54,7 @@ impl Store {
     /// Puts `new` in the place of `old`, which has the same name; `false` when somebody was faster.
     pub async fn replace_grant(&self, old: &GrantRow, new: &GrantRow) -> Result<bool, StoreError> {
         let update = query(
-            "UPDATE grants SET body = ?, revoked = ?, seal = ? WHERE grant_id = ? AND seal = ?",
+            "UPDATE grants SET body = $1, revoked = $2, seal = $3 WHERE grant_id = $4 AND seal = $5",
         );
         let done = update
             .bind(json(&new.grant))
@@ -62,7 +64,7 @@ impl Store {
             .bind(&old.seal)
             .execute(&self.pool)
             .await?;
-        Ok(done.rows_affected() == 1)
+        Ok(done == 1)
     }
 
     /// All grants, oldest first. A row that can't be read is left out: it permits nothing.
@@ -89,7 +91,7 @@ impl Store {
         if wanted.is_empty() {
             return Ok(Ok(()));
         }
-        let mut transaction = WriteTransaction::begin(&self.pool).await?;
+        let mut transaction = Transaction::write(&self.pool).await?;
         for one in wanted {
             if !take_use(transaction.connection(), one).await? {
                 return Ok(Err(one.permission.clone()));
@@ -100,11 +102,11 @@ impl Store {
 
     /// Gives uses back, of an action that did not begin.
     pub async fn give_uses_back(&self, had: &[PermissionRef]) -> Result<(), StoreError> {
-        let mut transaction = WriteTransaction::begin(&self.pool).await?;
+        let mut transaction = Transaction::write(&self.pool).await?;
         for one in had {
             query(
                 "UPDATE grant_uses SET used = used - 1 \
-                 WHERE grant_id = ? AND permission = ? AND used > 0",
+                 WHERE grant_id = $1 AND permission = $2 AND used > 0",
             )
             .bind(one.grant.as_str())
             .bind(one.index)
@@ -116,30 +118,31 @@ impl Store {
 }
 
 /// One statement decides: whether the grant still holds, whether a use is left, and that it is had.
-async fn take_use(connection: &mut SqliteConnection, one: &UseOf) -> Result<bool, StoreError> {
+async fn take_use(connection: &mut Connection, one: &UseOf) -> Result<bool, StoreError> {
     let most = i64::try_from(one.max_uses).unwrap_or(i64::MAX);
     let done = query(
         "INSERT INTO grant_uses (grant_id, permission, used) \
-         SELECT grant_id, ?2, 1 FROM grants WHERE grant_id = ?1 AND revoked = 0 AND ?3 > 0 \
-         ON CONFLICT (grant_id, permission) DO UPDATE SET used = used + 1 WHERE used < ?3",
+         SELECT grant_id, $2, 1 FROM grants WHERE grant_id = $1 AND revoked = 0 AND $3 > 0 \
+         ON CONFLICT (grant_id, permission) \
+         DO UPDATE SET used = grant_uses.used + 1 WHERE grant_uses.used < $3",
     )
     .bind(one.permission.grant.as_str())
     .bind(one.permission.index)
     .bind(most)
     .execute(connection)
     .await?;
-    Ok(done.rows_affected() == 1)
+    Ok(done == 1)
 }
 
-fn grant_row(row: &SqliteRow) -> Result<GrantRow, StoreError> {
+fn grant_row(row: &Row) -> Result<GrantRow, StoreError> {
     let damaged = |_| StoreError::DamagedRow { table: "grants" };
     let grant = serde_json::from_str(row.try_get(0)?).map_err(damaged)?;
     Ok(GrantRow { grant, seal: row.try_get(1)? })
 }
 
-fn use_row(row: &SqliteRow) -> Result<Option<(PermissionRef, u64)>, StoreError> {
-    let (grant, index, used): (&str, u32, i64) =
-        (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+fn use_row(row: &Row) -> Result<Option<(PermissionRef, u64)>, StoreError> {
+    let (grant, index): (&str, u32) = (row.try_get(0)?, row.number(1, "grant_uses")?);
+    let used: i64 = row.try_get(2)?;
     let at = GrantId::parse(grant).map(|grant| PermissionRef { grant, index });
     Ok(at.map(|at| (at, u64::try_from(used).unwrap_or(0))))
 }

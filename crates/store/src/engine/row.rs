@@ -1,0 +1,40 @@
+//! A row of an answer.
+
+use sqlx::{Decode, Row as _, Sqlite, Type, sqlite::SqliteRow};
+
+use crate::store::StoreError;
+
+/// A row of an answer.
+pub(crate) enum Row {
+    Sqlite(SqliteRow),
+}
+
+/// What a column can be read as: `i64`, texts, bytes, and each where it may be NULL. Other numbers: [`Row::number`].
+pub(crate) trait Column<'r>: Decode<'r, Sqlite> + Type<Sqlite> {}
+
+impl<'r, T: Decode<'r, Sqlite> + Type<Sqlite>> Column<'r> for T {}
+
+impl Row {
+    /// The column at `index`, from 0.
+    pub(crate) fn try_get<'r, T: Column<'r>>(&'r self, index: usize) -> Result<T, StoreError> {
+        match self {
+            Self::Sqlite(row) => Ok(row.try_get(index)?),
+        }
+    }
+
+    /// The number in the column at `index`, in the type that it has with us; `table` is named where it does not fit.
+    pub(crate) fn number<T: TryFrom<i64>>(
+        &self,
+        index: usize,
+        table: &'static str,
+    ) -> Result<T, StoreError> {
+        let number: i64 = self.try_get(index)?;
+        T::try_from(number).map_err(|_| StoreError::DamagedRow { table })
+    }
+}
+
+impl From<SqliteRow> for Row {
+    fn from(row: SqliteRow) -> Self {
+        Self::Sqlite(row)
+    }
+}
