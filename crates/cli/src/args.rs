@@ -650,7 +650,7 @@ pub(crate) struct McpArgs {
 /// `--toolset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ToolsetWord {
-    /// Actions with secrets that the agent never sees; NL_AGENT_URI, NL_INSTANCE_ID and NL_AGENT_CREDENTIAL say who it is.
+    /// Actions with secrets that the agent never sees; NL_AGENT_URI, NL_INSTANCE_ID and NL_AGENT_CREDENTIAL say who it is, or else the session.
     Nl,
     /// Agent configuration as code: plan, review, apply, roll back.
     Pack,

@@ -42,7 +42,7 @@ pub use self::{
     agents::{Agents, Registration},
     bridge::{NlClient, NlIdentity, serve_stdio as serve_nl_stdio},
 };
-pub(crate) use self::{listen::Listeners, service::NlService};
+pub(crate) use self::{listen::Listeners, ndjson::serve as serve_session, service::NlService};
 
 #[cfg(test)]
 mod scene;

@@ -38,7 +38,7 @@ fn served(toolset: ToolsetWord) -> Result<Toolset, Error> {
     let places = Places::from_environment()?;
     match toolset {
         ToolsetWord::Nl => {
-            let client = NlClient::new(places.nl_socket(), NlIdentity::from_environment()?);
+            let client = NlClient::new(places.tools_socket(), NlIdentity::from_environment()?);
             Ok(Toolset::Nl(Arc::new(client)))
         }
         ToolsetWord::Pack => Ok(Toolset::Pack(Arc::new(PackTools::new(Request::default())))),

@@ -15,7 +15,7 @@ use crate::{
 pub(super) async fn run(ui: &Ui, args: ServeArgs) -> Result<ExitCode, Error> {
     if args.stdio {
         let places = Places::from_environment()?;
-        serve_nl_stdio(&places.nl_socket(), &NlIdentity::from_environment()?).await?;
+        serve_nl_stdio(&places.tools_socket(), &NlIdentity::from_environment()?).await?;
         return Ok(ExitCode::SUCCESS);
     }
     let (places, vault) = unlock_vault(&args.factor).await?;

@@ -1,5 +1,8 @@
 //! The NL Protocol from outside: a client in Python that knows the specification alone.
 
+/// Sessions as agents.
+mod sessions;
+
 use std::{thread, time::Duration};
 
 use serde_json::{Value, json};

@@ -5,6 +5,7 @@
 //! Source: reference/nl.md, section 1.
 
 mod credential;
+mod sessions;
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -1,7 +1,7 @@
 //! The agent's side of the NL socket: a client for tools, and a bridge for stdio.
 //!
 //! Neither unlocks anything or knows a secret. The agent's own credential comes from the environment,
-//! never from stdin or an argument.
+//! never from stdin or an argument; without one, a session's socket says who it is.
 
 use std::{env, path::Path, path::PathBuf};
 
@@ -35,12 +35,21 @@ const NL_INSTANCE_ID: &str = "NL_INSTANCE_ID";
 /// An attestation, where the agent has one.
 const NL_AGENT_ATTESTATION: &str = "NL_AGENT_ATTESTATION";
 
-/// Who an agent's process is. Without `Debug`: it holds a credential.
-pub struct NlIdentity {
-    agent_uri: String,
-    instance_id: String,
-    credential: Zeroizing<String>,
-    attestation: Option<String>,
+/// Who an agent's process is. Without `Debug`: it may hold a credential.
+pub enum NlIdentity {
+    /// A registered agent.
+    Registered {
+        /// Its URI.
+        agent_uri: String,
+        /// Its instance.
+        instance_id: String,
+        /// What it shows.
+        credential: Zeroizing<String>,
+        /// Its vendor's word, if it has one.
+        attestation: Option<String>,
+    },
+    /// The session that its socket is for.
+    Session,
 }
 
 /// Sends messages as one agent. Connects when it is first asked, and again when the broker came back.
@@ -56,15 +65,19 @@ struct Connection {
 }
 
 impl NlIdentity {
-    /// The identity that the environment gives; [`Code::Usage`] names the variable that is missing.
+    /// The identity that the environment gives: the session's where it has no credential.
+    /// [`Code::Usage`] names the variable that is missing beside one.
     pub fn from_environment() -> Result<Self, Error> {
+        if env::var_os(NL_AGENT_CREDENTIAL).is_none() {
+            return Ok(Self::Session);
+        }
         let variable = |name: &'static str| {
             env::var(name).ok().filter(|value| !value.is_empty()).ok_or_else(|| {
                 let words = SafeText::words("the environment has no ").and(name);
                 Error::with(Code::Usage, words)
             })
         };
-        Ok(Self {
+        Ok(Self::Registered {
             agent_uri: variable(NL_AGENT_URI)?,
             instance_id: variable(NL_INSTANCE_ID)?,
             credential: Zeroizing::new(variable(NL_AGENT_CREDENTIAL)?),
@@ -74,10 +87,13 @@ impl NlIdentity {
 
     fn handshake(&self) -> Map<String, Value> {
         let mut payload = Map::new();
-        payload.insert("agent_uri".to_owned(), self.agent_uri.clone().into());
-        payload.insert("instance_id".to_owned(), self.instance_id.clone().into());
-        payload.insert("credential".to_owned(), self.credential.as_str().into());
-        if let Some(attestation) = &self.attestation {
+        let Self::Registered { agent_uri, instance_id, credential, attestation } = self else {
+            return payload;
+        };
+        payload.insert("agent_uri".to_owned(), agent_uri.clone().into());
+        payload.insert("instance_id".to_owned(), instance_id.clone().into());
+        payload.insert("credential".to_owned(), credential.as_str().into());
+        if let Some(attestation) = attestation {
             payload.insert("attestation".to_owned(), attestation.clone().into());
         }
         payload

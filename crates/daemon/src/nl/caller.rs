@@ -16,6 +16,17 @@ pub(crate) struct Presented {
     pub(crate) credential: Option<Zeroizing<String>>,
     /// Who they say they are, where the door was told; a message may say it as well.
     pub(crate) claim: Option<AgentClaim>,
+    /// What the door knows beside.
+    pub(crate) standing: Standing,
+}
+
+/// What a connection is known by, beside what is shown on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is a session's own: what its claim says is so.
+    Session,
+    /// Nothing.
+    Stranger,
 }
 
 impl Presented {
@@ -27,7 +38,19 @@ impl Presented {
             NlFault::new(Code::MessageMalformed, words)
         })?;
         let credential = text("credential").map(Zeroizing::new);
-        Ok(Self { source_ip: None, credential, claim: Some(claim) })
+        let standing = Standing::Stranger;
+        Ok(Self { source_ip: None, credential, claim: Some(claim), standing })
+    }
+
+    /// The agent that a session is, on a connection of its own.
+    pub(crate) fn session(aid: &Aid) -> Self {
+        let claim = AgentClaim {
+            agent_uri: aid.agent_uri.to_string(),
+            instance_id: aid.instance_id.to_string(),
+            attestation: None,
+        };
+        let standing = Standing::Session;
+        Self { source_ip: None, credential: None, claim: Some(claim), standing }
     }
 
     /// Who a message is from: what it says, which must be what the connection said, if that said anything.

@@ -29,7 +29,7 @@ use self::route::{Route, route};
 use super::{
     answer::{Answered, refused},
     apart::{Weight, apart},
-    caller::Presented,
+    caller::{Presented, Standing},
     service::NlService,
 };
 
@@ -185,7 +185,7 @@ fn presented(headers: &HeaderMap, query: Option<&str>, peer: IpAddr) -> Presente
         instance_id,
         attestation: text("x-nl-attestation").map(ToOwned::to_owned),
     });
-    Presented { source_ip: Some(peer), credential, claim }
+    Presented { source_ip: Some(peer), credential, claim, standing: Standing::Stranger }
 }
 
 fn plain_discovery() -> NlFault {

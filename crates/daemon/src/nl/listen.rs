@@ -71,7 +71,7 @@ async fn accept(service: Arc<NlService>, listener: UnixListener) {
             Ok((stream, _)) if is_ours(&stream) => {
                 let service = Arc::clone(&service);
                 let (reader, writer) = stream.into_split();
-                tokio::spawn(ndjson::serve(service, reader, writer));
+                tokio::spawn(async move { ndjson::serve(service, reader, writer, None).await });
             }
             Ok(_) => {}
             // Out of descriptors, say; the next accept may do.

@@ -8,9 +8,10 @@ use std::{sync::Arc, time::Duration};
 
 use keyless_core::{
     Code, SafeText,
+    agent::Aid,
     nl_message::{MAX_MESSAGE_BYTES, Message, MessageType, NlFault, Shape},
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::{
     io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
     sync::{Semaphore, mpsc},
@@ -20,7 +21,7 @@ use tokio::{
 use super::{
     answer::{Outcome, refused},
     apart::{Weight, apart},
-    caller::Presented,
+    caller::{Presented, Standing},
     rates::AGENT_LIMIT,
     service::NlService,
 };
@@ -32,15 +33,16 @@ const AT_ONCE: usize = 32;
 /// Answers that may wait for a client which does not read.
 const OUTBOX: usize = 64;
 
-/// Serves one connection until it ends.
+/// Serves one connection until it ends. On that of a `session` nothing needs to be shown.
 pub(crate) async fn serve(
     service: Arc<NlService>,
     from: impl AsyncRead + Send + Unpin,
     to: impl AsyncWrite + Send + Unpin + 'static,
+    session: Option<&Aid>,
 ) {
     let (outbox, inbox) = mpsc::channel(OUTBOX);
     let writer = tokio::spawn(write_lines(to, inbox));
-    let presented = None;
+    let presented = session.map(|aid| Arc::new(Presented::session(aid)));
     let room = Arc::new(Semaphore::new(AT_ONCE));
     let mut conversation = Conversation { service, presented, outbox, room };
     let mut lines = Lines { from: BufReader::new(from), line: Vec::new() };
@@ -104,17 +106,24 @@ impl Conversation {
     }
 
     async fn greet(&mut self, message: &Message) -> Option<()> {
-        let outcome = match Presented::of_handshake(&message.payload) {
-            Ok(presented) => match self.service.handshake(&presented).await {
-                Ok(session) => {
-                    self.presented = Some(Arc::new(presented));
-                    Outcome::done(MessageType::HandshakeAck, 200, greeting(&session))
-                }
-                Err(fault) => Outcome::failed(MessageType::HandshakeAck, json!({}), fault),
-            },
+        let outcome = match self.introduced(&message.payload).await {
+            Ok(aid) => Outcome::done(MessageType::HandshakeAck, 200, greeting(&aid)),
             Err(fault) => Outcome::failed(MessageType::HandshakeAck, json!({}), fault),
         };
         self.outbox.send(outcome.to(message, None).body).await.ok()
+    }
+
+    async fn introduced(&mut self, shown: &Map<String, Value>) -> Result<Aid, NlFault> {
+        let session = self.presented.as_ref().filter(|known| {
+            known.standing == Standing::Session && !shown.contains_key("credential")
+        });
+        let presented = match session {
+            Some(session) => Arc::clone(session),
+            None => Arc::new(Presented::of_handshake(shown)?),
+        };
+        let aid = self.service.handshake(&presented).await?;
+        self.presented = Some(presented);
+        Ok(aid)
     }
 
     async fn refuse(&self, fault: NlFault) -> Option<()> {
@@ -122,10 +131,11 @@ impl Conversation {
     }
 }
 
-fn greeting(session: &str) -> Value {
+fn greeting(aid: &Aid) -> Value {
     json!({
         "status": "authenticated",
-        "session_id": session,
+        "session_id": aid.instance_id,
+        "agent": { "agent_uri": aid.agent_uri, "instance_id": aid.instance_id },
         "server_capabilities": {
             "nl_version": "1.0",
             "action_types": [

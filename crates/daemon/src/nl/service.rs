@@ -24,7 +24,7 @@ use super::{
     agents::{Agents, as_logged},
     answer::{Answered, Outcome, message_id, refused},
     attestation::Attestations,
-    caller::{Caller, Presented},
+    caller::{Caller, Presented, Standing},
     delegations::Delegations,
     grants::Grants,
     guard::GuardRules,
@@ -101,10 +101,9 @@ impl NlService {
         Answered { status, body, rate, retry_after: None }
     }
 
-    /// Who a connection is; gives the session's name.
-    pub(crate) async fn handshake(&self, presented: &Presented) -> Result<String, NlFault> {
-        let caller = self.identify(presented, &Map::new()).await?;
-        Ok(caller.aid.instance_id.to_string())
+    /// Who a connection is.
+    pub(crate) async fn handshake(&self, presented: &Presented) -> Result<Aid, NlFault> {
+        self.identify(presented, &Map::new()).await.map(|caller| caller.aid)
     }
 
     /// Does one message and answers it. What has begun is done even when nobody waits for it.
@@ -155,9 +154,12 @@ impl NlService {
         payload: &Map<String, Value>,
     ) -> Result<Caller, NlFault> {
         let claim = presented.claim(payload)?;
-        let credential = presented.credential.as_ref().ok_or(Code::AgentUnknown)?;
         let (uri, instance) = (&claim.agent_uri, &claim.instance_id);
-        let mut aid = self.agents.authenticate(uri, instance, credential).await?;
+        let mut aid = match (&presented.credential, presented.standing) {
+            (Some(credential), _) => self.agents.authenticate(uri, instance, credential).await?,
+            (None, Standing::Session) => self.agents.of_session(instance).await?,
+            (None, Standing::Stranger) => return Err(Code::AgentUnknown.into()),
+        };
         if let Some(token) = &claim.attestation {
             self.attestations.vouch(token, &mut aid, Timestamp::now())?;
         }
@@ -200,6 +202,18 @@ impl NlService {
             first.finish(&outcome, outcome.size());
         }
         Ok(outcome)
+    }
+
+    /// A session is an agent from now on, until [`Self::close_session`].
+    pub(crate) async fn open_session(&self, kind: &str, session: &str) -> Result<Aid, Error> {
+        self.agents.open_session(kind, session).await
+    }
+
+    /// Ends a session's agent, what it has handed on and what its actions have left.
+    pub(crate) async fn close_session(&self, instance: &InstanceId) -> Result<(), Error> {
+        self.sessions.lock().remove(instance);
+        self.delegations.revoke_of_agent(instance).await?;
+        self.agents.close_session(instance).await
     }
 
     /// What an agent's actions have in common. One that it does for another has nothing in common with

@@ -13,9 +13,13 @@ use std::{
 
 use data_encoding::HEXLOWER;
 use futures_util::future::BoxFuture;
-use keyless_core::{Code, Error, SafeText};
+use keyless_core::{
+    Code, Error, SafeText,
+    agent::{Aid, InstanceId},
+};
 use keyless_mcp::Secrets as _;
 use parking_lot::Mutex;
+use serde_json::{Map, Value};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{UnixListener, UnixStream},
@@ -28,7 +32,7 @@ use crate::{
     broker::{Broker, Inherited, OpenSession, Wanted, session_id},
     caution::Caution,
     config::{Config, NlConfig},
-    nl::{Listeners, NlService},
+    nl::{Listeners, NlService, serve_session},
     operator::{Approver, OperatorDoor},
     places::Places,
     provenance::trust_level,
@@ -46,6 +50,7 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// A broker that listens.
 struct Service {
     broker: Broker,
+    nl: Arc<NlService>,
     places: Places,
     keeper: Arc<Keeper>,
     sessions: AtomicU64,
@@ -77,8 +82,8 @@ pub async fn serve(
     let listener = bind_private(&path).await?;
     let operator_path = places.operator_socket();
     let operator_listener = bind_private(&operator_path).await?;
-    let nl_doors =
-        Listeners::open(Arc::new(NlService::new(&broker, &places)?), &places, nl).await?;
+    let speaking = Arc::new(NlService::new(&broker, &places)?);
+    let nl_doors = Listeners::open(Arc::clone(&speaking), &places, nl).await?;
     let (proxy_listener, proxy) = loopback_listener().await?;
     broker.log_strangers();
     tokio::spawn(Arc::clone(broker.engine()).serve_proxy(proxy_listener));
@@ -100,9 +105,18 @@ pub async fn serve(
     let door = Arc::new(OperatorDoor::new(&broker, approver, web));
     let operating = tokio::spawn(door.serve(operator_listener));
     let config_problem = Mutex::default();
-    let service =
-        Service { broker, places, keeper, sessions, book, lock, closing, proxy, config_problem };
-    let service = Arc::new(service);
+    let service = Arc::new(Service {
+        broker,
+        nl: speaking,
+        places,
+        keeper,
+        sessions,
+        book,
+        lock,
+        closing,
+        proxy,
+        config_problem,
+    });
     let watcher = Watcher::new(vec![service.places.config_file()]).await;
     let following = tokio::spawn(follow_config(Arc::clone(&service), watcher));
     ready(nl_doors.http);
@@ -140,7 +154,7 @@ async fn follow_config(service: Arc<Service>, mut watcher: Watcher) {
 }
 
 /// Serves a socket: `agent.sock`, or the one of the session `bound`, for the tools inside its jail.
-async fn accept(service: Arc<Service>, listener: UnixListener, bound: Option<String>) {
+async fn accept(service: Arc<Service>, listener: UnixListener, bound: Option<Arc<Bound>>) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) if is_ours(&stream) => {
@@ -158,12 +172,12 @@ async fn accept(service: Arc<Service>, listener: UnixListener, bound: Option<Str
 fn serve_tools(
     service: Arc<Service>,
     listener: UnixListener,
-    bound: Option<String>,
+    bound: Option<Arc<Bound>>,
 ) -> BoxFuture<'static, ()> {
     Box::pin(accept(service, listener, bound))
 }
 
-async fn converse(service: Arc<Service>, stream: UnixStream, bound: Option<String>) {
+async fn converse(service: Arc<Service>, stream: UnixStream, bound: Option<Arc<Bound>>) {
     let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
@@ -176,6 +190,20 @@ async fn converse(service: Arc<Service>, stream: UnixStream, bound: Option<Strin
             () = caller.ended() => None,
         };
         let Some(line) = line else { break };
+        if let Some(message) = nl_message(&line) {
+            let agent = service.speaks_as(&caller, &message).await;
+            let from = std::io::Cursor::new(line).chain(reader);
+            tokio::select! {
+                () = serve_session(Arc::clone(&service.nl), from, writer, agent.as_ref()) => {}
+                _ = closing.wait_for(|closing| *closing) => {}
+                () = caller.ended() => {}
+            }
+            if let (Some(agent), None) = (agent, &caller.bound) {
+                // Not to be written: it ends by its time, and nobody can speak as it any more.
+                let _ = service.nl.close_session(&agent.instance_id).await;
+            }
+            break;
+        }
         let answer = if let Ok(call) = serde_json::from_slice(&line) {
             service.answer(call, &mut caller).await
         } else {
@@ -211,8 +239,14 @@ struct Caller {
     /// Its place among the open sessions.
     entered: Option<Entered>,
     /// The run in whose jail it is; then it is that session's tools and nothing else.
-    bound: Option<String>,
+    bound: Option<Arc<Bound>>,
     peer: Option<i32>,
+}
+
+/// The run whose jail shows a socket, and the agent that it is.
+struct Bound {
+    session: String,
+    agent: Aid,
 }
 
 impl Caller {
@@ -231,9 +265,16 @@ async fn next_line(reader: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Vec<u8
     (read.ok()? > 0 && line.ends_with(b"\n")).then_some(line)
 }
 
+/// A line that is one of the NL Protocol's messages.
+fn nl_message(line: &[u8]) -> Option<Map<String, Value>> {
+    let object: Map<String, Value> = serde_json::from_slice(line).ok()?;
+    object.contains_key("nl_version").then_some(object)
+}
+
 /// A session of one connection, and the sockets of its own: for its traffic, and for its tools.
 struct Held {
     open: OpenSession,
+    agent: InstanceId,
     sockets: [PathBuf; 2],
     serving: [tokio::task::JoinHandle<()>; 2],
 }
@@ -247,7 +288,7 @@ impl Service {
             }
             Call::Hello { ticket } => {
                 let ticket = match &caller.bound {
-                    Some(session) => self.ticket_for(session.clone()),
+                    Some(bound) => self.ticket_for(bound.session.clone()),
                     None => self.ticket(ticket),
                 };
                 if caller.bound.is_none() && caller.entered.is_none() {
@@ -304,6 +345,18 @@ impl Service {
         }
     }
 
+    /// The agent that a connection is whose sender shows no credential: the session of its jail, or one of its own.
+    async fn speaks_as(&self, caller: &Caller, first: &Map<String, Value>) -> Option<Aid> {
+        if let Some(bound) = &caller.bound {
+            return Some(bound.agent.clone());
+        }
+        let shown = first.get("payload").and_then(|payload| payload.get("credential"));
+        match shown {
+            Some(_) => None,
+            None => self.nl.open_session("mcp", &session_id("m")).await.ok(),
+        }
+    }
+
     fn locks_in_seconds(&self) -> u64 {
         self.keeper.locks_in().map_or(0, |rest| rest.as_secs())
     }
@@ -355,7 +408,9 @@ impl Service {
         let serving = tokio::spawn(async move { engine.serve_unix(listener, session).await });
         let agent_socket = self.places.runtime().join(format!("{}.agent.sock", open.session.id()));
         let agent_listener = bind_private(&agent_socket).await?;
-        let bound = Some(open.session.id().to_owned());
+        let agent = self.nl.open_session("run", open.session.id()).await?;
+        let instance = agent.instance_id.clone();
+        let bound = Some(Arc::new(Bound { session: open.session.id().to_owned(), agent }));
         let tools = tokio::spawn(serve_tools(Arc::clone(self), agent_listener, bound));
         self.sessions.fetch_add(1, Ordering::Relaxed);
         let offer = SessionOffer {
@@ -368,7 +423,8 @@ impl Service {
             conceal: open.conceal.clone(),
             remove: open.remove.clone(),
         };
-        Ok((Held { open, sockets: [socket, agent_socket], serving: [serving, tools] }, offer))
+        let (sockets, serving) = ([socket, agent_socket], [serving, tools]);
+        Ok((Held { open, agent: instance, sockets, serving }, offer))
     }
 
     /// Ends every session, its end on record; gives up waiting after [`DRAIN`].
@@ -389,6 +445,7 @@ impl Service {
         }
         // The end could not be written: the session is closed all the same, and the log's fault
         // shows at the next use.
+        let _ = self.nl.close_session(&held.agent).await;
         let _ = held.open.end().await;
         self.sessions.fetch_sub(1, Ordering::Release);
     }

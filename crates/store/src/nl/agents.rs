@@ -55,6 +55,14 @@ impl Store {
         Ok(done == 1)
     }
 
+    /// Removes an agent as it stood when `row` was read; `false` when it has changed since.
+    pub async fn remove_agent(&self, row: &AgentRow) -> Result<bool, StoreError> {
+        let delete = query("DELETE FROM agents WHERE instance_id = ? AND seal = ?");
+        let done =
+            delete.bind(row.aid.instance_id.as_str()).bind(&row.seal).execute(&self.pool).await?;
+        Ok(done.rows_affected() == 1)
+    }
+
     /// One agent.
     pub async fn agent(&self, instance: &InstanceId) -> Result<Option<AgentRow>, StoreError> {
         let select = query("SELECT aid, credential, seal FROM agents WHERE instance_id = $1");

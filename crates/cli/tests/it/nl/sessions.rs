@@ -1,0 +1,85 @@
+//! Sessions as agents: who is in a jail speaks NL at the jail's own socket, and grants say what it may do.
+
+use serde_json::{Value, json};
+
+use super::{AGENT, granted, with_secrets};
+use crate::{invocation::KEYLESS, mcp::unlock, world::World};
+
+/// The agent that each session of `keyless run` is.
+const RUN: &str = concat!("nl://keyless.dev/run/", env!("CARGO_PKG_VERSION"));
+/// Speaks as whoever the socket says: a greeting, then a message for each line of the script.
+const SPEAK: &str = "
+import json, os, socket, sys, uuid
+from datetime import datetime, timezone
+line = socket.socket(socket.AF_UNIX)
+line.connect(os.environ['KEYLESS_AGENT_SOCKET'])
+stream = line.makefile('rwb')
+for kind, payload in json.loads(sys.argv[1]):
+    now = datetime.now(timezone.utc).strftime('%Y-%m-%dT%H:%M:%S.%f')[:-3] + 'Z'
+    stream.write(json.dumps({'nl_version': '1.0', 'message_type': kind, 'message_id': str(uuid.uuid4()),
+        'timestamp': now, 'payload': payload}).encode() + b'\\n')
+    stream.flush()
+    print(stream.readline().decode().strip())
+";
+
+/// What the messages of a script are answered, from inside a session's jail.
+fn spoken(world: &World, script: &Value) -> Vec<Value> {
+    let script = script.to_string();
+    let seen = world.keyless(&["run", "--", "python3", "-c", SPEAK, &script]);
+    let text = seen.without_passphrase().run().ok();
+    text.lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["payload"].clone())
+        .collect()
+}
+
+fn stdin_of(secret: &str) -> Value {
+    let reference = format!("{{{{nl:{secret}}}}}");
+    json!({ "type": "inject_stdin", "command": "cat", "secret_ref": reference })
+}
+
+#[test]
+fn a_session_is_an_agent_and_its_grants_say_what_it_may_do() {
+    let world = with_secrets();
+    granted(&world, RUN, &["db/*"]);
+    unlock(&world);
+    let forged =
+        json!({ "agent_uri": AGENT, "instance_id": "11111111-1111-4111-8111-111111111111" });
+    let answers = spoken(
+        &world,
+        &json!([
+            ["handshake", {}],
+            ["action_request", { "action": stdin_of("db/PASSWORD") }],
+            ["action_request", { "action": stdin_of("api/TOKEN") }],
+            ["action_request", { "action": stdin_of("db/PASSWORD"), "agent": forged }],
+        ]),
+    );
+    assert_eq!(answers[0]["agent"]["agent_uri"], RUN, "{}", answers[0]);
+    assert_eq!(answers[1]["result"]["stdout"], "[REDACTED:db/PASSWORD]\n", "{}", answers[1]);
+    assert_eq!(answers[2]["error"]["code"], "NL-E200", "{}", answers[2]);
+    assert_eq!(answers[3]["error"]["code"], "NL-E100", "{}", answers[3]);
+    let instance = answers[0]["agent"]["instance_id"].as_str().unwrap();
+    let lives: Vec<Value> = world
+        .log()
+        .into_iter()
+        .filter(|entry| entry["target"].as_str().is_some_and(|target| target.ends_with(instance)))
+        .map(|entry| entry["action"].clone())
+        .collect();
+    assert_eq!(lives, ["agent_register", "agent_transition"]);
+    let listed = world.keyless(&["agent", "list", "--json"]).run().data();
+    assert_eq!(listed["agents"], json!([]), "a session that is over is no agent");
+}
+
+#[test]
+fn programs_of_a_session_need_no_credential() {
+    let world = with_secrets();
+    granted(&world, RUN, &["db/*"]);
+    unlock(&world);
+    let action = json!({ "action": stdin_of("db/PASSWORD") });
+    let message = json!({
+        "nl_version": "1.0", "message_type": "action_request", "message_id": "m1",
+        "timestamp": jiff::Timestamp::now().to_string(), "payload": action,
+    });
+    let script = format!("printf '%s\\n' '{message}' | {KEYLESS} serve --stdio");
+    let text = world.keyless(&["run", "--", "sh", "-c", &script]).without_passphrase().run().ok();
+    assert!(text.contains("[REDACTED:db/PASSWORD]"), "{text}");
+}

@@ -1,0 +1,64 @@
+//! Sessions of Keyless as agents: `keyless run`, and tools that show no credential.
+//!
+//! Such an agent is known by the socket that it speaks through and has nothing to show, so it is
+//! trusted least (L0), and lives no longer than its session. What it may do, grants for its URI say.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use keyless_core::{
+    ActionType, Code, Error,
+    agent::{AgentState, AgentType, AgentUri, Aid, InstanceId, TrustLevel},
+    audit::Action,
+};
+
+use super::{Agents, Registration, identity};
+use crate::broker::agent as keyless_agent;
+
+/// What no credential hashes to.
+const NO_CREDENTIAL: &str = "none";
+/// The longest that a session is an agent.
+const LIFE: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+impl Agents {
+    /// Registers a session, `run` or `mcp`, as an agent that may act from now on.
+    pub(crate) async fn open_session(&self, kind: &str, session: &str) -> Result<Aid, Error> {
+        let uri = keyless_agent(kind, session).uri;
+        let capabilities = ActionType::ALL.iter().copied();
+        let wanted = Registration {
+            agent_uri: AgentUri::parse(&uri).map_err(|_| Code::Internal)?,
+            organization_id: "local".to_owned(),
+            agent_type: AgentType::CodingAssistant,
+            trust_level: TrustLevel::L0,
+            capabilities: capabilities.filter(|kind| *kind != ActionType::Egress).collect(),
+            scope: None,
+            session_context: BTreeMap::from([("session".to_owned(), session.to_owned())]),
+            life: LIFE,
+            registered_by: "keyless".to_owned(),
+        };
+        let aid = Aid { lifecycle: AgentState::Active, ..identity(wanted, Timestamp::now())? };
+        self.store.insert_agent(&self.sealed(aid.clone(), NO_CREDENTIAL.to_owned())).await?;
+        self.record(Action::AgentRegister, &aid, "broker", "a session begins").await?;
+        Ok(aid)
+    }
+
+    /// The agent that a session is. Whoever asks has seen that the session's own socket is spoken through.
+    pub(crate) async fn of_session(&self, instance: &str) -> Result<Aid, Error> {
+        let row = match InstanceId::parse(instance) {
+            Some(instance) => self.row(&instance).await?,
+            None => None,
+        };
+        let row = row.filter(|row| row.credential_hash == NO_CREDENTIAL);
+        Ok(row.ok_or(Code::AgentUnknown)?.aid)
+    }
+
+    /// Ends a session's agent. One that was suspended or revoked stays on the list until it expires.
+    pub(crate) async fn close_session(&self, instance: &InstanceId) -> Result<(), Error> {
+        let Some(row) = self.row(instance).await? else { return Ok(()) };
+        if row.aid.lifecycle == AgentState::Active && self.store.remove_agent(&row).await? {
+            let words = "active to revoked: the session is over";
+            self.record(Action::AgentTransition, &row.aid, "broker", words).await?;
+        }
+        Ok(())
+    }
+}
