@@ -57,10 +57,10 @@ impl Store {
 
     /// Removes an agent as it stood when `row` was read; `false` when it has changed since.
     pub async fn remove_agent(&self, row: &AgentRow) -> Result<bool, StoreError> {
-        let delete = query("DELETE FROM agents WHERE instance_id = ? AND seal = ?");
+        let delete = query("DELETE FROM agents WHERE instance_id = $1 AND seal = $2");
         let done =
             delete.bind(row.aid.instance_id.as_str()).bind(&row.seal).execute(&self.pool).await?;
-        Ok(done.rows_affected() == 1)
+        Ok(done == 1)
     }
 
     /// One agent.
