@@ -279,6 +279,12 @@ Examples:
     Purge(PurgeArgs),
     /// List a secret's versions; never values
     Versions(VersionsArgs),
+    /// Ask services whether they take your values: the catalog's checks, over https, to hosts that a secret names
+    #[command(after_help = "\
+Examples:
+  keyless secret check                    every secret whose service can be asked
+  keyless secret check team/github/token")]
+    Check(CheckArgs),
     /// Say what this project needs, and what of it is there
     #[command(after_help = "\
 Examples:
@@ -355,6 +361,8 @@ pub(crate) struct AddArgs {
     pub(crate) upkeep: UpkeepArgs,
     #[command(flatten)]
     pub(crate) value: ValueArgs,
+    #[command(flatten)]
+    pub(crate) save: SaveArgs,
     /// Where the value is kept: local, env:NAME (the broker's environment), file:PATH, routed (as
     /// sources.toml says) or source:NAME, source:NAME:REFERENCE of sources.toml
     #[arg(long, value_name = "SOURCE", default_value = "local", conflicts_with_all = ["value_stdin", "from_file"])]
@@ -383,6 +391,8 @@ pub(crate) struct RotateArgs {
     pub(crate) path: SecretPath,
     #[command(flatten)]
     pub(crate) value: ValueArgs,
+    #[command(flatten)]
+    pub(crate) save: SaveArgs,
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
 }
@@ -447,6 +457,14 @@ pub(crate) struct ValueArgs {
     /// Take a value also if it looks like none, such as one under 12 characters
     #[arg(long)]
     pub(crate) allow_weak: bool,
+}
+
+/// What is asked before a value is saved.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct SaveArgs {
+    /// Ask its service whether it takes the value, and don't save one that is refused
+    #[arg(long, conflicts_with = "allow_weak")]
+    pub(crate) check: bool,
 }
 
 #[derive(Debug, Subcommand)]

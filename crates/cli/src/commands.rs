@@ -174,6 +174,7 @@ fn name_of(command: &Command) -> &'static str {
         Command::Proxy(_) => "proxy",
         Command::Run(_) => "run",
         Command::Secret(SecretCommand::Add(_)) => "secret add",
+        Command::Secret(SecretCommand::Check(_)) => "secret check",
         Command::Secret(SecretCommand::List) => "secret list",
         Command::Secret(SecretCommand::Purge(_)) => "secret purge",
         Command::Secret(SecretCommand::Remove(_)) => "secret remove",

@@ -220,7 +220,8 @@ pub struct Detail {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// `released` (a value, for a request that begins), `forwarded` (a request that is over),
-    /// `tunnel` or `websocket` (opened), `closed` (a tunnel that is over).
+    /// `tunnel` or `websocket` (opened), `closed` (a tunnel that is over), `token` (a grant, at its token
+    /// URL), `check` (whether its service takes a value).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Words about this case, safe by type.

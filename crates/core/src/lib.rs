@@ -59,7 +59,7 @@ pub use crate::{
     },
     policy::{
         Allowed, By, Consent, EgressUse, Held, PlaceVerdict, Verdict, allow_operators_action,
-        decide_egress, decide_grant, judge_place,
+        decide_check, decide_egress, decide_grant, judge_place,
     },
     reference::{Reference, ReferenceError, Resolution},
     reply::{AgentSafe, SafeText},

@@ -128,6 +128,19 @@ pub fn decide_grant<'r>(
     Some((Allowed { path: path.clone(), usage }, grant))
 }
 
+/// Decides the use of a secret in a check of whether its service takes it: at a host that its owner has named,
+/// and only where the value itself is what travels, never where it is a key to sign with or a grant.
+pub fn decide_check(
+    path: &SecretPath,
+    rule: &EgressRule,
+    authority: &Authority,
+) -> Option<Allowed> {
+    let travels = rule.sign.is_none() && rule.oauth.is_none();
+    let usage = Usage::Egress { authority: authority.clone() };
+    let fits = travels && rule.covers(Scheme::Https, authority);
+    fits.then(|| Allowed { path: path.clone(), usage })
+}
+
 /// Decides the use of a secret in an action that the operator runs: whoever holds the key of the vault
 /// needs no grant.
 pub fn allow_operators_action(path: &SecretPath, kind: ActionType) -> Allowed {

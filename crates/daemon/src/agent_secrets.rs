@@ -20,7 +20,12 @@ use keyless_mcp::{
 };
 use keyless_vault::{FormatVerdict, IndexFile, Inventory, Manifest, Row, Secret, Vault};
 
-use crate::{caution, requests::Requests, window::Keeper};
+use crate::{
+    caution,
+    liveness::{LivenessChecks, LivenessVerdict},
+    requests::Requests,
+    window::Keeper,
+};
 
 /// One session's view.
 pub(crate) struct AgentSecrets {
@@ -31,6 +36,7 @@ pub(crate) struct AgentSecrets {
     pub(crate) manifest: Option<String>,
     pub(crate) index_file: PathBuf,
     pub(crate) keeper: Arc<Keeper>,
+    pub(crate) checks: Arc<LivenessChecks>,
     pub(crate) trust_level: TrustLevel,
 }
 
@@ -143,13 +149,30 @@ impl AgentSecrets {
             _ => error,
         })?;
         let expires_at = row.upkeep.expires_at;
-        let liveness = liveness.then_some(Liveness::Unsupported);
+        let liveness = if liveness { Some(self.liveness(&path, &row).await?) } else { None };
         let format = match judged {
             FormatVerdict::Invalid => Format::Invalid,
             FormatVerdict::Ok => Format::Ok,
             FormatVerdict::Unknown => Format::Unknown,
         };
         Ok(Validated { path, format, liveness, expires_at })
+    }
+
+    /// A check is a use: one that a person wants to be asked about is theirs to make.
+    async fn liveness(&self, path: &SecretPath, row: &Row) -> Result<Liveness, Error> {
+        if row.approve_on_use.tightened_by(self.keeper.floor()) != ApproveOnUse::Never {
+            let words = SafeText::words("checking ").and(path).and(" sends it to its service; ");
+            let words = words.and("the operator can, with keyless secret check");
+            return Err(Error::with(Code::ApprovalRequired, words));
+        }
+        let secret = self.vault.show(path).await?;
+        let verdict = self.checks.check_for_agent(&self.vault, &secret, &self.session).await?;
+        Ok(match verdict {
+            LivenessVerdict::Rejected => Liveness::Invalid,
+            LivenessVerdict::Unclear | LivenessVerdict::Unreachable => Liveness::Unreachable,
+            LivenessVerdict::Unsupported => Liveness::Unsupported,
+            LivenessVerdict::Valid => Liveness::Ok,
+        })
     }
 
     /// What is known of a path that this project may see.

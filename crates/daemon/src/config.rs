@@ -11,7 +11,7 @@ use keyless_core::{Authority, Code, Destination, Error, SafeText};
 use keyless_egress::{Allowance, Limits, ProxyCredential, UpstreamProxy};
 use serde::Deserialize;
 
-use crate::{passphrase::read_passphrase_file, window::UnlockConfig};
+use crate::{liveness::LivenessConfig, passphrase::read_passphrase_file, window::UnlockConfig};
 
 /// The whole file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -19,6 +19,8 @@ use crate::{passphrase::read_passphrase_file, window::UnlockConfig};
 pub struct Config {
     /// What traffic may do.
     pub egress: EgressConfig,
+    /// When services are asked about values.
+    pub liveness: LivenessConfig,
     /// Where the NL Protocol is served, beside its socket.
     pub nl: NlConfig,
     /// How long the store stays open.

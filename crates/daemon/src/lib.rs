@@ -19,7 +19,6 @@ mod approvals;
 mod broker;
 mod caution;
 mod minted;
-mod moment;
 pub mod nl;
 mod requests;
 mod session_book;
@@ -41,6 +40,7 @@ mod forward;
 mod health;
 mod http_credential;
 mod inventory;
+mod liveness;
 mod metrics;
 mod notes;
 mod operator;
@@ -85,12 +85,13 @@ pub use crate::{
     hardening::{die_by_signal, harden},
     http_credential::http_credential,
     inventory::project_inventory,
+    liveness::{Checked, LivenessConfig, LivenessVerdict},
     nl::{Agents, NlClient, NlIdentity, Registration, serve_nl_stdio},
     notes::{Note, Notes, RequestNote},
     operator::{
-        Answer, Approver, ApproverHandle, Known, Operator, RemoteApprover, Shown, audit_log,
-        audit_query, audit_tail, audit_verify, create_store, list_secrets, open_store, page_link,
-        refuse_existing_store, show_secret,
+        Answer, Approver, ApproverHandle, CheckWhen, Known, Operator, RemoteApprover, Shown,
+        audit_log, audit_query, audit_tail, audit_verify, create_store, list_secrets, open_store,
+        page_link, refuse_existing_store, show_secret,
     },
     passphrase::{read_passphrase_file, remember_passphrase_file, remembered_passphrase_files},
     places::{KEYLESS_HOME, KEYLESS_PASSPHRASE_FILE, Places},

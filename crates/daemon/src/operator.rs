@@ -24,13 +24,27 @@ pub use self::{
     client::{ApproverHandle, RemoteApprover, page_link},
     shown::{Answer, Known, Shown},
 };
-use crate::{broker::agent, places::Places};
+use crate::{
+    broker::agent,
+    liveness::{Checked, LivenessChecks, LivenessVerdict},
+    places::Places,
+};
 
 /// The operator, at an unlocked vault.
 pub struct Operator {
     vault: Arc<Vault>,
     log: AuditLog,
     weak_values: WeakValues,
+    checks: Option<(Arc<LivenessChecks>, CheckWhen)>,
+}
+
+/// Whether a value's service is asked before the value is saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckWhen {
+    /// Each time.
+    Always,
+    /// As `[liveness]` of config.toml says.
+    AsConfigured,
 }
 
 /// What becomes of a value that looks like none.
@@ -48,7 +62,7 @@ impl Operator {
     }
 
     fn with_log(vault: Arc<Vault>, log: AuditLog) -> Self {
-        Self { vault, log, weak_values: WeakValues::Refused }
+        Self { vault, log, weak_values: WeakValues::Refused, checks: None }
     }
 
     /// Takes also values that look like none.
@@ -57,10 +71,18 @@ impl Operator {
         Self { weak_values: WeakValues::Allowed, ..self }
     }
 
+    /// Asks the services of values that are to be saved; one that is refused counts as a value that is none.
+    #[must_use]
+    pub fn checking(self, places: &Places, when: CheckWhen) -> Self {
+        let checks = Arc::new(LivenessChecks::new(places, self.log.clone()));
+        Self { checks: Some((checks, when)), ..self }
+    }
+
     /// The same hands, for a single answer that may say more than usual of the value's looks.
     fn again(&self, allow_weak: bool) -> Self {
         let weak_values = if allow_weak { WeakValues::Allowed } else { self.weak_values };
-        Self { vault: Arc::clone(&self.vault), log: self.log.clone(), weak_values }
+        let (vault, log) = (Arc::clone(&self.vault), self.log.clone());
+        Self { vault, log, weak_values, checks: self.checks.clone() }
     }
 
     /// Adds a secret; `value` for the sources that keep one here.
@@ -75,6 +97,7 @@ impl Operator {
             && self.vault.show(path).await.is_err()
         {
             self.refuse_weak(path, &metadata, value)?;
+            self.refuse_dead(path, &metadata, value).await?;
         }
         self.vault.add(path.clone(), metadata, value).await?;
         self.record(Action::Create, path).await
@@ -88,7 +111,9 @@ impl Operator {
 
     /// Gives a secret a new value; gives the new version.
     pub async fn rotate(&self, path: &SecretPath, value: Zeroizing<Vec<u8>>) -> Result<u32, Error> {
-        self.refuse_weak(path, &self.vault.show(path).await?.metadata, &value)?;
+        let metadata = self.vault.show(path).await?.metadata;
+        self.refuse_weak(path, &metadata, &value)?;
+        self.refuse_dead(path, &metadata, &value).await?;
         let version = self.vault.put(path, value).await?;
         // The event's own name (NL-2.15).
         let target = Target::Secrets(vec![path.clone()]);
@@ -139,6 +164,38 @@ impl Operator {
             (None, FormatVerdict::Ok | FormatVerdict::Unknown) => return Ok(()),
         };
         Err(Error::with(Code::ValueWeak, SafeText::words(words)))
+    }
+
+    /// Asks the service of a stored value whether it takes it.
+    pub async fn check(&self, places: &Places, path: &SecretPath) -> Result<Checked, Error> {
+        let checks = LivenessChecks::new(places, self.log.clone());
+        let metadata = self.vault.show(path).await?.metadata;
+        let value = self.vault.open(path).await?.value;
+        checks.check(&metadata, value, agent("operator", "operator")).await
+    }
+
+    /// Only a plain refusal of its service counts: a service that can't be asked says nothing of a value.
+    async fn refuse_dead(
+        &self,
+        path: &SecretPath,
+        metadata: &Metadata,
+        value: &[u8],
+    ) -> Result<(), Error> {
+        let Some((checks, when)) = &self.checks else { return Ok(()) };
+        let value = SecretValue::new(path.clone(), value.to_vec(), metadata.binding());
+        let (WeakValues::Refused, Ok(value)) = (self.weak_values, value) else { return Ok(()) };
+        let checked = match when {
+            CheckWhen::Always => {
+                Some(checks.check(metadata, value, agent("operator", "operator")).await?)
+            }
+            CheckWhen::AsConfigured => checks.check_on_save(metadata, value).await?,
+        };
+        match checked.map(|checked| checked.verdict) {
+            Some(LivenessVerdict::Rejected) => {
+                Err(Error::with(Code::ValueWeak, SafeText::words("its service refuses it")))
+            }
+            _ => Ok(()),
+        }
     }
 
     async fn record(&self, action: Action, path: &SecretPath) -> Result<(), Error> {

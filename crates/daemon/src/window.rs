@@ -15,12 +15,10 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use keyless_core::{ApproveOnUse, Code, Error, SafeText};
-use keyless_vault::Vault;
+use keyless_vault::{LOOK, Moment, Vault};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::sync::Notify;
-
-use crate::moment::{LOOK, Moment};
 
 /// `[unlock]` of `config.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

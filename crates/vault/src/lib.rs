@@ -7,6 +7,7 @@
 // The vault
 mod index;
 mod key;
+mod moment;
 mod random;
 mod seal;
 mod vault;
@@ -42,6 +43,7 @@ pub use crate::{
     metadata::{
         EnvName, EnvNameError, LookAlikeShape, Metadata, PlaceholderShape, Retention, SourceConfig,
     },
+    moment::{LOOK, Moment},
     providers::{
         Egress, EnvMeaning, EnvPattern, FormatVerdict, Liveness, LivenessAuth, LivenessKind,
         LivenessMethod, Provider, ProviderFault, Providers, Retrieval, Rotation, Scope, Tier,

@@ -11,7 +11,6 @@ mod config;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
-    time::Instant,
 };
 
 use keyless_core::{Binding, Code, Error, SafeText, SecretPath, SecretValue};
@@ -24,10 +23,13 @@ use self::{
     cache::{Cache, shortest},
     config::{Access, Resolved, SourceSpec},
 };
-use crate::source::{
-    AwsService, AwsSource, Backend, BitwardenSource, Capabilities, EnvironmentSource, Fetched,
-    FolderSource, MAX_VALUE_BYTES, OnePasswordSource, PassSource, PluginSource, SourceFault,
-    SourceHttp, State, VaultSource, refused, too_large,
+use crate::{
+    moment::Moment,
+    source::{
+        AwsService, AwsSource, Backend, BitwardenSource, Capabilities, EnvironmentSource, Fetched,
+        FolderSource, MAX_VALUE_BYTES, OnePasswordSource, PassSource, PluginSource, SourceFault,
+        SourceHttp, State, VaultSource, refused, too_large,
+    },
 };
 
 /// The sources that are declared, and who is asked for what.
@@ -129,7 +131,7 @@ impl Router {
 
     /// What was fetched before, while it may still be used.
     pub(crate) fn cached(&self, path: &SecretPath) -> Option<SecretValue> {
-        self.cache.lock().expect("nothing panics under it").get(path, Instant::now())
+        self.cache.lock().expect("nothing panics under it").get(path, Moment::now())
     }
 
     /// Forgets what was fetched of `path`.
@@ -173,7 +175,7 @@ impl Router {
         let value =
             SecretValue::new(path.clone(), bytes, binding).map_err(|why| refused(path, why))?;
         let time = shortest(spec.cache_ttl, lease, at_most);
-        self.cache.lock().expect("nothing panics under it").put(&value, time, Instant::now());
+        self.cache.lock().expect("nothing panics under it").put(&value, time, Moment::now());
         Ok(value)
     }
 

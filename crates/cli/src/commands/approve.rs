@@ -27,7 +27,7 @@ use crate::{
 
 pub(super) async fn run(ui: &Ui, args: ApproveArgs) -> Result<ExitCode, Error> {
     let (places, vault) = unlock_vault(&args.factor).await?;
-    let mut approver = ApproverHandle::open(&places.operator_socket(), vault).await?;
+    let mut approver = ApproverHandle::open(&places, vault).await?;
     match (&args.take_back, &args.id) {
         (Some(id), _) => take_back(ui, &mut approver, id).await,
         (None, _) if args.list => list(ui, &mut approver).await,

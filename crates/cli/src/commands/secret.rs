@@ -1,5 +1,6 @@
 //! `keyless secret`: add, set, list, show, rotate, remove. No verb here prints a value.
 
+mod check;
 mod metadata;
 mod validate;
 mod versions;
@@ -8,7 +9,7 @@ use std::process::ExitCode;
 
 use keyless_core::{Code, Error, SafeText, SecretPath};
 use keyless_daemon::{
-    Operator, Places,
+    CheckWhen, Operator, Places,
     vault::{Metadata, Secret, SourceConfig, Vault},
 };
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ use zeroize::Zeroizing;
 use self::metadata::{changed_metadata, new_metadata};
 use super::{catalog::warn_of_faults, open_store, unlock_vault};
 use crate::{
-    args::{AddArgs, FactorArgs, RemoveArgs, RotateArgs, SecretCommand, SetArgs},
+    args::{AddArgs, FactorArgs, RemoveArgs, RotateArgs, SaveArgs, SecretCommand, SetArgs},
     prompt,
     ui::{Ui, table},
 };
@@ -25,6 +26,7 @@ use crate::{
 pub(super) async fn run(ui: &Ui, command: SecretCommand) -> Result<ExitCode, Error> {
     match command {
         SecretCommand::Add(args) => add(ui, args).await?,
+        SecretCommand::Check(args) => return check::run(ui, args).await,
         SecretCommand::List => list(ui).await?,
         SecretCommand::Purge(args) => versions::purge(ui, args).await?,
         SecretCommand::Remove(args) => remove(ui, args).await?,
@@ -45,9 +47,9 @@ async fn add(ui: &Ui, args: AddArgs) -> Result<(), Error> {
     if metadata.egress.is_none() {
         ui.warn("no --to HOST: no request can carry this secret; `keyless exec` and NL actions can use it");
     }
-    let (_, vault) = unlock_vault(&args.factor).await?;
+    let (places, vault) = unlock_vault(&args.factor).await?;
     let value = if local { Some(prompt::value(ui, &args.value)?) } else { None };
-    let operator = operator(vault, args.value.allow_weak);
+    let operator = operator(vault, args.value.allow_weak).checking(&places, when(args.save));
     operator.add(&args.path, metadata, value).await?;
     let words = format!("Added {}.\n", args.path);
     ui.answer("secret add", &json!({ "path": args.path }), &words);
@@ -88,6 +90,10 @@ fn operator(vault: Vault, allow_weak: bool) -> Operator {
     if allow_weak { operator.allowing_weak_values() } else { operator }
 }
 
+fn when(save: SaveArgs) -> CheckWhen {
+    if save.check { CheckWhen::Always } else { CheckWhen::AsConfigured }
+}
+
 async fn set(ui: &Ui, args: SetArgs) -> Result<(), Error> {
     let (_, vault) = unlock_vault(&args.factor).await?;
     let secret = vault.show(&args.path).await?;
@@ -99,10 +105,11 @@ async fn set(ui: &Ui, args: SetArgs) -> Result<(), Error> {
 }
 
 async fn rotate(ui: &Ui, args: RotateArgs) -> Result<(), Error> {
-    let (_, vault) = unlock_vault(&args.factor).await?;
+    let (places, vault) = unlock_vault(&args.factor).await?;
     let value = prompt::value(ui, &args.value)?;
     let expired = vault.show(&args.path).await?.metadata.upkeep.expires_at.is_some();
-    let version = operator(vault, args.value.allow_weak).rotate(&args.path, value).await?;
+    let operator = operator(vault, args.value.allow_weak).checking(&places, when(args.save));
+    let version = operator.rotate(&args.path, value).await?;
     if expired {
         ui.warn("the old value's date is forgotten; keyless secret set --expires DATE gives the new one's");
     }

@@ -52,7 +52,7 @@ pub(super) async fn run(ui: &Ui, args: UiArgs) -> Result<ExitCode, Error> {
 
 async fn open(factor: &FactorArgs) -> Result<ApproverHandle, Error> {
     let (places, vault) = unlock_vault(factor).await?;
-    ApproverHandle::open(&places.operator_socket(), vault).await
+    ApproverHandle::open(&places, vault).await
 }
 
 /// Shows the board until a request is chosen; nothing when the person leaves.

@@ -17,10 +17,10 @@ use tokio::sync::Mutex;
 use zeroize::Zeroizing;
 
 use super::{
-    Operator,
+    CheckWhen, Operator,
     shown::{Answer, Known, Shown},
 };
-use crate::{broker::Broker, requests::Requests};
+use crate::{broker::Broker, places::Places, requests::Requests};
 
 /// Shows requests and answers them.
 pub struct Approver {
@@ -42,6 +42,12 @@ impl Approver {
     pub(crate) fn of(broker: &Broker) -> Self {
         let operator = Operator::with_log(Arc::clone(broker.vault()), broker.log().clone());
         Self { operator, requests: Arc::clone(broker.requests()), turn: Mutex::default() }
+    }
+
+    /// Asks the services of values before they are saved, where the operator wants that.
+    #[must_use]
+    pub(crate) fn checking(self, places: &Places) -> Self {
+        Self { operator: self.operator.checking(places, CheckWhen::AsConfigured), ..self }
     }
 
     /// The requests that wait, oldest first.

@@ -16,7 +16,7 @@ use super::{
     messages::{Call, MAX_LINE, Reply},
     shown::{Answer, Shown},
 };
-use crate::sockets::told_error;
+use crate::{places::Places, sockets::told_error};
 
 /// An approver, wherever it is.
 pub enum ApproverHandle {
@@ -31,15 +31,13 @@ pub struct RemoteApprover(BufReader<UnixStream>);
 
 impl ApproverHandle {
     /// The broker's, if there is one, else one in this process. `vault` is the proof of the factor.
-    pub async fn open(socket: &Path, vault: Vault) -> Result<Self, Error> {
-        match UnixStream::connect(socket).await {
-            Ok(stream) => {
-                let mut remote = RemoteApprover(BufReader::new(stream));
-                remote.prove(&vault).await?;
-                Ok(Self::Remote(remote))
-            }
-            Err(_) => Ok(Self::Local(Box::new(Approver::new(Arc::new(vault))))),
+    pub async fn open(places: &Places, vault: Vault) -> Result<Self, Error> {
+        if let Ok(stream) = UnixStream::connect(places.operator_socket()).await {
+            let mut remote = RemoteApprover(BufReader::new(stream));
+            remote.prove(&vault).await?;
+            return Ok(Self::Remote(remote));
         }
+        Ok(Self::Local(Box::new(Approver::new(Arc::new(vault)).checking(places))))
     }
 
     /// The requests that wait, oldest first.

@@ -13,7 +13,7 @@ use keyless_core::{
     audit::{Action, Detail, Draft, Outcome, Target},
 };
 use keyless_store::AuditLog;
-use keyless_vault::{MAX_VALUE_BYTES, Voucher};
+use keyless_vault::{MAX_VALUE_BYTES, Moment, Voucher};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{UnixListener, UnixStream},
@@ -27,7 +27,6 @@ use super::{
 };
 use crate::{
     broker::{Broker, agent, fill_random},
-    moment::Moment,
     sockets::is_ours,
     web::Web,
 };

@@ -32,6 +32,7 @@ use crate::{
     broker::{Broker, Inherited, OpenSession, Wanted, session_id},
     caution::Caution,
     config::{Config, NlConfig},
+    liveness::LivenessChecks,
     nl::{Listeners, NlService, serve_session},
     operator::{Approver, OperatorDoor},
     places::Places,
@@ -53,6 +54,7 @@ struct Service {
     nl: Arc<NlService>,
     places: Places,
     keeper: Arc<Keeper>,
+    checks: Arc<LivenessChecks>,
     sessions: AtomicU64,
     book: Arc<SessionBook>,
     lock: Arc<Notify>,
@@ -91,7 +93,8 @@ pub async fn serve(
     let keeping = Arc::clone(&keeper);
     let (sessions, closing) = (AtomicU64::new(0), watch::Sender::new(false));
     let (lock, book) = (Arc::new(Notify::new()), Arc::new(SessionBook::default()));
-    let approver = Arc::new(Approver::of(&broker));
+    let checks = Arc::new(LivenessChecks::new(&places, broker.log().clone()));
+    let approver = Arc::new(Approver::of(&broker).checking(&places));
     let web = Arc::new(Web::new(Desk {
         vault: Arc::clone(broker.vault()),
         log: broker.log().clone(),
@@ -110,6 +113,7 @@ pub async fn serve(
         nl: speaking,
         places,
         keeper,
+        checks,
         sessions,
         book,
         lock,
@@ -388,6 +392,7 @@ impl Service {
             manifest,
             index_file: self.places.index_file(),
             keeper: Arc::clone(&self.keeper),
+            checks: Arc::clone(&self.checks),
             trust_level: trust_level(caller.peer),
         })
     }

@@ -1,15 +1,12 @@
 //! The proof that the operator is at the page: the store's passphrase, or a code of their app.
 
-use std::{
-    collections::VecDeque,
-    time::{Duration, Instant},
-};
+use std::{collections::VecDeque, time::Duration};
 
 use keyless_core::{
     Code, Error, SafeText,
     audit::{Action, Outcome},
 };
-use keyless_vault::{Factor, Passphrase, Vault};
+use keyless_vault::{Factor, Moment, Passphrase, Vault};
 use parking_lot::Mutex;
 use zeroize::Zeroizing;
 
@@ -31,8 +28,8 @@ pub(super) struct FactorGate {
 
 #[derive(Default)]
 struct Failures {
-    recent: VecDeque<Instant>,
-    closed_until: Option<Instant>,
+    recent: VecDeque<Moment>,
+    closed_until: Option<Moment>,
 }
 
 impl FactorGate {
@@ -40,7 +37,7 @@ impl FactorGate {
     /// A store that is locked is opened by a code only: [`Code::Locked`] for anything else.
     pub(super) async fn prove(&self, desk: &Desk, text: Zeroizing<String>) -> Result<(), Error> {
         let _turn = self.turn.lock().await;
-        self.failures.lock().refuse_while_closed(Instant::now())?;
+        self.failures.lock().refuse_while_closed(Moment::now())?;
         let is_code = text.len() == CODE_DIGITS && text.bytes().all(|byte| byte.is_ascii_digit());
         if !is_code && !desk.vault.is_open() {
             // Nothing that the page has says whether it is the right one.
@@ -52,7 +49,7 @@ impl FactorGate {
             by_passphrase(&desk.vault, text).await
         };
         if let Err(error) = &proven {
-            self.failures.lock().add(Instant::now());
+            self.failures.lock().add(Moment::now());
             let note = "a proof that failed at the page";
             desk.record(Action::Denied, Outcome::Denied, Some(error.code()), note).await?;
         }
@@ -74,11 +71,11 @@ async fn by_passphrase(vault: &Vault, text: Zeroizing<String>) -> Result<(), Err
 }
 
 impl Failures {
-    fn refuse_while_closed(&mut self, now: Instant) -> Result<(), Error> {
+    fn refuse_while_closed(&mut self, now: Moment) -> Result<(), Error> {
         match self.closed_until {
             Some(until) if now < until => {
                 let words = SafeText::words("too many wrong tries; the next one counts in ");
-                let words = words.number(until.duration_since(now).as_secs() + 1).and(" s");
+                let words = words.number(until.since(now).as_secs() + 1).and(" s");
                 Err(Error::with(Code::TotpClosed, words))
             }
             _ => {
@@ -88,8 +85,8 @@ impl Failures {
         }
     }
 
-    fn add(&mut self, now: Instant) {
-        self.recent.retain(|then| now.duration_since(*then) < WINDOW);
+    fn add(&mut self, now: Moment) {
+        self.recent.retain(|then| now.since(*then) < WINDOW);
         self.recent.push_back(now);
         if self.recent.len() >= FAILURES {
             self.recent.clear();
@@ -104,7 +101,7 @@ mod tests {
 
     #[test]
     fn guessing_is_cut_short() {
-        let (mut failures, now) = (Failures::default(), Instant::now());
+        let (mut failures, now) = (Failures::default(), Moment::now());
         for _ in 0..FAILURES {
             assert!(failures.refuse_while_closed(now).is_ok());
             failures.add(now);

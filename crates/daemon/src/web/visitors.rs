@@ -8,10 +8,11 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use data_encoding::HEXLOWER;
 use keyless_core::Error;
+use keyless_vault::Moment;
 use parking_lot::Mutex;
 use subtle::ConstantTimeEq as _;
 
-use crate::{broker::fill_random, moment::Moment};
+use crate::broker::fill_random;
 
 /// How long a link is good for.
 pub(super) const LINK_LIFE: Duration = Duration::from_mins(2);

@@ -1,23 +1,21 @@
 //! Fetched values, kept in this process's memory for as long as source, lease and secret allow.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, fmt, time::Duration};
 
 use keyless_core::{SecretPath, SecretValue};
+
+use crate::moment::Moment;
 
 /// More secrets than one broker serves; beyond it the value that ends first goes.
 const MAX_ENTRIES: usize = 1024;
 
 /// Values by path and the moment when each ends.
 #[derive(Default)]
-pub(super) struct Cache(HashMap<SecretPath, (SecretValue, Instant)>);
+pub(super) struct Cache(HashMap<SecretPath, (SecretValue, Moment)>);
 
 impl Cache {
     /// The value of `path`, while it may still be used; at the very end it no longer is.
-    pub(super) fn get(&mut self, path: &SecretPath, now: Instant) -> Option<SecretValue> {
+    pub(super) fn get(&mut self, path: &SecretPath, now: Moment) -> Option<SecretValue> {
         match self.0.get(path) {
             Some((value, until)) if now < *until => Some(value.copy_for_cache()),
             Some(_) => {
@@ -29,7 +27,7 @@ impl Cache {
     }
 
     /// Keeps a copy for `time`; not at all when that is nothing.
-    pub(super) fn put(&mut self, value: &SecretValue, time: Duration, now: Instant) {
+    pub(super) fn put(&mut self, value: &SecretValue, time: Duration, now: Moment) {
         if time.is_zero() {
             return;
         }
@@ -71,7 +69,7 @@ mod tests {
     fn values_end_on_time() {
         let path = SecretPath::parse("a/b/c").unwrap();
         let value = SecretValue::new(path.clone(), b"12345678".to_vec(), Binding::None).unwrap();
-        let (mut cache, now) = (Cache::default(), Instant::now());
+        let (mut cache, now) = (Cache::default(), Moment::now());
         let second = Duration::from_secs(1);
         cache.put(&value, Duration::ZERO, now);
         assert!(cache.get(&path, now).is_none());

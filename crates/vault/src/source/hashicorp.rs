@@ -8,7 +8,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use keyless_core::{SafeText, SecretPath, SecretValue};
@@ -22,7 +22,10 @@ use super::{
     backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State},
     http::{HttpAnswer, HttpRequest, SourceHttp},
 };
-use crate::router::{optional, required};
+use crate::{
+    moment::Moment,
+    router::{optional, required},
+};
 
 /// One server and mount.
 pub(crate) struct VaultSource {
@@ -37,7 +40,7 @@ pub(crate) struct VaultSource {
 /// A token got by AppRole.
 struct Session {
     token: Zeroizing<String>,
-    until: Instant,
+    until: Moment,
 }
 
 #[derive(Deserialize)]
@@ -131,7 +134,7 @@ impl VaultSource {
 
     async fn log_in(&self, role: &str, secret_id: &str) -> Result<Zeroizing<String>, SourceFault> {
         if let Some(session) = &*self.session.lock().expect("nothing panics under it")
-            && Instant::now() < session.until
+            && Moment::now() < session.until
         {
             return Ok(session.token.clone());
         }
@@ -147,7 +150,7 @@ impl VaultSource {
         let token = Zeroizing::new(login.auth.client_token.to_owned());
         // Given up a little early, so that it does not end under way.
         let until =
-            Instant::now() + Duration::from_secs(login.auth.lease_duration.saturating_sub(5));
+            Moment::now() + Duration::from_secs(login.auth.lease_duration.saturating_sub(5));
         let session = Session { token: token.clone(), until };
         *self.session.lock().expect("nothing panics under it") = Some(session);
         Ok(token)

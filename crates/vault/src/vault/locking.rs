@@ -11,7 +11,7 @@
 
 use std::{
     sync::{Arc, Mutex, PoisonError, RwLock},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use jiff::Timestamp;
@@ -22,6 +22,7 @@ use crate::{
     envelope::{self, EnvelopeKind, TotpGate, TotpSecret},
     index::Index,
     key::VaultKey,
+    moment::Moment,
 };
 
 /// The key, while the vault is open.
@@ -35,7 +36,7 @@ pub(super) struct Reopening {
 }
 
 /// When a value was opened last.
-pub(super) struct LastUse(Mutex<Instant>);
+pub(super) struct LastUse(Mutex<Moment>);
 
 impl Vault {
     /// Wipes the key, as a timer does. Gives whether a code of the operator's authenticator app
@@ -97,7 +98,7 @@ impl Vault {
         !self.is_open() && lock(&self.reopening.secret).is_some()
     }
 
-    /// How long no value was opened.
+    /// How long no value was opened, with the time that the machine was suspended.
     pub fn idle(&self) -> Duration {
         lock(&self.last_use.0).elapsed()
     }
@@ -124,13 +125,13 @@ impl KeyPlace {
 
 impl LastUse {
     pub(super) fn now(&self) {
-        *lock(&self.0) = Instant::now();
+        *lock(&self.0) = Moment::now();
     }
 }
 
 impl Default for LastUse {
     fn default() -> Self {
-        Self(Mutex::new(Instant::now()))
+        Self(Mutex::new(Moment::now()))
     }
 }
 

@@ -8,36 +8,37 @@ use std::{ops::Add, time::Duration};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Timers stand still in suspend too, so that who waits looks at the clock this often.
-pub(crate) const LOOK: Duration = Duration::from_secs(30);
+pub const LOOK: Duration = Duration::from_secs(30);
 
 /// A time, since the machine was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment(Duration);
+pub struct Moment(Duration);
 
 impl Moment {
-    pub(crate) fn now() -> Self {
+    /// This moment.
+    pub fn now() -> Self {
         let time = clock_gettime(ClockId::Boottime);
         let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
         Self(Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0)))
     }
 
     /// The time since `earlier`; none when that is later.
-    pub(crate) fn since(self, earlier: Self) -> Duration {
+    pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 
     /// The time until now.
-    pub(crate) fn elapsed(self) -> Duration {
+    pub fn elapsed(self) -> Duration {
         Self::now().since(self)
     }
 
     /// The time from now on; none when it is over.
-    pub(crate) fn left(self) -> Duration {
+    pub fn left(self) -> Duration {
         self.since(Self::now())
     }
 
     /// Waits until it is over.
-    pub(crate) async fn over(self) {
+    pub async fn over(self) {
         while !self.left().is_zero() {
             tokio::time::sleep(self.left().min(LOOK)).await;
         }

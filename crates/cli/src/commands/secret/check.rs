@@ -1,0 +1,51 @@
+//! `keyless secret check`: asks services whether they take the values that they once gave.
+
+use std::process::ExitCode;
+
+use keyless_core::Error;
+use keyless_daemon::{Checked, LivenessVerdict, Operator};
+use serde_json::{Value, json};
+
+use super::super::unlock_vault;
+use crate::{
+    args::CheckArgs,
+    ui::{Ui, table},
+};
+
+pub(super) async fn run(ui: &Ui, args: CheckArgs) -> Result<ExitCode, Error> {
+    let (places, vault) = unlock_vault(&args.factor).await?;
+    let all: Vec<_> = vault.list().await?.into_iter().map(|secret| secret.path).collect();
+    for path in &args.paths {
+        vault.show(path).await?;
+    }
+    let named = !args.paths.is_empty();
+    let operator = Operator::new(vault);
+    let (mut rows, mut data, mut rejected) = (Vec::new(), Vec::new(), 0);
+    for path in if named { &args.paths } else { &all } {
+        let checked = match operator.check(&places, path).await {
+            Ok(checked) => checked,
+            // One that can't be had says nothing of the others.
+            Err(error) => Checked::failed(&error),
+        };
+        if !named && checked.verdict == LivenessVerdict::Unsupported {
+            continue;
+        }
+        rejected += usize::from(checked.verdict == LivenessVerdict::Rejected);
+        rows.push(vec![
+            path.to_string(),
+            checked.host.clone().unwrap_or_default(),
+            checked.verdict.as_str().to_owned(),
+            checked.why.clone().unwrap_or_default(),
+        ]);
+        let mut entry = json!(checked);
+        entry["path"] = Value::from(path.as_str());
+        data.push(entry);
+    }
+    let words = if rows.is_empty() {
+        "The catalog knows of no check for any of these secrets.\n".to_owned()
+    } else {
+        table(&["PATH", "ASKED", "ANSWER", "WHY"], &rows)
+    };
+    ui.answer("secret check", &json!({ "secrets": data, "rejected": rejected }), &words);
+    Ok(if rejected == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,101 @@
+//! Whether a service takes a value: asked by the operator or on saving, only where the value may go anyway.
+
+use http::{HeaderMap, Request, StatusCode};
+use keyless_testkit::{Handler, Origin, RequestBody, reply};
+use serde_json::{Value, json};
+
+use crate::world::{EVIL, World};
+
+const GITHUB: &str = "api.github.com";
+const PATH: &str = "team/github/token";
+
+/// An origin that takes this value alone, as the catalog's check for GitHub asks.
+fn github(world: &mut World, value: &str) -> Origin {
+    let right = format!("Bearer {value}");
+    let takes =
+        move |headers: &HeaderMap| headers.get("authorization").is_some_and(|v| *v == *right);
+    let handler = Handler::new(move |request: Request<RequestBody>| {
+        let asked = request.uri().path() == "/user" && takes(request.headers());
+        async move { reply(if asked { StatusCode::OK } else { StatusCode::UNAUTHORIZED }, "{}") }
+    });
+    let origin = world.origin_of(GITHUB, handler);
+    world.write_config();
+    origin
+}
+
+fn add(world: &World, value: &str, more: &[&str]) -> crate::invocation::Seen {
+    let words = ["secret", "add", PATH, "--pattern", "github-pat", "--value-stdin", "--json"];
+    world.keyless(&[&words, more].concat()).stdin(value).run()
+}
+
+/// A value of the token's format, which nobody may see.
+fn token(world: &World) -> String {
+    use keyless_testkit::Canary;
+    let text: String = Canary::new().value().chars().filter(char::is_ascii_alphanumeric).collect();
+    let value = format!("ghp_{}", text.repeat(4).split_at(36).0);
+    world.watch(Canary::of(&value))
+}
+
+fn check(world: &World, code: i32) -> Value {
+    let seen = world.keyless(&["secret", "check", PATH, "--json"]).run();
+    seen.exits(code).json()["data"]["secrets"][0].clone()
+}
+
+#[test]
+fn a_service_tells_whether_it_takes_a_value() {
+    let mut world = World::with_store();
+    let (value, other) = (token(&world), token(&world));
+    let origin = github(&mut world, &value);
+    // One that is refused is not saved, unless its owner says so.
+    let refused = add(&world, &other, &["--check"]).exits(2).json();
+    assert_eq!(refused["errors"][0]["code"], json!("value_weak"));
+    assert!(refused.to_string().contains("its service refuses it"), "{refused}");
+    add(&world, &other, &[]).data();
+    let seen = check(&world, 1);
+    assert_eq!((&seen["verdict"], &seen["status"]), (&json!("rejected"), &json!(401)));
+    let rotate = ["secret", "rotate", PATH, "--value-stdin", "--check"];
+    world.keyless(&rotate).stdin(&value[..]).run().ok();
+    let expected = json!({ "path": PATH, "verdict": "valid", "pattern": "github-pat", "host": GITHUB, "status": 200 });
+    assert_eq!(check(&world, 0), expected);
+    assert_eq!(origin.requests().len(), 4);
+    // On record before it is asked, and with what came of it.
+    let log = world.log();
+    let checks: Vec<_> = log.iter().filter(|entry| entry["detail"]["kind"] == "check").collect();
+    assert_eq!(checks.len(), 8);
+    assert_eq!(checks[7]["detail"]["note"], json!("valid"));
+    assert_eq!(checks[7]["secrets_used"], json!([PATH]));
+    assert_eq!(checks[6]["correlation_id"], checks[7]["correlation_id"]);
+    drop(origin);
+    assert_eq!(check(&world, 0)["verdict"], json!("unreachable"));
+    // As configured: each value that is saved.
+    let _origin = github(&mut world, &value);
+    let config = world.home.keyless_home().join("config.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, format!("{text}[liveness]\non_save = true\n")).unwrap();
+    let rotate = ["secret", "rotate", PATH, "--value-stdin"];
+    world.keyless(&rotate).stdin(&other[..]).run().exits(2);
+    world.keyless(&[&rotate[..], &["--allow-weak"]].concat()).stdin(&other[..]).run().ok();
+}
+
+#[test]
+fn a_check_goes_nowhere_but_to_the_values_own_host() {
+    let mut world = World::with_store();
+    let value = token(&world);
+    let evil = world.origin(EVIL);
+    let away = Handler::new(|_: Request<RequestBody>| async {
+        let mut answer = reply(StatusCode::FOUND, "");
+        answer.headers_mut().insert("location", format!("https://{EVIL}/").parse().unwrap());
+        answer
+    });
+    let origin = world.origin_of(GITHUB, away);
+    world.write_config();
+    add(&world, &value, &[]).data();
+    assert_eq!(check(&world, 0)["verdict"], json!("unclear"), "a redirect is not followed");
+    // Neither a catalog nor a caller says where else.
+    let ours = include_str!("../../../vault/catalog/github.json");
+    world.home.write("keyless/catalog/github.json", ours.replace(GITHUB, EVIL)).unwrap();
+    let seen = check(&world, 0);
+    assert_eq!(seen["verdict"], json!("unsupported"));
+    assert!(seen["why"].as_str().unwrap().contains("--to"), "{seen}");
+    assert_eq!((origin.requests().len(), evil.connections().len()), (1, 0));
+}
