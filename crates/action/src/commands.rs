@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use keyless_core::{
-    Code, Destination, Error, Handle, TemplatePart,
+    Code, Destination, Error, Handle, SafeText, TemplatePart,
     action::{Deed, TemplateSource},
     parse_template,
 };
@@ -13,7 +13,7 @@ use crate::{
     executor::Work,
     kept::{self, RENDERED_MODE, Rendered, SECURE_DIRECTORY, Shelf},
     material::{Material, Materials, nul_warning},
-    ports::{Command, Entry, File, Known, Reach},
+    ports::{Command, Entry, Exchanged, File, Known, Reach},
     script::{Stand, prelude, script, variable},
 };
 
@@ -66,7 +66,7 @@ pub(crate) fn prepare(
     };
     preparing.write_script(template, &paths)?;
     preparing.add_kept(shelf.named_in(template));
-    Ok(Some(preparing.finish()))
+    preparing.finish().map(Some)
 }
 
 struct Preparing<'a> {
@@ -185,7 +185,7 @@ impl<'a> Preparing<'a> {
         self.work.allowed_hosts.iter().filter(is_common).cloned().collect()
     }
 
-    fn finish(self) -> Prepared {
+    fn finish(self) -> Result<Prepared, Error> {
         let holds_value =
             self.materials.holds_value() || self.kept.iter().any(|kept| !kept.known.is_empty());
         let placeholders: Vec<_> = self
@@ -193,10 +193,10 @@ impl<'a> Preparing<'a> {
             .all()
             .iter()
             .filter(|material| material.secret.entry == Entry::Placeholder)
-            .map(|material| material.secret.path.clone())
+            .map(|material| material.secret.exchanged())
             .chain(self.kept.iter().flat_map(|kept| kept.placeholders.iter().cloned()))
             .collect();
-        let reach = reach(holds_value, placeholders, self.common_hosts());
+        let reach = reach(holds_value, placeholders, self.common_hosts())?;
         let command = Command {
             script: self.script,
             environment: self.environment,
@@ -205,7 +205,7 @@ impl<'a> Preparing<'a> {
             working_directory: self.work.working_directory.clone(),
             holds_value,
         };
-        Prepared { command, input: self.input, known: self.known, warnings: self.warnings }
+        Ok(Prepared { command, input: self.input, known: self.known, warnings: self.warnings })
     }
 }
 
@@ -213,13 +213,19 @@ impl<'a> Preparing<'a> {
 /// placeholders alone reaches what policy lets it: there is nothing in it to be lost.
 fn reach(
     holds_value: bool,
-    mut placeholders: Vec<keyless_core::SecretPath>,
+    mut placeholders: Vec<Exchanged>,
     hosts: Vec<Destination>,
-) -> Reach {
+) -> Result<Reach, Error> {
     placeholders.sort();
     placeholders.dedup();
+    // A secret has one placeholder, whichever of its values it stands for.
+    if let Some(twice) = placeholders.windows(2).find(|pair| pair[0].path == pair[1].path) {
+        let words = SafeText::default().and(&twice[0].path);
+        let words = words.and(": one version in a command, since its placeholder is one");
+        return Err(Error::with(Code::PlaceholderInvalid, words));
+    }
     let confined = holds_value || placeholders.is_empty();
-    Reach { only: confined.then_some(hosts), placeholders }
+    Ok(Reach { only: confined.then_some(hosts), placeholders })
 }
 
 /// A rendered file and the number of its placeholders.
@@ -251,7 +257,7 @@ pub(crate) fn render(
     let rendered = Rendered {
         file: File { path, mode: RENDERED_MODE, content },
         known: materials.known(),
-        placeholders: bound.map(|material| material.secret.path.clone()).collect(),
+        placeholders: bound.map(|material| material.secret.exchanged()).collect(),
         secrets,
         hosts: work.allowed_hosts.clone(),
         permissions: work.permissions.clone(),

@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use keyless_core::{Code, Destination, Error, SafeText, SecretPath, grant::PermissionRef};
 use parking_lot::Mutex;
 
-use crate::ports::{Edition, File, Known};
+use crate::ports::{Edition, Exchanged, File, Known};
 
 /// Where rendered and temporary files are, in the jail of an action. The spec's own example.
 pub const SECURE_DIRECTORY: &str = "/tmp/nl-secure";
@@ -26,7 +26,7 @@ pub(crate) const ROOM: usize = 16 << 20;
 pub(crate) struct Rendered {
     pub(crate) file: File,
     pub(crate) known: Vec<Known>,
-    pub(crate) placeholders: Vec<SecretPath>,
+    pub(crate) placeholders: Vec<Exchanged>,
     pub(crate) secrets: Vec<(SecretPath, Edition)>,
     /// The hosts that a value in it may reach, whoever uses it later.
     pub(crate) hosts: Vec<Destination>,

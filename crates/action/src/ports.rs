@@ -15,6 +15,8 @@ pub struct Entrusted {
     pub handle: Handle,
     /// Whose value is meant.
     pub path: SecretPath,
+    /// The older value that is asked for; none means the one in force.
+    pub version: Option<u32>,
     /// What of it enters the action's process.
     pub entry: Entry,
     /// Where its value may go on the wire, if it names that.
@@ -32,6 +34,12 @@ pub struct Edition {
     pub version: Option<u32>,
     /// When the terms were set.
     pub set_at: Timestamp,
+}
+
+impl Entrusted {
+    pub(crate) fn exchanged(&self) -> Exchanged {
+        Exchanged { path: self.path.clone(), version: self.version }
+    }
 }
 
 /// What of a secret enters a process.
@@ -115,10 +123,19 @@ pub struct File {
 /// The way out of a jail.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
-    /// The secrets whose placeholders are exchanged on it.
-    pub placeholders: Vec<SecretPath>,
+    /// The placeholders that are exchanged on it; one for each secret.
+    pub placeholders: Vec<Exchanged>,
     /// The only hosts that are reached; `None` is what policy lets everybody reach.
     pub only: Option<Vec<Destination>>,
+}
+
+/// A secret whose placeholder is exchanged on the way out, and for which of its values.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Exchanged {
+    /// The secret.
+    pub path: SecretPath,
+    /// The older value that is asked for; none means the one in force.
+    pub version: Option<u32>,
 }
 
 /// A command that runs.

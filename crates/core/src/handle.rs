@@ -4,8 +4,11 @@
 //! one is an error, never passed through. `{{{{nl:` stands for the literal `{{nl:`. Source: NL chapter 4
 //! and reference/nl.md, 2.2, C-33 and C-34.
 
+mod versions;
+
 use std::fmt;
 
+pub use self::versions::{Given, Had};
 use crate::{Reference, ReferenceError};
 
 /// What opens a handle.

@@ -49,7 +49,9 @@ pub use crate::{
     destination::{Destination, DestinationError},
     error::{Actor, Code, Error, Exit, Remediation},
     forward::{ForwardLine, ForwardLineError, ForwardToken, MAX_FORWARD_BYTES},
-    handle::{Handle, HandleError, HandleTarget, TemplatePart, Version, parse_template},
+    handle::{
+        Given, Had, Handle, HandleError, HandleTarget, TemplatePart, Version, parse_template,
+    },
     host::{Host, HostError, HostName},
     path::{PathError, SecretPath},
     permit::{Permit, Usage},

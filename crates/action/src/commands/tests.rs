@@ -9,6 +9,7 @@ fn materials(value: &[u8]) -> Materials {
     let secret = Entrusted {
         handle: Handle::parse_alone("", "{{nl:db/PASSWORD}}").unwrap(),
         path: "team/db/password".parse().unwrap(),
+        version: None,
         entry: Entry::Value,
         rule: None,
         is_exposed: false,

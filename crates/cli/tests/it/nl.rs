@@ -2,6 +2,8 @@
 
 /// Sessions as agents.
 mod sessions;
+/// Values that were replaced.
+mod versions;
 
 use std::{thread, time::Duration};
 

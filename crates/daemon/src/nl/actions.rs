@@ -9,6 +9,7 @@ mod operator;
 mod release;
 mod resolve;
 mod services;
+mod versions;
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -28,6 +29,7 @@ use crate::{
 
 pub use self::operator::{OwnActions, OwnTerms, fill};
 pub use self::resolve::{Resolved, resolve_handles};
+pub(super) use self::versions::{older as older_version, warning as version_warning};
 /// What came of an action; everything in it may be seen by the agent.
 pub use keyless_action::{ExitReport, Outcome as ActionOutcome, Redaction};
 
@@ -90,11 +92,13 @@ impl ActionSession {
             let path = verdict.path().clone();
             let secret = self.broker.vault().show(&path).await?;
             let edition = edition(&secret);
+            let older = versions::older(self.broker.vault(), &handle, &path).await?;
+            let version = older.map(|given| given.version);
             let metadata = secret.metadata;
             let entry = entry(order.action.kind(), &metadata);
             let is_exposed = metadata.unsafe_expose;
             let rule = metadata.egress;
-            secrets.push(Entrusted { handle, path, entry, rule, is_exposed, edition });
+            secrets.push(Entrusted { handle, path, version, entry, rule, is_exposed, edition });
             allowed.push(verdict);
         }
         let release = ActionRelease::new(

@@ -4,7 +4,7 @@
 //! references are no way to find out what there is (reference/nl.md, 13.5).
 
 use keyless_core::{
-    ActionType, Code, Handle, HandleTarget, Reference, Resolution, SafeText, SecretPath, Version,
+    ActionType, Code, Handle, HandleTarget, Reference, Resolution, SafeText, SecretPath,
     action::ActionContext, nl_message::NlFault,
 };
 use keyless_vault::{Secret, SourceConfig};
@@ -32,26 +32,12 @@ impl View<'_> {
     }
 
     fn path_of(&self, handle: &Handle) -> Result<&SecretPath, NlFault> {
-        let path = match handle.target() {
+        match handle.target() {
             HandleTarget::Federated { domain, .. } => {
                 Err(NlFault::from(Code::TrustDomainUnknown).with("domain", domain.as_str()))
             }
             HandleTarget::Local(reference) => self.local(reference),
             HandleTarget::Provider { provider, path } => self.routed(handle, provider, path),
-        }?;
-        let in_force = self.visible.iter().find(|secret| secret.path == *path);
-        match handle.version() {
-            Version::Latest => Ok(path),
-            Version::Number(number)
-                if in_force.and_then(|secret| secret.version) == Some(number) =>
-            {
-                Ok(path)
-            }
-            Version::Number(_) | Version::Previous => {
-                let words = SafeText::words("only the version in force is given out");
-                Err(NlFault::new(Code::SecretNotFound, words)
-                    .with("secret_ref", handle.as_written()))
-            }
         }
     }
 

@@ -231,6 +231,7 @@ impl NlService {
         });
         let view = View { visible: visible.collect(), context: action.context.as_ref(), kind };
         let meant = view.resolve(handles)?;
+        course.warn_of_versions(&self.vault, &meant).await?;
         course.about = meant.iter().map(|meant| meant.path.clone()).collect();
         let subjects: Vec<Subject> =
             meant.iter().map(|meant| Subject::Path(meant.path.clone())).collect();

@@ -33,6 +33,22 @@ impl Vault {
         }
     }
 
+    /// A value that was in force before, from the store. Whether it is still to be given, others say.
+    ///
+    /// Fails as [`Vault::open`] does.
+    pub async fn open_version(&self, path: &SecretPath, version: u32) -> Result<Reading, Error> {
+        let index = self.index().await?;
+        let secret = index.find(path)?;
+        self.last_use.now();
+        let older = secret.versions.iter().find(|older| older.version == version);
+        let older = older.ok_or_else(|| {
+            let words = SafeText::default().and(path).and(" has no version ");
+            Error::with(Code::SecretNotFound, words.number(version.into()))
+        })?;
+        let (store, key) = (&self.store, &*self.key()?);
+        LocalSource { store, key, current: Some(older) }.read(path, secret.metadata.binding()).await
+    }
+
     /// Every declared source, and how it is. Nothing without a router.
     pub async fn sources(&self) -> Result<Vec<SourceReport>, Error> {
         let Some(router) = &self.router else { return Ok(Vec::new()) };

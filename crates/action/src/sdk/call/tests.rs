@@ -24,6 +24,7 @@ fn material(handle: &str, path: &str, value: &str) -> Material {
     let secret = Entrusted {
         handle: Handle::parse_alone("", handle).unwrap(),
         path: path.parse().unwrap(),
+        version: None,
         entry: Entry::Value,
         rule: None,
         is_exposed: false,

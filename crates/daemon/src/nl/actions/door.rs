@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use keyless_action::Reach;
+use keyless_action::{Exchanged, Reach};
 use keyless_core::{Destination, Error, SessionKey, audit::Agent};
 use keyless_egress::{Engine, Session, SessionSecret, SessionSpec};
 use keyless_guest::{Carrier, Target};
 use tokio::{net::TcpStream, task::AbortHandle};
 
+use super::versions::AtVersions;
 use crate::{
     broker::{Broker, Wanted, minted_slots, session_id, session_secret},
     caution::Caution,
@@ -37,9 +38,13 @@ impl Door {
         if reach.placeholders.is_empty() && reach.only.as_ref().is_some_and(Vec::is_empty) {
             return Ok(None);
         }
-        let chosen = broker.choose(&Wanted::These(reach.placeholders)).await?;
+        let pinned = |one: &Exchanged| one.version.map(|version| (one.path.clone(), version));
+        let versions = reach.placeholders.iter().filter_map(pinned).collect();
+        let paths = reach.placeholders.into_iter().map(|one| one.path).collect();
+        let chosen = broker.choose(&Wanted::These(paths)).await?;
         broker.learn_grants(&chosen).await?;
-        let values = broker.session_values();
+        let (inner, vault) = (broker.session_values(), Arc::clone(broker.vault()));
+        let values = Arc::new(AtVersions { inner, vault, versions });
         let session_broker = SessionBroker::new(values, broker.log().clone(), agent.clone());
         let gate = Arc::clone(broker.requests()) as _;
         let session_broker = Arc::new(session_broker.asking(gate, Caution::default()));

@@ -14,7 +14,10 @@ use keyless_core::{
 };
 use uuid::Uuid;
 
-use super::{ActionOrder, ActionOutcome, ActionSession, Asking, resolve_handles};
+use super::{
+    ActionOrder, ActionOutcome, ActionSession, Asking, resolve_handles,
+    versions::{older, warning},
+};
 use crate::{
     broker::{Broker, agent, session_id},
     places::Places,
@@ -71,6 +74,10 @@ impl OwnActions {
         let action = with_text(action)?;
         let visible = self.broker.vault().list().await?;
         let resolved = resolve_handles(&action, &visible)?;
+        for (handle, path) in &resolved {
+            let older = older(self.broker.vault(), handle, path).await?;
+            response.warnings.extend(older.and_then(|given| warning(handle, &given)));
+        }
         let names: BTreeSet<_> =
             resolved.iter().map(|(handle, _)| handle.as_written().to_owned()).collect();
         let names: Vec<String> = names.into_iter().collect();
@@ -111,7 +118,7 @@ pub fn fill(response: &mut ActionResponse, outcome: ActionOutcome) {
     response.redacted_count = outcome.redactions.iter().map(|redaction| redaction.count).sum();
     response.redacted = response.redacted_count > 0;
     response.result = outcome.result;
-    response.warnings = outcome.warnings;
+    response.warnings.extend(outcome.warnings);
 }
 
 /// A template's file is the operator's own, so they may name any.

@@ -80,7 +80,10 @@ impl ActionRelease {
         let verdict = self.allowed.lock().get_mut(path).and_then(Vec::pop);
         let verdict = verdict.ok_or(Code::Internal)?;
         self.pass_gate(path).await?;
-        let value = self.broker.session_values().open(path).await?;
+        let value = match secret.version {
+            None => self.broker.session_values().open(path).await?,
+            Some(version) => self.broker.vault().open_version(path, version).await?.value,
+        };
         let recorded = self.broker.log().append(self.entry(secret, verdict)).await?;
         let until = Timestamp::now() + PERMIT_LIFE;
         let permit = Permit::from_recorded(recorded, until).ok_or(Code::Internal)?;
@@ -114,12 +117,19 @@ impl ActionRelease {
             detail: Detail {
                 action_id: Some(self.of.action_id.clone()),
                 kind: Some("released".to_owned()),
-                note: is_exposed.then(|| EXPOSED.to_owned()),
+                note: note(secret, is_exposed),
                 ..Detail::default()
             },
             allowed: Some(verdict),
         }
     }
+}
+
+fn note(secret: &Entrusted, is_exposed: bool) -> Option<String> {
+    let exposed = is_exposed.then(|| EXPOSED.to_owned());
+    let older = secret.version.map(|version| format!("version {version}, which was replaced"));
+    let all: Vec<String> = exposed.into_iter().chain(older).collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 impl Release for ActionRelease {

@@ -1,7 +1,7 @@
 //! Which secret each handle of an action means, among those that may be seen.
 
 use keyless_core::{
-    Code, Error, Handle, HandleTarget, Resolution, SafeText, SecretPath, Version,
+    Code, Error, Handle, HandleTarget, Resolution, SafeText, SecretPath,
     action::{Action, ActionContext},
 };
 use keyless_vault::Secret;
@@ -41,25 +41,15 @@ fn resolve(
         }
     };
     let paths = visible.iter().map(|secret| &secret.path);
-    let path = match reference.resolve_within(paths, context) {
-        Resolution::One(path) => path,
-        Resolution::NotFound => return Err(Error::with(Code::SecretNotFound, written())),
+    match reference.resolve_within(paths, context) {
+        Resolution::One(path) => Ok(path.clone()),
+        Resolution::NotFound => Err(Error::with(Code::SecretNotFound, written())),
         Resolution::Ambiguous(paths) => {
             let mut words = written().and(" may be ");
             for (number, path) in paths.iter().enumerate() {
                 words = words.and(if number == 0 { "" } else { ", " }).and(*path);
             }
-            return Err(Error::with(Code::ReferenceAmbiguous, words));
-        }
-    };
-    let secret = visible.iter().find(|secret| secret.path == *path);
-    let in_force = secret.and_then(|secret| secret.version);
-    match handle.version() {
-        Version::Latest => Ok(path.clone()),
-        Version::Number(number) if in_force == Some(number) => Ok(path.clone()),
-        Version::Number(_) | Version::Previous => {
-            let words = written().and(": only the version in force is given out");
-            Err(Error::with(Code::SecretNotFound, words))
+            Err(Error::with(Code::ReferenceAmbiguous, words))
         }
     }
 }

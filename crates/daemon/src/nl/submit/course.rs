@@ -1,9 +1,14 @@
 //! What is known of an action so far, for the log, whatever becomes of it.
 
 use jiff::Timestamp;
-use keyless_core::{Handle, SecretPath};
+use keyless_core::{Handle, SecretPath, nl_message::NlFault};
+use keyless_vault::Vault;
 
-use crate::nl::{actions::ActionOutcome, answer::Outcome};
+use crate::nl::{
+    actions::{ActionOutcome, older_version, version_warning},
+    answer::Outcome,
+    resolve::Meant,
+};
 
 /// An action's course.
 #[derive(Default)]
@@ -35,6 +40,22 @@ pub(in crate::nl) enum Done {
 }
 
 impl Course {
+    /// Finds the older values that are asked for; a fault when one is not given any more.
+    pub(in crate::nl) async fn warn_of_versions(
+        &mut self,
+        vault: &Vault,
+        meant: &[Meant],
+    ) -> Result<(), NlFault> {
+        for Meant { handle, path } in meant {
+            let older = older_version(vault, handle, path).await;
+            let older = older
+                .map_err(|error| NlFault::from(error).with("secret_ref", handle.as_written()))?;
+            let warning = older.and_then(|given| version_warning(handle, &given));
+            self.warnings.extend(warning.filter(|warning| !self.warnings.contains(warning)));
+        }
+        Ok(())
+    }
+
     pub(in crate::nl) fn warn_of_aliases(&mut self, handles: &[Handle]) {
         if self.warnings.is_empty() && handles.iter().any(Handle::is_alias) {
             let words = "{{vault:…}} is deprecated; write {{nl:…}}";
