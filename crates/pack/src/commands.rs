@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    apply::{HomeLock, Watch, recover},
+    apply::{HomeLock, Unwatched, Watch, recover},
     confirm,
     credentials::{self, AdoptData, Found, Where},
     deploy::{self, DeployData},
@@ -16,12 +16,14 @@ use crate::{
     events::{self, RecordData, ScoreData},
     evolve::{self, ProposeData, ProposeOptions, RestoreData},
     explain::{self, ExplainPlanData, ExplainStatusData},
+    import::{self, ImportData, ImportOptions},
+    operator::{self, BootstrapData, BootstrapOptions},
     overlay::{
         self, OverlayScope,
         edit::{EditOptions, OverlayEditData, OverlayPathData},
         rebase::{OverlayRebaseData, RebaseOptions},
     },
-    plan::{Plan, PlanData},
+    plan::{Plan, PlanData, check_adopt},
     preview::{self, PreviewData},
     remote::{self, RemoteData, SyncData, SyncOptions},
     repo::{
@@ -159,7 +161,7 @@ pub fn deploy(
     let lock = HomeLock::take(&site)?;
     let recovered = recover(&site, &lock)?;
     let plan = Plan::make(&site)?;
-    plan.check_adopt(options.adopt)?;
+    check_adopt(&plan.changes, options.adopt)?;
     let data = deploy::apply(&site, &plan, &lock, watch)?;
     Ok(Answer { data, warnings: recovered.into_iter().chain(plan.warnings).collect() })
 }
@@ -205,7 +207,7 @@ pub fn deploy_apply(
     let request = request.normalized(surroundings);
     let hash = confirm::plan_hash(&site, &request, &DeployData::of(&site, &plan), &plan.warnings);
     confirm::check(&site, token, &request, &hash)?;
-    plan.check_adopt(options.adopt)?;
+    check_adopt(&plan.changes, options.adopt)?;
     confirm::take(&site, token)?;
     // The plan in hand is the one whose digest was just compared; there is no other one to apply.
     let data = deploy::apply(&site, &plan, &lock, watch)?;
@@ -289,7 +291,7 @@ pub fn overlay_path(
     Answer::new(overlay::edit::path(&site, module_id, scope))
 }
 
-/// `init`: a config repo with a manifest that works.
+/// `init`: a config repo with a manifest that works, and with `bootstrap` what agents need to work it.
 pub fn init(
     surroundings: &Surroundings,
     request: &Request,
@@ -297,7 +299,41 @@ pub fn init(
     yes: bool,
 ) -> Result<Answer<InitData>> {
     confirmed(yes, "init")?;
-    repo::init(&Site::new(surroundings, request), options).map(Answer::new)
+    let site = Site::new(surroundings, request);
+    let mut data = repo::init(&site, options)?;
+    let mut warnings = Vec::new();
+    if let Some(options) = options.bootstrap {
+        let (installed, more) = operator::bootstrap(&site, options, &Unwatched)?;
+        data.bootstrap = Some(installed);
+        warnings = more;
+    }
+    Ok(Answer { data, warnings })
+}
+
+/// `import`: what agents have already, as modules. Without `apply` it only says what it would do.
+pub fn import(
+    surroundings: &Surroundings,
+    request: &Request,
+    options: &ImportOptions,
+    yes: bool,
+) -> Result<Answer<ImportData>> {
+    confirmed(yes || !options.apply, "import --apply")?;
+    let (data, warnings) = import::import(&Site::new(surroundings, request), options)?;
+    Ok(Answer { data, warnings })
+}
+
+/// `bootstrap`: the skill and commands with which agents work this program.
+pub fn bootstrap(
+    surroundings: &Surroundings,
+    request: &Request,
+    options: BootstrapOptions,
+    yes: bool,
+    watch: &dyn Watch,
+) -> Result<Answer<BootstrapData>> {
+    confirmed(yes || options.dry_run, "bootstrap")?;
+    let site = Site::new(surroundings, request);
+    let (data, warnings) = operator::bootstrap(&site, options, watch)?;
+    Ok(Answer { data, warnings })
 }
 
 /// `add`: one more module.

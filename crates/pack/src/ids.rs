@@ -43,8 +43,8 @@ pub(crate) fn is_component(name: &str) -> bool {
         && !name.chars().any(|c| matches!(c, '/' | '\\') || c.is_control())
 }
 
-/// A machine's id from its name: lower case, runs of other chars as one `-`. `None` when nothing is left.
-pub(crate) fn machine_id(name: &str) -> Option<String> {
+/// A machine's id, or a module's, from a name: lower case, runs of other chars as one `-`. `None` when nothing is left.
+pub(crate) fn slug(name: &str) -> Option<String> {
     let mut id = String::new();
     for c in name.trim().chars() {
         match c.to_ascii_lowercase() {
@@ -94,7 +94,7 @@ mod tests {
             ("--", None),
             ("A_b-1", Some("a_b-1")),
         ] {
-            assert_eq!(machine_id(name).as_deref(), id, "{name}");
+            assert_eq!(slug(name).as_deref(), id, "{name}");
         }
     }
 

@@ -62,6 +62,8 @@ mod deploy;
 mod doctor;
 mod events;
 mod evolve;
+mod import;
+mod operator;
 mod remote;
 mod repo;
 mod rollback;
@@ -75,6 +77,10 @@ pub use evolve::{
     EvolveItem, ProposeData, ProposeOptions, ProposeSummary, RestoreData, RestoreSummary, Restored,
     Skipped, Suggestion,
 };
+pub use import::{
+    ImportConflict, ImportData, ImportItem, ImportOp, ImportOptions, ImportProject, ImportSummary,
+};
+pub use operator::{BootstrapData, BootstrapOptions, BootstrapScope};
 pub use overlay::{
     edit::{EditOptions, OverlayEditData, OverlayPathData},
     rebase::{OverlayRebaseData, RebaseOptions, RebaseReport, RebaseSummary},

@@ -14,7 +14,7 @@ use std::{
 
 pub(crate) use self::{
     decode::source_from_spec,
-    edit::{module_added, module_removed},
+    edit::{module_added, module_removed, profile_added},
 };
 use crate::{
     error::{Code, PackError, Result},

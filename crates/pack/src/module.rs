@@ -137,12 +137,12 @@ pub(crate) fn front_matter(text: &str) -> std::result::Result<Node, String> {
 }
 
 fn fault(module: &Module, message: &str) -> PackError {
-    PackError::config(format!(
-        "{}:{}: module `{}` {message}",
-        crate::manifest::FILE,
-        module.line,
-        module.id
-    ))
-    .with("module_id", module.id.clone())
-    .with("line", module.line)
+    // A module that is only to be made stands in no manifest yet.
+    let place = match module.line {
+        0 => String::new(),
+        line => format!("{}:{line}: ", crate::manifest::FILE),
+    };
+    PackError::config(format!("{place}module `{}` {message}", module.id))
+        .with("module_id", module.id.clone())
+        .with("line", module.line)
 }

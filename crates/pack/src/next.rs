@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::{
+    operator,
     plan::Plan,
     site::Site,
     status::{DriftSummary, has_manifest},
@@ -17,9 +18,15 @@ pub struct NextAction {
     pub command: String,
 }
 
-/// After `status`: deploy what is wanted, or keep what was edited.
+/// After `status`: deploy what is wanted, or keep what was edited, and give agents what they work this with.
 pub(crate) fn after_status(site: &Site, plan: &Plan, total: DriftSummary) -> Vec<NextAction> {
-    let mut actions = Vec::new();
+    let lacking = operator::lacking(site, &plan.workspace.manifest, &plan.workspace.targets);
+    let bootstraps = lacking.into_iter().map(|(target, scope)| {
+        let words = format!("bootstrap --scope {} --yes --json", scope.as_str());
+        let command = site.command_for(None, Some(target.as_str()), &words);
+        NextAction { action: "bootstrap", command }
+    });
+    let mut actions: Vec<NextAction> = bootstraps.collect();
     let mut add =
         |action, words: &str| actions.push(NextAction { action, command: site.command(words) });
     let drifted = total.modified + total.missing > 0;

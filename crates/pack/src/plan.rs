@@ -22,6 +22,7 @@ use crate::{
     deployed::{Deployed, Managed, confine},
     desired::{Desired, DesiredFile, Place},
     error::{Code, PackError, Result},
+    operator,
     paths::shown,
     servers,
     sha::Sha,
@@ -118,8 +119,9 @@ impl Plan {
     pub(crate) fn make(site: &Site) -> Result<Self> {
         let mut workspace = Workspace::open(site)?;
         let mut desired = Desired::of(site, &workspace)?;
-        let mut deployed =
-            Deployed::read(site, &desired.roots, &workspace.manifest.targets, &workspace.targets)?;
+        let (manifest, targets) = (&workspace.manifest, &workspace.targets);
+        let mut deployed = Deployed::read(site, &desired.roots, &manifest.targets, targets)?;
+        operator::keep(site, manifest, targets, &mut desired, &mut deployed);
         let mut warnings: Vec<String> = interrupted(site).into_iter().collect();
         warnings.append(&mut workspace.warnings);
         warnings.append(&mut desired.warnings);
@@ -146,27 +148,27 @@ impl Plan {
         let place = (step.target, step.full());
         self.desired.servers.contains_key(&place) || self.deployed.servers.contains_key(&place)
     }
+}
 
-    /// Refuses to overwrite the user's own files without the word for it.
-    pub(crate) fn check_adopt(&self, adopt: bool) -> Result<()> {
-        let adopts = |change: &&Change| change.update_kind == Some(UpdateKind::AdoptUpdate);
-        let mut paths: Vec<&str> =
-            self.changes.iter().filter(adopts).map(|change| change.path.as_str()).collect();
-        if adopt || paths.is_empty() {
-            return Ok(());
-        }
-        let count = paths.len();
-        paths.sort_unstable();
-        paths.truncate(20);
-        let message = format!(
-            "{count} existing file(s) that were not deployed by agentpack would be overwritten"
-        );
-        Err(PackError::new(Code::AdoptConfirmRequired, message)
-            .with("flag", "--adopt")
-            .with("adopt_updates", count)
-            .with("sample_paths", paths)
-            .hint("look at the diff; with --adopt they are backed up and overwritten"))
+/// Refuses to overwrite the user's own files without the word for it.
+pub(crate) fn check_adopt(changes: &[Change], adopt: bool) -> Result<()> {
+    let adopts = |change: &&Change| change.update_kind == Some(UpdateKind::AdoptUpdate);
+    let mut paths: Vec<&str> =
+        changes.iter().filter(adopts).map(|change| change.path.as_str()).collect();
+    if adopt || paths.is_empty() {
+        return Ok(());
     }
+    let count = paths.len();
+    paths.sort_unstable();
+    paths.truncate(20);
+    let message = format!(
+        "{count} existing file(s) that were not deployed by agentpack would be overwritten"
+    );
+    Err(PackError::new(Code::AdoptConfirmRequired, message)
+        .with("flag", "--adopt")
+        .with("adopt_updates", count)
+        .with("sample_paths", paths)
+        .hint("look at the diff; with --adopt they are backed up and overwritten"))
 }
 
 /// The number of each.
@@ -195,7 +197,12 @@ pub(crate) fn open_roots<'p>(
     Ok(open)
 }
 
-fn compared(site: &Site, desired: &Desired, deployed: &Deployed) -> Result<Vec<(Change, Step)>> {
+/// What differs between the wanted and the deployed files, and the disk.
+pub(crate) fn compared(
+    site: &Site,
+    desired: &Desired,
+    deployed: &Deployed,
+) -> Result<Vec<(Change, Step)>> {
     let wanted = desired.files.values().map(|file| file.root.as_path());
     let managed = deployed.files.values().map(|file| file.root.as_path());
     let open = open_roots(site, wanted.chain(managed))?;

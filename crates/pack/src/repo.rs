@@ -16,6 +16,7 @@ use crate::{
     manifest::{
         self, Manifest, Module, ModuleKind, Source, module_added, module_removed, source_from_spec,
     },
+    operator::{BootstrapData, BootstrapOptions},
     paths::{RelPath, shown},
     site::Site,
     targets::TargetId,
@@ -32,6 +33,9 @@ pub struct InitData {
     /// What git was told, with `--git`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git: Option<InitGit>,
+    /// What `--bootstrap` installed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bootstrap: Option<BootstrapData>,
     /// Set when the answers came from a person.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub guided: bool,
@@ -63,6 +67,8 @@ pub struct InitOptions {
     pub git: bool,
     /// The targets and their scope, as a person chose them.
     pub guided: Option<(Vec<TargetId>, String)>,
+    /// Install what agents need to work the repo, too.
+    pub bootstrap: Option<BootstrapOptions>,
 }
 
 /// The payload of `add` and `remove`.
@@ -145,6 +151,7 @@ pub(crate) fn init(site: &Site, options: &InitOptions) -> Result<InitData> {
         repo: shown(&site.repo),
         repo_posix: shown(&site.repo),
         git,
+        bootstrap: None,
         guided,
         targets: if guided { targets } else { Vec::new() },
         scope: guided.then_some(scope),

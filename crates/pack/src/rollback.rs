@@ -178,7 +178,8 @@ impl Scene<'_> {
                 }
             }
         }
-        if !before {
+        // A bootstrap knows its own files only.
+        if !before && goal.kind != "bootstrap" {
             self.forgotten(&mut goals)?;
         }
         Ok(goals)

@@ -89,10 +89,8 @@ impl Surroundings {
             None => user_home.join(".agentpack"),
         };
         let names = ["AGENTPACK_MACHINE_ID", "HOSTNAME", "COMPUTERNAME"];
-        let machine = names
-            .iter()
-            .filter_map(|name| env::var(name).ok())
-            .find_map(|name| ids::machine_id(&name));
+        let machine =
+            names.iter().filter_map(|name| env::var(name).ok()).find_map(|name| ids::slug(&name));
         let codex_home =
             set("CODEX_HOME").map(|home| expanded(&home.to_string_lossy(), &user_home));
         let editor = env::var("EDITOR").ok().filter(|editor| !editor.trim().is_empty());
@@ -125,7 +123,7 @@ impl Site {
             }
             None => surroundings.agentpack_home.join("repo"),
         };
-        let asked = request.machine.as_deref().and_then(ids::machine_id);
+        let asked = request.machine.as_deref().and_then(ids::slug);
         Self {
             home: surroundings.agentpack_home.clone(),
             user_home: surroundings.user_home.clone(),
@@ -174,6 +172,18 @@ impl Site {
 
     /// How the caller would type a command that works in the same place.
     pub(crate) fn command(&self, words: &str) -> String {
+        let profile = Some(self.profile.as_str()).filter(|profile| *profile != "default");
+        let target = Some(self.target.as_str()).filter(|target| *target != "all");
+        self.command_for(profile, target, words)
+    }
+
+    /// The same for a profile and a target of its own.
+    pub(crate) fn command_for(
+        &self,
+        profile: Option<&str>,
+        target: Option<&str>,
+        words: &str,
+    ) -> String {
         let mut text = "agentpack".to_owned();
         let mut option = |name: &str, value: &str| {
             for word in [" ", name, " ", &shell_word(value)] {
@@ -183,11 +193,11 @@ impl Site {
         if let Some(repo) = &self.request.repo {
             option("--repo", &shown(repo));
         }
-        if self.profile != "default" {
-            option("--profile", &self.profile);
+        if let Some(profile) = profile {
+            option("--profile", profile);
         }
-        if self.target != "all" {
-            option("--target", &self.target);
+        if let Some(target) = target {
+            option("--target", target);
         }
         if let Some(machine) = &self.request.machine {
             option("--machine", machine);
@@ -209,7 +219,7 @@ fn host_name() -> Option<String> {
         let output = Command::new("hostname").output().ok()?;
         String::from_utf8(output.stdout).ok()
     });
-    name.as_deref().and_then(ids::machine_id)
+    name.as_deref().and_then(ids::slug)
 }
 
 /// A word as a shell takes it.

@@ -7,6 +7,7 @@ mod adopt;
 mod args;
 mod catalog;
 mod events;
+mod import;
 mod init;
 mod overlay;
 mod share;
@@ -136,6 +137,7 @@ impl Call<'_> {
                 self.answer(commands::add(at, request, &add.options(), yes)?, words::module)
             }
             PackCommand::AdoptSecret(adopt) => self.adopt(adopt),
+            PackCommand::Bootstrap(bootstrap) => self.bootstrap(bootstrap),
             PackCommand::Completions(shell) => {
                 let mut command = AgentpackCli::command();
                 shell.print(&mut command);
@@ -174,6 +176,7 @@ impl Call<'_> {
                 }
                 self.answer(Answer::new(catalog), catalog::Catalog::words)
             }
+            PackCommand::Import(words) => self.import(words),
             PackCommand::Init(init) => self.init(init),
             PackCommand::Lock => {
                 let yes = self.yes("Write agentpack.lock.json?")?;

@@ -14,6 +14,8 @@ use crate::{
 struct Life {
     world: World,
     home: String,
+    /// The project's id, which is made of its place, once an answer told it.
+    project: Option<String>,
     seen: Vec<String>,
     wrong: Vec<String>,
 }
@@ -22,7 +24,7 @@ impl Life {
     fn new() -> Self {
         let world = World::with_store();
         let home = world.home.home().to_str().unwrap().to_owned();
-        Self { world, home, seen: Vec::new(), wrong: Vec::new() }
+        Self { world, home, project: None, seen: Vec::new(), wrong: Vec::new() }
     }
 
     /// Runs a command, and holds its answer to what was reviewed.
@@ -35,7 +37,13 @@ impl Life {
         let call = self.world.keyless(&[&["pack", "--json"], &words[..]].concat());
         let machine = call.env("AGENTPACK_MACHINE_ID", "box").env("AGENTPACK_FSYNC", "0");
         let answer = machine.stdin(stdin).run().json();
-        let text = format!("{:#}\n", self.redacted("", &answer));
+        if let Some(id) = answer["data"]["project"]["project_id"].as_str() {
+            self.project = Some(id.to_owned());
+        }
+        let mut text = format!("{:#}\n", self.redacted("", &answer));
+        if let Some(id) = &self.project {
+            text = text.replace(id, "$PROJECT");
+        }
         let file = vectors().join(format!("{name}.json"));
         if std::env::var_os("KEYLESS_BLESS").is_some() {
             fs::write(&file, &text).unwrap();
@@ -64,7 +72,10 @@ impl Life {
             Value::Array(items) => items.iter().map(|item| self.redacted(name, item)).collect(),
             Value::String(_) if name == "version" => "$VERSION".into(),
             Value::String(_) if name.ends_with("_at") => "$TIME".into(),
-            Value::String(text) => without_ids(&text.replace(&self.home, "$HOME")).into(),
+            Value::String(text) => {
+                let root = self.home.trim_end_matches("/home");
+                without_ids(&text.replace(&self.home, "$HOME").replace(root, "$ROOT")).into()
+            }
             other => other.clone(),
         }
     }
@@ -92,6 +103,7 @@ fn every_command_answers_with_the_envelope_that_was_reviewed() {
     drift_and_back(&mut life);
     sources_and_overlays(&mut life);
     between_machines(&mut life);
+    what_is_there_already(&mut life);
     assert!(life.wrong.is_empty(), "KEYLESS_BLESS=1 writes them anew:\n{}", life.wrong.join("\n"));
     let mut kept: Vec<String> = fs::read_dir(vectors())
         .unwrap()
@@ -145,6 +157,8 @@ fn drift_and_back(life: &mut Life) {
     life.sh("git init -q ~/.codex");
     life.step("doctor", "doctor");
     life.step("doctor-fix", "doctor --fix --yes");
+    life.step("bootstrap-dry", "bootstrap --scope user --dry-run");
+    life.step("bootstrap", "bootstrap --scope user --target codex --yes");
 }
 
 fn sources_and_overlays(life: &mut Life) {
@@ -175,4 +189,16 @@ fn between_machines(life: &mut Life) {
     life.step("sync", "sync --yes");
     life.step("help", "help");
     life.step("schema", "schema");
+}
+
+fn what_is_there_already(life: &mut Life) {
+    write(&life.world, "agentpack.yaml", MANIFEST);
+    life.world.home.write("home/.codex/prompts/mine.md", "Mine.\n").unwrap();
+    life.world.home.write("home/.codex/prompts/other.md", "Other.\n").unwrap();
+    life.world.home.write("home/.claude/commands/bare.md", "No front matter.\n").unwrap();
+    life.step("import", "import");
+    write(&life.world, "modules/prompts/imported/other.md", "In the way.\n");
+    life.step("error-import-conflict", "import --apply --yes");
+    life.sh("rm modules/prompts/imported/other.md");
+    life.step("import-apply", "import --apply --yes");
 }

@@ -85,6 +85,36 @@ pub(crate) fn module_removed(text: &str, path: &Path, id: &str) -> Result<String
     }
 }
 
+/// The text with a profile that takes these tags; unchanged when there is one of that name.
+pub(crate) fn profile_added(text: &str, path: &Path, name: &str, tags: &[&str]) -> Result<String> {
+    let before = Manifest::parse(text, path)?;
+    if before.profiles.contains_key(name) {
+        return Ok(text.to_owned());
+    }
+    let root = yaml::parse(text).map_err(|fault| PackError::config(fault.message))?;
+    let profiles = root.get("profiles").ok_or_else(|| not_editable(path))?;
+    let tags: Vec<String> = tags.iter().map(|tag| (*tag).to_owned()).collect();
+    let (name_word, tags) = (quoted(name), list(&tags));
+    let edited = if text[profiles.span.clone()].starts_with('{') {
+        let entry = format!("{name_word}: {{ include_tags: [{tags}] }}, ");
+        let (head, tail) = text.split_at(profiles.span.start + 1);
+        format!("{head}{entry}{tail}")
+    } else {
+        // Before the first profile: there is one, and its line says how far they are indented.
+        let line = profiles.map().and_then(<[_]>::first).map_or(0, |(key, _)| key.line);
+        let start = start_of_line(text, line).ok_or_else(|| not_editable(path))?;
+        let rest = &text[start..];
+        let pad = &rest[..rest.len() - rest.trim_start_matches(' ').len()];
+        insert(text, start, &format!("{pad}{name_word}:\n{pad}  include_tags: [{tags}]\n"))
+    };
+    let after = Manifest::parse(&edited, path)?;
+    if after.profiles.len() == before.profiles.len() + 1 && after.profiles.contains_key(name) {
+        Ok(edited)
+    } else {
+        Err(not_editable(path))
+    }
+}
+
 /// A module as an item of a block list.
 fn block(module: &Module, indent: usize) -> String {
     let pad = " ".repeat(indent);
@@ -167,6 +197,13 @@ fn line_start(text: &str, at: usize) -> usize {
     text[..at].rfind('\n').map_or(0, |newline| newline + 1)
 }
 
+/// Where a line begins, counted from one.
+fn start_of_line(text: &str, line: usize) -> Option<usize> {
+    let before = line.checked_sub(1)?;
+    let lines = text.split_inclusive('\n');
+    (lines.clone().count() > before).then(|| lines.take(before).map(str::len).sum())
+}
+
 /// Behind the newline of the line that `at` is on.
 fn line_end(text: &str, at: usize) -> usize {
     text[at..].find('\n').map_or(text.len(), |newline| at + newline + 1)
@@ -243,6 +280,21 @@ targets: {}
             let text = module_added(&text, path, &module("prompt:c")).unwrap();
             assert_eq!(ids(&text), ["prompt:c"], "{text}");
         }
+    }
+
+    #[test]
+    fn a_profile_is_added_and_the_comments_stay() {
+        let path = Path::new("agentpack.yaml");
+        for text in
+            [TEXT, "version: 1\nprofiles: { default: {} }\n", "version: 1\nprofiles: {default: {}}"]
+        {
+            let text = profile_added(text, path, "project-1", &["base", "project-1"]).unwrap();
+            let manifest = Manifest::parse(&text, path).unwrap();
+            assert!(manifest.profiles["project-1"].include_tags.contains("project-1"), "{text}");
+            assert!(manifest.profiles.contains_key("default"), "{text}");
+            assert_eq!(profile_added(&text, path, "project-1", &[]).unwrap(), text);
+        }
+        assert!(profile_added(TEXT, path, "x", &["y"]).unwrap().contains("# ours"));
     }
 
     #[test]

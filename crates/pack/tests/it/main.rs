@@ -5,6 +5,8 @@
 /// One home, one config repo, one project.
 mod scene;
 
+/// What agents work the pack with.
+mod bootstrap;
 /// Manifests and modules that can't be used.
 mod config;
 /// Confirm tokens.
@@ -15,6 +17,8 @@ mod deploy;
 mod drift;
 /// Edits taken over, missing files put back.
 mod evolve;
+/// What agents have already, as modules.
+mod import;
 /// Overlays and their rebase.
 mod overlays;
 /// Invariants, over random histories.

@@ -149,7 +149,7 @@ fn fetch_and_update_bring_what_is_locked() {
 fn a_repo_is_made_and_grows_and_shrinks() {
     let scene = Scene::empty();
     let (at, request) = (scene.surroundings(), Request::default());
-    let options = InitOptions { git: true, guided: None };
+    let options = InitOptions { git: true, ..InitOptions::default() };
     refused(commands::init(&at, &request, &options, false), Code::ConfirmRequired);
     commands::init(&at, &request, &options, true).unwrap();
     assert!(scene.exists("ap/repo/.git"));

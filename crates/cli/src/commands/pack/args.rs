@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use keyless_pack::{
-    AddOptions, CommandId, DriftKind, ModuleKind, OverlayKind, OverlayScope, Request,
+    AddOptions, BootstrapScope, CommandId, DriftKind, ModuleKind, OverlayKind, OverlayScope,
+    Request,
 };
 
 use super::{
@@ -68,6 +69,8 @@ pub(crate) enum PackCommand {
     Add(AddWords),
     /// Move a credential out of a module into the vault, and leave an alias
     AdoptSecret(AdoptWords),
+    /// Install the skill and slash commands with which agents work this program
+    Bootstrap(BootstrapWords),
     /// Generate shell completion scripts
     Completions(ShellWords),
     /// Plan, and with --apply write
@@ -86,6 +89,8 @@ pub(crate) enum PackCommand {
     Fetch,
     /// Describe the command line (supports --json)
     Help(HelpWords),
+    /// Take what agents have already into the config repo
+    Import(ImportWords),
     /// Make a config repo
     Init(InitWords),
     /// Write agentpack.lock.json
@@ -139,6 +144,16 @@ pub(crate) struct AddWords {
     /// Comma-separated target names; all when empty
     #[arg(long, value_delimiter = ',')]
     targets: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BootstrapWords {
+    /// Whose directories get them
+    #[arg(long, default_value = "both")]
+    pub(crate) scope: BootstrapScopeWord,
+    /// Allow overwriting existing unmanaged files
+    #[arg(long)]
+    pub(crate) adopt: bool,
 }
 
 #[derive(Debug, Args)]
@@ -209,6 +224,16 @@ pub(crate) struct HelpWords {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ImportWords {
+    /// Write the modules and the manifest
+    #[arg(long)]
+    pub(crate) apply: bool,
+    /// The home to look in (default: yours)
+    #[arg(long)]
+    pub(crate) home_root: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct InitWords {
     /// Ask for targets and scope (terminal only)
     #[arg(long)]
@@ -216,6 +241,9 @@ pub(crate) struct InitWords {
     /// Also make it a git repository
     #[arg(long)]
     pub(crate) git: bool,
+    /// Also install what agents work this program with (as `bootstrap` does)
+    #[arg(long)]
+    pub(crate) bootstrap: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -333,6 +361,14 @@ pub(crate) enum ScopeWord {
     Project,
 }
 
+/// Whose directories.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum BootstrapScopeWord {
+    User,
+    Project,
+    Both,
+}
+
 /// An overlay's kind.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum OverlayKindWord {
@@ -390,6 +426,7 @@ impl PackCommand {
         match self {
             Self::Add(_) => id(&["add"]),
             Self::AdoptSecret(_) => id(&["adopt-secret"]),
+            Self::Bootstrap(_) => id(&["bootstrap"]),
             Self::Completions(_) => id(&["completions"]),
             Self::Deploy(deploy) if deploy.apply && !dry_run => id(&["deploy", "--apply"]),
             Self::Deploy(_) => id(&["deploy"]),
@@ -403,6 +440,8 @@ impl PackCommand {
             Self::Explain(_) => id(&["explain", "plan"]),
             Self::Fetch => id(&["fetch"]),
             Self::Help(_) => id(&["help"]),
+            Self::Import(import) if import.apply && !dry_run => id(&["import", "--apply"]),
+            Self::Import(_) => id(&["import"]),
             Self::Init(_) => id(&["init"]),
             Self::Lock => id(&["lock"]),
             Self::Mcp(McpCommand::Serve) => id(&["mcp", "serve"]),
@@ -441,6 +480,16 @@ impl From<ScopeWord> for OverlayScope {
             ScopeWord::Global => Self::Global,
             ScopeWord::Machine => Self::Machine,
             ScopeWord::Project => Self::Project,
+        }
+    }
+}
+
+impl From<BootstrapScopeWord> for BootstrapScope {
+    fn from(word: BootstrapScopeWord) -> Self {
+        match word {
+            BootstrapScopeWord::Both => Self::Both,
+            BootstrapScopeWord::Project => Self::Project,
+            BootstrapScopeWord::User => Self::User,
         }
     }
 }

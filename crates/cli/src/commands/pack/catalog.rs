@@ -15,11 +15,13 @@ use super::args::AgentpackCli;
 const MUTATING: &[&str] = &[
     "add",
     "adopt-secret",
+    "bootstrap",
     "deploy --apply",
     "doctor --fix",
     "evolve propose",
     "evolve restore",
     "fetch",
+    "import --apply",
     "init",
     "lock",
     "overlay edit",
@@ -33,7 +35,8 @@ const MUTATING: &[&str] = &[
 ];
 
 /// Variants of commands that a flag makes.
-const VARIANTS: &[(&str, &str)] = &[("deploy", "--apply"), ("doctor", "--fix")];
+const VARIANTS: &[(&str, &str)] =
+    &[("deploy", "--apply"), ("doctor", "--fix"), ("import", "--apply")];
 
 /// The payload of `help`.
 #[derive(Debug, Serialize)]
@@ -91,19 +94,17 @@ fn collect(command: &clap::Command, path: &mut Vec<String>, rows: &mut Vec<Comma
         if sub.has_subcommands() {
             collect(sub, path, rows);
         } else {
-            push(sub, path, rows);
-            for (_, flag) in VARIANTS.iter().filter(|(name, _)| path.join(" ") == *name) {
-                let mut variant = path.clone();
-                variant.push((*flag).to_owned());
-                push(sub, &variant, rows);
+            let id = path.join(" ");
+            for (_, flag) in VARIANTS.iter().filter(|(name, _)| id == *name) {
+                push(sub, path, format!("{id} {flag}"), rows);
             }
+            push(sub, path, id, rows);
         }
         path.pop();
     }
 }
 
-fn push(command: &clap::Command, path: &[String], rows: &mut Vec<CommandRow>) {
-    let id = path.join(" ");
+fn push(command: &clap::Command, path: &[String], id: String, rows: &mut Vec<CommandRow>) {
     rows.push(CommandRow {
         mutating: MUTATING.contains(&id.as_str()),
         supports_json: id != "completions" && id != "mcp serve",
@@ -155,30 +156,37 @@ pub(super) fn schema() -> Value {
         .collect();
     json!({
         "envelope": {
-            "schema_version": "number (1)",
-            "ok": "boolean",
-            "command": "string",
-            "command_id": "string",
-            "command_path": "string[]",
-            "version": "string",
-            "data": "object",
-            "warnings": "string[]",
-            "errors": [{"code": "string", "message": "string", "details": "object"}],
+            "schema_version": 1,
+            "fields": {
+                "schema_version": "number",
+                "ok": "boolean",
+                "command": "string",
+                "command_id": "string",
+                "command_path": "array[string]",
+                "version": "string",
+                "data": "object",
+                "warnings": "array[string]",
+                "errors": "array[{code,message,details?}]",
+            },
+            "error_item": {"code": "string", "message": "string", "details": "object|null"},
         },
         "commands": payloads(),
         "error_codes": codes,
         "path_conventions": {
-            "posix_twins": "every field with a path has a twin that ends in _posix and uses /",
+            "native": "path-like fields use OS-native separators",
+            "posix": "every path-like field has a companion that ends in _posix and uses /",
             "hashes": "bare hex in plans, with the prefix sha256: in status and preview",
         },
     })
 }
 
+/// The payload of each command; `?` marks a field that is not always there.
 fn payloads() -> Value {
     let changes = ["profile", "targets", "changes", "summary"];
-    json!({
+    let fields = json!({
         "add": ["module_id", "manifest", "manifest_posix"],
         "adopt-secret": ["path", "path_posix", "line", "kind", "reference"],
+        "bootstrap": ["applied", "reason?", "snapshot_id?", "targets", "scope", "changes", "summary"],
         "deploy": ["applied", "reason?", "snapshot_id?", "profile", "targets", "changes", "summary"],
         "diff": changes,
         "doctor": ["machine_id", "roots", "gitignore_fixes", "plaintext_tokens?", "next_actions?"],
@@ -189,7 +197,9 @@ fn payloads() -> Value {
         "explain.status": ["profile", "targets", "drift"],
         "fetch": ["store", "store_posix", "git_modules_fetched"],
         "help": ["global_args", "commands", "mutating_commands", "targets", "notes"],
-        "init": ["repo", "repo_posix", "git?"],
+        "import": ["applied", "reason?", "repo", "repo_posix", "home_root", "home_root_posix", "project", "plan",
+            "summary", "conflicts", "next_actions"],
+        "init": ["repo", "repo_posix", "git?", "bootstrap?", "guided?", "targets?", "scope?"],
         "lock": ["lockfile", "lockfile_posix", "modules"],
         "overlay.edit": ["module_id", "scope", "overlay_kind", "overlay_dir", "overlay_dir_posix", "created", "sparse",
             "materialized", "patches_dir", "project", "machine_id", "project_id"],
@@ -206,7 +216,9 @@ fn payloads() -> Value {
             "next_actions_detailed?"],
         "sync": ["repo", "repo_posix", "remote", "branch", "rebase", "commands"],
         "update": ["lockfile", "lockfile_posix", "store", "store_posix", "steps", "git_modules_fetched"],
-    })
+    });
+    let rows = fields.as_object().into_iter().flatten();
+    rows.map(|(name, fields)| (name.clone(), json!({"data_fields": fields}))).collect()
 }
 
 pub(super) fn schema_words(schema: &Value) -> String {

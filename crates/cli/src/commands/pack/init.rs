@@ -1,17 +1,50 @@
-//! `pack init`, with questions for those who want them.
+//! `pack init`, with questions for those who want them, and `pack bootstrap`.
 
 use std::io::{IsTerminal as _, stdin, stdout};
 
-use keyless_pack::{InitOptions, PackError, TargetId, commands};
+use keyless_pack::{
+    BootstrapOptions, BootstrapScope, InitOptions, PackError, TargetId, Unwatched, commands,
+};
 
-use super::{Call, Outcome, args::InitWords, ask, words};
+use super::{
+    Call, Outcome,
+    args::{BootstrapWords, InitWords},
+    ask, words,
+};
 
 impl Call<'_> {
     pub(super) fn init(&self, init: &InitWords) -> Outcome {
         let guided = if init.guided { Some(self.guided()?) } else { None };
-        let options = InitOptions { git: init.git, guided };
+        let scope = match guided.as_ref().map(|(_, scope)| scope.as_str()) {
+            Some("user") => BootstrapScope::User,
+            Some("project") => BootstrapScope::Project,
+            _ => BootstrapScope::Both,
+        };
+        let bootstrap =
+            init.bootstrap.then_some(BootstrapOptions { scope, adopt: false, dry_run: false });
+        let options = InitOptions { git: init.git, guided, bootstrap };
         let yes = init.guided || self.yes("Make a config repo?")?;
         self.answer(commands::init(&self.surroundings, &self.request, &options, yes)?, words::init)
+    }
+
+    pub(super) fn bootstrap(&self, bootstrap: &BootstrapWords) -> Outcome {
+        let (at, request, dry_run) = (&self.surroundings, &self.request, self.args.global.dry_run);
+        let mut options = BootstrapOptions {
+            scope: bootstrap.scope.into(),
+            adopt: bootstrap.adopt,
+            dry_run: true,
+        };
+        let mut yes = self.args.global.yes || dry_run;
+        if !yes && !self.ui.is_json() {
+            let planned = commands::bootstrap(at, request, options, false, &Unwatched)?;
+            self.ui.line(words::bootstrap(&planned.data).trim_end());
+            if planned.data.changes.is_empty() {
+                return Ok(());
+            }
+            yes = self.plain_yes("Write these files?")?;
+        }
+        options.dry_run = dry_run;
+        self.answer(commands::bootstrap(at, request, options, yes, &Unwatched)?, words::bootstrap)
     }
 
     /// Asks a person for targets and scope.

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use keyless_pack::{
-    AdoptData, Change, DeployData, DoctorData, DriftKind, ExplainPlanData, ExplainStatusData,
-    FetchData, InitData, LockData, ModuleData, Op, OverlayEditData, OverlayPathData,
-    OverlayRebaseData, PackError, PlanData, PreviewData, ProposeData, RestoreData, RollbackData,
-    StatusData, Summary, UpdateData, UpdateKind,
+    AdoptData, BootstrapData, Change, DeployData, DoctorData, DriftKind, ExplainPlanData,
+    ExplainStatusData, FetchData, InitData, LockData, ModuleData, Op, OverlayEditData,
+    OverlayPathData, OverlayRebaseData, PackError, PlanData, PreviewData, ProposeData, RestoreData,
+    RollbackData, StatusData, Summary, UpdateData, UpdateKind,
 };
 
 pub(super) fn error(error: &PackError) {
@@ -50,6 +50,16 @@ pub(super) fn deploy(data: &DeployData) -> String {
     text
 }
 
+pub(super) fn bootstrap(data: &BootstrapData) -> String {
+    let mut text = changes(&data.changes, data.summary);
+    match &data.snapshot_id {
+        Some(id) => writeln!(text, "Installed. Snapshot: {id}").expect("a string"),
+        None if data.changes.is_empty() => {}
+        None => text.push_str("Nothing was written.\n"),
+    }
+    text
+}
+
 pub(super) fn status(data: &StatusData) -> String {
     let mut text = String::new();
     for item in &data.drift {
@@ -69,7 +79,10 @@ pub(super) fn status(data: &StatusData) -> String {
     } else {
         writeln!(text, "{modified} modified, {missing} missing, {extra} extra").expect("a string");
     }
-    next(&mut text, &data.next_actions);
+    // Who has no wish for the operator's assets need not read of them every time.
+    let wished = data.next_actions_detailed.iter().filter(|next| next.action != "bootstrap");
+    let commands: Vec<String> = wished.map(|next| next.command.clone()).collect();
+    next(&mut text, &commands);
     text
 }
 
@@ -180,7 +193,8 @@ pub(super) fn overlay_rebase(data: &OverlayRebaseData) -> String {
 }
 
 pub(super) fn init(data: &InitData) -> String {
-    format!("Made {}\nNext: edit agentpack.yaml there, then `pack plan`.\n", data.repo)
+    let installed = data.bootstrap.as_ref().map(bootstrap).unwrap_or_default();
+    format!("{installed}Made {}\nNext: edit agentpack.yaml there, then `pack plan`.\n", data.repo)
 }
 
 pub(super) fn module(data: &ModuleData) -> String {
