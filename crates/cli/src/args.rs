@@ -6,6 +6,8 @@ mod audit;
 mod catalog;
 mod grant;
 mod guard;
+mod hooks;
+mod import;
 mod upkeep;
 mod use_args;
 mod vault;
@@ -31,6 +33,8 @@ pub(crate) use self::{
         GrantShowArgs,
     },
     guard::{GuardCheckArgs, GuardCommand, GuardInstallArgs},
+    hooks::{HooksCheckArgs, HooksCommand, HooksInstallArgs},
+    import::{ImportArgs, LeaveWord},
     upkeep::UpkeepArgs,
     use_args::{GrantWord, InjectionWord, SealingWord, SignerWord, UseArgs},
     vault::{
@@ -155,6 +159,9 @@ Examples:
     /// Say what agents may not run, and let them ask
     #[command(subcommand)]
     Guard(GuardCommand),
+    /// Keep secrets out of git, and aliases that nothing resolves
+    #[command(subcommand)]
+    Hooks(HooksCommand),
     /// Deploy agent configuration as code: plan, review, apply, roll back
     Pack(PackArgs),
     /// Print what makes a shell complete commands, options and the paths of your secrets
@@ -254,6 +261,9 @@ Examples:
   keyless secret add team/github/site --preset github-read=acme/site --env GITHUB_TOKEN
   keyless secret add team/search/key --to api.search.test --inject header:X-Api-Key --allow 'GET /v1/**'")]
     Add(AddArgs),
+    /// Take values out of a .env file or the environment, into the vault
+    #[command(after_help = import::IMPORT_EXAMPLES)]
+    Import(ImportArgs),
     /// Change where a secret may go and how it is offered; the value stays
     #[command(
         after_help = "Examples:\n  keyless secret set team/github/token --to api.github.com --locations header,basic"

@@ -12,6 +12,7 @@ mod egress;
 mod forward;
 mod grant;
 mod guard;
+mod hooks;
 mod init;
 mod manual;
 mod mcp;
@@ -100,6 +101,7 @@ async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
         Command::Forward(args) => forward::run(ui, args).await,
         Command::Grant(command) => grant::run(ui, command).await,
         Command::Guard(command) => guard::run(ui, command),
+        Command::Hooks(command) => hooks::run(ui, command).await,
         Command::Init(args) => init::run(ui, args).await,
         Command::Lock => unlock::lock(ui).await,
         Command::Manual(args) => manual::run(ui, &args),
@@ -122,8 +124,8 @@ async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
 fn name_of(command: &Command) -> &'static str {
     use crate::args::{
         ActionCommand, AgentCommand, AuditCommand, CatalogCommand, DelegationCommand,
-        EgressCommand, EnvelopeCommand, GrantCommand, GuardCommand, SecretCommand, SourceCommand,
-        VaultCommand,
+        EgressCommand, EnvelopeCommand, GrantCommand, GuardCommand, HooksCommand, SecretCommand,
+        SourceCommand, VaultCommand,
     };
     match command {
         Command::Action(ActionCommand::DryRun(_)) => "action dry-run",
@@ -165,6 +167,9 @@ fn name_of(command: &Command) -> &'static str {
         Command::Guard(GuardCommand::Hook) => "guard hook",
         Command::Guard(GuardCommand::Install(_)) => "guard install",
         Command::Guard(GuardCommand::Rules) => "guard rules",
+        Command::Hooks(HooksCommand::Check(_)) => "hooks check",
+        Command::Hooks(HooksCommand::Install(_)) => "hooks install",
+        Command::Hooks(HooksCommand::Uninstall) => "hooks uninstall",
         Command::Init(_) => "init",
         Command::Lock => "lock",
         Command::Manual(_) => "manual",
@@ -175,6 +180,7 @@ fn name_of(command: &Command) -> &'static str {
         Command::Run(_) => "run",
         Command::Secret(SecretCommand::Add(_)) => "secret add",
         Command::Secret(SecretCommand::Check(_)) => "secret check",
+        Command::Secret(SecretCommand::Import(_)) => "secret import",
         Command::Secret(SecretCommand::List) => "secret list",
         Command::Secret(SecretCommand::Purge(_)) => "secret purge",
         Command::Secret(SecretCommand::Remove(_)) => "secret remove",

@@ -85,6 +85,11 @@ impl SecretValue {
         text.windows(self.bytes.len()).any(|window| window == &*self.bytes)
     }
 
+    /// Whether the value is `bytes`, which the operator who asks holds already.
+    pub fn is(&self, bytes: &[u8]) -> bool {
+        *self.bytes == *bytes
+    }
+
     /// Opens the value to hand it to the source that keeps it, or whose own credential it is. For
     /// `vault` alone.
     pub fn expose_to_its_source(&self) -> &[u8] {
@@ -141,6 +146,7 @@ mod tests {
         let value = SecretValue::new(path, b"12345678".to_vec(), Binding::None).unwrap();
         assert!(value.occurs_in(b"Bearer 12345678") && value.occurs_in(b"12345678"));
         assert!(!value.occurs_in(b"1234567") && !value.occurs_in(b""));
+        assert!(value.is(b"12345678") && !value.is(b"1234567") && !value.is(b"123456789"));
     }
 
     #[test]

@@ -51,6 +51,9 @@ mod telemetry;
 mod traces;
 mod web;
 
+// What brings a project and a machine to it
+pub mod setup;
+
 // This process
 mod hardening;
 mod systemd;

@@ -103,6 +103,15 @@ impl Operator {
         self.record(Action::Create, path).await
     }
 
+    /// Whether the secret's value is `value`; nothing when there is no such secret.
+    pub async fn holds(&self, path: &SecretPath, value: &[u8]) -> Result<Option<bool>, Error> {
+        match self.vault.open(path).await {
+            Ok(reading) => Ok(Some(reading.value.is(value))),
+            Err(error) if error.code() == Code::SecretNotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Replaces a secret's metadata.
     pub async fn set(&self, path: &SecretPath, metadata: Metadata) -> Result<(), Error> {
         self.vault.set_metadata(path, metadata).await?;

@@ -30,6 +30,7 @@ use keyless_pack::{
     Answer, CommandId, Doctor, DriftKind, Envelope, PackError, ProposeOptions, Request,
     Surroundings, TokenForm, TokenForms, Unwatched, UpdateOptions,
     commands::{self, DeployOptions},
+    scan,
 };
 use serde::Serialize;
 use tokio::runtime::Runtime;
@@ -89,7 +90,7 @@ fn surroundings(cwd: Option<PathBuf>, forms: TokenForms) -> Result<Surroundings,
 }
 
 /// What tokens look like; read when a module is first looked at.
-fn token_forms() -> TokenForms {
+pub(crate) fn token_forms() -> TokenForms {
     TokenForms::new(|| {
         let places = Places::from_environment();
         let providers = places.and_then(|places| keyless_daemon::providers(&places));
@@ -107,6 +108,12 @@ fn token_forms() -> TokenForms {
         }
         forms
     })
+}
+
+/// Whether a line of a file holds what looks like a credential.
+pub(crate) fn looks_secret() -> impl Fn(&str) -> bool {
+    let forms = token_forms();
+    move |line| !scan("", line.as_bytes(), &forms).is_empty()
 }
 
 fn runtime() -> Result<Runtime, PackError> {

@@ -1,6 +1,7 @@
-//! `keyless secret`: add, set, list, show, rotate, remove. No verb here prints a value.
+//! `keyless secret`: add, import, set, list, show, rotate, remove. No verb here prints a value.
 
 mod check;
+mod import;
 mod metadata;
 mod validate;
 mod versions;
@@ -27,6 +28,7 @@ pub(super) async fn run(ui: &Ui, command: SecretCommand) -> Result<ExitCode, Err
     match command {
         SecretCommand::Add(args) => add(ui, args).await?,
         SecretCommand::Check(args) => return check::run(ui, args).await,
+        SecretCommand::Import(args) => return import::run(ui, args).await,
         SecretCommand::List => list(ui).await?,
         SecretCommand::Purge(args) => versions::purge(ui, args).await?,
         SecretCommand::Remove(args) => remove(ui, args).await?,

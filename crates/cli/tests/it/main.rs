@@ -46,6 +46,10 @@ mod grants;
 mod guard;
 /// A microVM guest's init, in namespaces and in a machine.
 mod guest;
+/// What git asks before a commit.
+mod hooks;
+/// Values out of files and the environment, into the vault.
+mod import;
 /// Tools for agents, and the person who answers.
 mod mcp;
 /// Destinations that ask for a client certificate.

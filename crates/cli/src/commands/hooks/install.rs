@@ -1,0 +1,105 @@
+//! `keyless hooks install`: our script in git's folder of hooks, beside what is there.
+//!
+//! A hook of somebody else is never written to: it gets another name beside ours, runs first, and has its name back
+//! after `uninstall`. Ours takes the place in one step, so that at no moment there is none.
+
+use std::{
+    env, fs,
+    io::{self, Write as _},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use keyless_core::{Code, Error, SafeText};
+use serde_json::json;
+
+use super::git;
+use crate::{args::HooksInstallArgs, ui::Ui};
+
+const HOOK: &str = "pre-commit";
+/// What a hook that was there before is called beside ours.
+const BEFORE: &str = "pre-commit.before-keyless";
+/// The line by which ours is known.
+const MARK: &str =
+    "# Written by `keyless hooks install`; `keyless hooks uninstall` takes it out again.";
+
+pub(super) fn install(ui: &Ui, args: &HooksInstallArgs) -> Result<ExitCode, Error> {
+    let folder = git::hooks()?;
+    if !args.shared && !is_own(&folder)? {
+        let place =
+            SafeText::words("git takes hooks from ").as_they_wrote(&folder.to_string_lossy());
+        let words =
+            place.and(", outside of this repository; --shared puts it there, for all that use it");
+        return Err(Error::with(Code::Usage, words));
+    }
+    fs::create_dir_all(&folder).map_err(|error| unusable(&folder, &error))?;
+    let (hook, before) = (folder.join(HOOK), folder.join(BEFORE));
+    let chained = !is_ours(&hook) && fs::symlink_metadata(&hook).is_ok();
+    if chained {
+        // Fails when that name is taken: whose hook that is, only a person knows.
+        fs::hard_link(&hook, &before).map_err(|error| unusable(&before, &error))?;
+    }
+    put(&hook, &script()).map_err(|error| unusable(&hook, &error))?;
+    let runs_first = fs::symlink_metadata(&before).is_ok();
+    let mut words = format!("Each commit is checked ({}).\n", hook.display());
+    if runs_first {
+        words.push_str("The hook that was there runs first, as ever.\n");
+    }
+    ui.answer("hooks install", &json!({ "hook": hook, "chained": runs_first }), &words);
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn uninstall(ui: &Ui) -> Result<ExitCode, Error> {
+    let folder = git::hooks()?;
+    let (hook, before) = (folder.join(HOOK), folder.join(BEFORE));
+    let removed = is_ours(&hook);
+    if removed && fs::symlink_metadata(&before).is_ok() {
+        fs::rename(&before, &hook).map_err(|error| unusable(&hook, &error))?;
+    } else if removed {
+        fs::remove_file(&hook).map_err(|error| unusable(&hook, &error))?;
+    }
+    let words =
+        if removed { "Commits are no longer checked.\n" } else { "There was no hook of ours.\n" };
+    ui.answer("hooks uninstall", &json!({ "hook": hook, "removed": removed }), words);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a folder of hooks serves this repository alone.
+fn is_own(folder: &Path) -> Result<bool, Error> {
+    let real = |path: PathBuf| fs::canonicalize(&path).unwrap_or(path);
+    let folder = real(folder.to_owned());
+    Ok(folder.starts_with(real(git::common()?)) || folder.starts_with(real(git::top()?)))
+}
+
+fn is_ours(hook: &Path) -> bool {
+    fs::read_to_string(hook).is_ok_and(|text| text.lines().any(|line| line == MARK))
+}
+
+fn script() -> String {
+    let program = env::current_exe().unwrap_or_else(|_| PathBuf::from("keyless"));
+    let quoted = program.to_string_lossy().replace('\'', r"'\''");
+    format!(
+        "#!/bin/sh\n{MARK}\n\
+         before=$(dirname \"$0\")/{BEFORE}\n\
+         if [ -x \"$before\" ]; then\n    \"$before\" \"$@\" || exit $?\nfi\n\
+         keyless='{quoted}'\n\
+         [ -x \"$keyless\" ] || keyless=keyless\n\
+         exec \"$keyless\" hooks check --staged\n"
+    )
+}
+
+/// Writes beside the hook, and takes its place.
+fn put(hook: &Path, text: &str) -> io::Result<()> {
+    let beside = hook.with_extension("keyless-new");
+    let mut file = fs::File::create(&beside)?;
+    file.write_all(text.as_bytes())?;
+    file.set_permissions(fs::Permissions::from_mode(0o755))?;
+    file.sync_all()?;
+    fs::rename(&beside, hook)
+}
+
+fn unusable(path: &Path, error: &io::Error) -> Error {
+    let place = SafeText::default().as_they_wrote(&path.to_string_lossy());
+    Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
+}

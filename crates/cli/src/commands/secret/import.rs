@@ -1,0 +1,201 @@
+//! `keyless secret import`: values out of a file or the environment, into the vault.
+
+use std::{collections::BTreeSet, env, fmt::Write as _, path::Path, process::ExitCode};
+
+use keyless_core::{Code, Error, SafeText};
+use keyless_daemon::{
+    Operator, Places,
+    setup::{Import, ImportRow, Leave, Outcome, Proposer, Wish},
+    vault::Providers,
+};
+use serde_json::{Value, json};
+
+use super::super::{catalog::warn_of_faults, pack::looks_secret, unlock_vault};
+use crate::{
+    args::{ImportArgs, LeaveWord},
+    prompt,
+    ui::{Ui, table},
+};
+
+pub(super) async fn run(ui: &Ui, args: ImportArgs) -> Result<ExitCode, Error> {
+    let providers = keyless_daemon::providers(&Places::from_environment()?)?;
+    warn_of_faults(ui, &providers);
+    let looks = looks_secret();
+    let proposer = proposer(&providers, args.file.as_deref(), &looks)?;
+    let mut import = read(&args, &proposer)?;
+    for line in &import.unread {
+        ui.warn(format!("line {line} can't be read; it stays as it is"));
+    }
+    let leave = leave(&import, args.leave)?;
+    let (_, vault) = unlock_vault(&args.factor).await?;
+    let mut operator = Operator::new(vault);
+    if args.allow_weak {
+        operator = operator.allowing_weak_values();
+    }
+    import.compare(&operator).await?;
+    if args.dry_run || !is_anything_to_do(&import, leave) || !agreed(ui, &args, &import, leave)? {
+        answer(ui, &import, None);
+        return Ok(ExitCode::SUCCESS);
+    }
+    import.keep(&operator, &proposer).await;
+    let left = leave.map(|leave| import.leave(leave)).transpose()?;
+    answer(ui, &import, left.map(|left| left.replaced));
+    let is_refused = |row: &ImportRow| matches!(row.outcome, Outcome::Refused(_));
+    Ok(if import.rows().any(is_refused) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Names that say nothing of a service are under the name of the folder that the file lies in.
+fn proposer<'a>(
+    providers: &'a Providers,
+    file: Option<&Path>,
+    looks: &'a dyn Fn(&str) -> bool,
+) -> Result<Proposer<'a>, Error> {
+    let here = env::current_dir().map_err(|error| {
+        Error::with(Code::PathUnusable, SafeText::words("the current folder: ").and(error.kind()))
+    })?;
+    let file = file.map(|file| here.join(file));
+    let folder = file.as_deref().and_then(Path::parent).unwrap_or(&here);
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    Ok(Proposer::new(providers, &name, looks))
+}
+
+fn read(args: &ImportArgs, proposer: &Proposer<'_>) -> Result<Import, Error> {
+    let set = |names: &[String]| names.iter().cloned().collect::<BTreeSet<_>>();
+    let mut wish = Wish {
+        include: set(&args.also),
+        exclude: set(&args.skip),
+        paths: args.paths.iter().cloned().collect(),
+        only: None,
+        allow_weak: args.allow_weak,
+    };
+    if !args.only.is_empty() {
+        wish.include.extend(args.only.iter().cloned());
+        wish.only = Some(wish.include.clone());
+    }
+    match &args.file {
+        Some(file) => Import::of_file(file, &wish, proposer),
+        None => Ok(Import::of_variables(env::vars(), &wish, proposer)),
+    }
+}
+
+fn leave(import: &Import, word: LeaveWord) -> Result<Option<Leave>, Error> {
+    let leave = match word {
+        LeaveWord::Values => return Ok(None),
+        LeaveWord::Aliases => Leave::Aliases,
+        LeaveWord::Empty => Leave::Empty,
+    };
+    if import.is_replaceable() {
+        return Ok(Some(leave));
+    }
+    let words = "--leave is for files in the form of .env; take the values out of others by hand";
+    Err(Error::with(Code::Usage, SafeText::words(words)))
+}
+
+fn is_anything_to_do(import: &Import, leave: Option<Leave>) -> bool {
+    let kept = import.count(&Outcome::Present);
+    import.count(&Outcome::New) > 0 || (leave.is_some() && kept > 0)
+}
+
+/// Shows what would be done, and asks.
+fn agreed(
+    ui: &Ui,
+    args: &ImportArgs,
+    import: &Import,
+    leave: Option<Leave>,
+) -> Result<bool, Error> {
+    if args.yes {
+        return Ok(true);
+    }
+    ui.line(words(import).trim_end());
+    let new = import.count(&Outcome::New);
+    let gone = new + import.count(&Outcome::Present);
+    let file = args.file.as_deref().unwrap_or(Path::new("")).display();
+    let question = match leave {
+        None => format!("Put {new} values into the vault?"),
+        Some(Leave::Aliases) => {
+            format!(
+                "Put {new} values into the vault, and aliases in place of {gone} values in {file}?"
+            )
+        }
+        Some(Leave::Empty) => {
+            format!(
+                "Put {new} values into the vault, and nothing in place of {gone} values in {file}?"
+            )
+        }
+    };
+    prompt::confirm(&question)
+}
+
+fn answer(ui: &Ui, import: &Import, replaced: Option<usize>) {
+    let rows: Vec<Value> = import.rows().map(data).collect();
+    let mut words = words(import);
+    if let Some(replaced) = replaced {
+        let _ = writeln!(words, "{replaced} values are gone from the file.");
+        ui.warn("whoever has an older copy of the file (git's history, a backup, an editor) has the values: rotate them");
+    }
+    let data = json!({
+        "variables": rows,
+        "imported": import.count(&Outcome::Imported),
+        "present": import.count(&Outcome::Present),
+        "replaced": replaced,
+        "unread_lines": import.unread,
+    });
+    ui.answer("secret import", &data, &words);
+}
+
+fn words(import: &Import) -> String {
+    let rows: Vec<Vec<String>> = import.rows().map(cells).collect();
+    if rows.is_empty() {
+        return "There are no variables.\n".to_owned();
+    }
+    table(&["VARIABLE", "PATH", "FOR", "GOES TO", "STATE"], &rows)
+}
+
+fn cells(row: &ImportRow) -> Vec<String> {
+    let proposal = row.proposal.as_ref();
+    let hosts = |to: &[keyless_core::Destination]| {
+        to.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    };
+    vec![
+        row.variable.clone(),
+        proposal.map(|proposal| proposal.path.to_string()).unwrap_or_default(),
+        proposal.and_then(|proposal| proposal.service.clone()).unwrap_or_default(),
+        proposal.map(|proposal| hosts(&proposal.to)).unwrap_or_default(),
+        match why(&row.outcome) {
+            None => state(&row.outcome).to_owned(),
+            Some(why) => format!("{}: {why}", state(&row.outcome)),
+        },
+    ]
+}
+
+fn data(row: &ImportRow) -> Value {
+    let proposal = row.proposal.as_ref();
+    json!({
+        "variable": row.variable,
+        "line": row.line,
+        "path": proposal.map(|proposal| &proposal.path),
+        "pattern": proposal.and_then(|proposal| proposal.pattern.as_ref()),
+        "to": proposal.map(|proposal| &proposal.to),
+        "state": state(&row.outcome),
+        "why": why(&row.outcome),
+    })
+}
+
+fn state(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Imported => "imported",
+        Outcome::New => "new",
+        Outcome::Present => "present",
+        Outcome::Refused(_) => "refused",
+        Outcome::Skipped(_) => "skipped",
+        Outcome::Taken => "taken",
+    }
+}
+
+fn why(outcome: &Outcome) -> Option<&str> {
+    match outcome {
+        Outcome::Refused(why) | Outcome::Skipped(why) => Some(why),
+        Outcome::Taken => Some("the path holds another value; give it one with --as NAME=PATH"),
+        Outcome::Imported | Outcome::New | Outcome::Present => None,
+    }
+}

@@ -1,0 +1,81 @@
+//! Real git, real commits: what is checked, and what becomes of hooks that were there.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use serde_json::json;
+
+use crate::{
+    invocation::Seen,
+    world::{TOKEN, World},
+};
+
+/// A word that a machine made up, in the form of a service's token, from pieces.
+fn token() -> String {
+    format!("ghp_{}", "Zk3v9QwT1rXb7LmN5pYc2HsDf8GjKa4EuVoR")
+}
+
+fn git(world: &World, arguments: &[&str]) -> Seen {
+    let identity = ["-c", "user.name=t", "-c", "user.email=t@example.com"];
+    world.keyless(&[]).instead(&[&["git"], &identity[..], arguments].concat()).run()
+}
+
+fn commit(world: &World, file: &str, text: &str) -> Seen {
+    world.home.write(&format!("work/{file}"), text).unwrap();
+    git(world, &["add", "-A"]).ok();
+    git(world, &["commit", "-q", "-m", file])
+}
+
+#[test]
+fn a_commit_holds_no_secret_and_no_alias_of_nothing() {
+    let world = World::with_token();
+    git(&world, &["init", "-q"]).ok();
+    world.keyless(&["hooks", "install"]).run().ok();
+    commit(&world, ".env.example", &format!("TOKEN=@secret:{TOKEN}\n")).ok();
+
+    let refused = commit(&world, "config.yaml", &format!("a: 1\nkey: {}\n", token()));
+    let said = refused.exits(1).text() + &refused.errors();
+    assert!(said.contains("config.yaml:2: looks like a credential"), "{said}");
+    assert!(!said.contains(&token()), "{said}");
+    commit(&world, "config.yaml", &format!("key: {} # keyless:not-a-secret\n", token())).ok();
+
+    let refused = commit(&world, "mcp.json", "{\"env\": {\"A\": \"@secret:team/none/such\"}}\n");
+    assert!((refused.exits(1).text() + &refused.errors()).contains("not known here"));
+    let found = world.keyless(&["hooks", "check", "--staged", "--json"]).run();
+    assert_eq!(found.exits(1).json()["data"]["findings"][0]["kind"], json!("alias"));
+    world.home.write("work/.keyless/secrets.toml", "required = [\"team/none/such\"]\n").unwrap();
+    commit(&world, "more.txt", "the manifest names it now\n").ok();
+}
+
+#[test]
+fn a_hook_that_was_there_goes_on_as_ever() {
+    let world = World::empty();
+    git(&world, &["init", "-q"]).ok();
+    git(&world, &["config", "core.hooksPath", ".husky"]).ok();
+    world
+        .home
+        .write("work/.husky/pre-commit", "#!/bin/sh\necho ran >> ../ran\ntest ! -e forbidden\n")
+        .unwrap();
+    let hook = world.home.work().join(".husky/pre-commit");
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    let before = fs::read(&hook).unwrap();
+    for _ in 0..2 {
+        let seen = world.keyless(&["hooks", "install", "--json"]).run().data();
+        assert_eq!(seen["chained"], json!(true));
+    }
+    commit(&world, "one", "fine\n").ok();
+    commit(&world, "two", &format!("key = {}\n", token())).exits(1);
+    fs::remove_file(world.home.work().join("two")).unwrap();
+    commit(&world, "forbidden", "the other hook refuses\n").exits(1);
+    let ran = fs::read_to_string(world.home.root().join("ran")).unwrap();
+    assert_eq!(ran.lines().count(), 3);
+
+    world.keyless(&["hooks", "uninstall"]).run().ok();
+    assert_eq!(fs::read(&hook).unwrap(), before);
+    let left = fs::read_dir(hook.parent().unwrap()).unwrap().count();
+    assert_eq!(left, 1, "nothing of ours is left");
+
+    let shared = world.home.root().join("home/hooks");
+    git(&world, &["config", "core.hooksPath", shared.to_str().unwrap()]).ok();
+    world.keyless(&["hooks", "install"]).run().exits(2);
+    world.keyless(&["hooks", "install", "--shared"]).run().ok();
+}

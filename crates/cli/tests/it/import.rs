@@ -1,0 +1,105 @@
+//! From `.env` files and the environment into the vault: what is shown, what is kept, what is left behind.
+
+use serde_json::{Value, json};
+
+use crate::{
+    terminal::at_a_terminal,
+    world::{ALLOWED, World},
+};
+
+/// A value that no service issues and everybody would take for one.
+fn value(world: &World) -> String {
+    world.another_value()
+}
+
+fn states(answer: &Value) -> Vec<(String, String, Option<String>)> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let row = |row: &Value| {
+        (text(&row["variable"]).unwrap(), text(&row["state"]).unwrap(), text(&row["path"]))
+    };
+    answer["variables"].as_array().unwrap().iter().map(row).collect()
+}
+
+fn row(name: &str, state: &str, path: Option<&str>) -> (String, String, Option<String>) {
+    (name.to_owned(), state.to_owned(), path.map(str::to_owned))
+}
+
+/// The whole way at a terminal: shown without values, asked, kept, aliases left behind; and the work goes on with them.
+#[test]
+fn a_dotenv_file_becomes_aliases_of_what_is_in_the_vault() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    let (acme, smtp) = (world.canary.value().to_owned(), value(&world));
+    let file = world.operator_file(".env");
+    let text = format!(
+        "# of the project\nPORT=8080\nexport ACME_API_KEY='{acme}'  # theirs\nSMTP_PASSWORD=\"{smtp}\"\nGITHUB_TOKEN=${{OTHER}}\nwhat\n"
+    );
+    std::fs::write(&file, &text).unwrap();
+    let options = [
+        "secret",
+        "import",
+        file.to_str().unwrap(),
+        "--leave",
+        "aliases",
+        "--as",
+        "ACME_API_KEY=team/acme/key",
+    ];
+    let screen = at_a_terminal(
+        &world,
+        world.keyless(&options),
+        "expect('line 6'); expect('team/acme/key'); expect('in place of 2 values'); expect('[y/N]'); say('y\\n')\n\
+         expect('2 values are gone'); finish(code=0)",
+    );
+    assert!(
+        screen.contains("personal/smtp/password") && screen.contains("is a setting by its name"),
+        "{screen}"
+    );
+    let expected = "# of the project\nPORT=8080\nexport ACME_API_KEY=@secret:team/acme/key  # theirs\n\
+                    SMTP_PASSWORD=@secret:personal/smtp/password\nGITHUB_TOKEN=${OTHER}\nwhat\n";
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), expected);
+
+    world.keyless(&["secret", "set", "team/acme/key", "--to", ALLOWED]).run().ok();
+    let script = r#"curl -sS -o /dev/null -H "X: $ACME_API_KEY" https://api.allowed.test/"#;
+    world.agent_with(&["--secret", "team/acme/key"], &["sh", "-c", script]).run().ok();
+    assert_eq!(origin.requests()[0].header("x"), Some(acme.as_str().into()));
+}
+
+/// Broken off before the file was written: the second run finds the values in the vault, and goes on.
+#[test]
+fn a_second_run_finishes_what_a_first_one_began_and_overwrites_nothing() {
+    let world = World::with_store();
+    let (ours, other) = (value(&world), value(&world));
+    let file = world.operator_file(".env");
+    let path = file.to_str().unwrap();
+    std::fs::write(&file, format!("ACME_KEY={ours}\nWEAK_TOKEN=changeme\n")).unwrap();
+    let import = |options: &[&str]| {
+        world.keyless(&[&["secret", "import", path, "--json"], options].concat()).run()
+    };
+    let weak = row("WEAK_TOKEN", "skipped", Some("personal/weak/token"));
+    let planned = import(&["--dry-run"]).data();
+    assert_eq!(states(&planned), [row("ACME_KEY", "new", Some("personal/acme/key")), weak.clone()]);
+    assert_eq!(import(&[]).exits(2).json()["errors"][0]["code"], json!("terminal_required"));
+    assert_eq!(states(&import(&["--yes"]).data())[0].1, "imported");
+    let again = import(&["--yes", "--leave", "empty"]).data();
+    assert_eq!((states(&again)[0].1.as_str(), &again["replaced"]), ("present", &json!(1)));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "ACME_KEY=\nWEAK_TOKEN=changeme\n");
+
+    std::fs::write(&file, format!("ACME_KEY={other}\n")).unwrap();
+    let taken = import(&["--yes", "--leave", "empty"]).data();
+    assert_eq!(states(&taken), [row("ACME_KEY", "taken", Some("personal/acme/key"))]);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("ACME_KEY={other}\n"));
+}
+
+#[test]
+fn the_environment_and_documents_are_read_too() {
+    let world = World::with_store();
+    let options = ["secret", "import", "--from-env", "--only", "ACME_KEY", "--yes", "--json"];
+    let seen = world.keyless(&options).env_with_value("ACME_KEY", &value(&world)).run().data();
+    assert_eq!(seen["imported"], json!(1), "{seen}");
+    let file = world.operator_file("settings.yaml");
+    std::fs::write(&file, format!("smtp:\n  password: {}\n  port: 25\n", value(&world))).unwrap();
+    let path = file.to_str().unwrap();
+    let seen = world.keyless(&["secret", "import", path, "--yes", "--json"]).run().data();
+    assert_eq!(states(&seen), [row("smtp_password", "imported", Some("personal/smtp/password"))]);
+    world.keyless(&["secret", "import", path, "--yes", "--leave", "empty"]).run().exits(2);
+}

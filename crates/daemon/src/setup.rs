@@ -1,0 +1,20 @@
+//! Bringing an existing project to Keyless: what its variables hold, under which paths they go into the
+//! vault, and what is left in their place.
+//!
+//! Values pass from a file or the environment into the vault and nowhere else; no type here that is shown holds one.
+//! Words for people are the command line's. Source: reference/secrets.md, 16 and 20 (44-47, 63-70).
+
+mod aliases;
+mod document;
+mod dotenv;
+mod import;
+mod names;
+mod propose;
+mod rewrite;
+
+pub use self::{
+    aliases::{AliasUse, aliases_in, known_paths},
+    import::{Import, ImportRow, Leave, Outcome, Wish},
+    propose::{Judged, Proposal, Proposer},
+    rewrite::LeftBehind,
+};

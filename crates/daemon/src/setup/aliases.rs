@@ -1,0 +1,94 @@
+//! Aliases in files, and whether anything here resolves them.
+
+use std::{collections::BTreeSet, path::Path};
+
+use keyless_core::{ALIAS_PREFIX, Code, Error, SecretPath};
+use keyless_vault::{IndexFile, Manifest};
+
+use crate::{operator, places::Places};
+
+/// Files in which an alias is an example.
+const PROSE: &[&str] = &["adoc", "html", "markdown", "md", "rst", "txt"];
+
+/// An alias in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AliasUse {
+    /// Counted from one.
+    pub line: usize,
+    /// What stands after `@secret:`.
+    pub written: String,
+    /// The secret, if it could be one.
+    pub path: Option<SecretPath>,
+}
+
+/// The aliases in a file of this name; none in prose.
+pub fn aliases_in(file: &Path, text: &str) -> Vec<AliasUse> {
+    let end = file.extension().and_then(|end| end.to_str()).unwrap_or_default();
+    if PROSE.contains(&end.to_ascii_lowercase().as_str()) {
+        return Vec::new();
+    }
+    let in_line = |(number, line)| {
+        let uses = written_in(line).map(move |written: &str| AliasUse {
+            line: number + 1,
+            written: written.to_owned(),
+            path: SecretPath::parse(written).ok(),
+        });
+        uses.collect::<Vec<_>>()
+    };
+    text.lines().enumerate().flat_map(in_line).collect()
+}
+
+/// Every path that an alias may name here: of the store, the operator's index, and the project that `folder` lies in.
+/// No store is an empty one.
+pub async fn known_paths(places: &Places, folder: &Path) -> Result<BTreeSet<SecretPath>, Error> {
+    let mut known: BTreeSet<SecretPath> = match operator::open_store(places).await {
+        Ok(store) => {
+            operator::list_secrets(&store).await?.into_iter().map(|one| one.path).collect()
+        }
+        Err(error) if error.code() == Code::NotInitialised => BTreeSet::new(),
+        Err(error) => return Err(error),
+    };
+    known.extend(IndexFile::load(&places.index_file())?.secrets.into_keys());
+    if let Some(project) = Manifest::project_of(folder) {
+        let manifest = Manifest::load(&project)?;
+        known.extend(manifest.required.into_iter().chain(manifest.optional));
+    }
+    Ok(known)
+}
+
+/// What stands after each `@secret:` that begins a value, and has a slash as every path has.
+fn written_in(line: &str) -> impl Iterator<Item = &str> {
+    line.match_indices(ALIAS_PREFIX).filter_map(|(at, _)| {
+        let begins =
+            line[..at].chars().next_back().is_none_or(|c| !(c.is_alphanumeric() || c == '/'));
+        let rest = &line[at + ALIAS_PREFIX.len()..];
+        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "/_.-".contains(c)));
+        let written = rest[..end.unwrap_or(rest.len())].trim_end_matches(['.', '/']);
+        (begins && written.contains('/')).then_some(written)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aliases_are_found_where_they_are_values() {
+        let found = |file: &str, text: &str| -> Vec<(usize, String, bool)> {
+            let all = aliases_in(Path::new(file), text).into_iter();
+            all.map(|one| (one.line, one.written, one.path.is_some())).collect()
+        };
+        let text = "A=@secret:a/b/c\n{\"token\": \"@secret:a/b\", \"x\": \"@secret:d/e/f\"}\n";
+        let expected = [
+            (1, "a/b/c".to_owned(), true),
+            (2, "a/b".to_owned(), false),
+            (2, "d/e/f".to_owned(), true),
+        ];
+        assert_eq!(found(".env", text), expected);
+        assert_eq!(found("README.md", text), []);
+        assert_eq!(
+            found("a.rs", "format!(\"@secret:{path}\"); // @secret:PATH, me@secret:a/b/c\n"),
+            []
+        );
+    }
+}

@@ -1,0 +1,389 @@
+//! Taking values in from a file or the environment: read, compared with the vault, kept, and only then replaced
+//! where they stood.
+//!
+//! Nothing is lost wherever this ends: the file changes after every value in it that goes is durable in the vault, in
+//! one step, and a second run finds what the first one kept. A path that holds another value is never written.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::Read as _,
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+use keyless_core::{ALIAS_PREFIX, Code, Error, SafeText, SecretPath};
+use keyless_vault::Weakness;
+use zeroize::Zeroizing;
+
+use super::{
+    document::{self, Form},
+    dotenv,
+    propose::{Judged, Proposal, Proposer},
+    rewrite::{self, LeftBehind},
+};
+use crate::{operator::Operator, places::unusable};
+
+/// More than a file of variables has.
+const MAX_FILE: u64 = 4 * 1024 * 1024;
+
+/// What a person says of single variables, over what is proposed.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    /// Taken whatever they look like.
+    pub include: BTreeSet<String>,
+    /// When given, nothing else is looked at.
+    pub only: Option<BTreeSet<String>>,
+    /// Left alone.
+    pub exclude: BTreeSet<String>,
+    /// Where these go.
+    pub paths: BTreeMap<String, SecretPath>,
+    /// Whether values that look like none are taken too.
+    pub allow_weak: bool,
+}
+
+/// What takes a value's place in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// `@secret:PATH`.
+    Aliases,
+    /// Nothing.
+    Empty,
+}
+
+/// The variables of one file, or of the environment.
+pub struct Import {
+    /// The file and its text, where values can be replaced.
+    replaceable: Option<(PathBuf, Zeroizing<String>)>,
+    held: Vec<Held>,
+    /// Lines that can't be read, counted from one.
+    pub unread: Vec<usize>,
+}
+
+/// A variable, what it holds and where.
+struct Held {
+    row: ImportRow,
+    value: Zeroizing<String>,
+    places: Vec<Range<usize>>,
+}
+
+/// What is known of one variable, and what became of it. Holds no value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImportRow {
+    /// Its name.
+    pub variable: String,
+    /// Where it stands, counted from one.
+    pub line: Option<usize>,
+    /// Where it goes.
+    pub proposal: Option<Proposal>,
+    /// How it is.
+    pub outcome: Outcome,
+}
+
+/// How a variable is, or what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its value is in the vault now.
+    Imported,
+    /// Its value will go into the vault.
+    New,
+    /// The vault has this value at this path.
+    Present,
+    /// The vault refused it, and why.
+    Refused(String),
+    /// It stays where it is, and why.
+    Skipped(String),
+    /// The vault has another value at this path, which stays.
+    Taken,
+}
+
+/// A variable as it was read.
+struct Found {
+    name: String,
+    value: Zeroizing<String>,
+    line: Option<usize>,
+    place: Option<Range<usize>>,
+}
+
+impl Import {
+    /// Reads `file`: JSON and YAML by their names, else the form of `.env`. Blocks.
+    pub fn of_file(file: &Path, wish: &Wish, proposer: &Proposer<'_>) -> Result<Self, Error> {
+        let text = read_text(file)?;
+        let form = match file.extension().and_then(|end| end.to_str()) {
+            Some("json") => Some(Form::Json),
+            Some("yaml" | "yml") => Some(Form::Yaml),
+            _ => None,
+        };
+        if let Some(form) = form {
+            let found = document::read(&text, form).ok_or_else(|| {
+                let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
+                Error::with(Code::Usage, place.and(" is neither JSON nor YAML as its name says"))
+            })?;
+            let found = found.into_iter().map(|(name, value)| Found {
+                name,
+                value,
+                line: None,
+                place: None,
+            });
+            return Ok(Self::new(found.collect(), wish, proposer));
+        }
+        let read = dotenv::read(&text);
+        let found = read.assignments.into_iter().map(|one| Found {
+            name: one.name,
+            value: one.value,
+            line: Some(one.line),
+            place: Some(one.place),
+        });
+        let mut import = Self::new(found.collect(), wish, proposer);
+        import.unread = read.unread;
+        import.replaceable = Some((file.to_owned(), text));
+        Ok(import)
+    }
+
+    /// Takes these variables, such as a process's environment.
+    pub fn of_variables(
+        variables: impl IntoIterator<Item = (String, String)>,
+        wish: &Wish,
+        proposer: &Proposer<'_>,
+    ) -> Self {
+        let found = variables.into_iter().map(|(name, value)| Found {
+            name,
+            value: Zeroizing::new(value),
+            line: None,
+            place: None,
+        });
+        Self::new(found.collect(), wish, proposer)
+    }
+
+    fn new(found: Vec<Found>, wish: &Wish, proposer: &Proposer<'_>) -> Self {
+        let last: BTreeMap<String, usize> =
+            found.iter().enumerate().map(|(at, one)| (one.name.clone(), at)).collect();
+        let mut held: Vec<Held> = Vec::new();
+        let mut earlier: Vec<Found> = Vec::new();
+        for (at, one) in found.into_iter().enumerate() {
+            if last.get(&one.name) == Some(&at) {
+                held.push(Held::new(one, wish, proposer));
+            } else {
+                earlier.push(one);
+            }
+        }
+        for one in earlier {
+            let same = held
+                .iter_mut()
+                .find(|held| held.row.variable == one.name && *held.value == *one.value);
+            match same {
+                Some(held) => held.places.extend(one.place),
+                None => held.push(Held::overruled(one)),
+            }
+        }
+        give_paths_of_their_own(&mut held);
+        Self { replaceable: None, held, unread: Vec::new() }
+    }
+
+    /// What is known of each variable.
+    pub fn rows(&self) -> impl Iterator<Item = &ImportRow> {
+        self.held.iter().map(|held| &held.row)
+    }
+
+    /// Whether values in it can be replaced: those of `.env` files can.
+    pub fn is_replaceable(&self) -> bool {
+        self.replaceable.is_some()
+    }
+
+    /// How many variables are in this state.
+    pub fn count(&self, outcome: &Outcome) -> usize {
+        self.rows().filter(|row| row.outcome == *outcome).count()
+    }
+
+    /// Looks what of it the vault has.
+    pub async fn compare(&mut self, operator: &Operator) -> Result<(), Error> {
+        for held in self.held.iter_mut().filter(|held| held.row.outcome == Outcome::New) {
+            let Some(proposal) = &held.row.proposal else { continue };
+            held.row.outcome = match operator.holds(&proposal.path, held.value.as_bytes()).await? {
+                None => Outcome::New,
+                Some(true) => Outcome::Present,
+                Some(false) => Outcome::Taken,
+            };
+        }
+        Ok(())
+    }
+
+    /// Puts what is new into the vault. One that is refused stays where it is, and the others go on.
+    pub async fn keep(&mut self, operator: &Operator, proposer: &Proposer<'_>) {
+        for held in self.held.iter_mut().filter(|held| held.row.outcome == Outcome::New) {
+            let Some(proposal) = &held.row.proposal else { continue };
+            let metadata = proposer.metadata(proposal, held.value.as_bytes());
+            let value = Zeroizing::new(held.value.as_bytes().to_vec());
+            held.row.outcome = match operator.add(&proposal.path, metadata, Some(value)).await {
+                Ok(()) => Outcome::Imported,
+                Err(error) => Outcome::Refused(error.message()),
+            };
+        }
+    }
+
+    /// Replaces in the file what the vault has now. [`Code::Usage`] when the values come from no `.env` file. Blocks.
+    pub fn leave(&self, what: Leave) -> Result<LeftBehind, Error> {
+        let Some((file, text)) = &self.replaceable else {
+            let words = "only values in the form of .env can be replaced where they stand";
+            return Err(Error::with(Code::Usage, SafeText::words(words)));
+        };
+        let kept = |held: &&Held| matches!(held.row.outcome, Outcome::Imported | Outcome::Present);
+        let mut edits = Vec::new();
+        for held in self.held.iter().filter(kept) {
+            let Some(proposal) = &held.row.proposal else { continue };
+            let instead = match what {
+                Leave::Aliases => format!("{ALIAS_PREFIX}{}", proposal.path),
+                Leave::Empty => String::new(),
+            };
+            edits.extend(held.places.iter().map(|place| (place.clone(), instead.clone())));
+        }
+        rewrite::rewrite(file, text, edits)
+    }
+}
+
+impl Held {
+    fn new(found: Found, wish: &Wish, proposer: &Proposer<'_>) -> Self {
+        let (proposal, outcome) = judge(&found, wish, proposer);
+        Self::of(found, proposal, outcome)
+    }
+
+    /// Set again further down: what counts is the last one.
+    fn overruled(found: Found) -> Self {
+        let why = "another value is set further down, which counts".to_owned();
+        Self::of(found, None, Outcome::Skipped(why))
+    }
+
+    fn of(found: Found, proposal: Option<Proposal>, outcome: Outcome) -> Self {
+        let row = ImportRow { variable: found.name, line: found.line, proposal, outcome };
+        Self { row, value: found.value, places: found.place.into_iter().collect() }
+    }
+}
+
+fn judge(found: &Found, wish: &Wish, proposer: &Proposer<'_>) -> (Option<Proposal>, Outcome) {
+    let skipped = |why: &str| (None, Outcome::Skipped(why.to_owned()));
+    if wish.only.as_ref().is_some_and(|only| !only.contains(&found.name)) {
+        return skipped("was not asked for");
+    }
+    if wish.exclude.contains(&found.name) {
+        return skipped("is left out, as you said");
+    }
+    let wanted = wish.include.contains(&found.name) || wish.paths.contains_key(&found.name);
+    let judged = proposer.judge(&found.name, &found.value);
+    let mut proposal = match judged {
+        Judged::Secret(proposal) => proposal,
+        Judged::Skip(_) if wanted && !found.value.is_empty() => proposer.named(&found.name),
+        Judged::Skip(why) => return skipped(why),
+    };
+    if let Some(path) = wish.paths.get(&found.name) {
+        proposal.path = path.clone();
+    }
+    if !wish.allow_weak && Weakness::of(found.value.as_bytes()).is_some() {
+        return (
+            Some(proposal),
+            Outcome::Skipped("has no real value (--allow-weak takes it)".to_owned()),
+        );
+    }
+    (Some(proposal), Outcome::New)
+}
+
+/// Two variables that would go to one path get two, unless they hold the same.
+fn give_paths_of_their_own(all: &mut [Held]) {
+    let mut taken: BTreeMap<SecretPath, Zeroizing<String>> = BTreeMap::new();
+    for held in all.iter_mut().filter(|held| held.row.outcome == Outcome::New) {
+        let Some(proposal) = &mut held.row.proposal else { continue };
+        let wanted = proposal.path.clone();
+        let mut number = 1;
+        while taken.get(&proposal.path).is_some_and(|there| *there != held.value) {
+            number += 1;
+            let Ok(path) = SecretPath::parse(&format!("{wanted}-{number}")) else { break };
+            proposal.path = path;
+        }
+        taken.entry(proposal.path.clone()).or_insert_with(|| held.value.clone());
+    }
+}
+
+fn read_text(file: &Path) -> Result<Zeroizing<String>, Error> {
+    let unread = |error: &std::io::Error| unusable(file, error);
+    let opened = fs::File::open(file).map_err(|error| unread(&error))?;
+    let metadata = opened.metadata().map_err(|error| unread(&error))?;
+    let place = || SafeText::default().as_they_wrote(&file.to_string_lossy());
+    if !metadata.is_file() || metadata.len() > MAX_FILE {
+        let words = place().and(" is no regular file of at most 4 MiB");
+        return Err(Error::with(Code::PathUnusable, words));
+    }
+    let room = usize::try_from(metadata.len()).unwrap_or_default() + 1;
+    let mut text = Zeroizing::new(String::with_capacity(room));
+    opened.take(MAX_FILE).read_to_string(&mut text).map_err(|error| unread(&error))?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use keyless_vault::Providers;
+
+    use super::*;
+
+    fn import(text: &str, wish: &Wish) -> Import {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(".env");
+        fs::write(&file, text).unwrap();
+        let providers = Providers::bundled();
+        Import::of_file(&file, wish, &Proposer::new(&providers, "app", &|_| false)).unwrap()
+    }
+
+    fn told(import: &Import) -> Vec<(String, String)> {
+        let words = |row: &ImportRow| match &row.outcome {
+            Outcome::New => row.proposal.as_ref().unwrap().path.to_string(),
+            Outcome::Skipped(why) => why.clone(),
+            other => format!("{other:?}"),
+        };
+        import.rows().map(|row| (row.variable.clone(), words(row))).collect()
+    }
+
+    fn rows(rows: &[(&str, &str)]) -> Vec<(String, String)> {
+        rows.iter().map(|(name, said)| ((*name).to_owned(), (*said).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_person_has_the_last_word() {
+        let text = "GITHUB_TOKEN=f3a9b7c5d1e82460\nACME_KEY=f3a9b7c5d1e82461\nPORT=f3a9b7c5d1e82462\nNPM_TOKEN=changeme\n";
+        let wish = Wish {
+            include: ["PORT".to_owned()].into(),
+            exclude: ["ACME_KEY".to_owned()].into(),
+            only: None,
+            paths: [("GITHUB_TOKEN".to_owned(), SecretPath::parse("a/b/c").unwrap())].into(),
+            allow_weak: false,
+        };
+        let expected = [
+            ("GITHUB_TOKEN", "a/b/c"),
+            ("ACME_KEY", "is left out, as you said"),
+            ("PORT", "personal/app/port"),
+            ("NPM_TOKEN", "has no real value (--allow-weak takes it)"),
+        ];
+        assert_eq!(told(&import(text, &wish)), rows(&expected));
+    }
+
+    #[test]
+    fn two_values_never_share_a_path() {
+        let text =
+            "ACME_KEY=f3a9b7c5d1e82460\nacme_key=f3a9b7c5d1e82461\nAcme_Key=f3a9b7c5d1e82460\n";
+        let expected = [
+            ("ACME_KEY", "personal/acme/key"),
+            ("acme_key", "personal/acme/key-2"),
+            ("Acme_Key", "personal/acme/key"),
+        ];
+        assert_eq!(told(&import(text, &Wish::default())), rows(&expected));
+    }
+
+    #[test]
+    fn of_two_lines_the_last_one_counts() {
+        let text = "ACME_KEY=f3a9b7c5d1e82461\nACME_KEY=f3a9b7c5d1e82460\nexport ACME_KEY='f3a9b7c5d1e82460'\n";
+        let import = import(text, &Wish::default());
+        let expected = [
+            ("ACME_KEY", "personal/acme/key"),
+            ("ACME_KEY", "another value is set further down, which counts"),
+        ];
+        assert_eq!(told(&import), rows(&expected));
+        assert_eq!(import.held[0].places.len(), 2);
+    }
+}
