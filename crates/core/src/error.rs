@@ -396,6 +396,10 @@ codes! {
     OutputTooLarge = "output_too_large", "NL-E308", 500, Failure, Agent, false,
         "have the command print less",
         "The output was too large to be checked.";
+    /// A passkey's answer that does not prove the operator.
+    PasskeyRefused = "passkey_refused", "NL-E101", 401, Locked, Operator, false,
+        "use the passphrase, or a passkey that stands under Passkeys on the page",
+        "The passkey does not prove the operator.";
     /// A text that is no secret's path.
     PathInvalid = "path_invalid", "NL-E800", 400, Usage, Agent, false,
         "write it as scope/provider/purpose, in lower case, digits and single hyphens",

@@ -15,6 +15,9 @@ mod sealed;
 // What agents ask of a person
 mod requests;
 
+// Who is the operator
+mod passkeys;
+
 // Who agents are, and what they may do
 mod nl;
 
@@ -24,6 +27,7 @@ mod audit;
 pub use crate::{
     audit::{AuditLog, AuditQuery, HeadSealer, LogError, VerifiedLog},
     nl::{AgentRow, DelegationRow, GrantRow, UseOf, Uses},
+    passkeys::{Passkey, PasskeyRow},
     requests::RequestRow,
     sealed::{CommitmentRow, EnvelopeRow, HeaderRow, Rows, SecretRow, VersionRow, Writing},
     store::{ChangeMark, Store, StoreError, StoreOptions},

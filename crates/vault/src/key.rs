@@ -30,6 +30,8 @@ pub(crate) enum Purpose {
     Index,
     /// Proving to the broker that the vault is open elsewhere.
     Operator,
+    /// Sealing the operator's passkeys.
+    Passkeys,
     /// Sealing requests to a person.
     Requests,
     /// Vouching for agents' sessions.
@@ -76,6 +78,7 @@ impl Purpose {
             Self::AuditHead => "keyless/v1/audit-head",
             Self::Index => "keyless/v1/index",
             Self::Operator => "keyless/v1/operator",
+            Self::Passkeys => "keyless/v1/passkeys",
             Self::Requests => "keyless/v1/requests",
             Self::Sessions => "keyless/v1/sessions",
             Self::Totp => "keyless/v1/totp",

@@ -43,6 +43,7 @@ pub(crate) struct Standing {
     audit_head: Subkey,
     pub(crate) agents: Subkey,
     pub(crate) operator: Subkey,
+    pub(crate) passkeys: Subkey,
     pub(crate) requests: Subkey,
     pub(crate) sessions: Subkey,
 }
@@ -103,6 +104,7 @@ impl Standing {
             audit_head: key.derive(Purpose::AuditHead),
             operator: key.derive(Purpose::Operator),
             agents: key.derive(Purpose::Agents),
+            passkeys: key.derive(Purpose::Passkeys),
             requests: key.derive(Purpose::Requests),
             sessions: key.derive(Purpose::Sessions),
         }

@@ -19,6 +19,11 @@ impl Vault {
         Voucher(self.standing().requests.clone())
     }
 
+    /// Vouches for the operator's passkeys.
+    pub fn passkey_voucher(&self) -> Voucher {
+        Voucher(self.standing().passkeys.clone())
+    }
+
     /// Vouches for agents, grants and delegations.
     pub fn nl_voucher(&self) -> Voucher {
         Voucher(self.standing().agents.clone())

@@ -4,6 +4,8 @@
 mod dialogs;
 /// Words that want to be more than words; people who can't see or have no mouse; sizes.
 mod looks;
+/// Passkeys.
+mod passkeys;
 /// Sessions, approvals, the log, the lock.
 mod rooms;
 /// Who has no link, no cookie, no factor, or another name for the page.

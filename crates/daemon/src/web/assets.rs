@@ -14,6 +14,7 @@ const ALL: &[(&str, &str, &str)] = &[
     ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
     ("live.js", SCRIPT, include_str!("assets/live.js")),
     ("page.js", SCRIPT, include_str!("assets/page.js")),
+    ("passkey.js", SCRIPT, include_str!("assets/passkey.js")),
     ("style.css", "text/css; charset=utf-8", include_str!("assets/style.css")),
     ("value.js", SCRIPT, include_str!("assets/value.js")),
 ];

@@ -145,7 +145,7 @@ pub(super) fn left(shown: &Shown) -> Markup {
 fn once_more(scene: &Scene<'_>, why: &str) -> Markup {
     html! {
         div data-factor="" hidden[scene.visit.is_fresh()] {
-            (factor_field(&format!("Passphrase or code, {why}"), !scene.visit.is_fresh()))
+            (factor_field(scene.visit, &format!("Passphrase or code, {why}"), !scene.visit.is_fresh()))
         }
     }
 }

@@ -4,7 +4,7 @@
 //! another name than the address itself are refused, which is what a rebound DNS name is; those that another
 //! site caused are refused by what browsers say of them, and again by the form's own word (`form.rs`).
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -21,7 +21,7 @@ use hyper_util::{
 };
 use tokio::{net::TcpListener, sync::Semaphore, time::sleep};
 
-use super::{Web, assets, handlers, live, pages};
+use super::{Web, assets, handlers, live, pages, passkeys};
 
 /// A browser opens six at a time, and each tab holds one more for the live list.
 const CONNECTIONS: usize = 64;
@@ -45,8 +45,8 @@ const HEADERS: [(&str, &str); 7] = [
 ];
 
 /// Every page and every answer to a form.
-pub(super) fn routes(web: Arc<Web>, address: SocketAddr) -> Router {
-    let own = Own(Arc::from(address.to_string()));
+pub(super) fn routes(web: Arc<Web>, host: &str) -> Router {
+    let own = Own(Arc::from(host));
     Router::new()
         .route("/open/{link}", get(handlers::open))
         .route("/assets/{name}", get(assets::serve))
@@ -67,6 +67,9 @@ pub(super) fn routes(web: Arc<Web>, address: SocketAddr) -> Router {
         .route("/{place}/grants", get(pages::grants))
         .route("/{place}/grants/revoke", post(handlers::revoke_grant))
         .route("/{place}/log", get(pages::log))
+        .route("/{place}/passkeys", get(pages::passkeys).post(passkeys::register))
+        .route("/{place}/passkeys/challenge", post(passkeys::challenge))
+        .route("/{place}/passkeys/remove", post(passkeys::remove))
         .route("/{place}/egress", get(pages::egress))
         .route("/{place}/sources", get(pages::sources))
         .fallback(|| async { (StatusCode::NOT_FOUND, "There is no such page.\n") })
@@ -97,7 +100,7 @@ pub(super) async fn serve(listener: TcpListener, routes: Router) {
     }
 }
 
-/// `address:port`, the one name that the page answers to.
+/// `localhost:port`, the one name that the page answers to.
 #[derive(Clone)]
 struct Own(Arc<str>);
 
@@ -160,22 +163,22 @@ mod tests {
             (HeaderName::try_from(*name).unwrap(), HeaderValue::try_from(*value).unwrap())
         });
         let headers: HeaderMap = headers.collect();
-        let own = Own(Arc::from("127.0.0.1:7000"));
+        let own = Own(Arc::from("localhost:7000"));
         refusal(&own, method, path, &headers).map(|(status, _)| status.as_u16())
     }
 
     #[test]
     fn only_its_own_pages_may_ask() {
-        let (host, own) = (("host", "127.0.0.1:7000"), ("origin", "http://127.0.0.1:7000"));
+        let (host, own) = (("host", "localhost:7000"), ("origin", "http://localhost:7000"));
         let get = |fields: &[_]| status(&Method::GET, "/x/", fields);
         let post = |fields: &[_]| status(&Method::POST, "/x/lock", fields);
         assert_eq!((get(&[host]), get(&[])), (None, Some(421)));
-        for name in ["localhost:7000", "evil.test:7000", "127.0.0.1", "127.0.0.1:7001"] {
+        for name in ["127.0.0.1:7000", "evil.test:7000", "localhost", "localhost:7001"] {
             assert_eq!(get(&[("host", name)]), Some(421), "{name}");
         }
         assert_eq!((post(&[host]), post(&[host, own])), (Some(403), None));
         for origin in
-            ["http://localhost:7000", "null", "https://127.0.0.1:7000", "http://evil.test"]
+            ["http://127.0.0.1:7000", "null", "https://localhost:7000", "http://evil.test"]
         {
             assert_eq!(post(&[host, ("origin", origin)]), Some(403), "{origin}");
             assert_eq!(get(&[host, ("origin", origin)]), Some(403), "{origin}");

@@ -1,4 +1,4 @@
-//! The proof that the operator is at the page: the store's passphrase, or a code of their app.
+//! The proof that the operator is at the page: the store's passphrase, a code of their app, or a passkey.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -10,7 +10,11 @@ use keyless_vault::{Factor, Moment, Passphrase, Vault};
 use parking_lot::Mutex;
 use zeroize::Zeroizing;
 
-use super::Desk;
+use super::{
+    Desk, Web,
+    passkeys::{self, Page, Passkeys},
+    visitors::Visit,
+};
 use crate::broker::fill_random;
 
 /// This many wrong ones within [`WINDOW`] close the gate for [`CLOSED`].
@@ -35,19 +39,47 @@ struct Failures {
 impl FactorGate {
     /// Fails as unlocking does, and with [`Code::TotpClosed`] after too many wrong ones. A wrong one is on record.
     /// A store that is locked is opened by a code only: [`Code::Locked`] for anything else.
-    pub(super) async fn prove(&self, desk: &Desk, text: Zeroizing<String>) -> Result<(), Error> {
-        let _turn = self.turn.lock().await;
-        self.failures.lock().refuse_while_closed(Moment::now())?;
+    pub(super) async fn prove(
+        &self,
+        web: &Web,
+        visit: &Visit,
+        text: Zeroizing<String>,
+    ) -> Result<(), Error> {
+        let desk = &web.desk;
         let is_code = text.len() == CODE_DIGITS && text.bytes().all(|byte| byte.is_ascii_digit());
-        if !is_code && !desk.vault.is_open() {
+        if is_code {
+            return self.judge(desk, desk.keeper.prove(&text)).await;
+        }
+        if let Some(assertion) = passkeys::read(&text)
+            && desk.vault.is_open()
+        {
+            let page = Page { visit, origin: &web.origin() };
+            return self.judge(desk, Passkeys(&desk.vault).prove(&page, &assertion)).await;
+        }
+        self.prove_passphrase(desk, text).await
+    }
+
+    /// Takes the passphrase itself and nothing else.
+    pub(super) async fn prove_passphrase(
+        &self,
+        desk: &Desk,
+        text: Zeroizing<String>,
+    ) -> Result<(), Error> {
+        if !desk.vault.is_open() {
             // Nothing that the page has says whether it is the right one.
             return Err(Code::Locked.into());
         }
-        let proven = if is_code {
-            desk.keeper.prove(&text).await
-        } else {
-            by_passphrase(&desk.vault, text).await
-        };
+        self.judge(desk, by_passphrase(&desk.vault, text)).await
+    }
+
+    async fn judge(
+        &self,
+        desk: &Desk,
+        proof: impl Future<Output = Result<(), Error>>,
+    ) -> Result<(), Error> {
+        let _turn = self.turn.lock().await;
+        self.failures.lock().refuse_while_closed(Moment::now())?;
+        let proven = proof.await;
         if let Err(error) = &proven {
             self.failures.lock().add(Moment::now());
             let note = "a proof that failed at the page";
@@ -118,7 +150,8 @@ mod tests {
         desk.vault.lock();
         for _ in 0..=FAILURES {
             let text = Zeroizing::new("not the passphrase".to_owned());
-            assert_eq!(gate.prove(desk, text).await.unwrap_err().code(), Code::Locked);
+            let refused = gate.prove_passphrase(desk, text).await.unwrap_err();
+            assert_eq!(refused.code(), Code::Locked);
         }
     }
 }

@@ -25,6 +25,7 @@ pub(super) enum Room {
     Log,
     Egress,
     Sources,
+    Passkeys,
 }
 
 /// Why a page can't be given.
@@ -38,7 +39,7 @@ pub(super) enum Failure {
 }
 
 impl Room {
-    const ALL: [(Self, &'static str, &'static str); 8] = [
+    const ALL: [(Self, &'static str, &'static str); 9] = [
         (Self::Waiting, "", "Waiting"),
         (Self::Secrets, "secrets", "Secrets"),
         (Self::Sessions, "sessions", "Sessions"),
@@ -47,6 +48,7 @@ impl Room {
         (Self::Log, "log", "Log"),
         (Self::Egress, "egress", "Egress"),
         (Self::Sources, "sources", "Sources"),
+        (Self::Passkeys, "passkeys", "Passkeys"),
     ];
 
     fn name(self) -> &'static str {
@@ -91,8 +93,17 @@ pub(super) fn word(visit: &Visit) -> Markup {
     html! { input type="hidden" name=(FORM_WORD) value=(visit.form_word()); }
 }
 
-/// The field for the operator's factor.
-pub(super) fn factor_field(label: &str, required: bool) -> Markup {
+/// The field for the operator's factor; a passkey may fill it.
+pub(super) fn factor_field(visit: &Visit, label: &str, required: bool) -> Markup {
+    html! {
+        (factor_input(label, required))
+        button .quiet type="button" disabled data-passkey={ "/" (visit.place) "/passkeys/challenge" } {
+            "Use a passkey"
+        }
+    }
+}
+
+fn factor_input(label: &str, required: bool) -> Markup {
     html! {
         div .field {
             label for="factor" { (label) }
@@ -126,7 +137,9 @@ fn sign_in(visit: &Visit, error: Option<&Error>, open: bool) -> Html<String> {
             @if let Some(error) = error { (fault(error)) }
             form method="post" action={ "/" (visit.place) "/sign-in" } {
                 (word(visit))
-                (factor_field(if open { "Passphrase or code" } else { "Code" }, true))
+                @if open { (factor_field(visit, "Passphrase or code", true)) }
+                @else { (factor_input("Code", true)) }
+                div .fault role="alert" data-fault="" hidden {}
                 button .main { "Go on" }
             }
             p .small { "An agent can’t answer this: it has neither. What you allow here, it may use; "

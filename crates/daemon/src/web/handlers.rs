@@ -36,7 +36,7 @@ pub(super) async fn open(
 }
 
 pub(super) async fn sign_in(State(web): State<Arc<Web>>, mut sent: SentByGuest) -> Answered {
-    match web.factor.prove(&web.desk, sent.fields.take("factor")).await {
+    match web.factor.prove(&web, &sent.visit, sent.fields.take("factor")).await {
         Ok(()) => {
             // A cookie or a form's word from before the proof is worth nothing after it.
             let renewed = web.visitors.renew(&sent.visit)?.ok_or(Failure::NoVisit)?;
@@ -85,7 +85,7 @@ async fn prove_again(web: &Web, visit: &Visit, factor: Zeroizing<String>) -> Res
         let words = SafeText::words("your proof is over five minutes old; give it once more");
         return Err(Error::with(Code::OperatorRequired, words));
     }
-    web.factor.prove(&web.desk, factor).await?;
+    web.factor.prove(web, visit, factor).await?;
     visit.prove();
     Ok(())
 }

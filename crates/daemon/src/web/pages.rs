@@ -4,6 +4,7 @@ mod approvals;
 mod egress;
 mod grants;
 mod log;
+mod passkeys;
 mod secrets;
 mod sessions;
 mod sources;
@@ -19,6 +20,7 @@ pub(super) use self::{
     egress::egress,
     grants::grants,
     log::log,
+    passkeys::passkeys,
     secrets::secrets,
     sessions::{session, sessions},
     sources::sources,

@@ -12,6 +12,7 @@ use keyless_vault::Moment;
 use parking_lot::Mutex;
 use subtle::ConstantTimeEq as _;
 
+use super::passkeys::CHALLENGE_BYTES;
 use crate::broker::fill_random;
 
 /// How long a link is good for.
@@ -22,6 +23,8 @@ const PROOF_LIFE: Duration = Duration::from_hours(1);
 const IDLE_LIFE: Duration = Duration::from_mins(15);
 /// How long nobody is asked again for what overwrites a value.
 const FRESH: Duration = Duration::from_mins(5);
+/// How long a passkey has for its answer, and the person to choose what it is for.
+const CHALLENGE_LIFE: Duration = Duration::from_mins(5);
 /// How long a visit lasts, proven or not.
 const VISIT_LIFE: Duration = Duration::from_hours(12);
 /// Links and visits at once; the oldest ones give way.
@@ -48,6 +51,7 @@ struct State {
     proven: Option<Moment>,
     last_act: Moment,
     notice: Option<String>,
+    challenge: Option<([u8; CHALLENGE_BYTES], Moment)>,
 }
 
 /// A visit just opened, with the cookie that only its browser is told.
@@ -126,7 +130,7 @@ impl Visitors {
 
 impl Visit {
     fn new(now: Moment) -> Result<Self, Error> {
-        let state = State { proven: None, last_act: now, notice: None };
+        let state = State { proven: None, last_act: now, notice: None, challenge: None };
         Ok(Self {
             place: random_word()?,
             cookie: random_word()?,
@@ -173,6 +177,20 @@ impl Visit {
         let state = self.state.lock();
         let now = Moment::now();
         state.holds(now) && state.proven.is_some_and(|then| now.since(then) < FRESH)
+    }
+
+    /// Something for a passkey to sign; the one before is void.
+    pub(super) fn new_challenge(&self) -> Result<[u8; CHALLENGE_BYTES], Error> {
+        let mut challenge = [0; CHALLENGE_BYTES];
+        fill_random(&mut challenge)?;
+        self.state.lock().challenge = Some((challenge, Moment::now()));
+        Ok(challenge)
+    }
+
+    /// What a passkey was given to sign; each is good for one try.
+    pub(super) fn take_challenge(&self) -> Option<[u8; CHALLENGE_BYTES]> {
+        let (challenge, born) = self.state.lock().challenge.take()?;
+        (born.elapsed() < CHALLENGE_LIFE).then_some(challenge)
     }
 
     /// Leaves a line for the next page.
@@ -233,7 +251,7 @@ mod tests {
     #[test]
     fn a_proof_ends_by_age_and_by_idleness() {
         let now = Moment::now();
-        let state = |last_act| State { proven: Some(now), last_act, notice: None };
+        let state = |last_act| State { proven: Some(now), last_act, notice: None, challenge: None };
         assert!(state(now + Duration::from_secs(1)).holds(now + IDLE_LIFE));
         assert!(!state(now).holds(now + IDLE_LIFE));
         assert!(!state(now + PROOF_LIFE).holds(now + PROOF_LIFE));

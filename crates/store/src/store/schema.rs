@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0003_requests.sql"),
     include_str!("../../migrations/0004_versions_kept.sql"),
     include_str!("../../migrations/0005_agents_and_grants.sql"),
+    include_str!("../../migrations/0009_passkeys.sql"),
 ];
 #[expect(clippy::cast_possible_wrap, reason = "a handful")]
 const KNOWN: i64 = MIGRATIONS.len() as i64;

@@ -4,5 +4,6 @@
 mod audit;
 mod file;
 mod nl;
+mod passkeys;
 mod requests;
 mod scene;

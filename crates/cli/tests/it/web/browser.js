@@ -29,7 +29,7 @@ async function arrive(options = {}) {
     if (/Content Security|Refused to|violat/.test(line.text())) faults.push(line.text());
   });
   fresh.on("request", (request) => {
-    if (new URL(request.url()).hostname !== "127.0.0.1") faults.push(`went to ${request.url()}`);
+    if (new URL(request.url()).hostname !== "localhost") faults.push(`went to ${request.url()}`);
   });
   await fresh.goto(link());
   return fresh;

@@ -85,7 +85,7 @@ fn pages_are_for_everybody() {
     world.keyless(&grant).run().ok();
     let script = format!(
         "const rooms = ['', 'requests/{value}', 'requests/{diff}', 'requests/{used}', 'secrets', 'sessions',
-  'approvals', 'grants', 'log?verify=1', 'egress', 'sources', 'lock'];
+  'approvals', 'grants', 'log?verify=1', 'egress', 'sources', 'passkeys', 'lock'];
 const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 const narrow = {{ viewport: {{ width: 360, height: 700 }}, colorScheme: 'dark' }};
 const door = await arrive(narrow), phone = await enter(narrow);
@@ -107,7 +107,7 @@ for (const tab of [page, phone]) {{
 await page.goto(base); await page.keyboard.press('Tab'); await page.keyboard.press('Enter');
 assert.equal(await page.evaluate(() => document.activeElement.id), 'main');
 await page.keyboard.press('Tab'); await page.keyboard.press('Enter');
-await seen('Provision secret');
+await seen('Provision secret'); await page.locator('dialog:modal').waitFor();
 await page.keyboard.press('Escape'); await page.waitForURL(base);
 await page.goto(path('requests/{used}'));
 for (let i = 0; i < 9; i++) {{

@@ -45,7 +45,7 @@ fn nobody_gets_further_than_what_they_have() {
     let origin = url.split_once("/open/").unwrap().0;
     // Another name for the address, as a rebound name would be; then the link is still good.
     let port = origin.rsplit_once(':').unwrap().1;
-    for name in ["evil.test", "localhost"] {
+    for name in ["evil.test", "127.0.0.1"] {
         assert_eq!(curl(&["-H", &format!("Host: {name}:{port}"), &url]).status(), "421");
     }
     let opened = curl(&[&url]);
@@ -62,7 +62,8 @@ fn nobody_gets_further_than_what_they_have() {
     assert_eq!(curl(&["-b", cookie, &format!("{origin}{other}")]).status(), "403");
     let asked = curl(&["-b", cookie, &home]);
     assert!(asked.status() == "401" && !asked.0.contains(TOKEN), "{}", asked.0);
-    for room in ["secrets", "log", "events", "list", "sessions", "approvals", "egress"] {
+    for room in ["secrets", "passkeys", "log", "events", "list", "sessions", "approvals", "egress"]
+    {
         let room = curl(&["-b", cookie, &format!("{home}{room}")]);
         assert!(room.status() == "401" && !room.0.contains(TOKEN), "{}", room.0);
     }
@@ -113,12 +114,12 @@ fn guesses_and_other_sites_are_refused() {
         &world,
         "const { createServer } = require('node:http');
 const evil = createServer((_, answer) => answer.setHeader('Content-Type', 'text/html').end('<p>evil</p>'));
-await new Promise((ready) => evil.listen(0, '127.0.0.1', ready));
+await new Promise((ready) => evil.listen(0, 'localhost', ready));
 const foreign = await page.context().newPage();
 const sent = [];
 foreign.on('request', (request) => sent.push(request.headers()));
-await foreign.goto(`http://127.0.0.1:${evil.address().port}/`);
-const cookies = await page.context().cookies(`http://127.0.0.1:${evil.address().port}/`);
+await foreign.goto(`http://localhost:${evil.address().port}/`);
+const cookies = await page.context().cookies(`http://localhost:${evil.address().port}/`);
 assert.deepEqual(cookies, [], 'another port is sent no cookie');
 const read = await foreign.evaluate((url) => fetch(url, { credentials: 'include' }).then(() => 'read', () => 'refused'), base);
 assert.equal(read, 'refused');
@@ -138,11 +139,11 @@ await foreign.getByText('Are you the operator?').waitFor();
 const door = await arrive();
 for (let guess = 0; guess < 5; guess++) {
   await door.getByLabel('Passphrase or code').fill('not the passphrase ' + guess);
-  await door.getByRole('button').click();
+  await door.getByRole('button', { name: 'Go on' }).click();
   await door.getByText('does not open the store').waitFor();
 }
 await door.getByLabel('Passphrase or code').fill(passphrase());
-await door.getByRole('button').click();
+await door.getByRole('button', { name: 'Go on' }).click();
 await door.getByText('too many wrong tries').waitFor();
 faults.length = 0; evil.close(); evil.closeAllConnections();",
     );

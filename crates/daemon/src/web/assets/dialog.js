@@ -26,8 +26,9 @@ export function openSheet(sheet) {
 /**
  * Sends the form without leaving the page, so that a refusal keeps what was typed.
  * @param {HTMLFormElement} form
+ * @param {() => void} [refused]
  */
-function answerInPlace(form) {
+export function answerInPlace(form, refused) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const button = event.submitter;
@@ -40,6 +41,7 @@ function answerInPlace(form) {
     if (answer?.type === "opaqueredirect") return location.assign(form.dataset.live ?? "/");
     buttons.forEach((other) => other.removeAttribute("disabled"));
     if (answer?.headers.get("X-Keyless-Code") === "unproven") return location.reload();
+    refused?.();
     await tell(form, answer);
   });
 }

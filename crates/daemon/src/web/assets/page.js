@@ -3,6 +3,7 @@
 
 import { openSheet } from "./dialog.js";
 import { follow, tick } from "./live.js";
+import { makePasskey, offerPasskey } from "./passkey.js";
 import { checkFormat, followChoice, offerReveal, refuseLines } from "./value.js";
 
 for (const sheet of document.querySelectorAll("dialog")) openSheet(sheet);
@@ -13,6 +14,11 @@ for (const input of document.querySelectorAll("input[data-value]")) {
 for (const button of document.querySelectorAll("button[data-reveal]")) {
   offerReveal(/** @type {HTMLButtonElement} */ (button));
 }
+for (const button of document.querySelectorAll("button[data-passkey]")) {
+  offerPasskey(/** @type {HTMLButtonElement} */ (button));
+}
+const made = document.querySelector("form[data-new-passkey]");
+if (made instanceof HTMLFormElement) makePasskey(made);
 const choice = document.querySelector("select[data-guide]");
 if (choice instanceof HTMLSelectElement) followChoice(choice);
 const list = document.querySelector("[data-events]");
