@@ -32,6 +32,18 @@ use crate::{
     },
 };
 
+/// What NL's references usually call a kind of source.
+const USUAL_NAMES: &[(&str, &str)] = &[
+    ("1password", "op"),
+    ("aws-secrets-manager", "aws-sm"),
+    ("aws-ssm", "aws-ssm"),
+    ("bitwarden", "bw"),
+    ("env", "env"),
+    ("openbao", "vault"),
+    ("pass", "pass"),
+    ("vault", "vault"),
+];
+
 /// The sources that are declared, and who is asked for what.
 pub struct Router {
     config: RouterConfig,
@@ -230,6 +242,13 @@ impl At<'_> {
         self.name
     }
 
+    /// Whether `provider://place` is a way to write it.
+    pub(crate) fn is_called(&self, provider: &str, place: &str) -> bool {
+        let usual = USUAL_NAMES.iter().find(|(kind, _)| *kind == self.declared.spec.kind);
+        let goes_by = provider == self.name || usual.is_some_and(|(_, name)| *name == provider);
+        goes_by && is_written(&self.reference, place)
+    }
+
     async fn get(&self, credential: Option<&SecretValue>) -> Result<Option<Fetched>, SourceFault> {
         self.declared.backend.get(&self.reference, credential).await
     }
@@ -247,6 +266,19 @@ impl Declared {
 impl std::fmt::Debug for Router {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Router").field("sources", &self.sources.keys()).finish_non_exhaustive()
+    }
+}
+
+/// Whether a reference may be written so in a handle. A field, which some sources put behind `#`, is a further segment,
+/// and `value` is one that need not be written.
+fn is_written(reference: &str, place: &str) -> bool {
+    let whole = reference.split_once("://").map_or(reference, |(_, rest)| rest);
+    match whole.trim_start_matches('/').split_once('#') {
+        None => whole.trim_start_matches('/') == place,
+        Some((item, "value")) if item == place => true,
+        Some((item, field)) => {
+            place.strip_prefix(item).and_then(|rest| rest.strip_prefix('/')) == Some(field)
+        }
     }
 }
 
@@ -274,4 +306,25 @@ fn told(name: &str, fault: SourceFault) -> Error {
     let words =
         SafeText::words("the source ").as_they_wrote(name).and(" is ").and(fault.state.as_str());
     Error::with(Code::SecretUnavailable, words.and(": ").and(fault.words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_writes_a_reference_in_its_own_way() {
+        for (reference, place, fits) in [
+            ("prod/db-pass", "prod/db-pass", true),
+            ("prod/db-pass", "db-pass", false),
+            ("/prod/db-pass", "prod/db-pass", true),
+            ("op://work/db/password", "work/db/password", true),
+            ("api/token#value", "api/token", true),
+            ("api/token#user", "api/token", false),
+            ("api/token#user", "api/token/user", true),
+            ("api/token#user", "api/token/", false),
+        ] {
+            assert_eq!(is_written(reference, place), fits, "{reference} {place}");
+        }
+    }
 }

@@ -171,6 +171,12 @@ fn hashicorp_vault_by_token_and_by_approle() {
     declare("access = \"read\"\nrole_id = \"role\"");
     world.agent_sh(USE).run().ok();
     assert_eq!(origin.requests()[1].header("x"), Some(world.canary.value().into()));
+    // References may name it by its place there, by the source's name or by what its kind is usually called.
+    let both =
+        "curl -H 'A: {{nl:vault://api/token}}' -H 'B: {{nl:corp://api/token}}' https://x.test/";
+    let found = world.keyless(&["exec", "--dry-run", "--", both]).run().ok();
+    assert!(found.contains("corp://api/token, vault://api/token"), "{found}");
+    world.keyless(&["exec", "--dry-run", "--", "true {{nl:vault://api/other}}"]).run().exits(1);
     // Nothing of it is in the store.
     let shown = world.keyless(&["secret", "show", TOKEN, "--json"]).run().data();
     assert_eq!((&shown["version"], &shown["source"]), (&json!(null), &json!("routed")));

@@ -92,8 +92,8 @@ impl ActionSession {
             let path = verdict.path().clone();
             let secret = self.broker.vault().show(&path).await?;
             let edition = edition(&secret);
-            let older = versions::older(self.broker.vault(), &handle, &path).await?;
-            let version = older.map(|given| given.version);
+            let given = versions::older(self.broker.vault(), &handle, &path).await?;
+            let version = given.map(|given| given.version);
             let metadata = secret.metadata;
             let entry = entry(order.action.kind(), &metadata);
             let is_exposed = metadata.unsafe_expose;

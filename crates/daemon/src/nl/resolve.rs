@@ -7,7 +7,7 @@ use keyless_core::{
     ActionType, Code, Handle, HandleTarget, Reference, Resolution, SafeText, SecretPath,
     action::ActionContext, nl_message::NlFault,
 };
-use keyless_vault::{Secret, SourceConfig};
+use keyless_vault::{Secret, Vault};
 
 /// A handle and the secret that it means.
 #[derive(Clone, Debug)]
@@ -18,6 +18,8 @@ pub(crate) struct Meant {
 
 /// What references are looked up in.
 pub(crate) struct View<'a> {
+    /// Knows where they are kept.
+    pub(crate) vault: &'a Vault,
     /// The secrets that the agent may know of.
     pub(crate) visible: Vec<&'a Secret>,
     pub(crate) context: Option<&'a ActionContext>,
@@ -62,13 +64,7 @@ impl View<'_> {
 
     /// `provider://path` means the secret whose value comes from there.
     fn routed(&self, handle: &Handle, provider: &str, path: &str) -> Result<&SecretPath, NlFault> {
-        let from = |secret: &&&Secret| match &secret.metadata.source {
-            SourceConfig::Env { variable } => provider == "env" && variable.as_str() == path,
-            SourceConfig::Routed { source, reference } => {
-                (source.as_deref(), reference.as_deref()) == (Some(provider), Some(path))
-            }
-            SourceConfig::File { .. } | SourceConfig::Local => false,
-        };
+        let from = |secret: &&&Secret| self.vault.is_kept_at(secret, provider, path);
         match self.visible.iter().find(from) {
             Some(secret) => Ok(&secret.path),
             None => Err(fault(Code::ProviderNotConfigured, handle.as_written())),

@@ -229,7 +229,8 @@ impl NlService {
             caller.covers(kind, std::slice::from_ref(&subject), &categories).is_ok()
                 && self.grants.names(grantee, kind, &subject, &categories)
         });
-        let view = View { visible: visible.collect(), context: action.context.as_ref(), kind };
+        let (vault, context) = (&*self.vault, action.context.as_ref());
+        let view = View { vault, visible: visible.collect(), context, kind };
         let meant = view.resolve(handles)?;
         course.warn_of_versions(&self.vault, &meant).await?;
         course.about = meant.iter().map(|meant| meant.path.clone()).collect();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use keyless_core::{Binding, Code, Error, SafeText, SecretPath, SecretValue};
 
-use super::Vault;
+use super::{Secret, Vault};
 use crate::{
     index::Indexed,
     metadata::SourceConfig,
@@ -47,6 +47,20 @@ impl Vault {
         })?;
         let (store, key) = (&self.store, &*self.key()?);
         LocalSource { store, key, current: Some(older) }.read(path, secret.metadata.binding()).await
+    }
+
+    /// Whether a secret's value is what `provider://place` names: its source goes by that name, or is of the kind
+    /// that usually does, and calls it so.
+    pub fn is_kept_at(&self, secret: &Secret, provider: &str, place: &str) -> bool {
+        match &secret.metadata.source {
+            SourceConfig::Env { variable } => provider == "env" && variable.as_str() == place,
+            SourceConfig::File { .. } | SourceConfig::Local => false,
+            SourceConfig::Routed { source, reference } => {
+                let named = source.as_deref().map(|source| (source, reference.as_deref()));
+                let found = self.router().and_then(|router| router.place(&secret.path, named));
+                matches!(found, Ok(Place::Source(at)) if at.is_called(provider, place))
+            }
+        }
     }
 
     /// Every declared source, and how it is. Nothing without a router.

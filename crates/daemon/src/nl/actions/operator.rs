@@ -73,10 +73,10 @@ impl OwnActions {
     ) -> Result<(), Error> {
         let action = with_text(action)?;
         let visible = self.broker.vault().list().await?;
-        let resolved = resolve_handles(&action, &visible)?;
+        let resolved = resolve_handles(&action, self.broker.vault(), &visible)?;
         for (handle, path) in &resolved {
             let older = older(self.broker.vault(), handle, path).await?;
-            response.warnings.extend(older.and_then(|given| warning(handle, &given)));
+            response.warnings.extend(older.and_then(|given| warning(handle, given)));
         }
         let names: BTreeSet<_> =
             resolved.iter().map(|(handle, _)| handle.as_written().to_owned()).collect();

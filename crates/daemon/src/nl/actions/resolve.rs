@@ -4,13 +4,17 @@ use keyless_core::{
     Code, Error, Handle, HandleTarget, Resolution, SafeText, SecretPath,
     action::{Action, ActionContext},
 };
-use keyless_vault::Secret;
+use keyless_vault::{Secret, Vault};
 
 /// A handle and its secret.
 pub type Resolved = (Handle, SecretPath);
 
 /// Finds the secret of each handle. What is not `visible` does not exist (13.5).
-pub fn resolve_handles(action: &Action, visible: &[Secret]) -> Result<Vec<Resolved>, Error> {
+pub fn resolve_handles(
+    action: &Action,
+    vault: &Vault,
+    visible: &[Secret],
+) -> Result<Vec<Resolved>, Error> {
     let handles = action.handles().map_err(|error| {
         let words = SafeText::default().as_they_wrote(&error.to_string());
         Error::with(Code::PlaceholderInvalid, words)
@@ -19,7 +23,7 @@ pub fn resolve_handles(action: &Action, visible: &[Secret]) -> Result<Vec<Resolv
     handles
         .into_iter()
         .map(|handle| {
-            let path = resolve(&handle, &context, visible)?;
+            let path = resolve(&handle, &context, vault, visible)?;
             Ok((handle, path))
         })
         .collect()
@@ -28,13 +32,16 @@ pub fn resolve_handles(action: &Action, visible: &[Secret]) -> Result<Vec<Resolv
 fn resolve(
     handle: &Handle,
     context: &ActionContext,
+    vault: &Vault,
     visible: &[Secret],
 ) -> Result<SecretPath, Error> {
     let written = || SafeText::default().as_they_wrote(handle.as_written());
     let reference = match handle.target() {
         HandleTarget::Local(reference) => reference,
-        HandleTarget::Provider { .. } => {
-            return Err(Error::with(Code::ProviderNotConfigured, written()));
+        HandleTarget::Provider { provider, path } => {
+            let there = visible.iter().find(|secret| vault.is_kept_at(secret, provider, path));
+            let there = there.map(|secret| secret.path.clone());
+            return there.ok_or_else(|| Error::with(Code::ProviderNotConfigured, written()));
         }
         HandleTarget::Federated { .. } => {
             return Err(Error::with(Code::TrustDomainUnknown, written()));

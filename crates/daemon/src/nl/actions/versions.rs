@@ -1,14 +1,14 @@
 //! Older values: `@vN` and `@previous`, while they are given.
 
+use std::{collections::HashMap, sync::Arc, time::Instant};
+
+use crate::values::Values;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_core::{
     ApproveOnUse, Code, Error, Given, Had, Handle, SafeText, SecretPath, SecretValue,
 };
 use keyless_vault::{SourceConfig, Vault};
-use std::{collections::HashMap, sync::Arc, time::Instant};
-
-use crate::values::Values;
 
 /// The older value of a secret that a handle asks for; nothing where it means the one in force.
 /// [`Code::SecretNotFound`] when it is not given, or not any more.
@@ -46,7 +46,7 @@ pub(in crate::nl) async fn older(
 }
 
 /// What an agent is told of a value that it should stop asking for.
-pub(in crate::nl) fn warning(handle: &Handle, given: &Given) -> Option<String> {
+pub(in crate::nl) fn warning(handle: &Handle, given: Given) -> Option<String> {
     given.is_deprecated.then(|| {
         let (name, version) = (handle.as_written(), given.version);
         format!("{name}: version {version} was replaced and is given for a day more; write {{{{nl:{name}}}}}")

@@ -50,7 +50,7 @@ impl Course {
             let older = older_version(vault, handle, path).await;
             let older = older
                 .map_err(|error| NlFault::from(error).with("secret_ref", handle.as_written()))?;
-            let warning = older.and_then(|given| version_warning(handle, &given));
+            let warning = older.and_then(|given| version_warning(handle, given));
             self.warnings.extend(warning.filter(|warning| !self.warnings.contains(warning)));
         }
         Ok(())
