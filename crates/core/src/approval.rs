@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!             ┌─► ok | cancelled          a value, a rotation, a proposal
-//!   pending ──┼─► once | session | denied  the use of a secret
+//!   pending ──┼─► once | session | denied  the use of a secret; an action or a deploy, which are allowed once
 //!             ├─► failed                   what was accepted could not be carried out
 //!             └─► expired                  nobody answered in time
 //! ```
@@ -12,6 +12,7 @@
 //! is good for is reference/secrets.md, section 19 (rows 3 to 5).
 
 mod asked;
+mod deed;
 mod id;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     asked::{Asked, Field, Fields, MAX_DEED_REASON_CHARS, MAX_REASON_CHARS, RequestKind},
+    deed::{FileOp, MAX_DEPLOY_DIFF, MAX_DEPLOY_FILES, WantedAction, WantedDeploy, WantedFile},
     id::RequestId,
 };
 use crate::{Code, Error, SafeText, SecretPath};
@@ -41,8 +43,8 @@ const CLOCK_SLACK: SignedDuration = SignedDuration::from_secs(30);
 pub struct Request {
     /// What it is called.
     pub id: RequestId,
-    /// The secret that it is about; for a new path, the one suggested.
-    pub path: SecretPath,
+    /// The secret that it is about; for a new path, the one suggested. A deploy is about none.
+    pub path: Option<SecretPath>,
     /// What is asked.
     pub asked: Asked,
     /// Who asks: only this session may poll it and use what comes of it.
@@ -133,7 +135,7 @@ impl Request {
     /// A request that was made at `now`. `life` narrows [`REQUEST_LIFE`].
     pub fn new(
         id: RequestId,
-        path: SecretPath,
+        path: Option<SecretPath>,
         asked: Asked,
         session: &str,
         life: Option<SignedDuration>,
@@ -162,9 +164,9 @@ impl Request {
             return Err(Error::with(Code::RequestSettled, words.and(self.status(now).as_str())));
         }
         let is_use = self.asked.kind() == RequestKind::UseApproval;
-        let (status, outcome, life) = match (decision, is_use) {
+        let (status, outcome, life) = match (decision, self.asked.is_permission()) {
             (Decision::AllowOnce, true) => (Status::Once, Outcome::default(), Some(ONCE_LIFE)),
-            (Decision::AllowSession, true) => {
+            (Decision::AllowSession, true) if is_use => {
                 (Status::Session, Outcome::default(), Some(SESSION_LIFE))
             }
             (Decision::Deny, true) => (Status::Denied, Outcome::default(), None),

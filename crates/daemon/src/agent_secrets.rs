@@ -23,7 +23,7 @@ use keyless_vault::{FormatVerdict, IndexFile, Inventory, Manifest, Row, Secret, 
 use crate::{
     caution,
     liveness::{LivenessChecks, LivenessVerdict},
-    requests::Requests,
+    requests::{Requests, unknown},
     window::Keeper,
 };
 
@@ -66,7 +66,8 @@ impl AgentSecrets {
             }
             Ask::Poll { request_id } => {
                 let request = self.requests.poll(&self.session, &request_id).await?;
-                Ok(Reply::Polled(polled(&request, Timestamp::now())))
+                let polled = polled(&request, Timestamp::now());
+                polled.map(Reply::Polled).ok_or_else(|| unknown(&request_id))
             }
             Ask::Request { path, asked, ttl_seconds } => {
                 self.request(path, asked, ttl_seconds).await.map(Reply::Requested)
@@ -118,7 +119,7 @@ impl AgentSecrets {
             }
         }
         let life = ttl_seconds.map(|seconds| SignedDuration::from_secs(seconds.max(1).into()));
-        let request = self.requests.ask(&self.session, &path, asked, life).await?;
+        let request = self.requests.ask(&self.session, Some(&path), asked, life).await?;
         Ok(Requested { request_id: request.id })
     }
 
@@ -249,7 +250,9 @@ fn described(path: &SecretPath, row: &Row, today: Date) -> Described {
     }
 }
 
-fn polled(request: &Request, now: Timestamp) -> Polled {
+/// What is told of a request about a secret; of another nothing, it is not from here.
+fn polled(request: &Request, now: Timestamp) -> Option<Polled> {
+    let path = request.path.clone()?;
     let status = match request.status(now) {
         Status::Cancelled => StatusKind::Cancelled.into(),
         Status::Denied => StatusKind::Denied.into(),
@@ -262,9 +265,9 @@ fn polled(request: &Request, now: Timestamp) -> Polled {
     };
     let outcome = request.settled.as_ref().map(|settled| settled.outcome.clone());
     let outcome = outcome.filter(|outcome| *outcome != keyless_core::approval::Outcome::default());
-    Polled {
+    Some(Polled {
         request_id: request.id.clone(),
-        path: request.path.clone(),
+        path,
         kind: request.asked.kind(),
         status,
         age_seconds: request.age_seconds(now),
@@ -272,7 +275,7 @@ fn polled(request: &Request, now: Timestamp) -> Polled {
             applied_fields: outcome.applied_fields,
             final_path: outcome.final_path,
         }),
-    }
+    })
 }
 
 fn freshness(row: &Row, today: Date) -> Freshness {

@@ -2,7 +2,8 @@
 //!
 //! Both doors that open values ask here: a secret whose owner said `session` or `per-call`, and a
 //! request outside a secret's rules that says `ask`. What was allowed before counts; else the use
-//! waits for its answer, and whoever waits for the same thing waits for the same answer.
+//! waits for its answer, and whoever waits for the same thing waits for the same answer. An action that a grant
+//! leaves to a person, and a deploy, are asked about in the same way, by who does not wait.
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -11,7 +12,7 @@ use keyless_core::{
     approval::{Asked, Request, RequestId, Status},
 };
 
-use crate::requests::{Requests, denied};
+use crate::requests::{Requests, about, denied};
 
 /// A use on its way through the gate.
 pub(crate) type Passing<'a> = BoxFuture<'a, Result<Option<RequestId>, Error>>;
@@ -45,6 +46,16 @@ pub(crate) struct WantedUse<'a> {
     pub(crate) deed: Option<&'a str>,
 }
 
+/// A permission that is asked for, for who does not wait.
+pub(crate) struct Question<'a> {
+    /// Who asks.
+    pub(crate) session: &'a str,
+    /// The secret that it is about, if it is about one.
+    pub(crate) path: Option<&'a SecretPath>,
+    /// What.
+    pub(crate) asked: Asked,
+}
+
 /// How a use stands before anybody is asked.
 enum Standing {
     /// For the whole session.
@@ -66,18 +77,18 @@ pub(crate) enum Stand {
 }
 
 impl Requests {
-    /// As [`UseGate::pass`], without waiting for an answer.
-    pub(crate) async fn stand(&self, wanted: WantedUse<'_>) -> Result<Stand, Error> {
+    /// As [`UseGate::pass`], without waiting for an answer; one that was given counts once.
+    pub(crate) async fn stand(&self, question: Question<'_>) -> Result<Stand, Error> {
         loop {
-            match wanted.standing(&self.all().await?) {
+            match question.standing(&self.all().await?, ApproveOnUse::PerCall) {
                 Standing::Allowed(_) => return Ok(Stand::Passed),
                 Standing::Denied(request) => return Err(denied(&request)),
                 Standing::Once(request) if self.spend(&request).await? => return Ok(Stand::Passed),
                 Standing::Once(_) => {}
                 Standing::Pending(request) => return Ok(Stand::Waits(request.into())),
                 Standing::Unasked => {
-                    let asked = self.ask(wanted.session, wanted.path, wanted.asked(), None).await?;
-                    return Ok(Stand::Waits(asked.into()));
+                    let Question { session, path, asked } = question;
+                    return Ok(Stand::Waits(self.ask(session, path, asked, None).await?.into()));
                 }
             }
         }
@@ -90,8 +101,9 @@ impl UseGate for Requests {
             if wanted.policy == ApproveOnUse::Never {
                 return Ok(None);
             }
+            let question = wanted.question();
             loop {
-                let pending = match wanted.standing(&self.all().await?) {
+                let pending = match question.standing(&self.all().await?, wanted.policy) {
                     Standing::Allowed(id) => return Ok(Some(id)),
                     Standing::Denied(request) => return Err(denied(&request)),
                     Standing::Once(request) if self.spend(&request).await? => {
@@ -100,7 +112,8 @@ impl UseGate for Requests {
                     Standing::Once(_) => continue,
                     Standing::Pending(request) => request,
                     Standing::Unasked => {
-                        self.ask(wanted.session, wanted.path, wanted.asked(), None).await?
+                        let asked = question.asked.clone();
+                        self.ask(wanted.session, Some(wanted.path), asked, None).await?
                     }
                 };
                 let answered = self.settled(&pending.id).await?;
@@ -123,15 +136,11 @@ impl UseGate for Requests {
     }
 }
 
-impl WantedUse<'_> {
-    fn standing(&self, requests: &[Request]) -> Standing {
+impl Question<'_> {
+    fn standing(&self, requests: &[Request], policy: ApproveOnUse) -> Standing {
         let now = Timestamp::now();
         let about = |request: &&Request| {
-            let deed = match &request.asked {
-                Asked::UseApproval { deed, .. } => deed.as_deref(),
-                _ => return false,
-            };
-            request.path == *self.path && deed == self.deed
+            request.path.as_ref() == self.path && request.asked.is_same_permission(&self.asked)
         };
         let ours = |request: &&Request| about(request) && request.session == self.session;
         let status = |wanted: Status| {
@@ -144,7 +153,7 @@ impl WantedUse<'_> {
         if let Some(request) = requests.iter().filter(about).find(|request| request.denies(now)) {
             return Standing::Denied(request.clone());
         }
-        if let (ApproveOnUse::Session, Some(request)) = (self.policy, find(Status::Session)) {
+        if let (ApproveOnUse::Session, Some(request)) = (policy, find(Status::Session)) {
             return Standing::Allowed(request.id);
         }
         match (find(Status::Once), find(Status::Pending)) {
@@ -153,14 +162,17 @@ impl WantedUse<'_> {
             (None, None) => Standing::Unasked,
         }
     }
+}
 
-    fn asked(&self) -> Asked {
-        Asked::UseApproval {
+impl<'a> WantedUse<'a> {
+    fn question(&self) -> Question<'a> {
+        let asked = Asked::UseApproval {
             reason: self.reason.as_str().to_owned(),
             deed: self.deed.map(ToOwned::to_owned),
             // One deed is one question, whatever the secret's own policy is.
             per_call: self.deed.is_none() && self.policy == ApproveOnUse::PerCall,
-        }
+        };
+        Question { session: self.session, path: Some(self.path), asked }
     }
 }
 
@@ -190,7 +202,6 @@ impl UseGate for NobodyToAsk {
 }
 
 fn nobody_answered(request: &Request) -> Error {
-    let words = SafeText::default().and(&request.path).and(": ").and(&request.id);
-    let words = words.and(" was not answered in time");
+    let words = about(request).and(": ").and(&request.id).and(" was not answered in time");
     Error::with(Code::ApprovalRequired, words)
 }

@@ -23,8 +23,31 @@ pub struct Config {
     pub liveness: LivenessConfig,
     /// Where the NL Protocol is served, beside its socket.
     pub nl: NlConfig,
+    /// Whether a person answers for deploys of agent configuration.
+    pub pack: PackConfig,
     /// How long the store stays open.
     pub unlock: UnlockConfig,
+}
+
+/// `[pack]`. Read at each deploy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PackConfig {
+    /// Which deploys wait until a person has allowed them.
+    pub approve_apply: ApproveApply,
+}
+
+/// Deploys that a person has to allow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ApproveApply {
+    /// All: `deploy_apply`, and `keyless pack deploy --apply` as well.
+    Always,
+    /// None.
+    #[default]
+    Never,
+    /// Those that an agent's tool does: `deploy_apply`.
+    Tools,
 }
 
 /// `[nl]`. Taken up at the start of the process.
@@ -241,12 +264,15 @@ mod tests {
             internal_allowlist = ["git.corp.test:443"]
             policy = "allowlist"
             allowlist = ["pypi.org", "*.pythonhosted.org"]
+            [pack]
+            approve_apply = "tools"
             [egress.limits]
             requests_per_minute = 600
             bytes_per_hour = 1_000_000_000
             connections = 500
         "#;
         let config = Config::parse(text).unwrap();
+        assert_eq!(config.pack.approve_apply, ApproveApply::Tools);
         assert_eq!(config.egress.policy, PolicyWord::Allowlist);
         assert_eq!(config.egress.routes().unwrap().len(), 1);
         assert_eq!(config.egress.limits().connections, 500);

@@ -18,6 +18,7 @@ mod aliases;
 mod approvals;
 mod broker;
 mod caution;
+mod deploys;
 mod minted;
 pub mod nl;
 mod requests;
@@ -79,7 +80,11 @@ pub use crate::{
     broker::{Broker, Inherited, OpenSession, Variable, Wanted, open_bare_session},
     catalog_urls::{Outcome as UrlOutcome, UrlCatalogs, UrlReport},
     caution::{Caution, manifest_of},
-    config::{Config, ConfigSource, EgressConfig, LimitsConfig, NlConfig, PolicyWord, parse_route},
+    config::{
+        ApproveApply, Config, ConfigSource, EgressConfig, LimitsConfig, NlConfig, PackConfig,
+        PolicyWord, parse_route,
+    },
+    deploys::{DeployBy, DeployGate, DeployWord},
     egress_door::EgressDoor,
     environment::inherited,
     explain::{Subject, explain},
@@ -92,7 +97,7 @@ pub use crate::{
     nl::{Agents, NlClient, NlIdentity, Registration, serve_nl_stdio},
     notes::{Note, Notes, RequestNote},
     operator::{
-        Answer, Approver, ApproverHandle, CheckWhen, Known, Operator, RemoteApprover, Shown,
+        Answer, Approver, ApproverHandle, CheckWhen, Known, Named, Operator, RemoteApprover, Shown,
         audit_log, audit_query, audit_tail, audit_verify, create_store, list_secrets, open_store,
         page_link, refuse_existing_store, show_secret,
     },

@@ -22,7 +22,7 @@ pub(crate) use self::socket::OperatorDoor;
 pub use self::{
     approver::Approver,
     client::{ApproverHandle, RemoteApprover, page_link},
-    shown::{Answer, Known, Shown},
+    shown::{Answer, Known, Named, Shown},
 };
 use crate::{
     broker::agent,

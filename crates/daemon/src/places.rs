@@ -153,6 +153,11 @@ impl Places {
     }
 }
 
+/// Whether this process is in a session's jail, as its environment says: Keyless's own files can't be seen there.
+pub(crate) fn is_in_jail() -> bool {
+    directory(KEYLESS_AGENT_SOCKET).is_some()
+}
+
 /// The operating system refused this file, directory or socket.
 pub(crate) fn unusable(path: &Path, error: &io::Error) -> Error {
     let place = SafeText::default().as_they_wrote(&path.to_string_lossy());

@@ -67,7 +67,7 @@ impl Requests {
     pub(crate) async fn ask(
         &self,
         session: &str,
-        path: &SecretPath,
+        path: Option<&SecretPath>,
         asked: Asked,
         life: Option<SignedDuration>,
     ) -> Result<Request, Error> {
@@ -78,7 +78,7 @@ impl Requests {
         let same = |row: &&RequestRow| {
             let request = &row.request;
             request.status(now) == Status::Pending
-                && (request.session.as_str(), &request.path, &request.asked)
+                && (request.session.as_str(), request.path.as_ref(), &request.asked)
                     == (session, path, &asked)
         };
         if let Some(row) = rows.iter().find(same) {
@@ -89,7 +89,7 @@ impl Requests {
             let mut drawn = [0; 6];
             fill_random(&mut drawn)?;
             let (id, asked) = (RequestId::from_random(drawn), asked.clone());
-            let request = Request::new(id, path.clone(), asked, session, life, now);
+            let request = Request::new(id, path.cloned(), asked, session, life, now);
             match self.store.insert_request(&self.sealed(request.clone())).await {
                 Ok(()) => {
                     self.record(Action::Ask, &request, agent("mcp", session)).await?;
@@ -269,7 +269,7 @@ impl Requests {
             at: Timestamp::now(),
             agent: Arc::new(who),
             action,
-            target: Target::Secrets(vec![request.path.clone()]),
+            target: target(request),
             outcome: if status == Status::Denied { Outcome::Denied } else { Outcome::Success },
             secrets_used: Vec::new(),
             correlation_id: request.id.to_string(),
@@ -288,15 +288,13 @@ impl Requests {
 /// A denial counts for its path and deed whoever asks: a new session is no way round it.
 fn refuse_if_denied(
     rows: &[RequestRow],
-    path: &SecretPath,
+    path: Option<&SecretPath>,
     asked: &Asked,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let Asked::UseApproval { deed, .. } = asked else { return Ok(()) };
     let counts = |row: &&RequestRow| {
-        let same =
-            matches!(&row.request.asked, Asked::UseApproval { deed: theirs, .. } if theirs == deed);
-        same && row.request.path == *path && row.request.denies(now)
+        let Request { path: theirs, asked: same, .. } = &row.request;
+        theirs.as_ref() == path && same.is_same_permission(asked) && row.request.denies(now)
     };
     match rows.iter().find(counts) {
         None => Ok(()),
@@ -304,12 +302,32 @@ fn refuse_if_denied(
     }
 }
 
-/// Tells of a denial, by its name.
-pub(crate) fn denied(request: &Request) -> Error {
-    let words = SafeText::default().and(&request.path).and(", by ").and(&request.id);
-    Error::with(Code::ApprovalDenied, words)
+/// What the log says that a request is about.
+fn target(request: &Request) -> Target {
+    match &request.asked {
+        Asked::ActionApproval { wanted } => Target::Secrets(wanted.secrets.clone()),
+        Asked::DeployApply { wanted } => {
+            let words = SafeText::words("deploy in ").as_they_wrote(&wanted.project);
+            Target::Named(words.and(", plan ").as_they_wrote(&wanted.plan_hash))
+        }
+        _ => Target::Secrets(request.path.iter().cloned().collect()),
+    }
 }
 
-fn unknown(id: &RequestId) -> Error {
+/// What a request is about, for who asked.
+pub(crate) fn about(request: &Request) -> SafeText {
+    match &request.path {
+        Some(path) => SafeText::default().and(path),
+        None => SafeText::words("the deploy"),
+    }
+}
+
+/// Tells of a denial, by its name.
+pub(crate) fn denied(request: &Request) -> Error {
+    Error::with(Code::ApprovalDenied, about(request).and(", by ").and(&request.id))
+}
+
+/// There is no request of this name, as far as who asks may know.
+pub(crate) fn unknown(id: &RequestId) -> Error {
     Error::with(Code::RequestNotFound, SafeText::words("unknown request_id: ").and(id))
 }

@@ -162,6 +162,10 @@ pub fn deploy(
     let recovered = recover(&site, &lock)?;
     let plan = Plan::make(&site)?;
     check_adopt(&plan.changes, options.adopt)?;
+    let request = request.normalized(surroundings);
+    let hash =
+        || confirm::plan_hash(&site, &request, &DeployData::of(&site, &plan), &plan.warnings);
+    surroundings.gate.pass(&site, &plan, hash)?;
     let data = deploy::apply(&site, &plan, &lock, watch)?;
     Ok(Answer { data, warnings: recovered.into_iter().chain(plan.warnings).collect() })
 }
@@ -208,6 +212,8 @@ pub fn deploy_apply(
     let hash = confirm::plan_hash(&site, &request, &DeployData::of(&site, &plan), &plan.warnings);
     confirm::check(&site, token, &request, &hash)?;
     check_adopt(&plan.changes, options.adopt)?;
+    // While somebody is asked the token stays good; their word is used up before it is.
+    surroundings.gate.pass(&site, &plan, || hash.clone())?;
     confirm::take(&site, token)?;
     // The plan in hand is the one whose digest was just compared; there is no other one to apply.
     let data = deploy::apply(&site, &plan, &lock, watch)?;

@@ -50,6 +50,12 @@ macro_rules! codes {
 codes! {
     /// An apply would overwrite files that nobody deployed.
     AdoptConfirmRequired = "E_ADOPT_CONFIRM_REQUIRED", "adopt_confirm_required", ["retry_with_adopt"];
+    /// A person was asked about this plan and has refused it.
+    ApprovalDenied = "E_APPROVAL_DENIED", "approval_denied", ["ask_the_operator"];
+    /// A person has to allow this plan, and is asked.
+    ApprovalRequired = "E_APPROVAL_REQUIRED", "approval_required", ["wait_for_approval", "retry_deploy_apply"];
+    /// A person has to allow this plan, and can't be asked.
+    ApprovalUnavailable = "E_APPROVAL_UNAVAILABLE", "approval_unavailable", ["unlock_keyless", "retry_deploy_apply"];
     /// The arguments of a tool can't be read.
     ArgumentsInvalid = "E_ARGUMENTS_INVALID", "arguments_invalid", ["fix_arguments", "retry_command"];
     /// Another process is applying.

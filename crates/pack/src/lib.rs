@@ -62,6 +62,7 @@ mod deploy;
 mod doctor;
 mod events;
 mod evolve;
+mod gate;
 mod import;
 mod operator;
 mod remote;
@@ -77,6 +78,7 @@ pub use evolve::{
     EvolveItem, ProposeData, ProposeOptions, ProposeSummary, RestoreData, RestoreSummary, Restored,
     Skipped, Suggestion,
 };
+pub use gate::{ApplyGate, Gate, Review, ReviewedFile, ReviewedPlan};
 pub use import::{
     ImportConflict, ImportData, ImportItem, ImportOp, ImportOptions, ImportProject, ImportSummary,
 };

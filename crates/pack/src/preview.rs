@@ -85,7 +85,7 @@ pub(crate) fn preview(
     with_diff: bool,
 ) -> Result<(PreviewData, Vec<String>)> {
     let mut warnings = Vec::new();
-    let diff = if with_diff { Some(diffs(site, plan, &mut warnings)?) } else { None };
+    let diff = if with_diff { Some(with_diffs(site, plan, &mut warnings)?) } else { None };
     let data = PreviewData {
         profile: site.profile.clone(),
         targets: plan.workspace.targets.clone(),
@@ -95,10 +95,18 @@ pub(crate) fn preview(
     Ok((data, warnings))
 }
 
-fn diffs(site: &Site, plan: &Plan, warnings: &mut Vec<String>) -> Result<PreviewDiff> {
+/// A unified diff, or why there is none.
+pub(crate) type Unified = std::result::Result<String, &'static str>;
+
+/// The diff of each change.
+pub(crate) fn diffs(site: &Site, plan: &Plan) -> Result<Vec<Unified>> {
+    plan.steps.iter().map(|step| unified(site, plan, step)).collect()
+}
+
+fn with_diffs(site: &Site, plan: &Plan, warnings: &mut Vec<String>) -> Result<PreviewDiff> {
     let mut files = Vec::new();
-    for (change, step) in plan.changes.iter().zip(&plan.steps) {
-        let unified = unified(site, plan, step)?;
+    let each = plan.changes.iter().zip(&plan.steps).zip(diffs(site, plan)?);
+    for ((change, step), unified) in each {
         if let Err(why) = &unified {
             warnings.push(format!("no diff of {}: {why}", change.path));
         }
@@ -118,11 +126,7 @@ fn diffs(site: &Site, plan: &Plan, warnings: &mut Vec<String>) -> Result<Preview
 }
 
 /// The diff of a place, or why there is none.
-fn unified(
-    site: &Site,
-    plan: &Plan,
-    step: &Step,
-) -> Result<std::result::Result<String, &'static str>> {
+fn unified(site: &Site, plan: &Plan, step: &Step) -> Result<Unified> {
     let before = match &step.before {
         Disk::Absent | Disk::Directory => Vec::new(),
         Disk::Link(target) => format!("link to {target}\n").into_bytes(),

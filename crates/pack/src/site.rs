@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     credentials::TokenForms,
     error::{Code, PackError, Result},
+    gate::ApplyGate,
     git, ids,
     paths::{absolute, expanded, shown},
 };
@@ -36,6 +37,8 @@ pub struct Surroundings {
     pub editor: Option<String>,
     /// The caller's catalog of tokens; empty unless it has one.
     pub forms: TokenForms,
+    /// Who else has to let a deploy be carried out.
+    pub gate: ApplyGate,
 }
 
 /// What every command may be told.
@@ -94,8 +97,8 @@ impl Surroundings {
         let codex_home =
             set("CODEX_HOME").map(|home| expanded(&home.to_string_lossy(), &user_home));
         let editor = env::var("EDITOR").ok().filter(|editor| !editor.trim().is_empty());
-        let forms = TokenForms::default();
-        Ok(Self { cwd, user_home, agentpack_home, codex_home, machine, editor, forms })
+        let (forms, gate) = (TokenForms::default(), ApplyGate::default());
+        Ok(Self { cwd, user_home, agentpack_home, codex_home, machine, editor, forms, gate })
     }
 }
 

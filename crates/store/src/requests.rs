@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 use keyless_core::{
-    SecretPath,
+    PathError, SecretPath,
     approval::{Request, RequestId},
 };
 
@@ -43,7 +43,7 @@ impl Store {
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
         )
         .bind(id.as_str())
-        .bind(path.as_str())
+        .bind(path.as_ref().map_or("", SecretPath::as_str))
         .bind(session)
         .bind(json(asked))
         .bind(created_at.to_string())
@@ -101,6 +101,11 @@ fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).expect("a request is plain data")
 }
 
+/// A request without a secret has an empty path.
+fn path_of(text: &str) -> Result<Option<SecretPath>, PathError> {
+    if text.is_empty() { Ok(None) } else { SecretPath::parse(text).map(Some) }
+}
+
 fn request_row(row: &Row) -> Result<RequestRow, StoreError> {
     let damaged = || StoreError::DamagedRow { table: "requests" };
     let text = |column: usize| row.try_get::<&str>(column);
@@ -110,7 +115,7 @@ fn request_row(row: &Row) -> Result<RequestRow, StoreError> {
     Ok(RequestRow {
         request: Request {
             id: RequestId::parse(text(0)?).ok_or_else(damaged)?,
-            path: SecretPath::parse(text(1)?).map_err(|_| damaged())?,
+            path: path_of(text(1)?).map_err(|_| damaged())?,
             session: text(2)?.to_owned(),
             asked: serde_json::from_str(text(3)?).map_err(|_| damaged())?,
             created_at: time(4)?,

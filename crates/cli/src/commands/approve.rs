@@ -4,6 +4,7 @@
 //! made visible. What is true of a secret comes from the vault. Nothing is chosen beforehand: who just presses
 //! Enter has refused.
 
+mod deed;
 mod dialog;
 mod words;
 
@@ -100,7 +101,7 @@ async fn list(ui: &Ui, approver: &mut ApproverHandle) -> Result<ExitCode, Error>
         pending.iter().map(describe).collect::<Vec<_>>().join("\n")
     };
     if !standing.is_empty() {
-        let head = ["ID", "STATUS", "PATH", "SESSION", "LEFT"];
+        let head = ["ID", "STATUS", "ABOUT", "SESSION", "LEFT"];
         words = format!("{words}\n{}", table(&head, &standing_rows(&standing)));
         words.push_str("keyless approve --take-back ID ends one.\n");
     }

@@ -10,6 +10,7 @@ mod events;
 mod import;
 mod init;
 mod overlay;
+mod person;
 mod share;
 pub(crate) mod tools;
 mod words;
@@ -23,7 +24,7 @@ use std::{
 
 use clap::{CommandFactory as _, Parser as _};
 use keyless_daemon::{
-    Places,
+    DeployBy, Places,
     vault::{Provider, Providers, Variant},
 };
 use keyless_pack::{
@@ -66,7 +67,8 @@ pub(crate) fn main_as_agentpack() -> ExitCode {
 /// `keyless pack …`.
 pub(crate) fn run(ui: &Ui, args: &PackArgs) -> ExitCode {
     let id = args.command.id(args.global.dry_run);
-    let outcome = surroundings(None, token_forms()).and_then(|surroundings| {
+    let surroundings = surroundings(None, token_forms(), DeployBy::CommandLine);
+    let outcome = surroundings.and_then(|surroundings| {
         let call = Call { ui, args, id, surroundings, request: args.global.request() };
         call.dispatch()
     });
@@ -84,9 +86,14 @@ pub(crate) fn run(ui: &Ui, args: &PackArgs) -> ExitCode {
     }
 }
 
-/// The environment, and the token catalog that is in force here.
-fn surroundings(cwd: Option<PathBuf>, forms: TokenForms) -> Result<Surroundings, PackError> {
-    Ok(Surroundings { forms, ..Surroundings::from_process(cwd)? })
+/// The environment, the token catalog that is in force here, and who may have to allow a deploy.
+fn surroundings(
+    cwd: Option<PathBuf>,
+    forms: TokenForms,
+    by: DeployBy,
+) -> Result<Surroundings, PackError> {
+    let gate = person::gate(by);
+    Ok(Surroundings { forms, gate, ..Surroundings::from_process(cwd)? })
 }
 
 /// What tokens look like; read when a module is first looked at.

@@ -1,5 +1,7 @@
 //! The pack's tools for agents, requirement by requirement of spec/agentpack-mcp.md, through official clients.
 
+/// Deploys that a person has to allow.
+mod approval;
 /// Whole tokens, wrong tokens, and what is said about them.
 mod confirm;
 /// Bare lines: versions, bad input, cancellation.

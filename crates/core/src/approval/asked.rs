@@ -1,13 +1,14 @@
-//! What can be asked: five kinds, each with what the agent has to say for it.
+//! What can be asked: seven kinds, each with what the agent has to say for it.
 //!
 //! Everything here is the agent's own words. They are checked for length and shape when they come
 //! in, and made visible when they are shown; nothing of them is ever taken for a fact.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
+use super::deed::{WantedAction, WantedDeploy};
 use crate::{Code, Error, SafeText};
 
 /// The longest reason, in characters: a person has to read it.
@@ -23,6 +24,16 @@ const MAX_DAYS: u32 = 3650;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Asked {
+    /// Let an action be done that a grant leaves to a person.
+    ActionApproval {
+        /// Which.
+        wanted: Box<WantedAction>,
+    },
+    /// Let a plan of the pack be carried out.
+    DeployApply {
+        /// Which.
+        wanted: Box<WantedDeploy>,
+    },
     /// Change what is known of a secret.
     MetadataProposal {
         /// To what; fields that are absent stay.
@@ -54,6 +65,10 @@ pub enum Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequestKind {
+    /// [`Asked::ActionApproval`].
+    ActionApproval,
+    /// [`Asked::DeployApply`].
+    DeployApply,
     /// [`Asked::MetadataProposal`].
     MetadataProposal,
     /// [`Asked::NewPathProposal`].
@@ -107,12 +122,42 @@ impl Asked {
     /// Which kind it is.
     pub fn kind(&self) -> RequestKind {
         match self {
+            Self::ActionApproval { .. } => RequestKind::ActionApproval,
+            Self::DeployApply { .. } => RequestKind::DeployApply,
             Self::MetadataProposal { .. } => RequestKind::MetadataProposal,
             Self::NewPathProposal { .. } => RequestKind::NewPathProposal,
             Self::Provision => RequestKind::Provision,
             Self::Rotation => RequestKind::Rotation,
             Self::UseApproval { .. } => RequestKind::UseApproval,
         }
+    }
+
+    /// The one deed that is asked about, where it is one: an answer is good for this, whatever words come with it.
+    pub fn deed(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Self::ActionApproval { wanted } => Some(Cow::Borrowed(wanted.sha256.as_str())),
+            Self::DeployApply { wanted } => Some(Cow::Owned(wanted.digest())),
+            Self::UseApproval { deed, .. } => deed.as_deref().map(Cow::Borrowed),
+            _ => None,
+        }
+    }
+
+    /// Whether a person allows or denies it; everything else they carry out.
+    pub fn is_permission(&self) -> bool {
+        matches!(
+            self,
+            Self::ActionApproval { .. } | Self::DeployApply { .. } | Self::UseApproval { .. }
+        )
+    }
+
+    /// The word for what a permission is about: a secret is `used`, everything else is `done`.
+    pub fn participle(&self) -> &'static str {
+        if matches!(self, Self::UseApproval { .. }) { "used" } else { "done" }
+    }
+
+    /// Whether two requests ask for the same permission, whatever words they come with.
+    pub fn is_same_permission(&self, other: &Self) -> bool {
+        self.is_permission() && self.kind() == other.kind() && self.deed() == other.deed()
     }
 
     /// Fails with [`Code::Usage`] on words that nobody should have to read or store.
@@ -134,7 +179,19 @@ impl Asked {
             Self::UseApproval { reason, .. } if reason.chars().count() > MAX_DEED_REASON_CHARS => {
                 refuse("a reason about one deed has at most 4000 characters")
             }
-            Self::Provision | Self::Rotation | Self::UseApproval { .. } => Ok(()),
+            Self::ActionApproval { wanted }
+                if wanted.text.chars().count() > MAX_DEED_REASON_CHARS =>
+            {
+                refuse("an action that a person is to allow has at most 4000 characters")
+            }
+            Self::DeployApply { wanted } if !wanted.is_readable() => refuse(
+                "a plan that a person is to allow has a digest, files, and is not too long to be read",
+            ),
+            Self::ActionApproval { .. }
+            | Self::DeployApply { .. }
+            | Self::Provision
+            | Self::Rotation
+            | Self::UseApproval { .. } => Ok(()),
         }
     }
 }
@@ -221,6 +278,8 @@ impl RequestKind {
     /// The word in answers.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::ActionApproval => "action-approval",
+            Self::DeployApply => "deploy-apply",
             Self::MetadataProposal => "metadata-proposal",
             Self::NewPathProposal => "new-path-proposal",
             Self::Provision => "provision",

@@ -7,7 +7,37 @@ fn at(seconds: i64) -> Timestamp {
 fn request(asked: Asked) -> Request {
     let id = RequestId::from_random([1, 2, 3, 0xab, 0xcd, 0xef]);
     let path = SecretPath::parse("team/jira/api-key").unwrap();
-    Request::new(id, path, asked, "m-1", None, at(0))
+    Request::new(id, Some(path), asked, "m-1", None, at(0))
+}
+
+fn deploy() -> Asked {
+    let word = |text: &str| text.to_owned();
+    let path = word("/home/u/.codex/AGENTS.md");
+    let file = WantedFile { op: FileOp::Create, path, adopted: false, edited: false, diff: None };
+    let wanted = WantedDeploy {
+        plan_hash: "a".repeat(64),
+        project: word("/home/u/p"),
+        repo: word("/home/u/.agentpack/repo"),
+        profile: word("default"),
+        machine: word("m"),
+        files: vec![file],
+        more_files: 0,
+    };
+    Asked::DeployApply { wanted: Box::new(wanted) }
+}
+
+fn action() -> Asked {
+    let wanted = WantedAction {
+        agent: "nl://acme.corp/bot/1.0.0".parse().unwrap(),
+        acting_for: None,
+        action: crate::ActionType::Exec,
+        secrets: vec![SecretPath::parse("team/jira/api-key").unwrap()],
+        hosts: Vec::new(),
+        text: "true {{nl:A}}".to_owned(),
+        purpose: None,
+        sha256: "b".repeat(64),
+    };
+    Asked::ActionApproval { wanted: Box::new(wanted) }
 }
 
 fn use_approval() -> Request {
@@ -46,6 +76,9 @@ fn each_kind_takes_its_own_answers() {
         words.map(Status::as_str).collect::<Vec<_>>()
     };
     assert_eq!(ends(&use_approval()), ["once", "session", "denied", "failed"]);
+    for one_deed in [action(), deploy()] {
+        assert_eq!(ends(&request(one_deed)), ["once", "denied", "failed"]);
+    }
     let fields = Fields { rotate_every_days: Some(60), ..Fields::default() };
     for asked in [
         Asked::Provision,
@@ -144,8 +177,28 @@ fn the_stored_forms_are_these() {
     let asked = Asked::UseApproval { reason: "r".to_owned(), deed: None, per_call: false };
     assert_eq!(serde_json::to_string(&asked).unwrap(), r#"{"kind":"use-approval","reason":"r"}"#);
     assert_eq!(serde_json::to_string(&Asked::Provision).unwrap(), r#"{"kind":"provision"}"#);
+    for asked in [action(), deploy()] {
+        asked.check().unwrap();
+        let text = serde_json::to_string(&asked).unwrap();
+        assert_eq!(serde_json::from_str::<Asked>(&text).unwrap(), asked);
+    }
     let failed = Status::Failed { code: Code::DiskFull };
     let text = serde_json::to_string(&failed).unwrap();
     assert_eq!(text, r#"{"kind":"failed","code":"disk_full"}"#);
     assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), failed);
+}
+
+#[test]
+fn a_permission_is_for_its_deed_whatever_is_said_of_it() {
+    let again = |change: fn(&mut WantedAction)| {
+        let Asked::ActionApproval { mut wanted } = action() else { unreachable!("an action") };
+        change(&mut wanted);
+        Asked::ActionApproval { wanted }
+    };
+    let other_words = again(|wanted| wanted.purpose = Some("nightly".to_owned()));
+    assert!(action().is_same_permission(&other_words));
+    let other_deed = again(|wanted| wanted.sha256 = "c".repeat(64));
+    assert!(!action().is_same_permission(&other_deed));
+    assert!(deploy().is_same_permission(&deploy()) && !deploy().is_same_permission(&action()));
+    assert!(!Asked::Provision.is_same_permission(&Asked::Provision));
 }

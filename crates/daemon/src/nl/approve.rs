@@ -7,15 +7,15 @@
 use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use keyless_core::{
-    ApproveOnUse, Code, SafeText,
+    Code, Destination, SafeText,
     action::{Action, Deed, TemplateSource},
-    approval::MAX_DEED_REASON_CHARS,
+    approval::{Asked, MAX_DEED_REASON_CHARS, WantedAction},
     nl_message::NlFault,
 };
 use sha2::{Digest, Sha256};
 
 use super::{caller::Caller, resolve::Meant, service::NlService};
-use crate::approvals::{Stand, WantedUse};
+use crate::approvals::{Question, Stand};
 
 /// As much of a purpose as a person is shown, in characters: it says nothing of what is done.
 const PURPOSE_SHOWN: usize = 80;
@@ -26,23 +26,21 @@ const AGAIN: u64 = 5;
 pub(super) struct Approval<'a> {
     pub(super) caller: &'a Caller,
     pub(super) action: &'a Action,
-    /// The secrets that it means; the request is about the first one's path.
+    /// The secrets that it means.
     pub(super) meant: &'a [Meant],
+    /// The hosts that its grants let it reach.
+    pub(super) hosts: &'a [Destination],
 }
 
 impl NlService {
     /// Uses up a person's word, or asks for it: then [`Code::ApprovalRequired`] tells the request's name.
     pub(super) async fn approve(&self, approval: Approval<'_>) -> Result<(), NlFault> {
-        let path = &approval.meant.first().ok_or(Code::ApprovalRequired)?.path;
-        let (deed, reason) = (approval.deed(), approval.reason()?);
-        let wanted = WantedUse {
+        let question = Question {
             session: approval.caller.aid.instance_id.as_str(),
-            path,
-            policy: ApproveOnUse::PerCall,
-            reason: &reason,
-            deed: Some(&deed),
+            path: approval.meant.first().map(|meant| &meant.path),
+            asked: Asked::ActionApproval { wanted: Box::new(approval.wanted()?) },
         };
-        match self.requests.stand(wanted).await? {
+        match self.requests.stand(question).await? {
             Stand::Passed => Ok(()),
             Stand::Waits(request) => {
                 let left = request.expires_at.duration_since(Timestamp::now()).as_secs();
@@ -58,8 +56,33 @@ impl NlService {
 }
 
 impl Approval<'_> {
-    /// Names this action with these secrets and no other: its type, and a SHA-256.
-    fn deed(&self) -> String {
+    /// All that a person has to know; [`Code::ApprovalRequired`] when nobody could be shown it all.
+    fn wanted(&self) -> Result<WantedAction, NlFault> {
+        let text = what(&self.action.deed);
+        // As it is shown, with everything visible.
+        let shown = SafeText::default().as_they_wrote_in_full(&text);
+        if shown.as_str().chars().count() > MAX_DEED_REASON_CHARS {
+            let words =
+                SafeText::words("a person would have to allow it, and it is too long to be shown");
+            let advice = "Send a shorter action, such as one that runs a script.";
+            return Err(NlFault::new(Code::ApprovalRequired, words)
+                .with("max_characters", MAX_DEED_REASON_CHARS)
+                .suggesting(SafeText::words(advice)));
+        }
+        Ok(WantedAction {
+            agent: self.caller.aid.agent_uri.clone(),
+            acting_for: self.caller.acting.as_ref().map(|acting| acting.issuer.agent_uri.clone()),
+            action: self.action.kind(),
+            secrets: self.meant.iter().map(|meant| meant.path.clone()).collect(),
+            hosts: self.hosts.to_vec(),
+            text,
+            purpose: self.action.purpose.as_deref().map(beginning),
+            sha256: self.digest(),
+        })
+    }
+
+    /// Names this action with these secrets and no other.
+    fn digest(&self) -> String {
         // The same action without what changes from call to call.
         let bare = Action { approval_token: None, purpose: None, ..self.action.clone() };
         let mut hasher = Sha256::new_with_prefix(bare.hash());
@@ -67,38 +90,15 @@ impl Approval<'_> {
             hasher.update(b"\n");
             hasher.update(meant.path.as_str());
         }
-        format!("{} {}", self.action.kind(), HEXLOWER.encode(&hasher.finalize()))
+        HEXLOWER.encode(&hasher.finalize())
     }
+}
 
-    /// All that a person has to know; [`Code::ApprovalRequired`] when nobody could be shown it all.
-    fn reason(&self) -> Result<SafeText, NlFault> {
-        let mut reason =
-            SafeText::default().as_they_wrote_in_full(self.caller.aid.agent_uri.as_str());
-        if let Some(acting) = &self.caller.acting {
-            reason = reason.and(" for ").as_they_wrote_in_full(acting.issuer.agent_uri.as_str());
-        }
-        reason = reason.and(" wants to ").and(self.action.kind().as_str()).and(" with ");
-        for (number, meant) in self.meant.iter().enumerate() {
-            reason = reason.and(if number == 0 { "" } else { ", " }).and(&meant.path);
-        }
-        reason = reason.and(": ").as_they_wrote_in_full(&on_one_line(&what(&self.action.deed)));
-        if let Some(purpose) = &self.action.purpose {
-            let more = purpose.chars().count().saturating_sub(PURPOSE_SHOWN);
-            let purpose: String = purpose.chars().take(PURPOSE_SHOWN).collect();
-            reason = reason.and(", for: ").as_they_wrote_in_full(&on_one_line(&purpose));
-            if more > 0 {
-                reason = reason.and("… (").and(more).and(" more characters)");
-            }
-        }
-        if reason.as_str().chars().count() <= MAX_DEED_REASON_CHARS {
-            return Ok(reason);
-        }
-        let words =
-            SafeText::words("a person would have to allow it, and it is too long to be shown");
-        Err(NlFault::new(Code::ApprovalRequired, words)
-            .with("max_characters", MAX_DEED_REASON_CHARS)
-            .suggesting(SafeText::words("Send a shorter action, such as one that runs a script.")))
-    }
+/// A purpose, as much of it as is shown.
+fn beginning(purpose: &str) -> String {
+    let more = purpose.chars().count().saturating_sub(PURPOSE_SHOWN);
+    let shown: String = purpose.chars().take(PURPOSE_SHOWN).collect();
+    if more > 0 { format!("{shown}… ({more} more characters)") } else { shown }
 }
 
 /// Everything about it that makes a difference, as the agent wrote it.
@@ -127,11 +127,6 @@ fn what(deed: &Deed) -> String {
             format!("{}; with the text: {text}", output_path.as_deref().unwrap_or("a file"))
         }
     }
-}
-
-/// A line's end is seen as one: what follows a `#` may be another command.
-fn on_one_line(text: &str) -> String {
-    text.replace('\n', "⏎")
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
 //! Who sends a message, as far as the door can tell.
 
-use std::net::IpAddr;
+use std::{
+    net::IpAddr,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use keyless_core::{
-    Code, SafeText, action::AgentClaim, agent::Aid, delegation::Token, nl_message::NlFault,
+    Code, Error, SafeText, action::AgentClaim, agent::Aid, delegation::Token, nl_message::NlFault,
 };
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
@@ -97,5 +100,27 @@ pub(crate) struct Acting {
     pub(crate) issuer: Aid,
     pub(crate) token: Token,
     /// The presenter's proof that the token is theirs, if they show one.
-    pub(crate) proof: Option<String>,
+    pub(crate) proof: Option<ShownProof>,
+}
+
+/// A proof, which is good for one message: shown with another it is refused, and all that this message asks rests
+/// on it.
+pub(crate) struct ShownProof {
+    text: String,
+    is_taken: AtomicBool,
+}
+
+impl ShownProof {
+    pub(crate) fn new(text: &str) -> Self {
+        Self { text: text.to_owned(), is_taken: AtomicBool::new(false) }
+    }
+
+    /// Has the proof taken, unless it was for this message.
+    pub(crate) fn once(&self, take: impl FnOnce(&str) -> Result<(), Error>) -> Result<(), Error> {
+        if !self.is_taken.load(Ordering::Acquire) {
+            take(&self.text)?;
+            self.is_taken.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
 }

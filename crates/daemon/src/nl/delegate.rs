@@ -19,8 +19,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     answer::Outcome,
-    caller::{Acting, Caller},
-    delegations::{Binding, Revoker},
+    caller::{Acting, Caller, ShownProof},
+    delegations::Revoker,
     record::Account,
     resolve::Meant,
     service::NlService,
@@ -148,7 +148,7 @@ impl NlService {
         let token = found.into_iter().find(|token| token.token_id == id);
         let token = token.ok_or(Code::DelegationInvalid)?;
         let issuer = self.agents.show(&token.issuer_instance).await?;
-        let proof = shown.get("binding_proof").and_then(Value::as_str).map(ToOwned::to_owned);
+        let proof = shown.get("binding_proof").and_then(Value::as_str).map(ShownProof::new);
         Ok(Acting { issuer, token, proof })
     }
 
@@ -177,8 +177,13 @@ impl NlService {
             issuer.is_some_and(|aid| aid.is_in_force(now).is_ok())
         };
         let id = &acting.token.token_id;
-        let binding = acting.proof.as_deref().map_or(Binding::Broker, Binding::Proof);
-        self.delegations.verify(id, &presented, binding, &is_active).await?;
+        if let Some(proof) = &acting.proof {
+            let take = |text: &str| {
+                self.delegations.take_proof(id, caller.aid.agent_uri.as_str(), text, now)
+            };
+            proof.once(take)?;
+        }
+        self.delegations.verify(id, &presented, &is_active).await?;
         Ok(())
     }
 

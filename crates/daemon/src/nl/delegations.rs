@@ -36,15 +36,6 @@ pub struct Delegations {
     shown: Mutex<HashMap<String, i64>>,
 }
 
-/// How a token's presenter is known.
-#[derive(Clone, Copy, Debug)]
-pub enum Binding<'a> {
-    /// The broker hands the work over itself; nobody presents anything.
-    Broker,
-    /// `<unix time>.<hex>`: an HMAC-SHA256 of `token||agent uri||time` by the token's binding key.
-    Proof(&'a str),
-}
-
 /// Who revokes.
 #[derive(Clone, Copy, Debug)]
 pub enum Revoker<'a> {
@@ -84,16 +75,12 @@ impl Delegations {
         &self,
         id: &TokenId,
         presented: &Presented<'_>,
-        binding: Binding<'_>,
         is_active: &(dyn Fn(&InstanceId) -> bool + Sync),
     ) -> Result<Token, Error> {
         let rows = self.genuine().await?;
         let links = links(&rows, id)?;
         let used = rows.get(id).map_or(u64::MAX, |row| row.used);
         let now = Timestamp::now();
-        if let Binding::Proof(proof) = binding {
-            self.check_proof(id, presented.agent_uri.as_str(), proof, now)?;
-        }
         verify(&links, presented, used, &|instance| is_active(instance), now)?;
         links.into_iter().next().ok_or_else(|| Code::DelegationInvalid.into())
     }
@@ -156,11 +143,14 @@ impl Delegations {
     }
 
     /// The key by which a token's subject proves that it is theirs; derived, and so kept nowhere.
-    fn binding_key(&self, id: &TokenId) -> String {
+    pub(super) fn binding_key(&self, id: &TokenId) -> String {
         HEXLOWER.encode(&self.voucher.seal(format!("binding key of {id}").as_bytes()))
     }
 
-    fn check_proof(
+    /// Takes a presenter's proof that a token is theirs, once: `<unix time>.<hex>`, an HMAC-SHA256 of
+    /// `token||agent uri||time` by the token's binding key. [`Code::DelegationInvalid`] when it is none or was shown
+    /// before.
+    pub fn take_proof(
         &self,
         id: &TokenId,
         presenter: &str,

@@ -8,7 +8,7 @@ use keyless_core::{
     agent::{AgentType, AgentUri, Aid, TrustLevel},
 };
 use keyless_vault::Metadata;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     agents::{Registration, identity},
@@ -63,16 +63,27 @@ impl Served {
         let (aid, credential) = self.nl.agents.register(wanted).await.unwrap();
         let (uri, instance) = (aid.agent_uri.as_str(), aid.instance_id.as_str());
         let aid = self.nl.agents.authenticate(uri, instance, &credential).await.unwrap();
-        let always =
+        if !granted.is_empty() {
+            self.grant(&format!("g-{name}"), &aid, granted, json!({})).await;
+        }
+        Caller { aid, source_ip: None, delegation: Vec::new(), acting: None }
+    }
+
+    /// One more grant for everything, under these conditions.
+    pub(super) async fn allow(&self, caller: &Caller, conditions: Value) {
+        self.grant("g-more", &caller.aid, &["*"], conditions).await;
+    }
+
+    async fn grant(&self, id: &str, aid: &Aid, granted: &[&str], conditions: Value) {
+        let mut always =
             json!({ "valid_from": "2020-01-01T00:00:00Z", "valid_until": "2099-01-01T00:00:00Z" });
+        let more = conditions.as_object().cloned().unwrap_or_default();
+        always.as_object_mut().unwrap().extend(more);
         let grant = json!({
-            "grant_id": format!("g-{name}"), "agent_uri": uri, "organization_id": "acme",
+            "grant_id": id, "agent_uri": aid.agent_uri.as_str(), "organization_id": "acme",
             "granted_by": { "type": "human", "identifier": "ann", "granted_at": "2026-02-08T09:00:00Z" },
             "permissions": [{ "action_types": granted, "secrets": ["*"], "conditions": always }],
         });
-        if !granted.is_empty() {
-            self.nl.grants.create(serde_json::from_value(grant).unwrap()).await.unwrap();
-        }
-        Caller { aid, source_ip: None, delegation: Vec::new(), acting: None }
+        self.nl.grants.create(serde_json::from_value(grant).unwrap()).await.unwrap();
     }
 }

@@ -174,17 +174,20 @@ impl NlService {
             Verdict::Allow(allowance) => allowance,
             Verdict::Deny(denial) => return Err(denied(&denial, &meant, action.kind())),
             Verdict::Ask(needed) => {
-                if !action.dry_run {
-                    let approval = Approval { caller, action: &action, meant: &meant };
-                    self.approve(approval).await?;
-                }
                 course.grants = needed.each.iter().map(|(_, at)| at.grant.to_string()).collect();
+                // What it would be allowed, had a person said so; they are shown what it comes to.
                 let (_, verdict) = self.judge(caller, &action, course, true).await?;
-                match verdict {
+                let allowance = match verdict {
                     Verdict::Allow(allowance) => allowance,
                     Verdict::Deny(denial) => return Err(denied(&denial, &meant, action.kind())),
                     Verdict::Ask(_) => return Err(Code::ApprovalRequired.into()),
+                };
+                if !action.dry_run {
+                    let hosts = allowance.allowed_hosts();
+                    self.approve(Approval { caller, action: &action, meant: &meant, hosts })
+                        .await?;
                 }
+                allowance
             }
         };
         course.grants = allowance.grants().iter().map(ToString::to_string).collect();

@@ -18,9 +18,13 @@ use zeroize::Zeroizing;
 
 use super::{
     CheckWhen, Operator,
-    shown::{Answer, Known, Shown},
+    shown::{Answer, Known, Named, Shown},
 };
-use crate::{broker::Broker, places::Places, requests::Requests};
+use crate::{
+    broker::Broker,
+    places::Places,
+    requests::{Requests, about},
+};
 
 /// Shows requests and answers them.
 pub struct Approver {
@@ -97,10 +101,9 @@ impl Approver {
     }
 
     async fn allow_session(&self, request: &Request) -> Result<Decision, Error> {
-        self.operator.vault.show(&request.path).await?;
+        self.operator.vault.show(secret_of(request)?).await?;
         if self.show(request, Timestamp::now()).await.is_per_call() {
-            let words = SafeText::default().and(&request.path);
-            let words = words.and(" is asked for at every use; allow it once");
+            let words = about(request).and(" is asked for at every use; allow it once");
             return Err(Error::with(Code::Usage, words));
         }
         Ok(Decision::AllowSession)
@@ -110,10 +113,11 @@ impl Approver {
         let Asked::MetadataProposal { fields: proposed } = &request.asked else {
             return Err(misfit());
         };
-        let mut metadata = self.operator.vault.show(&request.path).await?.metadata;
+        let path = secret_of(request)?;
+        let mut metadata = self.operator.vault.show(path).await?.metadata;
         take_over(&mut metadata, proposed, &fields)?;
         if !fields.is_empty() {
-            self.operator.set(&request.path, metadata).await?;
+            self.operator.set(path, metadata).await?;
         }
         Ok(Decision::Fulfil(Outcome { applied_fields: Some(fields), final_path: None }))
     }
@@ -151,15 +155,24 @@ impl Approver {
     async fn show(&self, request: &Request, now: Timestamp) -> Shown {
         let holds_until = request.settled.as_ref().and_then(|settled| settled.holds_until);
         let end = holds_until.unwrap_or(request.expires_at);
+        let mut secrets = Vec::new();
+        for path in secrets_of(request) {
+            let known = self.operator.vault.show(path).await.ok().map(Known::of);
+            secrets.push(Named { path: path.clone(), known });
+        }
+        let mut secrets = secrets.into_iter();
+        let first = secrets.next();
+        let (path, known) = first.map_or((None, None), |first| (Some(first.path), first.known));
         Shown {
             id: request.id.clone(),
-            path: request.path.clone(),
+            path,
             asked: request.asked.clone(),
             session: request.session.clone(),
             status: request.status(now),
             age_seconds: request.age_seconds(now),
             seconds_left: u64::try_from(end.duration_since(now).as_secs()).unwrap_or(0),
-            known: self.operator.vault.show(&request.path).await.ok().map(Known::of),
+            known,
+            others: secrets.collect(),
         }
     }
 }
@@ -175,7 +188,7 @@ async fn store(
         return Err(misfit());
     }
     let value = value.ok_or_else(misfit)?;
-    let (path, vault) = (&request.path, &operator.vault);
+    let (path, vault) = (secret_of(request)?, &operator.vault);
     match vault.show(path).await {
         Ok(Secret { version: Some(_), .. }) if matches!(request.asked, Asked::Provision) => {
             let words = "it has a value by now; another one is a rotation";
@@ -248,6 +261,18 @@ fn bind(metadata: &mut Metadata, to: Vec<Destination>, env: Option<EnvName>) -> 
     adds_rule || adds_env
 }
 
+/// The secrets that a request is about: an action may mean several, a deploy means none.
+fn secrets_of(request: &Request) -> &[SecretPath] {
+    match &request.asked {
+        Asked::ActionApproval { wanted } => &wanted.secrets,
+        _ => request.path.as_slice(),
+    }
+}
+
+fn secret_of(request: &Request) -> Result<&SecretPath, Error> {
+    request.path.as_ref().ok_or_else(misfit)
+}
+
 fn misfit() -> Error {
     Error::with(Code::Usage, SafeText::words("the answer does not fit what is asked"))
 }
@@ -277,7 +302,7 @@ mod tests {
     }
 
     async fn ask(approver: &Approver, asked: Asked) -> RequestId {
-        approver.requests.ask(SESSION, &path(), asked, None).await.unwrap().id
+        approver.requests.ask(SESSION, Some(&path()), asked, None).await.unwrap().id
     }
 
     async fn give(

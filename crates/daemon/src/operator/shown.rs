@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 pub struct Shown {
     /// Its name.
     pub id: RequestId,
-    /// The secret that it is about.
-    pub path: SecretPath,
+    /// The secret that it is about, the first of an action's; a deploy is about none.
+    pub path: Option<SecretPath>,
     /// What is asked, in the agent's words.
     pub asked: Asked,
     /// Who asks.
@@ -25,6 +25,18 @@ pub struct Shown {
     /// Seconds until it is too late to answer, or until an approval ends.
     pub seconds_left: u64,
     /// What the vault knows of the secret; nothing when it does not have it.
+    pub known: Option<Known>,
+    /// The further secrets that an action means.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Named>,
+}
+
+/// A secret that a request is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Named {
+    /// Its path.
+    pub path: SecretPath,
+    /// What the vault knows of it; nothing when it does not have it.
     pub known: Option<Known>,
 }
 
@@ -80,12 +92,35 @@ pub enum Answer {
 }
 
 impl Shown {
+    /// Every secret that it is about, with what the vault knows of it.
+    pub fn secrets(&self) -> impl Iterator<Item = (&SecretPath, Option<&Known>)> {
+        let first = self.path.iter().map(|path| (path, self.known.as_ref()));
+        first.chain(self.others.iter().map(|named| (&named.path, named.known.as_ref())))
+    }
+
+    /// What it is about, in a few words: the secret, the agent's action, or the deploy. Partly the words of others.
+    pub fn title(&self) -> String {
+        match (&self.asked, &self.path) {
+            (Asked::DeployApply { wanted }, _) => format!("deploy in {}", wanted.project),
+            (Asked::ActionApproval { wanted }, _) => {
+                format!("{} of {}", wanted.action, wanted.agent)
+            }
+            (_, Some(path)) => path.to_string(),
+            (_, None) => self.asked.kind().to_string(),
+        }
+    }
+
+    /// Whether it is allowed for one deed at a time, so that a word for the session would say nothing.
+    pub fn is_one_deed(&self) -> bool {
+        self.is_per_call() || self.asked.deed().is_some()
+    }
+
     /// Whether a person is asked at every use: by the secret's own policy, or by the tighter one of the
     /// profile or the project that the request carries.
     pub fn is_per_call(&self) -> bool {
-        let own = self.known.as_ref().map(|known| known.approve_on_use);
+        let per_call = |known: &Known| known.approve_on_use == ApproveOnUse::PerCall;
         matches!(self.asked, Asked::UseApproval { per_call: true, .. })
-            || own == Some(ApproveOnUse::PerCall)
+            || self.secrets().any(|(_, known)| known.is_some_and(per_call))
     }
 }
 

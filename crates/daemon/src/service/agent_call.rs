@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use keyless_core::{Code, Error, SafeText};
+use keyless_core::{Code, Error, SafeText, approval::WantedDeploy};
 use keyless_mcp::{Ask, Reply};
 use tokio::net::UnixStream;
 
@@ -10,6 +10,7 @@ use super::{
     client::{call, connect},
     protocol::{Answer, Call, Ticket},
 };
+use crate::deploys::{DeployBy, DeployWord};
 
 /// Connects, and gives the session that the connection stands for.
 pub(crate) async fn greet(
@@ -34,6 +35,20 @@ pub(crate) async fn ask(
     let answer = call(stream, &Call::Secrets { manifest, ask: ask.clone() }).await;
     match answer.map_err(no_broker)? {
         Answer::Secrets { reply } => Ok(*reply),
+        _ => Err(unexpected()),
+    }
+}
+
+/// Asks whether a plan of the pack may be carried out. [`Code::BrokerNotRunning`] when there is nobody to ask.
+pub(crate) async fn deploy(
+    socket: &Path,
+    by: DeployBy,
+    wanted: WantedDeploy,
+) -> Result<DeployWord, Error> {
+    let mut stream = connect(socket).await.map_err(no_broker)?;
+    let asked = Call::Deploy { by, wanted: Box::new(wanted) };
+    match call(&mut stream, &asked).await.map_err(no_broker)? {
+        Answer::Deploy { word } => Ok(word),
         _ => Err(unexpected()),
     }
 }

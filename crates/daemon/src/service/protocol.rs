@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 
-use keyless_core::Error;
+use keyless_core::{Error, approval::WantedDeploy};
 use serde::{Deserialize, Serialize};
 
-use crate::broker::{Inherited, Variable, Wanted};
+use crate::{
+    broker::{Inherited, Variable, Wanted},
+    deploys::{DeployBy, DeployWord},
+};
 
 /// The longest line, in bytes: an environment may have megabytes.
 pub(super) const MAX_LINE: usize = 8 * 1024 * 1024;
@@ -14,6 +17,13 @@ pub(super) const MAX_LINE: usize = 8 * 1024 * 1024;
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Call {
+    /// Whether a plan of the pack may be carried out: a person may have to allow it.
+    Deploy {
+        /// What would carry it out.
+        by: DeployBy,
+        /// The plan.
+        wanted: Box<WantedDeploy>,
+    },
     /// Begin an agent's session, or go on with it.
     Hello {
         /// What an earlier greeting gave.
@@ -53,6 +63,11 @@ pub(super) enum Call {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub(super) enum Answer {
+    /// How a deploy stands.
+    Deploy {
+        /// So.
+        word: DeployWord,
+    },
     /// It could not be done.
     Error {
         /// The stable code.

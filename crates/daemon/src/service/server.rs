@@ -32,6 +32,7 @@ use crate::{
     broker::{Broker, Inherited, OpenSession, Wanted, session_id},
     caution::Caution,
     config::{Config, NlConfig},
+    deploys::{self, PACK_SESSION},
     liveness::LivenessChecks,
     nl::{Listeners, NlService, serve_session},
     operator::{Approver, OperatorDoor},
@@ -301,6 +302,16 @@ impl Service {
                 }
                 caller.agent = Some(ticket.session.clone());
                 Answer::Hello { ticket }
+            }
+            Call::Deploy { by, wanted } => {
+                let bound = caller.bound.as_ref();
+                let session = bound.map_or(PACK_SESSION, |bound| bound.session.as_str());
+                match deploys::stand(self.broker.requests(), &self.places, session, by, wanted)
+                    .await
+                {
+                    Ok(word) => Answer::Deploy { word },
+                    Err(error) => Answer::error(&error),
+                }
             }
             Call::Secrets { manifest, ask } => {
                 let asked = match self.view(caller, manifest) {

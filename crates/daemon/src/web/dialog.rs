@@ -3,6 +3,8 @@
 //! What is true of a secret comes from the vault, what an agent says stands in its own box, and no proposed
 //! address is ever a link. Nothing is chosen beforehand but what the operator's own catalog says.
 
+mod action;
+mod deploy;
 mod guide;
 mod proposal;
 mod use_approval;
@@ -23,7 +25,7 @@ use super::{
     visitors::Visit,
     words::{clock, plain, time},
 };
-use crate::operator::{Answer, Shown};
+use crate::operator::{Answer, Known, Shown};
 
 /// The id of a dialog's form.
 const FORM: &str = "answer";
@@ -46,9 +48,9 @@ pub(super) struct Scene<'a> {
 pub(super) fn read(shown: &Shown, fields: &mut Fields) -> Result<Said, Error> {
     let word = fields.text("word").to_owned();
     match (word.as_str(), &shown.asked) {
-        ("deny", Asked::UseApproval { .. }) => Ok((Answer::Deny, None)),
+        ("deny", asked) if asked.is_permission() => Ok((Answer::Deny, None)),
         ("deny", _) => Ok((Answer::Cancel, None)),
-        ("once", Asked::UseApproval { .. }) => Ok((Answer::AllowOnce, None)),
+        ("once", asked) if asked.is_permission() => Ok((Answer::AllowOnce, None)),
         ("session", Asked::UseApproval { .. }) => Ok((Answer::AllowSession, None)),
         ("accept", Asked::MetadataProposal { .. }) => Ok((proposal::read_fields(fields), None)),
         ("accept", Asked::NewPathProposal { .. }) => Ok((proposal::read_path(fields)?, None)),
@@ -73,11 +75,11 @@ pub(super) fn render(scene: &Scene<'_>) -> Markup {
     let home = format!("/{place}/");
     let action = format!("/{place}/requests/{}", shown.id);
     html! {
-        dialog #sheet .sheet open aria-labelledby="sheet-title" data-back=(home) {
+        dialog #sheet .sheet .is-wide[is_wide(&shown.asked)] open aria-labelledby="sheet-title" data-back=(home) {
             header {
                 div {
                     p .kind { (title(shown.asked.kind())) }
-                    h2 #sheet-title .path tabindex="-1" autofocus { (shown.path) }
+                    h2 #sheet-title .path tabindex="-1" autofocus { (plain(&shown.title())) }
                 }
                 a .close href=(home) aria-label="Close without an answer" { "×" }
             }
@@ -86,6 +88,8 @@ pub(super) fn render(scene: &Scene<'_>) -> Markup {
             form #(FORM) method="post" action=(action) data-live=(home) {
                 (word(scene.visit))
                 @match &shown.asked {
+                    Asked::ActionApproval { wanted } => { (action::render(scene, wanted)) },
+                    Asked::DeployApply { wanted } => { (deploy::render(wanted)) },
                     Asked::MetadataProposal { fields } => { (proposal::fields(scene, fields)) },
                     Asked::NewPathProposal { fields } => { (proposal::new_path(scene, fields)) },
                     Asked::Provision | Asked::Rotation => { (value::inputs(scene)) },
@@ -100,8 +104,15 @@ pub(super) fn render(scene: &Scene<'_>) -> Markup {
     }
 }
 
+/// Whether there are lines to be read in it.
+fn is_wide(asked: &Asked) -> bool {
+    matches!(asked, Asked::ActionApproval { .. } | Asked::DeployApply { .. })
+}
+
 fn title(kind: RequestKind) -> &'static str {
     match kind {
+        RequestKind::ActionApproval => "Allow an action",
+        RequestKind::DeployApply => "Allow a deploy",
         RequestKind::MetadataProposal => "Change what is known",
         RequestKind::NewPathProposal => "Register a path",
         RequestKind::Provision => "Provision secret",
@@ -116,17 +127,26 @@ fn facts(scene: &Scene<'_>) -> Markup {
         dl .facts {
             div { dt { "Asked by" } dd { (plain(&shown.session)) ", " (time(shown.age_seconds)) " ago" } }
             div { dt { "Time left" } dd { (left(shown)) } }
-            @if let Some(known) = &shown.known {
-                div { dt { "Goes to" } dd {
-                    @if known.to.is_empty() { span .none { "no destination yet" } }
-                    @for (index, to) in known.to.iter().enumerate() {
-                        @if index > 0 { ", " }
-                        code { (to) }
-                    }
-                } }
-            } @else {
-                div { dt { "In the store" } dd { "not yet" } }
+            @match (&shown.asked, &shown.known) {
+                (Asked::ActionApproval { .. } | Asked::DeployApply { .. }, _) => {},
+                (_, Some(known)) => {
+                    div { dt { "Goes to" } dd { (destinations(known)) } }
+                },
+                (_, None) => {
+                    div { dt { "In the store" } dd { "not yet" } }
+                },
             }
+        }
+    }
+}
+
+/// Where a secret's value may go.
+fn destinations(known: &Known) -> Markup {
+    html! {
+        @if known.to.is_empty() { span .none { "no destination yet" } }
+        @for (index, to) in known.to.iter().enumerate() {
+            @if index > 0 { ", " }
+            code { (to) }
         }
     }
 }
@@ -154,9 +174,9 @@ fn buttons(shown: &Shown) -> Markup {
     html! {
         div .buttons {
             @match &shown.asked {
-                Asked::UseApproval { deed, .. } => {
+                asked if asked.is_permission() => {
                     button name="word" value="deny" formnovalidate { "Deny" }
-                    @if !shown.is_per_call() && deed.is_none() {
+                    @if !shown.is_one_deed() {
                         button name="word" value="session" { "Allow for this session" }
                     }
                     button .main name="word" value="once" { "Allow once" }

@@ -75,7 +75,7 @@ pub(super) async fn answer(
         prove_again(&web, &sent.visit, sent.fields.take("factor")).await?;
     }
     let settled = web.desk.approver.answer(&id, answer, value).await?;
-    sent.visit.leave(outcome(settled.path.as_str(), settled.status));
+    sent.visit.leave(outcome(&settled));
     Ok(to(&sent.visit, ""))
 }
 
@@ -106,7 +106,7 @@ pub(super) async fn take_back(
     sent: Sent,
 ) -> Answered {
     let over = web.desk.approver.take_back(&request_id(&id)?).await?;
-    sent.visit.leave(format!("{}: taken back.", over.path));
+    sent.visit.leave(format!("{}: taken back.", over.title()));
     Ok(to(&sent.visit, "approvals"))
 }
 

@@ -3,6 +3,8 @@
 use keyless_core::approval::Status;
 use maud::{Markup, html};
 
+use crate::operator::Shown;
+
 /// How many marks in a row may stand on one letter; more of them paint over the lines around.
 const MARKS: usize = 2;
 
@@ -41,6 +43,25 @@ pub(super) fn plain(text: &str) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// Lines that somebody else wrote, each on its own: what follows a line's end is another line of theirs.
+pub(super) fn lines(text: &str) -> Markup {
+    html! {
+        div .lines tabindex="0" role="group" aria-label="The text, line by line" {
+            @for line in text.split('\n') { div .{ "line-of " (mark_of(line)) } { (plain(line)) } }
+        }
+    }
+}
+
+/// How a line of a unified diff is coloured; its sign says it as well.
+fn mark_of(line: &str) -> &'static str {
+    match line.as_bytes().first() {
+        Some(b'+') => "is-added",
+        Some(b'-') => "is-removed",
+        Some(b'@') => "is-place",
+        _ => "",
     }
 }
 
@@ -111,16 +132,19 @@ pub(super) fn time(seconds: u64) -> String {
 }
 
 /// What became of a request, as a sentence.
-pub(super) fn outcome(path: &str, status: Status) -> String {
-    match status {
-        Status::Cancelled => format!("{path}: nothing was changed."),
-        Status::Denied => format!("{path} may not be used, and nobody is asked again for a while."),
-        Status::Expired => format!("{path}: the time was over."),
-        Status::Failed { code } => format!("{path}: {}", code.remediation().user_message),
-        Status::Ok => format!("{path}: done."),
-        Status::Once => format!("{path} may be used once."),
-        Status::Pending => format!("{path} still waits."),
-        Status::Session => format!("{path} may be used until the session ends."),
+pub(super) fn outcome(request: &Shown) -> String {
+    let (title, done) = (request.title(), request.asked.participle());
+    match request.status {
+        Status::Cancelled => format!("{title}: nothing was changed."),
+        Status::Denied => {
+            format!("{title} may not be {done}, and nobody is asked again for a while.")
+        }
+        Status::Expired => format!("{title}: the time was over."),
+        Status::Failed { code } => format!("{title}: {}", code.remediation().user_message),
+        Status::Ok => format!("{title}: done."),
+        Status::Once => format!("{title} may be {done} once."),
+        Status::Pending => format!("{title} still waits."),
+        Status::Session => format!("{title} may be {done} until the session ends."),
     }
 }
 

@@ -130,6 +130,7 @@ impl Scene {
             machine: Some("box".to_owned()),
             editor: None,
             forms: keyless_pack::TokenForms::default(),
+            gate: keyless_pack::ApplyGate::default(),
         }
     }
 

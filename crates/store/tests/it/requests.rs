@@ -11,7 +11,8 @@ use crate::scene::Scene;
 
 fn row(number: u8, seal: &[u8]) -> RequestRow {
     let now = Timestamp::from_second(1_700_000_000 + i64::from(number)).unwrap();
-    let path = SecretPath::parse("team/jira/key").unwrap();
+    // Every other one is about no secret, as a deploy is.
+    let path = (number % 2 == 1).then(|| SecretPath::parse("team/jira/key").unwrap());
     let asked = Asked::UseApproval { reason: "why".to_owned(), deed: None, per_call: false };
     let id = RequestId::from_random([number; 6]);
     RequestRow { request: Request::new(id, path, asked, "m-1", None, now), seal: seal.to_vec() }

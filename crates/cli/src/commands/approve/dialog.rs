@@ -27,11 +27,13 @@ pub(in crate::commands) fn ask(ui: &Ui, request: &Shown) -> Result<Said, Error> 
         Asked::NewPathProposal { fields } => Ok((new_path(request, fields)?, None)),
         Asked::Provision => ask_value(ui, request, None),
         Asked::Rotation => {
-            let name = &request.path;
+            let name = request.title();
             let sure = format!("This overwrites the present value of {name}. Type yes to go on: ");
             ask_value(ui, request, Some(&sure))
         }
-        Asked::UseApproval { .. } => Ok((ask_use(request)?, None)),
+        Asked::ActionApproval { .. } | Asked::DeployApply { .. } | Asked::UseApproval { .. } => {
+            Ok((ask_use(request)?, None))
+        }
     }
 }
 
@@ -45,13 +47,13 @@ pub(super) fn by_option(
     let answer = match (word, &request.asked) {
         (AnswerWord::Once, _) => Answer::AllowOnce,
         (AnswerWord::Session, _) => Answer::AllowSession,
-        (AnswerWord::Deny, Asked::UseApproval { .. }) => Answer::Deny,
+        (AnswerWord::Deny, asked) if asked.is_permission() => Answer::Deny,
         (AnswerWord::Deny, _) => Answer::Cancel,
         (AnswerWord::Accept, Asked::MetadataProposal { fields }) => {
             Answer::Apply { fields: fields.present() }
         }
         (AnswerWord::Accept, Asked::NewPathProposal { fields }) => {
-            let path = args.path.clone().unwrap_or_else(|| request.path.clone());
+            let path = args.path.clone().or_else(|| request.path.clone()).ok_or(Code::Usage)?;
             Answer::Register { path, fields: fields.present() }
         }
         (AnswerWord::Accept, Asked::Rotation) if !args.overwrite => {
@@ -64,8 +66,8 @@ pub(super) fn by_option(
             let (to, allow_weak) = (args.to.clone(), args.value.allow_weak);
             return Ok((Answer::Value { to, env, allow_weak }, Some(value)));
         }
-        (AnswerWord::Accept, Asked::UseApproval { .. }) => {
-            let words = "a use is allowed with --once or --session";
+        (AnswerWord::Accept, _) => {
+            let words = "it is allowed with --once; a use of a secret also with --session";
             return Err(Error::with(Code::Usage, SafeText::words(words)));
         }
     };
@@ -73,8 +75,7 @@ pub(super) fn by_option(
 }
 
 fn ask_use(request: &Shown) -> Result<Answer, Error> {
-    let one_deed = matches!(&request.asked, Asked::UseApproval { deed: Some(_), .. });
-    let question = if request.is_per_call() || one_deed {
+    let question = if request.is_one_deed() {
         "Allow it [o]nce, or [d]eny it? "
     } else {
         "Allow it [o]nce, for the [s]ession, or [d]eny it? "
@@ -104,7 +105,7 @@ fn ask_value(ui: &Ui, request: &Shown, sure: Option<&str>) -> Result<Said, Error
         )?)?;
     }
     if !to.is_empty() && request.known.as_ref().is_none_or(|known| known.env.is_none()) {
-        let suggested = suggested_variable(&request.path);
+        let suggested = request.path.as_ref().map(suggested_variable).unwrap_or_default();
         let answer = typed(&format!("Variable for its placeholder [{suggested}]: "))?;
         let answer = answer.trim();
         env = Some(env_name(if answer.is_empty() { &suggested } else { answer })?);
@@ -113,7 +114,7 @@ fn ask_value(ui: &Ui, request: &Shown, sure: Option<&str>) -> Result<Said, Error
 }
 
 fn new_path(request: &Shown, fields: &Fields) -> Result<Answer, Error> {
-    let suggested = &request.path;
+    let suggested = request.path.as_ref().ok_or(Code::Usage)?;
     let answer = typed(&format!("Register it as [{suggested}] (Enter takes that, - refuses): "))?;
     let path = match answer.trim() {
         "-" => return Ok(Answer::Cancel),

@@ -8,18 +8,17 @@ use keyless_core::{
 };
 use keyless_daemon::{Known, Shown};
 
+use super::deed;
 use crate::ui::table;
 
 /// The whole request. Ends with a line end.
 pub(in crate::commands) fn describe(request: &Shown) -> String {
-    let mut text = format!(
-        "{}  {}  {} left\n  Secret:    {}\n",
-        request.id,
-        request.asked.kind(),
-        time(request.seconds_left),
-        request.path,
-    );
-    let _ = writeln!(text, "  Known:     {}", known(request.known.as_ref()));
+    let mut text =
+        format!("{}  {}  {} left\n", request.id, request.asked.kind(), time(request.seconds_left));
+    if let (Some(path), false) = (&request.path, is_action(request)) {
+        let _ = writeln!(text, "  Secret:    {path}");
+        let _ = writeln!(text, "  Known:     {}", known(request.known.as_ref()));
+    }
     let _ = writeln!(
         text,
         "  Asked by:  {}, {} ago",
@@ -27,6 +26,8 @@ pub(in crate::commands) fn describe(request: &Shown) -> String {
         time(request.age_seconds)
     );
     match &request.asked {
+        Asked::ActionApproval { wanted } => deed::action(&mut text, request, wanted),
+        Asked::DeployApply { wanted } => deed::deploy(&mut text, wanted),
         Asked::UseApproval { reason, deed, .. } => {
             if let Some(deed) = deed {
                 let _ = writeln!(text, "  To allow:  {}", visible(deed));
@@ -44,8 +45,12 @@ pub(in crate::commands) fn describe(request: &Shown) -> String {
     text
 }
 
+fn is_action(request: &Shown) -> bool {
+    matches!(request.asked, Asked::ActionApproval { .. })
+}
+
 /// What the vault knows, in one line.
-fn known(known: Option<&Known>) -> String {
+pub(super) fn known(known: Option<&Known>) -> String {
     let Some(known) = known else { return "not in the store yet".to_owned() };
     let to: Vec<String> = known.to.iter().map(ToString::to_string).collect();
     let to = if to.is_empty() { "no destination".to_owned() } else { to.join(", ") };
@@ -71,20 +76,21 @@ fn proposal(known: Option<&Known>, fields: &Fields) -> String {
 
 /// What became of it, as a sentence.
 pub(in crate::commands) fn told(request: &Shown) -> String {
-    let (id, path) = (&request.id, &request.path);
+    let (id, title) = (&request.id, visible(&request.title()));
+    let done = request.asked.participle();
     match request.status {
         Status::Cancelled => format!("{id}: nothing was changed.\n"),
         Status::Denied => {
-            format!("{id}: {path} may not be used, and nobody is asked again for a while.\n")
+            format!("{id}: {title} may not be {done}, and nobody is asked again for a while.\n")
         }
         Status::Expired => format!("{id}: the time was over.\n"),
         Status::Failed { code } => format!("{id}: {}\n", code.remediation().user_message),
         Status::Ok => format!("{id}: done.\n"),
-        Status::Once => format!("{id}: {path} may be used once.\n"),
+        Status::Once => format!("{id}: {title} may be {done} once.\n"),
         Status::Pending => format!("{id}: still waits.\n"),
         Status::Session => {
             format!(
-                "{id}: {path} may be used until the session ends, {} at most.\n",
+                "{id}: {title} may be used until the session ends, {} at most.\n",
                 time(request.seconds_left)
             )
         }
@@ -96,7 +102,7 @@ pub(super) fn standing_rows(standing: &[Shown]) -> Vec<Vec<String>> {
         vec![
             request.id.to_string(),
             request.status.as_str().to_owned(),
-            request.path.to_string(),
+            visible(&request.title()),
             visible(&request.session),
             if request.status == Status::Denied {
                 "-".to_owned()
@@ -123,18 +129,21 @@ fn time(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use keyless_core::approval::{FileOp, WantedDeploy, WantedFile};
+
     use super::*;
 
     fn request(asked: Asked) -> Shown {
         Shown {
             id: keyless_core::approval::RequestId::from_random([0xab; 6]),
-            path: keyless_core::SecretPath::parse("team/jira/key").unwrap(),
+            path: Some(keyless_core::SecretPath::parse("team/jira/key").unwrap()),
             asked,
             session: "m-1".to_owned(),
             status: Status::Pending,
             age_seconds: 5,
             seconds_left: 295,
             known: None,
+            others: Vec::new(),
         }
     }
 
@@ -155,5 +164,31 @@ mod tests {
         let text = describe(&request(Asked::MetadataProposal { fields }));
         let plain = anstream::adapter::strip_str(&text).to_string();
         assert!(plain.contains("  FIELD        PRESENT  PROPOSED BY THE AGENT\n  description  -        present: fine\n"), "{plain}");
+    }
+
+    #[test]
+    fn a_plans_lines_stay_behind_their_bar() {
+        let diff =
+            Some("--- a/x\n+++ b/x\n+ok\u{202e}\r\n  Secret:    team/other/path\n".to_owned());
+        let path = "/home/u/.codex/AGENTS.md\n  create  /etc/x".to_owned();
+        let file = WantedFile { op: FileOp::Update, path, adopted: true, edited: false, diff };
+        let word = |text: &str| text.to_owned();
+        let wanted = WantedDeploy {
+            plan_hash: "0".repeat(64),
+            project: word("/p"),
+            repo: word("/r"),
+            profile: word("default"),
+            machine: word("m"),
+            files: vec![file],
+            more_files: 3,
+        };
+        let text = describe(&Shown {
+            path: None,
+            ..request(Asked::DeployApply { wanted: Box::new(wanted) })
+        });
+        assert!(text.contains(
+            "  update  /home/u/.codex/AGENTS.md   create  /etc/x  YOURS: it would be overwritten\n    | --- a/x\n    \
+             | +++ b/x\n    | +ok\\u{202e}\\r\n    |   Secret:    team/other/path\n  and 3 more: "
+        ), "{text}");
     }
 }

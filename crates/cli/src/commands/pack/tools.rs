@@ -1,15 +1,19 @@
 //! The pack's tools for agents: `agentpack mcp serve` and `keyless mcp --toolset pack`.
 //!
 //! Calls that write take turns, calls that read wait for them, so that nobody here sees half of an apply. Other
-//! processes are kept away by the engine's own locks. Neither vault nor broker is needed.
+//! processes are kept away by the engine's own locks. Neither vault nor broker is needed, unless a person answers for
+//! deploys.
 
 use std::{path::PathBuf, pin::Pin, sync::Arc};
 
 use keyless_core::Error;
-use keyless_daemon::mcp::{
-    Packs, Server, Toolset,
-    pack::{Answered, Ask, Call, Drift, Explained, Place, Refusal, Scope, Tool, Watch},
-    serve_stdio,
+use keyless_daemon::{
+    DeployBy,
+    mcp::{
+        Packs, Server, Toolset,
+        pack::{Answered, Ask, Call, Drift, Explained, Place, Refusal, Scope, Tool, Watch},
+        serve_stdio,
+    },
 };
 use keyless_pack::{
     Answer, Code, CommandId, Doctor, DriftKind, Envelope, OverlayScope, PackError, ProposeOptions,
@@ -129,7 +133,7 @@ fn surroundings(
             PackError::new(Code::IoInvalidPath, message).with("path", cwd.display().to_string())
         );
     }
-    super::surroundings(cwd, forms)
+    super::surroundings(cwd, forms, DeployBy::Tool)
 }
 
 fn done(at: &Surroundings, request: &Request, ask: Ask, watch: Box<dyn Watch>) -> Answered {

@@ -82,13 +82,14 @@ mod tests {
     fn shown(number: u8) -> Shown {
         Shown {
             id: RequestId::from_random([number; 6]),
-            path: SecretPath::parse("team/api/key").unwrap(),
+            path: Some(SecretPath::parse("team/api/key").unwrap()),
             asked: Asked::Provision,
             session: "m-1".to_owned(),
             status: Status::Pending,
             age_seconds: 0,
             seconds_left: 300,
             known: None,
+            others: Vec::new(),
         }
     }
 

@@ -143,11 +143,13 @@ fn row(shown: &Shown, room: Room) -> String {
         Room::Holding => shown.status.as_str(),
         Room::Waiting => kind(shown.asked.kind()),
     };
-    format!("{word:<9}{left:>6}  {}", shown.path)
+    format!("{word:<9}{left:>6}  {}", visible(&shown.title()))
 }
 
 fn kind(kind: RequestKind) -> &'static str {
     match kind {
+        RequestKind::ActionApproval => "action",
+        RequestKind::DeployApply => "deploy",
         RequestKind::MetadataProposal => "metadata",
         RequestKind::NewPathProposal => "new path",
         RequestKind::Provision => "value",

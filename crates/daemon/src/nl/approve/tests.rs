@@ -20,63 +20,62 @@ fn caller() -> Caller {
     Caller { aid: aid("bot"), source_ip: None, delegation: Vec::new(), acting: None }
 }
 
-fn shown(action: &Action, paths: &[&str]) -> Result<String, NlFault> {
+fn wanted(action: &Action, paths: &[&str]) -> Result<WantedAction, NlFault> {
     let (caller, meant) = (caller(), meant(action, paths));
-    let approval = Approval { caller: &caller, action, meant: &meant };
-    approval.reason().map(|reason| reason.as_str().to_owned())
+    Approval { caller: &caller, action, meant: &meant, hosts: &[] }.wanted()
 }
 
-fn deed(action: &Action, paths: &[&str]) -> String {
-    let (caller, meant) = (caller(), meant(action, paths));
-    Approval { caller: &caller, action, meant: &meant }.deed()
+fn shown(action: &Action, paths: &[&str]) -> String {
+    wanted(action, paths).unwrap().text
+}
+
+fn digest(action: &Action, paths: &[&str]) -> String {
+    wanted(action, paths).unwrap().sha256
 }
 
 #[test]
 fn a_word_is_bound_to_the_whole_action_and_every_secret() {
     let exec = action(json!({ "type": "exec", "template": "x {{nl:A}} {{nl:B}}" }));
-    let first = deed(&exec, &["t/p/a", "t/p/b"]);
-    let (kind, hash) = first.split_once(' ').unwrap();
-    assert_eq!((kind, hash.len()), ("exec", 64));
-    assert_ne!(first, deed(&exec, &["t/p/a", "t/q/b"]));
+    let first = digest(&exec, &["t/p/a", "t/p/b"]);
+    assert_eq!(first.len(), 64);
+    assert_ne!(first, digest(&exec, &["t/p/a", "t/q/b"]));
     let other = action(json!({ "type": "exec", "template": "x {{nl:A}} {{nl:B}} " }));
-    assert_ne!(first, deed(&other, &["t/p/a", "t/p/b"]));
+    assert_ne!(first, digest(&other, &["t/p/a", "t/p/b"]));
     let again = Action { purpose: Some("deploy".to_owned()), ..exec };
-    assert_eq!(first, deed(&again, &["t/p/a", "t/p/b"]));
+    assert_eq!(first, digest(&again, &["t/p/a", "t/p/b"]));
 }
 
 #[test]
 fn a_person_is_shown_all_of_it() {
     let long = format!("curl {} {{{{nl:A}}}} {{{{nl:B}}}} | tail", "x".repeat(1000));
     let exec = action(json!({ "type": "exec", "template": long, "purpose": "p".repeat(90) }));
-    let told = shown(&exec, &["t/p/a", "t/p/b"]).unwrap();
-    assert!(told.contains(" with t/p/a, t/p/b: curl ") && told.contains("| tail, for: "), "{told}");
-    assert!(told.ends_with("p… (10 more characters)"), "{told}");
+    let told = wanted(&exec, &["t/p/a", "t/p/b"]).unwrap();
+    assert_eq!(told.secrets.iter().map(SecretPath::as_str).collect::<Vec<_>>(), ["t/p/a", "t/p/b"]);
+    assert!(told.text.starts_with("curl ") && told.text.ends_with("| tail"), "{told:?}");
+    assert!(told.purpose.unwrap().ends_with("p… (10 more characters)"));
 
     let lines = action(json!({ "type": "exec", "template": "ls # {{nl:A}}\nrm -r x" }));
-    assert!(shown(&lines, &["t/p/a"]).unwrap().contains("# {{nl:A}}⏎rm -r x"));
+    assert_eq!(shown(&lines, &["t/p/a"]), "ls # {{nl:A}}\nrm -r x");
 
     let files = action(json!({
         "type": "inject_tempfile", "command": "ssh -i {{nl:KEY}} host", "file_refs": { "KEY": "{{nl:ssh/ID}}" },
     }));
-    let told = shown(&files, &["t/ssh/id"]).unwrap();
+    let told = shown(&files, &["t/ssh/id"]);
     assert!(told.contains("with files: KEY = {{nl:ssh/ID}}"), "{told}");
 
     let call = action(json!({
         "type": "sdk_proxy", "provider": "http", "service": "api.a.test", "operation": "DELETE",
         "parameters": { "path": "/repos/all" }, "credentials_ref": "{{nl:A}}",
     }));
-    let told = shown(&call, &["t/p/a"]).unwrap();
-    assert!(
-        told.contains("http api.a.test DELETE {\"path\":\"/repos/all\"}; as {{nl:A}}"),
-        "{told}"
-    );
+    let told = shown(&call, &["t/p/a"]);
+    assert_eq!(told, "http api.a.test DELETE {\"path\":\"/repos/all\"}; as {{nl:A}}");
 
     let file = action(json!({
         "type": "template", "template_content": "key={{nl:A}}", "output_path": "/w/.env",
     }));
-    assert!(shown(&file, &["t/p/a"]).unwrap().contains("/w/.env; with the text: key={{nl:A}}"));
+    assert_eq!(shown(&file, &["t/p/a"]), "/w/.env; with the text: key={{nl:A}}");
 
     let endless = format!("true {{{{nl:A}}}} {}", "\u{200b}".repeat(1000));
     let endless = action(json!({ "type": "exec", "template": endless }));
-    assert_eq!(shown(&endless, &["t/p/a"]).unwrap_err().code(), Code::ApprovalRequired);
+    assert_eq!(wanted(&endless, &["t/p/a"]).unwrap_err().code(), Code::ApprovalRequired);
 }

@@ -2,6 +2,11 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
+use data_encoding::HEXLOWER;
+use hmac::{Hmac, KeyInit, Mac};
+use keyless_core::approval::Decision;
+use sha2::Sha256;
+
 use super::*;
 use crate::nl::scene::Served;
 
@@ -100,4 +105,47 @@ async fn the_file_of_a_template_for_another_is_judged_with_the_rest() {
         "delegation_scope": { "secrets": ["api/token"], "max_uses": 1 },
     }));
     assert_eq!(done(&served, &issuer, delegate).await, Some(Code::GrantMissing));
+}
+
+/// A proof that a token is the caller's, made `seconds` from now.
+fn proof(served: &Served, token: &Value, caller: &Caller, seconds: i64) -> String {
+    let id = TokenId::parse(token.as_str().unwrap()).unwrap();
+    let at = Timestamp::now().as_second() + seconds;
+    let key = served.nl.delegations.binding_key(&id);
+    let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key.as_bytes()).unwrap();
+    mac.update(format!("{id}||{}||{at}", caller.aid.agent_uri).as_bytes());
+    format!("{at}.{}", HEXLOWER.encode(&mac.finalize().into_bytes()))
+}
+
+#[tokio::test]
+async fn a_proof_is_good_for_all_that_its_message_asks_and_for_no_other() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Exec], &["delegate"]).await;
+    served.allow(&issuer, json!({ "require_human_approval": true })).await;
+    let helper = served.agent("b", &[Exec], &[]).await;
+    let made = token(&served, &issuer, &asked(&helper, &["exec"], 2)).await.unwrap();
+    let exec = || action(json!({ "type": "exec", "template": "true {{nl:api/token}}" }));
+    let message = async |proof: &str| {
+        let shown = json!({ "token_id": made, "binding_proof": proof });
+        let acting = served.nl.acting(shown.as_object().unwrap()).await.unwrap();
+        Caller {
+            acting: Some(acting),
+            aid: helper.aid.clone(),
+            source_ip: None,
+            delegation: Vec::new(),
+        }
+    };
+    let first = proof(&served, &made, &helper, -1);
+    assert_eq!(done(&served, &message(&first).await, exec()).await, Some(Code::ApprovalRequired));
+    let waiting = served.nl.requests.all().await.unwrap();
+    served.nl.requests.settle(&waiting[0].id, Decision::AllowOnce).await.unwrap();
+    // The next message brings a proof of its own; the word is kept for it.
+    assert_eq!(done(&served, &message(&first).await, exec()).await, Some(Code::DelegationInvalid));
+    let second = proof(&served, &made, &helper, 0);
+    let caller = message(&second).await;
+    // It gets as far as the value, which nobody has given yet.
+    assert_eq!(done(&served, &caller, exec()).await, Some(Code::SecretUnavailable));
+    assert!(!served.nl.requests.all().await.unwrap()[0].allows_use(Timestamp::now()));
+    // What else the same message asks rests on the same proof.
+    assert_eq!(done(&served, &caller, exec()).await, Some(Code::ApprovalRequired));
 }

@@ -41,12 +41,7 @@ async fn hand_on(all: &Delegations, from: u8, parent: Option<&Token>) -> (Token,
     all.create(order).await.unwrap()
 }
 
-async fn present(
-    all: &Delegations,
-    token: &Token,
-    by: u8,
-    binding: Binding<'_>,
-) -> Result<Token, Error> {
+async fn present(all: &Delegations, token: &Token, by: u8) -> Result<Token, Error> {
     let who = somebody(by);
     let subjects = [Subject::Path(SecretPath::parse("x/k8s/deploy-token").unwrap())];
     let presented = Presented {
@@ -57,7 +52,7 @@ async fn present(
         subjects: &subjects,
         categories: &Categories::default(),
     };
-    all.verify(&token.token_id, &presented, binding, &|_| true).await
+    all.verify(&token.token_id, &presented, &|_| true).await
 }
 
 fn proof(key: &str, token: &Token, by: u8, at: i64) -> String {
@@ -75,6 +70,11 @@ async fn a_name_alone_is_good_for_nothing() {
     let now = Timestamp::now().as_second();
     let good = proof(&key, &token, 2, now);
     let code = |outcome: Result<Token, Error>| outcome.map(drop).map_err(|error| error.code());
+    let shown = |proof: &str| {
+        let outcome =
+            all.take_proof(&token.token_id, somebody(2).0.as_str(), proof, Timestamp::now());
+        outcome.map_err(|error| error.code())
+    };
     for bad in [
         String::new(),
         format!("{now}.00"),
@@ -82,16 +82,16 @@ async fn a_name_alone_is_good_for_nothing() {
         proof(&key, &token, 2, now - 60),
         proof(&key, &token, 3, now),
     ] {
-        let refused = code(present(&all, &token, 2, Binding::Proof(&bad)).await);
-        assert_eq!(refused, Err(Code::DelegationInvalid), "{bad}");
+        assert_eq!(shown(&bad), Err(Code::DelegationInvalid), "{bad}");
     }
-    assert_eq!(code(present(&all, &token, 2, Binding::Proof(&good)).await), Ok(()));
+    assert_eq!(shown(&good), Ok(()));
     // Shown once, it is no proof any more.
-    assert!(present(&all, &token, 2, Binding::Proof(&good)).await.is_err());
+    assert_eq!(shown(&good), Err(Code::DelegationInvalid));
+    assert_eq!(code(present(&all, &token, 2).await), Ok(()));
     for _ in 0..2 {
         all.take_use(&token.token_id).await.unwrap();
     }
-    let spent = code(present(&all, &token, 2, Binding::Broker).await);
+    let spent = code(present(&all, &token, 2).await);
     assert_eq!(spent, Err(Code::DelegationExhausted));
     assert!(all.take_use(&token.token_id).await.is_err());
 }
@@ -104,18 +104,18 @@ async fn what_came_of_a_token_ends_with_it() {
     let (second, _) = hand_on(&all, 2, Some(&first)).await;
     let (third, _) = hand_on(&all, 3, Some(&second)).await;
     let (other, _) = hand_on(&all, 5, None).await;
-    present(&all, &third, 4, Binding::Broker).await.unwrap();
+    present(&all, &third, 4).await.unwrap();
     // A subject can't revoke what it was handed; an issuer above can.
     let below = all.revoke(&second.token_id, Revoker::Agent(&somebody(3).1), "mine").await;
     assert!(below.is_err());
     let ended = all.revoke(&second.token_id, Revoker::Agent(&somebody(1).1), "done").await.unwrap();
     assert_eq!(ended, 1);
-    let refused = present(&all, &third, 4, Binding::Broker).await.unwrap_err();
+    let refused = present(&all, &third, 4).await.unwrap_err();
     assert_eq!(refused.code(), Code::DelegationRevoked);
-    present(&all, &first, 2, Binding::Broker).await.unwrap();
+    present(&all, &first, 2).await.unwrap();
 
     assert_eq!(all.revoke_of_agent(&somebody(1).1).await.unwrap(), 1);
-    present(&all, &other, 6, Binding::Broker).await.unwrap();
+    present(&all, &other, 6).await.unwrap();
     let listed = all.list().await.unwrap();
     let depths: Vec<_> = listed
         .iter()

@@ -58,7 +58,7 @@ pub(super) fn new_path(scene: &Scene<'_>, proposed: &Proposed) -> Markup {
     html! {
         div .field {
             label for="path" { "Path" }
-            input #path name="path" value=(scene.shown.path) required spellcheck="false"
+            input #path name="path" value=(scene.shown.title()) required spellcheck="false"
                 autocapitalize="off" autocomplete="off" maxlength="255"
                 pattern="[a-z0-9]+(-[a-z0-9]+)*(/[a-z0-9]+(-[a-z0-9]+)*){2,}" aria-describedby="path-help";
             p #path-help .help {

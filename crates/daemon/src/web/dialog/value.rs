@@ -68,7 +68,7 @@ pub(super) fn inputs(scene: &Scene<'_>) -> Markup {
             }
         }
         @if !bound { (destinations(variant)) }
-        @if !named { (variable(&shown.path, variant)) }
+        @if let (false, Some(path)) = (named, &shown.path) { (variable(path, variant)) }
         @if rotation {
             label .tick { input type="checkbox" name="overwrite" required;
                 "I understand that this overwrites the present value" }
@@ -119,7 +119,7 @@ pub(in crate::web) fn judge(
 fn known<'a>(scene: &Scene<'a>) -> Option<(&'a Provider, &'a Variant)> {
     let upkeep = scene.secret.map(|secret| &secret.metadata.upkeep);
     let pattern = upkeep.and_then(|upkeep| upkeep.pattern_id.as_deref());
-    scene.providers.of_secret(&scene.shown.path, pattern)
+    scene.providers.of_secret(scene.shown.path.as_ref()?, pattern)
 }
 
 fn kept(scene: &Scene<'_>) -> Markup {

@@ -32,13 +32,13 @@ fn table(visit: &Visit, standing: &[Shown]) -> Markup {
     html! {
         table .rows {
             thead { tr {
-                th scope="col" { "Secret" } th scope="col" { "Answer" } th scope="col" { "For" }
+                th scope="col" { "About" } th scope="col" { "Answer" } th scope="col" { "For" }
                 th scope="col" { "Holds" } th scope="col" { span .sr { "End it" } }
             } }
             tbody {
                 @for shown in standing {
                     tr {
-                        th scope="row" .path { (shown.path) }
+                        th scope="row" .path { (plain(&shown.title())) }
                         td data-head="Answer" { (answer(shown.status)) @if let Some(deed) = deed(shown) {
                             ": " code { (plain(deed)) } } }
                         td data-head="For" .path { (plain(&shown.session)) }
@@ -49,7 +49,7 @@ fn table(visit: &Visit, standing: &[Shown]) -> Markup {
                         td .end {
                             form method="post" action={ "/" (visit.place) "/approvals/" (shown.id) "/take-back" } {
                                 (word(visit))
-                                button aria-label={ (take_back(shown.status)) " for " (shown.path) } {
+                                button aria-label={ (take_back(shown.status)) " for " (shown.title()) } {
                                     (take_back(shown.status))
                                 }
                             }

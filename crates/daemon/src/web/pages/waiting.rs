@@ -47,7 +47,10 @@ pub(in crate::web) async fn request(
     let id = request_id(&id)?;
     let waiting = web.desk.approver.pending().await?;
     let shown = waiting.iter().find(|shown| shown.id == id).ok_or_else(|| settled(&id))?;
-    let secret = web.desk.vault.show(&shown.path).await.ok();
+    let secret = match &shown.path {
+        Some(path) => web.desk.vault.show(path).await.ok(),
+        None => None,
+    };
     let providers = web.desk.providers().await;
     let weak = query(wanted.as_deref()).is_ticked("weak");
     let scene =
@@ -99,7 +102,7 @@ fn card(visit: &Visit, shown: &Shown) -> Markup {
     html! {
         a .card href={ "/" (visit.place) "/requests/" (shown.id) } {
             span .kind { (kind(shown.asked.kind())) }
-            span .path { (shown.path) }
+            span .path { (plain(&shown.title())) }
             @if let Asked::UseApproval { deed: Some(deed), .. } = &shown.asked {
                 span .deed { (plain(deed)) }
             }
@@ -114,6 +117,8 @@ fn card(visit: &Visit, shown: &Shown) -> Markup {
 /// What is asked, in a word or two.
 fn kind(kind: RequestKind) -> &'static str {
     match kind {
+        RequestKind::ActionApproval => "Action",
+        RequestKind::DeployApply => "Deploy",
         RequestKind::MetadataProposal => "Metadata",
         RequestKind::NewPathProposal => "New path",
         RequestKind::Provision => "Value",
