@@ -56,6 +56,7 @@ const NEEDS: &[Need] = &[
     Need { what: "npm", package: "npm", check: Check::Program("npm") },
     Need { what: "ssh", package: "openssh-client", check: Check::Program("ssh") },
     Need { what: "openssl", package: "openssl", check: Check::Program("openssl") },
+    Need { what: "PostgreSQL", package: "postgresql", check: Check::Program("pg_ctlcluster") },
     Need { what: "psql", package: "postgresql-client", check: Check::Program("psql") },
     Need { what: "python3", package: "python3", check: Check::Program("python3") },
     Need { what: "pass", package: "pass", check: Check::Program("pass") },
@@ -77,7 +78,7 @@ const PYTHON_MODULES: &[(&str, &str)] =
     &[("boto3", "boto3"), ("mcp", "mcp"), ("moto.server", "moto[server]")];
 
 /// Packages that npm installs for all: alphabetical.
-const NPM_PACKAGES: &[&str] = &["@modelcontextprotocol/sdk", "axe-core", "playwright-core"];
+const NPM_PACKAGES: &[&str] = &["@modelcontextprotocol/sdk", "axe-core", "pg", "playwright-core"];
 
 /// Cargo's subcommands that `cargo xtask test` calls.
 const SUBCOMMANDS: &[&str] = &["cargo-nextest", "cargo-deny"];

@@ -18,6 +18,7 @@ mod git;
 mod grpc;
 mod nginx;
 mod origin;
+mod postgres;
 mod registry;
 
 /// Debian's `docker-registry`.
@@ -38,6 +39,8 @@ pub use origin::{ConnectionRecord, RecordedRequest, Snapshot};
 pub use origin::{Script, Step};
 /// The replies of [`Handler::standard`] one by one.
 pub use origin::{echo, stream, websocket};
+/// Debian's PostgreSQL, likewise.
+pub use postgres::{Postgres, PostgresOptions};
 /// Package indexes with one tiny package each.
 pub use registry::{npm, pypi};
 

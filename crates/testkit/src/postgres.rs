@@ -1,0 +1,227 @@
+//! Debian's PostgreSQL as a database that none of us wrote: TLS by our test CA, SCRAM, and a Unix
+//! socket, with everything in a scratch folder.
+//!
+//! It does not run as root. Where the tests do, it runs as the user that Debian made for it.
+
+use std::{
+    fs, io,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    os::unix::{
+        fs::{MetadataExt as _, PermissionsExt as _, chown},
+        process::CommandExt as _,
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+use crate::TestCa;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const ATTEMPTS: usize = 5;
+const VERSIONS: &str = "/usr/lib/postgresql";
+/// Owned by the user that Debian's package makes.
+const HOME_OF_USER: &str = "/var/lib/postgresql";
+
+/// What the database is to be.
+pub struct PostgresOptions<'a> {
+    /// Who signs its certificate.
+    pub ca: &'a TestCa,
+    /// The names of its certificate.
+    pub names: &'a [&'a str],
+    /// The password of [`Postgres::USER`], over TCP and over the socket alike.
+    pub password: &'a str,
+}
+
+/// A running PostgreSQL with an empty database `postgres`. Stopped when dropped.
+pub struct Postgres {
+    address: SocketAddr,
+    process: Option<Child>,
+    owner: Option<(u32, u32)>,
+    folder: TempDir,
+}
+
+impl Postgres {
+    /// The user, who may do everything.
+    pub const USER: &'static str = "keyless";
+    /// The database that is there from the start.
+    pub const DATABASE: &'static str = "postgres";
+
+    /// Makes a database and starts it; it answers when this returns.
+    ///
+    /// # Errors
+    /// When PostgreSQL is not installed, or does not start: its log is in the text.
+    pub fn start(options: &PostgresOptions<'_>) -> io::Result<Self> {
+        let mut last = io::Error::other("PostgreSQL was not started");
+        // The port is free when we look; another process may take it before the database does.
+        for _ in 0..ATTEMPTS {
+            match Self::try_start(options) {
+                Err(error) if error.to_string().contains("Address already in use") => last = error,
+                settled => return settled,
+            }
+        }
+        Err(last)
+    }
+
+    fn try_start(options: &PostgresOptions<'_>) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("kl-postgres-").tempdir()?;
+        let leaf = options.ca.issue(options.names)?;
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let owner = owner()?;
+        let mut database = Self { address, process: None, owner, folder };
+        for (name, content) in [
+            ("certificate.pem", &*leaf.certificate_pem),
+            ("key.pem", &*leaf.key_pem),
+            ("password", options.password),
+        ] {
+            let path = database.path(name);
+            fs::write(&path, content)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+            database.give(&path)?;
+        }
+        database.give(database.folder.path())?;
+        database.initialize()?;
+        database.restart()?;
+        Ok(database)
+    }
+
+    fn initialize(&self) -> io::Result<()> {
+        let mut initdb = self.command("initdb")?;
+        initdb.args(["--auth=scram-sha-256", "--no-sync", "--encoding=UTF8", "--locale=C"]);
+        initdb.arg("--pgdata").arg(self.path("data")).arg("--username").arg(Self::USER);
+        initdb.arg("--pwfile").arg(self.path("password"));
+        let output = initdb.output()?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()))
+    }
+
+    /// Starts it again, with what it had, at the same address.
+    ///
+    /// # Errors
+    /// When it does not start: its log is in the text.
+    pub fn restart(&mut self) -> io::Result<()> {
+        self.kill();
+        let log = fs::File::create(self.path("log"))?;
+        let mut postgres = self.command("postgres")?;
+        postgres.arg("-D").arg(self.path("data")).args(["-p", &self.address.port().to_string()]);
+        postgres.arg("-k").arg(self.socket_folder());
+        for setting in [
+            "listen_addresses=127.0.0.1",
+            "fsync=off",
+            "ssl=on",
+            "ssl_cert_file=../certificate.pem",
+            "ssl_key_file=../key.pem",
+        ] {
+            postgres.args(["-c", setting]);
+        }
+        self.process = Some(postgres.stdout(Stdio::null()).stderr(log).spawn()?);
+        self.wait_until_ready()
+    }
+
+    fn wait_until_ready(&mut self) -> io::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let log = fs::read_to_string(self.path("log"))?;
+            if log.contains("database system is ready to accept connections") {
+                return Ok(());
+            }
+            let ended = self.process.as_mut().is_none_or(|it| !matches!(it.try_wait(), Ok(None)));
+            if ended || Instant::now() > deadline {
+                return Err(io::Error::other(format!("PostgreSQL did not start: {log}")));
+            }
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Ends it at once, without the courtesies: what was committed stays.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            // SIGKILL would leave its shared memory behind.
+            let _ = Command::new("kill").args(["-QUIT", &process.id().to_string()]).status();
+            let _ = process.wait();
+        }
+    }
+
+    /// Where it listens, with and without TLS.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The folder with its Unix socket.
+    pub fn socket_folder(&self) -> PathBuf {
+        self.folder.path().to_owned()
+    }
+
+    /// Runs SQL through `psql` over the socket, and returns what it prints: rows without decoration.
+    ///
+    /// # Errors
+    /// When `psql` says no: its words are in the text.
+    pub fn sql(&self, statements: &str) -> io::Result<String> {
+        let password = fs::read_to_string(self.path("password"))?;
+        let output = Command::new("psql")
+            .args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-c", statements])
+            .args(["-U", Self::USER, "-d", Self::DATABASE])
+            .args(["-p", &self.address.port().to_string()])
+            .arg("-h")
+            .arg(self.socket_folder())
+            .env("PGPASSWORD", password)
+            .output()?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned());
+        }
+        Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()))
+    }
+
+    fn command(&self, name: &str) -> io::Result<Command> {
+        let mut command = Command::new(program(name)?);
+        command.env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C").stdin(Stdio::null());
+        command.current_dir(self.folder.path());
+        if let Some((user, group)) = self.owner {
+            command.uid(user).gid(group);
+        }
+        Ok(command)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn give(&self, path: &Path) -> io::Result<()> {
+        match self.owner {
+            Some((user, group)) => chown(path, Some(user), Some(group)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Whom it runs as, where that is somebody else.
+fn owner() -> io::Result<Option<(u32, u32)>> {
+    if fs::metadata("/proc/self")?.uid() != 0 {
+        return Ok(None);
+    }
+    let home = fs::metadata(HOME_OF_USER)
+        .map_err(|_| io::Error::other("PostgreSQL is not installed: run cargo xtask setup"))?;
+    Ok(Some((home.uid(), home.gid())))
+}
+
+/// The program of the newest version that is installed.
+fn program(name: &str) -> io::Result<PathBuf> {
+    let missing = || io::Error::other("PostgreSQL is not installed: run cargo xtask setup");
+    let versions = fs::read_dir(VERSIONS).map_err(|_| missing())?;
+    let paths = versions.flatten().map(|version| version.path().join("bin").join(name));
+    let mut found: Vec<PathBuf> = paths.filter(|path| path.exists()).collect();
+    found.sort();
+    found.pop().ok_or_else(missing)
+}
