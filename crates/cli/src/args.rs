@@ -326,7 +326,7 @@ pub(crate) struct RuleArgs {
     /// The variable that holds the placeholder
     #[arg(long, value_name = "NAME")]
     pub(crate) env: Option<String>,
-    /// Where in a request it is swapped: header, basic, path, query, body (these when absent), websocket
+    /// Where it is swapped: header, basic, path, query, body, password of a database (these when absent), websocket
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_location)]
     pub(crate) locations: Vec<Location>,
     /// How often it may stand in one request
@@ -886,7 +886,7 @@ fn parse_mode(text: &str) -> Result<u32, String> {
 
 fn parse_location(word: &str) -> Result<Location, String> {
     Location::parse(word)
-        .ok_or_else(|| "one of header, basic, path, query, body, websocket".to_owned())
+        .ok_or_else(|| "one of header, basic, path, query, body, password, websocket".to_owned())
 }
 
 fn parse_request(text: &str) -> Result<RequestId, String> {

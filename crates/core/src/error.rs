@@ -427,7 +427,7 @@ codes! {
     /// A protocol that a value can't be put into, toward a host that some secret names.
     ProtocolRefused = "protocol_refused", "NL-E205", 403, Refused, Agent, false,
         "use the service's HTTPS interface, or an action that runs the client with the secret",
-        "Keyless puts credentials into HTTP only, and this connection speaks something else.";
+        "Keyless puts credentials into HTTP and the logins of PostgreSQL only, and this connection speaks something else.";
     /// A reference to a provider that is not set up here.
     ProviderNotConfigured = "provider_not_configured", "NL-E306", 400, Refused, Operator, false,
         "add the provider: keyless source add",

@@ -71,6 +71,8 @@ pub enum Location {
     Body,
     /// A header's value.
     Header,
+    /// The password of a login to a PostgreSQL database.
+    Password,
     /// The path of the target.
     Path,
     /// The query of the target.
@@ -170,8 +172,15 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 
 impl Location {
     /// Every location.
-    pub const ALL: [Self; 6] =
-        [Self::Basic, Self::Body, Self::Header, Self::Path, Self::Query, Self::Websocket];
+    pub const ALL: [Self; 7] = [
+        Self::Basic,
+        Self::Body,
+        Self::Header,
+        Self::Password,
+        Self::Path,
+        Self::Query,
+        Self::Websocket,
+    ];
 
     /// The word in catalogs and answers.
     pub fn as_str(self) -> &'static str {
@@ -179,6 +188,7 @@ impl Location {
             Self::Basic => "basic",
             Self::Body => "body",
             Self::Header => "header",
+            Self::Password => "password",
             Self::Path => "path",
             Self::Query => "query",
             Self::Websocket => "websocket",
@@ -199,7 +209,7 @@ impl fmt::Display for Location {
 
 impl Locations {
     /// Every part of a request. A WebSocket's messages are none: they have to be asked for.
-    pub const ALL: Self = Self(0b1_1111);
+    pub const ALL: Self = Self(Self::bit(Location::Websocket) - 1);
 
     /// Whether `location` is in the set.
     pub fn contains(self, location: Location) -> bool {
@@ -211,7 +221,7 @@ impl Locations {
         Location::ALL.into_iter().filter(move |location| self.contains(*location))
     }
 
-    fn bit(location: Location) -> u8 {
+    const fn bit(location: Location) -> u8 {
         1 << location as u8
     }
 }

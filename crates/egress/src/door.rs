@@ -8,6 +8,7 @@ mod connect;
 mod farewell;
 mod http;
 mod named;
+mod postgres;
 mod preamble;
 
 use std::{io, sync::Arc, time::Duration};
@@ -21,6 +22,7 @@ use tokio::{
 };
 
 pub(crate) use self::named::serve_stream;
+pub use self::postgres::parse_startup;
 use crate::{Engine, Session, refusal, tls::Prefixed};
 
 /// A connection's place among those that may be open; shared by the tasks that it becomes.

@@ -31,10 +31,11 @@ use http_body::Body;
 use hyper::ext::ReasonPhrase;
 use keyless_core::{Authority, Code, Error};
 
-pub(crate) use self::{body::ScrubBody, message::MessageScrub, values::ReleasedValues};
-use self::{
-    body::Scrubbing,
-    values::{Known, Lengths, Slot},
+use self::values::{Known, Lengths, Slot};
+pub(crate) use self::{
+    body::{ScrubBody, Scrubbing},
+    message::MessageScrub,
+    values::ReleasedValues,
 };
 use crate::{
     coding::{Coded, Coding, Recoder},

@@ -26,6 +26,7 @@ mod hidden;
 mod inject;
 mod ledger;
 mod message;
+mod password;
 mod plan;
 mod said;
 mod sign;
@@ -44,6 +45,7 @@ pub(crate) use self::{
     client_key::client_identity,
     digest::{DIGESTS, has_lengths_inside},
     message::MessageSwap,
+    password::swap_password,
     plan::{MAX_WHOLE, read_whole},
     said::form_parameters,
     table::SwapTable,

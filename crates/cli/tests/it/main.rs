@@ -32,6 +32,8 @@ mod catalog;
 mod clients;
 /// As many connections as there may be.
 mod crowd;
+/// Databases that are logged in to with a placeholder.
+mod databases;
 /// What `deploy/` has: unit, image, chart.
 mod deploy;
 /// Things that must never happen, tried by an agent.

@@ -6,7 +6,7 @@ use keyless_testkit::{
     ContainerRegistry, Gate, GrpcServer, Handler, Nginx, NginxOptions, Repositories, reply,
 };
 
-use crate::world::{ALLOWED, TOKEN, VARIABLE, World, wait_until};
+use crate::world::{ALLOWED, World, wait_until};
 
 /// Unary, streams each way and both, trailers, errors, and a refusal that a gRPC client can read.
 #[test]
@@ -29,22 +29,13 @@ fn grpc_by_python() {
 
 /// Neither hangs nor breaks without a word.
 #[test]
-fn ssh_and_psql_say_why() {
+fn ssh_says_why() {
     let world = World::with_store();
-    world.add(TOKEN, &["--to", "db.allowed.test:5432", "--env", VARIABLE]).ok();
-    let seen = world
-        .agent_sh(
-            r#"ssh -o BatchMode=yes -o StrictHostKeyChecking=no git@github.test true 2>&1
-            psql "host=db.allowed.test user=agent dbname=x sslmode=prefer" -c 'select 1' 2>&1
-            true"#,
-        )
-        .run();
+    let ssh = "ssh -o BatchMode=yes -o StrictHostKeyChecking=no git@github.test true 2>&1; true";
+    let seen = world.agent_sh(ssh).run();
     let text = seen.ok();
     assert!(text.contains("[port_refused] Instead: use the service's HTTPS interface"), "{text}");
-    assert!(text.contains("[protocol_refused]"), "{text}");
-    assert!(text.contains("HINT:  use the service's HTTPS interface"), "{text}");
     wait_until("it is logged", || world.log_of("port_refused").len() == 1);
-    assert!(!world.log_of("protocol_refused").is_empty());
 }
 
 #[test]

@@ -11,9 +11,10 @@ mod rooms;
 /// Who has no link, no cookie, no factor, or another name for the page.
 mod strangers;
 
-use std::process::Command;
-
-use crate::{invocation::Background, world::World};
+use crate::{
+    invocation::Background,
+    world::{World, global_packages},
+};
 
 /// A browser that plays a script against the page of `world`'s broker.
 pub(crate) struct Browser<'w> {
@@ -73,10 +74,4 @@ impl<'w> Browser<'w> {
 #[track_caller]
 pub(crate) fn in_a_browser(world: &World, script: &str) {
     Browser::start(world, script).done();
-}
-
-/// Where npm puts what `cargo xtask setup` installed.
-fn global_packages() -> String {
-    let root = Command::new("npm").args(["root", "-g"]).output().unwrap();
-    String::from_utf8(root.stdout).unwrap().trim().to_owned()
 }

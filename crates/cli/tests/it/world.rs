@@ -254,6 +254,12 @@ impl Drop for World {
     }
 }
 
+/// Where npm puts what `cargo xtask setup` installed.
+pub(crate) fn global_packages() -> String {
+    let root = Command::new("npm").args(["root", "-g"]).output().unwrap();
+    String::from_utf8(root.stdout).unwrap().trim().to_owned()
+}
+
 /// Polls until `done`; fails the test when it never comes true.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, done: impl Fn() -> bool) {

@@ -194,7 +194,8 @@ async fn read_exactly<S: Stream>(stream: &mut Prefixed<S>, length: usize) -> Opt
     stream.read_exact(&mut bytes).await.ok().map(|_| bytes)
 }
 
-fn postgres(error: &Error) -> Vec<u8> {
+/// An `ErrorResponse`.
+pub(super) fn postgres(error: &Error) -> Vec<u8> {
     let remediation = error.code().remediation();
     let message = format!("keyless: {} [{}]", error.message(), error.code().as_str());
     let mut fields = Vec::new();

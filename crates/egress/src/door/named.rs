@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use super::{
     Stream,
     farewell::{self, Protocol},
-    http, log, prefixed,
+    http, log, postgres, prefixed,
 };
 use crate::{
     Engine, Session,
@@ -70,18 +70,22 @@ async fn serve_tunnel<S: Stream>(
     }
 }
 
-/// Serves a protocol that no value can be put into. Where one would have to be, at the very port
-/// that a secret names, it is refused with the reason; elsewhere it is a tunnel like any other.
+/// Serves a protocol that is not HTTP. At the very port that a secret names, a login to PostgreSQL is
+/// carried, and what no value can be put into is refused with the reason; elsewhere it is a tunnel
+/// like any other.
 async fn serve_foreign<S: Stream>(
     engine: &Arc<Engine>,
     session: &Arc<Session>,
     stream: Prefixed<S>,
     authority: Authority,
-    standing: &Standing,
+    standing: Standing,
     protocol: Protocol,
 ) {
     if !session.is_destination(&authority) {
-        return serve_tunnel(engine, session, stream, &authority, standing).await;
+        return serve_tunnel(engine, session, stream, &authority, &standing).await;
+    }
+    if protocol == Protocol::Postgres {
+        return postgres::serve(engine, session, stream, authority, standing).await;
     }
     let detail = SafeText::words("it speaks ").and(protocol.name());
     let error = Error::with(Code::ProtocolRefused, detail);
@@ -127,7 +131,7 @@ pub(super) async fn intercept<S: Stream>(
     let limits = &engine.limits;
     // A server that speaks first is known by its port alone.
     if let Some(protocol) = Protocol::of_port(authority.port) {
-        return serve_foreign(engine, session, stream, authority, &standing, protocol).await;
+        return serve_foreign(engine, session, stream, authority, standing, protocol).await;
     }
     let lane = |scheme, authority, standing| {
         let bound = Bound::To { scheme, authority, standing };
@@ -138,8 +142,7 @@ pub(super) async fn intercept<S: Stream>(
         Ok(FirstBytes::Plain) => {
             let recognised = farewell::recognise(&mut stream).await;
             if let Some(protocol) = recognised.filter(|protocol| !protocol.may_be_http()) {
-                return serve_foreign(engine, session, stream, authority, &standing, protocol)
-                    .await;
+                return serve_foreign(engine, session, stream, authority, standing, protocol).await;
             }
             let Prefixed { prefix, inner } = stream;
             http::serve_lane1(lane(Scheme::Http, authority, standing), inner, prefix, limits).await;

@@ -1,4 +1,4 @@
-//! The scrub of a WebSocket's messages on their way to the client.
+//! The scrub of a WebSocket's or a database's messages on their way to the client.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::swap::SwapTable;
 
-/// What the messages of one WebSocket are scrubbed of: whatever the session has sent out by then.
+/// What the messages of one connection are scrubbed of: whatever the session has sent out by then.
 pub(crate) struct MessageScrub(Arc<Slot>);
 
 impl MessageScrub {

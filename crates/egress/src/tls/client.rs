@@ -24,12 +24,15 @@ pub(crate) enum Alpn {
     Any,
     /// HTTP/1.1 alone: a WebSocket's handshake.
     Http1,
+    /// PostgreSQL's, which newer servers insist on where anything is offered.
+    Postgres,
 }
 
 /// The roots that destinations are verified by, ready for use.
 pub(crate) struct Roots {
     any: Arc<ClientConfig>,
     http1: Arc<ClientConfig>,
+    postgres: Arc<ClientConfig>,
     /// Grows with each change, so that no connection outlives the roots it was verified by.
     pub(crate) generation: u64,
 }
@@ -73,8 +76,10 @@ impl Roots {
             .with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let http1 = Arc::new(config.clone());
-        config.alpn_protocols.insert(0, b"h2".to_vec());
-        Ok(Self { any: Arc::new(config), http1, generation })
+        config.alpn_protocols = vec![b"postgresql".to_vec()];
+        let postgres = Arc::new(config.clone());
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Self { any: Arc::new(config), http1, postgres, generation })
     }
 }
 
@@ -97,6 +102,7 @@ impl Roots {
         let config = match alpn {
             Alpn::Any => &self.any,
             Alpn::Http1 => &self.http1,
+            Alpn::Postgres => &self.postgres,
         };
         let Some(identity) = identity else { return Ok(Arc::clone(config)) };
         let mut config = ClientConfig::clone(config);

@@ -12,12 +12,13 @@ use crate::scene::{Scene, Setting};
 
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 0xd2, 0x16, 0x2f];
 
+/// A policy's refusal, to a client that would rather have TLS, and to one that would not.
 #[test]
 fn postgres_shows_the_reason() {
     let scene = scene();
-    let startup = b"\0\0\0\x13\0\x03\0\0user\0agent\0\0";
+    let startup = b"\0\0\0\x14\0\x03\0\0user\0agent\0\0";
     for request in [&SSL_REQUEST[..], b""] {
-        let mut stream = dial(&scene, "allowed.test:5432");
+        let mut stream = dial(&scene, "8.8.8.8:5432");
         if !request.is_empty() {
             stream.write_all(request).unwrap();
             let mut answer = [0];
@@ -33,10 +34,46 @@ fn postgres_shows_the_reason() {
         stream.read_exact(&mut fields).unwrap();
         let text = String::from_utf8(fields).unwrap();
         assert!(text.starts_with("SFATAL\0VFATAL\0C08004\0Mkeyless: "), "{text}");
-        assert!(text.contains("[protocol_refused]\0H"), "{text}");
+        assert!(text.contains("[raw_address]\0H"), "{text}");
         assert!(text.ends_with("\0\0"), "{text}");
     }
-    assert_eq!(scene.refused(), [Code::ProtocolRefused; 2]);
+    assert_eq!(scene.refused(), [Code::RawAddress; 2]);
+}
+
+/// A login is heard to its end before anything is dialled, and what is none goes nowhere.
+#[test]
+fn a_login_that_is_none_reaches_no_database() {
+    let database = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    database.set_nonblocking(true).unwrap();
+    let at = Authority::parse(&database.local_addr().unwrap().to_string()).unwrap();
+    let config = EngineConfig {
+        connect_to: [(Authority::parse("allowed.test:5432").unwrap(), at)].into(),
+        ..EngineConfig::default()
+    };
+    let destinations = vec!["allowed.test:5432"];
+    let scene = Scene::of(Setting { destinations, config, ..Setting::default() });
+    let startup = b"\0\0\0\x14\0\x03\0\0user\0agent\0\0";
+    for (said, password) in [
+        (&b"\0\0\0\x14\0\x03\0\0user\0agent\0x"[..], &b""[..]),
+        (b"\0\0\xff\xff\0\x03\0\0", b""),
+        (startup, b"Q\0\0\0\x05\0"),
+        (startup, b"p\0\0\0\x08a\0b\0"),
+        (startup, b"p\0\x10\0\0"),
+    ] {
+        let mut stream = dial(&scene, "allowed.test:5432");
+        stream.write_all(said).unwrap();
+        if !password.is_empty() {
+            let mut asked = [0; 9];
+            stream.read_exact(&mut asked).unwrap();
+            assert_eq!(asked, *b"R\0\0\0\x08\0\0\0\x03");
+            stream.write_all(password).unwrap();
+        }
+        let mut rest = Vec::new();
+        // A reset is an end as well.
+        let _ = stream.read_to_end(&mut rest);
+        assert_eq!(scene.refused().pop(), Some(Code::BadRequest), "{said:?} {password:?}");
+    }
+    assert!(database.accept().is_err(), "something was dialled");
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn locations(raw: &Spanned<Vec<Spanned<String>>>) -> Result<Locations, CatalogEr
 }
 
 fn location(raw: &Spanned<String>) -> Result<Location, CatalogError> {
-    let known = "basic, body, header, path, query and websocket";
+    let known = "basic, body, header, password, path, query and websocket";
     Location::parse(&raw.value).ok_or_else(|| unknown_word(raw, known))
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{unlock, unlocked};
 use crate::{
     terminal::at_a_terminal,
-    world::{ALLOWED, TOKEN, VARIABLE, World},
+    world::{ALLOWED, TOKEN, VARIABLE, World, global_packages},
 };
 
 /// Over HTTP: only with the credential, under this machine's name, and for no page of a browser.
@@ -76,12 +76,6 @@ expect('[API_TOKEN]: '); say('{VARIABLE}\\n'); expect('done.'); finish(code=0)"
     assert_eq!(agent.line(), "200");
     assert!(agent.wait().success());
     world.assert_received(&origin);
-}
-
-/// Where npm puts what `cargo xtask setup` installed.
-fn global_packages() -> String {
-    let root = std::process::Command::new("npm").args(["root", "-g"]).output().unwrap();
-    String::from_utf8(root.stdout).unwrap().trim().to_owned()
 }
 
 #[test]

@@ -1,0 +1,140 @@
+//! PostgreSQL toward a secret's host and port: the agent logs in with a placeholder for a password,
+//! and the server sees the value.
+//!
+//! ```text
+//! agent ── start-up, "kloak_…" ──► Client      Server ── TLS, start-up, SCRAM with the value ──► database
+//!                                     └── both are logged in: messages pass, the server's scrubbed ──┘
+//! ```
+//!
+//! The agent is asked for its password in the clear, on a connection that ends here: a placeholder
+//! is worth nothing to whoever reads it. The database is reached over verified TLS alone, and asked
+//! by whichever method it wants. What follows the login is not looked into on its way out; a
+//! placeholder in a query arrives as it is. Source: PostgreSQL's "Message Flow" and "SASL
+//! Authentication"; RFC 5802; issue "Egress, complete", point 9.
+
+mod client;
+mod relay;
+mod server;
+
+use std::sync::Arc;
+
+use http::Version;
+use keyless_core::{Authority, Code, Error, SafeText, Scheme};
+use tokio::io::AsyncWriteExt as _;
+
+use self::{
+    client::{Client, Met},
+    relay::Relay,
+    server::Server,
+};
+use super::{Stream, farewell, log, named};
+use crate::{
+    Engine, Session,
+    account::Account,
+    reach::Standing,
+    scrub::MessageScrub,
+    swap::{self, Route},
+    tls::Prefixed,
+    tunnel,
+    withdrawal::Ground,
+};
+
+pub use self::client::parse_startup;
+/// Serves one connection of a PostgreSQL client to a destination that some secret names.
+pub(super) async fn serve<S: Stream>(
+    engine: &Arc<Engine>,
+    session: &Arc<Session>,
+    stream: Prefixed<S>,
+    authority: Authority,
+    standing: Standing,
+) {
+    let login = Login { engine, session, authority: &authority, standing: &standing };
+    match Client::meet(session, &authority.host, stream, engine.limits.head_time).await {
+        Ok(Met::Login(mut client)) => match login.open(&mut client).await {
+            Ok((ground, account, server)) => login.join(ground, account, client, server).await,
+            Err(Refused::By(error)) => {
+                log(session, Some(&authority), &error);
+                client.tell(&farewell::postgres(&error)).await;
+            }
+            Err(Refused::ByServer(words)) => client.tell(&words).await,
+        },
+        Ok(Met::Cancel(request)) => login.cancel(&request).await,
+        // It left without a word.
+        Ok(Met::Nobody) => {}
+        Err(error) => log(session, Some(&authority), &error),
+    }
+}
+
+/// What it takes to log in at one destination.
+struct Login<'a> {
+    engine: &'a Arc<Engine>,
+    session: &'a Arc<Session>,
+    authority: &'a Authority,
+    standing: &'a Standing,
+}
+
+/// Why nobody is logged in.
+enum Refused {
+    /// By us, or on the way.
+    By(Error),
+    /// By the database, with its own message.
+    ByServer(Vec<u8>),
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self::By(error)
+    }
+}
+
+impl Login<'_> {
+    /// Connects to the database, swaps the password once its certificate is verified, and logs in.
+    async fn open(&self, client: &mut Client) -> Result<(Ground, Arc<Account>, Server), Refused> {
+        let Self { engine, session, authority, standing } = self;
+        let (tcp, ground, account) =
+            named::dial_and_record(engine, session, authority, standing).await?;
+        let patience = engine.limits.handshake_time;
+        let mut server = Server::meet(&engine.roots(), authority, tcp, patience).await?;
+        let password = {
+            let route = Route {
+                scheme: Scheme::Https,
+                authority,
+                correlation_id: &account.subject().correlation_id,
+                upstream_version: Version::HTTP_11,
+            };
+            let (database, password) = (client.database(), client.password());
+            swap::swap_password(&ground.table, &route, &database, password).await?
+        };
+        let scrub = MessageScrub::new(&ground.table);
+        server.log_in(client, &password, &scrub, patience).await?;
+        Ok((ground, account, server))
+    }
+
+    /// Both are logged in: messages pass until one side ends or it may not go on.
+    async fn join(&self, ground: Ground, account: Arc<Account>, client: Client, server: Server) {
+        let scrub = MessageScrub::new(&ground.table);
+        let relay = Relay::new(server.into_stream(), scrub);
+        tunnel::join(ground, account, client.into_stream(), relay).await;
+    }
+
+    /// A request to cancel holds a key that the database gave to the agent, and nothing of ours.
+    async fn cancel(&self, request: &[u8]) {
+        let Self { engine, session, authority, standing } = self;
+        let patience = engine.limits.handshake_time;
+        let passing = async {
+            let (tcp, _ground, _account) =
+                named::dial_and_record(engine, session, authority, standing).await?;
+            let server = Server::meet(&engine.roots(), authority, tcp, patience).await?;
+            let mut stream = server.into_stream();
+            stream.write_all(request).await.map_err(|_| broke_off())?;
+            stream.shutdown().await.map_err(|_| broke_off())
+        };
+        if let Err(error) = passing.await {
+            log(session, Some(authority), &error);
+        }
+    }
+}
+
+fn broke_off() -> Error {
+    Error::with(Code::UpstreamProtocol, SafeText::words("the database ended the connection"))
+}

@@ -1,0 +1,234 @@
+//! The database's side of a login: TLS, then whichever method it asks for.
+
+use std::time::Duration;
+
+use bytes::{BufMut as _, BytesMut};
+use keyless_core::{Authority, Code, Error, SafeText};
+use postgres_protocol::{
+    authentication::{
+        md5_hash,
+        sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256},
+    },
+    message::frontend,
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    task::spawn_blocking,
+    time::timeout,
+};
+use tokio_rustls::client::TlsStream;
+
+use super::{Refused, broke_off, client::Client, relay};
+use crate::{
+    scrub::MessageScrub,
+    tls::{self, Alpn, Roots},
+};
+
+/// The longest message that a database sends before it has let somebody in.
+const MAX_MESSAGE: usize = 64 << 10;
+/// PostgreSQL's own is 4,096; more than this is no protection but a way to keep us busy.
+const MAX_ITERATIONS: u32 = 1_000_000;
+
+/// A database that has proven its name.
+pub(super) struct Server {
+    stream: TlsStream<TcpStream>,
+}
+
+/// A message of the database.
+struct Message {
+    kind: u8,
+    /// Without kind and length.
+    body: Vec<u8>,
+}
+
+/// How far SCRAM has come.
+enum Scram {
+    Before,
+    Begun(Box<ScramSha256>),
+    /// The database has shown that it knows the password as well.
+    Proven,
+}
+
+impl Server {
+    /// Asks for TLS and takes nothing else.
+    pub(super) async fn meet(
+        roots: &Roots,
+        authority: &Authority,
+        mut tcp: TcpStream,
+        patience: Duration,
+    ) -> Result<Self, Error> {
+        let asking = async {
+            let mut request = BytesMut::new();
+            frontend::ssl_request(&mut request);
+            tcp.write_all(&request).await?;
+            // This one byte and no more: what came behind it in the clear could be anybody's.
+            tcp.read_u8().await
+        };
+        let timed_out = || Error::with(Code::ConnectTimeout, "it does not answer".into());
+        match timeout(patience, asking).await.map_err(|_| timed_out())? {
+            Ok(b'S') => {}
+            Ok(b'N') => return Err(Error::with(Code::UpstreamTls, "it offers no TLS".into())),
+            Ok(_) => {
+                let words = "it does not speak PostgreSQL";
+                return Err(Error::with(Code::UpstreamProtocol, words.into()));
+            }
+            Err(_) => return Err(broke_off()),
+        }
+        let config = roots.config(Alpn::Postgres, None)?;
+        let stream = tls::connect(config, &authority.host, tcp, patience).await?;
+        Ok(Self { stream })
+    }
+
+    /// Logs the client in with `password`, and tells it so.
+    pub(super) async fn log_in(
+        &mut self,
+        client: &mut Client,
+        password: &[u8],
+        scrub: &MessageScrub,
+        patience: Duration,
+    ) -> Result<(), Refused> {
+        let logging_in = self.authenticate(client, password, scrub);
+        let timed_out = || Error::with(Code::ConnectTimeout, "in the login".into());
+        timeout(patience, logging_in).await.map_err(|_| timed_out())??;
+        Ok(client.welcome().await?)
+    }
+
+    async fn authenticate(
+        &mut self,
+        client: &mut Client,
+        password: &[u8],
+        scrub: &MessageScrub,
+    ) -> Result<(), Refused> {
+        self.write(client.packet()).await?;
+        let mut scram = Scram::Before;
+        loop {
+            let message = self.read().await?;
+            match (message.kind, message.authentication()) {
+                (b'R', Some((0, _))) if !matches!(scram, Scram::Begun(_)) => return Ok(()),
+                (b'R', Some((3, _))) => {
+                    self.say(|out| frontend::password_message(password, out)).await?;
+                }
+                (b'R', Some((5, salt))) => {
+                    let salt = *salt.first_chunk().ok_or_else(unknown)?;
+                    let hash = md5_hash(client.user(), password, salt);
+                    self.say(|out| frontend::password_message(hash.as_bytes(), out)).await?;
+                }
+                (b'R', Some((10, mechanisms))) if matches!(scram, Scram::Before) => {
+                    let mut offered = mechanisms.split(|byte| *byte == 0);
+                    if !offered.any(|name| name == SCRAM_SHA_256.as_bytes()) {
+                        return Err(unknown().into());
+                    }
+                    // The certificate is verified; binding the login to it adds nothing.
+                    let begun = ScramSha256::new(password, ChannelBinding::unsupported());
+                    self.say(|out| {
+                        frontend::sasl_initial_response(SCRAM_SHA_256, begun.message(), out)
+                    })
+                    .await?;
+                    scram = Scram::Begun(Box::new(begun));
+                }
+                (b'R', Some((11, challenge))) => {
+                    let Scram::Begun(begun) = scram else { return Err(unknown().into()) };
+                    let answered = respond(begun, challenge.to_vec()).await?;
+                    self.say(|out| frontend::sasl_response(answered.message(), out)).await?;
+                    scram = Scram::Begun(answered);
+                }
+                (b'R', Some((12, proof))) => {
+                    let Scram::Begun(mut begun) = scram else { return Err(unknown().into()) };
+                    begun.finish(proof).map_err(|_| impostor())?;
+                    scram = Scram::Proven;
+                }
+                (b'E', _) => return Err(Refused::ByServer(message.scrubbed(scrub)?)),
+                // What it thinks of the protocol's version, and remarks.
+                (b'N' | b'v', _) => client.pass(&message.scrubbed(scrub)?).await?,
+                _ => return Err(unknown().into()),
+            }
+        }
+    }
+
+    pub(super) fn into_stream(self) -> TlsStream<TcpStream> {
+        self.stream
+    }
+
+    async fn read(&mut self) -> Result<Message, Error> {
+        let reading = async {
+            let kind = self.stream.read_u8().await?;
+            let length = usize::try_from(self.stream.read_u32().await?).unwrap_or(usize::MAX);
+            if !(4..=MAX_MESSAGE).contains(&length) {
+                return Ok(None);
+            }
+            let mut body = vec![0; length - 4];
+            self.stream.read_exact(&mut body).await?;
+            Ok::<_, std::io::Error>(Some(Message { kind, body }))
+        };
+        reading.await.map_err(|_| broke_off())?.ok_or_else(unknown)
+    }
+
+    async fn say(
+        &mut self,
+        message: impl FnOnce(&mut BytesMut) -> std::io::Result<()>,
+    ) -> Result<(), Error> {
+        let mut out = BytesMut::new();
+        message(&mut out).map_err(|_| {
+            Error::with(Code::ValueRefused, "a password can't have a NUL in it".into())
+        })?;
+        let written = self.write(&out).await;
+        zeroize::Zeroize::zeroize(&mut out[..]);
+        written
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let writing = async {
+            self.stream.write_all(bytes).await?;
+            self.stream.flush().await
+        };
+        writing.await.map_err(|_: std::io::Error| broke_off())
+    }
+}
+
+impl Message {
+    /// What an authentication message asks for, and the rest of it.
+    fn authentication(&self) -> Option<(u32, &[u8])> {
+        let (code, rest) = self.body.split_first_chunk::<4>()?;
+        Some((u32::from_be_bytes(*code), rest))
+    }
+
+    /// The whole message, for the client.
+    fn scrubbed(&self, scrub: &MessageScrub) -> Result<Vec<u8>, Error> {
+        let mut whole = BytesMut::with_capacity(5 + self.body.len());
+        whole.put_u8(self.kind);
+        whole.put_u32(u32::try_from(self.body.len() + 4).unwrap_or(u32::MAX));
+        whole.extend_from_slice(&relay::scrubbed(scrub, &self.body)?);
+        Ok(whole.into())
+    }
+}
+
+/// Works out the answer to a challenge: thousands of hashes, off the serving threads.
+async fn respond(
+    mut scram: Box<ScramSha256>,
+    challenge: Vec<u8>,
+) -> Result<Box<ScramSha256>, Error> {
+    if iterations(&challenge).is_none_or(|count| count > MAX_ITERATIONS) {
+        return Err(unknown());
+    }
+    let working = spawn_blocking(move || scram.update(&challenge).map(|()| scram));
+    let worked = working.await.map_err(|_| Error::new(Code::Internal))?;
+    worked.map_err(|_| impostor())
+}
+
+/// The `i=` of a server's first message (RFC 5802, section 5.1).
+fn iterations(challenge: &[u8]) -> Option<u32> {
+    let mut members = challenge.split(|byte| *byte == b',');
+    let count = members.find_map(|member| member.strip_prefix(b"i="))?;
+    str::from_utf8(count).ok()?.parse().ok()
+}
+
+fn unknown() -> Error {
+    let words = "it asks for a login in a way that Keyless doesn't know";
+    Error::with(Code::UpstreamProtocol, SafeText::words(words))
+}
+
+fn impostor() -> Error {
+    let words = "it could not prove that it knows the password";
+    Error::with(Code::UpstreamProtocol, SafeText::words(words))
+}
