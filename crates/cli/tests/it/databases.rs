@@ -77,10 +77,10 @@ fn a_login_that_fails_says_why() {
     let psql = format!("psql -X -h {DATABASE} -U keyless");
     let seen = world
         .agent_sh(&format!(
-            r#"{psql} -d nowhere -c 'SELECT 1' 2>&1
+            "{psql} -d nowhere -c 'SELECT 1' 2>&1
             PGPASSWORD=guess {psql} -d postgres -c 'SELECT 1' 2>&1
             PGPASSWORD=kloak_00000000000000000000000000 {psql} -d postgres -c 'SELECT 1' 2>&1
-            true"#
+            true"
         ))
         .run();
     let text = seen.ok();

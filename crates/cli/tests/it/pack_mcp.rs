@@ -267,8 +267,8 @@ fn the_typescript_sdk_reviews_applies_and_rolls_back() {
     let world = with_repo(1);
     world.home.write("work/story.js", include_str!("pack_mcp/story.js")).unwrap();
     let command = [&["node", "story.js", KEYLESS], SERVER].concat();
-    let node = world.keyless(&[]).instead(&command).env("NODE_PATH", global_packages());
-    let told = node.run().ok();
+    let packages = global_packages();
+    let told = world.keyless(&[]).instead(&command).env("NODE_PATH", packages).run().ok();
     let told: Value = serde_json::from_str(&told).unwrap();
     let none = json!({ "modified": 0, "missing": 0, "extra": 0 });
     assert_eq!(told, json!([11, "E_CONFIRM_REQUIRED", true, none, true]));
