@@ -71,7 +71,7 @@ pub use keyless_jail::{check as check_jail, init_if_asked};
 /// Tools for agents.
 pub use keyless_mcp as mcp;
 /// The store below a vault.
-pub use keyless_store::{AuditQuery, Store};
+pub use keyless_store::{AuditQuery, Store, VerifiedChain};
 /// The vault's words, for the command line.
 pub use keyless_vault as vault;
 

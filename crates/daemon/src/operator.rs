@@ -13,7 +13,7 @@ use keyless_core::{
     Code, Error, SafeText, SecretPath, SecretValue,
     audit::{Action, Detail, Draft, Entry, Outcome, Target},
 };
-use keyless_store::{AuditLog, AuditQuery, LogError, Store};
+use keyless_store::{AuditLog, AuditQuery, LogError, Store, VerifiedChain};
 use keyless_vault::{EnvelopeKind, Factor, FormatVerdict, Metadata, Secret, Vault, Weakness};
 use uuid::Uuid;
 use zeroize::Zeroizing;
@@ -285,15 +285,17 @@ pub async fn audit_query(store: &Store, wanted: &AuditQuery) -> Result<Vec<Entry
     Ok(entries)
 }
 
-/// Verifies the whole log, and its end against the vault's key when the passphrase is given.
-/// Gives the number of entries.
-pub async fn audit_verify(store: Store, factor: Option<Factor>) -> Result<u64, Error> {
+/// Verifies every chain of the log, and their ends against the vault's key when the passphrase is given.
+pub async fn audit_verify(
+    store: Store,
+    factor: Option<Factor>,
+) -> Result<Vec<VerifiedChain>, Error> {
     let sealer = match factor {
         Some(factor) => Some(Vault::unlock(store.clone(), factor).await?.head_sealer()),
         None => None,
     };
     let verified = store.audit_verify(sealer.as_deref()).await;
-    verified.map(|log| log.entries).map_err(|error| match error {
+    verified.map_err(|error| match error {
         LogError::Store(error) => error.into(),
         other => {
             let detail = SafeText::default().as_they_wrote(&other.to_string());

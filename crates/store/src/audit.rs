@@ -9,7 +9,8 @@
 //! Each caller writes its own entry down; the writer has a thread to itself, since hashing a group
 //! takes a millisecond that no request shall wait for.
 //!
-//! A place in the chain is taken inside the transaction, so several processes may write one log.
+//! A place in the chain is taken inside the transaction, so several processes may write one log. On a server each home
+//! has a chain of its own (`store/chain.rs`).
 //! The head row repeats the last entry: a log that is cut shows. Whoever cuts the log can also set the head
 //! back; so where the vault is open, the writer lets a [`HeadSealer`] vouch for the head with a key,
 //! and nothing up to the last sealed head can go. Entries that were written after it while the vault
@@ -40,14 +41,15 @@ use self::{
 };
 pub use self::{
     read::AuditQuery,
-    verify::{LogError, VerifiedLog},
+    verify::{LogError, VerifiedChain},
 };
 use crate::store::Store;
 
 /// Vouches for the end of the log with a key that the store does not have.
 pub trait HeadSealer: Send + Sync {
-    /// The seal of a log that ends with entry `sequence`, whose whole hash is `entry_hash`.
-    fn seal(&self, sequence: u64, entry_hash: &str) -> Vec<u8>;
+    /// The seal of a chain that ends with entry `sequence`, whose whole hash is `entry_hash`. The only chain of a file
+    /// has an empty name.
+    fn seal(&self, chain: &str, sequence: u64, entry_hash: &str) -> Vec<u8>;
 }
 
 /// The way into the log. Cheap to clone; the writer ends when the last one is gone.
@@ -64,10 +66,10 @@ impl AuditLog {
     /// Starts the writer on a thread of its own. `sealer` is there when the vault is open.
     pub fn start(store: &Store, sealer: Option<Arc<dyn HeadSealer>>) -> Self {
         let queue = Arc::new(Queue::new());
-        let writer = Writer::new(store.clone(), sealer, Arc::clone(&queue));
+        let writer = Writer::new(store, sealer, Arc::clone(&queue));
         // Where there are no threads or timers to be had, the writer is dropped here, which closes
         // the queue: nothing can be logged, so nothing will be allowed.
-        if let Ok(runtime) = runtime::Builder::new_current_thread().enable_time().build() {
+        if let Ok(runtime) = runtime::Builder::new_current_thread().enable_all().build() {
             let thread = thread::Builder::new().name("audit-writer".to_owned());
             let _ = thread.spawn(move || runtime.block_on(writer.run()));
         }

@@ -6,25 +6,34 @@
 mod query;
 mod row;
 mod transaction;
+mod words;
 
-use sqlx::{Sqlite, SqlitePool, pool::PoolConnection};
+use std::time::Duration;
+
+use sqlx::{PgPool, Postgres, Sqlite, SqlitePool, pool::PoolConnection};
+use tokio::time::timeout;
 
 pub(crate) use self::{
     query::{Query, Value, query, query_owned},
     row::Row,
-    transaction::Transaction,
+    transaction::{LOCK_CLASS, Lock, SCHEMA_LOCK, Transaction},
 };
-use crate::store::StoreError;
+use crate::store::{StoreError, apart};
+
+/// How long one statement may take on a server, from which there may come no answer at all.
+const ANSWER: Duration = Duration::from_secs(30);
 
 /// The connections to one database.
 #[derive(Clone, Debug)]
 pub(crate) enum Pool {
+    Postgres(PgPool),
     Sqlite(SqlitePool),
 }
 
 /// One of them, in use.
 #[derive(Debug)]
 pub(crate) enum Connection {
+    Postgres(PoolConnection<Postgres>),
     Sqlite(PoolConnection<Sqlite>),
 }
 
@@ -40,13 +49,25 @@ impl Pool {
     /// Waits for a connection that is free.
     pub(crate) async fn acquire(&self) -> Result<Connection, StoreError> {
         match self {
+            Self::Postgres(pool) => {
+                Ok(Connection::Postgres(pool.acquire().await.map_err(unreachable)?))
+            }
             Self::Sqlite(pool) => Ok(Connection::Sqlite(pool.acquire().await?)),
+        }
+    }
+
+    /// Connections to the same database for a thread that has a runtime of its own.
+    pub(crate) fn apart(&self) -> Self {
+        match self {
+            Self::Postgres(pool) => Self::Postgres(apart(pool)),
+            Self::Sqlite(pool) => Self::Sqlite(pool.clone()),
         }
     }
 
     /// Closes all connections. Waits for statements under way.
     pub(crate) async fn close(&self) {
         match self {
+            Self::Postgres(pool) => pool.close().await,
             Self::Sqlite(pool) => pool.close().await,
         }
     }
@@ -62,4 +83,17 @@ impl<'a> From<&'a mut Connection> for Place<'a> {
     fn from(connection: &'a mut Connection) -> Self {
         Self::This(connection)
     }
+}
+
+/// Of a server that gives no connection in time, whatever the reason is.
+pub(crate) fn unreachable(error: sqlx::Error) -> StoreError {
+    match error {
+        sqlx::Error::PoolTimedOut => StoreError::Unreachable(error),
+        error => error.into(),
+    }
+}
+
+/// Ends a wait for a server that does not answer.
+async fn answered<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    timeout(ANSWER, work).await.unwrap_or(Err(StoreError::Unreachable(sqlx::Error::PoolTimedOut)))
 }

@@ -1,6 +1,6 @@
 //! The database of Keyless: sealed versions, their metadata, and the audit log.
 //!
-//! SQLite through sqlx, which no other crate names. Deliberately absent: keys and plaintext. What
+//! SQLite for one machine and PostgreSQL for a team, through sqlx, which no other crate names. Deliberately absent: keys and plaintext. What
 //! is stored here is sealed, wrapped or meant to be read; `vault` makes and checks it. Every
 //! mutation is one transaction that is on disk when its call returns. Source: design.md, sections
 //! 3 and 5; reference/secrets.md, section 7.
@@ -25,10 +25,10 @@ mod nl;
 mod audit;
 
 pub use crate::{
-    audit::{AuditLog, AuditQuery, HeadSealer, LogError, VerifiedLog},
+    audit::{AuditLog, AuditQuery, HeadSealer, LogError, VerifiedChain},
     nl::{AgentRow, DelegationRow, GrantRow, UseOf, Uses},
     passkeys::{Passkey, PasskeyRow},
     requests::RequestRow,
     sealed::{CommitmentRow, EnvelopeRow, HeaderRow, Rows, SecretRow, VersionRow, Writing},
-    store::{ChangeMark, Store, StoreError, StoreOptions},
+    store::{ChangeMark, Server, ServerFault, Store, StoreError, StoreOptions, StorePlace},
 };

@@ -5,9 +5,11 @@
 
 use crate::{
     audit::{self, HeadSealer},
-    engine::{Connection, Query, Row, Transaction, query},
-    store::{Store, StoreError},
+    engine::{Connection, Lock, Query, Row, Transaction, query},
+    store::{OwnChain, Store, StoreError},
 };
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use keyless_core::SecretPath;
 
@@ -97,6 +99,8 @@ pub struct Rows {
 #[derive(Debug)]
 pub struct Writing {
     transaction: Transaction,
+    chain: Arc<OwnChain>,
+    seals: bool,
 }
 
 impl Store {
@@ -127,7 +131,8 @@ impl Store {
 
     /// Begins a mutation; waits for other writers up to the busy time-out.
     pub async fn write(&self) -> Result<Writing, StoreError> {
-        Ok(Writing { transaction: Transaction::write(&self.pool).await? })
+        let transaction = Transaction::write(&self.pool, Lock::Rows).await?;
+        Ok(Writing { transaction, chain: Arc::clone(&self.chain), seals: false })
     }
 }
 
@@ -241,12 +246,14 @@ impl Writing {
 
     /// Vouches for the audit log as it now ends, with a new vault's key.
     pub async fn seal_audit_head(&mut self, sealer: &dyn HeadSealer) -> Result<(), StoreError> {
-        audit::seal_head(self.transaction.connection(), sealer).await
+        self.seals = true;
+        audit::seal_head(self.transaction.connection(), &self.chain, sealer).await
     }
 
     /// Makes the mutation durable.
     pub async fn commit(self) -> Result<(), StoreError> {
-        self.transaction.commit().await
+        self.transaction.commit().await?;
+        if self.seals { self.chain.begin() } else { Ok(()) }
     }
 
     /// Reads all rows as this mutation has left them so far.

@@ -1,198 +1,151 @@
-//! The file: where it lies, who may read it, and the connections to it.
+//! An open store: on SQLite in a file of one machine, or on PostgreSQL for a team.
 //!
-//! `store.db` is 0600 in a folder of 0700, in WAL mode with every commit synced. Several processes
-//! may use it at once: readers never wait, writers take turns. Source: design.md, sections 5 and 8.
+//! Several processes may use one store at once: readers never wait, writers take turns. What differs between the
+//! two is here and in `engine`; statements are the same. Source: design.md, sections 5 and 8.
 
+mod chain;
 mod error;
-mod schema;
+mod file;
+mod migrations;
+mod place;
+mod server;
 
-use std::{
-    fs::{self, DirBuilder, OpenOptions, Permissions},
-    io,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::sync::Arc;
 
-use sqlx::{
-    ConnectOptions, Connection, SqliteConnection, query_scalar,
-    sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous},
-};
+use sqlx::{Connection as _, SqliteConnection, query_scalar};
 use tokio::sync::Mutex;
 
-pub use self::error::StoreError;
+pub(crate) use self::chain::OwnChain;
+pub(crate) use self::server::apart;
+pub use self::{
+    error::StoreError,
+    file::StoreOptions,
+    place::StorePlace,
+    server::{Server, ServerFault},
+};
 use crate::engine::{Pool, query};
-
-/// How long a writer waits for its turn. SQLite asks ten times a second in the end, and seldom meets
-/// the moment between two transactions of a writer in another process that never rests.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Readers beside the one writer; each is a thread and about 100 KiB.
-const CONNECTIONS: u32 = 4;
-/// How often the switch to WAL is tried: the one step that SQLite does not wait for.
-const WAL_ATTEMPTS: u32 = 100;
 
 /// An open store. Cheap to clone; all clones share their connections.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) pool: Pool,
-    /// Never writes; absent once closed.
-    watch: Arc<Mutex<Option<SqliteConnection>>>,
-    file: Arc<Path>,
+    /// Where the audit log of this home is written.
+    pub(crate) chain: Arc<OwnChain>,
+    watch: Watch,
+    place: Arc<StorePlace>,
 }
 
-/// What can be set about a store.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct StoreOptions {
-    /// The most pages of 4 KiB that the file may have; at the cap, writes fail as on a full disk.
-    pub max_pages: Option<u32>,
+/// What tells that something was written.
+#[derive(Clone, Debug)]
+enum Watch {
+    /// The vault's commitment, which every change of its rows renews.
+    Commitment,
+    /// SQLite's own count, on a connection that never writes; absent once closed.
+    Connection(Arc<Mutex<Option<SqliteConnection>>>),
 }
 
-/// Changes with every commit, by whatever process. Equal marks of one [`Store`] mean that
-/// nothing was written in between.
+/// Changes with every change of the vault's rows, by whatever process. Equal marks of one [`Store`] mean that they
+/// are what they were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChangeMark(i64);
+pub struct ChangeMark([u8; 32]);
 
 impl Store {
-    /// Opens the store at `file`; [`StoreError::Missing`] when there is none.
-    pub async fn open(file: &Path) -> Result<Self, StoreError> {
-        Self::open_with(file, StoreOptions::default()).await
+    /// Opens the store; [`StoreError::Missing`] when there is none.
+    pub async fn open(place: impl Into<StorePlace>) -> Result<Self, StoreError> {
+        Self::open_with(place, StoreOptions::default()).await
     }
 
-    /// Opens the store at `file` with options; [`StoreError::Missing`] when there is none.
-    pub async fn open_with(file: &Path, options: StoreOptions) -> Result<Self, StoreError> {
-        match fs::metadata(file) {
-            Ok(found) if found.is_file() => keep_private(file, &found)?,
-            Ok(_) => return Err(StoreError::Foreign),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(StoreError::Missing);
-            }
-            Err(error) => return Err(StoreError::File(error)),
-        }
-        Self::connect(file, options).await
-    }
-
-    /// Opens the store at `file`, or makes an empty one; also finishes one whose making was cut short.
-    pub async fn create_or_open(file: &Path) -> Result<Self, StoreError> {
-        Self::create_or_open_with(file, StoreOptions::default()).await
-    }
-
-    /// [`Store::create_or_open`] with options.
-    pub async fn create_or_open_with(
-        file: &Path,
+    /// Opens the store with options for a file; [`StoreError::Missing`] when there is none.
+    pub async fn open_with(
+        place: impl Into<StorePlace>,
         options: StoreOptions,
     ) -> Result<Self, StoreError> {
-        make_private_file(file).map_err(StoreError::File)?;
-        Self::open_with(file, options).await
+        let place = place.into();
+        match &place {
+            StorePlace::File(file) => {
+                file::refuse_missing(file)?;
+                Self::in_file(place, options).await
+            }
+            StorePlace::Server(_) => Self::on_server(place, server::Absent::Refuse).await,
+        }
     }
 
-    async fn connect(file: &Path, options: StoreOptions) -> Result<Self, StoreError> {
-        let connect = connect_options(file, options);
-        let mut watch = connect.connect().await?;
-        use_wal(&mut watch).await?;
-        schema::migrate(&mut watch).await?;
-        let pool = SqlitePoolOptions::new()
-            .max_connections(CONNECTIONS)
-            .test_before_acquire(false)
-            .acquire_timeout(BUSY_TIMEOUT)
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .connect_lazy_with(connect);
-        let pool = Pool::Sqlite(pool);
-        Ok(Self { pool, watch: Arc::new(Mutex::new(Some(watch))), file: file.into() })
+    /// Opens the store, or makes an empty one; also finishes one whose making was cut short.
+    pub async fn create_or_open(place: impl Into<StorePlace>) -> Result<Self, StoreError> {
+        let place = place.into();
+        match &place {
+            StorePlace::File(file) => {
+                file::make_private(file).map_err(StoreError::File)?;
+                Self::open(place).await
+            }
+            StorePlace::Server(_) => Self::on_server(place, server::Absent::Make).await,
+        }
     }
 
-    /// Closes the connections of all clones, and so folds the write-ahead log into the file unless
-    /// another process has it open. Waits for writes under way.
+    async fn in_file(place: StorePlace, options: StoreOptions) -> Result<Self, StoreError> {
+        let StorePlace::File(path) = &place else { return Err(StoreError::Missing) };
+        let (pool, watch) = file::connect(path, options).await?;
+        let watch = Watch::Connection(Arc::new(Mutex::new(Some(watch))));
+        let chain = Arc::new(OwnChain::only());
+        Ok(Self { pool: Pool::Sqlite(pool), chain, watch, place: Arc::new(place) })
+    }
+
+    async fn on_server(place: StorePlace, absent: server::Absent) -> Result<Self, StoreError> {
+        let StorePlace::Server(server) = &place else { return Err(StoreError::Missing) };
+        let (pool, database) = server.connect(absent).await?;
+        let chain = Arc::new(OwnChain::of_home(server.home(), &database)?);
+        let (pool, watch) = (Pool::Postgres(pool), Watch::Commitment);
+        Ok(Self { pool, chain, watch, place: Arc::new(place) })
+    }
+
+    /// Closes the connections of all clones; a file's write-ahead log is folded into it, unless another process has
+    /// it open. Waits for writes under way.
     pub async fn close(&self) {
         self.pool.close().await;
-        if let Some(watch) = self.watch.lock().await.take() {
+        if let Watch::Connection(watch) = &self.watch
+            && let Some(watch) = watch.lock().await.take()
+        {
             // Nothing was written on it that could fail to be.
             let _ = watch.close().await;
         }
     }
 
     /// Where the store lies.
-    pub fn file(&self) -> &Path {
-        &self.file
+    pub fn place(&self) -> &StorePlace {
+        &self.place
     }
 
     /// The mark of this moment.
     pub async fn change_mark(&self) -> Result<ChangeMark, StoreError> {
-        // On a connection that never writes, as SQLite doesn't count a connection's own commits.
-        let mut watch = self.watch.lock().await;
-        let watch = watch.as_mut().ok_or(StoreError::Engine(sqlx::Error::PoolClosed))?;
-        Ok(ChangeMark(query_scalar("PRAGMA data_version").fetch_one(watch).await?))
+        let mut mark = [0; 32];
+        match &self.watch {
+            Watch::Commitment => {
+                let row = query("SELECT mac FROM commitment").fetch_optional(&self.pool).await?;
+                let mac: Vec<u8> = row.map_or(Ok(Vec::new()), |row| row.try_get(0))?;
+                let length = mac.len().min(mark.len());
+                mark[..length].copy_from_slice(&mac[..length]);
+            }
+            Watch::Connection(watch) => {
+                // On a connection that never writes, as SQLite doesn't count a connection's own commits.
+                let mut watch = watch.lock().await;
+                let watch = watch.as_mut().ok_or(StoreError::Engine(sqlx::Error::PoolClosed))?;
+                let version: i64 = query_scalar("PRAGMA data_version").fetch_one(watch).await?;
+                mark[..8].copy_from_slice(&version.to_be_bytes());
+            }
+        }
+        Ok(ChangeMark(mark))
     }
 
-    /// Lets SQLite look through the whole file. Takes time in proportion to its size.
+    /// Lets the database look through the whole file, in time in proportion to its size; of a server, whether it
+    /// answers.
     pub async fn check(&self) -> Result<(), StoreError> {
+        let Pool::Sqlite(_) = &self.pool else {
+            return query("SELECT 1").fetch_one(&self.pool).await.map(drop);
+        };
         let found = query("PRAGMA integrity_check(1)").fetch_one(&self.pool).await?;
         match found.try_get(0)? {
             "ok" => Ok(()),
-            found => Err(StoreError::Damaged(sqlx::Error::Protocol(found.to_owned()))),
+            found => Err(StoreError::Damaged(sqlx::Error::Protocol(str::to_owned(found)))),
         }
     }
-}
-
-fn connect_options(file: &Path, options: StoreOptions) -> SqliteConnectOptions {
-    let connect = SqliteConnectOptions::new()
-        .filename(file)
-        .create_if_missing(false)
-        .foreign_keys(true)
-        .synchronous(SqliteSynchronous::Full)
-        .busy_timeout(BUSY_TIMEOUT)
-        // Removed rows are overwritten, so that a removed version does not stay on a free page.
-        .pragma("secure_delete", "ON")
-        .pragma("trusted_schema", "OFF")
-        // In pages. A busy log rewrites its last pages over and over: each is copied once per round.
-        .pragma("wal_autocheckpoint", "4000")
-        .disable_statement_logging();
-    match options.max_pages {
-        None => connect,
-        Some(pages) => connect.pragma("max_page_count", pages.to_string()),
-    }
-}
-
-/// Switches the file to WAL, which it then stays in. SQLite answers busy at once when another
-/// process does the same, instead of waiting.
-async fn use_wal(connection: &mut SqliteConnection) -> Result<(), StoreError> {
-    for _ in 1..WAL_ATTEMPTS {
-        match try_wal(connection).await {
-            Err(StoreError::Busy(_)) => tokio::time::sleep(Duration::from_millis(20)).await,
-            answer => return answer,
-        }
-    }
-    try_wal(connection).await
-}
-
-async fn try_wal(connection: &mut SqliteConnection) -> Result<(), StoreError> {
-    let mode: String = query_scalar("PRAGMA journal_mode").fetch_one(&mut *connection).await?;
-    if mode == "wal" {
-        return Ok(());
-    }
-    // Never turn another program's database into WAL.
-    schema::refuse_foreign(connection).await?;
-    let _: String = query_scalar("PRAGMA journal_mode = WAL").fetch_one(connection).await?;
-    Ok(())
-}
-
-fn make_private_file(file: &Path) -> io::Result<()> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.map_or_else(|| PathBuf::from("."), Path::to_path_buf);
-    DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Takes away what others may do with the file. SQLite gives its side files the same mode.
-fn keep_private(file: &Path, found: &fs::Metadata) -> Result<(), StoreError> {
-    let others = found.permissions().mode() & 0o077;
-    if others == 0 {
-        return Ok(());
-    }
-    fs::set_permissions(file, Permissions::from_mode(0o600)).map_err(StoreError::File)
 }

@@ -1,10 +1,12 @@
 //! Debian's PostgreSQL as a database that none of us wrote: TLS by our test CA, SCRAM, and a Unix
 //! socket, with everything in a scratch folder.
 //!
-//! It does not run as root. Where the tests do, it runs as the user that Debian made for it.
+//! It does not run as root. Where the tests do, it runs as the user that Debian made for it. Making a database takes a
+//! second, so that it is made once on a machine, and copied.
 
 use std::{
-    fs, io,
+    env, fs,
+    io::{self, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpListener},
     os::unix::{
         fs::{MetadataExt as _, PermissionsExt as _, chown},
@@ -84,21 +86,49 @@ impl Postgres {
             database.give(&path)?;
         }
         database.give(database.folder.path())?;
-        database.initialize()?;
+        database.initialize(options.password)?;
         database.restart()?;
         Ok(database)
     }
 
-    fn initialize(&self) -> io::Result<()> {
+    fn initialize(&self, password: &str) -> io::Result<()> {
+        run(Command::new("cp").arg("-a").arg(self.made()?).arg(self.path("data")))?;
+        let mut single = self.command("postgres")?;
+        single.args(["--single", Self::DATABASE, "-D"]).arg(self.path("data"));
+        let single = single.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut single = single.spawn()?;
+        let password = password.replace('\'', "''");
+        if let Some(mut words) = single.stdin.take() {
+            writeln!(words, "ALTER ROLE {} PASSWORD '{password}'", Self::USER)?;
+        }
+        match single.wait()? {
+            ended if ended.success() => Ok(()),
+            ended => Err(io::Error::other(format!("PostgreSQL could not be prepared: {ended}"))),
+        }
+    }
+
+    /// An empty database of this machine's tests, to be copied.
+    fn made(&self) -> io::Result<PathBuf> {
+        let initdb = program("initdb")?;
+        let name = format!("kl-postgres-made{}", initdb.to_string_lossy().replace('/', "-"));
+        let folder = env::temp_dir().join(name);
+        let made = folder.join("data");
+        fs::create_dir_all(&folder)?;
+        let lock = fs::File::create(folder.join("lock"))?;
+        lock.lock()?;
+        if made.exists() {
+            return Ok(made);
+        }
+        self.give(&folder)?;
+        let making = folder.join("making");
+        // Left by one that was killed.
+        let _ = fs::remove_dir_all(&making);
         let mut initdb = self.command("initdb")?;
         initdb.args(["--auth=scram-sha-256", "--no-sync", "--encoding=UTF8", "--locale=C"]);
-        initdb.arg("--pgdata").arg(self.path("data")).arg("--username").arg(Self::USER);
-        initdb.arg("--pwfile").arg(self.path("password"));
-        let output = initdb.output()?;
-        if output.status.success() {
-            return Ok(());
-        }
-        Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()))
+        initdb.args(["--wal-segsize=1", "--pgdata"]).arg(&making).arg("--username").arg(Self::USER);
+        run(initdb.arg("--pwfile").arg(self.path("password")))?;
+        fs::rename(&making, &made)?;
+        Ok(made)
     }
 
     /// Starts it again, with what it had, at the same address.
@@ -163,19 +193,27 @@ impl Postgres {
     /// # Errors
     /// When `psql` says no: its words are in the text.
     pub fn sql(&self, statements: &str) -> io::Result<String> {
-        let password = fs::read_to_string(self.path("password"))?;
-        let output = Command::new("psql")
-            .args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-c", statements])
-            .args(["-U", Self::USER, "-d", Self::DATABASE])
-            .args(["-p", &self.address.port().to_string()])
-            .arg("-h")
-            .arg(self.socket_folder())
-            .env("PGPASSWORD", password)
-            .output()?;
-        if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned());
-        }
-        Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()))
+        let mut psql = self.client("psql")?;
+        psql.args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-c", statements]);
+        let printed = run(psql.args(["-d", Self::DATABASE]))?;
+        Ok(String::from_utf8_lossy(&printed).trim_end().to_owned())
+    }
+
+    /// Everything that it has, as `pg_dumpall` writes it.
+    ///
+    /// # Errors
+    /// When `pg_dumpall` says no: its words are in the text.
+    pub fn dump(&self) -> io::Result<Vec<u8>> {
+        run(&mut self.client("pg_dumpall")?)
+    }
+
+    /// A client over the socket.
+    fn client(&self, name: &str) -> io::Result<Command> {
+        let mut client = Command::new(program(name)?);
+        client.args(["-U", Self::USER, "-p", &self.address.port().to_string()]).arg("-h");
+        client.arg(self.socket_folder());
+        client.env("PGPASSWORD", fs::read_to_string(self.path("password"))?).stdin(Stdio::null());
+        Ok(client)
     }
 
     fn command(&self, name: &str) -> io::Result<Command> {
@@ -204,6 +242,15 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// What it prints, or as an error what it complains of.
+fn run(command: &mut Command) -> io::Result<Vec<u8>> {
+    let output = command.output()?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned()))
 }
 
 /// Whom it runs as, where that is somebody else.

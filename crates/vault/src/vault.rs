@@ -123,7 +123,7 @@ impl Seen {
 
 impl fmt::Debug for Vault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Vault").field("store", &self.store.file()).finish_non_exhaustive()
+        f.debug_struct("Vault").field("store", self.store.place()).finish_non_exhaustive()
     }
 }
 
@@ -131,7 +131,12 @@ impl fmt::Debug for Vault {
 struct AuditHead(Subkey);
 
 impl HeadSealer for AuditHead {
-    fn seal(&self, sequence: u64, entry_hash: &str) -> Vec<u8> {
-        derive_mac(&self.0, &[&sequence.to_be_bytes(), entry_hash.as_bytes()])
+    fn seal(&self, chain: &str, sequence: u64, entry_hash: &str) -> Vec<u8> {
+        let end = [&sequence.to_be_bytes(), entry_hash.as_bytes()];
+        if chain.is_empty() {
+            return derive_mac(&self.0, &end);
+        }
+        // No text of a server has a zero byte, so that no two are told as one.
+        derive_mac(&self.0, &[end[0], end[1], b"\0", chain.as_bytes()])
     }
 }

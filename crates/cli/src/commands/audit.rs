@@ -8,7 +8,7 @@ use keyless_core::{
     Error, SecretPath,
     audit::{Entry, Outcome},
 };
-use keyless_daemon::AuditQuery;
+use keyless_daemon::{AuditQuery, VerifiedChain};
 use serde_json::json;
 
 use super::{open_store, prompt};
@@ -93,7 +93,8 @@ async fn verify(ui: &Ui, args: &VerifyArgs) -> Result<ExitCode, Error> {
         None => None,
     };
     let sealed = factor.is_some();
-    let count = keyless_daemon::audit_verify(store, factor).await?;
+    let chains = keyless_daemon::audit_verify(store, factor).await?;
+    let count: u64 = chains.iter().map(|chain| chain.entries).sum();
     let words = if sealed {
         format!(
             "{count} entries, all as they were written; the end is sealed by the vault's key.\n"
@@ -103,11 +104,15 @@ async fn verify(ui: &Ui, args: &VerifyArgs) -> Result<ExitCode, Error> {
             "{count} entries, all as they were written. With --passphrase-file the end of the log is checked against the vault's key too.\n"
         )
     };
-    ui.answer(
-        "audit verify",
-        &json!({ "entries": count, "status": "valid", "head_checked": sealed }),
-        &words,
-    );
+    let mut data = json!({ "entries": count, "status": "valid", "head_checked": sealed });
+    let named: Vec<_> = chains.iter().filter(|chain| !chain.name.is_empty()).collect();
+    if !named.is_empty() {
+        let chain =
+            |chain: &&VerifiedChain| json!({ "chain": chain.name, "entries": chain.entries });
+        data["chains"] = named.iter().map(chain).collect();
+    }
+    let lines = named.iter().map(|chain| format!("  {}: {} entries\n", chain.name, chain.entries));
+    ui.answer("audit verify", &data, &(words + &lines.collect::<String>()));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -8,7 +8,7 @@ use keyless_core::{
 
 use crate::{
     engine::{Pool, Query, Value, query, query_owned},
-    store::{Store, StoreError},
+    store::{OwnChain, Store, StoreError},
 };
 
 /// The most entries of one answer, so that a question can't fill the memory.
@@ -42,17 +42,19 @@ pub struct AuditQuery {
 }
 
 impl Store {
-    /// The last `count` entries, oldest first.
+    /// The last `count` entries of our chain, oldest first.
     pub async fn audit_tail(&self, count: u32) -> Result<Vec<Entry>, StoreError> {
-        let tail = query("SELECT entry FROM audit ORDER BY sequence DESC LIMIT $1");
-        let mut entries = entries(tail.bind(count.min(MOST)), &self.pool).await?;
+        let tail =
+            query("SELECT entry FROM audit WHERE chain = $1 ORDER BY sequence DESC LIMIT $2");
+        let tail = tail.bind(self.chain.name()).bind(count.min(MOST));
+        let mut entries = entries(tail, &self.pool).await?;
         entries.reverse();
         Ok(entries)
     }
 
-    /// The entries that fit, oldest first.
+    /// The entries of our chain that fit, oldest first.
     pub async fn audit_query(&self, wanted: &AuditQuery) -> Result<Vec<Entry>, StoreError> {
-        let mut entries = entries(wanted.query(), &self.pool).await?;
+        let mut entries = entries(wanted.query(&self.chain, &self.pool), &self.pool).await?;
         if wanted.newest {
             entries.reverse();
         }
@@ -61,12 +63,13 @@ impl Store {
 }
 
 impl AuditQuery {
-    fn query(&self) -> Query {
+    fn query(&self, own: &OwnChain, pool: &Pool) -> Query {
         let (since, until) = (self.since.map(as_written), self.until.map(as_written));
         let (action, outcome) = (self.action.as_ref().map(word), self.outcome.as_ref().map(word));
         let mut values = Values::default();
+        let chain = values.place(own.name());
         let after = values.place(i64::try_from(self.after.unwrap_or(0)).unwrap_or(i64::MAX));
-        let mut all = vec![format!("sequence > {after}")];
+        let mut all = vec![format!("chain = {chain} AND sequence > {after}")];
         for (place, compares, text) in [
             ("timestamp", ">=", &since),
             ("timestamp", "<", &until),
@@ -77,11 +80,15 @@ impl AuditQuery {
             ("result", "=", &outcome),
         ] {
             if let Some(text) = text {
-                all.push(format!("{} {compares} {}", field(place), values.place(text)));
+                all.push(format!(
+                    "{} {compares} {}",
+                    pool.json_text("entry", place),
+                    values.place(text)
+                ));
             }
         }
         if let Some(secret) = &self.secret {
-            all.push(is_about(secret, &mut values));
+            all.push(is_about(secret, pool, &mut values));
         }
         let (all, order) = (all.join(" AND "), if self.newest { "DESC" } else { "ASC" });
         let limit = values.place(self.limit.unwrap_or(MOST).min(MOST));
@@ -103,20 +110,13 @@ impl Values {
     }
 }
 
-/// A text within an entry.
-fn field(place: &str) -> String {
-    format!("json_extract(entry, '$.{place}')")
-}
-
 /// That an entry is about a secret, or used it.
-fn is_about(secret: &SecretPath, values: &mut Values) -> String {
+fn is_about(secret: &SecretPath, pool: &Pool, values: &mut Values) -> String {
     // A path has no comma, so that it is found whole in a target of several.
     let (whole, path) = (values.place(format!(",{secret},")), values.place(secret.as_str()));
-    let target = field("target");
-    format!(
-        "(instr(',' || {target} || ',', {whole}) > 0 \
-         OR EXISTS (SELECT 1 FROM json_each(entry, '$.secrets_used') WHERE value = {path}))"
-    )
+    let target = format!("',' || {} || ','", pool.json_text("entry", "target"));
+    let named = pool.has_text(&target, &whole);
+    format!("({named} OR {})", pool.json_lists("entry", "secrets_used", &path))
 }
 
 async fn entries(select: Query, pool: &Pool) -> Result<Vec<Entry>, StoreError> {

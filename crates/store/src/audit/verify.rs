@@ -1,4 +1,4 @@
-//! Verifies the whole log, and that it ends where it ended.
+//! Verifies the whole log, every chain of it, and that each ends where it ended.
 //!
 //! The database reads a block of rows while others hash the blocks before it, and the blocks
 //! are joined in their order; so all cores work and memory stays flat.
@@ -22,11 +22,14 @@ use crate::{
 const BLOCK: u32 = 512;
 /// One text of many rows: a row by itself costs more on its way here than its hashes do.
 const BLOCKS: &str = "SELECT max(sequence), string_agg(sequence || ' ' || entry, '\n') \
-    FROM (SELECT sequence, entry FROM audit WHERE sequence > $1 ORDER BY sequence LIMIT $2)";
+    FROM (SELECT sequence, entry FROM audit WHERE chain = $1 AND sequence > $2 \
+    ORDER BY sequence LIMIT $3) AS block";
 
-/// A log that is whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VerifiedLog {
+/// A chain of the log that is whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifiedChain {
+    /// Who writes it; empty for the only one of a file.
+    pub name: String,
     /// How many entries it has.
     pub entries: u64,
     /// Up to which of them the vault's key vouches; 0 when none, or when no key was at hand.
@@ -48,9 +51,24 @@ pub enum LogError {
     /// An entry was changed, removed, reordered or put in.
     #[error(transparent)]
     Tampered(#[from] Tampered),
+    /// Which chain of several it is.
+    #[error("in the chain {chain}: {fault}")]
+    InChain {
+        /// Its name.
+        chain: String,
+        /// What is wrong.
+        fault: Box<LogError>,
+    },
+    /// This home wrote a chain that is no longer there.
+    #[error("the chain of this machine, {chain}, was taken away")]
+    Missing {
+        /// Its name.
+        chain: String,
+    },
 }
 
 struct Head {
+    chain: String,
     text: Option<String>,
     end: Chain,
     seal: Option<HeadSeal>,
@@ -63,56 +81,81 @@ struct HeadSeal {
 }
 
 impl Store {
-    /// Verifies every entry and the head; with `sealer`, also the vault's word on the head.
+    /// Verifies every entry and every head; with `sealer`, also the vault's word on the heads. The first fault ends it.
     pub async fn audit_verify(
         &self,
         sealer: Option<&dyn HeadSealer>,
-    ) -> Result<VerifiedLog, LogError> {
+    ) -> Result<Vec<VerifiedChain>, LogError> {
         let mut view = Transaction::view(&self.pool).await?;
-        let head = read_head(view.connection()).await?;
-        let vouched = sealer.map_or(Ok(0), |sealer| check_seal(&head, sealer))?;
-        let entries = verify_entries(view.connection(), &head).await?;
-        let last = query("SELECT entry FROM audit ORDER BY sequence DESC LIMIT 1")
-            .fetch_optional(view.connection())
-            .await?;
-        let last: Option<String> = last.map(|row| row.try_get(0)).transpose()?;
-        view.commit().await?;
-        if last == head.text {
-            Ok(VerifiedLog { entries, sealed: vouched })
-        } else {
-            Err(LogError::Head)
+        let heads = query(HEADS).fetch_all(view.connection()).await?;
+        let mut verified = Vec::with_capacity(heads.len());
+        for row in &heads {
+            let head = head(row)?;
+            let found = verify_chain(view.connection(), &head, sealer).await;
+            verified.push(found.map_err(|fault| fault.within(&head.chain))?);
         }
+        view.commit().await?;
+        let own = self.chain.name();
+        if self.chain.has_begun() && verified.iter().all(|chain| chain.name != own) {
+            return Err(LogError::missing(own));
+        }
+        Ok(verified)
     }
 }
 
-async fn read_head(connection: &mut Connection) -> Result<Head, LogError> {
-    let row = query("SELECT last, sealed_sequence, sealed_hash, seal FROM audit_head WHERE id = 1")
-        .fetch_optional(connection)
-        .await?
-        .ok_or(LogError::Head)?;
-    Ok(head(&row)?)
+const HEADS: &str =
+    "SELECT chain, last, sealed_sequence, sealed_hash, seal FROM audit_head ORDER BY chain";
+
+impl LogError {
+    fn within(self, chain: &str) -> Self {
+        match (chain, self) {
+            ("", fault) | (_, fault @ Self::Store(_)) => fault,
+            (chain, fault) => Self::InChain { chain: chain.to_owned(), fault: Box::new(fault) },
+        }
+    }
+
+    fn missing(chain: &str) -> Self {
+        if chain.is_empty() { Self::Head } else { Self::Missing { chain: chain.to_owned() } }
+    }
+}
+
+async fn verify_chain(
+    view: &mut Connection,
+    head: &Head,
+    sealer: Option<&dyn HeadSealer>,
+) -> Result<VerifiedChain, LogError> {
+    let vouched = sealer.map_or(Ok(0), |sealer| check_seal(head, sealer))?;
+    let entries = verify_entries(&mut *view, head).await?;
+    let select = query("SELECT entry FROM audit WHERE chain = $1 ORDER BY sequence DESC LIMIT 1");
+    let last = select.bind(&head.chain).fetch_optional(view).await?;
+    let last: Option<String> = last.map(|row| row.try_get(0)).transpose()?;
+    if last == head.text {
+        Ok(VerifiedChain { name: head.chain.clone(), entries, sealed: vouched })
+    } else {
+        Err(LogError::Head)
+    }
 }
 
 fn head(row: &Row) -> Result<Head, StoreError> {
     let damaged = || StoreError::DamagedRow { table: "audit_head" };
-    let text: Option<String> = row.try_get(0)?;
+    let text: Option<String> = row.try_get(1)?;
     let last: Option<Entry> =
         text.as_deref().map(serde_json::from_str).transpose().map_err(|_| damaged())?;
     let end = last.as_ref().map_or_else(Chain::genesis, Chain::after);
-    let sequence: Option<i64> = row.try_get(1)?;
+    let sequence: Option<i64> = row.try_get(2)?;
     let sequence = sequence.map(u64::try_from).transpose().map_err(|_| damaged())?;
-    let seal = match (sequence, row.try_get(2)?, row.try_get(3)?) {
+    let seal = match (sequence, row.try_get(3)?, row.try_get(4)?) {
         (Some(sequence), Some(hash), Some(mac)) => Some(HeadSeal { sequence, hash, mac }),
         _ => None,
     };
-    Ok(Head { text, end, seal })
+    Ok(Head { chain: row.try_get(0)?, text, end, seal })
 }
 
 /// Gives the number of the last entry that the key vouches for.
 fn check_seal(head: &Head, sealer: &dyn HeadSealer) -> Result<u64, LogError> {
     // Sealed since the vault was made, so a missing seal was taken away.
     let seal = head.seal.as_ref().ok_or(LogError::Seal)?;
-    if sealer.seal(seal.sequence, &seal.hash) == seal.mac {
+    if sealer.seal(&head.chain, seal.sequence, &seal.hash) == seal.mac {
         Ok(seal.sequence)
     } else {
         Err(LogError::Seal)
@@ -124,7 +167,7 @@ async fn verify_entries(view: &mut Connection, head: &Head) -> Result<u64, LogEr
     let marked = head.seal.as_ref().map(|seal| seal.sequence);
     let cores = available_parallelism().map_or(1, NonZero::get);
     let blocks = try_unfold((view, 0), |(view, after)| async move {
-        let block = read_block(view, after).await?;
+        let block = read_block(view, &head.chain, after).await?;
         Ok::<_, LogError>(block.map(|(last, text)| (text, (view, last))))
     });
     let stretches = blocks
@@ -155,8 +198,12 @@ async fn verify_entries(view: &mut Connection, head: &Head) -> Result<u64, LogEr
 
 /// The rows after the one of this number, each as its number and its entry on a line; and the
 /// number of the last.
-async fn read_block(view: &mut Connection, after: i64) -> Result<Option<(i64, String)>, LogError> {
-    let block = query(BLOCKS).bind(after).bind(BLOCK).fetch_one(view).await?;
+async fn read_block(
+    view: &mut Connection,
+    chain: &str,
+    after: i64,
+) -> Result<Option<(i64, String)>, LogError> {
+    let block = query(BLOCKS).bind(chain).bind(after).bind(BLOCK).fetch_one(view).await?;
     let (last, text): (Option<i64>, Option<String>) = (block.try_get(0)?, block.try_get(1)?);
     Ok(last.zip(text))
 }
@@ -172,13 +219,26 @@ fn verify_block(text: &str, marked: Option<u64>) -> Result<Option<Stretch>, Tamp
 
 impl From<LogError> for Error {
     fn from(error: LogError) -> Self {
-        let words = match error {
-            LogError::Head => SafeText::words("the audit log's last entry was replaced"),
-            LogError::Seal => SafeText::words("the seal of the audit log's end is not the vault's"),
-            LogError::Store(error) => return error.into(),
-            LogError::Tampered(found) => tampered_words(&found),
-        };
-        Self::with(Code::StoreTampered, words)
+        match error {
+            LogError::Store(error) => error.into(),
+            error => Self::with(Code::StoreTampered, words(&error)),
+        }
+    }
+}
+
+fn words(error: &LogError) -> SafeText {
+    match error {
+        LogError::Head => SafeText::words("the audit log's last entry was replaced"),
+        LogError::InChain { chain, fault } => {
+            SafeText::words("in the chain ").as_they_wrote(chain).and(": ").and(words(fault))
+        }
+        LogError::Missing { chain } => {
+            let of_ours = SafeText::words("the chain of this machine, ").as_they_wrote(chain);
+            of_ours.and(", was taken away")
+        }
+        LogError::Seal => SafeText::words("the seal of the audit log's end is not the vault's"),
+        LogError::Store(_) => SafeText::words("the audit log can't be read"),
+        LogError::Tampered(found) => tampered_words(found),
     }
 }
 

@@ -20,8 +20,8 @@ use super::{
     sha256,
 };
 use crate::{
-    engine::{Connection, Transaction, query},
-    store::{Store, StoreError},
+    engine::{Connection, Lock, Pool, Transaction, query},
+    store::{OwnChain, Store, StoreError},
 };
 
 /// How long after a failure the kept entries are tried again.
@@ -32,13 +32,14 @@ const ROWS: [usize; 5] = [256, 64, 16, 4, 1];
 static INSERTS: LazyLock<[String; ROWS.len()]> = LazyLock::new(|| {
     ROWS.map(|rows| {
         let values: Vec<_> =
-            (1..=rows).map(|row| format!("(${}, ${})", row * 2 - 1, row * 2)).collect();
-        format!("INSERT INTO audit (sequence, entry) VALUES {}", values.join(", "))
+            (1..=rows).map(|row| format!("($1, ${}, ${})", row * 2, row * 2 + 1)).collect();
+        format!("INSERT INTO audit (chain, sequence, entry) VALUES {}", values.join(", "))
     })
 });
 
 pub(super) struct Writer {
-    store: Store,
+    pool: Pool,
+    chain: Arc<OwnChain>,
     sealer: Option<Arc<dyn HeadSealer>>,
     queue: Arc<Queue>,
 }
@@ -48,15 +49,17 @@ struct Failed(StoreError, Vec<Outline>);
 
 impl Writer {
     pub(super) fn new(
-        store: Store,
+        store: &Store,
         sealer: Option<Arc<dyn HeadSealer>>,
         queue: Arc<Queue>,
     ) -> Self {
-        Self { store, sealer, queue }
+        let (pool, chain) = (store.pool.clone(), Arc::clone(&store.chain));
+        Self { pool, chain, sealer, queue }
     }
 
     /// Runs until every [`AuditLog`](super::AuditLog) is gone and what they left is written.
-    pub(super) async fn run(self) {
+    pub(super) async fn run(mut self) {
+        self.pool = self.pool.apart();
         while let Some(Group { waiting, flushes }) = self.queue.next().await {
             let answer = if waiting.is_empty() { Ok(()) } else { self.write(waiting).await };
             for flush in flushes {
@@ -97,11 +100,13 @@ impl Writer {
     }
 
     async fn commit(&self, outlines: Vec<Outline>) -> Result<Vec<Pending>, Failed> {
-        let mut transaction = match Transaction::write(&self.store.pool).await {
-            Ok(transaction) => transaction,
-            Err(error) => return Err(Failed(error, outlines)),
-        };
-        let mut chain = match head::read(transaction.connection()).await {
+        let mut transaction =
+            match Transaction::write(&self.pool, Lock::Chain(self.chain.name())).await {
+                Ok(transaction) => transaction,
+                Err(error) => return Err(Failed(error, outlines)),
+            };
+        let sealer = self.sealer.as_deref();
+        let mut chain = match head::read(transaction.connection(), &self.chain, sealer).await {
             Ok(chain) => chain,
             Err(error) => return Err(Failed(error, outlines)),
         };
@@ -112,7 +117,11 @@ impl Writer {
             Err(error) => Err(error),
         };
         match written {
-            Ok(()) => Ok(entries),
+            Ok(()) => {
+                // Should it fail, the next start of a process here begins another chain.
+                let _ = self.chain.begin();
+                Ok(entries)
+            }
             Err(error) => Err(Failed(error, entries.into_iter().map(Pending::withdrawn).collect())),
         }
     }
@@ -123,19 +132,20 @@ impl Writer {
         entries: &mut [Pending],
     ) -> Result<(), StoreError> {
         let Some(last) = entries.last() else { return Ok(()) };
-        head::advance(connection, last, self.sealer.as_deref()).await?;
-        insert_rows(connection, entries).await
+        head::advance(connection, &self.chain, last, self.sealer.as_deref()).await?;
+        insert_rows(connection, self.chain.name(), entries).await
     }
 }
 
 async fn insert_rows(
     connection: &mut Connection,
+    chain: &str,
     mut rows: &mut [Pending],
 ) -> Result<(), StoreError> {
     for (size, sql) in ROWS.into_iter().zip(INSERTS.iter()) {
         while rows.len() >= size {
             let (now, later) = rows.split_at_mut(size);
-            let mut insert = query(sql.as_str());
+            let mut insert = query(sql.as_str()).bind(chain);
             for entry in now {
                 insert = insert.bind(sequence(entry)).bind(entry.take_text());
             }
@@ -160,6 +170,8 @@ fn told(error: &StoreError) -> Error {
     let words = match error {
         StoreError::DiskFull(_) => "the disk is full",
         StoreError::Busy(_) => "another process keeps the store locked",
+        StoreError::NotBegun => "this machine's log begins when the vault is unlocked here",
+        StoreError::Unreachable(_) => "the database server can't be reached",
         StoreError::DamagedRow { .. } => "the log's head is damaged; run keyless audit verify",
         _ => "the store can't be written",
     };

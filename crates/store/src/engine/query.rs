@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use sqlx::{AssertSqlSafe, Database, Encode, Type};
 
-use super::{Connection, Place, Row};
+use super::{Connection, Place, Row, answered};
 use crate::store::StoreError;
 
 /// A statement that is about to run.
@@ -44,6 +44,10 @@ macro_rules! run {
             }
         };
         match connection {
+            Connection::Postgres(held) => {
+                let ($query, $connection) = (bound::<sqlx::Postgres>($self), &mut **held);
+                answered(async move { Ok($work) }).await
+            }
             Connection::Sqlite(held) => {
                 let ($query, $connection) = (bound::<sqlx::Sqlite>($self), &mut **held);
                 Ok($work)
@@ -131,7 +135,7 @@ values! {
     Bytes: Vec<u8>, |bytes| bytes;
     Bytes: &[u8], |bytes| bytes.to_vec();
     Bytes: &Vec<u8>, |bytes| bytes.clone();
-    // Neither database has a type of its own for it that the other has, too.
+    // SQLite has no type for it.
     Number: bool, |yes| i64::from(yes);
     Number: i64, |number| number;
     Number: u32, |number| i64::from(number);

@@ -1,23 +1,31 @@
 //! A row of an answer.
 
-use sqlx::{Decode, Row as _, Sqlite, Type, sqlite::SqliteRow};
+use sqlx::{Decode, Postgres, Row as _, Sqlite, Type, postgres::PgRow, sqlite::SqliteRow};
 
 use crate::store::StoreError;
 
 /// A row of an answer.
 pub(crate) enum Row {
+    Postgres(PgRow),
     Sqlite(SqliteRow),
 }
 
 /// What a column can be read as: `i64`, texts, bytes, and each where it may be NULL. Other numbers: [`Row::number`].
-pub(crate) trait Column<'r>: Decode<'r, Sqlite> + Type<Sqlite> {}
+pub(crate) trait Column<'r>:
+    Decode<'r, Postgres> + Type<Postgres> + Decode<'r, Sqlite> + Type<Sqlite>
+{
+}
 
-impl<'r, T: Decode<'r, Sqlite> + Type<Sqlite>> Column<'r> for T {}
+impl<'r, T> Column<'r> for T where
+    T: Decode<'r, Postgres> + Type<Postgres> + Decode<'r, Sqlite> + Type<Sqlite>
+{
+}
 
 impl Row {
     /// The column at `index`, from 0.
     pub(crate) fn try_get<'r, T: Column<'r>>(&'r self, index: usize) -> Result<T, StoreError> {
         match self {
+            Self::Postgres(row) => Ok(row.try_get(index)?),
             Self::Sqlite(row) => Ok(row.try_get(index)?),
         }
     }
@@ -30,6 +38,12 @@ impl Row {
     ) -> Result<T, StoreError> {
         let number: i64 = self.try_get(index)?;
         T::try_from(number).map_err(|_| StoreError::DamagedRow { table })
+    }
+}
+
+impl From<PgRow> for Row {
+    fn from(row: PgRow) -> Self {
+        Self::Postgres(row)
     }
 }
 

@@ -4,8 +4,25 @@
 //! the connection unusable. So whatever is not committed is undone by closing its connection, which
 //! the database rolls back in every case; a new one costs about a millisecond.
 
-use super::{Connection, Pool};
+use sqlx::{AssertSqlSafe, raw_sql};
+
+use super::{Connection, Pool, answered};
 use crate::store::StoreError;
+
+/// Marks our locks among others of one server: "KLS1".
+pub(crate) const LOCK_CLASS: i32 = 0x4b4c_5331;
+/// Taken while tables are made.
+pub(crate) const SCHEMA_LOCK: i32 = -1;
+const ROWS_LOCK: i32 = 0;
+
+/// What a change takes for itself. A file has one lock for all.
+#[derive(Clone, Copy)]
+pub(crate) enum Lock<'a> {
+    /// One chain of the audit log.
+    Chain(&'a str),
+    /// Everything else.
+    Rows,
+}
 
 /// Statements that are done together; they come to nothing unless committed.
 #[derive(Debug)]
@@ -15,26 +32,42 @@ pub(crate) struct Transaction {
 }
 
 impl Transaction {
-    /// Begins a change and takes the write lock, so that what it reads stays so. Waits for other writers up to
-    /// the busy time-out.
-    pub(crate) async fn write(pool: &Pool) -> Result<Self, StoreError> {
-        Self::begin(pool, "BEGIN IMMEDIATE").await
+    /// Begins a change and takes the lock, so that what it reads stays so. Waits for other writers up to the busy
+    /// time-out.
+    pub(crate) async fn write(pool: &Pool, lock: Lock<'_>) -> Result<Self, StoreError> {
+        // Statements after the lock see all that was committed before it: none is lost, none to be tried again.
+        let number = lock.number();
+        let locked = || format!("BEGIN; SELECT pg_advisory_xact_lock({LOCK_CLASS}, {number})");
+        Self::begin(pool, "BEGIN IMMEDIATE", locked).await
     }
 
     /// Begins a view in which nothing changes; it is to be committed as well.
     pub(crate) async fn view(pool: &Pool) -> Result<Self, StoreError> {
-        Self::begin(pool, "BEGIN").await
+        let frozen = || "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY".to_owned();
+        Self::begin(pool, "BEGIN", frozen).await
     }
 
-    async fn begin(pool: &Pool, how: &'static str) -> Result<Self, StoreError> {
+    async fn begin(
+        pool: &Pool,
+        sqlite: &'static str,
+        postgres: impl FnOnce() -> String,
+    ) -> Result<Self, StoreError> {
         let mut transaction = Self { connection: pool.acquire().await?, ended: false };
-        transaction.run(how).await?;
+        match &mut transaction.connection {
+            Connection::Postgres(held) => {
+                let begin = raw_sql(AssertSqlSafe(postgres()));
+                answered(async { Ok(begin.execute(&mut **held).await?) }).await?;
+            }
+            Connection::Sqlite(held) => {
+                sqlx::query(sqlite).execute(&mut **held).await?;
+            }
+        }
         Ok(transaction)
     }
 
-    /// On disk when this returns.
+    /// On disk when this returns. When it fails on a server, it may have been done all the same.
     pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
-        self.run("COMMIT").await?;
+        super::query("COMMIT").execute(&mut self.connection).await?;
         self.ended = true;
         Ok(())
     }
@@ -43,14 +76,21 @@ impl Transaction {
     pub(crate) fn connection(&mut self) -> &mut Connection {
         &mut self.connection
     }
+}
 
-    async fn run(&mut self, sql: &'static str) -> Result<(), StoreError> {
-        match &mut self.connection {
-            Connection::Sqlite(held) => {
-                sqlx::query(sql).execute(&mut **held).await?;
+impl Lock<'_> {
+    /// Its number on a server. Two chains may have one: then they take turns.
+    fn number(self) -> i32 {
+        match self {
+            // FNV-1a: the same in every version and on every machine.
+            Self::Chain(name) => {
+                let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+                    (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+                });
+                i32::try_from(hash >> 2).unwrap_or(0) + 1
             }
+            Self::Rows => ROWS_LOCK,
         }
-        Ok(())
     }
 }
 
@@ -58,6 +98,7 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         if !self.ended {
             match &mut self.connection {
+                Connection::Postgres(held) => held.close_on_drop(),
                 Connection::Sqlite(held) => held.close_on_drop(),
             }
         }

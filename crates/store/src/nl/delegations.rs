@@ -4,7 +4,7 @@ use keyless_core::delegation::{Token, TokenId};
 
 use super::json;
 use crate::{
-    engine::{Row, Transaction, query},
+    engine::{Lock, Row, Transaction, query},
     store::{Store, StoreError},
 };
 
@@ -46,7 +46,7 @@ impl Store {
 
     /// Puts tokens in the place of those with their names, all or none.
     pub async fn replace_delegations(&self, rows: &[DelegationRow]) -> Result<(), StoreError> {
-        let mut transaction = Transaction::write(&self.pool).await?;
+        let mut transaction = Transaction::write(&self.pool, Lock::Rows).await?;
         for row in rows {
             query("UPDATE delegations SET body = $1, revoked = $2, seal = $3 WHERE token_id = $4")
                 .bind(json(&row.token))

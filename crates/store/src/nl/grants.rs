@@ -6,7 +6,7 @@ use keyless_core::grant::{Grant, GrantId, PermissionRef};
 
 use super::json;
 use crate::{
-    engine::{Connection, Row, Transaction, query},
+    engine::{Connection, Lock, Row, Transaction, query},
     store::{Store, StoreError},
 };
 
@@ -91,7 +91,7 @@ impl Store {
         if wanted.is_empty() {
             return Ok(Ok(()));
         }
-        let mut transaction = Transaction::write(&self.pool).await?;
+        let mut transaction = Transaction::write(&self.pool, Lock::Rows).await?;
         for one in wanted {
             if !take_use(transaction.connection(), one).await? {
                 return Ok(Err(one.permission.clone()));
@@ -102,7 +102,7 @@ impl Store {
 
     /// Gives uses back, of an action that did not begin.
     pub async fn give_uses_back(&self, had: &[PermissionRef]) -> Result<(), StoreError> {
-        let mut transaction = Transaction::write(&self.pool).await?;
+        let mut transaction = Transaction::write(&self.pool, Lock::Rows).await?;
         for one in had {
             query(
                 "UPDATE grant_uses SET used = used - 1 \

@@ -1,8 +1,9 @@
-//! What can go wrong with the file, and how each case is told.
+//! What can go wrong with the file or the server, and how each case is told.
 
 use std::io;
 
 use keyless_core::{Code, Error, SafeText};
+use sqlx::sqlite::SqliteError;
 
 /// Why the store could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -42,9 +43,21 @@ pub enum StoreError {
         /// Ours.
         known: i64,
     },
+    /// The server does not let us in, or not do this.
+    #[error("the database server refuses it")]
+    Refused(#[source] sqlx::Error),
+    /// This home has no chain of the audit log yet, and the vault is locked.
+    #[error("this machine's audit log begins when the vault is unlocked here")]
+    NotBegun,
     /// A row with this key is already there.
     #[error("a row with this key exists")]
     Taken(#[source] sqlx::Error),
+    /// The server does not answer, or the connection to it was lost.
+    #[error("the database server can't be reached")]
+    Unreachable(#[source] sqlx::Error),
+    /// The server did not prove by a certificate who it is.
+    #[error("the database server is not believed")]
+    Untrusted(#[source] sqlx::Error),
 }
 
 // SQLite's primary result codes, https://www.sqlite.org/rescode.html; extended ones carry them in
@@ -61,26 +74,58 @@ const IOERR_SHMSIZE: i32 = 4874;
 
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
-        if matches!(error, sqlx::Error::PoolTimedOut) {
-            return Self::Busy(error);
+        match &error {
+            sqlx::Error::PoolTimedOut => Self::Busy(error),
+            sqlx::Error::Tls(_) => Self::Untrusted(error),
+            // As rustls tells of a certificate.
+            sqlx::Error::Io(fault) if fault.kind() == io::ErrorKind::InvalidData => {
+                Self::Untrusted(error)
+            }
+            sqlx::Error::Io(_) => Self::Unreachable(error),
+            sqlx::Error::Database(fault) => {
+                let code = fault.code().unwrap_or_default().into_owned();
+                match fault.try_downcast_ref::<SqliteError>() {
+                    Some(_) => of_sqlite(code.parse().unwrap_or(0), error),
+                    None => of_postgres(&code, error),
+                }
+            }
+            _ => Self::Engine(error),
         }
-        let code = error
-            .as_database_error()
-            .and_then(sqlx::error::DatabaseError::code)
-            .and_then(|code| code.parse::<i32>().ok());
-        match code {
-            Some(IOERR_SHMSIZE) => Self::DiskFull(error),
-            Some(code) => match code & 0xff {
-                BUSY | LOCKED => Self::Busy(error),
-                CONSTRAINT => Self::Taken(error),
-                CORRUPT => Self::Damaged(error),
-                FULL => Self::DiskFull(error),
-                NOTADB => Self::Foreign,
-                CANTOPEN => Self::File(io::Error::other(error)),
-                _ => Self::Engine(error),
-            },
-            None => Self::Engine(error),
-        }
+    }
+}
+
+fn of_sqlite(code: i32, error: sqlx::Error) -> StoreError {
+    if code == IOERR_SHMSIZE {
+        return StoreError::DiskFull(error);
+    }
+    match code & 0xff {
+        BUSY | LOCKED => StoreError::Busy(error),
+        CONSTRAINT => StoreError::Taken(error),
+        CORRUPT => StoreError::Damaged(error),
+        FULL => StoreError::DiskFull(error),
+        NOTADB => StoreError::Foreign,
+        CANTOPEN => StoreError::File(io::Error::other(error)),
+        _ => StoreError::Engine(error),
+    }
+}
+
+/// By PostgreSQL's error codes, appendix A of its manual; the first two characters are the class.
+fn of_postgres(code: &str, error: sqlx::Error) -> StoreError {
+    match code {
+        // serialization_failure, deadlock_detected, lock_not_available
+        "40001" | "40P01" | "55P03" => StoreError::Busy(error),
+        "53100" => StoreError::DiskFull(error),
+        // data_corrupted, index_corrupted
+        "XX001" | "XX002" => StoreError::Damaged(error),
+        // insufficient_privilege, invalid_catalog_name
+        "42501" | "3D000" => StoreError::Refused(error),
+        _ => match code.get(..2) {
+            Some("23") => StoreError::Taken(error),
+            Some("28") => StoreError::Refused(error),
+            // Connections, resources, shutdown.
+            Some("08" | "53" | "57") => StoreError::Unreachable(error),
+            _ => StoreError::Engine(error),
+        },
     }
 }
 
@@ -104,6 +149,18 @@ impl From<StoreError> for Error {
             StoreError::Missing => Code::NotInitialised.into(),
             StoreError::Newer { .. } => {
                 unusable("it was written by a newer Keyless; update this one")
+            }
+            StoreError::Refused(_) => {
+                unusable("the database server refuses this user, or what it asks for")
+            }
+            StoreError::Unreachable(_) => {
+                unusable("the database server can't be reached; nothing is allowed until it is")
+            }
+            StoreError::Untrusted(_) => unusable(
+                "the database server's certificate is not trusted, or it offers no TLS; see [store] roots",
+            ),
+            StoreError::NotBegun => {
+                unusable("this machine's audit log begins when the vault is unlocked here")
             }
             StoreError::Taken(_) => unusable("two writers met on one row; retry"),
         }

@@ -4,12 +4,17 @@ use std::{
     fs::{self, OpenOptions, Permissions},
     io::{Seek, SeekFrom, Write},
     os::unix::fs::PermissionsExt,
+    path::PathBuf,
 };
 
 use keyless_core::{Code, Error};
 use keyless_store::{Store, StoreError};
 
-use crate::scene::{Scene, draft};
+use crate::scene::{Engine, Scene, draft};
+
+fn file_of(scene: &Scene) -> PathBuf {
+    scene.folder.path().join("home/store.db")
+}
 
 fn mode(path: &std::path::Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -17,17 +22,17 @@ fn mode(path: &std::path::Path) -> u32 {
 
 #[tokio::test]
 async fn nobody_else_may_read_it() {
-    let scene = Scene::new().await;
+    let scene = Scene::new(Engine::Sqlite).await;
     let log = keyless_store::AuditLog::start(&scene.store, None);
     log.append(draft("s")).await.unwrap();
-    assert_eq!(mode(scene.file().parent().unwrap()), 0o700);
+    assert_eq!(mode(file_of(&scene).parent().unwrap()), 0o700);
     for suffix in ["", "-wal", "-shm"] {
-        let file = scene.file().with_file_name(format!("store.db{suffix}"));
+        let file = file_of(&scene).with_file_name(format!("store.db{suffix}"));
         assert_eq!(mode(&file), 0o600, "{file:?}");
     }
-    fs::set_permissions(scene.file(), Permissions::from_mode(0o644)).unwrap();
-    Store::open(&scene.file()).await.unwrap();
-    assert_eq!(mode(&scene.file()), 0o600);
+    fs::set_permissions(file_of(&scene), Permissions::from_mode(0o644)).unwrap();
+    Store::open(&file_of(&scene)).await.unwrap();
+    assert_eq!(mode(&file_of(&scene)), 0o600);
 }
 
 #[tokio::test]
@@ -46,12 +51,12 @@ async fn what_is_not_a_store_is_told_apart() {
 
 #[tokio::test]
 async fn another_programs_database_is_left_alone() {
-    let scene = Scene::new().await;
+    let scene = Scene::new(Engine::Sqlite).await;
     scene.store.close().await;
     scene.behind_its_back("PRAGMA application_id = 7").await;
-    assert!(matches!(Store::open(&scene.file()).await, Err(StoreError::Foreign)));
+    assert!(matches!(Store::open(&file_of(&scene)).await, Err(StoreError::Foreign)));
     scene.behind_its_back("PRAGMA application_id = 1263293233; PRAGMA user_version = 99").await;
-    let error = Store::open(&scene.file()).await.unwrap_err();
+    let error = Store::open(&file_of(&scene)).await.unwrap_err();
     assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error:?}");
 }
 
@@ -67,14 +72,14 @@ async fn a_making_that_was_cut_short_is_finished() {
 
 #[tokio::test]
 async fn damage_is_an_error_and_not_a_panic() {
-    let scene = Scene::new().await;
+    let scene = Scene::new(Engine::Sqlite).await;
     let log = keyless_store::AuditLog::start(&scene.store, None);
     for _ in 0..200 {
         log.append_soon(draft("s")).unwrap();
     }
     log.flush().await.unwrap();
     scene.behind_its_back("PRAGMA wal_checkpoint(TRUNCATE)").await;
-    let mut file = OpenOptions::new().write(true).open(scene.file()).unwrap();
+    let mut file = OpenOptions::new().write(true).open(file_of(&scene)).unwrap();
     let length = file.metadata().unwrap().len();
     for page in 1..length / 4096 {
         file.seek(SeekFrom::Start(page * 4096)).unwrap();
@@ -82,7 +87,7 @@ async fn damage_is_an_error_and_not_a_panic() {
     }
     drop(file);
     // Another handle, whose cache does not know the pages.
-    let answer = async { Store::open(&scene.file()).await?.audit_tail(300).await }.await;
+    let answer = async { Store::open(&file_of(&scene)).await?.audit_tail(300).await }.await;
     let error = answer.unwrap_err();
     assert_eq!(Error::from(error).code(), Code::StoreUnusable);
 }
@@ -105,12 +110,12 @@ async fn many_may_make_it_at_once() {
 
 #[tokio::test]
 async fn closing_leaves_one_file() {
-    let scene = Scene::new().await;
+    let scene = Scene::new(Engine::Sqlite).await;
     let log = keyless_store::AuditLog::start(&scene.store, None);
     log.append(draft("s")).await.unwrap();
     let clone = scene.store.clone();
     scene.store.close().await;
-    let files: Vec<_> = fs::read_dir(scene.file().parent().unwrap()).unwrap().collect();
+    let files: Vec<_> = fs::read_dir(file_of(&scene).parent().unwrap()).unwrap().collect();
     assert_eq!(files.len(), 1);
     assert!(clone.change_mark().await.is_err());
     assert_eq!(log.append(draft("s")).await.unwrap_err().code(), Code::AuditUnavailable);

@@ -1,4 +1,4 @@
-//! The store against real files, real processes' worth of connections, and a full disk.
+//! The store against real files and a real server, real processes' worth of connections, and a full disk.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 mod audit;
@@ -7,3 +7,4 @@ mod nl;
 mod passkeys;
 mod requests;
 mod scene;
+mod server;

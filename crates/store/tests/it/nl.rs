@@ -4,10 +4,16 @@ use keyless_core::{
     delegation::{Token, TokenId},
     grant::{Grant, GrantId, PermissionRef},
 };
-use keyless_store::{DelegationRow, GrantRow, Store, StoreError, UseOf};
+use keyless_store::{DelegationRow, GrantRow, StoreError, UseOf};
 use serde_json::json;
 
-use crate::scene::Scene;
+use crate::scene::{Engine, Scene, on_both};
+
+on_both! {
+    of_many_who_want_the_last_use_one_gets_it
+    uses_are_had_together_or_not_at_all
+    a_token_is_used_as_often_as_it_says
+}
 
 fn grant(name: &str) -> GrantRow {
     let grant = json!({
@@ -25,11 +31,10 @@ fn use_of(name: &str, max_uses: u64) -> UseOf {
     UseOf { permission: PermissionRef { grant, index: 0 }, max_uses }
 }
 
-#[tokio::test]
-async fn of_many_who_want_the_last_use_one_gets_it() {
-    let scene = Scene::new().await;
+async fn of_many_who_want_the_last_use_one_gets_it(engine: Engine) {
+    let scene = Scene::new(engine).await;
     scene.store.insert_grant(&grant("g1")).await.unwrap();
-    let other = Store::open(&scene.file()).await.unwrap();
+    let other = scene.opened_again().await;
     let wanted = [use_of("g1", 10)];
     let takers = (0..40).map(|number| {
         let store = if number % 2 == 0 { scene.store.clone() } else { other.clone() };
@@ -45,9 +50,8 @@ async fn of_many_who_want_the_last_use_one_gets_it() {
     assert_eq!(other.grant_uses().await.unwrap()[&wanted[0].permission], 9);
 }
 
-#[tokio::test]
-async fn uses_are_had_together_or_not_at_all() {
-    let scene = Scene::new().await;
+async fn uses_are_had_together_or_not_at_all(engine: Engine) {
+    let scene = Scene::new(engine).await;
     for name in ["g1", "g2"] {
         scene.store.insert_grant(&grant(name)).await.unwrap();
     }
@@ -66,9 +70,8 @@ async fn uses_are_had_together_or_not_at_all() {
     assert!(matches!(taken, Err(StoreError::Taken(_))), "{taken:?}");
 }
 
-#[tokio::test]
-async fn a_token_is_used_as_often_as_it_says() {
-    let scene = Scene::new().await;
+async fn a_token_is_used_as_often_as_it_says(engine: Engine) {
+    let scene = Scene::new(engine).await;
     let token: Token = serde_json::from_value(json!({
         "token_id": "550e8400-e29b-41d4-a716-446655440000", "type": "delegation",
         "issuer": "nl://acme.corp/a/1.0.0", "issuer_instance": "650e8400-e29b-41d4-a716-446655440000",
@@ -86,6 +89,6 @@ async fn a_token_is_used_as_often_as_it_says() {
         assert_eq!(scene.store.take_delegation_use(&id).await.unwrap(), expected);
     }
     scene.store.close().await;
-    let again = Store::open(&scene.file()).await.unwrap();
+    let again = scene.opened_again().await;
     assert_eq!(again.delegations().await.unwrap(), [DelegationRow { used: 2, ..row }]);
 }

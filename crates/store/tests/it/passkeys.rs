@@ -1,9 +1,13 @@
 //! Passkeys: kept over a restart, and counted once.
 
 use jiff::Timestamp;
-use keyless_store::{Passkey, PasskeyRow, Store, StoreError};
+use keyless_store::{Passkey, PasskeyRow, StoreError};
 
-use crate::scene::Scene;
+use crate::scene::{Engine, Scene, on_both};
+
+on_both! {
+    a_passkey_survives_a_restart_and_counts_once
+}
 
 fn row(counter: u32, seal: &[u8]) -> PasskeyRow {
     let passkey = Passkey {
@@ -18,14 +22,13 @@ fn row(counter: u32, seal: &[u8]) -> PasskeyRow {
     PasskeyRow { passkey, seal: seal.to_vec() }
 }
 
-#[tokio::test]
-async fn a_passkey_survives_a_restart_and_counts_once() {
-    let scene = Scene::new().await;
+async fn a_passkey_survives_a_restart_and_counts_once(engine: Engine) {
+    let scene = Scene::new(engine).await;
     let first = row(u32::MAX, b"first");
     scene.store.insert_passkey(&first).await.unwrap();
     let again = scene.store.insert_passkey(&first).await;
     assert!(matches!(again, Err(StoreError::Taken(_))), "{again:?}");
-    let other = Store::open(&scene.file()).await.unwrap();
+    let other = scene.opened_again().await;
     let (one, two) = (row(7, b"one"), row(7, b"two"));
     assert!(scene.store.replace_passkey(&first, &one).await.unwrap());
     assert!(!other.replace_passkey(&first, &two).await.unwrap());

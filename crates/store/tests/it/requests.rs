@@ -5,9 +5,16 @@ use keyless_core::{
     SecretPath,
     approval::{Asked, Decision, Request, RequestId},
 };
-use keyless_store::{RequestRow, Store, StoreError};
+use keyless_store::{RequestRow, StoreError};
 
-use crate::scene::Scene;
+use crate::scene::{Engine, Scene, on_both};
+
+on_both! {
+    a_request_survives_a_restart
+    an_id_is_given_once
+    of_two_answers_one_wins
+    they_are_listed_by_age_and_swept
+}
 
 fn row(number: u8, seal: &[u8]) -> RequestRow {
     let now = Timestamp::from_second(1_700_000_000 + i64::from(number)).unwrap();
@@ -23,33 +30,30 @@ fn answered(row: &RequestRow, decision: Decision, seal: &[u8]) -> RequestRow {
     RequestRow { request, seal: seal.to_vec() }
 }
 
-#[tokio::test]
-async fn a_request_survives_a_restart() {
-    let scene = Scene::new().await;
+async fn a_request_survives_a_restart(engine: Engine) {
+    let scene = Scene::new(engine).await;
     let asked = row(1, b"one");
     scene.store.insert_request(&asked).await.unwrap();
     scene.store.close().await;
-    let again = Store::open(&scene.file()).await.unwrap();
+    let again = scene.opened_again().await;
     assert_eq!(again.request(&asked.request.id).await.unwrap(), Some(asked));
 }
 
-#[tokio::test]
-async fn an_id_is_given_once() {
-    let scene = Scene::new().await;
+async fn an_id_is_given_once(engine: Engine) {
+    let scene = Scene::new(engine).await;
     scene.store.insert_request(&row(1, b"one")).await.unwrap();
     let second = scene.store.insert_request(&row(1, b"two")).await;
     assert!(matches!(second, Err(StoreError::Taken(_))), "{second:?}");
     assert_eq!(scene.store.requests().await.unwrap(), [row(1, b"one")]);
 }
 
-#[tokio::test]
-async fn of_two_answers_one_wins() {
-    let scene = Scene::new().await;
+async fn of_two_answers_one_wins(engine: Engine) {
+    let scene = Scene::new(engine).await;
     let asked = row(1, b"pending");
     scene.store.insert_request(&asked).await.unwrap();
     let once = answered(&asked, Decision::AllowOnce, b"once");
     let denied = answered(&asked, Decision::Deny, b"denied");
-    let other = Store::open(&scene.file()).await.unwrap();
+    let other = scene.opened_again().await;
     let (first, second) = tokio::join!(
         scene.store.replace_request(&asked, &once),
         other.replace_request(&asked, &denied),
@@ -59,9 +63,8 @@ async fn of_two_answers_one_wins() {
     assert!(stands == once || stands == denied);
 }
 
-#[tokio::test]
-async fn they_are_listed_by_age_and_swept() {
-    let scene = Scene::new().await;
+async fn they_are_listed_by_age_and_swept(engine: Engine) {
+    let scene = Scene::new(engine).await;
     for number in [3, 1, 2] {
         scene.store.insert_request(&row(number, b"x")).await.unwrap();
     }

@@ -1,35 +1,102 @@
-//! What the tests share: a scratch store, drafts, and a way behind the store's back.
+//! What the tests share: a scratch store on either engine, drafts, and a way behind the store's back.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use jiff::Timestamp;
 use keyless_core::audit::{Action, Agent, Detail, Draft, Outcome, Target};
-use keyless_store::{HeadSealer, Store};
-use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
+use keyless_store::{HeadSealer, Server, Store, StorePlace};
+use keyless_testkit::{Postgres, PostgresOptions, TestCa};
+use sqlx::{AssertSqlSafe, ConnectOptions, sqlite::SqliteConnectOptions};
 use tempfile::TempDir;
 
-/// A scratch folder with a store in it.
+/// The two databases that a store can be in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Engine {
+    Postgres,
+    Sqlite,
+}
+
+/// Makes two tests of each story.
+macro_rules! on_both {
+    ($($story:ident)*) => {$(
+        mod $story {
+            use crate::scene::Engine;
+
+            #[tokio::test]
+            async fn on_sqlite() {
+                super::$story(Engine::Sqlite).await;
+            }
+
+            #[tokio::test]
+            async fn on_postgres() {
+                super::$story(Engine::Postgres).await;
+            }
+        }
+    )*};
+}
+pub(crate) use on_both;
+
+/// The server by its Unix socket.
+pub(crate) fn on_socket(server: &Postgres, home: &Path) -> Server {
+    let (folder, port) = (server.socket_folder(), server.address().port());
+    let url = format!("postgres:///postgres?user=keyless&host={}&port={port}", folder.display());
+    Server::new(&url, home).unwrap().with_password(PASSWORD)
+}
+
+/// A scratch folder, and a store in it.
 pub(crate) struct Scene {
-    folder: TempDir,
+    pub(crate) folder: TempDir,
     pub(crate) store: Store,
+    pub(crate) server: Option<Postgres>,
 }
 
 impl Scene {
-    pub(crate) async fn new() -> Self {
+    pub(crate) async fn new(engine: Engine) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::create_or_open(&folder.path().join("home/store.db")).await.unwrap();
-        Self { folder, store }
+        let server = match engine {
+            Engine::Postgres => Some(start(&TestCa::new())),
+            Engine::Sqlite => None,
+        };
+        let store = Store::create_or_open(place(&folder, server.as_ref())).await.unwrap();
+        Self { folder, store, server }
     }
 
-    pub(crate) fn file(&self) -> PathBuf {
-        self.folder.path().join("home/store.db")
+    pub(crate) fn place(&self) -> StorePlace {
+        place(&self.folder, self.server.as_ref())
     }
 
-    /// Runs SQL as somebody who has the file and no key.
-    pub(crate) async fn behind_its_back(&self, sql: &'static str) {
-        let options = SqliteConnectOptions::new().filename(self.file());
-        let mut connection = options.connect().await.unwrap();
-        sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
+    /// The same store, opened by another process.
+    pub(crate) async fn opened_again(&self) -> Store {
+        Store::open(self.place()).await.unwrap()
+    }
+
+    /// Runs SQL as somebody who has the file, or the server, and no key.
+    pub(crate) async fn behind_its_back(&self, sql: &str) {
+        match self.place() {
+            StorePlace::File(file) => {
+                let options = SqliteConnectOptions::new().filename(file);
+                let mut connection = options.connect().await.unwrap();
+                sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+            }
+            StorePlace::Server(_) => {
+                self.server.as_ref().unwrap().sql(sql).unwrap();
+            }
+        }
+    }
+}
+
+pub(crate) const PASSWORD: &str = "hinged-lantern-41";
+
+pub(crate) fn start(ca: &TestCa) -> Postgres {
+    let options = PostgresOptions { ca, names: &["localhost"], password: PASSWORD };
+    Postgres::start(&options).unwrap()
+}
+
+fn place(folder: &TempDir, server: Option<&Postgres>) -> StorePlace {
+    let home = folder.path().join("home");
+    match server {
+        None => StorePlace::File(home.join("store.db")),
+        Some(server) => on_socket(server, &home).into(),
     }
 }
 
@@ -57,7 +124,7 @@ pub(crate) fn draft(session: &str) -> Draft {
 pub(crate) struct Word(pub(crate) &'static str);
 
 impl HeadSealer for Word {
-    fn seal(&self, sequence: u64, entry_hash: &str) -> Vec<u8> {
-        format!("{} {sequence} {entry_hash}", self.0).into_bytes()
+    fn seal(&self, chain: &str, sequence: u64, entry_hash: &str) -> Vec<u8> {
+        format!("{} {chain} {sequence} {entry_hash}", self.0).into_bytes()
     }
 }

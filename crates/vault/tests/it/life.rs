@@ -170,7 +170,7 @@ async fn the_audit_log_is_sealed_with_its_key() {
     log.flush().await.unwrap();
     let again = scene.again().await;
     let verified = again.store().audit_verify(Some(&*again.head_sealer())).await.unwrap();
-    assert_eq!((verified.entries, verified.sealed), (0, 0));
+    assert_eq!((verified[0].entries, verified[0].sealed), (0, 0));
     let other = Scene::new().await;
     let foreign = scene.vault.store().audit_verify(Some(&*other.vault.head_sealer())).await;
     assert!(foreign.is_err());

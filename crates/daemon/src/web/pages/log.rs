@@ -172,7 +172,7 @@ async fn verify(desk: &Desk) -> Result<u64, Unsure> {
     // It hashes for a while, and what it borrows keeps it from moving between threads.
     let verified = spawn_blocking(move || here.block_on(store.audit_verify(Some(&*sealer))));
     let verified = verified.await.map_err(|_| Unsure::Unread)?;
-    verified.map(|log| log.entries).map_err(unsure)
+    verified.map(|chains| chains.iter().map(|chain| chain.entries).sum()).map_err(unsure)
 }
 
 fn unsure(error: LogError) -> Unsure {

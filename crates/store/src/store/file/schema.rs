@@ -5,22 +5,13 @@
 
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection, query_scalar, raw_sql};
 
-use super::StoreError;
+use crate::store::{
+    StoreError,
+    migrations::{KNOWN, MIGRATIONS},
+};
 
 /// "KLS1".
 const APPLICATION_ID: i64 = 0x4b4c_5331;
-/// In order; a file's `user_version` counts those that it has. New ones go to the end.
-const MIGRATIONS: &[&str] = &[
-    include_str!("../../migrations/0001_vault_and_audit.sql"),
-    include_str!("../../migrations/0002_plain_audit_rows.sql"),
-    include_str!("../../migrations/0003_requests.sql"),
-    include_str!("../../migrations/0004_versions_kept.sql"),
-    include_str!("../../migrations/0005_agents_and_grants.sql"),
-    include_str!("../../migrations/0009_passkeys.sql"),
-];
-#[expect(clippy::cast_possible_wrap, reason = "a handful")]
-const KNOWN: i64 = MIGRATIONS.len() as i64;
-
 /// Runs the migrations that the file lacks; does not write when there are none.
 pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), StoreError> {
     if check_at_once(connection).await? == KNOWN {
@@ -30,7 +21,7 @@ pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), Sto
     // Asked again under the lock: another process may have been faster.
     let found = check(&mut transaction).await?;
     for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {
-        raw_sql(*migration).execute(&mut *transaction).await?;
+        raw_sql(migration.sqlite).execute(&mut *transaction).await?;
     }
     // Pragmas take no parameters.
     for (pragma, number) in [("application_id", APPLICATION_ID), ("user_version", KNOWN)] {

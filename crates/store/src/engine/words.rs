@@ -1,0 +1,33 @@
+//! The few things that the two databases call by different names.
+
+use super::Pool;
+
+impl Pool {
+    /// The text at `place`, names with dots between them, within the JSON of a column.
+    pub(crate) fn json_text(&self, column: &str, place: &str) -> String {
+        match self {
+            Self::Postgres(_) => {
+                format!("({column}::jsonb #>> '{{{}}}') COLLATE \"C\"", place.replace('.', ","))
+            }
+            Self::Sqlite(_) => format!("json_extract({column}, '$.{place}')"),
+        }
+    }
+
+    /// That the JSON of a column has `text` in its list `field`.
+    pub(crate) fn json_lists(&self, column: &str, field: &str, text: &str) -> String {
+        match self {
+            Self::Postgres(_) => format!("jsonb_exists({column}::jsonb -> '{field}', {text})"),
+            Self::Sqlite(_) => format!(
+                "EXISTS (SELECT 1 FROM json_each({column}, '$.{field}') WHERE value = {text})"
+            ),
+        }
+    }
+
+    /// That `text` has `part` in it.
+    pub(crate) fn has_text(&self, text: &str, part: &str) -> String {
+        match self {
+            Self::Postgres(_) => format!("strpos({text}, {part}) > 0"),
+            Self::Sqlite(_) => format!("instr({text}, {part}) > 0"),
+        }
+    }
+}

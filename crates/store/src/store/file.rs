@@ -1,0 +1,127 @@
+//! A store in a file: where it lies, who may read it, and the connections to it.
+//!
+//! `store.db` is 0600 in a folder of 0700, in WAL mode with every commit synced.
+
+mod schema;
+
+use std::{
+    fs::{self, DirBuilder, OpenOptions, Permissions},
+    io,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use sqlx::{
+    ConnectOptions, SqliteConnection, SqlitePool, query_scalar,
+    sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous},
+};
+
+use super::StoreError;
+
+/// How long a writer waits for its turn. SQLite asks ten times a second in the end, and seldom meets
+/// the moment between two transactions of a writer in another process that never rests.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Readers beside the one writer; each is a thread and about 100 KiB.
+const CONNECTIONS: u32 = 4;
+/// How often the switch to WAL is tried: the one step that SQLite does not wait for.
+const WAL_ATTEMPTS: u32 = 100;
+
+/// What can be set about a store in a file.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StoreOptions {
+    /// The most pages of 4 KiB that the file may have; at the cap, writes fail as on a full disk.
+    pub max_pages: Option<u32>,
+}
+
+/// Connects, brings the file to our schema; gives the connections and one that never writes.
+pub(super) async fn connect(
+    file: &Path,
+    options: StoreOptions,
+) -> Result<(SqlitePool, SqliteConnection), StoreError> {
+    let connect = connect_options(file, options);
+    let mut watch = connect.connect().await?;
+    use_wal(&mut watch).await?;
+    schema::migrate(&mut watch).await?;
+    let pool = SqlitePoolOptions::new()
+        .max_connections(CONNECTIONS)
+        .test_before_acquire(false)
+        .acquire_timeout(BUSY_TIMEOUT)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .connect_lazy_with(connect);
+    Ok((pool, watch))
+}
+
+/// Fails with [`StoreError::Missing`] where there is no file; keeps one that is there private.
+pub(super) fn refuse_missing(file: &Path) -> Result<(), StoreError> {
+    match fs::metadata(file) {
+        Ok(found) if found.is_file() => keep_private(file, &found),
+        Ok(_) => Err(StoreError::Foreign),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(StoreError::Missing),
+        Err(error) => Err(StoreError::File(error)),
+    }
+}
+
+/// Makes an empty file, unless there is one.
+pub(super) fn make_private(file: &Path) -> io::Result<()> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.map_or_else(|| PathBuf::from("."), Path::to_path_buf);
+    DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn connect_options(file: &Path, options: StoreOptions) -> SqliteConnectOptions {
+    let connect = SqliteConnectOptions::new()
+        .filename(file)
+        .create_if_missing(false)
+        .foreign_keys(true)
+        .synchronous(SqliteSynchronous::Full)
+        .busy_timeout(BUSY_TIMEOUT)
+        // Removed rows are overwritten, so that a removed version does not stay on a free page.
+        .pragma("secure_delete", "ON")
+        .pragma("trusted_schema", "OFF")
+        // In pages. A busy log rewrites its last pages over and over: each is copied once per round.
+        .pragma("wal_autocheckpoint", "4000")
+        .disable_statement_logging();
+    match options.max_pages {
+        None => connect,
+        Some(pages) => connect.pragma("max_page_count", pages.to_string()),
+    }
+}
+
+/// Switches the file to WAL, which it then stays in. SQLite answers busy at once when another
+/// process does the same, instead of waiting.
+async fn use_wal(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    for _ in 1..WAL_ATTEMPTS {
+        match try_wal(connection).await {
+            Err(StoreError::Busy(_)) => tokio::time::sleep(Duration::from_millis(20)).await,
+            answer => return answer,
+        }
+    }
+    try_wal(connection).await
+}
+
+async fn try_wal(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    let mode: String = query_scalar("PRAGMA journal_mode").fetch_one(&mut *connection).await?;
+    if mode == "wal" {
+        return Ok(());
+    }
+    // Never turn another program's database into WAL.
+    schema::refuse_foreign(connection).await?;
+    let _: String = query_scalar("PRAGMA journal_mode = WAL").fetch_one(connection).await?;
+    Ok(())
+}
+
+/// Takes away what others may do with the file. SQLite gives its side files the same mode.
+fn keep_private(file: &Path, found: &fs::Metadata) -> Result<(), StoreError> {
+    let others = found.permissions().mode() & 0o077;
+    if others == 0 {
+        return Ok(());
+    }
+    fs::set_permissions(file, Permissions::from_mode(0o600)).map_err(StoreError::File)
+}

@@ -1,0 +1,116 @@
+//! A store on a server: who is believed, what two homes share, and what is left when the server dies.
+
+use std::{sync::Arc, time::Duration};
+
+use keyless_core::{Code, Error};
+use keyless_store::{AuditLog, LogError, Server, Store, StoreError};
+use keyless_testkit::{Postgres, TestCa};
+use tempfile::TempDir;
+
+use crate::scene::{Engine, PASSWORD, Scene, Word, draft, on_socket, start};
+
+fn over_tls(server: &Postgres, home: &TempDir) -> Server {
+    let url = format!("postgres://keyless@localhost:{}/postgres", server.address().port());
+    Server::new(&url, home.path()).unwrap().with_password(PASSWORD)
+}
+
+#[tokio::test]
+async fn a_certificate_of_others_is_refused_and_ours_is_believed() {
+    let (ours, others, home) = (TestCa::new(), TestCa::new(), tempfile::tempdir().unwrap());
+    let server = start(&ours);
+    let believing = |ca: &TestCa| over_tls(&server, &home).with_roots(ca.pem().into());
+    let refused = Store::create_or_open(believing(&others)).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Untrusted(_)), "{refused:?}");
+    assert!(Error::from(refused).to_string().contains("certificate"));
+    assert!(matches!(Store::open(believing(&ours)).await, Err(StoreError::Missing)));
+    let store = Store::create_or_open(believing(&ours)).await.unwrap();
+    store.check().await.unwrap();
+    let ways = "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
+        WHERE application_name = 'keyless'";
+    assert_eq!(server.sql(ways).unwrap(), "t");
+    let wrong = believing(&ours).with_password("wrong");
+    assert!(matches!(Store::open(wrong).await, Err(StoreError::Refused(_))));
+}
+
+#[tokio::test]
+async fn another_programs_database_is_left_alone() {
+    let (server, home) = (start(&TestCa::new()), tempfile::tempdir().unwrap());
+    server.sql("CREATE TABLE grants (what text)").unwrap();
+    let place = || on_socket(&server, home.path());
+    assert!(matches!(Store::create_or_open(place()).await, Err(StoreError::Foreign)));
+    assert!(matches!(Store::open(place()).await, Err(StoreError::Missing)));
+    server.sql("DROP TABLE grants").unwrap();
+    Store::create_or_open(place()).await.unwrap();
+    server.sql("UPDATE keyless_schema SET version = 99").unwrap();
+    let newer = Store::open(place()).await.unwrap_err();
+    assert!(matches!(newer, StoreError::Newer { found: 99, .. }), "{newer:?}");
+}
+
+#[tokio::test]
+async fn many_may_make_it_at_once() {
+    let (server, home) = (start(&TestCa::new()), tempfile::tempdir().unwrap());
+    let makers: Vec<_> = (0..6)
+        .map(|_| tokio::spawn(Store::create_or_open(on_socket(&server, home.path()))))
+        .collect();
+    for maker in makers {
+        maker.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn two_homes_write_two_chains_that_verify_together() {
+    let scene = Scene::new(Engine::Postgres).await;
+    let (server, home) = (scene.server.as_ref().unwrap(), tempfile::tempdir().unwrap());
+    let other = Store::open(on_socket(server, home.path())).await.unwrap();
+    let word: Arc<Word> = Arc::new(Word("key"));
+    // Without the vault's key a chain does not begin.
+    let unsealed = AuditLog::start(&other, None).append(draft("s")).await.unwrap_err();
+    assert_eq!(unsealed.code(), Code::AuditUnavailable);
+    for (store, entries) in [(&scene.store, 30), (&other, 20)] {
+        let log = AuditLog::start(store, Some(Arc::clone(&word) as _));
+        for _ in 0..entries {
+            log.append(draft("s")).await.unwrap();
+        }
+    }
+    for store in [&scene.store, &other] {
+        let chains = store.audit_verify(Some(&*word)).await.unwrap();
+        let mut ends: Vec<_> = chains.iter().map(|chain| (chain.entries, chain.sealed)).collect();
+        ends.sort_unstable();
+        assert_eq!(ends, [(20, 20), (30, 30)]);
+        assert!(chains.iter().all(|chain| !chain.name.is_empty()));
+    }
+    assert_eq!(other.audit_tail(1).await.unwrap()[0].sequence, 20);
+    // A chain in the place of another.
+    let swap = "UPDATE audit_head SET seal = (SELECT seal FROM audit_head ORDER BY chain LIMIT 1)";
+    server.sql(swap).unwrap();
+    let swapped = scene.store.audit_verify(Some(&*word)).await.unwrap_err();
+    assert!(matches!(swapped, LogError::InChain { .. }), "{swapped:?}");
+    // A chain that is taken away as a whole is missed by the home that wrote it, and nothing is written any more.
+    server.sql("DELETE FROM audit; DELETE FROM audit_head").unwrap();
+    let gone = other.audit_verify(None).await.unwrap_err();
+    assert!(matches!(gone, LogError::Missing { .. }), "{gone:?}");
+    let again = Store::open(on_socket(server, home.path())).await.unwrap();
+    let refused = AuditLog::start(&again, Some(word)).append(draft("s")).await.unwrap_err();
+    assert!(refused.to_string().contains("damaged"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_server_that_dies_is_told_and_goes_on_when_it_is_back() {
+    let mut scene = Scene::new(Engine::Postgres).await;
+    let log = AuditLog::start(&scene.store, Some(Arc::new(Word("key"))));
+    log.append(draft("s")).await.unwrap();
+    scene.server.as_mut().unwrap().kill();
+    let error = log.append(draft("s")).await.unwrap_err();
+    assert_eq!(error.code(), Code::AuditUnavailable);
+    assert!(error.to_string().contains("can't be reached"), "{error}");
+    let read = scene.store.rows().await.unwrap_err();
+    assert!(matches!(read, StoreError::Unreachable(_)), "{read:?}");
+    let opened = Store::open(scene.place()).await.unwrap_err();
+    assert!(matches!(opened, StoreError::Unreachable(_)), "{opened:?}");
+    scene.server.as_mut().unwrap().restart().unwrap();
+    scene.store.rows().await.unwrap();
+    while log.append(draft("s")).await.is_err() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    scene.store.audit_verify(Some(&Word("key"))).await.unwrap();
+}
