@@ -16,14 +16,16 @@ use zeroize::Zeroizing;
 
 use self::{
     forms::Sought,
-    view::{View, bare, decoded, folded, percent_decoded},
+    view::{View, decoded, has_strings, percent_decoded, thinned, without_strings},
 };
 use crate::patterns::PatternSet;
 
 /// Values with fewer bytes are not looked for: they stand everywhere (NL-2.6.5).
 pub const MIN_SANITIZED: usize = 4;
-/// How much of a text is looked at in one go.
-const SEGMENT: usize = 1 << 20;
+/// How much of a text is looked at in one go, unless values are long: its views stay in a processor's own memory.
+const SEGMENT: usize = 128 << 10;
+/// The most that is looked at in one go.
+const MAX_SEGMENT: usize = 1 << 20;
 
 /// How a value was written where it was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,10 +92,11 @@ impl Sanitizer {
         }
         // Separators and escapes make a form several times as long.
         let longest = self.exact.set.longest().max(self.bare.set.longest());
-        let overlap = (longest * 4).clamp(256, SEGMENT / 2);
+        let overlap = (longest * 4).clamp(256, MAX_SEGMENT / 2);
+        let length = (overlap * 8).clamp(SEGMENT, MAX_SEGMENT);
         let mut start = 0;
         loop {
-            let end = text.len().min(start + SEGMENT);
+            let end = text.len().min(start + length);
             let segment = &text[start..end];
             let from = found.len();
             self.find_in_segment(segment, &mut found);
@@ -110,8 +113,15 @@ impl Sanitizer {
 
     fn find_in_segment(&self, segment: &[u8], found: &mut Vec<Finding>) {
         self.search(&View::whole(segment), &self.exact, None, found);
-        self.search(&bare(segment), &self.bare, None, found);
-        self.search(&folded(segment), &self.folded, None, found);
+        let (bare, folded) = thinned(segment);
+        self.search(&bare, &self.bare, None, found);
+        self.search(&folded, &self.folded, None, found);
+        if has_strings(segment) {
+            let seen = without_strings(segment);
+            let (bare, folded) = thinned(seen.bytes());
+            self.search(&bare.over(&seen), &self.bare, None, found);
+            self.search(&folded.over(&seen), &self.folded, None, found);
+        }
         if memchr::memchr(b'%', segment).is_some() {
             let once = percent_decoded(segment);
             self.search(&once, &self.plain, Some(FoundAs::Percent), found);

@@ -72,7 +72,7 @@ pub(super) fn bare(value: &[u8]) -> Vec<Form> {
 
 /// What remains of a text in that view.
 pub(super) fn joined(text: &[u8]) -> Zeroizing<Vec<u8>> {
-    Zeroizing::new(view::bare(text).bytes().to_vec())
+    Zeroizing::new(view::thinned(text).0.bytes().to_vec())
 }
 
 /// What no server does, and `rev`, `tr` or a second `base64` do.
@@ -124,7 +124,7 @@ pub(super) fn folded(value: &[u8]) -> Vec<Form> {
         let swapped: Vec<u8> = value.chunks_exact(2).flat_map(|pair| [pair[1], pair[0]]).collect();
         all.push(form(HEXLOWER.encode(&swapped).into_bytes(), FoundAs::Hex));
     }
-    let letters = view::folded(value).bytes().to_vec();
+    let letters = view::thinned(value).1.bytes().to_vec();
     if letters.len() >= MIN_PART {
         all.push(form(letters, FoundAs::Plain));
     }

@@ -146,6 +146,11 @@ fn terminal_sequences_hide_no_value() {
             );
         }
     }
+    // Cut by what a terminal does not show.
+    for between in ["\x1b]0;t\x07", "\x1b]8;;https://x/\x1b\\", "\x1bPq\x1b[0m", "\x1b_x\x07\n "] {
+        let text = [b"<", &VALUE[..5], between.as_bytes(), &VALUE[5..], b">"].concat();
+        assert_eq!(without(VALUE, &text), b"<\x01>", "{between:?}");
+    }
     // In lines, and a part, in a link.
     let broken = b"\x1b]8;;s3cr3t/Va\n  lue+42<&>\"x\x07.";
     assert_eq!(without(VALUE, broken), b"\x1b]8;;\x01\x07.");
@@ -167,11 +172,24 @@ fn values_with_what_cannot_be_seen_are_found() {
         let value = value.as_bytes();
         assert_eq!(without(value, &[b"<", value, b">"].concat()), b"<\x01>", "{value:?}");
         // Without what can't be seen, and in lines.
-        let shown = view::bare(value).bytes().to_vec();
+        let shown = view::thinned(value).0.bytes().to_vec();
         let lines = shown.chunks(4).collect::<Vec<_>>().join(&b"\n "[..]);
         assert_eq!(without(value, &[b"<", &lines[..], b">"].concat()), b"<\x01>", "{value:?}");
         let lower = [b"<", &lines.to_ascii_lowercase()[..], b">"].concat();
         assert_eq!(without(value, &lower), b"<\x01>", "{value:?}");
+    }
+}
+
+#[test]
+fn an_x_takes_back_only_what_was_kept() {
+    for before in ["", "\x1b0x", "x", "0\x1b0x", "\x1b\\x", "0x", "\\x0X", "\x1b[0x", "00x"] {
+        for hex in
+            ["4142434445464748", "41:42:43:44:45:46:47:48", "0x410x420x430x440x450x460x470x48"]
+        {
+            let text = [before, hex, "<"].concat();
+            assert_eq!(without(b"ABCDEFGH", text.as_bytes()).last(), Some(&b'<'), "{text:?}");
+            assert!(!holds(&without(b"ABCDEFGH", text.as_bytes()), b"43"), "{text:?}");
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A text seen in another way, with the way back to where each byte came from.
 
-use std::{borrow::Cow, ops::Range};
+use std::{borrow::Cow, ops::Range, rc::Rc};
 
 use zeroize::Zeroize;
 
@@ -15,14 +15,15 @@ enum WayBack<'a> {
     /// Stretches, in order.
     Runs(Vec<Run>),
     /// A text with bytes left out, walked again from the nearest mark.
-    Thinned { text: &'a [u8], thinning: &'static Thinning, marks: Vec<Mark> },
+    Thinned { text: &'a [u8], thinning: Thinning, marks: Rc<[Mark]> },
 }
 
-/// A place in the text, and how many bytes had stayed before it.
+/// A place in the text, and how many bytes had stayed before it in each of the two.
 #[derive(Clone, Copy)]
 struct Mark {
     there: usize,
-    here: usize,
+    bare: usize,
+    folded: usize,
 }
 
 /// Bytes that came from one stretch of the original.
@@ -131,110 +132,138 @@ impl Builder {
     }
 }
 
-/// Without white space, NUL, terminal sequences and characters of no width.
-pub(super) fn bare(text: &[u8]) -> View<'_> {
-    BARE.view(text)
-}
-
-/// The same, in lower case and without what stands between hex digits.
-pub(super) fn folded(text: &[u8]) -> View<'_> {
-    FOLDED.view(text)
-}
-
 /// How far apart the marks are, in bytes of the text.
 const STRIDE: usize = 64;
 /// The longest parameters of a control sequence that is left out: a colour of 24 bits has as many bytes.
 const MAX_PARAMETERS: usize = 16;
 
-static BARE: Thinning = Thinning::new(false);
-static FOLDED: Thinning = Thinning::new(true);
-
-/// What is left out of a text, byte by byte.
-struct Thinning {
-    fates: [Fate; 256],
-    /// What a byte that stays becomes.
-    becomes: [u8; 256],
-    is_folding: bool,
+/// A way of leaving bytes out of a text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Thinning {
+    /// White space, NUL, terminal sequences and characters of no width go.
+    Bare,
+    /// So does what stands between hex digits; letters are lower case.
+    Folded,
 }
 
-/// What happens to a byte.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Goes,
-    Stays,
-    /// It depends on what follows.
-    Depends,
+/// The byte stays in the bare text.
+const IN_BARE: u8 = 1;
+/// It stays in the folded one.
+const IN_FOLDED: u8 = 2;
+/// It depends on its neighbours.
+const DEPENDS: u8 = 4;
+
+static CLASSES: [u8; 256] = classes();
+
+const fn classes() -> [u8; 256] {
+    let mut classes = [IN_BARE | IN_FOLDED; 256];
+    let mut at = 0;
+    while at < 256 {
+        #[expect(clippy::cast_possible_truncation, reason = "it is below 256")]
+        let byte = at as u8;
+        classes[at] = match byte {
+            0x1b | 0xc2 | 0xe2 | 0xef | b'x' | b'X' => DEPENDS,
+            0..=b' ' => 0,
+            b':' | b'-' | b',' | b'|' => IN_BARE,
+            _ => IN_BARE | IN_FOLDED,
+        };
+        at += 1;
+    }
+    classes
+}
+
+/// The text without white space, NUL, terminal sequences and characters of no width; and the same in lower
+/// case and without what stands between hex digits. In one pass, since every output takes it.
+pub(super) fn thinned(text: &[u8]) -> (View<'_>, View<'_>) {
+    let (mut bare, mut folded) = (vec![0; text.len()], vec![0; text.len()]);
+    let mut marks = Vec::with_capacity(text.len() / STRIDE + 1);
+    let mut mark = Mark { there: 0, bare: 0, folded: 0 };
+    // What was left out ends here; nothing of it can be taken back.
+    let mut seen_from = 0;
+    while mark.there < text.len() {
+        // Not behind what an `x` may take back.
+        if mark.there == 0 || !is_x(text[mark.there]) {
+            marks.push(mark);
+        }
+        let end = text.len().min(mark.there + STRIDE);
+        while mark.there < end {
+            let byte = text[mark.there];
+            let class = CLASSES[usize::from(byte)];
+            // Without a branch: white space comes too irregularly to be foreseen.
+            bare[mark.bare] = byte;
+            folded[mark.folded] = byte.to_ascii_lowercase();
+            if class & DEPENDS == 0 {
+                mark.bare += usize::from(class & IN_BARE);
+                mark.folded += usize::from(class >> 1);
+                mark.there += 1;
+            } else if is_x(byte) {
+                let taken_back = mark.there > seen_from && escapes(text[mark.there - 1]);
+                mark.bare += 1;
+                mark.folded = if taken_back { mark.folded - 1 } else { mark.folded + 1 };
+                mark.there += 1;
+            } else {
+                let unseen = unseen(&text[mark.there..]);
+                mark.bare += usize::from(unseen == 0);
+                mark.folded += usize::from(unseen == 0);
+                mark.there += unseen.max(1);
+                seen_from = if unseen > 0 { mark.there } else { seen_from };
+            }
+        }
+    }
+    bare.truncate(mark.bare);
+    folded.truncate(mark.folded);
+    let marks: Rc<[Mark]> = marks.into();
+    let view = |bytes: Vec<u8>, thinning| View {
+        bytes: Cow::Owned(bytes),
+        way_back: WayBack::Thinned { text, thinning, marks: Rc::clone(&marks) },
+    };
+    (view(bare, Thinning::Bare), view(folded, Thinning::Folded))
+}
+
+/// `0x` and `\x` stand before hex digits, so neither is in the folded text.
+fn is_x(byte: u8) -> bool {
+    matches!(byte, b'x' | b'X')
+}
+
+fn escapes(byte: u8) -> bool {
+    matches!(byte, b'0' | b'\\')
 }
 
 impl Thinning {
-    const fn new(is_folding: bool) -> Self {
-        let mut fates = [Fate::Stays; 256];
-        let mut becomes = [0; 256];
-        let mut at = 0;
-        while at < 256 {
-            #[expect(clippy::cast_possible_truncation, reason = "it is below 256")]
-            let byte = at as u8;
-            becomes[at] = if is_folding { byte.to_ascii_lowercase() } else { byte };
-            fates[at] = match byte {
-                0x1b | 0xc2 | 0xe2 | 0xef => Fate::Depends,
-                0..=b' ' => Fate::Goes,
-                b'0' | b'\\' if is_folding => Fate::Depends,
-                b':' | b'-' | b',' | b'|' if is_folding => Fate::Goes,
-                _ => Fate::Stays,
-            };
-            at += 1;
-        }
-        Self { fates, becomes, is_folding }
-    }
-
-    fn view<'a>(&'static self, text: &'a [u8]) -> View<'a> {
-        let mut bytes = vec![0; text.len()];
-        let mut marks = Vec::with_capacity(text.len() / STRIDE + 1);
-        let (mut there, mut here) = (0, 0);
-        while there < text.len() {
-            marks.push(Mark { there, here });
-            let end = text.len().min(there + STRIDE);
-            while there < end {
-                let byte = text[there];
-                let fate = self.fates[usize::from(byte)];
-                // Without a branch: white space comes too irregularly to be foreseen.
-                bytes[here] = self.becomes[usize::from(byte)];
-                if fate == Fate::Depends {
-                    let length = self.left_out(&text[there..]);
-                    here += usize::from(length == 0);
-                    there += length.max(1);
-                } else {
-                    here += usize::from(fate == Fate::Stays);
-                    there += 1;
-                }
+    /// How many bytes are left out at the beginning of this; 0 when its first byte stays.
+    fn left_out(self, rest: &[u8]) -> usize {
+        match (CLASSES[usize::from(rest[0])], rest) {
+            (_, [first, second, ..])
+                if self == Self::Folded && escapes(*first) && is_x(*second) =>
+            {
+                2
             }
-        }
-        bytes.truncate(here);
-        View {
-            bytes: Cow::Owned(bytes),
-            way_back: WayBack::Thinned { text, thinning: self, marks },
+            (DEPENDS, [first, ..]) if !is_x(*first) => unseen(rest),
+            (class, _) => usize::from(class != DEPENDS && !self.stays(class)),
         }
     }
 
-    /// How many bytes are left out at the beginning of this, which depends on its first.
-    fn left_out(&self, rest: &[u8]) -> usize {
-        match rest {
-            [b'\\' | b'0', b'x' | b'X', ..] if self.is_folding => 2,
-            _ => unseen(rest),
+    fn before(self, mark: &Mark) -> usize {
+        match self {
+            Self::Bare => mark.bare,
+            Self::Folded => mark.folded,
+        }
+    }
+
+    fn stays(self, class: u8) -> bool {
+        match self {
+            Self::Bare => class & IN_BARE != 0,
+            Self::Folded => class & IN_FOLDED != 0,
         }
     }
 
     /// Where the byte that stands at `here` in the view is in the text.
-    fn place_of(&self, text: &[u8], marks: &[Mark], here: usize) -> usize {
-        let after = marks.partition_point(|mark| mark.here <= here);
+    fn place_of(self, text: &[u8], marks: &[Mark], here: usize) -> usize {
+        let after = marks.partition_point(|mark| self.before(mark) <= here);
         let Some(mark) = marks.get(after.saturating_sub(1)) else { return 0 };
-        let (mut at, mut left) = (mark.there, here - mark.here);
+        let (mut at, mut left) = (mark.there, here - self.before(mark));
         while at < text.len() {
-            let length = match self.fates[usize::from(text[at])] {
-                Fate::Goes => 1,
-                Fate::Stays => 0,
-                Fate::Depends => self.left_out(&text[at..]),
-            };
+            let length = self.left_out(&text[at..]);
             if length == 0 && left == 0 {
                 return at;
             }
@@ -243,6 +272,37 @@ impl Thinning {
         }
         text.len().saturating_sub(1)
     }
+}
+
+/// Whether a terminal would take something in this for a title, a link or another string.
+pub(super) fn has_strings(text: &[u8]) -> bool {
+    memchr::memchr_iter(0x1b, text).any(|at| text.get(at + 1).is_some_and(|byte| is_string(*byte)))
+}
+
+/// Without the strings that a terminal keeps to itself: between them a value may be cut.
+pub(super) fn without_strings(text: &[u8]) -> View<'static> {
+    replaced(
+        text,
+        |byte| byte == 0x1b,
+        |rest| match rest {
+            [0x1b, introducer, string @ ..] if is_string(*introducer) => {
+                let end = memchr::memchr2(0x07, 0x1b, string)?;
+                // Another sequence ends it too, and is one of its own.
+                let closing = match &string[end..] {
+                    [0x07, ..] => 1,
+                    [0x1b, b'\\', ..] => 2,
+                    _ => 0,
+                };
+                Some((2 + end + closing, Vec::new()))
+            }
+            _ => None,
+        },
+    )
+}
+
+/// What follows ESC before an operating system command and its like.
+fn is_string(introducer: u8) -> bool {
+    matches!(introducer, b']' | b'P' | b'X' | b'^' | b'_')
 }
 
 /// The length of what can't be seen at the beginning of a text.
