@@ -29,6 +29,7 @@ enum Check {
 
 /// Alphabetical by Debian package.
 const NEEDS: &[Need] = &[
+    Need { what: "age", package: "age", check: Check::Program("age-keygen") },
     Need { what: "a C compiler", package: "build-essential", check: Check::Program("cc") },
     Need {
         what: "busybox, linked statically",

@@ -39,7 +39,7 @@ pub(crate) use self::{
     use_args::{GrantWord, InjectionWord, SealingWord, SignerWord, UseArgs},
     vault::{
         EnvelopeAddArgs, EnvelopeCommand, EnvelopeListArgs, EnvelopeRemoveArgs, EnvelopeWord,
-        VaultCommand,
+        ExportVaultArgs, ImportVaultArgs, VaultCommand,
     },
 };
 

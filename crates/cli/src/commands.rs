@@ -202,6 +202,8 @@ fn name_of(command: &Command) -> &'static str {
             EnvelopeCommand::List(_) => "vault envelope list",
             EnvelopeCommand::Remove(_) => "vault envelope remove",
         },
+        Command::Vault(VaultCommand::Export(_)) => "vault export",
+        Command::Vault(VaultCommand::Import(_)) => "vault import",
         Command::Web(_) => "web",
     }
 }

@@ -105,10 +105,14 @@ pub enum Action {
     Egress,
     /// A command was run with secrets.
     Exec,
+    /// The secrets were copied out, encrypted to the operator's keys.
+    Export,
     /// A grant was made.
     GrantCreate,
     /// A grant was revoked.
     GrantRevoke,
+    /// Secrets were taken in from a copy.
+    Import,
     /// Something that looks like an attack, or a value that had to be taken out of an output.
     Incident,
     /// A command was given a secret on its stdin.
@@ -326,8 +330,10 @@ impl Action {
             Self::Denied => "denied",
             Self::Egress => "egress",
             Self::Exec => "exec",
+            Self::Export => "export",
             Self::GrantCreate => "grant_create",
             Self::GrantRevoke => "grant_revoke",
+            Self::Import => "import",
             Self::Incident => "incident",
             Self::InjectStdin => "inject_stdin",
             Self::InjectTempfile => "inject_tempfile",

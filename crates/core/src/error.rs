@@ -184,6 +184,10 @@ codes! {
     AuthorityMismatch = "authority_mismatch", "NL-E205", 421, Refused, Agent, false,
         "send the request to the host that the connection was opened for",
         "The request named another host than its connection, which could leak a credential.";
+    /// A copy of a vault that is damaged, encrypted to other keys, or not one.
+    BackupUnusable = "backup_unusable", "NL-E800", 422, Usage, Operator, false,
+        "see that the file is whole and that --identity names the key that it was encrypted to",
+        "The copy of the vault can't be read.";
     /// A head, chunk or field that no careful parser takes.
     BadRequest = "bad_request", "NL-E800", 400, Usage, Agent, false,
         "send a well-formed HTTP request",

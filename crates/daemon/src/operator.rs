@@ -14,7 +14,10 @@ use keyless_core::{
     audit::{Action, Detail, Draft, Entry, Outcome, Target},
 };
 use keyless_store::{AuditLog, AuditQuery, LogError, Store, VerifiedChain};
-use keyless_vault::{EnvelopeKind, Factor, FormatVerdict, Metadata, Secret, Vault, Weakness};
+use keyless_vault::{
+    Backup, BackupRecipients, Conflicts, EnvelopeKind, Factor, FormatVerdict, Imported, Metadata,
+    Secret, Vault, Weakness,
+};
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
@@ -146,6 +149,21 @@ impl Operator {
     pub async fn purge(&self, path: &SecretPath, version: Option<u32>) -> Result<(), Error> {
         self.vault.purge(path, version).await?;
         self.note(Action::Delete, Target::Secrets(vec![path.clone()]), "purged").await
+    }
+
+    /// A copy of every secret, encrypted to these keys. That it is made is on record before anything opens.
+    pub async fn export(&self, to: &BackupRecipients) -> Result<Vec<u8>, Error> {
+        let all = self.vault.list().await?.into_iter().map(|secret| secret.path).collect();
+        self.note(Action::Export, Target::Secrets(all), "").await?;
+        self.vault.export(to).await
+    }
+
+    /// Takes a copy in, and puts on record what of it is new here.
+    pub async fn import(&self, copy: Backup, conflicts: Conflicts) -> Result<Imported, Error> {
+        let imported = self.vault.import(copy, conflicts).await?;
+        let changed = imported.added.iter().chain(&imported.replaced).cloned().collect();
+        self.note(Action::Import, Target::Secrets(changed), "").await?;
+        Ok(imported)
     }
 
     /// Puts on record that what opens the store has changed.

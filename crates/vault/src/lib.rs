@@ -16,6 +16,9 @@ mod voucher;
 // Its factors
 mod envelope;
 
+// A copy of it, for another place
+mod backup;
+
 // What is known of a secret, and where its value comes from
 mod inventory;
 mod metadata;
@@ -31,6 +34,7 @@ mod catalog;
 mod providers;
 
 pub use crate::{
+    backup::{Backup, BackupIdentities, BackupRecipients, MAX_BACKUP_BYTES},
     catalog::{
         Catalog, CatalogEntry, CatalogError, CatalogFault, EgressPolicy, MAX_CATALOG_BYTES,
         MountedRef, Preset, PresetError, PresetInfo, parse_catalog,
@@ -55,7 +59,7 @@ pub use crate::{
         MAX_VALUE_BYTES, MountedValues, Reading, SourceHttp, SourceKind, State, Warning,
     },
     upkeep::{EXPIRING_DAYS, Freshness, RotationMethod, Upkeep},
-    vault::{Envelope, Secret, Vault, Version},
+    vault::{Conflicts, Envelope, Imported, Secret, Vault, Version},
     voucher::Voucher,
     weakness::Weakness,
 };

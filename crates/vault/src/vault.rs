@@ -6,6 +6,7 @@
 
 mod birth;
 mod change;
+mod copying;
 mod envelopes;
 mod locking;
 mod opening;
@@ -19,7 +20,12 @@ use keyless_store::{ChangeMark, HeadSealer, Store};
 use tokio::sync::Mutex;
 
 use self::locking::{KeyPlace, LastUse, Reopening};
-pub use self::{envelopes::Envelope, secrets::Secret, versions::Version};
+pub use self::{
+    copying::{Conflicts, Imported},
+    envelopes::Envelope,
+    secrets::Secret,
+    versions::Version,
+};
 use crate::{
     index::Index,
     key::{Purpose, Subkey, VaultKey, derive_mac},

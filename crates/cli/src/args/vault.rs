@@ -11,6 +11,48 @@ pub(crate) enum VaultCommand {
     /// Look at what opens the store, and change it
     #[command(subcommand)]
     Envelope(EnvelopeCommand),
+    /// Copy every secret, with its versions, into a file that is encrypted to age keys
+    #[command(after_help = "\
+Examples:
+  age-keygen -o backup.key                          once; keep it elsewhere
+  keyless vault export vault.age --to age1...       any age program can open it with that key")]
+    Export(ExportVaultArgs),
+    /// Take in the secrets of such a file; what is here already stays as it is
+    #[command(after_help = "\
+Examples:
+  keyless vault import vault.age --identity backup.key
+  keyless vault import vault.age --identity backup.key --replace    the copy's values go before ours")]
+    Import(ImportVaultArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportVaultArgs {
+    /// The new file, which must not be there yet
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// A key that opens it, age1...; several may be named
+    #[arg(long, value_name = "RECIPIENT", required = true)]
+    pub(crate) to: Vec<String>,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportVaultArgs {
+    /// The file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The file with the key that opens it, as age-keygen writes it; yours and 0600
+    #[arg(long, value_name = "FILE")]
+    pub(crate) identity: PathBuf,
+    /// Take in what is new, and leave alone what is here and not the same
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// What is here and not the same becomes as in the copy; our values stay as older versions
+    #[arg(long, conflicts_with = "keep")]
+    pub(crate) replace: bool,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
 }
 
 #[derive(Debug, Subcommand)]

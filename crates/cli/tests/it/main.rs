@@ -25,6 +25,7 @@ mod actions;
 /// The log of a session, and what tampering with it does.
 mod audit;
 /// What can't be used: a clear error, the documented exit status, nothing lost.
+mod backup;
 mod bad_input;
 /// The token catalog.
 mod catalog;

@@ -192,10 +192,20 @@ impl Vault {
         let value = std::mem::take(&mut *value);
         let value = SecretValue::new(path.clone(), value, metadata.binding())
             .map_err(|why| refused(path, why))?;
-        let label = seal::value_label(path, version);
+        self.sealed_row(&value, version, now)
+    }
+
+    pub(super) fn sealed_row(
+        &self,
+        value: &SecretValue,
+        version: u32,
+        created_at: Timestamp,
+    ) -> Result<VersionRow, Error> {
+        let path = value.path().clone();
+        let label = seal::value_label(&path, version);
         let key = self.key()?.derive(Purpose::Values);
         let Sealed { nonce, ciphertext } = seal::seal(&key, &label, value.expose_for_sealing())?;
-        Ok(VersionRow { path: path.clone(), version, nonce, ciphertext, created_at: now })
+        Ok(VersionRow { path, version, nonce, ciphertext, created_at })
     }
 
     /// Fails when the value that is kept here may not be bound so.

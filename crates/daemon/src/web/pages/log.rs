@@ -26,7 +26,7 @@ const SHOWN: usize = 150;
 
 const OUTCOMES: [Outcome; 5] =
     [Outcome::Success, Outcome::Denied, Outcome::Blocked, Outcome::Error, Outcome::Timeout];
-const ACTIONS: [Action; 20] = [
+const ACTIONS: [Action; 22] = [
     Action::Egress,
     Action::Exec,
     Action::Template,
@@ -44,6 +44,8 @@ const ACTIONS: [Action; 20] = [
     Action::Update,
     Action::Rotate,
     Action::Delete,
+    Action::Export,
+    Action::Import,
     Action::GrantCreate,
     Action::GrantRevoke,
     Action::Verify,

@@ -1,0 +1,65 @@
+//! `keyless vault export | import`: a copy of the secrets, for another place or a bad day.
+
+use std::{fs::File, io::Read, path::Path};
+
+use keyless_core::{Code, Error, SafeText, SecretPath};
+use keyless_daemon::{
+    Operator, read_passphrase_file, remember_passphrase_file,
+    vault::{Backup, BackupIdentities, BackupRecipients, Conflicts, Imported, MAX_BACKUP_BYTES},
+};
+use serde_json::json;
+
+use super::{super::unlock_vault, write_private};
+use crate::{
+    args::{ExportVaultArgs, ImportVaultArgs},
+    ui::Ui,
+};
+
+pub(super) async fn export(ui: &Ui, args: ExportVaultArgs) -> Result<(), Error> {
+    let recipients = BackupRecipients::parse(args.to.iter().map(String::as_str))?;
+    let (_, vault) = unlock_vault(&args.factor).await?;
+    let secrets = vault.list().await?.len();
+    let copy = Operator::new(vault).export(&recipients).await?;
+    write_private(&args.file, &copy)?;
+    let data = json!({ "file": args.file, "secrets": secrets });
+    let words = format!(
+        "{} holds {secrets} secrets with all their versions. Only --to's keys open it; this store is not needed.\n",
+        args.file.display()
+    );
+    ui.answer("vault export", &data, &words);
+    Ok(())
+}
+
+pub(super) async fn import(ui: &Ui, args: ImportVaultArgs) -> Result<(), Error> {
+    let identities = BackupIdentities::parse(&read_passphrase_file(&args.identity)?)?;
+    let copy = Backup::decrypt(&read(&args.file)?, &identities)?;
+    let (places, vault) = unlock_vault(&args.factor).await?;
+    // It opens every secret: no agent gets to see it from now on.
+    remember_passphrase_file(&places, &args.identity);
+    let conflicts = match (args.keep, args.replace) {
+        (true, _) => Conflicts::Keep,
+        (_, true) => Conflicts::Replace,
+        (false, false) => Conflicts::Refuse,
+    };
+    let imported = Operator::new(vault).import(copy, conflicts).await?;
+    let Imported { added, kept, replaced, same } = &imported;
+    let mut words = format!("{} added, {} the same as here", added.len(), same.len());
+    for (paths, what) in [(replaced, "replaced"), (kept, "left as they are here")] {
+        if !paths.is_empty() {
+            let paths: Vec<&str> = paths.iter().map(SecretPath::as_str).collect();
+            words = format!("{words}, {} {what} ({})", paths.len(), paths.join(", "));
+        }
+    }
+    ui.answer("vault import", &json!(imported), &format!("{words}.\n"));
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    let limit = MAX_BACKUP_BYTES as u64 + 1;
+    let read = File::open(file).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+    read.map(|_| bytes).map_err(|error| {
+        let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
+        Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
+    })
+}

@@ -1,0 +1,132 @@
+//! Copies of a vault: any age program opens them with the right key, and taking one in overwrites nothing by itself.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use keyless_testkit::Canary;
+use serde_json::{Value, json};
+
+use crate::world::{ALLOWED, TOKEN, VARIABLE, World};
+
+/// A key pair as Debian's `age-keygen` makes one: its file and its public half.
+fn key_pair(world: &World, name: &str) -> (PathBuf, String) {
+    let file = world.operator_file(name);
+    let made = Command::new("age-keygen").arg("-o").arg(&file).output().unwrap();
+    assert!(made.status.success(), "age-keygen: {made:?}");
+    let text = fs::read_to_string(&file).unwrap();
+    let public = text.lines().find_map(|line| line.strip_prefix("# public key: ")).unwrap();
+    world.watch(Canary::of(text.lines().last().unwrap()));
+    (file, public.to_owned())
+}
+
+fn age(arguments: &[&str], stdin: &[u8]) -> Vec<u8> {
+    let mut child = Command::new("age")
+        .args(arguments)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), stdin).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "age {arguments:?}");
+    output.stdout
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn import(world: &World, file: &Path, key: &Path, more: &[&str], code: i32) -> Value {
+    let words = ["vault", "import", text(file), "--identity", text(key), "--json"];
+    world.keyless(&[&words, more].concat()).run().exits(code).json()
+}
+
+#[test]
+fn a_copy_moves_the_secrets_to_another_store() {
+    let world = World::with_token();
+    let newest = world.another_value();
+    let rotate = ["secret", "rotate", TOKEN, "--value-stdin"];
+    world.keyless(&rotate).stdin(&newest[..]).run().ok();
+    world.add("team/old/token", &["--description", "gone"]).ok();
+    world.keyless(&["secret", "remove", "team/old/token", "--yes"]).run().ok();
+    let (key, public) = key_pair(&world, "backup.key");
+    let copy = world.operator_file("vault.age");
+    let export = ["vault", "export", text(&copy), "--to", &public];
+    world.keyless(&export).run().ok();
+    assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(world.keyless(&export).run().exits(3).errors().contains("exists"));
+    let entry = world.log().into_iter().rfind(|entry| entry["action"] == "export").unwrap();
+    assert_eq!(entry["target"], json!(TOKEN));
+    // Another program opens it.
+    let plain = age(&["-d", "-i", text(&key)], &fs::read(&copy).unwrap());
+    let document: Value = serde_json::from_slice(&plain).unwrap();
+    let paths: Vec<_> = document["secrets"].as_array().unwrap().iter().collect();
+    assert_eq!(paths.len(), 2);
+    let value = data_encoding::BASE64.encode(newest.as_bytes());
+    assert_eq!(paths[0]["versions"][1]["value"], json!(value));
+
+    let mut other = World::with_store();
+    for value in [&newest[..], world.canary.value()] {
+        other.watch(Canary::of(value));
+    }
+    let origin = other.origin(ALLOWED);
+    let seen = import(&other, &copy, &key, &[], 0);
+    assert_eq!(seen["data"]["added"], json!(["team/api/token", "team/old/token"]));
+    other.agent_sh(r#"curl -sS -o /dev/null -H "X: $TOKEN" https://api.allowed.test/"#).run().ok();
+    assert_eq!(origin.requests()[0].header("x"), Some(newest.clone()));
+    assert_eq!(VARIABLE, "TOKEN");
+    other.keyless(&["secret", "restore", TOKEN, "--version", "1"]).run().ok();
+    other.keyless(&["secret", "restore", "team/old/token"]).run().ok();
+    // What another program encrypted, in ASCII, is a copy as well.
+    let armored = other.operator_file("armored.age");
+    fs::write(&armored, age(&["-a", "-r", &public], &plain)).unwrap();
+    let refused = import(&other, &armored, &key, &[], 2);
+    assert_eq!(refused["errors"][0]["code"], json!("secret_exists"));
+    assert!(refused.to_string().contains("team/api/token, team/old/token"), "{refused}");
+    let kept = import(&other, &armored, &key, &["--keep"], 0);
+    assert_eq!(kept["data"]["kept"], json!(["team/api/token", "team/old/token"]));
+    import(&other, &armored, &key, &["--replace"], 0);
+    other.keyless(&["secret", "show", "team/old/token"]).run().exits(3);
+    let versions = other.keyless(&["secret", "versions", TOKEN, "--json"]).run().data();
+    assert_eq!(versions["versions"].as_array().unwrap().len(), 3, "ours are kept: {versions}");
+    other.agent_sh(r#"curl -sS -o /dev/null -H "X: $TOKEN" https://api.allowed.test/"#).run().ok();
+    assert_eq!(origin.requests()[1].header("x"), Some(newest.clone()));
+    let fresh = World::with_store();
+    import(&fresh, &copy, &key, &[], 0);
+    let again = import(&fresh, &copy, &key, &[], 0);
+    assert_eq!(again["data"]["same"], json!(["team/api/token", "team/old/token"]));
+}
+
+#[test]
+fn what_is_no_whole_copy_is_refused() {
+    let world = World::with_token();
+    let (key, public) = key_pair(&world, "backup.key");
+    let (strange, _) = key_pair(&world, "strange.key");
+    let copy = world.operator_file("vault.age");
+    world.keyless(&["vault", "export", text(&copy), "--to", &public]).run().ok();
+    let bytes = fs::read(&copy).unwrap();
+    let broken = world.operator_file("broken.age");
+    let refused = |bytes: &[u8], key: &Path| {
+        fs::write(&broken, bytes).unwrap();
+        let seen = import(&world, &broken, key, &[], 2);
+        assert_eq!(seen["errors"][0]["code"], json!("backup_unusable"), "{seen}");
+    };
+    refused(&bytes, &strange);
+    refused(&bytes[..bytes.len() - 1], &key);
+    refused(b"", &key);
+    refused(&age(&["-r", &public], b"{\"format\":\"keyless-vault\",\"version\":2}"), &key);
+    for at in [10, bytes.len() / 2, bytes.len() - 1] {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1;
+        refused(&flipped, &key);
+    }
+    world.keyless(&["vault", "export", text(&broken), "--to", "age1x"]).run().exits(2);
+    let seen = import(&world, &copy, &copy, &[], 3);
+    assert!(!seen.to_string().contains("AGE-SECRET"), "{seen}");
+    // A copy of this very store says nothing new.
+    assert_eq!(import(&world, &copy, &key, &[], 0)["data"]["same"], json!([TOKEN]));
+}
