@@ -24,6 +24,7 @@ use crate::{
         rebase::{OverlayRebaseData, RebaseOptions},
     },
     plan::{Plan, PlanData, check_adopt},
+    policy::{self, AuditData, LintData, PolicyLockData},
     preview::{self, PreviewData},
     remote::{self, RemoteData, SyncData, SyncOptions},
     repo::{
@@ -34,6 +35,30 @@ use crate::{
     site::{Request, Site, Surroundings},
     status::{self, DriftKind, StatusData},
 };
+
+/// The commands that write, by id.
+pub const MUTATING: &[&str] = &[
+    "add",
+    "adopt-secret",
+    "bootstrap",
+    "deploy --apply",
+    "doctor --fix",
+    "evolve propose",
+    "evolve restore",
+    "fetch",
+    "import --apply",
+    "init",
+    "lock",
+    "overlay edit",
+    "overlay rebase",
+    "policy lock",
+    "record",
+    "remote set",
+    "remove",
+    "rollback",
+    "sync",
+    "update",
+];
 
 /// How `deploy` is asked for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -431,6 +456,28 @@ pub fn sync(
 ) -> Result<Answer<SyncData>> {
     confirmed(yes, "sync")?;
     remote::sync(&Site::new(surroundings, request), options).map(Answer::new)
+}
+
+/// `policy lint`: what the config repo does against its policy. Anything it does is an error.
+pub fn policy_lint(surroundings: &Surroundings, request: &Request) -> Result<Answer<LintData>> {
+    let (data, warnings) = policy::lint(&Site::new(surroundings, request))?;
+    Ok(Answer { data, warnings })
+}
+
+/// `policy lock`: pins the policy pack.
+pub fn policy_lock(
+    surroundings: &Surroundings,
+    request: &Request,
+    yes: bool,
+) -> Result<Answer<PolicyLockData>> {
+    confirmed(yes, "policy lock")?;
+    policy::lock(&Site::new(surroundings, request)).map(Answer::new)
+}
+
+/// `policy audit`: what the lockfiles hold, and what the last commit changed in them.
+pub fn policy_audit(surroundings: &Surroundings, request: &Request) -> Result<Answer<AuditData>> {
+    let (data, warnings) = policy::audit(&Site::new(surroundings, request))?;
+    Ok(Answer { data, warnings })
 }
 
 /// Refuses a command that writes without an explicit yes.

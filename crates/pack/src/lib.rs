@@ -65,6 +65,7 @@ mod evolve;
 mod gate;
 mod import;
 mod operator;
+mod policy;
 mod remote;
 mod repo;
 mod rollback;
@@ -86,6 +87,10 @@ pub use operator::{BootstrapData, BootstrapOptions, BootstrapScope};
 pub use overlay::{
     edit::{EditOptions, OverlayEditData, OverlayPathData},
     rebase::{OverlayRebaseData, RebaseOptions, RebaseReport, RebaseSummary},
+};
+pub use policy::{
+    AuditChange, AuditChanges, AuditData, AuditLockfile, AuditModule, AuditPack, BeforeAfter,
+    LintData, LintIssue, LintSummary, PolicyLockData,
 };
 pub use remote::{RemoteData, SyncData, SyncOptions};
 pub use repo::{

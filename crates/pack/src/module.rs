@@ -95,8 +95,7 @@ fn command(module: &Module, tree: &Tree) -> Result<()> {
             wrong("whose front matter has no description").with("missing", vec!["description"])
         );
     }
-    let runs = text.contains("!bash") || text.contains("!`bash`");
-    if runs && !allows_bash(front.get("allowed-tools")) {
+    if runs_bash(text) && !allows_bash(front.get("allowed-tools")) {
         return Err(wrong("that runs bash and does not allow it")
             .with("field", "allowed-tools")
             .hint("add `allowed-tools: Bash(…)` to the front matter"));
@@ -104,7 +103,13 @@ fn command(module: &Module, tree: &Tree) -> Result<()> {
     Ok(())
 }
 
-fn allows_bash(tools: Option<&Node>) -> bool {
+/// Whether a slash command runs bash.
+pub(crate) fn runs_bash(text: &str) -> bool {
+    text.contains("!bash") || text.contains("!`bash`")
+}
+
+/// Whether `allowed-tools` name some of bash.
+pub(crate) fn allows_bash(tools: Option<&Node>) -> bool {
     let Some(tools) = tools else { return false };
     let named = |node: &Node| node.text().is_some_and(|text| text.contains("Bash("));
     named(tools) || tools.list().is_some_and(|list| list.iter().any(named))

@@ -283,7 +283,19 @@ pub(crate) fn lock(site: &Site) -> Result<(LockData, Vec<String>)> {
 }
 
 fn locked(module: &Module, upstream: &Upstream) -> LockedModule {
-    let resolved_source = match &module.source {
+    LockedModule {
+        id: module.id.clone(),
+        kind: module.kind.to_string(),
+        resolved_source: resolved_source(&module.source, upstream.commit.as_deref()),
+        resolved_version: upstream.commit.clone().unwrap_or_else(|| "local".to_owned()),
+        sha256: upstream.tree.sha(),
+        file_manifest: upstream.tree.rows(),
+    }
+}
+
+/// A source as lockfiles hold it: a git one at its commit.
+pub(crate) fn resolved_source(source: &Source, commit: Option<&str>) -> ResolvedSource {
+    match source {
         Source::Local(path) => {
             ResolvedSource { local_path: Some(LocalPath { path: path.to_string() }), git: None }
         }
@@ -291,18 +303,10 @@ fn locked(module: &Module, upstream: &Upstream) -> LockedModule {
             local_path: None,
             git: Some(ResolvedGit {
                 url: git.url.clone(),
-                commit: upstream.commit.clone().unwrap_or_default(),
+                commit: commit.unwrap_or_default().to_owned(),
                 subdir: git.subdir.as_ref().map(RelPath::to_string).unwrap_or_default(),
             }),
         },
-    };
-    LockedModule {
-        id: module.id.clone(),
-        kind: module.kind.to_string(),
-        resolved_source,
-        resolved_version: upstream.commit.clone().unwrap_or_else(|| "local".to_owned()),
-        sha256: upstream.tree.sha(),
-        file_manifest: upstream.tree.rows(),
     }
 }
 

@@ -11,6 +11,7 @@ mod import;
 mod init;
 mod overlay;
 mod person;
+mod policy;
 mod share;
 pub(crate) mod tools;
 mod words;
@@ -199,6 +200,7 @@ impl Call<'_> {
             PackCommand::Mcp(McpCommand::Serve) => self.serve(),
             PackCommand::Overlay(command) => self.overlay(command),
             PackCommand::Plan => self.answer(commands::plan(at, request)?, words::plan),
+            PackCommand::Policy(command) => self.policy(command),
             PackCommand::Preview(preview) => {
                 self.answer(commands::preview(at, request, preview.diff)?, words::preview)
             }

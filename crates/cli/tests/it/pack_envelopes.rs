@@ -104,6 +104,7 @@ fn every_command_answers_with_the_envelope_that_was_reviewed() {
     sources_and_overlays(&mut life);
     between_machines(&mut life);
     what_is_there_already(&mut life);
+    under_a_policy(&mut life);
     assert!(life.wrong.is_empty(), "KEYLESS_BLESS=1 writes them anew:\n{}", life.wrong.join("\n"));
     let mut kept: Vec<String> = fs::read_dir(vectors())
         .unwrap()
@@ -201,4 +202,17 @@ fn what_is_there_already(life: &mut Life) {
     life.step("error-import-conflict", "import --apply --yes");
     life.sh("rm modules/prompts/imported/other.md");
     life.step("import-apply", "import --apply --yes");
+}
+
+fn under_a_policy(life: &mut Life) {
+    life.step("policy-lint", "policy lint");
+    life.step("error-policy-config-missing", "policy lock --yes");
+    write(&life.world, "rules/README.md", "Be careful.\n");
+    let policy = "version: 1\npolicy_pack: { source: \"local:rules\" }\ndistribution_policy: { required_targets: [zed] }\n";
+    write(&life.world, "agentpack.org.yaml", policy);
+    life.step("error-policy-violations", "policy lint");
+    life.step("policy-lock", "policy lock --yes");
+    life.step("policy-audit", "policy audit");
+    write(&life.world, "agentpack.org.yaml", "version: 1\npolicy_pack: { source: rules }\n");
+    life.step("error-policy-config-invalid", "policy lock --yes");
 }

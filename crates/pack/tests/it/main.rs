@@ -21,6 +21,8 @@ mod evolve;
 mod import;
 /// Overlays and their rebase.
 mod overlays;
+/// Rules about repos.
+mod policy;
 /// Invariants, over random histories.
 mod properties;
 /// Going back.

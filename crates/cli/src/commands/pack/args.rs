@@ -10,6 +10,7 @@ use keyless_pack::{
 
 use super::{
     adopt::AdoptWords,
+    policy::PolicyCommand,
     share::{RemoteCommand, SyncWords},
 };
 
@@ -103,6 +104,9 @@ pub(crate) enum PackCommand {
     Overlay(OverlayCommand),
     /// Show planned changes without applying
     Plan,
+    /// An organisation's rules about config repos (agentpack.org.yaml)
+    #[command(subcommand)]
+    Policy(PolicyCommand),
     /// Plan, and optionally its diffs
     Preview(PreviewWords),
     /// Record an event of an agent (JSON on stdin) in the local log
@@ -449,6 +453,9 @@ impl PackCommand {
             Self::Overlay(OverlayCommand::Path(_)) => id(&["overlay", "path"]),
             Self::Overlay(OverlayCommand::Rebase(_)) => id(&["overlay", "rebase"]),
             Self::Plan => id(&["plan"]),
+            Self::Policy(PolicyCommand::Audit) => id(&["policy", "audit"]),
+            Self::Policy(PolicyCommand::Lint) => id(&["policy", "lint"]),
+            Self::Policy(PolicyCommand::Lock) => id(&["policy", "lock"]),
             Self::Preview(_) => id(&["preview"]),
             Self::Record => id(&["record"]),
             Self::Remote(RemoteCommand::Set(_)) => id(&["remote", "set"]),

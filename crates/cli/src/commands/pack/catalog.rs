@@ -5,34 +5,11 @@
 use std::fmt::Write as _;
 
 use clap::CommandFactory as _;
-use keyless_pack::{Code, TargetId};
+use keyless_pack::{Code, TargetId, commands::MUTATING};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::args::AgentpackCli;
-
-/// Commands that write, by id; the spec's list.
-const MUTATING: &[&str] = &[
-    "add",
-    "adopt-secret",
-    "bootstrap",
-    "deploy --apply",
-    "doctor --fix",
-    "evolve propose",
-    "evolve restore",
-    "fetch",
-    "import --apply",
-    "init",
-    "lock",
-    "overlay edit",
-    "overlay rebase",
-    "record",
-    "remote set",
-    "remove",
-    "rollback",
-    "sync",
-    "update",
-];
 
 /// Variants of commands that a flag makes.
 const VARIANTS: &[(&str, &str)] =
@@ -206,6 +183,9 @@ fn payloads() -> Value {
         "overlay.path": ["module_id", "scope", "overlay_dir", "overlay_dir_posix"],
         "overlay.rebase": ["module_id", "scope", "overlay_dir", "overlay_dir_posix", "dry_run", "sparsify", "report"],
         "plan": changes,
+        "policy.audit": ["root", "root_posix", "lockfile", "modules", "org_policy_pack?", "change_summary?"],
+        "policy.lint": ["root", "root_posix", "issues", "summary"],
+        "policy.lock": ["lockfile_path", "lockfile_path_posix", "resolved_version", "sha256", "files"],
         "preview": ["profile", "targets", "plan", "diff?"],
         "record": ["path", "path_posix", "recorded_at", "machine_id"],
         "remote.set": ["repo", "repo_posix", "remote", "url"],
