@@ -8,6 +8,7 @@ mod grant;
 mod guard;
 mod hooks;
 mod import;
+mod revoke;
 mod upkeep;
 mod use_args;
 mod vault;
@@ -22,7 +23,7 @@ use crate::commands::pack::PackArgs;
 
 pub(crate) use self::{
     action::{ActionCommand, ExecArgs, SubmitArgs, TermArgs},
-    agent::{AgentChangeArgs, AgentCommand, AgentRegisterArgs},
+    agent::{AgentChangeArgs, AgentCommand, AgentRegisterArgs, AgentShowArgs},
     audit::{AuditCommand, ExportArgs, ExportFormat, QueryArgs, ResultWord, TailArgs, VerifyArgs},
     catalog::{
         CatalogAddUrlArgs, CatalogCommand, CatalogListArgs, CatalogPinArgs, CatalogRefreshArgs,
@@ -35,6 +36,7 @@ pub(crate) use self::{
     guard::{GuardCheckArgs, GuardCommand, GuardInstallArgs},
     hooks::{HooksCheckArgs, HooksCommand, HooksInstallArgs},
     import::{ImportArgs, LeaveWord},
+    revoke::RevokeArgs,
     upkeep::UpkeepArgs,
     use_args::{GrantWord, InjectionWord, SealingWord, SignerWord, UseArgs},
     vault::{
@@ -287,6 +289,9 @@ Examples:
     Restore(RestoreArgs),
     /// Forget a secret with all its versions, or one version, for good
     Purge(PurgeArgs),
+    /// Refuse every use of a secret whose value others may know
+    #[command(after_help = "Examples:\n  keyless secret revoke team/github/token --compromised")]
+    Revoke(RevokeArgs),
     /// List a secret's versions; never values
     Versions(VersionsArgs),
     /// Ask services whether they take your values: the catalog's checks, over https, to hosts that a secret names
@@ -373,6 +378,10 @@ pub(crate) struct AddArgs {
     pub(crate) value: ValueArgs,
     #[command(flatten)]
     pub(crate) save: SaveArgs,
+    /// Make it bait: nobody has a reason to use it, and an agent that names it is stopped. Its value is drawn
+    /// at random when none is given
+    #[arg(long)]
+    pub(crate) honeypot: bool,
     /// Where the value is kept: local, env:NAME (the broker's environment), file:PATH, routed (as
     /// sources.toml says) or source:NAME, source:NAME:REFERENCE of sources.toml
     #[arg(long, value_name = "SOURCE", default_value = "local", conflicts_with_all = ["value_stdin", "from_file"])]

@@ -131,6 +131,8 @@ pub enum Action {
     SdkProxy,
     /// An agent asked whether it may use a secret.
     Search,
+    /// A secret was said to be compromised.
+    SecretRevoke,
     /// A session ended.
     SessionEnd,
     /// A session began.
@@ -343,6 +345,7 @@ impl Action {
             Self::Rotate => "rotate",
             Self::SdkProxy => "sdk_proxy",
             Self::Search => "search",
+            Self::SecretRevoke => "secret_revoke",
             Self::SessionEnd => "session_end",
             Self::SessionStart => "session_start",
             Self::Template => "template",

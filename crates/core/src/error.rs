@@ -134,7 +134,7 @@ codes! {
         "The agent was revoked.";
     /// The agent was suspended.
     AgentSuspended = "agent_suspended", "NL-E103", 403, Refused, Operator, false,
-        "have the operator look at why, then keyless agent reactivate",
+        "have the operator look at why, then keyless agent activate",
         "The agent is suspended.";
     /// No such agent, or not its credential; which of both is not told.
     AgentUnknown = "agent_unknown", "NL-E100", 401, Refused, Operator, false,
@@ -530,7 +530,7 @@ codes! {
         "Keyless needs to ask you something and has no terminal.";
     /// What the agent has done before keeps it from acting.
     ThreatTooHigh = "threat_too_high", "NL-E600", 403, Refused, Operator, false,
-        "have the operator look at the incidents, then keyless agent reactivate",
+        "have the operator look at the incidents, then keyless agent reset",
         "The agent's threat score is too high.";
     /// A message's time is no time, or too far from now.
     TimestampInvalid = "timestamp_invalid", "NL-E805", 400, Usage, Agent, false,

@@ -34,6 +34,7 @@ pub mod delegation;
 pub mod deny;
 pub mod grant;
 pub mod shell;
+pub mod threat;
 
 // What is told and what is written down
 pub mod audit;

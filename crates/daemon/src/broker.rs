@@ -374,9 +374,13 @@ impl Values for VaultValues {
 
     fn policy<'a>(&'a self, path: &'a SecretPath) -> BoxFuture<'a, Result<ApproveOnUse, Error>> {
         let (vault, floor) = (&self.0, self.1);
-        Box::pin(
-            async move { Ok(vault.show(path).await?.metadata.approve_on_use.tightened_by(floor)) },
-        )
+        Box::pin(async move {
+            let secret = vault.show(path).await?;
+            if secret.is_compromised() {
+                return Err(Error::with(Code::SecretCompromised, SafeText::default().and(path)));
+            }
+            Ok(secret.metadata.approve_on_use.tightened_by(floor))
+        })
     }
 
     fn keep<'a>(
@@ -419,7 +423,7 @@ pub(crate) fn session_id(kind: &str) -> String {
     format!("{kind}-{when}-{}", &random[..8])
 }
 
-fn session_key() -> Result<SessionKey, Error> {
+pub(crate) fn session_key() -> Result<SessionKey, Error> {
     let mut bytes = Zeroizing::new([0_u8; 32]);
     fill_random(&mut *bytes)?;
     Ok(SessionKey::from_random(*bytes))
@@ -437,8 +441,11 @@ pub(crate) fn fill_random(mut bytes: &mut [u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The secret as egress knows it; nothing when it names no destination.
+/// The secret as egress knows it; nothing when it names no destination, or others know its value.
 pub(crate) fn session_secret(secret: &Secret, key: &SessionKey) -> Option<SessionSecret> {
+    if secret.is_compromised() {
+        return None;
+    }
     Some(SessionSecret {
         placeholder: Placeholder::derive(key, &secret.path, &secret.metadata.placeholder.form()),
         path: secret.path.clone(),
@@ -448,10 +455,11 @@ pub(crate) fn session_secret(secret: &Secret, key: &SessionKey) -> Option<Sessio
 
 /// Whether an agent that asks for no secret by name gets this one.
 fn is_offered(secret: &Secret) -> bool {
-    secret.metadata.egress.as_ref().is_some_and(|rule| {
-        let signs = matches!(rule.sign, Some(Signer::Hmac(_) | Signer::TlsClient { .. }));
-        secret.metadata.env.is_some() || rule.inject.is_some() || signs
-    })
+    !secret.metadata.honeypot
+        && secret.metadata.egress.as_ref().is_some_and(|rule| {
+            let signs = matches!(rule.sign, Some(Signer::Hmac(_) | Signer::TlsClient { .. }));
+            secret.metadata.env.is_some() || rule.inject.is_some() || signs
+        })
 }
 
 fn variables(chosen: &[Secret], secrets: &[SessionSecret]) -> Vec<Variable> {

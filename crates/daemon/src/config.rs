@@ -58,6 +58,19 @@ pub struct NlConfig {
     pub http: Option<SocketAddr>,
     /// Whether discovery is answered over HTTP without TLS, which the protocol forbids elsewhere than in tests.
     pub plaintext_discovery: bool,
+    /// Whether an agent's threat score has consequences.
+    pub detection: DetectionWord,
+}
+
+/// What follows from an agent's threat score.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DetectionWord {
+    /// What the protocol says: fewer messages, a person's word, suspension.
+    #[default]
+    Enforce,
+    /// Nothing: incidents and bands are written down, and honeypots refuse.
+    Record,
 }
 
 /// `[egress]`.

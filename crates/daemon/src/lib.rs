@@ -81,8 +81,8 @@ pub use crate::{
     catalog_urls::{Outcome as UrlOutcome, UrlCatalogs, UrlReport},
     caution::{Caution, manifest_of},
     config::{
-        ApproveApply, Config, ConfigSource, EgressConfig, LimitsConfig, NlConfig, PackConfig,
-        PolicyWord, parse_route,
+        ApproveApply, Config, ConfigSource, DetectionWord, EgressConfig, LimitsConfig, NlConfig,
+        PackConfig, PolicyWord, parse_route,
     },
     deploys::{DeployBy, DeployGate, DeployWord},
     egress_door::EgressDoor,
@@ -98,8 +98,8 @@ pub use crate::{
     notes::{Note, Notes, RequestNote},
     operator::{
         Answer, Approver, ApproverHandle, CheckWhen, Known, Named, Operator, RemoteApprover, Shown,
-        audit_log, audit_query, audit_tail, audit_verify, create_store, list_secrets, open_store,
-        page_link, refuse_existing_store, show_secret,
+        UsedBy, audit_log, audit_query, audit_tail, audit_verify, create_store, decoy,
+        list_secrets, open_store, page_link, refuse_existing_store, show_secret,
     },
     passphrase::{read_passphrase_file, remember_passphrase_file, remembered_passphrase_files},
     places::{KEYLESS_HOME, KEYLESS_PASSPHRASE_FILE, Places},

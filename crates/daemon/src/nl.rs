@@ -20,6 +20,7 @@ mod ndjson;
 mod agents;
 mod attestation;
 pub mod delegations;
+pub mod detection;
 pub mod grants;
 pub mod guard;
 
@@ -37,6 +38,7 @@ mod resolve;
 mod room;
 mod service;
 mod submit;
+mod watch;
 
 pub use self::{
     agents::{Agents, Registration},

@@ -5,18 +5,20 @@ mod client;
 mod messages;
 mod shown;
 mod socket;
+mod used_by;
 
 use std::sync::Arc;
 
+use data_encoding::BASE64URL_NOPAD;
 use jiff::Timestamp;
 use keyless_core::{
-    Code, Error, SafeText, SecretPath, SecretValue,
+    Code, Error, Placeholder, SafeText, SecretPath, SecretValue,
     audit::{Action, Detail, Draft, Entry, Outcome, Target},
 };
 use keyless_store::{AuditLog, AuditQuery, LogError, Store, VerifiedChain};
 use keyless_vault::{
     Backup, BackupRecipients, Conflicts, EnvelopeKind, Factor, FormatVerdict, Imported, Metadata,
-    Secret, Vault, Weakness,
+    PlaceholderShape, Secret, Vault, Weakness,
 };
 use uuid::Uuid;
 use zeroize::Zeroizing;
@@ -26,9 +28,10 @@ pub use self::{
     approver::Approver,
     client::{ApproverHandle, RemoteApprover, page_link},
     shown::{Answer, Known, Named, Shown},
+    used_by::UsedBy,
 };
 use crate::{
-    broker::agent,
+    broker::{agent, fill_random, session_key},
     liveness::{Checked, LivenessChecks, LivenessVerdict},
     places::Places,
 };
@@ -136,6 +139,32 @@ impl Operator {
     pub async fn remove(&self, path: &SecretPath) -> Result<(), Error> {
         self.vault.remove(path).await?;
         self.record(Action::Delete, path).await
+    }
+
+    /// Refuses every use of a secret from now on, until it has a new value (NL-2.19).
+    pub async fn revoke_compromised(&self, path: &SecretPath, reason: &str) -> Result<(), Error> {
+        self.vault.revoke_compromised(path).await?;
+        let reason = SafeText::default().as_they_wrote(reason);
+        let target = Target::Secrets(vec![path.clone()]);
+        self.note(Action::SecretRevoke, target, &format!("compromised: {}", reason.as_str())).await
+    }
+
+    /// Takes that back of a secret whose value another source keeps, and has replaced.
+    pub async fn renewed(&self, path: &SecretPath) -> Result<(), Error> {
+        let secret = self.vault.show(path).await?;
+        if secret.version.is_some() {
+            let words = "the store keeps its value: give it a new one with keyless secret rotate";
+            return Err(Error::with(Code::Usage, SafeText::words(words)));
+        }
+        let metadata = Metadata { compromised: None, ..secret.metadata };
+        self.vault.set_metadata(path, metadata).await?;
+        self.note(Action::Rotate, Target::Secrets(vec![path.clone()]), "secret_rotated").await
+    }
+
+    /// Who has used a secret since its value was set, the earliest first.
+    pub async fn used_by(&self, path: &SecretPath) -> Result<Vec<UsedBy>, Error> {
+        self.log.flush().await?;
+        used_by::since_set(self.vault.store(), &self.vault.show(path).await?).await
     }
 
     /// Brings a removed secret back, or puts an older version in use.
@@ -320,6 +349,21 @@ pub async fn audit_verify(
             Error::with(Code::AuditTampered, detail)
         }
     })
+}
+
+/// A value for a secret that is bait: random, and of the form that its placeholders have if that is a real token's.
+pub fn decoy(path: &SecretPath, metadata: &Metadata) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let value = match &metadata.placeholder {
+        PlaceholderShape::LookAlike(_) => {
+            Placeholder::derive(&session_key()?, path, &metadata.placeholder.form()).to_string()
+        }
+        PlaceholderShape::Colon | PlaceholderShape::Default => {
+            let mut random = [0; 24];
+            fill_random(&mut random)?;
+            BASE64URL_NOPAD.encode(&random)
+        }
+    };
+    Ok(Zeroizing::new(value.into_bytes()))
 }
 
 /// Every secret's metadata, without a key: it is no secret.

@@ -202,7 +202,11 @@ impl Values for Tokens {
         let slot = self.slots.lock().get(path).cloned();
         Box::pin(async move {
             match slot {
-                Some(slot) => self.token(path, &slot).await,
+                Some(slot) => {
+                    // A token that was fetched earlier is no way round what its credential has become.
+                    self.inner.policy(path).await?;
+                    self.token(path, &slot).await
+                }
                 None => self.inner.open(path).await,
             }
         })

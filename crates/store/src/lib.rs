@@ -26,7 +26,7 @@ mod audit;
 
 pub use crate::{
     audit::{AuditLog, AuditQuery, HeadSealer, LogError, VerifiedChain},
-    nl::{AgentRow, DelegationRow, GrantRow, UseOf, Uses},
+    nl::{AgentRow, DelegationRow, GrantRow, ThreatRow, UseOf, Uses},
     passkeys::{Passkey, PasskeyRow},
     requests::RequestRow,
     sealed::{CommitmentRow, EnvelopeRow, HeaderRow, Rows, SecretRow, VersionRow, Writing},

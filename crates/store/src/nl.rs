@@ -1,4 +1,4 @@
-//! Agents, grants and delegations: rows that others seal, and uses that are counted here.
+//! Agents, their threat records, grants and delegations: rows that others seal, and uses that are counted here.
 //!
 //! Whether a row is genuine, and what it allows, others say. A use is taken by one statement, so that of two that race
 //! for the last one exactly one gets it, whichever process it comes from (NL, 8.4.2).
@@ -6,11 +6,13 @@
 mod agents;
 mod delegations;
 mod grants;
+mod threats;
 
 pub use self::{
     agents::AgentRow,
     delegations::DelegationRow,
     grants::{GrantRow, UseOf, Uses},
+    threats::ThreatRow,
 };
 use crate::{
     engine::query,

@@ -45,7 +45,8 @@ pub use crate::{
     },
     inventory::{Entry, Fault, IndexFile, Inventory, Manifest, Origin, Override, Row},
     metadata::{
-        EnvName, EnvNameError, LookAlikeShape, Metadata, PlaceholderShape, Retention, SourceConfig,
+        Compromise, EnvName, EnvNameError, LookAlikeShape, Metadata, PlaceholderShape, Retention,
+        SourceConfig,
     },
     moment::{LOOK, Moment},
     providers::{

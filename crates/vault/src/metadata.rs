@@ -6,6 +6,7 @@
 
 use std::{fmt, num::NonZeroU32, path::PathBuf};
 
+use jiff::Timestamp;
 use keyless_core::{
     ApproveOnUse, Binding, Code, EgressRule, Error, LookAlike, LookAlikeError, PlaceholderForm,
     SafeText,
@@ -43,12 +44,28 @@ pub struct Metadata {
     /// Whether actions get the value though it names destinations: the audited way round rule 1.
     #[serde(skip_serializing_if = "is_default")]
     pub unsafe_expose: bool,
+    /// Whether it is bait: nobody has a reason to use it, and who names it is stopped.
+    #[serde(skip_serializing_if = "is_default")]
+    pub honeypot: bool,
+    /// That others may know its value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compromised: Option<Compromise>,
     /// What keeps it fresh.
     #[serde(skip_serializing_if = "Upkeep::is_empty")]
     pub upkeep: Upkeep,
     /// How long versions that are no longer in use are kept.
     #[serde(skip_serializing_if = "is_default")]
     pub retention: Retention,
+}
+
+/// A value is known to others: no version up to this one is given out any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Compromise {
+    /// When the operator said so.
+    pub at: Timestamp,
+    /// The newest version then; 0 where another source keeps the value.
+    pub through: u32,
 }
 
 /// Which older versions are kept when a new one is put; all of them unless it says less. The one in
@@ -146,6 +163,11 @@ impl Metadata {
     /// What the value is used for, which decides what it may contain.
     pub fn binding(&self) -> Binding {
         self.egress.as_ref().map_or(Binding::None, EgressRule::binding)
+    }
+
+    /// Whether this version is one that others may know; `None` stands for a value that is kept elsewhere.
+    pub fn compromises(&self, version: Option<u32>) -> bool {
+        self.compromised.is_some_and(|known| version.is_none_or(|one| one <= known.through))
     }
 
     /// Whether `value` looks like a token of this secret's kind.
@@ -300,6 +322,8 @@ mod tests {
             description: Some("CI".to_owned()),
             approve_on_use: ApproveOnUse::PerCall,
             unsafe_expose: false,
+            honeypot: false,
+            compromised: None,
             upkeep: Upkeep { rotate_every_days: Some(90), ..Upkeep::default() },
             retention: Retention { keep_versions: NonZeroU32::new(3), keep_days: None },
         };

@@ -24,6 +24,8 @@ Examples:
   keyless agent register nl://anthropic.com/claude-code/1.5.2 --can exec --can inject_stdin --project team
   keyless agent register nl://acme.corp/bot/1.0.0 --credential-file bot.credential --json")]
     Register(Box<AgentRegisterArgs>),
+    /// Forget an agent's incidents: its threat score is 0 again
+    Reset(AgentChangeArgs),
     /// End an agent for good
     Revoke(AgentChangeArgs),
     /// Show one agent

@@ -7,12 +7,15 @@ use keyless_core::{
     ActionType, Code, Error, SafeText,
     agent::{AgentState, Aid, AidScope, LifecycleAuthority, TrustLevel},
 };
-use keyless_daemon::{Agents, Registration, nl::delegations::Delegations};
+use keyless_daemon::{
+    Agents, DetectionWord, Registration,
+    nl::{delegations::Delegations, detection::Detection},
+};
 use serde_json::json;
 
 use super::unlock_vault;
 use crate::{
-    args::{AgentChangeArgs, AgentCommand, AgentRegisterArgs, FactorArgs},
+    args::{AgentChangeArgs, AgentCommand, AgentRegisterArgs, AgentShowArgs, FactorArgs},
     ui::{Ui, table},
 };
 
@@ -25,12 +28,9 @@ pub(super) async fn run(ui: &Ui, command: AgentCommand) -> Result<ExitCode, Erro
         }
         AgentCommand::List(args) => list(ui, &args.factor).await?,
         AgentCommand::Register(args) => register(ui, *args).await?,
+        AgentCommand::Reset(args) => reset(ui, &args).await?,
         AgentCommand::Revoke(args) => change(ui, "agent revoke", args, AgentState::Revoked).await?,
-        AgentCommand::Show(args) => {
-            let aid = agents(&args.factor).await?.show(&args.instance).await?;
-            let words = format!("{}\n", serde_json::to_string_pretty(&aid).unwrap_or_default());
-            ui.answer("agent show", &json!({ "aid": aid }), &words);
-        }
+        AgentCommand::Show(args) => show(ui, &args).await?,
         AgentCommand::Suspend(args) => {
             change(ui, "agent suspend", args, AgentState::Suspended).await?;
         }
@@ -118,6 +118,46 @@ fn row(aid: &Aid) -> Vec<String> {
         aid.trust_level.as_str().to_owned(),
         aid.expires_at.strftime("%Y-%m-%d %H:%M").to_string(),
     ]
+}
+
+async fn show(ui: &Ui, args: &AgentShowArgs) -> Result<(), Error> {
+    let (_, vault) = unlock_vault(&args.factor).await?;
+    let log = keyless_daemon::audit_log(&vault);
+    let aid = Agents::new(&vault, log.clone())?.show(&args.instance).await?;
+    let detection = Detection::new(&vault, log, DetectionWord::default());
+    let (standing, incidents) = detection.standing(&args.instance).await?;
+    let words = format!(
+        "{}\nThreat score: {} ({}), {incidents} incidents remembered.\n",
+        serde_json::to_string_pretty(&aid).unwrap_or_default(),
+        standing.score,
+        standing.band.as_str(),
+    );
+    let threat = json!({
+        "score": standing.score, "level": standing.band, "incidents": incidents,
+    });
+    ui.answer("agent show", &json!({ "aid": aid, "threat": threat }), &words);
+    Ok(())
+}
+
+async fn reset(ui: &Ui, args: &AgentChangeArgs) -> Result<(), Error> {
+    let (_, vault) = unlock_vault(&args.factor).await?;
+    let log = keyless_daemon::audit_log(&vault);
+    let aid = Agents::new(&vault, log.clone())?.show(&args.instance).await?;
+    let detection = Detection::new(&vault, log, DetectionWord::default());
+    let shift = detection.reset(&args.instance, &args.reason).await?;
+    let next = match aid.lifecycle {
+        AgentState::Suspended => {
+            " It is suspended still: keyless agent activate lets it act again."
+        }
+        _ => "",
+    };
+    let words = format!(
+        "The threat score of {} was {} and is 0.{next}\n",
+        aid.agent_uri, shift.before.score
+    );
+    let data = json!({ "aid": aid, "score_before": shift.before.score, "score": 0 });
+    ui.answer("agent reset", &data, &words);
+    Ok(())
 }
 
 async fn change(ui: &Ui, name: &str, args: AgentChangeArgs, to: AgentState) -> Result<(), Error> {

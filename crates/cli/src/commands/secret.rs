@@ -3,6 +3,7 @@
 mod check;
 mod import;
 mod metadata;
+mod revoke;
 mod validate;
 mod versions;
 
@@ -33,6 +34,7 @@ pub(super) async fn run(ui: &Ui, command: SecretCommand) -> Result<ExitCode, Err
         SecretCommand::Purge(args) => versions::purge(ui, args).await?,
         SecretCommand::Remove(args) => remove(ui, args).await?,
         SecretCommand::Restore(args) => versions::restore(ui, args).await?,
+        SecretCommand::Revoke(args) => revoke::run(ui, args).await?,
         SecretCommand::Rotate(args) => rotate(ui, args).await?,
         SecretCommand::Set(args) => set(ui, args).await?,
         SecretCommand::Show(args) => show(ui, &args.path).await?,
@@ -44,13 +46,19 @@ pub(super) async fn run(ui: &Ui, command: SecretCommand) -> Result<ExitCode, Err
 
 async fn add(ui: &Ui, args: AddArgs) -> Result<(), Error> {
     let metadata = new_metadata(&args.rule, &args.upkeep, &args.source)?;
-    let metadata = completed(ui, metadata, args.upkeep.pattern.as_deref())?;
+    let mut metadata = completed(ui, metadata, args.upkeep.pattern.as_deref())?;
+    metadata.honeypot = args.honeypot;
     let local = metadata.source == SourceConfig::Local;
-    if metadata.egress.is_none() {
+    if metadata.egress.is_none() && !args.honeypot {
         ui.warn("no --to HOST: no request can carry this secret; `keyless exec` and NL actions can use it");
     }
     let (places, vault) = unlock_vault(&args.factor).await?;
-    let value = if local { Some(prompt::value(ui, &args.value)?) } else { None };
+    let given = args.value.value_stdin || args.value.from_file.is_some();
+    let value = match (local, args.honeypot && !given) {
+        (false, _) => None,
+        (true, true) => Some(keyless_daemon::decoy(&args.path, &metadata)?),
+        (true, false) => Some(prompt::value(ui, &args.value)?),
+    };
     let operator = operator(vault, args.value.allow_weak).checking(&places, when(args.save));
     operator.add(&args.path, metadata, value).await?;
     let words = format!("Added {}.\n", args.path);
@@ -203,6 +211,8 @@ fn describe(secret: &Secret) -> Value {
         "description": secret.metadata.description,
         "approve_on_use": secret.metadata.approve_on_use,
         "upkeep": secret.metadata.upkeep,
+        "honeypot": secret.metadata.honeypot.then_some(true),
+        "compromised": secret.is_compromised().then_some(secret.metadata.compromised),
     })
 }
 

@@ -1,5 +1,7 @@
 //! The NL Protocol from outside: a client in Python that knows the specification alone.
 
+/// Agents that look like attackers.
+mod detection;
 /// Sessions as agents.
 mod sessions;
 /// Values that were replaced.
@@ -10,7 +12,7 @@ use std::{thread, time::Duration};
 use serde_json::{Value, json};
 
 use crate::{
-    invocation::{Background, KEYLESS},
+    invocation::{Background, Invocation, KEYLESS},
     world::{ALLOWED, TOKEN, World},
 };
 
@@ -29,7 +31,15 @@ struct Served<'w> {
 
 impl<'w> Served<'w> {
     fn start(world: &'w World) -> Self {
+        Self::with(world, "")
+    }
+
+    /// With these lines under `[nl]` of config.toml.
+    fn with(world: &'w World, nl: &str) -> Self {
         world.write_config();
+        let config = world.home.keyless_home().join("config.toml");
+        let text = std::fs::read_to_string(&config).unwrap();
+        std::fs::write(&config, format!("{text}[nl]\n{nl}\n")).unwrap();
         let mut agents = json!({});
         for (name, uri) in [("agent", AGENT), ("helper", HELPER)] {
             let data = world.keyless(&["agent", "register", uri, "--json"]).run().data();
@@ -49,6 +59,11 @@ impl<'w> Served<'w> {
 
     /// What the client is told, step by step.
     fn client(&self, steps: &Value) -> Vec<Value> {
+        let text = self.invocation(steps).run().ok();
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn invocation(&self, steps: &Value) -> Invocation<'w> {
         let script = json!({
             "agents": self.agents,
             "base": self.base,
@@ -60,9 +75,7 @@ impl<'w> Served<'w> {
         let client = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/nl/client.py");
         let script = self.world.operator_file("script.json");
         let command = ["python3", client, script.to_str().unwrap()];
-        let seen = self.world.keyless(&[]).without_passphrase().instead(&command).run();
-        let text = seen.ok();
-        serde_json::from_str(&text).unwrap()
+        self.world.keyless(&[]).without_passphrase().instead(&command)
     }
 
     /// What an action over HTTP is answered.
@@ -103,7 +116,8 @@ fn with_secrets() -> World {
 fn an_outside_client_acts_and_never_sees_a_value() {
     let mut world = with_secrets();
     let origin = world.origin(ALLOWED);
-    let served = Served::start(&world);
+    // It shows values on purpose, more than once.
+    let served = Served::with(&world, "detection = 'record'");
     granted(&world, AGENT, &["api/*", "db/*"]);
     let call = format!(
         "curl -sS -o /dev/null -w '%{{http_code}}' -H 'Authorization: Bearer {{{{nl:api/TOKEN}}}}' https://{ALLOWED}/user"
@@ -191,7 +205,10 @@ fn what_may_not_be_is_denied_and_written_down() {
         .keyless(&["audit", "query", "--agent", AGENT, "--result", "blocked", "--json"])
         .run()
         .data();
-    let [blocked] = &listed["entries"].as_array().unwrap()[..] else { panic!("{listed}") };
+    let [incident, blocked] = &listed["entries"].as_array().unwrap()[..] else {
+        panic!("{listed}")
+    };
+    assert_eq!(incident["detail"]["kind"], "T1");
     assert_eq!(blocked["detail"]["rule_id"], "NL-4-DENY-002");
     let export =
         world.keyless(&["audit", "export", "--format", "cef", "--agent", AGENT]).run().ok();

@@ -50,6 +50,8 @@ fn a_life_as_json() {
         "description": null,
         "approve_on_use": "never",
         "upkeep": {},
+        "honeypot": null,
+        "compromised": null,
     });
     assert_eq!(show(TOKEN), expected);
 

@@ -47,14 +47,14 @@ impl Rates {
         self.step(Key::Address(address), ADDRESS_LIMIT, "ip", now)
     }
 
-    /// Counts a message of an agent of an organization; the state is the tighter one.
+    /// Counts a message of an agent, which may send `limit` a minute, of an organization; the state is the tighter one.
     pub(crate) fn step_agent(
         &self,
-        instance: &str,
+        (instance, limit): (&str, u32),
         organization: &str,
         now: Instant,
     ) -> Result<RateState, NlFault> {
-        let agent = self.step(Key::Agent(instance.to_owned()), AGENT_LIMIT, "agent", now)?;
+        let agent = self.step(Key::Agent(instance.to_owned()), limit, "agent", now)?;
         let key = Key::Organization(organization.to_owned());
         let all = self.step(key, ORGANIZATION_LIMIT, "organization", now)?;
         Ok(if all.remaining < agent.remaining { all } else { agent })
@@ -100,12 +100,13 @@ mod tests {
     fn a_minute_has_room_for_so_many() {
         let (rates, start) = (Rates::default(), Instant::now());
         for sent in 0..AGENT_LIMIT {
-            let state = rates.step_agent("a", "o", start).unwrap();
+            let state = rates.step_agent(("a", AGENT_LIMIT), "o", start).unwrap();
             assert_eq!(state.remaining, AGENT_LIMIT - sent - 1);
         }
-        let fault = rates.step_agent("a", "o", start).unwrap_err();
+        let fault = rates.step_agent(("a", AGENT_LIMIT), "o", start).unwrap_err();
         assert_eq!((fault.code(), &fault.details()["scope"]), (Code::RateLimited, &"agent".into()));
-        assert!(rates.step_agent("b", "o", start).is_ok());
-        assert!(rates.step_agent("a", "o", start + WINDOW).is_ok());
+        assert!(rates.step_agent(("a", AGENT_LIMIT / 2), "o", start + WINDOW / 2).is_err());
+        assert!(rates.step_agent(("b", AGENT_LIMIT), "o", start).is_ok());
+        assert!(rates.step_agent(("a", AGENT_LIMIT), "o", start + WINDOW).is_ok());
     }
 }

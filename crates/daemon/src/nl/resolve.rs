@@ -33,7 +33,15 @@ impl View<'_> {
         handles.into_iter().map(meant).collect()
     }
 
-    fn path_of(&self, handle: &Handle) -> Result<&SecretPath, NlFault> {
+    /// Whether a handle means one of these, or could.
+    pub(crate) fn finds(&self, handle: &Handle) -> bool {
+        match self.path_of(handle) {
+            Ok(_) => true,
+            Err(fault) => fault.code() == Code::ReferenceAmbiguous,
+        }
+    }
+
+    pub(crate) fn path_of(&self, handle: &Handle) -> Result<&SecretPath, NlFault> {
         match handle.target() {
             HandleTarget::Federated { domain, .. } => {
                 Err(NlFault::from(Code::TrustDomainUnknown).with("domain", domain.as_str()))

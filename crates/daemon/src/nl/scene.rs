@@ -16,7 +16,11 @@ use super::{
     service::NlService,
 };
 use crate::{
-    broker::Broker, config::Config, egress_door::EgressDoor, places::Places, scene::Scene,
+    broker::Broker,
+    config::{Config, NlConfig},
+    egress_door::EgressDoor,
+    places::Places,
+    scene::Scene,
 };
 
 /// What the operator says of a new agent, which may do everything.
@@ -53,7 +57,8 @@ impl Served {
         }
         let door = EgressDoor::new(&Config::default()).unwrap();
         let broker = Broker::new(door, vault, log);
-        let nl = NlService::new(&broker, &Places::below(folder.path())).unwrap();
+        let nl =
+            NlService::new(&broker, &Places::below(folder.path()), &NlConfig::default()).unwrap();
         Self { nl: Arc::new(nl), folder }
     }
 

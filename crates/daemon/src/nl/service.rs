@@ -12,6 +12,7 @@ use keyless_core::{
     Code, Error, SafeText,
     agent::{Aid, InstanceId},
     nl_message::{Discovery, Message, MessageType, NlFault, health},
+    threat::Band,
 };
 use keyless_store::AuditLog;
 use keyless_vault::Vault;
@@ -26,13 +27,14 @@ use super::{
     attestation::Attestations,
     caller::{Caller, Presented, Standing},
     delegations::Delegations,
+    detection::Detection,
     grants::Grants,
     guard::GuardRules,
     rates::{AGENT_LIMIT, RateState, Rates},
     replays::{Fingerprint, Replays, Turn},
     room::Room,
 };
-use crate::{broker::Broker, places::Places, requests::Requests};
+use crate::{broker::Broker, config::NlConfig, places::Places, requests::Requests};
 
 /// The protocol's service over an open vault.
 pub(crate) struct NlService {
@@ -44,6 +46,7 @@ pub(crate) struct NlService {
     pub(super) grants: Grants,
     pub(super) guard: Arc<GuardRules>,
     pub(super) delegations: Delegations,
+    pub(super) detection: Detection,
     broker: Broker,
     places: Places,
     /// What each agent's actions have in common: rendered files, values to look for.
@@ -57,7 +60,7 @@ pub(crate) struct NlService {
 
 impl NlService {
     /// The service of a broker.
-    pub(crate) fn new(broker: &Broker, places: &Places) -> Result<Self, Error> {
+    pub(crate) fn new(broker: &Broker, places: &Places, config: &NlConfig) -> Result<Self, Error> {
         let (vault, log) = (Arc::clone(broker.vault()), broker.log().clone());
         Ok(Self {
             agents: Agents::new(&vault, log.clone())?,
@@ -65,6 +68,7 @@ impl NlService {
             grants: Grants::new(&vault, log.clone()),
             guard: Arc::new(GuardRules::new(places.guard_file())),
             delegations: Delegations::new(&vault, log.clone()),
+            detection: Detection::new(&vault, log.clone(), config.detection),
             requests: Arc::clone(broker.requests()),
             vault,
             log,
@@ -134,11 +138,8 @@ impl NlService {
         }
         let received = Timestamp::now();
         let caller = self.identify(presented, &message.payload).await?;
-        let aid = &caller.aid;
-        let organization = &aid.organization_id;
-        let step = self.rates.step_agent(aid.instance_id.as_str(), organization, Instant::now());
-        *rate = Some(step?);
-        aid.is_in_force(received)?;
+        *rate = Some(self.count(&caller).await?);
+        caller.aid.is_in_force(received)?;
         match message.kind {
             MessageType::ActionRequest | MessageType::DelegationRequest => {
                 self.once(&caller, message, received).await
@@ -192,6 +193,9 @@ impl NlService {
         let outcome = match message.kind {
             MessageType::ActionRequest => {
                 self.submit(caller, &message.payload, &id, received).await?
+            }
+            _ if self.detection.band(&caller.aid.instance_id).await? >= Band::Orange => {
+                return Err(Code::ThreatTooHigh.into());
             }
             _ => self.create_delegation(caller, &message.payload).await?,
         };

@@ -5,15 +5,17 @@ mod course;
 mod file;
 mod told;
 
-use std::{sync::Arc, time::Instant};
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use keyless_core::{
-    ActionType, Code, SafeText,
+    ActionType, Code, SafeText, SecretPath,
     action::{Action, Deed, Status, TemplateSource},
     grant::{Allowance, Categories, Request, Subject, Verdict},
     nl_message::{MessageType, NL_VERSION, NlFault, Shape},
+    threat::Band,
 };
+use keyless_vault::Vault;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -36,6 +38,8 @@ use super::{
 
 /// Actions in one message.
 const MAX_BATCH: usize = 20;
+/// How soon a running action learns that one of its secrets is compromised.
+const COMPROMISE_SEEN: Duration = Duration::from_millis(400);
 /// What all of a message's actions may give, as JSON, in bytes.
 const MAX_ANSWER: usize = (16 << 20) + (64 << 10);
 
@@ -62,7 +66,7 @@ impl NlService {
         for (number, action) in actions.iter().enumerate() {
             let id = format!("{id}.{number}");
             // The message was counted for its first action.
-            let counted = if number == 0 { Ok(()) } else { self.count(caller) };
+            let counted = if number == 0 { Ok(()) } else { self.count(caller).await.map(drop) };
             let action = match counted {
                 Ok(()) => parsed(action.clone()).await,
                 Err(fault) => Err(fault),
@@ -73,12 +77,6 @@ impl NlService {
         }
         let body = json!({ "nl_version": NL_VERSION, "request_id": id, "responses": responses });
         Ok(Outcome::done(MessageType::ActionResponse, 200, body))
-    }
-
-    fn count(&self, caller: &Caller) -> Result<(), NlFault> {
-        let (instance, organization) =
-            (caller.aid.instance_id.as_str(), &caller.aid.organization_id);
-        self.rates.step_agent(instance, organization, Instant::now()).map(drop)
     }
 
     /// One action, or why there is none.
@@ -110,17 +108,31 @@ impl NlService {
             Ok(action) => self.attempt(caller, action, &account, &mut course).await,
             Err(fault) => Err(fault),
         };
-        self.conclude(&account, course, done).await
+        self.conclude(caller, &account, course, done).await
     }
 
     /// Writes the end down and makes the answer; what can't be written down is not told.
     async fn conclude(
         &self,
+        caller: &Caller,
         account: &Account,
         course: Course,
         done: Result<Done, NlFault>,
     ) -> Outcome {
-        let (mut response, fault) = response(account, &course, done);
+        let (mut response, mut fault) = response(account, &course, done);
+        let redacted_count = response.redacted_count;
+        match self.watch(caller, account, &course, fault.as_ref()).await {
+            Ok(None) => {}
+            Ok(Some(withheld)) => {
+                (response.status, response.result) = (Status::Denied, None);
+                fault = Some(withheld);
+            }
+            Err(error) => {
+                (response.status, response.result) = (Status::Error, None);
+                fault = Some(error.into());
+            }
+        }
+        let note = course.redacted_forms();
         let end = End {
             code: fault.as_ref().map(NlFault::code),
             rule_id: fault.as_ref().and_then(|fault| text(fault, "rule_id")),
@@ -130,9 +142,9 @@ impl NlService {
                 .map(|name| as_written(&name)),
             used: course.ran,
             grants: course.grants,
-            redacted_count: response.redacted_count,
+            redacted_count,
             exit_code: response.result.as_ref().and_then(|result| result.exit_code),
-            note: (!course.redacted.is_empty()).then(|| course.redacted.join(", ")),
+            note,
             about: course.about,
         };
         let fault = match account.close(end).await {
@@ -169,9 +181,19 @@ impl NlService {
         } else {
             Some(self.room.enter(&caller.aid.instance_id).await?)
         };
+        let band = self.detection.band(&caller.aid.instance_id).await?;
+        if band == Band::Red {
+            return Err(Code::ThreatTooHigh.into());
+        }
         let (meant, verdict) = self.judge(caller, &action, course, false).await?;
         let allowance = match verdict {
-            Verdict::Allow(allowance) => allowance,
+            Verdict::Allow(allowance) if band < Band::Orange || action.dry_run => allowance,
+            Verdict::Allow(allowance) => {
+                // Whatever a watched agent does waits for a person, as if its grant had said so.
+                let hosts = allowance.allowed_hosts();
+                self.approve(Approval { caller, action: &action, meant: &meant, hosts }).await?;
+                allowance
+            }
             Verdict::Deny(denial) => return Err(denied(&denial, &meant, action.kind())),
             Verdict::Ask(needed) => {
                 course.grants = needed.each.iter().map(|(_, at)| at.grant.to_string()).collect();
@@ -227,13 +249,20 @@ impl NlService {
         let handles = action.handles().map_err(|error| bad_handle(&error.to_string()))?;
         course.written = handles.iter().map(|handle| handle.as_written().to_owned()).collect();
         course.warn_of_aliases(&handles);
-        let visible = secrets.iter().filter(|secret| {
+        let (bait, real): (Vec<_>, Vec<_>) =
+            secrets.iter().partition(|secret| secret.metadata.honeypot);
+        let visible = real.into_iter().filter(|secret| {
             let subject = Subject::Path(secret.path.clone());
             caller.covers(kind, std::slice::from_ref(&subject), &categories).is_ok()
                 && self.grants.names(grantee, kind, &subject, &categories)
         });
         let (vault, context) = (&*self.vault, action.context.as_ref());
         let view = View { vault, visible: visible.collect(), context, kind };
+        let bait = View { vault, visible: bait, context: None, kind };
+        if let Some(handle) = handles.iter().find(|one| !view.finds(one) && bait.finds(one)) {
+            course.about = bait.path_of(handle).cloned().into_iter().collect();
+            return Err(Code::HoneypotTouched.into());
+        }
         let meant = view.resolve(handles)?;
         course.warn_of_versions(&self.vault, &meant).await?;
         course.about = meant.iter().map(|meant| meant.path.clone()).collect();
@@ -292,14 +321,29 @@ impl NlService {
             asking: Asking::Agent,
         };
         let is_lost = caller.acting.is_some() && account.kind == ActionType::Template;
-        let mut outcome = session.run(order).await?;
+        let mut outcome = tokio::select! {
+            outcome = session.run(order) => outcome?,
+            // Dropped, the action is ended with all that it has started (NL-2.19).
+            fault = until_compromised(&self.vault, &course.about) => return Err(fault),
+        };
         if is_lost {
             outcome.warnings.push("under a delegation a rendered file goes with its action".into());
         }
-        let found = outcome.redactions.iter();
-        course.redacted = found.map(|one| format!("{}:{}", one.name, one.encoding)).collect();
+        course.redacted.clone_from(&outcome.redactions);
         drop(running);
         Ok(outcome)
+    }
+}
+
+/// Returns once one of these secrets must not be used any more.
+async fn until_compromised(vault: &Vault, paths: &[SecretPath]) -> NlFault {
+    loop {
+        tokio::time::sleep(COMPROMISE_SEEN).await;
+        for path in paths {
+            if vault.show(path).await.is_ok_and(|secret| secret.is_compromised()) {
+                return Code::SecretCompromised.into();
+            }
+        }
     }
 }
 

@@ -85,7 +85,7 @@ pub async fn serve(
     let listener = bind_private(&path).await?;
     let operator_path = places.operator_socket();
     let operator_listener = bind_private(&operator_path).await?;
-    let speaking = Arc::new(NlService::new(&broker, &places)?);
+    let speaking = Arc::new(NlService::new(&broker, &places, nl)?);
     let nl_doors = Listeners::open(Arc::clone(&speaking), &places, nl).await?;
     let (proxy_listener, proxy) = loopback_listener().await?;
     broker.log_strangers();

@@ -28,6 +28,7 @@ pub(super) const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../../migrations/0013_audit_chains.sql"),
         postgres: Some("-- they were there from the first"),
     },
+    Migration::of_both(include_str!("../../migrations/0006_threats.sql")),
 ];
 
 #[expect(clippy::cast_possible_wrap, reason = "a handful")]

@@ -17,8 +17,17 @@ impl Vault {
     /// was written since the last look.
     ///
     /// Fails with [`Code::SecretNotFound`], [`Code::SecretUnavailable`] (the source has none),
-    /// [`Code::ValueRefused`] (what the source has does not fit) or [`Code::StoreTampered`].
+    /// [`Code::ValueRefused`] (what the source has does not fit), [`Code::SecretCompromised`],
+    /// [`Code::HoneypotTouched`] or [`Code::StoreTampered`].
     pub async fn open(&self, path: &SecretPath) -> Result<Reading, Error> {
+        let index = self.index().await?;
+        let secret = index.find(path)?;
+        refuse_withheld(path, secret, secret.current().map(|version| version.version))?;
+        self.fetch(path).await
+    }
+
+    /// The value of any secret, for the vault's own checks: nobody is given it.
+    pub(super) async fn fetch(&self, path: &SecretPath) -> Result<Reading, Error> {
         let index = self.index().await?;
         let secret = index.find(path)?;
         let binding = secret.metadata.binding();
@@ -39,6 +48,7 @@ impl Vault {
     pub async fn open_version(&self, path: &SecretPath, version: u32) -> Result<Reading, Error> {
         let index = self.index().await?;
         let secret = index.find(path)?;
+        refuse_withheld(path, secret, Some(version))?;
         self.last_use.now();
         let older = secret.versions.iter().find(|older| older.version == version);
         let older = older.ok_or_else(|| {
@@ -159,5 +169,15 @@ impl Vault {
     ) -> Result<Reading, Error> {
         let (store, key, current) = (&self.store, &*self.key()?, secret.current());
         LocalSource { store, key, current }.read(path, binding).await
+    }
+}
+
+/// Fails for a version that nobody is given.
+fn refuse_withheld(path: &SecretPath, secret: &Indexed, version: Option<u32>) -> Result<(), Error> {
+    let refuse = |code| Err(Error::with(code, SafeText::default().and(path)));
+    match &secret.metadata {
+        metadata if metadata.honeypot => refuse(Code::HoneypotTouched),
+        metadata if metadata.compromises(version) => refuse(Code::SecretCompromised),
+        _ => Ok(()),
     }
 }

@@ -10,7 +10,7 @@ use super::{Vault, change::Change, versions::outlived};
 use crate::{
     index::{Index, Indexed},
     key::Purpose,
-    metadata::{Metadata, SourceConfig},
+    metadata::{Compromise, Metadata, SourceConfig},
     providers::{FormatVerdict, judge_format},
     seal::{self, Sealed},
     source::{Capability, MAX_VALUE_BYTES, Reading, SourceKind, refused, too_large},
@@ -89,6 +89,7 @@ impl Vault {
             if self.put_at_source(&handed).await? {
                 let mut metadata = metadata;
                 metadata.upkeep.expires_at = None;
+                metadata.compromised = None;
                 metadata.upkeep.last_rotated_at = Some(now.to_zoned(TimeZone::UTC).date());
                 return self.set_metadata(path, metadata).await.map(|_| 0);
             }
@@ -133,6 +134,22 @@ impl Vault {
             let mut row = to_row(path, &metadata, old.created_at, now);
             row.current = old.pinned;
             let answer = Secret { metadata, updated_at: now, ..Secret::of(path, old) };
+            Ok((vec![Change::UpdateSecret(row)], answer))
+        })
+        .await
+    }
+
+    /// Gives no version out any more that there is now, until a new value is put (NL-2.19).
+    pub async fn revoke_compromised(&self, path: &SecretPath) -> Result<Secret, Error> {
+        let at = Timestamp::now();
+        self.mutate(|index| {
+            let old = index.find(path)?;
+            let mut metadata = old.metadata.clone();
+            let through = old.next_version()? - 1;
+            metadata.compromised = Some(Compromise { at, through });
+            let mut row = to_row(path, &metadata, old.created_at, at);
+            row.current = old.pinned;
+            let answer = Secret { metadata, updated_at: at, ..Secret::of(path, old) };
             Ok((vec![Change::UpdateSecret(row)], answer))
         })
         .await
@@ -214,13 +231,18 @@ impl Vault {
         if index.find(path)?.current().is_none() {
             return Ok(());
         }
-        let Reading { value, .. } = self.open(path).await?;
+        let Reading { value, .. } = self.fetch(path).await?;
         let copy = value.expose_for_sealing().to_vec();
         SecretValue::new(path.clone(), copy, to).map(|_| ()).map_err(|why| refused(path, why))
     }
 }
 
 impl Secret {
+    /// Whether nobody is given its value, since others may know it.
+    pub fn is_compromised(&self) -> bool {
+        self.metadata.compromises(self.version)
+    }
+
     pub(super) fn of(path: &SecretPath, secret: &Indexed) -> Self {
         Self {
             path: path.clone(),

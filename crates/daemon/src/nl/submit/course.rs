@@ -5,7 +5,7 @@ use keyless_core::{Handle, SecretPath, nl_message::NlFault};
 use keyless_vault::Vault;
 
 use crate::nl::{
-    actions::{ActionOutcome, older_version, version_warning},
+    actions::{ActionOutcome, Redaction, older_version, version_warning},
     answer::Outcome,
     resolve::Meant,
 };
@@ -23,8 +23,8 @@ pub(in crate::nl) struct Course {
     pub(in crate::nl) resolved_at: Option<Timestamp>,
     /// Whether it was begun.
     pub(in crate::nl) ran: bool,
-    /// What was taken out of its output, as `name:encoding`.
-    pub(in crate::nl) redacted: Vec<String>,
+    /// What was taken out of its output.
+    pub(in crate::nl) redacted: Vec<Redaction>,
     /// What the agent should know beside.
     pub(in crate::nl) warnings: Vec<String>,
 }
@@ -54,6 +54,13 @@ impl Course {
             self.warnings.extend(warning.filter(|warning| !self.warnings.contains(warning)));
         }
         Ok(())
+    }
+
+    /// What was taken out of the output, as `name:encoding`, for the log.
+    pub(in crate::nl) fn redacted_forms(&self) -> Option<String> {
+        let forms = self.redacted.iter().map(|one| format!("{}:{}", one.name, one.encoding));
+        let forms: Vec<String> = forms.collect();
+        (!forms.is_empty()).then(|| forms.join(", "))
     }
 
     pub(in crate::nl) fn warn_of_aliases(&mut self, handles: &[Handle]) {

@@ -1,0 +1,99 @@
+//! Agents that look like attackers, and secrets that others know.
+
+use super::*;
+
+/// Bait, of a category that nobody is granted.
+const BAIT: &str = "team/ops/master-key";
+
+fn exec(template: &str) -> Value {
+    json!({ "type": "exec", "template": template, "timeout_ms": 90_000 })
+}
+
+fn code(answer: &Value) -> &str {
+    answer["body"]["error"]["nl_code"].as_str().unwrap_or_default()
+}
+
+fn instance(served: &Served<'_>) -> String {
+    served.agents["agent"]["instance_id"].as_str().unwrap().to_owned()
+}
+
+fn threat(world: &World, instance: &str) -> Value {
+    world.keyless(&["agent", "show", instance, "--json"]).run().data()["threat"].clone()
+}
+
+#[test]
+fn bait_stops_who_takes_it() {
+    let world = with_secrets();
+    world.keyless(&["secret", "add", BAIT, "--honeypot"]).run().ok();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let honest = exec("true {{nl:db/PASSWORD}}");
+    assert_eq!(served.act(&honest)["body"]["status"], "success");
+    let taken = served.act(&exec("true {{nl:ops/MASTER_KEY}}"));
+    assert_eq!((&taken["status"], code(&taken)), (&json!(403), "NL-E602"), "{taken}");
+    assert_eq!(code(&served.act(&honest)), "NL-E103");
+    let instance = instance(&served);
+    let red = threat(&world, &instance);
+    assert_eq!((&red["score"], &red["level"]), (&json!(80), &json!("red")));
+    let log = world.log();
+    let entry = |action: &str| log.iter().find(|entry| entry["action"] == action).unwrap();
+    assert_eq!(entry("incident")["target"], BAIT);
+    assert_eq!(entry("incident")["detail"]["note"], "direct_exfiltration, honeypot");
+    assert_eq!(entry("response_level_change")["detail"]["kind"], "red");
+    assert_eq!(entry("response_level_change")["detail"]["threat_score"], 80);
+    // Being let in again is not being trusted again.
+    world.keyless(&["agent", "activate", &instance]).run().ok();
+    assert_eq!(code(&served.act(&honest)), "NL-E600");
+    world.keyless(&["agent", "reset", &instance, "--reason", "a test"]).run().ok();
+    assert_eq!(threat(&world, &instance)["score"], 0);
+    assert_eq!(served.act(&honest)["body"]["status"], "success");
+    // Nor does it come out for anybody else.
+    world.keyless(&["exec", "--", "true {{nl:ops/MASTER_KEY}}"]).run().exits(1);
+}
+
+#[test]
+fn values_in_outputs_bring_a_person_in_and_then_end_it() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let shown = served.act(&exec("printf %s {{nl:db/PASSWORD}}"));
+    assert_eq!(shown["body"]["result"]["stdout"], "[REDACTED:db/PASSWORD]", "{shown}");
+    assert_eq!(threat(&world, &instance(&served))["level"], "orange");
+    let again = exec("printf %s {{nl:db/PASSWORD}} | cat");
+    let asked = served.act(&again);
+    assert_eq!(code(&asked), "NL-E204", "{asked}");
+    let id = asked["body"]["error"]["details"]["approval_id"].as_str().unwrap().to_owned();
+    world.keyless(&["approve", "--once", &id]).run().ok();
+    let ended = served.act(&again);
+    assert_eq!((code(&ended), &ended["body"]["result"]), ("NL-E600", &Value::Null), "{ended}");
+    assert_eq!(code(&served.act(&exec("true"))), "NL-E103");
+}
+
+#[test]
+fn a_secret_that_others_know_is_used_by_nobody() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let action = exec("sleep 60; true {{nl:db/PASSWORD}}");
+    let mut running = served.invocation(&json!([{ "over": "http", "action": action }])).start();
+    let released = |entry: &Value| entry["detail"]["kind"] == "released";
+    while !world.log().iter().any(released) {
+        thread::sleep(Duration::from_millis(50));
+    }
+    let revoke = ["secret", "revoke", BOXED, "--compromised", "--yes", "--json"];
+    let told = world.keyless(&revoke).run().data();
+    let [user] = &told["used_by"].as_array().unwrap()[..] else { panic!("{told}") };
+    assert_eq!(user["agent_uri"], AGENT);
+    let ended: Vec<Value> = serde_json::from_str(&running.line()).unwrap();
+    let ended = &ended[0];
+    assert_eq!(code(ended), "NL-E302", "{ended}");
+    let again = exec("true {{nl:db/PASSWORD}}");
+    assert_eq!(code(&served.act(&again)), "NL-E302");
+    let shown = world.keyless(&["secret", "show", BOXED, "--json"]).run().data();
+    assert_eq!(shown["compromised"]["through"], 1, "{shown}");
+    world.keyless(&["secret", "restore", BOXED, "--version", "1"]).run();
+    assert_eq!(code(&served.act(&again)), "NL-E302");
+    let rotate = ["secret", "rotate", BOXED, "--value-stdin"];
+    world.keyless(&rotate).stdin(world.another_value()).run().ok();
+    assert_eq!(served.act(&again)["body"]["status"], "success");
+}

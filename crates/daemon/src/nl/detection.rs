@@ -1,0 +1,137 @@
+//! Who is likely to attack: each agent's incidents, score and band.
+//!
+//! Deciding is `core::threat`'s; what is here keeps its records, sealed, and writes every change of a band
+//! down. Who can write the store can make a record vanish, and not what followed from it: a suspension is
+//! the agent's own row, and every incident is in the log. Source: reference/nl.md, section 6.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use keyless_core::{
+    Error, SafeText,
+    agent::InstanceId,
+    audit::{Action, Agent, Detail, Draft, Outcome, Target},
+    threat::{Band, Incident, Shift, Standing, ThreatRecord},
+};
+use keyless_store::{AuditLog, Store, ThreatRow};
+use keyless_vault::{Vault, Voucher};
+use uuid::Uuid;
+
+use crate::{broker::agent, config::DetectionWord};
+
+/// The threat records of an open vault.
+pub struct Detection {
+    store: Store,
+    voucher: Voucher,
+    log: AuditLog,
+    consequences: DetectionWord,
+}
+
+impl Detection {
+    /// The records of a vault's store.
+    pub fn new(vault: &Vault, log: AuditLog, consequences: DetectionWord) -> Self {
+        let (store, voucher) = (vault.store().clone(), vault.nl_voucher());
+        Self { store, voucher, log, consequences }
+    }
+
+    /// Where an agent stands, and how many incidents are remembered of it.
+    pub async fn standing(&self, instance: &InstanceId) -> Result<(Standing, usize), Error> {
+        let record = self.row(instance).await?.map(|row| row.record).unwrap_or_default();
+        Ok((record.standing(Timestamp::now()), record.incidents()))
+    }
+
+    /// How an agent is to be dealt with.
+    pub(crate) async fn band(&self, instance: &InstanceId) -> Result<Band, Error> {
+        match self.consequences {
+            DetectionWord::Enforce => Ok(self.standing(instance).await?.0.band),
+            DetectionWord::Record => Ok(Band::Green),
+        }
+    }
+
+    /// Takes incidents in; gives what they have changed. `by` is the agent in the log's words.
+    pub(crate) async fn add(
+        &self,
+        instance: &InstanceId,
+        by: Agent,
+        seen: &[Incident],
+    ) -> Result<Shift, Error> {
+        let now = Timestamp::now();
+        let shift = self.change(instance, |record| record.add(seen, now)).await?;
+        self.record(by.into(), instance, shift, "incidents").await?;
+        Ok(shift)
+    }
+
+    /// Forgets an agent's incidents; the operator's word, on record.
+    pub async fn reset(&self, instance: &InstanceId, reason: &str) -> Result<Shift, Error> {
+        let now = Timestamp::now();
+        let shift = self.change(instance, |record| record.reset(now)).await?;
+        let note = format!("SCORE_RESET: {reason}");
+        let operator = agent("operator", "operator").into();
+        let draft = draft(operator, instance, shift, &note);
+        self.log.append(draft).await?;
+        Ok(shift)
+    }
+
+    async fn change(
+        &self,
+        instance: &InstanceId,
+        change: impl Fn(&mut ThreatRecord) -> Shift,
+    ) -> Result<Shift, Error> {
+        loop {
+            let old = self.store.threat(instance).await?;
+            let genuine = old.clone().filter(|row| self.is_genuine(row));
+            let mut record = genuine.map(|row| row.record).unwrap_or_default();
+            let shift = change(&mut record);
+            let seal = self.voucher.seal(&ThreatRow::sealed_bytes(instance, &record));
+            let new = ThreatRow { instance: instance.clone(), record, seal };
+            // Another message of the same agent may have been faster; then it is counted with that one.
+            if self.store.replace_threat(old.as_ref(), &new).await? {
+                return Ok(shift);
+            }
+        }
+    }
+
+    async fn row(&self, instance: &InstanceId) -> Result<Option<ThreatRow>, Error> {
+        Ok(self.store.threat(instance).await?.filter(|row| self.is_genuine(row)))
+    }
+
+    fn is_genuine(&self, row: &ThreatRow) -> bool {
+        self.voucher.fits(&ThreatRow::sealed_bytes(&row.instance, &row.record), &row.seal)
+    }
+
+    /// A change of the band, if it is one.
+    async fn record(
+        &self,
+        by: Arc<Agent>,
+        instance: &InstanceId,
+        shift: Shift,
+        why: &str,
+    ) -> Result<(), Error> {
+        let (from, to) = (shift.before.band, shift.after.band);
+        if from == to {
+            return Ok(());
+        }
+        let note = format!("{} to {}: {why}", from.as_str(), to.as_str());
+        self.log.append(draft(by, instance, shift, &note)).await.map(drop)
+    }
+}
+
+fn draft(by: Arc<Agent>, instance: &InstanceId, shift: Shift, note: &str) -> Draft {
+    Draft {
+        at: Timestamp::now(),
+        agent: by,
+        action: Action::ResponseLevelChange,
+        target: Target::Named(SafeText::default().as_they_wrote(instance.as_str())),
+        outcome: Outcome::Success,
+        secrets_used: Vec::new(),
+        correlation_id: format!("req-{}", Uuid::now_v7()),
+        error_code: None,
+        detail: Detail {
+            kind: Some(shift.after.band.as_str().to_owned()),
+            note: Some(note.to_owned()),
+            threat_score: Some(u64::from(shift.after.score)),
+            ..Detail::default()
+        },
+        allowed: None,
+    }
+}

@@ -1,0 +1,122 @@
+//! What an action's end says of its agent, and what follows: entries, fewer messages, suspension.
+//!
+//! All of it is on disk before the agent is told how its action ended. Source: reference/nl.md, section 6.
+
+use std::{sync::Arc, time::Instant};
+
+use jiff::Timestamp;
+use keyless_core::{
+    Code, Error,
+    action::Encoding,
+    agent::{AgentState, LifecycleAuthority},
+    audit::{Action, Detail, Draft, Outcome, Target},
+    deny::Category,
+    nl_message::NlFault,
+    threat::{Band, DetectionMethod, Incident, Shift, of_fault, of_redactions},
+};
+
+use super::{
+    agents::as_logged,
+    caller::Caller,
+    rates::{AGENT_LIMIT, RateState},
+    record::Account,
+    service::NlService,
+    submit::Course,
+};
+
+impl NlService {
+    /// Counts a message of an agent: one that is watched may send half as many.
+    pub(super) async fn count(&self, caller: &Caller) -> Result<RateState, NlFault> {
+        let instance = &caller.aid.instance_id;
+        let band = self.detection.band(instance).await?;
+        let limit = if band >= Band::Yellow { AGENT_LIMIT / 2 } else { AGENT_LIMIT };
+        let who = (instance.as_str(), limit);
+        let counted = self.rates.step_agent(who, &caller.aid.organization_id, Instant::now());
+        if let Err(fault) = &counted {
+            let seen = of_fault(fault.code(), None, Timestamp::now());
+            self.detection.add(instance, as_logged(&caller.aid), &seen).await?;
+        }
+        counted
+    }
+
+    /// Takes in how an action ended; gives what is to be told in its place, if nothing of it may be.
+    pub(super) async fn watch(
+        &self,
+        caller: &Caller,
+        account: &Account,
+        course: &Course,
+        fault: Option<&NlFault>,
+    ) -> Result<Option<NlFault>, Error> {
+        let now = Timestamp::now();
+        let is_encoded = course.redacted.iter().map(|found| found.encoding != Encoding::Plain);
+        let mut seen = of_redactions(is_encoded, now);
+        seen.extend(fault.iter().flat_map(|fault| of_fault(fault.code(), category(fault), now)));
+        if seen.is_empty() {
+            return Ok(None);
+        }
+        let instance = &caller.aid.instance_id;
+        let shift = self.detection.add(instance, as_logged(&caller.aid), &seen).await?;
+        // A value in an output and a denial are written down with the action's own end (NL-2.6.7).
+        let is_new = |one: &Incident| {
+            matches!(one.method, DetectionMethod::Honeypot | DetectionMethod::PatternMatching)
+        };
+        for incident in seen.iter().filter(|one| is_new(one)) {
+            self.log.append(entry(account, course, *incident, shift)).await?;
+        }
+        if self.detection.band(instance).await? < Band::Red {
+            return Ok(None);
+        }
+        self.stop(caller, shift).await?;
+        let is_bait = fault.is_some_and(|fault| fault.code() == Code::HoneypotTouched);
+        Ok((!is_bait).then(|| Code::ThreatTooHigh.into()))
+    }
+
+    /// Suspends a red agent, with all that it has handed on.
+    async fn stop(&self, caller: &Caller, shift: Shift) -> Result<(), Error> {
+        let instance = &caller.aid.instance_id;
+        // Somebody else may have stopped it meanwhile.
+        if self.agents.show(instance).await?.lifecycle == AgentState::Active {
+            let by = LifecycleAuthority::Detection { score: shift.after.score };
+            self.agents.change(instance, (AgentState::Suspended, by), "threat score").await?;
+        }
+        self.delegations.revoke_of_agent(instance).await.map(drop)
+    }
+}
+
+fn entry(account: &Account, course: &Course, incident: Incident, shift: Shift) -> Draft {
+    let method = match incident.method {
+        DetectionMethod::BehavioralAnalysis => "behavioral_analysis",
+        DetectionMethod::HashBased => "hash_based",
+        DetectionMethod::Honeypot => "honeypot",
+        DetectionMethod::PatternMatching => "pattern_matching",
+    };
+    let target = if course.about.is_empty() {
+        Target::Session
+    } else {
+        Target::Secrets(course.about.clone())
+    };
+    Draft {
+        at: incident.at,
+        agent: Arc::clone(&account.agent),
+        action: Action::Incident,
+        target,
+        outcome: Outcome::Blocked,
+        secrets_used: Vec::new(),
+        correlation_id: account.correlation_id.clone(),
+        error_code: None,
+        detail: Detail {
+            action_id: Some(account.action_id.clone()),
+            attempted_action: Some(account.kind.as_str().to_owned()),
+            kind: Some(incident.attack.as_str().to_owned()),
+            note: Some(format!("{}, {method}", incident.attack.category())),
+            threat_score: Some(u64::from(shift.after.score)),
+            ..Detail::default()
+        },
+        allowed: None,
+    }
+}
+
+/// What the rule is about that stopped an action.
+fn category(fault: &NlFault) -> Option<Category> {
+    serde_json::from_value(fault.details().get("category")?.clone()).ok()
+}
