@@ -1,5 +1,8 @@
 //! NL's actions: placeholders in commands, values in jails, and what comes back of them.
 
+/// Attempts to get a value out, and what becomes of each.
+mod attacks;
+
 use std::{fs, thread};
 
 use serde_json::{Value, json};

