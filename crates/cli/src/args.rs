@@ -9,6 +9,7 @@ mod guard;
 mod hooks;
 mod import;
 mod revoke;
+mod setup;
 mod upkeep;
 mod use_args;
 mod vault;
@@ -37,6 +38,7 @@ pub(crate) use self::{
     hooks::{HooksCheckArgs, HooksCommand, HooksInstallArgs},
     import::{ImportArgs, LeaveWord},
     revoke::RevokeArgs,
+    setup::SetupArgs,
     upkeep::UpkeepArgs,
     use_args::{GrantWord, InjectionWord, SealingWord, SignerWord, UseArgs},
     vault::{
@@ -60,6 +62,9 @@ pub(crate) struct Cli {
     /// Answer with one JSON object
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Take values from the environment alone, and ask nobody (or KEYLESS_CI=1)
+    #[arg(long, global = true)]
+    pub(crate) ci: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -85,6 +90,14 @@ Examples:
     Lock,
     /// Say what is there: the store, the broker, its sessions
     Status,
+    /// Bring a project to Keyless: find its variables, propose paths, take the values in
+    #[command(after_help = setup::SETUP_EXAMPLES)]
+    Setup(SetupArgs),
+    /// Look whether everything is in order, and say what helps
+    #[command(
+        after_help = "Examples:\n  keyless doctor\n  keyless doctor --json        exit status 1 when something is at fault"
+    )]
+    Doctor,
     /// Keep secrets: add, set, list, show, rotate, remove
     #[command(subcommand)]
     Secret(SecretCommand),

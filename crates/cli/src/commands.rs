@@ -8,6 +8,7 @@ mod broker;
 mod catalog;
 mod completions;
 mod delegation;
+mod doctor;
 mod egress;
 mod forward;
 mod grant;
@@ -22,6 +23,7 @@ mod proxy;
 mod run;
 mod secret;
 mod serve;
+mod setup;
 mod source;
 mod status;
 mod ui;
@@ -33,10 +35,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use keyless_core::{Code, Error, SafeText};
-use keyless_daemon::{Config, Places, Store, vault::Vault};
+use keyless_daemon::{Config, Places, Store, ci, vault::Vault};
 
 use crate::{
-    args::{Cli, Command, FactorArgs, RouteArgs},
+    args::{Cli, Command, FactorArgs, RouteArgs, SecretCommand},
     demo, prompt,
     ui::{Format, Ui},
 };
@@ -56,6 +58,12 @@ pub(crate) fn main() -> ExitCode {
         return pack::run(&ui, args);
     }
     let name = name_of(&cli.command);
+    if cli.ci {
+        ci::turn_on();
+    }
+    if ci::is_on() && needs_store(&cli.command) {
+        return ui.fail(name, &ci::refusal());
+    }
     keyless_daemon::harden();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -85,6 +93,46 @@ fn refuse_arguments(error: &clap::Error) -> ExitCode {
     Ui::new(Format::Json).fail("keyless", &Error::with(Code::Usage, detail))
 }
 
+/// Whether a command is nothing without a store or a person.
+fn needs_store(command: &Command) -> bool {
+    match command {
+        Command::Secret(SecretCommand::Validate(args)) => args.values,
+        Command::Action(_)
+        | Command::Agent(_)
+        | Command::Approve(_)
+        | Command::Audit(_)
+        | Command::Broker(_)
+        | Command::Delegation(_)
+        | Command::Exec(_)
+        | Command::Grant(_)
+        | Command::Init(_)
+        | Command::Lock
+        | Command::Secret(_)
+        | Command::Serve(_)
+        | Command::Source(_)
+        | Command::Ui(_)
+        | Command::Unlock(_)
+        | Command::Vault(_)
+        | Command::Web(_) => true,
+        Command::Catalog(_)
+        | Command::Completions(_)
+        | Command::Demo
+        | Command::Doctor
+        | Command::Egress(_)
+        | Command::Forward(_)
+        | Command::Guard(_)
+        | Command::Hooks(_)
+        | Command::Manual(_)
+        | Command::Mcp(_)
+        | Command::Pack(_)
+        | Command::Placeholders(_)
+        | Command::Proxy(_)
+        | Command::Run(_)
+        | Command::Setup(_)
+        | Command::Status => false,
+    }
+}
+
 async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
     match command {
         Command::Action(command) => action::run(ui, command).await,
@@ -96,6 +144,7 @@ async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
         Command::Completions(args) => completions::run(ui, &args),
         Command::Delegation(command) => delegation::run(ui, command).await,
         Command::Demo => demo::run(ui),
+        Command::Doctor => doctor::run(ui).await,
         Command::Egress(command) => egress::run(ui, command).await,
         Command::Exec(args) => action::exec(ui, args).await,
         Command::Forward(args) => forward::run(ui, args).await,
@@ -112,6 +161,7 @@ async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
         Command::Run(args) => run::run(ui, args).await,
         Command::Secret(command) => secret::run(ui, command).await,
         Command::Serve(args) => serve::run(ui, args).await,
+        Command::Setup(args) => setup::run(ui, args).await,
         Command::Source(command) => source::run(ui, command).await,
         Command::Status => status::run(ui).await,
         Command::Ui(args) => ui::run(ui, args).await,
@@ -156,6 +206,7 @@ fn name_of(command: &Command) -> &'static str {
         Command::Delegation(DelegationCommand::List(_)) => "delegation list",
         Command::Delegation(DelegationCommand::Revoke(_)) => "delegation revoke",
         Command::Demo => "demo",
+        Command::Doctor => "doctor",
         Command::Egress(EgressCommand::Explain(_)) => "egress explain",
         Command::Exec(_) => "exec",
         Command::Forward(_) => "forward",
@@ -193,6 +244,7 @@ fn name_of(command: &Command) -> &'static str {
         Command::Secret(SecretCommand::Validate(_)) => "secret validate",
         Command::Secret(SecretCommand::Versions(_)) => "secret versions",
         Command::Serve(_) => "serve",
+        Command::Setup(_) => "setup",
         Command::Source(SourceCommand::Check(_)) => "source check",
         Command::Source(SourceCommand::List(_)) => "source list",
         Command::Status => "status",

@@ -8,9 +8,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use keyless_core::{Code, Error, SafeText};
+use keyless_core::{Code, Error, SafeText, SecretPath};
 use keyless_daemon::{
-    KEYLESS_PASSPHRASE_FILE, Places, read_passphrase_file, remember_passphrase_file,
+    KEYLESS_PASSPHRASE_FILE, Places, ci, read_passphrase_file, remember_passphrase_file,
     vault::{Factor, Keyfile, Passphrase},
 };
 use zeroize::Zeroizing;
@@ -114,8 +114,16 @@ pub(crate) fn value_or_nothing() -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
     Ok((!typed.is_empty()).then(|| Zeroizing::new(typed.as_bytes().to_vec())))
 }
 
+/// The value of a secret that a project needs; nothing when the line is empty.
+pub(crate) fn value_of(path: &SecretPath, name: &str) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
+    let question = format!("{path} {name} (not shown; empty skips): ");
+    let typed = hidden(&question, "--yes, which leaves it missing")?;
+    Ok((!typed.is_empty()).then(|| Zeroizing::new(typed.as_bytes().to_vec())))
+}
+
 /// A line that is no secret, typed at the controlling terminal, whatever stdin is.
 pub(crate) fn line(question: &str) -> Result<String, Error> {
+    need_person()?;
     let ask = || -> io::Result<String> {
         let mut terminal = fs::OpenOptions::new().read(true).write(true).open("/dev/tty")?;
         terminal.write_all(question.as_bytes())?;
@@ -148,13 +156,20 @@ pub(crate) fn acknowledged(question: &str, other_way: &'static str) -> Result<bo
 
 /// An error unless somebody can answer.
 pub(crate) fn need_terminal(other_way: &'static str) -> Result<(), Error> {
+    need_person()?;
     if io::stdin().is_terminal() {
         return Ok(());
     }
     Err(Error::with(Code::TerminalRequired, SafeText::words("give ").and(other_way)))
 }
 
+/// An error where nobody is to be asked, terminal or not.
+fn need_person() -> Result<(), Error> {
+    if ci::is_on() { Err(ci::refusal()) } else { Ok(()) }
+}
+
 fn hidden(question: &str, other_way: &'static str) -> Result<Zeroizing<String>, Error> {
+    need_person()?;
     hidden::ask(question)
         .map_err(|_| Error::with(Code::TerminalRequired, SafeText::words("give ").and(other_way)))
 }

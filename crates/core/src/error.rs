@@ -392,6 +392,10 @@ codes! {
     NonzeroExit = "nonzero_exit", "NL-EX01", 422, Failure, Agent, false,
         "read its output",
         "The command failed.";
+    /// It needs a store or a person, and env-only mode has neither.
+    NotAvailableInCi = "not_available_in_ci", "NL-E800", 403, Refused, Operator, false,
+        "set the variable that holds the value, or run it without KEYLESS_CI and --ci",
+        "Values come from the environment alone here, and nothing can be stored or asked.";
     /// No store here.
     NotInitialised = "not_initialised", "NL-E306", 404, NotFound, Operator, false,
         "run keyless init",

@@ -52,7 +52,9 @@ mod telemetry;
 mod traces;
 mod web;
 
-// What brings a project and a machine to it
+// What brings a project and a machine to it, and where there is no person
+pub mod ci;
+pub mod doctor;
 pub mod setup;
 
 // This process

@@ -67,7 +67,7 @@ impl Operator {
         Self::with_log(Arc::new(vault), log)
     }
 
-    fn with_log(vault: Arc<Vault>, log: AuditLog) -> Self {
+    pub(crate) fn with_log(vault: Arc<Vault>, log: AuditLog) -> Self {
         Self { vault, log, weak_values: WeakValues::Refused, checks: None }
     }
 

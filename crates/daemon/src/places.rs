@@ -134,6 +134,11 @@ impl Places {
         &self.runtime
     }
 
+    /// How far the setting up of each project has come.
+    pub(crate) fn setup_state(&self) -> PathBuf {
+        self.state.join("setup")
+    }
+
     /// Which files passphrases were read from.
     pub(crate) fn passphrase_files(&self) -> PathBuf {
         self.state.join("passphrase-files")

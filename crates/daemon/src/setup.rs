@@ -8,13 +8,20 @@ mod aliases;
 mod document;
 mod dotenv;
 mod import;
+mod manifest;
+mod mentions;
 mod names;
 mod propose;
 mod rewrite;
+mod scan;
+mod state;
 
 pub use self::{
     aliases::{AliasUse, aliases_in, known_paths},
     import::{Import, ImportRow, Leave, Outcome, Wish},
+    manifest::{Existing, write as write_manifest},
     propose::{Judged, Proposal, Proposer},
     rewrite::LeftBehind,
+    scan::{Scan, Variable, scan},
+    state::{SetupState, Step, StepStatus},
 };

@@ -71,6 +71,7 @@ fn row(code: Code) -> Option<Row> {
         Code::BrokerNotRunning => ("daemon-not-running", "ask_user_to_start_daemon", None),
         Code::Locked => ("locked", "ask_user_to_unlock", None),
         Code::ManifestInvalid => ("merge-failed", "ask_user_to_correct_manifest", None),
+        Code::NotAvailableInCi => ("not-available-in-ci-mode", "set_env_var", None),
         Code::PathInvalid => ("invalid-path", "correct_the_path", None),
         Code::RateLimited => ("rate-limited", "retry_after", Some(60)),
         Code::RequestNotFound => ("unknown-request", "make_a_new_request", None),

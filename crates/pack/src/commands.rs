@@ -10,7 +10,7 @@ use crate::{
     confirm,
     credentials::{self, AdoptData, Found, Where},
     deploy::{self, DeployData},
-    doctor::{self, Doctor, DoctorData},
+    doctor::{self, Doctor, DoctorData, PlaintextToken},
     envelope::Answer,
     error::{Code, PackError, Result},
     events::{self, RecordData, ScoreData},
@@ -152,6 +152,11 @@ pub fn doctor(
     let site = Site::new(surroundings, request);
     let (data, warnings) = doctor::doctor(&site, how)?;
     Ok(Answer { data, warnings })
+}
+
+/// The credentials in the settings of agents and editors, of the user and of the project.
+pub fn plaintext_tokens(surroundings: &Surroundings, request: &Request) -> Vec<PlaintextToken> {
+    credentials::in_agents_configs(&Site::new(surroundings, request))
 }
 
 /// Where a credential stands that is to go into the vault; `at` is a file and a line where there are several.

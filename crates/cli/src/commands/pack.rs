@@ -29,8 +29,8 @@ use keyless_daemon::{
     vault::{Provider, Providers, Variant},
 };
 use keyless_pack::{
-    Answer, CommandId, Doctor, DriftKind, Envelope, PackError, ProposeOptions, Request,
-    Surroundings, TokenForm, TokenForms, Unwatched, UpdateOptions,
+    Answer, CommandId, Doctor, DriftKind, Envelope, PackError, PlaintextToken, ProposeOptions,
+    Request, Surroundings, TokenForm, TokenForms, Unwatched, UpdateOptions,
     commands::{self, DeployOptions},
     scan,
 };
@@ -116,6 +116,12 @@ pub(crate) fn token_forms() -> TokenForms {
         }
         forms
     })
+}
+
+/// Credentials in the settings of agents and editors, of this user and of the project here.
+pub(crate) fn plaintext_tokens(request: &Request) -> Result<Vec<PlaintextToken>, PackError> {
+    let surroundings = surroundings(None, token_forms())?;
+    Ok(commands::plaintext_tokens(&surroundings, request))
 }
 
 /// Whether a line of a file holds what looks like a credential.

@@ -5,7 +5,10 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc};
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
     Broker, Caution, EgressDoor, Ended, Isolation, Places, RunSpec, SessionHandle, Wanted,
-    absolute_paths, manifest_of, vault::Vault,
+    absolute_paths,
+    ci::{self, CiSession},
+    manifest_of,
+    vault::Vault,
 };
 
 use super::{config, open_store};
@@ -29,18 +32,40 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
              and the command can read your files and other processes of yours. Values still stay with Keyless.",
         );
     }
-    let session = open_session(&places, &args, &wanted).await?;
+    let (session, home) = if ci::is_on() {
+        let opened = open_ci_session(&places, &args, &wanted).await?;
+        (SessionHandle::Local(opened.session), Some(opened.home))
+    } else {
+        (open_session(&places, &args, &wanted).await?, None)
+    };
+    let mut own = own_paths(&places, &args.factor);
+    own.extend(home.iter().map(|home| home.path().to_owned()));
     let spec = RunSpec {
         command: args.command,
         hide: absolute_paths(args.hide.iter().map(PathBuf::as_path)),
         show: absolute_paths(args.show.iter().map(PathBuf::as_path)),
-        own: own_paths(&places, &args.factor),
+        own,
         isolation,
     };
-    match keyless_daemon::run(&spec, session).await? {
+    let ended = keyless_daemon::run(&spec, session).await;
+    // Before a signal that the command died by ends this process too.
+    drop(home);
+    match ended? {
         Ended::Code(code) => Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))),
         Ended::Signal(signal) => keyless_daemon::die_by_signal(signal),
     }
+}
+
+/// A session over this environment alone.
+async fn open_ci_session(
+    places: &Places,
+    args: &RunArgs,
+    wanted: &Wanted,
+) -> Result<CiSession, Error> {
+    let here = std::env::current_dir().ok();
+    let manifest = here.map(|here| manifest_of(&here)).transpose()?.flatten();
+    let door = EgressDoor::new(&config(places, &args.routes)?)?;
+    ci::open_session(places, door, wanted, manifest.as_deref()).await
 }
 
 /// A session of the unlocked broker, or of one in this process when a passphrase is given.

@@ -1,7 +1,7 @@
 //! `keyless secret`: add, import, set, list, show, rotate, remove. No verb here prints a value.
 
 mod check;
-mod import;
+pub(super) mod import;
 mod metadata;
 mod revoke;
 mod validate;

@@ -29,6 +29,8 @@ mod backup;
 mod bad_input;
 /// The token catalog.
 mod catalog;
+/// Without a store and without a person.
+mod ci;
 /// curl, git, Python, Node, npm and pip, with no setting of their own.
 mod clients;
 /// As many connections as there may be.
@@ -37,6 +39,8 @@ mod crowd;
 mod databases;
 /// What `deploy/` has: unit, image, chart.
 mod deploy;
+/// Whether everything is in order.
+mod doctor;
 /// Things that must never happen, tried by an agent.
 mod exfiltration;
 /// A sidecar in operation: reloads, withdrawal, metrics, logs, drain.
@@ -85,6 +89,8 @@ mod proxy;
 mod rules;
 /// Secrets from birth to removal.
 mod secrets;
+/// A project comes to Keyless.
+mod setup;
 /// Keys that sign requests.
 mod signing;
 /// Sources beside the store.

@@ -17,11 +17,11 @@ use serde_json::json;
 use super::git;
 use crate::{args::HooksInstallArgs, ui::Ui};
 
-const HOOK: &str = "pre-commit";
+pub(super) const HOOK: &str = "pre-commit";
 /// What a hook that was there before is called beside ours.
 const BEFORE: &str = "pre-commit.before-keyless";
 /// The line by which ours is known.
-const MARK: &str =
+pub(super) const MARK: &str =
     "# Written by `keyless hooks install`; `keyless hooks uninstall` takes it out again.";
 
 pub(super) fn install(ui: &Ui, args: &HooksInstallArgs) -> Result<ExitCode, Error> {
@@ -73,7 +73,7 @@ fn is_own(folder: &Path) -> Result<bool, Error> {
 }
 
 fn is_ours(hook: &Path) -> bool {
-    fs::read_to_string(hook).is_ok_and(|text| text.lines().any(|line| line == MARK))
+    fs::read_to_string(hook).is_ok_and(|text| super::is_ours(&text))
 }
 
 fn script() -> String {

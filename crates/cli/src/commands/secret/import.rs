@@ -78,7 +78,7 @@ fn read(args: &ImportArgs, proposer: &Proposer<'_>) -> Result<Import, Error> {
     }
 }
 
-fn leave(import: &Import, word: LeaveWord) -> Result<Option<Leave>, Error> {
+pub(in crate::commands) fn leave(import: &Import, word: LeaveWord) -> Result<Option<Leave>, Error> {
     let leave = match word {
         LeaveWord::Values => return Ok(None),
         LeaveWord::Aliases => Leave::Aliases,
@@ -91,7 +91,7 @@ fn leave(import: &Import, word: LeaveWord) -> Result<Option<Leave>, Error> {
     Err(Error::with(Code::Usage, SafeText::words(words)))
 }
 
-fn is_anything_to_do(import: &Import, leave: Option<Leave>) -> bool {
+pub(in crate::commands) fn is_anything_to_do(import: &Import, leave: Option<Leave>) -> bool {
     let kept = import.count(&Outcome::Present);
     import.count(&Outcome::New) > 0 || (leave.is_some() && kept > 0)
 }
@@ -107,23 +107,21 @@ fn agreed(
         return Ok(true);
     }
     ui.line(words(import).trim_end());
+    let file = args.file.as_deref().unwrap_or(Path::new(""));
+    prompt::confirm(&question(import, file, leave))
+}
+
+/// What is asked before anything is done.
+pub(in crate::commands) fn question(import: &Import, file: &Path, leave: Option<Leave>) -> String {
     let new = import.count(&Outcome::New);
     let gone = new + import.count(&Outcome::Present);
-    let file = args.file.as_deref().unwrap_or(Path::new("")).display();
-    let question = match leave {
-        None => format!("Put {new} values into the vault?"),
-        Some(Leave::Aliases) => {
-            format!(
-                "Put {new} values into the vault, and aliases in place of {gone} values in {file}?"
-            )
-        }
-        Some(Leave::Empty) => {
-            format!(
-                "Put {new} values into the vault, and nothing in place of {gone} values in {file}?"
-            )
-        }
+    let place = match leave {
+        None => return format!("Put {new} values into the vault?"),
+        Some(Leave::Aliases) => "aliases",
+        Some(Leave::Empty) => "nothing",
     };
-    prompt::confirm(&question)
+    let file = file.display();
+    format!("Put {new} values into the vault, and {place} in place of {gone} values in {file}?")
 }
 
 fn answer(ui: &Ui, import: &Import, replaced: Option<usize>) {
@@ -143,7 +141,7 @@ fn answer(ui: &Ui, import: &Import, replaced: Option<usize>) {
     ui.answer("secret import", &data, &words);
 }
 
-fn words(import: &Import) -> String {
+pub(in crate::commands) fn words(import: &Import) -> String {
     let rows: Vec<Vec<String>> = import.rows().map(cells).collect();
     if rows.is_empty() {
         return "There are no variables.\n".to_owned();

@@ -1,0 +1,77 @@
+//! `keyless doctor`: whether everything is in order, and what helps.
+
+use std::{env, fs, path::Path, process::ExitCode};
+
+use anstyle::AnsiColor;
+use keyless_core::{Code, Error, SafeText};
+use keyless_daemon::{
+    Places,
+    doctor::{Check, CheckState, examine},
+};
+use keyless_pack::Request;
+use serde_json::json;
+
+use super::{hooks, pack};
+use crate::ui::Ui;
+
+pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
+    let here = env::current_dir().map_err(|error| {
+        Error::with(Code::PathUnusable, SafeText::words("the current folder: ").and(error.kind()))
+    })?;
+    let checks = checks(&here).await?;
+    let worst = checks.iter().map(|check| check.state).max().unwrap_or(CheckState::Ok);
+    let words: String = checks.iter().map(words).collect();
+    ui.answer("doctor", &json!({ "state": worst, "checks": checks }), &words);
+    Ok(if worst == CheckState::Fault { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Every check, for the project that `folder` lies in.
+pub(super) async fn checks(folder: &Path) -> Result<Vec<Check>, Error> {
+    let mut checks = examine(&Places::from_environment()?, folder).await;
+    checks.extend(clients());
+    checks.extend(hook());
+    Ok(checks)
+}
+
+/// Credentials in the plain files of agents and editors.
+fn clients() -> Vec<Check> {
+    let Ok(tokens) = pack::plaintext_tokens(&Request::default()) else { return Vec::new() };
+    let word = |token: &keyless_pack::PlaintextToken| {
+        let found = format!("{}:{} holds a credential ({})", token.path, token.line, token.kind);
+        let remedy =
+            format!("keyless pack adopt-secret --file {} --path SCOPE/SERVICE/PURPOSE", token.path);
+        Check::other("clients.tokens", CheckState::Warning, found, remedy)
+    };
+    if tokens.is_empty() {
+        return vec![Check::ok(
+            "clients.tokens",
+            "no credential in the settings of agents and editors",
+        )];
+    }
+    tokens.iter().map(word).collect()
+}
+
+/// Whether git asks before a commit; nothing outside of a repository.
+fn hook() -> Option<Check> {
+    let hook = hooks::hook_here()?;
+    let is_ours = fs::read_to_string(&hook).is_ok_and(|text| hooks::is_ours(&text));
+    Some(if is_ours {
+        Check::ok("git.hook", format!("commits are checked ({})", hook.display()))
+    } else {
+        let found = "commits of this repository are not checked for secrets";
+        Check::other("git.hook", CheckState::Note, found, "keyless hooks install")
+    })
+}
+
+fn words(check: &Check) -> String {
+    let (mark, colour) = match check.state {
+        CheckState::Ok => ("ok", AnsiColor::Green),
+        CheckState::Note => ("note", AnsiColor::Cyan),
+        CheckState::Warning => ("warning", AnsiColor::Yellow),
+        CheckState::Fault => ("fault", AnsiColor::Red),
+    };
+    let style = colour.on_default().bold();
+    let next = check.remedy.as_ref().map(|remedy| format!("{:<26} next: {remedy}\n", ""));
+    let next = next.unwrap_or_default();
+    format!("{style}{mark:<8}{style:#} {:<17} {}\n{next}", check.id, check.found)
+}

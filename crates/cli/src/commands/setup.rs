@@ -1,0 +1,204 @@
+//! `keyless setup`: a project's variables become secrets with paths. Five steps, each of which can be left and taken
+//! up again; with `--json` a line for each.
+
+mod provision;
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use keyless_core::{Code, Error, SafeText};
+use keyless_daemon::{
+    Places,
+    doctor::CheckState,
+    setup::{Existing, Judged, Proposer, Scan, SetupState, Step, StepStatus, scan, write_manifest},
+};
+use serde_json::{Value, json};
+
+use super::{doctor, pack::looks_secret};
+use crate::{
+    args::SetupArgs,
+    prompt,
+    ui::{Ui, table},
+};
+
+pub(super) async fn run(ui: &Ui, args: SetupArgs) -> Result<ExitCode, Error> {
+    let setup = Setup::new(ui, args)?;
+    let providers = keyless_daemon::providers(&setup.places)?;
+    let looks = looks_secret();
+    let name = setup.root.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let proposer = Proposer::new(&providers, &name, &looks);
+    setup.run(&proposer).await
+}
+
+/// One run, and where it works.
+struct Setup<'u> {
+    ui: &'u Ui,
+    args: SetupArgs,
+    places: Places,
+    root: PathBuf,
+}
+
+/// What a step came to.
+struct Came {
+    status: StepStatus,
+    summary: String,
+    data: Value,
+}
+
+impl<'u> Setup<'u> {
+    fn new(ui: &'u Ui, args: SetupArgs) -> Result<Self, Error> {
+        let root = args.root.clone().unwrap_or_else(|| PathBuf::from("."));
+        let unusable = |error: std::io::Error| {
+            let place = SafeText::default().as_they_wrote(&root.to_string_lossy());
+            Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
+        };
+        let real = root.canonicalize().map_err(unusable)?;
+        Ok(Self { ui, args, places: Places::from_environment()?, root: real })
+    }
+
+    async fn run(&self, proposer: &Proposer<'_>) -> Result<ExitCode, Error> {
+        let mut state = if self.args.resume {
+            SetupState::resume(&self.places, &self.root)
+        } else {
+            SetupState::fresh(&self.places, &self.root)
+        };
+        let manifest_is_over = state.is_over(Step::Manifest);
+        let found = scan(&self.root, proposer);
+        let mut status = ExitCode::SUCCESS;
+        for step in [Step::Scan, Step::Propose, Step::Manifest, Step::Provision, Step::Doctor] {
+            let before_manifest = matches!(step, Step::Scan | Step::Propose) && manifest_is_over;
+            if before_manifest || (step != Step::Doctor && state.is_over(step)) {
+                self.tell(step, &Came::skipped("was done before"));
+                continue;
+            }
+            if !self.args.scan_only {
+                state.note(step, StepStatus::InProgress)?;
+            }
+            let came = self.step(step, &found, proposer).await?;
+            self.tell(step, &came);
+            if !self.args.scan_only {
+                state.note(step, came.status)?;
+            }
+            if came.status == StepStatus::Failed {
+                status = ExitCode::FAILURE;
+            }
+            let last = if self.args.scan_only { Step::Propose } else { Step::Manifest };
+            if (self.args.scan_only || self.args.write_manifest) && step == last {
+                break;
+            }
+        }
+        Ok(status)
+    }
+
+    async fn step(&self, step: Step, found: &Scan, proposer: &Proposer<'_>) -> Result<Came, Error> {
+        match step {
+            Step::Scan => Ok(scanned(found)),
+            Step::Propose => Ok(self.proposed(found)),
+            Step::Manifest => self.manifest(found),
+            Step::Provision => provision::run(self, found, proposer).await,
+            Step::Doctor => examined(&self.root).await,
+        }
+    }
+
+    fn proposed(&self, found: &Scan) -> Came {
+        let rows: Vec<Vec<String>> =
+            found.variables.iter().map(|(name, one)| cells(name, &one.judged)).collect();
+        if !rows.is_empty() {
+            self.ui.line(table(&["VARIABLE", "PATH", "FOR"], &rows).trim_end());
+        }
+        let row = |(name, one): (&String, &keyless_daemon::setup::Variable)| match &one.judged {
+            Judged::Secret(proposal) => json!({
+                "variable": name, "path": proposal.path, "pattern": proposal.pattern, "to": proposal.to,
+                "used_in": one.used_in,
+            }),
+            Judged::Skip(why) => {
+                json!({ "variable": name, "skipped": why, "used_in": one.used_in })
+            }
+        };
+        let count = found.secrets();
+        Came::done(
+            format!("{count} secrets are proposed"),
+            json!({ "variables": found.variables.iter().map(row).collect::<Vec<_>>() }),
+        )
+    }
+
+    fn manifest(&self, found: &Scan) -> Result<Came, Error> {
+        let existing = if self.args.force { Existing::Replace } else { Existing::Keep };
+        let place = self.root.join(".keyless/secrets.toml");
+        if place.exists() && existing == Existing::Keep {
+            return Ok(Came::skipped("there is one already; --force replaces it"));
+        }
+        if found.secrets() == 0 {
+            return Ok(Came::skipped("there is nothing to write down"));
+        }
+        if !self.args.yes
+            && !self.args.write_manifest
+            && !prompt::confirm(&format!("Write {}?", place.display()))?
+        {
+            return Ok(Came::skipped("was not wanted"));
+        }
+        let file = write_manifest(&self.root, found, existing)?;
+        Ok(Came::done(format!("written: {}", file.display()), json!({ "file": file })))
+    }
+
+    /// A line for people, or one for machines.
+    fn tell(&self, step: Step, came: &Came) {
+        if self.ui.is_json() {
+            let line = json!({ "phase": step, "status": came.status, "summary": came.summary, "data": came.data });
+            Ui::verbatim(&line.to_string());
+            return;
+        }
+        let (step, status) = (json!(step), json!(came.status));
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        self.ui.line(&format!("{:<10} {:<12} {}", word(&step), word(&status), came.summary));
+    }
+}
+
+impl Came {
+    fn done(summary: String, data: Value) -> Self {
+        Self { status: StepStatus::Done, summary, data }
+    }
+
+    fn failed(summary: String, data: Value) -> Self {
+        Self { status: StepStatus::Failed, summary, data }
+    }
+
+    fn skipped(summary: &str) -> Self {
+        Self { status: StepStatus::Skipped, summary: summary.to_owned(), data: json!({}) }
+    }
+}
+
+fn scanned(found: &Scan) -> Came {
+    let (variables, files) = (found.variables.len(), found.files);
+    let more = if found.cut_short { ", and there are more files" } else { "" };
+    Came::done(
+        format!("{variables} variables in {files} files{more}"),
+        json!({ "variables": variables, "files": files, "cut_short": found.cut_short }),
+    )
+}
+
+async fn examined(root: &Path) -> Result<Came, Error> {
+    let checks = doctor::checks(root).await?;
+    let faults: Vec<_> = checks.iter().filter(|check| check.state == CheckState::Fault).collect();
+    let data = json!({ "checks": checks });
+    Ok(match faults.first() {
+        None => Came::done("everything is in order".to_owned(), data),
+        Some(first) => {
+            let more = faults.len() - 1;
+            let summary = format!("{}: {} ({more} more; keyless doctor)", first.id, first.found);
+            Came::failed(summary, data)
+        }
+    })
+}
+
+fn cells(name: &str, judged: &Judged) -> Vec<String> {
+    match judged {
+        Judged::Secret(proposal) => {
+            let service = proposal.service.clone().unwrap_or_default();
+            vec![name.to_owned(), proposal.path.to_string(), service]
+        }
+        Judged::Skip(why) => vec![name.to_owned(), String::new(), format!("({why})")],
+    }
+}

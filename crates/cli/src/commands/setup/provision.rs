@@ -1,0 +1,123 @@
+//! The values: out of the project's `.env` files, then from the person, one by one. Never asked without a terminal.
+
+use std::{
+    io::{self, IsTerminal as _},
+    path::Path,
+};
+
+use keyless_core::{Error, SecretPath};
+use keyless_daemon::{
+    Operator, ci,
+    setup::{Import, Outcome, Proposer, Scan, Wish},
+    vault::{Inventory, Metadata},
+};
+use serde_json::json;
+
+use super::{
+    super::{secret::import, unlock_vault},
+    Came, Setup,
+};
+use crate::prompt;
+
+pub(super) async fn run(
+    setup: &Setup<'_>,
+    found: &Scan,
+    proposer: &Proposer<'_>,
+) -> Result<Came, Error> {
+    if ci::is_on() {
+        return Ok(Came::skipped("values come from the environment"));
+    }
+    if !setup.places.store_file().exists() {
+        let summary = "there is no store: keyless init, then keyless setup --resume";
+        return Ok(Came::failed(summary.to_owned(), json!({})));
+    }
+    let missing = missing(setup).await?;
+    if missing.is_empty() && found.held_in.is_empty() {
+        return Ok(Came::done(
+            "every value is there".to_owned(),
+            json!({ "imported": 0, "missing": [] }),
+        ));
+    }
+    let (_, vault) = unlock_vault(&setup.args.factor).await?;
+    let operator = Operator::new(vault);
+    let mut imported = 0;
+    for file in &found.held_in {
+        imported += from_file(setup, file, &operator, proposer).await?;
+    }
+    let mut missing = self::missing(setup).await?;
+    if !setup.args.yes && io::stdin().is_terminal() {
+        missing = from_person(missing, &operator, proposer).await?;
+    }
+    let data = json!({ "imported": imported, "missing": missing.iter().map(|(path, _)| path).collect::<Vec<_>>() });
+    Ok(match missing.first() {
+        None => Came::done(format!("{imported} values taken in; every value is there"), data),
+        Some((path, _)) => {
+            let summary =
+                format!("{} values are missing: keyless secret add {path}", missing.len());
+            Came::failed(summary, data)
+        }
+    })
+}
+
+/// What the project declares and nobody has, with the variable in which it is looked for.
+async fn missing(setup: &Setup<'_>) -> Result<Vec<(SecretPath, Option<String>)>, Error> {
+    let store = keyless_daemon::open_store(&setup.places).await?;
+    let inventory: Inventory =
+        keyless_daemon::project_inventory(&setup.places, &store, &setup.root).await?;
+    let rows = inventory.rows.into_iter().filter(|(_, row)| !row.in_store);
+    Ok(rows.map(|(path, row)| (path, row.env.map(|name| name.to_string()))).collect())
+}
+
+/// Takes a file's values in as `secret import` does; gives how many.
+async fn from_file(
+    setup: &Setup<'_>,
+    file: &Path,
+    operator: &Operator,
+    proposer: &Proposer<'_>,
+) -> Result<usize, Error> {
+    let mut read = Import::of_file(file, &Wish::default(), proposer)?;
+    read.compare(operator).await?;
+    let leave = import::leave(&read, setup.args.leave)?;
+    if !import::is_anything_to_do(&read, leave) {
+        return Ok(0);
+    }
+    if !setup.args.yes {
+        setup.ui.line(&format!("{}:", file.display()));
+        setup.ui.line(import::words(&read).trim_end());
+        if !prompt::confirm(&import::question(&read, file, leave))? {
+            return Ok(0);
+        }
+    }
+    read.keep(operator, proposer).await;
+    if let Some(leave) = leave {
+        read.leave(leave)?;
+    }
+    for row in read.rows() {
+        if let Outcome::Refused(why) = &row.outcome {
+            setup.ui.warn(format!("{} stays in {}: {why}", row.variable, file.display()));
+        }
+    }
+    Ok(read.count(&Outcome::Imported))
+}
+
+/// Asks for each value that is missing; gives those that stay so.
+async fn from_person(
+    missing: Vec<(SecretPath, Option<String>)>,
+    operator: &Operator,
+    proposer: &Proposer<'_>,
+) -> Result<Vec<(SecretPath, Option<String>)>, Error> {
+    let mut still = Vec::new();
+    for (path, variable) in missing {
+        let name = variable.clone().unwrap_or_default();
+        let Some(value) = prompt::value_of(&path, &name)? else {
+            still.push((path, variable));
+            continue;
+        };
+        let metadata = match proposer.judge_name(&name) {
+            keyless_daemon::setup::Judged::Secret(proposal) => proposer.metadata(&proposal, &value),
+            keyless_daemon::setup::Judged::Skip(_) => Metadata::default(),
+        };
+        operator.add(&path, metadata, Some(value)).await?;
+    }
+    Ok(still)
+}

@@ -1,0 +1,70 @@
+//! Env-only mode: no store, no person, values from the environment, and nobody is asked.
+
+use serde_json::json;
+
+use crate::world::World;
+
+const MANIFEST: &str = "required = [\"team/github/token\"]\noptional = [\"team/openai/api-key\"]\n";
+#[test]
+fn a_job_uses_what_its_environment_holds_and_never_holds_it() {
+    let mut world = World::empty();
+    let origin = world.origin("api.github.com");
+    world.home.write("work/.keyless/secrets.toml", MANIFEST).unwrap();
+    let script = "case \"$GITHUB_TOKEN\" in kloak_*|github_pat_*) ;; *) exit 9;; esac; \
+                  curl -sS -o /dev/null -H \"Authorization: Bearer $GITHUB_TOKEN\" https://api.github.com/user";
+    let run = |variable: &str| {
+        world
+            .agent_sh(script)
+            .env("KEYLESS_CI", "1")
+            .env_with_value(variable, world.canary.value())
+            .run()
+    };
+    run("GITHUB_TOKEN").ok();
+    run("KEYLESS_SECRET__TEAM__GITHUB__TOKEN").ok();
+    world.assert_received(&origin);
+    assert_eq!(origin.requests().len(), 2);
+}
+
+#[test]
+fn what_is_missing_or_takes_a_person_is_told_at_once() {
+    let world = World::empty();
+    world.home.write("work/.keyless/secrets.toml", MANIFEST).unwrap();
+    let missing = world.keyless(&["--ci", "run", "--json", "--", "true"]).run();
+    let said = missing.exits(1).text() + &missing.errors();
+    for name in ["KEYLESS_SECRET__TEAM__GITHUB__TOKEN", "GITHUB_TOKEN"] {
+        assert!(said.contains(name), "{said}");
+    }
+    for command in
+        [&["init"][..], &["secret", "list"], &["secret", "add", "a/b/c"], &["unlock"], &["approve"]]
+    {
+        let refused =
+            world.keyless(&[&["--json"], command].concat()).env("KEYLESS_CI", "true").run();
+        assert_eq!(
+            refused.exits(4).json()["errors"][0]["code"],
+            json!("not_available_in_ci"),
+            "{command:?}"
+        );
+    }
+    let mcp = world.keyless(&["mcp"]).env("KEYLESS_CI", "1").stdin(concat!(
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#, "\n",
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, "\n",
+        r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"secrets_list","arguments":{}}}"#, "\n",
+    ));
+    let said = mcp.run().ok();
+    assert!(said.contains("not-available-in-ci-mode") && said.contains("set_env_var"), "{said}");
+}
+
+/// A service that runs jobs is noticed and changes nothing.
+#[test]
+fn the_doctor_tells_the_mode() {
+    let world = World::empty();
+    let mode = |name: &str, value: &str| {
+        let answer = world.keyless(&["doctor", "--json"]).env(name, value).run().json();
+        let checks = answer["data"]["checks"].as_array().unwrap().clone();
+        checks.into_iter().find(|check| check["id"] == "machine.mode")
+    };
+    let state = |check: Option<serde_json::Value>| check.map(|check| check["state"].clone());
+    assert_eq!(state(mode("KEYLESS_CI", "1")), Some(json!("ok")));
+    assert_eq!(state(mode("GITHUB_ACTIONS", "true")), Some(json!("note")));
+    assert_eq!(state(mode("UNRELATED", "1")), None);
+}

@@ -1,0 +1,88 @@
+//! What `keyless doctor` finds, and what it says helps.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use serde_json::{Value, json};
+
+use crate::world::{TOKEN, World};
+
+fn checks(world: &World, status: i32) -> Vec<(String, String)> {
+    let answer =
+        world.keyless(&["doctor", "--json"]).without_passphrase().run().exits(status).json();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let all = answer["data"]["checks"].as_array().unwrap();
+    for check in all.iter().filter(|check| check["state"] != json!("ok")) {
+        assert!(!check["remedy"].as_str().unwrap_or_default().is_empty(), "no remedy: {check}");
+    }
+    all.iter().map(|check| (text(&check["id"]), text(&check["state"]))).collect()
+}
+
+#[track_caller]
+fn assert_state(checks: &[(String, String)], id: &str, state: &str) {
+    let pair = (id.to_owned(), state.to_owned());
+    assert!(checks.contains(&pair), "{id} is not {state}: {checks:#?}");
+}
+
+#[test]
+fn a_home_in_order_is_told_so_and_every_fault_with_its_remedy() {
+    let world = World::with_token();
+    let fine = checks(&world, 0);
+    for id in [
+        "machine.jail",
+        "machine.clock",
+        "home.permissions",
+        "files.config",
+        "files.catalog",
+        "store.there",
+    ] {
+        assert_state(&fine, id, "ok");
+    }
+    assert_state(&fine, "project.manifest", "note");
+    assert_state(&fine, "broker.running", "note");
+
+    world.keyless(&["secret", "set", TOKEN, "--expires", "2020-01-01"]).run().ok();
+    world.home.write("keyless/config.toml", "[egress\n").unwrap();
+    world.home.write("keyless/catalog/acme.json", "{}").unwrap();
+    world.home.write("work/.keyless/secrets.toml", "required = [\"team/none/such\"]\n").unwrap();
+    let token = format!("ghp_{}", "Zk3v9QwT1rXb7LmN5pYc2HsDf8GjKa4EuVoR");
+    world
+        .home
+        .write("work/.mcp.json", format!("{{\"env\": {{\"GITHUB_TOKEN\": \"{token}\"}}}}\n"))
+        .unwrap();
+    let home = world.home.keyless_home();
+    fs::set_permissions(&home, fs::Permissions::from_mode(0o777)).unwrap();
+    world.sqlite(
+        "UPDATE audit SET entry = replace(entry, '\"timestamp\":\"20', '\"timestamp\":\"21')",
+    );
+    let found = checks(&world, 1);
+    fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
+    for (id, state) in [
+        ("home.permissions", "fault"),
+        ("files.config", "fault"),
+        ("files.catalog", "warning"),
+        ("store.expiry", "warning"),
+        ("store.clock", "fault"),
+        ("project.secrets", "fault"),
+        ("clients.tokens", "warning"),
+    ] {
+        assert_state(&found, id, state);
+    }
+    let words = world.keyless(&["doctor"]).run();
+    assert!(
+        words.exits(1).text().contains("next: keyless secret rotate team/api/token"),
+        "{}",
+        words.text()
+    );
+    assert!(!words.text().contains(&token));
+}
+
+#[test]
+fn a_running_broker_tells_its_last_bad_reload() {
+    let world = World::with_token();
+    world.keyless(&["unlock", "--for", "10m"]).run().ok();
+    assert_state(&checks(&world, 0), "broker.running", "ok");
+    assert_state(&checks(&world, 0), "broker.sockets", "ok");
+    world.home.write("keyless/config.toml", "[egress\n").unwrap();
+    let told = || checks(&world, 1).contains(&("broker.reload".to_owned(), "fault".to_owned()));
+    crate::world::wait_until("the broker has seen the file", told);
+}

@@ -1,0 +1,148 @@
+//! A project comes to Keyless: everything that is a credential is found, nothing of it is lost, and it can be left and
+//! taken up again.
+
+use std::{fmt::Write as _, fs};
+
+use serde_json::{Value, json};
+
+use crate::{invocation::Seen, terminal::at_a_terminal, world::World};
+
+/// Names of credentials as projects have them, and the path that each shall have.
+const CREDENTIALS: &[(&str, &str)] = &[
+    ("ACME_API_KEY", "personal/acme/api-key"),
+    ("ANTHROPIC_API_KEY", "team/anthropic/api-key"),
+    ("API_KEY", "personal/work/api-key"),
+    ("AWS_SECRET_ACCESS_KEY", "team/aws/secret-access-key"),
+    ("GITHUB_TOKEN", "team/github/token"),
+    ("JWT_SECRET", "personal/work/jwt-secret"),
+    ("SENTRY_AUTH_TOKEN", "team/sentry/auth-token"),
+    ("SMTP_PASSWORD", "personal/smtp/password"),
+    ("STRIPE_SECRET_KEY", "team/stripe/secret-key"),
+    ("TEST_GITHUB_TOKEN", "personal/github/test-github-token"),
+];
+/// Settings beside them.
+const SETTINGS: &[&str] =
+    &["AWS_REGION", "CI", "DB_HOST", "LANG", "LOG_LEVEL", "NODE_ENV", "PORT", "PUBLIC_URL"];
+
+/// A project whose `.env` holds all of them.
+fn project(world: &World) -> String {
+    let mut text = String::from("# a real project's\n");
+    for (name, _) in CREDENTIALS {
+        writeln!(text, "{name}={}", world.another_value()).unwrap();
+    }
+    for name in SETTINGS {
+        writeln!(text, "{name}=plain").unwrap();
+    }
+    writeln!(text, "REDIS_URL=redis://app:{}@cache:6379", world.another_value()).unwrap();
+    world.home.write("operator/work/.env", &text).unwrap();
+    let files = [
+        ("src/app.ts", "const a = process.env.LINEAR_API_KEY;\n// process.env.COMMENTED_TOKEN\n"),
+        (
+            "compose.yaml",
+            "services:\n  db:\n    environment:\n      POSTGRES_PASSWORD: ${POSTGRES_PASSWORD}\n",
+        ),
+        ("package.json", "{\"scripts\": {\"release\": \"NPM_TOKEN=$NPM_TOKEN npm publish\"}}\n"),
+        ("node_modules/x/index.js", "process.env.FOREIGN_TOKEN\n"),
+        (
+            ".mcp.json",
+            "{\"mcpServers\": {\"x\": {\"env\": {\"NOTION_TOKEN\": \"${NOTION_TOKEN}\"}}}}\n",
+        ),
+    ];
+    for (file, text) in files {
+        world.home.write(&format!("operator/work/{file}"), text).unwrap();
+    }
+    text
+}
+
+fn setup(world: &World, options: &[&str]) -> Seen {
+    let root = world.operator_file("work");
+    world.keyless(&[&["setup", "--root", root.to_str().unwrap(), "--json"], options].concat()).run()
+}
+
+/// The lines, by their phase.
+fn phases(seen: &Seen) -> Vec<(String, String, Value)> {
+    let line = |line: &str| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let word = |key: &str| line[key].as_str().unwrap().to_owned();
+        (word("phase"), word("status"), line["data"].clone())
+    };
+    seen.text().lines().map(line).collect()
+}
+
+#[test]
+fn no_credential_of_a_project_is_lost() {
+    let world = World::with_store();
+    let before = project(&world);
+    let seen = setup(&world, &["--scan-only"]);
+    let found = phases(seen.exits(0));
+    let variables = found[1].2["variables"].as_array().unwrap();
+    let of = |name: &str| variables.iter().find(|one| one["variable"] == name);
+    for (name, path) in CREDENTIALS {
+        assert_eq!(of(name).unwrap()["path"], json!(path), "{name}");
+    }
+    for name in ["LINEAR_API_KEY", "NOTION_TOKEN", "NPM_TOKEN", "POSTGRES_PASSWORD", "REDIS_URL"] {
+        assert!(of(name).unwrap()["path"].is_string(), "{name}");
+    }
+    for name in SETTINGS {
+        assert!(of(name).unwrap()["skipped"].is_string(), "{name}");
+    }
+    assert!(of("COMMENTED_TOKEN").is_none() && of("FOREIGN_TOKEN").is_none());
+    assert!(!world.operator_file("work/.keyless").exists(), "it only looked");
+
+    // Without a terminal nobody is asked; what only a person knows is told to be missing.
+    let seen = setup(&world, &["--yes", "--leave", "aliases"]);
+    let came = phases(seen.exits(1));
+    let state = |phase: &str| came.iter().find(|one| one.0 == phase).unwrap().1.clone();
+    assert_eq!(
+        [state("manifest"), state("provision"), state("doctor")],
+        ["done", "failed", "failed"]
+    );
+    let listed = world.keyless(&["secret", "list", "--json"]).run().data();
+    let kept = listed["secrets"].as_array().unwrap().len();
+    assert_eq!(kept, CREDENTIALS.len() + 1, "{listed}");
+    let after = fs::read_to_string(world.operator_file("work/.env")).unwrap();
+    assert_eq!(after.lines().count(), before.lines().count());
+    assert_eq!(after.matches("=@secret:").count(), kept);
+    let manifest = fs::read_to_string(world.operator_file("work/.keyless/secrets.toml")).unwrap();
+    assert!(
+        manifest.contains(
+            "# GITHUB_TOKEN: .env\n[secret.\"team/github/token\"]\nenv_var = \"GITHUB_TOKEN\"\n"
+        ),
+        "{manifest}"
+    );
+
+    // Again, where it was left.
+    for path in
+        ["team/linear/api-key", "team/notion/token", "team/npm/token", "personal/postgres/password"]
+    {
+        world
+            .keyless(&["secret", "add", path, "--value-stdin"])
+            .stdin(world.another_value())
+            .run()
+            .ok();
+    }
+    let seen = setup(&world, &["--resume", "--yes"]);
+    let came = phases(seen.exits(0));
+    let states: Vec<_> = came.iter().map(|one| one.1.as_str()).collect();
+    assert_eq!(states, ["skipped", "skipped", "skipped", "done", "done"], "{}", seen.text());
+}
+
+#[test]
+fn a_person_is_asked_before_anything_is_written_and_for_what_is_missing() {
+    let world = World::with_store();
+    world.home.write("work/app.py", "import os\nos.environ['ACME_API_KEY']\n").unwrap();
+    let value = world.canary.value();
+    let screen = at_a_terminal(
+        &world,
+        world.keyless(&["setup"]),
+        &format!(
+            "expect('personal/acme/api-key'); expect('secrets.toml? [y/N]'); say('y\\n')\n\
+             expect('ACME_API_KEY (not shown; empty skips): '); say({value:?} + '\\n')\n\
+             expect('every value is there'); expect('doctor'); finish(code=0)"
+        ),
+    );
+    assert!(screen.contains("in order"), "{screen}");
+    world.keyless(&["secret", "validate", "--values"]).run().ok();
+    let refused = world.keyless(&["setup", "--force"]).run();
+    assert!(refused.exits(2).errors().contains("--yes"), "{}", refused.errors());
+}

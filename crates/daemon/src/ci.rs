@@ -1,0 +1,325 @@
+//! Env-only mode, for CI and machines without a person: values come from the environment and from nowhere else.
+//!
+//! There is no store, no broker and nobody to ask. A session's secrets are those that the project declares, its values
+//! are variables, and where each may go is said by the catalog or the operator's environment, never by the repository;
+//! nor does the repository choose which variable a value is taken from. What a person would have to allow is refused.
+//! The session stands on a store of its own that ends with it. Source: reference/secrets.md, 15.
+
+use std::{
+    env, fs,
+    path::Path,
+    sync::{Arc, OnceLock},
+};
+
+use keyless_core::{ApproveOnUse, Code, Destination, EgressRule, Error, SafeText, SecretPath};
+use keyless_vault::{
+    EnvMeaning, EnvName, IndexFile, Inventory, Manifest, Metadata, Passphrase, Providers, Row,
+    SourceConfig, Vault,
+};
+use tempfile::TempDir;
+use uuid::Uuid;
+use zeroize::Zeroizing;
+
+use crate::{
+    broker::{Broker, OpenSession, Wanted, open_bare_session},
+    caution::{self, Caution},
+    egress_door::EgressDoor,
+    environment::inherited,
+    operator::{self, Operator},
+    places::{Places, unusable},
+    providers::providers,
+};
+
+/// `1` or `true`: values come from the environment alone, and nobody is asked.
+const KEYLESS_CI: &str = "KEYLESS_CI";
+/// Followed by a path as in `KEYLESS_SECRET__TEAM__API__TOKEN`: hosts that may receive the value, apart by commas.
+const KEYLESS_SECRET_TO: &str = "KEYLESS_SECRET_TO__";
+/// Memory, where a machine has it: nothing of the session's store is written to a disk.
+const MEMORY: &str = "/dev/shm";
+
+static TURNED_ON: OnceLock<()> = OnceLock::new();
+
+/// Turns env-only mode on for this process, as `--ci` does.
+pub fn turn_on() {
+    let _ = TURNED_ON.set(());
+}
+
+/// Whether env-only mode is on: by `--ci`, or by `KEYLESS_CI`. Variables of services that run jobs do not count.
+pub fn is_on() -> bool {
+    let by_variable =
+        || env::var(KEYLESS_CI).is_ok_and(|word| matches!(word.as_str(), "1" | "true"));
+    TURNED_ON.get().is_some() || by_variable()
+}
+
+/// That a command needs what there is not in env-only mode.
+pub fn refusal() -> Error {
+    Error::new(Code::NotAvailableInCi)
+}
+
+/// A session over the environment, and the home of its store, which is gone when dropped.
+pub struct CiSession {
+    /// The session.
+    pub session: OpenSession,
+    /// Its home, which the command must not see.
+    pub home: TempDir,
+}
+
+/// Opens a session for what is wanted, by the text of the project's manifest.
+///
+/// Fails with [`Code::SecretUnavailable`] that names every variable that would have done, [`Code::ApprovalRequired`] for a
+/// secret that takes a person, [`Code::Usage`] for one that may go nowhere.
+pub async fn open_session(
+    places: &Places,
+    door: EgressDoor,
+    wanted: &Wanted,
+    manifest: Option<&str>,
+) -> Result<CiSession, Error> {
+    let home = make_home()?;
+    let temporary = Places::below(home.path());
+    if *wanted == Wanted::Nothing {
+        let session = open_bare_session(&temporary, door).await?;
+        return Ok(CiSession { session, home });
+    }
+    let chosen = Declared::read(places, manifest)?.choose(wanted, &|name| is_set(name))?;
+    let store = operator::create_store(&temporary).await?;
+    let passphrase = Zeroizing::new(format!("{}{}", Uuid::new_v4(), Uuid::new_v4()));
+    let (vault, _) = Vault::create(store, Passphrase::new(passphrase)).await?;
+    let log = operator::audit_log(&vault);
+    let vault = Arc::new(vault);
+    let hands = Operator::with_log(Arc::clone(&vault), log.clone());
+    for (path, metadata) in chosen {
+        hands.add(&path, metadata, None).await?;
+    }
+    let broker = Broker::asking_at_least(ApproveOnUse::Never, door, vault, log);
+    let session = broker.open_session(&Wanted::All, &inherited(), Caution::default()).await?;
+    Ok(CiSession { session, home })
+}
+
+fn make_home() -> Result<TempDir, Error> {
+    let name = || {
+        let mut name = tempfile::Builder::new();
+        name.prefix("keyless-ci-");
+        name
+    };
+    let made = match fs::metadata(MEMORY) {
+        Ok(_) => name().tempdir_in(MEMORY).or_else(|_| name().tempdir()),
+        Err(_) => name().tempdir(),
+    };
+    made.map_err(|error| unusable(&env::temp_dir(), &error))
+}
+
+fn is_set(name: &str) -> bool {
+    env::var_os(name).is_some_and(|value| !value.is_empty())
+}
+
+/// What the project declares, and what the operator's files know of it.
+struct Declared {
+    inventory: Inventory,
+    index: IndexFile,
+    providers: Providers,
+}
+
+impl Declared {
+    fn read(places: &Places, manifest: Option<&str>) -> Result<Self, Error> {
+        let manifest = manifest.map_or(Ok(Manifest::default()), caution::parse)?;
+        let index = IndexFile::load(&places.index_file())?;
+        let inventory = Inventory::merge(&manifest, &index, &[]);
+        Ok(Self { inventory, index, providers: providers(places)? })
+    }
+
+    /// The secrets that are wanted, with what the session's store is told of them.
+    fn choose(
+        &self,
+        wanted: &Wanted,
+        is_set: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<(SecretPath, Metadata)>, Error> {
+        let named = match wanted {
+            Wanted::These(paths) => paths.iter().cloned().map(|path| (path, true)).collect(),
+            Wanted::All => self.declared()?,
+            Wanted::Nothing => Vec::new(),
+        };
+        let (mut chosen, mut missing) = (Vec::new(), Vec::new());
+        for (path, required) in named {
+            let row = self.inventory.rows.get(&path);
+            match self.metadata(&path, row, is_set)? {
+                Ok(metadata) => chosen.push((path, metadata)),
+                Err(tried) if required => missing.push((path, tried)),
+                Err(_) => {}
+            }
+        }
+        if missing.is_empty() { Ok(chosen) } else { Err(without_value(&missing)) }
+    }
+
+    fn declared(&self) -> Result<Vec<(SecretPath, bool)>, Error> {
+        let rows = self.inventory.rows.iter().map(|(path, row)| (path.clone(), row.required));
+        let all: Vec<_> = rows.collect();
+        if all.is_empty() {
+            let words = "the project declares no secrets (.keyless/secrets.toml), and none is named with --secret";
+            return Err(Error::with(Code::Usage, SafeText::words(words)));
+        }
+        Ok(all)
+    }
+
+    /// What is known of one secret; else the variables that would have had its value.
+    fn metadata(
+        &self,
+        path: &SecretPath,
+        row: Option<&Row>,
+        is_set: &dyn Fn(&str) -> bool,
+    ) -> Result<Result<Metadata, Vec<String>>, Error> {
+        let tried = self.variables(path, row);
+        let Some(found) = tried.iter().find(|name| is_set(name)) else { return Ok(Err(tried)) };
+        if row.is_some_and(|row| row.approve_on_use != ApproveOnUse::Never) {
+            let words =
+                SafeText::default().and(path).and(" takes a person's word, and there is none");
+            return Err(Error::with(Code::ApprovalRequired, words));
+        }
+        let known =
+            self.index.secrets.get(path).and_then(|entry| entry.upkeep.pattern_id.as_deref());
+        let variant = self.providers.of_secret(path, known).map(|(_, variant)| variant);
+        let env = row.and_then(|row| row.env.clone());
+        let env = env.or_else(|| variant.and_then(|variant| variant.env_var.clone()));
+        let variable = EnvName::parse(found).map_err(|_| Error::new(Code::Usage))?;
+        let metadata =
+            Metadata { env, source: SourceConfig::Env { variable }, ..Metadata::default() };
+        let mut metadata = variant.map_or(metadata.clone(), |variant| variant.complete(metadata));
+        if let Some(to) = destinations(path)? {
+            metadata.egress = Some(EgressRule {
+                to: to.clone(),
+                ..metadata.egress.unwrap_or(EgressRule::to(to))
+            });
+        }
+        if metadata.egress.is_none() {
+            let words = SafeText::default().and(path).and(" may go nowhere: set ");
+            let words = words.as_they_wrote(&format!("{KEYLESS_SECRET_TO}{}", tail(path)));
+            return Err(Error::with(Code::Usage, words.and(" to the hosts that may receive it")));
+        }
+        // The format of a job's token is its service's affair.
+        metadata.upkeep.format_regex = None;
+        metadata.upkeep.pattern_id = None;
+        Ok(Ok(metadata))
+    }
+
+    /// Where a value is looked for, first to last: as the operator's index says, under the path's own variable, and under the
+    /// names that the catalog knows for its service; the project's name for it only if that is one of them.
+    fn variables(&self, path: &SecretPath, row: Option<&Row>) -> Vec<String> {
+        let index = self.index.secrets.get(path);
+        let mut names: Vec<String> = index
+            .and_then(|entry| entry.env.as_ref())
+            .map(ToString::to_string)
+            .into_iter()
+            .collect();
+        names.push(format!("KEYLESS_SECRET__{}", tail(path)));
+        let known = index.and_then(|entry| entry.upkeep.pattern_id.as_deref());
+        if let Some((provider, variant)) = self.providers.of_secret(path, known) {
+            let projects = row.and_then(|row| row.env.as_ref()).map(ToString::to_string);
+            let is_its = |name: &String| {
+                let meaning = self.providers.of_variable(name);
+                matches!(meaning, Some(EnvMeaning::Token(its, _, _)) if its.provider_id == provider.provider_id)
+            };
+            names.extend(projects.filter(is_its));
+            names.extend(variant.env_var.as_ref().map(ToString::to_string));
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+        names
+    }
+}
+
+/// `team/api/token` as `TEAM__API__TOKEN`.
+fn tail(path: &SecretPath) -> String {
+    path.as_str().to_ascii_uppercase().replace('-', "_").replace('/', "__")
+}
+
+fn destinations(path: &SecretPath) -> Result<Option<Vec<Destination>>, Error> {
+    let name = format!("{KEYLESS_SECRET_TO}{}", tail(path));
+    let Ok(text) = env::var(&name) else { return Ok(None) };
+    let read = |word: &str| {
+        word.trim().parse::<Destination>().map_err(|error| {
+            let words = SafeText::default()
+                .as_they_wrote(&name)
+                .and(": ")
+                .as_they_wrote(&error.to_string());
+            Error::with(Code::Usage, words)
+        })
+    };
+    text.split(',').map(read).collect::<Result<_, _>>().map(Some)
+}
+
+fn without_value(missing: &[(SecretPath, Vec<String>)]) -> Error {
+    let mut words = SafeText::words("no value for ");
+    for (number, (path, tried)) in missing.iter().enumerate() {
+        words = if number == 0 { words } else { words.and("; for ") };
+        words = words.and(path).and(": set ").as_they_wrote(&tried.join(" or "));
+    }
+    Error::with(Code::SecretUnavailable, words)
+}
+
+/// How many of the secrets of the project that `folder` lies in have a value; fails as a session would.
+pub fn report(places: &Places, folder: &Path) -> Result<usize, Error> {
+    let manifest = caution::manifest_of(folder)?;
+    let declared = Declared::read(places, manifest.as_deref())?;
+    declared.choose(&Wanted::All, &|name| is_set(name)).map(|chosen| chosen.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn declared(manifest: &str, index: &str) -> Declared {
+        let manifest = Manifest::parse(manifest).unwrap();
+        let index = IndexFile::parse(index).unwrap();
+        let inventory = Inventory::merge(&manifest, &index, &[]);
+        Declared { inventory, index, providers: Providers::bundled() }
+    }
+
+    fn chosen(declared: &Declared, set: &[&str]) -> Result<Vec<(String, String)>, String> {
+        let source = |metadata: &Metadata| match &metadata.source {
+            SourceConfig::Env { variable } => variable.to_string(),
+            _ => String::new(),
+        };
+        let chosen = declared.choose(&Wanted::All, &|name| set.contains(&name));
+        let chosen = chosen.map_err(|error| error.message())?;
+        Ok(chosen.iter().map(|(path, metadata)| (path.to_string(), source(metadata))).collect())
+    }
+
+    #[test]
+    fn values_are_looked_for_where_the_operator_and_the_catalog_say() {
+        let both =
+            declared("required = [\"team/github/token\"]\noptional = [\"team/openai/key\"]", "");
+        let pair = |path: &str, name: &str| (path.to_owned(), name.to_owned());
+        assert_eq!(
+            chosen(&both, &["GITHUB_TOKEN"]),
+            Ok(vec![pair("team/github/token", "GITHUB_TOKEN")])
+        );
+        let own = "KEYLESS_SECRET__TEAM__GITHUB__TOKEN";
+        assert_eq!(chosen(&both, &["GITHUB_TOKEN", own]), Ok(vec![pair("team/github/token", own)]));
+        let error = chosen(&both, &[]).unwrap_err();
+        assert!(error.contains(own) && error.contains("GITHUB_TOKEN"), "{error}");
+        assert!(!error.contains("openai"), "{error}");
+    }
+
+    #[test]
+    fn a_repository_chooses_neither_the_variable_nor_the_host() {
+        let manifest = "required = [\"team/openai/key\"]\n[secret.\"team/openai/key\"]\nenv_var = \"GITHUB_TOKEN\"\n\
+                        pattern_id = \"github-pat\"";
+        let tricked = declared(manifest, "");
+        assert!(chosen(&tricked, &["GITHUB_TOKEN"]).is_err());
+        let unknown = declared(
+            "required = [\"team/acme/key\"]",
+            "[secret.\"team/acme/key\"]\nenv_var = \"ACME_KEY\"",
+        );
+        let error = chosen(&unknown, &["ACME_KEY"]).unwrap_err();
+        assert!(error.contains("KEYLESS_SECRET_TO__TEAM__ACME__KEY"), "{error}");
+    }
+
+    #[test]
+    fn what_takes_a_person_is_refused() {
+        let gated = declared(
+            "required = [\"team/github/token\"]\n[overrides.\"team/github/token\"]\napprove_on_use = \"session\"",
+            "",
+        );
+        assert!(chosen(&gated, &["GITHUB_TOKEN"]).unwrap_err().contains("takes a person's word"));
+        assert!(chosen(&declared("", ""), &[]).is_err());
+    }
+}

@@ -1,0 +1,86 @@
+//! The broker in the background, and its sockets.
+
+use std::{
+    fs,
+    os::unix::fs::{FileTypeExt as _, MetadataExt as _},
+    path::Path,
+};
+
+use super::Check;
+use crate::{places::Places, service};
+
+/// What a Unix socket's address holds, with its final zero (unix(7)).
+const MAX_ADDRESS: usize = 108;
+
+pub(super) async fn look(places: &Places) -> Vec<Check> {
+    let socket = places.agent_socket();
+    if socket.as_os_str().len() >= MAX_ADDRESS {
+        let found = format!("{} is too long for a socket", socket.display());
+        return vec![Check::fault(
+            "broker.sockets",
+            found,
+            "set XDG_RUNTIME_DIR or KEYLESS_HOME to a shorter path",
+        )];
+    }
+    let mut checks = Vec::new();
+    match service::status(&socket).await {
+        Err(error) => {
+            checks.push(Check::fault(
+                "broker.running",
+                error.message(),
+                "keyless lock, then keyless unlock",
+            ));
+        }
+        Ok(None) => {
+            let words = if socket.exists() {
+                "it ended without taking its sockets along"
+            } else {
+                "none is running"
+            };
+            checks.push(Check::note("broker.running", words, "keyless unlock starts one"));
+        }
+        Ok(Some(status)) => checks.extend(running(&status)),
+    }
+    let sockets = [places.agent_socket(), places.operator_socket(), places.nl_socket()];
+    let open: Vec<Check> = sockets.iter().filter_map(|socket| openness(socket)).collect();
+    if open.is_empty() {
+        checks.push(Check::ok("broker.sockets", "they are yours alone"));
+    }
+    checks.extend(open);
+    checks
+}
+
+fn running(status: &service::Status) -> Vec<Check> {
+    let process = status.pid;
+    let mut checks = vec![if status.locked {
+        let next = if status.takes_codes { "keyless unlock --code" } else { "keyless unlock" };
+        Check::note("broker.running", format!("process {process}, locked"), next)
+    } else {
+        let (minutes, sessions) = (status.locks_in_seconds / 60, status.sessions);
+        let found =
+            format!("process {process}, open for another {minutes} min, {sessions} sessions");
+        Check::ok("broker.running", found)
+    }];
+    if let Some(problem) = &status.config_problem {
+        let found = format!("the last reload of config.toml failed: {problem}");
+        checks.push(Check::fault(
+            "broker.reload",
+            found,
+            "mend the file; it is taken up within a second",
+        ));
+    }
+    checks
+}
+
+/// A socket that others could speak to, or something that is no socket in its place.
+fn openness(socket: &Path) -> Option<Check> {
+    let metadata = fs::symlink_metadata(socket).ok()?;
+    let place = socket.display();
+    let remedy = format!("keyless lock; rm {place}; keyless unlock");
+    if !metadata.file_type().is_socket() {
+        return Some(Check::fault("broker.sockets", format!("{place} is no socket"), remedy));
+    }
+    let ours = metadata.uid() == rustix::process::geteuid().as_raw();
+    (!ours || metadata.mode() & 0o077 != 0)
+        .then(|| Check::fault("broker.sockets", format!("others may speak to {place}"), remedy))
+}

@@ -1,0 +1,77 @@
+//! The operator's files: whether each can be used as it lies there.
+
+use std::path::Path;
+
+use keyless_core::Error;
+use keyless_vault::{IndexFile, RouterConfig};
+
+use super::Check;
+use crate::{config::Config, nl::guard::GuardRules, places::Places, providers::providers};
+
+pub(super) fn look(places: &Places) -> Vec<Check> {
+    let mut checks = vec![
+        file("files.config", &places.config_file(), Config::load(&places.config_file()).err()),
+        file(
+            "files.sources",
+            &places.sources_file(),
+            RouterConfig::load(&places.sources_file()).err(),
+        ),
+        file("files.guard", &places.guard_file(), GuardRules::new(places.guard_file()).current().1),
+    ];
+    checks.extend(index(places));
+    checks.extend(catalog(places));
+    checks
+}
+
+fn file(id: &'static str, place: &Path, fault: Option<Error>) -> Check {
+    match fault {
+        Some(error) => {
+            let remedy = format!(
+                "mend it; until then the last good one is in force, if there was one: {}",
+                place.display()
+            );
+            Check::fault(id, error.message(), remedy)
+        }
+        None if place.exists() => Check::ok(id, format!("{} can be used", place.display())),
+        None => Check::ok(id, format!("none at {}", place.display())),
+    }
+}
+
+fn index(places: &Places) -> Vec<Check> {
+    let place = places.index_file();
+    let index = match IndexFile::load(&place) {
+        Ok(index) => index,
+        Err(error) => return vec![file("files.index", &place, Some(error))],
+    };
+    let entry = |fault: &keyless_vault::Fault| {
+        let remedy = format!("mend that entry in {}", place.display());
+        Check::warning("files.index", fault.to_string(), remedy)
+    };
+    if index.faults.is_empty() {
+        return vec![file("files.index", &place, None)];
+    }
+    index.faults.iter().map(entry).collect()
+}
+
+fn catalog(places: &Places) -> Vec<Check> {
+    match providers(places) {
+        Err(error) => vec![file("files.catalog", &places.catalog_sources_file(), Some(error))],
+        Ok(providers) if providers.faults.is_empty() => {
+            vec![Check::ok(
+                "files.catalog",
+                format!("{} services are known", providers.iter().count()),
+            )]
+        }
+        Ok(providers) => {
+            let entry = |fault: &keyless_vault::ProviderFault| {
+                let found = format!("{}: {}; it is left out", fault.file.display(), fault.why);
+                Check::warning(
+                    "files.catalog",
+                    found,
+                    "keyless catalog validate FILE says what is wrong",
+                )
+            };
+            providers.faults.iter().map(entry).collect()
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The kernel, what a jail needs of it, memory that stays out of swap, the clock's year, and who else runs jobs here.
+
+use std::{env, fs};
+
+use jiff::Timestamp;
+
+use super::Check;
+
+/// Locked memory that holds the values of a large store, in bytes.
+const LOCKED_WANTED: u64 = 1024 * 1024;
+/// No clock that goes right shows less: the seconds of 2025-01-01.
+const RELEASED: i64 = 1_735_689_600;
+/// Set by services that run jobs.
+const CI_VARIABLES: &[&str] = &["CI", "GITHUB_ACTIONS", "GITLAB_CI", "BUILDKITE"];
+
+pub(super) fn look() -> Vec<Check> {
+    let mut checks = vec![kernel(), jail(), locked_memory(), clock()];
+    checks.extend(jobs());
+    checks
+}
+
+fn kernel() -> Check {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    Check::ok("machine.kernel", format!("Linux {}", release.trim()))
+}
+
+fn jail() -> Check {
+    match keyless_jail::check() {
+        Ok(()) => Check::ok("machine.jail", "namespaces, nf_tables and seccomp are to be had"),
+        Err(error) => {
+            let why = crate::run::explain_jail(&error);
+            let remedy = "let this user make namespaces (sysctl kernel.unprivileged_userns_clone=1, an AppArmor \
+                          profile), or keyless run --no-jail, which says what is lost";
+            Check::fault("machine.jail", why.message(), remedy)
+        }
+    }
+}
+
+fn locked_memory() -> Check {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Memlock).current;
+    match limit {
+        Some(bytes) if bytes < LOCKED_WANTED => {
+            let found = format!(
+                "{} KiB may be locked: further values may be swapped to disk",
+                bytes / 1024
+            );
+            Check::warning(
+                "machine.memory",
+                found,
+                "ulimit -l 8192, or LimitMEMLOCK=8M in the unit",
+            )
+        }
+        _ => Check::ok("machine.memory", "values are kept out of swap"),
+    }
+}
+
+fn clock() -> Check {
+    let now = Timestamp::now();
+    if now.as_second() < RELEASED {
+        let found = format!("the clock shows {}", now.strftime("%Y-%m-%d"));
+        return Check::fault(
+            "machine.clock",
+            found,
+            "set the clock: expiries and windows go by it",
+        );
+    }
+    Check::ok("machine.clock", format!("{}", now.strftime("%Y-%m-%d %H:%M UTC")))
+}
+
+/// A service that runs jobs, and nobody said that there is no person.
+fn jobs() -> Option<Check> {
+    if crate::ci::is_on() {
+        let found = "env-only: values come from the environment, and nobody is asked";
+        return Some(Check::ok("machine.mode", found));
+    }
+    let variable = CI_VARIABLES.iter().find(|name| env::var_os(name).is_some())?;
+    let found = format!("{variable} is set, so this is a service that runs jobs");
+    Some(Check::note("machine.mode", found, "KEYLESS_CI=1 takes values from the environment alone"))
+}

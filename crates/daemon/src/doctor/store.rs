@@ -1,0 +1,109 @@
+//! The store: whether it is there, what is due in it, whether its values' places are in order.
+
+use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
+
+use jiff::{Timestamp, Zoned};
+use keyless_core::{Code, SecretPath};
+use keyless_store::Store;
+use keyless_vault::{Freshness, Secret, SourceConfig};
+
+use super::Check;
+use crate::{operator, places::Places};
+
+/// A clock may be set back by so many seconds without anybody noticing.
+const SLACK: i64 = 60;
+
+/// What was found, and whose metadata is known.
+pub(super) struct Looked {
+    pub(super) checks: Vec<Check>,
+    pub(super) secrets: Vec<Secret>,
+}
+
+pub(super) async fn look(places: &Places) -> Looked {
+    let none = |check| Looked { checks: vec![check], secrets: Vec::new() };
+    let file = places.store_file();
+    let store = match operator::open_store(places).await {
+        Ok(store) => store,
+        Err(error) if error.code() == Code::NotInitialised => {
+            let found = format!("none at {}", file.display());
+            return none(Check::note("store.there", found, "keyless init makes one"));
+        }
+        Err(error) => {
+            return none(Check::fault(
+                "store.there",
+                error.message(),
+                "keyless audit verify; restore a backup",
+            ));
+        }
+    };
+    let secrets = match operator::list_secrets(&store).await {
+        Ok(secrets) => secrets,
+        Err(error) => {
+            return none(Check::fault(
+                "store.there",
+                error.message(),
+                "restore a backup of the store",
+            ));
+        }
+    };
+    let mut checks =
+        vec![Check::ok("store.there", format!("{} secrets in {}", secrets.len(), file.display()))];
+    checks.extend(private("store.permissions", &file));
+    checks.extend(clock(&store).await);
+    checks.extend(due(&secrets));
+    checks.extend(sources(&secrets));
+    Looked { checks, secrets }
+}
+
+fn private(id: &'static str, file: &Path) -> Option<Check> {
+    let mode = fs::metadata(file).ok()?.mode();
+    (mode & 0o077 != 0).then(|| {
+        let found = format!("others may open {}", file.display());
+        Check::warning(id, found, format!("chmod 600 {}", file.display()))
+    })
+}
+
+/// The log's newest entry lies in the future: the clock was set back.
+async fn clock(store: &Store) -> Option<Check> {
+    let newest = store.audit_tail(1).await.ok()?.pop()?;
+    let ahead =
+        newest.timestamp.parse::<Timestamp>().ok()?.as_second() - Timestamp::now().as_second();
+    (ahead > SLACK).then(|| {
+        let found = format!("the log's newest entry is {ahead} s in the future");
+        Check::fault("store.clock", found, "set the clock; windows and expiries go by it")
+    })
+}
+
+fn due(secrets: &[Secret]) -> Vec<Check> {
+    let today = Zoned::now().date();
+    let word = |secret: &Secret| {
+        let state = match secret.metadata.upkeep.freshness(today) {
+            Freshness::Expired => "has expired",
+            Freshness::Expiring => "expires within two weeks",
+            Freshness::Registered => return None,
+        };
+        let remedy = format!("keyless secret rotate {}", secret.path);
+        Some(Check::warning("store.expiry", format!("{} {state}", secret.path), remedy))
+    };
+    secrets.iter().filter_map(word).collect()
+}
+
+/// Values that are kept in files: there, and nobody else's to read.
+fn sources(secrets: &[Secret]) -> Vec<Check> {
+    let word = |secret: &Secret| {
+        let SourceConfig::File { path } = &secret.metadata.source else { return None };
+        if let Err(error) = fs::metadata(path) {
+            return Some(unfetchable(
+                &secret.path,
+                &format!("{}: {}", path.display(), error.kind()),
+            ));
+        }
+        private("sources.file", path)
+    };
+    secrets.iter().filter_map(word).collect()
+}
+
+fn unfetchable(path: &SecretPath, why: &str) -> Check {
+    let found = format!("the value of {path} can't be had: {why}");
+    Check::fault("sources.file", found, format!("keyless source check {path}"))
+}

@@ -1,0 +1,97 @@
+//! Writes a project's manifest from what was proposed. No value stands in it.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+};
+
+use keyless_core::{Code, Error, SafeText};
+use toml::{Table, Value};
+
+use super::{
+    propose::{Judged, Proposal},
+    scan::Scan,
+};
+use crate::places::unusable;
+
+const HEAD: &str = "\
+# What this project needs, by path; no value stands here, so it may be committed.
+# keyless secret validate says what of it is there. Written by keyless setup.
+";
+
+/// What becomes of a manifest that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// It stays, and nothing is written.
+    Keep,
+    /// It is kept beside the new one, as `secrets.toml.before`.
+    Replace,
+}
+
+/// Writes `.keyless/secrets.toml` of the project at `root`; gives its place. [`Code::Usage`] when there is one that is to
+/// stay. Blocks.
+pub fn write(root: &Path, scan: &Scan, existing: Existing) -> Result<PathBuf, Error> {
+    let file = root.join(".keyless/secrets.toml");
+    let failed = |error: &std::io::Error| unusable(&file, error);
+    fs::create_dir_all(root.join(".keyless")).map_err(|error| failed(&error))?;
+    if file.exists() {
+        if existing == Existing::Keep {
+            let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
+            return Err(Error::with(Code::Usage, place.and(" is there; --force replaces it")));
+        }
+        fs::rename(&file, file.with_extension("toml.before")).map_err(|error| failed(&error))?;
+    }
+    let mut new =
+        tempfile::NamedTempFile::new_in(root.join(".keyless")).map_err(|error| failed(&error))?;
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    new.write_all(text(scan).as_bytes())
+        .and_then(|()| new.as_file().set_permissions(readable))
+        .and_then(|()| new.as_file().sync_all())
+        .map_err(|error| failed(&error))?;
+    new.persist(&file).map_err(|error| failed(&error.error))?;
+    Ok(file)
+}
+
+/// The manifest's text.
+fn text(scan: &Scan) -> String {
+    let proposals = proposals(scan);
+    let mut paths: Vec<&str> = proposals.iter().map(|(one, _)| one.path.as_str()).collect();
+    paths.dedup();
+    let mut text = format!("{HEAD}required = [\n");
+    for path in paths {
+        let _ = writeln!(text, "    {path:?},");
+    }
+    text.push_str("]\n");
+    let mut before = "";
+    for (proposal, used_in) in &proposals {
+        if proposal.path.as_str() == before {
+            continue;
+        }
+        before = proposal.path.as_str();
+        let entry =
+            Table::from_iter([("env_var".to_owned(), Value::String(proposal.variable.clone()))]);
+        let name = &proposal.variable;
+        let _ = write!(text, "\n# {name}: {used_in}\n[secret.{before:?}]\n{entry}");
+    }
+    text
+}
+
+/// What was proposed, by path, and where it is used.
+fn proposals(scan: &Scan) -> Vec<(&Proposal, String)> {
+    let mut all: Vec<(&Proposal, String)> = scan
+        .variables
+        .values()
+        .filter_map(|variable| match &variable.judged {
+            Judged::Secret(proposal) => {
+                let files: Vec<String> =
+                    variable.used_in.iter().map(|file| file.display().to_string()).collect();
+                Some((proposal, files.join(", ").replace(|c: char| c.is_control(), "?")))
+            }
+            Judged::Skip(_) => None,
+        })
+        .collect();
+    all.sort_by(|(a, _), (b, _)| (&a.path, &a.variable).cmp(&(&b.path, &b.variable)));
+    all
+}

@@ -1,0 +1,188 @@
+//! Looks through a project for the variables that it uses: `.env` files, compose files, package scripts, code, and the
+//! settings of MCP clients.
+//!
+//! A value is looked at where it stands and dropped; what is kept of it is a judgement. Links, hidden folders and
+//! folders of built or foreign code are left out.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+use zeroize::Zeroizing;
+
+use super::{
+    dotenv, mentions,
+    propose::{Judged, Proposer},
+};
+
+/// Larger files are data.
+const MAX_FILE: u64 = 1024 * 1024;
+/// Where a project ends and somebody's whole disk begins.
+const MAX_FILES: usize = 20_000;
+/// Built or foreign.
+const FOREIGN: &[&str] = &[
+    "__pycache__",
+    "bower_components",
+    "build",
+    "coverage",
+    "dist",
+    "node_modules",
+    "out",
+    "target",
+    "vendor",
+    "venv",
+];
+/// Settings of MCP clients, below a project.
+const CLIENTS: &[&str] =
+    &[".cursor/mcp.json", ".gemini/settings.json", ".mcp.json", ".vscode/mcp.json"];
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Scan {
+    /// By variable.
+    pub variables: BTreeMap<String, Variable>,
+    /// `.env` files that hold secrets now.
+    pub held_in: BTreeSet<PathBuf>,
+    /// How many files were looked at.
+    pub files: usize,
+    /// Whether there were more files than are looked at.
+    pub cut_short: bool,
+}
+
+/// One variable.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    /// Where it is used, from the project's root.
+    pub used_in: BTreeSet<PathBuf>,
+    /// What it holds.
+    pub judged: Judged,
+}
+
+impl Scan {
+    /// How many variables hold secrets.
+    pub fn secrets(&self) -> usize {
+        self.variables.values().filter(|one| matches!(one.judged, Judged::Secret(_))).count()
+    }
+}
+
+/// Looks through the project at `root`. Blocks.
+pub fn scan(root: &Path, proposer: &Proposer<'_>) -> Scan {
+    let mut looked = Looking { root, proposer, found: Scan::default() };
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let mut entries: Vec<_> = fs::read_dir(&folder).into_iter().flatten().flatten().collect();
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let (Ok(kind), path) = (entry.file_type(), entry.path()) else { continue };
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if kind.is_dir() && !name.starts_with('.') && !FOREIGN.contains(&name.as_str()) {
+                folders.push(path);
+            } else if kind.is_file() {
+                looked.file(&path, &name);
+            }
+        }
+    }
+    for client in CLIENTS {
+        looked.client(&root.join(client));
+    }
+    looked.found
+}
+
+struct Looking<'a> {
+    root: &'a Path,
+    proposer: &'a Proposer<'a>,
+    found: Scan,
+}
+
+impl Looking<'_> {
+    fn file(&mut self, path: &Path, name: &str) {
+        if self.found.files == MAX_FILES {
+            self.found.cut_short = true;
+            return;
+        }
+        let ends_so = path.extension().is_some_and(|end| end == "env");
+        let is_env = name == ".env" || name.starts_with(".env.") || ends_so;
+        let is_code = !name.starts_with('.') && mentions::is_read(name);
+        if !is_env && !is_code {
+            return;
+        }
+        let Some(text) = read(path) else { return };
+        self.found.files += 1;
+        if is_env {
+            self.dotenv(path, &text);
+            return;
+        }
+        for variable in mentions::of(name, &text) {
+            self.name(&variable, path);
+        }
+    }
+
+    fn dotenv(&mut self, path: &Path, text: &str) {
+        let mut holds = false;
+        for one in dotenv::read(text).assignments {
+            let judged = self.proposer.judge(&one.name, &one.value);
+            let is_example = path
+                .extension()
+                .is_some_and(|end| end == "example" || end == "sample" || end == "template");
+            holds |= matches!(judged, Judged::Secret(_)) && !is_example;
+            self.value(&one.name, &one.value, path);
+        }
+        if holds {
+            self.found.held_in.insert(path.to_owned());
+        }
+    }
+
+    /// `{"mcpServers": {"x": {"env": {"NAME": "value"}}}}`, under whatever key the servers stand.
+    fn client(&mut self, path: &Path) {
+        let Some(text) = read(path) else { return };
+        let Ok(settings) = serde_json::from_str::<Value>(&text) else { return };
+        self.found.files += 1;
+        let servers =
+            settings.as_object().into_iter().flatten().filter_map(|(_, value)| value.as_object());
+        let envs = servers.flatten().filter_map(|(_, server)| server.get("env")?.as_object());
+        for (name, value) in envs.flatten() {
+            let value = Zeroizing::new(value.as_str().unwrap_or_default().to_owned());
+            self.value(name, &value, path);
+        }
+    }
+
+    /// A variable and what it holds here.
+    fn value(&mut self, name: &str, value: &str, path: &Path) {
+        let by_value = self.proposer.judge(name, value);
+        let judged = match by_value {
+            // An empty line or a reference says what the project needs, by its name.
+            Judged::Skip(_) => self.proposer.judge_name(name),
+            secret @ Judged::Secret(_) => secret,
+        };
+        self.note(name, judged, path);
+    }
+
+    fn name(&mut self, name: &str, path: &Path) {
+        let judged = self.proposer.judge_name(name);
+        self.note(name, judged, path);
+    }
+
+    fn note(&mut self, name: &str, judged: Judged, path: &Path) {
+        let place = path.strip_prefix(self.root).unwrap_or(path).to_owned();
+        let variables = &mut self.found.variables;
+        let known = variables
+            .entry(name.to_owned())
+            .or_insert_with(|| Variable { used_in: BTreeSet::new(), judged: judged.clone() });
+        known.used_in.insert(place);
+        // Somewhere its value is known, and says more than its name.
+        if matches!((&known.judged, &judged), (Judged::Skip(_), Judged::Secret(_))) {
+            known.judged = judged;
+        }
+    }
+}
+
+fn read(path: &Path) -> Option<Zeroizing<String>> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    if !metadata.is_file() || metadata.len() > MAX_FILE {
+        return None;
+    }
+    fs::read_to_string(path).ok().map(Zeroizing::new)
+}
