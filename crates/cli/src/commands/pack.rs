@@ -120,7 +120,7 @@ pub(crate) fn token_forms() -> TokenForms {
 
 /// Credentials in the settings of agents and editors, of this user and of the project here.
 pub(crate) fn plaintext_tokens(request: &Request) -> Result<Vec<PlaintextToken>, PackError> {
-    let surroundings = surroundings(None, token_forms())?;
+    let surroundings = surroundings(None, token_forms(), DeployBy::CommandLine)?;
     Ok(commands::plaintext_tokens(&surroundings, request))
 }
 
