@@ -53,7 +53,12 @@ Examples:
   keyless init                                        make a store, protected by a passphrase
   keyless secret add team/github/token --to api.github.com --to github.com --env GITHUB_TOKEN
   keyless run --secret team/github/token -- claude    run an agent that never holds the token
-  keyless audit tail                                  see what was used, where and when";
+  keyless audit tail                                  see what was used, where and when
+
+Exit statuses:
+  0 done   1 failed   2 a word, file or value can't be used   3 not there   4 policy says no
+  5 locked, or a wrong factor   6 the store can't be used   7 this machine lacks something
+  keyless run and exec: the command's own; 126 it can't be run, 127 it is not there";
 
 /// Lets AI coding agents use credentials without ever holding them.
 #[derive(Debug, Parser)]
@@ -65,6 +70,9 @@ pub(crate) struct Cli {
     /// Take values from the environment alone, and ask nobody (or KEYLESS_CI=1)
     #[arg(long, global = true)]
     pub(crate) ci: bool,
+    /// Say results and errors only: no warnings, no progress
+    #[arg(long, global = true)]
+    pub(crate) quiet: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -74,6 +82,7 @@ pub(crate) struct Cli {
 #[expect(clippy::large_enum_variant, reason = "there is one, for the life of the process")]
 pub(crate) enum Command {
     /// Show the whole story offline, with a random secret and real tools
+    #[command(after_help = "Examples:\n  keyless demo")]
     Demo,
     /// Make a store: a sealed vault and an audit log
     #[command(after_help = "\
@@ -87,8 +96,10 @@ Examples:
     )]
     Unlock(UnlockArgs),
     /// Close the store again, and end all sessions that stand on it
+    #[command(after_help = "Examples:\n  keyless lock")]
     Lock,
     /// Say what is there: the store, the broker, its sessions
+    #[command(after_help = "Examples:\n  keyless status\n  keyless status --json")]
     Status,
     /// Bring a project to Keyless: find its variables, propose paths, take the values in
     #[command(after_help = setup::SETUP_EXAMPLES)]
@@ -190,6 +201,10 @@ Examples:
     #[command(after_help = "Examples:\n  keyless manual ~/.local/share/man/man1")]
     Manual(ManualArgs),
     /// Serve sessions in the foreground (`unlock` starts one in the background)
+    #[command(after_help = "\
+Examples:
+  keyless broker
+  keyless broker --for 30m --passphrase-file /run/secrets/pass")]
     Broker(BrokerArgs),
     /// Serve the NL Protocol over HTTP, or join an agent's stdin and stdout with the broker
     #[command(after_help = "\
@@ -285,15 +300,28 @@ Examples:
     )]
     Set(SetArgs),
     /// List secrets: paths, destinations, variables; never values
+    #[command(after_help = "Examples:\n  keyless secret list\n  keyless secret list --json")]
     List,
     /// Show everything about a secret but its value
+    #[command(after_help = "Examples:\n  keyless secret show team/github/token")]
     Show(OnePath),
+    /// Show a value to you, at your terminal or in your clipboard, and nowhere else
+    #[command(after_help = "\
+Examples:
+  keyless secret reveal team/github/token                     on a screen of its own, until Enter
+  keyless secret reveal team/github/token --clipboard         for 30 seconds, for one paste
+  keyless secret reveal team/github/token --clipboard --for 2m")]
+    Reveal(RevealArgs),
     /// Give a secret a new value
     #[command(
         after_help = "Examples:\n  keyless secret rotate team/github/token\n  gen-token | keyless secret rotate team/github/token --value-stdin"
     )]
     Rotate(RotateArgs),
     /// Remove a secret; it can be restored until it is purged
+    #[command(after_help = "\
+Examples:
+  keyless secret remove team/github/token
+  keyless secret remove team/github/token --yes")]
     Remove(RemoveArgs),
     /// Bring a removed secret back, or put an older version in use
     #[command(
@@ -301,11 +329,16 @@ Examples:
     )]
     Restore(RestoreArgs),
     /// Forget a secret with all its versions, or one version, for good
+    #[command(after_help = "\
+Examples:
+  keyless secret purge team/github/token
+  keyless secret purge team/github/token --version 2 --yes")]
     Purge(PurgeArgs),
     /// Refuse every use of a secret whose value others may know
     #[command(after_help = "Examples:\n  keyless secret revoke team/github/token --compromised")]
     Revoke(RevokeArgs),
     /// List a secret's versions; never values
+    #[command(after_help = "Examples:\n  keyless secret versions team/github/token")]
     Versions(VersionsArgs),
     /// Ask services whether they take your values: the catalog's checks, over https, to hosts that a secret names
     #[command(after_help = "\
@@ -417,6 +450,24 @@ pub(crate) struct SetArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct RevealArgs {
+    /// The secret, as project/category/name
+    #[arg(value_name = "PATH")]
+    pub(crate) path: SecretPath,
+    /// Put it into the clipboard in place of showing it
+    #[arg(long)]
+    pub(crate) clipboard: bool,
+    /// How long it stays in the clipboard
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time, default_value = "30s", requires = "clipboard")]
+    pub(crate) life: std::time::Duration,
+    /// Don't ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct RotateArgs {
     /// The secret, as project/category/name
     #[arg(value_name = "PATH")]
@@ -502,8 +553,13 @@ pub(crate) struct SaveArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum SourceCommand {
     /// List the kinds of sources and how many secrets stand on each
+    #[command(after_help = "Examples:\n  keyless source list\n  keyless source list --declared")]
     List(SourceListArgs),
     /// Try to fetch each secret's value, without showing it
+    #[command(after_help = "\
+Examples:
+  keyless source check
+  keyless source check team/github/token")]
     Check(CheckArgs),
 }
 
@@ -932,6 +988,35 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// Every command's help shows how it is called.
+    #[test]
+    fn every_command_has_examples() {
+        fn walk(command: &clap::Command, without: &mut Vec<String>) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let name = command.get_bin_name().unwrap_or_default();
+            let is_leaf = !command.has_subcommands() && !command.is_hide_set();
+            if is_leaf && !help.contains(name) {
+                without.push(name.to_owned());
+            }
+            command.get_subcommands().for_each(|inner| walk(inner, without));
+        }
+        let mut command = Cli::command().disable_help_subcommand(true);
+        command.build();
+        let mut without = Vec::new();
+        walk(&command, &mut without);
+        assert_eq!(without, [""; 0]);
+    }
+
+    /// The help says what every exit status means.
+    #[test]
+    fn every_exit_status_is_in_the_help() {
+        let (_, statuses) = EXAMPLES.split_once("Exit statuses:").unwrap();
+        for code in keyless_core::Code::ALL {
+            let status = format!(" {} ", code.exit() as u8);
+            assert!(statuses.replace('\n', " ").contains(&status), "{status}");
+        }
     }
 
     #[test]

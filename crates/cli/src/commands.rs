@@ -54,6 +54,7 @@ pub(crate) fn main() -> ExitCode {
         Err(error) => return refuse_arguments(&error),
     };
     let ui = Ui::new(if cli.json { Format::Json } else { Format::Words });
+    let ui = if cli.quiet { ui.hushed() } else { ui };
     if let Command::Pack(args) = &cli.command {
         return pack::run(&ui, args);
     }
@@ -237,6 +238,7 @@ fn name_of(command: &Command) -> &'static str {
         Command::Secret(SecretCommand::Purge(_)) => "secret purge",
         Command::Secret(SecretCommand::Remove(_)) => "secret remove",
         Command::Secret(SecretCommand::Restore(_)) => "secret restore",
+        Command::Secret(SecretCommand::Reveal(_)) => "secret reveal",
         Command::Secret(SecretCommand::Revoke(_)) => "secret revoke",
         Command::Secret(SecretCommand::Rotate(_)) => "secret rotate",
         Command::Secret(SecretCommand::Set(_)) => "secret set",

@@ -121,6 +121,13 @@ pub(crate) fn value_of(path: &SecretPath, name: &str) -> Result<Option<Zeroizing
     Ok((!typed.is_empty()).then(|| Zeroizing::new(typed.as_bytes().to_vec())))
 }
 
+/// Shows something on a screen of its own at the controlling terminal, until the person has seen it.
+pub(crate) fn show(text: &str) -> Result<(), Error> {
+    hidden::show(text).map_err(|_| {
+        Error::with(Code::TerminalRequired, SafeText::words("a value is shown at a terminal alone"))
+    })
+}
+
 /// A line that is no secret, typed at the controlling terminal, whatever stdin is.
 pub(crate) fn line(question: &str) -> Result<String, Error> {
     need_person()?;

@@ -4,14 +4,23 @@
 
 use std::{
     cell::RefCell,
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
+    pin::pin,
     process::ExitCode,
+    time::Duration,
 };
 
 use anstyle::{AnsiColor, Style};
+use indicatif::ProgressBar;
 use keyless_core::Error;
 use serde::Serialize;
 use serde_json::{Value, json};
+
+/// What takes longer is told to be under way.
+const PATIENCE: Duration = Duration::from_millis(500);
+const STEP: Duration = Duration::from_millis(100);
+/// No column is cut to less.
+const LEAST_COLUMN: usize = 8;
 
 /// What answers look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +34,18 @@ pub(crate) enum Format {
 /// The one way to the terminal.
 pub(crate) struct Ui {
     format: Format,
+    hushed: bool,
     warnings: RefCell<Vec<String>>,
 }
 
 impl Ui {
     pub(crate) fn new(format: Format) -> Self {
-        Self { format, warnings: RefCell::new(Vec::new()) }
+        Self { format, hushed: false, warnings: RefCell::new(Vec::new()) }
+    }
+
+    /// Without warnings and progress.
+    pub(crate) fn hushed(self) -> Self {
+        Self { hushed: true, ..self }
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -40,11 +55,32 @@ impl Ui {
     /// Says something that the user should know; on stderr, and in the envelope.
     pub(crate) fn warn(&self, text: impl Into<String>) {
         let text = text.into();
-        if self.format == Format::Words {
+        if self.format == Format::Words && !self.hushed {
             let style = AnsiColor::Yellow.on_default().bold();
             anstream::eprintln!("{style}warning{style:#}: {text}");
         }
         self.warnings.borrow_mut().push(text);
+    }
+
+    /// Waits for `work`; after half a second people are told what it is.
+    pub(crate) async fn wait<T>(&self, what: &'static str, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        if let Ok(done) = tokio::time::timeout(PATIENCE, &mut work).await {
+            return done;
+        }
+        let progress = self.progress(what);
+        let done = work.await;
+        progress.finish_and_clear();
+        done
+    }
+
+    fn progress(&self, what: &'static str) -> ProgressBar {
+        if self.hushed || self.format == Format::Json || !io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let progress = ProgressBar::new_spinner().with_message(what);
+        progress.enable_steady_tick(STEP);
+        progress
     }
 
     /// A line for people; machines don't get it.
@@ -139,13 +175,22 @@ pub(crate) fn log(line: &str) {
     anstream::eprintln!("{line}");
 }
 
-/// Rows under a head, in columns as wide as their widest cell, two spaces apart.
+/// Rows under a head, in columns as wide as their widest cell, two spaces apart. At a terminal that is narrower the
+/// widest columns are cut; a pipe gets all of it.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let stdout = io::stdout();
+    let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten();
+    let room = size.map(|size| usize::from(size.ws_col)).filter(|room| *room > 0);
+    table_within(room.unwrap_or(usize::MAX), head, rows)
+}
+
+fn table_within(room: usize, head: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([head[column].chars().count()]).max().unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let mut widths: Vec<usize> = (0..head.len()).map(width).collect();
+    cut(&mut widths, room);
     let bold = Style::new().bold();
     let head: Vec<String> = head.iter().map(|&cell| cell.to_owned()).collect();
     let mut text = format!("{bold}{}{bold:#}\n", row_text(&head, &widths));
@@ -156,8 +201,26 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
+/// Takes from the widest column, time and again, until the row fits.
+fn cut(widths: &mut [usize], room: usize) {
+    let gaps = 2 * widths.len().saturating_sub(1);
+    while widths.iter().sum::<usize>() + gaps > room {
+        match widths.iter_mut().max() {
+            Some(widest) if *widest > LEAST_COLUMN => *widest -= 1,
+            _ => return,
+        }
+    }
+}
+
 fn row_text(row: &[String], widths: &[usize]) -> String {
-    let pad = |(cell, width): (&String, &usize)| format!("{cell:<width$}");
+    let pad = |(cell, width): (&String, &usize)| {
+        let width = *width;
+        if cell.chars().count() <= width {
+            return format!("{cell:<width$}");
+        }
+        let kept: String = cell.chars().take(width - 1).collect();
+        format!("{kept}…")
+    };
     let cells: Vec<String> = row.iter().zip(widths).map(pad).collect();
     cells.join("  ").trim_end().to_owned()
 }
@@ -179,6 +242,24 @@ mod tests {
             assert!(next.len() > 8 && next.ends_with(".\n") && !next.ends_with("..\n"), "{words}");
             assert!(words.lines().all(|line| line.len() < 160), "{words}");
         }
+    }
+
+    #[test]
+    fn a_table_fits_where_it_is_shown() {
+        let rows =
+            vec![vec!["team/github/token".to_owned(), "api.github.com, github.com".to_owned()]];
+        let within = |room| {
+            let text = table_within(room, &["PATH", "GOES TO"], &rows);
+            anstream::adapter::strip_str(&text).to_string()
+        };
+        assert!(within(45).ends_with("team/github/token  api.github.com, github.com\n"));
+        assert!(
+            within(40).ends_with("team/github/token  api.github.com, gith…\n"),
+            "{}",
+            within(40)
+        );
+        assert!(within(24).ends_with("team/githu…  api.github…\n"), "{}", within(24));
+        assert!(within(2).ends_with("team/gi…  api.git…\n"), "{}", within(2));
     }
 
     #[test]

@@ -125,6 +125,8 @@ pub enum Action {
     Query,
     /// The answer to an agent's threat score changed.
     ResponseLevelChange,
+    /// The operator looked at a value.
+    Reveal,
     /// A secret got a new value.
     Rotate,
     /// A service's API was called for an agent.
@@ -342,6 +344,7 @@ impl Action {
             Self::List => "list",
             Self::Query => "query",
             Self::ResponseLevelChange => "response_level_change",
+            Self::Reveal => "reveal",
             Self::Rotate => "rotate",
             Self::SdkProxy => "sdk_proxy",
             Self::Search => "search",

@@ -62,7 +62,7 @@ pub use crate::{
     },
     policy::{
         Allowed, By, Consent, EgressUse, Held, PlaceVerdict, Verdict, allow_operators_action,
-        decide_check, decide_egress, decide_grant, judge_place,
+        allow_operators_eyes, decide_check, decide_egress, decide_grant, judge_place,
     },
     reference::{Reference, ReferenceError, Resolution},
     reply::{AgentSafe, SafeText},

@@ -25,6 +25,8 @@ pub enum Usage {
         /// Where it goes.
         authority: Authority,
     },
+    /// To be seen by the operator.
+    Reveal,
 }
 
 impl Permit {

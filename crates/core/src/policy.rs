@@ -147,6 +147,11 @@ pub fn allow_operators_action(path: &SecretPath, kind: ActionType) -> Allowed {
     Allowed { path: path.clone(), usage: Usage::Action { kind } }
 }
 
+/// Decides that the operator, who holds the key of the vault, may see a value.
+pub fn allow_operators_eyes(path: &SecretPath) -> Allowed {
+    Allowed { path: path.clone(), usage: Usage::Reveal }
+}
+
 /// Judges where a value would stand, and toward which host.
 pub fn judge_place(
     rule: &EgressRule,

@@ -104,7 +104,7 @@ pub use crate::{
         list_secrets, open_store, page_link, refuse_existing_store, show_secret,
     },
     passphrase::{read_passphrase_file, remember_passphrase_file, remembered_passphrase_files},
-    places::{KEYLESS_HOME, KEYLESS_PASSPHRASE_FILE, Places},
+    places::{KEYLESS_HOME, KEYLESS_PASSPHRASE_FILE, Places, is_inside_session},
     providers::providers,
     run::{Ended, Isolation, RunSpec, SessionHandle, absolute_paths, run},
     service::{

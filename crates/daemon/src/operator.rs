@@ -3,6 +3,7 @@
 mod approver;
 mod client;
 mod messages;
+mod reveal;
 mod shown;
 mod socket;
 mod used_by;
@@ -259,8 +260,12 @@ impl Operator {
     }
 
     async fn note(&self, action: Action, target: Target, note: &str) -> Result<(), Error> {
+        self.log.append(Self::draft(action, target, note)).await.map(drop)
+    }
+
+    fn draft(action: Action, target: Target, note: &str) -> Draft {
         let note = Some(note.to_owned()).filter(|note| !note.is_empty());
-        let draft = Draft {
+        Draft {
             at: Timestamp::now(),
             agent: agent("operator", "operator").into(),
             action,
@@ -271,8 +276,7 @@ impl Operator {
             error_code: None,
             detail: Detail { note, ..Detail::default() },
             allowed: None,
-        };
-        self.log.append(draft).await.map(drop)
+        }
     }
 }
 

@@ -192,6 +192,11 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
     })
 }
 
+/// Whether this process is an agent's: a session of `keyless run` says so.
+pub fn is_inside_session() -> bool {
+    env::var_os(KEYLESS_AGENT_SOCKET).is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

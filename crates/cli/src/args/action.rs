@@ -26,6 +26,7 @@ Examples:
   generate-request | keyless action submit -")]
     Submit(SubmitArgs),
     /// Say whether an action request could be done, without doing it
+    #[command(after_help = "Examples:\n  keyless action dry-run request.json")]
     DryRun(SubmitArgs),
 }
 

@@ -14,8 +14,12 @@ use super::{FactorArgs, parse_time};
 #[derive(Debug, Subcommand)]
 pub(crate) enum AgentCommand {
     /// Let a provisioned or suspended agent act
+    #[command(after_help = "\
+Examples:
+  keyless agent activate 550e8400-e29b-41d4-a716-446655440000")]
     Activate(AgentChangeArgs),
     /// List the agents
+    #[command(after_help = "Examples:\n  keyless agent list")]
     List(AgentListArgs),
     /// Register an agent; its credential is shown once
     #[command(after_help = "\
@@ -27,10 +31,17 @@ Examples:
     /// Forget an agent's incidents: its threat score is 0 again
     Reset(AgentChangeArgs),
     /// End an agent for good
+    #[command(after_help = "\
+Examples:
+  keyless agent revoke 550e8400-e29b-41d4-a716-446655440000 --reason 'project is over'")]
     Revoke(AgentChangeArgs),
     /// Show one agent
+    #[command(after_help = "Examples:\n  keyless agent show 550e8400-e29b-41d4-a716-446655440000")]
     Show(AgentShowArgs),
     /// Keep an agent from acting for now
+    #[command(after_help = "\
+Examples:
+  keyless agent suspend 550e8400-e29b-41d4-a716-446655440000 --reason 'looks odd'")]
     Suspend(AgentChangeArgs),
 }
 

@@ -21,8 +21,13 @@ Examples:
   keyless audit query --secret team/github/token --since 2026-02-08T00:00:00Z --json")]
     Query(QueryArgs),
     /// Show the newest entries
+    #[command(after_help = "Examples:\n  keyless audit tail\n  keyless audit tail -n 100 --json")]
     Tail(TailArgs),
     /// Verify the whole chain
+    #[command(after_help = "\
+Examples:
+  keyless audit verify
+  keyless audit verify --passphrase-file F     its end against the vault’s key, too")]
     Verify(VerifyArgs),
 }
 

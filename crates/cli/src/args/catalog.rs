@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Subcommand)]
 pub(crate) enum CatalogCommand {
     /// List the providers and their kinds of tokens
+    #[command(after_help = "Examples:\n  keyless catalog list\n  keyless catalog list git")]
     List(CatalogListArgs),
     /// Show a provider, or one of its tokens: where to get it, where it may go, how to renew it
     #[command(
@@ -25,14 +26,25 @@ Examples:
   keyless catalog add-url https://acme.example/keyless/acme.json --pin 9f86d081… --enable")]
     AddUrl(CatalogAddUrlArgs),
     /// Say how the addresses stand, without fetching
+    #[command(after_help = "Examples:\n  keyless catalog status")]
     Status,
     /// Fetch what is older than its time
+    #[command(after_help = "Examples:\n  keyless catalog refresh\n  keyless catalog refresh --all")]
     Refresh(CatalogRefreshArgs),
     /// Pin an address to what it brought, or to a SHA-256
+    #[command(after_help = "\
+Examples:
+  keyless catalog pin https://acme.example/keyless/acme.json")]
     Pin(CatalogPinArgs),
     /// Forget what an address brought first; the next fetch counts as the first
+    #[command(after_help = "\
+Examples:
+  keyless catalog forget https://acme.example/keyless/acme.json")]
     Forget(CatalogUrlArgs),
     /// Take an address away
+    #[command(after_help = "\
+Examples:
+  keyless catalog remove https://acme.example/keyless/acme.json")]
     Remove(CatalogUrlArgs),
 }
 

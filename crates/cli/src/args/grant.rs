@@ -24,10 +24,13 @@ Examples:
   keyless grant create --file grant.json              the whole object, as the NL Protocol writes it")]
     Create(Box<GrantCreateArgs>),
     /// List all grants and where they stand
+    #[command(after_help = "Examples:\n  keyless grant list")]
     List,
     /// Show one grant as the NL Protocol writes it
+    #[command(after_help = "Examples:\n  keyless grant show deploys")]
     Show(GrantShowArgs),
     /// Take a grant back, at once
+    #[command(after_help = "Examples:\n  keyless grant revoke deploys")]
     Revoke(GrantRevokeArgs),
     /// Say which grant allows an action, or what the nearest lacks
     #[command(after_help = "\
@@ -137,8 +140,12 @@ pub(crate) struct GrantExplainArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum DelegationCommand {
     /// List what agents have handed on
+    #[command(after_help = "Examples:\n  keyless delegation list")]
     List(DelegationListArgs),
     /// Revoke a delegation with all that came of it
+    #[command(after_help = "\
+Examples:
+  keyless delegation revoke 550e8400-e29b-41d4-a716-446655440000")]
     Revoke(DelegationRevokeArgs),
 }
 

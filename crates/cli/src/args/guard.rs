@@ -10,6 +10,7 @@ pub(crate) enum GuardCommand {
     )]
     Check(GuardCheckArgs),
     /// Answer Claude Code's PreToolUse hook: JSON on stdin, status 2 blocks
+    #[command(after_help = "Examples:\n  keyless guard hook < event.json")]
     Hook,
     /// Have a coding agent ask the guard before each tool
     #[command(
@@ -17,6 +18,7 @@ pub(crate) enum GuardCommand {
     )]
     Install(GuardInstallArgs),
     /// List the rules that are in force
+    #[command(after_help = "Examples:\n  keyless guard rules")]
     Rules,
 }
 

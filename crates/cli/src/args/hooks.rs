@@ -19,6 +19,7 @@ Examples:
   keyless hooks install --shared          also where core.hooksPath is a folder of many repositories")]
     Install(HooksInstallArgs),
     /// Take it out again; the hook that was there before is back
+    #[command(after_help = "Examples:\n  keyless hooks uninstall")]
     Uninstall,
 }
 

@@ -58,6 +58,7 @@ pub(crate) struct ImportVaultArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum EnvelopeCommand {
     /// List what opens the store
+    #[command(after_help = "Examples:\n  keyless vault envelope list")]
     List(EnvelopeListArgs),
     /// Add a key file, an authenticator app, or a recovery phrase that was removed
     #[command(after_help = "\
@@ -66,8 +67,16 @@ Examples:
   keyless vault envelope add totp")]
     Add(EnvelopeAddArgs),
     /// Remove one; never the last that opens the store from cold
+    #[command(after_help = "\
+Examples:
+  keyless vault envelope remove totp
+  keyless vault envelope remove keyfile --yes")]
     Remove(EnvelopeRemoveArgs),
     /// Put a new passphrase, recovery phrase, key file or authenticator in place of the old one
+    #[command(after_help = "\
+Examples:
+  keyless vault envelope change passphrase
+  keyless vault envelope change recovery --output phrase")]
     Change(EnvelopeAddArgs),
 }
 

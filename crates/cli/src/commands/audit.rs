@@ -93,7 +93,8 @@ async fn verify(ui: &Ui, args: &VerifyArgs) -> Result<ExitCode, Error> {
         None => None,
     };
     let sealed = factor.is_some();
-    let chains = keyless_daemon::audit_verify(store, factor).await?;
+    let verifying = keyless_daemon::audit_verify(store, factor);
+    let chains = ui.wait("Verifying the log", verifying).await?;
     let count: u64 = chains.iter().map(|chain| chain.entries).sum();
     let words = if sealed {
         format!(

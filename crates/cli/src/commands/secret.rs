@@ -1,8 +1,9 @@
-//! `keyless secret`: add, import, set, list, show, rotate, remove. No verb here prints a value.
+//! `keyless secret`: add, import, set, list, show, rotate, remove. One verb shows a value, to a person alone (`reveal`).
 
 mod check;
 pub(super) mod import;
 mod metadata;
+mod reveal;
 mod revoke;
 mod validate;
 mod versions;
@@ -34,6 +35,7 @@ pub(super) async fn run(ui: &Ui, command: SecretCommand) -> Result<ExitCode, Err
         SecretCommand::Purge(args) => versions::purge(ui, args).await?,
         SecretCommand::Remove(args) => remove(ui, args).await?,
         SecretCommand::Restore(args) => versions::restore(ui, args).await?,
+        SecretCommand::Reveal(args) => reveal::run(ui, args).await?,
         SecretCommand::Revoke(args) => revoke::run(ui, args).await?,
         SecretCommand::Rotate(args) => rotate(ui, args).await?,
         SecretCommand::Set(args) => set(ui, args).await?,

@@ -43,7 +43,7 @@ async fn list(ui: &Ui, args: SourceListArgs) -> Result<ExitCode, Error> {
     let mut data = json!({ "sources": kinds });
     if args.declared {
         let (_, vault) = unlock_vault(&args.factor).await?;
-        let reports = vault.sources().await?;
+        let reports = ui.wait("Asking the sources", vault.sources()).await?;
         let rows: Vec<Vec<String>> = reports
             .iter()
             .map(|report| {
@@ -88,7 +88,7 @@ async fn check(ui: &Ui, args: CheckArgs) -> Result<ExitCode, Error> {
     let (mut rows, mut data, mut failed) = (Vec::new(), Vec::new(), 0);
     for secret in secrets {
         // The value is fetched and dropped at once; only whether it came is told.
-        let state = match vault.open(&secret.path).await {
+        let state = match ui.wait("Fetching values", vault.open(&secret.path)).await {
             Ok(_) => "ok".to_owned(),
             Err(error) => {
                 failed += 1;

@@ -13,15 +13,13 @@ use zeroize::Zeroizing;
 
 /// Longer than any passphrase or value that a person types or pastes, in bytes.
 const MAX_LINE: usize = 64 * 1024;
+// xterm's alternate screen, emptied before and after.
+const OTHER_SCREEN: &[u8] = b"\x1b[?1049h\x1b[H\x1b[2J";
+const OWN_SCREEN: &[u8] = b"\x1b[2J\x1b[?1049l";
 
 /// Asks on the controlling terminal, whatever stdin is. Fails when there is none.
 pub(super) fn ask(question: &str) -> io::Result<Zeroizing<String>> {
-    let terminal = Quiet::open()?;
-    (&terminal.file).write_all(question.as_bytes())?;
-    let line = read_line(&mut &terminal.file);
-    let _ = (&terminal.file).write_all(b"\n");
-    drop(terminal);
-    match line? {
+    match read(question)? {
         Line::Entered(line) => Ok(line),
         Line::Interrupted => {
             // As if the terminal had sent it; nothing below runs unless somebody ignores it.
@@ -30,6 +28,24 @@ pub(super) fn ask(question: &str) -> io::Result<Zeroizing<String>> {
             Err(io::ErrorKind::Interrupted.into())
         }
     }
+}
+
+/// Shows `text` on a screen of its own, which leaves no trace in what can be scrolled back to, until a line ends or is
+/// interrupted.
+pub(super) fn show(text: &str) -> io::Result<()> {
+    let mut terminal = OpenOptions::new().write(true).open("/dev/tty")?;
+    terminal.write_all(OTHER_SCREEN)?;
+    let read = read(text).map(drop);
+    terminal.write_all(OWN_SCREEN)?;
+    read
+}
+
+fn read(question: &str) -> io::Result<Line> {
+    let terminal = Quiet::open()?;
+    (&terminal.file).write_all(question.as_bytes())?;
+    let line = read_line(&mut &terminal.file);
+    let _ = (&terminal.file).write_all(b"\n");
+    line
 }
 
 /// The terminal, silent until this is dropped.

@@ -234,3 +234,54 @@ fn an_awkward_value_passes_as_it_is() {
     let body: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
     assert_eq!(body["a"], json!(value));
 }
+
+/// What `xclip` does, with files for the clipboard and for what was ever in it.
+const XCLIP: &str = r#"#!/bin/sh
+case "$*" in
+  *-out) cat "$0.held" ;;
+  *-in) cat > "$0.held"; cp "$0.held" "$0.seen" ;;
+  *) : > "$0.held" ;;
+esac
+"#;
+
+/// A value is shown to a person at a terminal, in no other way, and leaves the clipboard by itself.
+#[test]
+fn a_value_is_revealed_to_a_person_alone() {
+    let world = World::with_store();
+    let (path, value) = ("team/other/key", "Qm7-xT4w9ZrK2bVp");
+    let add = ["secret", "add", path, "--value-stdin"];
+    let added = world.keyless(&[&add[..], &["--quiet"]].concat()).stdin(value).run();
+    assert!(added.ok().contains("Added") && added.errors().is_empty(), "{}", added.errors());
+    let reveal = ["secret", "reveal", path];
+    for more in [&[][..], &["--yes"], &["--yes", "--json"], &["--yes", "--clipboard"]] {
+        let piped = world.keyless(&[&reveal[..], more].concat()).run();
+        assert!(!piped.exits(2).text().contains(value), "{more:?}");
+    }
+    let inside = world.keyless(&reveal).env("KEYLESS_AGENT_SOCKET", "/run/agent.sock");
+    at_a_terminal(&world, inside, "expect('session'); finish(code=5)");
+    let script = "expect('[y/N]'); say('n\\n'); expect('Nothing was shown'); finish(code=0)";
+    let refused = at_a_terminal(&world, world.keyless(&reveal), script);
+    assert!(!refused.contains(value));
+    let script = format!(
+        "expect('[y/N]'); say('y\\n'); expect('{value}'); expect('Enter hides it'); say('\\r')
+expect('?1049l'); finish(code=0)"
+    );
+    at_a_terminal(&world, world.keyless(&reveal), &script);
+
+    world.home.write("operator/bin/xclip", XCLIP).unwrap();
+    let xclip = world.operator_file("bin/xclip");
+    std::fs::set_permissions(&xclip, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let tools = format!("{}:/usr/bin:/bin", xclip.parent().unwrap().display());
+    let clip = [&reveal[..], &["--clipboard", "--yes", "--for", "1s"]].concat();
+    let desktop = world.keyless(&clip).env("PATH", tools).env("DISPLAY", ":7");
+    let screen = at_a_terminal(&world, desktop, "expect('empty again'); finish(code=0)");
+    assert!(!screen.contains(value));
+    assert_eq!(std::fs::read_to_string(world.operator_file("bin/xclip.seen")).unwrap(), value);
+    assert_eq!(std::fs::read_to_string(world.operator_file("bin/xclip.held")).unwrap(), "");
+    // Elsewhere the terminal's own is asked, and emptied.
+    let bare = world.keyless(&clip).env("DISPLAY", "");
+    let screen = at_a_terminal(&world, bare, "expect(']52;c;!'); finish(code=0)");
+    assert!(screen.contains("]52;c;UW03LXhUNHc5WnJLMmJWcA=="));
+    let looks = world.log().into_iter().filter(|entry| entry["action"] == "reveal");
+    assert_eq!(looks.count(), 3);
+}

@@ -5,6 +5,8 @@ use std::{fs, path::Path};
 /// File (below `crates/`) and which opening it uses. Tests and benches are not product code.
 const OPENINGS: &[(&str, &str)] = &[
     ("action/src/ports.rs", "open_with_permit"),
+    // The operator's own eyes, at a terminal.
+    ("daemon/src/operator/reveal.rs", "open_with_permit"),
     ("egress/src/ports.rs", "open_with_permit"),
     // The vault's key is a value too: derived from, and wrapped.
     ("vault/src/key.rs", "expose_for_sealing"),

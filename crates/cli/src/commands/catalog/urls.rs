@@ -39,7 +39,8 @@ pub(super) async fn refresh(
     args: &CatalogRefreshArgs,
 ) -> Result<ExitCode, Error> {
     let catalogs = UrlCatalogs::load(places)?;
-    let reports = catalogs.refresh(&Config::load(&places.config_file())?, args.all).await?;
+    let config = Config::load(&places.config_file())?;
+    let reports = ui.wait("Fetching catalogs", catalogs.refresh(&config, args.all)).await?;
     Ok(tell(ui, "catalog refresh", &reports))
 }
 

@@ -67,18 +67,29 @@ pub(crate) struct GlobalArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum PackCommand {
     /// Add a module to agentpack.yaml
+    #[command(after_help = "\
+Examples:
+  keyless pack add skill local:modules/review --id skill:review")]
     Add(AddWords),
     /// Move a credential out of a module into the vault, and leave an alias
+    #[command(
+        after_help = "Examples:\n  keyless pack adopt-secret skill:review --path team/github/token"
+    )]
     AdoptSecret(AdoptWords),
     /// Install the skill and slash commands with which agents work this program
+    #[command(after_help = "Examples:\n  keyless pack bootstrap --target claude_code")]
     Bootstrap(BootstrapWords),
     /// Generate shell completion scripts
+    #[command(after_help = "Examples:\n  keyless pack completions bash")]
     Completions(ShellWords),
     /// Plan, and with --apply write
+    #[command(after_help = "Examples:\n  keyless pack deploy\n  keyless pack deploy --apply")]
     Deploy(DeployWords),
     /// Show diffs for planned changes
+    #[command(after_help = "Examples:\n  keyless pack diff")]
     Diff,
     /// Check the environment and the targets' directories
+    #[command(after_help = "Examples:\n  keyless pack doctor")]
     Doctor(DoctorWords),
     /// Take edits of deployed files over, or put missing files back
     #[command(subcommand)]
@@ -87,14 +98,19 @@ pub(crate) enum PackCommand {
     #[command(subcommand)]
     Explain(ExplainCommand),
     /// Bring locked git modules into the cache
+    #[command(after_help = "Examples:\n  keyless pack fetch")]
     Fetch,
     /// Describe the command line (supports --json)
+    #[command(after_help = "Examples:\n  keyless pack help --json\n  keyless pack help --markdown")]
     Help(HelpWords),
     /// Take what agents have already into the config repo
+    #[command(after_help = "Examples:\n  keyless pack import\n  keyless pack import --apply")]
     Import(ImportWords),
     /// Make a config repo
+    #[command(after_help = "Examples:\n  keyless pack init\n  keyless pack init --git")]
     Init(InitWords),
     /// Write agentpack.lock.json
+    #[command(after_help = "Examples:\n  keyless pack lock")]
     Lock,
     /// Serve tools for agents (Model Context Protocol)
     #[command(subcommand)]
@@ -103,18 +119,25 @@ pub(crate) enum PackCommand {
     #[command(subcommand)]
     Overlay(OverlayCommand),
     /// Show planned changes without applying
+    #[command(after_help = "\
+Examples:
+  keyless pack plan
+  keyless pack plan --target claude_code --json")]
     Plan,
     /// An organisation's rules about config repos (agentpack.org.yaml)
     #[command(subcommand)]
     Policy(PolicyCommand),
     /// Plan, and optionally its diffs
+    #[command(after_help = "Examples:\n  keyless pack preview --diff")]
     Preview(PreviewWords),
     /// Record an event of an agent (JSON on stdin) in the local log
+    #[command(after_help = "Examples:\n  keyless pack record < event.json")]
     Record,
     /// Say where the config repo is pushed to
     #[command(subcommand)]
     Remote(RemoteCommand),
     /// Remove a module from agentpack.yaml
+    #[command(after_help = "Examples:\n  keyless pack remove skill:review")]
     Remove(RemoveWords),
     /// Roll back to a snapshot
     #[command(after_help = "\
@@ -123,14 +146,19 @@ Examples:
   keyless pack rollback --to before:1795256109604220361    as they were before it")]
     Rollback(RollbackWords),
     /// Describe the JSON output (supports --json)
+    #[command(after_help = "Examples:\n  keyless pack schema --json")]
     Schema,
     /// Rank modules by how often they failed
+    #[command(after_help = "Examples:\n  keyless pack score")]
     Score,
     /// Compare what is wanted with what is there
+    #[command(after_help = "Examples:\n  keyless pack status")]
     Status(StatusWords),
     /// Pull the config repo, then push it
+    #[command(after_help = "Examples:\n  keyless pack sync")]
     Sync(SyncWords),
     /// Lock where needed, then fetch
+    #[command(after_help = "Examples:\n  keyless pack update")]
     Update(UpdateWords),
 }
 
@@ -185,8 +213,10 @@ pub(crate) struct DoctorWords {
 #[derive(Debug, Subcommand)]
 pub(crate) enum EvolveCommand {
     /// Commit edits of deployed files as overlays on a branch
+    #[command(after_help = "Examples:\n  keyless pack evolve propose --module-id skill:review")]
     Propose(ProposeWords),
     /// Put missing files back; nothing that exists is touched
+    #[command(after_help = "Examples:\n  keyless pack evolve restore")]
     Restore(RestoreWords),
 }
 
@@ -213,10 +243,13 @@ pub(crate) struct RestoreWords {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ExplainCommand {
     /// The current diff (same as plan)
+    #[command(after_help = "Examples:\n  keyless pack explain diff")]
     Diff,
     /// The current plan: modules and overlay layers
+    #[command(after_help = "Examples:\n  keyless pack explain plan")]
     Plan,
     /// The current drift: modules
+    #[command(after_help = "Examples:\n  keyless pack explain status")]
     Status,
 }
 
@@ -253,16 +286,20 @@ pub(crate) struct InitWords {
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
     /// Serve on stdin and stdout until stdin ends
+    #[command(after_help = "Examples:\n  claude mcp add agentpack -- keyless pack mcp serve")]
     Serve,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum OverlayCommand {
     /// Make an overlay, or add to one
+    #[command(after_help = "Examples:\n  keyless pack overlay edit skill:review")]
     Edit(OverlayEditWords),
     /// Print where an overlay is
+    #[command(after_help = "Examples:\n  keyless pack overlay path skill:review")]
     Path(OverlayPathWords),
     /// Move an overlay onto the newer upstream
+    #[command(after_help = "Examples:\n  keyless pack overlay rebase skill:review")]
     Rebase(OverlayRebaseWords),
 }
 

@@ -10,6 +10,9 @@ use super::{Call, Outcome};
 #[derive(Debug, Subcommand)]
 pub(crate) enum RemoteCommand {
     /// Set the URL of a remote of the config repo; make the remote where there is none
+    #[command(
+        after_help = "Examples:\n  keyless pack remote set https://git.example/acme/pack.git"
+    )]
     Set(RemoteSetWords),
 }
 

@@ -26,7 +26,7 @@ const SHOWN: usize = 150;
 
 const OUTCOMES: [Outcome; 5] =
     [Outcome::Success, Outcome::Denied, Outcome::Blocked, Outcome::Error, Outcome::Timeout];
-const ACTIONS: [Action; 22] = [
+const ACTIONS: [Action; 23] = [
     Action::Egress,
     Action::Exec,
     Action::Template,
@@ -43,6 +43,7 @@ const ACTIONS: [Action; 22] = [
     Action::Create,
     Action::Update,
     Action::Rotate,
+    Action::Reveal,
     Action::Delete,
     Action::Export,
     Action::Import,
