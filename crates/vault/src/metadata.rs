@@ -328,8 +328,8 @@ mod tests {
             retention: Retention { keep_versions: NonZeroU32::new(3), keep_days: None },
         };
         let stored = concat!(
-            r#"{"egress":{"to":["api.github.com"],"locations":["basic","body","header","path","#,
-            r#""query"],"on_foreign":"pass"},"env":"GITHUB_TOKEN","source":{"env":{"variable":"#,
+            r#"{"egress":{"to":["api.github.com"],"locations":["basic","body","header","#,
+            r#""password","path","query"],"on_foreign":"pass"},"env":"GITHUB_TOKEN","source":{"env":{"variable":"#,
             r#""GH"}},"placeholder":{"look-alike":{"prefix":"ghp_","length":40}},"#,
             r#""description":"CI","approve_on_use":"per-call","upkeep":{"rotate_every_days":90},"#,
             r#""retention":{"keep_versions":3}}"#

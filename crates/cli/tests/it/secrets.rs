@@ -35,7 +35,7 @@ fn a_life_as_json() {
         "path": TOKEN,
         "env": VARIABLE,
         "to": [ALLOWED, "*.cdn.test:8443"],
-        "locations": ["basic", "body", "header", "path", "query"],
+        "locations": ["basic", "body", "header", "password", "path", "query"],
         "max_occurrences": null,
         "on_foreign": "pass",
         "allow": null,

@@ -51,16 +51,14 @@ pub async fn open_session(
     }
 }
 
-/// How the service is; `None` when there is none.
+/// How the service is; `None` when there is none, or none any more.
 pub async fn status(socket: &Path) -> Result<Option<Status>, Error> {
-    let mut connection = match connect(socket).await {
-        Ok(connection) => connection,
-        Err(error) if error.code() == Code::Locked => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    match call(&mut connection, &Call::Status).await? {
-        Answer::Status(status) => Ok(Some(status)),
-        other => Err(unexpected(&other)),
+    let asking = async { call(&mut connect(socket).await?, &Call::Status).await };
+    match asking.await {
+        Ok(Answer::Status(status)) => Ok(Some(status)),
+        Ok(other) => Err(unexpected(&other)),
+        Err(error) if error.code() == Code::Locked => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
