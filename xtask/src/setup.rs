@@ -70,6 +70,7 @@ const NEEDS: &[Need] = &[
     },
     Need { what: "qemu", package: "qemu-system-x86", check: Check::Program("qemu-system-x86_64") },
     Need { what: "skopeo", package: "skopeo", check: Check::Program("skopeo") },
+    Need { what: "systemd-analyze", package: "systemd", check: Check::Program("systemd-analyze") },
     Need { what: "tmux", package: "tmux", check: Check::Program("tmux") },
     Need { what: "setpriv", package: "util-linux", check: Check::Program("setpriv") },
 ];
@@ -79,7 +80,14 @@ const PYTHON_MODULES: &[(&str, &str)] =
     &[("boto3", "boto3"), ("mcp", "mcp"), ("moto.server", "moto[server]")];
 
 /// Packages that npm installs for all: alphabetical.
-const NPM_PACKAGES: &[&str] = &["@modelcontextprotocol/sdk", "axe-core", "pg", "playwright-core"];
+const NPM_PACKAGES: &[&str] = &[
+    // Later ones want a newer Node than Debian has.
+    "@modelcontextprotocol/conformance@0.1.13",
+    "@modelcontextprotocol/sdk",
+    "axe-core",
+    "pg",
+    "playwright-core",
+];
 
 /// Cargo's subcommands that `cargo xtask test` calls.
 const SUBCOMMANDS: &[&str] = &["cargo-nextest", "cargo-deny"];

@@ -3,6 +3,7 @@
 mod action;
 mod agent;
 mod audit;
+mod broker;
 mod catalog;
 mod grant;
 mod guard;
@@ -26,6 +27,7 @@ pub(crate) use self::{
     action::{ActionCommand, ExecArgs, SubmitArgs, TermArgs},
     agent::{AgentChangeArgs, AgentCommand, AgentRegisterArgs, AgentShowArgs},
     audit::{AuditCommand, ExportArgs, ExportFormat, QueryArgs, ResultWord, TailArgs, VerifyArgs},
+    broker::{BrokerArgs, BrokerCommand, BrokerInstallArgs},
     catalog::{
         CatalogAddUrlArgs, CatalogCommand, CatalogListArgs, CatalogPinArgs, CatalogRefreshArgs,
         CatalogShowArgs, CatalogUrlArgs, CatalogValidateArgs,
@@ -201,10 +203,7 @@ Examples:
     #[command(after_help = "Examples:\n  keyless manual ~/.local/share/man/man1")]
     Manual(ManualArgs),
     /// Serve sessions in the foreground (`unlock` starts one in the background)
-    #[command(after_help = "\
-Examples:
-  keyless broker
-  keyless broker --for 30m --passphrase-file /run/secrets/pass")]
+    #[command(after_help = broker::BROKER_EXAMPLES)]
     Broker(BrokerArgs),
     /// Serve the NL Protocol over HTTP, or join an agent's stdin and stdout with the broker
     #[command(after_help = "\
@@ -266,18 +265,6 @@ pub(crate) struct UnlockArgs {
     /// Open a store that has locked itself with a code of your authenticator app; sessions go on
     #[arg(long, conflicts_with_all = ["recovery", "passphrase_file", "keyfile"])]
     pub(crate) code: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct BrokerArgs {
-    #[command(flatten)]
-    pub(crate) factor: FactorArgs,
-    /// How long the store stays open, such as 30m; as `unlock` in config.toml says when absent (8h)
-    #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
-    pub(crate) window: Option<std::time::Duration>,
-    /// Read the factor from stdin: one line, `passphrase …` or `recovery …` (what `unlock` does)
-    #[arg(long, hide = true)]
-    pub(crate) factor_stdin: bool,
 }
 
 #[derive(Debug, Subcommand)]

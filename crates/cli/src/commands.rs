@@ -193,6 +193,7 @@ fn name_of(command: &Command) -> &'static str {
         Command::Audit(AuditCommand::Query(_)) => "audit query",
         Command::Audit(AuditCommand::Tail(_)) => "audit tail",
         Command::Audit(AuditCommand::Verify(_)) => "audit verify",
+        Command::Broker(args) if args.command.is_some() => "broker install",
         Command::Broker(_) => "broker",
         Command::Catalog(CatalogCommand::AddUrl(_)) => "catalog add-url",
         Command::Catalog(CatalogCommand::Forget(_)) => "catalog forget",

@@ -1,8 +1,8 @@
 //! The protocol over streamable HTTP, for the one agent that has the credential.
 //!
-//! Every request shows the bearer credential. `Host` must name this machine, and an `Origin`, which only
-//! browsers send, is refused: a page that a person visits reaches nothing here, by a rebound name either. No TLS:
-//! it listens on loopback alone.
+//! Every request shows the bearer credential. `Host` must name this machine, and so must an `Origin`, which only
+//! browsers send: a page that a person visits reaches nothing here, by a rebound name either. No TLS: it listens
+//! on loopback alone.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -32,6 +32,9 @@ const MAX_CONNECTIONS: usize = 64;
 const HEAD_TIME: Duration = Duration::from_secs(10);
 /// The largest request, in bytes.
 const MAX_REQUEST: usize = 1024 * 1024;
+
+/// Pages of this machine's own, such as an inspector's, under any port.
+const OWN_ORIGINS: [&str; 3] = ["http://127.0.0.1:*", "http://[::1]:*", "http://localhost:*"];
 
 type Endpoint = StreamableHttpService<Server, LocalSessionManager>;
 type Answer = Response<BoxBody<Bytes, Infallible>>;
@@ -71,7 +74,7 @@ pub async fn serve_http(
         let words = "without TLS it serves this machine alone: listen on 127.0.0.1 or [::1]";
         return Err(Error::with(Code::Usage, SafeText::words(words)));
     }
-    let mut config = StreamableHttpServerConfig::default().enforce_origin_validation();
+    let mut config = StreamableHttpServerConfig::default().with_allowed_origins(OWN_ORIGINS);
     config.max_request_body_bytes = MAX_REQUEST;
     let endpoint = Endpoint::new(move || Ok(server.clone()), Arc::default(), config);
     let (endpoint, credential) = (Arc::new(endpoint), Arc::new(credential));

@@ -8,6 +8,7 @@ mod reply;
 mod table;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use futures_util::future::BoxFuture;
 use keyless_core::{
@@ -21,7 +22,10 @@ pub use self::reply::{
     Described, Format, Listed, ListedSecrets, Liveness, Outcome, PollStatus, Polled, Requested,
     SURFACE_VERSION, State, Status, StatusKind, TrustLevel, UnlockMethod, Unlocked, Validated,
 };
-pub(crate) use self::table::{Row as TableRow, TOOLS};
+pub(crate) use self::{
+    table::{Row as TableRow, TOOLS},
+    waiting::ask,
+};
 use crate::secrets::reply::listed;
 
 /// What a tool may ask. Object-safe; the broker answers, or a client of it.

@@ -87,7 +87,7 @@ impl Server {
                 Some(called.unwrap_or_else(|error| refusal(&error)))
             }
             Toolset::Pack(port) => pack::serve(port.as_ref(), name, arguments, context).await,
-            Toolset::Secrets(port) => ask(port.as_ref(), name, arguments).await,
+            Toolset::Secrets(port) => ask(port.as_ref(), name, arguments, context).await,
         }
     }
 
@@ -115,9 +115,14 @@ impl Toolset {
     }
 }
 
-async fn ask(port: &dyn Secrets, name: &str, arguments: JsonObject) -> Option<CallToolResult> {
+async fn ask(
+    port: &dyn Secrets,
+    name: &str,
+    arguments: JsonObject,
+    context: RequestContext<RoleServer>,
+) -> Option<CallToolResult> {
     let answered = match secrets::ask_of(name, Value::Object(arguments))? {
-        Ok(ask) => port.ask(ask).await,
+        Ok(ask) => secrets::ask(port, ask, context).await,
         Err(error) => Err(error),
     };
     Some(match answered {

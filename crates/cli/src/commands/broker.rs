@@ -1,5 +1,7 @@
 //! `keyless broker`: the service that `unlock` starts, also for service managers.
 
+mod install;
+
 use std::{io::BufRead, process::ExitCode, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
@@ -11,12 +13,15 @@ use zeroize::Zeroizing;
 
 use super::{config, open_store, unlock::factor_of};
 use crate::{
-    args::{BrokerArgs, RouteArgs},
+    args::{BrokerArgs, BrokerCommand, RouteArgs},
     prompt,
     ui::Ui,
 };
 
 pub(super) async fn run(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
+    if let Some(BrokerCommand::Install(install)) = &args.command {
+        return install::run(ui, install);
+    }
     let (places, store) = open_store().await?;
     let factor =
         if args.factor_stdin { factor_from_stdin()? } else { prompt::factor(&args.factor)? };

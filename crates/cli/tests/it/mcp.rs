@@ -2,6 +2,8 @@
 
 /// Values, rotations, proposals, and what becomes of them over a restart.
 mod answers;
+/// The official conformance suite.
+mod conformance;
 /// Where tools are served, and official clients of them.
 mod doors;
 /// What nobody may get by asking.

@@ -238,3 +238,27 @@ fn the_profile_bounds_what_is_asked_for() {
     wait_until("the broker is gone", || status(&world)["unlocked"] == json!(false));
     world.keyless(&["unlock"]).run().exits(2);
 }
+
+/// systemd itself reads the unit; a unit of somebody else is left alone.
+#[test]
+fn a_unit_for_systemd_is_written() {
+    let world = World::with_store();
+    let passphrase = world.operator_file("passphrase");
+    let install = || {
+        let options =
+            ["broker", "install", "--passphrase-file", passphrase.to_str().unwrap(), "--json"];
+        world.keyless(&options).run()
+    };
+    let unit = install().data()["unit"].as_str().unwrap().to_owned();
+    install().ok();
+    let mut verify = std::process::Command::new("systemd-analyze");
+    let output = verify
+        .args(["--user", "verify", &unit])
+        .env("XDG_RUNTIME_DIR", world.home.root())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && !said.contains("keyless-broker.service:"), "{said}");
+    std::fs::write(&unit, "[Service]\nExecStart=/bin/true\n").unwrap();
+    install().exits(3);
+}

@@ -30,9 +30,19 @@ async def main():
         assert card["capabilities_hint"] == "read", card
         request_id = (await tool("secrets_request_provision", path=PATH))["request_id"]
         print(request_id, flush=True)
-        while (polled := await tool("secrets_poll_status", request_id=request_id))["status"]["kind"] == "pending":
-            await asyncio.sleep(2)
-        print(polled["status"]["kind"], flush=True)
+        heard = []
+
+        async def hear(progress, _total, message):
+            heard.append((progress, message))
+
+        # Watched, a poll waits for the person and says so; it is answered in time all the same.
+        status = "pending"
+        while status == "pending":
+            poll = await session.call_tool("secrets_poll_status", {"request_id": request_id}, progress_callback=hear)
+            status = poll.model_dump(by_alias=True)["structuredContent"]["status"]["kind"]
+        assert heard and "waiting for a person" in heard[0][1], heard
+        assert heard == sorted(heard) and len(set(heard)) == len(heard), heard
+        print(status, flush=True)
     # The work that needed the secret, tried again.
     environment = {name: value for name, value in os.environ.items() if name != "KEYLESS_PASSPHRASE_FILE"}
     command = [KEYLESS, "run", "--", "sh", "-c", WORK]

@@ -1,0 +1,106 @@
+//! `keyless broker install`: a unit for the systemd of this user.
+
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use keyless_core::{Code, Error, SafeText};
+use keyless_daemon::KEYLESS_HOME;
+use serde_json::json;
+
+use crate::{args::BrokerInstallArgs, ui::Ui};
+
+const UNIT: &str = "keyless-broker.service";
+/// The line by which a unit of ours is known: another one is not written over.
+const MARK: &str = "# Written by `keyless broker install`, which writes it anew.";
+
+pub(super) fn run(ui: &Ui, args: &BrokerInstallArgs) -> Result<ExitCode, Error> {
+    let file = folder()?.join(UNIT);
+    let fault = |error: io::Error| unusable(&file, &error);
+    if fs::read_to_string(&file).is_ok_and(|text| !text.contains(MARK)) {
+        let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
+        return Err(Error::with(
+            Code::PathUnusable,
+            place.and(" is somebody else's; move it away"),
+        ));
+    }
+    let unit = unit(args)?;
+    fs::create_dir_all(file.parent().unwrap_or(Path::new("."))).map_err(fault)?;
+    fs::write(&file, unit).map_err(fault)?;
+    let words = format!(
+        "Written: {}\nNext: systemctl --user daemon-reload; systemctl --user enable --now keyless-broker\n",
+        file.display()
+    );
+    ui.answer("broker install", &json!({ "unit": file }), &words);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where systemd looks for units of this user.
+fn folder() -> Result<PathBuf, Error> {
+    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let config = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
+    let config = config
+        .ok_or_else(|| Error::with(Code::PathUnusable, SafeText::words("HOME is not set")))?;
+    Ok(config.join("systemd/user"))
+}
+
+fn unit(args: &BrokerInstallArgs) -> Result<String, Error> {
+    let (option, file) = match (&args.keyfile, &args.passphrase_file) {
+        (Some(file), _) => ("--keyfile", file),
+        (None, Some(file)) => ("--passphrase-file", file),
+        (None, None) => return Err(Code::Usage.into()),
+    };
+    let file = fs::canonicalize(file).map_err(|error| unusable(file, &error))?;
+    let program = env::current_exe().map_err(|error| unusable(Path::new("keyless"), &error))?;
+    let home = env::var_os(KEYLESS_HOME).map(PathBuf::from);
+    let home = home.map_or_else(String::new, |home| {
+        format!("Environment={}\n", quoted(&format!("{KEYLESS_HOME}={}", home.display())))
+    });
+    let (program, file) =
+        (quoted(&program.display().to_string()), quoted(&file.display().to_string()));
+    Ok(format!(
+        "{MARK}\n\
+         [Unit]\n\
+         Description=Keyless broker\n\n\
+         [Service]\n\
+         Type=exec\n\
+         {home}\
+         ExecStart={program} broker {option} {file}\n\
+         Restart=on-failure\n\
+         RestartSec=2\n\
+         # Values are locked in memory and never dumped.\n\
+         LimitMEMLOCK=64M\n\
+         LimitCORE=0\n\
+         UMask=0077\n\
+         # Actions run in jails of their own, which need namespaces.\n\
+         NoNewPrivileges=yes\n\
+         RestrictRealtime=yes\n\
+         RestrictSUIDSGID=yes\n\
+         SystemCallArchitectures=native\n\n\
+         [Install]\n\
+         WantedBy=default.target\n"
+    ))
+}
+
+/// A word of a unit: quoted, and nothing in it expanded (systemd.service(5), systemd.unit(5)).
+fn quoted(word: &str) -> String {
+    let word = word.replace('\\', r"\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
+    format!("\"{word}\"")
+}
+
+fn unusable(path: &Path, error: &io::Error) -> Error {
+    let place = SafeText::default().as_they_wrote(&path.to_string_lossy());
+    Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_unit_stay_as_they_are() {
+        assert_eq!(quoted(r#"/a b/"c"\d%h$e"#), r#""/a b/\"c\"\\d%%h$$e""#);
+    }
+}
