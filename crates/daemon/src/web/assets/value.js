@@ -27,7 +27,7 @@ export function offerReveal(button) {
 export function checkFormat(input) {
   const help = document.getElementById(input.getAttribute("aria-describedby") ?? "");
   if (!help) return;
-  input.addEventListener("input", () => {
+  const say = () => {
     const { length } = input.value;
     const chosen = document.getElementById("format")?.dataset.format;
     const rule = compile(input.dataset.format ?? chosen ?? "");
@@ -35,7 +35,10 @@ export function checkFormat(input) {
     const verdict = !rule ? "" : fits ? " The format is right." : " This is not the format yet.";
     help.textContent = length ? `${length} characters.${verdict}` : (help.dataset.default ?? "");
     help.classList.toggle("is-fine", Boolean(length && rule && fits));
-  });
+  };
+  input.addEventListener("input", say);
+  // What was typed before this script was there.
+  if (input.value) say();
 }
 
 /**
