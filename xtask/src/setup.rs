@@ -68,6 +68,7 @@ const NEEDS: &[Need] = &[
         package: "python3-requests",
         check: Check::PythonModule("requests"),
     },
+    Need { what: "strace", package: "strace", check: Check::Program("strace") },
     Need { what: "qemu", package: "qemu-system-x86", check: Check::Program("qemu-system-x86_64") },
     Need { what: "skopeo", package: "skopeo", check: Check::Program("skopeo") },
     Need { what: "systemd-analyze", package: "systemd", check: Check::Program("systemd-analyze") },

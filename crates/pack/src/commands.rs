@@ -322,9 +322,9 @@ pub fn overlay_path(
     request: &Request,
     module_id: &str,
     scope: OverlayScope,
-) -> Answer<OverlayPathData> {
+) -> Result<Answer<OverlayPathData>> {
     let site = Site::new(surroundings, request);
-    Answer::new(overlay::edit::path(&site, module_id, scope))
+    overlay::edit::path(&site, module_id, scope).map(Answer::new)
 }
 
 /// `init`: a config repo with a manifest that works, and with `bootstrap` what agents need to work it.

@@ -2,7 +2,7 @@
 //! unless it is asked to mend: a directory's permissions are asked for, not tried out.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -116,15 +116,13 @@ pub(crate) fn doctor(site: &Site, how: Doctor) -> Result<(DoctorData, Vec<String
     }
     warnings.extend(odd_overlays(site, &manifest));
     let (fixes, unmended) = gitignores(&roots, how, &mut warnings)?;
-    let mut next_actions: Vec<String> = roots
+    let folders: BTreeSet<&str> = roots
         .iter()
-        .filter_map(|root| {
-            root.suggestion.as_deref()?.strip_prefix("create directory: ").map(str::to_owned)
-        })
+        .filter_map(|root| root.suggestion.as_deref()?.strip_prefix("create directory: "))
         .collect();
-    if unmended {
-        next_actions.push(site.command("doctor --fix --yes --json"));
-    }
+    let mend = unmended.then(|| site.command("doctor --fix --yes --json"));
+    let mut next_actions: Vec<String> =
+        mend.into_iter().chain(folders.into_iter().map(str::to_owned)).collect();
     let plaintext_tokens = in_agents_configs(site);
     for token in &plaintext_tokens {
         next_actions.push(adopting(token));

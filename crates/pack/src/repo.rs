@@ -36,6 +36,9 @@ pub struct InitData {
     /// What `--bootstrap` installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bootstrap: Option<BootstrapData>,
+    /// Set when there was a manifest, which was left as it is; agentpack does not say this.
+    #[serde(skip)]
+    pub existed: bool,
     /// Set when the answers came from a person.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub guided: bool,
@@ -119,10 +122,11 @@ pub struct FetchData {
     pub git_modules_fetched: usize,
 }
 
-/// Makes a config repo with an empty manifest.
+/// Makes a config repo with a manifest; one that is there stays as it is.
 pub(crate) fn init(site: &Site, options: &InitOptions) -> Result<InitData> {
     let path = site.repo.join(manifest::FILE);
-    if path.exists() {
+    let existed = path.exists();
+    if existed && options.guided.is_some() {
         return Err(PackError::config(format!("{} already exists", path.display()))
             .with("path", shown(&path))
             .hint("edit it, or name another config repo with --repo"));
@@ -131,7 +135,26 @@ pub(crate) fn init(site: &Site, options: &InitOptions) -> Result<InitData> {
         .guided
         .clone()
         .unwrap_or_else(|| (vec![TargetId::Codex, TargetId::ClaudeCode], "both".to_owned()));
-    write_durably(&path, template(&targets, &scope).as_bytes())?;
+    if !existed {
+        furnish(site, &path, &template(&targets, &scope))?;
+    }
+    let git = if options.git { Some(init_git(&site.repo)?) } else { None };
+    let guided = options.guided.is_some();
+    Ok(InitData {
+        repo: shown(&site.repo),
+        repo_posix: shown(&site.repo),
+        git,
+        bootstrap: None,
+        existed,
+        guided,
+        targets: if guided { targets } else { Vec::new() },
+        scope: guided.then_some(scope),
+    })
+}
+
+/// The manifest, and a place for every type of module.
+fn furnish(site: &Site, path: &Path, manifest: &str) -> Result<()> {
+    write_durably(path, manifest.as_bytes())?;
     for folder in
         ["modules/instructions", "modules/skills", "modules/prompts", "modules/claude-commands"]
     {
@@ -145,17 +168,7 @@ pub(crate) fn init(site: &Site, options: &InitOptions) -> Result<InitData> {
             b"# Instructions for every agent\n\nSay here how you like to work.\n",
         )?;
     }
-    let git = if options.git { Some(init_git(&site.repo)?) } else { None };
-    let guided = options.guided.is_some();
-    Ok(InitData {
-        repo: shown(&site.repo),
-        repo_posix: shown(&site.repo),
-        git,
-        bootstrap: None,
-        guided,
-        targets: if guided { targets } else { Vec::new() },
-        scope: guided.then_some(scope),
-    })
+    Ok(())
 }
 
 fn template(targets: &[TargetId], scope: &str) -> String {
@@ -312,8 +325,8 @@ pub(crate) fn resolved_source(source: &Source, commit: Option<&str>) -> Resolved
 
 /// Brings every locked git module into the cache and compares it with the lockfile.
 pub(crate) fn fetch(site: &Site) -> Result<FetchData> {
-    let manifest = Manifest::load(&site.repo)?;
     let lockfile = Lockfile::load(&site.repo)?.ok_or_else(|| lockfile::missing(&site.repo))?;
+    let manifest = Manifest::load(&site.repo)?;
     let (index, checkouts) = (LockIndex::new(Some(lockfile)), Checkouts::new(site));
     let git: Vec<&Module> = manifest
         .modules

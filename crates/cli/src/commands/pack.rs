@@ -159,6 +159,11 @@ impl Call<'_> {
             }
             PackCommand::AdoptSecret(adopt) => self.adopt(adopt),
             PackCommand::Bootstrap(bootstrap) => self.bootstrap(bootstrap),
+            PackCommand::Completions(_) if self.ui.is_json() => {
+                let message = "completions prints a script, which --json is none of";
+                let error = PackError::new(keyless_pack::Code::Unexpected, message);
+                Err(error.hint("leave --json away"))
+            }
             PackCommand::Completions(shell) => {
                 let mut command = AgentpackCli::command();
                 shell.print(&mut command);

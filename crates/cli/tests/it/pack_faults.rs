@@ -16,9 +16,21 @@ use crate::{
     world::World,
 };
 
-/// How often a process is killed, for applies and for rollbacks.
-const KILLS: u32 = 150;
+/// How often a process is killed: this often while it applies, and again while it rolls back.
+const KILLS: u32 = 300;
 const FILES: usize = 40;
+
+/// Random points of a command's life, from its start to a little after its end, each between two of the others so
+/// that every stretch is hit.
+fn points(whole: Duration) -> impl Iterator<Item = Duration> {
+    let random = std::hash::RandomState::new();
+    (0..KILLS).map(move |kill| {
+        let within = std::hash::BuildHasher::hash_one(&random, kill) % 1000;
+        // In a mixed order, so that a point does not follow from the one before.
+        let stretch = kill * 7 % KILLS * 1000 + u32::try_from(within).unwrap_or_default();
+        whole.mul_f64(1.07 * f64::from(stretch) / f64::from(KILLS * 1000))
+    })
+}
 
 /// Starts a command and kills it after this long; whether it was still alive.
 fn killed_after(world: &World, arguments: &[&str], delay: Duration) {
@@ -84,9 +96,9 @@ fn a_deploy_that_is_killed_anywhere_is_whole_or_undone() {
     let whole = measured(|| drop(deploy(&world)));
     let second = picture(&codex(&world));
     let mut words = ["first", "second"].iter().cycle();
-    for kill in 0..KILLS {
+    for point in points(whole) {
         turn(&world, words.next().unwrap());
-        killed_after(&world, &["deploy", "--apply", "--yes"], whole * kill / (KILLS - 10));
+        killed_after(&world, &["deploy", "--apply", "--yes"], point);
         assert_whole(&world, [&first, &second]);
     }
     turn(&world, "third");
@@ -107,10 +119,10 @@ fn a_rollback_that_is_killed_anywhere_is_whole_or_undone() {
     let second = picture(&codex(&world));
     let whole = measured(|| drop(run(&world, &["rollback", "--to", &ids[0], "--yes"]).data()));
     let first = picture(&codex(&world));
-    for kill in 0..KILLS {
+    for point in points(whole) {
         // Pruning may take the two deploys away in the end; until then they are gone back and forth to.
         let to = &ids[usize::from(picture(&codex(&world)) == first)];
-        killed_after(&world, &["rollback", "--to", to, "--yes"], whole * kill / (KILLS - 10));
+        killed_after(&world, &["rollback", "--to", to, "--yes"], point);
         assert_whole(&world, [&first, &second]);
     }
 }
@@ -209,6 +221,25 @@ rm -r $HOME/.agentpack/repo/modules/many/data
     assert_eq!(answer["errors"][0]["code"], "E_IO_DISK_FULL", "{answer}");
     assert_eq!(answer["errors"][0]["details"]["undone"], true, "{answer}");
     assert!(home.join("failed").exists());
+}
+
+/// Weakness 8: what a deploy wrote survives a power cut when the command has ended, unless somebody gives that up.
+#[test]
+fn what_was_deployed_is_on_the_disk_when_the_command_ends() {
+    let world = with_repo(3);
+    let calls = |fsync: &str, text: &str| {
+        fill(&world, 3, text);
+        let seen = world.home.root().join("calls");
+        let strace =
+            ["strace", "-f", "-e", "trace=fsync,fdatasync,syncfs", "-o", seen.to_str().unwrap()];
+        let deploy = [crate::invocation::KEYLESS, "pack", "--json", "deploy", "--apply", "--yes"];
+        let command = [&strace[..], &deploy].concat();
+        world.keyless(&[]).env("AGENTPACK_FSYNC", fsync).instead(&command).run().exits(0);
+        let calls = fs::read_to_string(seen).unwrap();
+        ["syncfs(", "fsync("].map(|call| calls.contains(call))
+    };
+    assert_eq!(calls("", "first"), [true, true]);
+    assert_eq!(calls("0", "second"), [false, false]);
 }
 
 /// Weakness 3: many deploys of different repos into one root end with one whole state.

@@ -4,6 +4,8 @@
 mod approval;
 /// Whole tokens, wrong tokens, and what is said about them.
 mod confirm;
+/// Over HTTP.
+mod http;
 /// Bare lines: versions, bad input, cancellation.
 mod wire;
 

@@ -26,7 +26,7 @@ use crate::{
     overlay::{self, OverlayKind, OverlayScope, edit::write_metadata, patch},
     paths::{RelPath, shown},
     plan::Plan,
-    site::Site,
+    site::{Site, shell_word},
     targets::TargetId,
     tree::Tree,
     workspace::Resolved,
@@ -302,10 +302,18 @@ fn skip(site: &Site, at: At<'_>, file: &DesiredFile, reason: &'static str) -> Sk
         reason,
         reason_code: reason,
         reason_message: message,
-        next_actions: commands.iter().map(|words| site.command(words)).collect(),
+        next_actions: commands.iter().map(|words| site.command(&narrowed(words, file))).collect(),
         module_id: single.then(|| file.modules[0].clone()),
         module_ids: if single { Vec::new() } else { file.modules.clone() },
         suggestions: suggestions.iter().map(suggestion).collect(),
+    }
+}
+
+/// A restore of one module's file is a restore of that module.
+fn narrowed(words: &str, file: &DesiredFile) -> String {
+    match (&file.modules[..], words.strip_prefix("evolve restore ")) {
+        ([id], Some(rest)) => format!("evolve restore --module-id {} {rest}", shell_word(id)),
+        _ => words.to_owned(),
     }
 }
 

@@ -8,6 +8,7 @@ use super::{OverlayFile, OverlayKind, OverlayScope, baseline::Baseline, folder, 
 use crate::{
     apply::write_durably,
     error::{PackError, Result},
+    manifest::Manifest,
     paths::{RelPath, shown},
     site::Site,
     tree::Tree,
@@ -68,15 +69,16 @@ pub struct OverlayPathData {
     pub overlay_dir_posix: String,
 }
 
-/// Where an overlay is or would be; the module need not exist.
-pub(crate) fn path(site: &Site, module_id: &str, scope: OverlayScope) -> OverlayPathData {
+/// Where an overlay is or would be; the config repo must exist, the module need not.
+pub(crate) fn path(site: &Site, module_id: &str, scope: OverlayScope) -> Result<OverlayPathData> {
+    Manifest::load(&site.repo)?;
     let overlay = shown(&folder(site, scope, module_id));
-    OverlayPathData {
+    Ok(OverlayPathData {
         module_id: module_id.to_owned(),
         scope,
         overlay_dir: overlay.clone(),
         overlay_dir_posix: overlay,
-    }
+    })
 }
 
 /// Makes an overlay, or adds to one.

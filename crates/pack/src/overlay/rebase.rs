@@ -25,7 +25,7 @@ use crate::{
     checkouts::Checkouts,
     error::{Code, PackError, Result},
     git,
-    manifest::{GitSource, Module},
+    manifest::{GitSource, Manifest, Module},
     paths::{RelPath, shown},
     sha::{Content, Sha},
     site::Site,
@@ -116,6 +116,7 @@ pub(crate) fn rebase(
     options: RebaseOptions,
 ) -> Result<OverlayRebaseData> {
     let RebaseOptions { scope, sparsify, dry_run } = options;
+    Manifest::load(&site.repo)?;
     let overlay = folder(site, scope, module_id);
     if !overlay.is_dir() {
         return Err(PackError::new(

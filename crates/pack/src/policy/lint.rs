@@ -106,12 +106,7 @@ pub(crate) fn lint(site: &Site) -> Result<(LintData, Vec<String>)> {
 
 fn violations(data: LintData) -> PackError {
     let count = data.issues.len();
-    let first = &data.issues[0];
-    let message = format!(
-        "policy lint found {count} violation(s); the first: {} ({}): {}",
-        first.path, first.rule, first.message
-    );
-    PackError::new(Code::PolicyViolations, message)
+    PackError::new(Code::PolicyViolations, format!("policy lint found {count} violation(s)"))
         .with("root", data.root)
         .with("root_posix", data.root_posix)
         .with("issues", json!(data.issues))

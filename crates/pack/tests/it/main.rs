@@ -17,6 +17,8 @@ mod deploy;
 mod drift;
 /// Edits taken over, missing files put back.
 mod evolve;
+/// Strangers' repositories.
+mod hostile;
 /// What agents have already, as modules.
 mod import;
 /// Overlays and their rebase.

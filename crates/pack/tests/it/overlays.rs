@@ -55,7 +55,10 @@ fn later_layers_win() {
     let project = {
         let id = "instructions:base";
         let at = scene.surroundings();
-        commands::overlay_path(&at, &Request::default(), id, OverlayScope::Project).data.overlay_dir
+        commands::overlay_path(&at, &Request::default(), id, OverlayScope::Project)
+            .unwrap()
+            .data
+            .overlay_dir
     };
     let deployed = |scene: &Scene| {
         scene.deploy();

@@ -153,7 +153,10 @@ fn a_repo_is_made_and_grows_and_shrinks() {
     refused(commands::init(&at, &request, &options, false), Code::ConfirmRequired);
     commands::init(&at, &request, &options, true).unwrap();
     assert!(scene.exists("ap/repo/.git"));
-    refused(commands::init(&at, &request, &options, true), Code::ConfigInvalid);
+    let manifest = scene.read("ap/repo/agentpack.yaml") + "# mine\n";
+    scene.manifest(&manifest);
+    assert!(commands::init(&at, &request, &options, true).unwrap().data.existed);
+    assert_eq!(scene.read("ap/repo/agentpack.yaml"), manifest, "a second init keeps what is there");
     scene.module("review.md", "Review.\n");
     let add = |source: &str| AddOptions {
         kind: ModuleKind::Prompt,

@@ -54,7 +54,7 @@ pub(super) fn catalog() -> Catalog {
     collect(&root, &mut Vec::new(), &mut commands);
     commands.sort_by(|a, b| a.id.cmp(&b.id));
     Catalog {
-        global_args: root.get_arguments().map(row).collect(),
+        global_args: sorted(root.get_arguments(), |row: &ArgRow| row.id.clone()),
         commands,
         mutating_commands: MUTATING.to_vec(),
         targets: TargetId::ALL.to_vec(),
@@ -85,11 +85,23 @@ fn push(command: &clap::Command, path: &[String], id: String, rows: &mut Vec<Com
     rows.push(CommandRow {
         mutating: MUTATING.contains(&id.as_str()),
         supports_json: id != "completions" && id != "mcp serve",
-        args: command.get_arguments().filter(|arg| !arg.is_global_set()).map(row).collect(),
+        args: sorted(command.get_arguments().filter(|arg| !arg.is_global_set()), |row: &ArgRow| {
+            (row.kind == "flag", row.id.clone())
+        }),
         about: command.get_about().map(ToString::to_string).unwrap_or_default(),
         path: path.to_vec(),
         id,
     });
+}
+
+/// Arguments in agentpack's order.
+fn sorted<'a, K: Ord>(
+    arguments: impl Iterator<Item = &'a clap::Arg>,
+    order: impl Fn(&ArgRow) -> K,
+) -> Vec<ArgRow> {
+    let mut rows: Vec<ArgRow> = arguments.map(row).collect();
+    rows.sort_by_key(order);
+    rows
 }
 
 fn row(arg: &clap::Arg) -> ArgRow {

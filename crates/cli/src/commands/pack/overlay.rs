@@ -20,7 +20,7 @@ impl Call<'_> {
             OverlayCommand::Edit(edit) => self.overlay_edit(edit),
             OverlayCommand::Path(path) => {
                 let answer =
-                    commands::overlay_path(at, request, &path.module_id, path.scope.into());
+                    commands::overlay_path(at, request, &path.module_id, path.scope.into())?;
                 self.answer(answer, words::overlay_path)
             }
             OverlayCommand::Rebase(rebase) => {

@@ -5,15 +5,24 @@ use std::fmt::Write as _;
 use clap::Subcommand;
 use keyless_pack::{AuditData, Code, LintData, PackError, PolicyLockData, commands};
 
-use super::{Call, Outcome};
+use super::{Call, Outcome, for_people};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
     /// Report what the lockfiles hold, and what the last commit changed in them
+    #[command(
+        after_help = "Examples:\n  keyless pack policy audit\n  keyless pack policy audit --json"
+    )]
     Audit,
     /// Check skills, commands, manifest and lockfile against the rules
+    #[command(
+        after_help = "Examples:\n  keyless pack policy lint\n  keyless pack policy lint --json"
+    )]
     Lint,
     /// Pin the policy pack (writes agentpack.org.lock.json)
+    #[command(
+        after_help = "Examples:\n  keyless pack policy lock --yes\n  keyless pack policy lock --yes --json"
+    )]
     Lock,
 }
 
@@ -45,7 +54,7 @@ impl Call<'_> {
             let line = issue["details"]["line"].as_u64();
             let line = line.map(|line| format!(":{line}")).unwrap_or_default();
             let (path, message, rule) = (text("path"), text("message"), text("rule"));
-            self.ui.line(&format!("{path}{line}: {message} ({rule})"));
+            self.ui.line(&for_people(&format!("{path}{line}: {message} ({rule})")));
         }
     }
 }

@@ -194,6 +194,9 @@ pub(super) fn overlay_rebase(data: &OverlayRebaseData) -> String {
 
 pub(super) fn init(data: &InitData) -> String {
     let installed = data.bootstrap.as_ref().map(bootstrap).unwrap_or_default();
+    if data.existed {
+        return format!("{installed}Kept {} as it is.\n", data.repo);
+    }
     format!("{installed}Made {}\nNext: edit agentpack.yaml there, then `pack plan`.\n", data.repo)
 }
 

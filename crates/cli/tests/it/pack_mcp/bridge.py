@@ -6,15 +6,24 @@ import sys
 
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 
 
 def say(something):
     print(json.dumps(something), flush=True)
 
 
+def door():
+    """A server to start, or one that listens: its address and the file with the credential."""
+    if sys.argv[1].startswith("http://"):
+        with open(sys.argv[2]) as file:
+            bearer = {"Authorization": f"Bearer {file.read().strip()}"}
+        return streamable_http_client(sys.argv[1], http_client=create_mcp_http_client(headers=bearer))
+    return stdio_client(StdioServerParameters(command=sys.argv[1], args=sys.argv[2:], env=dict(os.environ)))
+
+
 async def main():
-    server = StdioServerParameters(command=sys.argv[1], args=sys.argv[2:], env=dict(os.environ))
-    async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
+    async with door() as (read, write, *_), ClientSession(read, write) as session:
         plain = lambda model: model.model_dump(mode="json", by_alias=True, exclude_none=True)
         hello = plain(await session.initialize())
         say({"hello": hello, "tools": plain(await session.list_tools())["tools"]})
