@@ -103,6 +103,17 @@ impl Requests {
         Err(Code::Internal.into())
     }
 
+    /// Records a request as [`ask`](Self::ask) would, however many there are.
+    #[cfg(test)]
+    pub(crate) async fn put(&self, number: u64, path: &SecretPath) {
+        let mut drawn = [0; 6];
+        drawn.copy_from_slice(&number.to_be_bytes()[2..]);
+        let (id, path) = (RequestId::from_random(drawn), Some(path.clone()));
+        let request = Request::new(id, path, Asked::Provision, "m-1", None, Timestamp::now());
+        self.store.insert_request(&self.sealed(request)).await.unwrap();
+        self.changed.notify_waiters();
+    }
+
     /// The request `id` of this session; [`Code::RequestNotFound`] when it has none of that name.
     pub(crate) async fn poll(&self, session: &str, id: &RequestId) -> Result<Request, Error> {
         let row = self.row(id).await?;

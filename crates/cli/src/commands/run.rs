@@ -4,8 +4,8 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Broker, Caution, EgressDoor, Ended, Isolation, Places, RunSpec, SessionHandle, Wanted,
-    absolute_paths,
+    ApproveApply, Broker, Caution, Config, EgressDoor, Ended, Isolation, Places, RunSpec,
+    SessionHandle, Wanted, absolute_paths,
     ci::{self, CiSession},
     manifest_of,
     vault::Vault,
@@ -40,12 +40,14 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
     };
     let mut own = own_paths(&places, &args.factor);
     own.extend(home.iter().map(|home| home.path().to_owned()));
+    let asks = Config::load(&places.config_file())?.pack.approve_apply != ApproveApply::Never;
     let spec = RunSpec {
         command: args.command,
         hide: absolute_paths(args.hide.iter().map(PathBuf::as_path)),
         show: absolute_paths(args.show.iter().map(PathBuf::as_path)),
         own,
         isolation,
+        deploys_ask_at: asks.then(|| places.agent_socket()),
     };
     let ended = keyless_daemon::run(&spec, session).await;
     // Before a signal that the command died by ends this process too.

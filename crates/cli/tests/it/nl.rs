@@ -17,12 +17,12 @@ use crate::{
 };
 
 /// A secret without destinations: its value enters a jail.
-const BOXED: &str = "team/db/password";
-const AGENT: &str = "nl://acme.corp/bot/1.0.0";
+pub(crate) const BOXED: &str = "team/db/password";
+pub(crate) const AGENT: &str = "nl://acme.corp/bot/1.0.0";
 const HELPER: &str = "nl://acme.corp/deploy-bot/2.1.0";
 
 /// A broker that serves NL, and registered agents.
-struct Served<'w> {
+pub(crate) struct Served<'w> {
     world: &'w World,
     _broker: Background<'w>,
     base: String,
@@ -30,7 +30,7 @@ struct Served<'w> {
 }
 
 impl<'w> Served<'w> {
-    fn start(world: &'w World) -> Self {
+    pub(crate) fn start(world: &'w World) -> Self {
         Self::with(world, "")
     }
 
@@ -79,7 +79,7 @@ impl<'w> Served<'w> {
     }
 
     /// What an action over HTTP is answered.
-    fn act(&self, action: &Value) -> Value {
+    pub(crate) fn act(&self, action: &Value) -> Value {
         self.client(&json!([{ "over": "http", "action": action }])).remove(0)
     }
 }
@@ -106,7 +106,7 @@ fn granted(world: &World, uri: &str, secrets: &[&str]) {
     world.keyless(&arguments).run().ok();
 }
 
-fn with_secrets() -> World {
+pub(crate) fn with_secrets() -> World {
     let world = World::with_token();
     world.add(BOXED, &[]).ok();
     world

@@ -22,14 +22,14 @@ use crate::{
 const SERVER: &[&str] = &["mcp", "--toolset", "pack"];
 
 /// An official client in Python, connected to a server of the built binary.
-struct Agent<'w> {
+pub(crate) struct Agent<'w> {
     bridge: Background<'w>,
     hello: Value,
     tools: Vec<Value>,
 }
 
 impl<'w> Agent<'w> {
-    fn connect(world: &'w World) -> Self {
+    pub(crate) fn connect(world: &'w World) -> Self {
         Self::connect_to(world, &[&[KEYLESS], SERVER].concat())
     }
 
@@ -64,7 +64,7 @@ impl<'w> Agent<'w> {
 
     /// The payload of a call that went well.
     #[track_caller]
-    fn data(&mut self, name: &str, arguments: &Value) -> Value {
+    pub(crate) fn data(&mut self, name: &str, arguments: &Value) -> Value {
         let envelope = self.result(name, arguments)["structuredContent"].clone();
         assert_eq!(envelope["ok"], true, "{envelope}");
         envelope["data"].clone()
@@ -72,13 +72,13 @@ impl<'w> Agent<'w> {
 
     /// The error of a call that was refused.
     #[track_caller]
-    fn refused(&mut self, name: &str, arguments: &Value) -> Value {
+    pub(crate) fn refused(&mut self, name: &str, arguments: &Value) -> Value {
         let envelope = self.result(name, arguments)["structuredContent"].clone();
         assert_eq!((&envelope["ok"], &envelope["data"]), (&json!(false), &json!({})), "{envelope}");
         envelope["errors"][0].clone()
     }
 
-    fn token(&mut self, arguments: &Value) -> String {
+    pub(crate) fn token(&mut self, arguments: &Value) -> String {
         self.data("deploy", arguments)["confirm_token"].as_str().unwrap().to_owned()
     }
 }

@@ -1,9 +1,15 @@
 //! The approvals page, in Debian's Chromium, with a real agent on the other side.
 
+/// Many requests, several tabs, a proof that ends.
+mod crowds;
+/// Actions and deploys, which are allowed as a whole.
+mod deeds;
 /// Every dialog, from the agent's question to what becomes of it.
 mod dialogs;
 /// Words that want to be more than words; people who can't see or have no mouse; sizes.
 mod looks;
+/// Every view as the documentation shows it.
+mod pictures;
 /// Passkeys.
 mod passkeys;
 /// Sessions, approvals, the log, the lock.

@@ -7,12 +7,13 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{ActionType, Destination, SecretPath, agent::AgentUri};
+use crate::{ActionType, Destination, SafeText, SecretPath, agent::AgentUri};
 
-/// The most of a deploy that a person is shown: files, and bytes of their diffs together.
+/// The most of a deploy that a person is shown: files, and characters of their diffs together.
 pub const MAX_DEPLOY_FILES: usize = 200;
-/// See [`MAX_DEPLOY_FILES`].
-pub const MAX_DEPLOY_DIFF: usize = 32 * 1024;
+/// See [`MAX_DEPLOY_FILES`]. What can't be seen counts as it is shown, a line as [`LINE`] more.
+pub const MAX_DEPLOY_DIFF: usize = 48 * 1024;
+const LINE: usize = 64;
 /// The longest path, project or profile that is shown.
 const MAX_NAME_BYTES: usize = 4096;
 /// What all names of a deploy may take together: beyond it files are counted and not named.
@@ -106,7 +107,7 @@ impl WantedDeploy {
         self.more_files += self.files.len() - listed;
         self.files.truncate(listed);
         for file in &mut self.files {
-            diffs += file.diff.as_ref().map_or(0, String::len);
+            diffs += file.diff.as_deref().map_or(0, shown_size);
             if diffs > MAX_DEPLOY_DIFF {
                 file.diff = None;
             }
@@ -146,6 +147,11 @@ impl FileOp {
             Self::Update => "update",
         }
     }
+}
+
+fn shown_size(diff: &str) -> usize {
+    let lines = diff.bytes().filter(|b| *b == b'\n').count();
+    SafeText::default().as_they_wrote_in_full(diff).as_str().len() + lines * LINE
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
@@ -189,6 +195,11 @@ mod tests {
         let long = "x".repeat(MAX_DEPLOY_DIFF);
         let cut = plan(vec![file("/a".into(), &long), file("/b".into(), "+b\n")]).bounded();
         assert!(cut.files[0].diff.is_some() && cut.files[1].diff.is_none());
+        let unseen = "\u{200b}".repeat(MAX_DEPLOY_DIFF / 8 + 1);
+        let empty = "\n".repeat(MAX_DEPLOY_DIFF / LINE);
+        for long in [unseen, empty] {
+            assert!(plan(vec![file("/a".into(), &long)]).bounded().files[0].diff.is_none());
+        }
 
         let named = plan(vec![file("/".repeat(MAX_NAME_BYTES + 1), "")]).bounded();
         assert_eq!((named.files.len(), named.more_files), (0, 1));

@@ -20,8 +20,10 @@ pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended
         .collect();
     let mut show = spec.show.clone();
     if let Some(socket) = session.agent_socket() {
-        set.push((KEYLESS_AGENT_SOCKET.to_owned(), socket.to_string_lossy().into_owned()));
         show.push(socket.clone());
+    }
+    if let Some(socket) = session.agent_socket().or(spec.deploys_ask_at.as_ref()) {
+        set.push((KEYLESS_AGENT_SOCKET.to_owned(), socket.to_string_lossy().into_owned()));
     }
     let environment = command_environment(
         env::vars_os(),

@@ -67,6 +67,7 @@ pub(super) fn routes(web: Arc<Web>, host: &str) -> Router {
         .route("/{place}/grants", get(pages::grants))
         .route("/{place}/grants/revoke", post(handlers::revoke_grant))
         .route("/{place}/log", get(pages::log))
+        .route("/{place}/log/export", get(pages::export))
         .route("/{place}/passkeys", get(pages::passkeys).post(passkeys::register))
         .route("/{place}/passkeys/challenge", post(passkeys::challenge))
         .route("/{place}/passkeys/remove", post(passkeys::remove))

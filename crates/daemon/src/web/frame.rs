@@ -228,7 +228,9 @@ impl From<Code> for Failure {
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         match self {
-            Self::NoVisit => (StatusCode::FORBIDDEN, no_visit()).into_response(),
+            Self::NoVisit => {
+                (StatusCode::FORBIDDEN, [(CODE, "no_visit")], no_visit()).into_response()
+            }
             Self::Told(error) => {
                 let code = [(CODE, error.code().as_str())];
                 (status(&error), code, told(&error)).into_response()

@@ -19,7 +19,7 @@ pub(super) use self::{
     approvals::approvals,
     egress::egress,
     grants::grants,
-    log::log,
+    log::{export, log},
     passkeys::passkeys,
     secrets::secrets,
     sessions::{session, sessions},

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Desk, Web};
+use super::{Desk, Web, visitors::Visit};
 use crate::{
     operator::Approver,
     places::Places,
@@ -33,5 +33,14 @@ impl Scene {
             log,
         };
         Self { web: Arc::new(Web::new(desk)), _vault: scene }
+    }
+
+    /// A visit of the operator's.
+    pub(super) fn proven_visit(&self) -> Arc<Visit> {
+        let visitors = &self.web.visitors;
+        let opened = visitors.open(&visitors.new_link().unwrap()).unwrap().unwrap();
+        let visit = visitors.visit(&opened.place, &opened.cookie).unwrap();
+        visit.prove();
+        visit
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Agent;
 use crate::{
-    invocation::Seen,
+    invocation::{KEYLESS, Seen},
     mcp::unlock,
     pack::{codex, run, with_repo, write},
     world::World,
@@ -115,4 +115,19 @@ fn the_command_line_asks_when_every_deploy_is_to_be_allowed() {
     let id = error["details"]["approval_id"].as_str().unwrap();
     approve(&world, &[id, "--once"]).ok();
     assert_eq!(run(&world, deploy).json()["data"]["applied"], true);
+}
+
+/// A jail shows no config: the broker decides there, and where there is none nothing is applied.
+#[test]
+fn a_jail_opens_no_way_round_the_person() {
+    let world = asking("always");
+    let deploy = || {
+        let apply = [KEYLESS, "pack", "deploy", "--apply", "--yes", "--json"];
+        world.agent(&apply).run().json()["errors"][0].clone()
+    };
+    let alone = deploy();
+    assert_refusal(&alone, "E_APPROVAL_UNAVAILABLE", &["unlock_keyless", "retry_deploy_apply"]);
+    unlock(&world);
+    assert_refusal(&deploy(), "E_APPROVAL_REQUIRED", WAIT);
+    assert!(!codex(&world).exists());
 }

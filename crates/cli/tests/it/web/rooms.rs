@@ -50,6 +50,11 @@ await page.goto(path('sessions')); await card.getByRole('button').click(); await
 assert.equal(await card.count(), 0); tell(name); await told();
 await page.goto(path('log?verify=1&q=' + name)); await seen('The chain holds');
 await page.locator('td', {{ hasText: 'session end' }}).waitFor();
+const saving = page.waitForEvent('download');
+await page.getByRole('button', {{ name: 'Export what fits' }}).click();
+const saved = readFileSync(await (await saving).path(), 'utf8').trim().split('\\n').map(JSON.parse);
+assert.ok(saved.length >= 3 && saved.every((entry) => entry.agent.session_id === name), JSON.stringify(saved));
+assert.equal(saved.at(-1).action, 'session_end');
 await page.getByRole('link', {{ name: 'Lock all' }}).click();
 await page.getByRole('button', {{ name: 'Lock everything' }}).click(); await seen('Locked.');"
     );

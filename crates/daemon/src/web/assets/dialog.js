@@ -40,7 +40,8 @@ export function answerInPlace(form, refused) {
     const answer = await sent.catch(() => null);
     if (answer?.type === "opaqueredirect") return location.assign(form.dataset.live ?? "/");
     buttons.forEach((other) => other.removeAttribute("disabled"));
-    if (answer?.headers.get("X-Keyless-Code") === "unproven") return location.reload();
+    const code = answer?.headers.get("X-Keyless-Code") ?? "";
+    if (["no_visit", "unproven"].includes(code)) return location.reload();
     refused?.();
     await tell(form, answer);
   });

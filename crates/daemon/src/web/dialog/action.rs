@@ -52,6 +52,7 @@ fn secrets(scene: &Scene<'_>) -> Markup {
                         th scope="row" .path { (path) }
                         td data-head="Goes to" {
                             @match known {
+                                Some(known) if known.to.is_empty() => { "into this action’s own jail" },
                                 Some(known) => { (destinations(known)) },
                                 None => { span .none { "not in the store" } },
                             }

@@ -1,5 +1,7 @@
 //! The audit log: its newest entries, filtered, and whether the chain holds.
 
+mod export;
+
 use std::sync::Arc;
 
 use axum::extract::{RawQuery, State};
@@ -11,6 +13,7 @@ use keyless_store::LogError;
 use maud::{Markup, html};
 use tokio::{runtime::Handle, task::spawn_blocking};
 
+pub(in crate::web) use self::export::export;
 use super::{Page, empty};
 use crate::web::{
     Desk, Web,
@@ -68,7 +71,7 @@ pub(in crate::web) async fn log(
     let body = html! {
         h1 { "Log" }
         (chain_state(chain.as_ref()))
-        (filter(&wanted))
+        (filter(&visit, &wanted))
         @if all.is_empty() { (empty("No entry fits.")) } @else { (entries(&visit, &all)) }
         @if more { p .help { "Older ones: " code { "keyless audit tail" } "." } }
     };
@@ -122,7 +125,7 @@ fn row(visit: &Visit, entry: &Entry) -> Markup {
     }
 }
 
-fn filter(wanted: &Fields) -> Markup {
+fn filter(visit: &Visit, wanted: &Fields) -> Markup {
     html! {
         form .filter role="search" {
             label { span .sr { "Find a path, host or session" }
@@ -149,6 +152,7 @@ fn filter(wanted: &Fields) -> Markup {
             }
             button { "Show" }
             button .quiet name="verify" value="1" { "Verify the chain" }
+            button .quiet formaction={ "/" (visit.place) "/log/export" } { "Export what fits" }
         }
     }
 }

@@ -26,6 +26,11 @@ use crate::{
     },
 };
 
+/// As many requests are drawn, the oldest: a list that nobody reads to its end need not be there.
+const CARDS: usize = 100;
+/// Characters of a deed on a card.
+const DEED: usize = 120;
+
 pub(in crate::web) async fn waiting(State(web): State<Arc<Web>>, Proven(visit): Proven) -> Page {
     let body = body(&visit, &web.desk.approver.pending().await?);
     Ok(page(&visit, Room::Waiting, &body))
@@ -92,7 +97,10 @@ fn rows(visit: &Visit, shown: &[Shown]) -> Markup {
             }
         } @else {
             ul .cards {
-                @for shown in shown { li { (card(visit, shown)) } }
+                @for shown in shown.iter().take(CARDS) { li { (card(visit, shown)) } }
+            }
+            @if shown.len() > CARDS {
+                p .help .more { "And " (shown.len() - CARDS) " more, as soon as these are answered or their time is over." }
             }
         }
     }
@@ -104,13 +112,21 @@ fn card(visit: &Visit, shown: &Shown) -> Markup {
             span .kind { (kind(shown.asked.kind())) }
             span .path { (plain(&shown.title())) }
             @if let Asked::UseApproval { deed: Some(deed), .. } = &shown.asked {
-                span .deed { (plain(deed)) }
+                span .deed { (plain(&beginning(deed))) }
             }
             span .meta {
                 span { (plain(&shown.session)) ", " (time(shown.age_seconds)) " ago" }
                 (dialog::left(shown))
             }
         }
+    }
+}
+
+/// As much of a deed as a card has room for; its dialog has all of it.
+fn beginning(deed: &str) -> String {
+    match deed.char_indices().nth(DEED) {
+        None => deed.to_owned(),
+        Some((end, _)) => format!("{}…", &deed[..end]),
     }
 }
 

@@ -1,0 +1,97 @@
+//! Many requests, several tabs, a proof that ends.
+
+use serde_json::json;
+
+use super::{Browser, in_a_browser};
+use crate::{
+    mcp::{Agent, about, gated, unlocked},
+    world::TOKEN,
+};
+
+/// Thirty requests from three agents at once: all are there, the list is drawn a few times and not thirty, nothing
+/// that was there moves, and the page and its parts stay small.
+#[test]
+fn a_crowd_of_requests_is_drawn_a_few_times_and_moves_nothing() {
+    let world = unlocked();
+    let script = "await seen('Nothing waits');
+let bytes = 0;
+page.on('response', async (answer) => { bytes += (await answer.body().catch(() => '')).length; });
+await page.reload(); const first = bytes;
+await page.evaluate(() => {
+  window.drawn = 0; window.moved = 0;
+  new MutationObserver(() => { window.drawn += 1; }).observe(document.querySelector('#waiting'), { childList: true });
+  new PerformanceObserver((list) => {
+    for (const one of list.getEntries()) window.moved += one.value;
+  }).observe({ type: 'layout-shift', buffered: true });
+});
+tell('ready'); const begun = Date.now(); await told();
+await page.waitForFunction(() => document.querySelectorAll('a.card').length === 30);
+const { drawn, moved } = await page.evaluate(() => ({ drawn: window.drawn, moved: window.moved }));
+const most = (Date.now() - begun) / 300 + 2;
+assert.ok(drawn <= most, `${drawn} drawings, ${most} at most`);
+assert.equal(moved, 0); assert.match(await page.title(), /^\\(30\\)/);
+assert.ok(first < 100 * 1024, `${first} bytes`);
+const whole = (await (await page.goto(base)).body()).length;
+assert.ok(whole < 100 * 1024, `${whole} bytes`);"
+        .replace("\\\\", "\\");
+    let mut browser = Browser::start(&world, &script);
+    assert_eq!(browser.told(), "ready");
+    let mut agents = [Agent::connect(&world), Agent::connect(&world), Agent::connect(&world)];
+    for number in 0..30 {
+        let suggested = json!({ "suggested_path": format!("team/new/key-{number}") });
+        agents[number % 3].ask("secrets_propose_new_path", &suggested);
+    }
+    browser.say("asked");
+    browser.done();
+}
+
+/// A visit that has ended answers nothing: an open dialog asks for the factor again, and the request still waits.
+#[test]
+fn a_visit_that_has_ended_answers_nothing() {
+    let world = unlocked();
+    gated(&world, "session");
+    let mut agent = Agent::connect(&world);
+    let asked = json!({ "path": TOKEN, "reason": "to look" });
+    let used = agent.ask("secrets_request_use_approval", &asked);
+    let script = format!(
+        "await page.goto(path('requests/{used}'));
+const other = await page.context().newPage(); await other.goto(base);
+await page.route('**/events', (route) => route.abort());
+await page.goto(path('requests/{used}'));
+await other.getByRole('button', {{ name: 'Sign out' }}).click(); await other.getByText('keyless web').first().waitFor();
+await page.getByRole('button', {{ name: 'Allow once' }}).click();
+await page.getByText('keyless web').first().waitFor();
+assert.equal(await page.locator('dialog').count(), 0);"
+    );
+    in_a_browser(&world, &script);
+    assert_eq!(agent.status(&used), "pending");
+}
+
+/// Two tabs answer a rotation at once: one value is taken, the other tab is told that it was too late.
+#[test]
+fn of_two_tabs_that_answer_at_once_one_is_taken() {
+    let world = unlocked();
+    let mut agent = Agent::connect(&world);
+    let id = agent.ask("secrets_request_rotation", &about(TOKEN));
+    let values = [world.another_value(), world.another_value()];
+    let script = format!(
+        "const values = {}, tabs = [page, await page.context().newPage()];
+for (const [index, tab] of tabs.entries()) {{
+  await tab.goto(path('requests/{id}'));
+  await tab.getByLabel('New value').fill(values[index]);
+  await tab.getByLabel('I understand').check();
+}}
+await Promise.all(tabs.map((tab) => tab.getByRole('button', {{ name: 'Overwrite the value' }}).click()));
+const ends = await Promise.all(tabs.map((tab) => Promise.race([
+  tab.getByText('{TOKEN}: done.').waitFor().then(() => 'done'),
+  tab.getByText('does not wait any more').waitFor().then(() => 'late'),
+  tab.getByText('prov-').getByText(' is ok').waitFor().then(() => 'late'),
+])));
+assert.deepEqual(ends.sort(), ['done', 'late']);",
+        json!(values)
+    );
+    in_a_browser(&world, &script);
+    assert_eq!(agent.status(&id), "ok");
+    let secrets = world.keyless(&["secret", "list", "--json"]).run().data();
+    assert_eq!(secrets["secrets"][0]["version"], json!(2), "{secrets}");
+}
