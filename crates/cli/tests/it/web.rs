@@ -8,10 +8,10 @@ mod deeds;
 mod dialogs;
 /// Words that want to be more than words; people who can't see or have no mouse; sizes.
 mod looks;
-/// Every view as the documentation shows it.
-mod pictures;
 /// Passkeys.
 mod passkeys;
+/// Every view as the documentation shows it.
+mod pictures;
 /// Sessions, approvals, the log, the lock.
 mod rooms;
 /// Who has no link, no cookie, no factor, or another name for the page.

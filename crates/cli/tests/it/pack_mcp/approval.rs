@@ -121,13 +121,12 @@ fn the_command_line_asks_when_every_deploy_is_to_be_allowed() {
 #[test]
 fn a_jail_opens_no_way_round_the_person() {
     let world = asking("always");
-    let deploy = || {
-        let apply = [KEYLESS, "pack", "deploy", "--apply", "--yes", "--json"];
-        world.agent(&apply).run().json()["errors"][0].clone()
-    };
-    let alone = deploy();
+    let apply = ["run", "--", KEYLESS, "pack", "deploy", "--apply", "--yes", "--json"];
+    let fault = |seen: Seen| seen.json()["errors"][0].clone();
+    let alone = fault(world.keyless(&apply).run());
     assert_refusal(&alone, "E_APPROVAL_UNAVAILABLE", &["unlock_keyless", "retry_deploy_apply"]);
     unlock(&world);
-    assert_refusal(&deploy(), "E_APPROVAL_REQUIRED", WAIT);
+    let asked = fault(world.keyless(&apply).without_passphrase().run());
+    assert_refusal(&asked, "E_APPROVAL_REQUIRED", WAIT);
     assert!(!codex(&world).exists());
 }
