@@ -25,7 +25,7 @@ use crate::commands::pack::PackArgs;
 
 pub(crate) use self::{
     action::{ActionCommand, ExecArgs, SubmitArgs, TermArgs},
-    agent::{AgentChangeArgs, AgentCommand, AgentRegisterArgs, AgentShowArgs},
+    agent::{AgentAttestArgs, AgentChangeArgs, AgentCommand, AgentRegisterArgs, AgentShowArgs},
     audit::{AuditCommand, ExportArgs, ExportFormat, QueryArgs, ResultWord, TailArgs, VerifyArgs},
     broker::{BrokerArgs, BrokerCommand, BrokerInstallArgs},
     catalog::{

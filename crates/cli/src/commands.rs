@@ -182,6 +182,7 @@ fn name_of(command: &Command) -> &'static str {
         Command::Action(ActionCommand::DryRun(_)) => "action dry-run",
         Command::Action(ActionCommand::Submit(_)) => "action submit",
         Command::Agent(AgentCommand::Activate(_)) => "agent activate",
+        Command::Agent(AgentCommand::Attest(_)) => "agent attest",
         Command::Agent(AgentCommand::List(_)) => "agent list",
         Command::Agent(AgentCommand::Register(_)) => "agent register",
         Command::Agent(AgentCommand::Reset(_)) => "agent reset",

@@ -317,7 +317,7 @@ async fn fetch(client: &Client, url: &str) -> Result<ClientAnswer, Outcome> {
 }
 
 /// Authority and target of a plain https address.
-fn split(url: &str) -> Option<(Authority, &str)> {
+pub(crate) fn split(url: &str) -> Option<(Authority, &str)> {
     let rest = url.strip_prefix("https://")?;
     let end = rest.find('/').unwrap_or(rest.len());
     let authority = Authority::parse_for(&rest[..end], Scheme::Https).ok()?;

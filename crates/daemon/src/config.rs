@@ -58,6 +58,8 @@ pub struct NlConfig {
     pub http: Option<SocketAddr>,
     /// Whether discovery is answered over HTTP without TLS, which the protocol forbids elsewhere than in tests.
     pub plaintext_discovery: bool,
+    /// Whether registered agents, but people, have to show their vendor's word (NL-1.7).
+    pub require_attestation: bool,
     /// Whether an agent's threat score has consequences.
     pub detection: DetectionWord,
 }

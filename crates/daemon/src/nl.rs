@@ -18,7 +18,7 @@ mod ndjson;
 
 // Who, and how they may act
 mod agents;
-mod attestation;
+pub mod attestation;
 pub mod delegations;
 pub mod detection;
 pub mod grants;

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand};
 use keyless_core::{
-    ActionType,
+    ActionType, SecretPath,
     agent::{AgentType, AgentUri, InstanceId, TrustLevel},
     grant::SecretPattern,
 };
@@ -18,6 +18,13 @@ pub(crate) enum AgentCommand {
 Examples:
   keyless agent activate 550e8400-e29b-41d4-a716-446655440000")]
     Activate(AgentChangeArgs),
+    /// Sign an attestation for an agent with a key of the store
+    #[command(after_help = "\
+Examples:
+  keyless secret add acme/attestor/key --value-stdin < attestor.pem
+  keyless agent attest 550e8400-e29b-41d4-a716-446655440000 --key acme/attestor/key --for 8h
+  keyless agent attest 550e8400-e29b-41d4-a716-446655440000 --key acme/attestor/key --keys > attestation-keys.json")]
+    Attest(AgentAttestArgs),
     /// List the agents
     #[command(after_help = "Examples:\n  keyless agent list")]
     List(AgentListArgs),
@@ -93,6 +100,23 @@ pub(crate) struct AgentChangeArgs {
     /// Why, for the log
     #[arg(long, value_name = "TEXT", default_value = "by the operator")]
     pub(crate) reason: String,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentAttestArgs {
+    /// The instance, a UUID
+    pub(crate) instance: InstanceId,
+    /// The secret that is the key: PKCS #8 PEM, for ES256, ES384 or EdDSA
+    #[arg(long, value_name = "PATH")]
+    pub(crate) key: SecretPath,
+    /// How long it holds, a day at most
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_time, default_value = "8h")]
+    pub(crate) life: Duration,
+    /// Show what attestation-keys.json has to have, in place of the attestation
+    #[arg(long)]
+    pub(crate) keys: bool,
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
 }

@@ -9,13 +9,20 @@ use keyless_core::{
 };
 use keyless_daemon::{
     Agents, DetectionWord, Registration,
-    nl::{delegations::Delegations, detection::Detection},
+    nl::{
+        attestation::{self, Attestation},
+        delegations::Delegations,
+        detection::Detection,
+    },
 };
 use serde_json::json;
 
 use super::unlock_vault;
 use crate::{
-    args::{AgentChangeArgs, AgentCommand, AgentRegisterArgs, AgentShowArgs, FactorArgs},
+    args::{
+        AgentAttestArgs, AgentChangeArgs, AgentCommand, AgentRegisterArgs, AgentShowArgs,
+        FactorArgs,
+    },
     ui::{Ui, table},
 };
 
@@ -26,6 +33,7 @@ pub(super) async fn run(ui: &Ui, command: AgentCommand) -> Result<ExitCode, Erro
         AgentCommand::Activate(args) => {
             change(ui, "agent activate", args, AgentState::Active).await?;
         }
+        AgentCommand::Attest(args) => attest(ui, args).await?,
         AgentCommand::List(args) => list(ui, &args.factor).await?,
         AgentCommand::Register(args) => register(ui, *args).await?,
         AgentCommand::Reset(args) => reset(ui, &args).await?,
@@ -96,6 +104,23 @@ fn scope(args: &AgentRegisterArgs) -> Option<AidScope> {
         categories: Some(categories).filter(|names| !names.is_empty()),
         secret_patterns: Some(patterns).filter(|patterns| !patterns.is_empty()),
     })
+}
+
+async fn attest(ui: &Ui, args: AgentAttestArgs) -> Result<(), Error> {
+    let (_, vault) = unlock_vault(&args.factor).await?;
+    let log = keyless_daemon::audit_log(&vault);
+    let aid = Agents::new(&vault, log.clone())?.show(&args.instance).await?;
+    let life = SignedDuration::try_from(args.life).map_err(|_| Code::Usage)?;
+    let Attestation { token, vendor_keys } =
+        attestation::attest(&vault, &log, &aid, &args.key, life).await?;
+    let words = if args.keys {
+        format!("{}\n", serde_json::to_string_pretty(&vendor_keys).unwrap_or_default())
+    } else {
+        format!("{token}\n")
+    };
+    let all = json!({ "attestation": token, "attestation_keys": vendor_keys });
+    ui.answer("agent attest", &all, &words);
+    Ok(())
 }
 
 async fn list(ui: &Ui, factor: &FactorArgs) -> Result<(), Error> {

@@ -1,5 +1,7 @@
 //! The NL Protocol from outside: a client in Python that knows the specification alone.
 
+/// Who vouches for agents.
+mod attestations;
 /// Agents that look like attackers.
 mod detection;
 /// Sessions as agents.

@@ -7,6 +7,8 @@ const OPENINGS: &[(&str, &str)] = &[
     ("action/src/ports.rs", "open_with_permit"),
     // The operator's own eyes, at a terminal.
     ("daemon/src/operator/reveal.rs", "open_with_permit"),
+    // Signing for an agent with the organization's key.
+    ("daemon/src/nl/attestation/attestor.rs", "open_with_permit"),
     ("egress/src/ports.rs", "open_with_permit"),
     // The vault's key is a value too: derived from, and wrapped.
     ("vault/src/key.rs", "expose_for_sealing"),

@@ -1,19 +1,16 @@
 //! A vendor's word for an agent: JWTs, checked against keys that the operator has put into `attestation-keys.json`.
 //!
-//! The file has one JWK set for each vendor, `{"anthropic.com": {"keys": [...]}}`, and is read when a token comes. Keys are
-//! not fetched: NL-1.7 asks for one way to have them, and this one has nobody in between. A token's name belongs to the
-//! agent that showed it first (C-15). Source: reference/nl.md, section 1.7.
+//! The file has the keys of each vendor, `{"anthropic.com": {"keys": [...]}}`, or where they are, `{"url": "https://..."}`,
+//! and is read when a token comes. A token's name belongs to the agent that showed it first (C-15).
+//! Source: reference/nl.md, section 1.7.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    fs, io,
-    path::PathBuf,
-};
+mod attestor;
+mod keys;
+
+use std::collections::HashMap;
 
 use jiff::{SignedDuration, Timestamp};
-use jsonwebtoken::{
-    Algorithm, DecodingKey, Header, Validation, decode, decode_header, jwk::JwkSet,
-};
+use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_header};
 use keyless_core::{
     Code, Error, SafeText,
     agent::{Aid, Attested, CLOCK_SKEW, InstanceId, TrustLevel},
@@ -21,6 +18,9 @@ use keyless_core::{
 use parking_lot::Mutex;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
+
+pub use self::attestor::{Attestation, attest};
+pub(crate) use self::keys::{ThroughEngine, VendorKeys};
 
 /// How long a token may hold.
 const MAX_LIFE: SignedDuration = SignedDuration::from_hours(24);
@@ -32,7 +32,7 @@ const ALGORITHMS: [Algorithm; 4] =
 
 /// Checks attestations, and remembers whose they are.
 pub(crate) struct Attestations {
-    keys: PathBuf,
+    keys: VendorKeys,
     seen: Mutex<HashMap<String, Seen>>,
 }
 
@@ -61,15 +61,20 @@ struct NlClaims {
 }
 
 impl Attestations {
-    /// With the keys in `keys`, which need not be there.
-    pub(crate) fn new(keys: PathBuf) -> Self {
+    /// By these keys.
+    pub(crate) fn new(keys: VendorKeys) -> Self {
         Self { keys, seen: Mutex::default() }
     }
 
     /// Takes a token's word for who shows it: for this message, an agent that its organization vouches for is also its
     /// vendor's (L2). One that does not hold is refused, never passed over.
-    pub(crate) fn vouch(&self, token: &str, aid: &mut Aid, now: Timestamp) -> Result<(), Error> {
-        aid.attestation = Some(self.check(token, aid, now)?);
+    pub(crate) async fn vouch(
+        &self,
+        token: &str,
+        aid: &mut Aid,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        aid.attestation = Some(self.check(token, aid, now).await?);
         if aid.trust_level == TrustLevel::L1 {
             aid.trust_level = TrustLevel::L2;
         }
@@ -78,9 +83,9 @@ impl Attestations {
 
     /// Checks a token that an agent shows. [`Code::AttestationInvalid`], [`Code::AttestationExpired`], or
     /// [`Code::AttestationReplayed`] when its name is another token's or another agent's.
-    fn check(&self, token: &str, aid: &Aid, now: Timestamp) -> Result<Attested, Error> {
+    async fn check(&self, token: &str, aid: &Aid, now: Timestamp) -> Result<Attested, Error> {
         let header = decode_header(token).map_err(|_| invalid("it is no JWT"))?;
-        let claims = self.signed(token, &header, aid.agent_uri.vendor())?;
+        let claims = self.signed(token, &header, aid.agent_uri.vendor(), now).await?;
         let (issued_at, expires_at) = judge(&claims, aid, now)?;
         self.bind(token, &claims.jti, aid, expires_at, now)?;
         let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(token));
@@ -93,36 +98,25 @@ impl Attestations {
         })
     }
 
-    fn signed(&self, token: &str, header: &Header, vendor: &str) -> Result<Said, Error> {
+    async fn signed(
+        &self,
+        token: &str,
+        header: &Header,
+        vendor: &str,
+        now: Timestamp,
+    ) -> Result<Said, Error> {
         if !ALGORITHMS.contains(&header.alg) {
             return Err(invalid("its algorithm is not ES256, ES384, RS256 or EdDSA"));
         }
-        let keys = self.keys_of(vendor)?;
-        let key = match (&header.kid, keys.keys.as_slice()) {
-            (Some(kid), _) => keys.find(kid),
-            (None, [only]) => Some(only),
-            (None, _) => None,
-        };
-        let key = key.ok_or_else(|| invalid("no key of its vendor is known by that name"))?;
+        let key = self.keys.find(vendor, header.kid.as_deref(), now).await?;
         let key =
-            DecodingKey::from_jwk(key).map_err(|_| invalid("its vendor's key can't be used"))?;
+            DecodingKey::from_jwk(&key).map_err(|_| invalid("its vendor's key can't be used"))?;
         let mut validation = Validation::new(header.alg);
         // Times and names are judged below, by the clock that the caller gives.
         (validation.validate_exp, validation.validate_aud) = (false, false);
         validation.required_spec_claims.clear();
         let decoded = decode::<Said>(token, &key, &validation);
         decoded.map(|data| data.claims).map_err(|_| invalid("its signature or claims are wrong"))
-    }
-
-    fn keys_of(&self, vendor: &str) -> Result<JwkSet, Error> {
-        let text = match fs::read_to_string(&self.keys) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => "{}".to_owned(),
-            Err(_) => return Err(invalid("the vendors' keys can't be read")),
-        };
-        let mut all: BTreeMap<String, JwkSet> =
-            serde_json::from_str(&text).map_err(|_| invalid("the vendors' keys can't be read"))?;
-        all.remove(vendor).ok_or_else(|| invalid("no keys of its vendor are known"))
     }
 
     /// The first to show a token's name keeps it; the same token again is no replay.

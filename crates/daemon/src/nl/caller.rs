@@ -64,7 +64,10 @@ impl Presented {
         };
         match (said, &self.claim) {
             (Some(said), Some(known)) if !same(&said, known) => Err(Code::AgentUnknown.into()),
-            (Some(said), _) => Ok(said),
+            (Some(said), known) => {
+                let shown = known.as_ref().and_then(|known| known.attestation.clone());
+                Ok(AgentClaim { attestation: said.attestation.or(shown), ..said })
+            }
             (None, Some(known)) => Ok(known.clone()),
             (None, None) => {
                 let words = SafeText::words("agent has agent_uri and instance_id");

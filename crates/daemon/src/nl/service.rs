@@ -10,7 +10,7 @@ use std::{
 use jiff::Timestamp;
 use keyless_core::{
     Code, Error, SafeText,
-    agent::{Aid, InstanceId},
+    agent::{AgentType, Aid, InstanceId},
     nl_message::{Discovery, Message, MessageType, NlFault, health},
     threat::Band,
 };
@@ -24,7 +24,7 @@ use super::{
     actions::ActionSession,
     agents::{Agents, as_logged},
     answer::{Answered, Outcome, message_id, refused},
-    attestation::Attestations,
+    attestation::{Attestations, ThroughEngine, VendorKeys},
     caller::{Caller, Presented, Standing},
     delegations::Delegations,
     detection::Detection,
@@ -43,6 +43,7 @@ pub(crate) struct NlService {
     pub(super) requests: Arc<Requests>,
     pub(super) agents: Agents,
     attestations: Attestations,
+    requires_attestation: bool,
     pub(super) grants: Grants,
     pub(super) guard: Arc<GuardRules>,
     pub(super) delegations: Delegations,
@@ -64,7 +65,11 @@ impl NlService {
         let (vault, log) = (Arc::clone(broker.vault()), broker.log().clone());
         Ok(Self {
             agents: Agents::new(&vault, log.clone())?,
-            attestations: Attestations::new(places.attestation_keys_file()),
+            attestations: Attestations::new(VendorKeys::new(
+                places.attestation_keys_file(),
+                Arc::new(ThroughEngine(Arc::clone(broker.engine()))),
+            )),
+            requires_attestation: config.require_attestation,
             grants: Grants::new(&vault, log.clone()),
             guard: Arc::new(GuardRules::new(places.guard_file())),
             delegations: Delegations::new(&vault, log.clone()),
@@ -161,8 +166,16 @@ impl NlService {
             (None, Standing::Session) => self.agents.of_session(instance).await?,
             (None, Standing::Stranger) => return Err(Code::AgentUnknown.into()),
         };
-        if let Some(token) = &claim.attestation {
-            self.attestations.vouch(token, &mut aid, Timestamp::now())?;
+        match &claim.attestation {
+            Some(token) => self.attestations.vouch(token, &mut aid, Timestamp::now()).await?,
+            // Of people and of sessions of its own Keyless knows without.
+            None if self.requires_attestation
+                && presented.standing == Standing::Stranger
+                && aid.agent_type != AgentType::Human =>
+            {
+                return Err(Code::AttestationRequired.into());
+            }
+            None => {}
         }
         let acting = match payload.get("delegation").and_then(Value::as_object) {
             Some(shown) => Some(self.acting(shown).await?),

@@ -10,7 +10,16 @@ use aws_lc_rs::{
 use jsonwebtoken::{EncodingKey, encode, jwk::Jwk};
 use serde_json::{Value, json};
 
-use super::*;
+use std::{fs, path::PathBuf, sync::Arc};
+
+use futures_util::future::BoxFuture;
+
+use keyless_core::SecretPath;
+use keyless_vault::Metadata;
+use zeroize::Zeroizing;
+
+use super::{keys::Fetch, *};
+use crate::scene::Scene;
 
 const NOW: i64 = 1_770_000_000;
 
@@ -49,7 +58,7 @@ impl Vendor {
         jwk["kid"] = json!("k1");
         let file = folder.path().join("keys.json");
         fs::write(&file, json!({ "acme.corp": { "keys": [jwk] } }).to_string()).unwrap();
-        Attestations::new(file)
+        Attestations::new(by_file(file))
     }
 
     fn sign(&self, change: impl Fn(&mut Value)) -> String {
@@ -62,6 +71,19 @@ impl Vendor {
         let header = Header { kid: Some("k1".to_owned()), ..Header::new(self.algorithm) };
         encode(&header, &claims, &self.key).unwrap()
     }
+}
+
+/// Nothing is fetched.
+struct Offline;
+
+impl Fetch for Offline {
+    fn fetch<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<u8>, Error>> {
+        Box::pin(async { Err(invalid("offline")) })
+    }
+}
+
+fn by_file(file: PathBuf) -> VendorKeys {
+    VendorKeys::new(file, Arc::new(Offline))
 }
 
 fn aid(instance: u8) -> Aid {
@@ -82,19 +104,19 @@ fn code(outcome: Result<Attested, Error>) -> Result<(), Code> {
     outcome.map(drop).map_err(|error| error.code())
 }
 
-#[test]
-fn a_vendors_signature_is_taken() {
+#[tokio::test]
+async fn a_vendors_signature_is_taken() {
     for algorithm in [Algorithm::ES256, Algorithm::ES384, Algorithm::EdDSA] {
         let (folder, vendor) = (tempfile::tempdir().unwrap(), vendor(algorithm));
         let attested =
-            vendor.attestations(&folder).check(&vendor.sign(|_| ()), &aid(1), now()).unwrap();
+            vendor.attestations(&folder).check(&vendor.sign(|_| ()), &aid(1), now()).await.unwrap();
         assert_eq!(attested.issuer, "acme.corp");
         assert!(attested.token.starts_with("sha256:"), "the token itself is not kept");
     }
 }
 
-#[test]
-fn what_is_wrong_with_a_token_is_refused() {
+#[tokio::test]
+async fn what_is_wrong_with_a_token_is_refused() {
     let (folder, vendor) = (tempfile::tempdir().unwrap(), vendor(Algorithm::ES256));
     let all = vendor.attestations(&folder);
     let signed = |pointer: &'static str, value: Value| {
@@ -109,39 +131,74 @@ fn what_is_wrong_with_a_token_is_refused() {
         ("/nl_claims/agent_version", json!("9.9.9")),
         ("/nl_claims/agent_type", json!("human")),
     ] {
-        let refused = code(all.check(&signed(pointer, value), &aid(1), now()));
+        let refused = code(all.check(&signed(pointer, value), &aid(1), now()).await);
         assert_eq!(refused, Err(Code::AttestationInvalid), "{pointer}");
     }
     let old = vendor.sign(|claims| {
         claims["iat"] = json!(NOW - 7200);
         claims["exp"] = json!(NOW - 31);
     });
-    assert_eq!(code(all.check(&old, &aid(1), now())), Err(Code::AttestationExpired));
+    assert_eq!(code(all.check(&old, &aid(1), now()).await), Err(Code::AttestationExpired));
     let skewed = vendor.sign(|claims| claims["exp"] = json!(NOW - 29));
-    assert_eq!(code(all.check(&skewed, &aid(1), now())), Ok(()));
+    assert_eq!(code(all.check(&skewed, &aid(1), now()).await), Ok(()));
 
     let stranger = self::vendor(Algorithm::ES256).sign(|_| ());
-    assert_eq!(code(all.check(&stranger, &aid(1), now())), Err(Code::AttestationInvalid));
+    assert_eq!(code(all.check(&stranger, &aid(1), now()).await), Err(Code::AttestationInvalid));
     let secret = EncodingKey::from_secret(b"shared");
     let shared = encode(&Header::new(Algorithm::HS256), &json!({}), &secret).unwrap();
-    assert_eq!(code(all.check(&shared, &aid(1), now())), Err(Code::AttestationInvalid));
-    let nobody = Attestations::new(folder.path().join("none.json"));
+    assert_eq!(code(all.check(&shared, &aid(1), now()).await), Err(Code::AttestationInvalid));
+    let nobody = Attestations::new(by_file(folder.path().join("none.json")));
     assert_eq!(
-        code(nobody.check(&vendor.sign(|_| ()), &aid(1), now())),
+        code(nobody.check(&vendor.sign(|_| ()), &aid(1), now()).await),
         Err(Code::AttestationInvalid)
     );
 }
 
-#[test]
-fn a_token_belongs_to_who_showed_it_first() {
+#[tokio::test]
+async fn a_token_belongs_to_who_showed_it_first() {
     let (folder, vendor) = (tempfile::tempdir().unwrap(), vendor(Algorithm::ES256));
     let all = vendor.attestations(&folder);
     let token = vendor.sign(|_| ());
-    assert_eq!(code(all.check(&token, &aid(1), now())), Ok(()));
+    assert_eq!(code(all.check(&token, &aid(1), now()).await), Ok(()));
     let mut trusted = aid(1);
-    all.vouch(&token, &mut trusted, now()).expect("with every request the same");
+    all.vouch(&token, &mut trusted, now()).await.expect("with every request the same");
     assert_eq!(trusted.trust_level, TrustLevel::L2);
-    assert_eq!(code(all.check(&token, &aid(2), now())), Err(Code::AttestationReplayed));
+    assert_eq!(code(all.check(&token, &aid(2), now()).await), Err(Code::AttestationReplayed));
     let other = vendor.sign(|claims| claims["exp"] = json!(NOW + 1800));
-    assert_eq!(code(all.check(&other, &aid(1), now())), Err(Code::AttestationReplayed));
+    assert_eq!(code(all.check(&other, &aid(1), now()).await), Err(Code::AttestationReplayed));
+}
+
+#[tokio::test]
+async fn an_organization_vouches_for_its_own_agents() {
+    let Scene { vault, log, folder } = Scene::new().await;
+    let random = SystemRandom::new();
+    for (name, document) in [
+        ("p256", EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap()),
+        ("p384", EcdsaKeyPair::generate_pkcs8(&ECDSA_P384_SHA384_FIXED_SIGNING, &random).unwrap()),
+    ] {
+        let body = data_encoding::BASE64.encode(document.as_ref());
+        let lines: Vec<&str> =
+            body.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
+        let pem = format!(
+            "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n",
+            lines.join("\n")
+        );
+        let path = SecretPath::parse(&format!("acme/attestor/{name}")).unwrap();
+        let value = Some(Zeroizing::new(pem.into_bytes()));
+        vault.add(path.clone(), Metadata::default(), value).await.unwrap();
+        let life = SignedDuration::from_hours(8);
+        let attestation = attest(&vault, &log, &aid(1), &path, life).await.unwrap();
+        let file = folder.path().join("keys.json");
+        fs::write(&file, attestation.vendor_keys.to_string()).unwrap();
+        let all = Attestations::new(by_file(file));
+        let checked = all.check(&attestation.token, &aid(1), Timestamp::now()).await;
+        assert_eq!(checked.unwrap().issuer, "acme.corp", "{name}");
+        let long = attest(&vault, &log, &aid(1), &path, SignedDuration::from_hours(25)).await;
+        assert_eq!(long.err().unwrap().code(), Code::Usage);
+    }
+    let other = SecretPath::parse("acme/attestor/none").unwrap();
+    let value = Some(Zeroizing::new(b"this is no key at all".to_vec()));
+    vault.add(other.clone(), Metadata::default(), value).await.unwrap();
+    let refused = attest(&vault, &log, &aid(1), &other, SignedDuration::from_hours(1)).await;
+    assert_eq!(refused.err().unwrap().code(), Code::ValueRefused);
 }

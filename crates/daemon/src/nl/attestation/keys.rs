@@ -1,0 +1,218 @@
+//! Where vendors' keys come from: `attestation-keys.json`, or an address that it names.
+//!
+//! What is fetched comes over https alone and is 64 KiB at most. It is good for an hour, and for a day when the address
+//! does not answer; a key's name that is not among it has it fetched anew, once a minute at most. Several who want the
+//! keys of one vendor wait for one fetch. Source: reference/nl.md, section 1.7.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs, io,
+    path::PathBuf,
+    sync::Arc,
+};
+
+use futures_util::future::BoxFuture;
+use jiff::{SignedDuration, Timestamp};
+use jsonwebtoken::jwk::{Jwk, JwkSet};
+use keyless_core::{Error, Scheme};
+use keyless_egress::{ClientRequest, Engine, Whose};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use tokio::sync::Mutex as Turn;
+
+use super::invalid;
+use crate::catalog_urls;
+
+/// The most that a set of keys may be, in bytes.
+const MAX_BYTES: usize = 64 << 10;
+/// How long what was fetched is not asked for again.
+const FRESH: SignedDuration = SignedDuration::from_hours(1);
+/// How long it is good when the address does not answer.
+const GOOD: SignedDuration = SignedDuration::from_hours(24);
+/// Between two tries, whatever they come to.
+const RESPITE: SignedDuration = SignedDuration::from_mins(1);
+
+/// Fetches a document.
+pub(crate) trait Fetch: Send + Sync {
+    /// What is at an https address.
+    fn fetch<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Vec<u8>, Error>>;
+}
+
+/// The keys of vendors.
+pub(crate) struct VendorKeys {
+    file: PathBuf,
+    fetch: Arc<dyn Fetch>,
+    fetched: Mutex<HashMap<String, Arc<Turn<Fetched>>>>,
+}
+
+/// What is known of one address.
+#[derive(Default)]
+struct Fetched {
+    keys: Option<(JwkSet, Timestamp)>,
+    tried: Option<Timestamp>,
+}
+
+/// What the operator says of one vendor.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Vendor {
+    keys: Vec<Jwk>,
+    url: Option<String>,
+}
+
+impl VendorKeys {
+    /// By the file, which need not be there.
+    pub(crate) fn new(file: PathBuf, fetch: Arc<dyn Fetch>) -> Self {
+        Self { file, fetch, fetched: Mutex::default() }
+    }
+
+    /// The key of a vendor by its name; without a name the only one there is.
+    pub(super) async fn find(
+        &self,
+        vendor: &str,
+        kid: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Jwk, Error> {
+        let Vendor { keys, url } = self.named(vendor)?;
+        let unknown = || invalid("no key of its vendor is known by that name");
+        match (pick(&JwkSet { keys }, kid), url) {
+            (Some(key), _) => Ok(key),
+            (None, None) => Err(unknown()),
+            (None, Some(url)) => self.find_at(&url, kid, now).await?.ok_or_else(unknown),
+        }
+    }
+
+    async fn find_at(
+        &self,
+        url: &str,
+        kid: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Option<Jwk>, Error> {
+        let slot = Arc::clone(self.fetched.lock().entry(url.to_owned()).or_default());
+        let mut slot = slot.lock().await;
+        if let Some(key) = slot.keys_within(FRESH, now).and_then(|keys| pick(keys, kid)) {
+            return Ok(Some(key));
+        }
+        if slot.tried.is_none_or(|tried| now < tried || now.duration_since(tried) >= RESPITE) {
+            slot.tried = Some(now);
+            let read = self.fetch.fetch(url).await;
+            if let Some(keys) = read.ok().and_then(|text| serde_json::from_slice(&text).ok()) {
+                slot.keys = Some((keys, now));
+            }
+        }
+        match slot.keys_within(GOOD, now) {
+            Some(keys) => Ok(pick(keys, kid)),
+            None => Err(invalid("its vendor's keys can't be fetched")),
+        }
+    }
+
+    fn named(&self, vendor: &str) -> Result<Vendor, Error> {
+        let text = match fs::read_to_string(&self.file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => "{}".to_owned(),
+            Err(_) => return Err(invalid("the vendors' keys can't be read")),
+        };
+        let mut all: BTreeMap<String, Vendor> =
+            serde_json::from_str(&text).map_err(|_| invalid("the vendors' keys can't be read"))?;
+        all.remove(vendor).ok_or_else(|| invalid("no keys of its vendor are known"))
+    }
+}
+
+impl Fetched {
+    /// A clock that was set back makes them none.
+    fn keys_within(&self, life: SignedDuration, now: Timestamp) -> Option<&JwkSet> {
+        let (keys, at) = self.keys.as_ref()?;
+        (now >= *at && now.duration_since(*at) < life).then_some(keys)
+    }
+}
+
+fn pick(set: &JwkSet, kid: Option<&str>) -> Option<Jwk> {
+    match (kid, set.keys.as_slice()) {
+        (Some(kid), _) => set.find(kid).cloned(),
+        (None, [only]) => Some(only.clone()),
+        (None, _) => None,
+    }
+}
+
+/// By the broker's own way out: its roots, zones and routes.
+pub(crate) struct ThroughEngine(pub(crate) Arc<Engine>);
+
+impl Fetch for ThroughEngine {
+    fn fetch<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Vec<u8>, Error>> {
+        Box::pin(async move {
+            let split = catalog_urls::split(url);
+            let (authority, target) =
+                split.ok_or_else(|| invalid("the address of its vendor's keys is no https URL"))?;
+            let headers = vec![("accept", "application/json")];
+            let request = ClientRequest { method: "GET", target, headers, body: b"" };
+            let client = self.0.client().map_err(|_| invalid("keys can't be fetched here"))?;
+            let (scheme, whose) = (Scheme::Https, Whose::Operators);
+            let answer = client.send(scheme, &authority, whose, &request, MAX_BYTES).await?;
+            match answer.status {
+                200 => Ok(answer.body),
+                _ => Err(invalid("the address of its vendor's keys has none")),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::future::join_all;
+    use serde_json::json;
+
+    use super::*;
+
+    /// An address that can be away, and whose keys can change.
+    struct Address {
+        asked: AtomicUsize,
+        keys: Mutex<Option<Vec<&'static str>>>,
+    }
+
+    impl Fetch for Address {
+        fn fetch<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<u8>, Error>> {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            Box::pin(async {
+                tokio::task::yield_now().await;
+                let key =
+                    |kid: &&str| json!({ "kty": "OKP", "crv": "Ed25519", "x": "AA", "kid": kid });
+                let keys = self.keys.lock().clone().ok_or_else(|| invalid("away"))?;
+                let keys: Vec<_> = keys.iter().map(key).collect();
+                Ok(json!({ "keys": keys }).to_string().into_bytes())
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn keys_are_fetched_once_and_kept_for_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("keys.json");
+        fs::write(&file, r#"{ "acme.corp": { "url": "https://acme.corp/jwks.json" } }"#).unwrap();
+        let address =
+            Arc::new(Address { asked: AtomicUsize::new(0), keys: Mutex::new(Some(vec!["a"])) });
+        let keys = VendorKeys::new(file, Arc::clone(&address) as _);
+        let at = |minutes: i64| Timestamp::from_second(1_770_000_000 + minutes * 60).unwrap();
+        let find = |kid: &'static str, minutes| keys.find("acme.corp", Some(kid), at(minutes));
+        let asked = || address.asked.load(Ordering::SeqCst);
+        let found = join_all((0..8).map(|_| find("a", 0))).await;
+        assert!(found.iter().all(Result::is_ok));
+        assert_eq!(asked(), 1, "several wait for one");
+        find("a", 59).await.unwrap();
+        assert_eq!(asked(), 1);
+        // A name that is not there has them fetched anew, but not at every try.
+        *address.keys.lock() = Some(vec!["a", "b"]);
+        find("b", 59).await.unwrap();
+        assert_eq!(asked(), 2);
+        assert!(find("c", 59).await.is_err());
+        assert_eq!(asked(), 2);
+        // Away: what was fetched is good for a day.
+        *address.keys.lock() = None;
+        find("b", 59 + 23 * 60).await.unwrap();
+        assert!(find("b", 59 + 24 * 60).await.is_err());
+        assert!(keys.find("other.corp", None, at(0)).await.is_err());
+        // A clock that went back makes what is kept none.
+        assert!(find("a", -5).await.is_err());
+    }
+}
