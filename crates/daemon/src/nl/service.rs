@@ -124,7 +124,7 @@ impl NlService {
         let (service, shape) = (Arc::clone(self), message.shape);
         let doing = tokio::spawn(async move {
             let mut rate = None;
-            let done = service.dispatch(&presented, &message, &mut rate).await;
+            let done = Box::pin(service.dispatch(&presented, &message, &mut rate)).await;
             let failed = |fault| Arc::new(Outcome::failed(message.kind.answer(), json!({}), fault));
             done.unwrap_or_else(failed).to(&message, rate)
         });

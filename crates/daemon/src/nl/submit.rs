@@ -105,7 +105,7 @@ impl NlService {
         };
         let mut course = Course::default();
         let done = match read {
-            Ok(action) => self.attempt(caller, action, &account, &mut course).await,
+            Ok(action) => Box::pin(self.attempt(caller, action, &account, &mut course)).await,
             Err(fault) => Err(fault),
         };
         self.conclude(caller, &account, course, done).await
@@ -173,7 +173,7 @@ impl NlService {
     ) -> Result<Done, NlFault> {
         let action = self.guarded(action).await?;
         if let Deed::Delegate { .. } = &action.deed {
-            return self.delegate(caller, action, account, course).await;
+            return Box::pin(self.delegate(caller, action, account, course)).await;
         }
         // Before it is judged: what it may do is asked when its turn has come.
         let _place = if action.dry_run {
