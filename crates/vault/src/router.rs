@@ -27,8 +27,8 @@ use crate::{
     moment::Moment,
     source::{
         AwsService, AwsSource, Backend, BitwardenSource, Capabilities, EnvironmentSource, Fetched,
-        FolderSource, MAX_VALUE_BYTES, OnePasswordSource, PassSource, PluginSource, SourceFault,
-        SourceHttp, State, VaultSource, refused, too_large,
+        FolderSource, KeyringSource, MAX_VALUE_BYTES, OnePasswordSource, PassSource, PluginSource,
+        SourceFault, SourceHttp, State, VaultSource, refused, too_large,
     },
 };
 
@@ -292,11 +292,12 @@ fn backend(spec: &SourceSpec, http: &Arc<dyn SourceHttp>) -> Result<Box<dyn Back
         "bitwarden" => Box::new(BitwardenSource::new(settings)?),
         "env" => Box::new(EnvironmentSource),
         "files" => Box::new(FolderSource::new(settings)?),
+        "keyring" => Box::new(KeyringSource::new(settings)?),
         "pass" => Box::new(PassSource::new(settings)?),
         "plugin" => Box::new(PluginSource::new(&spec.name, settings)?),
         "vault" | "openbao" => Box::new(VaultSource::new(settings, Arc::clone(http))?),
         other => {
-            let known = "1password, aws-secrets-manager, aws-ssm, bitwarden, env, files, openbao, pass, plugin, vault";
+            let known = "1password, aws-secrets-manager, aws-ssm, bitwarden, env, files, keyring, openbao, pass, plugin, vault";
             return Err(format!("the type {other:?} is unknown; there are {known}"));
         }
     })

@@ -12,6 +12,7 @@ mod file;
 mod folder;
 mod hashicorp;
 mod http;
+mod keyring;
 mod local;
 mod mounted;
 mod onepassword;
@@ -37,6 +38,7 @@ pub(crate) use self::{
     file::FileSource,
     folder::FolderSource,
     hashicorp::VaultSource,
+    keyring::KeyringSource,
     local::LocalSource,
     onepassword::OnePasswordSource,
     pass::PassSource,

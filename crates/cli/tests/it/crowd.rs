@@ -10,10 +10,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{
     fleet::started,
-    world::{EVIL, PATIENCE, World},
+    world::{ALLOWED, EVIL, PATIENCE, World},
 };
 
 const TUNNELS: u64 = 2000;
+const AGENTS: usize = 50;
 
 /// A connection that asked for a tunnel, and the answer's head.
 fn tunnel(address: &str, credential: &str) -> (TcpStream, String) {
@@ -66,4 +67,25 @@ fn two_thousand_idle_tunnels_take_little_and_one_more_is_told_so() {
         answer.starts_with("HTTP/1.1 503") && answer.contains("too_many_connections"),
         "{answer}"
     );
+}
+
+/// One broker, one store, one secret: nobody waits in vain, and the log has all of them in its one chain.
+#[test]
+fn fifty_agents_at_once() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    world.write_config();
+    world.keyless(&["unlock", "--for", "10m"]).run().ok();
+    let script = r#"curl -sS -o /dev/null -H "X: $TOKEN" https://api.allowed.test/"#;
+    let words = ["run", "--no-jail", "--", "sh", "-c", script];
+    let agents: Vec<_> = (0..AGENTS).map(|_| world.keyless(&words).start()).collect();
+    for mut agent in agents {
+        assert!(agent.wait().success());
+    }
+    let requests = origin.requests();
+    let value = Some(world.canary.value().to_owned());
+    assert_eq!(requests.iter().filter(|request| request.header("x") == value).count(), AGENTS);
+    let uses = world.log().into_iter().filter(|entry| entry["detail"]["kind"] == "released");
+    assert_eq!(uses.count(), AGENTS);
+    world.keyless(&["audit", "verify"]).run().ok();
 }

@@ -14,6 +14,7 @@ mod node;
 mod aws;
 /// The invocation of one command and what came out of it.
 mod invocation;
+mod keyrings;
 mod liveness;
 /// A person at a pseudo-terminal.
 mod terminal;

@@ -106,7 +106,7 @@ impl Drop for Server {
     }
 }
 
-fn sources(world: &World, text: &str) {
+pub(crate) fn sources(world: &World, text: &str) {
     world.home.write("keyless/sources.toml", text).unwrap();
 }
 
@@ -121,7 +121,7 @@ fn add_local(world: &World, path: &str, value: &str) {
     world.keyless(&add).stdin(value).run().ok();
 }
 
-fn state(world: &World, name: &str) -> serde_json::Value {
+pub(crate) fn state(world: &World, name: &str) -> serde_json::Value {
     let listed = world.keyless(&["source", "list", "--declared", "--json"]).run().data();
     let declared = listed["declared"].as_array().unwrap().clone();
     declared.into_iter().find(|source| source["name"] == name).unwrap()

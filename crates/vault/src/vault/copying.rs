@@ -140,6 +140,13 @@ impl Vault {
             );
             return Err(Error::with(Code::Usage, words));
         }
+        if there.metadata.compromised.is_some() || secret.metadata.compromised.is_some() {
+            let words = SafeText::default().and(path);
+            let words = words.and(
+                " was compromised, and the copy may hold the value that others know; rotate it",
+            );
+            return Err(Error::with(Code::Usage, words));
+        }
         let now = Timestamp::now();
         let mut row: SecretRow = to_row(path, &secret.metadata, there.created_at, now);
         row.removed_at = secret.removed_at;

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 mod crash;
+mod damage;
 mod disk;
 mod life;
 mod mounted;

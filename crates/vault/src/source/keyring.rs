@@ -1,0 +1,159 @@
+//! The source `keyring`: the desktop's keyring over the Secret Service (GNOME Keyring, KWallet, KeePassXC).
+//!
+//! A reference is attributes, `service=github,username=ada`; of a path they are `service=keyless,username=PATH`, the two
+//! names that other libraries use. Nothing prompts: a locked keyring is told as such.
+//! Source: <https://specifications.freedesktop.org/secret-service-spec/latest/>
+
+use std::{collections::HashMap, time::Duration};
+
+use keyless_core::{SecretPath, SecretValue};
+use secret_service::{EncryptionType, Error, Item, SecretService};
+use tokio::time::timeout;
+use toml::Table;
+use zeroize::Zeroizing;
+
+use super::backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State};
+use crate::router::optional;
+
+/// For everything from the bus to the value.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The keyring of whoever runs the broker.
+pub(crate) struct KeyringSource {
+    service: String,
+}
+
+impl KeyringSource {
+    pub(crate) fn new(settings: &Table) -> Result<Self, String> {
+        let service = optional(settings, "service")?.unwrap_or_else(|| "keyless".to_owned());
+        if service.contains([',', '=']) {
+            return Err("service has neither , nor =".to_owned());
+        }
+        Ok(Self { service })
+    }
+}
+
+impl Backend for KeyringSource {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::READ.and(Capabilities::WRITE)
+    }
+
+    fn reference(&self, path: &SecretPath, _rest: &str, _: Option<&Table>) -> String {
+        format!("service={},username={path}", self.service)
+    }
+
+    fn state<'a>(&'a self, _: Option<&'a SecretValue>) -> Answer<'a, State> {
+        Box::pin(async {
+            let asked = within(async {
+                let service = connect().await?;
+                Ok(service.get_any_collection().await?.is_locked().await?)
+            });
+            match asked.await {
+                Ok(false) => State::Available,
+                Ok(true) => State::Locked,
+                Err(fault) => fault.state,
+            }
+        })
+    }
+
+    fn get<'a>(
+        &'a self,
+        reference: &'a str,
+        _: Option<&'a SecretValue>,
+    ) -> Answer<'a, Result<Option<Fetched>, SourceFault>> {
+        Box::pin(within(async move {
+            let service = connect().await?;
+            let Some(item) = find(&service, &attributes(reference)?).await? else {
+                return Ok(None);
+            };
+            let bytes = Zeroizing::new(item.get_secret().await?);
+            Ok(Some(Fetched { bytes, lease: None }))
+        }))
+    }
+
+    fn put<'a>(
+        &'a self,
+        reference: &'a str,
+        value: &'a SecretValue,
+        _: Option<&'a SecretValue>,
+    ) -> Answer<'a, Result<(), SourceFault>> {
+        Box::pin(within(async move {
+            let service = connect().await?;
+            let attributes = attributes(reference)?;
+            let (secret, kind) = (value.expose_to_its_source(), "text/plain");
+            if let Some(item) = find(&service, &attributes).await? {
+                return Ok(item.set_secret(secret, kind).await?);
+            }
+            let collection = service.get_any_collection().await?;
+            let label = format!("Keyless: {}", value.path());
+            collection.create_item(&label, attributes, secret, false, kind).await?;
+            Ok(())
+        }))
+    }
+}
+
+async fn connect() -> Result<SecretService<'static>, Error> {
+    // Values cross the bus encrypted, since others may listen on it.
+    SecretService::connect(EncryptionType::Dh).await
+}
+
+/// The one item with these attributes.
+async fn find<'a>(
+    service: &'a SecretService<'_>,
+    attributes: &HashMap<&str, &str>,
+) -> Result<Option<Item<'a>>, SourceFault> {
+    let mut found = service.search_items(attributes.clone()).await?;
+    if found.unlocked.len() + found.locked.len() > 1 {
+        let words = "several items have these attributes; name more of them";
+        return Err(SourceFault::new(State::Unavailable, words));
+    }
+    match (found.unlocked.pop(), found.locked.is_empty()) {
+        (Some(item), _) => Ok(Some(item)),
+        (None, true) => Ok(None),
+        (None, false) => Err(Error::Locked.into()),
+    }
+}
+
+fn attributes(reference: &str) -> Result<HashMap<&str, &str>, SourceFault> {
+    let pairs = reference.split(',').map(|pair| pair.split_once('='));
+    let known: Option<HashMap<&str, &str>> = pairs.collect();
+    known.filter(|known| known.keys().all(|name| !name.is_empty())).ok_or_else(|| {
+        let words = "a reference is attributes, such as service=github,username=ada";
+        SourceFault::new(State::Unavailable, words)
+    })
+}
+
+async fn within<T>(work: impl Future<Output = Result<T, SourceFault>>) -> Result<T, SourceFault> {
+    timeout(PATIENCE, work).await.unwrap_or_else(|_| {
+        Err(SourceFault::new(State::Unavailable, "the keyring did not answer in time"))
+    })
+}
+
+impl From<Error> for SourceFault {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Locked | Error::Prompt => Self::new(State::Locked, "the keyring is locked"),
+            Error::NoResult | Error::Unavailable => {
+                Self::new(State::NotInstalled, "no keyring is on this session's bus")
+            }
+            _ => Self::new(State::Unavailable, "the keyring, or the way to it, failed"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_is_attributes() {
+        let known = attributes("service=a,username=team/x/y=z").unwrap();
+        assert_eq!((known["service"], known["username"]), ("a", "team/x/y=z"));
+        for bad in ["", "service", "service=a,", "=a", "service=a,b"] {
+            assert!(attributes(bad).is_err(), "{bad}");
+        }
+        let source = KeyringSource::new(&Table::new()).unwrap();
+        let path = SecretPath::parse("team/x/y").unwrap();
+        assert_eq!(source.reference(&path, "", None), "service=keyless,username=team/x/y");
+    }
+}
