@@ -103,3 +103,30 @@ fn the_environment_and_documents_are_read_too() {
     assert_eq!(states(&seen), [row("smtp_password", "imported", Some("personal/smtp/password"))]);
     world.keyless(&["secret", "import", path, "--yes", "--leave", "empty"]).run().exits(2);
 }
+
+/// Killed at any point, the file is the old one or the new one, and a value that is gone from it is in the vault.
+#[test]
+fn nothing_is_lost_when_it_is_killed() {
+    let world = World::with_store();
+    let file = world.operator_file(".env");
+    let text: String =
+        (0..6).map(|number| format!("ACME_KEY_{number}={}\n", value(&world))).collect();
+    let empty: String = (0..6).map(|number| format!("ACME_KEY_{number}=\n")).collect();
+    std::fs::write(&file, &text).unwrap();
+    let options = ["secret", "import", file.to_str().unwrap(), "--yes", "--leave", "empty"];
+    let kept = || {
+        let listed = world.keyless(&["secret", "list", "--json"]).run().data();
+        listed["secrets"].as_array().unwrap().len()
+    };
+    for round in 0..10 {
+        let mut import = world.keyless(&options).start();
+        std::thread::sleep(std::time::Duration::from_millis(40 * round));
+        import.signal(rustix::process::Signal::KILL);
+        import.wait();
+        let now = std::fs::read_to_string(&file).unwrap();
+        assert!(now == text || (now == empty && kept() == 6), "after {round}: {} kept", kept());
+    }
+    world.keyless(&options).run().ok();
+    assert_eq!((std::fs::read_to_string(&file).unwrap(), kept()), (empty, 6));
+    world.keyless(&["source", "check"]).run().ok();
+}
