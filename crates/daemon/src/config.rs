@@ -11,7 +11,10 @@ use keyless_core::{Authority, Code, Destination, Error, SafeText};
 use keyless_egress::{Allowance, Limits, ProxyCredential, UpstreamProxy};
 use serde::Deserialize;
 
-use crate::{liveness::LivenessConfig, passphrase::read_passphrase_file, window::UnlockConfig};
+use crate::{
+    liveness::LivenessConfig, passphrase::read_passphrase_file, store_place::StoreConfig,
+    window::UnlockConfig,
+};
 
 /// The whole file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -25,6 +28,8 @@ pub struct Config {
     pub nl: NlConfig,
     /// Whether a person answers for deploys of agent configuration.
     pub pack: PackConfig,
+    /// Where the store is.
+    pub store: StoreConfig,
     /// How long the store stays open.
     pub unlock: UnlockConfig,
 }

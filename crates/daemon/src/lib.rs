@@ -25,6 +25,7 @@ mod requests;
 mod session_book;
 mod session_broker;
 mod sources;
+mod store_place;
 mod tokens;
 mod values;
 mod window;
@@ -73,7 +74,7 @@ pub use keyless_jail::{check as check_jail, init_if_asked};
 /// Tools for agents.
 pub use keyless_mcp as mcp;
 /// The store below a vault.
-pub use keyless_store::{AuditQuery, Store, VerifiedChain};
+pub use keyless_store::{AuditQuery, Store, StorePlace, VerifiedChain};
 /// The vault's words, for the command line.
 pub use keyless_vault as vault;
 
@@ -113,6 +114,7 @@ pub use crate::{
         status as service_status,
     },
     sources::with_sources,
+    store_place::{StoreConfig, store_place},
     traces::CollectorUrl,
     window::{Profile, Span, UnlockConfig, Window},
 };

@@ -35,6 +35,7 @@ use crate::{
     broker::{agent, fill_random, session_key},
     liveness::{Checked, LivenessChecks, LivenessVerdict},
     places::Places,
+    store_place::store_place,
 };
 
 /// The operator, at an unlocked vault.
@@ -287,23 +288,22 @@ pub fn audit_log(vault: &Vault) -> AuditLog {
 
 /// The store, opened; `Code::NotInitialised` when there is none.
 pub async fn open_store(places: &Places) -> Result<Store, Error> {
-    Ok(Store::open(&places.store_file()).await?)
+    Ok(Store::open(store_place(places)?).await?)
 }
 
 /// A store for a new vault.
 pub async fn create_store(places: &Places) -> Result<Store, Error> {
-    Ok(Store::create_or_open(&places.store_file()).await?)
+    Ok(Store::create_or_open(store_place(places)?).await?)
 }
 
 /// Fails with `Code::AlreadyInitialised` when a vault is there already.
 pub async fn refuse_existing_store(places: &Places) -> Result<(), Error> {
-    if !places.store_file().exists() {
-        return Ok(());
-    }
-    let store = open_store(places).await?;
+    let store = match open_store(places).await {
+        Err(error) if error.code() == Code::NotInitialised => return Ok(()),
+        store => store?,
+    };
     if store.rows().await?.header.is_some() {
-        let place = places.store_file();
-        let detail = SafeText::default().as_they_wrote(&place.to_string_lossy());
+        let detail = SafeText::default().as_they_wrote(&store.place().to_string());
         return Err(Error::with(Code::AlreadyInitialised, detail));
     }
     Ok(())

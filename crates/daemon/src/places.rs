@@ -104,7 +104,12 @@ impl Places {
         self.config.join("catalog")
     }
 
-    /// The sealed values, the audit log.
+    /// The folder of what has to last.
+    pub(crate) fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// The sealed values, the audit log; where they are not on a server ([`store_place`](crate::store_place)).
     pub fn store_file(&self) -> PathBuf {
         self.data.join("store.db")
     }

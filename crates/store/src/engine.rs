@@ -10,6 +10,7 @@ mod words;
 
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use sqlx::{PgPool, Postgres, Sqlite, SqlitePool, pool::PoolConnection};
 use tokio::time::timeout;
 
@@ -50,7 +51,8 @@ impl Pool {
     pub(crate) async fn acquire(&self) -> Result<Connection, StoreError> {
         match self {
             Self::Postgres(pool) => {
-                Ok(Connection::Postgres(pool.acquire().await.map_err(unreachable)?))
+                let acquired = answered(async { pool.acquire().await.map_err(unreachable) });
+                Ok(Connection::Postgres(acquired.await?))
             }
             Self::Sqlite(pool) => Ok(Connection::Sqlite(pool.acquire().await?)),
         }
@@ -93,7 +95,12 @@ pub(crate) fn unreachable(error: sqlx::Error) -> StoreError {
     }
 }
 
-/// Ends a wait for a server that does not answer.
-async fn answered<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    timeout(ANSWER, work).await.unwrap_or(Err(StoreError::Unreachable(sqlx::Error::PoolTimedOut)))
+/// Ends a wait for a server that does not answer. Boxed, since it would make the future of everything that uses a store large.
+fn answered<'a, T: 'a>(
+    work: impl Future<Output = Result<T, StoreError>> + Send + 'a,
+) -> BoxFuture<'a, Result<T, StoreError>> {
+    Box::pin(async move {
+        let answer = timeout(ANSWER, work).await;
+        answer.unwrap_or(Err(StoreError::Unreachable(sqlx::Error::PoolTimedOut)))
+    })
 }

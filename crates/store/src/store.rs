@@ -10,7 +10,7 @@ mod migrations;
 mod place;
 mod server;
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use sqlx::{Connection as _, SqliteConnection, query_scalar};
 use tokio::sync::Mutex;
@@ -60,42 +60,36 @@ impl Store {
         place: impl Into<StorePlace>,
         options: StoreOptions,
     ) -> Result<Self, StoreError> {
-        let place = place.into();
-        match &place {
-            StorePlace::File(file) => {
-                file::refuse_missing(file)?;
-                Self::in_file(place, options).await
-            }
-            StorePlace::Server(_) => Self::on_server(place, server::Absent::Refuse).await,
+        match place.into() {
+            StorePlace::File(file) => Self::in_file(file, options).await,
+            StorePlace::Server(server) => Self::on_server(server, server::Absent::Refuse).await,
         }
     }
 
     /// Opens the store, or makes an empty one; also finishes one whose making was cut short.
     pub async fn create_or_open(place: impl Into<StorePlace>) -> Result<Self, StoreError> {
-        let place = place.into();
-        match &place {
+        match place.into() {
             StorePlace::File(file) => {
-                file::make_private(file).map_err(StoreError::File)?;
-                Self::open(place).await
+                file::make_private(&file).map_err(StoreError::File)?;
+                Self::in_file(file, StoreOptions::default()).await
             }
-            StorePlace::Server(_) => Self::on_server(place, server::Absent::Make).await,
+            StorePlace::Server(server) => Self::on_server(server, server::Absent::Make).await,
         }
     }
 
-    async fn in_file(place: StorePlace, options: StoreOptions) -> Result<Self, StoreError> {
-        let StorePlace::File(path) = &place else { return Err(StoreError::Missing) };
-        let (pool, watch) = file::connect(path, options).await?;
+    async fn in_file(file: PathBuf, options: StoreOptions) -> Result<Self, StoreError> {
+        file::refuse_missing(&file)?;
+        let (pool, watch) = file::connect(&file, options).await?;
         let watch = Watch::Connection(Arc::new(Mutex::new(Some(watch))));
-        let chain = Arc::new(OwnChain::only());
-        Ok(Self { pool: Pool::Sqlite(pool), chain, watch, place: Arc::new(place) })
+        let (pool, chain) = (Pool::Sqlite(pool), Arc::new(OwnChain::only()));
+        Ok(Self { pool, chain, watch, place: Arc::new(StorePlace::File(file)) })
     }
 
-    async fn on_server(place: StorePlace, absent: server::Absent) -> Result<Self, StoreError> {
-        let StorePlace::Server(server) = &place else { return Err(StoreError::Missing) };
+    async fn on_server(server: Box<Server>, absent: server::Absent) -> Result<Self, StoreError> {
         let (pool, database) = server.connect(absent).await?;
         let chain = Arc::new(OwnChain::of_home(server.home(), &database)?);
         let (pool, watch) = (Pool::Postgres(pool), Watch::Commitment);
-        Ok(Self { pool, chain, watch, place: Arc::new(place) })
+        Ok(Self { pool, chain, watch, place: Arc::new(StorePlace::Server(server)) })
     }
 
     /// Closes the connections of all clones; a file's write-ahead log is folded into it, unless another process has

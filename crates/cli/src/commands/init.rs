@@ -20,8 +20,7 @@ pub(super) async fn run(ui: &Ui, args: InitArgs) -> Result<ExitCode, Error> {
     let store = keyless_daemon::create_store(&places).await?;
     let (_vault, phrase) = Vault::create(store, Passphrase::new(passphrase)).await?;
     let words = phrase.expose_to_operator();
-    let file = places.store_file();
-    let store_path = file.to_string_lossy();
+    let store_path = keyless_daemon::store_place(&places)?.to_string();
     if let Some(path) = &args.recovery_file {
         write_private(path, &words)?;
         let text = format!(

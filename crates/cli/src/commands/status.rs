@@ -2,32 +2,33 @@
 
 use std::process::ExitCode;
 
-use keyless_core::Error;
-use keyless_daemon::Places;
+use keyless_core::{Code, Error};
+use keyless_daemon::{Places, StorePlace, store_place};
 use serde_json::json;
 
 use crate::ui::Ui;
 
 pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
     let places = Places::from_environment()?;
-    let store = places.store_file();
+    let store = store_place(&places)?;
     let service = keyless_daemon::service_status(&places.agent_socket()).await?;
-    let there = store.exists();
+    let found = is_there(&places, &store).await;
+    let there = matches!(found, Ok(true));
     let jail = match keyless_daemon::check_jail() {
         Ok(()) => "available".to_owned(),
         Err(error) => format!("not available: {error}"),
     };
     let data = json!({
-        "store": store,
+        "store": store.to_string(),
         "initialised": there,
         "unlocked": service.as_ref().is_some_and(|status| !status.locked),
         "broker": service,
         "jail": jail,
     });
-    let store = if there {
-        store.display().to_string()
-    } else {
-        format!("none at {}; keyless init makes one", store.display())
+    let store = match &found {
+        Ok(true) => store.to_string(),
+        Ok(false) => format!("none at {store}; keyless init makes one"),
+        Err(error) => format!("{store}: {error}"),
     };
     let broker = service.as_ref().map_or_else(
         || "locked".to_owned(),
@@ -48,4 +49,15 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
     }
     ui.answer("status", &data, &words);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Of a file only whether it is there; a server is asked.
+async fn is_there(places: &Places, store: &StorePlace) -> Result<bool, Error> {
+    match store {
+        StorePlace::File(file) => Ok(file.exists()),
+        StorePlace::Server(_) => match keyless_daemon::open_store(places).await {
+            Err(error) if error.code() == Code::NotInitialised => Ok(false),
+            opened => opened.map(|_| true),
+        },
+    }
 }

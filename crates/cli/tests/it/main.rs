@@ -96,6 +96,8 @@ mod setup;
 mod signing;
 /// Sources beside the store.
 mod sources;
+/// Two brokers on one database server.
+mod team;
 /// The terminal, full screen.
 mod terminal_ui;
 /// The broker in the background.

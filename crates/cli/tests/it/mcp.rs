@@ -96,11 +96,11 @@ fn lock(world: &World) {
     wait_until("the broker is gone", || !socket.exists());
 }
 
-fn approve(world: &World, arguments: &[&str]) -> Seen {
+pub(crate) fn approve(world: &World, arguments: &[&str]) -> Seen {
     world.keyless(&[&["approve"], arguments].concat()).run()
 }
 
-fn pending(world: &World) -> Vec<Value> {
+pub(crate) fn pending(world: &World) -> Vec<Value> {
     approve(world, &["--list", "--json"]).data()["pending"].as_array().unwrap().clone()
 }
 

@@ -3,12 +3,12 @@
 use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
 
 use jiff::{Timestamp, Zoned};
-use keyless_core::{Code, SecretPath};
-use keyless_store::Store;
+use keyless_core::{Code, Error, SecretPath};
+use keyless_store::{Store, StorePlace};
 use keyless_vault::{Freshness, Secret, SourceConfig};
 
 use super::Check;
-use crate::{operator, places::Places};
+use crate::{operator, places::Places, store_place::store_place};
 
 /// A clock may be set back by so many seconds without anybody noticing.
 const SLACK: i64 = 60;
@@ -21,19 +21,20 @@ pub(super) struct Looked {
 
 pub(super) async fn look(places: &Places) -> Looked {
     let none = |check| Looked { checks: vec![check], secrets: Vec::new() };
-    let file = places.store_file();
-    let store = match operator::open_store(places).await {
+    // Of a config.toml that can't be read another check tells; here the home's own file is looked at then.
+    let place = store_place(places).unwrap_or_else(|_| StorePlace::from(&places.store_file()));
+    let store = match Store::open(&place).await.map_err(Error::from) {
         Ok(store) => store,
         Err(error) if error.code() == Code::NotInitialised => {
-            let found = format!("none at {}", file.display());
+            let found = format!("none at {place}");
             return none(Check::note("store.there", found, "keyless init makes one"));
         }
         Err(error) => {
-            return none(Check::fault(
-                "store.there",
-                error.message(),
-                "keyless audit verify; restore a backup",
-            ));
+            let remedy = match error.code() {
+                Code::StoreUnreachable => Code::StoreUnreachable.remediation().action,
+                _ => "keyless audit verify; restore a backup",
+            };
+            return none(Check::fault("store.there", error.message(), remedy));
         }
     };
     let secrets = match operator::list_secrets(&store).await {
@@ -47,8 +48,10 @@ pub(super) async fn look(places: &Places) -> Looked {
         }
     };
     let mut checks =
-        vec![Check::ok("store.there", format!("{} secrets in {}", secrets.len(), file.display()))];
-    checks.extend(private("store.permissions", &file));
+        vec![Check::ok("store.there", format!("{} secrets in {place}", secrets.len()))];
+    if let StorePlace::File(file) = &place {
+        checks.extend(private("store.permissions", file));
+    }
     checks.extend(clock(&store).await);
     checks.extend(due(&secrets));
     checks.extend(sources(&secrets));

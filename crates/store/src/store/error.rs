@@ -43,12 +43,12 @@ pub enum StoreError {
         /// Ours.
         known: i64,
     },
-    /// The server does not let us in, or not do this.
-    #[error("the database server refuses it")]
-    Refused(#[source] sqlx::Error),
     /// This home has no chain of the audit log yet, and the vault is locked.
     #[error("this machine's audit log begins when the vault is unlocked here")]
     NotBegun,
+    /// The server does not let us in, or not do this.
+    #[error("the database server refuses it")]
+    Refused(#[source] sqlx::Error),
     /// A row with this key is already there.
     #[error("a row with this key exists")]
     Taken(#[source] sqlx::Error),
@@ -132,6 +132,7 @@ fn of_postgres(code: &str, error: sqlx::Error) -> StoreError {
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         let unusable = |words| Self::with(Code::StoreUnusable, SafeText::words(words));
+        let no_server = |words| Self::with(Code::StoreUnreachable, SafeText::words(words));
         match error {
             StoreError::Busy(_) => unusable("another process keeps it locked; retry"),
             StoreError::Damaged(_) => unusable("the database file is damaged"),
@@ -150,19 +151,17 @@ impl From<StoreError> for Error {
             StoreError::Newer { .. } => {
                 unusable("it was written by a newer Keyless; update this one")
             }
-            StoreError::Refused(_) => {
-                unusable("the database server refuses this user, or what it asks for")
-            }
-            StoreError::Unreachable(_) => {
-                unusable("the database server can't be reached; nothing is allowed until it is")
-            }
-            StoreError::Untrusted(_) => unusable(
-                "the database server's certificate is not trusted, or it offers no TLS; see [store] roots",
-            ),
             StoreError::NotBegun => {
                 unusable("this machine's audit log begins when the vault is unlocked here")
             }
+            StoreError::Refused(_) => no_server("it refuses this user, or what it asks for"),
             StoreError::Taken(_) => unusable("two writers met on one row; retry"),
+            StoreError::Unreachable(_) => {
+                no_server("it can't be reached; nothing is allowed until it is")
+            }
+            StoreError::Untrusted(_) => {
+                no_server("its certificate is not trusted, or it offers no TLS; see [store] roots")
+            }
         }
     }
 }

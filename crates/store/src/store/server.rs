@@ -22,7 +22,7 @@ use super::StoreError;
 use crate::engine::unreachable;
 
 /// How long a connection may take. A request waits for it, so it is short.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(3);
 /// Statements at once of one process; a server has 100 connections, unless told otherwise.
 const CONNECTIONS: u32 = 5;
 /// What the server is to do by itself: a broker that has vanished does not keep the others waiting, and an entry of the

@@ -5,7 +5,7 @@ use std::{
     path::Path,
 };
 
-use keyless_core::{Error, SecretPath};
+use keyless_core::{Code, Error, SecretPath};
 use keyless_daemon::{
     Operator, ci,
     setup::{Import, Outcome, Proposer, Scan, Wish},
@@ -27,7 +27,8 @@ pub(super) async fn run(
     if ci::is_on() {
         return Ok(Came::skipped("values come from the environment"));
     }
-    if !setup.places.store_file().exists() {
+    let opened = keyless_daemon::open_store(&setup.places).await;
+    if opened.is_err_and(|error| error.code() == Code::NotInitialised) {
         let summary = "there is no store: keyless init, then keyless setup --resume";
         return Ok(Came::failed(summary.to_owned(), json!({})));
     }

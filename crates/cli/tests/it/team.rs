@@ -1,0 +1,166 @@
+//! Two brokers on one PostgreSQL: what they share, what they don't, and what is left when it dies.
+
+use std::{cell::RefCell, fs};
+
+use keyless_testkit::{Canary, Postgres, PostgresOptions, TestCa};
+use serde_json::{Value, json};
+
+use crate::{
+    mcp::{USE, approve, gated, pending, unlock},
+    world::{ALLOWED, TOKEN, VARIABLE, World, wait_until},
+};
+
+/// Two homes with the same value to be seen by nobody, and the database of both.
+struct Team {
+    ann: World,
+    bob: World,
+    database: Postgres,
+}
+
+impl Team {
+    /// Ann's machine has made the vault and has [`TOKEN`]; Bob's knows the address and the passphrase.
+    fn new() -> Self {
+        let (ann, mut bob) = (World::empty(), World::empty());
+        let password = ann.another_value();
+        let options = PostgresOptions { ca: &ann.ca, names: &["localhost"], password: &password };
+        let database = Postgres::start(&options).unwrap();
+        let passphrase = fs::read(ann.operator_file("passphrase")).unwrap();
+        bob.home.write("operator/passphrase", passphrase).unwrap();
+        bob.canary = Canary::of(ann.canary.value());
+        bob.watch(Canary::of(&*password));
+        for world in [&ann, &bob] {
+            world.home.write("operator/password", &password).unwrap();
+            world.home.write("operator/database.pem", ann.ca.pem()).unwrap();
+            configure(world, &database);
+        }
+        let recovery = ann.operator_file("recovery");
+        ann.keyless(&["init", "--recovery-file", recovery.to_str().unwrap()]).run().ok();
+        ann.add(TOKEN, &["--to", ALLOWED, "--env", VARIABLE]).ok();
+        Self { ann, bob, database }
+    }
+}
+
+/// Writes `config.toml`: routes, and the store on the server.
+fn configure(world: &World, database: &Postgres) {
+    world.write_config();
+    let config = world.home.keyless_home().join("config.toml");
+    let egress = fs::read_to_string(&config).unwrap();
+    let (port, user, name) = (database.address().port(), Postgres::USER, Postgres::DATABASE);
+    let file = |name| world.operator_file(name).display().to_string();
+    let (password, roots) = (file("password"), file("database.pem"));
+    let store = format!(
+        "[store]\nurl = \"postgres://{user}@localhost:{port}/{name}\"\npassword_file = {password:?}\nroots = {roots:?}\n"
+    );
+    world.home.write("keyless/config.toml", store + &egress).unwrap();
+}
+
+fn chains(world: &World) -> Value {
+    let passphrase = world.operator_file("passphrase");
+    let verify = ["audit", "verify", "--passphrase-file", passphrase.to_str().unwrap(), "--json"];
+    let data = world.keyless(&verify).run().data();
+    assert_eq!((&data["status"], &data["head_checked"]), (&json!("valid"), &json!(true)));
+    data["chains"].clone()
+}
+
+#[test]
+fn two_brokers_share_one_database() {
+    let mut team = Team::new();
+    let origin = team.bob.origin(ALLOWED);
+    configure(&team.bob, &team.database);
+    let Team { ann, bob, database } = &team;
+    assert!(!ann.home.keyless_home().join("store.db").exists());
+    let again = bob.keyless(&["init"]).run();
+    assert!(again.exits(2).errors().contains("PostgreSQL keyless@localhost"), "{}", again.errors());
+
+    // A secret of hers is used by him.
+    unlock(ann);
+    unlock(bob);
+    let used = bob.keyless(&["run", "--", "sh", "-c", USE]).without_passphrase().run();
+    assert_eq!(used.ok(), "200");
+    bob.assert_received(&origin);
+    // The database's password is hidden from agents, wherever it lies.
+    let password = bob.operator_file("password");
+    let look = format!("test -s {} || echo hidden", password.display());
+    let look = bob.keyless(&["run", "--", "sh", "-c", &look]).without_passphrase().run();
+    assert_eq!(look.ok(), "hidden\n");
+
+    // What she changes holds for him at once, and she answers what is asked of him.
+    gated(ann, "per-call");
+    let mut run = bob.keyless(&["run", "--", "sh", "-c", USE]).without_passphrase().start();
+    wait_until("it is asked for", || !pending(ann).is_empty());
+    let id = pending(ann)[0]["id"].as_str().unwrap().to_owned();
+    approve(ann, &[&id, "--once"]).ok();
+    assert_eq!(run.line(), "200");
+
+    // Each has a chain of its own, and either sees that both are whole.
+    for world in [ann, bob] {
+        let chains = chains(world);
+        let entries = |at: usize| chains[at]["entries"].as_u64().unwrap();
+        assert!(entries(0) > 2 && entries(1) > 2 && chains[2].is_null(), "{chains}");
+    }
+    database
+        .sql("UPDATE audit SET entry = replace(entry, 'success', 'denied') WHERE sequence = 2")
+        .unwrap();
+    let changed = ann.keyless(&["audit", "verify"]).run();
+    assert!(changed.errors().contains("in the chain "), "{}", changed.errors());
+
+    // The server never had what opens a value, nor a value.
+    let dump = database.dump().unwrap();
+    assert!(String::from_utf8_lossy(&dump).contains(TOKEN));
+    ann.canary.assert_absent("the database's dump", &dump);
+    let passphrase = fs::read_to_string(ann.operator_file("passphrase")).unwrap();
+    Canary::of(passphrase.trim()).assert_absent("the database's dump", &dump);
+}
+
+#[test]
+fn without_the_database_nothing_is_allowed_until_it_is_back() {
+    let mut team = Team::new();
+    let origin = team.ann.origin(ALLOWED);
+    configure(&team.ann, &team.database);
+    unlock(&team.ann);
+    let script = format!("while read line; do {USE}; echo; done");
+    let run = team.ann.keyless(&["run", "--", "sh", "-c", &script]).without_passphrase().start();
+    let run = RefCell::new(run);
+    run.borrow_mut().say("go");
+    assert_eq!(run.borrow_mut().line(), "200");
+
+    team.database.kill();
+    // A permit of before lives five seconds.
+    wait_until("it is refused", || {
+        run.borrow_mut().say("go");
+        run.borrow_mut().line() != "200"
+    });
+    let before = origin.requests().len();
+    run.borrow_mut().say("go");
+    assert_ne!(run.borrow_mut().line(), "200");
+    assert_eq!(origin.requests().len(), before);
+    let listed = team.ann.keyless(&["secret", "list"]).run();
+    assert!(listed.errors().contains("can't be reached"), "{}", listed.errors());
+
+    team.database.restart().unwrap();
+    wait_until("it goes on", || {
+        run.borrow_mut().say("go");
+        run.borrow_mut().line() == "200"
+    });
+    team.ann.keyless(&["secret", "list"]).run().ok();
+    chains(&team.ann);
+}
+
+#[test]
+fn a_database_with_the_wrong_certificate_gets_nothing() {
+    let team = Team::new();
+    let other = TestCa::new();
+    team.bob.home.write("operator/database.pem", other.pem()).unwrap();
+    let refused = team.bob.keyless(&["secret", "list"]).run();
+    assert!(refused.errors().contains("certificate"), "{}", refused.errors());
+    let config = team.bob.home.keyless_home().join("config.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    let weak = text.replacen("@localhost:", "@db.corp.test:", 1).replacen(
+        "/postgres\"",
+        "/postgres?sslmode=require\"",
+        1,
+    );
+    team.bob.home.write("keyless/config.toml", weak).unwrap();
+    let refused = team.bob.keyless(&["secret", "list"]).run();
+    assert!(refused.exits(2).errors().contains("sslmode=verify-full"), "{}", refused.errors());
+}

@@ -1,0 +1,44 @@
+//! Where the store is: on the server that `config.toml` names, else in a file of this home.
+
+use std::{fs, path::PathBuf};
+
+use keyless_core::{Code, Error, SafeText};
+use keyless_store::{Server, StorePlace};
+use serde::Deserialize;
+
+use crate::{
+    config::Config,
+    passphrase::{read_passphrase_file, remember_passphrase_file},
+    places::{Places, unusable},
+};
+
+/// `[store]`. Taken up at the start of the process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StoreConfig {
+    /// `postgres://USER@HOST:PORT/DATABASE`; the home's own file when absent.
+    pub url: Option<String>,
+    /// A file with the user's password, the caller's own and 0600.
+    pub password_file: Option<PathBuf>,
+    /// A PEM file of private roots that the server's certificate may chain to.
+    pub roots: Option<PathBuf>,
+}
+
+/// Where this home's store is. Sessions without secrets and a fleet's proxies keep their log in the home's file all the
+/// same, since they have no vault.
+pub fn store_place(places: &Places) -> Result<StorePlace, Error> {
+    let config = Config::load(&places.config_file())?.store;
+    let Some(url) = &config.url else { return Ok(StorePlace::from(&places.store_file())) };
+    let mut server = Server::new(url, places.data()).map_err(|fault| {
+        let words = SafeText::words("[store] url: ").as_they_wrote(&fault.to_string());
+        Error::with(Code::ConfigInvalid, words)
+    })?;
+    if let Some(file) = &config.password_file {
+        server = server.with_password(&read_passphrase_file(file)?);
+        remember_passphrase_file(places, file);
+    }
+    if let Some(file) = &config.roots {
+        server = server.with_roots(fs::read(file).map_err(|error| unusable(file, &error))?);
+    }
+    Ok(server.into())
+}
