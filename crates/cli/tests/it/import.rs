@@ -109,9 +109,11 @@ fn the_environment_and_documents_are_read_too() {
 fn nothing_is_lost_when_it_is_killed() {
     let world = World::with_store();
     let file = world.operator_file(".env");
-    let text: String =
-        (0..6).map(|number| format!("ACME_KEY_{number}={}\n", value(&world))).collect();
-    let empty: String = (0..6).map(|number| format!("ACME_KEY_{number}=\n")).collect();
+    let lines = |value: &dyn Fn() -> String| -> String {
+        let lines = (0..6).map(|number| format!("ACME_KEY_{number}={}\n", value()));
+        lines.collect::<Vec<_>>().concat()
+    };
+    let (text, empty) = (lines(&|| value(&world)), lines(&String::new));
     std::fs::write(&file, &text).unwrap();
     let options = ["secret", "import", file.to_str().unwrap(), "--yes", "--leave", "empty"];
     let kept = || {
