@@ -36,6 +36,7 @@ Examples:
   keyless agent register nl://acme.corp/bot/1.0.0 --credential-file bot.credential --json")]
     Register(Box<AgentRegisterArgs>),
     /// Forget an agent's incidents: its threat score is 0 again
+    #[command(after_help = "Examples:\n  keyless agent reset 550e8400-e29b-41d4-a716-446655440000")]
     Reset(AgentChangeArgs),
     /// End an agent for good
     #[command(after_help = "\

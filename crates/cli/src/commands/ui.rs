@@ -1,9 +1,12 @@
-//! `keyless ui`: what waits and what holds, full screen, for people in a terminal.
+//! `keyless ui`: the way in, what waits and what holds, full screen, for people in a terminal.
 //!
 //! It shows; a request is answered by the very questions of `keyless approve`, below the screen that is put aside
 //! meanwhile, so that nothing is decided by a key that was meant for the request before.
 
 mod board;
+mod door;
+mod entrance;
+mod modal;
 mod screen;
 
 use std::{io::IsTerminal, process::ExitCode, time::Duration};
@@ -13,17 +16,11 @@ use keyless_daemon::{ApproverHandle, Shown};
 
 use self::{
     board::{Board, Room},
+    entrance::come_in,
     screen::{Key, Screen, next_key},
 };
-use super::{
-    approve::{ask, describe, told},
-    unlock_vault,
-};
-use crate::{
-    args::{FactorArgs, UiArgs},
-    prompt,
-    ui::Ui,
-};
+use super::approve::{ask, describe, told};
+use crate::{args::UiArgs, prompt, ui::Ui};
 
 /// How often it is asked what waits.
 const LOOK: Duration = Duration::from_millis(500);
@@ -33,7 +30,7 @@ pub(super) async fn run(ui: &Ui, args: UiArgs) -> Result<ExitCode, Error> {
         let words = "programs and pipes use keyless approve --list --json";
         return Err(Error::with(Code::TerminalRequired, SafeText::words(words)));
     }
-    let mut approver = open(&args.factor).await?;
+    let Some(mut approver) = come_in(&args.factor).await? else { return Ok(ExitCode::SUCCESS) };
     let mut board = Board::default();
     loop {
         let chosen = watch(&mut approver, &mut board).await;
@@ -42,17 +39,15 @@ pub(super) async fn run(ui: &Ui, args: UiArgs) -> Result<ExitCode, Error> {
             Ok(Some(request)) => board.notice = settle(ui, &mut approver, &board, &request).await,
             // A proof of the factor holds for ten minutes.
             Err(error) if error.code() == Code::OperatorRequired => {
-                ui.line("The proof of your factor has ended.");
-                approver = open(&args.factor).await?;
+                "The proof of your factor had ended.".clone_into(&mut board.notice);
+                let Some(again) = come_in(&args.factor).await? else {
+                    return Ok(ExitCode::SUCCESS);
+                };
+                approver = again;
             }
             Err(error) => return Err(error),
         }
     }
-}
-
-async fn open(factor: &FactorArgs) -> Result<ApproverHandle, Error> {
-    let (places, vault) = unlock_vault(factor).await?;
-    ApproverHandle::open(&places, vault).await
 }
 
 /// Shows the board until a request is chosen; nothing when the person leaves.
@@ -65,6 +60,8 @@ async fn watch(approver: &mut ApproverHandle, board: &mut Board) -> Result<Optio
             Some(Key::Down) => board.step(1),
             Some(Key::Leave) => return Ok(None),
             Some(Key::Other) => board.change_room(),
+            Some(Key::ReadBack) => board.read_back(),
+            Some(Key::ReadOn) => board.read_on(describe),
             Some(Key::Take) => {
                 if let Some(request) = board.chosen() {
                     return Ok(Some(request.clone()));

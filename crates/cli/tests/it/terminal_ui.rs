@@ -1,10 +1,13 @@
 //! `keyless ui` at a pseudo-terminal, and what shells and `man` get.
 
+mod tmux;
+
 use std::{fs, path::Path};
 
 use serde_json::json;
 
 // A screen is drawn cell by cell and blanks are left out, so single words are looked for.
+use self::tmux::Window;
 use crate::{
     invocation::KEYLESS,
     mcp::{Agent, gated, unlocked},
@@ -54,4 +57,102 @@ complete_ keyless secret show te; complete_ keyless run --secret team/; complete
     // A slip of the finger is answered with what was meant.
     let slip = world.keyless(&["secrt", "list"]).run();
     assert!(slip.exits(2).errors().contains("secret"), "{}", slip.errors());
+}
+
+/// Compares a screen with the one that is kept, or keeps it (`KEYLESS_BLESS=1`).
+#[track_caller]
+fn golden(name: &str, screen: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/ui").join(name);
+    let rows: Vec<&str> = screen.lines().map(str::trim_end).collect();
+    let screen = format!("{}\n", rows.join("\n").trim_end());
+    if std::env::var_os("KEYLESS_BLESS").is_some() {
+        fs::write(&file, &screen).unwrap();
+    }
+    assert_eq!(screen, fs::read_to_string(&file).unwrap(), "{name}");
+}
+
+/// Without what differs from run to run, in as many columns: numbers, and the names of sessions.
+fn steady(screen: &str) -> String {
+    let mut inside = false;
+    let before =
+        screen.chars().zip(screen.chars().skip(1)).map(|(one, two)| one == 'm' && two == '-');
+    let starts: Vec<bool> = before.chain([false]).collect();
+    let steady = screen.chars().zip(starts).map(|(character, starts)| {
+        inside = starts || (inside && (character == '-' || character.is_ascii_alphanumeric()));
+        if inside || character.is_ascii_digit() { '0' } else { character }
+    });
+    steady.collect()
+}
+
+/// A first run chooses places, refuses what does not fit, shows the phrase once and goes on; the next one asks for the
+/// passphrase until it is right.
+#[test]
+fn a_store_is_made_and_opened_on_screen() {
+    let world = World::empty();
+    let ui = || world.keyless(&["ui"]).without_passphrase();
+    let window = Window::open(&world, ui(), (80, 24));
+    window.seen(&["There is no store yet", "Esc leave"]);
+    golden("first-run-80x24.txt", &window.screen(false));
+    window.resize(120, 40);
+    window.seen(&["sources.toml, to be read and never written."]);
+    golden("first-run-120x40.txt", &window.screen(false));
+    window.press("Escape");
+    window.closed();
+    assert!(!world.home.keyless_home().join("store.db").exists(), "who leaves has nothing written");
+
+    let passphrase = fs::read_to_string(world.operator_file("passphrase")).unwrap();
+    let passphrase = passphrase.trim();
+    let window = Window::open(&world, ui(), (80, 24));
+    window.seen(&["There is no store yet"]);
+    window.say(" ");
+    window.seen(&["[x] pass"]);
+    window.press("Enter");
+    window.seen(&["A passphrase for the store"]);
+    window.say("long enough for one\rand another one\r");
+    window.seen(&["The two differ"]);
+    golden("differ-80x24.txt", &window.screen(false));
+    window.say(&format!("{passphrase}\r"));
+    window.seen(&["once more"]);
+    window.say(&format!("{passphrase}\r"));
+    window.seen(&["Recovery phrase", "y it is written down"]);
+    window.press("Escape");
+    window.say("y");
+    window.seen(&["Nothing waits for an answer."]);
+    window.say("q");
+    window.closed();
+    let sources = world.home.keyless_home().join("sources.toml");
+    assert!(fs::read_to_string(sources).unwrap().contains("type = \"pass\""));
+
+    let window = Window::open(&world, ui(), (80, 24));
+    window.seen(&["The store is locked"]);
+    window.say("not the passphrase\r");
+    window.seen(&["does not open the store"]);
+    golden("locked-80x24.txt", &window.screen(false));
+    window.say(&format!("{passphrase}\r"));
+    window.seen(&["Nothing waits for an answer."]);
+}
+
+/// What waits; sixteen colours at most, and none where none are wanted.
+#[test]
+fn what_waits_fits_the_window() {
+    let world = unlocked();
+    gated(&world, "session");
+    let mut agent = Agent::connect(&world);
+    let reason = format!("to look around\u{202e} {} and no further", "again and ".repeat(44));
+    let id = agent.ask("secrets_request_use_approval", &json!({ "path": TOKEN, "reason": reason }));
+    let shown =
+        |window: &Window<'_>| steady(&window.screen(false).replace(&id, "prov-000000000000"));
+    let window = Window::open(&world, world.keyless(&["ui"]), (80, 24));
+    window.seen(&["1 waiting", "look around\\u{202e}"]);
+    golden("waiting-80x24.txt", &shown(&window));
+    let colours = window.screen(true);
+    let numbers = colours.split("38;5;").skip(1).map(|rest| rest.split(['m', ';']).next().unwrap());
+    assert!(numbers.clone().count() > 0 && !colours.contains("38;2;"));
+    assert!(numbers.clone().all(|number| number.parse::<u8>().unwrap() < 16), "{colours:?}");
+    drop(window);
+    let plain = world.keyless(&["ui"]).env("NO_COLOR", "1");
+    let window = Window::open(&world, plain, (80, 24));
+    window.seen(&["1 waiting", "look around\\u{202e}"]);
+    golden("waiting-80x24.txt", &shown(&window));
+    assert!(!window.screen(true).contains("38;"));
 }

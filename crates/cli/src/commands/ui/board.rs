@@ -3,6 +3,11 @@
 use keyless_core::approval::RequestId;
 use keyless_daemon::Shown;
 
+/// How many lines are read at once.
+const STEP: u16 = 5;
+/// A window of so many columns is narrow.
+const NARROW: usize = 40;
+
 /// Which list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Room {
@@ -21,6 +26,8 @@ pub(super) struct Board {
     pub(super) holding: Vec<Shown>,
     /// What became of the last one.
     pub(super) notice: String,
+    /// How far the chosen one was read, in lines.
+    pub(super) read: u16,
     /// By name: the lists change while one looks at them.
     chosen: Option<RequestId>,
 }
@@ -30,7 +37,7 @@ impl Board {
     pub(super) fn take(&mut self, waiting: Vec<Shown>, holding: Vec<Shown>) {
         (self.waiting, self.holding) = (waiting, holding);
         if self.position().is_none() {
-            self.chosen = self.rows().first().map(|row| row.id.clone());
+            self.choose(self.rows().first().map(|row| row.id.clone()));
         }
     }
 
@@ -57,7 +64,7 @@ impl Board {
     pub(super) fn step(&mut self, by: isize) {
         let Some(last) = self.rows().len().checked_sub(1) else { return };
         let next = self.position().unwrap_or(0).saturating_add_signed(by).min(last);
-        self.chosen = Some(self.rows()[next].id.clone());
+        self.choose(Some(self.rows()[next].id.clone()));
     }
 
     /// Shows the other list.
@@ -66,7 +73,28 @@ impl Board {
             Room::Holding => Room::Waiting,
             Room::Waiting => Room::Holding,
         };
-        self.chosen = self.rows().first().map(|row| row.id.clone());
+        self.choose(self.rows().first().map(|row| row.id.clone()));
+    }
+
+    /// Shows more of what is asked, up to its end.
+    pub(super) fn read_on(&mut self, describe: impl Fn(&Shown) -> String) {
+        let text = self.chosen().map(describe).unwrap_or_default();
+        // No window is so narrow that a line takes more.
+        let rows: usize = text.lines().map(|line| 1 + line.chars().count() / NARROW).sum();
+        let most = u16::try_from(rows).unwrap_or(u16::MAX).saturating_sub(STEP);
+        self.read = self.read.saturating_add(STEP).min(most);
+    }
+
+    /// Shows what was before.
+    pub(super) fn read_back(&mut self) {
+        self.read = self.read.saturating_sub(STEP);
+    }
+
+    fn choose(&mut self, chosen: Option<RequestId>) {
+        if chosen != self.chosen {
+            self.read = 0;
+        }
+        self.chosen = chosen;
     }
 }
 
@@ -105,7 +133,14 @@ mod tests {
         assert_eq!(board.position(), Some(3));
         board.take(vec![shown(1)], vec![]);
         assert_eq!(board.chosen().unwrap().id, shown(1).id);
+        for _ in 0..9 {
+            board.read_on(|_| "line\n".repeat(12));
+        }
+        assert_eq!(board.read, 7);
+        board.read_back();
+        assert_eq!(board.read, 2);
         board.change_room();
+        assert_eq!(board.read, 0);
         board.step(-1);
         assert!(board.chosen().is_none());
     }

@@ -7,7 +7,7 @@ use keyless_core::{Code, Error, SafeText, approval::RequestKind};
 use keyless_daemon::Shown;
 use ratatui::{
     DefaultTerminal, Frame,
-    crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers},
+    crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
     layout::{Constraint, Direction, Layout, Rect},
     style::{Color, Modifier, Style},
     text::{Line, Text},
@@ -17,11 +17,13 @@ use ratatui::{
 use super::{
     super::approve::{describe, visible},
     board::{Board, Room},
+    door::Door,
+    modal,
 };
 
 /// Under so many columns the panes stand below each other.
 const WIDE: u16 = 90;
-const KEYS: &str = "↑↓ choose   Enter answer   Tab the other list   q leave";
+const KEYS: &str = "↑↓ choose   PgDn read on   Enter answer   Tab the other list   q leave";
 
 /// What a key means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +31,21 @@ pub(super) enum Key {
     Down,
     Leave,
     Other,
+    ReadBack,
+    ReadOn,
     Take,
+    Up,
+}
+
+/// A key while something is typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Press {
+    Char(char),
+    Down,
+    Enter,
+    Erase,
+    Kill,
+    Leave,
     Up,
 }
 
@@ -52,6 +68,12 @@ impl Screen {
         let drawn = self.terminal.draw(|frame| draw(frame, board, accent));
         drawn.map(drop).map_err(|error| unusable(&error))
     }
+
+    pub(super) fn draw_door(&mut self, door: &Door) -> Result<(), Error> {
+        let accent = self.accent;
+        let drawn = self.terminal.draw(|frame| modal::draw(frame, door, accent));
+        drawn.map(drop).map_err(|error| unusable(&error))
+    }
 }
 
 impl Drop for Screen {
@@ -62,24 +84,48 @@ impl Drop for Screen {
 
 /// The next key; nothing when none came in time, or the window's size has changed.
 pub(super) fn next_key(patience: Duration) -> Result<Option<Key>, Error> {
+    Ok(next_event(patience)?.and_then(meaning))
+}
+
+/// The next key of somebody who types; nothing as above.
+pub(super) fn next_press(patience: Duration) -> Result<Option<Press>, Error> {
+    Ok(next_event(patience)?.and_then(press))
+}
+
+fn next_event(patience: Duration) -> Result<Option<KeyEvent>, Error> {
     if !event::poll(patience).map_err(|error| unusable(&error))? {
         return Ok(None);
     }
-    let event = event::read().map_err(|error| unusable(&error))?;
-    Ok(meaning(&event))
+    match event::read().map_err(|error| unusable(&error))? {
+        Event::Key(key) if key.kind != KeyEventKind::Release => Ok(Some(key)),
+        _ => Ok(None),
+    }
 }
 
-fn meaning(event: &Event) -> Option<Key> {
-    let Event::Key(key) = event else { return None };
-    if key.kind == KeyEventKind::Release {
-        return None;
+fn press(key: KeyEvent) -> Option<Press> {
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    match key.code {
+        KeyCode::Char('c' | 'd') if control => Some(Press::Leave),
+        KeyCode::Char('u') if control => Some(Press::Kill),
+        KeyCode::Char(character) if !control => Some(Press::Char(character)),
+        KeyCode::Backspace => Some(Press::Erase),
+        KeyCode::Down => Some(Press::Down),
+        KeyCode::Enter => Some(Press::Enter),
+        KeyCode::Esc => Some(Press::Leave),
+        KeyCode::Up => Some(Press::Up),
+        _ => None,
     }
+}
+
+fn meaning(key: KeyEvent) -> Option<Key> {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     match key.code {
         KeyCode::Char('c' | 'd') if control => Some(Key::Leave),
         KeyCode::Down | KeyCode::Char('j') => Some(Key::Down),
         KeyCode::Up | KeyCode::Char('k') => Some(Key::Up),
         KeyCode::Enter => Some(Key::Take),
+        KeyCode::PageDown | KeyCode::Char(' ') => Some(Key::ReadOn),
+        KeyCode::PageUp => Some(Key::ReadBack),
         KeyCode::Tab | KeyCode::BackTab => Some(Key::Other),
         KeyCode::Esc | KeyCode::Char('q') => Some(Key::Leave),
         _ => None,
@@ -165,7 +211,8 @@ fn draw_request(frame: &mut Frame<'_>, area: Rect, board: &Board) {
     // What was made visible there is visible here; nothing else may reach the screen's cells.
     let lines: Vec<Line<'_>> = plain.lines().map(|line| Line::from(visible(line))).collect();
     let block = Block::bordered().title(" What is asked ");
-    frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }).block(block), area);
+    let text = Paragraph::new(lines).wrap(Wrap { trim: false }).scroll((board.read, 0));
+    frame.render_widget(text.block(block), area);
 }
 
 fn unusable(error: &io::Error) -> Error {

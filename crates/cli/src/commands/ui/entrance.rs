@@ -1,0 +1,102 @@
+//! Comes in: asks for the passphrase at the screen, or makes a store and says which places there are beside it.
+
+use std::{fs, io::Write, os::unix::fs::OpenOptionsExt};
+
+use keyless_core::{Code, Error, SafeText};
+use keyless_daemon::{
+    ApproverHandle, Config, Places,
+    vault::{Factor, Passphrase, Vault},
+};
+use zeroize::Zeroizing;
+
+use super::{
+    super::{open_store, unlock_vault},
+    LOOK,
+    door::{Act, Door},
+    screen::{Screen, next_press},
+};
+use crate::{args::FactorArgs, prompt};
+
+/// Who answers for the operator; nothing when the person leaves. What opens the store may also be a file.
+pub(super) async fn come_in(factor: &FactorArgs) -> Result<Option<ApproverHandle>, Error> {
+    if prompt::factor_file(factor).is_some() {
+        let (places, vault) = unlock_vault(factor).await?;
+        return ApproverHandle::open(&places, vault).await.map(Some);
+    }
+    let places = Places::from_environment()?;
+    let door = match keyless_daemon::refuse_existing_store(&places).await {
+        Ok(()) => Door::first_run(),
+        Err(error) if error.code() == Code::AlreadyInitialised => Door::unlock(),
+        Err(error) => return Err(error),
+    };
+    let Some(vault) = pass(&places, door).await? else { return Ok(None) };
+    let config = Config::load(&places.config_file())?;
+    let vault = keyless_daemon::with_sources(vault, &places, &config)?;
+    ApproverHandle::open(&places, vault).await.map(Some)
+}
+
+/// Shows the door until it is open; nothing when the person leaves.
+async fn pass(places: &Places, mut door: Door) -> Result<Option<Vault>, Error> {
+    let (mut screen, mut made) = (Screen::enter()?, None);
+    loop {
+        screen.draw_door(&door)?;
+        let Some(press) = next_press(LOOK)? else { continue };
+        match door.press(press) {
+            None => {}
+            Some(Act::Enter) => return Ok(made),
+            Some(Act::Leave) => return Ok(None),
+            Some(Act::Create { passphrase, places: kinds }) => {
+                match create(places, passphrase, &kinds).await {
+                    Ok((vault, phrase)) => {
+                        made = Some(vault);
+                        door.show_phrase(phrase);
+                    }
+                    Err(error) => door.refuse(&error),
+                }
+            }
+            Some(Act::Unlock(passphrase)) => match unlock(passphrase).await {
+                Ok(vault) => return Ok(Some(vault)),
+                Err(error) if error.code() == Code::WrongPassphrase => door.refuse(&error),
+                Err(error) => return Err(error),
+            },
+        }
+    }
+}
+
+async fn unlock(passphrase: Zeroizing<String>) -> Result<Vault, Error> {
+    let (_, store) = open_store().await?;
+    Vault::unlock(store, Factor::Passphrase(Passphrase::new(passphrase))).await
+}
+
+async fn create(
+    places: &Places,
+    passphrase: Zeroizing<String>,
+    kinds: &[&str],
+) -> Result<(Vault, Zeroizing<String>), Error> {
+    declare(places, kinds)?;
+    let store = keyless_daemon::create_store(places).await?;
+    let (vault, phrase) = Vault::create(store, Passphrase::new(passphrase)).await?;
+    Ok((vault, phrase.expose_to_operator()))
+}
+
+/// Writes `sources.toml`, unless somebody has.
+fn declare(places: &Places, kinds: &[&str]) -> Result<(), Error> {
+    let file = places.sources_file();
+    if kinds.is_empty() || file.exists() {
+        return Ok(());
+    }
+    let sources =
+        kinds.iter().map(|kind| format!("\n[[source]]\nname = \"{kind}\"\ntype = \"{kind}\"\n"));
+    let text = format!("schema_version = 1\n{}", sources.collect::<String>());
+    let write = || {
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600).open(&file)?.write_all(text.as_bytes())
+    };
+    write().map_err(|error: std::io::Error| {
+        let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
+        Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
+    })
+}
