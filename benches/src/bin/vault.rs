@@ -213,6 +213,6 @@ fn microseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-fn told(error: keyless_core::Error) -> Failure {
+fn told(error: &keyless_core::Error) -> Failure {
     error.message().into()
 }

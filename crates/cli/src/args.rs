@@ -26,7 +26,10 @@ use crate::commands::pack::PackArgs;
 pub(crate) use self::{
     action::{ActionCommand, ExecArgs, SubmitArgs, TermArgs},
     agent::{AgentAttestArgs, AgentChangeArgs, AgentCommand, AgentRegisterArgs, AgentShowArgs},
-    audit::{AuditCommand, ExportArgs, ExportFormat, QueryArgs, ResultWord, TailArgs, VerifyArgs},
+    audit::{
+        AuditCommand, CheckpointArgs, ExportArgs, ExportFormat, QueryArgs, ResultWord, TailArgs,
+        VerifyArgs,
+    },
     broker::{BrokerArgs, BrokerCommand, BrokerInstallArgs},
     catalog::{
         CatalogAddUrlArgs, CatalogCommand, CatalogListArgs, CatalogPinArgs, CatalogRefreshArgs,
@@ -713,9 +716,18 @@ impl ApproveArgs {
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
-    /// Where HTTP is served; loopback only
+    /// Where HTTP is served; loopback only where there is no TLS
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9741")]
     pub(crate) http: std::net::SocketAddr,
+    /// Serve HTTPS with this certificate, a chain in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The certificate's key, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Take only clients that show a certificate of these roots, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) client_ca: Option<PathBuf>,
     /// Join stdin and stdout with the broker that runs, as the agent that the environment names
     #[arg(long)]
     pub(crate) stdio: bool,

@@ -7,6 +7,7 @@
 //! Source: reference/nl.md, section 5 (NL-5.1 to 5.17) and C-28.
 
 mod chain;
+mod checkpoint;
 mod outline;
 mod verify;
 
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     chain::{Chain, GENESIS, Sha256Of, portable_sha256},
+    checkpoint::Checkpoint,
     outline::Outline,
     verify::{Stretch, Tampered, Verifier, verify},
 };

@@ -59,14 +59,29 @@ pub enum ApproveApply {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NlConfig {
-    /// HTTP, on this machine alone.
+    /// HTTP; on this machine alone where there is no `tls`.
     pub http: Option<SocketAddr>,
+    /// Whom to show to be, where HTTP is served with TLS.
+    pub tls: Option<NlTls>,
     /// Whether discovery is answered over HTTP without TLS, which the protocol forbids elsewhere than in tests.
     pub plaintext_discovery: bool,
     /// Whether registered agents, but people, have to show their vendor's word (NL-1.7).
     pub require_attestation: bool,
     /// Whether an agent's threat score has consequences.
     pub detection: DetectionWord,
+}
+
+/// `[nl.tls]`. Files that change are taken up.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NlTls {
+    /// A chain in PEM.
+    pub certificate: PathBuf,
+    /// Its key in PEM.
+    pub key: PathBuf,
+    /// Roots of which each client must show a certificate (mTLS).
+    #[serde(default)]
+    pub client_ca: Option<PathBuf>,
 }
 
 /// What follows from an agent's threat score.

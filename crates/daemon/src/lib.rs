@@ -18,6 +18,7 @@ mod aliases;
 mod approvals;
 mod broker;
 mod caution;
+mod checkpoints;
 mod deploys;
 mod minted;
 pub mod nl;
@@ -83,9 +84,10 @@ pub use crate::{
     broker::{Broker, Inherited, OpenSession, Variable, Wanted, open_bare_session},
     catalog_urls::{Outcome as UrlOutcome, UrlCatalogs, UrlReport},
     caution::{Caution, manifest_of},
+    checkpoints::{LogCheck, VerifiedLog, sign_log, verify_log},
     config::{
         ApproveApply, Config, ConfigSource, DetectionWord, EgressConfig, LimitsConfig, NlConfig,
-        PackConfig, PolicyWord, parse_route,
+        NlTls, PackConfig, PolicyWord, parse_route,
     },
     deploys::{DeployBy, DeployGate, DeployWord},
     egress_door::EgressDoor,
@@ -101,8 +103,8 @@ pub use crate::{
     notes::{Note, Notes, RequestNote},
     operator::{
         Answer, Approver, ApproverHandle, CheckWhen, Known, Named, Operator, RemoteApprover, Shown,
-        UsedBy, audit_log, audit_query, audit_tail, audit_verify, create_store, decoy,
-        list_secrets, open_store, page_link, refuse_existing_store, show_secret,
+        UsedBy, audit_log, audit_query, audit_tail, create_store, decoy, list_secrets, open_store,
+        page_link, refuse_existing_store, show_secret,
     },
     passphrase::{read_passphrase_file, remember_passphrase_file, remembered_passphrase_files},
     places::{KEYLESS_HOME, KEYLESS_PASSPHRASE_FILE, Places, is_inside_session},

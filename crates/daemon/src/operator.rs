@@ -16,9 +16,9 @@ use keyless_core::{
     Code, Error, Placeholder, SafeText, SecretPath, SecretValue,
     audit::{Action, Detail, Draft, Entry, Outcome, Target},
 };
-use keyless_store::{AuditLog, AuditQuery, LogError, Store, VerifiedChain};
+use keyless_store::{AuditLog, AuditQuery, Store};
 use keyless_vault::{
-    Backup, BackupRecipients, Conflicts, EnvelopeKind, Factor, FormatVerdict, Imported, Metadata,
+    Backup, BackupRecipients, Conflicts, EnvelopeKind, FormatVerdict, Imported, Metadata,
     PlaceholderShape, Secret, Vault, Weakness,
 };
 use uuid::Uuid;
@@ -334,25 +334,6 @@ pub async fn audit_query(store: &Store, wanted: &AuditQuery) -> Result<Vec<Entry
         log.append(draft).await?;
     }
     Ok(entries)
-}
-
-/// Verifies every chain of the log, and their ends against the vault's key when the passphrase is given.
-pub async fn audit_verify(
-    store: Store,
-    factor: Option<Factor>,
-) -> Result<Vec<VerifiedChain>, Error> {
-    let sealer = match factor {
-        Some(factor) => Some(Vault::unlock(store.clone(), factor).await?.head_sealer()),
-        None => None,
-    };
-    let verified = store.audit_verify(sealer.as_deref()).await;
-    verified.map_err(|error| match error {
-        LogError::Store(error) => error.into(),
-        other => {
-            let detail = SafeText::default().as_they_wrote(&other.to_string());
-            Error::with(Code::AuditTampered, detail)
-        }
-    })
 }
 
 /// A value for a secret that is bait: random, and of the form that its placeholders have if that is a real token's.

@@ -114,6 +114,11 @@ impl Places {
         self.data.join("store.db")
     }
 
+    /// `audit-checkpoints.jsonl`: where the log ended, signed.
+    pub fn checkpoints_file(&self) -> PathBuf {
+        self.data.join("audit-checkpoints.jsonl")
+    }
+
     /// The socket of the unlocked broker.
     pub fn agent_socket(&self) -> PathBuf {
         self.runtime.join("agent.sock")

@@ -68,5 +68,6 @@ pub use crate::session::{Session, SessionSecret, SessionSpec};
 /// A certificate authority that is kept, for a fleet.
 pub use crate::tls::CaKeys;
 pub use crate::tls::{RootFault, RootsError};
+pub use crate::tls::{ServerFiles, ServerTls};
 /// A company's own proxy on the way out.
 pub use crate::upstream_proxy::{ProxyCredential, UpstreamProxy};

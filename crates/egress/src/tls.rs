@@ -6,6 +6,7 @@ mod ca_keys;
 mod client;
 mod identity;
 mod leaves;
+mod own_server;
 mod sniff;
 
 use keyless_core::{Code, Error};
@@ -20,6 +21,7 @@ pub(crate) use self::{
 pub use self::{
     ca_keys::CaKeys,
     client::{RootFault, RootsError},
+    own_server::{ServerFiles, ServerTls},
 };
 
 /// Random bytes from the library that makes the keys.

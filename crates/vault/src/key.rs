@@ -26,6 +26,8 @@ pub(crate) enum Purpose {
     Agents,
     /// Sealing the end of the audit log.
     AuditHead,
+    /// Signing where the audit log ends.
+    Checkpoints,
     /// The commitment over the index.
     Index,
     /// Proving to the broker that the vault is open elsewhere.
@@ -76,6 +78,7 @@ impl Purpose {
         match self {
             Self::Agents => "keyless/v1/agents",
             Self::AuditHead => "keyless/v1/audit-head",
+            Self::Checkpoints => "keyless/v1/checkpoints",
             Self::Index => "keyless/v1/index",
             Self::Operator => "keyless/v1/operator",
             Self::Passkeys => "keyless/v1/passkeys",

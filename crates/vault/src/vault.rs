@@ -48,6 +48,7 @@ pub struct Vault {
 pub(crate) struct Standing {
     audit_head: Subkey,
     pub(crate) agents: Subkey,
+    pub(crate) checkpoints: Subkey,
     pub(crate) operator: Subkey,
     pub(crate) passkeys: Subkey,
     pub(crate) requests: Subkey,
@@ -110,6 +111,7 @@ impl Standing {
             audit_head: key.derive(Purpose::AuditHead),
             operator: key.derive(Purpose::Operator),
             agents: key.derive(Purpose::Agents),
+            checkpoints: key.derive(Purpose::Checkpoints),
             passkeys: key.derive(Purpose::Passkeys),
             requests: key.derive(Purpose::Requests),
             sessions: key.derive(Purpose::Sessions),

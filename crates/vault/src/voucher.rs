@@ -29,6 +29,11 @@ impl Vault {
         Voucher(self.standing().agents.clone())
     }
 
+    /// Gives the seed of the key that signs where the audit log ends.
+    pub fn checkpoint_voucher(&self) -> Voucher {
+        Voucher(self.standing().checkpoints.clone())
+    }
+
     /// Proves, to a broker that has the same vault open, that this one is: by a seal over its challenge.
     pub fn operator_voucher(&self) -> Voucher {
         Voucher(self.standing().operator.clone())

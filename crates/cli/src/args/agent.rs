@@ -36,7 +36,9 @@ Examples:
   keyless agent register nl://acme.corp/bot/1.0.0 --credential-file bot.credential --json")]
     Register(Box<AgentRegisterArgs>),
     /// Forget an agent's incidents: its threat score is 0 again
-    #[command(after_help = "Examples:\n  keyless agent reset 550e8400-e29b-41d4-a716-446655440000")]
+    #[command(after_help = "\
+Examples:
+  keyless agent reset bfa19f0f-00bc-4b01-82e4-a5a44f1ea054 --reason 'a test of ours'")]
     Reset(AgentChangeArgs),
     /// End an agent for good
     #[command(after_help = "\

@@ -1,5 +1,7 @@
 //! Arguments of `keyless audit`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use keyless_core::SecretPath;
@@ -8,6 +10,11 @@ use super::FactorArgs;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
+    /// Sign where the log ends now; keep what it says where the log is not
+    #[command(
+        after_help = "Examples:\n  keyless audit checkpoint >> /mnt/elsewhere/checkpoints.jsonl"
+    )]
+    Checkpoint(CheckpointArgs),
     /// Write entries for another program, one a line
     #[command(after_help = "\
 Examples:
@@ -23,11 +30,12 @@ Examples:
     /// Show the newest entries
     #[command(after_help = "Examples:\n  keyless audit tail\n  keyless audit tail -n 100 --json")]
     Tail(TailArgs),
-    /// Verify the whole chain
+    /// Verify the chain, and that every checkpoint fits it
     #[command(after_help = "\
 Examples:
   keyless audit verify
-  keyless audit verify --passphrase-file F     its end against the vault’s key, too")]
+  keyless audit verify --passphrase-file pass --incremental
+  keyless audit verify --checkpoints /mnt/elsewhere/checkpoints.jsonl")]
     Verify(VerifyArgs),
 }
 
@@ -102,6 +110,21 @@ pub(crate) struct TailArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
+    /// Only what was written since the newest checkpoint
+    #[arg(long)]
+    pub(crate) incremental: bool,
+    /// Checkpoints that were kept elsewhere; those beside the store when absent
+    #[arg(long, value_name = "FILE")]
+    pub(crate) checkpoints: Option<PathBuf>,
+    /// The key that must have signed them, as a checkpoint's public_key; the vault's own with a factor
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckpointArgs {
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
 }

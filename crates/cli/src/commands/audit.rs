@@ -8,21 +8,22 @@ use keyless_core::{
     Error, SecretPath,
     audit::{Entry, Outcome},
 };
-use keyless_daemon::{AuditQuery, VerifiedChain};
+use keyless_daemon::{AuditQuery, LogCheck, VerifiedChain, VerifiedLog};
 use serde_json::json;
 
-use super::{open_store, prompt};
+use super::{open_store, prompt, unlock_vault};
 use crate::{
-    args::{AuditCommand, ExportArgs, QueryArgs, ResultWord, TailArgs, VerifyArgs},
+    args::{AuditCommand, CheckpointArgs, ExportArgs, QueryArgs, ResultWord, TailArgs, VerifyArgs},
     ui::{Ui, table},
 };
 
 pub(super) async fn run(ui: &Ui, command: AuditCommand) -> Result<ExitCode, Error> {
     match command {
+        AuditCommand::Checkpoint(args) => checkpoint(ui, &args).await,
         AuditCommand::Export(args) => export(ui, args).await,
         AuditCommand::Query(args) => query(ui, args).await,
         AuditCommand::Tail(args) => tail(ui, &args).await,
-        AuditCommand::Verify(args) => verify(ui, &args).await,
+        AuditCommand::Verify(args) => verify(ui, args).await,
     }
 }
 
@@ -86,26 +87,40 @@ fn shown(entries: &[Entry], nothing: &str) -> String {
     table(&["TIME", "SESSION", "ACTION", "RESULT", "TARGET", "ABOUT"], &rows)
 }
 
-async fn verify(ui: &Ui, args: &VerifyArgs) -> Result<ExitCode, Error> {
-    let (_, store) = open_store().await?;
+async fn checkpoint(ui: &Ui, args: &CheckpointArgs) -> Result<ExitCode, Error> {
+    let (places, vault) = unlock_vault(&args.factor).await?;
+    let log = keyless_daemon::audit_log(&vault);
+    let signed = keyless_daemon::sign_log(&vault, &log, &places).await?;
+    let lines: Vec<String> =
+        signed.iter().filter_map(|one| serde_json::to_string(one).ok()).collect();
+    ui.answer("audit checkpoint", &json!({ "checkpoints": signed }), &(lines.join("\n") + "\n"));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn verify(ui: &Ui, args: VerifyArgs) -> Result<ExitCode, Error> {
+    let (places, store) = open_store().await?;
     let factor = match prompt::factor_file(&args.factor) {
         Some(_) => Some(prompt::factor(&args.factor)?),
         None => None,
     };
-    let sealed = factor.is_some();
-    let verifying = keyless_daemon::audit_verify(store, factor);
-    let chains = ui.wait("Verifying the log", verifying).await?;
+    let (sealed, incremental) = (factor.is_some(), args.incremental);
+    let check = LogCheck { factor, incremental, checkpoints: args.checkpoints, key: args.key };
+    let verifying = keyless_daemon::verify_log(store, &places, check);
+    let VerifiedLog { chains, checkpoints } = ui.wait("Verifying the log", verifying).await?;
     let count: u64 = chains.iter().map(|chain| chain.entries).sum();
-    let words = if sealed {
-        format!(
-            "{count} entries, all as they were written; the end is sealed by the vault's key.\n"
-        )
+    let end = if sealed {
+        "; the end is sealed by the vault's key."
     } else {
-        format!(
-            "{count} entries, all as they were written. With --passphrase-file the end of the log is checked against the vault's key too.\n"
-        )
+        ". With --passphrase-file the end of the log is checked against the vault's key too."
     };
-    let mut data = json!({ "entries": count, "status": "valid", "head_checked": sealed });
+    let since = if incremental { " since the newest checkpoint" } else { "" };
+    let words = format!(
+        "{count} entries, all as they were written{since}{end}\n{checkpoints} checkpoints fit.\n"
+    );
+    let mut data = json!({
+        "entries": count, "status": "valid", "head_checked": sealed, "checkpoints": checkpoints,
+        "verification": if incremental { "incremental" } else { "full" },
+    });
     let named: Vec<_> = chains.iter().filter(|chain| !chain.name.is_empty()).collect();
     if !named.is_empty() {
         let chain =

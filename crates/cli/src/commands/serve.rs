@@ -4,7 +4,7 @@
 use std::{process::ExitCode, sync::Arc};
 
 use keyless_core::Error;
-use keyless_daemon::{Broker, EgressDoor, NlIdentity, Places, serve_nl_stdio};
+use keyless_daemon::{Broker, EgressDoor, NlIdentity, NlTls, Places, serve_nl_stdio};
 
 use super::{config, unlock_vault};
 use crate::{
@@ -22,6 +22,10 @@ pub(super) async fn run(ui: &Ui, args: ServeArgs) -> Result<ExitCode, Error> {
     let mut config = config(&places, &RouteArgs::default())?;
     config.nl.http = Some(args.http);
     config.nl.plaintext_discovery |= args.plaintext_discovery;
+    if let Some((certificate, key)) = args.tls_cert.zip(args.tls_key) {
+        config.nl.tls = Some(NlTls { certificate, key, client_ca: args.client_ca });
+    }
+    let scheme = if config.nl.tls.is_some() { "https" } else { "http" };
     let vault = Arc::new(vault);
     let log = keyless_daemon::audit_log(&vault);
     let window = config.unlock.window(args.window)?;
@@ -30,7 +34,7 @@ pub(super) async fn run(ui: &Ui, args: ServeArgs) -> Result<ExitCode, Error> {
     let ready = |http: Option<std::net::SocketAddr>| {
         if let Some(address) = http {
             ui.line(&format!(
-                "Serving NL on http://{address}/nl/v1 and {}.",
+                "Serving NL on {scheme}://{address}/nl/v1 and {}.",
                 places.nl_socket().display()
             ));
         }

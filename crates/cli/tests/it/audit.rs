@@ -63,10 +63,16 @@ fn tail_shows_people_a_table() {
 fn a_sound_log_verifies() {
     let world = World::with_token();
     world.agent(&["true"]).run().ok();
+    let found = |head_checked| {
+        json!({
+            "entries": 3, "status": "valid", "head_checked": head_checked, "checkpoints": 0,
+            "verification": "full",
+        })
+    };
     let checked = world.keyless(&["audit", "verify", "--json"]).run().data();
-    assert_eq!(checked, json!({ "entries": 3, "status": "valid", "head_checked": true }));
+    assert_eq!(checked, found(true));
     let open = world.keyless(&["audit", "verify", "--json"]).without_passphrase().run().data();
-    assert_eq!(open, json!({ "entries": 3, "status": "valid", "head_checked": false }));
+    assert_eq!(open, found(false));
 }
 
 /// Each of these is done with a plain SQLite client by somebody who may write the file.
@@ -103,4 +109,36 @@ fn a_value_in_a_request_line_does_not_reach_the_log() {
     let log = world.log();
     let swap = log.iter().find(|entry| entry["action"] == "egress").unwrap();
     assert_eq!(swap["detail"]["swaps"], Value::from(1));
+}
+
+#[test]
+fn a_checkpoint_that_was_kept_finds_an_older_log() {
+    let world = World::with_token();
+    let older = world.store_bytes();
+    let signed = world.keyless(&["audit", "checkpoint"]).run().ok();
+    world.home.write("operator/kept.jsonl", &signed).unwrap();
+    let kept = world.operator_file("kept.jsonl").display().to_string();
+    let verify =
+        |more: &[&str]| world.keyless(&[&["audit", "verify", "--json"], more].concat()).run();
+    let elsewhere = ["--checkpoints", kept.as_str()];
+    assert_eq!(verify(&elsewhere).data()["checkpoints"], 1);
+    world.add("team/db/password", &[]).ok();
+    let since = verify(&["--incremental"]).data();
+    assert_eq!(
+        (&since["verification"], &since["status"]),
+        (&json!("incremental"), &json!("valid"))
+    );
+    // One that somebody else has written is no word of the vault's.
+    let mut forged: Value = serde_json::from_str(&signed).unwrap();
+    forged["last_sequence"] = json!(1);
+    world.home.write("operator/kept.jsonl", forged.to_string()).unwrap();
+    verify(&elsewhere).exits(6);
+    world.home.write("operator/kept.jsonl", &signed).unwrap();
+    world.replace_store(&older);
+    // The older file is whole in itself, and its end has the vault's own seal.
+    world.home.write("operator/none.jsonl", "").unwrap();
+    let none = world.operator_file("none.jsonl").display().to_string();
+    assert_eq!(verify(&["--checkpoints", none.as_str()]).data()["status"], "valid");
+    let cut = verify(&elsewhere);
+    assert!(cut.exits(6).text().contains("cut or replaced"), "{}", cut.text());
 }

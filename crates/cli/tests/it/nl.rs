@@ -6,6 +6,8 @@ mod attestations;
 mod detection;
 /// Sessions as agents.
 mod sessions;
+/// HTTPS.
+mod tls;
 /// Values that were replaced.
 mod versions;
 
@@ -38,6 +40,11 @@ impl<'w> Served<'w> {
 
     /// With these lines under `[nl]` of config.toml.
     fn with(world: &'w World, nl: &str) -> Self {
+        Self::serving(world, &["serve", "--http", "127.0.0.1:0", "--plaintext-discovery"], nl)
+    }
+
+    /// By this command.
+    fn serving(world: &'w World, arguments: &[&str], nl: &str) -> Self {
         world.write_config();
         let config = world.home.keyless_home().join("config.toml");
         let text = std::fs::read_to_string(&config).unwrap();
@@ -51,11 +58,10 @@ impl<'w> Served<'w> {
                 "credential": data["credential"]["value"],
             });
         }
-        let arguments = ["serve", "--http", "127.0.0.1:0", "--plaintext-discovery"];
-        let mut broker = world.keyless(&arguments).start();
+        let mut broker = world.keyless(arguments).start();
         let line = broker.line();
-        let base = line.split_once("http://").and_then(|(_, rest)| rest.split_once("/nl/v1"));
-        let base = format!("http://{}", base.unwrap_or_else(|| panic!("{line}")).0);
+        let base = line.split_once("on ").and_then(|(_, rest)| rest.split_once("/nl/v1"));
+        let base = base.unwrap_or_else(|| panic!("{line}")).0.to_owned();
         Self { world, _broker: broker, base, agents }
     }
 

@@ -28,12 +28,9 @@ impl Discovery {
             "endpoints": {
                 "base_url": format!("{base}/nl/v1"),
                 "actions": "/nl/v1/actions",
-                "agents_register": "/nl/v1/agents/register",
                 "agents_get": "/nl/v1/agents/{instance_id}",
                 "delegations": "/nl/v1/delegations",
                 "delegations_revoke": "/nl/v1/delegations/{token_id}",
-                "revocations": "/nl/v1/revocations",
-                "audit": "/nl/v1/audit",
                 "health": "/nl/v1/health",
             },
             "capabilities": {
@@ -102,6 +99,8 @@ mod tests {
         ] {
             assert!(document.pointer(pointer).is_some(), "{pointer}");
         }
+        // What is the operator's alone is nothing to find.
+        assert!(document.pointer("/endpoints/audit").is_none());
         assert_eq!(document["endpoints"]["base_url"], "https://a.test/nl/v1");
         assert_eq!(health(Some("the store is locked"), Timestamp::UNIX_EPOCH).0, 503);
     }

@@ -15,15 +15,22 @@ use jiff::Timestamp;
 use keyless_core::{
     Code, Error, SafeText,
     action::{Action, Deed, TemplateSource},
+    audit::{self, Detail, Draft, Outcome, Target},
     deny::{Attempt, Blocked, Decision, Guard, GuardConfig},
     nl_message::NlFault,
 };
+use keyless_store::AuditLog;
 use parking_lot::Mutex;
+use uuid::Uuid;
+
+use crate::broker::agent;
 
 /// The guard of one home. Cheap to share, safe to ask from many tasks.
 pub struct GuardRules {
     file: PathBuf,
     state: Mutex<State>,
+    /// Where a change of the file is written down.
+    log: Option<AuditLog>,
 }
 
 #[derive(Default)]
@@ -40,7 +47,13 @@ type Look = (u64, u64, i64, i64);
 impl GuardRules {
     /// The guard whose own rules are in `file`, which need not be there.
     pub fn new(file: PathBuf) -> Self {
-        Self { file, state: Mutex::default() }
+        Self { file, state: Mutex::default(), log: None }
+    }
+
+    /// Writes down when other rules are taken up, or could not be.
+    #[must_use]
+    pub fn logging(self, log: AuditLog) -> Self {
+        Self { log: Some(log), ..self }
     }
 
     /// The rules that are in force, and what is wrong with the file if they are not its.
@@ -52,9 +65,30 @@ impl GuardRules {
                 Ok(guard) => (state.guard, state.fault) = (Some(Arc::new(guard)), None),
                 Err(error) => state.fault = Some(error),
             }
+            if state.seen.is_some() && state.seen != look {
+                self.record(state.fault.as_ref());
+            }
             state.seen = look;
         }
         (state.guard.clone(), state.fault.clone())
+    }
+
+    fn record(&self, fault: Option<&Error>) {
+        let Some(log) = &self.log else { return };
+        let draft = Draft {
+            at: Timestamp::now(),
+            agent: agent("broker", "broker").into(),
+            action: audit::Action::Update,
+            target: Target::Named(SafeText::words("guard.toml")),
+            outcome: if fault.is_some() { Outcome::Error } else { Outcome::Success },
+            secrets_used: Vec::new(),
+            correlation_id: format!("req-{}", Uuid::now_v7()),
+            error_code: fault.map(Error::code),
+            detail: Detail { kind: Some("guard_rules".to_owned()), ..Detail::default() },
+            allowed: None,
+        };
+        // A log that can't be written stops actions by itself.
+        let _ = log.append_soon(draft);
     }
 
     /// Judges a text. `action_type` is NL's word.

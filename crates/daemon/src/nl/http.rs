@@ -17,6 +17,7 @@ use keyless_core::{
     action::AgentClaim,
     nl_message::{MAX_MESSAGE_BYTES, MEDIA_TYPE, Message, MessageType, NlFault, Shape},
 };
+use keyless_egress::ServerTls;
 use serde_json::{Map, Value};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -40,11 +41,16 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
 
+/// Where discovery is answered.
+const DISCOVERY: &str = "/.well-known/nl-protocol";
+
 type Answer = Response<Full<Bytes>>;
 
 /// What the listener is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) struct Listening {
+    /// TLS, if it speaks that.
+    pub(crate) tls: Option<Arc<ServerTls>>,
     /// Whether discovery is answered though there is no TLS (C-06).
     pub(crate) plain_discovery: bool,
 }
@@ -59,9 +65,17 @@ pub(crate) async fn serve(service: Arc<NlService>, listener: TcpListener, listen
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let service = Arc::clone(&service);
+        let (service, listening) = (Arc::clone(&service), listening.clone());
         tokio::spawn(async move {
-            serve_connection(service, stream, peer.ip(), listening).await;
+            match listening.tls.clone() {
+                None => serve_connection(service, stream, peer.ip(), &listening).await,
+                Some(tls) => {
+                    let shaken = tokio::time::timeout(HEAD_TIME, tls.accept(stream)).await;
+                    if let Ok(Ok(stream)) = shaken {
+                        serve_connection(service, stream, peer.ip(), &listening).await;
+                    }
+                }
+            }
             drop(place);
         });
     }
@@ -71,7 +85,7 @@ async fn serve_connection(
     service: Arc<NlService>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: IpAddr,
-    listening: Listening,
+    listening: &Listening,
 ) {
     let answering = service_fn(|request: Request<Incoming>| {
         let service = Arc::clone(&service);
@@ -87,28 +101,40 @@ async fn answer(
     service: Arc<NlService>,
     request: Request<Incoming>,
     peer: IpAddr,
-    listening: Listening,
+    listening: &Listening,
 ) -> Answer {
     let id = request.headers().get("x-nl-request-id").cloned();
+    let is_discovery = request.uri().path() == DISCOVERY;
     let answered = match dispatch(&service, request, peer, listening).await {
         Ok(answered) => answered,
         Err(fault) => refused(fault, Shape::Bare),
     };
-    rendered(&answered, id)
+    let mut answer = rendered(&answered, id);
+    if listening.tls.is_some() {
+        let always = HeaderValue::from_static("max-age=31536000");
+        answer.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, always);
+    }
+    if is_discovery && answered.status == 200 {
+        let hour = HeaderValue::from_static("public, max-age=3600");
+        answer.headers_mut().insert(header::CACHE_CONTROL, hour);
+    }
+    answer
 }
 
 async fn dispatch(
     service: &Arc<NlService>,
     request: Request<Incoming>,
     peer: IpAddr,
-    listening: Listening,
+    listening: &Listening,
 ) -> Result<Answered, NlFault> {
-    refuse_pages(request.headers())?;
+    refuse_pages(request.headers(), listening)?;
     let rate = service.count_address(peer)?;
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let found = route(&method, uri.path()).ok_or_else(|| no_route(&method, uri.path()))?;
     let (kind, mut more) = match found {
-        Route::Discovery if !listening.plain_discovery => return Err(plain_discovery()),
+        Route::Discovery if !listening.plain_discovery && listening.tls.is_none() => {
+            return Err(plain_discovery());
+        }
         Route::Health => return Ok(service.health(Some(rate))),
         Route::Message { kind, payload } => (kind, payload),
         Route::Discovery => (MessageType::DiscoveryRequest, Map::new()),
@@ -156,13 +182,15 @@ async fn read(request: Request<Incoming>, kind: MessageType) -> Result<Message, 
 }
 
 /// A page that a person visits reaches nothing here, by a rebound name either.
-fn refuse_pages(headers: &HeaderMap) -> Result<(), NlFault> {
+fn refuse_pages(headers: &HeaderMap, listening: &Listening) -> Result<(), NlFault> {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
     let here = host.trim_matches(['[', ']']);
     let loopback = here.eq_ignore_ascii_case("localhost")
         || here.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    if loopback && !headers.contains_key(header::ORIGIN) {
+    // Over TLS the certificate says which names are ours.
+    let is_ours = loopback || listening.tls.is_some();
+    if is_ours && !headers.contains_key(header::ORIGIN) {
         return Ok(());
     }
     let words = SafeText::words("this is for programs on this machine, not for web pages");

@@ -3,6 +3,7 @@
 use std::{fs, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use keyless_core::{Code, Error, SafeText};
+use keyless_egress::{ServerFiles, ServerTls};
 use tokio::{
     net::{TcpListener, UnixListener},
     task::JoinHandle,
@@ -10,7 +11,7 @@ use tokio::{
 
 use super::{http, ndjson, service::NlService};
 use crate::{
-    config::NlConfig,
+    config::{NlConfig, NlTls},
     places::Places,
     sockets::{bind_private, is_ours},
 };
@@ -30,17 +31,18 @@ impl Listeners {
         places: &Places,
         config: &NlConfig,
     ) -> Result<Self, Error> {
+        let tls = config.tls.as_ref().map(server_tls).transpose()?.map(Arc::new);
         let bound = match config.http {
-            Some(address) => Some(bind(address).await?),
+            Some(address) => Some(bind(address, tls.is_some()).await?),
             None => None,
         };
         let http = bound.as_ref().and_then(|listener| listener.local_addr().ok());
-        service.served_at(http);
+        service.served_at(http, tls.is_some());
         let socket = places.nl_socket();
         let listener = bind_private(&socket).await?;
         let mut serving = vec![tokio::spawn(accept(Arc::clone(&service), listener))];
         if let Some(listener) = bound {
-            let listening = http::Listening { plain_discovery: config.plaintext_discovery };
+            let listening = http::Listening { plain_discovery: config.plaintext_discovery, tls };
             serving.push(tokio::spawn(http::serve(service, listener, listening)));
         }
         Ok(Self { socket, http, serving })
@@ -54,8 +56,13 @@ impl Drop for Listeners {
     }
 }
 
-async fn bind(address: SocketAddr) -> Result<TcpListener, Error> {
-    if !address.ip().is_loopback() {
+fn server_tls(tls: &NlTls) -> Result<ServerTls, Error> {
+    let NlTls { certificate, key, client_ca } = tls.clone();
+    ServerTls::load(ServerFiles { certificate, key, client_ca })
+}
+
+async fn bind(address: SocketAddr, has_tls: bool) -> Result<TcpListener, Error> {
+    if !has_tls && !address.ip().is_loopback() {
         let words = "without TLS it serves this machine alone: listen on 127.0.0.1 or [::1]";
         return Err(Error::with(Code::Usage, SafeText::words(words)));
     }

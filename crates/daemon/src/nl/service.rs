@@ -71,7 +71,7 @@ impl NlService {
             )),
             requires_attestation: config.require_attestation,
             grants: Grants::new(&vault, log.clone()),
-            guard: Arc::new(GuardRules::new(places.guard_file())),
+            guard: Arc::new(GuardRules::new(places.guard_file()).logging(log.clone())),
             delegations: Delegations::new(&vault, log.clone()),
             detection: Detection::new(&vault, log.clone(), config.detection),
             requests: Arc::clone(broker.requests()),
@@ -88,9 +88,10 @@ impl NlService {
     }
 
     /// Notes where HTTP is served, for discovery.
-    pub(crate) fn served_at(&self, address: Option<SocketAddr>) {
+    pub(crate) fn served_at(&self, address: Option<SocketAddr>, has_tls: bool) {
         if let Some(address) = address {
-            let _ = self.base_url.set(format!("http://{address}"));
+            let scheme = if has_tls { "https" } else { "http" };
+            let _ = self.base_url.set(format!("{scheme}://{address}"));
         }
     }
 

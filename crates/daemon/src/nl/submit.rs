@@ -322,7 +322,7 @@ impl NlService {
         };
         let is_lost = caller.acting.is_some() && account.kind == ActionType::Template;
         let mut outcome = tokio::select! {
-            outcome = session.run(order) => outcome?,
+            outcome = Box::pin(session.run(order)) => outcome?,
             // Dropped, the action is ended with all that it has started (NL-2.19).
             fault = until_compromised(&self.vault, &course.about) => return Err(fault),
         };

@@ -8,7 +8,7 @@ use std::{num::NonZero, thread::available_parallelism};
 use futures_util::{TryStreamExt as _, stream::try_unfold};
 use keyless_core::{
     Code, Error, SafeText,
-    audit::{Chain, Entry, Stretch, Tampered, Verifier},
+    audit::{Chain, Checkpoint, Entry, Stretch, Tampered, Verifier},
 };
 use tokio::task::spawn_blocking;
 
@@ -86,12 +86,23 @@ impl Store {
         &self,
         sealer: Option<&dyn HeadSealer>,
     ) -> Result<Vec<VerifiedChain>, LogError> {
+        self.audit_verify_after(sealer, &[]).await
+    }
+
+    /// The same, of a chain that has one of these `starts` only what comes behind it.
+    pub async fn audit_verify_after(
+        &self,
+        sealer: Option<&dyn HeadSealer>,
+        starts: &[Checkpoint],
+    ) -> Result<Vec<VerifiedChain>, LogError> {
         let mut view = Transaction::view(&self.pool).await?;
         let heads = query(HEADS).fetch_all(view.connection()).await?;
         let mut verified = Vec::with_capacity(heads.len());
         for row in &heads {
             let head = head(row)?;
-            let found = verify_chain(view.connection(), &head, sealer).await;
+            let start = starts.iter().find(|start| start.chain == head.chain);
+            let start = start.map_or_else(Chain::genesis, Checkpoint::end);
+            let found = verify_chain(view.connection(), &head, (sealer, start)).await;
             verified.push(found.map_err(|fault| fault.within(&head.chain))?);
         }
         view.commit().await?;
@@ -101,6 +112,35 @@ impl Store {
         }
         Ok(verified)
     }
+
+    /// Where every chain that has an entry ends.
+    pub async fn audit_ends(&self) -> Result<Vec<(String, Entry)>, StoreError> {
+        let heads = query(HEADS).fetch_all(&self.pool).await?;
+        let ends = heads.iter().map(|row| {
+            let last: Option<String> = row.try_get(1)?;
+            Ok(match last {
+                Some(text) => Some((row.try_get(0)?, parsed(&text)?)),
+                None => None,
+            })
+        });
+        ends.filter_map(Result::transpose).collect()
+    }
+
+    /// One entry of a chain.
+    pub async fn audit_entry(
+        &self,
+        chain: &str,
+        sequence: u64,
+    ) -> Result<Option<Entry>, StoreError> {
+        let select = query("SELECT entry FROM audit WHERE chain = $1 AND sequence = $2");
+        let sequence = i64::try_from(sequence).unwrap_or(i64::MAX);
+        let row = select.bind(chain).bind(sequence).fetch_optional(&self.pool).await?;
+        row.map(|row| parsed(&row.try_get::<String>(0)?)).transpose()
+    }
+}
+
+fn parsed(text: &str) -> Result<Entry, StoreError> {
+    serde_json::from_str(text).map_err(|_| StoreError::DamagedRow { table: "audit" })
 }
 
 const HEADS: &str =
@@ -122,10 +162,10 @@ impl LogError {
 async fn verify_chain(
     view: &mut Connection,
     head: &Head,
-    sealer: Option<&dyn HeadSealer>,
+    (sealer, start): (Option<&dyn HeadSealer>, Chain),
 ) -> Result<VerifiedChain, LogError> {
     let vouched = sealer.map_or(Ok(0), |sealer| check_seal(head, sealer))?;
-    let entries = verify_entries(&mut *view, head).await?;
+    let entries = verify_entries(&mut *view, head, start).await?;
     let select = query("SELECT entry FROM audit WHERE chain = $1 ORDER BY sequence DESC LIMIT 1");
     let last = select.bind(&head.chain).fetch_optional(view).await?;
     let last: Option<String> = last.map(|row| row.try_get(0)).transpose()?;
@@ -163,10 +203,11 @@ fn check_seal(head: &Head, sealer: &dyn HeadSealer) -> Result<u64, LogError> {
 }
 
 /// Gives the number of entries, all of which are whole and in their places.
-async fn verify_entries(view: &mut Connection, head: &Head) -> Result<u64, LogError> {
+async fn verify_entries(view: &mut Connection, head: &Head, start: Chain) -> Result<u64, LogError> {
+    let first = i64::try_from(start.sequence()).unwrap_or(i64::MAX);
     let marked = head.seal.as_ref().map(|seal| seal.sequence);
     let cores = available_parallelism().map_or(1, NonZero::get);
-    let blocks = try_unfold((view, 0), |(view, after)| async move {
+    let blocks = try_unfold((view, first), |(view, after)| async move {
         let block = read_block(view, &head.chain, after).await?;
         Ok::<_, LogError>(block.map(|(last, text)| (text, (view, last))))
     });
@@ -176,7 +217,7 @@ async fn verify_entries(view: &mut Connection, head: &Head) -> Result<u64, LogEr
             Ok(checked.expect("verifying does not panic")?)
         })
         .try_buffered(cores);
-    let mut verifier = Verifier::new();
+    let mut verifier = Verifier::after(start);
     let mut stretches = std::pin::pin!(stretches);
     while let Some(stretch) = stretches.try_next().await? {
         let Some(stretch) = stretch else { continue };

@@ -96,7 +96,8 @@ await phone.screenshot({{ path: folder + 'web-phone.png' }});"
     );
     in_a_browser(&world, &script);
     let folder = world.operator_file("browser/pictures");
-    let pictures: Vec<_> = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect();
+    let pictures: Vec<_> =
+        fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect();
     assert_eq!(pictures.len(), 2 * (1 + views.as_object().unwrap().len()) + 1);
     if env::var_os("KEYLESS_BLESS").is_some() {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures");
