@@ -213,6 +213,7 @@ fn microseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-fn told(error: &keyless_core::Error) -> Failure {
+#[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
+fn told(error: keyless_core::Error) -> Failure {
     error.message().into()
 }
