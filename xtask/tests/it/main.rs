@@ -39,9 +39,9 @@ const HOMES: &[(&str, &[&str])] = &[
     ("sqlx", &["store"]),
 ];
 
-/// Raised knowingly: each package is something to trust and to build. Last for where
-/// people look (ratatui, axum with maud, manual pages), traces (prost) and look-alike characters (unicode-security).
-const PACKAGE_BUDGET: usize = 460;
+/// Raised knowingly: each package is something to trust and to build. Last for copies of the vault
+/// that other programs open (age), the desktop's keyring (secret-service, so zbus) and PostgreSQL.
+const PACKAGE_BUDGET: usize = 545;
 
 #[test]
 fn rooms_know_only_whom_they_may() {
