@@ -11,7 +11,7 @@ use crate::{ActionType, Destination, SafeText, SecretPath, agent::AgentUri};
 
 /// The most of a deploy that a person is shown: files, and characters of their diffs together.
 pub const MAX_DEPLOY_FILES: usize = 200;
-/// See [`MAX_DEPLOY_FILES`]. What can't be seen counts as it is shown, a line as [`LINE`] more.
+/// See [`MAX_DEPLOY_FILES`]. What can't be seen counts as it is shown, a line as 64 more.
 pub const MAX_DEPLOY_DIFF: usize = 48 * 1024;
 const LINE: usize = 64;
 /// The longest path, project or profile that is shown.
