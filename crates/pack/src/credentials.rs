@@ -134,7 +134,12 @@ pub fn scan(file: &str, bytes: &[u8], forms: &TokenForms) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut start = 0;
     for (number, line) in text.split_inclusive('\n').enumerate() {
-        if let Some(seen) = look(line, forms)
+        let seen = if line.starts_with("-----BEGIN ") && line.contains("PRIVATE KEY-----") {
+            begins_a_key(&text[start + line.len()..])
+        } else {
+            look(line, forms)
+        };
+        if let Some(seen) = seen
             && !line.contains(NOT_A_SECRET)
         {
             findings.push(Finding {
@@ -170,15 +175,22 @@ fn look<'l>(line: &'l str, forms: &TokenForms) -> Option<Seen<'l>> {
     if line.len() < LEAST {
         return None;
     }
-    if line.starts_with("-----BEGIN ") && line.contains("PRIVATE KEY-----") {
-        return Some(Seen::new("private key", None));
-    }
     let mut words = line.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.+/=".contains(c)));
     words
         .find_map(|word| token(word, forms))
         .or_else(|| address(line, forms))
         .or_else(|| password_in_address(line))
         .or_else(|| named_value(line))
+}
+
+/// What follows the first line of a private key is its base64, perhaps after lines about its
+/// encryption; documentation has the line alone, or dots below it.
+fn begins_a_key<'l>(rest: &str) -> Option<Seen<'l>> {
+    let is_body = |line: &str| {
+        let line = line.trim();
+        line.len() >= 32 && line.chars().all(|c| c.is_ascii_alphanumeric() || "+/=".contains(c))
+    };
+    rest.lines().take(4).any(is_body).then(|| Seen::new("private key", None))
 }
 
 fn token<'l>(word: &'l str, forms: &TokenForms) -> Option<Seen<'l>> {

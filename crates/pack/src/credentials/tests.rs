@@ -30,7 +30,7 @@ fn catalog() -> TokenForms {
 
 /// `{N}` in a line is N characters that a machine made up.
 fn filled(line: &str) -> String {
-    let mut text = line.to_owned();
+    let mut text = line.replace("\\n", "\n");
     for count in [20, 22, 24, 32, 36, 40, 43, 48, 60, 80] {
         text = text.replace(&format!("{{{count}}}"), &RANDOM[..count]);
     }
