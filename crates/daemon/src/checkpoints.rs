@@ -52,7 +52,8 @@ pub struct VerifiedLog {
 }
 
 /// Signs where every chain of the log ends now; gives what was signed, which is also appended to the file
-/// beside the store.
+/// beside the store. Fails with [`Code::AuditTampered`], and signs none, where the vault's key does not vouch for an end
+/// or one that it contains: a signature would make a cut good.
 pub async fn sign_log(
     vault: &Vault,
     log: &AuditLog,
@@ -62,7 +63,7 @@ pub async fn sign_log(
     let key = signing_key(vault)?;
     let public_key = BASE64URL_NOPAD.encode(key.public_key().as_ref());
     let mut signed = Vec::new();
-    for (chain, last) in vault.store().audit_ends().await? {
+    for (chain, last) in vault.store().audit_vouched_ends(&*vault.head_sealer()).await? {
         let (id, now) = (format!("chk_{}", Uuid::now_v7()), format!("{:.3}", Timestamp::now()));
         let mut checkpoint = Checkpoint::of(&chain, &last, id, public_key.clone(), now);
         let signature = key.sign(checkpoint.signed_text().as_bytes());
@@ -101,13 +102,19 @@ pub async fn verify_log(
     };
     let key = match &vault {
         Some(vault) => Some(BASE64URL_NOPAD.encode(signing_key(vault)?.public_key().as_ref())),
-        None => check.key,
+        None => check.key.clone(),
     };
-    let file = check.checkpoints.unwrap_or_else(|| places.checkpoints_file());
-    let checkpoints = read(&file)?;
+    if check.key.is_some_and(|given| Some(given) != key) {
+        let words = "the --key that was given is not this vault's";
+        return Err(Error::with(Code::Usage, SafeText::words(words)));
+    }
+    let checkpoints = match check.checkpoints {
+        Some(file) => named(&file)?,
+        None => read(&places.checkpoints_file())?,
+    };
     for checkpoint in &checkpoints {
         if !is_signed(checkpoint, key.as_deref()) {
-            return Err(unfit(checkpoint, "has not the signature of the vault's key"));
+            return Err(unfit(checkpoint, "has not the signature of that key"));
         }
         let entry = store.audit_entry(&checkpoint.chain, checkpoint.last_sequence).await?;
         if !entry.is_some_and(|entry| checkpoint.fits(&entry)) {
@@ -190,6 +197,19 @@ fn append(file: &Path, signed: &[Checkpoint]) -> Result<(), Error> {
     written.map_err(|error| unusable(file, error.kind()))
 }
 
+/// Those of a file that somebody names: it is there, and holds at least one.
+fn named(file: &Path) -> Result<Vec<Checkpoint>, Error> {
+    let place = || SafeText::default().as_they_wrote(&file.to_string_lossy());
+    if !file.exists() {
+        return Err(Error::with(Code::PathUnusable, place().and(": it is not there")));
+    }
+    let checkpoints = read(file)?;
+    if checkpoints.is_empty() {
+        return Err(Error::with(Code::PathUnusable, place().and(" holds no checkpoint")));
+    }
+    Ok(checkpoints)
+}
+
 /// Those of a file, which need not be there.
 fn read(file: &Path) -> Result<Vec<Checkpoint>, Error> {
     let text = match fs::read_to_string(file) {
@@ -197,9 +217,16 @@ fn read(file: &Path) -> Result<Vec<Checkpoint>, Error> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(unusable(file, error.kind())),
     };
-    let lines = text.lines().filter(|line| !line.trim().is_empty());
-    let read = lines.map(serde_json::from_str).collect::<Result<Vec<_>, _>>();
-    read.map_err(|_| tampered(SafeText::words("a line of the checkpoints can't be read")))
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let read = lines.map(|(at, line)| {
+        serde_json::from_str(line).map_err(|_| {
+            let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
+            let words = place.and(", line ").and(at + 1);
+            let words = words.and(": it is no checkpoint as keyless audit checkpoint writes them");
+            Error::with(Code::PathUnusable, words)
+        })
+    });
+    read.collect()
 }
 
 fn unfit(checkpoint: &Checkpoint, why: &'static str) -> Error {

@@ -13,7 +13,8 @@
 //! has a chain of its own (`store/chain.rs`).
 //! The head row repeats the last entry: a log that is cut shows. Whoever cuts the log can also set the head
 //! back; so where the vault is open, the writer lets a [`HeadSealer`] vouch for the head with a key,
-//! and nothing up to the last sealed head can go. Entries that were written after it while the vault
+//! and nothing up to the last sealed head can go: what does not continue it is not written on, so that no cut is sealed
+//! again (`head.rs`). Entries that were written after it while the vault
 //! was locked are guarded by the chain and the bare head alone, and putting back a whole older file
 //! is not noticed; SECURITY.md says so. Source: reference/nl.md, section 5.
 

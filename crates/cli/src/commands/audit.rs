@@ -113,10 +113,13 @@ async fn verify(ui: &Ui, args: VerifyArgs) -> Result<ExitCode, Error> {
     } else {
         ". With --passphrase-file the end of the log is checked against the vault's key too."
     };
-    let since = if incremental { " since the newest checkpoint" } else { "" };
-    let words = format!(
-        "{count} entries, all as they were written{since}{end}\n{checkpoints} checkpoints fit.\n"
-    );
+    let which = if incremental { "those since the newest checkpoint" } else { "all" };
+    let fit = match checkpoints {
+        0 => String::new(),
+        1 => "1 checkpoint fits.\n".to_owned(),
+        count => format!("{count} checkpoints fit.\n"),
+    };
+    let words = format!("{count} entries, {which} as they were written{end}\n{fit}");
     let mut data = json!({
         "entries": count, "status": "valid", "head_checked": sealed, "checkpoints": checkpoints,
         "verification": if incremental { "incremental" } else { "full" },

@@ -1,5 +1,7 @@
 //! Every session, swap and refusal is an entry, and a changed entry is found.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use crate::world::{ALLOWED, TOKEN, World};
@@ -99,6 +101,22 @@ fn tampering_is_found() {
     assert!(errors.contains("next:  compare the log with a backup"), "{errors}");
 }
 
+/// A cut that the broker wrote on, or signed, would be good from then on.
+#[test]
+fn a_cut_log_is_not_made_good() {
+    let world = World::with_token();
+    world.agent(&["true"]).run().ok();
+    world.sqlite(
+        "DELETE FROM audit WHERE sequence = 3;
+         UPDATE audit_head SET last = (SELECT entry FROM audit WHERE sequence = 2)",
+    );
+    for verb in [&["audit", "checkpoint"][..], &["run", "--", "true"]] {
+        let text = world.keyless(verb).run().exits(6).errors();
+        assert!(text.contains("run keyless audit verify"), "{verb:?}: {text}");
+    }
+    world.keyless(&["audit", "verify"]).run().exits(6);
+}
+
 /// The log has no place for a value, whatever an agent puts into a request.
 #[test]
 fn a_value_in_a_request_line_does_not_reach_the_log() {
@@ -136,9 +154,12 @@ fn a_checkpoint_that_was_kept_finds_an_older_log() {
     world.home.write("operator/kept.jsonl", &signed).unwrap();
     world.replace_store(&older);
     // The older file is whole in itself, and its end has the vault's own seal.
+    fs::remove_file(world.home.keyless_home().join("audit-checkpoints.jsonl")).unwrap();
+    assert_eq!(verify(&[]).data()["status"], "valid");
     world.home.write("operator/none.jsonl", "").unwrap();
     let none = world.operator_file("none.jsonl").display().to_string();
-    assert_eq!(verify(&["--checkpoints", none.as_str()]).data()["status"], "valid");
+    let none = verify(&["--checkpoints", none.as_str()]);
+    assert!(none.exits(3).text().contains("holds no checkpoint"), "{}", none.text());
     let cut = verify(&elsewhere);
     assert!(cut.exits(6).text().contains("cut or replaced"), "{}", cut.text());
 }

@@ -1,32 +1,66 @@
 //! The row that says where a chain ends: the last entry once more, and the vault's seal on it.
+//!
+//! What stands there is not believed: who can write the store can cut the log and set its head back, and a seal on what
+//! we then append would make that good. So an end is continued only if it contains what the key vouched for, and what
+//! this process wrote last. Where it is just that, which is the usual case, comparing is all; where others have appended
+//! since, what they wrote is followed up to it.
 
-use keyless_core::audit::{Chain, Entry, GENESIS, Pending};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use keyless_core::audit::{Chain, Entry, GENESIS, Pending, Verifier};
 
-use super::HeadSealer;
+use super::{
+    HeadSealer,
+    verify::{read_block, verify_block},
+};
 use crate::{
-    engine::{Connection, query},
+    engine::{Connection, Row, query},
     store::{OwnChain, StoreError},
 };
 
-/// The end of our chain, for the next entry to continue. A chain that was not begun is, which takes the vault's word:
-/// each that is there has a seal, so that one without was tampered with.
+const HEAD: &str =
+    "SELECT chain, last, sealed_sequence, sealed_hash, seal FROM audit_head WHERE chain = $1";
+
+/// What the store has for the end of a chain.
+pub(super) struct Head {
+    pub(super) chain: String,
+    /// The last entry as it stands there.
+    pub(super) text: Option<String>,
+    /// The end that it makes.
+    pub(super) end: Chain,
+    pub(super) seal: Option<HeadSeal>,
+    last: Option<Entry>,
+}
+
+/// That a key vouched for the chain up to here.
+pub(super) struct HeadSeal {
+    pub(super) sequence: u64,
+    pub(super) hash: String,
+    mac: Vec<u8>,
+}
+
+/// The end of our chain, for the next entry to continue; it contains `known`, the end that this process made last. A
+/// chain that was not begun is, which takes the vault's word: each that is there has a seal, so that one without was
+/// tampered with.
 pub(super) async fn read(
     connection: &mut Connection,
     own: &OwnChain,
     sealer: Option<&dyn HeadSealer>,
+    known: Option<&Chain>,
 ) -> Result<Chain, StoreError> {
-    let last = match last(&mut *connection, own.name()).await? {
-        Some(last) => last,
-        None if own.has_begun() => return Err(damaged()),
-        None => {
-            let sealer = sealer.ok_or(StoreError::NotBegun)?;
-            let insert = query("INSERT INTO audit_head (chain) VALUES ($1)").bind(own.name());
-            insert.execute(&mut *connection).await?;
-            put_seal(connection, own.name(), (0, GENESIS), sealer).await?;
-            None
-        }
+    let Some(head) = find_or_begin(&mut *connection, own, sealer).await? else {
+        return Ok(Chain::genesis());
     };
-    Ok(last.as_ref().map_or_else(Chain::genesis, Chain::after))
+    let vouched = match sealer {
+        None => None,
+        Some(sealer) => Some(head.check_vouched(&mut *connection, sealer).await?),
+    };
+    if let Some(known) = known
+        && *known != head.end
+        && vouched.as_ref() != Some(known)
+    {
+        head.check_contains(connection, known.clone()).await?;
+    }
+    Ok(head.end)
 }
 
 /// Moves the end of our chain to `entry`.
@@ -55,25 +89,128 @@ pub(crate) async fn seal_head(
     own: &OwnChain,
     sealer: &dyn HeadSealer,
 ) -> Result<(), StoreError> {
-    read(&mut *connection, own, Some(sealer)).await?;
-    match last(&mut *connection, own.name()).await?.flatten() {
-        None => put_seal(connection, own.name(), (0, GENESIS), sealer).await,
-        Some(entry) => {
-            let end = (entry.sequence, entry.chain.entry_hash.as_str());
-            put_seal(connection, own.name(), end, sealer).await
+    match find_or_begin(&mut *connection, own, Some(sealer)).await? {
+        // Sealed as it was begun.
+        None => Ok(()),
+        Some(head) => put_seal(connection, own.name(), head.last(), sealer).await,
+    }
+}
+
+/// The head of our chain; none where this call has begun it.
+async fn find_or_begin(
+    connection: &mut Connection,
+    own: &OwnChain,
+    sealer: Option<&dyn HeadSealer>,
+) -> Result<Option<Head>, StoreError> {
+    let select = query(HEAD).bind(own.name());
+    if let Some(row) = select.fetch_optional(&mut *connection).await? {
+        return Head::of(&row).map(Some);
+    }
+    if own.has_begun() {
+        return Err(damaged());
+    }
+    let sealer = sealer.ok_or(StoreError::NotBegun)?;
+    let insert = query("INSERT INTO audit_head (chain) VALUES ($1)").bind(own.name());
+    insert.execute(&mut *connection).await?;
+    put_seal(connection, own.name(), (0, GENESIS), sealer).await?;
+    Ok(None)
+}
+
+impl Head {
+    /// A row of chain, last, `sealed_sequence`, `sealed_hash` and seal.
+    pub(super) fn of(row: &Row) -> Result<Self, StoreError> {
+        let text: Option<String> = row.try_get(1)?;
+        let last: Option<Entry> =
+            text.as_deref().map(serde_json::from_str).transpose().map_err(|_| damaged())?;
+        let end = last.as_ref().map_or_else(Chain::genesis, Chain::after);
+        let sequence: Option<i64> = row.try_get(2)?;
+        let sequence = sequence.map(u64::try_from).transpose().map_err(|_| damaged())?;
+        let seal = match (sequence, row.try_get(3)?, row.try_get(4)?) {
+            (Some(sequence), Some(hash), Some(mac)) => Some(HeadSeal { sequence, hash, mac }),
+            _ => None,
+        };
+        Ok(Self { chain: row.try_get(0)?, text, end, seal, last })
+    }
+
+    /// The last entry and where the chain ends, if it has one.
+    pub(super) fn into_end(self) -> Option<(String, Entry)> {
+        self.last.map(|last| (self.chain, last))
+    }
+
+    /// The seal, if this key made it. One that is missing was taken away: each vault has sealed since it was made.
+    pub(super) fn sealed_by(&self, sealer: &dyn HeadSealer) -> Option<&HeadSeal> {
+        let ours = |seal: &&HeadSeal| {
+            let expected = sealer.seal(&self.chain, seal.sequence, &seal.hash);
+            verify_slices_are_equal(&expected, &seal.mac).is_ok()
+        };
+        self.seal.as_ref().filter(ours)
+    }
+
+    /// Fails with [`StoreError::LogTampered`] unless the key vouches for this end, or for one that it contains; gives
+    /// that one.
+    pub(super) async fn check_vouched(
+        &self,
+        connection: &mut Connection,
+        sealer: &dyn HeadSealer,
+    ) -> Result<Chain, StoreError> {
+        let seal = self.sealed_by(sealer).ok_or(StoreError::LogTampered)?;
+        if (seal.sequence, seal.hash.as_str()) == self.last() {
+            return Ok(self.end.clone());
+        }
+        // Who writes with the vault locked leaves the seal where it is.
+        let vouched = seal.end(&mut *connection, &self.chain).await?;
+        self.check_contains(connection, vouched.clone()).await?;
+        Ok(vouched)
+    }
+
+    /// Fails with [`StoreError::LogTampered`] unless what is stored behind `earlier` continues it, up to this end.
+    async fn check_contains(
+        &self,
+        connection: &mut Connection,
+        earlier: Chain,
+    ) -> Result<(), StoreError> {
+        let tampered = |_| StoreError::LogTampered;
+        let (last, hash) = self.last();
+        let mut at = i64::try_from(earlier.sequence()).unwrap_or(i64::MAX);
+        let mut verifier = Verifier::after(earlier);
+        let mut reached = false;
+        while let Some((to, text)) = read_block(&mut *connection, &self.chain, at).await? {
+            let stretch = verify_block(&text, Some(last)).map_err(tampered)?;
+            let stretch = stretch.ok_or(StoreError::LogTampered)?;
+            verifier.join(&stretch).map_err(tampered)?;
+            reached |= stretch.marked() == Some(hash);
+            at = to;
+        }
+        verifier.finish(&self.end).map_err(tampered)?;
+        if reached { Ok(()) } else { Err(StoreError::LogTampered) }
+    }
+
+    /// The last entry's number and whole hash.
+    fn last(&self) -> (u64, &str) {
+        match &self.last {
+            None => (0, GENESIS),
+            Some(entry) => (entry.sequence, &entry.chain.entry_hash),
         }
     }
 }
 
-/// The last entry of a chain; no answer when it has no head.
-async fn last(
-    connection: &mut Connection,
-    chain: &str,
-) -> Result<Option<Option<Entry>>, StoreError> {
-    let select = query("SELECT last FROM audit_head WHERE chain = $1").bind(chain);
-    let Some(head) = select.fetch_optional(connection).await? else { return Ok(None) };
-    let text: Option<&str> = head.try_get(0)?;
-    text.map(serde_json::from_str).transpose().map(Some).map_err(|_| damaged())
+impl HeadSeal {
+    /// The end that it is on. Fails with [`StoreError::LogTampered`] when that entry is not there.
+    async fn end(&self, connection: &mut Connection, chain: &str) -> Result<Chain, StoreError> {
+        if (self.sequence, self.hash.as_str()) == (0, GENESIS) {
+            return Ok(Chain::genesis());
+        }
+        let select = query("SELECT entry FROM audit WHERE chain = $1 AND sequence = $2");
+        let select = select.bind(chain).bind(i64::try_from(self.sequence).unwrap_or(i64::MAX));
+        let row = select.fetch_optional(connection).await?.ok_or(StoreError::LogTampered)?;
+        let entry: Entry =
+            serde_json::from_str(row.try_get(0)?).map_err(|_| StoreError::LogTampered)?;
+        if (entry.sequence, &entry.chain.entry_hash) == (self.sequence, &self.hash) {
+            Ok(Chain::after(&entry))
+        } else {
+            Err(StoreError::LogTampered)
+        }
+    }
 }
 
 async fn put_seal(

@@ -12,9 +12,13 @@ use keyless_core::{
 };
 use tokio::task::spawn_blocking;
 
-use super::{HeadSealer, sha256};
+use super::{
+    HeadSealer,
+    head::{Head, HeadSeal},
+    sha256,
+};
 use crate::{
-    engine::{Connection, Row, Transaction, query},
+    engine::{Connection, Transaction, query},
     store::{Store, StoreError},
 };
 
@@ -67,19 +71,6 @@ pub enum LogError {
     },
 }
 
-struct Head {
-    chain: String,
-    text: Option<String>,
-    end: Chain,
-    seal: Option<HeadSeal>,
-}
-
-struct HeadSeal {
-    sequence: u64,
-    hash: String,
-    mac: Vec<u8>,
-}
-
 impl Store {
     /// Verifies every entry and every head; with `sealer`, also the vault's word on the heads. The first fault ends it.
     pub async fn audit_verify(
@@ -99,7 +90,7 @@ impl Store {
         let heads = query(HEADS).fetch_all(view.connection()).await?;
         let mut verified = Vec::with_capacity(heads.len());
         for row in &heads {
-            let head = head(row)?;
+            let head = Head::of(row)?;
             let start = starts.iter().find(|start| start.chain == head.chain);
             let start = start.map_or_else(Chain::genesis, Checkpoint::end);
             let found = verify_chain(view.connection(), &head, (sealer, start)).await;
@@ -116,14 +107,25 @@ impl Store {
     /// Where every chain that has an entry ends.
     pub async fn audit_ends(&self) -> Result<Vec<(String, Entry)>, StoreError> {
         let heads = query(HEADS).fetch_all(&self.pool).await?;
-        let ends = heads.iter().map(|row| {
-            let last: Option<String> = row.try_get(1)?;
-            Ok(match last {
-                Some(text) => Some((row.try_get(0)?, parsed(&text)?)),
-                None => None,
-            })
-        });
+        let ends = heads.iter().map(|row| Head::of(row).map(Head::into_end));
         ends.filter_map(Result::transpose).collect()
+    }
+
+    /// The same, each with the key's word that nothing before it was cut or replaced; fails with
+    /// [`StoreError::LogTampered`].
+    pub async fn audit_vouched_ends(
+        &self,
+        sealer: &dyn HeadSealer,
+    ) -> Result<Vec<(String, Entry)>, StoreError> {
+        let mut view = Transaction::view(&self.pool).await?;
+        let mut ends = Vec::new();
+        for row in &query(HEADS).fetch_all(view.connection()).await? {
+            let head = Head::of(row)?;
+            head.check_vouched(view.connection(), sealer).await?;
+            ends.extend(head.into_end());
+        }
+        view.commit().await?;
+        Ok(ends)
     }
 
     /// One entry of a chain.
@@ -164,7 +166,8 @@ async fn verify_chain(
     head: &Head,
     (sealer, start): (Option<&dyn HeadSealer>, Chain),
 ) -> Result<VerifiedChain, LogError> {
-    let vouched = sealer.map_or(Ok(0), |sealer| check_seal(head, sealer))?;
+    let seal = sealer.map(|sealer| head.sealed_by(sealer).ok_or(LogError::Seal)).transpose()?;
+    let vouched = seal.map_or(0, |seal: &HeadSeal| seal.sequence);
     let entries = verify_entries(&mut *view, head, start).await?;
     let select = query("SELECT entry FROM audit WHERE chain = $1 ORDER BY sequence DESC LIMIT 1");
     let last = select.bind(&head.chain).fetch_optional(view).await?;
@@ -173,32 +176,6 @@ async fn verify_chain(
         Ok(VerifiedChain { name: head.chain.clone(), entries, sealed: vouched })
     } else {
         Err(LogError::Head)
-    }
-}
-
-fn head(row: &Row) -> Result<Head, StoreError> {
-    let damaged = || StoreError::DamagedRow { table: "audit_head" };
-    let text: Option<String> = row.try_get(1)?;
-    let last: Option<Entry> =
-        text.as_deref().map(serde_json::from_str).transpose().map_err(|_| damaged())?;
-    let end = last.as_ref().map_or_else(Chain::genesis, Chain::after);
-    let sequence: Option<i64> = row.try_get(2)?;
-    let sequence = sequence.map(u64::try_from).transpose().map_err(|_| damaged())?;
-    let seal = match (sequence, row.try_get(3)?, row.try_get(4)?) {
-        (Some(sequence), Some(hash), Some(mac)) => Some(HeadSeal { sequence, hash, mac }),
-        _ => None,
-    };
-    Ok(Head { chain: row.try_get(0)?, text, end, seal })
-}
-
-/// Gives the number of the last entry that the key vouches for.
-fn check_seal(head: &Head, sealer: &dyn HeadSealer) -> Result<u64, LogError> {
-    // Sealed since the vault was made, so a missing seal was taken away.
-    let seal = head.seal.as_ref().ok_or(LogError::Seal)?;
-    if sealer.seal(&head.chain, seal.sequence, &seal.hash) == seal.mac {
-        Ok(seal.sequence)
-    } else {
-        Err(LogError::Seal)
     }
 }
 
@@ -239,17 +216,18 @@ async fn verify_entries(view: &mut Connection, head: &Head, start: Chain) -> Res
 
 /// The rows after the one of this number, each as its number and its entry on a line; and the
 /// number of the last.
-async fn read_block(
+pub(super) async fn read_block(
     view: &mut Connection,
     chain: &str,
     after: i64,
-) -> Result<Option<(i64, String)>, LogError> {
+) -> Result<Option<(i64, String)>, StoreError> {
     let block = query(BLOCKS).bind(chain).bind(after).bind(BLOCK).fetch_one(view).await?;
     let (last, text): (Option<i64>, Option<String>) = (block.try_get(0)?, block.try_get(1)?);
     Ok(last.zip(text))
 }
 
-fn verify_block(text: &str, marked: Option<u64>) -> Result<Option<Stretch>, Tampered> {
+/// Verifies such a block by itself, and keeps the whole hash of the entry `marked`.
+pub(super) fn verify_block(text: &str, marked: Option<u64>) -> Result<Option<Stretch>, Tampered> {
     // JSON has no line feeds of its own; one that was put in makes a line without a number.
     let row = |line| {
         let (number, entry) = str::split_once(line, ' ')?;

@@ -11,7 +11,7 @@ use std::{
 
 use keyless_core::{
     Code, Error, SafeText,
-    audit::{Durable, Outline, Pending},
+    audit::{Chain, Durable, Outline, Pending},
 };
 
 use super::{
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     engine::{Connection, Lock, Pool, Transaction, query},
-    store::{OwnChain, Store, StoreError},
+    store::{LOG_TAMPERED, OwnChain, Store, StoreError},
 };
 
 /// How long after a failure the kept entries are tried again.
@@ -42,6 +42,8 @@ pub(super) struct Writer {
     chain: Arc<OwnChain>,
     sealer: Option<Arc<dyn HeadSealer>>,
     queue: Arc<Queue>,
+    /// Where the last group that we committed ends; the next has to come behind it.
+    known: Option<Chain>,
 }
 
 /// Why a group was not written, and the group.
@@ -54,7 +56,7 @@ impl Writer {
         queue: Arc<Queue>,
     ) -> Self {
         let (pool, chain) = (store.pool.clone(), Arc::clone(&store.chain));
-        Self { pool, chain, sealer, queue }
+        Self { pool, chain, sealer, queue, known: None }
     }
 
     /// Runs until every [`AuditLog`](super::AuditLog) is gone and what they left is written.
@@ -70,7 +72,7 @@ impl Writer {
     }
 
     /// Writes the group and answers; what has to be tried again goes back to the queue.
-    async fn write(&self, group: Vec<Waiting>) -> Result<(), Error> {
+    async fn write(&mut self, group: Vec<Waiting>) -> Result<(), Error> {
         let (outlines, replies): (Vec<_>, Vec<_>) =
             group.into_iter().map(|Waiting { outline, reply }| (outline, reply)).unzip();
         match self.commit(outlines).await {
@@ -99,14 +101,15 @@ impl Writer {
         }
     }
 
-    async fn commit(&self, outlines: Vec<Outline>) -> Result<Vec<Pending>, Failed> {
+    async fn commit(&mut self, outlines: Vec<Outline>) -> Result<Vec<Pending>, Failed> {
         let mut transaction =
             match Transaction::write(&self.pool, Lock::Chain(self.chain.name())).await {
                 Ok(transaction) => transaction,
                 Err(error) => return Err(Failed(error, outlines)),
             };
-        let sealer = self.sealer.as_deref();
-        let mut chain = match head::read(transaction.connection(), &self.chain, sealer).await {
+        let (sealer, known) = (self.sealer.as_deref(), self.known.as_ref());
+        let end = head::read(transaction.connection(), &self.chain, sealer, known).await;
+        let mut chain = match end {
             Ok(chain) => chain,
             Err(error) => return Err(Failed(error, outlines)),
         };
@@ -118,6 +121,7 @@ impl Writer {
         };
         match written {
             Ok(()) => {
+                self.known = Some(chain);
                 // Should it fail, the next start of a process here begins another chain.
                 let _ = self.chain.begin();
                 Ok(entries)
@@ -170,6 +174,7 @@ fn told(error: &StoreError) -> Error {
     let words = match error {
         StoreError::DiskFull(_) => "the disk is full",
         StoreError::Busy(_) => "another process keeps the store locked",
+        StoreError::LogTampered => LOG_TAMPERED,
         StoreError::NotBegun => "this machine's log begins when the vault is unlocked here",
         StoreError::Unreachable(_) => "the database server can't be reached",
         StoreError::DamagedRow { .. } => "the log's head is damaged; run keyless audit verify",

@@ -32,6 +32,9 @@ pub enum StoreError {
     /// Something else that lies at the store's place.
     #[error("the file is not a Keyless store")]
     Foreign,
+    /// The audit log does not contain what the vault's key vouched for, or what this process wrote.
+    #[error("the audit log was cut or replaced")]
+    LogTampered,
     /// There is no file.
     #[error("there is no store")]
     Missing,
@@ -59,6 +62,9 @@ pub enum StoreError {
     #[error("the database server is not believed")]
     Untrusted(#[source] sqlx::Error),
 }
+
+/// How [`StoreError::LogTampered`] is told.
+pub(crate) const LOG_TAMPERED: &str = "the log was cut or replaced; run keyless audit verify";
 
 // SQLite's primary result codes, https://www.sqlite.org/rescode.html; extended ones carry them in
 // the low byte.
@@ -147,6 +153,9 @@ impl From<StoreError> for Error {
                 Self::with(Code::StoreUnusable, words)
             }
             StoreError::Foreign => unusable("the file there is not a Keyless store"),
+            StoreError::LogTampered => {
+                Self::with(Code::AuditTampered, SafeText::words(LOG_TAMPERED))
+            }
             StoreError::Missing => Code::NotInitialised.into(),
             StoreError::Newer { .. } => {
                 unusable("it was written by a newer Keyless; update this one")

@@ -19,6 +19,10 @@ on_both! {
     several_writers_share_one_chain
     every_change_behind_its_back_is_found
     without_the_key_a_cut_tail_still_shows
+    a_cut_log_is_not_sealed_again
+    an_end_that_does_not_continue_the_sealed_one_is_refused
+    a_running_writer_misses_what_it_wrote
+    what_others_wrote_meanwhile_is_continued
 }
 
 async fn filled(engine: Engine, count: usize) -> Scene {
@@ -143,11 +147,7 @@ async fn every_change_behind_its_back_is_found(engine: Engine) {
     let scene = filled(engine, 20).await;
     scene.behind_its_back(KEEP).await;
     for (sql, expected) in cases {
-        let hash = match engine {
-            Engine::Postgres => "entry::jsonb #>> '{chain,entry_hash}'",
-            Engine::Sqlite => "json_extract(entry, '$.chain.entry_hash')",
-        };
-        scene.behind_its_back(&sql.replace("$HASH", hash)).await;
+        scene.behind_its_back(&with_hash(engine, sql)).await;
         let error = scene.store.audit_verify(Some(&Word("key"))).await.unwrap_err();
         let found = match in_its_chain(&error) {
             LogError::Tampered(Tampered::Truncated { .. }) => "truncated".to_owned(),
@@ -183,6 +183,136 @@ async fn without_the_key_a_cut_tail_still_shows(engine: Engine) {
     let error = scene.store.audit_verify(None).await.unwrap_err();
     let expected = Tampered::Truncated { found: 18, expected: 20 };
     assert!(matches!(in_its_chain(&error), LogError::Tampered(found) if *found == expected));
+}
+
+/// Who can write the store cuts the log and sets its head back; then the broker is made to write.
+async fn a_cut_log_is_not_sealed_again(engine: Engine) {
+    let cuts = [
+        ("DELETE FROM audit WHERE sequence > 3", 3),
+        ("DELETE FROM audit WHERE sequence = 20", 19),
+        ("DELETE FROM audit", 0),
+    ];
+    let scene = filled(engine, 20).await;
+    scene.behind_its_back(KEEP).await;
+    for (cut, last) in cuts {
+        let running = sealed_log(&scene);
+        running.append(draft("before")).await.unwrap();
+        let set_back = format!(
+            "{cut}; DELETE FROM audit WHERE sequence > 20; \
+             UPDATE audit_head SET last = (SELECT entry FROM audit WHERE sequence = {last})"
+        );
+        scene.behind_its_back(&set_back).await;
+        for log in [running, sealed_log(&scene)] {
+            refused(&log).await;
+            refused(&log).await;
+        }
+        let error = scene.store.audit_verify(Some(&Word("key"))).await.unwrap_err();
+        let expected = Tampered::Truncated { found: last, expected: 21 };
+        assert!(
+            matches!(in_its_chain(&error), LogError::Tampered(found) if *found == expected),
+            "{cut}: {error:?}"
+        );
+        let unsigned = scene.store.audit_vouched_ends(&Word("key")).await.unwrap_err();
+        assert_eq!(Error::from(unsigned).code(), Code::AuditTampered);
+        scene.behind_its_back(PUT_BACK).await;
+    }
+    sealed_log(&scene).append(draft("after")).await.unwrap();
+    scene.store.audit_verify(Some(&Word("key"))).await.unwrap();
+}
+
+async fn an_end_that_does_not_continue_the_sealed_one_is_refused(engine: Engine) {
+    let cases = [
+        "UPDATE audit_head SET seal = NULL",
+        "UPDATE audit_head SET sealed_sequence = 22",
+        "UPDATE audit_head SET sealed_sequence = 19, \
+         sealed_hash = (SELECT $HASH FROM audit WHERE sequence = 19)",
+        "DELETE FROM audit WHERE sequence = 20",
+        "DELETE FROM audit WHERE sequence = 21",
+        "DELETE FROM audit WHERE sequence = 22",
+        "UPDATE audit SET entry = replace(entry, 'success', 'error') WHERE sequence = 21",
+        "UPDATE audit_head SET last = (SELECT entry FROM audit WHERE sequence = 21)",
+        "UPDATE audit_head SET last = (SELECT replace(entry, 'sha256:', 'sha256:0') FROM audit WHERE sequence = 22)",
+    ];
+    let scene = filled(engine, 20).await;
+    let unsealed = AuditLog::start(&scene.store, None);
+    for _ in 0..2 {
+        unsealed.append(draft("s")).await.unwrap();
+    }
+    scene.behind_its_back(KEEP).await;
+    for sql in cases {
+        scene.behind_its_back(&with_hash(engine, sql)).await;
+        refused(&sealed_log(&scene)).await;
+        scene.store.audit_vouched_ends(&Word("key")).await.unwrap_err();
+        scene.store.audit_verify(Some(&Word("key"))).await.unwrap_err();
+        scene.behind_its_back(PUT_BACK).await;
+    }
+    refused(&AuditLog::start(&scene.store, Some(Arc::new(Word("another key"))))).await;
+    let recorded = sealed_log(&scene).append(draft("s")).await.unwrap();
+    assert_eq!(recorded.sequence(), 23);
+    let verified = scene.store.audit_verify(Some(&Word("key"))).await.unwrap();
+    assert_eq!((verified[0].entries, verified[0].sealed), (23, 23));
+}
+
+/// An older end with the seal that it had is whole in itself; who wrote more since knows better, also without the key.
+async fn a_running_writer_misses_what_it_wrote(engine: Engine) {
+    let scene = filled(engine, 3).await;
+    scene.behind_its_back(KEEP).await;
+    let sealed = sealed_log(&scene);
+    sealed.append(draft("s")).await.unwrap();
+    let unsealed = AuditLog::start(&scene.store, None);
+    unsealed.append(draft("s")).await.unwrap();
+    scene.behind_its_back(PUT_BACK).await;
+    refused(&sealed).await;
+    refused(&unsealed).await;
+    // Nor is it hidden by others who write on.
+    let other = AuditLog::start(&scene.store, None);
+    for _ in 0..5 {
+        other.append(draft("s")).await.unwrap();
+    }
+    refused(&sealed).await;
+    refused(&unsealed).await;
+}
+
+async fn what_others_wrote_meanwhile_is_continued(engine: Engine) {
+    let scene = filled(engine, 0).await;
+    let sealed = sealed_log(&scene);
+    // More than is read at once.
+    let unsealed = AuditLog::start(&scene.opened_again().await, None);
+    for _ in 0..700 {
+        unsealed.append_soon(draft("s")).unwrap();
+    }
+    unsealed.flush().await.unwrap();
+    assert_eq!(sealed.append(draft("s")).await.unwrap().sequence(), 701);
+    assert_eq!(sealed_log(&scene).append(draft("s")).await.unwrap().sequence(), 702);
+    assert_eq!(unsealed.append(draft("s")).await.unwrap().sequence(), 703);
+    assert_eq!(sealed.append(draft("s")).await.unwrap().sequence(), 704);
+    let [(_, last)] = &scene.store.audit_vouched_ends(&Word("key")).await.unwrap()[..] else {
+        panic!("one chain has an end")
+    };
+    assert_eq!(last.sequence, 704);
+    let verified = scene.store.audit_verify(Some(&Word("key"))).await.unwrap();
+    assert_eq!((verified[0].entries, verified[0].sealed), (704, 704));
+}
+
+/// A writer with the vault open.
+fn sealed_log(scene: &Scene) -> AuditLog {
+    AuditLog::start(&scene.store, Some(Arc::new(Word("key"))))
+}
+
+/// That nothing is written behind a log that was tampered with, and what to do is said.
+async fn refused(log: &AuditLog) {
+    let error = log.append(draft("behind a cut")).await.unwrap_err();
+    assert_eq!(error.code(), Code::AuditUnavailable);
+    assert!(error.to_string().contains("run keyless audit verify"), "{error}");
+}
+
+/// What takes an entry's whole hash out of its text, for `$HASH`.
+fn with_hash(engine: Engine, sql: &str) -> String {
+    let hash = match engine {
+        Engine::Postgres => "entry::jsonb #>> '{chain,entry_hash}'",
+        Engine::Sqlite => "json_extract(entry, '$.chain.entry_hash')",
+    };
+    sql.replace("$HASH", hash)
 }
 
 #[tokio::test]
