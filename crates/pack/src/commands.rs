@@ -14,8 +14,9 @@ use crate::{
     envelope::Answer,
     error::{Code, PackError, Result},
     events::{self, RecordData, ScoreData},
-    evolve::{self, ProposeData, ProposeOptions, RestoreData},
+    evolve::{self, ProposeData, ProposeOptions, RestoreData, RestoreOptions},
     explain::{self, ExplainPlanData, ExplainStatusData},
+    gate::Pending,
     import::{self, ImportData, ImportOptions},
     operator::{self, BootstrapData, BootstrapOptions},
     overlay::{
@@ -195,7 +196,7 @@ pub fn deploy(
     let request = request.normalized(surroundings);
     let hash =
         || confirm::plan_hash(&site, &request, &DeployData::of(&site, &plan), &plan.warnings);
-    surroundings.gate.pass(&site, &plan, hash)?;
+    surroundings.gate.pass(&site, &Pending::deploy(&site, &plan), hash)?;
     let data = deploy::apply(&site, &plan, &lock, watch)?;
     Ok(Answer { data, warnings: recovered.into_iter().chain(plan.warnings).collect() })
 }
@@ -243,7 +244,7 @@ pub fn deploy_apply(
     confirm::check(&site, token, &request, &hash)?;
     check_adopt(&plan.changes, options.adopt)?;
     // While somebody is asked the token stays good; their word is used up before it is.
-    surroundings.gate.pass(&site, &plan, || hash.clone())?;
+    surroundings.gate.pass(&site, &Pending::deploy(&site, &plan), || hash.clone())?;
     confirm::take(&site, token)?;
     // The plan in hand is the one whose digest was just compared; there is no other one to apply.
     let data = deploy::apply(&site, &plan, &lock, watch)?;
@@ -260,7 +261,8 @@ pub fn rollback(
 ) -> Result<Answer<RollbackData>> {
     confirmed(yes, "rollback")?;
     let site = Site::new(surroundings, request);
-    let (data, warnings) = rollback::rollback(&site, to, watch)?;
+    let pass = gate_of(surroundings, request, &site);
+    let (data, warnings) = rollback::rollback(&site, to, &pass, watch)?;
     Ok(Answer { data, warnings })
 }
 
@@ -285,7 +287,9 @@ pub fn evolve_restore(
     yes: bool,
 ) -> Result<Answer<RestoreData>> {
     let site = Site::new(surroundings, request);
-    let (data, warnings) = evolve::restore(&site, module_id, dry_run, yes)?;
+    let pass = gate_of(surroundings, request, &site);
+    let (data, warnings) =
+        evolve::restore(&site, module_id, RestoreOptions { dry_run, yes }, &pass)?;
     Ok(Answer { data, warnings })
 }
 
@@ -339,7 +343,15 @@ pub fn init(
     let mut data = repo::init(&site, options)?;
     let mut warnings = Vec::new();
     if let Some(options) = options.bootstrap {
-        let (installed, more) = operator::bootstrap(&site, options, &Unwatched)?;
+        let pass = gate_of(surroundings, request, &site);
+        let installed = operator::bootstrap(&site, options, &pass, &Unwatched);
+        // The config repo stays; a second `init` would refuse it.
+        let (installed, more) = installed.map_err(|error| match error.code() {
+            Code::ApprovalDenied | Code::ApprovalRequired | Code::ApprovalUnavailable => {
+                error.hint("the config repo is made; `agentpack bootstrap` does the rest once a person has allowed it")
+            }
+            _ => error,
+        })?;
         data.bootstrap = Some(installed);
         warnings = more;
     }
@@ -368,7 +380,8 @@ pub fn bootstrap(
 ) -> Result<Answer<BootstrapData>> {
     confirmed(yes || options.dry_run, "bootstrap")?;
     let site = Site::new(surroundings, request);
-    let (data, warnings) = operator::bootstrap(&site, options, watch)?;
+    let pass = gate_of(surroundings, request, &site);
+    let (data, warnings) = operator::bootstrap(&site, options, &pass, watch)?;
     Ok(Answer { data, warnings })
 }
 
@@ -483,6 +496,18 @@ pub fn policy_lock(
 pub fn policy_audit(surroundings: &Surroundings, request: &Request) -> Result<Answer<AuditData>> {
     let (data, warnings) = policy::audit(&Site::new(surroundings, request))?;
     Ok(Answer { data, warnings })
+}
+
+/// The caller's gate for a command that writes into targets and has no confirm token.
+fn gate_of<'g>(
+    surroundings: &'g Surroundings,
+    request: &'g Request,
+    site: &'g Site,
+) -> impl Fn(&Pending<'_>) -> Result<()> + 'g {
+    move |pending| {
+        let hash = || confirm::pending_hash(site, &request.normalized(surroundings), pending);
+        surroundings.gate.pass_command(site, pending, hash)
+    }
 }
 
 /// Refuses a command that writes without an explicit yes.

@@ -16,10 +16,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
-    apply::write_durably,
+    apply::{After, Step, write_durably},
     clock,
     deploy::DeployData,
     error::{Code, PackError, Result},
+    gate::Pending,
     paths::shown,
     sha::Sha,
     site::{Request, Site},
@@ -63,6 +64,25 @@ pub(crate) fn plan_hash(
 ) -> String {
     // A value's keys are sorted, so equal plans have equal texts.
     let reviewed = json!({ "binding": bound(site, request), "data": data, "warnings": warnings });
+    Sha::of(reviewed.to_string().as_bytes()).to_string()
+}
+
+/// The digest of what a command without a token is about to write.
+pub(crate) fn pending_hash(site: &Site, request: &Request, pending: &Pending<'_>) -> String {
+    let mode = |step: &Step| match &step.after {
+        After::Absent => Value::Null,
+        After::File { executable, .. } => json!({ "executable": executable }),
+        After::Link(target) => json!({ "link": target }),
+        After::Restored { mode, .. } => json!({ "mode": mode }),
+    };
+    let reviewed = json!({
+        "binding": bound(site, request),
+        "command": pending.command,
+        "subject": pending.subject,
+        "source": shown(&pending.source),
+        "changes": pending.changes,
+        "modes": pending.steps.iter().map(mode).collect::<Vec<_>>(),
+    });
     Sha::of(reviewed.to_string().as_bytes()).to_string()
 }
 

@@ -11,7 +11,10 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-pub(crate) use self::{propose::propose, restore::restore};
+pub(crate) use self::{
+    propose::propose,
+    restore::{RestoreOptions, restore},
+};
 pub use self::{
     propose::{ProposeData, ProposeOptions, ProposeSummary, Skipped, Suggestion},
     restore::{RestoreData, RestoreSummary, Restored},

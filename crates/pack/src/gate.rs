@@ -1,11 +1,20 @@
 //! Who else has to let a plan be carried out: a port, since this crate knows nobody to ask.
 
-use std::{fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    path::PathBuf,
+    sync::Arc,
+};
+
+use serde_json::Value;
 
 use crate::{
-    error::Result,
+    apply::Step,
+    desired::Place,
+    error::{Code, Result},
     paths::shown,
-    plan::{Op, Plan, UpdateKind},
+    plan::{Change, Op, Plan, UpdateKind},
     preview,
     site::Site,
 };
@@ -21,10 +30,32 @@ pub trait Gate: Send + Sync {
 #[derive(Clone, Default)]
 pub struct ApplyGate(Option<Arc<dyn Gate>>);
 
+/// Entries by the file that others write too, where only these are this program's.
+pub(crate) type Entries = BTreeMap<Place, BTreeSet<String>>;
+
+/// The caller's gate, as a command that is about to write sees it.
+pub(crate) type Pass<'g> = dyn Fn(&Pending<'_>) -> Result<()> + 'g;
+
+/// What a command is about to write into targets. The manifest files of roots are left out: agents read nothing there.
+pub(crate) struct Pending<'p> {
+    /// The command, as a sentence names it.
+    pub(crate) command: &'static str,
+    /// Where the text comes from.
+    pub(crate) source: PathBuf,
+    pub(crate) changes: &'p [Change],
+    /// One for each change, in the same order.
+    pub(crate) steps: &'p [Step],
+    pub(crate) entries: Entries,
+    /// Whether the text may be a user's own, in which nobody has looked for credentials.
+    pub(crate) may_hold_credentials: bool,
+    /// What else a person's word is bound to.
+    pub(crate) subject: Value,
+}
+
 /// A plan that is about to be carried out, for who has to allow it.
 pub struct Review<'p> {
-    pub(crate) site: &'p Site,
-    pub(crate) plan: &'p Plan,
+    site: &'p Site,
+    pending: &'p Pending<'p>,
     /// The plan's digest, which also a confirm token is bound to.
     pub plan_hash: &'p str,
 }
@@ -36,7 +67,7 @@ pub struct ReviewedPlan {
     pub plan_hash: String,
     /// The project's directory.
     pub project: String,
-    /// The config repo.
+    /// Where the text comes from: the config repo, or the snapshot that a rollback goes back to.
     pub repo: String,
     /// The profile.
     pub profile: String,
@@ -71,15 +102,36 @@ impl ApplyGate {
     pub(crate) fn pass(
         &self,
         site: &Site,
-        plan: &Plan,
+        pending: &Pending<'_>,
         hash: impl FnOnce() -> String,
     ) -> Result<()> {
         match &self.0 {
-            Some(gate) if !plan.changes.is_empty() => {
-                gate.pass(&Review { site, plan, plan_hash: &hash() })
+            Some(gate) if !pending.changes.is_empty() => {
+                gate.pass(&Review { site, pending, plan_hash: &hash() })
             }
             _ => Ok(()),
         }
+    }
+
+    /// The same for a command that has no confirm token: what it advises is to call that command again.
+    pub(crate) fn pass_command(
+        &self,
+        site: &Site,
+        pending: &Pending<'_>,
+        hash: impl FnOnce() -> String,
+    ) -> Result<()> {
+        self.pass(site, pending, hash).map_err(|error| {
+            let code = error.code();
+            match code {
+                Code::ApprovalRequired => {
+                    error.reason(code.reason(), &["wait_for_approval", "retry_command"])
+                }
+                Code::ApprovalUnavailable => {
+                    error.reason(code.reason(), &["unlock_keyless", "retry_command"])
+                }
+                _ => error,
+            }
+        })
     }
 }
 
@@ -89,10 +141,30 @@ impl fmt::Debug for ApplyGate {
     }
 }
 
+impl<'p> Pending<'p> {
+    /// What a deploy of this plan writes.
+    pub(crate) fn deploy(site: &Site, plan: &'p Plan) -> Self {
+        Self {
+            command: "deploy",
+            source: site.repo.clone(),
+            changes: &plan.changes,
+            steps: &plan.steps,
+            entries: plan.entries(),
+            may_hold_credentials: false,
+            subject: Value::Null,
+        }
+    }
+}
+
 impl Review<'_> {
+    /// What would write, as a sentence names it: `bootstrap`, `deploy`, `restore` or `rollback`.
+    pub fn command(&self) -> &'static str {
+        self.pending.command
+    }
+
     /// The plan with its diffs; what holds a credential has none.
     pub fn shown(&self) -> Result<ReviewedPlan> {
-        let diffs = preview::diffs(self.site, self.plan)?;
+        let diffs = preview::diffs(self.site, self.pending)?;
         let file = |(change, diff): (&crate::Change, preview::Unified)| ReviewedFile {
             op: change.op,
             path: change.path.clone(),
@@ -103,10 +175,10 @@ impl Review<'_> {
         Ok(ReviewedPlan {
             plan_hash: self.plan_hash.to_owned(),
             project: shown(&self.site.project_root),
-            repo: shown(&self.site.repo),
+            repo: shown(&self.pending.source),
             profile: self.site.profile.clone(),
             machine: self.site.machine().to_owned(),
-            files: self.plan.changes.iter().zip(diffs).map(file).collect(),
+            files: self.pending.changes.iter().zip(diffs).map(file).collect(),
         })
     }
 }

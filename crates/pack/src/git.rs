@@ -23,8 +23,24 @@ const REMOTE: Duration = Duration::from_mins(5);
 /// Ways to reach a repository that git itself carries, and that run no command of the URL's choice.
 const SCHEMES: &[&str] = &["https://", "http://", "ssh://", "git://", "git+ssh://", "file://"];
 
-/// Refuses a URL or ref that git could take for something else.
+/// Refuses a URL or ref that git could take for something else, or that a rule about hosts and paths could.
 pub(crate) fn check_source(url: &str, reference: &str) -> std::result::Result<(), String> {
+    check_url(url)?;
+    check_place(url)?;
+    let odd =
+        |c: char| c.is_control() || matches!(c, ' ' | '~' | '^' | ':' | '?' | '*' | '[' | '\\');
+    if reference.is_empty()
+        || reference.starts_with('-')
+        || reference.contains("..")
+        || reference.contains(odd)
+    {
+        return Err(format!("git ref `{reference}` is no branch, tag or commit"));
+    }
+    Ok(())
+}
+
+/// Refuses a URL that git could take for an option or a command.
+pub(crate) fn check_url(url: &str) -> std::result::Result<(), String> {
     let clean = !url.is_empty() && !url.chars().any(|c| c.is_control() || c == ' ');
     let scheme = SCHEMES.iter().any(|scheme| url.starts_with(scheme));
     let authority = url.split_once("://").map_or("", |(_, rest)| rest);
@@ -39,14 +55,41 @@ pub(crate) fn check_source(url: &str, reference: &str) -> std::result::Result<()
     if !(scheme || local || (scp && !url.contains("://"))) {
         return Err(format!("git url `{url}` must be https, ssh, git, file or an absolute path"));
     }
-    let odd =
-        |c: char| c.is_control() || matches!(c, ' ' | '~' | '^' | ':' | '?' | '*' | '[' | '\\');
-    if reference.is_empty()
-        || reference.starts_with('-')
-        || reference.contains("..")
-        || reference.contains(odd)
+    Ok(())
+}
+
+/// Refuses a URL whose repository is another one than its text says: servers and clients resolve `..` (`RFC 3986`,
+/// section 5.2.4) and what stands for it, and read a host after user info. The user of ssh's login may be there.
+pub(crate) fn check_place(url: &str) -> std::result::Result<(), String> {
+    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
+    let (authority, path) = if scheme.is_empty() && !rest.starts_with('/') {
+        // user@host:path, whose path may begin at the server's root.
+        let (host, path) = rest.split_once(':').unwrap_or((rest, ""));
+        (host, path.strip_prefix('/').unwrap_or(path))
+    } else {
+        rest.split_once('/').unwrap_or((rest, ""))
+    };
+    let by_ssh = matches!(scheme, "" | "ssh" | "git+ssh");
+    let plain = |user: &str| {
+        !user.is_empty()
+            && user.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
+    };
+    if let Some((user, _)) = authority.rsplit_once('@')
+        && !(by_ssh && plain(user))
     {
-        return Err(format!("git ref `{reference}` is no branch, tag or commit"));
+        // What stands there may be a credential, so the URL is not repeated.
+        return Err("a git url has a user or password before its host; git's credential helpers \
+                    know better places for them"
+            .to_owned());
+    }
+    let lower = url.to_ascii_lowercase();
+    let encoded = ["%2e", "%2f", "%5c"].iter().any(|code| lower.contains(code));
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let odd = |segment: &str| matches!(segment, "" | "." | "..");
+    if url.contains('\\') || encoded || path.split('/').any(odd) {
+        return Err(format!(
+            "git url `{url}` must name its repository as it is: no `.`, `..`, empty or encoded parts, no backslash"
+        ));
     }
     Ok(())
 }
@@ -221,6 +264,43 @@ mod tests {
         ] {
             assert_eq!(check_source(good, "main"), Ok(()), "{good}");
         }
+        for elsewhere in [
+            "https://github.com/acme/../evil/repo",
+            "https://github.com/acme/..",
+            "https://github.com/acme/./repo",
+            "https://github.com/acme/%2e%2e/evil/repo",
+            "https://github.com/acme/.%2E/evil/repo",
+            "https://github.com/acme%2F..%2fevil/repo",
+            "https://github.com/acme//repo",
+            "https://github.com//acme/repo",
+            "https://github.com/acme/repo//",
+            "https://github.com/acme\\..\\evil/repo",
+            "https://github.com",
+            "https://me@github.com/acme/repo",
+            "https://github.com@evil.example/acme/repo",
+            "https://github.com?@evil.example/acme/repo",
+            "http://me:word@github.com/acme/repo",
+            "git://me@github.com/acme/repo",
+            "ssh://me:word@github.com/acme/repo",
+            "ssh://a@b@github.com/acme/repo",
+            "git@github.com:acme/../evil/repo",
+            "git@github.com:../evil/repo",
+            "/srv/../etc/repo",
+            "/srv//repo",
+            "file:///srv/../repo",
+        ] {
+            assert!(check_source(elsewhere, "main").is_err(), "{elsewhere}");
+        }
+        for good in [
+            "https://github.com/a/b/",
+            "https://github.com:8443/a..b/.c",
+            "ssh://me-2@h.example:22/a",
+            "git@h:/srv/a",
+        ] {
+            assert_eq!(check_source(good, "main"), Ok(()), "{good}");
+        }
+        let told = check_source("https://me:hunter2@github.com/acme/repo", "main").unwrap_err();
+        assert!(!told.contains("hunter2"), "{told}");
         for bad in ["", "--orphan", "a..b", "a b", "x:y"] {
             assert!(check_source("/srv/repo", bad).is_err(), "{bad}");
         }

@@ -22,6 +22,7 @@ use crate::{
     deployed::{Deployed, Managed, confine},
     desired::{Desired, DesiredFile, Place},
     error::{Code, PackError, Result},
+    gate::Entries,
     operator,
     paths::shown,
     servers,
@@ -147,6 +148,18 @@ impl Plan {
     pub(crate) fn is_merge(&self, step: &Step) -> bool {
         let place = (step.target, step.full());
         self.desired.servers.contains_key(&place) || self.deployed.servers.contains_key(&place)
+    }
+
+    /// The entries that are ours or shall be, in files that others write too.
+    pub(crate) fn entries(&self) -> Entries {
+        let mut entries = Entries::new();
+        for (place, file) in &self.desired.servers {
+            entries.entry(place.clone()).or_default().extend(file.entries.keys().cloned());
+        }
+        for (place, file) in &self.deployed.servers {
+            entries.entry(place.clone()).or_default().extend(file.entries.keys().cloned());
+        }
+        entries
     }
 }
 

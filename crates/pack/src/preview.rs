@@ -10,6 +10,7 @@ use crate::{
     credentials::scan,
     deployed::confine,
     error::Result,
+    gate::Pending,
     paths::shown,
     plan::{Change, Op, Plan, Summary, summary},
     servers,
@@ -99,13 +100,13 @@ pub(crate) fn preview(
 pub(crate) type Unified = std::result::Result<String, &'static str>;
 
 /// The diff of each change.
-pub(crate) fn diffs(site: &Site, plan: &Plan) -> Result<Vec<Unified>> {
-    plan.steps.iter().map(|step| unified(site, plan, step)).collect()
+pub(crate) fn diffs(site: &Site, pending: &Pending<'_>) -> Result<Vec<Unified>> {
+    pending.steps.iter().map(|step| unified(site, pending, step)).collect()
 }
 
 fn with_diffs(site: &Site, plan: &Plan, warnings: &mut Vec<String>) -> Result<PreviewDiff> {
     let mut files = Vec::new();
-    let each = plan.changes.iter().zip(&plan.steps).zip(diffs(site, plan)?);
+    let each = plan.changes.iter().zip(&plan.steps).zip(diffs(site, &Pending::deploy(site, plan))?);
     for ((change, step), unified) in each {
         if let Err(why) = &unified {
             warnings.push(format!("no diff of {}: {why}", change.path));
@@ -126,7 +127,7 @@ fn with_diffs(site: &Site, plan: &Plan, warnings: &mut Vec<String>) -> Result<Pr
 }
 
 /// The diff of a place, or why there is none.
-fn unified(site: &Site, plan: &Plan, step: &Step) -> Result<Unified> {
+fn unified(site: &Site, pending: &Pending<'_>, step: &Step) -> Result<Unified> {
     let before = match &step.before {
         Disk::Absent | Disk::Directory => Vec::new(),
         Disk::Link(target) => format!("link to {target}\n").into_bytes(),
@@ -136,23 +137,30 @@ fn unified(site: &Site, plan: &Plan, step: &Step) -> Result<Unified> {
         },
     };
     let after = match &step.after {
-        After::File { content, .. } | After::Restored { content, .. } => content.bytes(),
-        After::Absent | After::Link(_) => &[],
+        After::File { content, .. } | After::Restored { content, .. } => {
+            Cow::Borrowed(content.bytes())
+        }
+        After::Absent => Cow::Borrowed(&[][..]),
+        After::Link(target) => Cow::Owned(format!("link to {target}\n").into_bytes()),
     };
-    let (Ok(before), Ok(after)) = (std::str::from_utf8(&before), std::str::from_utf8(after)) else {
+    let (Ok(before), Ok(after)) = (std::str::from_utf8(&before), std::str::from_utf8(&after))
+    else {
         return Ok(Err("it is not UTF-8 text"));
     };
     let (mut before, mut after) = (Cow::Borrowed(before), Cow::Borrowed(after));
-    if plan.is_merge(step) {
-        let place = (step.target, step.full());
+    if let Some(names) = pending.entries.get(&(step.target, step.full())) {
         for side in [&mut before, &mut after] {
-            let ours = servers::ours_in(&plan.desired, &plan.deployed, &place, side);
+            let ours = servers::ours_in(step.target, names, side);
             *side = Cow::Owned(ours.unwrap_or_default());
         }
     }
-    if !scan(step.path.as_str(), before.as_bytes(), &site.forms).is_empty() {
-        // The reader of a diff may be an agent.
+    let holds_one = |text: &str| !scan(step.path.as_str(), text.as_bytes(), &site.forms).is_empty();
+    // The reader of a diff may be an agent.
+    if holds_one(&before) {
         return Ok(Err("what stands there holds what looks like a credential"));
+    }
+    if pending.may_hold_credentials && holds_one(&after) {
+        return Ok(Err("what shall stand there holds what looks like a credential"));
     }
     if before.len() + after.len() > 64 * MAX_DIFF {
         return Ok(Err("it is too long"));

@@ -55,7 +55,7 @@ pub struct SyncOptions {
 /// Names a remote, or gives it another URL; makes the git repository where there is none.
 pub(crate) fn set(site: &Site, name: &str, url: &str) -> Result<RemoteData> {
     check_name(name)?;
-    git::check_source(url, "main").map_err(|fault| {
+    git::check_url(url).map_err(|fault| {
         PackError::config(fault)
             .with("url", url)
             .hint("give an https, ssh, git or file URL, user@host:path, or an absolute path")

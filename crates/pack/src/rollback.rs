@@ -14,6 +14,7 @@ use std::{
 };
 
 use serde::Serialize;
+use serde_json::json;
 
 use crate::{
     apply::{After, HomeLock, Step, Transaction, Watch, new_id, recover},
@@ -21,8 +22,10 @@ use crate::{
     deployed::{Deployed, confine, is_manifest},
     desired::{Place, deepest},
     error::{Code, PackError, Result},
+    gate::{Pass, Pending},
     manifest::{Manifest, TargetConfig},
     paths::{RelPath, shown},
+    plan::{self, Change, Op},
     sha::Content,
     site::Site,
     snapshot::{self, Snapshot, SnapshotChange, SnapshotFile, Snapshots},
@@ -61,6 +64,7 @@ enum Mode {
 pub(crate) fn rollback(
     site: &Site,
     to: &str,
+    pass: &Pass<'_>,
     watch: &dyn Watch,
 ) -> Result<(RollbackData, Vec<String>)> {
     let lock = HomeLock::take(site)?;
@@ -83,8 +87,22 @@ pub(crate) fn rollback(
     let manifest = Manifest::load(&site.repo).unwrap_or_default();
     let scene = Scene { site, manifest: &manifest, targets: chosen(site, &goal)? };
     let mut goals = scene.goals(&goal, before, &all)?;
-    scene.merge(&mut goals)?;
+    let entries = scene.merge(&mut goals)?;
     let steps = scene.steps(&goals)?;
+    let (manifests, reviewed): (Vec<Step>, Vec<Step>) =
+        steps.iter().cloned().partition(|step| is_manifest(file_name(step.path.as_str())));
+    let changes: Vec<Change> = reviewed.iter().map(change_of).collect();
+    let listings: Vec<_> =
+        manifests.iter().map(|step| (shown(&step.full()), step.after.sha())).collect();
+    pass(&Pending {
+        command: "rollback",
+        source: site.snapshots().join(&goal.id),
+        changes: &changes,
+        steps: &reviewed,
+        entries,
+        may_hold_credentials: true,
+        subject: json!({ "to": to, "manifests": listings }),
+    })?;
     let (event, created_at) = new_id();
     let files = if before { Vec::new() } else { goal.files_after() };
     let state = goals.iter().filter_map(|((target, path), goal)| match goal {
@@ -104,6 +122,17 @@ pub(crate) fn rollback(
     };
     let event_snapshot_id = transaction.run(&lock, watch)?;
     Ok((RollbackData { rolled_back_to: to.to_owned(), event_snapshot_id }, warnings))
+}
+
+/// A step as a person is shown it.
+fn change_of(step: &Step) -> Change {
+    let op = match (&step.before, &step.after) {
+        (_, After::Absent) => Op::Delete,
+        (Disk::Absent, _) => Op::Create,
+        _ => Op::Update,
+    };
+    let place = (step.target, step.full());
+    plan::change(&place, op, None, "rolled back", false, &step.before, step.after.sha())
 }
 
 /// The snapshot's targets, as far as `--target` leaves them.

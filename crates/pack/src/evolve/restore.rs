@@ -1,18 +1,25 @@
 //! Missing files, put back as they are wanted; nothing that exists is touched.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
+use serde_json::json;
 
 use crate::{
-    apply::{HomeLock, recover},
-    beneath::{Beneath, WriteMode},
+    apply::{After, HomeLock, Step, recover, step::temporary},
+    beneath::{Beneath, Disk},
     commands::confirmed,
     deployed::confine,
     error::{PackError, Result},
+    gate::{Entries, Pass, Pending},
     paths::shown,
-    plan::Plan,
+    plan::{Change, Op, Plan, change},
     site::Site,
     targets::TargetId,
 };
+
+/// What its temporary files are named after.
+const ID: &str = "restore";
 
 /// The payload of `evolve restore`.
 #[derive(Clone, Debug, Serialize)]
@@ -52,12 +59,21 @@ pub struct RestoreSummary {
     pub skipped_read_error: usize,
 }
 
-/// Puts missing files back, with a yes.
+/// How `evolve restore` is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RestoreOptions {
+    /// Only say what would be put back.
+    pub(crate) dry_run: bool,
+    /// The explicit yes.
+    pub(crate) yes: bool,
+}
+
+/// Puts missing files back, with a yes and through the gate.
 pub(crate) fn restore(
     site: &Site,
     only: Option<&str>,
-    dry_run: bool,
-    yes: bool,
+    RestoreOptions { dry_run, yes }: RestoreOptions,
+    pass: &Pass<'_>,
 ) -> Result<(RestoreData, Vec<String>)> {
     let plan = Plan::make(site)?;
     let (found, summary) = missing(site, &plan, only);
@@ -70,25 +86,50 @@ pub(crate) fn restore(
     let recovered = recover(site, &lock)?;
     let plan = Plan::make(site)?;
     let (found, mut summary) = missing(site, &plan, only);
-    for file in &found {
-        let place = (file.target, std::path::PathBuf::from(&file.path));
-        let wanted = &plan.desired.files[&place];
-        std::fs::create_dir_all(&wanted.root)
-            .map_err(|error| PackError::io("create", &wanted.root, &error))?;
-        let Some(root) = Beneath::open(&wanted.root, confine(site, &wanted.root))? else {
+    let (changes, steps): (Vec<Change>, Vec<Step>) =
+        found.iter().map(|file| put_back(&plan, file)).unzip();
+    pass(&Pending {
+        command: "restore",
+        source: site.repo.clone(),
+        changes: &changes,
+        steps: &steps,
+        entries: Entries::new(),
+        may_hold_credentials: false,
+        subject: json!({ "module_id": only }),
+    })?;
+    for step in &steps {
+        std::fs::create_dir_all(&step.root)
+            .map_err(|error| PackError::io("create", &step.root, &error))?;
+        let Some(root) = Beneath::open(&step.root, confine(site, &step.root))? else {
             continue;
         };
-        root.make_parents(&wanted.path)?;
-        if root.look(&wanted.path)?.is_absent() {
-            let mode = WriteMode::New { executable: wanted.executable };
-            let temporary = crate::apply::step::temporary(&wanted.path, "restore");
-            root.remove_temporary(&wanted.path, &temporary);
-            root.write(&wanted.path, wanted.content.bytes(), mode, &temporary)?;
+        if root.look(&step.path)?.is_absent() {
+            root.remove_temporary(&step.path, &temporary(&step.path, ID));
+            step.write(&root, ID)?;
             summary.restored += 1;
         }
     }
     let warnings = recovered.into_iter().chain(plan.warnings).collect();
     Ok((RestoreData { restored: found, summary, reason: "restored" }, warnings))
+}
+
+/// The change and the step that write a missing file.
+fn put_back(plan: &Plan, file: &Restored) -> (Change, Step) {
+    let place = (file.target, PathBuf::from(&file.path));
+    let wanted = &plan.desired.files[&place];
+    let after = After::File { content: wanted.content.clone(), executable: wanted.executable };
+    let (before, sha) = (Disk::Absent, after.sha());
+    let change = change(&place, Op::Create, None, "file missing", false, &before, sha);
+    let step = Step {
+        target: place.0,
+        root: wanted.root.clone(),
+        path: wanted.path.clone(),
+        op: "create",
+        before,
+        after,
+        adopted: false,
+    };
+    (change, step)
 }
 
 fn missing(site: &Site, plan: &Plan, only: Option<&str>) -> (Vec<Restored>, RestoreSummary) {

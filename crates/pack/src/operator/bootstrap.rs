@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use serde_json::json;
 
 use super::assets;
 use crate::{
@@ -11,6 +12,7 @@ use crate::{
     deployed::{Deployed, ManagedRow, MergedRow, file_name, legacy_name},
     desired::{Desired, DesiredFile},
     error::Result,
+    gate::{Entries, Pass, Pending},
     manifest::Manifest,
     paths::shown,
     plan::{Change, Summary, check_adopt, compared, summary},
@@ -86,6 +88,7 @@ impl BootstrapScope {
 pub(crate) fn bootstrap(
     site: &Site,
     options: BootstrapOptions,
+    pass: &Pass<'_>,
     watch: &dyn Watch,
 ) -> Result<(BootstrapData, Vec<String>)> {
     if options.dry_run {
@@ -100,6 +103,15 @@ pub(crate) fn bootstrap(
     if data.changes.is_empty() && scene.is_recorded() {
         data.reason = Some("no_changes");
     } else {
+        pass(&Pending {
+            command: "bootstrap",
+            source: site.repo.clone(),
+            changes: &data.changes,
+            steps: &scene.steps,
+            entries: Entries::new(),
+            may_hold_credentials: false,
+            subject: json!({ "scope": options.scope }),
+        })?;
         let transaction = scene.transaction(site, &data)?;
         data.snapshot_id = Some(transaction.run(&lock, watch)?);
         data.applied = true;

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{Distribution, Supply, lint::LintIssue};
 use crate::{
+    git,
     lockfile::{self, LockIndex, LockedModule, Lockfile},
     manifest::{self, GitSource, Manifest, Module, Source},
     paths::shown,
@@ -61,16 +62,21 @@ pub(super) fn not_allowed(url: &str, supply: &Supply) -> Option<serde_json::Valu
         let entry = entry.trim_end_matches('/');
         remote.strip_prefix(entry).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    let free = supply.remotes.is_empty() || supply.remotes.iter().any(allows);
+    let free = supply.remotes.is_empty()
+        || (git::check_place(url).is_ok() && supply.remotes.iter().any(allows));
     (!free).then(|| {
         json!({"remote": url, "remote_normalized": remote, "allowed_git_remotes": supply.remotes})
     })
 }
 
-/// One spelling of a remote: host and path, in lower case.
+/// One spelling of a remote: the host in lower case, and the path as it is, since servers tell paths apart by case.
 fn normalized(url: &str) -> String {
     let url = url.trim();
+    let url = url.strip_suffix('/').unwrap_or(url);
     let url = url.strip_suffix(".git").unwrap_or(url);
+    if url.starts_with('/') {
+        return url.to_owned();
+    }
     let url = match url.strip_prefix("git@").and_then(|rest| rest.split_once(':')) {
         Some((host, path)) => format!("{host}/{path}"),
         None => url.to_owned(),
@@ -85,7 +91,10 @@ fn normalized(url: &str) -> String {
             .find_map(|scheme| url.strip_prefix(scheme))
             .unwrap_or(&url),
     };
-    bare.trim_start_matches('/').to_lowercase()
+    match bare.split_once('/') {
+        Some((host, path)) => format!("{}/{path}", host.to_lowercase()),
+        None => bare.to_lowercase(),
+    }
 }
 
 /// What the lockfile lacks for enabled git modules.
@@ -149,7 +158,7 @@ fn unpinned(module: &Module, git: &GitSource, locked: Option<&LockedModule>) -> 
         });
         issues.push(of_lockfile("supply_chain_lockfile_url_mismatch", &message, details));
     }
-    if !crate::git::is_commit(&pinned.commit) {
+    if !git::is_commit(&pinned.commit) {
         let message = format!("the lockfile pins module {id} to no commit");
         let details = json!({"module_id": id, "commit": pinned.commit});
         issues.push(of_lockfile("supply_chain_lockfile_unpinned_commit", &message, details));
@@ -165,4 +174,35 @@ fn sorted<'a>(names: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
     let mut names: Vec<&str> = names.map(String::as_str).collect();
     names.sort_unstable();
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remote_is_allowed_by_host_and_whole_parts_of_its_path() {
+        let remotes = vec!["github.com/acme".to_owned(), "https://Git.Example/T/".to_owned()];
+        let supply = Supply { remotes, ..Supply::default() };
+        for (url, allowed) in [
+            ("https://github.com/acme/repo", true),
+            ("https://GitHub.com/acme/repo.git/", true),
+            ("git@github.com:acme/repo.git", true),
+            ("ssh://git@github.com/acme/repo", true),
+            ("https://git.example/T/repo", true),
+            ("https://git.example/t/repo", false),
+            ("https://github.com/Acme/repo", false),
+            ("https://github.com/acme-evil/repo", false),
+            ("https://github.com/acme/../evil/repo", false),
+            ("https://github.com/acme/%2E%2e/evil/repo", false),
+            ("https://github.com/acme//repo", false),
+            ("https://me@github.com/acme/repo", false),
+            ("https://github.com\\@evil.example/acme/repo", false),
+            ("git@github.com:acme/../evil/repo", false),
+            ("/github.com/acme/repo", false),
+            ("file:///github.com/acme/repo", false),
+        ] {
+            assert_eq!(not_allowed(url, &supply).is_none(), allowed, "{url}");
+        }
+    }
 }

@@ -11,17 +11,19 @@ use crate::{
     deployed::{Deployed, RootManifest, file_name},
     desired::Place,
     error::Result,
+    gate::Entries,
     servers,
     targets::TargetId,
 };
 
 impl Scene<'_> {
-    /// In files that others write too, only entries that are ours, or were, go back.
-    pub(super) fn merge(&self, goals: &mut BTreeMap<Place, Goal>) -> Result<()> {
+    /// In files that others write too, only entries that are ours, or were, go back; gives their names.
+    pub(super) fn merge(&self, goals: &mut BTreeMap<Place, Goal>) -> Result<Entries> {
+        let mut entries = Entries::new();
         let shared = |place: &&Place| servers::is_server_file(place.0, &place.1);
         let places: Vec<Place> = goals.keys().filter(shared).cloned().collect();
         if places.is_empty() {
-            return Ok(());
+            return Ok(entries);
         }
         let chosen: Vec<TargetId> =
             self.targets.iter().copied().filter(|target| self.config(*target).is_some()).collect();
@@ -38,15 +40,19 @@ impl Scene<'_> {
             };
             let text = fs::read_to_string(&place.1).unwrap_or_default();
             match servers::rolled_back(place.0, &text, &then, &names) {
-                Some(After::Absent) => drop(goals.insert(place, Goal::Absent)),
+                Some(After::Absent) => {
+                    entries.insert(place.clone(), names);
+                    goals.insert(place, Goal::Absent);
+                }
                 Some(After::File { content, .. }) => {
+                    entries.insert(place.clone(), names);
                     goals.insert(place, Goal::File { content, mode: Mode::Kept });
                 }
                 // It can't be read any more: the whole file goes back, and what stands there is backed up.
                 _ => {}
             }
         }
-        Ok(())
+        Ok(entries)
     }
 }
 

@@ -173,18 +173,10 @@ pub(crate) fn rolled_back(
     Some(after(&document, then.is_empty()))
 }
 
-/// The entries of a file that are ours or shall be, as text for a diff: the rest is nobody's business.
-pub(crate) fn ours_in(
-    desired: &Desired,
-    deployed: &Deployed,
-    place: &Place,
-    text: &str,
-) -> Option<String> {
-    let wanted = desired.servers.get(place).into_iter().flat_map(|file| file.entries.keys());
-    let known = deployed.servers.get(place).into_iter().flat_map(|file| file.entries.keys());
-    let document = Document::parse(place.0, text).ok()?;
-    let names: BTreeSet<&String> = wanted.chain(known).collect();
-    let held = names.into_iter().filter_map(|name| Some((name.clone(), document.get(name)?)));
+/// The entries `names` of a file, as text for a diff: the rest is nobody's business.
+pub(crate) fn ours_in(target: TargetId, names: &BTreeSet<String>, text: &str) -> Option<String> {
+    let document = Document::parse(target, text).ok()?;
+    let held = names.iter().filter_map(|name| Some((name.clone(), document.get(name)?)));
     let held: serde_json::Map<_, _> = held.collect();
     if held.is_empty() {
         return Some(String::new());

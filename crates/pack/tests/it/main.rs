@@ -17,6 +17,8 @@ mod deploy;
 mod drift;
 /// Edits taken over, missing files put back.
 mod evolve;
+/// Who else has to let something be written.
+mod gate;
 /// Strangers' repositories.
 mod hostile;
 /// What agents have already, as modules.

@@ -1,6 +1,6 @@
 //! An organisation's rules: looked at, pinned, audited.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fs};
 
 use keyless_pack::{Code, Request, commands};
 use serde_json::Value;
@@ -94,7 +94,7 @@ fn modules_targets_remotes_and_pins_are_held_to_the_policy() {
     };
     let modules = [
         git_module("prompt:x", "https://github.com/bad/x.git", false),
-        git_module("prompt:y", "git@github.com:fine/y.git", true),
+        git_module("prompt:y", "git@GitHub.com:Fine/y.git", true),
         git_module("prompt:z", "https://github.com/finer/z", true),
     ];
     scene.manifest(&format!("{}{}", crate::scene::MANIFEST, modules.concat()));
@@ -137,6 +137,42 @@ fn modules_targets_remotes_and_pins_are_held_to_the_policy() {
     assert_eq!(rules(&scene), and("supply_chain_lockfile_source_mismatch", 1));
     scene.manifest("version: 3\n");
     assert_eq!(rules(&scene), expected([("distribution_policy", 1), ("supply_chain_policy", 1)]));
+}
+
+/// A URL that leads out of what is allowed is refused wherever one is read: nothing locks or fetches it.
+#[test]
+fn a_remote_cant_lead_out_of_what_is_allowed() {
+    let scene = Scene::new();
+    let rule = "supply_chain_policy: { allowed_git_remotes: [github.com/acme] }\n";
+    for url in [
+        "https://github.com/acme/../evil/repo",
+        "https://github.com/acme/%2e%2E/evil/repo",
+        "https://github.com/acme//repo",
+        "https://github.com@evil.example/acme/repo",
+    ] {
+        policy(&scene, &format!("version: 1\n{rule}"));
+        scene.manifest(&format!(
+            "{}  - {{ id: \"prompt:x\", type: prompt, source: {{ git: {{ url: \"{url}\" }} }} }}\n",
+            crate::scene::MANIFEST
+        ));
+        assert_eq!(rules(&scene).get("supply_chain_policy"), Some(&1), "{url}");
+        let (at, request) = (scene.surroundings(), Request::default());
+        refused(commands::lock(&at, &request, true), Code::ConfigInvalid);
+        // A lockfile that somebody else wrote is read by itself.
+        let pinned = format!(r#"{{"git":{{"url":"{url}","commit":"{}"}}}}"#, "1".repeat(40));
+        let module = format!(
+            r#"{{"id":"prompt:x","type":"prompt","resolved_source":{pinned},"resolved_version":"x","sha256":"{}","file_manifest":[]}}"#,
+            "0".repeat(64)
+        );
+        let lock = format!(r#"{{"version":1,"generated_at":"x","modules":[{module}]}}"#);
+        scene.write("ap/repo/agentpack.lock.json", &lock);
+        refused(commands::fetch(&at, &request, true), Code::ConfigInvalid);
+        fs::remove_file(scene.at("ap/repo/agentpack.lock.json")).unwrap();
+        scene.manifest(crate::scene::MANIFEST);
+        policy(&scene, &format!("version: 1\npolicy_pack: {{ source: \"git:{url}\" }}\n{rule}"));
+        assert_eq!(rules(&scene).get("policy_config"), Some(&1), "{url}");
+        refused(commands::policy_lock(&at, &request, true), Code::PolicyConfigInvalid);
+    }
 }
 
 #[test]

@@ -26,6 +26,7 @@ impl Gate for Asking {
         if gate.is_open() {
             return Ok(());
         }
+        let command = review.command();
         let wanted = wanted(review.shown()?);
         let hash = wanted.plan_hash.clone();
         let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| {
@@ -37,9 +38,10 @@ impl Gate for Asking {
         match runtime.block_on(gate.pass(wanted)) {
             Ok(DeployWord::Go) => Ok(()),
             Ok(DeployWord::Waits { id, seconds_left }) => {
-                let message = format!("a person has to allow this deploy; it waits as {id}");
+                let message = format!("a person has to allow this {command}; it waits as {id}");
                 let hint = format!(
-                    "keyless approve {id}, keyless web or keyless ui answers it; then apply once more"
+                    "keyless approve {id}, keyless web or keyless ui answers it; then {} once more",
+                    if command == "deploy" { "apply" } else { command }
                 );
                 Err(PackError::new(keyless_pack::Code::ApprovalRequired, message)
                     .with("approval_id", id.as_str())
@@ -49,7 +51,7 @@ impl Gate for Asking {
                     .hint(&hint))
             }
             Err(error) if error.code() == Code::ApprovalDenied => {
-                let message = "a person has refused this deploy";
+                let message = format!("a person has refused this {command}");
                 Err(PackError::new(keyless_pack::Code::ApprovalDenied, message)
                     .with("confirm_plan_hash", hash)
                     .hint("the refusal is remembered for ten minutes; ask the operator, or change the plan"))

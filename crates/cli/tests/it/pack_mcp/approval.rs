@@ -130,3 +130,34 @@ fn a_jail_opens_no_way_round_the_person() {
     assert_refusal(&asked, "E_APPROVAL_REQUIRED", WAIT);
     assert!(!codex(&world).exists());
 }
+
+/// Every tool that writes where agents read asks, not `deploy_apply` alone.
+#[test]
+fn a_restore_and_a_rollback_wait_for_the_person_as_well() {
+    let world = asking("never");
+    run(&world, &["deploy", "--apply", "--yes", "--json"]).exits(0);
+    write(&world, "modules/base/AGENTS.md", "Be cruel.\n");
+    let second = run(&world, &["deploy", "--apply", "--yes", "--json"]).json();
+    let second = second["data"]["snapshot_id"].as_str().unwrap().to_owned();
+    let file = codex(&world).join("AGENTS.md");
+    fs::remove_file(&file).unwrap();
+    ask(&world, "tools");
+    unlock(&world);
+    let mut agent = Agent::connect(&world);
+    let again = &["wait_for_approval", "retry_command"];
+    let back = json!({ "to": format!("before:{second}"), "yes": true });
+    for (tool, arguments) in [("evolve_restore", json!({ "yes": true })), ("rollback", back)] {
+        let error = agent.refused(tool, &arguments);
+        assert_refusal(&error, "E_APPROVAL_REQUIRED", again);
+        assert!(!file.exists(), "{tool} wrote");
+    }
+    let error = agent.refused("evolve_restore", &json!({ "yes": true }));
+    let id = error["details"]["approval_id"].as_str().unwrap();
+    let words = approve(&world, &["--list"]).text();
+    assert!(words.contains("    | +Be cruel.\n"), "{words}");
+    approve(&world, &[id, "--once"]).ok();
+    assert_eq!(agent.data("evolve_restore", &json!({ "yes": true }))["summary"]["restored"], 1);
+    fs::remove_file(&file).unwrap();
+    let error = agent.refused("evolve_restore", &json!({ "yes": true }));
+    assert_refusal(&error, "E_APPROVAL_REQUIRED", again);
+}
