@@ -1,15 +1,25 @@
-//! How many actions are done at the same time: each may hold all of its output in memory.
+//! How much there is at the same time: actions, each of which may hold all of its output in memory, and sessions
+//! that are agents.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use keyless_core::{Code, agent::InstanceId, nl_message::NlFault};
+use keyless_core::{Code, Error, SafeText, agent::InstanceId, nl_message::NlFault};
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 /// Actions of all agents.
 const AT_ONCE: usize = 32;
 /// Actions of one agent, so that none takes every place.
 const AT_ONCE_OF_ONE: usize = 8;
+/// Sessions outside any jail that are agents at the same time.
+const SEATS: usize = 64;
+/// As many of them begin within [`WINDOW`]: each leaves two entries in the log.
+const NEW_ONES: usize = 30;
+const WINDOW: Duration = Duration::from_mins(1);
 
 /// The places; who comes first gets the next.
 pub(super) struct Room {
@@ -30,16 +40,97 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Waits for a place.
+    /// Waits for a place; [`Code::SessionEnded`] when the agent is no more before there is one.
     pub(super) async fn enter(&self, agent: &InstanceId) -> Result<Place, NlFault> {
         let own = {
             let mut each = self.each.lock();
             let own = each.entry(agent.clone());
             Arc::clone(own.or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE_OF_ONE))))
         };
-        let own = own.acquire_owned().await.map_err(|_| Code::Internal)?;
+        let own = own.acquire_owned().await.map_err(|_| Code::SessionEnded)?;
         let shared = Arc::clone(&self.all).acquire_owned().await.map_err(|_| Code::Internal)?;
         Ok(Place { _own: own, _shared: shared })
+    }
+
+    /// Forgets an agent that is no more; who waits for one of its places is told so.
+    pub(super) fn leave(&self, agent: &InstanceId) {
+        let mut each = self.each.lock();
+        if let Some(own) = each.remove(agent) {
+            own.close();
+        }
+        // Nobody has or waits for a place of these.
+        each.retain(|_, own| Arc::strong_count(own) > 1);
+    }
+}
+
+/// The sessions that are agents.
+pub(super) struct Sessions {
+    seats: Arc<Semaphore>,
+    begun: Mutex<VecDeque<Instant>>,
+    open: Mutex<HashMap<InstanceId, Open>>,
+}
+
+/// A seat of a session outside any jail, until this is dropped.
+pub(super) type Seat = OwnedSemaphorePermit;
+
+/// Becomes true when the session ends.
+pub(super) type Over = watch::Receiver<bool>;
+
+struct Open {
+    over: watch::Sender<bool>,
+    seat: Option<Seat>,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        let seats = Arc::new(Semaphore::new(SEATS));
+        Self { seats, begun: Mutex::default(), open: Mutex::default() }
+    }
+}
+
+impl Sessions {
+    /// A seat for one more outside any jail.
+    ///
+    /// [`Code::TooManyConnections`] when all are taken, [`Code::RateLimited`] when too many began of late.
+    pub(super) fn seat(&self, now: Instant) -> Result<Seat, Error> {
+        let seat = Arc::clone(&self.seats).try_acquire_owned().map_err(|_| {
+            let words = SafeText::default().and(SEATS);
+            let words = words.and(" sessions without a credential are open");
+            Error::with(Code::TooManyConnections, words)
+        })?;
+        let mut begun = self.begun.lock();
+        while begun.front().is_some_and(|at| now.duration_since(*at) >= WINDOW) {
+            begun.pop_front();
+        }
+        if begun.len() >= NEW_ONES {
+            let words = SafeText::default().and(NEW_ONES);
+            let words = words.and(" sessions without a credential began within a minute");
+            return Err(Error::with(Code::RateLimited, words));
+        }
+        begun.push_back(now);
+        Ok(seat)
+    }
+
+    /// A session is an agent from now on.
+    pub(super) fn begin(&self, agent: &InstanceId, seat: Option<Seat>) {
+        let over = watch::Sender::new(false);
+        self.open.lock().insert(agent.clone(), Open { over, seat });
+    }
+
+    /// Ends it for all that is under way in it.
+    pub(super) fn end(&self, agent: &InstanceId) {
+        let mut all = self.open.lock();
+        if let Some(open) = all.get_mut(agent) {
+            open.seat = None;
+            open.over.send_replace(true);
+        }
+        // One that something is still under way in is known, so that it is known to be over.
+        all.retain(|_, open| !*open.over.borrow() || open.over.receiver_count() > 0);
+    }
+
+    /// When an agent's session is over; nothing for an agent that is none.
+    pub(super) fn over(&self, agent: &InstanceId) -> Option<Over> {
+        self.open.lock().get(agent).map(|open| open.over.subscribe())
     }
 }
 
@@ -60,5 +151,53 @@ mod tests {
         assert!(enter(&busy).is_none() && enter(&other).is_some());
         places.pop();
         assert!(enter(&busy).is_some());
+    }
+
+    #[test]
+    fn an_agent_that_is_no_more_is_forgotten() {
+        let (room, gone) = (Room::default(), aid("gone").instance_id);
+        let enter = || room.enter(&gone).now_or_never().map(Result::unwrap);
+        let places: Vec<Place> = (0..AT_ONCE_OF_ONE).filter_map(|_| enter()).collect();
+        let mut waiting = Box::pin(room.enter(&gone));
+        assert!((&mut waiting).now_or_never().is_none());
+        room.leave(&gone);
+        let refused = waiting.now_or_never().unwrap().err().unwrap();
+        assert_eq!(refused.code(), Code::SessionEnded);
+        drop(places);
+        // A late one of its own stays until the next agent leaves.
+        drop(enter());
+        room.leave(&aid("other").instance_id);
+        assert!(room.each.lock().is_empty());
+    }
+
+    #[test]
+    fn sessions_are_bounded_in_number_and_rate() {
+        let (sessions, start) = (Sessions::default(), Instant::now());
+        let open: Vec<InstanceId> = (0..SEATS).map(|_| aid("s").instance_id).collect();
+        for (number, agent) in (0_u32..).zip(&open) {
+            let now = start + WINDOW * number / u32::try_from(NEW_ONES).unwrap();
+            sessions.begin(agent, Some(sessions.seat(now).unwrap()));
+        }
+        let late = start + WINDOW * 9;
+        let full = sessions.seat(late).unwrap_err();
+        assert_eq!(full.code(), Code::TooManyConnections);
+        sessions.end(&open[0]);
+        for _ in 0..NEW_ONES {
+            drop(sessions.seat(late).unwrap());
+        }
+        assert_eq!(sessions.seat(late).unwrap_err().code(), Code::RateLimited);
+        assert!(sessions.seat(late + WINDOW).is_ok());
+    }
+
+    #[test]
+    fn a_session_is_known_to_be_over_while_something_is_under_way() {
+        let (sessions, agent) = (Sessions::default(), aid("s").instance_id);
+        sessions.begin(&agent, None);
+        let under_way = sessions.over(&agent).unwrap();
+        sessions.end(&agent);
+        assert!(*under_way.borrow() && *sessions.over(&agent).unwrap().borrow());
+        drop(under_way);
+        sessions.end(&agent);
+        assert!(sessions.over(&agent).is_none());
     }
 }

@@ -11,7 +11,8 @@ use jiff::Timestamp;
 use keyless_core::{
     Code, Error, SafeText,
     agent::{AgentType, Aid, InstanceId},
-    nl_message::{Discovery, Message, MessageType, NlFault, health},
+    grant::PermissionRef,
+    nl_message::{Discovery, Message, MessageType, NlFault, Shape, health},
     threat::Band,
 };
 use keyless_store::AuditLog;
@@ -21,7 +22,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{
-    actions::ActionSession,
+    actions::{ActionOrder, ActionOutcome, ActionSession},
     agents::{Agents, as_logged},
     answer::{Answered, Outcome, message_id, refused},
     attestation::{Attestations, ThroughEngine, VendorKeys},
@@ -32,7 +33,7 @@ use super::{
     guard::GuardRules,
     rates::{AGENT_LIMIT, RateState, Rates},
     replays::{Fingerprint, Replays, Turn},
-    room::Room,
+    room::{Over, Room, Sessions},
 };
 use crate::{broker::Broker, config::NlConfig, places::Places, requests::Requests};
 
@@ -55,6 +56,8 @@ pub(crate) struct NlService {
     pub(super) rates: Rates,
     /// For the actions that are done now.
     pub(super) room: Room,
+    /// Those agents that are sessions.
+    open: Sessions,
     replays: Replays,
     base_url: OnceLock<String>,
 }
@@ -82,6 +85,7 @@ impl NlService {
             sessions: Mutex::default(),
             rates: Rates::default(),
             room: Room::default(),
+            open: Sessions::default(),
             replays: Replays::default(),
             base_url: OnceLock::new(),
         })
@@ -144,6 +148,14 @@ impl NlService {
         }
         let received = Timestamp::now();
         let caller = self.identify(presented, &message.payload).await?;
+        // Held to the end, so that all that is done for it learns when the session is over.
+        let _over = match presented.standing {
+            Standing::Session => {
+                let over = self.open.over(&caller.aid.instance_id).filter(|over| !*over.borrow());
+                Some(over.ok_or(Code::SessionEnded)?)
+            }
+            Standing::Stranger => None,
+        };
         *rate = Some(self.count(&caller).await?);
         caller.aid.is_in_force(received)?;
         match message.kind {
@@ -222,33 +234,50 @@ impl NlService {
         Ok(outcome)
     }
 
-    /// A session is an agent from now on, until [`Self::close_session`].
+    /// A session is an agent from now on, until [`Self::close_session`]. Of those outside any jail, `mcp`, there
+    /// are so many and no more: [`Code::TooManyConnections`], [`Code::RateLimited`].
     pub(crate) async fn open_session(&self, kind: &str, session: &str) -> Result<Aid, Error> {
-        self.agents.open_session(kind, session).await
+        let seat = (kind == "mcp").then(|| self.open.seat(Instant::now())).transpose()?;
+        let aid = self.agents.open_session(kind, session).await?;
+        self.open.begin(&aid.instance_id, seat);
+        Ok(aid)
     }
 
-    /// Ends a session's agent, what it has handed on and what its actions have left.
+    /// The line for a connection that there is no session for.
+    pub(crate) fn refusal(error: Error) -> Vec<u8> {
+        format!("{}\n", refused(error.into(), Shape::Enveloped).body).into_bytes()
+    }
+
+    /// Ends a session's agent and its actions, what it has handed on and what its actions have left.
     pub(crate) async fn close_session(&self, instance: &InstanceId) -> Result<(), Error> {
+        self.open.end(instance);
         self.sessions.lock().remove(instance);
+        self.room.leave(instance);
         self.delegations.revoke_of_agent(instance).await?;
         self.agents.close_session(instance).await
     }
 
     /// What an agent's actions have in common. One that it does for another has nothing in common with
-    /// its own: no file goes from either to the other.
-    pub(super) fn session_of(&self, caller: &Caller) -> Result<Arc<ActionSession>, Error> {
+    /// its own: no file goes from either to the other. [`Code::SessionEnded`] when the agent was a session.
+    pub(super) fn session_of(&self, caller: &Caller) -> Result<Acting, Error> {
         let aid = &caller.aid;
         let open = || ActionSession::open(&self.broker, &self.places, as_logged(aid)).map(Arc::new);
-        if caller.acting.is_some() {
-            return open();
-        }
+        let both = [&aid.instance_id, &caller.grantee().instance_id];
+        let over: Vec<Over> = both.iter().filter_map(|one| self.open.over(one)).collect();
+        // Locked before it is asked, so that what a session leaves is there when its end removes it.
         let mut sessions = self.sessions.lock();
+        if over.iter().any(|over| *over.borrow()) {
+            return Err(Code::SessionEnded.into());
+        }
+        if caller.acting.is_some() {
+            return Ok(Acting { session: open()?, over });
+        }
         if let Some(session) = sessions.get(&aid.instance_id) {
-            return Ok(Arc::clone(session));
+            return Ok(Acting { session: Arc::clone(session), over });
         }
         let session = open()?;
         sessions.insert(aid.instance_id.clone(), Arc::clone(&session));
-        Ok(session)
+        Ok(Acting { session, over })
     }
 
     pub(super) fn discovery(&self) -> Outcome {
@@ -258,6 +287,39 @@ impl NlService {
             requests_per_minute: AGENT_LIMIT,
         };
         Outcome::done(MessageType::DiscoveryResponse, 200, discovery.document())
+    }
+}
+
+/// The actions of an agent, for as long as it is one.
+pub(super) struct Acting {
+    session: Arc<ActionSession>,
+    /// The sessions, if any, of the agent and of the one that it acts for.
+    over: Vec<Over>,
+}
+
+impl Acting {
+    /// Does an action, as [`ActionSession::run`]. It ends, with all that it has started, with the agent's session:
+    /// [`Code::SessionEnded`].
+    pub(super) async fn run(&self, order: ActionOrder) -> Result<ActionOutcome, Error> {
+        tokio::select! {
+            biased;
+            () = self.ended() => Err(Code::SessionEnded.into()),
+            outcome = Box::pin(self.session.run(order)) => outcome,
+        }
+    }
+
+    /// As [`ActionSession::keep_permitted`].
+    pub(super) fn keep_permitted(&self, is_permitted: impl Fn(&PermissionRef) -> bool) {
+        self.session.keep_permitted(is_permitted);
+    }
+
+    async fn ended(&self) {
+        if self.over.is_empty() {
+            return std::future::pending().await;
+        }
+        let mut over = self.over.clone();
+        let ends = over.iter_mut().map(|over| Box::pin(over.wait_for(|over| *over)));
+        let _ = futures_util::future::select_all(ends).await;
     }
 }
 
@@ -275,4 +337,40 @@ fn fingerprint(aid: &Aid, message: &Message) -> Fingerprint {
 pub(super) fn not_served(kind: MessageType) -> NlFault {
     let words = SafeText::words(kind.as_str()).and(" is not served here");
     NlFault::new(Code::MessageTypeUnknown, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use keyless_core::{ActionType, ApproveOnUse, SecretPath};
+    use keyless_vault::Metadata;
+
+    use super::*;
+    use crate::nl::scene::Served;
+
+    #[tokio::test]
+    async fn an_action_ends_with_its_session() {
+        let served = Served::new().await;
+        let (nl, path) = (&served.nl, SecretPath::parse("t/api/asked").unwrap());
+        let asked = Metadata { approve_on_use: ApproveOnUse::PerCall, ..Metadata::default() };
+        nl.vault.add(path, asked, None).await.unwrap();
+        let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
+        let instance = &caller.aid.instance_id;
+        nl.open.begin(instance, None);
+        let payload = json!({ "action": { "type": "exec", "template": "{{nl:t/api/asked}}" } });
+        let payload = payload.as_object().unwrap();
+        let acting = nl.submit(&caller, payload, "req-1", Timestamp::now());
+        // It waits for a person, as a command would for its end.
+        let ending = async {
+            while nl.requests.all().await.unwrap().is_empty() {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            let over = nl.open.over(instance);
+            nl.close_session(instance).await.unwrap();
+            (nl.session_of(&caller).err().map(|error| error.code()), over)
+        };
+        let (outcome, (late, _over)) = tokio::join!(Box::pin(acting), Box::pin(ending));
+        assert_eq!(outcome.unwrap().fault.unwrap().code(), Code::SessionEnded);
+        assert_eq!(late, Some(Code::SessionEnded));
+        assert!(nl.sessions.lock().is_empty());
+    }
 }

@@ -13,10 +13,7 @@ use std::{
 
 use data_encoding::HEXLOWER;
 use futures_util::future::BoxFuture;
-use keyless_core::{
-    Code, Error, SafeText,
-    agent::{Aid, InstanceId},
-};
+use keyless_core::{Code, Error, SafeText, SecretPath, agent::Aid};
 use keyless_mcp::Secrets as _;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
@@ -194,18 +191,27 @@ async fn converse(service: Arc<Service>, stream: UnixStream, bound: Option<Arc<B
     let mut closing = service.closing.subscribe();
     loop {
         let line = tokio::select! {
-            line = next_line(&mut reader) => line,
-            _ = closing.wait_for(|closing| *closing) => None,
+            // What was sent before a session's end and is read after it counts for nothing.
+            biased;
             () = caller.ended() => None,
+            _ = closing.wait_for(|closing| *closing) => None,
+            line = next_line(&mut reader) => line,
         };
         let Some(line) = line else { break };
         if let Some(message) = nl_message(&line) {
-            let agent = service.speaks_as(&caller, &message).await;
+            let agent = match service.speaks_as(&mut caller, &message).await {
+                Ok(agent) => agent,
+                Err(error) => {
+                    let _ = writer.write_all(&NlService::refusal(error)).await;
+                    break;
+                }
+            };
             let from = std::io::Cursor::new(line).chain(reader);
             tokio::select! {
-                () = serve_session(Arc::clone(&service.nl), from, writer, agent.as_ref()) => {}
-                _ = closing.wait_for(|closing| *closing) => {}
+                biased;
                 () = caller.ended() => {}
+                _ = closing.wait_for(|closing| *closing) => {}
+                () = serve_session(Arc::clone(&service.nl), from, writer, agent.as_ref()) => {}
             }
             if let (Some(agent), None) = (agent, &caller.bound) {
                 // Not to be written: it ends by its time, and nobody can speak as it any more.
@@ -256,14 +262,37 @@ struct Caller {
 struct Bound {
     session: String,
     agent: Aid,
+    /// The secrets that it was given.
+    secrets: Vec<SecretPath>,
+    over: watch::Sender<bool>,
+}
+
+impl Bound {
+    /// Returns when the run is over.
+    async fn ended(&self) {
+        let _ = self.over.subscribe().wait_for(|over| *over).await;
+    }
 }
 
 impl Caller {
-    /// Returns when the operator ends the session.
+    /// Returns when the operator ends the session, or when the run is over in whose jail it is.
     async fn ended(&mut self) {
-        match &mut self.entered {
-            Some(entered) => entered.ended().await,
-            None => std::future::pending().await,
+        match (&mut self.entered, &self.bound) {
+            (Some(entered), _) => entered.ended().await,
+            (None, Some(bound)) => bound.ended().await,
+            (None, None) => std::future::pending().await,
+        }
+    }
+
+    /// What `asked` comes to; [`Code::SessionEnded`] if the session ends before.
+    async fn while_it_lasts<T>(
+        &mut self,
+        asked: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        tokio::select! {
+            biased;
+            () = self.ended() => Err(Code::SessionEnded.into()),
+            done = asked => done,
         }
     }
 }
@@ -283,7 +312,7 @@ fn nl_message(line: &[u8]) -> Option<Map<String, Value>> {
 /// A session of one connection, and the sockets of its own: for its traffic, and for its tools.
 struct Held {
     open: OpenSession,
-    agent: InstanceId,
+    bound: Arc<Bound>,
     sockets: [PathBuf; 2],
     serving: [tokio::task::JoinHandle<()>; 2],
 }
@@ -308,18 +337,18 @@ impl Service {
                 Answer::Hello { ticket }
             }
             Call::Deploy { by, wanted } => {
-                let bound = caller.bound.as_ref();
-                let session = bound.map_or(PACK_SESSION, |bound| bound.session.as_str());
-                match deploys::stand(self.broker.requests(), &self.places, session, by, wanted)
-                    .await
-                {
+                let bound = caller.bound.clone();
+                let session = bound.as_ref().map_or(PACK_SESSION, |bound| bound.session.as_str());
+                let requests = self.broker.requests();
+                let asked = deploys::stand(requests, &self.places, session, by, wanted);
+                match caller.while_it_lasts(Box::pin(asked)).await {
                     Ok(word) => Answer::Deploy { word },
                     Err(error) => Answer::error(&error),
                 }
             }
             Call::Secrets { manifest, ask } => {
                 let asked = match self.view(caller, manifest) {
-                    Ok(secrets) => secrets.ask(ask).await,
+                    Ok(secrets) => caller.while_it_lasts(Box::pin(secrets.ask(ask))).await,
                     Err(error) => Err(error),
                 };
                 match asked {
@@ -364,16 +393,25 @@ impl Service {
         }
     }
 
-    /// The agent that a connection is whose sender shows no credential: the session of its jail, or one of its own.
-    async fn speaks_as(&self, caller: &Caller, first: &Map<String, Value>) -> Option<Aid> {
+    /// The agent that a connection is whose sender shows no credential: the session of its jail, or one of its own,
+    /// which the operator can see and end.
+    async fn speaks_as(
+        &self,
+        caller: &mut Caller,
+        first: &Map<String, Value>,
+    ) -> Result<Option<Aid>, Error> {
         if let Some(bound) = &caller.bound {
-            return Some(bound.agent.clone());
+            return Ok(Some(bound.agent.clone()));
         }
-        let shown = first.get("payload").and_then(|payload| payload.get("credential"));
-        match shown {
-            Some(_) => None,
-            None => self.nl.open_session("mcp", &session_id("m")).await.ok(),
+        if first.get("payload").and_then(|payload| payload.get("credential")).is_some() {
+            return Ok(None);
         }
+        let agent = self.nl.open_session("mcp", &session_id("m")).await?;
+        if caller.entered.is_none() {
+            let id = agent.instance_id.as_str();
+            caller.entered = Some(self.book.enter(id, SessionKind::Tools, Vec::new()));
+        }
+        Ok(Some(agent))
     }
 
     fn locks_in_seconds(&self) -> u64 {
@@ -404,6 +442,7 @@ impl Service {
             vault: Arc::clone(self.broker.vault()),
             requests: Arc::clone(self.broker.requests()),
             session,
+            given: caller.bound.as_ref().map(|bound| bound.secrets.clone()),
             manifest,
             index_file: self.places.index_file(),
             keeper: Arc::clone(&self.keeper),
@@ -429,9 +468,11 @@ impl Service {
         let agent_socket = self.places.runtime().join(format!("{}.agent.sock", open.session.id()));
         let agent_listener = bind_private(&agent_socket).await?;
         let agent = self.nl.open_session("run", open.session.id()).await?;
-        let instance = agent.instance_id.clone();
-        let bound = Some(Arc::new(Bound { session: open.session.id().to_owned(), agent }));
-        let tools = tokio::spawn(serve_tools(Arc::clone(self), agent_listener, bound));
+        let (session, secrets) = (open.session.id().to_owned(), open.paths.clone());
+        let over = watch::Sender::new(false);
+        let bound = Arc::new(Bound { session, agent, secrets, over });
+        let inside = Some(Arc::clone(&bound));
+        let tools = tokio::spawn(serve_tools(Arc::clone(self), agent_listener, inside));
         self.sessions.fetch_add(1, Ordering::Relaxed);
         let offer = SessionOffer {
             id: open.session.id().to_owned(),
@@ -444,7 +485,7 @@ impl Service {
             remove: open.remove.clone(),
         };
         let (sockets, serving) = ([socket, agent_socket], [serving, tools]);
-        Ok((Held { open, agent: instance, sockets, serving }, offer))
+        Ok((Held { open, bound, sockets, serving }, offer))
     }
 
     /// Ends every session, its end on record; gives up waiting after [`DRAIN`].
@@ -459,14 +500,19 @@ impl Service {
     }
 
     async fn close(&self, held: Held) {
+        // Also for those who are connected already.
+        held.bound.over.send_replace(true);
         held.serving.iter().for_each(tokio::task::JoinHandle::abort);
         for socket in &held.sockets {
             let _ = fs::remove_file(socket);
         }
         // The end could not be written: the session is closed all the same, and the log's fault
         // shows at the next use.
-        let _ = self.nl.close_session(&held.agent).await;
+        let _ = self.nl.close_session(&held.bound.agent.instance_id).await;
         let _ = held.open.end().await;
         self.sessions.fetch_sub(1, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests;

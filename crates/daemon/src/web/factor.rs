@@ -23,11 +23,14 @@ const WINDOW: Duration = Duration::from_mins(1);
 const CLOSED: Duration = Duration::from_mins(1);
 const CODE_DIGITS: usize = 6;
 
-/// Judges proofs, one at a time: a passphrase costs 64 MiB.
+/// Judges proofs, one at a time: a passphrase costs 64 MiB. A passkey's can't be guessed and costs nothing: it is
+/// not counted, and who guesses at the others keeps nobody's passkey out.
 #[derive(Default)]
 pub(super) struct FactorGate {
     turn: tokio::sync::Mutex<()>,
     failures: Mutex<Failures>,
+    /// Those of passkeys, for the log alone, which they shall not fill.
+    of_passkeys: Mutex<Failures>,
 }
 
 #[derive(Default)]
@@ -54,7 +57,11 @@ impl FactorGate {
             && desk.vault.is_open()
         {
             let page = Page { visit, origin: &web.origin() };
-            return self.judge(desk, Passkeys(&desk.vault).prove(&page, &assertion)).await;
+            let proven = Passkeys(&desk.vault).prove(&page, &assertion).await;
+            if let Err(error) = &proven {
+                self.note_passkey(desk, error).await?;
+            }
+            return proven;
         }
         self.prove_passphrase(desk, text).await
     }
@@ -82,11 +89,28 @@ impl FactorGate {
         let proven = proof.await;
         if let Err(error) = &proven {
             self.failures.lock().add(Moment::now());
-            let note = "a proof that failed at the page";
-            desk.record(Action::Denied, Outcome::Denied, Some(error.code()), note).await?;
+            record(desk, error).await?;
         }
         proven
     }
+
+    /// As many failures a minute as are taken of the other proofs are on record.
+    async fn note_passkey(&self, desk: &Desk, error: &Error) -> Result<(), Error> {
+        let now = Moment::now();
+        {
+            let mut failures = self.of_passkeys.lock();
+            if failures.refuse_while_closed(now).is_err() {
+                return Ok(());
+            }
+            failures.add(now);
+        }
+        record(desk, error).await
+    }
+}
+
+async fn record(desk: &Desk, error: &Error) -> Result<(), Error> {
+    let note = "a proof that failed at the page";
+    desk.record(Action::Denied, Outcome::Denied, Some(error.code()), note).await
 }
 
 /// Opens the store once more, and sees that it is the same vault.
@@ -141,6 +165,25 @@ mod tests {
         let refused = failures.refuse_while_closed(now).unwrap_err();
         assert_eq!(refused.code(), Code::TotpClosed);
         assert!(failures.refuse_while_closed(now + CLOSED).is_ok());
+    }
+
+    #[tokio::test]
+    async fn guesses_and_passkeys_are_apart() {
+        let scene = crate::web::scene::Scene::new().await;
+        let (gate, visit) = (FactorGate::default(), scene.proven_visit());
+        let prove = async |text: &str| {
+            let proven = gate.prove(&scene.web, &visit, Zeroizing::new(text.to_owned())).await;
+            proven.map_err(|error| error.code())
+        };
+        let passkey = r#"passkey:{"id":"aWQ","client":"aWQ","data":"aWQ","signature":"aWQ"}"#;
+        for _ in 0..=FAILURES {
+            assert_eq!(prove(passkey).await, Err(Code::PasskeyRefused));
+        }
+        for _ in 0..FAILURES {
+            assert_eq!(prove("not the passphrase").await, Err(Code::WrongPassphrase));
+        }
+        assert_eq!(prove("correct horse battery staple").await, Err(Code::TotpClosed));
+        assert_eq!(prove(passkey).await, Err(Code::PasskeyRefused), "it is judged all the same");
     }
 
     #[tokio::test]

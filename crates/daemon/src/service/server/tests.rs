@@ -1,0 +1,141 @@
+//! Conversations over a pair of sockets.
+
+use keyless_core::agent::InstanceId;
+use serde_json::json;
+
+use super::*;
+use crate::{egress_door::EgressDoor, scene::Scene, window::UnlockConfig};
+
+/// A service that does not listen.
+struct Served {
+    service: Arc<Service>,
+    _folder: tempfile::TempDir,
+}
+
+/// The client's end of a conversation.
+struct Client(BufReader<UnixStream>);
+
+impl Served {
+    async fn new() -> Self {
+        let Scene { vault, log, folder } = Scene::new().await;
+        let places = Places::below(folder.path());
+        let door = EgressDoor::new(&Config::default()).unwrap();
+        let broker = Broker::new(door, Arc::clone(&vault), log.clone());
+        let window = UnlockConfig::default().window(None).unwrap();
+        let service = Service {
+            nl: Arc::new(NlService::new(&broker, &places, &NlConfig::default()).unwrap()),
+            keeper: Arc::new(Keeper::new(vault, window)),
+            checks: Arc::new(LivenessChecks::new(&places, log)),
+            broker,
+            places,
+            sessions: AtomicU64::new(0),
+            book: Arc::default(),
+            lock: Arc::default(),
+            closing: watch::Sender::new(false),
+            proxy: ([127, 0, 0, 1], 1).into(),
+            config_problem: Mutex::default(),
+        };
+        Self { service: Arc::new(service), _folder: folder }
+    }
+
+    fn connect(&self, bound: Option<&Arc<Bound>>) -> Client {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        tokio::spawn(converse(Arc::clone(&self.service), theirs, bound.cloned()));
+        Client(BufReader::new(ours))
+    }
+
+    async fn jailed(&self) -> Arc<Bound> {
+        let agent = self.service.nl.open_session("run", "s-1").await.unwrap();
+        let (session, over) = ("s-1".to_owned(), watch::Sender::new(false));
+        Arc::new(Bound { session, agent, secrets: Vec::new(), over })
+    }
+
+    async fn lives(&self, instance: &InstanceId) -> bool {
+        self.service.broker.vault().store().agent(instance).await.unwrap().is_some()
+    }
+}
+
+impl Client {
+    async fn say(&mut self, message: &Value) -> Value {
+        let line = format!("{message}\n");
+        // Who hears no more does not read either.
+        let _ = self.0.get_mut().write_all(line.as_bytes()).await;
+        self.hear().await
+    }
+
+    /// What comes next; null at the end.
+    async fn hear(&mut self) -> Value {
+        let mut line = String::new();
+        let _ = self.0.read_line(&mut line).await;
+        serde_json::from_str(&line).unwrap_or_default()
+    }
+}
+
+fn greeting() -> Value {
+    json!({
+        "nl_version": "1.0", "message_type": "handshake", "message_id": "m1",
+        "timestamp": jiff::Timestamp::now().to_string(), "payload": {},
+    })
+}
+
+fn hello() -> Value {
+    json!({ "call": "hello", "ticket": null })
+}
+
+#[tokio::test]
+async fn a_run_that_is_over_is_over_for_who_is_connected() {
+    let served = Served::new().await;
+    let bound = served.jailed().await;
+    let (mut tools, mut speaking) = (served.connect(Some(&bound)), served.connect(Some(&bound)));
+    assert_eq!(tools.say(&hello()).await["ticket"]["session"], "s-1");
+    assert_eq!(speaking.say(&greeting()).await["payload"]["status"], "authenticated");
+    bound.over.send_replace(true);
+    assert_eq!(tools.say(&hello()).await, Value::Null);
+    assert_eq!(speaking.say(&greeting()).await, Value::Null);
+    let mut late = served.connect(Some(&bound));
+    assert_eq!(late.say(&hello()).await, Value::Null);
+}
+
+#[tokio::test]
+async fn a_question_ends_with_its_session() {
+    let served = Served::new().await;
+    let bound = served.jailed().await;
+    let (session, agent, entered, peer) = (None, None, None, None);
+    let mut caller = Caller { session, agent, entered, bound: Some(Arc::clone(&bound)), peer };
+    let asking = caller.while_it_lasts(std::future::pending::<Result<(), Error>>());
+    let (asked, _) = tokio::join!(asking, async { bound.over.send_replace(true) });
+    assert_eq!(asked.unwrap_err().code(), Code::SessionEnded);
+}
+
+#[tokio::test]
+async fn who_speaks_without_a_credential_is_seen_and_can_be_ended() {
+    let served = Served::new().await;
+    let mut client = served.connect(None);
+    let acknowledged = client.say(&greeting()).await;
+    let instance = acknowledged["payload"]["session_id"].as_str().unwrap();
+    let rows = served.service.book.rows();
+    assert_eq!(rows.iter().map(|row| row.id.as_str()).collect::<Vec<_>>(), [instance]);
+    let instance = InstanceId::parse(instance).unwrap();
+    assert!(served.lives(&instance).await && served.service.book.end(instance.as_str()));
+    assert_eq!(client.hear().await, Value::Null);
+    while served.lives(&instance).await {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn new_agents_without_a_credential_are_so_many_a_minute() {
+    let served = Served::new().await;
+    for _ in 0..30 {
+        let acknowledged = served.connect(None).say(&greeting()).await;
+        assert_eq!(acknowledged["payload"]["status"], "authenticated");
+    }
+    let mut refused = served.connect(None);
+    let told = refused.say(&greeting()).await;
+    assert_eq!(told["payload"]["error"]["keyless_code"], "rate_limited", "{told}");
+    assert_eq!(refused.hear().await, Value::Null);
+    // Who has a jail is not kept out by those.
+    let bound = served.jailed().await;
+    let told = served.connect(Some(&bound)).say(&greeting()).await;
+    assert_eq!(told["payload"]["status"], "authenticated");
+}
