@@ -4,7 +4,7 @@
 //! sent. There is no way from bytes or a `String` into it, so a value that was copied into a
 //! `String` does not compile into a reply. Source: design.md, section 1.
 
-use std::fmt;
+use std::{fmt, io};
 
 use serde::{Serialize, Serializer};
 
@@ -22,7 +22,14 @@ mod sealed {
 }
 
 /// A type whose text may be shown to an agent. Closed: implemented here and nowhere else.
-pub trait AgentSafe: fmt::Display + sealed::Sealed {}
+pub trait AgentSafe: fmt::Display + sealed::Sealed {
+    /// How it reads among words of ours.
+    #[doc(hidden)]
+    fn write_to(&self, words: &mut String) {
+        use fmt::Write;
+        write!(words, "{self}").expect("writing to a String does not fail");
+    }
+}
 
 macro_rules! agent_safe {
     ($($kind:ty),*) => {$(
@@ -36,11 +43,28 @@ agent_safe!(SecretPath, Host, Authority, Destination, Placeholder, SafeText);
 agent_safe!(crate::Location, crate::path::PathError, crate::destination::DestinationError);
 agent_safe!(crate::host::HostError, crate::authority::AuthorityError, std::net::IpAddr);
 agent_safe!(crate::SessionId, crate::SessionIdError, crate::ForwardLineError);
-agent_safe!(crate::placeholder::LookAlikeError, crate::secret::ValueError, std::io::ErrorKind);
+agent_safe!(crate::placeholder::LookAlikeError, crate::secret::ValueError);
 agent_safe!(crate::approval::RequestId, crate::approval::RequestKind);
 
 impl<T: AgentSafe> sealed::Sealed for &T {}
-impl<T: AgentSafe> AgentSafe for &T {}
+impl<T: AgentSafe> AgentSafe for &T {
+    fn write_to(&self, words: &mut String) {
+        (**self).write_to(words);
+    }
+}
+
+impl sealed::Sealed for io::ErrorKind {}
+impl AgentSafe for io::ErrorKind {
+    /// The commonest in plain words: `entity not found` tells nobody what to do.
+    fn write_to(&self, words: &mut String) {
+        match self {
+            Self::NotFound => words.push_str("it is not there"),
+            Self::AlreadyExists => words.push_str("it is there already"),
+            Self::PermissionDenied => words.push_str("you may not read or write it"),
+            other => words.push_str(&other.to_string()),
+        }
+    }
+}
 
 impl SafeText {
     /// Begins with words of ours.
@@ -51,8 +75,7 @@ impl SafeText {
     /// Appends anything that is safe by type.
     #[must_use]
     pub fn and(mut self, safe: impl AgentSafe) -> Self {
-        use fmt::Write;
-        write!(self.0, "{safe}").expect("writing to a String does not fail");
+        safe.write_to(&mut self.0);
         self
     }
 
