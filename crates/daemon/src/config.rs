@@ -186,6 +186,17 @@ impl Config {
         Self::parse(&text).map_err(|fault| invalid(path, &fault))
     }
 
+    /// Files that it names and that hold a key, a password or a credential: hidden from agents.
+    pub fn files_with_credentials(&self) -> Vec<PathBuf> {
+        let upstream = self.egress.upstream_proxy.as_ref();
+        let files = [
+            self.nl.tls.as_ref().map(|tls| &tls.key),
+            self.store.password_file.as_ref(),
+            upstream.and_then(|proxy| proxy.credential_file.as_ref()),
+        ];
+        files.into_iter().flatten().cloned().collect()
+    }
+
     fn parse(text: &str) -> Result<Self, String> {
         let config: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         for (from, to) in &config.egress.connect_to {

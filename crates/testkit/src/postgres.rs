@@ -143,6 +143,8 @@ impl Postgres {
         postgres.arg("-k").arg(self.socket_folder());
         for setting in [
             "listen_addresses=127.0.0.1",
+            // In its folder, and not in /dev/shm, where it would outlive a kill.
+            "dynamic_shared_memory_type=mmap",
             "fsync=off",
             "ssl=on",
             "ssl_cert_file=../certificate.pem",

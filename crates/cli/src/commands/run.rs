@@ -38,9 +38,10 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
     } else {
         (open_session(&places, &args, &wanted).await?, None)
     };
-    let mut own = own_paths(&places, &args.factor);
+    let config = Config::load(&places.config_file())?;
+    let mut own = own_paths(&places, &args.factor, &config);
     own.extend(home.iter().map(|home| home.path().to_owned()));
-    let asks = Config::load(&places.config_file())?.pack.approve_apply != ApproveApply::Never;
+    let asks = config.pack.approve_apply != ApproveApply::Never;
     let spec = RunSpec {
         command: args.command,
         hide: absolute_paths(args.hide.iter().map(PathBuf::as_path)),
@@ -121,8 +122,9 @@ async fn open_session(
     Ok(SessionHandle::Local(broker.open_session(wanted, &inherited, caution).await?))
 }
 
-fn own_paths(places: &Places, factor: &FactorArgs) -> Vec<PathBuf> {
+fn own_paths(places: &Places, factor: &FactorArgs, config: &Config) -> Vec<PathBuf> {
     let mut own = places.all();
+    own.extend(config.files_with_credentials());
     own.extend(prompt::factor_file(factor));
     own.extend(keyless_daemon::remembered_passphrase_files(places));
     absolute_paths(own.iter().map(PathBuf::as_path))

@@ -1,7 +1,9 @@
 //! `keyless broker install`: a unit for the systemd of this user.
 
 use std::{
-    env, fs, io,
+    env, fs,
+    io::{self, Write as _},
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -27,14 +29,23 @@ pub(super) fn run(ui: &Ui, args: &BrokerInstallArgs) -> Result<ExitCode, Error> 
         ));
     }
     let unit = unit(args)?;
-    fs::create_dir_all(file.parent().unwrap_or(Path::new("."))).map_err(fault)?;
-    fs::write(&file, unit).map_err(fault)?;
+    put(&file, &unit).map_err(fault)?;
     let words = format!(
         "Written: {}\nNext: systemctl --user daemon-reload; systemctl --user enable --now keyless-broker\n",
         file.display()
     );
     ui.answer("broker install", &json!({ "unit": file }), &words);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes beside the file, and takes its place: a link that lies there is replaced and not followed.
+fn put(file: &Path, unit: &str) -> io::Result<()> {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let mut beside = tempfile::Builder::new().prefix(".keyless-").tempfile_in(folder)?;
+    beside.write_all(unit.as_bytes())?;
+    beside.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
+    beside.persist(file).map(drop).map_err(|error| error.error)
 }
 
 /// Where systemd looks for units of this user.

@@ -91,12 +91,13 @@ fn script() -> String {
 
 /// Writes beside the hook, and takes its place.
 fn put(hook: &Path, text: &str) -> io::Result<()> {
-    let beside = hook.with_extension("keyless-new");
-    let mut file = fs::File::create(&beside)?;
-    file.write_all(text.as_bytes())?;
-    file.set_permissions(fs::Permissions::from_mode(0o755))?;
-    file.sync_all()?;
-    fs::rename(&beside, hook)
+    let folder = hook.parent().unwrap_or(Path::new("."));
+    // A new name each time: what lies at a known one could be a link to anywhere.
+    let mut beside = tempfile::Builder::new().prefix(".keyless-").tempfile_in(folder)?;
+    beside.write_all(text.as_bytes())?;
+    beside.as_file().set_permissions(fs::Permissions::from_mode(0o755))?;
+    beside.as_file().sync_all()?;
+    beside.persist(hook).map(drop).map_err(|error| error.error)
 }
 
 fn unusable(path: &Path, error: &io::Error) -> Error {

@@ -1,6 +1,8 @@
 //! `keyless secret import`: values out of a file or the environment, into the vault.
 
-use std::{collections::BTreeSet, env, fmt::Write as _, path::Path, process::ExitCode};
+use std::{
+    collections::BTreeSet, env, ffi::OsString, fmt::Write as _, path::Path, process::ExitCode,
+};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
@@ -72,10 +74,14 @@ fn read(args: &ImportArgs, proposer: &Proposer<'_>) -> Result<Import, Error> {
         wish.include.extend(args.only.iter().cloned());
         wish.only = Some(wish.include.clone());
     }
-    match &args.file {
-        Some(file) => Import::of_file(file, &wish, proposer),
-        None => Ok(Import::of_variables(env::vars(), &wish, proposer)),
+    if let Some(file) = &args.file {
+        return Import::of_file(file, &wish, proposer);
     }
+    // `env::vars` panics over what is not text, with the value in its words.
+    let text = |(name, value): (OsString, OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    Ok(Import::of_variables(env::vars_os().filter_map(text), &wish, proposer))
 }
 
 pub(in crate::commands) fn leave(import: &Import, word: LeaveWord) -> Result<Option<Leave>, Error> {
