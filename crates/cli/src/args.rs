@@ -12,6 +12,7 @@ mod grant;
 mod guard;
 mod hooks;
 mod import;
+mod overview;
 mod person;
 mod revoke;
 mod rule;
@@ -53,6 +54,7 @@ pub(crate) use self::{
     guard::{GuardCheckArgs, GuardCommand, GuardInstallArgs},
     hooks::{HooksCheckArgs, HooksCommand, HooksInstallArgs},
     import::{ImportArgs, LeaveWord},
+    overview::grouped,
     person::{AnswerWord, ApproveArgs, UiArgs, WebArgs},
     revoke::RevokeArgs,
     rule::{RuleArgs, SwitchWord},
@@ -73,7 +75,7 @@ pub(crate) use self::{
 
 const EXAMPLES: &str = "\
 Examples:
-  keyless demo                                        the whole story, offline, in half a minute
+  keyless demo                                        the whole story, offline, in seconds
   keyless init                                        make a store, protected by a passphrase
   keyless secret add team/github/token --to api.github.com --to github.com --env GITHUB_TOKEN
   keyless run --secret team/github/token -- claude    run an agent that never holds the token
@@ -89,13 +91,13 @@ Exit statuses:
 #[command(name = "keyless", version, after_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Cli {
     /// Answer with one JSON object
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Everywhere")]
     pub(crate) json: bool,
     /// Take values from the environment alone, and ask nobody (or KEYLESS_CI=1)
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Everywhere")]
     pub(crate) ci: bool,
     /// Say results and errors only: no warnings, no progress
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Everywhere")]
     pub(crate) quiet: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -133,7 +135,7 @@ Examples:
         after_help = "Examples:\n  keyless doctor\n  keyless doctor --json        exit status 1 when something is at fault"
     )]
     Doctor,
-    /// Keep secrets: add, set, list, show, rotate, remove
+    /// Keep secrets: add, import, list, rotate, check, reveal, revoke
     #[command(subcommand)]
     Secret(SecretCommand),
     /// Look at where values come from
@@ -142,13 +144,13 @@ Examples:
     /// Look at what is known of the tokens of well-known services
     #[command(subcommand)]
     Catalog(CatalogCommand),
-    /// Look at what opens the store, and change it
+    /// Look at what opens the store and change it; copy secrets out and in
     #[command(subcommand)]
     Vault(VaultCommand),
     /// Run a command that uses secrets without holding them
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
-    /// Run one shell command with `{{nl:…}}` in it: values never become arguments, and come back redacted
+    /// Run one shell command with references to secrets in it; what comes back is redacted
     #[command(after_help = action::EXEC_EXAMPLES)]
     Exec(ExecArgs),
     /// Submit an NL action request, or check it

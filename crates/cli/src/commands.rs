@@ -33,11 +33,12 @@ mod web;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches as _;
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{Config, Places, Store, ci, vault::Vault};
 
 use crate::{
+    args,
     args::{Cli, Command, FactorArgs, RouteArgs, SecretCommand},
     demo, prompt,
     ui::{Format, Ui},
@@ -49,7 +50,8 @@ pub(crate) fn main() -> ExitCode {
         return pack::main_as_agentpack();
     }
     completions::answer_shell();
-    let cli = match Cli::try_parse() {
+    let read = args::grouped().try_get_matches();
+    let cli = match read.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return refuse_arguments(&error),
     };

@@ -19,7 +19,7 @@ use crate::ui::Ui;
 
 /// Plays the story and tells it.
 pub(crate) fn run(ui: &Ui) -> Result<ExitCode, Error> {
-    ui.line("Keyless demo: an agent uses a credential that it never holds. Offline; about ten seconds.\n");
+    ui.line("Keyless demo: an agent uses a credential that it never holds. Offline, in seconds.\n");
     let report = tokio::task::block_in_place(play)?;
     report.tell(ui);
     Ok(if report.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -17,11 +17,11 @@ Examples:
   age-keygen -o backup.key                          once; keep it elsewhere
   keyless vault export vault.age --to age1...       any age program can open it with that key")]
     Export(ExportVaultArgs),
-    /// Take in the secrets of such a file; what is here already stays as it is
+    /// Take in the secrets of such a file; stops where one here is not the same
     #[command(after_help = "\
 Examples:
   keyless vault import vault.age --identity backup.key
-  keyless vault import vault.age --identity backup.key --replace    the copy's values go before ours")]
+  keyless vault import vault.age --identity backup.key --replace    the copy's values in place of ours")]
     Import(ImportVaultArgs),
 }
 
@@ -48,9 +48,12 @@ pub(crate) struct ImportVaultArgs {
     /// Take in what is new, and leave alone what is here and not the same
     #[arg(long)]
     pub(crate) keep: bool,
-    /// What is here and not the same becomes as in the copy; our values stay as older versions
+    /// What is here and not the same becomes as in the copy, with its values alone; ours are purged
     #[arg(long, conflicts_with = "keep")]
     pub(crate) replace: bool,
+    /// Don't ask before anything is replaced
+    #[arg(long)]
+    pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
 }

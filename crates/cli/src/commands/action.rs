@@ -60,7 +60,11 @@ pub(super) async fn exec(ui: &Ui, args: ExecArgs) -> Result<ExitCode, Error> {
     }
     let ran = response.result.as_ref().is_some_and(|result| result.exit_code.is_some());
     match &response.error {
-        Some(error) if !ran || response.status == Status::Timeout => ui.warn(error.message.clone()),
+        Some(error) if !ran || response.status == Status::Timeout => {
+            let next = error.suggestion.as_deref().map(|next| format!("next: {next}\n"));
+            // To a reader who has gone, nothing is to be said.
+            let _ = write!(io::stderr(), "error: {}\n{}", error.message, next.unwrap_or_default());
+        }
         _ => {}
     }
     if response.status == Status::DryRunOk {

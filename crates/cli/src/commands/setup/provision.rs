@@ -78,6 +78,13 @@ async fn from_file(
 ) -> Result<usize, Error> {
     let mut read = Import::of_file(file, &Wish::default(), proposer)?;
     read.compare(operator).await?;
+    for row in read.rows().filter(|row| matches!(row.outcome, Outcome::Taken)) {
+        setup.ui.warn(format!(
+            "{variable} stays in {file}: its path has another value; keyless secret import {file} --as {variable}=PATH",
+            variable = row.variable,
+            file = file.display(),
+        ));
+    }
     let leave = import::leave(&read, setup.args.leave)?;
     if !import::is_anything_to_do(&read, leave) {
         return Ok(0);

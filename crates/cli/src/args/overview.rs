@@ -1,0 +1,62 @@
+//! The verbs in groups, for the help of `keyless` itself: one list of more than thirty is none.
+
+use std::fmt::Write as _;
+
+use clap::{Command, CommandFactory as _};
+
+use super::Cli;
+
+/// What belongs together, in the order in which people come to need it.
+const GROUPS: [(&str, &[&str]); 9] = [
+    ("Start", &["demo", "init", "setup", "doctor", "status"]),
+    ("The store", &["unlock", "lock", "secret", "source", "catalog", "vault"]),
+    ("Work", &["run", "exec", "action", "egress"]),
+    ("Answer", &["approve", "web", "ui"]),
+    ("Agents", &["mcp", "agent", "grant", "delegation", "guard", "serve"]),
+    ("The log", &["audit"]),
+    ("A project", &["hooks", "pack"]),
+    ("A fleet", &["proxy", "forward", "placeholders"]),
+    ("This machine", &["broker", "completions", "manual"]),
+];
+
+/// The command line, with its verbs in groups.
+pub(crate) fn grouped() -> Command {
+    let command = Cli::command();
+    let template = template(&command);
+    command.help_template(template)
+}
+
+fn template(command: &Command) -> String {
+    let mut text = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+    for (title, names) in GROUPS {
+        let _ = write!(text, "\n{title}:\n");
+        for verb in names.iter().filter_map(|name| command.find_subcommand(name)) {
+            let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(text, "  {:<13} {about}", verb.get_name());
+        }
+    }
+    text.push_str("\nEverywhere:\n");
+    for option in command.get_arguments() {
+        let help = option.get_help().map(ToString::to_string).unwrap_or_default();
+        let _ = writeln!(text, "  --{:<11} {help}", option.get_long().unwrap_or_default());
+    }
+    text + "  --help        Say more; keyless VERB --help about one verb\n\n{after-help}"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_verb_stands_in_one_group() {
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        grouped.sort_unstable();
+        let command = Cli::command();
+        let mut all: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+        all.sort_unstable();
+        assert_eq!(grouped, all);
+        let help = super::grouped().render_help().to_string();
+        let stands = |name: &&str| help.contains(&format!("\n  {name:<13} "));
+        assert!(all.iter().all(stands) && help.contains("Exit statuses:"), "{help}");
+    }
+}
