@@ -62,7 +62,8 @@ pub use crate::{
     },
     policy::{
         Allowed, By, Consent, EgressUse, Held, PlaceVerdict, Verdict, allow_operators_action,
-        allow_operators_eyes, decide_check, decide_egress, decide_grant, judge_place,
+        allow_operators_eyes, decide_agents_check, decide_check, decide_egress, decide_grant,
+        judge_place,
     },
     reference::{Reference, ReferenceError, Resolution},
     reply::{AgentSafe, SafeText},

@@ -110,12 +110,7 @@ pub fn decide_egress(use_: &EgressUse<'_>) -> Verdict {
         PlaceVerdict::Pass => return Verdict::Pass,
     }
     let usage = Usage::Egress { authority: authority.clone() };
-    let allowed = Allowed { path: path.clone(), usage };
-    match rule.judge(&authority.host, request) {
-        Said::Allow => Verdict::Allow(allowed),
-        Said::Ask => Verdict::Ask(Held(allowed)),
-        Said::Deny(why) => Verdict::Deny(Code::RuleDenied, why),
-    }
+    by_request(Allowed { path: path.clone(), usage }, rule, authority, request)
 }
 
 /// Decides the use of a grant's stored value: at its own token URL, and nowhere else.
@@ -139,6 +134,20 @@ pub fn decide_check(
     let usage = Usage::Egress { authority: authority.clone() };
     let fits = travels && rule.covers(Scheme::Https, authority);
     fits.then(|| Allowed { path: path.clone(), usage })
+}
+
+/// As [`decide_check`] for a check that an agent asks for: it is a use like any other, so the rules about requests
+/// hold for it.
+pub fn decide_agents_check(
+    path: &SecretPath,
+    rule: &EgressRule,
+    authority: &Authority,
+    request: &RequestFacts,
+) -> Verdict {
+    match decide_check(path, rule, authority) {
+        Some(allowed) => by_request(allowed, rule, authority, request),
+        None => Verdict::Pass,
+    }
 }
 
 /// Decides the use of a secret in an action that the operator runs: whoever holds the key of the vault
@@ -178,6 +187,20 @@ pub fn judge_place(
     }
 }
 
+/// What the rules about requests make of a use that is allowed but for them.
+fn by_request(
+    allowed: Allowed,
+    rule: &EgressRule,
+    authority: &Authority,
+    request: &RequestFacts,
+) -> Verdict {
+    match rule.judge(&authority.host, request) {
+        Said::Allow => Verdict::Allow(allowed),
+        Said::Ask => Verdict::Ask(Held(allowed)),
+        Said::Deny(why) => Verdict::Deny(Code::RuleDenied, why),
+    }
+}
+
 /// The right host in cleartext is refused aloud, since the agent can mend it; all else is foreign.
 fn toward_another(rule: &EgressRule, scheme: Scheme, authority: &Authority) -> PlaceVerdict {
     let secure_twin = rule.to.iter().any(|to| {
@@ -193,7 +216,7 @@ fn toward_another(rule: &EgressRule, scheme: Scheme, authority: &Authority) -> P
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Destination, Injection, Locations, RequestRule};
+    use crate::{Destination, Injection, Locations, Otherwise, RequestRule};
 
     fn decide(rule: &EgressRule, scheme: Scheme, to: &str, location: Location, n: u32) -> Verdict {
         let path = SecretPath::parse("team/github/token").unwrap();
@@ -257,6 +280,34 @@ mod tests {
         let ask = EgressRule { ask: only("GET /**").allow, ..rule() };
         let Verdict::Ask(asked) = verdict(ask) else { panic!("nobody is asked") };
         assert_eq!(asked.path().as_str(), "team/github/token");
+    }
+
+    #[test]
+    fn an_agents_check_is_judged_as_a_request() {
+        let path = SecretPath::parse("team/github/token").unwrap();
+        let judged = |rule: &EgressRule, host: &str| {
+            let request = RequestFacts {
+                methods: vec!["GET".into()],
+                path: "/user".into(),
+                ..RequestFacts::default()
+            };
+            let authority = Authority::parse_for(host, Scheme::Https).unwrap();
+            decide_agents_check(&path, rule, &authority, &request)
+        };
+        let lines = |line| vec![RequestRule::parse(line).unwrap()];
+        assert!(matches!(judged(&rule(), "api.test"), Verdict::Allow(_)));
+        assert!(matches!(judged(&rule(), "evil.test"), Verdict::Pass));
+        let named = EgressRule { allow: lines("GET /user"), ..rule() };
+        assert!(matches!(judged(&named, "api.test"), Verdict::Allow(_)));
+        let other = EgressRule { allow: lines("GET /repos/**"), ..rule() };
+        assert!(matches!(judged(&other, "api.test"), Verdict::Deny(Code::RuleDenied, _)));
+        let held = EgressRule { otherwise: Otherwise::Ask, ..other };
+        assert!(matches!(judged(&held, "api.test"), Verdict::Ask(_)));
+        let asks = EgressRule { ask: lines("* /user"), ..rule() };
+        assert!(matches!(judged(&asks, "api.test"), Verdict::Ask(_)));
+        // The operator's own check goes by the host alone.
+        let to = Authority::parse("api.test:443").unwrap();
+        assert!(decide_check(&path, &asks, &to).is_some());
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub(crate) struct AgentSecrets {
     pub(crate) vault: Arc<Vault>,
     pub(crate) requests: Arc<Requests>,
     pub(crate) session: String,
+    /// The secrets of the run in whose jail it is; then no other is sent anywhere.
+    pub(crate) given: Option<Vec<SecretPath>>,
     /// The text of the project's manifest, as the agent's side has it.
     pub(crate) manifest: Option<String>,
     pub(crate) index_file: PathBuf,
@@ -159,8 +161,9 @@ impl AgentSecrets {
         Ok(Validated { path, format, liveness, expires_at })
     }
 
-    /// A check is a use: one that a person wants to be asked about is theirs to make.
+    /// A check is a use, of a secret of the session's: one that a person wants to be asked about is theirs to make.
     async fn liveness(&self, path: &SecretPath, row: &Row) -> Result<Liveness, Error> {
+        refuse_not_given(self.given.as_deref(), path)?;
         if row.approve_on_use.tightened_by(self.keeper.floor()) != ApproveOnUse::Never {
             let words = SafeText::words("checking ").and(path).and(" sends it to its service; ");
             let words = words.and("the operator can, with keyless secret check");
@@ -215,6 +218,16 @@ impl AgentSecrets {
         };
         Ok(Inventory::merge(&manifest, &index, &secrets))
     }
+}
+
+/// Fails where a session has its own secrets and this is none of them.
+fn refuse_not_given(given: Option<&[SecretPath]>, path: &SecretPath) -> Result<(), Error> {
+    if given.is_none_or(|given| given.contains(path)) {
+        return Ok(());
+    }
+    let words = SafeText::default().and(path);
+    let words = words.and(" is none of this session's secrets, so it is not sent to its service");
+    Err(Error::with(Code::ScopeViolation, words))
 }
 
 fn usable(secret: &Secret) -> bool {
@@ -297,4 +310,20 @@ fn written(text: &str) -> Words {
 
 fn today() -> Date {
     Timestamp::now().to_zoned(TimeZone::UTC).date()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jail_checks_the_secrets_of_its_session_alone() {
+        let [ours, other] = ["a/b/ours", "a/b/other"].map(|path| SecretPath::parse(path).unwrap());
+        let given = [ours.clone()];
+        let refused = |given, path| refuse_not_given(given, path).err().map(|error| error.code());
+        assert_eq!(refused(Some(&given), &ours), None);
+        assert_eq!(refused(Some(&given), &other), Some(Code::ScopeViolation));
+        assert_eq!(refused(Some(&[]), &ours), Some(Code::ScopeViolation));
+        assert_eq!(refused(None, &other), None);
+    }
 }

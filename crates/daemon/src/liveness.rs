@@ -10,17 +10,19 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use data_encoding::BASE64;
 use jiff::Timestamp;
 use keyless_core::{
-    Allowed, Authority, Code, Error, Permit, Scheme, SecretPath, SecretValue,
+    Allowed, Authority, Code, EgressRule, Error, Permit, RequestFacts, SafeText, Scheme,
+    SecretPath, SecretValue, Verdict,
     audit::{Action, Agent, Detail, Draft, Outcome, Target},
-    decide_check,
+    decide_agents_check, decide_check,
 };
 use keyless_egress::{Client, ClientRequest, Released, Whose};
 use keyless_store::AuditLog;
 use keyless_vault::{
     Liveness, LivenessAuth, LivenessMethod, Metadata, Moment, Providers, Secret, Vault,
 };
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tokio::{sync::Mutex, task::spawn_blocking};
+use tokio::{sync::Mutex as AsyncMutex, task::spawn_blocking};
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
@@ -47,12 +49,12 @@ pub struct LivenessConfig {
 pub(crate) struct LivenessChecks {
     places: Places,
     log: AuditLog,
-    /// What agents were told, by secret and version.
-    told: Mutex<HashMap<(SecretPath, Option<u32>), Told>>,
+    /// What agents were told. Each secret's is held while its service is asked, and no other's.
+    told: Mutex<HashMap<SecretPath, Arc<Turn>>>,
 }
 
-/// An answer, and when it was given.
-type Told = (Moment, LivenessVerdict);
+/// What agents were last told of a secret: the version, when, and the answer.
+type Turn = AsyncMutex<Option<(Option<u32>, Moment, LivenessVerdict)>>;
 
 /// What came of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -87,6 +89,14 @@ pub enum LivenessVerdict {
     Unsupported,
     /// The service took it.
     Valid,
+}
+
+/// A check that there is, and the rule of the secret.
+struct Proposal<'m> {
+    pattern: String,
+    liveness: Liveness,
+    authority: Authority,
+    rule: &'m EgressRule,
 }
 
 /// A check that may be made.
@@ -130,24 +140,35 @@ impl LivenessChecks {
         self.check(metadata, value, agent("operator", "operator")).await.map(Some)
     }
 
-    /// As [`LivenessChecks::check`] for a stored value and an agent, which is told the same again for a minute:
-    /// it can't have a service asked in a loop.
+    /// As [`LivenessChecks::check`] for a stored value and an agent, whose check is a request that the secret's rules
+    /// have to allow: [`Code::RuleDenied`] or [`Code::ApprovalRequired`] where they don't. It is told the same again
+    /// for a minute: it can't have a service asked in a loop.
     pub(crate) async fn check_for_agent(
         &self,
         vault: &Vault,
         secret: &Secret,
         session: &str,
     ) -> Result<LivenessVerdict, Error> {
-        let key = (secret.path.clone(), secret.version);
-        let mut told = self.told.lock().await;
-        told.retain(|_, (when, _)| when.elapsed() < AGENTS_PACE);
-        if let Some((_, verdict)) = told.get(&key) {
-            return Ok(*verdict);
+        let (known, config) = self.in_force().await?;
+        let Some(plan) = plan_for_agent(&known, &secret.path, &secret.metadata)? else {
+            return Ok(LivenessVerdict::Unsupported);
+        };
+        let turn = self.turn(&secret.path);
+        let mut told = turn.lock().await;
+        if let Some((version, when, verdict)) = *told
+            && version == secret.version
+            && when.elapsed() < AGENTS_PACE
+        {
+            return Ok(verdict);
         }
         let value = vault.open(&secret.path).await?.value;
-        let checked = self.check(&secret.metadata, value, agent("mcp", session)).await?;
-        told.insert(key, (Moment::now(), checked.verdict));
+        let checked = self.carry_out(plan, &config, value, agent("mcp", session)).await?;
+        *told = Some((secret.version, Moment::now(), checked.verdict));
         Ok(checked.verdict)
+    }
+
+    fn turn(&self, path: &SecretPath) -> Arc<Turn> {
+        Arc::clone(self.told.lock().entry(path.clone()).or_default())
     }
 
     async fn in_force(&self) -> Result<(Providers, Config), Error> {
@@ -227,15 +248,53 @@ impl LivenessVerdict {
 
 /// The check of a secret, if there is one and its owner lets the value go there.
 fn plan(known: &Providers, path: &SecretPath, metadata: &Metadata) -> Result<Plan, &'static str> {
+    let Proposal { pattern, liveness, authority, rule } = propose(known, path, metadata)?;
+    let allowed = decide_check(path, rule, &authority)
+        .ok_or("the value may not go to the host of the check; see --to")?;
+    Ok(Plan { pattern, liveness, authority, allowed })
+}
+
+/// As [`plan`] for an agent; nothing where there is no check, an error where its rules keep it from this one.
+fn plan_for_agent(
+    known: &Providers,
+    path: &SecretPath,
+    metadata: &Metadata,
+) -> Result<Option<Plan>, Error> {
+    let Ok(proposal) = propose(known, path, metadata) else { return Ok(None) };
+    let Proposal { pattern, liveness, authority, rule } = proposal;
+    let method = word(liveness.method);
+    let at = path_of(target(&liveness.url));
+    let (methods, target) = (vec![method.to_owned()], at.to_owned());
+    let request = RequestFacts { methods, path: target, ..RequestFacts::default() };
+    let refused = |code, why: &'static str| {
+        let words = SafeText::words("checking ").and(path).and(" sends ").and(method).and(" ");
+        let words = words.as_they_wrote(at).and(" to its service: ").and(why);
+        Err(Error::with(code, words))
+    };
+    match decide_agents_check(path, rule, &authority, &request) {
+        Verdict::Allow(allowed) => Ok(Some(Plan { pattern, liveness, authority, allowed })),
+        Verdict::Ask(_) => {
+            let why = "its rules ask first; the operator can, with keyless secret check";
+            refused(Code::ApprovalRequired, why)
+        }
+        Verdict::Deny(code, why) => refused(code, why),
+        Verdict::Pass => Ok(None),
+    }
+}
+
+/// The check that the catalog knows for a secret, before anybody has said that it may be made.
+fn propose<'m>(
+    known: &Providers,
+    path: &SecretPath,
+    metadata: &'m Metadata,
+) -> Result<Proposal<'m>, &'static str> {
     let pattern = metadata.upkeep.pattern_id.as_deref();
     let (_, variant) =
         known.of_secret(path, pattern).ok_or("the catalog knows no such kind of token")?;
     let liveness = variant.liveness.clone().ok_or("the catalog has no check for it")?;
     let authority = authority(&liveness.url).ok_or("the catalog's address is no plain https")?;
     let rule = metadata.egress.as_ref().ok_or("the secret names no destination")?;
-    let allowed = decide_check(path, rule, &authority)
-        .ok_or("the value may not go to the host of the check; see --to")?;
-    Ok(Plan { pattern: variant.id.clone(), liveness, authority, allowed })
+    Ok(Proposal { pattern: variant.id.clone(), liveness, authority, rule })
 }
 
 /// The two entries about one check.
@@ -256,7 +315,7 @@ impl<'a> Record<'a> {
         liveness: &Liveness,
         target: &str,
     ) -> Self {
-        let path = target.split('?').next().unwrap_or_default().to_owned();
+        let path = path_of(target).to_owned();
         let method = Some(word(liveness.method).to_owned());
         let kind = Some("check".to_owned());
         Self {
@@ -356,9 +415,13 @@ fn target(url: &str) -> &str {
     path.split('#').next().unwrap_or("/")
 }
 
+fn path_of(target: &str) -> &str {
+    target.split('?').next().unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
-    use keyless_core::{Destination, EgressRule, Signer};
+    use keyless_core::{Destination, RequestRule, Signer};
     use keyless_vault::{Tier, read_provider};
 
     use super::*;
@@ -392,6 +455,32 @@ mod tests {
         let rule = signs.egress.as_mut().unwrap();
         rule.sign = Some(Signer::Aws { access_key_id: SecretPath::parse("a/b/c").unwrap() });
         assert!(planned(&known, &signs).is_err());
+    }
+
+    #[test]
+    fn an_agents_check_is_a_request_that_rules_have_to_allow() {
+        let known = Providers::bundled();
+        let path = SecretPath::parse("team/npm/token").unwrap();
+        let with = |allow: &[&str], ask: &[&str]| {
+            let mut metadata = metadata("registry.npmjs.org", None);
+            let rule = metadata.egress.as_mut().unwrap();
+            let parse = |lines: &[&str]| {
+                lines.iter().map(|line| RequestRule::parse(line).unwrap()).collect()
+            };
+            (rule.allow, rule.ask) = (parse(allow), parse(ask));
+            metadata
+        };
+        let judged = |metadata: &Metadata| {
+            let planned = plan_for_agent(&known, &path, metadata);
+            planned.map(|plan| plan.is_some()).map_err(|error| error.code())
+        };
+        assert_eq!(judged(&with(&[], &[])), Ok(true));
+        assert_eq!(judged(&with(&["GET /-/whoami"], &[])), Ok(true));
+        assert_eq!(judged(&with(&["GET /left-pad"], &[])), Err(Code::RuleDenied));
+        assert_eq!(judged(&with(&["* /**"], &["GET /-/**"])), Err(Code::ApprovalRequired));
+        assert_eq!(judged(&metadata("npm.corp.test", None)), Ok(false));
+        // The operator asks by the host alone.
+        assert!(planned(&known, &with(&["GET /left-pad"], &["* /**"])).is_ok());
     }
 
     /// Whoever writes a catalog can say what is asked, and not to whom.

@@ -19,7 +19,7 @@ use keyless_core::{
 use keyless_store::{AuditLog, AuditQuery, Store};
 use keyless_vault::{
     Backup, BackupRecipients, Conflicts, EnvelopeKind, FormatVerdict, Imported, Metadata,
-    PlaceholderShape, Secret, Vault, Weakness,
+    PlaceholderShape, Replacement, Secret, Vault, Weakness,
 };
 use uuid::Uuid;
 use zeroize::Zeroizing;
@@ -187,6 +187,11 @@ impl Operator {
         let all = self.vault.list().await?.into_iter().map(|secret| secret.path).collect();
         self.note(Action::Export, Target::Secrets(all), "").await?;
         self.vault.export(to).await
+    }
+
+    /// What a copy would replace, to be looked at before it does.
+    pub async fn replacements(&self, copy: &Backup) -> Result<Vec<Replacement>, Error> {
+        self.vault.replacements(copy).await
     }
 
     /// Takes a copy in, and puts on record what of it is new here.

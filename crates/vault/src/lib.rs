@@ -60,7 +60,7 @@ pub use crate::{
         MAX_VALUE_BYTES, MountedValues, Reading, SourceHttp, SourceKind, State, Warning,
     },
     upkeep::{EXPIRING_DAYS, Freshness, RotationMethod, Upkeep},
-    vault::{Conflicts, Envelope, Imported, Secret, Vault, Version},
+    vault::{Conflicts, Envelope, Imported, Replacement, Secret, Vault, Version},
     voucher::Voucher,
     weakness::Weakness,
 };

@@ -21,7 +21,7 @@ use tokio::sync::Mutex;
 
 use self::locking::{KeyPlace, LastUse, Reopening};
 pub use self::{
-    copying::{Conflicts, Imported},
+    copying::{Conflicts, Imported, Replacement},
     envelopes::Envelope,
     secrets::Secret,
     versions::Version,

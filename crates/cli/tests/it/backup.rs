@@ -10,7 +10,10 @@ use std::{
 use keyless_testkit::Canary;
 use serde_json::{Value, json};
 
-use crate::world::{ALLOWED, TOKEN, VARIABLE, World};
+use crate::{
+    terminal::at_a_terminal,
+    world::{ALLOWED, EVIL, TOKEN, VARIABLE, World},
+};
 
 /// A key pair as Debian's `age-keygen` makes one: its file and its public half.
 fn key_pair(world: &World, name: &str) -> (PathBuf, String) {
@@ -58,7 +61,7 @@ fn a_copy_moves_the_secrets_to_another_store() {
     let export = ["vault", "export", text(&copy), "--to", &public];
     world.keyless(&export).run().ok();
     assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(world.keyless(&export).run().exits(3).errors().contains("exists"));
+    assert!(world.keyless(&export).run().exits(3).errors().contains("there already"));
     let entry = world.log().into_iter().rfind(|entry| entry["action"] == "export").unwrap();
     assert_eq!(entry["target"], json!(TOKEN));
     // Another program opens it.
@@ -89,10 +92,10 @@ fn a_copy_moves_the_secrets_to_another_store() {
     assert!(refused.to_string().contains("team/api/token, team/old/token"), "{refused}");
     let kept = import(&other, &armored, &key, &["--keep"], 0);
     assert_eq!(kept["data"]["kept"], json!(["team/api/token", "team/old/token"]));
-    import(&other, &armored, &key, &["--replace"], 0);
+    import(&other, &armored, &key, &["--replace", "--yes"], 0);
     other.keyless(&["secret", "show", "team/old/token"]).run().exits(3);
     let versions = other.keyless(&["secret", "versions", TOKEN, "--json"]).run().data();
-    assert_eq!(versions["versions"].as_array().unwrap().len(), 3, "ours are kept: {versions}");
+    assert_eq!(versions["versions"].as_array().unwrap().len(), 2, "the copy's alone: {versions}");
     other.agent_sh(r#"curl -sS -o /dev/null -H "X: $TOKEN" https://api.allowed.test/"#).run().ok();
     assert_eq!(origin.requests()[1].header("x"), Some(newest.clone()));
     let fresh = World::with_store();
@@ -129,4 +132,47 @@ fn what_is_no_whole_copy_is_refused() {
     assert!(!seen.to_string().contains("AGE-SECRET"), "{seen}");
     // A copy of this very store says nothing new.
     assert_eq!(import(&world, &copy, &key, &[], 0)["data"]["same"], json!([TOKEN]));
+}
+
+/// Who knows the public key can write a copy: what it would change is shown and asked about first.
+#[test]
+fn a_replacement_shows_where_values_may_go_and_asks() {
+    let world = World::with_token();
+    let (key, public) = key_pair(&world, "backup.key");
+    let copy = world.operator_file("vault.age");
+    world.keyless(&["vault", "export", text(&copy), "--to", &public]).run().ok();
+    let plain = age(&["-d", "-i", text(&key)], &fs::read(&copy).unwrap());
+    let mut document: Value = serde_json::from_slice(&plain).unwrap();
+    let secret = &mut document["secrets"][0];
+    secret["metadata"]["egress"]["to"] = json!([EVIL]);
+    secret["metadata"]["unsafe_expose"] = json!(true);
+    let forged = world.operator_file("forged.age");
+    fs::write(&forged, age(&["-r", &public], document.to_string().as_bytes())).unwrap();
+    let goes_to = || world.keyless(&["secret", "show", TOKEN, "--json"]).run().data().to_string();
+
+    let refused = import(&world, &forged, &key, &["--replace"], 2);
+    assert_eq!(refused["errors"][0]["code"], json!("terminal_required"));
+    let words = ["vault", "import", text(&forged), "--identity", text(&key), "--replace"];
+    let screen = at_a_terminal(
+        &world,
+        world.keyless(&words),
+        "expect('[y/N]')\nsay('n\\n')\nexpect('Nothing was taken in.')\nfinish(code=0)",
+    );
+    assert!(screen.contains(TOKEN), "{screen}");
+    let now = format!("now    to {ALLOWED}; approve_on_use never; unsafe_expose off");
+    let after = format!("after  to {EVIL}; approve_on_use never; unsafe_expose on");
+    assert!(screen.contains(&now) && screen.contains(&after), "{screen}");
+    assert!(goes_to().contains(ALLOWED) && !goes_to().contains(EVIL));
+
+    // Without a value of its own it replaces nothing, whatever is answered.
+    document["secrets"][0]["versions"] = json!([]);
+    let empty = world.operator_file("empty.age");
+    fs::write(&empty, age(&["-r", &public], document.to_string().as_bytes())).unwrap();
+    let refused = import(&world, &empty, &key, &["--replace", "--yes"], 2);
+    assert!(refused.to_string().contains("none in the copy"), "{refused}");
+    assert!(!goes_to().contains(EVIL));
+
+    let screen = world.keyless(&[&words[..], &["--yes"]].concat()).run().ok();
+    assert!(screen.contains(&after), "{screen}");
+    assert!(goes_to().contains(EVIL));
 }

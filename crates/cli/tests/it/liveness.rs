@@ -4,7 +4,7 @@ use http::{HeaderMap, Request, StatusCode};
 use keyless_testkit::{Handler, Origin, RequestBody, reply};
 use serde_json::{Value, json};
 
-use crate::world::{EVIL, World};
+use crate::world::{EVIL, TOKEN, World};
 
 const GITHUB: &str = "api.github.com";
 const PATH: &str = "team/github/token";
@@ -98,4 +98,40 @@ fn a_check_goes_nowhere_but_to_the_values_own_host() {
     assert_eq!(seen["verdict"], json!("unsupported"));
     assert!(seen["why"].as_str().unwrap().contains("--to"), "{seen}");
     assert_eq!((origin.requests().len(), evil.connections().len()), (1, 0));
+}
+
+/// An agent's check is a use: its session's secrets alone, and only as their rules about requests allow.
+#[test]
+fn an_agents_check_keeps_to_its_session_and_to_the_rules() {
+    let mut world = World::with_token();
+    let value = token(&world);
+    let origin = github(&mut world, &value);
+    add(&world, &value, &["--to", GITHUB, "--env", "GITHUB_TOKEN"]).data();
+    world.keyless(&["unlock", "--for", "10m"]).run().ok();
+    let script = format!(
+        r"
+import json, subprocess
+tools = subprocess.Popen([{keyless:?}, 'mcp'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def call(method, **params):
+    request = {{'jsonrpc': '2.0', 'id': 1, 'method': method, 'params': params}}
+    print(json.dumps(request), file=tools.stdin, flush=True)
+    return json.loads(tools.stdout.readline())['result']
+call('initialize', protocolVersion='2025-06-18', capabilities={{}}, clientInfo={{'name': 't', 'version': '1'}})
+said = call('tools/call', name='secrets_validate', arguments={{'path': '{PATH}', 'liveness': True}})
+said = json.loads(said['content'][0]['text'])
+print(said.get('error') or said['liveness'])
+",
+        keyless = crate::invocation::KEYLESS,
+    );
+    let asked = |given: &str| {
+        let run = ["run", "--secret", given, "--", "python3", "-c", &script];
+        world.keyless(&run).without_passphrase().run().ok().trim().to_owned()
+    };
+    assert_eq!(asked(TOKEN), "scope-violation");
+    world.keyless(&["secret", "set", PATH, "--allow", "GET /repos/**"]).run().ok();
+    assert_eq!(asked(PATH), "rule-denied");
+    assert_eq!(origin.requests().len(), 0);
+    world.keyless(&["secret", "set", PATH, "--allow", "GET /user"]).run().ok();
+    assert_eq!(asked(PATH), "ok");
+    assert_eq!(origin.requests().len(), 1);
 }

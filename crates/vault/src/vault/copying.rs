@@ -1,12 +1,12 @@
 //! Copies the vault's secrets out, and takes a copy in.
 //!
 //! A copy is taken in as a whole, in one transaction, or not at all. A secret that is here and is not the same stays as
-//! it is unless the operator says otherwise, and even then its value is the newest version, before which
-//! the others stay.
+//! it is unless the operator says otherwise. Who can write to the public key of a copy can make one, so a copy
+//! proves no author: what replaces a secret brings its own values, and none of ours goes where the copy says.
 
 use jiff::Timestamp;
 use keyless_core::{Binding, Code, Error, SafeText, SecretPath, SecretValue};
-use keyless_store::{Rows, SecretRow, VersionRow};
+use keyless_store::{Rows, VersionRow};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
@@ -15,6 +15,7 @@ use crate::{
     backup::{Backup, BackupRecipients, CopiedSecret, CopiedVersion, Document, Opened},
     index::Indexed,
     key::Purpose,
+    metadata::{Metadata, SourceConfig},
     seal,
     source::{LocalSource, Source, refused},
 };
@@ -29,8 +30,19 @@ pub enum Conflicts {
     Keep,
     /// Nothing is taken in, and the conflicts are told.
     Refuse,
-    /// It takes over what the copy says; its own value becomes an older version.
+    /// It becomes what the copy says, with the copy's values alone; its own are purged.
     Replace,
+}
+
+/// What a copy would make of a secret that is here and is not the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replacement {
+    /// Which.
+    pub path: SecretPath,
+    /// What is said of it here.
+    pub before: Metadata,
+    /// What the copy says.
+    pub after: Metadata,
 }
 
 /// What became of a copy.
@@ -58,6 +70,22 @@ impl Vault {
         to.encrypt(&Document::new(secrets, Timestamp::now()))
     }
 
+    /// What [`Conflicts::Replace`] would replace, by path, for the operator to look at first.
+    pub async fn replacements(&self, backup: &Backup) -> Result<Vec<Replacement>, Error> {
+        let rows = self.store.rows().await?;
+        let index = self.index().await?;
+        let mut replacements = Vec::new();
+        for secret in &backup.0.secrets {
+            let Some(there) = index.secrets.get(&secret.path) else { continue };
+            if !self.is_same(there, &rows, secret)? {
+                let (before, after) = (there.metadata.clone(), secret.metadata.clone());
+                replacements.push(Replacement { path: secret.path.clone(), before, after });
+            }
+        }
+        replacements.sort_by(|one, next| one.path.cmp(&next.path));
+        Ok(replacements)
+    }
+
     /// Takes a copy in. [`Code::SecretExists`] names what is here and not the same, where that is refused.
     pub async fn import(&self, backup: Backup, conflicts: Conflicts) -> Result<Imported, Error> {
         for secret in &backup.0.secrets {
@@ -80,7 +108,7 @@ impl Vault {
                         Conflicts::Keep => imported.kept.push(path),
                         Conflicts::Refuse => differ.push(path),
                         Conflicts::Replace => {
-                            changes.extend(self.replaced(there, &rows, &secret)?);
+                            changes.extend(self.replaced(there, &secret)?);
                             imported.replaced.push(path);
                         }
                     },
@@ -126,41 +154,25 @@ impl Vault {
         Ok(changes)
     }
 
-    fn replaced(
-        &self,
-        there: &Indexed,
-        rows: &Rows,
-        secret: &Incoming,
-    ) -> Result<Vec<Change>, Error> {
+    /// The secret as the copy has it. Versions are numbered on after ours, so that no number ever meant two values.
+    fn replaced(&self, there: &Indexed, secret: &Incoming) -> Result<Vec<Change>, Error> {
         let path = &secret.path;
-        if there.current().is_some() && secret.metadata.source != there.metadata.source {
-            let words = SafeText::default().and(path);
-            let words = words.and(
-                " has a value here and is kept elsewhere in the copy; remove and purge it first",
-            );
-            return Err(Error::with(Code::Usage, words));
-        }
-        if there.metadata.compromised.is_some() || secret.metadata.compromised.is_some() {
-            let words = SafeText::default().and(path);
-            let words = words.and(
-                " was compromised, and the copy may hold the value that others know; rotate it",
-            );
-            return Err(Error::with(Code::Usage, words));
-        }
-        let now = Timestamp::now();
-        let mut row: SecretRow = to_row(path, &secret.metadata, there.created_at, now);
+        check_replaces(there, secret)?;
+        let mut row = to_row(path, &secret.metadata, there.created_at, Timestamp::now());
         row.removed_at = secret.removed_at;
-        let (mut changes, mut pinned) = (Vec::new(), there.pinned);
-        if let Some(current) = secret.current()
-            && !self.has_value(there, rows, path, &current.value)?
-        {
-            let version = there.next_version()?;
-            let value = value_of(path, &current.value)?;
-            changes.push(Change::InsertVersion(self.sealed_row(&value, version, now)?));
-            pinned = None;
+        let ours = there.versions.iter();
+        let mut changes: Vec<Change> =
+            ours.map(|version| Change::RemoveVersion(path.clone(), version.version)).collect();
+        let mut number = there.next_version()?;
+        for CopiedVersion { version, created_at, value } in &secret.versions {
+            let sealed = self.sealed_row(&value_of(path, value)?, number, *created_at)?;
+            changes.push(Change::InsertVersion(sealed));
+            if secret.in_use == Some(*version) {
+                row.current = Some(number);
+            }
+            number = number.checked_add(1).ok_or(Code::Internal)?;
         }
-        row.current = pinned;
-        changes.insert(0, Change::UpdateSecret(row));
+        changes.push(Change::UpdateSecret(row));
         Ok(changes)
     }
 
@@ -181,17 +193,6 @@ impl Vault {
             }
         }
         Ok(true)
-    }
-
-    fn has_value(
-        &self,
-        there: &Indexed,
-        rows: &Rows,
-        path: &SecretPath,
-        value: &[u8],
-    ) -> Result<bool, Error> {
-        let Some(current) = there.current() else { return Ok(false) };
-        self.holds(rows.versions.iter().find(|row| row.path == *path && current.fits(row)), value)
     }
 
     /// Whether a row of the store is this value, sealed. One that was written since it was looked at is not.
@@ -215,14 +216,43 @@ fn check_fit(secret: &Incoming) -> Result<(), Error> {
         .map_err(|why| refused(&secret.path, why))
 }
 
+/// What replaces a secret that has a value brings its own. A value of ours, or one that another source keeps for us,
+/// would else go where the copy says.
+fn check_replaces(there: &Indexed, secret: &Incoming) -> Result<(), Error> {
+    let refused = |why| {
+        let words = SafeText::default().and(&secret.path).and(why);
+        Err(Error::with(Code::Usage, words))
+    };
+    let (ours, theirs) = (&there.metadata, &secret.metadata);
+    let has_value = !there.versions.is_empty() || ours.source != SourceConfig::Local;
+    let brings_its_own = !secret.versions.is_empty() && theirs.source == SourceConfig::Local;
+    if !there.versions.is_empty() && theirs.source != ours.source {
+        return refused(
+            " has a value here and is kept elsewhere in the copy; remove and purge it first",
+        );
+    }
+    if has_value && !brings_its_own {
+        return refused(
+            " has a value here and none in the copy, which can't say where ours may go; remove and purge it first",
+        );
+    }
+    if ours.compromised.is_some() || theirs.compromised.is_some() {
+        return refused(
+            " was compromised, and the copy may hold the value that others know; rotate it",
+        );
+    }
+    Ok(())
+}
+
 fn value_of(path: &SecretPath, value: &[u8]) -> Result<SecretValue, Error> {
     let value = SecretValue::new(path.clone(), value.to_vec(), Binding::None);
     value.map_err(|why| refused(path, why))
 }
 
 fn in_the_way(differ: &[SecretPath]) -> Error {
-    let mut words =
-        SafeText::words("nothing was taken in, since these are here and not the same: ");
+    let mut words = SafeText::words(
+        "nothing was taken in, since these are here and not the same (--keep or --replace says which holds): ",
+    );
     for (at, path) in differ.iter().enumerate().take(20) {
         words = if at == 0 { words.and(path) } else { words.and(", ").and(path) };
     }

@@ -5,13 +5,17 @@ use std::{fs::File, io::Read, path::Path};
 use keyless_core::{Code, Error, SafeText, SecretPath};
 use keyless_daemon::{
     Operator, read_passphrase_file, remember_passphrase_file,
-    vault::{Backup, BackupIdentities, BackupRecipients, Conflicts, Imported, MAX_BACKUP_BYTES},
+    vault::{
+        Backup, BackupIdentities, BackupRecipients, Conflicts, Imported, MAX_BACKUP_BYTES,
+        Metadata, Replacement,
+    },
 };
 use serde_json::json;
 
 use super::{super::unlock_vault, write_private};
 use crate::{
     args::{ExportVaultArgs, ImportVaultArgs},
+    prompt,
     ui::Ui,
 };
 
@@ -41,7 +45,15 @@ pub(super) async fn import(ui: &Ui, args: ImportVaultArgs) -> Result<(), Error> 
         (_, true) => Conflicts::Replace,
         (false, false) => Conflicts::Refuse,
     };
-    let imported = Operator::new(vault).import(copy, conflicts).await?;
+    let operator = Operator::new(vault);
+    if conflicts == Conflicts::Replace {
+        let replacements = operator.replacements(&copy).await?;
+        if !replacements.is_empty() && !agreed(ui, &replacements, args.yes)? {
+            ui.line("Nothing was taken in.");
+            return Ok(());
+        }
+    }
+    let imported = operator.import(copy, conflicts).await?;
     let Imported { added, kept, replaced, same } = &imported;
     let mut words = format!("{} added, {} the same as here", added.len(), same.len());
     for (paths, what) in [(replaced, "replaced"), (kept, "left as they are here")] {
@@ -52,6 +64,27 @@ pub(super) async fn import(ui: &Ui, args: ImportVaultArgs) -> Result<(), Error> 
     }
     ui.answer("vault import", &json!(imported), &format!("{words}.\n"));
     Ok(())
+}
+
+/// Shows where each secret may go before and after, and asks. A copy proves no author.
+fn agreed(ui: &Ui, replacements: &[Replacement], yes: bool) -> Result<bool, Error> {
+    ui.line("A copy does not prove who made it. These become as it says, and their values here are purged:");
+    for Replacement { path, before, after } in replacements {
+        ui.line(&format!("  {path}\n    now    {}\n    after  {}", reach(before), reach(after)));
+    }
+    Ok(yes || prompt::confirm(&format!("Replace {}?", replacements.len()))?)
+}
+
+/// Where a value may go, and on whose word.
+fn reach(metadata: &Metadata) -> String {
+    let mut to: Vec<String> = Vec::new();
+    if let Some(rule) = &metadata.egress {
+        to.extend(rule.to.iter().map(ToString::to_string));
+        to.extend(rule.oauth.iter().map(|grant| format!("{} (tokens)", grant.authority)));
+    }
+    let to = if to.is_empty() { "no host".to_owned() } else { to.join(", ") };
+    let exposed = if metadata.unsafe_expose { "on" } else { "off" };
+    format!("to {to}; approve_on_use {}; unsafe_expose {exposed}", metadata.approve_on_use)
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, Error> {
