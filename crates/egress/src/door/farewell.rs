@@ -16,28 +16,26 @@
 
 use std::time::Duration;
 
-use bytes::Buf as _;
 use keyless_core::{Authority, Error};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     time::timeout,
 };
 
-use super::Stream;
+use super::{
+    Stream,
+    postgres::packet::{GSS_REQUEST, SSL_REQUEST, read_packet},
+};
 use crate::{refusal, tls::Prefixed};
 
 /// How long a client may take to show what it speaks, and then to hear the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// PostgreSQL's own bound on a start-up packet.
-const MAX_STARTUP: usize = 10_000;
 /// `sqlserver_rejected_establishment_of_sqlconnection`.
 const SQLSTATE: &str = "08004";
 /// `ER_HOST_NOT_PRIVILEGED`.
 const MYSQL_ERROR: u16 = 1130;
 /// `SSH_DISCONNECT_HOST_NOT_ALLOWED_TO_CONNECT`.
 const SSH_REASON: u32 = 1;
-/// Requests for encryption, which PostgreSQL's clients send before anything else.
-const ENCRYPTION_REQUESTS: [u32; 2] = [80_877_103, 80_877_104];
 
 /// What a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,22 +174,13 @@ fn line(error: &Error) -> String {
 /// Says no to TLS and GSSAPI until the start-up packet has come.
 async fn decline_encryption<S: Stream>(stream: &mut Prefixed<S>) -> Option<()> {
     loop {
-        let head = read_exactly(stream, 8).await?;
-        let (length, code) = ((&head[..4]).get_u32(), (&head[4..]).get_u32());
-        if ENCRYPTION_REQUESTS.contains(&code) {
-            stream.write_all(b"N").await.ok()?;
-            continue;
+        let (code, _) = read_packet(stream).await.ok().flatten()?;
+        if code != SSL_REQUEST && code != GSS_REQUEST {
+            // Protocol 3 only: what else there is, such as a request to cancel, has no answer.
+            return (code >> 16 == 3).then_some(());
         }
-        let rest =
-            usize::try_from(length).ok()?.checked_sub(8).filter(|rest| *rest < MAX_STARTUP)?;
-        // Protocol 3 only: what else there is, such as a request to cancel, has no answer.
-        return read_exactly(stream, rest).await.filter(|_| code >> 16 == 3).map(drop);
+        stream.write_all(b"N").await.ok()?;
     }
-}
-
-async fn read_exactly<S: Stream>(stream: &mut Prefixed<S>, length: usize) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; length];
-    stream.read_exact(&mut bytes).await.ok().map(|_| bytes)
 }
 
 /// An `ErrorResponse`.

@@ -13,6 +13,7 @@
 //! Authentication"; RFC 5802; issue "Egress, complete", point 9.
 
 mod client;
+pub(super) mod packet;
 mod relay;
 mod server;
 

@@ -8,17 +8,15 @@ use tokio::{
     time::timeout,
 };
 
+use super::packet::{CANCEL_REQUEST, GSS_REQUEST, Garbled, SSL_REQUEST, read_packet};
 use crate::{
     Session,
     door::Stream,
     tls::{self, Prefixed},
 };
 
-const SSL_REQUEST: u32 = 80_877_103;
-const GSS_REQUEST: u32 = 80_877_104;
-const CANCEL_REQUEST: u32 = 80_877_102;
-/// PostgreSQL's own bound on a start-up packet, and on a password message.
-const MAX_PACKET: usize = 10_000;
+/// PostgreSQL's own bound on a password message.
+const MAX_PASSWORD: usize = 10_000;
 /// `AuthenticationCleartextPassword`.
 const ASK_PASSWORD: [u8; 9] = [b'R', 0, 0, 0, 8, 0, 0, 0, 3];
 /// `AuthenticationOk`.
@@ -68,8 +66,10 @@ impl Client {
     ) -> Result<Met, Error> {
         let mut is_encrypted = false;
         loop {
-            let Some((code, packet)) = read_packet(&mut stream).await? else {
-                return Ok(Met::Nobody);
+            let (code, packet) = match read_packet(&mut stream).await {
+                Ok(Some(read)) => read,
+                Ok(None) => return Ok(Met::Nobody),
+                Err(Garbled) => return Err(garbled()),
             };
             match code {
                 SSL_REQUEST if !is_encrypted => {
@@ -133,23 +133,6 @@ impl Client {
     }
 }
 
-/// One packet of those that come before there are messages; nothing when the client has left.
-async fn read_packet(stream: &mut Box<dyn Stream>) -> Result<Option<(u32, Vec<u8>)>, Error> {
-    let mut head = [0; 8];
-    if stream.read_exact(&mut head).await.is_err() {
-        return Ok(None);
-    }
-    let [a, b, c, d, code @ ..] = head;
-    let length = usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(usize::MAX);
-    if !(head.len()..=MAX_PACKET).contains(&length) {
-        return Err(garbled());
-    }
-    let mut packet = head.to_vec();
-    packet.resize(length, 0);
-    stream.read_exact(&mut packet[head.len()..]).await.map_err(|_| garbled())?;
-    Ok(Some((u32::from_be_bytes(code), packet)))
-}
-
 /// A `PasswordMessage`; nothing when the client has none.
 async fn read_password(stream: &mut Box<dyn Stream>) -> Result<Option<Vec<u8>>, Error> {
     let mut head = [0; 5];
@@ -158,7 +141,7 @@ async fn read_password(stream: &mut Box<dyn Stream>) -> Result<Option<Vec<u8>>, 
     }
     let [kind, length @ ..] = head;
     let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
-    if kind != b'p' || !(5..=MAX_PACKET).contains(&length) {
+    if kind != b'p' || !(5..=MAX_PASSWORD).contains(&length) {
         return Err(garbled());
     }
     let mut password = vec![0; length - 4];
