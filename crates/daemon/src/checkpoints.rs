@@ -23,7 +23,10 @@ use keyless_store::{AuditLog, LogError, Store, VerifiedChain};
 use keyless_vault::{Factor, Vault};
 use uuid::Uuid;
 
-use crate::{broker::agent, places::Places};
+use crate::{
+    broker::agent,
+    places::{Places, unusable},
+};
 
 /// How often a broker signs the end of a log that has grown.
 const INTERVAL: Duration = Duration::from_hours(1);
@@ -194,7 +197,7 @@ fn append(file: &Path, signed: &[Checkpoint]) -> Result<(), Error> {
         file.write_all(text.as_bytes())?;
         file.sync_data()
     });
-    written.map_err(|error| unusable(file, error.kind()))
+    written.map_err(|error| unusable(file, &error))
 }
 
 /// Those of a file that somebody names: it is there, and holds at least one.
@@ -215,7 +218,7 @@ fn read(file: &Path) -> Result<Vec<Checkpoint>, Error> {
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(unusable(file, error.kind())),
+        Err(error) => return Err(unusable(file, &error)),
     };
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let read = lines.map(|(at, line)| {
@@ -236,9 +239,4 @@ fn unfit(checkpoint: &Checkpoint, why: &'static str) -> Error {
 
 fn tampered(words: SafeText) -> Error {
     Error::with(Code::AuditTampered, words)
-}
-
-fn unusable(file: &Path, kind: io::ErrorKind) -> Error {
-    let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
-    Error::with(Code::PathUnusable, place.and(": ").and(kind))
 }

@@ -29,6 +29,7 @@ mod sources;
 mod store_place;
 mod tokens;
 mod values;
+mod whole_file;
 mod window;
 mod withdrawal;
 
@@ -107,7 +108,9 @@ pub use crate::{
         page_link, refuse_existing_store, show_secret,
     },
     passphrase::{read_passphrase_file, remember_passphrase_file, remembered_passphrase_files},
-    places::{KEYLESS_HOME, KEYLESS_PASSPHRASE_FILE, Places, is_inside_session},
+    places::{
+        KEYLESS_HOME, KEYLESS_PASSPHRASE_FILE, Places, is_inside_session, unusable as path_unusable,
+    },
     providers::providers,
     run::{Ended, Isolation, RunSpec, SessionHandle, absolute_paths, run},
     service::{
@@ -118,5 +121,6 @@ pub use crate::{
     sources::with_sources,
     store_place::{StoreConfig, store_place},
     traces::CollectorUrl,
+    whole_file::write_whole,
     window::{Profile, Span, UnlockConfig, Window},
 };

@@ -174,7 +174,7 @@ pub(crate) fn is_in_jail() -> bool {
 }
 
 /// The operating system refused this file, directory or socket.
-pub(crate) fn unusable(path: &Path, error: &io::Error) -> Error {
+pub fn unusable(path: &Path, error: &io::Error) -> Error {
     let place = SafeText::default().as_they_wrote(&path.to_string_lossy());
     Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
 }

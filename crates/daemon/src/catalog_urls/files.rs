@@ -14,7 +14,10 @@ use keyless_core::{Code, Error, SafeText};
 use sha2::{Digest, Sha256};
 
 use super::{Settings, UrlReport};
-use crate::places::{Places, private_directory};
+use crate::{
+    places::{Places, private_directory, unusable},
+    whole_file::write_whole,
+};
 
 /// Where they lie.
 pub(super) struct Files {
@@ -109,19 +112,6 @@ pub(super) fn sha256(bytes: &[u8]) -> String {
     data_encoding::HEXLOWER.encode(&Sha256::digest(bytes))
 }
 
-/// Writes beside the file and turns the name, so that it is the old one or the new one.
 fn replace(file: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let beside = file.with_extension(format!("new-{}", std::process::id()));
-    let write = || -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        let mut opened =
-            options.write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-        opened.write_all(bytes)?;
-        opened.sync_all()?;
-        fs::rename(&beside, file)
-    };
-    write().map_err(|error| {
-        let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
-        Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
-    })
+    write_whole(file, bytes, 0o600).map_err(|error| unusable(file, &error))
 }

@@ -8,9 +8,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use keyless_core::{Code, Error, SafeText};
+use keyless_core::Error;
 use keyless_egress::CaKeys;
 use zeroize::Zeroizing;
+
+use crate::places::unusable;
 
 /// Where an authority is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,9 +50,4 @@ fn create(path: &Path, mode: u32, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create_new(true).mode(mode).open(path)?;
     file.write_all(text.as_bytes())
-}
-
-fn unusable(path: &Path, error: &io::Error) -> Error {
-    let place = SafeText::default().as_they_wrote(&path.to_string_lossy());
-    Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
 }

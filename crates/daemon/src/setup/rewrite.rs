@@ -2,15 +2,15 @@
 
 use std::{
     fs,
-    io::{self, Write},
     ops::Range,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
 use keyless_core::{Code, Error, SafeText};
 use serde::Serialize;
 
-use crate::places::unusable;
+use crate::{places::unusable, whole_file::write_whole};
 
 /// What became of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -46,24 +46,16 @@ pub(super) fn rewrite(
         rest = place.end;
     }
     written.push_str(&text[rest..]);
-    replace(&file, written.as_bytes()).map_err(|error| unusable(&file, &error))?;
+    // Its mode stays.
+    let mode = fs::metadata(&file).map(|metadata| metadata.permissions().mode());
+    mode.and_then(|mode| write_whole(&file, written.as_bytes(), mode))
+        .map_err(|error| unusable(&file, &error))?;
     Ok(LeftBehind { file, replaced: edits.len() })
-}
-
-/// Writes beside the file, through to the disk, and takes its place; its mode stays.
-fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = file.parent().unwrap_or(Path::new("."));
-    let mut beside = tempfile::Builder::new().prefix(".keyless-").tempfile_in(folder)?;
-    beside.write_all(bytes)?;
-    beside.as_file().set_permissions(fs::metadata(file)?.permissions())?;
-    beside.as_file().sync_all()?;
-    beside.persist(file)?;
-    fs::File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::symlink;
 
     use super::*;
 

@@ -1,15 +1,13 @@
 //! `keyless broker install`: a unit for the systemd of this user.
 
 use std::{
-    env, fs,
-    io::{self, Write as _},
-    os::unix::fs::PermissionsExt as _,
+    env, fs, io,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use keyless_core::{Code, Error, SafeText};
-use keyless_daemon::KEYLESS_HOME;
+use keyless_daemon::{KEYLESS_HOME, path_unusable, write_whole};
 use serde_json::json;
 
 use crate::{args::BrokerInstallArgs, ui::Ui};
@@ -20,7 +18,7 @@ const MARK: &str = "# Written by `keyless broker install`, which writes it anew.
 
 pub(super) fn run(ui: &Ui, args: &BrokerInstallArgs) -> Result<ExitCode, Error> {
     let file = folder()?.join(UNIT);
-    let fault = |error: io::Error| unusable(&file, &error);
+    let fault = |error: io::Error| path_unusable(&file, &error);
     if fs::read_to_string(&file).is_ok_and(|text| !text.contains(MARK)) {
         let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
         return Err(Error::with(
@@ -29,23 +27,14 @@ pub(super) fn run(ui: &Ui, args: &BrokerInstallArgs) -> Result<ExitCode, Error> 
         ));
     }
     let unit = unit(args)?;
-    put(&file, &unit).map_err(fault)?;
+    fs::create_dir_all(file.parent().unwrap_or(Path::new("."))).map_err(fault)?;
+    write_whole(&file, unit.as_bytes(), 0o644).map_err(fault)?;
     let words = format!(
         "Written: {}\nNext: systemctl --user daemon-reload; systemctl --user enable --now keyless-broker\n",
         file.display()
     );
     ui.answer("broker install", &json!({ "unit": file }), &words);
     Ok(ExitCode::SUCCESS)
-}
-
-/// Writes beside the file, and takes its place: a link that lies there is replaced and not followed.
-fn put(file: &Path, unit: &str) -> io::Result<()> {
-    let folder = file.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
-    let mut beside = tempfile::Builder::new().prefix(".keyless-").tempfile_in(folder)?;
-    beside.write_all(unit.as_bytes())?;
-    beside.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
-    beside.persist(file).map(drop).map_err(|error| error.error)
 }
 
 /// Where systemd looks for units of this user.
@@ -63,8 +52,9 @@ fn unit(args: &BrokerInstallArgs) -> Result<String, Error> {
         (None, Some(file)) => ("--passphrase-file", file),
         (None, None) => return Err(Code::Usage.into()),
     };
-    let file = fs::canonicalize(file).map_err(|error| unusable(file, &error))?;
-    let program = env::current_exe().map_err(|error| unusable(Path::new("keyless"), &error))?;
+    let file = fs::canonicalize(file).map_err(|error| path_unusable(file, &error))?;
+    let program =
+        env::current_exe().map_err(|error| path_unusable(Path::new("keyless"), &error))?;
     let home = env::var_os(KEYLESS_HOME).map(PathBuf::from);
     let home = home.map_or_else(String::new, |home| {
         format!("Environment={}\n", quoted(&format!("{KEYLESS_HOME}={}", home.display())))
@@ -99,11 +89,6 @@ fn unit(args: &BrokerInstallArgs) -> Result<String, Error> {
 fn quoted(word: &str) -> String {
     let word = word.replace('\\', r"\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
     format!("\"{word}\"")
-}
-
-fn unusable(path: &Path, error: &io::Error) -> Error {
-    let place = SafeText::default().as_they_wrote(&path.to_string_lossy());
-    Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
 }
 
 #[cfg(test)]

@@ -5,13 +5,12 @@
 
 use std::{
     env, fs,
-    io::{self, Write as _},
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use keyless_core::{Code, Error, SafeText};
+use keyless_daemon::{path_unusable, write_whole};
 use serde_json::json;
 
 use super::git;
@@ -33,14 +32,14 @@ pub(super) fn install(ui: &Ui, args: &HooksInstallArgs) -> Result<ExitCode, Erro
             place.and(", outside of this repository; --shared puts it there, for all that use it");
         return Err(Error::with(Code::Usage, words));
     }
-    fs::create_dir_all(&folder).map_err(|error| unusable(&folder, &error))?;
+    fs::create_dir_all(&folder).map_err(|error| path_unusable(&folder, &error))?;
     let (hook, before) = (folder.join(HOOK), folder.join(BEFORE));
     let chained = !is_ours(&hook) && fs::symlink_metadata(&hook).is_ok();
     if chained {
         // Fails when that name is taken: whose hook that is, only a person knows.
-        fs::hard_link(&hook, &before).map_err(|error| unusable(&before, &error))?;
+        fs::hard_link(&hook, &before).map_err(|error| path_unusable(&before, &error))?;
     }
-    put(&hook, &script()).map_err(|error| unusable(&hook, &error))?;
+    write_whole(&hook, script().as_bytes(), 0o755).map_err(|error| path_unusable(&hook, &error))?;
     let runs_first = fs::symlink_metadata(&before).is_ok();
     let mut words = format!("Each commit is checked ({}).\n", hook.display());
     if runs_first {
@@ -55,9 +54,9 @@ pub(super) fn uninstall(ui: &Ui) -> Result<ExitCode, Error> {
     let (hook, before) = (folder.join(HOOK), folder.join(BEFORE));
     let removed = is_ours(&hook);
     if removed && fs::symlink_metadata(&before).is_ok() {
-        fs::rename(&before, &hook).map_err(|error| unusable(&hook, &error))?;
+        fs::rename(&before, &hook).map_err(|error| path_unusable(&hook, &error))?;
     } else if removed {
-        fs::remove_file(&hook).map_err(|error| unusable(&hook, &error))?;
+        fs::remove_file(&hook).map_err(|error| path_unusable(&hook, &error))?;
     }
     let words =
         if removed { "Commits are no longer checked.\n" } else { "There was no hook of ours.\n" };
@@ -87,20 +86,4 @@ fn script() -> String {
          [ -x \"$keyless\" ] || keyless=keyless\n\
          exec \"$keyless\" hooks check --staged\n"
     )
-}
-
-/// Writes beside the hook, and takes its place.
-fn put(hook: &Path, text: &str) -> io::Result<()> {
-    let folder = hook.parent().unwrap_or(Path::new("."));
-    // A new name each time: what lies at a known one could be a link to anywhere.
-    let mut beside = tempfile::Builder::new().prefix(".keyless-").tempfile_in(folder)?;
-    beside.write_all(text.as_bytes())?;
-    beside.as_file().set_permissions(fs::Permissions::from_mode(0o755))?;
-    beside.as_file().sync_all()?;
-    beside.persist(hook).map(drop).map_err(|error| error.error)
-}
-
-fn unusable(path: &Path, error: &io::Error) -> Error {
-    let place = SafeText::default().as_they_wrote(&path.to_string_lossy());
-    Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
 }
