@@ -281,6 +281,31 @@ pub struct Draft {
     pub allowed: Option<Allowed>,
 }
 
+impl Draft {
+    /// An entry without particulars: no secrets, no error, no verdict.
+    pub fn new(
+        at: Timestamp,
+        agent: Arc<Agent>,
+        action: Action,
+        outcome: Outcome,
+        target: Target,
+        correlation_id: String,
+    ) -> Self {
+        Self {
+            at,
+            agent,
+            action,
+            target,
+            outcome,
+            secrets_used: Vec::new(),
+            correlation_id,
+            error_code: None,
+            detail: Detail::default(),
+            allowed: None,
+        }
+    }
+}
+
 /// What an entry is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_core::{
     ApproveOnUse, Code, Error, Placeholder, SafeText, SecretPath, SecretValue, SessionKey, Signer,
-    audit::{Action, Agent},
+    audit::{Action, Agent, Draft, Outcome, Target},
 };
 use keyless_egress::{Engine, Session, SessionSecret, SessionSpec};
 use keyless_store::{AuditLog, Store};
@@ -414,6 +414,17 @@ pub(crate) fn agent(kind: &str, session: &str) -> Agent {
         organization_id: "local".to_owned(),
         session_id: session.to_owned(),
     }
+}
+
+/// An entry of the log that stands for itself: of now, joined with no other.
+pub(crate) fn plain_entry(
+    agent: impl Into<Arc<Agent>>,
+    action: Action,
+    outcome: Outcome,
+    target: Target,
+) -> Draft {
+    let correlation_id = format!("req-{}", Uuid::now_v7());
+    Draft::new(Timestamp::now(), agent.into(), action, outcome, target, correlation_id)
 }
 
 /// A session's name: when it began, and enough randomness to be unique.

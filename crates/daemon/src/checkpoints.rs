@@ -17,14 +17,14 @@ use data_encoding::BASE64URL_NOPAD;
 use jiff::Timestamp;
 use keyless_core::{
     Code, Error, SafeText,
-    audit::{Action, Checkpoint, Detail, Draft, Entry, Outcome, Target},
+    audit::{Action, Checkpoint, Draft, Entry, Outcome, Target},
 };
 use keyless_store::{AuditLog, LogError, Store, VerifiedChain};
 use keyless_vault::{Factor, Vault};
 use uuid::Uuid;
 
 use crate::{
-    broker::agent,
+    broker::{agent, plain_entry},
     places::{Places, unusable},
 };
 
@@ -172,18 +172,7 @@ fn signing_key(vault: &Vault) -> Result<Ed25519KeyPair, Error> {
 }
 
 fn entry() -> Draft {
-    Draft {
-        at: Timestamp::now(),
-        agent: agent("broker", "broker").into(),
-        action: Action::Checkpoint,
-        target: Target::Log,
-        outcome: Outcome::Success,
-        secrets_used: Vec::new(),
-        correlation_id: format!("req-{}", Uuid::now_v7()),
-        error_code: None,
-        detail: Detail::default(),
-        allowed: None,
-    }
+    plain_entry(agent("broker", "broker"), Action::Checkpoint, Outcome::Success, Target::Log)
 }
 
 fn append(file: &Path, signed: &[Checkpoint]) -> Result<(), Error> {

@@ -351,16 +351,16 @@ impl<'a> Record<'a> {
 
     fn draft(&self, outcome: Outcome) -> Draft {
         Draft {
-            at: Timestamp::now(),
-            agent: Arc::clone(&self.who),
-            action: Action::Egress,
-            target: Target::Authority(self.authority.clone()),
-            outcome,
             secrets_used: self.secrets.clone(),
-            correlation_id: self.correlation_id.clone(),
-            error_code: None,
             detail: self.detail.clone(),
-            allowed: None,
+            ..Draft::new(
+                Timestamp::now(),
+                Arc::clone(&self.who),
+                Action::Egress,
+                outcome,
+                Target::Authority(self.authority.clone()),
+                self.correlation_id.clone(),
+            )
         }
     }
 }

@@ -11,7 +11,6 @@ mod used_by;
 use std::sync::Arc;
 
 use data_encoding::BASE64URL_NOPAD;
-use jiff::Timestamp;
 use keyless_core::{
     Code, Error, Placeholder, SafeText, SecretPath, SecretValue,
     audit::{Action, Detail, Draft, Entry, Outcome, Target},
@@ -21,7 +20,6 @@ use keyless_vault::{
     Backup, BackupRecipients, Conflicts, EnvelopeKind, FormatVerdict, Imported, Metadata,
     PlaceholderShape, Replacement, Secret, Vault, Weakness,
 };
-use uuid::Uuid;
 use zeroize::Zeroizing;
 
 pub(crate) use self::socket::OperatorDoor;
@@ -32,7 +30,7 @@ pub use self::{
     used_by::UsedBy,
 };
 use crate::{
-    broker::{agent, fill_random, session_key},
+    broker::{agent, fill_random, plain_entry, session_key},
     liveness::{Checked, LivenessChecks, LivenessVerdict},
     places::Places,
     store_place::store_place,
@@ -272,16 +270,8 @@ impl Operator {
     fn draft(action: Action, target: Target, note: &str) -> Draft {
         let note = Some(note.to_owned()).filter(|note| !note.is_empty());
         Draft {
-            at: Timestamp::now(),
-            agent: agent("operator", "operator").into(),
-            action,
-            target,
-            outcome: Outcome::Success,
-            secrets_used: Vec::new(),
-            correlation_id: format!("req-{}", Uuid::new_v4()),
-            error_code: None,
             detail: Detail { note, ..Detail::default() },
-            allowed: None,
+            ..plain_entry(agent("operator", "operator"), action, Outcome::Success, target)
         }
     }
 }
@@ -324,18 +314,12 @@ pub async fn audit_query(store: &Store, wanted: &AuditQuery) -> Result<Vec<Entry
     let entries = store.audit_query(wanted).await?;
     if wanted.after.is_none() {
         let log = AuditLog::start(store, None);
-        let draft = Draft {
-            at: Timestamp::now(),
-            agent: agent("operator", "operator").into(),
-            action: Action::Query,
-            target: Target::Log,
-            outcome: Outcome::Success,
-            secrets_used: Vec::new(),
-            correlation_id: format!("req-{}", Uuid::now_v7()),
-            error_code: None,
-            detail: Detail::default(),
-            allowed: None,
-        };
+        let draft = plain_entry(
+            agent("operator", "operator"),
+            Action::Query,
+            Outcome::Success,
+            Target::Log,
+        );
         log.append(draft).await?;
     }
     Ok(entries)

@@ -277,20 +277,19 @@ impl Requests {
         let over = request.settled.as_ref().is_some_and(|settled| settled.over);
         let words = if over { "taken back" } else { status.as_str() };
         let draft = Draft {
-            at: Timestamp::now(),
-            agent: Arc::new(who),
-            action,
-            target: target(request),
-            outcome: if status == Status::Denied { Outcome::Denied } else { Outcome::Success },
-            secrets_used: Vec::new(),
-            correlation_id: request.id.to_string(),
-            error_code: None,
             detail: Detail {
                 kind: Some(request.asked.kind().as_str().to_owned()),
                 note: Some(words.to_owned()),
                 ..Detail::default()
             },
-            allowed: None,
+            ..Draft::new(
+                Timestamp::now(),
+                Arc::new(who),
+                action,
+                if status == Status::Denied { Outcome::Denied } else { Outcome::Success },
+                target(request),
+                request.id.to_string(),
+            )
         };
         self.log.append(draft).await.map(drop)
     }

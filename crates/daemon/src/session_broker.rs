@@ -213,18 +213,14 @@ impl SessionBroker {
         target: Target,
         correlation_id: String,
     ) -> Draft {
-        Draft {
-            at: Timestamp::now(),
-            agent: Arc::clone(&self.agent),
+        Draft::new(
+            Timestamp::now(),
+            Arc::clone(&self.agent),
             action,
-            target,
             outcome,
-            secrets_used: Vec::new(),
+            target,
             correlation_id,
-            error_code: None,
-            detail: Detail::default(),
-            allowed: None,
-        }
+        )
     }
 }
 

@@ -23,10 +23,9 @@ use keyless_egress::{Engine, Released, TokenReply, TokenRequest};
 use keyless_store::AuditLog;
 use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
-use uuid::Uuid;
 use zeroize::Zeroizing;
 
-use crate::values::Values;
+use crate::{broker::plain_entry, values::Values};
 
 /// A token is renewed this long before its end, so that none ends on its way.
 const MARGIN: Duration = Duration::from_secs(30);
@@ -174,14 +173,7 @@ impl Tokens {
         grant: &keyless_core::OauthGrant,
     ) -> Result<Released, Error> {
         let draft = Draft {
-            at: Timestamp::now(),
-            agent: Arc::clone(&self.agent),
-            action: Action::Egress,
-            target: Target::Authority(grant.authority.clone()),
-            outcome: Outcome::Success,
             secrets_used: vec![allowed.path().clone()],
-            correlation_id: format!("req-{}", Uuid::now_v7()),
-            error_code: None,
             detail: Detail {
                 method: Some("POST".to_owned()),
                 path: Some(path_of(grant)),
@@ -189,6 +181,12 @@ impl Tokens {
                 ..Detail::default()
             },
             allowed: Some(allowed),
+            ..plain_entry(
+                Arc::clone(&self.agent),
+                Action::Egress,
+                Outcome::Success,
+                Target::Authority(grant.authority.clone()),
+            )
         };
         let recorded = self.log.append(draft).await?;
         let until = Timestamp::now() + PERMIT_LIFE;

@@ -30,7 +30,7 @@ use tokio::sync::Semaphore;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
-use crate::broker::{agent as keyless_agent, fill_random};
+use crate::broker::{agent as keyless_agent, fill_random, plain_entry};
 
 /// Credentials that are hashed at the same time: each takes 19 MiB.
 const HASHES_AT_ONCE: usize = 2;
@@ -253,19 +253,16 @@ impl Agents {
         let target = SafeText::default().as_they_wrote(aid.agent_uri.as_str());
         let target = target.and(" ").as_they_wrote(aid.instance_id.as_str());
         let draft = Draft {
-            at: Timestamp::now(),
-            agent: match actor {
-                "agent" => Arc::new(as_logged(aid)),
-                other => Arc::new(keyless_agent(other, other)),
-            },
-            action,
-            target: Target::Named(target),
-            outcome: Outcome::Success,
-            secrets_used: Vec::new(),
-            correlation_id: format!("req-{}", Uuid::now_v7()),
-            error_code: None,
             detail: Detail { note: Some(note.to_owned()), ..Detail::default() },
-            allowed: None,
+            ..plain_entry(
+                match actor {
+                    "agent" => Arc::new(as_logged(aid)),
+                    other => Arc::new(keyless_agent(other, other)),
+                },
+                action,
+                Outcome::Success,
+                Target::Named(target),
+            )
         };
         self.log.append(draft).await.map(drop)
     }

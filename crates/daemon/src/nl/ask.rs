@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use keyless_core::{
     ActionType, Code, SafeText,
     action::{Action, Deed},
-    audit::{self, Detail, Draft, Target},
+    audit::{self, Target},
     grant::{Categories, Subject},
     nl_message::{Message, MessageType, NlFault},
 };
@@ -18,6 +18,7 @@ use super::{
     caller::Caller,
     service::{NlService, not_served},
 };
+use crate::broker::plain_entry;
 
 /// Rotations in one answer.
 const MAX_ROTATIONS: u32 = 100;
@@ -153,18 +154,7 @@ impl NlService {
         action: audit::Action,
         target: Target,
     ) -> Result<(), NlFault> {
-        let draft = Draft {
-            at: Timestamp::now(),
-            agent: as_logged(&caller.aid).into(),
-            action,
-            target,
-            outcome: audit::Outcome::Success,
-            secrets_used: Vec::new(),
-            correlation_id: format!("req-{}", Uuid::now_v7()),
-            error_code: None,
-            detail: Detail::default(),
-            allowed: None,
-        };
+        let draft = plain_entry(as_logged(&caller.aid), action, audit::Outcome::Success, target);
         Ok(self.log.append(draft).await.map(drop)?)
     }
 }

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use sha2::Sha256;
 use uuid::Uuid;
 
-use crate::broker::{agent, fill_random};
+use crate::broker::{agent, fill_random, plain_entry};
 
 /// How far a proof's time may be off, in seconds.
 const PROOF_SKEW: i64 = 30;
@@ -246,14 +246,6 @@ impl Delegations {
         note: Option<String>,
     ) -> Result<(), Error> {
         let draft = Draft {
-            at: Timestamp::now(),
-            agent: who.into(),
-            action,
-            target: Target::Named(SafeText::default().as_they_wrote(token.token_id.as_str())),
-            outcome: Outcome::Success,
-            secrets_used: Vec::new(),
-            correlation_id: format!("req-{}", Uuid::new_v4()),
-            error_code: None,
             detail: Detail {
                 delegation: token
                     .chain
@@ -265,7 +257,12 @@ impl Delegations {
                 note,
                 ..Detail::default()
             },
-            allowed: None,
+            ..plain_entry(
+                who,
+                action,
+                Outcome::Success,
+                Target::Named(SafeText::default().as_they_wrote(token.token_id.as_str())),
+            )
         };
         self.log.append(draft).await.map(drop)
     }

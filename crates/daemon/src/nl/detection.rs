@@ -15,9 +15,11 @@ use keyless_core::{
 };
 use keyless_store::{AuditLog, Store, ThreatRow};
 use keyless_vault::{Vault, Voucher};
-use uuid::Uuid;
 
-use crate::{broker::agent, config::DetectionWord};
+use crate::{
+    broker::{agent, plain_entry},
+    config::DetectionWord,
+};
 
 /// The threat records of an open vault.
 pub struct Detection {
@@ -118,20 +120,17 @@ impl Detection {
 
 fn draft(by: Arc<Agent>, instance: &InstanceId, shift: Shift, note: &str) -> Draft {
     Draft {
-        at: Timestamp::now(),
-        agent: by,
-        action: Action::ResponseLevelChange,
-        target: Target::Named(SafeText::default().as_they_wrote(instance.as_str())),
-        outcome: Outcome::Success,
-        secrets_used: Vec::new(),
-        correlation_id: format!("req-{}", Uuid::now_v7()),
-        error_code: None,
         detail: Detail {
             kind: Some(shift.after.band.as_str().to_owned()),
             note: Some(note.to_owned()),
             threat_score: Some(u64::from(shift.after.score)),
             ..Detail::default()
         },
-        allowed: None,
+        ..plain_entry(
+            by,
+            Action::ResponseLevelChange,
+            Outcome::Success,
+            Target::Named(SafeText::default().as_they_wrote(instance.as_str())),
+        )
     }
 }

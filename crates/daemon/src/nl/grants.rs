@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 pub use self::reservation::{Reservation, Running};
 use self::reservation::{Slots, Wanted};
-use crate::broker::agent;
+use crate::broker::{agent, plain_entry};
 
 /// The grants of an open vault.
 pub struct Grants {
@@ -214,20 +214,17 @@ impl Grants {
     async fn record(&self, action: Action, grant: &Grant, note: Option<&str>) -> Result<(), Error> {
         let id = grant.grant_id.as_str();
         let draft = Draft {
-            at: Timestamp::now(),
-            agent: agent("operator", "operator").into(),
-            action,
-            target: Target::Named(SafeText::default().as_they_wrote(grant.agent_uri.as_str())),
-            outcome: Outcome::Success,
-            secrets_used: Vec::new(),
-            correlation_id: format!("req-{}", Uuid::new_v4()),
-            error_code: None,
             detail: Detail {
                 grants: vec![id.to_owned()],
                 note: note.map(|note| SafeText::default().as_they_wrote(note).as_str().to_owned()),
                 ..Detail::default()
             },
-            allowed: None,
+            ..plain_entry(
+                agent("operator", "operator"),
+                action,
+                Outcome::Success,
+                Target::Named(SafeText::default().as_they_wrote(grant.agent_uri.as_str())),
+            )
         };
         self.log.append(draft).await.map(drop)
     }

@@ -21,9 +21,8 @@ use keyless_core::{
 };
 use keyless_store::AuditLog;
 use parking_lot::Mutex;
-use uuid::Uuid;
 
-use crate::broker::agent;
+use crate::broker::{agent, plain_entry};
 
 /// The guard of one home. Cheap to share, safe to ask from many tasks.
 pub struct GuardRules {
@@ -76,16 +75,14 @@ impl GuardRules {
     fn record(&self, fault: Option<&Error>) {
         let Some(log) = &self.log else { return };
         let draft = Draft {
-            at: Timestamp::now(),
-            agent: agent("broker", "broker").into(),
-            action: audit::Action::Update,
-            target: Target::Named(SafeText::words("guard.toml")),
-            outcome: if fault.is_some() { Outcome::Error } else { Outcome::Success },
-            secrets_used: Vec::new(),
-            correlation_id: format!("req-{}", Uuid::now_v7()),
             error_code: fault.map(Error::code),
             detail: Detail { kind: Some("guard_rules".to_owned()), ..Detail::default() },
-            allowed: None,
+            ..plain_entry(
+                agent("broker", "broker"),
+                audit::Action::Update,
+                if fault.is_some() { Outcome::Error } else { Outcome::Success },
+                Target::Named(SafeText::words("guard.toml")),
+            )
         };
         // A log that can't be written stops actions by itself.
         let _ = log.append_soon(draft);

@@ -92,14 +92,6 @@ impl Account {
             (None, true) => Target::Session,
         };
         Draft {
-            at: Timestamp::now(),
-            agent: Arc::clone(&self.agent),
-            action,
-            target,
-            outcome,
-            secrets_used: Vec::new(),
-            correlation_id: self.correlation_id.clone(),
-            error_code: None,
             detail: Detail {
                 action_id: Some(self.action_id.clone()),
                 delegation: self.delegation.clone(),
@@ -107,7 +99,14 @@ impl Account {
                 source_ip: self.source_ip.map(|address| address.to_string()),
                 ..Detail::default()
             },
-            allowed: None,
+            ..Draft::new(
+                Timestamp::now(),
+                Arc::clone(&self.agent),
+                action,
+                outcome,
+                target,
+                self.correlation_id.clone(),
+            )
         }
     }
 }

@@ -96,14 +96,6 @@ fn entry(account: &Account, course: &Course, incident: Incident, shift: Shift) -
         Target::Secrets(course.about.clone())
     };
     Draft {
-        at: incident.at,
-        agent: Arc::clone(&account.agent),
-        action: Action::Incident,
-        target,
-        outcome: Outcome::Blocked,
-        secrets_used: Vec::new(),
-        correlation_id: account.correlation_id.clone(),
-        error_code: None,
         detail: Detail {
             action_id: Some(account.action_id.clone()),
             attempted_action: Some(account.kind.as_str().to_owned()),
@@ -112,7 +104,14 @@ fn entry(account: &Account, course: &Course, incident: Incident, shift: Shift) -
             threat_score: Some(u64::from(shift.after.score)),
             ..Detail::default()
         },
-        allowed: None,
+        ..Draft::new(
+            incident.at,
+            Arc::clone(&account.agent),
+            Action::Incident,
+            Outcome::Blocked,
+            target,
+            account.correlation_id.clone(),
+        )
     }
 }
 

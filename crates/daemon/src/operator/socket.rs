@@ -7,10 +7,9 @@
 use std::{sync::Arc, time::Duration};
 
 use data_encoding::HEXLOWER;
-use jiff::Timestamp;
 use keyless_core::{
     Code, Error, SafeText,
-    audit::{Action, Detail, Draft, Outcome, Target},
+    audit::{Action, Draft, Outcome, Target},
 };
 use keyless_store::AuditLog;
 use keyless_vault::{MAX_VALUE_BYTES, Moment, Voucher};
@@ -18,7 +17,6 @@ use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{UnixListener, UnixStream},
 };
-use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::{
@@ -26,7 +24,7 @@ use super::{
     messages::{Call, MAX_LINE, Reply},
 };
 use crate::{
-    broker::{Broker, agent, fill_random},
+    broker::{Broker, agent, fill_random, plain_entry},
     sockets::is_ours,
     web::Web,
 };
@@ -74,16 +72,13 @@ impl OperatorDoor {
 
     async fn record_refusal(&self) -> Result<(), Error> {
         let draft = Draft {
-            at: Timestamp::now(),
-            agent: Arc::new(agent("operator", "unproven")),
-            action: Action::Denied,
-            target: Target::Connection,
-            outcome: Outcome::Denied,
-            secrets_used: Vec::new(),
-            correlation_id: format!("req-{}", Uuid::now_v7()),
             error_code: Some(Code::OperatorRequired),
-            detail: Detail::default(),
-            allowed: None,
+            ..plain_entry(
+                agent("operator", "unproven"),
+                Action::Denied,
+                Outcome::Denied,
+                Target::Connection,
+            )
         };
         self.log.append(draft).await.map(drop)
     }

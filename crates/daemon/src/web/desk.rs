@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use keyless_core::{
     Code, Error, SafeText,
     audit::{Action, Detail, Draft, Outcome, Target},
@@ -10,11 +9,14 @@ use keyless_core::{
 use keyless_store::AuditLog;
 use keyless_vault::{Providers, Vault};
 use tokio::{sync::Notify, task::spawn_blocking};
-use uuid::Uuid;
 
 use crate::{
-    broker::agent, operator::Approver, places::Places, requests::Requests,
-    session_book::SessionBook, window::Keeper,
+    broker::{agent, plain_entry},
+    operator::Approver,
+    places::Places,
+    requests::Requests,
+    session_book::SessionBook,
+    window::Keeper,
 };
 
 /// The broker's parts that the page shows and moves.
@@ -66,16 +68,9 @@ impl Desk {
         let who = if code.is_some() { "unproven" } else { "operator" };
         let target = if code.is_some() { Target::Connection } else { Target::Session };
         let draft = Draft {
-            at: Timestamp::now(),
-            agent: Arc::new(agent("web", who)),
-            action,
-            target,
-            outcome,
-            secrets_used: Vec::new(),
-            correlation_id: format!("req-{}", Uuid::new_v4()),
             error_code: code,
             detail: Detail { note: Some(note.to_owned()), ..Detail::default() },
-            allowed: None,
+            ..plain_entry(agent("web", who), action, outcome, target)
         };
         self.log.append(draft).await.map(drop)
     }

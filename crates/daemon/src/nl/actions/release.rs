@@ -106,14 +106,7 @@ impl ActionRelease {
         let path = &secret.path;
         let is_exposed = secret.rule.is_some() && self.of.kind != ActionType::SdkProxy;
         Draft {
-            at: Timestamp::now(),
-            agent: Arc::clone(&self.agent),
-            action: audited(self.of.kind),
-            target: Target::Secrets(vec![path.clone()]),
-            outcome: Outcome::Success,
             secrets_used: vec![path.clone()],
-            correlation_id: self.of.correlation_id.clone(),
-            error_code: None,
             detail: Detail {
                 action_id: Some(self.of.action_id.clone()),
                 kind: Some("released".to_owned()),
@@ -121,6 +114,14 @@ impl ActionRelease {
                 ..Detail::default()
             },
             allowed: Some(verdict),
+            ..Draft::new(
+                Timestamp::now(),
+                Arc::clone(&self.agent),
+                audited(self.of.kind),
+                Outcome::Success,
+                Target::Secrets(vec![path.clone()]),
+                self.of.correlation_id.clone(),
+            )
         }
     }
 }

@@ -1,7 +1,5 @@
 //! An organization's own word for its agents: tokens that it signs with a key of its vault.
 
-use std::sync::Arc;
-
 use data_encoding::{BASE64, BASE64URL_NOPAD};
 use jiff::{SignedDuration, Timestamp};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, jwk::Jwk};
@@ -19,7 +17,7 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::MAX_LIFE;
-use crate::broker::agent as keyless_agent;
+use crate::broker::{agent as keyless_agent, plain_entry};
 
 /// How long a permit opens the key.
 const PERMIT_LIFE: SignedDuration = SignedDuration::from_secs(5);
@@ -94,15 +92,15 @@ fn entry(aid: &Aid, key: &SecretPath, now: Timestamp) -> Draft {
     let target = target.and(" ").as_they_wrote(aid.instance_id.as_str());
     Draft {
         at: now,
-        agent: Arc::new(keyless_agent("operator", "operator")),
-        action: Action::AgentRegister,
-        target: Target::Named(target),
-        outcome: Outcome::Success,
         secrets_used: vec![key.clone()],
-        correlation_id: format!("req-{}", Uuid::now_v7()),
-        error_code: None,
         detail: Detail { note: Some("attested".to_owned()), ..Detail::default() },
         allowed: Some(allow_operators_action(key, ActionType::SdkProxy)),
+        ..plain_entry(
+            keyless_agent("operator", "operator"),
+            Action::AgentRegister,
+            Outcome::Success,
+            Target::Named(target),
+        )
     }
 }
 
