@@ -8,6 +8,8 @@ use std::{
     io::{self, Read as _},
     os::unix::ffi::OsStrExt as _,
     path::Path,
+    thread::sleep,
+    time::Duration,
 };
 
 use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD, HEXLOWER, HEXUPPER};
@@ -28,6 +30,10 @@ pub struct Sighting {
 }
 
 type Form = &'static str;
+
+/// How often a search begins anew, and after which pause: a second in all.
+const ATTEMPTS: usize = 100;
+const PAUSE: Duration = Duration::from_millis(10);
 
 impl Canary {
     /// Makes a random canary of letters, digits and `_`: fits headers, URLs and files unescaped.
@@ -80,7 +86,16 @@ impl Canary {
     /// When the value is there, or when a file can't be read.
     #[track_caller]
     pub fn assert_absent_under(&self, root: &Path) {
-        match self.find_under(root) {
+        let mut found = self.find_under(root);
+        // A process that ends takes files away under the search: it begins anew, and sees them all.
+        for _ in 0..ATTEMPTS {
+            match &found {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => sleep(PAUSE),
+                _ => break,
+            }
+            found = self.find_under(root);
+        }
+        match found {
             Ok(None) => {}
             Ok(Some((path, sighting))) => panic!("the canary is in {path}: {sighting}"),
             Err(error) => panic!("cannot search {}: {error}", root.display()),
