@@ -11,6 +11,9 @@ mod strangers;
 /// Uses that wait for a person's word.
 mod uses;
 
+use std::{fs, path::PathBuf};
+
+use keyless_testkit::Canary;
 use serde_json::{Value, json};
 
 use crate::{
@@ -76,6 +79,32 @@ impl<'w> Agent<'w> {
 
     pub(crate) fn status(&mut self, id: &str) -> String {
         self.poll(id)["status"]["kind"].as_str().unwrap().to_owned()
+    }
+}
+
+/// `keyless mcp --http`, with a credential that it has made.
+pub(crate) struct HttpDoor<'w> {
+    pub(crate) url: String,
+    pub(crate) credential_file: PathBuf,
+    _server: Background<'w>,
+}
+
+impl<'w> HttpDoor<'w> {
+    pub(crate) fn open(world: &'w World, more: &[&str]) -> Self {
+        let credential_file = world.operator_file("credential");
+        let file = credential_file.to_str().unwrap();
+        let options = ["mcp", "--http", "127.0.0.1:0", "--credential-file", file];
+        let mut server = world.keyless(&[&options[..], more].concat()).without_passphrase().start();
+        let line = server.line();
+        let url = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
+        let url = url.trim_end_matches(';').to_owned();
+        Self { url, credential_file, _server: server }
+    }
+
+    /// What a client has to show, and nobody else may see.
+    pub(crate) fn credential(&self, world: &World) -> String {
+        let credential = fs::read_to_string(&self.credential_file).unwrap();
+        world.watch(Canary::of(credential.trim_end()))
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use super::unlocked;
+use super::{HttpDoor, unlocked};
 
 /// Of the suite's scenarios; the others call tools, resources and prompts of an example server.
 const SCENARIOS: &[&str] = &[
@@ -32,16 +32,10 @@ impl Drop for Running {
 #[test]
 fn the_official_suite_passes() {
     let world = unlocked();
-    let file = world.operator_file("credential");
-    let options = ["mcp", "--http", "127.0.0.1:0", "--credential-file", file.to_str().unwrap()];
-    let mut server = world.keyless(&options).without_passphrase().start();
-    let line = server.line();
-    let url = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
-    let credential = fs::read_to_string(&file).unwrap();
-    let credential = world.watch(keyless_testkit::Canary::of(credential.trim_end()));
+    let door = HttpDoor::open(&world, &[]);
     fs::write(world.operator_file("bearer.js"), include_str!("bearer.js")).unwrap();
     let mut node = Command::new("node");
-    node.arg(world.operator_file("bearer.js")).args([url.trim_end_matches(';'), &credential]);
+    node.arg(world.operator_file("bearer.js")).args([&door.url, &door.credential(&world)]);
     let mut node = Running(node.stdout(Stdio::piped()).spawn().unwrap());
     let mut port = String::new();
     BufReader::new(node.0.stdout.take().unwrap()).read_line(&mut port).unwrap();

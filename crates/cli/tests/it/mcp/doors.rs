@@ -1,10 +1,8 @@
 //! Over HTTP, and the story of the spec as two official SDKs play it.
 
-use std::fs;
-
 use serde_json::{Value, json};
 
-use super::{unlock, unlocked};
+use super::{HttpDoor, unlock, unlocked};
 use crate::{
     terminal::at_a_terminal,
     world::{ALLOWED, TOKEN, VARIABLE, World, global_packages},
@@ -14,21 +12,15 @@ use crate::{
 #[test]
 fn http_serves_who_has_the_credential() {
     let world = unlocked();
-    let file = world.operator_file("credential");
-    let options = ["mcp", "--http", "127.0.0.1:0", "--credential-file", file.to_str().unwrap()];
-    let mut server = world.keyless(&options).without_passphrase().start();
-    let line = server.line();
-    let url = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
-    let url = url.trim_end_matches(';').to_owned();
-    let credential =
-        world.watch(keyless_testkit::Canary::of(fs::read_to_string(&file).unwrap().trim_end()));
+    let door = HttpDoor::open(&world, &[]);
+    let credential = door.credential(&world);
     let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } } });
     let post = |headers: &[&str], body: &Value| {
         let mut curl = std::process::Command::new("curl");
         curl.args(["-sS", "-i", "--noproxy", "*", "-H", "Content-Type: application/json"]);
         curl.args(["-H", "Accept: application/json, text/event-stream", "-d", &body.to_string()]);
-        curl.args(headers.iter().flat_map(|header| ["-H", header])).arg(&url);
+        curl.args(headers.iter().flat_map(|header| ["-H", header])).arg(&door.url);
         String::from_utf8(curl.output().unwrap().stdout).unwrap()
     };
     let bearer = format!("Authorization: Bearer {credential}");
@@ -48,7 +40,8 @@ fn http_serves_who_has_the_credential() {
     let version = "MCP-Protocol-Version: 2025-06-18";
     let listed = post(&[&bearer, session.trim_end(), version], &list);
     assert!(listed.contains(TOKEN), "{listed}");
-    let elsewhere = ["mcp", "--http", "0.0.0.0:0", "--credential-file", file.to_str().unwrap()];
+    let file = door.credential_file.to_str().unwrap();
+    let elsewhere = ["mcp", "--http", "0.0.0.0:0", "--credential-file", file];
     let refused = world.keyless(&elsewhere).without_passphrase().run();
     assert!(refused.exits(2).errors().contains("127.0.0.1"), "{}", refused.errors());
 }
