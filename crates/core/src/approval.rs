@@ -22,7 +22,9 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     asked::{Asked, Field, Fields, MAX_DEED_REASON_CHARS, MAX_REASON_CHARS, RequestKind},
-    deed::{FileOp, MAX_DEPLOY_DIFF, MAX_DEPLOY_FILES, WantedAction, WantedDeploy, WantedFile},
+    deed::{
+        FileOp, MAX_DEPLOY_DIFF, MAX_DEPLOY_FILES, PackVerb, WantedAction, WantedDeploy, WantedFile,
+    },
     id::RequestId,
 };
 use crate::{Code, Error, SafeText, SecretPath};

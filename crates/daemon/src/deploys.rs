@@ -111,7 +111,7 @@ impl ApproveApply {
 mod tests {
     use std::fs;
 
-    use keyless_core::approval::{FileOp, WantedFile};
+    use keyless_core::approval::{FileOp, PackVerb, WantedFile};
     use keyless_core::{Code, approval::Decision};
 
     use super::*;
@@ -121,6 +121,7 @@ mod tests {
         let word = |text: &str| text.to_owned();
         let (op, path, diff) = (FileOp::Create, word("/home/u/.codex/AGENTS.md"), Some(word(diff)));
         Box::new(WantedDeploy {
+            verb: PackVerb::default(),
             plan_hash: hash.repeat(64),
             project: word("/p"),
             repo: word("/r"),

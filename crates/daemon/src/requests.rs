@@ -317,7 +317,8 @@ fn target(request: &Request) -> Target {
     match &request.asked {
         Asked::ActionApproval { wanted } => Target::Secrets(wanted.secrets.clone()),
         Asked::DeployApply { wanted } => {
-            let words = SafeText::words("deploy in ").as_they_wrote(&wanted.project);
+            let words = SafeText::words(wanted.verb.as_str()).and(" in ");
+            let words = words.as_they_wrote(&wanted.project);
             Target::Named(words.and(", plan ").as_they_wrote(&wanted.plan_hash))
         }
         _ => Target::Secrets(request.path.iter().cloned().collect()),
@@ -328,7 +329,7 @@ fn target(request: &Request) -> Target {
 pub(crate) fn about(request: &Request) -> SafeText {
     match &request.path {
         Some(path) => SafeText::default().and(path),
-        None => SafeText::words("the deploy"),
+        None => SafeText::words("the ").and(request.asked.word()),
     }
 }
 

@@ -18,6 +18,7 @@ use crate::{
     explain::{self, ExplainPlanData, ExplainStatusData},
     gate::Pending,
     import::{self, ImportData, ImportOptions},
+    init::{self, InitData, InitOptions},
     operator::{self, BootstrapData, BootstrapOptions},
     overlay::{
         self, OverlayScope,
@@ -28,37 +29,34 @@ use crate::{
     policy::{self, AuditData, LintData, PolicyLockData},
     preview::{self, PreviewData},
     remote::{self, RemoteData, SyncData, SyncOptions},
-    repo::{
-        self, AddOptions, FetchData, InitData, InitOptions, LockData, ModuleData, UpdateData,
-        UpdateOptions,
-    },
+    repo::{self, AddOptions, FetchData, LockData, ModuleData, UpdateData, UpdateOptions},
     rollback::{self, RollbackData},
     site::{Request, Site, Surroundings},
     status::{self, DriftKind, StatusData},
 };
 
-/// The commands that write, by id.
+/// The commands that write, by id, in agentpack's order; what only we have comes last.
 pub const MUTATING: &[&str] = &[
-    "add",
-    "adopt-secret",
-    "bootstrap",
-    "deploy --apply",
-    "doctor --fix",
-    "evolve propose",
-    "evolve restore",
-    "fetch",
-    "import --apply",
     "init",
+    "import --apply",
+    "add",
+    "remove",
     "lock",
+    "fetch",
+    "update",
+    "deploy --apply",
+    "rollback",
+    "bootstrap",
+    "doctor --fix",
     "overlay edit",
     "overlay rebase",
-    "policy lock",
-    "record",
     "remote set",
-    "remove",
-    "rollback",
     "sync",
-    "update",
+    "record",
+    "evolve propose",
+    "evolve restore",
+    "policy lock",
+    "adopt-secret",
 ];
 
 /// How `deploy` is asked for.
@@ -115,8 +113,8 @@ pub fn status(
 ) -> Result<Answer<StatusData>> {
     let site = Site::new(surroundings, request);
     let plan = Plan::make(&site)?;
-    let data = status::status(&site, &plan, only)?;
-    Ok(Answer { data, warnings: plan.warnings })
+    let (data, more) = status::status(&site, &plan, only)?;
+    Ok(Answer { data, warnings: plan.warnings.into_iter().chain(more).collect() })
 }
 
 /// `explain plan` and `explain diff`.
@@ -136,8 +134,10 @@ pub fn explain_status(
 ) -> Result<Answer<ExplainStatusData>> {
     let site = Site::new(surroundings, request);
     let plan = Plan::make(&site)?;
-    let status = status::status(&site, &plan, &[])?;
-    Ok(Answer { data: explain::status(&plan, status), warnings: plan.warnings })
+    let (status, _) = status::status(&site, &plan, &[])?;
+    let mut warnings = plan.warnings.clone();
+    warnings.extend(status::without_manifest(&plan));
+    Ok(Answer { data: explain::status(&plan, status), warnings })
 }
 
 /// `doctor`; to mend it needs a yes.
@@ -274,8 +274,8 @@ pub fn evolve_propose(
 ) -> Result<Answer<ProposeData>> {
     let site = Site::new(surroundings, request);
     let plan = Plan::make(&site)?;
-    let data = evolve::propose(&site, &plan, options)?;
-    Ok(Answer { data, warnings: plan.warnings })
+    let (data, more) = evolve::propose(&site, &plan, options)?;
+    Ok(Answer { data, warnings: plan.warnings.into_iter().chain(more).collect() })
 }
 
 /// `evolve restore`: missing files, put back. Without missing files it needs no yes.
@@ -331,7 +331,7 @@ pub fn overlay_path(
     overlay::edit::path(&site, module_id, scope).map(Answer::new)
 }
 
-/// `init`: a config repo with a manifest that works, and with `bootstrap` what agents need to work it.
+/// `init`: a config repo with a manifest that works, and with `bootstrap` what agents that stand in it need to work it.
 pub fn init(
     surroundings: &Surroundings,
     request: &Request,
@@ -340,22 +340,30 @@ pub fn init(
 ) -> Result<Answer<InitData>> {
     confirmed(yes, "init")?;
     let site = Site::new(surroundings, request);
-    let mut data = repo::init(&site, options)?;
-    let mut warnings = Vec::new();
+    let (mut data, mut warnings) = init::init(&site, options)?;
     if let Some(options) = options.bootstrap {
+        // The repo is the project here: its assets go with it wherever it is cloned.
+        let surroundings = &Surroundings { cwd: site.repo.clone(), ..surroundings.clone() };
+        let request = &Request { repo: Some(site.repo.clone()), ..request.clone() };
+        let site = Site::new(surroundings, request);
         let pass = gate_of(surroundings, request, &site);
         let installed = operator::bootstrap(&site, options, &pass, &Unwatched);
         // The config repo stays; a second `init` would refuse it.
         let (installed, more) = installed.map_err(|error| match error.code() {
             Code::ApprovalDenied | Code::ApprovalRequired | Code::ApprovalUnavailable => {
-                error.hint("the config repo is made; `agentpack bootstrap` does the rest once a person has allowed it")
+                error.hint("the config repo is made; `agentpack bootstrap --scope project` in it does the rest once a person has allowed it")
             }
             _ => error,
         })?;
         data.bootstrap = Some(installed);
-        warnings = more;
+        warnings.extend(more);
     }
     Ok(Answer { data, warnings })
+}
+
+/// Whether there is anything to ask a person for `init --guided`: a manifest that is there is never written over.
+pub fn guided_init(surroundings: &Surroundings, request: &Request) -> Result<()> {
+    init::vacant(&Site::new(surroundings, request))
 }
 
 /// `import`: what agents have already, as modules. Without `apply` it only says what it would do.

@@ -1,12 +1,16 @@
 //! Why a change or a drift is there: its modules, and the layer that each file came from.
 
-use std::collections::BTreeMap;
+use std::{
+    cell::OnceCell,
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use serde::Serialize;
 
 use crate::{
-    manifest::ModuleKind,
-    overlay::OverlayScope,
+    manifest::{Module, ModuleKind},
+    overlay::{OverlayScope, Overlays, patch},
     paths::RelPath,
     plan::{Op, Plan},
     site::Site,
@@ -88,6 +92,18 @@ pub struct ExplainedDrift {
 pub(crate) fn plan(site: &Site, plan: &Plan) -> ExplainPlanData {
     let modules: BTreeMap<&str, &Resolved> =
         plan.workspace.modules.iter().map(|module| (module.module.id.as_str(), module)).collect();
+    let overlays = OnceCell::new();
+    let explained = |id: &str, output: &RelPath| {
+        if let Some(resolved) = modules.get(id) {
+            return explained(resolved, id, output);
+        }
+        let known = plan.workspace.manifest.modules.iter().find(|module| module.id == id);
+        let overlays = || overlays.get_or_init(|| Overlays::open(site));
+        known.map_or_else(
+            || ExplainedModule::unknown(id),
+            |known| unchosen(known, output, overlays()),
+        )
+    };
     let changes = plan.changes.iter().zip(&plan.steps).map(|(change, step)| {
         let place = (step.target, step.full());
         let ids = match (plan.desired.files.get(&place), plan.deployed.files.get(&place)) {
@@ -106,10 +122,7 @@ pub(crate) fn plan(site: &Site, plan: &Plan) -> ExplainPlanData {
             target: change.target,
             path: change.path.clone(),
             path_posix: change.path_posix.clone(),
-            modules: ids
-                .iter()
-                .map(|id| explained(modules.get(id.as_str()).copied(), id, &step.path))
-                .collect(),
+            modules: ids.iter().map(|id| explained(id, &step.path)).collect(),
         }
     });
     ExplainPlanData {
@@ -122,7 +135,7 @@ pub(crate) fn plan(site: &Site, plan: &Plan) -> ExplainPlanData {
 /// Explains a status: files of ours only, as agentpack does.
 pub(crate) fn status(plan: &Plan, status: StatusData) -> ExplainStatusData {
     let drift = status.drift.into_iter().filter_map(|item| {
-        let place = (item.target, std::path::PathBuf::from(&item.path));
+        let place = (item.target, PathBuf::from(&item.path));
         let modules = match (plan.desired.files.get(&place), plan.deployed.files.get(&place)) {
             (Some(file), _) => file.modules.clone(),
             (None, Some(managed)) => managed.modules.clone(),
@@ -138,14 +151,40 @@ pub(crate) fn status(plan: &Plan, status: StatusData) -> ExplainStatusData {
             modules,
         })
     });
-    ExplainStatusData { profile: status.profile, targets: status.targets, drift: drift.collect() }
+    let mut drift: Vec<ExplainedDrift> = drift.collect();
+    // Not root by root, as in `status`.
+    drift.sort_by(|a, b| (a.target, Path::new(&a.path)).cmp(&(b.target, Path::new(&b.path))));
+    ExplainStatusData { profile: status.profile, targets: status.targets, drift }
 }
 
-fn explained(module: Option<&Resolved>, id: &str, output: &RelPath) -> ExplainedModule {
-    let Some(resolved) = module else {
-        let module_id = id.to_owned();
-        return ExplainedModule { module_id, module_type: None, layer: None, module_path: None };
+impl ExplainedModule {
+    /// No module of the manifest.
+    fn unknown(id: &str) -> Self {
+        Self { module_id: id.to_owned(), module_type: None, layer: None, module_path: None }
+    }
+}
+
+/// A module that the manifest has and the profile leaves out: it is not composed, so its file is told from the output.
+fn unchosen(module: &Module, output: &RelPath, overlays: &Overlays) -> ExplainedModule {
+    let path = match module.kind {
+        ModuleKind::Instructions => "AGENTS.md",
+        ModuleKind::Command | ModuleKind::Prompt => output.file_name(),
+        ModuleKind::Skill => output.as_str().split_once('/').map_or("", |(_, inside)| inside),
     };
+    let touches = |folder: &Path| {
+        folder.join(path).is_file()
+            || folder.join(format!("{}/{path}.patch", patch::FOLDER)).is_file()
+    };
+    let topmost = overlays.of(&module.id).into_iter().rev().find(|(_, folder)| touches(folder));
+    ExplainedModule {
+        module_id: module.id.clone(),
+        module_type: Some(kind(module.kind)),
+        layer: Some(topmost.map_or("upstream", |(scope, _)| layer(scope))),
+        module_path: Some(path.to_owned()),
+    }
+}
+
+fn explained(resolved: &Resolved, id: &str, output: &RelPath) -> ExplainedModule {
     let path = module_path(resolved, output);
     let layer = match &path {
         None => "missing",

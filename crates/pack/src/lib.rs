@@ -64,6 +64,7 @@ mod events;
 mod evolve;
 mod gate;
 mod import;
+mod init;
 mod operator;
 mod policy;
 mod remote;
@@ -83,6 +84,7 @@ pub use gate::{ApplyGate, Gate, Review, ReviewedFile, ReviewedPlan};
 pub use import::{
     ImportConflict, ImportData, ImportItem, ImportOp, ImportOptions, ImportProject, ImportSummary,
 };
+pub use init::{InitData, InitGit, InitOptions};
 pub use operator::{BootstrapData, BootstrapOptions, BootstrapScope};
 pub use overlay::{
     edit::{EditOptions, OverlayEditData, OverlayPathData},
@@ -94,8 +96,7 @@ pub use policy::{
 };
 pub use remote::{RemoteData, SyncData, SyncOptions};
 pub use repo::{
-    AddOptions, FetchData, InitData, InitGit, InitOptions, LockData, ModuleData, UpdateData,
-    UpdateOptions, UpdateStep,
+    AddOptions, FetchData, LockData, ModuleData, UpdateData, UpdateOptions, UpdateStep,
 };
 pub use rollback::RollbackData;
 

@@ -13,7 +13,7 @@ use std::{
 };
 
 pub(crate) use self::{
-    decode::source_from_spec,
+    decode::{source_from_spec, unknown_target},
     edit::{module_added, module_removed, profile_added},
 };
 use crate::{
@@ -275,7 +275,7 @@ fn missing(path: &Path) -> PackError {
 
 fn unsupported_filter(filter: &str) -> PackError {
     let mut allowed = vec!["all"];
-    allowed.extend(TargetId::ALL.iter().map(|target| target.as_str()));
+    allowed.extend(TargetId::LISTED.iter().map(|target| target.as_str()));
     PackError::new(Code::TargetUnsupported, format!("unknown target `{filter}`"))
         .with("target", filter)
         .with("allowed", allowed)

@@ -1,6 +1,6 @@
 //! What a module must hold, by its type. Source: shared/reference/agentpack.md, section 1.
 
-use std::path::Path;
+use std::{fmt, path::Path};
 
 use serde_json::json;
 
@@ -60,10 +60,20 @@ fn skill(module: &Module, tree: &Tree) -> Result<()> {
             .with("required_fields", vec!["name", "description"])
             .hint("begin SKILL.md with `---`, `name: …`, `description: …`, `---`")
     };
-    let file = tree.get("SKILL.md").ok_or_else(|| wrong("has no SKILL.md at its root"))?;
+    let file = tree
+        .get("SKILL.md")
+        .ok_or_else(|| wrong("has no SKILL.md at its root").with("missing", vec!["SKILL.md"]))?;
     let text = file.content.text().ok_or_else(|| wrong("has a SKILL.md that is not UTF-8"))?;
-    let front = front_matter(text)
-        .map_err(|why| wrong(&format!("has a SKILL.md whose front matter {why}")))?;
+    let front = front_matter(text).map_err(|why| {
+        let error = wrong(&format!("has a SKILL.md whose front matter {why}"));
+        match why {
+            NoFrontMatter::Absent => error.with("missing", vec!["frontmatter"]),
+            NoFrontMatter::NoMapping => error.with("expected", "mapping"),
+            NoFrontMatter::Open | NoFrontMatter::Unreadable { .. } => {
+                error.with("error", why.to_string())
+            }
+        }
+    })?;
     let missing: Vec<&str> =
         ["name", "description"].into_iter().filter(|name| front.get(name).is_none()).collect();
     if !missing.is_empty() {
@@ -74,7 +84,7 @@ fn skill(module: &Module, tree: &Tree) -> Result<()> {
         let text = front.get(field).and_then(Node::string).map(str::trim);
         if text.is_none_or(str::is_empty) {
             let message = format!("has a SKILL.md whose `{field}` is no text");
-            return Err(wrong(&message).with("field", field).with("expected", "non-empty string"));
+            return Err(wrong(&message).with("field", field).with("expected", "string"));
         }
     }
     Ok(())
@@ -120,25 +130,47 @@ fn is_markdown(path: &RelPath) -> bool {
     Path::new(path.file_name()).extension().is_some_and(|end| end == "md")
 }
 
+/// Why a file has no front matter that can be used, as the end of a sentence about it.
+#[derive(Debug)]
+pub(crate) enum NoFrontMatter {
+    Absent,
+    NoMapping,
+    Open,
+    Unreadable { line: usize, message: String },
+}
+
+impl fmt::Display for NoFrontMatter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => f.write_str("is missing: the first line is not `---`"),
+            Self::NoMapping => f.write_str("is no mapping"),
+            Self::Open => f.write_str("has no closing `---`"),
+            Self::Unreadable { line, message } => {
+                write!(f, "can't be read at line {line}: {message}")
+            }
+        }
+    }
+}
+
 /// The mapping between the first line `---` and the next one.
-pub(crate) fn front_matter(text: &str) -> std::result::Result<Node, String> {
+pub(crate) fn front_matter(text: &str) -> std::result::Result<Node, NoFrontMatter> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.split_inclusive('\n');
     if lines.next().map(str::trim_end) != Some("---") {
-        return Err("is missing: the first line is not `---`".to_owned());
+        return Err(NoFrontMatter::Absent);
     }
     let start = text.find('\n').map_or(text.len(), |newline| newline + 1);
     let mut end = start;
     for line in lines {
         if line.trim_end() == "---" {
             let node = yaml::parse(&text[start..end]).map_err(|fault| {
-                format!("can't be read at line {}: {}", fault.line + 1, fault.message)
+                NoFrontMatter::Unreadable { line: fault.line + 1, message: fault.message }
             })?;
-            return if node.map().is_some() { Ok(node) } else { Err("is no mapping".to_owned()) };
+            return if node.map().is_some() { Ok(node) } else { Err(NoFrontMatter::NoMapping) };
         }
         end += line.len();
     }
-    Err("has no closing `---`".to_owned())
+    Err(NoFrontMatter::Open)
 }
 
 fn fault(module: &Module, message: &str) -> PackError {

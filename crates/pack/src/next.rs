@@ -6,7 +6,7 @@ use crate::{
     operator,
     plan::Plan,
     site::Site,
-    status::{DriftSummary, has_manifest},
+    status::{DriftSummary, has_manifest, without_manifest},
 };
 
 /// A command and what kind of step it is.
@@ -18,28 +18,33 @@ pub struct NextAction {
     pub command: String,
 }
 
-/// After `status`: deploy what is wanted, or keep what was edited, and give agents what they work this with.
-pub(crate) fn after_status(site: &Site, plan: &Plan, total: DriftSummary) -> Vec<NextAction> {
-    let lacking = operator::lacking(site, &plan.workspace.manifest, &plan.workspace.targets);
-    let bootstraps = lacking.into_iter().map(|(target, scope)| {
-        let words = format!("bootstrap --scope {} --yes --json", scope.as_str());
-        let command = site.command_for(None, Some(target.as_str()), &words);
-        NextAction { action: "bootstrap", command }
-    });
-    let mut actions: Vec<NextAction> = bootstraps.collect();
+/// After `status`: deploy what is wanted, or keep what was edited, and give agents what they work this with, which is
+/// warned about, too.
+pub(crate) fn after_status(
+    site: &Site,
+    plan: &Plan,
+    total: DriftSummary,
+) -> (Vec<NextAction>, Vec<String>) {
+    let (mut actions, mut warnings) = (Vec::new(), Vec::new());
+    for lacking in operator::lacking(site, &plan.workspace.manifest, &plan.workspace.targets) {
+        let command = site.bootstrap_command(lacking.target.as_str(), lacking.scope.as_str());
+        warnings.extend(lacking.warnings(&command));
+        let command = format!("{command} --yes --json");
+        actions.push(NextAction { action: "bootstrap", command });
+    }
     let mut add =
         |action, words: &str| actions.push(NextAction { action, command: site.command(words) });
     let drifted = total.modified + total.missing > 0;
     if drifted || total.extra > 0 {
         add("preview_diff", "preview --diff --json");
     }
-    if drifted || !plan.changes.is_empty() {
+    if drifted || !without_manifest(plan).is_empty() {
         add("deploy_apply", "deploy --apply --yes --json");
     }
     if drifted && has_manifest(plan) {
         add("evolve_propose", "evolve propose --yes --json");
     }
-    sorted(actions)
+    (sorted(actions), warnings)
 }
 
 /// By kind, then by text; each once.

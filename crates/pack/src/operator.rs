@@ -6,7 +6,11 @@
 
 mod bootstrap;
 
-use std::{fs, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::PathBuf,
+};
 
 pub(crate) use self::bootstrap::bootstrap;
 pub use self::bootstrap::{BootstrapData, BootstrapOptions, BootstrapScope};
@@ -198,13 +202,44 @@ fn keep_root(target: TargetId, file: &DesiredFile, desired: &mut Desired, deploy
     }
 }
 
-/// The scopes in which a chosen target lacks assets or has others, as its configuration reaches.
-pub(crate) fn lacking(
-    site: &Site,
-    manifest: &Manifest,
-    chosen: &[TargetId],
-) -> Vec<(TargetId, BootstrapScope)> {
-    let mut lacking = Vec::new();
+/// Assets of one target in one scope that are not there as this program would install them.
+pub(crate) struct Lacking {
+    pub(crate) target: TargetId,
+    pub(crate) scope: BootstrapScope,
+    /// By root; beside what is missing, whether that is all of it.
+    missing: BTreeMap<PathBuf, (Vec<RelPath>, bool)>,
+    outdated: Vec<PathBuf>,
+}
+
+impl Lacking {
+    /// What is to be said of it, with the command that helps.
+    pub(crate) fn warnings(&self, command: &str) -> Vec<String> {
+        let place = format!("{}/{}", self.target, self.scope.as_str());
+        let missing = self.missing.iter().map(|(root, (paths, all))| {
+            let what = match (&paths[..], all) {
+                ([path], true) => format!("missing ({place}): {}", root.join(path).display()),
+                (_, true) => format!("missing ({place}): {}", root.display()),
+                (paths, false) => {
+                    let names: Vec<&str> = paths.iter().map(RelPath::as_str).collect();
+                    let (names, root) = (names.join(", "), root.display());
+                    format!("incomplete ({place}): missing {names} in {root}")
+                }
+            };
+            format!("operator assets {what}; run: {command}")
+        });
+        let outdated = self.outdated.iter().map(|path| {
+            let path = path.display();
+            format!(
+                "operator assets outdated ({place}): {path} is of another version; run: {command}"
+            )
+        });
+        missing.chain(outdated).collect()
+    }
+}
+
+/// Where a chosen target lacks assets or has others, as its configuration reaches.
+pub(crate) fn lacking(site: &Site, manifest: &Manifest, chosen: &[TargetId]) -> Vec<Lacking> {
+    let mut found = Vec::new();
     for target in chosen {
         let config = &manifest.targets[target];
         let reaches = [
@@ -212,14 +247,28 @@ pub(crate) fn lacking(
             (config.is_project(), BootstrapScope::Project),
         ];
         for (_, scope) in reaches.into_iter().filter(|(reached, _)| *reached) {
-            let is_there = |file: &DesiredFile| {
-                let there = fs::read(file.root.join(&file.path));
-                there.is_ok_and(|bytes| bytes == file.content.bytes())
-            };
-            if !assets(site, manifest, (*target, config), scope).iter().all(is_there) {
-                lacking.push((*target, scope));
+            let mut lacking =
+                Lacking { target: *target, scope, missing: BTreeMap::new(), outdated: Vec::new() };
+            let mut there = BTreeSet::new();
+            for file in assets(site, manifest, (*target, config), scope) {
+                let path = file.root.join(&file.path);
+                if let Ok(bytes) = fs::read(&path) {
+                    if bytes != file.content.bytes() {
+                        lacking.outdated.push(path);
+                    }
+                    there.insert(file.root);
+                } else {
+                    let (paths, _) = lacking.missing.entry(file.root).or_default();
+                    paths.push(file.path);
+                }
+            }
+            for (root, (_, all)) in &mut lacking.missing {
+                *all = !there.contains(root);
+            }
+            if !lacking.missing.is_empty() || !lacking.outdated.is_empty() {
+                found.push(lacking);
             }
         }
     }
-    lacking
+    found
 }

@@ -64,7 +64,10 @@ struct Layer {
     names: HashSet<String>,
 }
 
-/// `.agentpack/overlay.json`.
+/// Where an overlay says its kind; one that says nothing holds whole files.
+pub(crate) const KIND_FILE: &str = ".agentpack/overlay.json";
+
+/// [`KIND_FILE`].
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct OverlayFile {
     #[serde(default)]
@@ -141,7 +144,7 @@ pub(crate) fn folder(site: &Site, scope: OverlayScope, id: &str) -> PathBuf {
 
 /// What kind of overlay a directory is.
 pub(crate) fn kind_of(folder: &Path) -> Result<OverlayKind> {
-    let path = folder.join(".agentpack/overlay.json");
+    let path = folder.join(KIND_FILE);
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(OverlayKind::Dir),
@@ -150,6 +153,8 @@ pub(crate) fn kind_of(folder: &Path) -> Result<OverlayKind> {
     let file: OverlayFile = serde_json::from_str(&text).map_err(|error| {
         PackError::config(format!("{} can't be read: {error}", path.display()))
             .with("path", shown(&path))
+            .with("meta_path", shown(&path))
+            .with("overlay_dir", shown(folder))
             .hint("write {\"overlay_kind\": \"dir\"} or {\"overlay_kind\": \"patch\"}")
     })?;
     Ok(file.overlay_kind)

@@ -1,4 +1,4 @@
-//! Changing the config repo: init, add, remove, lock, fetch, update.
+//! Changing the config repo: add, remove, lock, fetch, update.
 
 use std::{fs, path::Path};
 
@@ -10,69 +10,17 @@ use crate::{
     apply::write_durably,
     checkouts::Checkouts,
     clock,
-    error::{Code, PackError, Result},
-    git,
+    error::{PackError, Result},
     lockfile::{self, LocalPath, LockIndex, LockedModule, Lockfile, ResolvedGit, ResolvedSource},
     manifest::{
         self, Manifest, Module, ModuleKind, Source, module_added, module_removed, source_from_spec,
+        unknown_target,
     },
-    operator::{BootstrapData, BootstrapOptions},
     paths::{RelPath, shown},
     site::Site,
     targets::TargetId,
     workspace::{Upstream, upstream},
 };
-
-/// The payload of `init`.
-#[derive(Clone, Debug, Serialize)]
-pub struct InitData {
-    /// The config repo.
-    pub repo: String,
-    /// The same with `/`.
-    pub repo_posix: String,
-    /// What git was told, with `--git`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub git: Option<InitGit>,
-    /// What `--bootstrap` installed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bootstrap: Option<BootstrapData>,
-    /// Set when there was a manifest, which was left as it is; agentpack does not say this.
-    #[serde(skip)]
-    pub existed: bool,
-    /// Set when the answers came from a person.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub guided: bool,
-    /// The targets that the person chose.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub targets: Vec<TargetId>,
-    /// The scope that the person chose.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub scope: Option<String>,
-}
-
-/// What `init --git` did.
-#[derive(Clone, Debug, Serialize)]
-pub struct InitGit {
-    /// Whether there was no repository before.
-    pub initialized: bool,
-    /// Whether `.gitignore` was written.
-    pub gitignore_updated: bool,
-    /// Where it is.
-    pub gitignore_path: String,
-    /// The same with `/`.
-    pub gitignore_path_posix: String,
-}
-
-/// What `init` is asked for.
-#[derive(Clone, Debug, Default)]
-pub struct InitOptions {
-    /// Make a git repository too.
-    pub git: bool,
-    /// The targets and their scope, as a person chose them.
-    pub guided: Option<(Vec<TargetId>, String)>,
-    /// Install what agents need to work the repo, too.
-    pub bootstrap: Option<BootstrapOptions>,
-}
 
 /// The payload of `add` and `remove`.
 #[derive(Clone, Debug, Serialize)]
@@ -122,93 +70,6 @@ pub struct FetchData {
     pub git_modules_fetched: usize,
 }
 
-/// Makes a config repo with a manifest; one that is there stays as it is.
-pub(crate) fn init(site: &Site, options: &InitOptions) -> Result<InitData> {
-    let path = site.repo.join(manifest::FILE);
-    let existed = path.exists();
-    if existed && options.guided.is_some() {
-        return Err(PackError::config(format!("{} already exists", path.display()))
-            .with("path", shown(&path))
-            .hint("edit it, or name another config repo with --repo"));
-    }
-    let (targets, scope) = options
-        .guided
-        .clone()
-        .unwrap_or_else(|| (vec![TargetId::Codex, TargetId::ClaudeCode], "both".to_owned()));
-    if !existed {
-        furnish(site, &path, &template(&targets, &scope))?;
-    }
-    let git = if options.git { Some(init_git(&site.repo)?) } else { None };
-    let guided = options.guided.is_some();
-    Ok(InitData {
-        repo: shown(&site.repo),
-        repo_posix: shown(&site.repo),
-        git,
-        bootstrap: None,
-        existed,
-        guided,
-        targets: if guided { targets } else { Vec::new() },
-        scope: guided.then_some(scope),
-    })
-}
-
-/// The manifest, and a place for every type of module.
-fn furnish(site: &Site, path: &Path, manifest: &str) -> Result<()> {
-    write_durably(path, manifest.as_bytes())?;
-    for folder in
-        ["modules/instructions", "modules/skills", "modules/prompts", "modules/claude-commands"]
-    {
-        let folder = site.repo.join(folder);
-        fs::create_dir_all(&folder).map_err(|error| PackError::io("create", &folder, &error))?;
-    }
-    let base = site.repo.join("modules/instructions/base/AGENTS.md");
-    if !base.exists() {
-        write_durably(
-            &base,
-            b"# Instructions for every agent\n\nSay here how you like to work.\n",
-        )?;
-    }
-    Ok(())
-}
-
-fn template(targets: &[TargetId], scope: &str) -> String {
-    let mut text =
-        "version: 1\n\nprofiles:\n  default:\n    include_tags: [base]\n\ntargets:\n".to_owned();
-    for target in targets {
-        let scope = if target.is_project_only() && scope == "user" { "project" } else { scope };
-        for piece in ["  ", target.as_str(), ":\n    mode: files\n    scope: ", scope, "\n"] {
-            text.push_str(piece);
-        }
-    }
-    text.push_str(
-        "\nmodules:\n  - id: instructions:base\n    type: instructions\n    tags: [base]\n    source:\n      \
-         local_path:\n        path: modules/instructions/base\n",
-    );
-    text
-}
-
-fn init_git(repo: &Path) -> Result<InitGit> {
-    let initialized = !repo.join(".git").exists();
-    if initialized {
-        git::run(repo, &["init", "--quiet"])?;
-    }
-    let path = repo.join(".gitignore");
-    let line = ".agentpack.manifest*.json";
-    let text = fs::read_to_string(&path).unwrap_or_default();
-    let gitignore_updated = !text.lines().any(|known| known.trim() == line);
-    if gitignore_updated {
-        let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-        write_durably(&path, format!("{text}{gap}{line}\n").as_bytes())?;
-    }
-    let path = shown(&path);
-    Ok(InitGit {
-        initialized,
-        gitignore_updated,
-        gitignore_path: path.clone(),
-        gitignore_path_posix: path,
-    })
-}
-
 /// Adds a module to the manifest.
 pub(crate) fn add(site: &Site, options: &AddOptions) -> Result<ModuleData> {
     let source = source_from_spec(&options.source)?;
@@ -216,10 +77,9 @@ pub(crate) fn add(site: &Site, options: &AddOptions) -> Result<ModuleData> {
         options.id.clone().unwrap_or_else(|| format!("{}:{}", options.kind, source_name(&source)));
     let mut targets = Vec::new();
     for name in &options.targets {
-        targets.push(TargetId::parse(name).ok_or_else(|| {
-            PackError::new(Code::TargetUnsupported, format!("unknown target `{name}`"))
-                .with("target", name.clone())
-        })?);
+        let target = TargetId::parse(name);
+        targets
+            .push(target.ok_or_else(|| unknown_target("", name).with("module_id", id.as_str()))?);
     }
     let tags = options.tags.clone();
     let module = Module {

@@ -175,9 +175,8 @@ impl Site {
 
     /// How the caller would type a command that works in the same place.
     pub(crate) fn command(&self, words: &str) -> String {
-        let profile = Some(self.profile.as_str()).filter(|profile| *profile != "default");
         let target = Some(self.target.as_str()).filter(|target| *target != "all");
-        self.command_for(profile, target, words)
+        self.command_for(Some(self.profile.as_str()), target, words)
     }
 
     /// The same for a profile and a target of its own.
@@ -187,23 +186,27 @@ impl Site {
         target: Option<&str>,
         words: &str,
     ) -> String {
+        let profile = profile.filter(|profile| *profile != "default");
+        let machine = self.request.machine.as_deref();
+        self.typed(&[("--profile", profile), ("--target", target), ("--machine", machine)], words)
+    }
+
+    /// How the caller would install a target's assets.
+    pub(crate) fn bootstrap_command(&self, target: &str, scope: &str) -> String {
+        let machine = self.request.machine.as_deref();
+        let words = format!("bootstrap --scope {scope}");
+        self.typed(&[("--machine", machine), ("--target", Some(target))], &words)
+    }
+
+    fn typed(&self, options: &[(&str, Option<&str>)], words: &str) -> String {
+        let repo = self.request.repo.as_deref().map(shown);
         let mut text = "agentpack".to_owned();
-        let mut option = |name: &str, value: &str| {
-            for word in [" ", name, " ", &shell_word(value)] {
-                text.push_str(word);
+        for (name, value) in [("--repo", repo.as_deref())].iter().chain(options) {
+            if let Some(value) = value {
+                for word in [" ", name, " ", &shell_word(value)] {
+                    text.push_str(word);
+                }
             }
-        };
-        if let Some(repo) = &self.request.repo {
-            option("--repo", &shown(repo));
-        }
-        if let Some(profile) = profile {
-            option("--profile", profile);
-        }
-        if let Some(target) = target {
-            option("--target", target);
-        }
-        if let Some(machine) = &self.request.machine {
-            option("--machine", machine);
         }
         format!("{text} {words}")
     }

@@ -110,19 +110,29 @@ pub struct StatusData {
     pub next_actions_detailed: Vec<NextAction>,
 }
 
-/// Compares everything; `only` filters what is shown.
-pub(crate) fn status(site: &Site, plan: &Plan, only: &[DriftKind]) -> Result<StatusData> {
+/// Compares everything; `only` filters what is shown. What is warned about comes beside it.
+pub(crate) fn status(
+    site: &Site,
+    plan: &Plan,
+    only: &[DriftKind],
+) -> Result<(StatusData, Vec<String>)> {
     let mut drift = wanted(site, plan)?;
     drift.extend(servers(plan));
     drift.extend(unwanted(plan));
+    drift.sort_by(|a, b| (a.target, Path::new(&a.path)).cmp(&(b.target, Path::new(&b.path))));
     drift.extend(strangers(plan));
-    drift.sort_by(|a, b| (a.target, &a.path).cmp(&(b.target, &b.path)));
+    if has_manifest(plan) {
+        // Root by root, as the manifests lie; in each one strangers come after what is ours.
+        let root = |item: &DriftItem| item.root.clone().map(PathBuf::from);
+        drift.sort_by_cached_key(|item| (item.target, root(item)));
+    }
     let total = summary(drift.iter());
     if !only.is_empty() {
         drift.retain(|item| only.contains(&item.kind));
     }
-    let actions = next::after_status(site, plan, total);
-    Ok(StatusData {
+    let (actions, mut warnings) = next::after_status(site, plan, total);
+    warnings.extend(without_manifest(plan));
+    let data = StatusData {
         profile: site.profile.clone(),
         targets: plan.workspace.targets.clone(),
         summary: summary(drift.iter()),
@@ -131,7 +141,8 @@ pub(crate) fn status(site: &Site, plan: &Plan, only: &[DriftKind]) -> Result<Sta
         next_actions: actions.iter().map(|action| action.command.clone()).collect(),
         next_actions_detailed: actions,
         drift,
-    })
+    };
+    Ok((data, warnings))
 }
 
 fn wanted(site: &Site, plan: &Plan) -> Result<Vec<DriftItem>> {
@@ -275,8 +286,29 @@ impl DriftKind {
     }
 }
 
-/// The targets with a usable manifest, for what to do next.
+/// Where a deploy has yet to write what it did; until then nobody can tell what is there and wanted no more.
+pub(crate) fn without_manifest(plan: &Plan) -> Vec<String> {
+    let unseen = "files that were deployed and are wanted no more go unseen there until `agentpack deploy --apply` \
+                  writes it";
+    if !has_manifest(plan) {
+        return vec![format!("no root has a usable target manifest: {unseen}")];
+    }
+    let roots: BTreeSet<(TargetId, &Path)> = plan
+        .desired
+        .files
+        .iter()
+        .map(|((target, _), file)| (*target, file.root.as_path()))
+        .filter(|(target, root)| {
+            !plan.deployed.with_manifest.contains(&(*target, root.to_path_buf()))
+        })
+        .collect();
+    let said = |(target, root): (TargetId, &Path)| {
+        format!("{} has no usable target manifest of {target}: {unseen}", root.display())
+    };
+    roots.into_iter().map(said).collect()
+}
+
+/// Whether anything that was deployed says so itself.
 pub(crate) fn has_manifest(plan: &Plan) -> bool {
-    let roots: BTreeSet<_> = plan.deployed.with_manifest.iter().collect();
-    !roots.is_empty()
+    !plan.deployed.with_manifest.is_empty()
 }

@@ -57,6 +57,17 @@ impl TargetId {
         Self::Zed,
     ];
 
+    /// All, in the order in which agentpack lists them to people, and ours after them.
+    pub const LISTED: [Self; 7] = [
+        Self::Codex,
+        Self::ClaudeCode,
+        Self::Cursor,
+        Self::Vscode,
+        Self::Jetbrains,
+        Self::Zed,
+        Self::ExportDir,
+    ];
+
     /// The manifest's word.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -78,6 +89,30 @@ impl TargetId {
     /// Whether it has no files of the user's, only of projects.
     pub(crate) fn is_project_only(self) -> bool {
         matches!(self, Self::Cursor | Self::Jetbrains | Self::Vscode | Self::Zed)
+    }
+
+    /// The options that a new manifest spells out, with their defaults. Codex's home is not among them: named there, it
+    /// would count for more than `$CODEX_HOME`.
+    pub(crate) fn first_options(self) -> &'static [&'static str] {
+        match self {
+            Self::ClaudeCode => &[
+                "write_repo_commands: true",
+                "write_user_commands: true",
+                "write_repo_skills: false",
+                "write_user_skills: false",
+            ],
+            Self::Codex => &[
+                "write_repo_skills: true",
+                "write_user_skills: true",
+                "write_user_prompts: true",
+                "write_agents_global: true",
+                "write_agents_repo_root: true",
+            ],
+            Self::Cursor | Self::Zed => &["write_rules: true"],
+            Self::ExportDir => &["root: export"],
+            Self::Jetbrains => &["write_guidelines: true"],
+            Self::Vscode => &["write_instructions: true", "write_prompts: true"],
+        }
     }
 }
 

@@ -75,6 +75,11 @@ pub(crate) fn run(ui: &Ui, args: &PackArgs) -> ExitCode {
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
+        // A person, or the answer in a pipe, said no: nothing failed.
+        Err(error) if error.code() == keyless_pack::Code::ConfirmRequired && !ui.is_json() => {
+            ui.line("Nothing was written. (A script says yes with --yes.)");
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             // On the stdout of `mcp serve` is nothing but protocol.
             if ui.is_json() && !matches!(args.command, PackCommand::Mcp(_)) {
@@ -176,9 +181,11 @@ impl Call<'_> {
                 }
                 self.answer(commands::preview(at, request, true)?, words::preview)
             }
-            PackCommand::Doctor(doctor) if doctor.fix && !dry_run => {
+            PackCommand::Doctor(doctor) if doctor.fix => {
                 let yes = self.yes("Add a line to .gitignore, and undo what was interrupted?")?;
-                self.answer(commands::doctor(at, request, Doctor::Mend, yes)?, words::doctor)
+                commands::confirmed(yes, "doctor --fix")?;
+                let how = if dry_run { Doctor::Look } else { Doctor::Mend };
+                self.answer(commands::doctor(at, request, how, yes)?, words::doctor)
             }
             PackCommand::Doctor(_) => {
                 self.answer(commands::doctor(at, request, Doctor::Look, false)?, words::doctor)
@@ -222,7 +229,7 @@ impl Call<'_> {
                 self.answer(commands::remove(at, request, &remove.module_id, yes)?, words::module)
             }
             PackCommand::Rollback(rollback) => {
-                let yes = self.plain_yes("Roll back? What is overwritten is backed up.")?;
+                let yes = self.yes("Roll back? What is overwritten is backed up.")?;
                 let answer = commands::rollback(at, request, &rollback.to, yes, &Unwatched)?;
                 self.answer(answer, words::rollback)
             }
@@ -306,13 +313,13 @@ impl Call<'_> {
         self.plain_yes(question)
     }
 
-    /// A yes to writing where agents read: only the option says it, or a person.
+    /// A yes to writing where agents read: the option says it, a person, or whoever answers in a pipe.
     fn plain_yes(&self, question: &str) -> Result<bool, PackError> {
         let by_option = self.args.global.yes;
-        if by_option || self.ui.is_json() || !stdin().is_terminal() {
+        if by_option || self.ui.is_json() {
             return Ok(by_option);
         }
-        ask(question)
+        if stdin().is_terminal() { ask(question) } else { Ok(piped_yes()) }
     }
 
     /// Prints a payload: as an envelope, or in words.
@@ -328,6 +335,13 @@ impl Call<'_> {
         }
         Ok(())
     }
+}
+
+/// `yes | agentpack …`, as agentpack takes it.
+fn piped_yes() -> bool {
+    let mut answer = String::new();
+    let read = stdin().read_line(&mut answer);
+    read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
 fn ask(question: &str) -> Result<bool, PackError> {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     invocation::{Invocation, KEYLESS, Seen},
+    terminal::at_a_terminal,
     world::World,
 };
 
@@ -138,6 +139,30 @@ fn people_get_words_and_a_next_step() {
     );
 }
 
+/// Exit statuses of agentpack where nobody said yes: a prompt that is declined is no failure, and what only rolls back
+/// or keeps the config repo asks nobody in a script.
+#[test]
+fn a_script_without_a_yes_is_answered_as_by_agentpack() {
+    let world = with_repo(1);
+    let words = |arguments: &[&str], stdin: &str| {
+        let call = world.keyless(&[&["pack"], arguments].concat());
+        let seen = call.stdin(stdin).run();
+        seen.exits(0).text()
+    };
+    for command in [&["deploy", "--apply"][..], &["bootstrap"], &["import", "--apply"]] {
+        let said = words(command, "");
+        assert!(said.contains("Nothing was written.") && !codex(&world).exists(), "{said}");
+    }
+    words(&["deploy", "--apply"], "y\n");
+    assert!(codex(&world).join("AGENTS.md").exists(), "as `yes | agentpack deploy --apply`");
+    fill(&world, 1, "second");
+    let second = deploy(&world)["snapshot_id"].as_str().unwrap().to_owned();
+    let said = words(&["rollback", "--to", &format!("before:{second}")], "");
+    assert!(said.contains("Rolled back"), "{said}");
+    let file = fs::read_to_string(codex(&world).join("skills/many/data/0.md")).unwrap();
+    assert!(file.starts_with("first"), "{file}");
+}
+
 #[test]
 fn help_and_schema_describe_every_command() {
     let world = World::empty();
@@ -171,6 +196,9 @@ fn keyless_codes() -> usize {
 fn a_life_from_init_to_rollback() {
     let world = World::empty();
     run(&world, &["init", "--git", "--yes"]).exits(0);
+    assert_eq!(run(&world, &["plan"]).data()["changes"], json!([]), "nothing is added yet");
+    let base = ["add", "instructions", "local:modules/instructions/base", "--tags", "base"];
+    run(&world, &[&base[..], &["--yes"]].concat()).exits(0);
     let first = deploy(&world)["snapshot_id"].as_str().unwrap().to_owned();
     let agents = codex(&world).join("AGENTS.md");
     let original = fs::read_to_string(&agents).unwrap();
@@ -188,6 +216,49 @@ fn a_life_from_init_to_rollback() {
     run(&world, &["lock", "--yes"]).exits(0);
     let audit = run(&world, &["update", "--yes"]).data();
     assert_eq!(audit["steps"][0]["name"], "fetch");
+}
+
+#[test]
+fn a_person_at_a_terminal_chooses_targets_and_scope() {
+    let world = World::empty();
+    let answers = [
+        ("Configure codex?", "y"),
+        ("Configure claude_code?", "n"),
+        ("Configure cursor?", "y"),
+        ("Configure vscode?", "n"),
+        ("Configure jetbrains?", ""),
+        ("Configure zed?", "n"),
+        ("Write into your home, for every project?", "y"),
+        ("Write into the project that you stand in?", "n"),
+        ("Install what agents need to work this repo, too?", "y"),
+    ];
+    let said = |(question, answer): &(&str, &str)| {
+        let answer = format!("{answer}\r");
+        format!("expect({question:?}); expect('[y/N] '); say({answer:?})")
+    };
+    let script: Vec<String> = answers.iter().map(said).collect();
+    let guided =
+        |options: &[&str]| world.keyless(&[&["pack", "init", "--guided"], options].concat());
+    let script = format!("{}; finish(code=0)", script.join("; "));
+    let screen = at_a_terminal(&world, guided(&["--git"]), &script);
+    assert!(screen.contains("cursor is set up for projects only"), "{screen}");
+    let repo = world.home.home().join(".agentpack/repo");
+    let manifest = fs::read_to_string(repo.join("agentpack.yaml")).unwrap();
+    let read: Vec<&str> = manifest.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let codex_options = "write_repo_skills: true|write_user_skills: true|write_user_prompts: true|write_agents_global: \
+                         true|write_agents_repo_root: true";
+    let wanted = format!(
+        "version: 1|profiles:|default:|include_tags: [\"base\"]|targets:|codex:|mode: files|scope: user|options:|\
+         {codex_options}|cursor:|mode: files|scope: project|options:|write_rules: true|modules: []"
+    );
+    assert_eq!(read.join("|"), wanted);
+    let skill = repo.join(".codex/skills/agentpack-operator/SKILL.md");
+    assert!(repo.join(".git").is_dir() && skill.is_file());
+    assert!(!codex(&world).exists(), "what agents need goes with the repo");
+    let screen = at_a_terminal(&world, guided(&[]), "finish(code=1)");
+    assert!(screen.contains("already exists") && !screen.contains("Configure"), "{screen}");
+    let refused = run(&world, &["init", "--guided", "--yes"]).exits(1).json();
+    assert_eq!(refused["errors"][0]["code"], "E_TTY_REQUIRED");
 }
 
 fn commit(world: &World) {

@@ -289,6 +289,48 @@ fn many_deploys_at_once_end_with_one_of_them_whole() {
     }
 }
 
+/// Homes have a lock each; what keeps their deploys apart in one root is the root's. Who loses is told, and undone.
+#[test]
+fn deploys_of_two_homes_into_one_root_end_with_one_of_them_whole() {
+    let world = with_repo(FILES);
+    deploy(&world);
+    let repo = world.home.home().join(".agentpack/repo");
+    let words = ["alpha", "beta"];
+    let home = |word: &str| world.home.home().join(format!("home-{word}"));
+    for word in words {
+        fill(&world, FILES, word);
+        fs::create_dir_all(home(word)).unwrap();
+        copy(&repo, &home(word).join("repo"));
+    }
+    let start = |word: &&str| {
+        let arguments = ["pack", "--json", "deploy", "--apply", "--yes"];
+        let call = world.keyless(&arguments).env("AGENTPACK_HOME", home(word));
+        let mut command = call.env("AGENTPACK_FSYNC", "0").into_command();
+        command.stdout(Stdio::piped()).spawn().unwrap()
+    };
+    for _ in 0..10 {
+        let children: Vec<_> = words.iter().map(start).collect();
+        let mut applied = 0;
+        for child in children {
+            let output = child.wait_with_output().unwrap();
+            let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let (ok, code) = (answer["ok"] == true, &answer["errors"][0]["code"]);
+            assert!(ok || code == "E_PLAN_CHANGED" || code == "E_BUSY", "{answer:#}");
+            applied += u32::from(ok);
+        }
+        assert!(applied > 0, "one of them has its way");
+        let skill = codex(&world).join("skills/many/data");
+        let read = |number: usize| fs::read_to_string(skill.join(format!("{number}.md"))).unwrap();
+        let winner = read(0).split(' ').next().unwrap().to_owned();
+        for number in 0..FILES {
+            assert_eq!(read(number), format!("{winner} {number}\n").repeat(20));
+        }
+        let call = world.keyless(&["pack", "--json", "plan"]);
+        let plan = call.env("AGENTPACK_HOME", home(&winner)).run().data();
+        assert_eq!(plan["changes"], Value::Array(Vec::new()), "manifest and disk agree");
+    }
+}
+
 fn copy(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg("-r").arg(from).arg(to).status().unwrap().success());
 }

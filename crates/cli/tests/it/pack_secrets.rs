@@ -79,6 +79,89 @@ fn a_server_with_an_alias_is_started_with_a_placeholder() {
     assert!(!seen.is_empty() && !seen.contains("@secret:"), "{seen}");
 }
 
+/// Where each client keeps settings, and how a token stands there, always in the third line.
+const SETTINGS: &[(&str, &str)] = &[
+    ("home/.claude.json", SERVERS),
+    ("home/.claude/settings.json", SETTING),
+    ("home/.claude/settings.local.json", SETTING),
+    ("home/.codeium/windsurf/mcp_config.json", SERVERS),
+    ("home/.codex/config.toml", CODEX),
+    ("home/.config/Claude/claude_desktop_config.json", SERVERS),
+    ("home/.config/Code/User/mcp.json", SERVERS),
+    ("home/.config/Code/User/settings.json", SETTING),
+    ("home/.config/opencode/opencode.json", SERVERS),
+    ("home/.config/zed/settings.json", SETTING),
+    ("home/.continue/config.json", SERVERS),
+    ("home/.continue/config.yaml", CONTINUE),
+    ("home/.cursor/mcp.json", SERVERS),
+    ("home/.gemini/settings.json", SETTING),
+    ("work/.claude/settings.json", SETTING),
+    ("work/.claude/settings.local.json", SETTING),
+    ("work/.codex/config.toml", CODEX),
+    ("work/.cursor/mcp.json", SERVERS),
+    ("work/.gemini/settings.json", SETTING),
+    ("work/.mcp.json", SERVERS),
+    ("work/.vscode/mcp.json", SERVERS),
+    ("work/.vscode/settings.json", SETTING),
+];
+const SERVERS: &str = r#"{
+  "mcpServers": { "gh": { "command": "gh-mcp", "env": {
+    "GITHUB_TOKEN": "$TOKEN"
+  } } }
+}
+"#;
+const SETTING: &str = r#"{
+  "env": {
+    "GITHUB_TOKEN": "$TOKEN"
+  }
+}
+"#;
+const CODEX: &str = r#"[mcp_servers.gh]
+command = "gh-mcp"
+env = { GITHUB_TOKEN = "$TOKEN" } # mine
+"#;
+const CONTINUE: &str = r#"mcpServers:
+  - name: gh # mine
+    env: { GITHUB_TOKEN: "$TOKEN" }
+"#;
+
+/// In every client's settings, of the user and of the project, the token is found, named by its line, and moved.
+#[test]
+fn the_doctor_finds_tokens_in_the_settings_of_every_client() {
+    let (world, token) = with_token_in_a_module();
+    write(&world, "modules/base/AGENTS.md", "Be kind.\n");
+    let place = |path: &str| world.home.root().join(path).to_str().unwrap().to_owned();
+    for (path, text) in SETTINGS {
+        world.home.write(path, text.replace("$TOKEN", &token)).unwrap();
+    }
+    let found = run(&world, &["doctor"]).data();
+    let line = |token: &Value| {
+        assert_eq!(token["kind"], "GitHub: Classic token", "{token}");
+        (token["path"].as_str().unwrap().to_owned(), token["line"].as_u64().unwrap())
+    };
+    let mut seen: Vec<_> = found["plaintext_tokens"].as_array().unwrap().iter().map(line).collect();
+    let mut wanted: Vec<_> = SETTINGS.iter().map(|(path, _)| (place(path), 3)).collect();
+    seen.sort();
+    wanted.sort();
+    assert_eq!(seen, wanted);
+    let next = found["next_actions"].to_string();
+    assert!(wanted.iter().all(|(path, _)| next.contains(path.as_str())), "{next}");
+    let moved = ["work/.mcp.json", "home/.codex/config.toml", "home/.continue/config.yaml"];
+    for (number, path) in moved.iter().enumerate() {
+        let (file, to) = (place(path), format!("team/github/token-{number}"));
+        run(&world, &["adopt-secret", "--file", &file, "--path", &to, "--yes"]).exits(0);
+        let (_, before) = SETTINGS.iter().find(|(other, _)| other == path).unwrap();
+        let after = before.replace("$TOKEN", &format!("@secret:{to}"));
+        assert_eq!(fs::read_to_string(&file).unwrap(), after, "nothing else changes in {path}");
+    }
+    let left = run(&world, &["doctor"]).data()["plaintext_tokens"].as_array().unwrap().len();
+    assert_eq!(left, SETTINGS.len() - moved.len());
+    // What is still there is ours to have written.
+    for (path, _) in SETTINGS {
+        fs::remove_file(place(path)).unwrap();
+    }
+}
+
 #[test]
 fn the_doctor_finds_tokens_in_the_settings_of_agents() {
     let (world, token) = with_token_in_a_module();

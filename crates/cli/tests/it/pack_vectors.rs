@@ -1,5 +1,5 @@
-//! A session that agentpack 0.9.1 itself was recorded in, run again: the same envelopes, fields and exit
-//! statuses. Fields may be added; words in messages, warnings and hints are our own.
+//! Sessions that agentpack 0.9.1 itself was recorded in, run again: the same envelopes, fields and exit statuses, and
+//! warnings about the same things. Fields may be added; words in messages, warnings and hints are our own.
 
 use std::{collections::BTreeMap, fs};
 
@@ -9,6 +9,19 @@ use serde_json::Value;
 use crate::world::World;
 
 const SESSION: &str = include_str!("../vectors/agentpack-0.9.1/session.json");
+const DRIFT: &str = include_str!("../vectors/agentpack-0.9.1/drift.json");
+
+/// What is warned about: as agentpack says it, and as we do.
+const WARNINGS: &[(&str, &str)] = &[
+    ("no target manifests found", "no root has a usable target manifest"),
+    ("no usable target manifest for", "has no usable target manifest of"),
+    ("operator assets missing", "operator assets missing"),
+    ("operator assets incomplete", "operator assets incomplete"),
+    ("overlay drift (", " overlay of `"),
+    ("is not ignored", "does not ignore"),
+];
+/// What only we warn about.
+const OUR_WARNINGS: &[&str] = &["were edited on disk", "will be deleted"];
 
 #[derive(Deserialize)]
 struct Step {
@@ -31,22 +44,43 @@ const DEPARTURES: &[(&str, &[&str])] = &[
     // Commands and reasons in words.
     ("evolve propose", &["suggestions", "reason_message"]),
     ("evolve propose --dry-run", &["suggestions", "reason_message"]),
+    ("evolve propose --dry-run --module-id prompt:review", &["suggestions", "reason_message"]),
     // One more target is compiled in.
     ("plan --target emacs", &["allowed"]),
+    (
+        "add prompt local:modules/prompts/draftpr.md --id prompt:bad --targets emacs --yes",
+        &["allowed"],
+    ),
+    // The files of a new repo are in our words; prompts and commands are found in their modules.
+    ("plan --profile default", &["after_sha256"]),
+    ("explain plan --profile empty", &["layer"]),
 ];
 
 #[test]
 fn a_recorded_session_of_agentpack_is_answered_the_same() {
+    replayed(SESSION);
+}
+
+#[test]
+fn a_new_repo_its_drift_and_its_overlays_are_answered_as_agentpack_does() {
+    replayed(DRIFT);
+}
+
+fn replayed(session: &str) {
     let world = World::empty();
     let root = fs::canonicalize(world.home.root()).unwrap();
     for folder in ["ap/repo", "project/.git"] {
         fs::create_dir_all(root.join(folder)).unwrap();
     }
-    let steps: Vec<Step> = serde_json::from_str(SESSION).unwrap();
+    let steps: Vec<Step> = serde_json::from_str(session).unwrap();
     let mut first = None;
     for step in &steps {
         for (path, text) in &step.files {
             match text {
+                Some(script) if path == "sh" => {
+                    let script = format!("cd {} && {{ {script}; }}", root.display());
+                    world.keyless(&[]).instead(&["sh", "-ec", &script]).run().exits(0);
+                }
                 Some(text) => drop(world.home.write(path, text).unwrap()),
                 None => fs::remove_file(root.join(path)).unwrap(),
             }
@@ -78,8 +112,30 @@ fn a_recorded_session_of_agentpack_is_answered_the_same() {
         }
         assert_eq!(output.status.code(), Some(step.exit), "{what}\n{text}");
         let root = root.to_str().unwrap();
+        assert_warned(&what, &step.answer, &answer);
         assert_holds(&what, "", &step.answer, &answer, &Told { root, skipped });
     }
+}
+
+/// As many warnings about each thing as were recorded.
+#[track_caller]
+fn assert_warned(what: &str, recorded: &Value, answer: &Value) {
+    let said = |envelope: &Value| -> Vec<String> {
+        serde_json::from_value(envelope["warnings"].clone()).unwrap()
+    };
+    let (recorded, answer) = (said(recorded), said(answer));
+    let (mut theirs, mut ours) = (recorded.clone(), answer.clone());
+    for (their_words, our_words) in WARNINGS {
+        let count = |list: &mut Vec<String>, words: &str| {
+            let all = list.len();
+            list.retain(|warning| !warning.contains(words));
+            all - list.len()
+        };
+        let counted = (count(&mut theirs, their_words), count(&mut ours, our_words));
+        assert_eq!(counted.0, counted.1, "{what}: {their_words}\n{recorded:#?}\n{answer:#?}");
+    }
+    ours.retain(|warning| !OUR_WARNINGS.iter().any(|words| warning.contains(words)));
+    assert!(theirs.is_empty() && ours.is_empty(), "{what}\n{theirs:#?}\n{ours:#?}");
 }
 
 struct Told<'a> {

@@ -132,6 +132,14 @@ impl Asked {
         }
     }
 
+    /// What is asked, in a word for people; of the pack's deeds, which.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::DeployApply { wanted } => wanted.verb.as_str(),
+            _ => self.kind().as_str(),
+        }
+    }
+
     /// The one deed that is asked about, where it is one: an answer is good for this, whatever words come with it.
     pub fn deed(&self) -> Option<Cow<'_, str>> {
         match self {

@@ -43,10 +43,28 @@ pub struct WantedAction {
     pub sha256: String,
 }
 
+/// What of the pack would write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PackVerb {
+    /// `bootstrap`, or `init` with it.
+    Bootstrap,
+    /// `deploy --apply`.
+    #[default]
+    Deploy,
+    /// `evolve restore`.
+    Restore,
+    /// `rollback`.
+    Rollback,
+}
+
 /// A plan of the pack that is to be carried out, as the program that would do it says: it runs on the agent's
 /// side, and what it shows of files is the config repo's text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WantedDeploy {
+    /// What would carry it out.
+    #[serde(default, skip_serializing_if = "PackVerb::is_deploy")]
+    pub verb: PackVerb,
     /// The plan's digest, in hexadecimal: what its confirm token is bound to.
     pub plan_hash: String,
     /// The project's directory.
@@ -92,6 +110,23 @@ pub enum FileOp {
     Delete,
     /// It becomes another.
     Update,
+}
+
+impl PackVerb {
+    /// The word for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Bootstrap => "bootstrap",
+            Self::Deploy => "deploy",
+            Self::Restore => "restore",
+            Self::Rollback => "rollback",
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+    fn is_deploy(&self) -> bool {
+        *self == Self::Deploy
+    }
 }
 
 impl WantedDeploy {
@@ -173,6 +208,7 @@ mod tests {
     fn plan(files: Vec<WantedFile>) -> WantedDeploy {
         let word = |text: &str| text.to_owned();
         WantedDeploy {
+            verb: PackVerb::Deploy,
             plan_hash: "0".repeat(64),
             project: word("/p"),
             repo: word("/r"),
@@ -211,6 +247,8 @@ mod tests {
         let mut other = one.clone();
         other.files[0].diff = Some("+b\n".into());
         assert_ne!(one.digest(), other.digest());
+        let back = WantedDeploy { verb: PackVerb::Rollback, ..one.clone() };
+        assert_ne!(one.digest(), back.digest(), "allowing a deploy allows no rollback");
         assert_ne!(one.digest(), WantedDeploy { more_files: 1, ..one.clone() }.digest());
     }
 }

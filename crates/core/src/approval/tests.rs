@@ -15,6 +15,7 @@ fn deploy() -> Asked {
     let path = word("/home/u/.codex/AGENTS.md");
     let file = WantedFile { op: FileOp::Create, path, adopted: false, edited: false, diff: None };
     let wanted = WantedDeploy {
+        verb: PackVerb::Deploy,
         plan_hash: "a".repeat(64),
         project: word("/home/u/p"),
         repo: word("/home/u/.agentpack/repo"),

@@ -101,7 +101,9 @@ impl Shown {
     /// What it is about, in a few words: the secret, the agent's action, or the deploy. Partly the words of others.
     pub fn title(&self) -> String {
         match (&self.asked, &self.path) {
-            (Asked::DeployApply { wanted }, _) => format!("deploy in {}", wanted.project),
+            (Asked::DeployApply { wanted }, _) => {
+                format!("{} in {}", wanted.verb.as_str(), wanted.project)
+            }
             (Asked::ActionApproval { wanted }, _) => {
                 format!("{} of {}", wanted.action, wanted.agent)
             }

@@ -12,7 +12,7 @@ mod value;
 
 use keyless_core::{
     Code, Error, SafeText,
-    approval::{Asked, RequestKind},
+    approval::{Asked, PackVerb, RequestKind},
 };
 use keyless_vault::{Providers, Secret};
 use maud::{Markup, html};
@@ -78,7 +78,7 @@ pub(super) fn render(scene: &Scene<'_>) -> Markup {
         dialog #sheet .sheet .is-wide[is_wide(&shown.asked)] open aria-labelledby="sheet-title" data-back=(home) {
             header {
                 div {
-                    p .kind { (title(shown.asked.kind())) }
+                    p .kind { (title(&shown.asked)) }
                     h2 #sheet-title .path tabindex="-1" autofocus { (plain(&shown.title())) }
                 }
                 a .close href=(home) aria-label="Close without an answer" { "×" }
@@ -109,15 +109,20 @@ fn is_wide(asked: &Asked) -> bool {
     matches!(asked, Asked::ActionApproval { .. } | Asked::DeployApply { .. })
 }
 
-fn title(kind: RequestKind) -> &'static str {
-    match kind {
-        RequestKind::ActionApproval => "Allow an action",
-        RequestKind::DeployApply => "Allow a deploy",
-        RequestKind::MetadataProposal => "Change what is known",
-        RequestKind::NewPathProposal => "Register a path",
-        RequestKind::Provision => "Provision secret",
-        RequestKind::Rotation => "Rotate secret",
-        RequestKind::UseApproval => "Allow a use",
+fn title(asked: &Asked) -> &'static str {
+    match asked {
+        Asked::ActionApproval { .. } => "Allow an action",
+        Asked::DeployApply { wanted } => match wanted.verb {
+            PackVerb::Bootstrap => "Allow a bootstrap",
+            PackVerb::Deploy => "Allow a deploy",
+            PackVerb::Restore => "Allow a restore",
+            PackVerb::Rollback => "Allow a rollback",
+        },
+        Asked::MetadataProposal { .. } => "Change what is known",
+        Asked::NewPathProposal { .. } => "Register a path",
+        Asked::Provision => "Provision secret",
+        Asked::Rotation => "Rotate secret",
+        Asked::UseApproval { .. } => "Allow a use",
     }
 }
 

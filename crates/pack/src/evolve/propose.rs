@@ -4,7 +4,7 @@
 //! dies leaves nothing in it.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::HashMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -139,11 +139,29 @@ struct Candidate {
     /// The file in the module.
     path: RelPath,
     text: Vec<u8>,
+    /// It was taken out of a file of several modules.
+    is_section: bool,
 }
 
-/// Finds edits and, with a yes, commits them on a branch.
-pub(crate) fn propose(site: &Site, plan: &Plan, options: &ProposeOptions) -> Result<ProposeData> {
-    let (candidates, skipped) = found(site, plan, options.module_id.as_deref())?;
+/// Finds edits and, with a yes, commits them on a branch. What is warned about comes beside it.
+pub(crate) fn propose(
+    site: &Site,
+    plan: &Plan,
+    options: &ProposeOptions,
+) -> Result<(ProposeData, Vec<String>)> {
+    let (found, skipped) = found(site, plan, options.module_id.as_deref())?;
+    let (candidates, warnings) = told_apart(found);
+    Ok((proposed(site, plan, options, candidates, skipped)?, warnings))
+}
+
+fn proposed(
+    site: &Site,
+    plan: &Plan,
+    options: &ProposeOptions,
+    candidates: Vec<Candidate>,
+    mut skipped: Vec<Skipped>,
+) -> Result<ProposeData> {
+    skipped.sort_by(|a, b| (a.reason, a.target, &a.path).cmp(&(b.reason, b.target, &b.path)));
     let summary = summary(&candidates, &skipped);
     let nothing = |reason, candidates: Option<Vec<EvolveItem>>| ProposeData {
         created: false,
@@ -164,10 +182,10 @@ pub(crate) fn propose(site: &Site, plan: &Plan, options: &ProposeOptions) -> Res
         ));
     }
     if options.dry_run {
-        return Ok(nothing(
-            "dry_run",
-            Some(candidates.into_iter().map(|candidate| candidate.item).collect()),
-        ));
+        let mut items: Vec<EvolveItem> =
+            candidates.into_iter().map(|candidate| candidate.item).collect();
+        items.sort_by(|a, b| (&a.module_id, &a.path).cmp(&(&b.module_id, &b.path)));
+        return Ok(nothing("dry_run", Some(items)));
     }
     confirmed(options.yes, "evolve propose")?;
     git::require_clean(&site.repo, "evolve propose")?;
@@ -215,16 +233,34 @@ fn found(site: &Site, plan: &Plan, only: Option<&str>) -> Result<(Vec<Candidate>
             },
         }
     }
-    Ok((unique(candidates), skipped))
+    Ok((candidates, skipped))
 }
 
-/// One edit may have been deployed to several places; the first that differs is taken.
-fn unique(candidates: Vec<Candidate>) -> Vec<Candidate> {
-    let mut seen: BTreeSet<(String, RelPath)> = BTreeSet::new();
-    let mut is_new = |candidate: &Candidate| {
-        seen.insert((candidate.item.module_id.clone(), candidate.path.clone()))
-    };
-    candidates.into_iter().filter(|candidate| is_new(candidate)).collect()
+/// One file may have been deployed to several places and edited in each. All are listed, a section of a combined file
+/// once, as agentpack does; the first is what is proposed, and that another one says something else is told.
+fn told_apart(found: Vec<Candidate>) -> (Vec<Candidate>, Vec<String>) {
+    let (mut candidates, mut warnings): (Vec<Candidate>, _) = (Vec::new(), Vec::new());
+    for candidate in found {
+        let first = candidates.iter().find(|first| first.is_same_file(&candidate));
+        let again = first.is_some() && candidate.is_section;
+        if let Some(first) = first.filter(|first| first.text != candidate.text) {
+            let EvolveItem { module_id, path, .. } = &candidate.item;
+            let taken = &first.item.path;
+            warnings.push(format!(
+                "{path} has another edit of `{module_id}` than {taken}, whose edit is proposed"
+            ));
+        }
+        if !again {
+            candidates.push(candidate);
+        }
+    }
+    (candidates, warnings)
+}
+
+impl Candidate {
+    fn is_same_file(&self, other: &Self) -> bool {
+        (&self.item.module_id, &self.path) == (&other.item.module_id, &other.path)
+    }
 }
 
 /// The edits of a file by module; `None` when it can't be told whose they are.
@@ -235,9 +271,11 @@ fn taken_apart(
     modules: &HashMap<&str, &Resolved>,
 ) -> Option<Vec<Candidate>> {
     let (target, path) = at;
+    let is_section = file.modules.len() > 1;
     let candidate = |id: &str, text: Vec<u8>| {
         let path_in_module = module_path(modules.get(id)?, &file.path)?;
-        Some(Candidate { item: EvolveItem::new(id, *target, path), path: path_in_module, text })
+        let item = EvolveItem::new(id, *target, path);
+        Some(Candidate { item, path: path_in_module, text, is_section })
     };
     if let [id] = &file.modules[..] {
         let module = modules.get(id.as_str())?;
@@ -372,7 +410,10 @@ fn written(
     worktree: &Path,
 ) -> Result<Vec<String>> {
     let mut files = Vec::new();
-    for candidate in candidates {
+    for (index, candidate) in candidates.iter().enumerate() {
+        if candidates[..index].iter().any(|first| first.is_same_file(candidate)) {
+            continue;
+        }
         let resolved = plan
             .workspace
             .modules

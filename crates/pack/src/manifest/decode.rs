@@ -86,6 +86,7 @@ impl Decoder<'_> {
         PackError::config(format!("{}:{line}: {message}", self.path.display()))
             .with("path", shown(self.path))
             .with("line", line)
+            .with("error", message)
             .hint("correct this line of agentpack.yaml")
     }
 
@@ -169,17 +170,8 @@ impl Decoder<'_> {
     }
 
     fn unknown_target(&self, line: usize, name: &str) -> PackError {
-        let allowed: Vec<&str> = TargetId::ALL.iter().map(|target| target.as_str()).collect();
-        let message = format!("{}:{line}: unknown target `{name}`", self.path.display());
-        PackError::new(Code::TargetUnsupported, message)
-            .with("target", name)
-            .with("allowed", allowed)
-            .with("line", line)
-            .hint("use one of the allowed targets")
-            .reason(
-                "target_not_compiled",
-                &["inspect_help_json", "edit_manifest_targets", "retry_command"],
-            )
+        let place = format!("{}:{line}: ", self.path.display());
+        unknown_target(&place, name).with("line", line)
     }
 
     fn profiles(&mut self, root: &Node) -> Result<BTreeMap<String, Profile>> {
@@ -356,4 +348,21 @@ fn subdir(text: &str) -> std::result::Result<Option<RelPath>, String> {
             .map(Some)
             .ok_or_else(|| format!("subdir `{text}` must stay inside the repository")),
     }
+}
+/// A manifest, or a module for one, names a target that does not exist.
+pub(crate) fn unknown_target(place: &str, name: &str) -> PackError {
+    let allowed: Vec<&str> = TargetId::LISTED.iter().map(|target| target.as_str()).collect();
+    PackError::new(Code::TargetUnsupported, format!("{place}unknown target `{name}`"))
+        .with("target", name)
+        .with("allowed", allowed)
+        .hint("use one of the allowed targets")
+        .reason(
+            "target_not_compiled",
+            &[
+                "inspect_help_json",
+                "edit_manifest_targets",
+                "rebuild_with_target_feature",
+                "retry_command",
+            ],
+        )
 }

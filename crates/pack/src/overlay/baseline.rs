@@ -102,7 +102,11 @@ pub(crate) fn drift(
     overlay: &Path,
     upstream: &Tree,
 ) -> Vec<String> {
-    let Ok(baseline) = Baseline::load(overlay) else { return Vec::new() };
+    let baseline = match Baseline::load(overlay) {
+        Ok(baseline) => baseline,
+        Err(error) if error.code() == Code::OverlayBaselineMissing => return Vec::new(),
+        Err(error) => return vec![format!("{error}; whether upstream has moved can't be told")],
+    };
     if baseline.upstream_sha256 == upstream.sha() {
         return Vec::new();
     }

@@ -36,7 +36,8 @@ pub(crate) fn compose(module: &Module, upstream: &Tree, overlays: &Overlays) -> 
         let kind = kind_of(&folder)?;
         let overrides = Tree::read(&folder)?.without_metadata();
         let patches = patch::list(&folder)?;
-        mixed(&folder, kind, &overrides, &patches)?;
+        let place = patch::Place { module_id: &module.id, scope, folder: &folder };
+        mixed(&place, kind, &overrides, &patches)?;
         match kind {
             OverlayKind::Dir => {
                 for (path, file) in overrides.0 {
@@ -54,7 +55,6 @@ pub(crate) fn compose(module: &Module, upstream: &Tree, overlays: &Overlays) -> 
             }
             OverlayKind::Patch => {
                 for patch in patches {
-                    let place = patch::Place { module_id: &module.id, scope, folder: &folder };
                     let before = composed.tree.get(patch.target.as_str()).cloned();
                     let after = patch::applied(&place, &patch, before.as_ref())?;
                     unmerged(
@@ -77,15 +77,20 @@ pub(crate) fn compose(module: &Module, upstream: &Tree, overlays: &Overlays) -> 
 
 /// Refuses an overlay that is half one kind and half the other.
 fn mixed(
-    folder: &Path,
+    place: &patch::Place<'_>,
     kind: OverlayKind,
     overrides: &Tree,
     patches: &[patch::PatchFile],
 ) -> Result<()> {
     let fault = |message: &str, hint: &str| {
-        Err(PackError::config(format!("overlay {} {message}", folder.display()))
-            .with("overlay_dir", shown(folder))
+        let listed = |patch: &patch::PatchFile| format!("{}/{}.patch", patch::FOLDER, patch.target);
+        Err(PackError::config(format!("overlay {} {message}", place.folder.display()))
+            .with("module_id", place.module_id)
+            .with("scope", place.scope.as_str())
+            .with("overlay_dir", shown(place.folder))
             .with("overlay_kind", kind.as_str())
+            .with("override_files", names(overrides))
+            .with("patch_files", patches.iter().map(listed).collect::<Vec<_>>())
             .hint(hint))
     };
     match kind {
@@ -99,6 +104,11 @@ fn mixed(
         ),
         _ => Ok(()),
     }
+}
+
+/// The files of a tree, as errors list them.
+pub(super) fn names(tree: &Tree) -> Vec<String> {
+    tree.0.keys().map(ToString::to_string).collect()
 }
 
 /// Refuses a file that still holds the markers of a conflict, unless the file below it holds them too.

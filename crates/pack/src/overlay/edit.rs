@@ -4,7 +4,10 @@ use std::{fs, path::Path};
 
 use serde::Serialize;
 
-use super::{OverlayFile, OverlayKind, OverlayScope, baseline::Baseline, folder, kind_of, patch};
+use super::{
+    KIND_FILE, OverlayFile, OverlayKind, OverlayScope, baseline::Baseline, compose::names, folder,
+    kind_of, patch,
+};
 use crate::{
     apply::write_durably,
     error::{PackError, Result},
@@ -88,20 +91,32 @@ pub(crate) fn edit(
     scope: OverlayScope,
     options: EditOptions,
 ) -> Result<OverlayEditData> {
-    let (module, upstream) = one_module(site, module_id)?;
     let overlay = folder(site, scope, module_id);
     let exists = overlay.is_dir();
-    let kind = if exists { kind_of(&overlay)? } else { options.kind };
-    if kind == OverlayKind::Patch && options.materialize {
+    let mut kind = if exists { kind_of(&overlay)? } else { options.kind };
+    if options.materialize && (kind == OverlayKind::Patch || options.kind == OverlayKind::Patch) {
         return Err(PackError::config("a patch overlay can't be materialized")
+            .with("module_id", module_id)
+            .with("scope", scope.as_str())
             .with("overlay_dir", shown(&overlay))
             .hint("leave --materialize away, or use --kind dir"));
     }
-    if exists && options.kind == OverlayKind::Patch && kind == OverlayKind::Dir {
-        return Err(PackError::config(format!("{} is an overlay of kind dir", overlay.display()))
-            .with("overlay_dir", shown(&overlay))
-            .hint("remove it first, or leave --kind away"));
+    let becomes_patch = exists && options.kind == OverlayKind::Patch && kind == OverlayKind::Dir;
+    if becomes_patch {
+        let files = Tree::read(&overlay)?.without_metadata();
+        if !files.0.is_empty() {
+            let message = format!("{} is an overlay of kind dir, with files", overlay.display());
+            return Err(PackError::config(message)
+                .with("module_id", module_id)
+                .with("overlay_dir", shown(&overlay))
+                .with("override_files", names(&files))
+                .hint("remove these files first, or leave --kind away"));
+        }
+        // Nothing is in it yet, so it may still be of the other kind.
+        kind = OverlayKind::Patch;
+        write_kind(&overlay, kind)?;
     }
+    let (module, upstream) = one_module(site, module_id)?;
     let copies = kind == OverlayKind::Dir && (options.materialize || (!exists && !options.sparse));
     if copies {
         for (path, file) in &upstream.tree.clone().without_metadata().0 {
@@ -150,12 +165,12 @@ pub(crate) fn write_metadata(
     if !overlay.join(super::baseline::FILE).exists() {
         write_missing(super::baseline::FILE, baseline().text())?;
     }
-    if kind == OverlayKind::Patch {
-        let file = OverlayFile { overlay_kind: kind };
-        let text = serde_json::to_string_pretty(&file).expect("a word");
-        write_missing(".agentpack/overlay.json", format!("{text}\n"))?;
-    }
-    Ok(())
+    if overlay.join(KIND_FILE).exists() { Ok(()) } else { write_kind(overlay, kind) }
+}
+
+fn write_kind(overlay: &Path, kind: OverlayKind) -> Result<()> {
+    let text = serde_json::to_string_pretty(&OverlayFile { overlay_kind: kind }).expect("a word");
+    write_durably(&overlay.join(KIND_FILE), format!("{text}\n").as_bytes())
 }
 
 /// The upstream paths that an overlay changes.

@@ -60,7 +60,10 @@ pub(crate) fn applied(
     let invalid = |message: &str| {
         PackError::config(format!("{}: {message}", patch.path.display()))
             .with("path", shown(&patch.path))
+            .with("patch_file", shown(&patch.path))
+            .with("overlay_dir", shown(place.folder))
             .with("module_id", place.module_id)
+            .with("scope", place.scope.as_str())
             .with("relpath", patch.target.as_str())
             .hint("write the patch again with `agentpack overlay edit --kind patch`, or use a dir overlay")
     };
@@ -74,8 +77,12 @@ pub(crate) fn applied(
     if headers.contains(&"/dev/null") {
         return Err(invalid("a patch can neither create nor delete a file; use a dir overlay"));
     }
-    if headers.iter().any(|name| strip_side(name) != patch.target.as_str()) {
-        return Err(invalid(&format!("its headers must name {}", patch.target)));
+    let [old, new] = headers.map(strip_side);
+    if [old, new] != [patch.target.as_str(); 2] {
+        return Err(invalid(&format!("its headers must name {}", patch.target))
+            .with("expected_relpath", patch.target.as_str())
+            .with("patch_old_path", old)
+            .with("patch_new_path", new));
     }
     let parsed = diffy::Patch::from_str(text)
         .map_err(|error| invalid(&format!("it is no unified diff: {error}")))?;

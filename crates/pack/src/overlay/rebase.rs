@@ -105,7 +105,10 @@ const PENDING: &str = ".agentpack/rebase.json";
 enum Outcome {
     Conflict(Vec<u8>),
     Drop,
+    /// Left as it is, since nothing moved below it; agentpack lists it nowhere.
     Keep,
+    /// Left as it is, since it can't be moved: upstream never had it, or has it no more.
+    Skip,
     Write(Vec<u8>),
 }
 
@@ -141,7 +144,7 @@ pub(crate) fn rebase(
         OverlayKind::Dir => work.files(sparsify)?,
         OverlayKind::Patch => work.patches()?,
     };
-    let report = report(&outcomes);
+    let report = report(kind, &outcomes);
     if !dry_run {
         work.write(kind, outcomes)?;
     }
@@ -173,8 +176,7 @@ impl Work<'_> {
         for (path, ours) in Tree::read(self.overlay)?.without_metadata().0 {
             let theirs = self.upstream.tree.get(path.as_str());
             let outcome = match self.baseline.sha_of(&path) {
-                // The overlay's own file: upstream never had it.
-                None => Outcome::Keep,
+                None => Outcome::Skip,
                 Some(_)
                     if pending.files.contains_key(path.as_str())
                         && has_markers(ours.content.bytes()) =>
@@ -199,7 +201,7 @@ impl Work<'_> {
     ) -> Result<Outcome> {
         let Some(theirs) = theirs else {
             // Upstream dropped the file: an unchanged copy goes with it, a changed one stays.
-            return Ok(if ours.sha() == base { Outcome::Drop } else { Outcome::Keep });
+            return Ok(if ours.sha() == base { Outcome::Drop } else { Outcome::Skip });
         };
         let theirs = &theirs.content;
         if ours.sha() == theirs.sha() {
@@ -217,6 +219,7 @@ impl Work<'_> {
         }
         let base = self.base(path, base)?;
         Ok(match merge(&base, ours.bytes(), theirs.bytes()) {
+            Ok(text) if sparsify && text == theirs.bytes() => Outcome::Drop,
             Ok(text) => Outcome::Write(text),
             Err(marked) => Outcome::Conflict(marked),
         })
@@ -228,26 +231,31 @@ impl Work<'_> {
             let open = self.conflict_file(&file.target);
             let resolved = fs::read(&open).ok();
             let outcome = match (resolved, self.upstream.tree.get(file.target.as_str())) {
-                (_, None) => Outcome::Drop,
-                (Some(text), Some(_)) if has_markers(&text) => Outcome::Conflict(text),
+                (Some(text), _) if has_markers(&text) => Outcome::Conflict(text),
                 (Some(text), Some(theirs)) => Self::patched(&file.target, theirs, &text),
-                (None, Some(theirs)) => self.patch_moved(&file, theirs)?,
+                // There is nothing left that a patch could change, and a person has seen it.
+                (Some(_), None) => Outcome::Drop,
+                (None, theirs) => self.patch_moved(&file, theirs)?,
             };
             outcomes.insert(file.target, outcome);
         }
         Ok(outcomes)
     }
 
-    fn patch_moved(&self, file: &patch::PatchFile, theirs: &TreeFile) -> Result<Outcome> {
-        let sha = self.baseline.sha_of(&file.target);
-        let Some(sha) = sha.filter(|sha| *sha != theirs.content.sha()) else {
-            return Ok(Outcome::Keep);
-        };
-        let base =
-            TreeFile { content: Content::new(self.base(&file.target, sha)?), executable: false };
+    fn patch_moved(&self, file: &patch::PatchFile, theirs: Option<&TreeFile>) -> Result<Outcome> {
+        let Some(sha) = self.baseline.sha_of(&file.target) else { return Ok(Outcome::Skip) };
         let place =
             patch::Place { module_id: &self.module.id, scope: self.scope, folder: self.overlay };
+        if let Some(theirs) = theirs.filter(|theirs| theirs.content.sha() == sha) {
+            let ours = patch::applied(&place, file, Some(theirs))?;
+            return Ok(Self::patched(&file.target, theirs, ours.content.bytes()));
+        }
+        let base =
+            TreeFile { content: Content::new(self.base(&file.target, sha)?), executable: false };
         let ours = patch::applied(&place, file, Some(&base))?;
+        let Some(theirs) = theirs else {
+            return Ok(Outcome::Conflict(dropped_upstream(ours.content.bytes())));
+        };
         Ok(match merge(base.content.bytes(), ours.content.bytes(), theirs.content.bytes()) {
             Ok(text) => Self::patched(&file.target, theirs, &text),
             Err(marked) => Outcome::Conflict(marked),
@@ -330,7 +338,7 @@ impl Work<'_> {
                 }
             };
             match outcome {
-                Outcome::Keep => {}
+                Outcome::Keep | Outcome::Skip => {}
                 Outcome::Drop => {
                     fs::remove_file(&place)
                         .map_err(|error| PackError::io("remove", &place, &error))?;
@@ -369,6 +377,11 @@ fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> std::result::Result<Vec<u8>
     MergeOptions::new().set_conflict_style(ConflictStyle::Merge).merge_bytes(base, ours, theirs)
 }
 
+/// What a patch made of a file that upstream has no more, with markers for a person to decide.
+fn dropped_upstream(ours: &[u8]) -> Vec<u8> {
+    [&b"<<<<<<< ours\n"[..], ours, b"\n=======\n>>>>>>> theirs (deleted upstream)\n"].concat()
+}
+
 fn keep_mode(place: &Path, bytes: &[u8]) -> Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     let executable =
@@ -386,16 +399,25 @@ fn prune(place: &Path, overlay: &Path) {
     }
 }
 
-fn report(outcomes: &BTreeMap<RelPath, Outcome>) -> RebaseReport {
+/// A file of conflicts counts as written, too, where the markers go into it.
+fn report(kind: OverlayKind, outcomes: &BTreeMap<RelPath, Outcome>) -> RebaseReport {
     let mut report = RebaseReport::default();
     for (path, outcome) in outcomes {
-        let list = match outcome {
-            Outcome::Conflict(_) => &mut report.conflicts,
-            Outcome::Drop => &mut report.deleted,
-            Outcome::Keep => &mut report.skipped,
-            Outcome::Write(_) => &mut report.updated,
+        let mut listed = |list: fn(&mut RebaseReport) -> &mut Vec<String>| {
+            list(&mut report).push(path.to_string());
         };
-        list.push(path.to_string());
+        match outcome {
+            Outcome::Conflict(_) => {
+                listed(|report| &mut report.conflicts);
+                if kind == OverlayKind::Dir {
+                    listed(|report| &mut report.updated);
+                }
+            }
+            Outcome::Drop => listed(|report| &mut report.deleted),
+            Outcome::Keep => {}
+            Outcome::Skip => listed(|report| &mut report.skipped),
+            Outcome::Write(_) => listed(|report| &mut report.updated),
+        }
     }
     report.summary = RebaseSummary {
         processed_files: outcomes.len(),

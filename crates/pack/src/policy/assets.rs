@@ -85,7 +85,7 @@ fn skill(text: &str, path: &str) -> Vec<LintIssue> {
         Ok(front) => front,
         Err(why) if text.starts_with("---") => {
             let message = format!("front matter {why}");
-            return vec![issue(message).with(json!({"error": why}))];
+            return vec![issue(message).with(json!({"error": why.to_string()}))];
         }
         Err(_) => {
             let details = json!({"required_fields": ["name", "description"]});
@@ -140,7 +140,9 @@ fn tools(text: &str, path: &str) -> Option<LintIssue> {
     let front = match front_matter(text) {
         Ok(front) => front,
         Err(why) if text.starts_with("---") => {
-            return Some(issue(format!("front matter {why}")).with(json!({"error": why})));
+            return Some(
+                issue(format!("front matter {why}")).with(json!({"error": why.to_string()})),
+            );
         }
         Err(_) => return Some(issue("runs bash and has no front matter".to_owned())),
     };

@@ -150,14 +150,16 @@ fn a_bootstrap_is_allowed_as_it_was_shown_and_once() {
 fn init_installs_nothing_unasked() {
     let scene = Scene::empty();
     let (person, at) = gated(&scene);
-    let bootstrap = BootstrapOptions { scope: BootstrapScope::User, adopt: false, dry_run: false };
+    let bootstrap =
+        BootstrapOptions { scope: BootstrapScope::Project, adopt: false, dry_run: false };
     let options = InitOptions { bootstrap: Some(bootstrap), ..InitOptions::default() };
     waits(commands::init(&at, &Request::default(), &options, true));
     assert_eq!(person.last().0, "bootstrap");
-    assert!(scene.exists("ap/repo/agentpack.yaml") && !scene.exists("home/.claude"));
+    assert!(scene.exists("ap/repo/agentpack.yaml") && !scene.exists("ap/repo/.claude"));
     person.allow();
+    let at = Surroundings { cwd: scene.at("ap/repo"), ..at };
     commands::bootstrap(&at, &Request::default(), bootstrap, true, &Unwatched).unwrap();
-    assert!(scene.exists("home/.claude/commands/ap-plan.md"));
+    assert!(scene.exists("ap/repo/.claude/commands/ap-plan.md") && !scene.exists("home/.claude"));
 }
 
 /// In a file that others write too, a person sees the entries that come back and nothing else of it.

@@ -163,7 +163,28 @@ fn a_conflict_of_several_hunks_stays_until_it_is_resolved() {
     assert_eq!(scene.read(&format!("{BASE}/AGENTS.md")), text("uno", "fünf", "nove"));
     scene.deploy();
     assert_eq!(scene.read("home/.codex/AGENTS.md"), text("uno", "fünf", "nove"));
-    assert_eq!(rebase(&scene).unwrap().report.skipped, ["AGENTS.md"]);
+    let again = rebase(&scene).unwrap().report;
+    assert_eq!((again.summary.processed_files, again.summary.updated_files), (1, 0), "it is kept");
+}
+
+/// A patch is never dropped because upstream dropped its file: a person says so.
+#[test]
+fn a_patch_whose_file_is_gone_upstream_waits_for_a_person() {
+    let scene = lines();
+    edit(&scene, EditOptions { kind: OverlayKind::Patch, ..EditOptions::default() });
+    let patch = format!("{BASE}/.agentpack/patches/AGENTS.md.patch");
+    let text = "--- a/AGENTS.md\n+++ b/AGENTS.md\n@@ -1,3 +1,3 @@\n-one\n+uno\n two\n three\n";
+    scene.write(&patch, text);
+    fs::remove_file(scene.at("ap/repo/modules/base/AGENTS.md")).unwrap();
+    scene.module("base/OTHER.md", "x\n");
+    let error = refused(rebase(&scene), Code::OverlayRebaseConflict);
+    assert_eq!(error.details()["summary"]["updated_files"], 0);
+    assert_eq!(scene.read(&patch), text);
+    let open = format!("{BASE}/.agentpack/conflicts/AGENTS.md");
+    assert!(scene.read(&open).contains("deleted upstream") && scene.read(&open).contains("uno"));
+    scene.write(&open, "");
+    assert_eq!(rebase(&scene).unwrap().report.deleted, ["AGENTS.md"]);
+    assert!(!scene.exists(&patch));
 }
 
 #[test]

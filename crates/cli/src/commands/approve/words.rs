@@ -14,7 +14,7 @@ use crate::ui::table;
 /// The whole request. Ends with a line end.
 pub(in crate::commands) fn describe(request: &Shown) -> String {
     let mut text =
-        format!("{}  {}  {} left\n", request.id, request.asked.kind(), time(request.seconds_left));
+        format!("{}  {}  {} left\n", request.id, request.asked.word(), time(request.seconds_left));
     if let (Some(path), false) = (&request.path, is_action(request)) {
         let _ = writeln!(text, "  Secret:    {path}");
         let _ = writeln!(text, "  Known:     {}", known(request.known.as_ref()));
@@ -129,7 +129,7 @@ fn time(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use keyless_core::approval::{FileOp, WantedDeploy, WantedFile};
+    use keyless_core::approval::{FileOp, PackVerb, WantedDeploy, WantedFile};
 
     use super::*;
 
@@ -174,6 +174,7 @@ mod tests {
         let file = WantedFile { op: FileOp::Update, path, adopted: true, edited: false, diff };
         let word = |text: &str| text.to_owned();
         let wanted = WantedDeploy {
+            verb: PackVerb::Rollback,
             plan_hash: "0".repeat(64),
             project: word("/p"),
             repo: word("/r"),
@@ -186,6 +187,7 @@ mod tests {
             path: None,
             ..request(Asked::DeployApply { wanted: Box::new(wanted) })
         });
+        assert!(text.contains("  rollback  "), "{text}");
         assert!(text.contains(
             "  update  /home/u/.codex/AGENTS.md   create  /etc/x  YOURS: it would be overwritten\n    | --- a/x\n    \
              | +++ b/x\n    | +ok\\u{202e}\\r\n    |   Secret:    team/other/path\n  and 3 more: "

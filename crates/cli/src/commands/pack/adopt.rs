@@ -1,7 +1,10 @@
 //! `pack adopt-secret`: the one command of the pack that needs the vault. The value goes from the file into the vault
 //! and nowhere else.
 
-use std::path::PathBuf;
+use std::{
+    io::{IsTerminal as _, stdin},
+    path::PathBuf,
+};
 
 use clap::Args;
 use keyless_core::{ALIAS_PREFIX, SecretPath};
@@ -51,12 +54,17 @@ impl Call<'_> {
         let found =
             commands::find_credential(&self.surroundings, &self.request, &adopt.place(), at)?;
         let (finding, path) = (found.finding(), &adopt.path);
-        let yes = self.plain_yes(&format!(
-            "Move what is in {}:{} ({}) into the vault as {path}?",
-            found.place().display(),
-            finding.line,
-            finding.kind
-        ))?;
+        // What is in a pipe may be the passphrase, never the answer.
+        let yes = if stdin().is_terminal() {
+            self.plain_yes(&format!(
+                "Move what is in {}:{} ({}) into the vault as {path}?",
+                found.place().display(),
+                finding.line,
+                finding.kind
+            ))?
+        } else {
+            self.args.global.yes
+        };
         commands::confirmed(yes, "adopt-secret")?;
         self.take_in(&found, adopt)?;
         let reference = format!("{ALIAS_PREFIX}{path}");

@@ -472,7 +472,7 @@ impl PackCommand {
             Self::Deploy(deploy) if deploy.apply && !dry_run => id(&["deploy", "--apply"]),
             Self::Deploy(_) => id(&["deploy"]),
             Self::Diff => id(&["diff"]),
-            Self::Doctor(doctor) if doctor.fix && !dry_run => id(&["doctor", "--fix"]),
+            Self::Doctor(doctor) if doctor.fix => id(&["doctor", "--fix"]),
             Self::Doctor(_) => id(&["doctor"]),
             Self::Evolve(EvolveCommand::Propose(_)) => id(&["evolve", "propose"]),
             Self::Evolve(EvolveCommand::Restore(_)) => id(&["evolve", "restore"]),

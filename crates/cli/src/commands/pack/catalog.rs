@@ -57,8 +57,9 @@ pub(super) fn catalog() -> Catalog {
         global_args: sorted(root.get_arguments(), |row: &ArgRow| row.id.clone()),
         commands,
         mutating_commands: MUTATING.to_vec(),
-        targets: TargetId::ALL.to_vec(),
+        targets: TargetId::LISTED.to_vec(),
         notes: vec![
+            "in this order: doctor, update, preview, deploy --apply; after edits: status, evolve propose, deploy --apply",
             "commands in mutating_commands need --yes together with --json",
             "deploy without --apply, and everything with --dry-run, only plans",
         ],

@@ -14,16 +14,18 @@ use super::{
 
 impl Call<'_> {
     pub(super) fn init(&self, init: &InitWords) -> Outcome {
+        let json = self.ui.is_json();
         let guided = if init.guided { Some(self.guided()?) } else { None };
-        let scope = match guided.as_ref().map(|(_, scope)| scope.as_str()) {
-            Some("user") => BootstrapScope::User,
-            Some("project") => BootstrapScope::Project,
-            _ => BootstrapScope::Both,
-        };
-        let bootstrap =
-            init.bootstrap.then_some(BootstrapOptions { scope, adopt: false, dry_run: false });
+        let bootstraps = init.bootstrap
+            || init.guided && ask("Install what agents need to work this repo, too?")?;
+        let bootstrap = bootstraps.then_some(BootstrapOptions {
+            scope: BootstrapScope::Project,
+            adopt: false,
+            dry_run: self.args.global.dry_run,
+        });
         let options = InitOptions { git: init.git, guided, bootstrap };
-        let yes = init.guided || self.yes("Make a config repo?")?;
+        // Who answered the questions has said yes; a program that reads the answer still says so.
+        let yes = init.guided && !json || self.yes("Make a config repo?")?;
         self.answer(commands::init(&self.surroundings, &self.request, &options, yes)?, words::init)
     }
 
@@ -50,7 +52,7 @@ impl Call<'_> {
     /// Asks a person for targets and scope.
     fn guided(&self) -> Result<(Vec<TargetId>, String), PackError> {
         let (input, output) = (stdin().is_terminal(), stdout().is_terminal());
-        if !input || !output || self.ui.is_json() {
+        if !input || !output {
             return Err(PackError::new(
                 keyless_pack::Code::TtyRequired,
                 "init --guided asks questions, and needs a terminal",
@@ -59,8 +61,12 @@ impl Call<'_> {
             .with("stdout_is_terminal", output)
             .hint("run it in a terminal, or leave --guided away"));
         }
+        commands::guided_init(&self.surroundings, &self.request)?;
+        if self.ui.is_json() {
+            commands::confirmed(self.args.global.yes, "init")?;
+        }
         let mut targets = Vec::new();
-        for target in TargetId::ALL.into_iter().filter(|target| *target != TargetId::ExportDir) {
+        for target in TargetId::LISTED.into_iter().filter(|target| *target != TargetId::ExportDir) {
             if ask(&format!("Configure {target}?"))? {
                 targets.push(target);
             }

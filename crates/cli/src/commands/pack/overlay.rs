@@ -38,9 +38,6 @@ impl Call<'_> {
     }
 
     fn overlay_edit(&self, edit: &OverlayEditWords) -> Outcome {
-        if edit.project {
-            self.ui.warn("--project is deprecated: use --scope project");
-        }
         let scope = if edit.project { args::ScopeWord::Project } else { edit.scope };
         let options = EditOptions {
             kind: edit.kind.into(),
@@ -49,8 +46,11 @@ impl Call<'_> {
         };
         let yes = self.yes("Make or extend the overlay?")?;
         let (at, request) = (&self.surroundings, &self.request);
-        let answer =
+        let mut answer =
             commands::overlay_edit(at, request, &edit.module_id, scope.into(), options, yes)?;
+        if edit.project {
+            answer.warnings.push("--project is deprecated: use --scope project".to_owned());
+        }
         let editor = at.editor.clone().filter(|_| !self.ui.is_json() && stdin().is_terminal());
         if let Some(editor) = editor {
             let opened = Process::new("sh")

@@ -2,7 +2,7 @@
 
 use keyless_core::{
     Code, Error,
-    approval::{FileOp, WantedDeploy, WantedFile},
+    approval::{FileOp, PackVerb, WantedDeploy, WantedFile},
 };
 use keyless_daemon::{DeployBy, DeployGate, DeployWord, Places};
 use keyless_pack::{ApplyGate, Gate, Op, PackError, Review, ReviewedFile, ReviewedPlan};
@@ -27,7 +27,7 @@ impl Gate for Asking {
             return Ok(());
         }
         let command = review.command();
-        let wanted = wanted(review.shown()?);
+        let wanted = wanted(verb(command), review.shown()?);
         let hash = wanted.plan_hash.clone();
         let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| {
             PackError::new(
@@ -69,10 +69,19 @@ fn unavailable(error: &Error) -> PackError {
     )
 }
 
-fn wanted(plan: ReviewedPlan) -> WantedDeploy {
+fn verb(command: &str) -> PackVerb {
+    match command {
+        "bootstrap" => PackVerb::Bootstrap,
+        "restore" => PackVerb::Restore,
+        "rollback" => PackVerb::Rollback,
+        _ => PackVerb::Deploy,
+    }
+}
+
+fn wanted(verb: PackVerb, plan: ReviewedPlan) -> WantedDeploy {
     let ReviewedPlan { plan_hash, project, repo, profile, machine, files } = plan;
     let files = files.into_iter().map(wanted_file).collect();
-    WantedDeploy { plan_hash, project, repo, profile, machine, files, more_files: 0 }
+    WantedDeploy { verb, plan_hash, project, repo, profile, machine, files, more_files: 0 }
 }
 
 fn wanted_file(file: ReviewedFile) -> WantedFile {

@@ -197,7 +197,9 @@ pub(super) fn init(data: &InitData) -> String {
     if data.existed {
         return format!("{installed}Kept {} as it is.\n", data.repo);
     }
-    format!("{installed}Made {}\nNext: edit agentpack.yaml there, then `pack plan`.\n", data.repo)
+    let next =
+        "Next: `pack add` what is in modules/ there or a module of your own, then `pack plan`.";
+    format!("{installed}Made {}\n{next}\n", data.repo)
 }
 
 pub(super) fn module(data: &ModuleData) -> String {

@@ -3,7 +3,7 @@
 
 use std::{env, io, time::Duration};
 
-use keyless_core::{Code, Error, SafeText, approval::RequestKind};
+use keyless_core::{Code, Error, SafeText, approval::Asked};
 use keyless_daemon::Shown;
 use ratatui::{
     DefaultTerminal, Frame,
@@ -187,20 +187,20 @@ fn row(shown: &Shown, room: Room) -> String {
     let left = format!("{}:{:02}", shown.seconds_left / 60, shown.seconds_left % 60);
     let word = match room {
         Room::Holding => shown.status.as_str(),
-        Room::Waiting => kind(shown.asked.kind()),
+        Room::Waiting => kind(&shown.asked),
     };
     format!("{word:<9}{left:>6}  {}", visible(&shown.title()))
 }
 
-fn kind(kind: RequestKind) -> &'static str {
-    match kind {
-        RequestKind::ActionApproval => "action",
-        RequestKind::DeployApply => "deploy",
-        RequestKind::MetadataProposal => "metadata",
-        RequestKind::NewPathProposal => "new path",
-        RequestKind::Provision => "value",
-        RequestKind::Rotation => "rotation",
-        RequestKind::UseApproval => "use",
+fn kind(asked: &Asked) -> &'static str {
+    match asked {
+        Asked::ActionApproval { .. } => "action",
+        Asked::DeployApply { wanted } => wanted.verb.as_str(),
+        Asked::MetadataProposal { .. } => "metadata",
+        Asked::NewPathProposal { .. } => "new path",
+        Asked::Provision => "value",
+        Asked::Rotation => "rotation",
+        Asked::UseApproval { .. } => "use",
     }
 }
 

@@ -62,7 +62,7 @@ fn a_deploy_is_applied_once_a_person_has_allowed_just_it() {
 
     let words = approve(&world, &["--list"]).text();
     let shown = "    | +Be kind.\\u{202e}\n    | +  Asked by:  you\n";
-    assert!(words.contains("deploy-apply") && words.contains(shown), "{words}");
+    assert!(words.contains(&format!("{id}  deploy  ")) && words.contains(shown), "{words}");
     let hash = error["details"]["confirm_plan_hash"].as_str().unwrap();
     assert!(words.contains(&format!("  Plan:      {hash}\n")), "{words}");
     approve(&world, &[id, "--session"]).exits(2);
@@ -155,6 +155,10 @@ fn a_restore_and_a_rollback_wait_for_the_person_as_well() {
     let id = error["details"]["approval_id"].as_str().unwrap();
     let words = approve(&world, &["--list"]).text();
     assert!(words.contains("    | +Be cruel.\n"), "{words}");
+    assert!(
+        words.contains(&format!("{id}  restore  ")) && words.contains("  rollback  "),
+        "{words}"
+    );
     approve(&world, &[id, "--once"]).ok();
     assert_eq!(agent.data("evolve_restore", &json!({ "yes": true }))["summary"]["restored"], 1);
     fs::remove_file(&file).unwrap();

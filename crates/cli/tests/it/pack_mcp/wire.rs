@@ -113,7 +113,8 @@ fn a_cancelled_apply_leaves_nothing_behind() {
         assert_eq!(message["method"], "notifications/progress", "no answer to what was cancelled");
     };
     assert_eq!(status["data"]["summary"]["missing"], 3002, "{}", status["data"]["summary"]);
-    assert_eq!(status["warnings"], json!([]));
+    let warnings = status["warnings"].to_string();
+    assert!(!warnings.contains("interrupted"), "{warnings}");
     wait_until("nothing is left", || {
         fs::read_dir(codex(&world).join("skills")).map_or(true, |mut d| d.next().is_none())
     });

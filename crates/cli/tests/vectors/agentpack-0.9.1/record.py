@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Records what agentpack 0.9.1 answers in a session: record.py AGENTPACK > session.json
+"""Records what agentpack 0.9.1 answers in a session: record.py AGENTPACK session > session.json, and drift likewise
 
-Each step writes or removes files, then runs a command with --json. Paths, snapshot ids and times are
-replaced by words, so that another implementation can be compared in another directory.
+Each step writes or removes files, or runs a shell in the root ("sh"), then runs a command with --json. Paths, snapshot
+ids and times are replaced by words, so that another implementation can be compared in another directory.
 Source of the binary: `cargo install agentpack --version 0.9.1` (crates.io, MIT).
 """
 import json, os, re, subprocess, sys, tempfile
@@ -97,16 +97,91 @@ STEPS = [
     ({}, ["rollback", "--to", "$FIRST", "--yes"]),
 ]
 
-def main(agentpack):
+BOTH = """version: 1
+profiles:
+  default: { include_tags: [base] }
+  empty: {}
+targets:
+  codex: { mode: files, scope: both }
+  claude_code: { mode: files, scope: user, options: { write_user_skills: true } }
+modules:
+  - id: instructions:base
+    type: instructions
+    tags: [base]
+    source: { local_path: { path: modules/base } }
+  - id: prompt:review
+    type: prompt
+    tags: [base]
+    source: { local_path: { path: modules/review.md } }
+  - id: skill:tidy
+    type: skill
+    tags: [base]
+    source: { local_path: { path: modules/tidy } }
+"""
+LINES = "".join(f"line {number}\n" for number in range(12))
+COMMIT = "cd ap/repo; git init -q; git add -A; git -c user.name=t -c user.email=t@t commit -qm x"
+
+# Making a repo, what status says and in which order, overlays that have to be rebased.
+DRIFT = [
+    ({}, ["init"]),
+    ({}, ["init", "--guided", "--yes"]),
+    ({}, ["init", "--yes"]),
+    ({}, ["init", "--git", "--yes"]),
+    ({}, ["init", "--git", "--yes"]),
+    ({}, ["plan"]),
+    ({}, ["status"]),
+    ({}, ["deploy", "--apply", "--yes"]),
+    ({}, ["add", "prompt", "local:modules/prompts/draftpr.md", "--id", "prompt:bad", "--targets", "emacs", "--yes"]),
+    ({}, ["add", "instructions", "local:modules/instructions/base", "--tags", "base", "--yes"]),
+    ({}, ["add", "prompt", "local:modules/prompts/draftpr.md", "--tags", "base", "--yes"]),
+    ({}, ["add", "command", "local:modules/claude-commands/ap-plan.md", "--tags", "base", "--yes"]),
+    ({}, ["plan", "--profile", "default"]),
+    ({R + "agentpack.yaml": BOTH, R + "modules/base/AGENTS.md": LINES, R + "modules/review.md": "Review.\n",
+      R + "modules/tidy/SKILL.md": "---\nname: tidy\ndescription: Tidies\n---\nTidy.\n"}, ["status"]),
+    ({}, ["deploy", "--target", "codex", "--apply", "--yes"]),
+    ({}, ["status"]),
+    ({}, ["deploy", "--apply", "--yes"]),
+    ({"home/.codex/AGENTS.md": "edited\n", "home/.codex/prompts/own.md": "own\n", "home/.codex/prompts/review.md": None,
+      "home/.codex/skills/zzz/SKILL.md": "z", "project/AGENTS.md": "edited\n",
+      "project/.codex/skills/tidy/SKILL.md": None}, ["status"]),
+    ({}, ["status", "--only", "missing,extra"]),
+    ({}, ["status", "--profile", "empty"]),
+    ({}, ["status", "--machine", "m", "--target", "claude_code"]),
+    ({}, ["explain", "status"]),
+    ({}, ["explain", "plan", "--profile", "empty"]),
+    ({}, ["evolve", "propose", "--dry-run"]),
+    ({}, ["evolve", "propose", "--dry-run", "--module-id", "prompt:review"]),
+    ({}, ["doctor", "--fix", "--dry-run"]),
+    ({}, ["overlay", "edit", "instructions:base", "--kind", "patch", "--materialize", "--yes"]),
+    ({"sh": COMMIT}, ["overlay", "edit", "instructions:base", "--yes"]),
+    ({}, ["overlay", "edit", "instructions:base", "--kind", "patch", "--yes"]),
+    ({}, ["overlay", "rebase", "instructions:base", "--scope", "global", "--yes"]),
+    ({R + "modules/base/AGENTS.md": LINES.replace("line 2\n", "upstream 2\n")}, ["overlay", "rebase", "instructions:base", "--dry-run"]),
+    ({}, ["plan"]),
+    ({OVERLAY + "AGENTS.md": LINES.replace("line 9\n", "mine 9\n"), OVERLAY + "own.md": "own\n"}, ["overlay", "rebase", "instructions:base", "--dry-run"]),
+    ({OVERLAY + "AGENTS.md": LINES.replace("line 2\n", "mine 2\n")}, ["overlay", "rebase", "instructions:base", "--dry-run"]),
+    ({}, ["overlay", "rebase", "instructions:base", "--scope", "global", "--yes"]),
+    ({"sh": "rm -r ap/repo/overlays", R + "modules/base/AGENTS.md": LINES}, ["overlay", "edit", "instructions:base", "--kind", "patch", "--yes"]),
+    ({OVERLAY + ".agentpack/patches/AGENTS.md.patch":
+      "--- AGENTS.md\n+++ AGENTS.md\n@@ -1,5 +1,5 @@\n line 0\n line 1\n-line 2\n+mine 2\n line 3\n line 4\n"}, ["overlay", "rebase", "instructions:base", "--scope", "global", "--yes"]),
+    ({R + "modules/base/AGENTS.md": LINES.replace("line 2\n", "upstream 2\n")}, ["overlay", "rebase", "instructions:base", "--scope", "global", "--yes"]),
+    ({OVERLAY + "AGENTS.md": "x\n"}, ["plan"]),
+    ({OVERLAY + ".agentpack/overlay.json": "{"}, ["plan"]),
+]
+
+def main(agentpack, name):
+    steps = {"session": STEPS, "drift": DRIFT}[name]
     root = os.path.realpath(tempfile.mkdtemp())
     for folder in ["home", "ap/repo", "project"]:
         os.makedirs(f"{root}/{folder}")
     env = {"HOME": f"{root}/home", "AGENTPACK_HOME": f"{root}/ap", "HOSTNAME": "box", "PATH": os.environ["PATH"]}
     subprocess.run(["git", "init", "-q"], cwd=f"{root}/project", env=env, check=True)
     first, session = None, []
-    for files, command in STEPS:
+    for files, command in steps:
         for path, text in files.items():
-            if text is None:
+            if path == "sh":
+                subprocess.run(text, shell=True, cwd=root, env=env, check=True)
+            elif text is None:
                 os.remove(f"{root}/{path}")
             else:
                 os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)
@@ -124,4 +199,4 @@ def main(agentpack):
     json.dump(session, sys.stdout, indent=1)
     print()
 
-main(sys.argv[1])
+main(sys.argv[1], sys.argv[2])

@@ -8,7 +8,7 @@ use axum::{
 };
 use keyless_core::{
     Code,
-    approval::{Asked, RequestKind},
+    approval::{Asked, PackVerb},
 };
 use maud::{Markup, html};
 
@@ -109,7 +109,7 @@ fn rows(visit: &Visit, shown: &[Shown]) -> Markup {
 fn card(visit: &Visit, shown: &Shown) -> Markup {
     html! {
         a .card href={ "/" (visit.place) "/requests/" (shown.id) } {
-            span .kind { (kind(shown.asked.kind())) }
+            span .kind { (kind(&shown.asked)) }
             span .path { (plain(&shown.title())) }
             @if let Asked::UseApproval { deed: Some(deed), .. } = &shown.asked {
                 span .deed { (plain(&beginning(deed))) }
@@ -131,14 +131,19 @@ fn beginning(deed: &str) -> String {
 }
 
 /// What is asked, in a word or two.
-fn kind(kind: RequestKind) -> &'static str {
-    match kind {
-        RequestKind::ActionApproval => "Action",
-        RequestKind::DeployApply => "Deploy",
-        RequestKind::MetadataProposal => "Metadata",
-        RequestKind::NewPathProposal => "New path",
-        RequestKind::Provision => "Value",
-        RequestKind::Rotation => "Rotation",
-        RequestKind::UseApproval => "Use",
+fn kind(asked: &Asked) -> &'static str {
+    match asked {
+        Asked::ActionApproval { .. } => "Action",
+        Asked::DeployApply { wanted } => match wanted.verb {
+            PackVerb::Bootstrap => "Bootstrap",
+            PackVerb::Deploy => "Deploy",
+            PackVerb::Restore => "Restore",
+            PackVerb::Rollback => "Rollback",
+        },
+        Asked::MetadataProposal { .. } => "Metadata",
+        Asked::NewPathProposal { .. } => "New path",
+        Asked::Provision => "Value",
+        Asked::Rotation => "Rotation",
+        Asked::UseApproval { .. } => "Use",
     }
 }
