@@ -36,8 +36,8 @@ pub use keyless::{Binary, Fleet, Keyless};
 pub use pack_repo::{PackRepo, Shape};
 /// Other proxies that swap, where they are installed.
 pub use peers::Peer;
-/// A child process and what the kernel says of it.
-pub use process::{Child, Usage, thread_time};
+/// A child process and what the kernel says of it; commands that only have to succeed.
+pub use process::{Child, Usage, finish, private, thread_time};
 /// Every part in place, and the ways through it.
 pub use roles::{ORIGIN, Route, Stage, play_if_asked};
 /// A Markdown table.

@@ -2,7 +2,9 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader, Read, Write as _},
+    os::unix::fs::PermissionsExt,
+    path::Path,
     process::{Child as Process, ChildStdout, Command, Stdio},
     time::Duration,
 };
@@ -11,6 +13,25 @@ use crate::Result;
 
 /// Ticks per second of `/proc/PID/stat`: `USER_HZ`, 100 on every Linux that Rust supports.
 const TICK: Duration = Duration::from_millis(10);
+
+/// Runs a command over this input to its end; an error with its last words unless it succeeds.
+pub fn finish(command: &mut Command, input: &[u8]) -> Result<()> {
+    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = pipes.spawn()?;
+    child.stdin.take().ok_or("a piped stdin is there")?.write_all(input)?;
+    let output = child.wait_with_output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{command:?}: {}: {said}", output.status).into())
+}
+
+/// Writes a file that its owner alone reads.
+pub fn private(file: &Path, text: &str) -> Result<()> {
+    fs::write(file, text)?;
+    Ok(fs::set_permissions(file, fs::Permissions::from_mode(0o600))?)
+}
 
 /// A child that has said on its first line of stdout that it is ready. Killed when dropped.
 pub struct Child {

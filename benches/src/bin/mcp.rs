@@ -7,13 +7,12 @@ use std::{
     fmt::Write as _,
     fs,
     io::{BufRead, BufReader, Write as _},
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     time::Instant,
 };
 
-use keyless_benches::{Binary, Result, Table, decimals, median, percentile};
+use keyless_benches::{Binary, Result, Table, decimals, finish, median, percentile, private};
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 30;
@@ -27,7 +26,7 @@ fn main() -> Result<()> {
     let passphrase = scratch.path().join("passphrase");
     private(&passphrase, "correct horse battery staple bench")?;
     prepare(&binary, scratch.path(), &project, &passphrase)?;
-    run(binary.command().args(["unlock", "--passphrase-file"]).arg(&passphrase))?;
+    finish(binary.command().args(["unlock", "--passphrase-file"]).arg(&passphrase), b"")?;
     let measured =
         starts(&binary, &project).and_then(|starts| Ok((starts, calls(&binary, &project)?)));
     // The broker that `unlock` left behind, before its home goes.
@@ -53,8 +52,8 @@ fn prepare(binary: &Binary, scratch: &Path, project: &Path, passphrase: &Path) -
     fs::write(&file, variables)?;
     let phrase = scratch.join("phrase");
     let factor = ["--passphrase-file".as_ref(), passphrase.as_os_str()];
-    run(binary.command().arg("init").args(factor).arg("--recovery-file").arg(phrase))?;
-    run(binary.command().args(["secret", "import", "--yes"]).arg(file).args(factor))
+    finish(binary.command().arg("init").args(factor).arg("--recovery-file").arg(phrase), b"")?;
+    finish(binary.command().args(["secret", "import", "--yes"]).arg(file).args(factor), b"")
 }
 
 fn starts(binary: &Binary, project: &Path) -> Result<Table> {
@@ -160,18 +159,4 @@ impl Drop for Client {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn run(command: &mut Command) -> Result<()> {
-    let output = command.stdin(Stdio::null()).output()?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{command:?}: {}: {said}", output.status).into())
-}
-
-fn private(file: &PathBuf, text: &str) -> Result<()> {
-    fs::write(file, text)?;
-    Ok(fs::set_permissions(file, fs::Permissions::from_mode(0o600))?)
 }

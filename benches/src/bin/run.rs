@@ -4,15 +4,12 @@
 //! passphrase costs Argon2id's 64 MiB on purpose; `--no-jail` shows how much of a cold start that is.
 
 use std::{
-    fs,
-    io::Write,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
     time::Instant,
 };
 
-use keyless_benches::{Binary, Result, Table, decimals, median, percentile};
+use keyless_benches::{Binary, Result, Table, decimals, finish, median, percentile, private};
 
 const ROUNDS: usize = 15;
 const SECRET: &str = "bench/run/token";
@@ -24,7 +21,8 @@ fn main() -> Result<()> {
     let scratch = tempfile::tempdir()?;
     let cold = Binary::find(&scratch.path().join("cold"))?;
     let warm = Binary::find(&scratch.path().join("warm"))?;
-    let passphrase = write_passphrase(scratch.path())?;
+    let passphrase = scratch.path().join("passphrase");
+    private(&passphrase, "correct horse battery staple bench")?;
     prepare(&cold, &scratch.path().join("cold.phrase"), &passphrase)?;
     prepare(&warm, &scratch.path().join("warm.phrase"), &passphrase)?;
     let unlock = with(&warm, &["unlock"], &passphrase).output()?;
@@ -101,14 +99,6 @@ fn prepare(binary: &Binary, phrase: &Path, passphrase: &Path) -> Result<()> {
     finish(&mut with(binary, &add, passphrase), b"bench-value-0123456789")
 }
 
-fn finish(command: &mut Command, input: &[u8]) -> Result<()> {
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::inherit()).spawn()?;
-    child.stdin.take().ok_or("a piped stdin is there")?.write_all(input)?;
-    let status = child.wait()?;
-    status.success().then_some(()).ok_or_else(|| format!("{command:?} failed: {status}").into())
-}
-
 fn run(binary: &Binary, factor: &[&Path]) -> Command {
     let mut command = binary.command();
     command.arg("run").args(factor).args(["--secret", SECRET, "--", "true"]);
@@ -125,11 +115,4 @@ fn arguments(binary: &Binary, words: &[&str]) -> Command {
     let mut command = binary.command();
     command.args(words);
     command
-}
-
-fn write_passphrase(directory: &Path) -> Result<PathBuf> {
-    let path = directory.join("passphrase");
-    fs::write(&path, "correct horse battery staple bench")?;
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
-    Ok(path)
 }

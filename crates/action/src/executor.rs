@@ -223,10 +223,17 @@ impl Executor {
         let Prepared { command, input, known, warnings } = prepared;
         self.remember(known);
         let running = self.spawn.spawn(command).await?;
-        let ended = run_to_end(running, input, &self.bounds(work)).await?;
+        let bounds = self.bounds(work);
+        let ended = run_to_end(running, input, &bounds).await?;
         let mut outcome = self.cleaned(ended).await?;
         let mut cleaner = self.cleaner();
         outcome.warnings = warnings.iter().map(|warning| cleaner.text(warning)).collect();
+        if outcome.status == Status::Timeout && bounds.time < work.action.timeout() {
+            let seconds = bounds.time.as_secs();
+            outcome.warnings.push(format!(
+                "a command with a value in a file takes {seconds} s at most, whatever timeout_ms says"
+            ));
+        }
         Ok(outcome)
     }
 

@@ -32,6 +32,8 @@ use crate::{
 pub const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(30);
 /// The version of identities.
 const VERSION: &str = "1.0";
+/// The most agents above one another.
+const MAX_PARENTS: usize = 8;
 /// The longest name of an organization.
 const MAX_ORGANIZATION: usize = 128;
 
@@ -157,12 +159,60 @@ impl Aid {
     /// Whether it may act now; the code says why not.
     pub fn is_in_force(&self, now: Timestamp) -> Result<(), Code> {
         match self.lifecycle {
-            AgentState::Active if now < self.expires_at => Ok(()),
-            AgentState::Active => Err(Code::AgentExpired),
+            // Suspended or not, nothing brings it back.
+            AgentState::Active | AgentState::Suspended if now >= self.expires_at => {
+                Err(Code::AgentExpired)
+            }
+            AgentState::Active => Ok(()),
             AgentState::Provisioned => Err(Code::AgentNotActive),
             AgentState::Revoked => Err(Code::AgentRevoked),
             AgentState::Suspended => Err(Code::AgentSuspended),
         }
+    }
+
+    /// As [`Self::is_in_force`], and so for every agent above this one: a sub-agent acts for as long as its parents
+    /// may. `find` gives an agent by its instance.
+    pub fn is_in_force_below(
+        &self,
+        now: Timestamp,
+        find: impl Fn(&InstanceId) -> Option<Self>,
+    ) -> Result<(), Code> {
+        self.is_in_force(now)?;
+        let (mut above, mut left) = (self.parent().cloned(), MAX_PARENTS);
+        while let Some(instance) = above {
+            let parent = find(&instance).filter(|_| left > 0).ok_or(Code::AgentRevoked)?;
+            parent.is_in_force(now)?;
+            (above, left) = (parent.parent().cloned(), left - 1);
+        }
+        Ok(())
+    }
+
+    /// The agent that this one is a sub-agent of.
+    pub fn parent(&self) -> Option<&InstanceId> {
+        self.delegated_by.as_ref()?.parent_instance_id.as_ref()
+    }
+
+    /// Every field in which this is more than `parent`, whose sub-agent it is to be; none when it is not.
+    pub fn exceeds(&self, parent: &Self) -> Vec<&'static str> {
+        let named = |fails: bool, field| fails.then_some(field);
+        let is_within = match (&self.scope, &parent.scope) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(inner), Some(outer)) => inner.is_within(outer),
+        };
+        [
+            named(self.organization_id != parent.organization_id, "organization_id"),
+            named(self.trust_level > parent.trust_level, "trust_level"),
+            named(
+                !self.capabilities.iter().all(|kind| parent.capabilities.contains(kind)),
+                "capabilities",
+            ),
+            named(!is_within, "scope"),
+            named(self.expires_at > parent.expires_at, "expires_at"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     }
 
     /// Whether its own bounds leave room for this action on these secrets. A grant is needed beside.

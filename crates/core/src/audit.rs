@@ -95,6 +95,8 @@ pub enum Action {
     Create,
     /// An action was handed to another agent.
     Delegate,
+    /// A delegation token was accepted by its subject.
+    DelegationAccept,
     /// A delegation token was issued.
     DelegationCreate,
     /// A delegation token was revoked.
@@ -355,6 +357,7 @@ impl Action {
             Self::Checkpoint => "checkpoint",
             Self::Create => "create",
             Self::Delegate => "delegate",
+            Self::DelegationAccept => "delegation_accept",
             Self::DelegationCreate => "delegation_create",
             Self::DelegationRevoke => "delegation_revoke",
             Self::Delete => "delete",

@@ -140,6 +140,10 @@ codes! {
     AgentUnknown = "agent_unknown", "NL-E100", 401, Refused, Operator, false,
         "show the credential that registering gave",
         "The agent could not be authenticated.";
+    /// The operator named an agent that is not registered.
+    AgentUnregistered = "agent_unregistered", "NL-E100", 404, NotFound, Operator, false,
+        "see which agents there are: keyless agent list",
+        "There is no such agent.";
     /// `init` where a store already is.
     AlreadyInitialised = "already_initialised", "NL-E800", 409, Usage, Operator, false,
         "use the store that is there, or another KEYLESS_HOME",
@@ -268,6 +272,10 @@ codes! {
     DelegationTooDeep = "delegation_too_deep", "NL-E703", 403, Refused, Agent, false,
         "have an agent nearer to the origin do it",
         "The delegation has been passed on too often.";
+    /// The operator named a delegation that does not exist.
+    DelegationUnknown = "delegation_unknown", "NL-E704", 404, NotFound, Operator, false,
+        "see which delegations there are: keyless delegation list",
+        "There is no such delegation.";
     /// The egress policy names the hosts that may be reached, and this is none.
     DestinationNotListed = "destination_not_listed", "NL-E205", 403, Refused, Operator, false,
         "have the operator list the host, or use one that is listed",
@@ -304,6 +312,10 @@ codes! {
     GrantMissing = "grant_missing", "NL-E200", 403, Refused, Operator, false,
         "ask for a grant: keyless grant create",
         "No grant allows this.";
+    /// The operator named a grant that does not exist.
+    GrantUnknown = "grant_unknown", "NL-E200", 404, NotFound, Operator, false,
+        "see which grants there are: keyless grant list",
+        "There is no such grant.";
     /// The grant's time has not begun.
     GrantNotYetValid = "grant_not_yet_valid", "NL-E201", 403, Refused, Agent, true,
         "retry when the grant begins",

@@ -5,9 +5,14 @@ use std::{
     fs, io,
     net::SocketAddr,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
-use keyless_core::{Authority, Code, Destination, Error, SafeText};
+use jiff::SignedDuration;
+use keyless_core::{
+    Authority, Code, Destination, Error, SafeText,
+    threat::{AttackType, Scale, ScaleError},
+};
 use keyless_egress::{Allowance, Limits, ProxyCredential, UpstreamProxy};
 use serde::Deserialize;
 
@@ -15,6 +20,11 @@ use crate::{
     liveness::LivenessConfig, passphrase::read_passphrase_file, store_place::StoreConfig,
     window::UnlockConfig,
 };
+
+/// The protocol's life of a file with a value.
+const TEMPFILE_SECONDS: u64 = 60;
+/// The protocol's bound of idleness.
+const IDLE_HOURS: u16 = 24;
 
 /// The whole file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -69,6 +79,22 @@ pub struct NlConfig {
     pub require_attestation: bool,
     /// Whether an agent's threat score has consequences.
     pub detection: DetectionWord,
+    /// What incidents weigh.
+    pub threat: ThreatConfig,
+    /// How long a command with a value in a file may take, in seconds (NL-3.5.7).
+    pub tempfile_seconds: Option<u16>,
+    /// After how many hours without a message an agent is suspended; 0 never.
+    pub idle_hours: Option<u16>,
+}
+
+/// `[nl.threat]`: other numbers than the protocol's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ThreatConfig {
+    /// By type, `T8 = 20`; each 0 to 100. A touch of a honeypot weighs 80 in any case.
+    pub weights: BTreeMap<AttackType, u8>,
+    /// After how many hours half of a score is gone; 14 by the protocol.
+    pub half_life_hours: Option<u16>,
 }
 
 /// `[nl.tls]`. Files that change are taken up.
@@ -202,7 +228,29 @@ impl Config {
         for (from, to) in &config.egress.connect_to {
             parse_route(&format!("{from}={to}"))?;
         }
-        Ok(config)
+        config.nl.scale().map_err(|error| format!("[nl.threat]: {error}"))?;
+        match config.nl.tempfile_seconds {
+            None | Some(1..=600) => Ok(config),
+            Some(_) => Err("tempfile_seconds is 1 to 600".to_owned()),
+        }
+    }
+}
+
+impl NlConfig {
+    /// How incidents are weighed.
+    pub fn scale(&self) -> Result<Scale, ScaleError> {
+        Scale::new(self.threat.weights.clone(), self.threat.half_life_hours)
+    }
+
+    /// How long a command with a value in a file may take.
+    pub fn tempfile_life(&self) -> Duration {
+        Duration::from_secs(self.tempfile_seconds.map_or(TEMPFILE_SECONDS, u64::from))
+    }
+
+    /// After how long without a message an agent is suspended, if ever.
+    pub(crate) fn idle(&self) -> Option<SignedDuration> {
+        let hours = self.idle_hours.unwrap_or(IDLE_HOURS);
+        (hours > 0).then(|| SignedDuration::from_hours(hours.into()))
     }
 }
 
@@ -312,6 +360,13 @@ mod tests {
             allowlist = ["pypi.org", "*.pythonhosted.org"]
             [pack]
             approve_apply = "tools"
+            [nl]
+            detection = "record"
+            tempfile_seconds = 300
+            idle_hours = 0
+            [nl.threat]
+            half_life_hours = 24
+            weights = { T8 = 20, TX-1 = 0 }
             [egress.limits]
             requests_per_minute = 600
             bytes_per_hour = 1_000_000_000
@@ -320,6 +375,8 @@ mod tests {
         let config = Config::parse(text).unwrap();
         assert_eq!(config.pack.approve_apply, ApproveApply::Tools);
         assert_eq!(config.egress.policy, PolicyWord::Allowlist);
+        assert_eq!(config.nl.tempfile_life(), Duration::from_mins(5));
+        assert_eq!((config.nl.idle(), NlConfig::default().idle().is_some()), (None, true));
         assert_eq!(config.egress.routes().unwrap().len(), 1);
         assert_eq!(config.egress.limits().connections, 500);
         assert_eq!(config.egress.allowance().requests_per_minute, Some(600));
@@ -330,6 +387,10 @@ mod tests {
     fn unknown_keys_and_bad_routes_are_refused() {
         assert!(Config::parse("[egress]\nconect_to = {}").unwrap_err().contains("conect_to"));
         assert!(Config::parse("[egress]\nextra_roots = 3").is_err());
+        for numbers in ["tempfile_seconds = 0", "[nl.threat]\nweights = { T8 = 101 }"] {
+            assert!(Config::parse(&format!("[nl]\n{numbers}")).is_err(), "{numbers}");
+        }
+        assert!(Config::parse("[nl.threat]\nweights = { T99 = 1 }").unwrap_err().contains("T99"));
         let proxy = "[egress.upstream_proxy]\naddress = \"a.test:1\"\npassword = \"x\"";
         assert!(Config::parse(proxy).unwrap_err().contains("password"));
         assert!(Config::parse("[egress]\nconnect_to = { \"a.test\" = \"b\" }").is_err());

@@ -19,10 +19,12 @@ mod ndjson;
 // Who, and how they may act
 mod agents;
 pub mod attestation;
+mod binding;
 pub mod delegations;
 pub mod detection;
 pub mod grants;
 pub mod guard;
+mod upkeep;
 
 // The path
 pub mod actions;
@@ -44,7 +46,10 @@ pub use self::{
     agents::{Agents, Registration},
     bridge::{NlClient, NlIdentity, serve_stdio as serve_nl_stdio},
 };
-pub(crate) use self::{listen::Listeners, ndjson::serve as serve_session, service::NlService};
+pub(crate) use self::{
+    listen::Listeners, ndjson::serve as serve_session, service::NlService,
+    upkeep::keep as tidy_agents,
+};
 
 #[cfg(test)]
 mod scene;

@@ -69,6 +69,9 @@ mod tests {
             "type": "exec", "template": "curl {{nl:api/TOKEN}}", "context": { "project": "p" }, "timeout_ms": 1000,
         });
         assert_eq!(payload("nl_execute_action", arguments), Ok(json!({ "action": action })));
+        let under = json!({ "type": "exec", "template": "x", "delegation_token_id": "t-1" });
+        let told = json!({ "action": { "type": "exec", "template": "x" }, "delegation": { "token_id": "t-1" } });
+        assert_eq!(payload("nl_execute_action", under), Ok(told));
         let chosen = json!({ "type": "exec", "template": "x", "agent": { "agent_uri": "nl://b.c/d/1.0.0" } });
         let sent = payload("nl_execute_action", chosen).unwrap();
         assert_eq!(sent, json!({ "action": { "type": "exec", "template": "x" } }));

@@ -83,6 +83,9 @@ pub(crate) struct AgentRegisterArgs {
     /// A pattern of secrets of these, such as api/*; repeatable, any when absent
     #[arg(long, value_name = "PATTERN", value_parser = parse_pattern)]
     pub(crate) pattern: Vec<SecretPattern>,
+    /// The agent whose sub-agent it is: it has no more than that one, and acts for as long
+    #[arg(long, value_name = "INSTANCE")]
+    pub(crate) parent: Option<InstanceId>,
     /// Where it runs, as KEY=VALUE, for conditions of grants such as repository=…; repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     pub(crate) context: Vec<(String, String)>,

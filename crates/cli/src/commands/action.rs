@@ -107,6 +107,7 @@ async fn open(terms: &TermArgs) -> Result<OwnActions, Error> {
     let own = OwnTerms {
         allowed_hosts: terms.host.clone(),
         working_directory: std::env::current_dir().ok(),
+        tempfile_life: Some(config.nl.tempfile_life()),
     };
     OwnActions::open(&broker, &places, own)
 }

@@ -8,7 +8,7 @@ use keyless_core::{
     agent::{AgentState, Aid, AidScope, LifecycleAuthority, TrustLevel},
 };
 use keyless_daemon::{
-    Agents, DetectionWord, Registration,
+    Agents, Config, Registration,
     nl::{
         attestation::{self, Attestation},
         delegations::Delegations,
@@ -64,6 +64,7 @@ async fn register(ui: &Ui, args: AgentRegisterArgs) -> Result<(), Error> {
         session_context: args.context.iter().cloned().collect(),
         life,
         registered_by: "operator".to_owned(),
+        parent: args.parent.clone(),
     };
     let (aid, credential) = agents(&args.factor).await?.register(registration).await?;
     let instance = &aid.instance_id;
@@ -146,10 +147,11 @@ fn row(aid: &Aid) -> Vec<String> {
 }
 
 async fn show(ui: &Ui, args: &AgentShowArgs) -> Result<(), Error> {
-    let (_, vault) = unlock_vault(&args.factor).await?;
+    let (places, vault) = unlock_vault(&args.factor).await?;
     let log = keyless_daemon::audit_log(&vault);
     let aid = Agents::new(&vault, log.clone())?.show(&args.instance).await?;
-    let detection = Detection::new(&vault, log, DetectionWord::default());
+    let config = Config::load(&places.config_file())?;
+    let detection = Detection::new(&vault, log, &config.nl)?;
     let (standing, incidents) = detection.standing(&args.instance).await?;
     let words = format!(
         "{}\nThreat score: {} ({}), {incidents} incidents remembered.\n",
@@ -165,10 +167,11 @@ async fn show(ui: &Ui, args: &AgentShowArgs) -> Result<(), Error> {
 }
 
 async fn reset(ui: &Ui, args: &AgentChangeArgs) -> Result<(), Error> {
-    let (_, vault) = unlock_vault(&args.factor).await?;
+    let (places, vault) = unlock_vault(&args.factor).await?;
     let log = keyless_daemon::audit_log(&vault);
     let aid = Agents::new(&vault, log.clone())?.show(&args.instance).await?;
-    let detection = Detection::new(&vault, log, DetectionWord::default());
+    let config = Config::load(&places.config_file())?;
+    let detection = Detection::new(&vault, log, &config.nl)?;
     let shift = detection.reset(&args.instance, &args.reason).await?;
     let next = match aid.lifecycle {
         AgentState::Suspended => {

@@ -138,8 +138,7 @@ async fn show(ui: &Ui, args: &GrantShowArgs) -> Result<(), Error> {
     let (_, store) = open_store().await?;
     let found = list_grants(&store).await?.into_iter().find(|one| one.grant.grant_id == args.id);
     let found = found.ok_or_else(|| {
-        let words = SafeText::words("there is no grant ").as_they_wrote(args.id.as_str());
-        Error::with(Code::GrantMissing, words)
+        Error::with(Code::GrantUnknown, SafeText::default().as_they_wrote(args.id.as_str()))
     })?;
     let text = serde_json::to_string_pretty(&found.grant).unwrap_or_default();
     let words = format!("{text}\nstate: {}, uses: {}\n", found.state.as_str(), uses(&found));

@@ -2,8 +2,14 @@
 
 /// Who vouches for agents.
 mod attestations;
+/// Work that agents hand on.
+mod delegations;
 /// Agents that look like attackers.
 mod detection;
+/// The whole story, at every door.
+mod doors;
+/// Many actions.
+mod scale;
 /// Sessions as agents.
 mod sessions;
 /// HTTPS.
@@ -28,7 +34,7 @@ const HELPER: &str = "nl://acme.corp/deploy-bot/2.1.0";
 /// A broker that serves NL, and registered agents.
 pub(crate) struct Served<'w> {
     world: &'w World,
-    _broker: Background<'w>,
+    broker: Background<'w>,
     base: String,
     agents: Value,
 }
@@ -62,7 +68,7 @@ impl<'w> Served<'w> {
         let line = broker.line();
         let base = line.split_once("on ").and_then(|(_, rest)| rest.split_once("/nl/v1"));
         let base = base.unwrap_or_else(|| panic!("{line}")).0.to_owned();
-        Self { world, _broker: broker, base, agents }
+        Self { world, broker, base, agents }
     }
 
     /// What the client is told, step by step.
@@ -287,6 +293,33 @@ fn messages_are_held_to_the_protocol_at_every_door() {
 }
 
 #[test]
+fn several_actions_in_one_message_are_done_and_judged_one_by_one() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let exec = |template: &str| json!({ "type": "exec", "template": template });
+    let some = [exec("true {{nl:db/PASSWORD}}"), exec("true {{nl:api/TOKEN}}"), exec("echo third")];
+    let send = |actions: &[Value]| {
+        let payload = json!({ "agent": served.agents["agent"], "actions": actions });
+        json!({ "door": "http", "send": ["action_request", payload] })
+    };
+    let many = vec![exec("true"); 21];
+    let guard = world.home.keyless_home().join("guard.toml");
+    std::fs::write(&guard, "rules = 'none'").unwrap();
+    let health = json!({ "over": "http", "method": "GET", "path": "/nl/v1/health" });
+    let answers = served.client(&json!([health.clone()]));
+    assert_eq!(answers[0]["status"], 503, "{}", answers[0]);
+    std::fs::remove_file(&guard).unwrap();
+    let answers = served.client(&json!([send(&some), send(&many), health]));
+    let responses = answers[0]["responses"].as_array().unwrap();
+    let statuses: Vec<&Value> = responses.iter().map(|response| &response["status"]).collect();
+    assert_eq!(statuses, ["success", "denied", "success"], "{}", answers[0]);
+    assert_eq!(responses[2]["result"]["stdout"], "third\n");
+    assert_eq!(answers[1]["error"]["nl_code"], "NL-E800", "{}", answers[1]);
+    assert_eq!(answers[2]["status"], 200, "{}", answers[2]);
+}
+
+#[test]
 fn who_is_not_known_or_not_active_does_nothing() {
     let world = with_secrets();
     let mut served = Served::start(&world);
@@ -341,11 +374,12 @@ fn an_agent_hands_work_to_another_and_gets_the_result_alone() {
     assert_eq!(made[0]["status"], 201, "{}", made[0]);
     let token = made[0]["body"]["token_id"].as_str().unwrap().to_owned();
     let shown = |who: &str, template: &str| {
-        json!({ "over": "unix", "as": who, "messages": [
-            ["action_request", { "action": { "type": "exec", "template": template }, "delegation": { "token_id": token } }],
-        ] })
+        json!({
+            "door": "unix", "as": who, "action": { "type": "exec", "template": template },
+            "delegation": { "token_id": token },
+        })
     };
-    let revoke = json!({ "over": "http", "method": "DELETE", "path": format!("/nl/v1/delegations/{token}") });
+    let revoke = json!({ "door": "http", "send": ["delegation_revoke", { "token_id": token }] });
     let answers = served.client(&json!([
         shown("helper", "true {{nl:db/PASSWORD}}"),
         shown("helper", "true {{nl:api/TOKEN}}"),
@@ -353,11 +387,11 @@ fn an_agent_hands_work_to_another_and_gets_the_result_alone() {
         revoke,
         shown("helper", "true {{nl:db/PASSWORD}}"),
     ]));
-    let code = |answer: &Value| answer[1]["payload"]["error"]["code"].clone();
-    assert_eq!(answers[0][1]["payload"]["status"], "success", "{}", answers[0]);
+    let code = |answer: &Value| answer["error"]["code"].clone();
+    assert_eq!(answers[0]["status"], "success", "{}", answers[0]);
     assert_eq!(code(&answers[1]), "NL-E200", "{}", answers[1]);
     assert_eq!(code(&answers[2]), "NL-E704", "{}", answers[2]);
-    assert_eq!(answers[3]["body"]["status"], "revoked", "{}", answers[3]);
+    assert_eq!(answers[3]["status"], "revoked", "{}", answers[3]);
     assert_eq!(code(&answers[4]), "NL-E707", "{}", answers[4]);
     let chain = world
         .log()
@@ -404,6 +438,32 @@ fn a_rendered_file_goes_with_what_it_was_made_of() {
     let own = json!([["action_request", { "action": read }]]);
     let own = served.client(&json!([{ "over": "unix", "as": "helper", "messages": own }]));
     assert_eq!(own[0][1]["payload"]["result"]["stdout"], "gone\n", "{}", own[0]);
+}
+
+#[test]
+fn a_file_with_a_value_lives_for_as_long_as_the_operator_says() {
+    let world = with_secrets();
+    let served = Served::with(&world, "tempfile_seconds = 1");
+    granted(&world, AGENT, &["db/*"]);
+    let answer = served.act(&json!({
+        "type": "inject_tempfile", "command": "sleep 40; cat {{nl:F}}", "timeout_ms": 60_000,
+        "file_refs": { "F": "{{nl:db/PASSWORD}}" },
+    }));
+    assert_eq!(answer["body"]["status"], "timeout", "{answer}");
+    let warning = answer["body"]["warnings"][0].as_str().unwrap();
+    assert!(warning.contains("1 s at most"), "{warning}");
+}
+
+#[test]
+fn the_operator_is_told_where_to_look_for_what_is_not_there() {
+    let world = World::with_store();
+    let unknown = "550e8400-e29b-41d4-a716-446655440000";
+    for (noun, id) in [("agent", unknown), ("grant", "grant_none")] {
+        let told = world.keyless(&[noun, "show", id]).run().exits(3).errors();
+        assert!(told.contains(&format!("keyless {noun} list")) && told.contains(id), "{told}");
+    }
+    let told = world.keyless(&["delegation", "revoke", unknown]).run().exits(3).errors();
+    assert!(told.contains("keyless delegation list"), "{told}");
 }
 
 #[test]

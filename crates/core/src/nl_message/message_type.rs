@@ -45,9 +45,11 @@ message_types! {
     RevocationRequest = "revocation_request",
     RevocationResponse = "revocation_response",
     RotationNotification = "rotation_notification",
-    // Ours: what MCP's tools ask for, which chapter 08 has no messages for.
+    // Ours: what MCP's tools ask for, and a token's subject, which chapter 08 has no messages for.
+    XAcceptDelegation = "x_keyless_accept_delegation",
     XAccess = "x_keyless_access",
     XCheckAccess = "x_keyless_check_access",
+    XDelegation = "x_keyless_delegation",
     XListSecrets = "x_keyless_list_secrets",
     XSecrets = "x_keyless_secrets",
 }
@@ -74,6 +76,7 @@ impl MessageType {
             Self::Handshake => Self::HandshakeAck,
             Self::RevocationRequest => Self::RevocationResponse,
             Self::RotationNotification => Self::RotationNotification,
+            Self::XAcceptDelegation => Self::XDelegation,
             Self::XCheckAccess => Self::XAccess,
             Self::XListSecrets => Self::XSecrets,
             _ => Self::Error,

@@ -3,11 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What a touch of a honeypot weighs, whatever was to be done with it.
-const HONEYPOT_BASE: u8 = 80;
-
 /// NL's taxonomy, with types of our own (`TX-…`) for what weighs little.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum AttackType {
     /// A command that reads a secret out.
     #[serde(rename = "T1")]
@@ -75,6 +72,11 @@ impl AttackType {
         self.row().1
     }
 
+    /// What the protocol says that one weighs, 0 to 100.
+    pub(super) fn base(self) -> u8 {
+        self.row().2
+    }
+
     fn row(self) -> (&'static str, &'static str, u8) {
         match self {
             Self::BulkExport => ("T2", "direct_exfiltration", 30),
@@ -99,14 +101,6 @@ impl Incident {
     /// A honeypot was named.
     pub fn honeypot(at: Timestamp) -> Self {
         Self { attack: AttackType::DirectRequest, method: DetectionMethod::Honeypot, at }
-    }
-
-    /// What it weighs, 0 to 100, when it is the only one and fresh.
-    pub fn base(&self) -> u8 {
-        match self.method {
-            DetectionMethod::Honeypot => HONEYPOT_BASE,
-            _ => self.attack.row().2,
-        }
     }
 
     /// Whether it says something about what was done, not about how often something was.

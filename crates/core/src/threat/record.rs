@@ -3,10 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::Incident;
+use super::{Incident, Scale};
 
-/// What fades within an hour: e^-0.05 of it is left.
-const FADING_PER_HOUR: f64 = 0.05;
 /// Incidents of one type within so many hours weigh more than each by itself.
 const WINDOW_HOURS: f64 = 24.0;
 /// After two weeks nothing is left that would show in a score.
@@ -83,8 +81,8 @@ impl Band {
 
 impl ThreatRecord {
     /// Where the agent stands. From orange on only the operator makes it better.
-    pub fn standing(&self, now: Timestamp) -> Standing {
-        let score = self.held.unwrap_or_else(|| self.score(now));
+    pub fn standing(&self, scale: &Scale, now: Timestamp) -> Standing {
+        let score = self.held.unwrap_or_else(|| self.score(scale, now));
         let band = Band::of(score);
         let band = if self.band >= Band::Orange { band.max(self.band) } else { band };
         Standing { score, band }
@@ -96,40 +94,40 @@ impl ThreatRecord {
     }
 
     /// Takes incidents in.
-    pub fn add(&mut self, seen: &[Incident], now: Timestamp) -> Shift {
-        let before = Standing { band: self.band, ..self.standing(now) };
+    pub fn add(&mut self, seen: &[Incident], scale: &Scale, now: Timestamp) -> Shift {
+        let before = Standing { band: self.band, ..self.standing(scale, now) };
         self.incidents.extend(seen);
         self.incidents.retain(|incident| hours_since(incident.at, now) < KEPT_HOURS);
         let surplus = self.incidents.len().saturating_sub(MAX_KEPT);
         self.incidents.drain(..surplus);
-        let after = self.standing(now);
+        let after = self.standing(scale, now);
         self.band = after.band;
         if after.band == Band::Red {
-            self.held = Some(after.score.max(self.score(now)));
+            self.held = Some(after.score.max(self.score(scale, now)));
         }
         Shift { before, after }
     }
 
     /// Forgets everything; the operator's word.
-    pub fn reset(&mut self, now: Timestamp) -> Shift {
-        let before = self.standing(now);
+    pub fn reset(&mut self, scale: &Scale, now: Timestamp) -> Shift {
+        let before = self.standing(scale, now);
         *self = Self::default();
         Shift { before, after: Standing::default() }
     }
 
-    /// `min(100, round(100 · Σ base/100 · e^(-0.05·hours) · (1 + log2 n)))`, where n is how many of its type there
+    /// `min(100, round(100 · Σ base/100 · e^(-0.05·hours) · (1 + log2 n)))` on the protocol's scale, where n is how many of its type there
     /// are within a day. Behaviour alone gives at most an orange one.
-    fn score(&self, now: Timestamp) -> u8 {
+    fn score(&self, scale: &Scale, now: Timestamp) -> u8 {
         let sum = |certain_alone: bool| -> f64 {
             let counted =
                 self.incidents.iter().filter(|incident| !certain_alone || incident.is_certain());
-            counted.map(|incident| self.weight(incident, now)).sum()
+            counted.map(|incident| self.weight(incident, scale, now)).sum()
         };
         let (certain, all) = (points(sum(true)), points(sum(false)));
         if Band::of(certain) == Band::Red { all } else { all.min(79) }
     }
 
-    fn weight(&self, incident: &Incident, now: Timestamp) -> f64 {
+    fn weight(&self, incident: &Incident, scale: &Scale, now: Timestamp) -> f64 {
         let hours = hours_since(incident.at, now);
         let alike = |other: &&Incident| {
             other.attack == incident.attack && hours_since(other.at, now) < WINDOW_HOURS
@@ -138,7 +136,7 @@ impl ThreatRecord {
             if hours < WINDOW_HOURS { self.incidents.iter().filter(alike).count() } else { 1 };
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         let often = 1.0 + (f64::from(count).log2() * 100.0).round() / 100.0;
-        f64::from(incident.base()) / 100.0 * (-FADING_PER_HOUR * hours).exp() * often
+        f64::from(scale.base(incident)) / 100.0 * scale.left_after(hours) * often
     }
 }
 

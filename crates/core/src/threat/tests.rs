@@ -20,19 +20,19 @@ fn behaved(count: usize) -> Vec<Incident> {
 
 fn with(incidents: &[Incident]) -> ThreatRecord {
     let mut record = ThreatRecord::default();
-    record.add(incidents, at(0));
+    record.add(incidents, &Scale::default(), at(0));
     record
 }
 
 #[test]
 fn scores_follow_the_formula() {
-    let score = |incidents: &[Incident]| with(incidents).standing(at(0)).score;
+    let score = |incidents: &[Incident]| with(incidents).standing(&Scale::default(), at(0)).score;
     assert_eq!(score(&[]), 0);
     assert_eq!(score(&[seen(SecretInOutput, 0)]), 60);
     // 2 · 0.5 · (1 + log2 2), and no more than 100.
     assert_eq!(score(&[seen(FileAccess, 0), seen(FileAccess, 0)]), 100);
     // 0.4 · e^-0.5, and 0.4 · e^-1.5: outside the day it counts by itself.
-    assert_eq!(with(&[seen(EncodingBypass, 0)]).standing(at(10)).score, 24);
+    assert_eq!(with(&[seen(EncodingBypass, 0)]).standing(&Scale::default(), at(10)).score, 24);
     assert_eq!(score(&[seen(EncodingBypass, -30)]), 9);
     assert_eq!(score(&[Incident::honeypot(at(0))]), 80);
     // 5 · 0.01 · (1 + 2.32)
@@ -41,7 +41,7 @@ fn scores_follow_the_formula() {
 
 #[test]
 fn bands_begin_where_the_protocol_says() {
-    let band = |incidents: &[Incident]| with(incidents).standing(at(0)).band;
+    let band = |incidents: &[Incident]| with(incidents).standing(&Scale::default(), at(0)).band;
     assert_eq!(band(&behaved(5)), Band::Green);
     assert_eq!(band(&[seen(EncodingBypass, 0)]), Band::Yellow);
     assert_eq!(band(&[seen(SecretInOutput, 0)]), Band::Orange);
@@ -51,20 +51,45 @@ fn bands_begin_where_the_protocol_says() {
 }
 
 #[test]
+fn the_operators_scale_counts_but_for_bait() {
+    let scale = Scale::new([(SecretInOutput, 10)].into(), Some(1)).unwrap();
+    let score = |incident: Incident, hours: i64| {
+        let mut record = ThreatRecord::default();
+        record.add(&[incident], &scale, at(0));
+        record.standing(&scale, at(hours)).score
+    };
+    assert_eq!(score(seen(SecretInOutput, 0), 0), 10);
+    // A type that is not named weighs what the protocol says, and half of it an hour later.
+    assert_eq!(score(seen(EncodingBypass, 0), 0), 40);
+    assert_eq!(score(seen(EncodingBypass, 0), 1), 20);
+    assert_eq!(score(Incident::honeypot(at(0)), 0), 80);
+    assert_eq!(Scale::new([(SecretInOutput, 101)].into(), None), Err(ScaleError::Weight));
+    for hours in [0, 337] {
+        assert_eq!(Scale::new([].into(), Some(hours)), Err(ScaleError::HalfLife));
+    }
+}
+
+#[test]
 fn time_makes_yellow_green_and_nothing_else_better() {
     let mut yellow = with(&[seen(EncodingBypass, 0)]);
-    assert_eq!(yellow.standing(at(48)).band, Band::Green);
-    let shift = yellow.add(&[], at(48));
+    assert_eq!(yellow.standing(&Scale::default(), at(48)).band, Band::Green);
+    let shift = yellow.add(&[], &Scale::default(), at(48));
     assert_eq!((shift.before.band, shift.after.band), (Band::Yellow, Band::Green));
     let orange = with(&[seen(SecretInOutput, 0)]);
-    assert_eq!(orange.standing(at(48)), Standing { score: 5, band: Band::Orange });
+    assert_eq!(
+        orange.standing(&Scale::default(), at(48)),
+        Standing { score: 5, band: Band::Orange }
+    );
     let mut red = with(&[Incident::honeypot(at(0))]);
-    assert_eq!(red.standing(at(480)), Standing { score: 80, band: Band::Red });
-    red.add(&[seen(EncodingBypass, 480)], at(480));
-    assert_eq!(red.standing(at(480)).band, Band::Red);
-    let shift = red.reset(at(480));
+    assert_eq!(red.standing(&Scale::default(), at(480)), Standing { score: 80, band: Band::Red });
+    red.add(&[seen(EncodingBypass, 480)], &Scale::default(), at(480));
+    assert_eq!(red.standing(&Scale::default(), at(480)).band, Band::Red);
+    let shift = red.reset(&Scale::default(), at(480));
     assert_eq!((shift.before.band, shift.after), (Band::Red, Standing::default()));
-    assert_eq!((red.standing(at(480)), red.incidents()), (Standing::default(), 0));
+    assert_eq!(
+        (red.standing(&Scale::default(), at(480)), red.incidents()),
+        (Standing::default(), 0)
+    );
 }
 
 #[test]
@@ -73,7 +98,7 @@ fn what_is_kept_is_bounded_and_read_again_as_it_was() {
     assert_eq!(record.incidents(), 256);
     let stored = serde_json::to_string(&record).unwrap();
     assert_eq!(serde_json::from_str::<ThreatRecord>(&stored).unwrap(), record);
-    record.add(&[], at(24 * 15));
+    record.add(&[], &Scale::default(), at(24 * 15));
     assert_eq!(record.incidents(), 0);
 }
 

@@ -73,13 +73,18 @@ pub enum Asking {
 
 impl ActionSession {
     /// For one agent, as the log knows it; `agent.session_id` is what approvals are remembered for.
-    pub fn open(broker: &Broker, places: &Places, agent: Agent) -> Result<Self, Error> {
+    pub fn open(
+        broker: &Broker,
+        places: &Places,
+        agent: Agent,
+        limits: Limits,
+    ) -> Result<Self, Error> {
         let mut key = Zeroizing::new([0_u8; 32]);
         fill_random(&mut *key)?;
         let key = Arc::new(key);
         let jails = Jails::new(broker.clone(), places, agent.clone(), Arc::clone(&key));
         let services = services::services(broker.engine(), places)?;
-        let executor = Executor::new(Arc::new(jails), services, Limits::default());
+        let executor = Executor::new(Arc::new(jails), services, limits);
         Ok(Self { broker: broker.clone(), agent, key, executor })
     }
 

@@ -34,6 +34,8 @@ use crate::broker::{agent as keyless_agent, fill_random, plain_entry};
 
 /// Credentials that are hashed at the same time: each takes 19 MiB.
 const HASHES_AT_ONCE: usize = 2;
+/// How often it is noted that an agent is still there.
+const NOTED_EACH: SignedDuration = SignedDuration::from_mins(10);
 /// How long a credential that was found right is taken without being hashed again.
 const VERIFIED_FOR: Duration = Duration::from_mins(5);
 
@@ -77,6 +79,8 @@ pub struct Registration {
     pub life: SignedDuration,
     /// Who answers for it.
     pub registered_by: String,
+    /// The agent whose sub-agent it is; within that one's bounds, and for no longer.
+    pub parent: Option<InstanceId>,
 }
 
 impl Agents {
@@ -99,7 +103,25 @@ impl Agents {
     /// [`Code::Usage`] names the fields that make it none.
     pub async fn register(&self, wanted: Registration) -> Result<(Aid, Zeroizing<String>), Error> {
         let now = Timestamp::now();
-        let aid = identity(wanted, now)?;
+        let parent = match &wanted.parent {
+            Some(instance) => Some(self.show(instance).await?),
+            None => None,
+        };
+        let mut aid = identity(wanted, now)?;
+        if let Some(parent) = parent {
+            let more = aid.exceeds(&parent);
+            if !more.is_empty() {
+                let words = SafeText::words("a sub-agent has no more than its parent: ");
+                let words = words.as_they_wrote(&more.join(", "));
+                return Err(Error::with(Code::Usage, words));
+            }
+            aid.delegated_by = Some(DelegatedBy {
+                kind: "agent".to_owned(),
+                identifier: parent.agent_uri.to_string(),
+                delegation_time: now,
+                parent_instance_id: Some(parent.instance_id),
+            });
+        }
         let credential = credential::draw()?;
         let hash = self.hash(&credential).await?;
         self.store.insert_agent(&self.sealed(aid.clone(), hash)).await?;
@@ -143,11 +165,20 @@ impl Agents {
         self.row(instance).await?.map(|row| row.aid).ok_or_else(|| unknown(instance))
     }
 
+    /// Whether an agent may act, and every agent that it is a sub-agent of.
+    pub async fn in_force(&self, aid: &Aid, now: Timestamp) -> Result<(), Error> {
+        let all = if aid.parent().is_some() { self.list().await? } else { Vec::new() };
+        Ok(aid.is_in_force_below(now, |one| named(&all, one))?)
+    }
+
     /// An active agent of this URI, the one that was active last.
     pub async fn active_of(&self, uri: &str) -> Result<Aid, Error> {
-        let now = Timestamp::now();
-        let fits = |aid: &Aid| aid.agent_uri.as_str() == uri && aid.is_in_force(now).is_ok();
-        let found = self.list().await?.into_iter().rfind(fits);
+        let (now, all) = (Timestamp::now(), self.list().await?);
+        let fits = |aid: &&Aid| {
+            aid.agent_uri.as_str() == uri
+                && aid.is_in_force_below(now, |one| named(&all, one)).is_ok()
+        };
+        let found = all.iter().rfind(fits).cloned();
         let words = SafeText::words("no active agent ").as_they_wrote(uri);
         found.ok_or_else(|| Error::with(Code::AgentUnknown, words))
     }
@@ -168,7 +199,10 @@ impl Agents {
                 Error::with(Code::Usage, SafeText::default().as_they_wrote(&refused.to_string()))
             })?;
             let from = old.aid.lifecycle;
-            let aid = Aid { lifecycle: state, ..old.aid.clone() };
+            let mut aid = Aid { lifecycle: state, ..old.aid.clone() };
+            if to == AgentState::Active {
+                aid.last_active_at = Some(Timestamp::now());
+            }
             let new = self.sealed(aid.clone(), old.credential_hash.clone());
             // Somebody else may have changed it meanwhile; then it is judged anew.
             if self.store.replace_agent(&old, &new).await? {
@@ -177,6 +211,18 @@ impl Agents {
                 return Ok(aid);
             }
         }
+    }
+
+    /// Notes that an agent has done something, if that was not noted of late.
+    pub(crate) async fn touch(&self, aid: &Aid, now: Timestamp) -> Result<(), Error> {
+        if aid.last_active_at.is_some_and(|at| now.duration_since(at) < NOTED_EACH) {
+            return Ok(());
+        }
+        let Some(old) = self.row(&aid.instance_id).await? else { return Ok(()) };
+        let touched = Aid { last_active_at: Some(now), ..old.aid.clone() };
+        // Whoever was faster has noted more than this.
+        let new = self.sealed(touched, old.credential_hash.clone());
+        self.store.replace_agent(&old, &new).await.map(drop).map_err(Into::into)
     }
 
     async fn is_right(
@@ -330,7 +376,11 @@ fn actor(by: Authority) -> &'static str {
     }
 }
 
+/// The agent of an instance.
+pub(super) fn named(all: &[Aid], instance: &InstanceId) -> Option<Aid> {
+    all.iter().find(|aid| aid.instance_id == *instance).cloned()
+}
+
 fn unknown(instance: &InstanceId) -> Error {
-    let words = SafeText::words("there is no agent ").as_they_wrote(instance.as_str());
-    Error::with(Code::AgentUnknown, words)
+    Error::with(Code::AgentUnregistered, SafeText::default().as_they_wrote(instance.as_str()))
 }

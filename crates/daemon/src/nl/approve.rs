@@ -71,7 +71,11 @@ impl Approval<'_> {
         }
         Ok(WantedAction {
             agent: self.caller.aid.agent_uri.clone(),
-            acting_for: self.caller.acting.as_ref().map(|acting| acting.issuer.agent_uri.clone()),
+            acting_for: self
+                .caller
+                .acting
+                .as_ref()
+                .map(|_| self.caller.grantee().agent_uri.clone()),
             action: self.action.kind(),
             secrets: self.meant.iter().map(|meant| meant.path.clone()).collect(),
             hosts: self.hosts.to_vec(),

@@ -37,6 +37,9 @@ impl NlService {
                 return Err(Code::OperatorRequired.into());
             }
             MessageType::RotationNotification => self.rotations(caller, payload).await?,
+            MessageType::XAcceptDelegation => {
+                return self.accept_delegation(caller, payload).await;
+            }
             MessageType::XCheckAccess => return self.check_access(caller, payload).await,
             MessageType::XListSecrets => self.listed(caller, payload).await?,
             kind => return Err(not_served(kind)),

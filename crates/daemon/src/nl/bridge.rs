@@ -23,7 +23,7 @@ use tokio::{
 };
 use zeroize::Zeroizing;
 
-use super::answer::message_id;
+use super::{answer::message_id, binding::proof};
 use crate::sockets::told_error;
 
 /// The credential that registering the agent gave.
@@ -109,13 +109,13 @@ impl NlClient {
     async fn carry(&self, kind: MessageType, payload: Map<String, Value>) -> Result<Value, Error> {
         let mut line = self.line.lock().await;
         if let Some(mut connection) = line.take()
-            && let Ok(answer) = connection.call(kind, payload.clone()).await
+            && let Ok(answer) = connection.present(kind, payload.clone(), &self.identity).await
         {
             *line = Some(connection);
             return Ok(answer);
         }
         let mut connection = Connection::open(&self.socket, &self.identity).await?;
-        let answer = connection.call(kind, payload).await?;
+        let answer = connection.present(kind, payload, &self.identity).await?;
         *line = Some(connection);
         Ok(answer)
     }
@@ -145,6 +145,28 @@ impl Connection {
                 Err(told_error(text("keyless_code"), ""))
             }
         }
+    }
+
+    /// As [`Self::call`]; a token in the payload is proven to be the agent's own, which a model can't do by itself.
+    async fn present(
+        &mut self,
+        kind: MessageType,
+        mut payload: Map<String, Value>,
+        identity: &NlIdentity,
+    ) -> Result<Value, Error> {
+        let shown = payload.get("delegation").and_then(|shown| shown["token_id"].as_str());
+        if let (Some(token), NlIdentity::Registered { agent_uri, .. }) = (shown, identity) {
+            let (token, asked) = (token.to_owned(), json!({ "token_id": token }));
+            let asked = asked.as_object().cloned().unwrap_or_default();
+            let mut accepted = self.call(MessageType::XAcceptDelegation, asked).await?;
+            let Value::String(key) = accepted["token_binding_key"].take() else {
+                return Ok(accepted);
+            };
+            let proof = proof(&Zeroizing::new(key), &token, agent_uri, Timestamp::now());
+            let shown = json!({ "token_id": token, "binding_proof": proof });
+            payload.insert("delegation".to_owned(), shown);
+        }
+        self.call(kind, payload).await
     }
 
     /// Sends one message and waits for its answer's payload.

@@ -1,15 +1,14 @@
 //! Who sends a message, as far as the door can tell.
 
-use std::{
-    net::IpAddr,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use std::net::IpAddr;
 
 use keyless_core::{
-    Code, Error, SafeText, action::AgentClaim, agent::Aid, delegation::Token, nl_message::NlFault,
+    Code, SafeText, action::AgentClaim, agent::Aid, delegation::Token, nl_message::NlFault,
 };
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
+
+use super::binding::Binding;
 
 /// What a sender has shown. Without `Debug`: it holds a credential.
 #[derive(Clone)]
@@ -100,30 +99,9 @@ pub(crate) struct Caller {
 
 /// A delegation and who gave it.
 pub(crate) struct Acting {
-    pub(crate) issuer: Aid,
+    /// Everybody whose work it is, the one who handed it over first, and last the one whose grants count.
+    pub(crate) issuers: Vec<Aid>,
     pub(crate) token: Token,
-    /// The presenter's proof that the token is theirs, if they show one.
-    pub(crate) proof: Option<ShownProof>,
-}
-
-/// A proof, which is good for one message: shown with another it is refused, and all that this message asks rests
-/// on it.
-pub(crate) struct ShownProof {
-    text: String,
-    is_taken: AtomicBool,
-}
-
-impl ShownProof {
-    pub(crate) fn new(text: &str) -> Self {
-        Self { text: text.to_owned(), is_taken: AtomicBool::new(false) }
-    }
-
-    /// Has the proof taken, unless it was for this message.
-    pub(crate) fn once(&self, take: impl FnOnce(&str) -> Result<(), Error>) -> Result<(), Error> {
-        if !self.is_taken.load(Ordering::Acquire) {
-            take(&self.text)?;
-            self.is_taken.store(true, Ordering::Release);
-        }
-        Ok(())
-    }
+    /// How it is known to be the presenter's.
+    pub(crate) binding: Binding,
 }

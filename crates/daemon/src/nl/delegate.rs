@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
     ActionType, Code, SafeText,
     action::{Action, ActionResponse, Deed, DelegationScope},
-    agent::{AgentUri, Aid, InstanceId},
+    agent::{AgentUri, Aid, InstanceId, TrustLevel},
     delegation::{
         DEFAULT_MAX_DEPTH, MAX_SINGLE_USE_LIFE, Order, Presented, Token, TokenId, TokenScope,
     },
@@ -18,8 +18,10 @@ use keyless_core::{
 use serde_json::{Map, Value, json};
 
 use super::{
+    agents::named,
     answer::Outcome,
-    caller::{Acting, Caller, ShownProof},
+    binding::{Binding, ShownProof},
+    caller::{Acting, Caller, Standing},
     delegations::Revoker,
     record::Account,
     resolve::Meant,
@@ -70,7 +72,10 @@ impl NlService {
         let issuing = self.issue(caller, &subject.agent_uri, scope, life, &standing);
         let token = self.at_a_use(caller, issuing).await?;
         let running = reservation.started();
-        let acting = Acting { issuer: caller.grantee().clone(), token: token.clone(), proof: None };
+        // The token has never left, and the delegate is who it was made for.
+        let binding = Binding::Known;
+        let issuers = caller.everybody().cloned().collect();
+        let acting = Acting { issuers, token: token.clone(), binding };
         let delegate = Caller {
             aid: subject,
             source_ip: None,
@@ -124,6 +129,26 @@ impl NlService {
         Ok(Outcome::done(MessageType::DelegationResponse, 201, body))
     }
 
+    /// `x_keyless_accept_delegation`: its subject is told what a token is for, and how to prove that it is theirs.
+    pub(super) async fn accept_delegation(
+        &self,
+        caller: &Caller,
+        payload: &Map<String, Value>,
+    ) -> Result<Outcome, NlFault> {
+        let id = token_id(payload)?;
+        let (token, key) = self.delegations.accept(&id, &caller.aid).await?;
+        let body = json!({
+            "token_id": id.as_str(),
+            "token_binding_key": key.as_str(),
+            "issuer": token.issuer,
+            "subject": token.subject,
+            "scope": token.scope,
+            "delegation_depth_remaining": token.delegation_depth_remaining,
+            "expires_at": format!("{:.3}", token.expires_at),
+        });
+        Ok(Outcome::done(MessageType::XDelegation, 200, body))
+    }
+
     /// `delegation_revoke`: a token of the caller's, with all that came of it.
     pub(super) async fn revoke_delegation(
         &self,
@@ -142,18 +167,26 @@ impl NlService {
     }
 
     /// What a caller acts under when its message shows a token.
-    pub(super) async fn acting(&self, shown: &Map<String, Value>) -> Result<Acting, NlFault> {
+    pub(super) async fn acting(
+        &self,
+        shown: &Map<String, Value>,
+        standing: Standing,
+    ) -> Result<Acting, NlFault> {
         let id = token_id(shown)?;
-        let found = self.delegations.list().await?.into_iter().map(|(token, _)| token);
-        let token = found.into_iter().find(|token| token.token_id == id);
-        let token = token.ok_or(Code::DelegationInvalid)?;
-        let issuer = self.agents.show(&token.issuer_instance).await?;
-        let proof = shown.get("binding_proof").and_then(Value::as_str).map(ShownProof::new);
-        Ok(Acting { issuer, token, proof })
+        let (links, agents) = (self.delegations.links(&id).await?, self.agents.list().await?);
+        let issuers = links.iter().map(|link| named(&agents, &link.issuer_instance));
+        let issuers = issuers.collect::<Option<Vec<_>>>().ok_or(Code::DelegationInvalid)?;
+        let token = links.into_iter().next().ok_or(Code::DelegationInvalid)?;
+        let binding = match (shown.get("binding_proof").and_then(Value::as_str), standing) {
+            (Some(proof), _) => Binding::Shown(ShownProof::new(proof)),
+            // Nobody else speaks through a session's own socket.
+            (None, Standing::Session) => Binding::Known,
+            (None, Standing::Stranger) => Binding::Missing,
+        };
+        Ok(Acting { issuers, token, binding })
     }
 
-    /// Whether a token lets its presenter do this. The presenter has shown its own credential, which
-    /// binds the token to it.
+    /// Whether a token lets its presenter, who has shown a credential of its own, do this.
     pub(super) async fn verify_delegation(
         &self,
         caller: &Caller,
@@ -173,15 +206,17 @@ impl NlService {
         let now = Timestamp::now();
         let agents = self.agents.list().await?;
         let is_active = |instance: &InstanceId| {
-            let issuer = agents.iter().find(|aid| aid.instance_id == *instance);
-            issuer.is_some_and(|aid| aid.is_in_force(now).is_ok())
+            let issuer = named(&agents, instance);
+            issuer.is_some_and(|aid| aid.is_in_force_below(now, |one| named(&agents, one)).is_ok())
         };
         let id = &acting.token.token_id;
-        if let Some(proof) = &acting.proof {
-            let take = |text: &str| {
-                self.delegations.take_proof(id, caller.aid.agent_uri.as_str(), text, now)
-            };
-            proof.once(take)?;
+        let who = (&caller.aid.agent_uri, &caller.aid.instance_id);
+        match &acting.binding {
+            Binding::Known => {}
+            Binding::Missing => return Err(unproven()),
+            Binding::Shown(proof) => {
+                proof.once(|text| self.delegations.take_proof(id, who, text, now))?;
+            }
         }
         self.delegations.verify(id, &presented, &is_active).await?;
         Ok(())
@@ -274,26 +309,36 @@ impl NlService {
             parent: caller.acting.as_ref().map(|acting| &acting.token),
             max_depth: DEFAULT_MAX_DEPTH,
         };
-        let (token, _) = self.delegations.create(order).await?;
-        Ok(token)
+        Ok(self.delegations.create(order).await?)
     }
 }
 
 impl Caller {
-    /// Whose grants count.
+    /// Whose grants count: those of the agent that handed the work on first.
     pub(super) fn grantee(&self) -> &Aid {
-        self.acting.as_ref().map_or(&self.aid, |acting| &acting.issuer)
+        self.everybody().last().unwrap_or(&self.aid)
     }
 
-    /// Whether its own bounds leave room for this, and those of the agent whose work it does.
+    /// The least of everybody's.
+    pub(super) fn trust_level(&self) -> TrustLevel {
+        let least = self.everybody().map(|aid| aid.trust_level).min();
+        least.unwrap_or(self.aid.trust_level)
+    }
+
+    /// The agent, then those whose work it does, up to the first.
+    pub(super) fn everybody(&self) -> impl Iterator<Item = &Aid> {
+        let issuers = self.acting.iter().flat_map(|acting| &acting.issuers);
+        std::iter::once(&self.aid).chain(issuers)
+    }
+
+    /// Whether its own bounds leave room for this, and those of everybody whose work it does.
     pub(super) fn covers(
         &self,
         kind: ActionType,
         subjects: &[Subject],
         categories: &Categories,
     ) -> Result<(), Code> {
-        self.aid.covers(kind, subjects, categories)?;
-        self.grantee().covers(kind, subjects, categories)
+        self.everybody().try_for_each(|aid| aid.covers(kind, subjects, categories))
     }
 }
 
@@ -312,6 +357,14 @@ fn scope(wanted: &DelegationScope, actions: Vec<ActionType>) -> Result<TokenScop
 fn token_id(payload: &Map<String, Value>) -> Result<TokenId, NlFault> {
     let id = payload.get("token_id").and_then(Value::as_str).and_then(TokenId::parse);
     id.ok_or_else(|| Code::DelegationInvalid.into())
+}
+
+fn unproven() -> NlFault {
+    let words = SafeText::words(
+        "a token is shown with a binding_proof: accept the delegation (POST \
+         /nl/v1/delegations/{token_id}/accept, or x_keyless_accept_delegation) to get the key for it",
+    );
+    NlFault::new(Code::DelegationInvalid, words)
 }
 
 fn malformed(words: &'static str) -> NlFault {

@@ -1,29 +1,27 @@
 //! The delegation tokens of a store: made for agents, presented by agents, revoked with all that came of them.
 //!
-//! A token's name alone is good for nothing: who presents it proves, by a key that only its subject was given, that it is
-//! theirs (binding). Rows whose seal does not fit hand nothing on. Source: reference/nl.md, section 7.
+//! A token's name alone is good for nothing: who presents it proves, by a key that only its subject is given, that it is
+//! theirs (`binding`). Rows whose seal does not fit hand nothing on. Source: reference/nl.md, section 7.
 
 use std::collections::{HashMap, HashSet};
 
 use data_encoding::{BASE64, HEXLOWER};
-use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
 use keyless_core::{
     Code, Error, SafeText,
-    agent::InstanceId,
+    agent::{AgentUri, Aid, InstanceId},
     audit::{self, Action, Detail, Draft, Outcome, Target},
     delegation::{Order, Presented, Revocation, Token, TokenId, verify},
 };
 use keyless_store::{AuditLog, DelegationRow, Store};
 use keyless_vault::{Vault, Voucher};
 use parking_lot::Mutex;
-use sha2::Sha256;
 use uuid::Uuid;
+use zeroize::Zeroizing;
 
+use super::{agents::as_logged, binding};
 use crate::broker::{agent, fill_random, plain_entry};
 
-/// How far a proof's time may be off, in seconds.
-const PROOF_SKEW: i64 = 30;
 /// The longest chain that is walked, whatever the depth was when it was made.
 const MAX_LINKS: usize = 64;
 
@@ -56,8 +54,8 @@ impl Delegations {
         }
     }
 
-    /// Makes a token, and the key by which its subject proves that it is theirs.
-    pub async fn create(&self, order: Order<'_>) -> Result<(Token, String), Error> {
+    /// Makes a token. Who makes it is given its name alone; the key is its subject's, see [`Self::accept`].
+    pub async fn create(&self, order: Order<'_>) -> Result<Token, Error> {
         let mut nonce = [0; 16];
         fill_random(&mut nonce)?;
         let id = TokenId::parse(&Uuid::new_v4().to_string()).ok_or(Code::Internal)?;
@@ -66,8 +64,7 @@ impl Delegations {
         self.store.insert_delegation(&self.sealed(token.clone())).await?;
         let by = audit::Agent { uri: token.issuer.to_string(), ..agent("agent", &issuer) };
         self.record(Action::DelegationCreate, &token, by, None).await?;
-        let key = self.binding_key(&token.token_id);
-        Ok((token, key))
+        Ok(token)
     }
 
     /// Verifies a token that is presented; gives it. A use is not had by that.
@@ -83,6 +80,11 @@ impl Delegations {
         let now = Timestamp::now();
         verify(&links, presented, used, &|instance| is_active(instance), now)?;
         links.into_iter().next().ok_or_else(|| Code::DelegationInvalid.into())
+    }
+
+    /// A token, the one that it was made from, and so on to the root.
+    pub(super) async fn links(&self, id: &TokenId) -> Result<Vec<Token>, Error> {
+        links(&self.genuine().await?, id)
     }
 
     /// Takes a use; [`Code::DelegationExhausted`] when none is left.
@@ -107,7 +109,12 @@ impl Delegations {
         reason: &str,
     ) -> Result<usize, Error> {
         let rows = self.genuine().await?;
-        let found = rows.get(id).ok_or_else(|| unknown(id))?;
+        let found = rows.get(id).ok_or_else(|| match by {
+            Revoker::Agent(_) => unknown(id),
+            Revoker::Operator => {
+                Error::with(Code::DelegationUnknown, SafeText::default().as_they_wrote(id.as_str()))
+            }
+        })?;
         if let Revoker::Agent(instance) = by {
             // Its issuer, or an issuer above; to others the token is unknown.
             let above = links(&rows, id).unwrap_or_else(|_| vec![found.token.clone()]);
@@ -142,39 +149,48 @@ impl Delegations {
         Ok(rows.into_iter().map(|row| (row.token, row.used)).collect())
     }
 
-    /// The key by which a token's subject proves that it is theirs; derived, and so kept nowhere.
-    pub(super) fn binding_key(&self, id: &TokenId) -> String {
-        HEXLOWER.encode(&self.voucher.seal(format!("binding key of {id}").as_bytes()))
+    /// What a token's subject needs to use it: the token, and the key by which this instance of it proves that the
+    /// token is its own. To everybody else there is no such token.
+    pub async fn accept(
+        &self,
+        id: &TokenId,
+        by: &Aid,
+    ) -> Result<(Token, Zeroizing<String>), Error> {
+        let rows = self.genuine().await?;
+        let links = links(&rows, id)?;
+        let token = links.first().ok_or_else(|| unknown(id))?;
+        let is_this = |one: &InstanceId| *one == by.instance_id;
+        if token.subject != by.agent_uri || !token.subject_instance.as_ref().is_none_or(is_this) {
+            return Err(unknown(id));
+        }
+        let now = Timestamp::now();
+        links.iter().try_for_each(|link| link.is_in_force(now))?;
+        self.record(Action::DelegationAccept, token, as_logged(by), None).await?;
+        Ok((token.clone(), self.binding_key(id, &by.instance_id)))
     }
 
-    /// Takes a presenter's proof that a token is theirs, once: `<unix time>.<hex>`, an HMAC-SHA256 of
-    /// `token||agent uri||time` by the token's binding key. [`Code::DelegationInvalid`] when it is none or was shown
+    /// The key of one of a token's subjects; derived, and so kept nowhere.
+    pub(super) fn binding_key(&self, id: &TokenId, subject: &InstanceId) -> Zeroizing<String> {
+        let name = format!("binding key of {id} for {subject}");
+        Zeroizing::new(HEXLOWER.encode(&self.voucher.seal(name.as_bytes())))
+    }
+
+    /// Takes a presenter's proof that a token is theirs, once. [`Code::DelegationInvalid`] when it is none or was shown
     /// before.
     pub fn take_proof(
         &self,
         id: &TokenId,
-        presenter: &str,
+        presenter: (&AgentUri, &InstanceId),
         proof: &str,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let invalid = || Error::new(Code::DelegationInvalid);
-        let (time, mac) = proof.split_once('.').ok_or_else(invalid)?;
-        let at: i64 = time.parse().map_err(|_| invalid())?;
-        let mac = HEXLOWER.decode(mac.as_bytes()).map_err(|_| invalid())?;
-        let message = format!("{id}||{presenter}||{time}");
-        let key = self.binding_key(id);
-        let is_near = now.as_second().abs_diff(at) <= PROOF_SKEW.unsigned_abs();
-        let mut expected = <Hmac<Sha256> as KeyInit>::new_from_slice(key.as_bytes())
-            .expect("HMAC takes a key of any length");
-        expected.update(message.as_bytes());
-        if !is_near || expected.verify_slice(&mac).is_err() {
-            return Err(invalid());
-        }
+        let key = self.binding_key(id, presenter.1);
+        let until = binding::fits(proof, (&key, id.as_str(), presenter.0.as_str()), now)?;
         let mut shown = self.shown.lock();
         shown.retain(|_, until| *until >= now.as_second());
-        match shown.insert(proof.to_owned(), at + PROOF_SKEW) {
+        match shown.insert(proof.to_owned(), until) {
             None => Ok(()),
-            Some(_) => Err(invalid()),
+            Some(_) => Err(Code::DelegationInvalid.into()),
         }
     }
 

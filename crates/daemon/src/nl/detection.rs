@@ -8,17 +8,17 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use keyless_core::{
-    Error, SafeText,
+    Code, Error, SafeText,
     agent::InstanceId,
     audit::{Action, Agent, Detail, Draft, Outcome, Target},
-    threat::{Band, Incident, Shift, Standing, ThreatRecord},
+    threat::{Band, Incident, Scale, Shift, Standing, ThreatRecord},
 };
 use keyless_store::{AuditLog, Store, ThreatRow};
 use keyless_vault::{Vault, Voucher};
 
 use crate::{
     broker::{agent, plain_entry},
-    config::DetectionWord,
+    config::{DetectionWord, NlConfig},
 };
 
 /// The threat records of an open vault.
@@ -27,19 +27,24 @@ pub struct Detection {
     voucher: Voucher,
     log: AuditLog,
     consequences: DetectionWord,
+    scale: Scale,
 }
 
 impl Detection {
-    /// The records of a vault's store.
-    pub fn new(vault: &Vault, log: AuditLog, consequences: DetectionWord) -> Self {
+    /// The records of a vault's store, weighed as the operator says.
+    pub fn new(vault: &Vault, log: AuditLog, config: &NlConfig) -> Result<Self, Error> {
         let (store, voucher) = (vault.store().clone(), vault.nl_voucher());
-        Self { store, voucher, log, consequences }
+        let scale = config.scale().map_err(|error| {
+            let words = SafeText::words("[nl.threat]: ").as_they_wrote(&error.to_string());
+            Error::with(Code::ConfigInvalid, words)
+        })?;
+        Ok(Self { store, voucher, log, consequences: config.detection, scale })
     }
 
     /// Where an agent stands, and how many incidents are remembered of it.
     pub async fn standing(&self, instance: &InstanceId) -> Result<(Standing, usize), Error> {
         let record = self.row(instance).await?.map(|row| row.record).unwrap_or_default();
-        Ok((record.standing(Timestamp::now()), record.incidents()))
+        Ok((record.standing(&self.scale, Timestamp::now()), record.incidents()))
     }
 
     /// How an agent is to be dealt with.
@@ -58,7 +63,7 @@ impl Detection {
         seen: &[Incident],
     ) -> Result<Shift, Error> {
         let now = Timestamp::now();
-        let shift = self.change(instance, |record| record.add(seen, now)).await?;
+        let shift = self.change(instance, |record| record.add(seen, &self.scale, now)).await?;
         self.record(by.into(), instance, shift, "incidents").await?;
         Ok(shift)
     }
@@ -66,12 +71,17 @@ impl Detection {
     /// Forgets an agent's incidents; the operator's word, on record.
     pub async fn reset(&self, instance: &InstanceId, reason: &str) -> Result<Shift, Error> {
         let now = Timestamp::now();
-        let shift = self.change(instance, |record| record.reset(now)).await?;
+        let shift = self.change(instance, |record| record.reset(&self.scale, now)).await?;
         let note = format!("SCORE_RESET: {reason}");
         let operator = agent("operator", "operator").into();
         let draft = draft(operator, instance, shift, &note);
         self.log.append(draft).await?;
         Ok(shift)
+    }
+
+    /// Forgets what agents did that are no more.
+    pub(crate) async fn forget_orphans(&self) -> Result<(), Error> {
+        Ok(self.store.sweep_threats().await?)
     }
 
     async fn change(

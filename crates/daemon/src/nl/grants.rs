@@ -251,8 +251,7 @@ fn shown(grant: Grant, counted: &Uses) -> ShownGrant {
 }
 
 fn missing(id: &GrantId) -> Error {
-    let words = SafeText::words("there is no grant ").as_they_wrote(id.as_str());
-    Error::with(Code::GrantMissing, words)
+    Error::with(Code::GrantUnknown, SafeText::default().as_they_wrote(id.as_str()))
 }
 
 struct Counted<'a> {

@@ -35,6 +35,7 @@ pub(super) fn registration(name: &str) -> Registration {
         session_context: std::collections::BTreeMap::new(),
         life: SignedDuration::from_hours(1),
         registered_by: "ann".to_owned(),
+        parent: None,
     }
 }
 

@@ -7,7 +7,8 @@ use std::{
     time::Instant,
 };
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use keyless_action::Limits;
 use keyless_core::{
     Code, Error, SafeText,
     agent::{AgentType, Aid, InstanceId},
@@ -49,6 +50,9 @@ pub(crate) struct NlService {
     pub(super) guard: Arc<GuardRules>,
     pub(super) delegations: Delegations,
     pub(super) detection: Detection,
+    /// After how long without a message an agent is suspended.
+    pub(super) idle: Option<SignedDuration>,
+    limits: Limits,
     broker: Broker,
     places: Places,
     /// What each agent's actions have in common: rendered files, values to look for.
@@ -57,7 +61,7 @@ pub(crate) struct NlService {
     /// For the actions that are done now.
     pub(super) room: Room,
     /// Those agents that are sessions.
-    open: Sessions,
+    pub(super) open: Sessions,
     replays: Replays,
     base_url: OnceLock<String>,
 }
@@ -76,7 +80,9 @@ impl NlService {
             grants: Grants::new(&vault, log.clone()),
             guard: Arc::new(GuardRules::new(places.guard_file()).logging(log.clone())),
             delegations: Delegations::new(&vault, log.clone()),
-            detection: Detection::new(&vault, log.clone(), config.detection),
+            detection: Detection::new(&vault, log.clone(), config)?,
+            idle: config.idle(),
+            limits: Limits { tempfile_life: config.tempfile_life(), ..Limits::default() },
             requests: Arc::clone(broker.requests()),
             vault,
             log,
@@ -104,12 +110,16 @@ impl NlService {
         self.rates.step_address(address, Instant::now())
     }
 
-    /// Whether values can be opened and the log be written.
+    /// Whether values can be opened, the log be written and actions be judged.
     pub(crate) fn health(&self, rate: Option<RateState>) -> Answered {
-        let fault = match (self.vault.is_open(), self.log.check()) {
-            (false, _) => Some("the store is locked"),
-            (true, Err(_)) => Some("the audit log can't be written"),
-            (true, Ok(())) => None,
+        let fault = if !self.vault.is_open() {
+            Some("the store is locked")
+        } else if self.log.check().is_err() {
+            Some("the audit log can't be written")
+        } else if self.guard.current().1.is_some() {
+            Some("the guard's own rules can't be used")
+        } else {
+            None
         };
         let (status, body) = health(fault, Timestamp::now());
         Answered { status, body, rate, retry_after: None }
@@ -157,7 +167,7 @@ impl NlService {
             Standing::Stranger => None,
         };
         *rate = Some(self.count(&caller).await?);
-        caller.aid.is_in_force(received)?;
+        self.agents.in_force(&caller.aid, received).await?;
         match message.kind {
             MessageType::ActionRequest | MessageType::DelegationRequest => {
                 self.once(&caller, message, received).await
@@ -179,6 +189,9 @@ impl NlService {
             (None, Standing::Session) => self.agents.of_session(instance).await?,
             (None, Standing::Stranger) => return Err(Code::AgentUnknown.into()),
         };
+        if presented.standing == Standing::Stranger {
+            self.wake(&mut aid, Timestamp::now()).await?;
+        }
         match &claim.attestation {
             Some(token) => self.attestations.vouch(token, &mut aid, Timestamp::now()).await?,
             // Of people and of sessions of its own Keyless knows without.
@@ -191,7 +204,7 @@ impl NlService {
             None => {}
         }
         let acting = match payload.get("delegation").and_then(Value::as_object) {
-            Some(shown) => Some(self.acting(shown).await?),
+            Some(shown) => Some(self.acting(shown, presented.standing).await?),
             None => None,
         };
         let delegation = acting.as_ref().map(|acting| acting.token.chain.clone());
@@ -254,16 +267,21 @@ impl NlService {
         self.sessions.lock().remove(instance);
         self.room.leave(instance);
         self.delegations.revoke_of_agent(instance).await?;
-        self.agents.close_session(instance).await
+        self.agents.close_session(instance).await?;
+        // One that was suspended stays on the list, and what it did with it.
+        self.detection.forget_orphans().await
     }
 
     /// What an agent's actions have in common. One that it does for another has nothing in common with
     /// its own: no file goes from either to the other. [`Code::SessionEnded`] when the agent was a session.
     pub(super) fn session_of(&self, caller: &Caller) -> Result<Acting, Error> {
         let aid = &caller.aid;
-        let open = || ActionSession::open(&self.broker, &self.places, as_logged(aid)).map(Arc::new);
-        let both = [&aid.instance_id, &caller.grantee().instance_id];
-        let over: Vec<Over> = both.iter().filter_map(|one| self.open.over(one)).collect();
+        let open = || {
+            let (agent, limits) = (as_logged(aid), self.limits.clone());
+            ActionSession::open(&self.broker, &self.places, agent, limits).map(Arc::new)
+        };
+        let everybody = caller.everybody().map(|aid| &aid.instance_id);
+        let over: Vec<Over> = everybody.filter_map(|one| self.open.over(one)).collect();
         // Locked before it is asked, so that what a session leaves is there when its end removes it.
         let mut sessions = self.sessions.lock();
         if over.iter().any(|over| *over.borrow()) {
@@ -278,6 +296,11 @@ impl NlService {
         let session = open()?;
         sessions.insert(aid.instance_id.clone(), Arc::clone(&session));
         Ok(Acting { session, over })
+    }
+
+    /// Whether an agent is a session that is not over.
+    pub(super) fn is_open(&self, instance: &InstanceId) -> bool {
+        self.open.over(instance).is_some_and(|over| !*over.borrow())
     }
 
     pub(super) fn discovery(&self) -> Outcome {

@@ -241,7 +241,7 @@ impl NlService {
         approved: bool,
     ) -> Result<(Vec<Meant>, Verdict), NlFault> {
         // Bounds are the agent's own, grants those of who delegated to it.
-        let (aid, grantee, kind) = (&caller.aid, caller.grantee(), action.kind());
+        let (grantee, kind) = (caller.grantee(), action.kind());
         let secrets = self.vault.list().await?;
         let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
         self.grants.refresh().await?;
@@ -273,7 +273,7 @@ impl NlService {
             agent_uri: &grantee.agent_uri,
             instance_id: &grantee.instance_id,
             organization_id: &grantee.organization_id,
-            trust: aid.trust_level.min(grantee.trust_level),
+            trust: caller.trust_level(),
             action: kind,
             subjects: &subjects,
             categories: &categories,

@@ -32,7 +32,7 @@ use crate::{
     config::{Config, NlConfig},
     deploys::{self, PACK_SESSION},
     liveness::LivenessChecks,
-    nl::{Listeners, NlService, serve_session},
+    nl::{Listeners, NlService, serve_session, tidy_agents},
     operator::{Approver, OperatorDoor},
     places::Places,
     provenance::trust_level,
@@ -84,6 +84,7 @@ pub async fn serve(
     let operator_path = places.operator_socket();
     let operator_listener = bind_private(&operator_path).await?;
     let speaking = Arc::new(NlService::new(&broker, &places, nl)?);
+    let tidying = tokio::spawn(tidy_agents(Arc::clone(&speaking)));
     let nl_doors = Listeners::open(Arc::clone(&speaking), &places, nl).await?;
     let (proxy_listener, proxy) = loopback_listener().await?;
     broker.log_strangers();
@@ -133,6 +134,7 @@ pub async fn serve(
     }
     following.abort();
     signing.abort();
+    tidying.abort();
     drop(nl_doors);
     // The socket goes first: who comes now finds the store locked.
     let _ = fs::remove_file(&path);

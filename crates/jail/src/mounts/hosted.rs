@@ -30,11 +30,14 @@ impl Surroundings {
         // A name may be one of another mount namespace, and something else in ours.
         ways_out.retain(|path| path.metadata().is_ok_and(|file| file.file_type().is_socket()));
         ways_out.extend(kernel_mounts(&mounts));
-        for (folder, depth) in [("/tmp", 2), ("/var/tmp", 1)] {
-            find_sockets(Path::new(folder), depth, &mut ways_out);
-        }
-        if let Some(home) = orders.variable("HOME") {
-            find_sockets(Path::new(home), 1, &mut ways_out);
+        let home = orders.variable("HOME").map(|home| (Path::new(home), 1));
+        for (folder, depth) in [("/tmp", 2), ("/var/tmp", 1)]
+            .map(|(folder, depth)| (Path::new(folder), depth))
+            .into_iter()
+            .chain(home)
+            .filter(|(folder, _)| !is_replaced(orders, folder))
+        {
+            find_sockets(folder, depth, &mut ways_out);
         }
         // Usually a link to /run, which is replaced.
         ways_out.push("/var/run".into());
@@ -43,6 +46,13 @@ impl Surroundings {
         gathering_places.extend(own.map(|(path, mode)| (PathBuf::from(path), *mode)));
         Self { ways_out, gathering_places }
     }
+}
+
+/// Whether the jail has a folder of its own there, so that it is no matter what the host has in it: a `/tmp` may hold
+/// thousands of folders.
+fn is_replaced(orders: &Orders, folder: &Path) -> bool {
+    orders.show.is_empty()
+        && orders.own_directories.iter().any(|(path, _)| folder.starts_with(Path::new(path)))
 }
 
 /// Made in advance where only the user's own program would: what is created later would be shared.

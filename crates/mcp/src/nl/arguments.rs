@@ -82,6 +82,8 @@ pub(super) struct ExecuteAction {
     timeout_ms: Option<u64>,
     /// Whether it is only checked.
     dry_run: Option<bool>,
+    /// The delegation that it is done under, if another agent handed you a `token_id` for it.
+    delegation_token_id: Option<String>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -121,7 +123,10 @@ impl Arguments for Nothing {}
 impl Arguments for RevokeDelegation {}
 
 impl Arguments for ExecuteAction {
-    fn wrap(members: Map<String, Value>) -> Map<String, Value> {
-        Map::from_iter([("action".to_owned(), Value::Object(members))])
+    fn wrap(mut members: Map<String, Value>) -> Map<String, Value> {
+        let token = members.remove("delegation_token_id");
+        let shown = token.map(|token| Map::from_iter([("token_id".to_owned(), token)]));
+        let shown = shown.map(|shown| ("delegation".to_owned(), Value::Object(shown)));
+        shown.into_iter().chain([("action".to_owned(), Value::Object(members))]).collect()
     }
 }

@@ -38,6 +38,13 @@ impl Store {
         Ok(Some(ThreatRow { instance: instance.clone(), record, seal: row.try_get(1)? }))
     }
 
+    /// Removes the records of agents that are not there any more.
+    pub async fn sweep_threats(&self) -> Result<(), StoreError> {
+        let delete =
+            "DELETE FROM threats WHERE instance_id NOT IN (SELECT instance_id FROM agents)";
+        query(delete).execute(&self.pool).await.map(drop)
+    }
+
     /// Puts `new` in the place of `old`, which is the same agent's; `false` when somebody was faster.
     pub async fn replace_threat(
         &self,

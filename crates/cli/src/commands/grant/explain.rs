@@ -70,8 +70,7 @@ async fn who(vault: &Vault, name: &str) -> Result<(AgentUri, Option<Aid>), Error
         (Some(aid), _) => Ok((aid.agent_uri.clone(), Some(aid))),
         (None, Ok(uri)) => Ok((uri, None)),
         (None, Err(_)) => {
-            let words = SafeText::words("there is no agent ").as_they_wrote(name);
-            Err(Error::with(Code::AgentUnknown, words))
+            Err(Error::with(Code::AgentUnregistered, SafeText::default().as_they_wrote(name)))
         }
     }
 }

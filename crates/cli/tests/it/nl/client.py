@@ -3,11 +3,14 @@
 Usage: client.py SCRIPT.json, where SCRIPT is a list of steps. Each step is sent over the transport that it names and its
 answer is printed as one line of JSON, in order.
 """
+import hashlib
+import hmac
 import json
 import os
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 import uuid
@@ -76,6 +79,13 @@ def action_request(identity, action, request_id=None):
     }
 
 
+def binding_proof(key, token, identity):
+    """Chapter 07: an HMAC of the token, the agent and the time, by the key that the token's subject was given."""
+    at = str(int(time.time()))
+    mac = hmac.new(key.encode(), "||".join([token, identity.uri, at]).encode(), hashlib.sha256)
+    return at + "." + mac.hexdigest()
+
+
 class Lines:
     """NDJSON over a pair of streams: answers are found by what they answer."""
 
@@ -123,13 +133,83 @@ def stdio(command, identity):
     return process, Lines(process.stdout, process.stdin)
 
 
+# Section 8.3: where HTTP has its messages. What an address does not name goes in the body.
+ADDRESSES = {
+    "action_request": ("POST", "/nl/v1/actions"),
+    "agent_get": ("GET", "/nl/v1/agents/{instance_id}"),
+    "delegation_request": ("POST", "/nl/v1/delegations"),
+    "delegation_revoke": ("DELETE", "/nl/v1/delegations/{token_id}"),
+    "rotation_notification": ("GET", "/nl/v1/rotations?since={since}"),
+    "x_keyless_accept_delegation": ("POST", "/nl/v1/delegations/{token_id}/accept"),
+}
+
+
+# What each agent was given for the tokens that are for it.
+KEYS = {}
+
+
+class Door:
+    """One message and its answer's payload, whatever carries them."""
+
+    def __init__(self, script, over, identity):
+        self.base, self.identity, self.process = script["base"], identity, None
+        if over == "unix":
+            self.lines, _ = unix(script["socket"], identity)
+        elif over == "stdio":
+            self.process, self.lines = stdio(script["stdio"], identity)
+        else:
+            self.lines = None
+
+    def send(self, kind, payload):
+        if self.lines:
+            return self.lines.call(kind, payload)["payload"]
+        method, path = ADDRESSES[kind]
+        body = dict(payload, nl_version="1.0") if method == "POST" else None
+        return http(self.base, self.identity, method, path.format(**payload), body)["body"]
+
+    def act(self, step):
+        payload = action_request(self.identity, step["action"], step.get("request_id"))
+        if "delegation" in step:
+            payload["delegation"] = self.proven(dict(step["delegation"]))
+        answer = self.send("action_request", payload)
+        # What an eavesdropper would try again.
+        return [answer, payload.get("delegation", {}).get("binding_proof")] if step.get("tell_proof") else answer
+
+    def proven(self, shown):
+        """A token, and a proof of its own unless the step brings one or wants none."""
+        if "binding_proof" not in shown and not shown.pop("unproven", False):
+            token = shown["token_id"]
+            place = (self.identity.instance, token)
+            if place not in KEYS:
+                accepted = self.send("x_keyless_accept_delegation", {"token_id": token})
+                # To whom it is not for, it is not there.
+                KEYS[place] = accepted.get("token_binding_key", "guessed")
+            shown["binding_proof"] = binding_proof(KEYS[place], token, self.identity)
+        return shown
+
+    def close(self):
+        if self.process:
+            self.process.stdin.close()
+            self.process.wait(timeout=30)
+
+
 def main():
     script = json.loads(open(sys.argv[1]).read())
     agents = {name: Identity(fields) for name, fields in script["agents"].items()}
     base, answers = script["base"], []
     for step in script["steps"]:
         identity = agents[step.get("as", "agent")]
-        if step["over"] == "http":
+        if "door" in step:
+            door = Door(script, step["door"], identity)
+            if "action" in step:
+                answers.append(door.act(step))
+            else:
+                kind, payload = step["send"]
+                if "delegation" in step:
+                    payload["delegation"] = door.proven(dict(step["delegation"]))
+                answers.append(door.send(kind, payload))
+            door.close()
+        elif step["over"] == "http":
             if "action" in step:
                 body = action_request(identity, step["action"], step.get("request_id"))
                 answers.append(http(base, identity, "POST", "/nl/v1/actions", body, step.get("headers")))

@@ -1,8 +1,9 @@
 //! Actions that the operator runs from their own command line: the vault's key is their grant.
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use jiff::Timestamp;
+use keyless_action::Limits;
 use keyless_core::{
     Code, Destination, Error, SafeText,
     action::{
@@ -30,6 +31,8 @@ pub struct OwnTerms {
     pub allowed_hosts: Vec<Destination>,
     /// Where a command starts.
     pub working_directory: Option<PathBuf>,
+    /// How long a command with a value in a file may take; the protocol's minute when absent.
+    pub tempfile_life: Option<Duration>,
 }
 
 /// The operator's actions, one after the other; a file that one renders, the next may use.
@@ -43,7 +46,9 @@ impl OwnActions {
     /// For one run of the command line.
     pub fn open(broker: &Broker, places: &Places, terms: OwnTerms) -> Result<Self, Error> {
         let agent = agent("action", &session_id("o"));
-        let session = ActionSession::open(broker, places, agent)?;
+        let mut limits = Limits::default();
+        limits.tempfile_life = terms.tempfile_life.unwrap_or(limits.tempfile_life);
+        let session = ActionSession::open(broker, places, agent, limits)?;
         Ok(Self { broker: broker.clone(), session, terms })
     }
 

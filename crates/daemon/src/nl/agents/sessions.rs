@@ -35,6 +35,7 @@ impl Agents {
             session_context: BTreeMap::from([("session".to_owned(), session.to_owned())]),
             life: LIFE,
             registered_by: "keyless".to_owned(),
+            parent: None,
         };
         let aid = Aid { lifecycle: AgentState::Active, ..identity(wanted, Timestamp::now())? };
         self.store.insert_agent(&self.sealed(aid.clone(), NO_CREDENTIAL.to_owned())).await?;
@@ -50,6 +51,17 @@ impl Agents {
         };
         let row = row.filter(|row| row.credential_hash == NO_CREDENTIAL);
         Ok(row.ok_or(Code::AgentUnknown)?.aid)
+    }
+
+    /// Forgets sessions that are over their time: their broker did not end them.
+    pub(crate) async fn forget_sessions(&self, now: Timestamp) -> Result<(), Error> {
+        for row in self.store.agents().await? {
+            let is_over = row.credential_hash == NO_CREDENTIAL && now >= row.aid.expires_at;
+            if is_over && self.is_genuine(&row) {
+                self.store.remove_agent(&row).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Ends a session's agent. One that was suspended or revoked stays on the list until it expires.

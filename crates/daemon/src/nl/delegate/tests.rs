@@ -2,13 +2,10 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use data_encoding::HEXLOWER;
-use hmac::{Hmac, KeyInit, Mac};
 use keyless_core::approval::Decision;
-use sha2::Sha256;
 
 use super::*;
-use crate::nl::scene::Served;
+use crate::nl::{binding, scene::Served};
 
 use ActionType::{Delegate, Exec, Template};
 
@@ -27,10 +24,10 @@ async fn token(served: &Served, from: &Caller, asked: &Map<String, Value>) -> Re
     made.map(|made| made.body()["token_id"].clone()).map_err(|fault| fault.code())
 }
 
-/// `caller` acting under a token.
+/// `caller` acting under a token, on a line of its own.
 async fn under(served: &Served, token: &Value, caller: Caller) -> Caller {
     let shown = json!({ "token_id": token });
-    let acting = served.nl.acting(shown.as_object().unwrap()).await.unwrap();
+    let acting = served.nl.acting(shown.as_object().unwrap(), Standing::Session).await.unwrap();
     Caller { acting: Some(acting), ..caller }
 }
 
@@ -110,11 +107,9 @@ async fn the_file_of_a_template_for_another_is_judged_with_the_rest() {
 /// A proof that a token is the caller's, made `seconds` from now.
 fn proof(served: &Served, token: &Value, caller: &Caller, seconds: i64) -> String {
     let id = TokenId::parse(token.as_str().unwrap()).unwrap();
-    let at = Timestamp::now().as_second() + seconds;
-    let key = served.nl.delegations.binding_key(&id);
-    let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key.as_bytes()).unwrap();
-    mac.update(format!("{id}||{}||{at}", caller.aid.agent_uri).as_bytes());
-    format!("{at}.{}", HEXLOWER.encode(&mac.finalize().into_bytes()))
+    let key = served.nl.delegations.binding_key(&id, &caller.aid.instance_id);
+    let at = Timestamp::now() + SignedDuration::from_secs(seconds);
+    binding::proof(&key, id.as_str(), caller.aid.agent_uri.as_str(), at)
 }
 
 #[tokio::test]
@@ -127,7 +122,8 @@ async fn a_proof_is_good_for_all_that_its_message_asks_and_for_no_other() {
     let exec = || action(json!({ "type": "exec", "template": "true {{nl:api/token}}" }));
     let message = async |proof: &str| {
         let shown = json!({ "token_id": made, "binding_proof": proof });
-        let acting = served.nl.acting(shown.as_object().unwrap()).await.unwrap();
+        let shown = shown.as_object().unwrap();
+        let acting = served.nl.acting(shown, Standing::Stranger).await.unwrap();
         Caller {
             acting: Some(acting),
             aid: helper.aid.clone(),
@@ -135,6 +131,14 @@ async fn a_proof_is_good_for_all_that_its_message_asks_and_for_no_other() {
             delegation: Vec::new(),
         }
     };
+    // Nothing, and what another instance of the same software could make, prove nothing.
+    let twin = served.agent("b", &[Exec], &[]).await;
+    let nothing = json!({ "token_id": made });
+    let unproven = served.nl.acting(nothing.as_object().unwrap(), Standing::Stranger).await;
+    let unproven = Caller { acting: unproven.ok(), ..served.agent("b", &[Exec], &[]).await };
+    assert_eq!(done(&served, &unproven, exec()).await, Some(Code::DelegationInvalid));
+    let twins = message(&proof(&served, &made, &twin, 0)).await;
+    assert_eq!(done(&served, &twins, exec()).await, Some(Code::DelegationInvalid));
     let first = proof(&served, &made, &helper, -1);
     assert_eq!(done(&served, &message(&first).await, exec()).await, Some(Code::ApprovalRequired));
     let waiting = served.nl.requests.all().await.unwrap();

@@ -1,6 +1,5 @@
 //! Tokens in a store: bound to who they are for, used as often as they say, revoked with all below.
 
-use hmac::{Hmac, KeyInit, Mac};
 use jiff::SignedDuration;
 use keyless_core::{
     ActionType, SecretPath,
@@ -8,10 +7,9 @@ use keyless_core::{
     delegation::TokenScope,
     grant::{Categories, GrantId, SecretPattern, Subject},
 };
-use sha2::Sha256;
 
 use super::*;
-use crate::scene::Scene;
+use crate::{nl::scene::aid, scene::Scene};
 
 struct Somebody(AgentUri, InstanceId);
 
@@ -20,7 +18,7 @@ fn somebody(number: u8) -> Somebody {
     Somebody(uri, InstanceId::parse(&format!("{number:08}-0000-4000-8000-000000000000")).unwrap())
 }
 
-async fn hand_on(all: &Delegations, from: u8, parent: Option<&Token>) -> (Token, String) {
+async fn hand_on(all: &Delegations, from: u8, parent: Option<&Token>) -> Token {
     let (issuer, subject) = (somebody(from), somebody(from + 1));
     let scope = TokenScope {
         secrets: vec![SecretPattern::parse("k8s/DEPLOY_TOKEN").unwrap()],
@@ -55,32 +53,35 @@ async fn present(all: &Delegations, token: &Token, by: u8) -> Result<Token, Erro
     all.verify(&token.token_id, &presented, &|_| true).await
 }
 
-fn proof(key: &str, token: &Token, by: u8, at: i64) -> String {
-    let message = format!("{}||{}||{at}", token.token_id, somebody(by).0);
-    let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key.as_bytes()).unwrap();
-    mac.update(message.as_bytes());
-    format!("{at}.{}", HEXLOWER.encode(&mac.finalize().into_bytes()))
-}
-
 #[tokio::test]
 async fn a_name_alone_is_good_for_nothing() {
     let scene = Scene::new().await;
     let all = Delegations::new(&scene.vault, scene.log.clone());
-    let (token, key) = hand_on(&all, 1, None).await;
-    let now = Timestamp::now().as_second();
-    let good = proof(&key, &token, 2, now);
+    let token = hand_on(&all, 1, None).await;
+    let (id, subject, now) = (&token.token_id, somebody(2), Timestamp::now());
+    let by = |who: Somebody| Aid { agent_uri: who.0, instance_id: who.1, ..aid("any") };
     let code = |outcome: Result<Token, Error>| outcome.map(drop).map_err(|error| error.code());
+    // Who made it, and whoever else has heard its name, gets no key for it.
+    for other in [somebody(1), somebody(3), Somebody(somebody(2).0, somebody(3).1)] {
+        let accepted = all.accept(id, &by(other)).await.map(|(token, _)| token);
+        assert_eq!(code(accepted), Err(Code::DelegationInvalid));
+    }
+    let (_, key) = all.accept(id, &by(somebody(2))).await.unwrap();
+    let made = |key: &str, by: u8, seconds: i64| {
+        let at = now + SignedDuration::from_secs(seconds);
+        binding::proof(key, id.as_str(), somebody(by).0.as_str(), at)
+    };
+    let good = made(&key, 2, 0);
     let shown = |proof: &str| {
-        let outcome =
-            all.take_proof(&token.token_id, somebody(2).0.as_str(), proof, Timestamp::now());
+        let outcome = all.take_proof(id, (&subject.0, &subject.1), proof, now);
         outcome.map_err(|error| error.code())
     };
     for bad in [
         String::new(),
-        format!("{now}.00"),
-        proof("guessed", &token, 2, now),
-        proof(&key, &token, 2, now - 60),
-        proof(&key, &token, 3, now),
+        format!("{}.00", now.as_second()),
+        made("guessed", 2, 0),
+        made(&key, 2, -60),
+        made(&key, 3, 0),
     ] {
         assert_eq!(shown(&bad), Err(Code::DelegationInvalid), "{bad}");
     }
@@ -100,10 +101,10 @@ async fn a_name_alone_is_good_for_nothing() {
 async fn what_came_of_a_token_ends_with_it() {
     let scene = Scene::new().await;
     let all = Delegations::new(&scene.vault, scene.log.clone());
-    let (first, _) = hand_on(&all, 1, None).await;
-    let (second, _) = hand_on(&all, 2, Some(&first)).await;
-    let (third, _) = hand_on(&all, 3, Some(&second)).await;
-    let (other, _) = hand_on(&all, 5, None).await;
+    let first = hand_on(&all, 1, None).await;
+    let second = hand_on(&all, 2, Some(&first)).await;
+    let third = hand_on(&all, 3, Some(&second)).await;
+    let other = hand_on(&all, 5, None).await;
     present(&all, &third, 4).await.unwrap();
     // A subject can't revoke what it was handed; an issuer above can.
     let below = all.revoke(&second.token_id, Revoker::Agent(&somebody(3).1), "mine").await;

@@ -32,6 +32,9 @@ pub(super) fn route(method: &Method, path: &str) -> Option<Route> {
         ("POST", ["agents", "register"]) => message(MessageType::AgentRegister),
         ("GET", ["agents", id]) => of(MessageType::AgentGet, "instance_id", id),
         ("POST", ["delegations"]) => message(MessageType::DelegationRequest),
+        ("POST", ["delegations", id, "accept"]) => {
+            of(MessageType::XAcceptDelegation, "token_id", id)
+        }
         ("DELETE", ["delegations", id]) => of(MessageType::DelegationRevoke, "token_id", id),
         ("POST", ["revocations" | "revoke"]) => message(MessageType::RevocationRequest),
         ("GET", ["audit"]) => message(MessageType::AuditQuery),
@@ -82,6 +85,10 @@ mod tests {
         assert_eq!(
             kind("DELETE", "/nl/v1/delegations/t1"),
             Some(("delegation_revoke", "t1".to_owned()))
+        );
+        assert_eq!(
+            kind("POST", "/nl/v1/delegations/t1/accept"),
+            Some(("x_keyless_accept_delegation", "t1".to_owned()))
         );
         assert_eq!(kind("POST", "/nl-protocol/v1/revoke"), Some(("revocation_request", none)));
         for (method, path) in [

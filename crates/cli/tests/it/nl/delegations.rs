@@ -1,0 +1,132 @@
+//! Work that agents hand on: whoever it is for proves that, and nobody else can.
+
+use super::*;
+
+const THIRD: &str = "nl://acme.corp/third/1.0.0";
+
+/// Three agents, of whom the first may use the secret.
+fn three(world: &World) -> Served<'_> {
+    let mut served = Served::start(world);
+    let data = world.keyless(&["agent", "register", THIRD, "--json"]).run().data();
+    served.agents["third"] = json!({
+        "agent_uri": THIRD,
+        "instance_id": data["aid"]["instance_id"],
+        "credential": data["credential"]["value"],
+    });
+    granted(world, AGENT, &["db/*"]);
+    served
+}
+
+/// The id of a token that `who` makes for an agent, under one of its own if it shows one.
+fn token(served: &Served<'_>, who: &str, to: &str, shown: Option<&Value>) -> Value {
+    let actions = if shown.is_none() { json!(["delegate", "exec"]) } else { json!(["exec"]) };
+    let scope = json!({ "secrets": ["db/PASSWORD"], "actions": actions, "max_uses": 3 });
+    let payload = json!({ "delegate_to": to, "delegation_scope": scope });
+    let mut step = json!({ "door": "unix", "as": who, "send": ["delegation_request", payload] });
+    if let Some(shown) = shown {
+        step["delegation"] = shown.clone();
+    }
+    let made = served.client(&json!([step])).remove(0);
+    assert!(made["token_id"].is_string(), "{made}");
+    made["token_id"].clone()
+}
+
+fn act(who: &str, shown: &Value) -> Value {
+    let action = json!({ "type": "exec", "template": "true {{nl:db/PASSWORD}}" });
+    json!({ "door": "unix", "as": who, "action": action, "delegation": shown, "tell_proof": true })
+}
+
+#[test]
+fn only_whom_a_token_is_for_can_prove_it() {
+    let world = with_secrets();
+    let served = three(&world);
+    let token = token(&served, "agent", HELPER, None);
+    let shown = json!({ "token_id": token });
+    let code = |answer: &Value| answer[0]["error"]["code"].clone();
+    let first = served.client(&json!([act("helper", &shown)])).remove(0);
+    assert_eq!(first[0]["status"], "success", "{first}");
+    let replayed = json!({ "token_id": token, "binding_proof": first[1] });
+    let unproven = json!({ "token_id": token, "unproven": true });
+    let refused = served.client(&json!([
+        // What was seen on the wire, the name alone, and whoever else has heard it.
+        act("helper", &replayed),
+        act("third", &replayed),
+        act("helper", &unproven),
+        act("third", &shown),
+        // Who made it can't use it either.
+        act("agent", &shown),
+    ]));
+    for (number, answer) in refused.iter().enumerate() {
+        assert_eq!(code(answer), "NL-E704", "{number}: {answer}");
+    }
+    let message = refused[2][0]["error"]["message"].as_str().unwrap();
+    assert!(message.contains("x_keyless_accept_delegation"), "{message}");
+    let again = served.client(&json!([act("helper", &shown)])).remove(0);
+    assert_eq!(again[0]["status"], "success", "{again}");
+    let log = world.log();
+    let accepted: Vec<&Value> =
+        log.iter().filter(|entry| entry["action"] == "delegation_accept").collect();
+    assert!(accepted.iter().all(|entry| entry["agent"]["uri"] == HELPER), "{accepted:?}");
+}
+
+#[test]
+fn what_was_handed_on_ends_with_what_it_came_of() {
+    let world = with_secrets();
+    let served = three(&world);
+    let first = token(&served, "agent", HELPER, None);
+    let proven = |token: &Value| json!({ "token_id": token });
+    let second = token(&served, "helper", THIRD, Some(&proven(&first)));
+    let worked = served.client(&json!([act("third", &proven(&second))])).remove(0);
+    assert_eq!(worked[0]["status"], "success", "{worked}");
+    let told = served.client(&json!([
+        { "door": "http", "send": ["delegation_revoke", { "token_id": first }] },
+        act("third", &json!({ "token_id": second, "unproven": true })),
+        { "door": "http", "as": "third", "send": ["x_keyless_accept_delegation", { "token_id": second }] },
+    ]));
+    assert_eq!((&told[0]["status"], &told[0]["cascade_count"]), (&json!("revoked"), &json!(1)));
+    assert_eq!(told[2]["error"]["nl_code"], "NL-E707", "{}", told[2]);
+    let ended: Vec<Value> = world
+        .log()
+        .into_iter()
+        .filter(|entry| entry["action"] == "delegation_revoke")
+        .map(|entry| entry["detail"]["note"].clone())
+        .collect();
+    assert_eq!(ended.len(), 2, "{ended:?}");
+    assert!(ended[1].as_str().unwrap().starts_with("cascade_from_parent"), "{ended:?}");
+}
+
+#[test]
+fn tools_prove_for_the_agent_that_they_are_of() {
+    let world = with_secrets();
+    let served = three(&world);
+    let token = token(&served, "agent", HELPER, None);
+    let call = json!({
+        "jsonrpc": "2.0", "id": 2, "method": "tools/call",
+        "params": { "name": "nl_execute_action", "arguments": {
+            "type": "exec", "template": "true {{nl:db/PASSWORD}}", "delegation_token_id": token,
+        } },
+    });
+    let hello = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": { "name": "t", "version": "1" },
+        },
+    });
+    for (who, is_theirs) in [("helper", true), ("third", false)] {
+        let text = |key: &str| served.agents[who][key].as_str().unwrap().to_owned();
+        let mut tools = world
+            .keyless(&["mcp", "--toolset", "nl"])
+            .without_passphrase()
+            .env("NL_AGENT_URI", text("agent_uri"))
+            .env("NL_INSTANCE_ID", text("instance_id"))
+            .env("NL_AGENT_CREDENTIAL", text("credential"))
+            .start();
+        tools.say(&hello.to_string());
+        tools.line();
+        tools.say(&call.to_string());
+        let told: Value = serde_json::from_str(&tools.line()).unwrap();
+        let text = told["result"]["content"][0]["text"].as_str().unwrap();
+        assert_eq!(text.contains("\"status\":\"success\""), is_theirs, "{who}: {text}");
+        assert_eq!(text.contains("NL-E704"), !is_theirs, "{who}: {text}");
+    }
+}

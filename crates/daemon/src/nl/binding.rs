@@ -1,0 +1,79 @@
+//! The proof that a token is its presenter's: how it is written, and who brings none.
+//!
+//! `<unix time>.<hex>`: an HMAC-SHA256 of `token||agent uri||time` by a key that the token's subject is given when it
+//! accepts it, each instance one of its own. Whoever only overheard a token's name has no key, and a proof that was
+//! overheard was shown already. Source: reference/nl.md, section 7, C-16.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use data_encoding::HEXLOWER;
+use hmac::{Hmac, KeyInit, Mac};
+use jiff::Timestamp;
+use keyless_core::{Code, Error};
+use sha2::Sha256;
+
+/// How far a proof's time may be off, in seconds.
+const SKEW: i64 = 30;
+
+/// How it is known that a token is its presenter's.
+pub(crate) enum Binding {
+    /// Keyless hands the work over by itself, or the presenter's socket is its own.
+    Known,
+    /// Not at all: a name alone is good for nothing.
+    Missing,
+    /// By a proof.
+    Shown(ShownProof),
+}
+
+/// A proof, which is good for one message: shown with another it is refused, and all that this message asks rests
+/// on it.
+pub(crate) struct ShownProof {
+    text: String,
+    is_taken: AtomicBool,
+}
+
+impl ShownProof {
+    pub(crate) fn new(text: &str) -> Self {
+        Self { text: text.to_owned(), is_taken: AtomicBool::new(false) }
+    }
+
+    /// Has the proof taken, unless it was for this message.
+    pub(crate) fn once(&self, take: impl FnOnce(&str) -> Result<(), Error>) -> Result<(), Error> {
+        if !self.is_taken.load(Ordering::Acquire) {
+            take(&self.text)?;
+            self.is_taken.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+}
+
+/// A proof for now.
+pub(super) fn proof(key: &str, token: &str, presenter: &str, now: Timestamp) -> String {
+    let at = now.as_second().to_string();
+    let mac = mac(key, token, presenter, &at).finalize().into_bytes();
+    format!("{at}.{}", HEXLOWER.encode(&mac))
+}
+
+/// Until when a proof could be shown again, if it fits.
+pub(super) fn fits(
+    proof: &str,
+    (key, token, presenter): (&str, &str, &str),
+    now: Timestamp,
+) -> Result<i64, Error> {
+    let invalid = || Error::new(Code::DelegationInvalid);
+    let (time, shown) = proof.split_once('.').ok_or_else(invalid)?;
+    let at: i64 = time.parse().map_err(|_| invalid())?;
+    let shown = HEXLOWER.decode(shown.as_bytes()).map_err(|_| invalid())?;
+    let is_near = now.as_second().abs_diff(at) <= SKEW.unsigned_abs();
+    if !is_near || mac(key, token, presenter, time).verify_slice(&shown).is_err() {
+        return Err(invalid());
+    }
+    Ok(at + SKEW)
+}
+
+fn mac(key: &str, token: &str, presenter: &str, time: &str) -> Hmac<Sha256> {
+    let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key.as_bytes())
+        .expect("HMAC takes a key of any length");
+    mac.update(format!("{token}||{presenter}||{time}").as_bytes());
+    mac
+}
