@@ -192,6 +192,15 @@ impl Operator {
         self.vault.replacements(copy).await
     }
 
+    /// What a copy would have read from this machine, to be looked at before it is.
+    pub async fn borrowing(
+        &self,
+        copy: &Backup,
+        conflicts: Conflicts,
+    ) -> Result<Vec<(SecretPath, Metadata)>, Error> {
+        self.vault.borrowing(copy, conflicts).await
+    }
+
     /// Takes a copy in, and puts on record what of it is new here.
     pub async fn import(&self, copy: Backup, conflicts: Conflicts) -> Result<Imported, Error> {
         let imported = self.vault.import(copy, conflicts).await?;

@@ -51,7 +51,7 @@ pub(crate) struct ImportVaultArgs {
     /// What is here and not the same becomes as in the copy, with its values alone; ours are purged
     #[arg(long, conflicts_with = "keep")]
     pub(crate) replace: bool,
-    /// Don't ask before anything is replaced
+    /// Don't ask before anything is replaced, or is to be read from a file, a variable or a source of this machine
     #[arg(long)]
     pub(crate) yes: bool,
     #[command(flatten)]

@@ -176,3 +176,57 @@ fn a_replacement_shows_where_values_may_go_and_asks() {
     assert!(screen.contains(&after), "{screen}");
     assert!(goes_to().contains(EVIL));
 }
+
+/// A secret whose value is read from this machine comes in after a person saw from where, and where it may go.
+#[test]
+fn a_secret_that_would_be_read_here_is_shown_and_asked_about() {
+    let world = World::with_token();
+    let (key, public) = key_pair(&world, "backup.key");
+    let copy = world.operator_file("vault.age");
+    world.keyless(&["vault", "export", text(&copy), "--to", &public]).run().ok();
+    let mut document: Value =
+        serde_json::from_slice(&age(&["-d", "-i", text(&key)], &fs::read(&copy).unwrap())).unwrap();
+    let one = document["secrets"][0].clone();
+    let borrowed = |path: &str, source: Value| {
+        let mut secret = one.clone();
+        secret["path"] = json!(path);
+        secret["versions"] = json!([]);
+        secret["in_use"] = json!(null);
+        secret["metadata"]["source"] = source;
+        secret["metadata"]["egress"]["to"] = json!([EVIL]);
+        secret
+    };
+    let named = [
+        ("team/a/file", json!({ "file": { "path": "/etc/shadow" } }), "from   file:/etc/shadow"),
+        (
+            "team/b/env",
+            json!({ "env": { "variable": "AWS_SECRET_ACCESS_KEY" } }),
+            "from   env:AWS_SECRET_ACCESS_KEY",
+        ),
+        ("team/c/routed", json!({ "routed": { "source": "corp" } }), "from   source:corp"),
+    ];
+    let secrets = document["secrets"].as_array_mut().unwrap();
+    secrets.extend(named.iter().map(|(path, source, _)| borrowed(path, source.clone())));
+    let forged = world.operator_file("forged.age");
+    fs::write(&forged, age(&["-r", &public], document.to_string().as_bytes())).unwrap();
+    let there = || world.keyless(&["secret", "list", "--json"]).run().data().to_string();
+
+    let refused = import(&world, &forged, &key, &[], 2);
+    assert_eq!(refused["errors"][0]["code"], json!("terminal_required"));
+    let words = ["vault", "import", text(&forged), "--identity", text(&key)];
+    let screen = at_a_terminal(
+        &world,
+        world.keyless(&words),
+        "expect('[y/N]')\nsay('n\\n')\nexpect('Nothing was taken in.')\nfinish(code=0)",
+    );
+    for (path, _, from) in &named {
+        assert!(screen.contains(path) && screen.contains(from), "{screen}");
+        assert!(!there().contains(path));
+    }
+    assert!(screen.contains(&format!("goes   to {EVIL}")), "{screen}");
+    let taken = import(&world, &forged, &key, &["--yes"], 0);
+    assert_eq!(taken["data"]["added"], json!(["team/a/file", "team/b/env", "team/c/routed"]));
+    // What is here already, as the copy has it, was agreed to before.
+    let again = import(&world, &forged, &key, &[], 0);
+    assert_eq!(again["data"]["added"], json!([]));
+}

@@ -86,6 +86,26 @@ impl Vault {
         Ok(replacements)
     }
 
+    /// What a copy would have read from this machine, or with its credentials, for the operator to look at first: such
+    /// secrets bring no value, and say where one of ours lies. By path; without those that stay as they are.
+    pub async fn borrowing(
+        &self,
+        backup: &Backup,
+        conflicts: Conflicts,
+    ) -> Result<Vec<(SecretPath, Metadata)>, Error> {
+        let index = self.index().await?;
+        let comes_in = |secret: &&Incoming| match index.secrets.get(&secret.path) {
+            None => true,
+            Some(there) => conflicts == Conflicts::Replace && there.metadata != secret.metadata,
+        };
+        let borrowing = backup.0.secrets.iter().filter(comes_in);
+        let borrowing = borrowing.filter(|it| it.metadata.source != SourceConfig::Local);
+        let mut borrowing: Vec<_> =
+            borrowing.map(|secret| (secret.path.clone(), secret.metadata.clone())).collect();
+        borrowing.sort_by(|one, next| one.0.cmp(&next.0));
+        Ok(borrowing)
+    }
+
     /// Takes a copy in. [`Code::SecretExists`] names what is here and not the same, where that is refused.
     pub async fn import(&self, backup: Backup, conflicts: Conflicts) -> Result<Imported, Error> {
         for secret in &backup.0.secrets {

@@ -12,7 +12,10 @@ use keyless_daemon::{
 };
 use serde_json::json;
 
-use super::{super::unlock_vault, write_private};
+use super::{
+    super::{secret::source_word, unlock_vault},
+    write_private,
+};
 use crate::{
     args::{ExportVaultArgs, ImportVaultArgs},
     prompt,
@@ -46,12 +49,14 @@ pub(super) async fn import(ui: &Ui, args: ImportVaultArgs) -> Result<(), Error> 
         (false, false) => Conflicts::Refuse,
     };
     let operator = Operator::new(vault);
-    if conflicts == Conflicts::Replace {
-        let replacements = operator.replacements(&copy).await?;
-        if !replacements.is_empty() && !agreed(ui, &replacements, args.yes)? {
-            ui.line("Nothing was taken in.");
-            return Ok(());
-        }
+    let borrowing = operator.borrowing(&copy, conflicts).await?;
+    let replacements = match conflicts {
+        Conflicts::Replace => operator.replacements(&copy).await?,
+        Conflicts::Keep | Conflicts::Refuse => Vec::new(),
+    };
+    if !lent(ui, &borrowing, args.yes)? || !agreed(ui, &replacements, args.yes)? {
+        ui.line("Nothing was taken in.");
+        return Ok(());
     }
     let imported = operator.import(copy, conflicts).await?;
     let Imported { added, kept, replaced, same } = &imported;
@@ -66,8 +71,24 @@ pub(super) async fn import(ui: &Ui, args: ImportVaultArgs) -> Result<(), Error> 
     Ok(())
 }
 
+/// Shows what would be read on this machine, and where it may go, and asks. Who wrote the copy chose both.
+fn lent(ui: &Ui, borrowing: &[(SecretPath, Metadata)], yes: bool) -> Result<bool, Error> {
+    if borrowing.is_empty() {
+        return Ok(true);
+    }
+    ui.line("A copy does not prove who made it. These bring no value; it would be read here:");
+    for (path, metadata) in borrowing {
+        let from = source_word(&metadata.source);
+        ui.line(&format!("  {path}\n    from   {from}\n    goes   {}", reach(metadata)));
+    }
+    Ok(yes || prompt::confirm(&format!("Take in {}?", borrowing.len()))?)
+}
+
 /// Shows where each secret may go before and after, and asks. A copy proves no author.
 fn agreed(ui: &Ui, replacements: &[Replacement], yes: bool) -> Result<bool, Error> {
+    if replacements.is_empty() {
+        return Ok(true);
+    }
     ui.line("A copy does not prove who made it. These become as it says, and their values here are purged:");
     for Replacement { path, before, after } in replacements {
         ui.line(&format!("  {path}\n    now    {}\n    after  {}", reach(before), reach(after)));
