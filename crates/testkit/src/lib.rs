@@ -14,6 +14,7 @@ pub use ca::{Leaf, TestCa};
 
 // --- Origins ------------------------------------------------------------------------------------
 mod containers;
+mod engine;
 mod git;
 mod grpc;
 mod nginx;
@@ -23,6 +24,8 @@ mod registry;
 
 /// Debian's `docker-registry`.
 pub use containers::ContainerRegistry;
+/// The databases that a store can be in; [`on_both`] makes a test of each.
+pub use engine::Engine;
 /// Bare repositories, served by `git http-backend` through a [`Handler`].
 pub use git::Repositories;
 /// Python's `grpcio`, as an origin that none of us wrote.

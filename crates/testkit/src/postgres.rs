@@ -190,6 +190,13 @@ impl Postgres {
         self.folder.path().to_owned()
     }
 
+    /// Where a store finds it over that socket; its user's password is not in it.
+    pub fn socket_url(&self) -> String {
+        let (user, database, port) = (Self::USER, Self::DATABASE, self.address.port());
+        let folder = self.socket_folder();
+        format!("postgres:///{database}?user={user}&host={}&port={port}", folder.display())
+    }
+
     /// Runs SQL through `psql` over the socket, and returns what it prints: rows without decoration.
     ///
     /// # Errors

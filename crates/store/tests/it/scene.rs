@@ -5,42 +5,14 @@ use std::path::Path;
 use jiff::Timestamp;
 use keyless_core::audit::{Action, Agent, Detail, Draft, Outcome, Target};
 use keyless_store::{HeadSealer, Server, Store, StorePlace};
+pub(crate) use keyless_testkit::{Engine, on_both};
 use keyless_testkit::{Postgres, PostgresOptions, TestCa};
 use sqlx::{AssertSqlSafe, ConnectOptions, sqlite::SqliteConnectOptions};
 use tempfile::TempDir;
 
-/// The two databases that a store can be in.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Engine {
-    Postgres,
-    Sqlite,
-}
-
-/// Makes two tests of each story.
-macro_rules! on_both {
-    ($($story:ident)*) => {$(
-        mod $story {
-            use crate::scene::Engine;
-
-            #[tokio::test]
-            async fn on_sqlite() {
-                super::$story(Engine::Sqlite).await;
-            }
-
-            #[tokio::test]
-            async fn on_postgres() {
-                super::$story(Engine::Postgres).await;
-            }
-        }
-    )*};
-}
-pub(crate) use on_both;
-
 /// The server by its Unix socket.
 pub(crate) fn on_socket(server: &Postgres, home: &Path) -> Server {
-    let (folder, port) = (server.socket_folder(), server.address().port());
-    let url = format!("postgres:///postgres?user=keyless&host={}&port={port}", folder.display());
-    Server::new(&url, home).unwrap().with_password(PASSWORD)
+    Server::new(&server.socket_url(), home).unwrap().with_password(PASSWORD)
 }
 
 /// A scratch folder, and a store in it.

@@ -141,6 +141,76 @@ fn one_fault_is_told_of_one_entry() {
     assert_eq!((two.origin, two.required), (Origin::Project, false));
 }
 
+/// The errors and warnings of reference/secrets.md, section 2, in our words; what stands beside them can be used.
+#[test]
+fn every_fault_of_a_manifest_has_its_words() {
+    let faults = [
+        (
+            "[overrides.\"team/a/x\"]\ndescription = \"b\"\n[secret.\"team/a/x\"]\ndescription = \"a\"",
+            "overrides.\"team/a/x\": the project has a secret of that path itself",
+        ),
+        (
+            "[overrides.\"team/a/x\"]\nformat_regex = \"^a\"",
+            "overrides.\"team/a/x\": unknown field `format_regex`, expected one of `description`, `gate`, `approve_on_use`, `rotate_every_days`",
+        ),
+        (
+            "[overrides.\"team/a/x\"]\nrotate_every_days = 0",
+            "overrides.\"team/a/x\": rotate_every_days is at least 1",
+        ),
+        (
+            "[overrides.\"team/x\"]\ngate = \"auto\"",
+            "overrides.\"team/x\": 2 of at least 3 segments (project/category/name)",
+        ),
+        (
+            "[secret.\"team/a/x\"]\napprove_on_use = \"always\"",
+            "secret.\"team/a/x\": unknown variant `always`, expected one of `never`, `session`, `per-call`",
+        ),
+        (
+            "[secret.\"team/a/x\"]\nlast_rotated_at = \"2026-02-30\"",
+            "secret.\"team/a/x\": \"2026-02-30\" is not a date such as 2026-11-30",
+        ),
+        ("required = \"team/a/x\"", "required: is not a list of paths"),
+        ("optional = [[]]", "optional[0]: is not a path in quotes"),
+        ("optional = [\"team//x\"]", "optional[0]: segment 2 is empty"),
+        (
+            "required = [\"__sources/corp/token\"]",
+            "required[0]: the first segment is reserved (`_test` and names that start with `__`)",
+        ),
+        (
+            "required = [\"_test/a/b\"]",
+            "required[0]: the first segment is reserved (`_test` and names that start with `__`)",
+        ),
+        ("secret = 3", "secret: is not a table of secrets"),
+        ("overrides = []", "overrides: is not a table of secrets"),
+    ];
+    for (broken, expected) in faults {
+        let inventory = merged(broken, "", &[]);
+        assert_eq!(words(&inventory.faults), [expected], "{broken}");
+        // Nothing of it blinds the list.
+        let beside = broken.replacen("required = ", "ignored = ", 1);
+        let whole = format!("required = [\"team/b/fine\"]\n{beside}");
+        assert_eq!(merged(&whole, "", &[]).rows.len(), 1, "{whole}");
+    }
+    let warnings = [
+        ("required = [\"team/a/x\"]", "team/a/x: is declared and nothing else is known of it"),
+        (
+            "required = [\"team/a/x\"]\n[secret.\"team/a/x\"]\n[overrides.\"team/b/y\"]\ngate = \"confirm\"",
+            "overrides.\"team/b/y\": is neither required nor optional, so nobody sees it",
+        ),
+        (
+            "[secret.\"team/a/x\"]\ndescription = \"a\"",
+            "secret.\"team/a/x\": is neither required nor optional, so nobody sees it",
+        ),
+    ];
+    for (manifest, expected) in warnings {
+        assert_eq!(words(&merged(manifest, "", &[]).warnings), [expected], "{manifest}");
+    }
+    let known = [stored("team/a/x", Metadata::default())];
+    let empty = "required = [\"team/a/x\"]\n[overrides.\"team/a/x\"]";
+    let warned = words(&merged(empty, "", &known).warnings);
+    assert_eq!(warned, ["overrides.\"team/a/x\": says nothing"]);
+}
+
 #[test]
 fn no_toml_is_refused_as_a_whole() {
     for text in

@@ -5,7 +5,14 @@ use keyless_core::Code;
 use keyless_vault::{Backup, BackupIdentities, Conflicts, EnvName, Metadata, SourceConfig, Vault};
 use serde_json::{Value, json};
 
-use crate::scene::{Scene, bound, opened, path, value};
+use crate::scene::{Engine, Scene, bound, on_both, opened, path, value};
+
+on_both! {
+    a_copy_without_a_value_repoints_none_of_ours
+    a_copy_repoints_no_value_that_is_kept_elsewhere
+    a_replaced_secret_has_the_copys_values_alone
+    the_same_value_brings_no_older_one_along
+}
 
 const AT: &str = "a/b/token";
 const EVIL: &str = "evil.example";
@@ -43,9 +50,8 @@ async fn numbers(vault: &Vault) -> Vec<u32> {
     numbers
 }
 
-#[tokio::test]
-async fn a_copy_without_a_value_repoints_none_of_ours() {
-    let scene = Scene::new().await;
+async fn a_copy_without_a_value_repoints_none_of_ours(engine: Engine) {
+    let scene = Scene::on(engine).await;
     let vault = &scene.vault;
     vault.add(path(AT), bound(), Some(value("ours-1-ours-1"))).await.unwrap();
     let before = vault.list().await.unwrap();
@@ -63,9 +69,8 @@ async fn a_copy_without_a_value_repoints_none_of_ours() {
 }
 
 /// A value that another source keeps for us is ours as well.
-#[tokio::test]
-async fn a_copy_repoints_no_value_that_is_kept_elsewhere() {
-    let scene = Scene::new().await;
+async fn a_copy_repoints_no_value_that_is_kept_elsewhere(engine: Engine) {
+    let scene = Scene::on(engine).await;
     let vault = &scene.vault;
     let kept = SourceConfig::Env { variable: EnvName::parse("KEPT").unwrap() };
     vault.add(path(AT), Metadata { source: kept, ..bound() }, None).await.unwrap();
@@ -78,9 +83,8 @@ async fn a_copy_repoints_no_value_that_is_kept_elsewhere() {
     assert_eq!(destinations(vault).await, ["api.github.com"]);
 }
 
-#[tokio::test]
-async fn a_replaced_secret_has_the_copys_values_alone() {
-    let scene = Scene::new().await;
+async fn a_replaced_secret_has_the_copys_values_alone(engine: Engine) {
+    let scene = Scene::on(engine).await;
     let vault = &scene.vault;
     vault.add(path(AT), bound(), Some(value("ours-1-ours-1"))).await.unwrap();
     vault.put(&path(AT), value("ours-2-ours-2")).await.unwrap();
@@ -106,9 +110,8 @@ async fn a_replaced_secret_has_the_copys_values_alone() {
 }
 
 /// The same value of ours in the copy's hand brings none of the others along.
-#[tokio::test]
-async fn the_same_value_brings_no_older_one_along() {
-    let scene = Scene::new().await;
+async fn the_same_value_brings_no_older_one_along(engine: Engine) {
+    let scene = Scene::on(engine).await;
     let vault = &scene.vault;
     vault.add(path(AT), bound(), Some(value("ours-1-ours-1"))).await.unwrap();
     vault.put(&path(AT), value("ours-2-ours-2")).await.unwrap();

@@ -9,15 +9,25 @@ use keyless_vault::{
 };
 use zeroize::Zeroizing;
 
-use crate::scene::{PASSPHRASE, Scene, bound, by_passphrase, opened, passphrase, path, value};
+use crate::scene::{
+    Engine, PASSPHRASE, Scene, bound, by_passphrase, on_both, opened, passphrase, path, value,
+};
+
+on_both! {
+    both_factors_open_it_and_others_do_not
+    a_passphrase_can_be_replaced
+    making_one_is_refused_where_it_must_be
+    secrets_come_change_and_go
+    values_must_fit_their_use
+    the_audit_log_is_sealed_with_its_key
+}
 
 fn code<T: std::fmt::Debug>(answer: Result<T, Error>) -> Code {
     answer.unwrap_err().code()
 }
 
-#[tokio::test]
-async fn both_factors_open_it_and_others_do_not() {
-    let scene = Scene::new().await;
+async fn both_factors_open_it_and_others_do_not(engine: Engine) {
+    let scene = Scene::on(engine).await;
     scene.vault.add(path("a/b/c"), bound(), Some(value("0123456789"))).await.unwrap();
     let vault = scene.again().await;
     assert_eq!(opened(&vault, "a/b/c").await, "0123456789");
@@ -42,9 +52,8 @@ async fn the_standard_cost_works_as_well() {
     Vault::unlock(store, by_passphrase(PASSPHRASE)).await.unwrap();
 }
 
-#[tokio::test]
-async fn a_passphrase_can_be_replaced() {
-    let scene = Scene::new().await;
+async fn a_passphrase_can_be_replaced(engine: Engine) {
+    let scene = Scene::on(engine).await;
     let cost = KdfCost::dangerously_cheap();
     scene.vault.change_passphrase_with(passphrase("another passphrase"), cost).await.unwrap();
     let old = Vault::unlock(scene.store().await, by_passphrase(PASSPHRASE)).await;
@@ -54,9 +63,8 @@ async fn a_passphrase_can_be_replaced() {
     assert_eq!(code(short), Code::ValueRefused);
 }
 
-#[tokio::test]
-async fn making_one_is_refused_where_it_must_be() {
-    let scene = Scene::new().await;
+async fn making_one_is_refused_where_it_must_be(engine: Engine) {
+    let scene = Scene::on(engine).await;
     let cost = KdfCost::dangerously_cheap();
     let again = Vault::create_with(scene.store().await, passphrase(PASSPHRASE), cost).await;
     assert_eq!(code(again), Code::AlreadyInitialised);
@@ -68,9 +76,8 @@ async fn making_one_is_refused_where_it_must_be() {
     assert_eq!(code(unmade), Code::NotInitialised);
 }
 
-#[tokio::test]
-async fn secrets_come_change_and_go() {
-    let scene = Scene::new().await;
+async fn secrets_come_change_and_go(engine: Engine) {
+    let scene = Scene::on(engine).await;
     let vault = &scene.vault;
     let at = path("team/github/token");
     let added = vault.add(at.clone(), bound(), Some(value("first-value"))).await.unwrap();
@@ -99,9 +106,8 @@ async fn secrets_come_change_and_go() {
     assert_eq!(scene.again().await.list().await.unwrap().len(), 1);
 }
 
-#[tokio::test]
-async fn values_must_fit_their_use() {
-    let scene = Scene::new().await;
+async fn values_must_fit_their_use(engine: Engine) {
+    let scene = Scene::on(engine).await;
     let add = async |at: &str, metadata, text: &str| {
         scene.vault.add(path(at), metadata, Some(value(text))).await.map_err(|e| e.code())
     };
@@ -163,9 +169,8 @@ async fn odd_files_do_not_hold_it_up() {
     }
 }
 
-#[tokio::test]
-async fn the_audit_log_is_sealed_with_its_key() {
-    let scene = Scene::new().await;
+async fn the_audit_log_is_sealed_with_its_key(engine: Engine) {
+    let scene = Scene::on(engine).await;
     let log = AuditLog::start(scene.vault.store(), Some(scene.vault.head_sealer()));
     log.flush().await.unwrap();
     let again = scene.again().await;

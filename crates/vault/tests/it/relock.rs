@@ -8,7 +8,15 @@ use keyless_core::{Code, Error};
 use keyless_vault::{EnvelopeKind, Factor, Keyfile, MachineBinding, Vault};
 use sha1::Sha1;
 
-use crate::scene::{PASSPHRASE, Scene, bound, by_passphrase, opened, path, value};
+use crate::scene::{Engine, PASSPHRASE, Scene, bound, by_passphrase, on_both, opened, path, value};
+
+on_both! {
+    a_code_reopens_what_a_timer_locked
+    a_lock_by_hand_ends_what_codes_can_do
+    an_app_that_was_replaced_opens_nothing
+    envelopes_come_and_go_but_never_the_last
+    removed_versions_and_secrets_stay_removed
+}
 
 fn code<T: std::fmt::Debug>(answer: Result<T, Error>) -> Code {
     answer.unwrap_err().code()
@@ -43,9 +51,8 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()
 }
 
-#[tokio::test]
-async fn a_code_reopens_what_a_timer_locked() {
-    let scene = Scene::new().await;
+async fn a_code_reopens_what_a_timer_locked(engine: Engine) {
+    let scene = Scene::on(engine).await;
     let vault = &scene.vault;
     vault.add(path("a/b/c"), bound(), Some(value("0123456789"))).await.unwrap();
     let app = App::enrol(vault).await;
@@ -70,9 +77,8 @@ async fn a_code_reopens_what_a_timer_locked() {
     vault.reopen(&right, at(60), clock(67)).await.unwrap();
 }
 
-#[tokio::test]
-async fn a_lock_by_hand_ends_what_codes_can_do() {
-    let scene = Scene::new().await;
+async fn a_lock_by_hand_ends_what_codes_can_do(engine: Engine) {
+    let scene = Scene::on(engine).await;
     let app = App::enrol(&scene.vault).await;
     scene.vault.relock().await.unwrap();
     scene.vault.lock();
@@ -82,9 +88,8 @@ async fn a_lock_by_hand_ends_what_codes_can_do() {
     assert!(!without.vault.relock().await.unwrap(), "no app was enrolled");
 }
 
-#[tokio::test]
-async fn an_app_that_was_replaced_opens_nothing() {
-    let scene = Scene::new().await;
+async fn an_app_that_was_replaced_opens_nothing(engine: Engine) {
+    let scene = Scene::on(engine).await;
     let old = App::enrol(&scene.vault).await;
     scene.vault.relock().await.unwrap();
     let other = scene.again().await;
@@ -95,9 +100,8 @@ async fn an_app_that_was_replaced_opens_nothing() {
     other.reopen(&new.code(at(0)), at(0), Duration::ZERO).await.unwrap();
 }
 
-#[tokio::test]
-async fn envelopes_come_and_go_but_never_the_last() {
-    let scene = Scene::new().await;
+async fn envelopes_come_and_go_but_never_the_last(engine: Engine) {
+    let scene = Scene::on(engine).await;
     let vault = &scene.vault;
     let file = scene.beside("vault.key");
     let keyfile = Keyfile::create(&file).unwrap();
@@ -119,9 +123,8 @@ async fn envelopes_come_and_go_but_never_the_last() {
 }
 
 /// Somebody who can write the file, but has no key, can't pass one envelope off as another.
-#[tokio::test]
-async fn removed_versions_and_secrets_stay_removed() {
-    let scene = Scene::new().await;
+async fn removed_versions_and_secrets_stay_removed(engine: Engine) {
+    let scene = Scene::on(engine).await;
     let vault = &scene.vault;
     let at = path("a/b/c");
     vault.add(at.clone(), bound(), Some(value("first-value"))).await.unwrap();

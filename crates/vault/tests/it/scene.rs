@@ -3,29 +3,44 @@
 use std::path::PathBuf;
 
 use keyless_core::{Destination, EgressRule, SecretPath};
-use keyless_store::Store;
+use keyless_store::{Server, Store, StorePlace};
+pub(crate) use keyless_testkit::{Engine, on_both};
+use keyless_testkit::{Postgres, PostgresOptions, TestCa};
 use keyless_vault::{Factor, KdfCost, Metadata, Passphrase, RecoveryPhrase, Vault};
 use tempfile::TempDir;
 use zeroize::Zeroizing;
 
 pub(crate) const PASSPHRASE: &str = "correct horse battery";
+const SERVER_PASSWORD: &str = "hinged-lantern-41";
 
-/// A scratch folder with a vault in it.
+/// A scratch folder with a vault in it, or beside it on a server.
 pub(crate) struct Scene {
     folder: TempDir,
+    pub(crate) server: Option<Postgres>,
     pub(crate) vault: Vault,
     pub(crate) phrase: RecoveryPhrase,
 }
 
 impl Scene {
+    /// A vault in a file.
     pub(crate) async fn new() -> Self {
+        Self::on(Engine::Sqlite).await
+    }
+
+    pub(crate) async fn on(engine: Engine) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::create_or_open(&folder.path().join("store.db")).await.unwrap();
+        let ca = TestCa::new();
+        let options = PostgresOptions { ca: &ca, names: &["localhost"], password: SERVER_PASSWORD };
+        let server = match engine {
+            Engine::Postgres => Some(Postgres::start(&options).unwrap()),
+            Engine::Sqlite => None,
+        };
+        let store = Store::create_or_open(place(&folder, server.as_ref())).await.unwrap();
         let (vault, phrase) =
             Vault::create_with(store, passphrase(PASSPHRASE), KdfCost::dangerously_cheap())
                 .await
                 .unwrap();
-        Self { folder, vault, phrase }
+        Self { folder, server, vault, phrase }
     }
 
     pub(crate) fn file(&self) -> PathBuf {
@@ -36,14 +51,24 @@ impl Scene {
         self.folder.path().join(name)
     }
 
-    /// Another handle on the same file, still locked.
+    /// Another handle on the same store, still locked.
     pub(crate) async fn store(&self) -> Store {
-        Store::open(&self.file()).await.unwrap()
+        Store::open(place(&self.folder, self.server.as_ref())).await.unwrap()
     }
 
     /// The same vault, unlocked anew.
     pub(crate) async fn again(&self) -> Vault {
         Vault::unlock(self.store().await, by_passphrase(PASSPHRASE)).await.unwrap()
+    }
+}
+
+fn place(folder: &TempDir, server: Option<&Postgres>) -> StorePlace {
+    match server {
+        None => StorePlace::File(folder.path().join("store.db")),
+        Some(server) => {
+            let server = Server::new(&server.socket_url(), folder.path()).unwrap();
+            server.with_password(SERVER_PASSWORD).into()
+        }
     }
 }
 

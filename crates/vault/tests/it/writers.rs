@@ -7,12 +7,16 @@ use keyless_vault::Metadata;
 
 use crate::{
     crash,
-    scene::{Scene, bound, opened, path, value},
+    scene::{Engine, Scene, bound, on_both, opened, path, value},
 };
 
-#[tokio::test(flavor = "multi_thread")]
-async fn all_that_is_written_is_there() {
-    let scene = Scene::new().await;
+on_both! {
+    all_that_is_written_is_there
+    only_one_of_two_adds_wins
+}
+
+async fn all_that_is_written_is_there(engine: Engine) {
+    let scene = Scene::on(engine).await;
     scene.vault.add(path("a/b/shared"), bound(), Some(value("value-number-1"))).await.unwrap();
     let mut writers = Vec::new();
     for writer in 0..3 {
@@ -34,9 +38,8 @@ async fn all_that_is_written_is_there() {
     assert_eq!(opened(&scene.vault, "w2/b/n9").await, "x");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn only_one_of_two_adds_wins() {
-    let scene = Scene::new().await;
+async fn only_one_of_two_adds_wins(engine: Engine) {
+    let scene = Scene::on(engine).await;
     let (one, two) = (scene.again().await, scene.again().await);
     let (one, two) = tokio::join!(
         one.add(path("a/b/c"), bound(), Some(value("0123456789"))),
