@@ -84,12 +84,17 @@ const NEEDS: &[Need] = &[
 ];
 
 /// What Debian does not have, from PyPI: the module, and what pip calls it. Alphabetical.
-const PYTHON_MODULES: &[(&str, &str)] =
-    &[("boto3", "boto3"), ("mcp", "mcp"), ("moto.server", "moto[server]")];
+const PYTHON_MODULES: &[(&str, &str)] = &[
+    ("boto3", "boto3"),
+    ("mcp", "mcp"),
+    ("moto.server", "moto[server]"),
+    ("pykeepass", "pykeepass"),
+];
 
 /// Packages that npm installs for all: alphabetical.
 const NPM_PACKAGES: &[&str] = &[
-    // Later ones want a newer Node than Debian has.
+    // Later ones of these two want a newer Node than Debian has.
+    "@bitwarden/cli@2025.6.1",
     "@modelcontextprotocol/conformance@0.1.13",
     "@modelcontextprotocol/sdk",
     "axe-core",

@@ -188,7 +188,7 @@ impl Broker {
             trust_pem: session.ca_pem().to_owned() + &self.door.extra_roots,
             session,
             variables,
-            conceal: all.iter().filter_map(source_file).collect(),
+            conceal: all.iter().filter_map(source_file).chain(self.vault.source_files()).collect(),
             remove: self.variables_with_values(&all, inherited, &chosen).await,
             paths,
             engine: Arc::clone(&self.door.engine),

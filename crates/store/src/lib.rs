@@ -15,6 +15,9 @@ mod sealed;
 // What agents ask of a person
 mod requests;
 
+// When sources were in touch
+mod contacts;
+
 // Who is the operator
 mod passkeys;
 
@@ -26,6 +29,7 @@ mod audit;
 
 pub use crate::{
     audit::{AuditLog, AuditQuery, HeadSealer, LogError, VerifiedChain},
+    contacts::SourceContact,
     nl::{AgentRow, DelegationRow, GrantRow, ThreatRow, UseOf, Uses},
     passkeys::{Passkey, PasskeyRow},
     requests::RequestRow,

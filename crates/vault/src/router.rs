@@ -7,14 +7,19 @@
 
 mod cache;
 mod config;
+mod contacts;
 
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     sync::{Arc, Mutex},
 };
 
+use futures_util::future::join_all;
 use keyless_core::{Binding, Code, Error, SafeText, SecretPath, SecretValue};
+use keyless_store::SourceContact;
 use serde::Serialize;
+use tokio::time::timeout;
 use toml::Table;
 
 pub use self::config::RouterConfig;
@@ -22,13 +27,14 @@ pub(crate) use self::config::{optional, required};
 use self::{
     cache::{Cache, shortest},
     config::{Access, Resolved, SourceSpec},
+    contacts::Contacts,
 };
 use crate::{
     moment::Moment,
     source::{
-        AwsService, AwsSource, Backend, BitwardenSource, Capabilities, EnvironmentSource, Fetched,
-        FolderSource, KeyringSource, MAX_VALUE_BYTES, OnePasswordSource, PassSource, PluginSource,
-        SourceFault, SourceHttp, State, VaultSource, refused, too_large,
+        Answer, AwsService, AwsSource, Backend, BitwardenSource, Capabilities, EnvironmentSource,
+        Fetched, FolderSource, KeePassSource, KeyringSource, MAX_VALUE_BYTES, OnePasswordSource,
+        PassSource, PluginSource, SourceFault, SourceHttp, State, VaultSource, refused, too_large,
     },
 };
 
@@ -49,6 +55,7 @@ pub struct Router {
     config: RouterConfig,
     sources: BTreeMap<String, Declared>,
     cache: Mutex<Cache>,
+    contacts: Mutex<Contacts>,
 }
 
 struct Declared {
@@ -85,6 +92,10 @@ pub struct SourceReport {
     pub effective: Vec<&'static str>,
     /// Whether it can be asked.
     pub state: State,
+    /// What mends it; nothing where nothing is amiss.
+    pub hint: Option<&'static str>,
+    /// When it was last asked for a value or given one, by whomever.
+    pub last_contact: Option<SourceContact>,
 }
 
 impl Router {
@@ -101,7 +112,7 @@ impl Router {
             })?;
             sources.insert(spec.name.clone(), Declared { spec: spec.clone(), backend });
         }
-        Ok(Self { config, sources, cache: Mutex::default() })
+        Ok(Self { config, sources, cache: Mutex::default(), contacts: Mutex::default() })
     }
 
     /// Where the value of `path` is. `named` is the secret's own word, which goes before the file's.
@@ -151,9 +162,10 @@ impl Router {
         self.cache.lock().expect("nothing panics under it").forget(path);
     }
 
-    /// Forgets everything that was fetched.
+    /// Forgets everything that was fetched, and what sources were opened with.
     pub(crate) fn forget_all(&self) {
         *self.cache.lock().expect("nothing panics under it") = Cache::default();
+        self.sources.values().for_each(|declared| declared.backend.forget());
     }
 
     /// Fetches a value, fit for `binding`, and keeps it for a while. `at_most` is the secret's word.
@@ -165,12 +177,16 @@ impl Router {
         credential: Option<&SecretValue>,
         at_most: Option<u64>,
     ) -> Result<SecretValue, Error> {
-        let (name, spec, fetched) = match at.get(credential).await {
+        let asked = at.get(credential).await;
+        self.note(at.name, &asked);
+        let (name, spec, fetched) = match asked {
             Err(fault) if fault.state == State::NotInstalled && at.fallback.is_some() => {
                 let name = at.fallback.unwrap_or_default();
                 let Some(other) = self.sources.get(name) else { return Err(told(at.name, fault)) };
                 let reference = other.backend.reference(path, path.as_str(), None);
-                (name, &other.spec, other.backend.get(&reference, None).await)
+                let asked = other.within(other.backend.get(&reference, None)).await;
+                self.note(name, &asked);
+                (name, &other.spec, asked)
             }
             outcome => (at.name, &at.declared.spec, outcome),
         };
@@ -204,30 +220,51 @@ impl Router {
             return Err(Error::with(Code::Usage, words.and("; see access in sources.toml")));
         }
         self.forget(value.path());
-        at.declared
-            .backend
-            .put(&at.reference, value, credential)
-            .await
-            .map_err(|f| told(at.name, f))
+        let put = at.declared.backend.put(&at.reference, value, credential);
+        let given = at.declared.within(put).await;
+        self.note(at.name, &given);
+        given.map_err(|fault| told(at.name, fault))
+    }
+
+    /// Contacts that the store has not kept yet.
+    pub(crate) fn new_contacts(&self) -> Vec<(String, State)> {
+        self.contacts.lock().expect("nothing panics under it").take_new()
+    }
+
+    fn note<T>(&self, source: &str, asked: &Result<T, SourceFault>) {
+        let outcome = asked.as_ref().map_or_else(|fault| fault.state, |_| State::Available);
+        let mut contacts = self.contacts.lock().expect("nothing panics under it");
+        contacts.note(source, outcome, Moment::now());
     }
 
     /// Every declared source, for people; `credentials` are those that could be had.
     pub(crate) async fn report(
         &self,
         credentials: &BTreeMap<String, SecretValue>,
+        mut contacts: BTreeMap<String, SourceContact>,
     ) -> Vec<SourceReport> {
-        let mut reports = Vec::with_capacity(self.sources.len());
-        for (name, declared) in &self.sources {
-            let state = declared.backend.state(credentials.get(name)).await;
-            reports.push(SourceReport {
-                name: name.clone(),
-                kind: declared.spec.kind.clone(),
-                declared: declared.backend.capabilities().words().collect(),
-                effective: declared.effective().words().collect(),
-                state,
-            });
-        }
-        reports
+        // All at once, so that one that hangs holds up no other.
+        let states = self.sources.iter().map(|(name, declared)| async {
+            let state =
+                timeout(declared.spec.deadline, declared.backend.state(credentials.get(name)));
+            state.await.unwrap_or(State::Unavailable)
+        });
+        let states = join_all(states).await;
+        let report = |((name, declared), state): ((&String, &Declared), State)| SourceReport {
+            name: name.clone(),
+            kind: declared.spec.kind.clone(),
+            declared: declared.backend.capabilities().words().collect(),
+            effective: declared.effective().words().collect(),
+            state,
+            hint: state.hint(),
+            last_contact: contacts.remove(name),
+        };
+        self.sources.iter().zip(states).map(report).collect()
+    }
+
+    /// What sources keep on this machine.
+    pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
+        self.sources.values().flat_map(|declared| declared.backend.files())
     }
 
     /// The names of the sources.
@@ -250,11 +287,17 @@ impl At<'_> {
     }
 
     async fn get(&self, credential: Option<&SecretValue>) -> Result<Option<Fetched>, SourceFault> {
-        self.declared.backend.get(&self.reference, credential).await
+        self.declared.within(self.declared.backend.get(&self.reference, credential)).await
     }
 }
 
 impl Declared {
+    /// What the source answers, in the time that it has.
+    async fn within<T>(&self, work: Answer<'_, Result<T, SourceFault>>) -> Result<T, SourceFault> {
+        let late = || SourceFault::new(State::Unavailable, "it did not answer in time");
+        timeout(self.spec.deadline, work).await.unwrap_or_else(|_| Err(late()))
+    }
+
     fn effective(&self) -> Capabilities {
         match self.spec.access {
             Access::Read => self.backend.capabilities().read_only(),
@@ -292,20 +335,23 @@ fn backend(spec: &SourceSpec, http: &Arc<dyn SourceHttp>) -> Result<Box<dyn Back
         "bitwarden" => Box::new(BitwardenSource::new(settings)?),
         "env" => Box::new(EnvironmentSource),
         "files" => Box::new(FolderSource::new(settings)?),
+        "keepass" => Box::new(KeePassSource::new(settings)?),
         "keyring" => Box::new(KeyringSource::new(settings)?),
         "pass" => Box::new(PassSource::new(settings)?),
         "plugin" => Box::new(PluginSource::new(&spec.name, settings)?),
         "vault" | "openbao" => Box::new(VaultSource::new(settings, Arc::clone(http))?),
         other => {
-            let known = "1password, aws-secrets-manager, aws-ssm, bitwarden, env, files, keyring, openbao, pass, plugin, vault";
+            let known = "1password, aws-secrets-manager, aws-ssm, bitwarden, env, files, keepass, keyring, openbao, pass, plugin, vault";
             return Err(format!("the type {other:?} is unknown; there are {known}"));
         }
     })
 }
 
 fn told(name: &str, fault: SourceFault) -> Error {
-    let words =
-        SafeText::words("the source ").as_they_wrote(name).and(" is ").and(fault.state.as_str());
+    let mut words = SafeText::words("the source ").as_they_wrote(name);
+    if fault.state != State::Available {
+        words = words.and(" is ").and(fault.state.as_str());
+    }
     Error::with(Code::SecretUnavailable, words.and(": ").and(fault.words))
 }
 

@@ -12,6 +12,7 @@ mod file;
 mod folder;
 mod hashicorp;
 mod http;
+mod keepass;
 mod keyring;
 mod local;
 mod mounted;
@@ -38,6 +39,7 @@ pub(crate) use self::{
     file::FileSource,
     folder::FolderSource,
     hashicorp::VaultSource,
+    keepass::KeePassSource,
     keyring::KeyringSource,
     local::LocalSource,
     onepassword::OnePasswordSource,

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use keyless_core::Error;
-use keyless_daemon::vault::{SourceConfig, State};
+use keyless_daemon::vault::{SourceConfig, SourceReport};
 use serde_json::json;
 
 use super::{open_store, secret::source_word, unlock_vault};
@@ -44,36 +44,33 @@ async fn list(ui: &Ui, args: SourceListArgs) -> Result<ExitCode, Error> {
     if args.declared {
         let (_, vault) = unlock_vault(&args.factor).await?;
         let reports = ui.wait("Asking the sources", vault.sources()).await?;
-        let rows: Vec<Vec<String>> = reports
-            .iter()
-            .map(|report| {
-                vec![
-                    report.name.clone(),
-                    report.kind.clone(),
-                    report.declared.join(", "),
-                    report.effective.join(", "),
-                    report.state.as_str().to_owned(),
-                    hint(report.state).to_owned(),
-                ]
-            })
-            .collect();
         words.push('\n');
-        words.push_str(&table(&["NAME", "TYPE", "CAN", "MAY", "STATE", "NEXT"], &rows));
+        words.push_str(&declared(&reports));
         data["declared"] = json!(reports);
     }
     ui.answer("source list", &data, &words);
     Ok(ExitCode::SUCCESS)
 }
 
-/// What mends a source.
-fn hint(state: State) -> &'static str {
-    match state {
-        State::Available => "",
-        State::Locked => "unlock it or sign in, or renew its credential",
-        State::NeedsCredential => "name its credential under [source_credentials]",
-        State::NotInstalled => "install its program, or correct its place and checksum",
-        State::Unavailable => "see whether it is up and reachable",
-    }
+/// What the declared sources can do, how they are now, and how they were when a value was last asked for or given.
+fn declared(reports: &[SourceReport]) -> String {
+    let row = |report: &SourceReport| {
+        let contact = report.last_contact.as_ref().map_or_else(
+            || "never".to_owned(),
+            |last| format!("{} {}", last.at.strftime("%Y-%m-%d %H:%M"), last.outcome),
+        );
+        vec![
+            report.name.clone(),
+            report.kind.clone(),
+            report.declared.join(", "),
+            report.effective.join(", "),
+            report.state.as_str().to_owned(),
+            contact,
+            report.hint.unwrap_or_default().to_owned(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = reports.iter().map(row).collect();
+    table(&["NAME", "TYPE", "CAN", "MAY", "STATE", "LAST CONTACT", "NEXT"], &rows)
 }
 
 async fn check(ui: &Ui, args: CheckArgs) -> Result<ExitCode, Error> {
@@ -99,7 +96,11 @@ async fn check(ui: &Ui, args: CheckArgs) -> Result<ExitCode, Error> {
         data.push(json!({ "path": secret.path, "source": source, "state": state }));
         rows.push(vec![secret.path.to_string(), source, state]);
     }
-    let words = table(&["PATH", "SOURCE", "STATE"], &rows);
-    ui.answer("source check", &json!({ "secrets": data, "failed": failed }), &words);
+    let mut words = table(&["PATH", "SOURCE", "STATE"], &rows);
+    let reports = ui.wait("Asking the sources", vault.sources()).await?;
+    words.push('\n');
+    words.push_str(&declared(&reports));
+    let data = json!({ "secrets": data, "failed": failed, "declared": reports });
+    ui.answer("source check", &data, &words);
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -14,6 +14,8 @@ mod node;
 mod aws;
 /// The invocation of one command and what came out of it.
 mod invocation;
+/// KeePass databases.
+mod keepass;
 mod keyrings;
 mod liveness;
 /// A person at a pseudo-terminal.

@@ -4,15 +4,18 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
+    net::TcpListener,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use keyless_testkit::Canary;
 use serde_json::json;
 
-use crate::world::{ALLOWED, TOKEN, VARIABLE, World};
+use crate::world::{ALLOWED, TOKEN, VARIABLE, World, global_packages, wait_until};
 
 const USE: &str = r#"curl -sS -o /dev/null -H "X: $TOKEN" https://api.allowed.test/"#;
 
@@ -183,9 +186,17 @@ fn hashicorp_vault_by_token_and_by_approle() {
     let wrong = ["secret", "rotate", "sources/corp/token", "--value-stdin", "--allow-weak"];
     world.keyless(&wrong).stdin(world.another_value()).run().ok();
     assert_eq!(state(&world, "corp")["state"], json!("locked"));
+    // Listing is no contact; what the agent's use came to stands there until a value is asked for again.
+    assert_eq!(state(&world, "corp")["last_contact"]["outcome"], json!("available"));
     world.keyless(&["source", "check", TOKEN]).run().exits(1);
     drop(server);
-    assert_eq!(state(&world, "corp")["state"], json!("unavailable"));
+    let gone = state(&world, "corp");
+    assert_eq!(
+        (&gone["state"], &gone["last_contact"]["outcome"]),
+        (&json!("unavailable"), &json!("locked"))
+    );
+    let table = world.keyless(&["source", "list", "--declared"]).run().ok();
+    assert!(table.contains("LAST CONTACT"), "{table}");
 }
 
 #[test]
@@ -319,6 +330,32 @@ fn bitwarden_by_its_tool() {
     assert!(locked.exits(1).text().contains("is locked"), "{}", locked.text());
 }
 
+/// What the real one does without its servers: it says that nobody is logged in.
+#[test]
+fn the_real_bitwarden_tool_as_far_as_it_goes_without_a_network() {
+    let world = World::with_store();
+    let program = Path::new(&global_packages()).join("@bitwarden/cli/build/bw.js");
+    let data = world.operator_file("bitwarden");
+    sources(
+        &world,
+        &format!(
+            "[[source]]\nname = \"bw\"\ntype = \"bitwarden\"\nprogram = {program:?}\n\
+             [source.environment]\nBITWARDENCLI_APPDATA_DIR = {data:?}\n[default]\nsource = \"bw\"\n"
+        ),
+    );
+    add_routed(&world, "routed");
+    let seen = world.keyless(&["source", "check", "--json"]).run().exits(1).json();
+    let told = seen["data"]["secrets"][0]["state"].as_str().unwrap();
+    assert!(told.contains("bw is locked or not logged in"), "{told}");
+    let bw = state(&world, "bw");
+    assert_eq!(
+        (&bw["state"], &bw["declared"]),
+        (&json!("needs-credential"), &json!(["read", "list"]))
+    );
+    assert_eq!(bw["last_contact"]["outcome"], json!("locked"));
+    assert!(data.is_dir(), "it ran with the environment that it was given");
+}
+
 #[test]
 fn a_plugin_is_a_source() {
     let mut world = World::with_store();
@@ -426,6 +463,65 @@ server.serve_forever()
     assert_eq!(state(&world, "ssm")["state"], json!("available"));
 }
 
+/// A server that takes connections and never answers, and a program that waits for ever: each costs its own secrets its
+/// own deadline and nobody else anything.
+#[test]
+fn a_source_that_hangs_is_given_up_and_the_others_go_on() {
+    let world = World::with_store();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    thread::spawn(move || silent.incoming().map_while(Result::ok).collect::<Vec<_>>());
+    let (op, child) = (world.operator_file("op"), world.operator_file("op.pid"));
+    executable(&op, &format!("#!/bin/sh\nsleep 600 &\necho $! > {child:?}\nwait\n"));
+    let mount = world.operator_file("mount");
+    fs::create_dir(&mount).unwrap();
+    fs::write(mount.join("token"), world.canary.value()).unwrap();
+    add_local(&world, "sources/corp/token", &world.another_value());
+    let hangs = "timeout_seconds = 1\ncache_ttl_seconds = 0\n";
+    sources(
+        &world,
+        &format!(
+            "[[source]]\nname = \"corp\"\ntype = \"vault\"\naddr = \"http://127.0.0.1:{port}\"\n{hangs}\
+             [[source]]\nname = \"op\"\ntype = \"1password\"\nprogram = {op:?}\n{hangs}\
+             [[source]]\nname = \"here\"\ntype = \"files\"\nfolder = {mount:?}\n\
+             [source_credentials]\ncorp = \"sources/corp/token\"\n"
+        ),
+    );
+    for (path, reference) in
+        [("team/a/corp", "corp:a"), ("team/a/op", "op:op://a/b/c"), ("team/a/here", "here:token")]
+    {
+        let source = format!("source:{reference}");
+        world.keyless(&["secret", "add", path, "--to", ALLOWED, "--source", &source]).run().ok();
+    }
+    let begun = Instant::now();
+    let checked = world.keyless(&["source", "check", "--json"]).run().exits(1).json();
+    // Two values and, all at once, three states.
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    let data = &checked["data"];
+    let told = |path: &str| {
+        let mut secrets = data["secrets"].as_array().unwrap().iter();
+        secrets.find(|secret| secret["path"] == path).unwrap()["state"].as_str().unwrap().to_owned()
+    };
+    for path in ["team/a/corp", "team/a/op"] {
+        assert!(told(path).contains("is unavailable: it did not answer in time"), "{}", told(path));
+    }
+    assert_eq!(told("team/a/here"), "ok");
+    let source = |name: &str| {
+        let mut declared = data["declared"].as_array().unwrap().iter();
+        declared.find(|source| source["name"] == name).unwrap()
+    };
+    for (name, outcome) in [("corp", "unavailable"), ("op", "unavailable"), ("here", "available")] {
+        assert_eq!(source(name)["state"], json!(outcome), "{name}");
+        assert_eq!(source(name)["last_contact"]["outcome"], json!(outcome), "{name}");
+    }
+    assert_eq!(source("corp")["hint"], json!("see whether it is up and reachable"));
+    assert_eq!(source("env")["last_contact"], json!(null));
+    let child: i32 = fs::read_to_string(&child).unwrap().trim().parse().unwrap();
+    let runs =
+        || fs::read_to_string(format!("/proc/{child}/stat")).is_ok_and(|s| !s.contains(") Z "));
+    wait_until("what the program started is gone", || !runs());
+}
+
 #[test]
 fn the_fallback_is_asked_when_a_source_is_not_installed_and_then_alone() {
     let mut world = World::with_store();
@@ -481,6 +577,28 @@ fn a_source_file_that_is_wrong_is_told() {
 fn sha256(file: &PathBuf) -> String {
     let output = Command::new("sha256sum").arg(file).output().unwrap();
     String::from_utf8(output.stdout).unwrap()[..64].to_owned()
+}
+
+/// A folder of plain values is none that an agent may look into.
+#[test]
+fn a_mounted_folder_is_hidden_from_the_agent() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    let mount = world.home.home().join("agent-may-look-here");
+    fs::create_dir(&mount).unwrap();
+    fs::write(mount.join("token"), world.canary.value()).unwrap();
+    sources(
+        &world,
+        &format!(
+            "[[source]]\nname = \"here\"\ntype = \"files\"\nfolder = {mount:?}\n\
+             [[route]]\nprefix = \"team/api/\"\nsource = \"here\"\n"
+        ),
+    );
+    add_routed(&world, "routed");
+    let look = format!("! cat {}/token && {USE}", mount.display());
+    world.agent_sh(&look).run().ok();
+    world.assert_received(&origin);
+    fs::remove_dir_all(&mount).unwrap();
 }
 
 /// What a source writes when it fails never comes out.

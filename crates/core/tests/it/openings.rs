@@ -16,6 +16,7 @@ const OPENINGS: &[(&str, &str)] = &[
     ("vault/src/source/aws.rs", "expose_to_its_source"),
     ("vault/src/source/bitwarden.rs", "expose_to_its_source"),
     ("vault/src/source/hashicorp.rs", "expose_to_its_source"),
+    ("vault/src/source/keepass.rs", "expose_to_its_source"),
     ("vault/src/source/keyring.rs", "expose_to_its_source"),
     ("vault/src/source/onepassword.rs", "expose_to_its_source"),
     ("vault/src/source/pass.rs", "expose_to_its_source"),

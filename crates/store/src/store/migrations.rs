@@ -29,6 +29,7 @@ pub(super) const MIGRATIONS: &[Migration] = &[
         postgres: Some("-- they were there from the first"),
     },
     Migration::of_both(include_str!("../../migrations/0006_threats.sql")),
+    Migration::of_both(include_str!("../../migrations/0040_source_contacts.sql")),
 ];
 
 #[expect(clippy::cast_possible_wrap, reason = "a handful")]

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 mod audit;
+mod contacts;
 mod file;
 mod nl;
 mod passkeys;

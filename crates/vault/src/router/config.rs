@@ -10,6 +10,10 @@ use toml::{Table, Value};
 /// How long a fetched value may be kept, unless the source or the secret says less.
 const DEFAULT_TTL: Duration = Duration::from_mins(15);
 
+/// How long a source may take, unless the file says otherwise: a person may have to touch a key or type into a
+/// pinentry.
+const DEFAULT_DEADLINE: Duration = Duration::from_mins(1);
+
 /// The whole file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RouterConfig {
@@ -27,6 +31,8 @@ pub(crate) struct SourceSpec {
     pub(crate) kind: String,
     pub(crate) access: Access,
     pub(crate) cache_ttl: Duration,
+    /// It is asked no longer than this.
+    pub(crate) deadline: Duration,
     /// Everything else, for the kind.
     pub(crate) settings: Table,
 }
@@ -46,6 +52,7 @@ impl SourceSpec {
             kind: kind.to_owned(),
             access: Access::Read,
             cache_ttl: Duration::ZERO,
+            deadline: DEFAULT_DEADLINE,
             settings: Table::new(),
         }
     }
@@ -201,10 +208,15 @@ fn source(table: &Table) -> Result<SourceSpec, String> {
         Some(Some(seconds @ 0..=86_400)) => Duration::from_secs(seconds.unsigned_abs()),
         Some(_) => return Err(format!("{name}: cache_ttl_seconds is from 0 to 86400")),
     };
+    let deadline = match table.get("timeout_seconds").map(toml::Value::as_integer) {
+        None => DEFAULT_DEADLINE,
+        Some(Some(seconds @ 1..=600)) => Duration::from_secs(seconds.unsigned_abs()),
+        Some(_) => return Err(format!("{name}: timeout_seconds is from 1 to 600")),
+    };
     let mut settings = table.clone();
-    let ours = ["name", "type", "access", "cache_ttl_seconds"];
+    let ours = ["name", "type", "access", "cache_ttl_seconds", "timeout_seconds"];
     settings.retain(|key, _| !ours.contains(&key));
-    Ok(SourceSpec { name, kind, access, cache_ttl, settings })
+    Ok(SourceSpec { name, kind, access, cache_ttl, deadline, settings })
 }
 
 fn tables<'a>(file: &'a Table, key: &'static str) -> Result<Vec<&'a Table>, String> {
@@ -317,6 +329,10 @@ mod tests {
             (
                 "[[source]]\nname = \"a\"\ntype = \"p\"\n[[source]]\nname = \"a\"\ntype = \"p\"",
                 "twice",
+            ),
+            (
+                "[[source]]\nname = \"a\"\ntype = \"p\"\ntimeout_seconds = 0",
+                "timeout_seconds is from 1 to 600",
             ),
             ("[default]\nsource = \"gone\"", "no source \"gone\""),
             ("[[route]]\nprefix = \"team\"\nsource = \"local\"", "slash"),

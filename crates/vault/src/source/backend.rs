@@ -1,6 +1,6 @@
 //! What every source behind `sources.toml` is to the router.
 
-use std::{fmt, pin::Pin, time::Duration};
+use std::{fmt, path::PathBuf, pin::Pin, time::Duration};
 
 use keyless_core::{SafeText, SecretPath, SecretValue};
 use serde::Serialize;
@@ -37,6 +37,14 @@ pub(crate) trait Backend: Send + Sync {
     ) -> Answer<'a, Result<(), SourceFault>> {
         Box::pin(async { Err(SourceFault::new(State::Unavailable, "it takes no values")) })
     }
+
+    /// Where on this machine its values lie, or what opens them: no agent gets to see it.
+    fn files(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// Forgets what it was let in with: the vault is locked.
+    fn forget(&self) {}
 }
 
 /// A set of what a source can do. The numbers are the plugin protocol's.
@@ -66,7 +74,8 @@ pub enum State {
     Unavailable,
 }
 
-/// Why a source gave nothing. The words are ours; what a source wrote may hold values.
+/// Why a source gave nothing. The words are ours; what a source wrote may hold values. One that is available could not
+/// do what this reference asks.
 #[derive(Debug)]
 pub(crate) struct SourceFault {
     pub(crate) state: State,
@@ -142,6 +151,17 @@ impl State {
             Self::NeedsCredential => "needs-credential",
             Self::NotInstalled => "not-installed",
             Self::Unavailable => "unavailable",
+        }
+    }
+
+    /// What mends it; nothing where nothing is amiss.
+    pub fn hint(self) -> Option<&'static str> {
+        match self {
+            Self::Available => None,
+            Self::Locked => Some("unlock it or sign in, or renew its credential"),
+            Self::NeedsCredential => Some("name its credential under [source_credentials]"),
+            Self::NotInstalled => Some("install its program, or correct its place and checksum"),
+            Self::Unavailable => Some("see whether it is up and reachable"),
         }
     }
 }

@@ -73,7 +73,7 @@ impl Backend for BitwardenSource {
             let (item, field) = reference.rsplit_once('#').unwrap_or((reference, "password"));
             if !FIELDS.contains(&field) || item.starts_with('-') {
                 let words = "a reference is ITEM, or ITEM# with password, username, notes or totp";
-                return Err(SourceFault::new(State::Unavailable, words));
+                return Err(SourceFault::new(State::Available, words));
             }
             let ran = self.bw(&["get", field, item], credential).await?;
             if ran.status.success() {

@@ -81,7 +81,7 @@ fn content(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
 }
 
 /// Opens without waiting, so that a FIFO can't hold the broker up.
-fn open(file: &Path) -> io::Result<File> {
+pub(super) fn open(file: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::CLOEXEC;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
     OpenOptions::new().read(true).custom_flags(flags).open(file)

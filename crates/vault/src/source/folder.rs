@@ -39,6 +39,10 @@ impl Backend for FolderSource {
         if rest.is_empty() { path.to_string() } else { rest.to_owned() }
     }
 
+    fn files(&self) -> Vec<PathBuf> {
+        vec![self.folder.clone()]
+    }
+
     fn state<'a>(&'a self, _: Option<&'a SecretValue>) -> Answer<'a, State> {
         let there = self.folder.is_dir();
         Box::pin(async move { if there { State::Available } else { State::NotInstalled } })
@@ -52,10 +56,7 @@ impl Backend for FolderSource {
         Box::pin(async move {
             let below = Path::new(reference);
             if !below.components().all(|part| matches!(part, Component::Normal(_))) {
-                return Err(SourceFault::new(
-                    State::Unavailable,
-                    "the reference leaves the folder",
-                ));
+                return Err(SourceFault::new(State::Available, "the reference leaves the folder"));
             }
             let file = self.folder.join(below);
             let read = spawn_blocking(move || file::bytes(&file)).await;

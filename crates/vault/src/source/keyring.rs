@@ -105,7 +105,7 @@ async fn find<'a>(
     let mut found = service.search_items(attributes.clone()).await?;
     if found.unlocked.len() + found.locked.len() > 1 {
         let words = "several items have these attributes; name more of them";
-        return Err(SourceFault::new(State::Unavailable, words));
+        return Err(SourceFault::new(State::Available, words));
     }
     match (found.unlocked.pop(), found.locked.is_empty()) {
         (Some(item), _) => Ok(Some(item)),
@@ -119,7 +119,7 @@ fn attributes(reference: &str) -> Result<HashMap<&str, &str>, SourceFault> {
     let known: Option<HashMap<&str, &str>> = pairs.collect();
     known.filter(|known| known.keys().all(|name| !name.is_empty())).ok_or_else(|| {
         let words = "a reference is attributes, such as service=github,username=ada";
-        SourceFault::new(State::Unavailable, words)
+        SourceFault::new(State::Available, words)
     })
 }
 

@@ -82,7 +82,7 @@ impl Backend for OnePasswordSource {
         Box::pin(async move {
             if !reference.starts_with("op://") {
                 let words = "a reference of 1Password begins with op://";
-                return Err(SourceFault::new(State::Unavailable, words));
+                return Err(SourceFault::new(State::Available, words));
             }
             let ran = self.op(&["read", "--no-newline", reference], credential).await?;
             if ran.status.success() {

@@ -1,12 +1,11 @@
 //! Runs a program of another secret manager: never through a shell, by its absolute path, with
-//! arguments alone, an environment that is named, a deadline, and a limit on what it writes.
+//! arguments alone, an environment that is named, and a limit on what it writes. Who gives up on it kills it.
 
 use std::{
     fs, io,
     os::unix::{fs::MetadataExt, process::ExitStatusExt},
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
-    time::Duration,
 };
 
 use data_encoding::HEXLOWER;
@@ -16,7 +15,6 @@ use sha2::{Digest, Sha256};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     process::Command,
-    time::timeout,
 };
 use toml::Table;
 use zeroize::Zeroizing;
@@ -24,8 +22,6 @@ use zeroize::Zeroizing;
 use super::backend::{SourceFault, State};
 use crate::router::optional;
 
-/// A person may have to touch a key or type into a pinentry.
-const DEADLINE: Duration = Duration::from_mins(1);
 const MAX_OUTPUT: usize = 1024 * 1024;
 /// Variables that such programs need to find their user and a person.
 const INHERITED: &[&str] = &[
@@ -51,6 +47,9 @@ pub(crate) struct Program {
     checksum: Option<String>,
     environment: Vec<(String, String)>,
 }
+
+/// A program and all that it started, killed when it is dropped.
+struct Group(Option<Pid>);
 
 /// What a program did.
 pub(crate) struct Ran {
@@ -94,7 +93,8 @@ impl Program {
         Err(SourceFault::new(State::Unavailable, words))
     }
 
-    /// Runs it to its end. `secrets` are variables that only this call gets.
+    /// Runs it to its end; dropped before that, it is killed with all that it started. `secrets` are variables that only
+    /// this call gets.
     pub(crate) async fn run(
         &self,
         arguments: &[&str],
@@ -117,40 +117,39 @@ impl Program {
             .kill_on_drop(true)
             .spawn()
             .map_err(|_| self.missing())?;
-        let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        let mut group = Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let work = async {
-            let write = async {
-                if let (Some(mut stdin), Some(input)) = (stdin, input) {
-                    // A program that reads none of it says so by how it ends.
-                    let _ = stdin.write_all(input).await;
-                }
-            };
-            let (output, errors, ()) =
-                tokio::join!(read_limited(stdout), read_limited(stderr), write);
-            Ok::<_, io::Error>((output?, errors?, child.wait().await?))
-        };
-        let ended = timeout(DEADLINE, work).await;
-        if !matches!(ended, Ok(Ok(_)))
-            && let Some(group) = group
-        {
-            // It may be gone already; what it started must not stay.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        match ended {
-            Ok(Ok((output, errors, status))) => Ok(Ran { status, output, errors }),
-            Ok(Err(_)) => {
-                let words = "the program wrote over 1 MiB, or could not be read";
-                Err(SourceFault::new(State::Unavailable, words))
+        let write = async {
+            if let (Some(mut stdin), Some(input)) = (stdin, input) {
+                // A program that reads none of it says so by how it ends.
+                let _ = stdin.write_all(input).await;
             }
-            Err(_) => Err(SourceFault::new(State::Unavailable, "the program took over a minute")),
-        }
+        };
+        let (output, errors, ()) = tokio::join!(read_limited(stdout), read_limited(stderr), write);
+        let unreadable = |_: io::Error| {
+            let words = "the program wrote over 1 MiB, or could not be read";
+            SourceFault::new(State::Unavailable, words)
+        };
+        let (output, errors) = (output.map_err(unreadable)?, errors.map_err(unreadable)?);
+        let status = child.wait().await.map_err(unreadable)?;
+        // What a program leaves on purpose, such as an agent of its own, stays.
+        group.0 = None;
+        Ok(Ran { status, output, errors })
     }
 
     fn missing(&self) -> SourceFault {
         let words = SafeText::words("no program at ").as_they_wrote(&shown(&self.path));
         SourceFault { state: State::NotInstalled, words }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            // It may be gone already.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
     }
 }
 

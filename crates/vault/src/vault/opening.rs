@@ -1,8 +1,10 @@
 //! Opens values: from the store, from what the secret names, or by way of the router.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
+use jiff::Timestamp;
 use keyless_core::{Binding, Code, Error, SafeText, SecretPath, SecretValue};
+use keyless_store::SourceContact;
 
 use super::{Secret, Vault};
 use crate::{
@@ -83,7 +85,13 @@ impl Vault {
                 credentials.insert(name.to_owned(), credential);
             }
         }
-        Ok(router.report(&credentials).await)
+        let contacts = self.store.source_contacts().await?;
+        Ok(router.report(&credentials, contacts).await)
+    }
+
+    /// Files and folders of declared sources, with values or what opens them.
+    pub fn source_files(&self) -> Vec<PathBuf> {
+        self.router.iter().flat_map(Router::files).collect()
     }
 
     /// Puts a value where a routed secret is kept; `false` when that is the store.
@@ -99,8 +107,18 @@ impl Vault {
             Place::Local => Ok(false),
             Place::Source(at) => {
                 let credential = self.credential(router, at.source()).await?;
-                router.put(&at, value, credential.as_ref()).await.map(|()| true)
+                let put = router.put(&at, value, credential.as_ref()).await;
+                self.keep_contacts(router).await;
+                put.map(|()| true)
             }
+        }
+    }
+
+    /// Has the store keep how sources were. A value is not withheld where that fails.
+    async fn keep_contacts(&self, router: &Router) {
+        for (source, outcome) in router.new_contacts() {
+            let (at, outcome) = (Timestamp::now(), outcome.as_str().to_owned());
+            let _ = self.store.record_source_contact(&source, &SourceContact { at, outcome }).await;
         }
     }
 
@@ -124,8 +142,9 @@ impl Vault {
         }
         let credential = self.credential(router, at.source()).await?;
         let at_most = secret.metadata.upkeep.cache_ttl_seconds_max;
-        let value = router.fetch(path, binding, at, credential.as_ref(), at_most).await?;
-        Ok(Reading { value, warnings: Vec::new() })
+        let fetched = router.fetch(path, binding, at, credential.as_ref(), at_most).await;
+        self.keep_contacts(router).await;
+        Ok(Reading { value: fetched?, warnings: Vec::new() })
     }
 
     /// A source's own credential, which no other source may keep.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use keyless_vault::{SourceConfig, SourceReport, State as Health};
+use keyless_vault::{SourceConfig, SourceReport};
 use maud::{Markup, html};
 
 use super::{Page, counted, heading};
@@ -40,19 +40,11 @@ fn card(report: &SourceReport) -> Markup {
             span .kind { (report.kind) }
             span .path { (report.name) }
             p .help { "May " (report.effective.join(", ")) }
-            @if let Some(hint) = hint(report.state) { p .help { "Next: " (hint) "." } }
+            @if let Some(last) = &report.last_contact {
+                p .help { "Last contact " (last.at.strftime("%e %b %Y %H:%M").to_string()) ", " (last.outcome.replace('-', " ")) }
+            }
+            @if let Some(hint) = report.hint { p .help { "Next: " (hint) "." } }
             span .meta { span {} span .state .{ "is-" (state) } { (state.replace('-', " ")) } }
         }
-    }
-}
-
-/// What mends a source.
-fn hint(state: Health) -> Option<&'static str> {
-    match state {
-        Health::Available => None,
-        Health::Locked => Some("unlock it or sign in, or renew its credential"),
-        Health::NeedsCredential => Some("name its credential under [source_credentials]"),
-        Health::NotInstalled => Some("install its program, or correct its place and checksum"),
-        Health::Unavailable => Some("see whether it is up and reachable"),
     }
 }
