@@ -9,6 +9,7 @@
 mod chain;
 mod checkpoint;
 mod outline;
+mod segment;
 mod verify;
 
 use std::sync::Arc;
@@ -17,9 +18,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    chain::{Chain, GENESIS, Sha256Of, portable_sha256},
+    chain::{Chain, GENESIS, Sha256Of, portable_sha256, prefixed},
     checkpoint::Checkpoint,
     outline::Outline,
+    segment::Segment,
     verify::{Stretch, Tampered, Verifier, verify},
 };
 use crate::{Authority, Code, Location, SafeText, SecretPath, policy::Allowed};
@@ -125,6 +127,10 @@ pub enum Action {
     InjectTempfile,
     /// An agent listed what it may use.
     List,
+    /// Closed parts of the log were removed, as the operator's retention says.
+    LogRemoval,
+    /// A part of the log was closed; this is its last entry.
+    LogRotation,
     /// The log was asked for.
     Query,
     /// The answer to an agent's threat score changed.
@@ -372,6 +378,8 @@ impl Action {
             Self::InjectStdin => "inject_stdin",
             Self::InjectTempfile => "inject_tempfile",
             Self::List => "list",
+            Self::LogRemoval => "log_removal",
+            Self::LogRotation => "log_rotation",
             Self::Query => "query",
             Self::ResponseLevelChange => "response_level_change",
             Self::Reveal => "reveal",

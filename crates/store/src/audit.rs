@@ -22,6 +22,7 @@ mod head;
 mod ids;
 mod queue;
 mod read;
+mod segments;
 mod verify;
 mod writer;
 
@@ -46,11 +47,14 @@ pub use self::{
 };
 use crate::store::Store;
 
-/// Vouches for the end of the log with a key that the store does not have.
+/// Vouches for the log with a key that the store does not have.
 pub trait HeadSealer: Send + Sync {
     /// The seal of a chain that ends with entry `sequence`, whose whole hash is `entry_hash`. The only chain of a file
     /// has an empty name.
     fn seal(&self, chain: &str, sequence: u64, entry_hash: &str) -> Vec<u8>;
+
+    /// The seal of a closed part of the log, by its [`Segment::text`](keyless_core::audit::Segment::text).
+    fn seal_segment(&self, text: &str) -> Vec<u8>;
 }
 
 /// The way into the log. Cheap to clone; the writer ends when the last one is gone.

@@ -10,7 +10,10 @@ mod migrations;
 mod place;
 mod server;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use sqlx::{Connection as _, SqliteConnection, query_scalar};
 use tokio::sync::Mutex;
@@ -32,6 +35,8 @@ pub struct Store {
     pub(crate) pool: Pool,
     /// Where the audit log of this home is written.
     pub(crate) chain: Arc<OwnChain>,
+    /// Where closed parts of it are kept.
+    pub(crate) segments: Arc<Path>,
     watch: Watch,
     place: Arc<StorePlace>,
 }
@@ -83,14 +88,16 @@ impl Store {
         let (pool, watch) = file::connect(&file, options).await?;
         let watch = Watch::Connection(Arc::new(Mutex::new(Some(watch))));
         let (pool, chain) = (Pool::Sqlite(pool), Arc::new(OwnChain::only()));
-        Ok(Self { pool, chain, watch, place: Arc::new(StorePlace::File(file)) })
+        let segments = file.with_file_name("audit").into();
+        Ok(Self { pool, chain, segments, watch, place: Arc::new(StorePlace::File(file)) })
     }
 
     async fn on_server(server: Box<Server>, absent: server::Absent) -> Result<Self, StoreError> {
         let (pool, database) = server.connect(absent).await?;
         let chain = Arc::new(OwnChain::of_home(server.home(), &database)?);
+        let segments = server.home().join("audit").join(chain.name()).into();
         let (pool, watch) = (Pool::Postgres(pool), Watch::Commitment);
-        Ok(Self { pool, chain, watch, place: Arc::new(StorePlace::Server(server)) })
+        Ok(Self { pool, chain, segments, watch, place: Arc::new(StorePlace::Server(server)) })
     }
 
     /// Closes the connections of all clones; a file's write-ahead log is folded into it, unless another process has

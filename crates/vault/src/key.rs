@@ -26,6 +26,8 @@ pub(crate) enum Purpose {
     Agents,
     /// Sealing the end of the audit log.
     AuditHead,
+    /// Sealing what is known of closed parts of the audit log.
+    AuditSegments,
     /// Signing where the audit log ends.
     Checkpoints,
     /// The commitment over the index.
@@ -78,6 +80,7 @@ impl Purpose {
         match self {
             Self::Agents => "keyless/v1/agents",
             Self::AuditHead => "keyless/v1/audit-head",
+            Self::AuditSegments => "keyless/v1/audit-segments",
             Self::Checkpoints => "keyless/v1/checkpoints",
             Self::Index => "keyless/v1/index",
             Self::Operator => "keyless/v1/operator",

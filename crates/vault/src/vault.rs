@@ -47,6 +47,7 @@ pub struct Vault {
 /// person stay genuine.
 pub(crate) struct Standing {
     audit_head: Subkey,
+    audit_segments: Subkey,
     pub(crate) agents: Subkey,
     pub(crate) checkpoints: Subkey,
     pub(crate) operator: Subkey,
@@ -75,9 +76,10 @@ impl Vault {
         self.index().await.map(|_| ())
     }
 
-    /// Vouches for the end of the audit log; give it to `AuditLog::start` and `audit_verify`.
+    /// Vouches for the audit log; give it to `AuditLog::start` and `audit_verify`.
     pub fn head_sealer(&self) -> Arc<dyn HeadSealer> {
-        Arc::new(AuditHead(self.standing.audit_head.clone()))
+        let Standing { audit_head, audit_segments, .. } = &self.standing;
+        Arc::new(AuditKeys { head: audit_head.clone(), segments: audit_segments.clone() })
     }
 
     /// The keys that open nothing.
@@ -109,6 +111,7 @@ impl Standing {
     fn of(key: &VaultKey) -> Self {
         Self {
             audit_head: key.derive(Purpose::AuditHead),
+            audit_segments: key.derive(Purpose::AuditSegments),
             operator: key.derive(Purpose::Operator),
             agents: key.derive(Purpose::Agents),
             checkpoints: key.derive(Purpose::Checkpoints),
@@ -135,16 +138,23 @@ impl fmt::Debug for Vault {
     }
 }
 
-/// HMAC over the last entry's number and hash, under a key of its own.
-struct AuditHead(Subkey);
+/// HMACs over the log's ends and its closed parts, each under a key of its own.
+struct AuditKeys {
+    head: Subkey,
+    segments: Subkey,
+}
 
-impl HeadSealer for AuditHead {
+impl HeadSealer for AuditKeys {
     fn seal(&self, chain: &str, sequence: u64, entry_hash: &str) -> Vec<u8> {
         let end = [&sequence.to_be_bytes(), entry_hash.as_bytes()];
         if chain.is_empty() {
-            return derive_mac(&self.0, &end);
+            return derive_mac(&self.head, &end);
         }
         // No text of a server has a zero byte, so that no two are told as one.
-        derive_mac(&self.0, &[end[0], end[1], b"\0", chain.as_bytes()])
+        derive_mac(&self.head, &[end[0], end[1], b"\0", chain.as_bytes()])
+    }
+
+    fn seal_segment(&self, text: &str) -> Vec<u8> {
+        derive_mac(&self.segments, &[text.as_bytes()])
     }
 }

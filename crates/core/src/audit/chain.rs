@@ -65,6 +65,11 @@ impl Chain {
         self.sequence
     }
 
+    /// NL's hash and the whole hash of the last entry; [`GENESIS`] when there is none.
+    pub(super) fn hashes(&self) -> (&str, &str) {
+        (&self.hash, &self.entry_hash)
+    }
+
     /// The whole hash of the last entry; [`GENESIS`] when there is none.
     pub(super) fn entry_hash(&self) -> &str {
         &self.entry_hash
@@ -245,7 +250,8 @@ impl<'a> Canonical<'a> {
     }
 }
 
-pub(super) fn prefixed(digest: &[u8]) -> String {
+/// A SHA-256 as the log writes it: `sha256:` and hex.
+pub fn prefixed(digest: &[u8]) -> String {
     let mut text = String::with_capacity(GENESIS.len());
     text.push_str("sha256:");
     HEXLOWER.encode_append(digest, &mut text);

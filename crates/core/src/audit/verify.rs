@@ -117,11 +117,16 @@ impl Verifier {
         Ok(())
     }
 
-    /// Ends the log, which is known to end with `head`. Gives the number of entries.
-    pub fn finish(self, head: &Chain) -> Result<u64, Tampered> {
-        match (self.end.sequence(), head.sequence()) {
-            (found, expected) if found != expected => Err(Tampered::Truncated { found, expected }),
-            (found, _) => Ok(found),
+    /// The end of what was taken.
+    pub fn end(&self) -> &Chain {
+        &self.end
+    }
+
+    /// Ends the log, whose last entry is known to have the number `expected`. Gives the number of entries.
+    pub fn finish(self, expected: u64) -> Result<u64, Tampered> {
+        match self.end.sequence() {
+            found if found != expected => Err(Tampered::Truncated { found, expected }),
+            found => Ok(found),
         }
     }
 }
@@ -156,6 +161,11 @@ impl Stretch {
             }
         }
         Ok(all)
+    }
+
+    /// Where the last of them ends.
+    pub fn end(&self) -> &Chain {
+        &self.end
     }
 
     /// The whole hash of the entry that was asked for, if it is one of these.
@@ -242,5 +252,5 @@ pub fn verify<'a>(
     for entry in entries {
         verifier.push(entry)?;
     }
-    verifier.finish(head)
+    verifier.finish(head.sequence())
 }

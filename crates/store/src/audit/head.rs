@@ -9,7 +9,7 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use keyless_core::audit::{Chain, Entry, GENESIS, Pending, Verifier};
 
 use super::{
-    HeadSealer,
+    HeadSealer, segments,
     verify::{read_block, verify_block},
 };
 use crate::{
@@ -58,7 +58,7 @@ pub(super) async fn read(
         && *known != head.end
         && vouched.as_ref() != Some(known)
     {
-        head.check_contains(connection, known.clone()).await?;
+        head.check_contains(connection, known.clone(), sealer).await?;
     }
     Ok(head.end)
 }
@@ -159,7 +159,7 @@ impl Head {
         }
         // Who writes with the vault locked leaves the seal where it is.
         let vouched = seal.end(&mut *connection, &self.chain).await?;
-        self.check_contains(connection, vouched.clone()).await?;
+        self.check_contains(connection, vouched.clone(), Some(sealer)).await?;
         Ok(vouched)
     }
 
@@ -168,20 +168,29 @@ impl Head {
         &self,
         connection: &mut Connection,
         earlier: Chain,
+        sealer: Option<&dyn HeadSealer>,
     ) -> Result<(), StoreError> {
         let tampered = |_| StoreError::LogTampered;
+        // What was closed since was whole then, and its row has the key's word.
+        let base = segments::base(&mut *connection, &self.chain, sealer).await?;
+        let earlier = if earlier.sequence() < base.sequence() { base } else { earlier };
+        if earlier == self.end {
+            return Ok(());
+        }
         let (last, hash) = self.last();
         let mut at = i64::try_from(earlier.sequence()).unwrap_or(i64::MAX);
         let mut verifier = Verifier::after(earlier);
         let mut reached = false;
-        while let Some((to, text)) = read_block(&mut *connection, &self.chain, at).await? {
+        while let Some((to, text)) =
+            read_block(&mut *connection, &self.chain, (at, i64::MAX)).await?
+        {
             let stretch = verify_block(&text, Some(last)).map_err(tampered)?;
             let stretch = stretch.ok_or(StoreError::LogTampered)?;
             verifier.join(&stretch).map_err(tampered)?;
             reached |= stretch.marked() == Some(hash);
             at = to;
         }
-        verifier.finish(&self.end).map_err(tampered)?;
+        verifier.finish(self.end.sequence()).map_err(tampered)?;
         if reached { Ok(()) } else { Err(StoreError::LogTampered) }
     }
 

@@ -1,14 +1,18 @@
 //! Reads the log: its end, or what fits a question.
 
+use std::collections::VecDeque;
+
 use jiff::{Timestamp, fmt::strtime};
 use keyless_core::{
     SecretPath,
-    audit::{Action, Entry, Outcome},
+    audit::{Action, Entry, Outcome, Segment},
 };
+use tokio::task::spawn_blocking;
 
+use super::{LogError, segments};
 use crate::{
-    engine::{Pool, Query, Value, query, query_owned},
-    store::{OwnChain, Store, StoreError},
+    engine::{Connection, Pool, Query, Transaction, Value, query_owned},
+    store::{Store, StoreError},
 };
 
 /// The most entries of one answer, so that a question can't fill the memory.
@@ -43,32 +47,111 @@ pub struct AuditQuery {
 
 impl Store {
     /// The last `count` entries of our chain, oldest first.
-    pub async fn audit_tail(&self, count: u32) -> Result<Vec<Entry>, StoreError> {
-        let tail =
-            query("SELECT entry FROM audit WHERE chain = $1 ORDER BY sequence DESC LIMIT $2");
-        let tail = tail.bind(self.chain.name()).bind(count.min(MOST));
-        let mut entries = entries(tail, &self.pool).await?;
-        entries.reverse();
-        Ok(entries)
+    pub async fn audit_tail(&self, count: u32) -> Result<Vec<Entry>, LogError> {
+        let newest =
+            AuditQuery { newest: true, limit: Some(count.min(MOST)), ..AuditQuery::default() };
+        self.audit_query(&newest).await
     }
 
-    /// The entries of our chain that fit, oldest first.
-    pub async fn audit_query(&self, wanted: &AuditQuery) -> Result<Vec<Entry>, StoreError> {
-        let mut entries = entries(wanted.query(&self.chain, &self.pool), &self.pool).await?;
+    /// The entries of our chain that fit, oldest first; those of closed parts are read from their files.
+    pub async fn audit_query(&self, wanted: &AuditQuery) -> Result<Vec<Entry>, LogError> {
+        let limit = wanted.limit.unwrap_or(MOST).min(MOST);
+        // In one view: a part that is closed meanwhile is in neither, or in both.
+        let mut view = Transaction::view(&self.pool).await?;
+        let closed = segments::of_chain(view.connection(), self.chain.name()).await?;
+        let closed: Vec<Segment> = closed.into_iter().map(|row| row.segment).collect();
+        // Its last entry is in the database as well.
+        let base = closed.last().map_or(0, |last| last.last_sequence);
+        let after = wanted.after.unwrap_or(0).max(base);
+        let mut open = entries(wanted.query(self, (after, limit)), view.connection()).await?;
+        view.commit().await?;
         if wanted.newest {
-            entries.reverse();
+            open.reverse();
+            let mut all = self.query_files(closed, wanted, limit - length(&open)).await?;
+            all.append(&mut open);
+            return Ok(all);
         }
-        Ok(entries)
+        let mut all = self.query_files(closed, wanted, limit).await?;
+        all.append(&mut open);
+        all.truncate(limit as usize);
+        Ok(all)
+    }
+
+    /// At most `limit` entries of closed parts that fit: the newest or the oldest of them, oldest first.
+    async fn query_files(
+        &self,
+        mut closed: Vec<Segment>,
+        wanted: &AuditQuery,
+        limit: u32,
+    ) -> Result<Vec<Entry>, LogError> {
+        let (after, since) = (wanted.after.unwrap_or(0), wanted.since.map(as_written));
+        closed.retain(|one| {
+            one.removed_at.is_none()
+                && one.last_sequence > after
+                && since.as_ref().is_none_or(|since| one.closed_at >= *since)
+        });
+        if limit == 0 || closed.is_empty() {
+            return Ok(Vec::new());
+        }
+        if wanted.newest {
+            closed.reverse();
+        }
+        let (folder, wanted, limit) = (self.segments.clone(), wanted.clone(), limit as usize);
+        let reading = spawn_blocking(move || {
+            let mut found: VecDeque<Entry> = VecDeque::new();
+            for segment in &closed {
+                let mut of_file = Vec::new();
+                segments::visit(&folder, segment, |entry| {
+                    if wanted.fits(&entry) && (wanted.newest || found.len() + of_file.len() < limit)
+                    {
+                        of_file.push(entry);
+                    }
+                })?;
+                if wanted.newest {
+                    let room = limit - found.len();
+                    for entry in of_file.into_iter().rev().take(room) {
+                        found.push_front(entry);
+                    }
+                } else {
+                    found.extend(of_file);
+                }
+                if found.len() == limit {
+                    break;
+                }
+            }
+            Ok::<_, LogError>(found.into())
+        });
+        reading.await.expect("reading does not panic")
     }
 }
 
 impl AuditQuery {
-    fn query(&self, own: &OwnChain, pool: &Pool) -> Query {
+    /// Whether an entry that was read from a file fits.
+    fn fits(&self, entry: &Entry) -> bool {
+        let Self { after, since, until, session, agent_uri, secret, correlation_id, .. } = self;
+        let about = |secret: &SecretPath| {
+            entry.secrets_used.contains(secret)
+                || entry.target.split(',').any(|path| path == secret.as_str())
+        };
+        after.is_none_or(|after| entry.sequence > after)
+            && since.is_none_or(|since| entry.timestamp >= as_written(since))
+            && until.is_none_or(|until| entry.timestamp < as_written(until))
+            && session.as_ref().is_none_or(|session| entry.agent.session_id == *session)
+            && agent_uri.as_ref().is_none_or(|uri| entry.agent.uri == *uri)
+            && secret.as_ref().is_none_or(about)
+            && correlation_id.as_ref().is_none_or(|id| entry.correlation_id == *id)
+            && self.action.is_none_or(|action| entry.action == action)
+            && self.outcome.is_none_or(|outcome| entry.result == outcome)
+    }
+
+    /// The question to the database, of what is behind the entry `after`.
+    fn query(&self, store: &Store, (after, limit): (u64, u32)) -> Query {
+        let (own, pool) = (&store.chain, &store.pool);
         let (since, until) = (self.since.map(as_written), self.until.map(as_written));
         let (action, outcome) = (self.action.as_ref().map(word), self.outcome.as_ref().map(word));
         let mut values = Values::default();
         let chain = values.place(own.name());
-        let after = values.place(i64::try_from(self.after.unwrap_or(0)).unwrap_or(i64::MAX));
+        let after = values.place(i64::try_from(after).unwrap_or(i64::MAX));
         let mut all = vec![format!("chain = {chain} AND sequence > {after}")];
         for (place, compares, text) in [
             ("timestamp", ">=", &since),
@@ -91,7 +174,7 @@ impl AuditQuery {
             all.push(is_about(secret, pool, &mut values));
         }
         let (all, order) = (all.join(" AND "), if self.newest { "DESC" } else { "ASC" });
-        let limit = values.place(self.limit.unwrap_or(MOST).min(MOST));
+        let limit = values.place(limit);
         let sql =
             format!("SELECT entry FROM audit WHERE {all} ORDER BY sequence {order} LIMIT {limit}");
         values.0.into_iter().fold(query_owned(sql), Query::bind)
@@ -119,8 +202,12 @@ fn is_about(secret: &SecretPath, pool: &Pool, values: &mut Values) -> String {
     format!("({named} OR {})", pool.json_lists("entry", "secrets_used", &path))
 }
 
-async fn entries(select: Query, pool: &Pool) -> Result<Vec<Entry>, StoreError> {
-    let rows = select.fetch_all(pool).await?;
+fn length(entries: &[Entry]) -> u32 {
+    u32::try_from(entries.len()).unwrap_or(u32::MAX)
+}
+
+async fn entries(select: Query, view: &mut Connection) -> Result<Vec<Entry>, StoreError> {
+    let rows = select.fetch_all(view).await?;
     rows.iter().map(|row| parse(row.try_get(0)?)).collect()
 }
 

@@ -15,7 +15,7 @@ use tokio::task::spawn_blocking;
 use super::{
     HeadSealer,
     head::{Head, HeadSeal},
-    sha256,
+    segments, sha256,
 };
 use crate::{
     engine::{Connection, Transaction, query},
@@ -26,8 +26,8 @@ use crate::{
 const BLOCK: u32 = 512;
 /// One text of many rows: a row by itself costs more on its way here than its hashes do.
 const BLOCKS: &str = "SELECT max(sequence), string_agg(sequence || ' ' || entry, '\n') \
-    FROM (SELECT sequence, entry FROM audit WHERE chain = $1 AND sequence > $2 \
-    ORDER BY sequence LIMIT $3) AS block";
+    FROM (SELECT sequence, entry FROM audit WHERE chain = $1 AND sequence > $2 AND sequence <= $3 \
+    ORDER BY sequence LIMIT $4) AS block";
 
 /// A chain of the log that is whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub struct VerifiedChain {
     pub name: String,
     /// How many entries it has.
     pub entries: u64,
+    /// Up to which of them they were removed, as the operator's retention says; 0 when none.
+    pub removed: u64,
     /// Up to which of them the vault's key vouches; 0 when none, or when no key was at hand.
     pub sealed: u64,
 }
@@ -46,6 +48,24 @@ pub enum LogError {
     /// The last entry is not the one that the head names.
     #[error("the log's last entry is not the one that was written last")]
     Head,
+    /// The file of a closed part is not what was written.
+    #[error("{file} was changed")]
+    SegmentChanged {
+        /// Its name.
+        file: String,
+    },
+    /// The file of a closed part is gone.
+    #[error("{file} is missing")]
+    SegmentMissing {
+        /// Its name.
+        file: String,
+    },
+    /// The key does not vouch for what is known of a closed part.
+    #[error("the seal of the part that was closed at entry {last} is not the vault's")]
+    SegmentSeal {
+        /// The number of its last entry.
+        last: u64,
+    },
     /// The key does not vouch for the head, or its word was taken away.
     #[error("the seal of the log's head is not the vault's")]
     Seal,
@@ -93,7 +113,7 @@ impl Store {
             let head = Head::of(row)?;
             let start = starts.iter().find(|start| start.chain == head.chain);
             let start = start.map_or_else(Chain::genesis, Checkpoint::end);
-            let found = verify_chain(view.connection(), &head, (sealer, start)).await;
+            let found = self.verify_chain(view.connection(), &head, (sealer, start)).await;
             verified.push(found.map_err(|fault| fault.within(&head.chain))?);
         }
         view.commit().await?;
@@ -102,6 +122,31 @@ impl Store {
             return Err(LogError::missing(own));
         }
         Ok(verified)
+    }
+
+    async fn verify_chain(
+        &self,
+        view: &mut Connection,
+        head: &Head,
+        (sealer, start): (Option<&dyn HeadSealer>, Chain),
+    ) -> Result<VerifiedChain, LogError> {
+        let seal = sealer.map(|sealer| head.sealed_by(sealer).ok_or(LogError::Seal)).transpose()?;
+        let sealed = seal.map_or(0, |seal: &HeadSeal| seal.sequence);
+        let closed = segments::of_chain(&mut *view, &head.chain).await?;
+        let closed = (head.chain.as_str(), closed);
+        let (base, removed) = segments::verify(self, closed, sealer, &start).await?;
+        segments::verify_anchor(&mut *view, &head.chain, &base).await?;
+        let start = if start.sequence() < base.sequence() { base } else { start };
+        let entries = verify_entries(&mut *view, head, start).await?;
+        let select =
+            query("SELECT entry FROM audit WHERE chain = $1 ORDER BY sequence DESC LIMIT 1");
+        let last = select.bind(&head.chain).fetch_optional(view).await?;
+        let last: Option<String> = last.map(|row| row.try_get(0)).transpose()?;
+        if last == head.text {
+            Ok(VerifiedChain { name: head.chain.clone(), entries, removed, sealed })
+        } else {
+            Err(LogError::Head)
+        }
     }
 
     /// Where every chain that has an entry ends.
@@ -128,16 +173,22 @@ impl Store {
         Ok(ends)
     }
 
-    /// One entry of a chain.
-    pub async fn audit_entry(
-        &self,
-        chain: &str,
-        sequence: u64,
-    ) -> Result<Option<Entry>, StoreError> {
+    /// One entry of a chain; none where it is not, or in a file that is not here.
+    pub async fn audit_entry(&self, chain: &str, sequence: u64) -> Result<Option<Entry>, LogError> {
         let select = query("SELECT entry FROM audit WHERE chain = $1 AND sequence = $2");
-        let sequence = i64::try_from(sequence).unwrap_or(i64::MAX);
-        let row = select.bind(chain).bind(sequence).fetch_optional(&self.pool).await?;
-        row.map(|row| parsed(&row.try_get::<String>(0)?)).transpose()
+        let at = i64::try_from(sequence).unwrap_or(i64::MAX);
+        if let Some(row) = select.bind(chain).bind(at).fetch_optional(&self.pool).await? {
+            return Ok(Some(parsed(&row.try_get::<String>(0)?)?));
+        }
+        let closed = segments::of_chain(&self.pool, chain).await?;
+        let mut kept = closed.into_iter().map(|row| row.segment);
+        let kept = kept.find(|one| one.removed_at.is_none() && one.contains(sequence));
+        match kept {
+            Some(segment) if chain == self.chain.name() => {
+                segments::entry_of(&self.segments, &segment, sequence)
+            }
+            _ => Ok(None),
+        }
     }
 }
 
@@ -161,31 +212,13 @@ impl LogError {
     }
 }
 
-async fn verify_chain(
-    view: &mut Connection,
-    head: &Head,
-    (sealer, start): (Option<&dyn HeadSealer>, Chain),
-) -> Result<VerifiedChain, LogError> {
-    let seal = sealer.map(|sealer| head.sealed_by(sealer).ok_or(LogError::Seal)).transpose()?;
-    let vouched = seal.map_or(0, |seal: &HeadSeal| seal.sequence);
-    let entries = verify_entries(&mut *view, head, start).await?;
-    let select = query("SELECT entry FROM audit WHERE chain = $1 ORDER BY sequence DESC LIMIT 1");
-    let last = select.bind(&head.chain).fetch_optional(view).await?;
-    let last: Option<String> = last.map(|row| row.try_get(0)).transpose()?;
-    if last == head.text {
-        Ok(VerifiedChain { name: head.chain.clone(), entries, sealed: vouched })
-    } else {
-        Err(LogError::Head)
-    }
-}
-
 /// Gives the number of entries, all of which are whole and in their places.
 async fn verify_entries(view: &mut Connection, head: &Head, start: Chain) -> Result<u64, LogError> {
     let first = i64::try_from(start.sequence()).unwrap_or(i64::MAX);
     let marked = head.seal.as_ref().map(|seal| seal.sequence);
     let cores = available_parallelism().map_or(1, NonZero::get);
     let blocks = try_unfold((view, first), |(view, after)| async move {
-        let block = read_block(view, &head.chain, after).await?;
+        let block = read_block(view, &head.chain, (after, i64::MAX)).await?;
         Ok::<_, LogError>(block.map(|(last, text)| (text, (view, last))))
     });
     let stretches = blocks
@@ -205,7 +238,7 @@ async fn verify_entries(view: &mut Connection, head: &Head, start: Chain) -> Res
             return Err(Tampered::Changed { sequence: seal.sequence }.into());
         }
     }
-    let entries = verifier.finish(&head.end)?;
+    let entries = verifier.finish(head.end.sequence())?;
     match marked {
         Some(expected) if expected > entries => {
             Err(Tampered::Truncated { found: entries, expected }.into())
@@ -214,14 +247,14 @@ async fn verify_entries(view: &mut Connection, head: &Head, start: Chain) -> Res
     }
 }
 
-/// The rows after the one of this number, each as its number and its entry on a line; and the
+/// The next rows after the one number and up to the other, each as its number and its entry on a line; and the
 /// number of the last.
 pub(super) async fn read_block(
     view: &mut Connection,
     chain: &str,
-    after: i64,
+    (after, to): (i64, i64),
 ) -> Result<Option<(i64, String)>, StoreError> {
-    let block = query(BLOCKS).bind(chain).bind(after).bind(BLOCK).fetch_one(view).await?;
+    let block = query(BLOCKS).bind(chain).bind(after).bind(to).bind(BLOCK).fetch_one(view).await?;
     let (last, text): (Option<i64>, Option<String>) = (block.try_get(0)?, block.try_get(1)?);
     Ok(last.zip(text))
 }
@@ -254,6 +287,17 @@ fn words(error: &LogError) -> SafeText {
         LogError::Missing { chain } => {
             let of_ours = SafeText::words("the chain of this machine, ").as_they_wrote(chain);
             of_ours.and(", was taken away")
+        }
+        LogError::SegmentChanged { file } => SafeText::default()
+            .as_they_wrote(file)
+            .and(", a closed part of the audit log, was changed"),
+        LogError::SegmentMissing { file } => SafeText::default()
+            .as_they_wrote(file)
+            .and(", a closed part of the audit log, is missing"),
+        LogError::SegmentSeal { last } => {
+            SafeText::words("the seal of the part of the audit log that was closed at entry ")
+                .number(*last)
+                .and(" is not the vault's")
         }
         LogError::Seal => SafeText::words("the seal of the audit log's end is not the vault's"),
         LogError::Store(_) => SafeText::words("the audit log can't be read"),

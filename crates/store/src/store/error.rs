@@ -32,6 +32,9 @@ pub enum StoreError {
     /// Something else that lies at the store's place.
     #[error("the file is not a Keyless store")]
     Foreign,
+    /// Another process closed a part of the audit log meanwhile.
+    #[error("another process has closed a part of the audit log meanwhile")]
+    LogClosedElsewhere,
     /// The audit log does not contain what the vault's key vouched for, or what this process wrote.
     #[error("the audit log was cut or replaced")]
     LogTampered,
@@ -153,6 +156,9 @@ impl From<StoreError> for Error {
                 Self::with(Code::StoreUnusable, words)
             }
             StoreError::Foreign => unusable("the file there is not a Keyless store"),
+            StoreError::LogClosedElsewhere => {
+                unusable("another process has closed a part of the log meanwhile; nothing is lost")
+            }
             StoreError::LogTampered => {
                 Self::with(Code::AuditTampered, SafeText::words(LOG_TAMPERED))
             }

@@ -10,7 +10,7 @@ use keyless_store::{
     AuditLog, AuditQuery, LogError, SecretRow, Store, StoreOptions, VerifiedChain, VersionRow,
 };
 
-use crate::scene::{Engine, Scene, Word, draft, on_both};
+use crate::scene::{Engine, Scene, Word, draft, filled, in_its_chain, on_both, sealed_log};
 
 on_both! {
     entries_are_recorded_in_order
@@ -23,19 +23,6 @@ on_both! {
     an_end_that_does_not_continue_the_sealed_one_is_refused
     a_running_writer_misses_what_it_wrote
     what_others_wrote_meanwhile_is_continued
-}
-
-async fn filled(engine: Engine, count: usize) -> Scene {
-    let scene = Scene::new(engine).await;
-    let mut writing = scene.store.write().await.unwrap();
-    writing.seal_audit_head(&Word("key")).await.unwrap();
-    writing.commit().await.unwrap();
-    let log = AuditLog::start(&scene.store, Some(Arc::new(Word("key"))));
-    for _ in 0..count {
-        log.append_soon(draft("s")).unwrap();
-    }
-    log.flush().await.unwrap();
-    scene
 }
 
 async fn entries_are_recorded_in_order(engine: Engine) {
@@ -169,14 +156,6 @@ const KEEP: &str = "CREATE TABLE kept AS SELECT * FROM audit; \
 const PUT_BACK: &str = "DELETE FROM audit; DELETE FROM audit_head; \
     INSERT INTO audit_head SELECT * FROM kept_head; INSERT INTO audit SELECT * FROM kept";
 
-/// The fault itself, which on a server comes with the name of its chain.
-fn in_its_chain(error: &LogError) -> &LogError {
-    match error {
-        LogError::InChain { fault, .. } => fault,
-        error => error,
-    }
-}
-
 async fn without_the_key_a_cut_tail_still_shows(engine: Engine) {
     let scene = filled(engine, 20).await;
     scene.behind_its_back("DELETE FROM audit WHERE sequence > 18").await;
@@ -292,11 +271,6 @@ async fn what_others_wrote_meanwhile_is_continued(engine: Engine) {
     assert_eq!(last.sequence, 704);
     let verified = scene.store.audit_verify(Some(&Word("key"))).await.unwrap();
     assert_eq!((verified[0].entries, verified[0].sealed), (704, 704));
-}
-
-/// A writer with the vault open.
-fn sealed_log(scene: &Scene) -> AuditLog {
-    AuditLog::start(&scene.store, Some(Arc::new(Word("key"))))
 }
 
 /// That nothing is written behind a log that was tampered with, and what to do is said.

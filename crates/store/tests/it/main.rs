@@ -8,4 +8,5 @@ mod nl;
 mod passkeys;
 mod requests;
 mod scene;
+mod segments;
 mod server;

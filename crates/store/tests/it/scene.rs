@@ -1,10 +1,10 @@
 //! What the tests share: a scratch store on either engine, drafts, and a way behind the store's back.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use jiff::Timestamp;
 use keyless_core::audit::{Action, Agent, Detail, Draft, Outcome, Target};
-use keyless_store::{HeadSealer, Server, Store, StorePlace};
+use keyless_store::{AuditLog, HeadSealer, LogError, Server, Store, StorePlace};
 pub(crate) use keyless_testkit::{Engine, on_both};
 use keyless_testkit::{Postgres, PostgresOptions, TestCa};
 use sqlx::{AssertSqlSafe, ConnectOptions, sqlite::SqliteConnectOptions};
@@ -92,11 +92,42 @@ pub(crate) fn draft(session: &str) -> Draft {
     }
 }
 
+/// A store whose log has so many entries, sealed by the key.
+pub(crate) async fn filled(engine: Engine, count: usize) -> Scene {
+    let scene = Scene::new(engine).await;
+    let mut writing = scene.store.write().await.unwrap();
+    writing.seal_audit_head(&Word("key")).await.unwrap();
+    writing.commit().await.unwrap();
+    let log = sealed_log(&scene);
+    for _ in 0..count {
+        log.append_soon(draft("s")).unwrap();
+    }
+    log.flush().await.unwrap();
+    scene
+}
+
+/// A writer with the vault open.
+pub(crate) fn sealed_log(scene: &Scene) -> AuditLog {
+    AuditLog::start(&scene.store, Some(Arc::new(Word("key"))))
+}
+
+/// The fault itself, which on a server comes with the name of its chain.
+pub(crate) fn in_its_chain(error: &LogError) -> &LogError {
+    match error {
+        LogError::InChain { fault, .. } => fault,
+        error => error,
+    }
+}
+
 /// A seal that only who knows the word can make, as far as a test goes.
 pub(crate) struct Word(pub(crate) &'static str);
 
 impl HeadSealer for Word {
     fn seal(&self, chain: &str, sequence: u64, entry_hash: &str) -> Vec<u8> {
         format!("{} {chain} {sequence} {entry_hash}", self.0).into_bytes()
+    }
+
+    fn seal_segment(&self, text: &str) -> Vec<u8> {
+        format!("{} {text}", self.0).into_bytes()
     }
 }

@@ -1,0 +1,270 @@
+//! Closed parts of the log: the entries in files, and in the database a sealed row about each (NL-5.11, NL-5.12).
+//!
+//! ```text
+//! file 1: 1 ........ 900    file 2: 901 ..... 1800    the database: 1800, 1801, 1802 ...
+//! ```
+//!
+//! The last entry of the newest file stays in the database: what follows continues it, and the log has an end even when
+//! nothing follows. The rows stay when their files are removed, so that the numbers go on from 1 without a gap.
+
+mod file;
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use jiff::Timestamp;
+use keyless_core::audit::{Chain, Entry, Segment, Tampered, Verifier};
+use tokio::task::spawn_blocking;
+
+use self::file::{PartialFile, verify_file};
+pub(super) use self::file::{entry_of, visit};
+use super::{
+    HeadSealer, LogError, head,
+    verify::{read_block, verify_block},
+};
+use crate::{
+    engine::{Connection, Lock, Place, Transaction, query},
+    store::{Store, StoreError},
+};
+
+const ROWS: &str =
+    "SELECT record, seal FROM audit_segments WHERE chain = $1 ORDER BY last_sequence";
+
+/// A row about a closed part.
+pub(super) struct Closed {
+    pub(super) segment: Segment,
+    record: String,
+    seal: Vec<u8>,
+}
+
+impl Store {
+    /// The closed parts of every chain, oldest first.
+    pub async fn audit_segments(&self) -> Result<Vec<Segment>, StoreError> {
+        let select = query("SELECT record, seal FROM audit_segments ORDER BY chain, last_sequence");
+        let rows = select.fetch_all(&self.pool).await?;
+        rows.iter().map(|row| Closed::of(row).map(|closed| closed.segment)).collect()
+    }
+
+    /// How many entries of our chain are in the database, and when the first of them was written; nothing while there
+    /// is none.
+    pub async fn audit_open_part(&self) -> Result<Option<(u64, String)>, StoreError> {
+        let (mut view, chain) = (Transaction::view(&self.pool).await?, self.chain.name());
+        let base = base(view.connection(), chain, None).await?;
+        let first =
+            "SELECT entry FROM audit WHERE chain = $1 AND sequence > $2 ORDER BY sequence LIMIT 1";
+        let last = "SELECT max(sequence) FROM audit WHERE chain = $1";
+        let first = query(first).bind(chain).bind(number(base.sequence()));
+        let first = first.fetch_optional(view.connection()).await?;
+        let last = query(last).bind(chain).fetch_one(view.connection()).await?;
+        let last: Option<i64> = last.try_get(0)?;
+        view.commit().await?;
+        let Some(first) = first else { return Ok(None) };
+        let first: Entry = parsed(&first.try_get::<String>(0)?)?;
+        let last = u64::try_from(last.unwrap_or(0)).unwrap_or(0);
+        Ok(Some((last.saturating_sub(base.sequence()), first.timestamp)))
+    }
+
+    /// Closes our chain's log behind the entry `marker`, which is on disk: what is up to it moves to a file.
+    ///
+    /// Fails, with everything left as it was, when the log is not whole or the key does not vouch for it, and with
+    /// [`StoreError::Busy`]'s like when another process has closed it meanwhile.
+    pub async fn audit_close(
+        &self,
+        marker: u64,
+        sealer: &dyn HeadSealer,
+    ) -> Result<Segment, LogError> {
+        let own = self.chain.name();
+        let partial = PartialFile::begin(&self.segments).map_err(StoreError::File)?;
+        let mut view = Transaction::view(&self.pool).await?;
+        let before = base(view.connection(), own, Some(sealer)).await?;
+        let written = write_up_to(view.connection(), own, (&before, marker), partial).await?;
+        view.commit().await?;
+        let (partial, end, file_hash) = written;
+        let segment = Segment::closed(own, (&before, &end), file_hash, Timestamp::now());
+
+        let mut change = Transaction::write(&self.pool, Lock::Chain(own)).await?;
+        // Nothing is closed that the key does not vouch for.
+        head::read(change.connection(), &self.chain, Some(sealer), None).await?;
+        if base(change.connection(), own, Some(sealer)).await? != before {
+            return Err(StoreError::LogClosedElsewhere.into());
+        }
+        Closed::sealed(segment.clone(), sealer).put(change.connection()).await?;
+        let delete = query("DELETE FROM audit WHERE chain = $1 AND sequence < $2");
+        delete.bind(own).bind(number(marker)).execute(change.connection()).await?;
+        partial.keep(&segment.file).map_err(StoreError::File)?;
+        change.commit().await?;
+        Ok(segment)
+    }
+
+    /// Removes the files of our chain that were closed before this time, oldest first.
+    pub async fn audit_remove_closed(
+        &self,
+        closed_before: Timestamp,
+        sealer: &dyn HeadSealer,
+    ) -> Result<Vec<Segment>, LogError> {
+        let own = self.chain.name();
+        let mut change = Transaction::write(&self.pool, Lock::Chain(own)).await?;
+        let closed = of_chain(change.connection(), own).await?;
+        let (bound, now) = (format!("{closed_before:.3}"), format!("{:.3}", Timestamp::now()));
+        let mut removed = Vec::new();
+        for row in closed {
+            row.check_seal(sealer)?;
+            let mut segment = row.segment;
+            if segment.removed_at.is_some() || segment.closed_at >= bound {
+                continue;
+            }
+            segment.removed_at = Some(now.clone());
+            Closed::sealed(segment.clone(), sealer).put(change.connection()).await?;
+            removed.push(segment);
+        }
+        change.commit().await?;
+        for segment in self.audit_segments().await? {
+            if segment.chain == own && segment.removed_at.is_some() {
+                file::remove(&self.segments, &segment.file).map_err(StoreError::File)?;
+            }
+        }
+        Ok(removed)
+    }
+}
+
+/// Verifies the closed parts of a chain: that they continue one another, and those whose files are here and that are
+/// behind `start`. Gives where the entries in the database begin, and up to which number the files were removed.
+pub(super) async fn verify(
+    store: &Store,
+    (chain, closed): (&str, Vec<Closed>),
+    sealer: Option<&dyn HeadSealer>,
+    start: &Chain,
+) -> Result<(Chain, u64), LogError> {
+    let is_own = chain == store.chain.name();
+    let (mut end, mut removed) = (Chain::genesis(), 0);
+    for row in closed {
+        if let Some(sealer) = sealer {
+            row.check_seal(sealer)?;
+        }
+        let segment = row.segment;
+        if segment.before() != end {
+            let expected = end.sequence() + 1;
+            return Err(Tampered::Gap { expected }.into());
+        }
+        end = segment.end();
+        if segment.removed_at.is_some() {
+            removed = end.sequence();
+        } else if is_own && start.sequence() < end.sequence() {
+            let folder = store.segments.clone();
+            let verified = spawn_blocking(move || verify_file(&folder, &segment)).await;
+            verified.expect("verifying does not panic")?;
+        }
+    }
+    Ok((end, removed))
+}
+
+/// Verifies what is left in the database of the part that was closed last, which is its last entry.
+pub(super) async fn verify_anchor(
+    connection: &mut Connection,
+    chain: &str,
+    base: &Chain,
+) -> Result<(), LogError> {
+    if base.sequence() == 0 {
+        return Ok(());
+    }
+    let select = "SELECT sequence, entry FROM audit WHERE chain = $1 ORDER BY sequence LIMIT 1";
+    let row = query(select).bind(chain).fetch_optional(connection).await?;
+    let row = row.ok_or(LogError::Head)?;
+    let (sequence, text): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
+    let anchor = verify_block(&format!("{sequence} {text}"), None)?;
+    match anchor {
+        Some(anchor) if anchor.end() == base => Ok(()),
+        _ => Err(Tampered::Unlinked { sequence: base.sequence() }.into()),
+    }
+}
+
+/// The closed parts of one chain, oldest first.
+pub(super) async fn of_chain<'p>(
+    place: impl Into<Place<'p>>,
+    chain: &str,
+) -> Result<Vec<Closed>, StoreError> {
+    let rows = query(ROWS).bind(chain).fetch_all(place).await?;
+    rows.iter().map(Closed::of).collect()
+}
+
+/// Where the part that was closed last ends, which the key vouches for if it is at hand.
+pub(super) async fn base(
+    connection: &mut Connection,
+    chain: &str,
+    sealer: Option<&dyn HeadSealer>,
+) -> Result<Chain, StoreError> {
+    let Some(last) = of_chain(connection, chain).await?.pop() else {
+        return Ok(Chain::genesis());
+    };
+    match sealer {
+        Some(sealer) if !last.is_sealed_by(sealer) => Err(StoreError::LogTampered),
+        _ => Ok(last.segment.end()),
+    }
+}
+
+/// Writes what is behind `before` up to the entry `marker`; gives where that ends, and the hash of the file.
+async fn write_up_to(
+    view: &mut Connection,
+    chain: &str,
+    (before, marker): (&Chain, u64),
+    mut partial: PartialFile,
+) -> Result<(PartialFile, Chain, String), LogError> {
+    let mut verifier = Verifier::after(before.clone());
+    let mut at = number(before.sequence());
+    while let Some((to, text)) = read_block(&mut *view, chain, (at, number(marker))).await? {
+        let stretch = verify_block(&text, None)?.ok_or(LogError::Head)?;
+        verifier.join(&stretch)?;
+        partial.take_block(&text).map_err(StoreError::File)?;
+        at = to;
+    }
+    let end = verifier.end().clone();
+    verifier.finish(marker)?;
+    let hash = partial.sync().map_err(StoreError::File)?;
+    Ok((partial, end, hash))
+}
+
+impl Closed {
+    fn of(row: &crate::engine::Row) -> Result<Self, StoreError> {
+        let (record, seal): (String, Vec<u8>) = (row.try_get(0)?, row.try_get(1)?);
+        let damaged = |_| StoreError::DamagedRow { table: "audit_segments" };
+        let segment = serde_json::from_str(&record).map_err(damaged)?;
+        Ok(Self { segment, record, seal })
+    }
+
+    fn sealed(segment: Segment, sealer: &dyn HeadSealer) -> Self {
+        let record = segment.text();
+        let seal = sealer.seal_segment(&record);
+        Self { segment, record, seal }
+    }
+
+    fn is_sealed_by(&self, sealer: &dyn HeadSealer) -> bool {
+        verify_slices_are_equal(&sealer.seal_segment(&self.record), &self.seal).is_ok()
+    }
+
+    fn check_seal(&self, sealer: &dyn HeadSealer) -> Result<(), LogError> {
+        if self.is_sealed_by(sealer) {
+            return Ok(());
+        }
+        Err(LogError::SegmentSeal { last: self.segment.last_sequence })
+    }
+
+    async fn put(self, connection: &mut Connection) -> Result<(), StoreError> {
+        let put = query(
+            "INSERT INTO audit_segments (chain, last_sequence, record, seal) VALUES ($1, $2, $3, $4) \
+             ON CONFLICT (chain, last_sequence) DO UPDATE SET record = excluded.record, seal = excluded.seal",
+        );
+        put.bind(self.segment.chain.as_str())
+            .bind(number(self.segment.last_sequence))
+            .bind(self.record)
+            .bind(self.seal)
+            .execute(connection)
+            .await?;
+        Ok(())
+    }
+}
+
+fn number(sequence: u64) -> i64 {
+    i64::try_from(sequence).unwrap_or(i64::MAX)
+}
+
+fn parsed(text: &str) -> Result<Entry, StoreError> {
+    serde_json::from_str(text).map_err(|_| StoreError::DamagedRow { table: "audit" })
+}
