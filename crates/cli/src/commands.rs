@@ -195,6 +195,8 @@ fn name_of(command: &Command) -> &'static str {
         Command::Audit(AuditCommand::Checkpoint(_)) => "audit checkpoint",
         Command::Audit(AuditCommand::Export(_)) => "audit export",
         Command::Audit(AuditCommand::Query(_)) => "audit query",
+        Command::Audit(AuditCommand::Rotate(_)) => "audit rotate",
+        Command::Audit(AuditCommand::Segments) => "audit segments",
         Command::Audit(AuditCommand::Tail(_)) => "audit tail",
         Command::Audit(AuditCommand::Verify(_)) => "audit verify",
         Command::Broker(args) if args.command.is_some() => "broker install",

@@ -8,8 +8,6 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
 };
 
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
@@ -19,7 +17,7 @@ use keyless_core::{
     Code, Error, SafeText,
     audit::{Action, Checkpoint, Draft, Entry, Outcome, Target},
 };
-use keyless_store::{AuditLog, LogError, Store, VerifiedChain};
+use keyless_store::{AuditLog, Fit, LogError, Store, VerifiedChain};
 use keyless_vault::{Factor, Vault};
 use uuid::Uuid;
 
@@ -28,8 +26,6 @@ use crate::{
     places::{Places, unusable},
 };
 
-/// How often a broker signs the end of a log that has grown.
-const INTERVAL: Duration = Duration::from_hours(1);
 const PREFIX: &str = "EdDSA:";
 
 /// How a log is to be verified.
@@ -50,7 +46,7 @@ pub struct LogCheck {
 pub struct VerifiedLog {
     /// Each chain of it.
     pub chains: Vec<VerifiedChain>,
-    /// How many checkpoints fit.
+    /// How many checkpoints fit; those about entries that are not here are not among them.
     pub checkpoints: usize,
 }
 
@@ -77,18 +73,11 @@ pub async fn sign_log(
     Ok(signed)
 }
 
-/// Signs once an hour, if anything was written since; until it is dropped.
-pub(crate) async fn sign_hourly(vault: Arc<Vault>, log: AuditLog, places: Places) {
-    loop {
-        tokio::time::sleep(INTERVAL).await;
-        let grown = |ends: Vec<(String, Entry)>| {
-            ends.iter().any(|(_, last)| last.action != Action::Checkpoint)
-        };
-        if vault.is_open() && vault.store().audit_ends().await.is_ok_and(grown) {
-            // What can't be signed now is signed an hour later; the log itself is whole.
-            let _ = sign_log(&vault, &log, &places).await;
-        }
-    }
+/// Whether something was written since the end was signed last.
+pub(crate) async fn has_grown(vault: &Vault) -> bool {
+    let grown =
+        |ends: Vec<(String, Entry)>| ends.iter().any(|(_, last)| last.action != Action::Checkpoint);
+    vault.store().audit_ends().await.is_ok_and(grown)
 }
 
 /// Verifies the log, and that every checkpoint fits it.
@@ -115,13 +104,17 @@ pub async fn verify_log(
         Some(file) => named(&file)?,
         None => read(&places.checkpoints_file())?,
     };
+    let mut fit = 0;
     for checkpoint in &checkpoints {
         if !is_signed(checkpoint, key.as_deref()) {
             return Err(unfit(checkpoint, "has not the signature of that key"));
         }
-        let entry = store.audit_entry(&checkpoint.chain, checkpoint.last_sequence).await?;
-        if !entry.is_some_and(|entry| checkpoint.fits(&entry)) {
-            return Err(unfit(checkpoint, "does not fit: the log was cut or replaced"));
+        match store.audit_fits(checkpoint).await.map_err(told)? {
+            Fit::Fits => fit += 1,
+            Fit::NotHere => {}
+            Fit::Unfit => {
+                return Err(unfit(checkpoint, "does not fit: the log was cut or replaced"));
+            }
         }
     }
     let starts = if check.incremental { newest(&checkpoints) } else { Vec::new() };
@@ -131,11 +124,14 @@ pub async fn verify_log(
     }
     let sealer = vault.as_ref().map(Vault::head_sealer);
     let chains = store.audit_verify_after(sealer.as_deref(), &starts).await;
-    let chains = chains.map_err(|error| match error {
+    Ok(VerifiedLog { chains: chains.map_err(told)?, checkpoints: fit })
+}
+
+fn told(error: LogError) -> Error {
+    match error {
         LogError::Store(error) => error.into(),
         other => tampered(SafeText::default().as_they_wrote(&other.to_string())),
-    })?;
-    Ok(VerifiedLog { chains, checkpoints: checkpoints.len() })
+    }
 }
 
 /// The last one of each chain.

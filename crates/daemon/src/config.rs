@@ -17,8 +17,8 @@ use keyless_egress::{Allowance, Limits, ProxyCredential, UpstreamProxy};
 use serde::Deserialize;
 
 use crate::{
-    liveness::LivenessConfig, passphrase::read_passphrase_file, store_place::StoreConfig,
-    window::UnlockConfig,
+    liveness::LivenessConfig, log_keeping::AuditConfig, passphrase::read_passphrase_file,
+    store_place::StoreConfig, window::UnlockConfig,
 };
 
 /// The protocol's life of a file with a value.
@@ -30,6 +30,8 @@ const IDLE_HOURS: u16 = 24;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
+    /// When parts of the log are closed, and for how long they are kept.
+    pub audit: AuditConfig,
     /// What traffic may do.
     pub egress: EgressConfig,
     /// When services are asked about values.
@@ -228,6 +230,7 @@ impl Config {
         for (from, to) in &config.egress.connect_to {
             parse_route(&format!("{from}={to}"))?;
         }
+        config.audit.check()?;
         config.nl.scale().map_err(|error| format!("[nl.threat]: {error}"))?;
         match config.nl.tempfile_seconds {
             None | Some(1..=600) => Ok(config),

@@ -45,6 +45,7 @@ mod health;
 mod http_credential;
 mod inventory;
 mod liveness;
+mod log_keeping;
 mod metrics;
 mod notes;
 mod operator;
@@ -100,6 +101,7 @@ pub use crate::{
     http_credential::http_credential,
     inventory::project_inventory,
     liveness::{Checked, LivenessConfig, LivenessVerdict},
+    log_keeping::{AuditConfig, remove_old_log, rotate_log},
     nl::{Agents, NlClient, NlIdentity, Registration, serve_nl_stdio},
     notes::{Note, Notes, RequestNote},
     operator::{

@@ -43,7 +43,7 @@ use self::{
 };
 pub use self::{
     read::AuditQuery,
-    verify::{LogError, VerifiedChain},
+    verify::{Fit, LogError, VerifiedChain},
 };
 use crate::store::Store;
 

@@ -27,6 +27,12 @@ Examples:
   keyless audit query --agent nl://acme.corp/bot/1.0.0 --result denied
   keyless audit query --secret team/github/token --since 2026-02-08T00:00:00Z --json")]
     Query(QueryArgs),
+    /// Close the log so far: its entries move to a file of their own
+    #[command(after_help = "Examples:\n  keyless audit rotate --passphrase-file pass")]
+    Rotate(FactorArgs),
+    /// Show the closed parts of the log
+    #[command(after_help = "Examples:\n  keyless audit segments\n  keyless audit segments --json")]
+    Segments,
     /// Show the newest entries
     #[command(after_help = "Examples:\n  keyless audit tail\n  keyless audit tail -n 100 --json")]
     Tail(TailArgs),

@@ -6,14 +6,17 @@ use std::process::ExitCode;
 
 use keyless_core::{
     Error, SecretPath,
-    audit::{Entry, Outcome},
+    audit::{Entry, Outcome, Segment},
 };
-use keyless_daemon::{AuditQuery, LogCheck, VerifiedChain, VerifiedLog};
+use keyless_daemon::{AuditQuery, Config, LogCheck, VerifiedChain, VerifiedLog};
 use serde_json::json;
 
 use super::{open_store, prompt, unlock_vault};
 use crate::{
-    args::{AuditCommand, CheckpointArgs, ExportArgs, QueryArgs, ResultWord, TailArgs, VerifyArgs},
+    args::{
+        AuditCommand, CheckpointArgs, ExportArgs, FactorArgs, QueryArgs, ResultWord, TailArgs,
+        VerifyArgs,
+    },
     ui::{Ui, table},
 };
 
@@ -22,6 +25,8 @@ pub(super) async fn run(ui: &Ui, command: AuditCommand) -> Result<ExitCode, Erro
         AuditCommand::Checkpoint(args) => checkpoint(ui, &args).await,
         AuditCommand::Export(args) => export(ui, args).await,
         AuditCommand::Query(args) => query(ui, args).await,
+        AuditCommand::Rotate(factor) => rotate(ui, &factor).await,
+        AuditCommand::Segments => segments(ui).await,
         AuditCommand::Tail(args) => tail(ui, &args).await,
         AuditCommand::Verify(args) => verify(ui, args).await,
     }
@@ -97,6 +102,47 @@ async fn checkpoint(ui: &Ui, args: &CheckpointArgs) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
+async fn rotate(ui: &Ui, factor: &FactorArgs) -> Result<ExitCode, Error> {
+    let (places, vault) = unlock_vault(factor).await?;
+    let config = Config::load(&places.config_file())?.audit;
+    let log = keyless_daemon::audit_log(&vault);
+    let closed =
+        ui.wait("Closing the log", keyless_daemon::rotate_log(&vault, &log, &places)).await?;
+    let removed = keyless_daemon::remove_old_log(&vault, &log, config).await?;
+    let moved = format!(
+        "Entries {} to {} are in {} now.\n",
+        closed.first_sequence, closed.last_sequence, closed.file
+    );
+    let gone = |one: &Segment| format!("{} was removed: [audit] keep_days is over.\n", one.file);
+    let words: String = std::iter::once(moved).chain(removed.iter().map(gone)).collect();
+    ui.answer("audit rotate", &json!({ "closed": closed, "removed": removed }), &words);
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn segments(ui: &Ui) -> Result<ExitCode, Error> {
+    let (_, store) = open_store().await?;
+    let segments = store.audit_segments().await?;
+    let rows: Vec<Vec<String>> = segments.iter().map(segment_row).collect();
+    let words = if rows.is_empty() {
+        "No part of the log was closed yet: all entries are in the store.\n".to_owned()
+    } else {
+        table(&["FIRST", "LAST", "CLOSED", "FILE", "STATE"], &rows)
+    };
+    ui.answer("audit segments", &json!({ "segments": segments }), &words);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn segment_row(segment: &Segment) -> Vec<String> {
+    let state = segment.removed_at.as_ref().map_or("kept".to_owned(), |at| format!("removed {at}"));
+    vec![
+        segment.first_sequence.to_string(),
+        segment.last_sequence.to_string(),
+        segment.closed_at.clone(),
+        segment.file.clone(),
+        state,
+    ]
+}
+
 async fn verify(ui: &Ui, args: VerifyArgs) -> Result<ExitCode, Error> {
     let (places, store) = open_store().await?;
     let factor = match prompt::factor_file(&args.factor) {
@@ -119,9 +165,15 @@ async fn verify(ui: &Ui, args: VerifyArgs) -> Result<ExitCode, Error> {
         1 => "1 checkpoint fits.\n".to_owned(),
         count => format!("{count} checkpoints fit.\n"),
     };
-    let words = format!("{count} entries, {which} as they were written{end}\n{fit}");
+    let removed: u64 = chains.iter().map(|chain| chain.removed).sum();
+    let gone = match removed {
+        0 => String::new(),
+        count => format!("{count} of them were removed since, as [audit] keep_days says.\n"),
+    };
+    let words = format!("{count} entries, {which} as they were written{end}\n{gone}{fit}");
     let mut data = json!({
         "entries": count, "status": "valid", "head_checked": sealed, "checkpoints": checkpoints,
+        "removed": removed,
         "verification": if incremental { "incremental" } else { "full" },
     });
     let named: Vec<_> = chains.iter().filter(|chain| !chain.name.is_empty()).collect();

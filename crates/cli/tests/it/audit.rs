@@ -1,6 +1,6 @@
 //! Every session, swap and refusal is an entry, and a changed entry is found.
 
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use serde_json::{Value, json};
 
@@ -68,6 +68,7 @@ fn a_sound_log_verifies() {
     let found = |head_checked| {
         json!({
             "entries": 3, "status": "valid", "head_checked": head_checked, "checkpoints": 0,
+            "removed": 0,
             "verification": "full",
         })
     };
@@ -75,6 +76,40 @@ fn a_sound_log_verifies() {
     assert_eq!(checked, found(true));
     let open = world.keyless(&["audit", "verify", "--json"]).without_passphrase().run().data();
     assert_eq!(open, found(false));
+}
+
+#[test]
+fn a_closed_part_of_the_log_is_a_file_and_everything_is_still_found() {
+    let world = World::with_token();
+    world.agent(&["true"]).run().ok();
+    let before = world.log();
+    let none = world.keyless(&["audit", "segments"]).run().ok();
+    assert!(none.contains("No part of the log was closed yet"), "{none}");
+    let rotated = world.keyless(&["audit", "rotate", "--json"]).run().data();
+    let name = rotated["closed"]["file"].as_str().unwrap();
+    let (first, last) = (&rotated["closed"]["first_sequence"], &rotated["closed"]["last_sequence"]);
+    assert_eq!((first, last), (&json!(1), &json!(before.len() + 1)));
+    let file = world.home.keyless_home().join("audit").join(name);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o400);
+    let lines = fs::read_to_string(&file).unwrap();
+    assert_eq!(lines.lines().count(), before.len() + 1);
+    assert_eq!(serde_json::from_str::<Value>(lines.lines().next().unwrap()).unwrap(), before[0]);
+
+    world.agent(&["true"]).run().ok();
+    let all = world.keyless(&["audit", "query", "--json"]).run().data();
+    let all = all["entries"].as_array().unwrap();
+    assert_eq!(all[..before.len()], before);
+    let exported = world.keyless(&["audit", "export"]).run().ok();
+    assert_eq!(exported.lines().count(), all.len());
+    let segments = world.keyless(&["audit", "segments"]).run().ok();
+    assert!(segments.contains(name) && segments.contains("kept"), "{segments}");
+    let verified = world.keyless(&["audit", "verify", "--json"]).run().data();
+    assert_eq!((&verified["status"], &verified["entries"]), (&json!("valid"), &json!(all.len())));
+    assert_eq!(verified["checkpoints"], 1);
+
+    fs::remove_file(&file).unwrap();
+    let gone = world.keyless(&["audit", "verify"]).run();
+    assert!(gone.exits(6).text().contains("is missing"), "{}", gone.text());
 }
 
 /// Each of these is done with a plain SQLite client by somebody who may write the file.

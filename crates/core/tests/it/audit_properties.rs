@@ -65,7 +65,7 @@ fn stretches_join_to_the_log() {
     for (texts, first) in [(&texts[..7], 1), (&texts[7..8], 8), (&texts[8..], 9)] {
         verifier.join(&stretch(texts, first).unwrap().unwrap()).unwrap();
     }
-    assert_eq!(verifier.finish(&head), Ok(20));
+    assert_eq!(verifier.finish(head.sequence()), Ok(20));
     assert!(stretch(&[], 1).unwrap().is_none());
     let mut verifier = Verifier::new();
     let later = stretch(&texts[1..], 2).unwrap().unwrap();

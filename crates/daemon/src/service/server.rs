@@ -28,10 +28,10 @@ use crate::{
     agent_secrets::AgentSecrets,
     broker::{Broker, Inherited, OpenSession, Wanted, session_id},
     caution::Caution,
-    checkpoints::sign_hourly,
     config::{Config, NlConfig},
     deploys::{self, PACK_SESSION},
     liveness::LivenessChecks,
+    log_keeping::keep_log,
     nl::{Listeners, NlService, serve_session, tidy_agents},
     operator::{Approver, OperatorDoor},
     places::Places,
@@ -124,7 +124,7 @@ pub async fn serve(
     let watcher = Watcher::new(vec![service.places.config_file()]).await;
     let following = tokio::spawn(follow_config(Arc::clone(&service), watcher));
     let (vault, log) = (Arc::clone(service.broker.vault()), service.broker.log().clone());
-    let signing = tokio::spawn(sign_hourly(vault, log, service.places.clone()));
+    let keeping_log = tokio::spawn(keep_log(vault, log, service.places.clone()));
     ready(nl_doors.http);
     let accepting = Arc::clone(&service);
     tokio::select! {
@@ -133,7 +133,7 @@ pub async fn serve(
         () = accept(accepting, listener, None) => {}
     }
     following.abort();
-    signing.abort();
+    keeping_log.abort();
     tidying.abort();
     drop(nl_doors);
     // The socket goes first: who comes now finds the store locked.

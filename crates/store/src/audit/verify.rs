@@ -42,6 +42,17 @@ pub struct VerifiedChain {
     pub sealed: u64,
 }
 
+/// What a signed end is to the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// The entry is there as it was.
+    Fits,
+    /// It is in a closed part that was removed, or is kept on another machine.
+    NotHere,
+    /// The log was cut or replaced.
+    Unfit,
+}
+
 /// Why a log could not be verified.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
@@ -131,7 +142,7 @@ impl Store {
         (sealer, start): (Option<&dyn HeadSealer>, Chain),
     ) -> Result<VerifiedChain, LogError> {
         let seal = sealer.map(|sealer| head.sealed_by(sealer).ok_or(LogError::Seal)).transpose()?;
-        let sealed = seal.map_or(0, |seal: &HeadSeal| seal.sequence);
+        let vouched = seal.map_or(0, |seal: &HeadSeal| seal.sequence);
         let closed = segments::of_chain(&mut *view, &head.chain).await?;
         let closed = (head.chain.as_str(), closed);
         let (base, removed) = segments::verify(self, closed, sealer, &start).await?;
@@ -143,7 +154,7 @@ impl Store {
         let last = select.bind(&head.chain).fetch_optional(view).await?;
         let last: Option<String> = last.map(|row| row.try_get(0)).transpose()?;
         if last == head.text {
-            Ok(VerifiedChain { name: head.chain.clone(), entries, removed, sealed })
+            Ok(VerifiedChain { name: head.chain.clone(), entries, removed, sealed: vouched })
         } else {
             Err(LogError::Head)
         }
@@ -173,8 +184,19 @@ impl Store {
         Ok(ends)
     }
 
+    /// Whether a chain contains the end that was signed.
+    pub async fn audit_fits(&self, checkpoint: &Checkpoint) -> Result<Fit, LogError> {
+        let Checkpoint { chain, last_sequence, .. } = checkpoint;
+        if let Some(entry) = self.audit_entry(chain, *last_sequence).await? {
+            return Ok(if checkpoint.fits(&entry) { Fit::Fits } else { Fit::Unfit });
+        }
+        let closed = segments::of_chain(&self.pool, chain).await?;
+        let is_closed = closed.iter().any(|row| row.segment.contains(*last_sequence));
+        Ok(if is_closed { Fit::NotHere } else { Fit::Unfit })
+    }
+
     /// One entry of a chain; none where it is not, or in a file that is not here.
-    pub async fn audit_entry(&self, chain: &str, sequence: u64) -> Result<Option<Entry>, LogError> {
+    async fn audit_entry(&self, chain: &str, sequence: u64) -> Result<Option<Entry>, LogError> {
         let select = query("SELECT entry FROM audit WHERE chain = $1 AND sequence = $2");
         let at = i64::try_from(sequence).unwrap_or(i64::MAX);
         if let Some(row) = select.bind(chain).bind(at).fetch_optional(&self.pool).await? {

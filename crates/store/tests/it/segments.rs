@@ -3,8 +3,8 @@
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
 use jiff::Timestamp;
-use keyless_core::audit::{Action, Segment, Tampered};
-use keyless_store::{AuditLog, AuditQuery, LogError};
+use keyless_core::audit::{Action, Checkpoint, Segment, Tampered};
+use keyless_store::{AuditLog, AuditQuery, Fit, LogError};
 
 use crate::scene::{Engine, Scene, Word, draft, filled, in_its_chain, on_both, sealed_log};
 
@@ -69,9 +69,19 @@ async fn a_closed_part_is_in_a_file_and_everything_goes_on(engine: Engine) {
     assert_eq!(numbers(&scene, newest).await, [704]);
     let rotations = AuditQuery { action: Some(Action::LogRotation), newest: true, ..all() };
     assert_eq!(numbers(&scene, rotations).await, [701, 703]);
-    let ends = scene.store.audit_ends().await.unwrap();
-    let old = scene.store.audit_entry(&ends[0].0, 5).await.unwrap().unwrap();
-    assert_eq!(old.sequence, 5);
+    let fit = async |number: u64| {
+        let ends = scene.store.audit_ends().await.unwrap();
+        let entries = AuditQuery { after: Some(number - 1), limit: Some(1), ..all() };
+        let entry = scene.store.audit_query(&entries).await.unwrap().pop().unwrap();
+        let chain = &ends[0].0;
+        let mut signed = Checkpoint::of(chain, &entry, "c".into(), "k".into(), "t".into());
+        let fits = scene.store.audit_fits(&signed).await.unwrap();
+        signed.last_hash = signed.last_entry_hash.clone();
+        (fits, scene.store.audit_fits(&signed).await.unwrap())
+    };
+    for number in [5, 701, 704] {
+        assert_eq!(fit(number).await, (Fit::Fits, Fit::Unfit), "{number}");
+    }
 }
 
 /// Another process closes the log while this one is running, and while one without the key is.
@@ -173,6 +183,8 @@ async fn what_was_kept_long_enough_is_removed(engine: Engine) {
     let log = sealed_log(&scene);
     let segment = close(&scene, &log).await;
     log.append(draft("later")).await.unwrap();
+    let first = scene.store.audit_tail(10).await.unwrap().swap_remove(0);
+    let signed = Checkpoint::of(&segment.chain, &first, "c".into(), "k".into(), "t".into());
     let epoch = Timestamp::UNIX_EPOCH;
     assert_eq!(scene.store.audit_remove_closed(epoch, &KEY).await.unwrap(), []);
     assert!(file_of(&scene, &segment).exists());
@@ -182,6 +194,7 @@ async fn what_was_kept_long_enough_is_removed(engine: Engine) {
     let verified = scene.store.audit_verify(Some(&KEY)).await.unwrap();
     assert_eq!((verified[0].entries, verified[0].removed), (7, 6));
     assert_eq!(numbers(&scene, AuditQuery::default()).await, [7]);
+    assert_eq!(scene.store.audit_fits(&signed).await.unwrap(), Fit::NotHere);
 }
 
 async fn a_log_that_was_cut_is_not_closed(engine: Engine) {

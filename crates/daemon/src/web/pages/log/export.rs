@@ -10,7 +10,7 @@ use axum::{
 };
 use futures_util::stream::try_unfold;
 use keyless_core::audit::{Action, Outcome};
-use keyless_store::{AuditQuery, StoreError};
+use keyless_store::{AuditQuery, LogError};
 
 use super::fits;
 use crate::web::{
@@ -40,7 +40,7 @@ pub(in crate::web) async fn export(
     // What breaks off in the middle is a download that failed, not a short log.
     let lines = try_unfold(reading, |mut reading| async {
         let lines = reading.next().await?;
-        Ok::<_, StoreError>(lines.map(|lines| (lines, reading)))
+        Ok::<_, LogError>(lines.map(|lines| (lines, reading)))
     });
     let headers = [
         (header::CONTENT_TYPE, "application/jsonl"),
@@ -50,7 +50,7 @@ pub(in crate::web) async fn export(
 }
 
 impl Reading {
-    async fn next(&mut self) -> Result<Option<String>, StoreError> {
+    async fn next(&mut self) -> Result<Option<String>, LogError> {
         let wanted =
             AuditQuery { after: self.after, limit: Some(AT_ONCE), ..AuditQuery::default() };
         let entries = self.web.desk.vault.store().audit_query(&wanted).await?;

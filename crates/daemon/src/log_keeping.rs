@@ -1,0 +1,183 @@
+//! Keeps the log within bounds: closes a part that is large or old, removes files that were kept for as long as the
+//! operator wants, and signs where the log ends (NL-5.11, NL-5.12, NL-5.14).
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use keyless_core::{
+    Code, Error, SafeText,
+    audit::{Action, Outcome, Segment, Target},
+};
+use keyless_store::AuditLog;
+use keyless_vault::Vault;
+use serde::Deserialize;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    broker::{agent, plain_entry},
+    checkpoints::{has_grown, sign_log},
+    config::Config,
+    places::Places,
+};
+
+/// How often a broker looks whether there is something to do.
+const INTERVAL: Duration = Duration::from_mins(1);
+/// How often a broker signs the end of a log that has grown.
+const SIGN_INTERVAL: Duration = Duration::from_hours(1);
+/// NL-5.12 for its lowest tier; the highest wants seven years.
+const LEAST_KEPT_DAYS: u32 = 90;
+const DAY: SignedDuration = SignedDuration::from_hours(24);
+
+/// `[audit]`. A broker reads it each minute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AuditConfig {
+    /// A part of the log is closed when it has so many entries; 15,000 are about 10 MB.
+    pub rotate_entries: u64,
+    /// And when its first entry is so old.
+    pub rotate_days: u32,
+    /// How long closed parts are kept, 90 days at least; for good when absent.
+    pub keep_days: Option<u32>,
+}
+
+impl Default for AuditConfig {
+    fn default() -> Self {
+        Self { rotate_entries: 15_000, rotate_days: 30, keep_days: None }
+    }
+}
+
+impl AuditConfig {
+    /// What is wrong with it.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self.keep_days {
+            Some(days) if days < LEAST_KEPT_DAYS => Err(format!(
+                "[audit] keep_days = {days}: a log is kept for {LEAST_KEPT_DAYS} days at least"
+            )),
+            _ if self.rotate_entries == 0 || self.rotate_days == 0 => {
+                Err("[audit] rotate_entries and rotate_days are 1 or more".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Closes the log behind an entry that says so; gives what was closed. The end is then signed.
+pub async fn rotate_log(vault: &Vault, log: &AuditLog, places: &Places) -> Result<Segment, Error> {
+    let marker =
+        plain_entry(agent("broker", "broker"), Action::LogRotation, Outcome::Success, Target::Log);
+    let marker = log.append(marker).await?.sequence();
+    let segment = vault.store().audit_close(marker, &*vault.head_sealer()).await?;
+    sign_log(vault, log, places).await?;
+    Ok(segment)
+}
+
+/// Removes the closed parts that were kept for longer than `config` wants; gives what was removed.
+pub async fn remove_old_log(
+    vault: &Vault,
+    log: &AuditLog,
+    config: AuditConfig,
+) -> Result<Vec<Segment>, Error> {
+    let Some(days) = config.keep_days else { return Ok(Vec::new()) };
+    let bound = ago(days)?;
+    let oldest = format!("{bound:.3}");
+    let closed = vault.store().audit_segments().await?;
+    let is_due = |one: &&Segment| one.removed_at.is_none() && one.closed_at < oldest;
+    let Some(last) = closed.iter().filter(is_due).map(|one| one.last_sequence).max() else {
+        return Ok(Vec::new());
+    };
+    let mut entry =
+        plain_entry(agent("broker", "broker"), Action::LogRemoval, Outcome::Success, Target::Log);
+    entry.detail.note = Some(format!("entries up to {last}, by [audit] keep_days"));
+    log.append(entry).await?;
+    Ok(vault.store().audit_remove_closed(bound, &*vault.head_sealer()).await?)
+}
+
+/// Does what is due, until it is dropped. What can't be done now is tried again a minute later: the log itself is whole.
+pub(crate) async fn keep_log(vault: Arc<Vault>, log: AuditLog, places: Places) {
+    let mut signed = Instant::now();
+    loop {
+        sleep(INTERVAL).await;
+        if !vault.is_open() {
+            continue;
+        }
+        if close_and_remove(&vault, &log, &places).await.is_ok_and(|closed| closed) {
+            signed = Instant::now();
+        }
+        if signed.elapsed() >= SIGN_INTERVAL {
+            signed = Instant::now();
+            if has_grown(&vault).await {
+                let _ = sign_log(&vault, &log, &places).await;
+            }
+        }
+    }
+}
+
+/// Closes the log if it is full, and removes what is old; whether it was closed. With a configuration that can't be read,
+/// which `keyless status` tells, nothing is done.
+async fn close_and_remove(vault: &Vault, log: &AuditLog, places: &Places) -> Result<bool, Error> {
+    let config = Config::load(&places.config_file())?.audit;
+    let is_full = is_full(vault, config).await?;
+    if is_full {
+        rotate_log(vault, log, places).await?;
+    }
+    remove_old_log(vault, log, config).await?;
+    Ok(is_full)
+}
+
+async fn is_full(vault: &Vault, config: AuditConfig) -> Result<bool, Error> {
+    let Some((entries, first)) = vault.store().audit_open_part().await? else { return Ok(false) };
+    Ok(entries >= config.rotate_entries || first < format!("{:.3}", ago(config.rotate_days)?))
+}
+
+fn ago(days: u32) -> Result<Timestamp, Error> {
+    let past = i32::try_from(days).ok().and_then(|days| DAY.checked_mul(days));
+    past.and_then(|past| Timestamp::now().checked_sub(past).ok()).ok_or_else(|| {
+        Error::with(
+            Code::ConfigInvalid,
+            SafeText::words("[audit] ").number(days.into()).and(" days are too many"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scene::Scene;
+
+    #[tokio::test]
+    async fn a_full_part_is_closed_and_an_old_one_is_removed() {
+        let scene = Scene::new().await;
+        let (vault, log) = (&scene.vault, &scene.log);
+        let places = Places::below(scene.folder.path());
+        let configure = |text: &str| std::fs::write(places.config_file(), text).unwrap();
+        configure("[audit]\nrotate_entries = 3\n");
+        let mut closed = Vec::new();
+        for _ in 0..3 {
+            let entry = plain_entry(
+                agent("broker", "broker"),
+                Action::Query,
+                Outcome::Success,
+                Target::Log,
+            );
+            log.append(entry).await.unwrap();
+            closed.push(close_and_remove(vault, log, &places).await.unwrap());
+        }
+        assert_eq!(closed, [false, false, true]);
+        let [segment] = &*vault.store().audit_segments().await.unwrap() else { panic!() };
+        assert_eq!((segment.first_sequence, segment.last_sequence), (1, 4));
+        configure("[audit]\nkeep_days = 90\n");
+        close_and_remove(vault, log, &places).await.unwrap();
+        assert_eq!(vault.store().audit_segments().await.unwrap()[0].removed_at, None);
+        configure("[audit]\nkeep_days = 9\n");
+        close_and_remove(vault, log, &places).await.unwrap_err();
+        vault.store().audit_verify(Some(&*vault.head_sealer())).await.unwrap();
+    }
+
+    #[test]
+    fn a_log_is_kept_as_long_as_the_protocol_wants() {
+        let kept = |keep_days| AuditConfig { keep_days, ..AuditConfig::default() }.check();
+        assert!(kept(Some(89)).unwrap_err().contains("90 days"));
+        assert_eq!((kept(Some(90)), kept(None)), (Ok(()), Ok(())));
+        assert!(AuditConfig { rotate_entries: 0, ..AuditConfig::default() }.check().is_err());
+    }
+}
