@@ -17,6 +17,7 @@ mod person;
 mod revoke;
 mod rule;
 mod secret;
+mod session;
 mod setup;
 mod shell;
 mod source;
@@ -62,6 +63,7 @@ pub(crate) use self::{
         AddArgs, PurgeArgs, RemoveArgs, RestoreArgs, RevealArgs, RotateArgs, SaveArgs,
         SecretCommand, SetArgs, ValidateArgs, ValueArgs, VersionsArgs,
     },
+    session::{SessionCommand, SessionEndArgs, SessionListArgs, SessionShowArgs},
     setup::SetupArgs,
     shell::{CompletionsArgs, ManualArgs, ShellWord},
     source::{CheckArgs, SourceCommand, SourceListArgs},
@@ -202,6 +204,9 @@ Examples:
     /// Read and verify the audit log
     #[command(subcommand)]
     Audit(AuditCommand),
+    /// See who is at work now, what they did, and end it
+    #[command(subcommand)]
+    Session(SessionCommand),
     /// Say what agents may do with which secrets
     #[command(subcommand)]
     Grant(GrantCommand),

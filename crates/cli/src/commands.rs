@@ -23,6 +23,7 @@ mod proxy;
 mod run;
 mod secret;
 mod serve;
+mod session;
 mod setup;
 mod source;
 mod status;
@@ -112,6 +113,7 @@ fn needs_store(command: &Command) -> bool {
         | Command::Lock
         | Command::Secret(_)
         | Command::Serve(_)
+        | Command::Session(_)
         | Command::Source(_)
         | Command::Ui(_)
         | Command::Unlock(_)
@@ -164,6 +166,7 @@ async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
         Command::Run(args) => run::run(ui, args).await,
         Command::Secret(command) => secret::run(ui, command).await,
         Command::Serve(args) => serve::run(ui, args).await,
+        Command::Session(command) => session::run(ui, command).await,
         Command::Setup(args) => setup::run(ui, args).await,
         Command::Source(command) => source::run(ui, command).await,
         Command::Status => status::run(ui).await,
@@ -178,7 +181,7 @@ fn name_of(command: &Command) -> &'static str {
     use crate::args::{
         ActionCommand, AgentCommand, AuditCommand, CatalogCommand, DelegationCommand,
         EgressCommand, EnvelopeCommand, GrantCommand, GuardCommand, HooksCommand, SecretCommand,
-        SourceCommand, VaultCommand,
+        SessionCommand, SourceCommand, VaultCommand,
     };
     match command {
         Command::Action(ActionCommand::DryRun(_)) => "action dry-run",
@@ -253,6 +256,9 @@ fn name_of(command: &Command) -> &'static str {
         Command::Secret(SecretCommand::Validate(_)) => "secret validate",
         Command::Secret(SecretCommand::Versions(_)) => "secret versions",
         Command::Serve(_) => "serve",
+        Command::Session(SessionCommand::End(_)) => "session end",
+        Command::Session(SessionCommand::List(_)) => "session list",
+        Command::Session(SessionCommand::Show(_)) => "session show",
         Command::Setup(_) => "setup",
         Command::Source(SourceCommand::Check(_)) => "source check",
         Command::Source(SourceCommand::List(_)) => "source list",

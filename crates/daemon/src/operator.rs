@@ -3,6 +3,7 @@
 mod approver;
 mod client;
 mod messages;
+mod overview;
 mod reveal;
 mod shown;
 mod socket;
@@ -26,6 +27,10 @@ pub(crate) use self::socket::OperatorDoor;
 pub use self::{
     approver::Approver,
     client::{ApproverHandle, RemoteApprover, page_link},
+    overview::{
+        ChainState, EgressView, HOUR_BARS, LOG_ACTIONS, LOG_OUTCOMES, LogView, LogWanted, Overview,
+        SecretRow, SecretState, SecretsView, SecretsWanted, SourcesView, Tally,
+    },
     shown::{Answer, Known, Named, Shown},
     used_by::UsedBy,
 };
@@ -62,9 +67,10 @@ enum WeakValues {
 
 impl Operator {
     /// The operator's hands on an unlocked vault.
-    pub fn new(vault: Vault) -> Self {
+    pub fn new(vault: impl Into<Arc<Vault>>) -> Self {
+        let vault = vault.into();
         let log = audit_log(&vault);
-        Self::with_log(Arc::new(vault), log)
+        Self::with_log(vault, log)
     }
 
     pub(crate) fn with_log(vault: Arc<Vault>, log: AuditLog) -> Self {

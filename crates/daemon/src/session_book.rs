@@ -9,8 +9,9 @@ use std::{
 };
 
 use jiff::Timestamp;
-use keyless_core::SecretPath;
+use keyless_core::{Code, Error, SafeText, SecretPath};
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 /// The sessions of one broker.
@@ -21,18 +22,22 @@ pub(crate) struct SessionBook {
 }
 
 /// An open session, as the operator sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SessionRow {
-    pub(crate) id: String,
-    pub(crate) kind: SessionKind,
-    pub(crate) since: Timestamp,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionRow {
+    /// Its name.
+    pub id: String,
+    /// What it is.
+    pub kind: SessionKind,
+    /// When it was opened.
+    pub since: Timestamp,
     /// What it may use.
-    pub(crate) secrets: Vec<SecretPath>,
+    pub secrets: Vec<SecretPath>,
 }
 
 /// What a session is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SessionKind {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SessionKind {
     /// A command of `keyless run`.
     Run,
     /// An agent's tools, outside a jail.
@@ -51,6 +56,21 @@ struct Open {
     /// Several connections may go on with one session of tools.
     connections: usize,
     end: watch::Sender<bool>,
+}
+
+/// There is no open session of that name.
+pub(crate) fn not_open() -> Error {
+    Error::with(Code::SessionEnded, SafeText::words("there is no open session of that name"))
+}
+
+impl SessionKind {
+    /// What it is, for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Run => "keyless run",
+            Self::Tools => "Tools of an agent",
+        }
+    }
 }
 
 impl SessionBook {

@@ -47,7 +47,7 @@ const PORTS_TRIED: usize = 16;
 
 /// The page of one broker.
 pub(crate) struct Web {
-    desk: Desk,
+    desk: Arc<Desk>,
     visitors: Visitors,
     factor: FactorGate,
     port: OnceCell<u16>,
@@ -62,7 +62,7 @@ pub(crate) struct Link {
 
 impl Web {
     /// A page that does not listen yet.
-    pub(crate) fn new(desk: Desk) -> Self {
+    pub(crate) fn new(desk: Arc<Desk>) -> Self {
         let (visitors, factor) = (Visitors::default(), FactorGate::default());
         Self { desk, visitors, factor, port: OnceCell::new() }
     }

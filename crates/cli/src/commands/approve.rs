@@ -8,18 +8,24 @@ mod deed;
 mod dialog;
 mod words;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc};
 
-use keyless_core::{Code, Error, SafeText, approval::RequestId};
-use keyless_daemon::{Answer, ApproverHandle, Shown};
+use keyless_core::{
+    Code, Error, SafeText,
+    approval::{Asked, RequestId},
+};
+use keyless_daemon::{
+    Answer, ApproverHandle, Places, Shown,
+    vault::{Providers, Vault},
+};
 use serde_json::{Value, json};
 
-use self::words::standing_rows;
+use self::words::{describe, standing_rows};
 pub(super) use self::{
-    dialog::ask,
-    words::{describe, told, visible},
+    dialog::{destinations, env_name, suggested_variable},
+    words::{time, told, visible},
 };
-use super::unlock_vault;
+use super::{ui::ValueScene, unlock_vault};
 use crate::{
     args::ApproveArgs,
     prompt,
@@ -28,7 +34,9 @@ use crate::{
 
 pub(super) async fn run(ui: &Ui, args: ApproveArgs) -> Result<ExitCode, Error> {
     let (places, vault) = unlock_vault(&args.factor).await?;
-    let mut approver = ApproverHandle::open(&places, vault).await?;
+    let vault = Arc::new(vault);
+    let mut approver = ApproverHandle::open(&places, Arc::clone(&vault)).await?;
+    let guide = Guide { places, vault };
     match (&args.take_back, &args.id) {
         (Some(id), _) => take_back(ui, &mut approver, id).await,
         (None, _) if args.list => list(ui, &mut approver).await,
@@ -41,13 +49,36 @@ pub(super) async fn run(ui: &Ui, args: ApproveArgs) -> Result<ExitCode, Error> {
                     SafeText::default().and(id).and(" does not wait"),
                 )
             })?;
-            answer(ui, &args, &mut approver, &request).await
+            answer(ui, &args, (&mut approver, &guide), &request).await
         }
         (None, None) if args.word().is_some() => {
             let words = "name the request that the answer is for: keyless approve ID";
             Err(Error::with(Code::Usage, SafeText::words(words)))
         }
-        (None, None) => all(ui, &args, &mut approver).await,
+        (None, None) => all(ui, &args, (&mut approver, &guide)).await,
+    }
+}
+
+/// What the catalog says of getting a value.
+struct Guide {
+    places: Places,
+    vault: Arc<Vault>,
+}
+
+impl Guide {
+    /// Where to get it, step by step; nothing for a request that asks for no value.
+    async fn words(&self, request: &Shown) -> Option<String> {
+        let rotation = match request.asked {
+            Asked::Provision => false,
+            Asked::Rotation => true,
+            _ => return None,
+        };
+        let path = request.path.clone()?;
+        let secret = self.vault.show(&path).await.ok();
+        // A catalog that can't be used is a matter of `keyless catalog`; the value can be typed all the same.
+        let providers =
+            keyless_daemon::providers(&self.places).unwrap_or_else(|_| Providers::bundled());
+        Some(ValueScene::new(path, secret, rotation, &Arc::new(providers)).words())
     }
 }
 
@@ -55,7 +86,7 @@ pub(super) async fn run(ui: &Ui, args: ApproveArgs) -> Result<ExitCode, Error> {
 async fn all(
     ui: &Ui,
     args: &ApproveArgs,
-    approver: &mut ApproverHandle,
+    (approver, guide): (&mut ApproverHandle, &Guide),
 ) -> Result<ExitCode, Error> {
     let pending = approver.pending().await?;
     if ui.is_json() || pending.is_empty() {
@@ -63,7 +94,7 @@ async fn all(
     }
     let mut failed = ExitCode::SUCCESS;
     for request in pending {
-        match answer(ui, args, approver, &request).await {
+        match answer(ui, args, (approver, guide), &request).await {
             Ok(_) => {}
             // Somebody else was faster, or the time was over: the others still wait.
             Err(error) if error.code() == Code::RequestSettled => {
@@ -78,13 +109,17 @@ async fn all(
 async fn answer(
     ui: &Ui,
     args: &ApproveArgs,
-    approver: &mut ApproverHandle,
+    (approver, guide): (&mut ApproverHandle, &Guide),
     request: &Shown,
 ) -> Result<ExitCode, Error> {
     ui.line(&describe(request));
-    let (answer, value) = match args.word() {
-        Some(word) => dialog::by_option(ui, args, word, request)?,
-        None => dialog::ask(ui, request)?,
+    let (answer, value) = if let Some(word) = args.word() {
+        dialog::by_option(ui, args, word, request)?
+    } else {
+        if let Some(words) = guide.words(request).await {
+            ui.line(&words);
+        }
+        dialog::ask(ui, request)?
     };
     let cancelled = matches!(answer, Answer::Cancel | Answer::Deny);
     let settled = approver.answer(&request.id, answer, value).await?;

@@ -1,100 +1,124 @@
-//! `keyless ui`: the way in, what waits and what holds, full screen, for people in a terminal.
+//! `keyless ui`: everything that an operator sees and does, full screen, for people in a terminal.
 //!
-//! It shows; a request is answered by the very questions of `keyless approve`, below the screen that is put aside
-//! meanwhile, so that nothing is decided by a key that was meant for the request before.
+//! ```text
+//!   keys ──► App (state, pure) ──► Act ──► Office ──► broker, vault
+//!               │                            │
+//!             draw ◄── what they said last ◄─┘
+//! ```
+//!
+//! The same service answers here and at the page: an [`Approver`](keyless_daemon::Approver) for requests, an
+//! [`Overview`](keyless_daemon::Overview) for the rest.
 
-mod board;
+mod app;
+mod dialog;
 mod door;
+mod draw;
 mod entrance;
+mod form;
+mod keys;
 mod modal;
+mod office;
+mod pieces;
+mod rooms;
 mod screen;
+mod theme;
 
 use std::{io::IsTerminal, process::ExitCode, time::Duration};
 
 use keyless_core::{Code, Error, SafeText};
-use keyless_daemon::{ApproverHandle, Shown};
 
+pub(super) use self::dialog::ValueScene;
 use self::{
-    board::{Board, Room},
+    app::{Act, App},
     entrance::come_in,
-    screen::{Key, Screen, next_key},
+    office::Office,
+    screen::{Screen, forget_keys, next_press},
+    theme::Mood,
 };
-use super::approve::{ask, describe, told};
 use crate::{args::UiArgs, prompt, ui::Ui};
 
 /// How often it is asked what waits.
 const LOOK: Duration = Duration::from_millis(500);
+
+/// Why the screen was left for a while.
+enum Left {
+    /// The person has gone.
+    Gone,
+    /// The store was closed by the person.
+    Locked,
+    /// The factor has to be proven once more, for this act if there is one.
+    Unproven(Option<Act>),
+}
 
 pub(super) async fn run(ui: &Ui, args: UiArgs) -> Result<ExitCode, Error> {
     if ui.is_json() || !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
         let words = "programs and pipes use keyless approve --list --json";
         return Err(Error::with(Code::TerminalRequired, SafeText::words(words)));
     }
-    let Some(mut approver) = come_in(&args.factor).await? else { return Ok(ExitCode::SUCCESS) };
-    let mut board = Board::default();
+    let (mut app, mut why, mut held) = (App::default(), "", None);
     loop {
-        let chosen = watch(&mut approver, &mut board).await;
-        match chosen {
-            Ok(None) => return Ok(ExitCode::SUCCESS),
-            Ok(Some(request)) => board.notice = settle(ui, &mut approver, &board, &request).await,
+        // Nothing of the vault is in memory while it is asked for.
+        let Some(mut office) = come_in(&args.factor, why).await? else {
+            return Ok(ExitCode::SUCCESS);
+        };
+        if let Some(act) = held.take() {
+            Box::pin(office.perform(&mut app, act)).await?;
+        }
+        match Box::pin(watch(&mut office, &mut app)).await? {
+            Left::Gone => return Ok(ExitCode::SUCCESS),
+            Left::Locked => {
+                office.lock().await?;
+                if prompt::factor_file(&args.factor).is_some() {
+                    ui.line("Locked: every session has ended.");
+                    return Ok(ExitCode::SUCCESS);
+                }
+                (app, why) = (App::default(), "Locked: every session has ended.");
+            }
+            Left::Unproven(act) => (why, held) = ("Prove your factor once more to go on.", act),
+        }
+    }
+}
+
+/// Shows the screen until it is left.
+async fn watch(office: &mut Office, app: &mut App) -> Result<Left, Error> {
+    let mut screen = Screen::enter()?;
+    loop {
+        match turn(office, app, &mut screen).await {
+            Ok(None) => {}
+            Ok(Some(left)) => return Ok(left),
             // A proof of the factor holds for ten minutes.
             Err(error) if error.code() == Code::OperatorRequired => {
-                "The proof of your factor had ended.".clone_into(&mut board.notice);
-                let Some(again) = come_in(&args.factor).await? else {
-                    return Ok(ExitCode::SUCCESS);
-                };
-                approver = again;
+                return Ok(Left::Unproven(None));
+            }
+            Err(error) if error.code() == Code::BrokerNotRunning => {
+                app.say("The broker has ended; the store is asked by itself.", Mood::Warn);
+                return Ok(Left::Unproven(None));
             }
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Shows the board until a request is chosen; nothing when the person leaves.
-async fn watch(approver: &mut ApproverHandle, board: &mut Board) -> Result<Option<Shown>, Error> {
-    let mut screen = Screen::enter()?;
-    loop {
-        board.take(approver.pending().await?, approver.standing().await?);
-        screen.draw(board)?;
-        match next_key(LOOK)? {
-            Some(Key::Down) => board.step(1),
-            Some(Key::Leave) => return Ok(None),
-            Some(Key::Other) => board.change_room(),
-            Some(Key::ReadBack) => board.read_back(),
-            Some(Key::ReadOn) => board.read_on(describe),
-            Some(Key::Take) => {
-                if let Some(request) = board.chosen() {
-                    return Ok(Some(request.clone()));
-                }
-            }
-            Some(Key::Up) => board.step(-1),
-            None => {}
-        }
+/// One look, one picture, and at most one key.
+async fn turn(
+    office: &mut Office,
+    app: &mut App,
+    screen: &mut Screen,
+) -> Result<Option<Left>, Error> {
+    office.look(app).await?;
+    screen.draw(app)?;
+    let Some(press) = next_press(LOOK)? else { return Ok(None) };
+    let was_open = app.dialog.is_some();
+    match app.press(press) {
+        None => {}
+        Some(Act::Leave) => return Ok(Some(Left::Gone)),
+        Some(Act::Lock) => return Ok(Some(Left::Locked)),
+        Some(act) if office.wants_proof(&act) => return Ok(Some(Left::Unproven(Some(act)))),
+        Some(act) => office.perform(app, act).await?,
     }
-}
-
-/// Answers a request, or takes an approval back, in the terminal itself. Gives what became of it, in a line.
-async fn settle(ui: &Ui, approver: &mut ApproverHandle, board: &Board, request: &Shown) -> String {
-    ui.line(&describe(request));
-    let settled = match board.room {
-        Room::Waiting => answer(ui, approver, request).await,
-        Room::Holding => take_back(approver, request).await,
-    };
-    settled.unwrap_or_else(|error| {
-        format!("{} Next: {}.", error.message(), error.code().remediation().action)
-    })
-}
-
-async fn answer(ui: &Ui, approver: &mut ApproverHandle, request: &Shown) -> Result<String, Error> {
-    let (answer, value) = ask(ui, request)?;
-    let settled = approver.answer(&request.id, answer, value).await?;
-    Ok(told(&settled).trim_end().to_owned())
-}
-
-async fn take_back(approver: &mut ApproverHandle, request: &Shown) -> Result<String, Error> {
-    if !prompt::confirm("Take it back?")? {
-        return Ok(format!("{}: nothing was changed.", request.id));
+    if app.dialog.is_some() && !was_open {
+        screen.draw(app)?;
+        forget_keys()?;
     }
-    approver.take_back(&request.id).await?;
-    Ok(format!("{} has no effect any more.", request.id))
+    Ok(None)
 }

@@ -92,6 +92,8 @@ mod proxy;
 mod rules;
 /// Secrets from birth to removal.
 mod secrets;
+/// Who is at work, by command.
+mod sessions;
 /// A project comes to Keyless.
 mod setup;
 /// Keys that sign requests.

@@ -229,6 +229,19 @@ async fn replace(
     Ok(())
 }
 
+impl Operator {
+    /// Gives a secret that is known a value, and what it lacks to be used; neither when one of them can't be done.
+    pub async fn give_value(
+        &self,
+        path: &SecretPath,
+        bound: (Vec<Destination>, Option<EnvName>),
+        value: Zeroizing<Vec<u8>>,
+    ) -> Result<(), Error> {
+        let before = self.vault.show(path).await?.metadata;
+        replace(self, path, before, bound, value).await
+    }
+}
+
 /// Puts the chosen fields of a proposal into metadata; only what was proposed can be chosen.
 fn take_over(metadata: &mut Metadata, proposed: &Fields, chosen: &[Field]) -> Result<(), Error> {
     let there = proposed.present();

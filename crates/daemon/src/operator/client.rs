@@ -16,7 +16,11 @@ use super::{
     messages::{Call, MAX_LINE, Reply},
     shown::{Answer, Shown},
 };
-use crate::{places::Places, sockets::told_error};
+use crate::{
+    places::Places,
+    session_book::{SessionRow, not_open},
+    sockets::told_error,
+};
 
 /// An approver, wherever it is.
 pub enum ApproverHandle {
@@ -31,13 +35,14 @@ pub struct RemoteApprover(BufReader<UnixStream>);
 
 impl ApproverHandle {
     /// The broker's, if there is one, else one in this process. `vault` is the proof of the factor.
-    pub async fn open(places: &Places, vault: Vault) -> Result<Self, Error> {
+    pub async fn open(places: &Places, vault: impl Into<Arc<Vault>>) -> Result<Self, Error> {
+        let vault = vault.into();
         if let Ok(stream) = UnixStream::connect(places.operator_socket()).await {
             let mut remote = RemoteApprover(BufReader::new(stream));
             remote.prove(&vault).await?;
             return Ok(Self::Remote(remote));
         }
-        Ok(Self::Local(Box::new(Approver::new(Arc::new(vault)).checking(places))))
+        Ok(Self::Local(Box::new(Approver::new(vault).checking(places))))
     }
 
     /// The requests that wait, oldest first.
@@ -66,6 +71,31 @@ impl ApproverHandle {
         match self {
             Self::Local(approver) => approver.answer(id, answer, value).await,
             Self::Remote(remote) => remote.answer(id, answer, value).await,
+        }
+    }
+
+    /// The open sessions, the newest first. Without a broker there is none.
+    pub async fn sessions(&mut self) -> Result<Vec<SessionRow>, Error> {
+        match self {
+            Self::Local(_) => Ok(Vec::new()),
+            Self::Remote(remote) => match remote.call(&Call::Sessions).await? {
+                Reply::Sessions { sessions } => Ok(sessions),
+                _ => Err(unexpected()),
+            },
+        }
+    }
+
+    /// Ends a session: its connections break at once, and what was approved for it is over.
+    /// [`Code::SessionEnded`] when none of that name is open.
+    pub async fn end_session(&mut self, id: &str) -> Result<(), Error> {
+        match self {
+            Self::Local(_) => Err(not_open()),
+            Self::Remote(remote) => {
+                match remote.call(&Call::EndSession { id: id.to_owned() }).await? {
+                    Reply::Ended => Ok(()),
+                    _ => Err(unexpected()),
+                }
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use keyless_core::approval::RequestId;
 use serde::{Deserialize, Serialize};
 
 use super::shown::{Answer, Shown};
+use crate::session_book::SessionRow;
 
 /// The longest line, in bytes.
 pub(super) const MAX_LINE: usize = 1024 * 1024;
@@ -25,6 +26,11 @@ pub(super) enum Call {
     },
     /// Give something to prove the factor by.
     Challenge,
+    /// End a session, and what was approved for it.
+    EndSession {
+        /// Which.
+        id: String,
+    },
     /// Give a link to the page, where the factor is asked for.
     OpenPage,
     /// Show what waits.
@@ -34,6 +40,8 @@ pub(super) enum Call {
         /// The voucher's seal over the challenge, in hexadecimal.
         proof: String,
     },
+    /// Show the sessions that are open.
+    Sessions,
     /// Show what still has an effect.
     Standing,
     /// Revoke an approval, or lift a denial.
@@ -57,6 +65,8 @@ pub(super) enum Reply {
         /// The request as it now is.
         request: Box<Shown>,
     },
+    /// The session is over.
+    Ended,
     /// It could not be done.
     Error {
         /// The stable code.
@@ -80,4 +90,9 @@ pub(super) enum Reply {
     },
     /// Send the value's bytes now.
     Send,
+    /// Sessions.
+    Sessions {
+        /// The newest first.
+        sessions: Vec<SessionRow>,
+    },
 }

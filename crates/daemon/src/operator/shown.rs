@@ -2,7 +2,7 @@
 
 use keyless_core::{
     ApproveOnUse, Destination, SecretPath,
-    approval::{Asked, Decision, Field, Fields, Outcome, RequestId, Status},
+    approval::{Asked, Decision, Field, Fields, Outcome, PackVerb, RequestId, Status},
 };
 use keyless_vault::{EnvName, Metadata, Secret, Upkeep};
 use serde::{Deserialize, Serialize};
@@ -112,6 +112,24 @@ impl Shown {
         }
     }
 
+    /// What stands over its dialog.
+    pub fn heading(&self) -> &'static str {
+        match &self.asked {
+            Asked::ActionApproval { .. } => "Allow an action",
+            Asked::DeployApply { wanted } => match wanted.verb {
+                PackVerb::Bootstrap => "Allow a bootstrap",
+                PackVerb::Deploy => "Allow a deploy",
+                PackVerb::Restore => "Allow a restore",
+                PackVerb::Rollback => "Allow a rollback",
+            },
+            Asked::MetadataProposal { .. } => "Change what is known",
+            Asked::NewPathProposal { .. } => "Register a path",
+            Asked::Provision => "Provision secret",
+            Asked::Rotation => "Rotate secret",
+            Asked::UseApproval { .. } => "Allow a use",
+        }
+    }
+
     /// Whether it is allowed for one deed at a time, so that a word for the session would say nothing.
     pub fn is_one_deed(&self) -> bool {
         self.is_per_call() || self.asked.deed().is_some()
@@ -123,6 +141,16 @@ impl Shown {
         let per_call = |known: &Known| known.approve_on_use == ApproveOnUse::PerCall;
         matches!(self.asked, Asked::UseApproval { per_call: true, .. })
             || self.secrets().any(|(_, known)| known.is_some_and(per_call))
+    }
+
+    /// Whether this answer takes a proof of the factor that is not old: what overwrites a value, and the use of
+    /// secrets whose owner wants to be asked at every use.
+    pub fn asks_again(&self, answer: &Answer) -> bool {
+        match answer {
+            Answer::Value { .. } => matches!(self.asked, Asked::Rotation),
+            Answer::AllowOnce => self.is_per_call(),
+            _ => false,
+        }
     }
 }
 

@@ -19,14 +19,11 @@ use tokio::{
 };
 use zeroize::Zeroizing;
 
-use super::{
-    approver::Approver,
-    messages::{Call, MAX_LINE, Reply},
-};
+use super::messages::{Call, MAX_LINE, Reply};
 use crate::{
     broker::{Broker, agent, fill_random, plain_entry},
     sockets::is_ours,
-    web::Web,
+    web::{Desk, Web},
 };
 
 /// How long a proof holds for its connection.
@@ -34,20 +31,15 @@ const PROOF_LIFE: Duration = Duration::from_mins(10);
 
 /// What the socket needs of the broker.
 pub(crate) struct OperatorDoor {
-    approver: Arc<Approver>,
+    desk: Arc<Desk>,
     web: Arc<Web>,
     voucher: Voucher,
     log: AuditLog,
 }
 
 impl OperatorDoor {
-    pub(crate) fn new(broker: &Broker, approver: Arc<Approver>, web: Arc<Web>) -> Self {
-        Self {
-            approver,
-            web,
-            voucher: broker.vault().operator_voucher(),
-            log: broker.log().clone(),
-        }
+    pub(crate) fn new(broker: &Broker, desk: Arc<Desk>, web: Arc<Web>) -> Self {
+        Self { desk, web, voucher: broker.vault().operator_voucher(), log: broker.log().clone() }
     }
 
     /// Serves until the task is dropped.
@@ -115,7 +107,8 @@ impl Conversation<'_> {
     }
 
     async fn answer(&mut self, call: Call) -> Result<Reply, Error> {
-        let approver = &self.door.approver;
+        let desk = &self.door.desk;
+        let approver = &desk.approver;
         match call {
             Call::Challenge => {
                 let mut nonce = [0; 32];
@@ -137,13 +130,18 @@ impl Conversation<'_> {
             Call::Standing => {
                 approver.standing().await.map(|requests| Reply::Requests { requests })
             }
+            Call::Sessions => Ok(Reply::Sessions { sessions: desk.book.rows() }),
+            Call::EndSession { id } => {
+                desk.end_session(&id, agent("operator", "operator")).await?;
+                Ok(Reply::Ended)
+            }
             Call::TakeBack { id } => approver.take_back(&id).await.map(done),
             Call::Answer { id, answer, value_bytes } => {
                 let value = match value_bytes {
                     None => None,
                     Some(length) => Some(self.receive(length).await?),
                 };
-                self.door.approver.answer(&id, answer, value).await.map(done)
+                approver.answer(&id, answer, value).await.map(done)
             }
         }
     }

@@ -33,7 +33,7 @@ use crate::{
     liveness::LivenessChecks,
     log_keeping::keep_log,
     nl::{Listeners, NlService, serve_session, tidy_agents},
-    operator::{Approver, OperatorDoor},
+    operator::{Approver, OperatorDoor, Overview},
     places::Places,
     provenance::trust_level,
     reload::Watcher,
@@ -95,17 +95,19 @@ pub async fn serve(
     let (lock, book) = (Arc::new(Notify::new()), Arc::new(SessionBook::default()));
     let checks = Arc::new(LivenessChecks::new(&places, broker.log().clone()));
     let approver = Arc::new(Approver::of(&broker).checking(&places));
-    let web = Arc::new(Web::new(Desk {
+    let desk = Arc::new(Desk {
         vault: Arc::clone(broker.vault()),
         log: broker.log().clone(),
         requests: Arc::clone(broker.requests()),
-        approver: Arc::clone(&approver),
+        approver,
+        overview: Overview::with_log(Arc::clone(broker.vault()), broker.log().clone()),
         keeper: Arc::clone(&keeper),
         book: Arc::clone(&book),
         lock: Arc::clone(&lock),
         places: places.clone(),
-    }));
-    let door = Arc::new(OperatorDoor::new(&broker, approver, web));
+    });
+    let web = Arc::new(Web::new(Arc::clone(&desk)));
+    let door = Arc::new(OperatorDoor::new(&broker, desk, web));
     let operating = tokio::spawn(door.serve(operator_listener));
     let config_problem = Mutex::default();
     let service = Arc::new(Service {

@@ -1,10 +1,10 @@
-//! What the page needs of the broker.
+//! What the page and `operator.sock` need of the broker.
 
 use std::sync::Arc;
 
 use keyless_core::{
-    Code, Error, SafeText,
-    audit::{Action, Detail, Draft, Outcome, Target},
+    Code, Error,
+    audit::{Action, Agent, Detail, Draft, Outcome, Target},
 };
 use keyless_store::AuditLog;
 use keyless_vault::{Providers, Vault};
@@ -12,10 +12,10 @@ use tokio::{sync::Notify, task::spawn_blocking};
 
 use crate::{
     broker::{agent, plain_entry},
-    operator::Approver,
+    operator::{Approver, Overview},
     places::Places,
     requests::Requests,
-    session_book::SessionBook,
+    session_book::{SessionBook, not_open},
     window::Keeper,
 };
 
@@ -25,6 +25,7 @@ pub(crate) struct Desk {
     pub(crate) log: AuditLog,
     pub(crate) requests: Arc<Requests>,
     pub(crate) approver: Arc<Approver>,
+    pub(crate) overview: Overview,
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) book: Arc<SessionBook>,
     /// Ends the broker.
@@ -41,14 +42,17 @@ impl Desk {
         read.ok().and_then(Result::ok).unwrap_or_else(Providers::bundled)
     }
 
-    /// Ends a session, with what was approved for it; on record.
-    pub(super) async fn end_session(&self, id: &str) -> Result<(), Error> {
+    /// Ends a session, with what was approved for it; on record, as `by`'s act.
+    pub(crate) async fn end_session(&self, id: &str, by: Agent) -> Result<(), Error> {
         if !self.book.end(id) {
-            let words = SafeText::words("there is no open session of that name");
-            return Err(Error::with(Code::SessionEnded, words));
+            return Err(not_open());
         }
         self.requests.end_session(id).await?;
-        self.record(Action::SessionEnd, Outcome::Success, None, "ended by the operator").await
+        let draft = Draft {
+            detail: Detail { note: Some("ended by the operator".to_owned()), ..Detail::default() },
+            ..plain_entry(by, Action::SessionEnd, Outcome::Success, Target::Session)
+        };
+        self.log.append(draft).await.map(drop)
     }
 
     /// Closes the store and ends everything that stands on it.

@@ -12,7 +12,7 @@ mod value;
 
 use keyless_core::{
     Code, Error, SafeText,
-    approval::{Asked, PackVerb, RequestKind},
+    approval::{Asked, RequestKind},
 };
 use keyless_vault::{Providers, Secret};
 use maud::{Markup, html};
@@ -59,16 +59,6 @@ pub(super) fn read(shown: &Shown, fields: &mut Fields) -> Result<Said, Error> {
     }
 }
 
-/// Whether the factor is asked for once more, unless it was proven just now: what overwrites a value, and
-/// secrets whose owner wants to be asked at every use.
-pub(super) fn asks_again(shown: &Shown, answer: &Answer) -> bool {
-    match answer {
-        Answer::Value { .. } => matches!(shown.asked, Asked::Rotation),
-        Answer::AllowOnce => shown.is_per_call(),
-        _ => false,
-    }
-}
-
 /// The dialog.
 pub(super) fn render(scene: &Scene<'_>) -> Markup {
     let (shown, place) = (scene.shown, &scene.visit.place);
@@ -78,7 +68,7 @@ pub(super) fn render(scene: &Scene<'_>) -> Markup {
         dialog #sheet .sheet .is-wide[is_wide(&shown.asked)] open aria-labelledby="sheet-title" data-back=(home) {
             header {
                 div {
-                    p .kind { (title(&shown.asked)) }
+                    p .kind { (shown.heading()) }
                     h2 #sheet-title .path tabindex="-1" autofocus { (plain(&shown.title())) }
                 }
                 a .close href=(home) aria-label="Close without an answer" { "×" }
@@ -107,23 +97,6 @@ pub(super) fn render(scene: &Scene<'_>) -> Markup {
 /// Whether there are lines to be read in it.
 fn is_wide(asked: &Asked) -> bool {
     matches!(asked, Asked::ActionApproval { .. } | Asked::DeployApply { .. })
-}
-
-fn title(asked: &Asked) -> &'static str {
-    match asked {
-        Asked::ActionApproval { .. } => "Allow an action",
-        Asked::DeployApply { wanted } => match wanted.verb {
-            PackVerb::Bootstrap => "Allow a bootstrap",
-            PackVerb::Deploy => "Allow a deploy",
-            PackVerb::Restore => "Allow a restore",
-            PackVerb::Rollback => "Allow a rollback",
-        },
-        Asked::MetadataProposal { .. } => "Change what is known",
-        Asked::NewPathProposal { .. } => "Register a path",
-        Asked::Provision => "Provision secret",
-        Asked::Rotation => "Rotate secret",
-        Asked::UseApproval { .. } => "Allow a use",
-    }
 }
 
 fn facts(scene: &Scene<'_>) -> Markup {

@@ -17,7 +17,7 @@ use super::{
     visitors::{Opened, Visit},
     words::outcome,
 };
-use crate::nl::grants::Grants;
+use crate::broker::agent;
 
 type Answered = Result<Response, Failure>;
 
@@ -71,7 +71,7 @@ pub(super) async fn answer(
     if let Some(value) = &value {
         dialog::judge(&web.desk.providers().await, &sent.fields, value)?;
     }
-    if dialog::asks_again(&shown, &answer) && !sent.visit.is_fresh() {
+    if shown.asks_again(&answer) && !sent.visit.is_fresh() {
         prove_again(&web, &sent.visit, sent.fields.take("factor")).await?;
     }
     let settled = web.desk.approver.answer(&id, answer, value).await?;
@@ -95,7 +95,7 @@ pub(super) async fn end_session(
     Path((_, id)): Path<(String, String)>,
     sent: Sent,
 ) -> Answered {
-    web.desk.end_session(&id).await?;
+    web.desk.end_session(&id, agent("web", "operator")).await?;
     sent.visit.leave(format!("Session {id} has ended."));
     Ok(to(&sent.visit, "sessions"))
 }
@@ -112,8 +112,7 @@ pub(super) async fn take_back(
 
 pub(super) async fn revoke_grant(State(web): State<Arc<Web>>, sent: Sent) -> Answered {
     let id = GrantId::parse(sent.fields.text("grant")).ok_or(Code::GrantMissing)?;
-    let grants = Grants::new(&web.desk.vault, web.desk.log.clone());
-    let revoked = grants.revoke(&id, None).await?;
+    let revoked = web.desk.overview.grant_book().revoke(&id, None).await?;
     sent.visit.leave(format!("{} permits nothing any more.", revoked.grant_id));
     Ok(to(&sent.visit, "grants"))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Desk, Web, visitors::Visit};
 use crate::{
-    operator::Approver,
+    operator::{Approver, Overview},
     places::Places,
     requests::Requests,
     session_book::SessionBook,
@@ -29,10 +29,11 @@ impl Scene {
             book: Arc::new(SessionBook::default()),
             lock: Arc::default(),
             places: Places::below(std::path::Path::new("/nonexistent")),
+            overview: Overview::with_log(Arc::clone(&vault), log.clone()),
             vault,
             log,
         };
-        Self { web: Arc::new(Web::new(desk)), _vault: scene }
+        Self { web: Arc::new(Web::new(Arc::new(desk))), _vault: scene }
     }
 
     /// A visit of the operator's.

@@ -14,10 +14,10 @@ use crate::{
     ui::Ui,
 };
 
-pub(in crate::commands) type Said = (Answer, Option<Zeroizing<Vec<u8>>>);
+pub(super) type Said = (Answer, Option<Zeroizing<Vec<u8>>>);
 
 /// Asks the person.
-pub(in crate::commands) fn ask(ui: &Ui, request: &Shown) -> Result<Said, Error> {
+pub(super) fn ask(ui: &Ui, request: &Shown) -> Result<Said, Error> {
     match &request.asked {
         Asked::MetadataProposal { fields } => {
             let fields = choose(fields)?;
@@ -137,7 +137,7 @@ fn choose(fields: &Fields) -> Result<Vec<Field>, Error> {
     Ok(chosen)
 }
 
-fn destinations(text: &str) -> Result<Vec<Destination>, Error> {
+pub(in crate::commands) fn destinations(text: &str) -> Result<Vec<Destination>, Error> {
     let names = text.split([',', ' ']).map(str::trim).filter(|name| !name.is_empty());
     let parsed = names.map(|name| {
         Destination::parse(name)
@@ -146,14 +146,14 @@ fn destinations(text: &str) -> Result<Vec<Destination>, Error> {
     parsed.collect()
 }
 
-fn env_name(text: &str) -> Result<EnvName, Error> {
+pub(in crate::commands) fn env_name(text: &str) -> Result<EnvName, Error> {
     EnvName::parse(text).map_err(|error| {
         Error::with(Code::Usage, SafeText::default().as_they_wrote(&error.to_string()))
     })
 }
 
 /// `team/jira/api-key` is offered as `JIRA_API_KEY`.
-fn suggested_variable(path: &SecretPath) -> String {
+pub(in crate::commands) fn suggested_variable(path: &SecretPath) -> String {
     let name = format!("{}_{}", path.category(), path.name());
     name.to_uppercase().replace(['-', '/'], "_")
 }

@@ -12,7 +12,7 @@ use super::deed;
 use crate::ui::table;
 
 /// The whole request. Ends with a line end.
-pub(in crate::commands) fn describe(request: &Shown) -> String {
+pub(super) fn describe(request: &Shown) -> String {
     let mut text =
         format!("{}  {}  {} left\n", request.id, request.asked.word(), time(request.seconds_left));
     if let (Some(path), false) = (&request.path, is_action(request)) {
@@ -119,7 +119,7 @@ pub(in crate::commands) fn visible(text: &str) -> String {
     SafeText::default().as_they_wrote_in_full(text).as_str().to_owned()
 }
 
-fn time(seconds: u64) -> String {
+pub(in crate::commands) fn time(seconds: u64) -> String {
     match seconds {
         0..=119 => format!("{seconds} s"),
         120..=7199 => format!("{} min", seconds / 60),

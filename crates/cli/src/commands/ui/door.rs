@@ -7,7 +7,7 @@ use keyless_core::Error;
 use keyless_daemon::vault::MIN_PASSPHRASE_CHARS;
 use zeroize::Zeroizing;
 
-use super::screen::Press;
+use super::keys::Press;
 
 /// Places of values beside the store that need no further word: their type, and what they are.
 pub(super) const PLACES: [(&str, &str); 3] = [
@@ -91,7 +91,7 @@ impl Door {
             // The phrase is shown this once: a stray key must not take it away.
             (Step::Phrase, Press::Char('y')) => Some(Act::Enter),
             (Step::Phrase, _) => None,
-            (_, Press::Leave) => Some(Act::Leave),
+            (_, Press::Leave | Press::Quit) => Some(Act::Leave),
             (Step::Places, press) => self.choose(press),
             (_, Press::Enter) => self.enter(),
             (_, press) => {

@@ -4,7 +4,7 @@ use std::{fs, io::Write, os::unix::fs::OpenOptionsExt};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    ApproverHandle, Config, Places,
+    Config, Places,
     vault::{Factor, Passphrase, Vault},
 };
 use zeroize::Zeroizing;
@@ -13,26 +13,29 @@ use super::{
     super::{open_store, unlock_vault},
     LOOK,
     door::{Act, Door},
+    office::Office,
     screen::{Screen, next_press},
 };
 use crate::{args::FactorArgs, prompt};
 
-/// Who answers for the operator; nothing when the person leaves. What opens the store may also be a file.
-pub(super) async fn come_in(factor: &FactorArgs) -> Result<Option<ApproverHandle>, Error> {
+/// The operator's place; nothing when the person leaves. What opens the store may also be a file. `why` says what it is
+/// asked for once more.
+pub(super) async fn come_in(factor: &FactorArgs, why: &str) -> Result<Option<Office>, Error> {
     if prompt::factor_file(factor).is_some() {
         let (places, vault) = unlock_vault(factor).await?;
-        return ApproverHandle::open(&places, vault).await.map(Some);
+        return Office::open(places, vault).await.map(Some);
     }
     let places = Places::from_environment()?;
-    let door = match keyless_daemon::refuse_existing_store(&places).await {
+    let mut door = match keyless_daemon::refuse_existing_store(&places).await {
         Ok(()) => Door::first_run(),
         Err(error) if error.code() == Code::AlreadyInitialised => Door::unlock(),
         Err(error) => return Err(error),
     };
+    why.clone_into(&mut door.fault);
     let Some(vault) = pass(&places, door).await? else { return Ok(None) };
     let config = Config::load(&places.config_file())?;
     let vault = keyless_daemon::with_sources(vault, &places, &config)?;
-    ApproverHandle::open(&places, vault).await.map(Some)
+    Office::open(places, vault).await.map(Some)
 }
 
 /// Shows the door until it is open; nothing when the person leaves.

@@ -3,26 +3,28 @@
 use ratatui::{
     Frame,
     layout::{Constraint, Flex, Layout, Rect},
-    style::{Color, Modifier, Style},
+    style::Modifier,
     text::{Line, Text},
     widgets::{Block, Padding, Paragraph, Wrap},
 };
 
-use super::door::{Door, PLACES, Step};
+use super::{
+    door::{Door, PLACES, Step},
+    theme::{Mood, Theme},
+};
 
 /// Words of the recovery phrase in a row.
 const ROW: usize = 6;
+/// As much of the screen as it needs.
+const LEAST: (u16, u16) = (56, 16);
 
-pub(super) fn draw(frame: &mut Frame<'_>, door: &Door, accent: Style) {
-    let area = middle(frame.area());
-    let block = Block::bordered().title(format!(" {} ", title(door.step))).border_style(accent);
-    let mut lines = words(door, accent);
+pub(super) fn draw(frame: &mut Frame<'_>, door: &Door, theme: Theme) {
+    let area = middle(frame.area(), LEAST);
+    let block =
+        Block::bordered().title(format!(" {} ", title(door.step))).border_style(theme.accent());
+    let mut lines = words(door, theme);
     if !door.fault.is_empty() {
-        let red = if accent == Style::new() { accent } else { Style::new().fg(Color::Red) };
-        lines.extend([
-            Line::default(),
-            Line::styled(door.fault.clone(), red.add_modifier(Modifier::BOLD)),
-        ]);
+        lines.extend([Line::default(), Line::styled(door.fault.clone(), theme.of(Mood::Bad))]);
     }
     let foot = Line::styled(format!(" {} ", keys(door.step)), Modifier::DIM);
     let text = Paragraph::new(Text::from(lines)).wrap(Wrap { trim: false });
@@ -30,9 +32,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, door: &Door, accent: Style) {
 }
 
 /// 70 % of the screen, or all of it where that is too little.
-fn middle(all: Rect) -> Rect {
+pub(super) fn middle(all: Rect, least: (u16, u16)) -> Rect {
     let share = |length: u16, least: u16| (length * 7 / 10).max(least.min(length));
-    let (width, height) = (share(all.width, 56), share(all.height, 16));
+    let (width, height) = (share(all.width, least.0), share(all.height, least.1));
     let [row] = Layout::vertical([Constraint::Length(height)]).flex(Flex::Center).areas(all);
     let [area] = Layout::horizontal([Constraint::Length(width)]).flex(Flex::Center).areas(row);
     area
@@ -55,12 +57,12 @@ fn keys(step: Step) -> &'static str {
     }
 }
 
-fn words(door: &Door, accent: Style) -> Vec<Line<'_>> {
+fn words(door: &Door, theme: Theme) -> Vec<Line<'_>> {
     match door.step {
         Step::Again => field("The same once more:", door),
         Step::New => field("It opens the store, and 12 characters are the least:", door),
         Step::Phrase => phrase(door),
-        Step::Places => places(door, accent),
+        Step::Places => places(door, theme),
         Step::Unlock => field("Its passphrase:", door),
     }
 }
@@ -70,7 +72,7 @@ fn field<'a>(question: &'a str, door: &Door) -> Vec<Line<'a>> {
     vec![Line::default(), Line::from(question), Line::default(), Line::from(format!("  {dots}▏"))]
 }
 
-fn places(door: &Door, accent: Style) -> Vec<Line<'static>> {
+fn places(door: &Door, theme: Theme) -> Vec<Line<'static>> {
     let mut lines = vec![
         Line::default(),
         Line::from("Keyless makes one: values that you type are sealed in it."),
@@ -81,7 +83,7 @@ fn places(door: &Door, accent: Style) -> Vec<Line<'static>> {
         let tick = if door.ticked[index] { 'x' } else { ' ' };
         let here = index == door.at;
         let mark = if here { '>' } else { ' ' };
-        let style = if here { accent.add_modifier(Modifier::REVERSED) } else { Style::new() };
+        let style = if here { theme.chosen() } else { ratatui::style::Style::new() };
         lines.push(Line::styled(format!("{mark} [{tick}] {name}"), style));
     }
     lines.push(Line::default());
@@ -105,7 +107,7 @@ mod tests {
     use ratatui::{Terminal, backend::TestBackend};
 
     use super::*;
-    use crate::commands::ui::screen::Press;
+    use crate::commands::ui::keys::Press;
 
     #[test]
     fn nothing_that_is_typed_is_seen() {
@@ -113,7 +115,7 @@ mod tests {
         "hunter2".chars().for_each(|character| drop(door.press(Press::Char(character))));
         for (width, height) in [(120, 40), (80, 24), (40, 12), (8, 3)] {
             let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-            terminal.draw(|frame| draw(frame, &door, Style::new())).unwrap();
+            terminal.draw(|frame| draw(frame, &door, Theme::plain())).unwrap();
             let text = terminal.backend().to_string();
             assert!(!text.contains("hunter2"), "{text}");
             assert!(width < 40 || text.contains("•••••••"), "{text}");

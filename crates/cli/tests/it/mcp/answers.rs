@@ -32,7 +32,7 @@ fn a_missing_value_is_typed_by_a_person_and_the_work_goes_on() {
         &world,
         world.keyless(&["approve", &id]),
         &format!(
-            "expect('It asks for the value'); expect('not shown; empty refuses): '); say({value:?} + '\\n')\n\
+            "expect('It asks for the value'); expect('Kept in'); expect('not shown; empty refuses): '); say({value:?} + '\\n')\n\
              expect('may receive it'); say('{ALLOWED}\\n'); expect('[API_TOKEN]: '); say('{VARIABLE}\\n')\n\
              expect('done.'); finish(code=0)"
         ),

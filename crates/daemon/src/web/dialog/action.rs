@@ -10,7 +10,7 @@ use crate::{
 };
 
 pub(super) fn render(scene: &Scene<'_>, wanted: &WantedAction) -> Markup {
-    let per_call = super::asks_again(scene.shown, &Answer::AllowOnce);
+    let per_call = scene.shown.asks_again(&Answer::AllowOnce);
     html! {
         dl .facts {
             div { dt { "Agent" } dd { code { (plain(wanted.agent.as_str())) } } }

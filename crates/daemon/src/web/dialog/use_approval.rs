@@ -6,7 +6,7 @@ use super::{Scene, once_more};
 use crate::web::words::{plain, said};
 
 pub(super) fn render(scene: &Scene<'_>, reason: &str, deed: Option<&str>) -> Markup {
-    let per_call = super::asks_again(scene.shown, &crate::operator::Answer::AllowOnce);
+    let per_call = scene.shown.asks_again(&crate::operator::Answer::AllowOnce);
     html! {
         @if let Some(deed) = deed {
             p .deed { span .label { "To allow this one request" } code { (plain(deed)) } }

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 
 use super::{Page, empty, heading};
 use crate::{
-    nl::grants::{Grants, ShownGrant},
+    nl::grants::ShownGrant,
     web::{
         Web,
         form::Proven,
@@ -19,10 +19,7 @@ use crate::{
 };
 
 pub(in crate::web) async fn grants(State(web): State<Arc<Web>>, Proven(visit): Proven) -> Page {
-    // Only those that the vault has sealed: a row that somebody wrote into the store permits nothing.
-    let mut all = Grants::new(&web.desk.vault, web.desk.log.clone()).list().await?;
-    // What permits nothing any more comes last.
-    all.sort_by_key(|shown| shown.state != GrantState::Active);
+    let all = web.desk.overview.grants().await?;
     let lead = "What agents may do with which secrets, without asking you each time.";
     let body = html! {
         (heading("Grants", lead))

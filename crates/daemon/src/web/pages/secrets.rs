@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use axum::extract::{RawQuery, State};
-use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use keyless_core::ApproveOnUse;
-use keyless_vault::{Freshness, Secret, SourceConfig};
+use keyless_vault::Secret;
 use maud::{Markup, html};
 
 use super::{Page, counted, empty};
-use crate::web::{
-    Web,
-    form::{Proven, query},
-    frame::{Room, page},
+use crate::{
+    operator::{SecretRow, SecretState, SecretsWanted},
+    web::{
+        Web,
+        form::{Proven, query},
+        frame::{Room, page},
+    },
 };
 
 pub(in crate::web) async fn secrets(
@@ -21,35 +23,30 @@ pub(in crate::web) async fn secrets(
     Proven(visit): Proven,
 ) -> Page {
     let wanted = query(wanted.as_deref());
-    let (text, state) = (wanted.text("q").to_lowercase(), wanted.text("state"));
-    let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
-    let mut all = web.desk.vault.list().await?;
-    let total = all.len();
-    all.retain(|secret| {
-        has(secret, &text) && (state.is_empty() || state_of(secret, today) == state)
-    });
+    let (text, state) = (wanted.text("q").to_owned(), SecretState::parse(wanted.text("state")));
+    let found = web.desk.overview.secrets(&SecretsWanted { text, state }).await?;
     let body = html! {
         h1 { "Secrets" }
-        p .lead { (counted(total, "secret")) ". Values are sealed; no page shows one." }
+        p .lead { (counted(found.total, "secret")) ". Values are sealed; no page shows one." }
         form .filter role="search" {
             label { span .sr { "Find a path, host or variable" }
                 input type="search" name="q" value=(wanted.text("q")) placeholder="Path, host or variable"; }
             label { span .sr { "State" }
                 select name="state" {
                     option value="" { "Every state" }
-                    @for word in ["registered", "expiring", "expired", "without a value"] {
-                        option value=(word) selected[word == state] { (word) }
+                    @for one in SecretState::ALL {
+                        option value=(one.as_str()) selected[Some(one) == state] { (one.as_str()) }
                     }
                 }
             }
             button { "Show" }
         }
-        @if all.is_empty() { (empty("No secret fits.")) } @else { (table(&all, today)) }
+        @if found.rows.is_empty() { (empty("No secret fits.")) } @else { (table(&found.rows)) }
     };
     Ok(page(&visit, Room::Secrets, &body))
 }
 
-fn table(secrets: &[Secret], today: Date) -> Markup {
+fn table(rows: &[SecretRow]) -> Markup {
     html! {
         table .rows {
             thead { tr {
@@ -57,8 +54,8 @@ fn table(secrets: &[Secret], today: Date) -> Markup {
                 th scope="col" { "Asks" } th scope="col" { "State" }
             } }
             tbody {
-                @for secret in secrets {
-                    @let state = state_of(secret, today);
+                @for SecretRow { secret, state } in rows {
+                    @let state = state.as_str();
                     tr {
                         th scope="row" {
                             span .path { (secret.path) }
@@ -93,25 +90,6 @@ fn destinations(secret: &Secret) -> Markup {
     html! {
         @if secret.metadata.egress.is_none() { span .none { "nowhere on the wire" } }
         @for (index, to) in to.enumerate() { @if index > 0 { ", " } code { (to) } }
-    }
-}
-
-fn has(secret: &Secret, text: &str) -> bool {
-    let to = secret.metadata.egress.iter().flat_map(|rule| &rule.to);
-    let env = secret.metadata.env.as_ref().map(ToString::to_string).unwrap_or_default();
-    secret.path.as_str().contains(text)
-        || to.map(ToString::to_string).any(|to| to.contains(text))
-        || env.to_lowercase().contains(text)
-}
-
-fn state_of(secret: &Secret, today: Date) -> &'static str {
-    if secret.version.is_none() && matches!(secret.metadata.source, SourceConfig::Local) {
-        return "without a value";
-    }
-    match secret.metadata.upkeep.freshness(today) {
-        Freshness::Expired => "expired",
-        Freshness::Expiring => "expiring",
-        Freshness::Registered => "registered",
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use jiff::Timestamp;
-use keyless_store::AuditQuery;
 use maud::{Markup, html};
 
 use super::{Page, empty, heading, log::entries};
@@ -18,9 +17,6 @@ use crate::{
         words::{plain, time},
     },
 };
-
-/// What is shown of a session's entries.
-const MOST: u32 = 200;
 
 pub(in crate::web) async fn sessions(State(web): State<Arc<Web>>, Proven(visit): Proven) -> Page {
     let rows = web.desk.book.rows();
@@ -38,12 +34,7 @@ pub(in crate::web) async fn session(
     Path((_, id)): Path<(String, String)>,
     Proven(visit): Proven,
 ) -> Page {
-    web.desk.log.flush().await?;
-    let (session, limit) = (Some(id.clone()), Some(MOST));
-    let wanted = AuditQuery { session, limit, newest: true, ..AuditQuery::default() };
-    let mut all =
-        web.desk.vault.store().audit_query(&wanted).await.map_err(keyless_core::Error::from)?;
-    all.reverse();
+    let all = web.desk.overview.session_log(&id).await?;
     let open = web.desk.book.rows().into_iter().find(|row| row.id == id);
     let body = html! {
         h1 { "Session" }
@@ -62,7 +53,7 @@ fn card(visit: &Visit, row: &SessionRow) -> Markup {
     let base = format!("/{}/sessions/{}", visit.place, row.id);
     html! {
         article .card {
-            span .kind { (kind(row.kind)) }
+            span .kind { (row.kind.as_str()) }
             a .path href=(base) { (row.id) }
             @if row.kind == SessionKind::Run {
                 p .uses {
@@ -81,12 +72,5 @@ fn card(visit: &Visit, row: &SessionRow) -> Markup {
                 }
             }
         }
-    }
-}
-
-fn kind(kind: SessionKind) -> &'static str {
-    match kind {
-        SessionKind::Run => "keyless run",
-        SessionKind::Tools => "Tools of an agent",
     }
 }

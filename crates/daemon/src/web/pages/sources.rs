@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use keyless_vault::{SourceConfig, SourceReport};
+use keyless_vault::SourceReport;
 use maud::{Markup, html};
 
 use super::{Page, counted, heading};
@@ -14,20 +14,16 @@ use crate::web::{
 };
 
 pub(in crate::web) async fn sources(State(web): State<Arc<Web>>, Proven(visit): Proven) -> Page {
-    let secrets = web.desk.vault.list().await?;
-    let local =
-        secrets.iter().filter(|secret| matches!(secret.metadata.source, SourceConfig::Local));
-    let local = local.count();
-    let reports = web.desk.vault.sources().await?;
+    let view = web.desk.overview.sources().await?;
     let body = html! {
         (heading("Sources", "Where values are kept, and how each place is at this moment."))
         ul .cards {
             li { article .card {
                 span .kind { "sealed store" }
                 span .path { "local" }
-                span .meta { span { (counted(local, "secret")) } span .state .is-available { "available" } }
+                span .meta { span { (counted(view.local, "secret")) } span .state .is-available { "available" } }
             } }
-            @for report in &reports { li { (card(report)) } }
+            @for report in &view.reports { li { (card(report)) } }
         }
     };
     Ok(page(&visit, Room::Sources, &body))

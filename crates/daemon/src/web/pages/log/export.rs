@@ -12,11 +12,14 @@ use futures_util::stream::try_unfold;
 use keyless_core::audit::{Action, Outcome};
 use keyless_store::{AuditQuery, LogError};
 
-use super::fits;
-use crate::web::{
-    Web,
-    form::{Fields, Proven, query},
-    frame::Failure,
+use super::log_wanted;
+use crate::{
+    operator::LogWanted,
+    web::{
+        Web,
+        form::{Proven, query},
+        frame::Failure,
+    },
 };
 
 /// Entries that are read at once.
@@ -25,7 +28,7 @@ const AT_ONCE: u32 = 1000;
 /// Where the reading is.
 struct Reading {
     web: Arc<Web>,
-    wanted: Fields,
+    wanted: LogWanted,
     after: Option<u64>,
 }
 
@@ -36,7 +39,7 @@ pub(in crate::web) async fn export(
     Proven(_): Proven,
 ) -> Result<Response, Failure> {
     web.desk.record(Action::Query, Outcome::Success, None, "exported").await?;
-    let reading = Reading { web, wanted: query(wanted.as_deref()), after: None };
+    let reading = Reading { web, wanted: log_wanted(&query(wanted.as_deref())), after: None };
     // What breaks off in the middle is a download that failed, not a short log.
     let lines = try_unfold(reading, |mut reading| async {
         let lines = reading.next().await?;
@@ -57,7 +60,7 @@ impl Reading {
         let Some(last) = entries.last() else { return Ok(None) };
         self.after = Some(last.sequence);
         let mut lines = String::new();
-        for entry in entries.iter().filter(|entry| fits(entry, &self.wanted)) {
+        for entry in entries.iter().filter(|entry| self.wanted.fits(entry)) {
             lines.push_str(&serde_json::to_string(entry).expect("an entry is plain data"));
             lines.push('\n');
         }

@@ -1,0 +1,87 @@
+//! `keyless session`: who is at work now, what they did, and their end.
+
+use std::{process::ExitCode, sync::Arc};
+
+use jiff::Timestamp;
+use keyless_core::{Error, audit::Entry};
+use keyless_daemon::{ApproverHandle, Overview, SessionKind, SessionRow};
+use serde_json::json;
+
+use super::{
+    approve::{time, visible},
+    unlock_vault,
+};
+use crate::{
+    args::{SessionCommand, SessionEndArgs, SessionListArgs, SessionShowArgs},
+    prompt,
+    ui::{Ui, table},
+};
+
+pub(super) async fn run(ui: &Ui, command: SessionCommand) -> Result<ExitCode, Error> {
+    match command {
+        SessionCommand::End(args) => end(ui, args).await?,
+        SessionCommand::List(args) => list(ui, args).await?,
+        SessionCommand::Show(args) => show(ui, args).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn list(ui: &Ui, args: SessionListArgs) -> Result<(), Error> {
+    let (places, vault) = unlock_vault(&args.factor).await?;
+    let sessions = ApproverHandle::open(&places, vault).await?.sessions().await?;
+    let words = if sessions.is_empty() {
+        "No session is open.\n".to_owned()
+    } else {
+        table(&["ID", "WHAT", "FOR", "MAY USE"], &sessions.iter().map(row).collect::<Vec<_>>())
+    };
+    ui.answer("session list", &json!({ "sessions": sessions }), &words);
+    Ok(())
+}
+
+async fn show(ui: &Ui, args: SessionShowArgs) -> Result<(), Error> {
+    let (_, vault) = unlock_vault(&args.factor).await?;
+    let mut entries = Overview::new(Arc::new(vault)).session_log(&args.id).await?;
+    entries.reverse();
+    let words = if entries.is_empty() {
+        "Nothing is on record of a session of that name.\n".to_owned()
+    } else {
+        let rows: Vec<_> = entries.iter().map(entry_row).collect();
+        table(&["WHEN", "OUTCOME", "WHAT", "ABOUT"], &rows)
+    };
+    ui.answer("session show", &json!({ "entries": entries }), &words);
+    Ok(())
+}
+
+async fn end(ui: &Ui, args: SessionEndArgs) -> Result<(), Error> {
+    let (places, vault) = unlock_vault(&args.factor).await?;
+    let mut approver = ApproverHandle::open(&places, vault).await?;
+    let question = format!("End {}? Its connections break at once.", visible(&args.id));
+    if !args.yes && !prompt::confirm(&question)? {
+        ui.line("Nothing was ended.");
+        return Ok(());
+    }
+    approver.end_session(&args.id).await?;
+    let words = format!("{} has ended.\n", visible(&args.id));
+    ui.answer("session end", &json!({ "session": args.id, "ended": true }), &words);
+    Ok(())
+}
+
+fn row(row: &SessionRow) -> Vec<String> {
+    let age = Timestamp::now().duration_since(row.since).as_secs();
+    let uses = match row.kind {
+        SessionKind::Run => {
+            row.secrets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        }
+        SessionKind::Tools => "what it asks for".to_owned(),
+    };
+    vec![row.id.clone(), row.kind.as_str().to_owned(), time(u64::try_from(age).unwrap_or(0)), uses]
+}
+
+fn entry_row(entry: &Entry) -> Vec<String> {
+    vec![
+        entry.timestamp.clone(),
+        entry.result.as_str().to_owned(),
+        entry.action.as_str().to_owned(),
+        visible(&entry.target),
+    ]
+}

@@ -1,0 +1,51 @@
+//! What an agent proposes to be known: field by field, and the name of a new path, which is the person's.
+
+use keyless_core::{
+    Code, Error, SafeText, SecretPath,
+    approval::{Field as Proposed, Fields},
+};
+use keyless_daemon::{Answer, Shown};
+
+use super::{Form, request::name};
+use crate::commands::ui::form::{Field, Word};
+
+const PATH: &str = "path";
+
+/// A box for each proposed field.
+pub(super) fn fields_form(fields: &Fields) -> Form {
+    Form::new(
+        ticks(fields).collect(),
+        &[(Word::Deny, "Decline"), (Word::Accept, "Take over what is ticked")],
+    )
+}
+
+pub(super) fn path_form(shown: &Shown, fields: &Fields) -> Form {
+    let path = shown.path.as_ref().map(ToString::to_string).unwrap_or_default();
+    let help = "The agent suggests it; the name is yours. project/category/name, lower case, digits, hyphens.";
+    let path = Field::line(PATH, "Path", &path).with_help(help);
+    let fields = std::iter::once(path).chain(ticks(fields)).collect();
+    Form::new(fields, &[(Word::Deny, "Decline"), (Word::Accept, "Register")])
+}
+
+/// The boxes that are ticked.
+pub(super) fn read_fields(form: &Form) -> Answer {
+    let fields = ticked(form);
+    if fields.is_empty() { Answer::Cancel } else { Answer::Apply { fields } }
+}
+
+pub(super) fn read_path(form: &Form) -> Result<Answer, Error> {
+    let path = SecretPath::parse(form.text(PATH).trim())
+        .map_err(|error| Error::with(Code::PathInvalid, SafeText::default().and(error)))?;
+    Ok(Answer::Register { path, fields: ticked(form) })
+}
+
+fn ticks(fields: &Fields) -> impl Iterator<Item = Field> {
+    let tick =
+        |field: Proposed| Field::tick(field.as_str(), &format!("take over: {}", name(field)));
+    fields.present().into_iter().map(tick)
+}
+
+fn ticked(form: &Form) -> Vec<Proposed> {
+    let names = form.fields.iter().map(|field| field.name).filter(|name| form.is_ticked(name));
+    names.filter_map(Proposed::parse).collect()
+}

@@ -1,0 +1,159 @@
+//! A request as it is read, and the form of those that want a permission.
+
+use keyless_core::approval::{Asked, Field, Fields, WantedAction, WantedDeploy, WantedFile};
+use keyless_daemon::{Known, Shown};
+
+use super::Form;
+use crate::commands::{
+    approve::{time, visible},
+    ui::{
+        form::Word,
+        pieces::Piece,
+        rooms::{asks, listed},
+        theme::Mood,
+    },
+};
+
+/// The buttons under a permission.
+pub(super) fn permission_form(shown: &Shown) -> Form {
+    let once = (Word::Once, "Allow once");
+    let deny = (Word::Deny, "Deny");
+    if shown.is_one_deed() {
+        return Form::new(Vec::new(), &[deny, once]);
+    }
+    Form::new(Vec::new(), &[deny, (Word::Session, "Allow for this session"), once])
+}
+
+/// The whole request.
+pub(in crate::commands::ui) fn pieces_of(shown: &Shown) -> Vec<Piece> {
+    let is_secret = !matches!(shown.asked, Asked::ActionApproval { .. });
+    let mut pieces = Vec::new();
+    if let (Some(path), true) = (&shown.path, is_secret) {
+        pieces.push(Piece::heading(path.to_string()));
+    }
+    let ago = time(shown.age_seconds);
+    pieces.push(Piece::fact("Asked by", format!("{}, {ago} ago", visible(&shown.session))));
+    if is_secret && shown.path.is_some() {
+        pieces.push(Piece::fact("Goes to", goes_to(shown.known.as_ref())));
+    }
+    match &shown.asked {
+        Asked::ActionApproval { wanted } => action(&mut pieces, shown, wanted),
+        Asked::DeployApply { wanted } => deploy(&mut pieces, wanted),
+        Asked::MetadataProposal { fields } | Asked::NewPathProposal { fields } => {
+            proposal(&mut pieces, shown.known.as_ref(), fields);
+        }
+        Asked::Provision => pieces.push(Piece::ours("It asks for the value.")),
+        Asked::Rotation => {
+            pieces.push(Piece::ours("It asks for another value in place of the present one."));
+        }
+        Asked::UseApproval { reason, deed, .. } => {
+            if let Some(known) = &shown.known {
+                pieces.push(Piece::fact("Asks", asks(known.approve_on_use)));
+            }
+            if let Some(deed) = deed {
+                pieces.push(Piece::fact("This one", visible(deed)));
+            }
+            said(&mut pieces, reason);
+        }
+    }
+    if shown.asked.is_permission() {
+        pieces.push(Piece::Blank);
+        pieces.push(Piece::ours("A denial is remembered for ten minutes."));
+    }
+    pieces
+}
+
+/// An agent's words, marked as such.
+fn said(pieces: &mut Vec<Piece>, words: &str) {
+    pieces.push(Piece::Blank);
+    pieces.push(Piece::heading("The agent’s words"));
+    pieces.extend(Piece::theirs(words));
+}
+
+fn goes_to(known: Option<&Known>) -> String {
+    match known {
+        None => "not in the store yet".to_owned(),
+        Some(known) => listed(&known.to, "no destination yet"),
+    }
+}
+
+fn action(pieces: &mut Vec<Piece>, shown: &Shown, wanted: &WantedAction) {
+    pieces.push(Piece::fact("Agent", visible(wanted.agent.as_str())));
+    if let Some(issuer) = &wanted.acting_for {
+        pieces.push(Piece::fact("For", visible(issuer.as_str())));
+    }
+    pieces.push(Piece::fact("Wants to", wanted.action.to_string()));
+    for (path, known) in shown.secrets() {
+        let to = match known {
+            Some(known) if known.to.is_empty() => "into this action’s own jail".to_owned(),
+            known => goes_to(known),
+        };
+        pieces.push(Piece::fact("With", format!("{path}: {to}")));
+    }
+    pieces.push(Piece::fact("Reaches", listed(&wanted.hosts, "no host by itself")));
+    pieces.push(Piece::fact("Digest", wanted.sha256.clone()));
+    pieces.push(Piece::Blank);
+    pieces.push(Piece::heading("All that it would do, as the agent wrote it"));
+    pieces.extend(Piece::theirs(&wanted.text));
+    if let Some(purpose) = &wanted.purpose {
+        said(pieces, purpose);
+    }
+}
+
+fn deploy(pieces: &mut Vec<Piece>, wanted: &WantedDeploy) {
+    pieces.push(Piece::fact("Project", visible(&wanted.project)));
+    pieces.push(Piece::fact("From", visible(&wanted.repo)));
+    let machine = format!("{}, machine {}", visible(&wanted.profile), visible(&wanted.machine));
+    pieces.push(Piece::fact("Profile", machine));
+    pieces.push(Piece::fact("Plan", visible(&wanted.plan_hash)));
+    pieces.push(Piece::fact("Files", wanted.file_count().to_string()));
+    pieces.push(Piece::Blank);
+    pieces.push(Piece::heading("The config repo’s words: what agents would read"));
+    wanted.files.iter().for_each(|file| one_file(pieces, file));
+    if wanted.more_files > 0 {
+        let words = format!("And {} more: keyless pack diff shows them.", wanted.more_files);
+        pieces.push(Piece::ours(words));
+    }
+}
+
+fn one_file(pieces: &mut Vec<Piece>, file: &WantedFile) {
+    pieces.push(Piece::fact(file.op.as_str(), visible(&file.path)));
+    if file.adopted {
+        pieces.push(Piece::Fact("", "YOURS: it would be overwritten".to_owned(), Mood::Bad));
+    }
+    if file.edited {
+        pieces.push(Piece::Fact("", "edited since it was deployed".to_owned(), Mood::Warn));
+    }
+    match &file.diff {
+        Some(diff) => pieces.extend(Piece::diff(diff)),
+        None => pieces.push(Piece::ours(
+            "No lines are shown: it is no text, too long, or holds a credential.",
+        )),
+    }
+}
+
+/// What is known now beside what the agent proposes, field by field.
+fn proposal(pieces: &mut Vec<Piece>, known: Option<&Known>, fields: &Fields) {
+    for field in fields.present() {
+        let now = known.and_then(|known| known.fields.text(field));
+        let now = now.map_or_else(|| "nothing".to_owned(), |now| visible(&now));
+        pieces.push(Piece::Blank);
+        pieces.push(Piece::heading(name(field)));
+        pieces.push(Piece::fact("Known now", now));
+        pieces.push(Piece::ours("The agent says"));
+        pieces.extend(Piece::theirs(&fields.text(field).unwrap_or_default()));
+    }
+    if fields.present().is_empty() {
+        pieces.push(Piece::ours("The agent says nothing more about it."));
+    }
+}
+
+pub(super) fn name(field: Field) -> &'static str {
+    match field {
+        Field::Description => "Description",
+        Field::ExpiresAt => "Last day",
+        Field::PatternId => "Pattern",
+        Field::RetrievalUrl => "Where to get it",
+        Field::RotateEveryDays => "Renewal, in days",
+    }
+}

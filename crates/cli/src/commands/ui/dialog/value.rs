@@ -1,0 +1,218 @@
+//! A value, first or next: what the catalog knows of getting it, a field that is hidden, and where it may go.
+
+use std::sync::Arc;
+
+use keyless_core::{Code, Destination, Error, SafeText, SecretPath};
+use keyless_daemon::vault::{
+    EnvName, FormatVerdict, Metadata, Provider, Providers, Secret, Variant,
+};
+use zeroize::Zeroizing;
+
+use super::{Form, usage};
+use crate::commands::{
+    approve::{destinations, env_name, suggested_variable, visible},
+    secret::source_word,
+    ui::{
+        form::{Field, Kind, Word},
+        pieces::{Piece, lay_out},
+        rooms::listed,
+        theme::Theme,
+    },
+};
+
+const ENV: &str = "env";
+const OVERWRITE: &str = "overwrite";
+const TO: &str = "to";
+const VALUE: &str = "value";
+const VARIANT: &str = "variant";
+const WEAK: &str = "weak";
+/// Of a text that is read line by line.
+const COLUMNS: u16 = 90;
+
+/// Where it may go, its variable, whether it is taken also if it looks like none, and the value.
+type Given = (Vec<Destination>, Option<EnvName>, bool, Zeroizing<Vec<u8>>);
+
+/// What is known where a value is typed.
+pub(in crate::commands) struct ValueScene {
+    pub(super) path: SecretPath,
+    pub(super) rotation: bool,
+    secret: Option<Secret>,
+    providers: Arc<Providers>,
+}
+
+impl ValueScene {
+    pub(in crate::commands) fn new(
+        path: SecretPath,
+        secret: Option<Secret>,
+        rotation: bool,
+        providers: &Arc<Providers>,
+    ) -> Self {
+        Self { path, rotation, secret, providers: Arc::clone(providers) }
+    }
+
+    /// What is known of getting it, for a terminal that is asked line by line.
+    pub(in crate::commands) fn words(&self) -> String {
+        let rows = lay_out(&self.body(&self.form(None)), COLUMNS, Theme::from_environment());
+        let rows: Vec<String> = rows.iter().map(|row| format!("  {row}")).collect();
+        rows.join("\n")
+    }
+
+    /// The form; `decline` is the word for a request that is refused.
+    pub(super) fn form(&self, decline: Option<&str>) -> Form {
+        let known = self.of_catalog();
+        let mut fields = Vec::new();
+        if let Some((provider, variant)) = known
+            && provider.variants.len() > 1
+        {
+            let at = provider.variants.iter().position(|one| one.id == variant.id).unwrap_or(0);
+            let names = provider.variants.iter().map(|one| one.display_name.clone()).collect();
+            fields.push(Field::choice(VARIANT, "Kind of token", names, at));
+        }
+        let first = fields.len();
+        fields.push(Field::hidden(VALUE, if self.rotation { "New value" } else { "Value" }));
+        if !self.is_bound() {
+            let egress = known.and_then(|(_, variant)| variant.egress.as_ref());
+            let to = egress.map(|egress| listed(&egress.to, "")).unwrap_or_default();
+            let help = "Hosts that may receive it, with commas. Empty for now: nothing can use it.";
+            fields.push(Field::line(TO, "Goes to", &to).with_help(help));
+        }
+        if self.metadata().is_none_or(|metadata| metadata.env.is_none()) {
+            let known = known.and_then(|(_, variant)| variant.env_var.as_ref());
+            let name = known.map_or_else(|| suggested_variable(&self.path), ToString::to_string);
+            let help = "The variable in which a session finds the placeholder.";
+            fields.push(Field::line(ENV, "Variable", &name).with_help(help));
+        }
+        if self.rotation {
+            let words = "I understand that this overwrites the present value";
+            fields.push(Field::tick(OVERWRITE, words));
+        }
+        let save = if self.rotation { "Overwrite the value" } else { "Save" };
+        let words = decline.map(|decline| (Word::Deny, decline));
+        let words: Vec<_> = words.into_iter().chain([(Word::Accept, save)]).collect();
+        let mut form = Form::new(fields, &words);
+        form.at = first;
+        form
+    }
+
+    /// What stands above the fields: where it is kept, what it looks like, how to get it.
+    pub(super) fn body(&self, form: &Form) -> Vec<Piece> {
+        let kept = self.metadata().map(|metadata| visible(&source_word(&metadata.source)));
+        let mut pieces = vec![Piece::fact("Kept in", kept.unwrap_or_else(|| "local".to_owned()))];
+        let upkeep = self.metadata().map(|metadata| &metadata.upkeep);
+        if self.rotation {
+            let days = upkeep.and_then(|upkeep| upkeep.rotate_every_days);
+            pieces.extend(days.map(|days| Piece::fact("Cadence", format!("every {days} days"))));
+            let since = self.secret.as_ref().and_then(|secret| secret.rotated_at);
+            pieces.extend(since.map(|since| {
+                Piece::fact("Present", format!("since {}", since.strftime("%Y-%m-%d")))
+            }));
+        }
+        if let Some((provider, variant)) = self.variant(form) {
+            self.guide(&mut pieces, provider, variant);
+        } else {
+            let page = upkeep.and_then(|upkeep| upkeep.retrieval_url.as_deref());
+            pieces.extend(page.map(|page| Piece::fact("Get it at", visible(page))));
+        }
+        pieces
+    }
+
+    /// What is said of the value while it is typed: how long it is, and whether it has the format.
+    pub(super) fn caption(&self, form: &Form, field: &Field) -> Option<String> {
+        let Kind::Hidden { text, is_shown } = &field.kind else { return None };
+        let keys = if *is_shown { "Ctrl-R hide" } else { "Ctrl-R show" };
+        if text.is_empty() {
+            return Some(format!("The agent never sees it.  {keys}"));
+        }
+        let judged = match self.judge(form, text.as_bytes()) {
+            FormatVerdict::Invalid => ", not the format of its kind",
+            FormatVerdict::Ok => ", the format of its kind",
+            FormatVerdict::Unknown => "",
+        };
+        Some(format!("{} characters{judged}.  {keys}  Ctrl-U empty", text.chars().count()))
+    }
+
+    /// What the form says.
+    pub(super) fn read(&self, form: &Form) -> Result<Given, Error> {
+        if form.text(VALUE).is_empty() {
+            return Err(usage("no value was typed"));
+        }
+        if self.rotation && !form.is_ticked(OVERWRITE) {
+            return Err(usage("tick the box that says that the present value may go"));
+        }
+        let allow_weak = form.is_ticked(WEAK);
+        let value = Zeroizing::new(form.text(VALUE).as_bytes().to_vec());
+        if !allow_weak && self.judge(form, &value) == FormatVerdict::Invalid {
+            let words = "it has not the format of the kind of token that was chosen";
+            return Err(Error::with(Code::ValueWeak, SafeText::words(words)));
+        }
+        let to = destinations(form.text(TO))?;
+        let env = match form.text(ENV).trim() {
+            // A variable without a destination would hold nothing.
+            "" => None,
+            _ if to.is_empty() && !self.is_bound() => None,
+            name => Some(env_name(name)?),
+        };
+        Ok((to, env, allow_weak, value))
+    }
+
+    fn guide(&self, pieces: &mut Vec<Piece>, provider: &Provider, variant: &Variant) {
+        let retrieval = &variant.retrieval;
+        if let Some(hint) = &variant.format_hint {
+            pieces.push(Piece::fact("Format", visible(hint)));
+        }
+        pieces.push(Piece::Blank);
+        pieces.push(Piece::ours(visible(&variant.description)));
+        let console = format!("{}: {}", provider.display_name, retrieval.console_url);
+        pieces.push(Piece::fact("Get it at", visible(&console)));
+        let docs = retrieval.docs_url.as_deref();
+        pieces.extend(docs.map(|docs| Piece::fact("Read", visible(docs))));
+        let steps = retrieval.steps.iter().enumerate();
+        pieces.extend(steps.map(|(index, step)| Piece::Step(index + 1, visible(step))));
+        pieces.extend(retrieval.notes.as_deref().map(|notes| Piece::ours(visible(notes))));
+        if let (true, Some(known)) = (self.rotation, &variant.rotation) {
+            pieces.push(Piece::Blank);
+            pieces.push(Piece::fact("Renewal", format!("every {} days", known.every_days)));
+            pieces.extend(known.notes.as_deref().map(|notes| Piece::ours(visible(notes))));
+            pieces.extend(known.guide_url.as_deref().map(|url| Piece::fact("How", visible(url))));
+        }
+    }
+
+    /// By the kind of token that was chosen, else by what is known of the secret.
+    fn judge(&self, form: &Form, value: &[u8]) -> FormatVerdict {
+        let chosen = self.variant(form).map(|(_, variant)| variant.judge(value));
+        let own = || self.metadata().map(|metadata| metadata.judge_format(value));
+        chosen.or_else(own).unwrap_or(FormatVerdict::Unknown)
+    }
+
+    /// The kind of token that the form's choice names.
+    fn variant(&self, form: &Form) -> Option<(&Provider, &Variant)> {
+        let (provider, known) = self.of_catalog()?;
+        let chosen = match form.field(VARIANT).map(|field| &field.kind) {
+            Some(Kind::Choice { at, .. }) => &provider.variants[*at],
+            _ => known,
+        };
+        Some((provider, chosen))
+    }
+
+    fn of_catalog(&self) -> Option<(&Provider, &Variant)> {
+        let pattern = self.metadata().and_then(|metadata| metadata.upkeep.pattern_id.as_deref());
+        self.providers.of_secret(&self.path, pattern)
+    }
+
+    fn metadata(&self) -> Option<&Metadata> {
+        self.secret.as_ref().map(|secret| &secret.metadata)
+    }
+
+    fn is_bound(&self) -> bool {
+        self.metadata().is_some_and(|metadata| metadata.egress.is_some())
+    }
+}
+
+/// Adds the box that takes a value which looks like none.
+pub(super) fn offer_weak(form: &mut Form) {
+    if form.field(WEAK).is_none() {
+        // The keys stay with the button that they went to.
+        form.at += usize::from(form.at >= form.fields.len());
+        form.fields.push(Field::tick(WEAK, "Save it although it does not look like one"));
+    }
+}

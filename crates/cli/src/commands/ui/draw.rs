@@ -1,0 +1,199 @@
+//! The whole screen, from its state alone: the rooms, a list and what is chosen in it, the keys, and the dialog over all.
+
+mod dialog;
+
+use ratatui::{
+    Frame,
+    layout::{Constraint, Direction, Layout, Rect},
+    style::{Modifier, Style},
+    text::{Line, Span},
+    widgets::{Block, Cell, Paragraph, Row, Table, TableState},
+};
+
+use super::{
+    app::App,
+    pieces::{self, Piece},
+    rooms::{self, Room, View},
+    theme::{Mood, Theme},
+};
+
+/// From so many columns on the list and what is chosen stand side by side.
+const WIDE: u16 = 110;
+/// In so many columns every room's name has a place.
+const NAMED: u16 = 78;
+/// Less than this shows nothing that could be decided by.
+const LEAST: (u16, u16) = (60, 16);
+/// The room's own keys come first; these are everywhere.
+const KEYS: &str = "↑↓ choose  PgDn read  Tab room  L lock  q leave";
+
+pub(super) fn draw(frame: &mut Frame<'_>, app: &App, theme: Theme) {
+    let all = frame.area();
+    if all.width < LEAST.0 || all.height < LEAST.1 {
+        let words = format!(
+            "The window is too small: {} by {} is the least. Make it larger, or leave with q: keyless approve asks \
+             line by line.",
+            LEAST.0, LEAST.1
+        );
+        let lines = pieces::lay_out(&[Piece::ours(words)], all.width, theme);
+        return frame.render_widget(Paragraph::new(lines), all);
+    }
+    let view = rooms::view(app);
+    let has_notice = !app.notice.0.is_empty();
+    let [top, tabs, middle, foot] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Min(3),
+        Constraint::Length(if has_notice { 3 } else { 2 }),
+    ])
+    .areas(all);
+    frame.render_widget(title(app, theme), top);
+    frame.render_widget(rooms_line(app, theme, all.width), tabs);
+    let (direction, share) =
+        if middle.width >= WIDE { (Direction::Horizontal, 58) } else { (Direction::Vertical, 45) };
+    let shares = [Constraint::Percentage(share), Constraint::Percentage(100 - share)];
+    let [list, detail] = Layout::new(direction, shares).areas(middle);
+    draw_list(frame, list, app, &view, theme);
+    draw_detail(frame, detail, app, &view, theme);
+    draw_foot(frame, foot, app, &view, theme);
+    if let Some(open) = &app.dialog {
+        // What is behind it stays in sight, and is not what keys go to.
+        frame.buffer_mut().set_style(all, Style::new().add_modifier(Modifier::DIM));
+        dialog::draw(frame, open, theme);
+    }
+}
+
+fn title(app: &App, theme: Theme) -> Line<'static> {
+    let waiting = app.seen.waiting.len();
+    let style = theme.accent().add_modifier(Modifier::BOLD);
+    let words = match waiting {
+        0 => " Keyless".to_owned(),
+        count => format!(" Keyless   {count} waiting"),
+    };
+    Line::styled(words, style)
+}
+
+/// Every room by its number; the present one stands in brackets, so that no colour is needed to see it. Where there is
+/// no room for all names it alone has one.
+fn rooms_line(app: &App, theme: Theme, width: u16) -> Line<'static> {
+    let one = |(index, room): (usize, Room)| {
+        let number = index + 1;
+        if room == app.room {
+            Span::styled(format!("[{number} {}]", room.name()), theme.chosen())
+        } else if width < NAMED {
+            Span::styled(format!(" {number}"), Theme::dim())
+        } else {
+            Span::styled(format!(" {number} {}", room.name()), Theme::dim())
+        }
+    };
+    Room::ALL.into_iter().enumerate().map(one).collect()
+}
+
+fn draw_list(frame: &mut Frame<'_>, area: Rect, app: &App, view: &View, theme: Theme) {
+    let block = Block::bordered().title(format!(" {} ", view.title));
+    if view.rows.is_empty() {
+        let lines =
+            pieces::lay_out(&[Piece::ours(view.empty)], area.width.saturating_sub(2), theme);
+        return frame.render_widget(Paragraph::new(lines).block(block), area);
+    }
+    let head = Row::new(view.head.iter().map(|(name, _)| *name)).style(Theme::dim());
+    let rows = view.rows.iter().map(|row| {
+        let cells = row.cells.iter().enumerate().map(|(index, words)| {
+            let (marked, mood) = row.marked;
+            let style = if index == marked { theme.of(mood) } else { Style::new() };
+            Cell::from(Span::styled(words.clone(), style))
+        });
+        Row::new(cells)
+    });
+    let table = Table::new(rows, view.head.iter().map(|(_, width)| *width))
+        .header(head)
+        .block(block)
+        .highlight_symbol("> ")
+        .row_highlight_style(theme.chosen());
+    let position = app.position(&rooms::keys(app));
+    let mut state = TableState::default().with_selected(position);
+    frame.render_stateful_widget(table, area, &mut state);
+}
+
+fn draw_detail(frame: &mut Frame<'_>, area: Rect, app: &App, view: &View, theme: Theme) {
+    read(
+        frame,
+        area,
+        (&format!(" {} ", view.about), &view.detail, app.read),
+        Block::bordered(),
+        theme,
+    );
+}
+
+/// Text that may be longer than its place: shown from a row on, with where one is said at its end.
+fn read(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    (title, text, from): (&str, &[Piece], u16),
+    block: Block<'_>,
+    theme: Theme,
+) {
+    let inner = block.inner(area);
+    let lines = pieces::lay_out(text, inner.width, theme);
+    let most = lines.len().saturating_sub(usize::from(inner.height));
+    let from = usize::from(from).min(most);
+    let mut block = block.title(title.to_owned());
+    if most > 0 {
+        let to = (from + usize::from(inner.height)).min(lines.len());
+        let place = format!(" rows {} to {to} of {}, PgDn ", from + 1, lines.len());
+        block = block.title_bottom(Line::from(place).right_aligned());
+    }
+    let shown: Vec<Line<'_>> =
+        lines.into_iter().skip(from).take(usize::from(inner.height)).collect();
+    frame.render_widget(Paragraph::new(shown).block(block), area);
+}
+
+fn draw_foot(frame: &mut Frame<'_>, area: Rect, app: &App, view: &View, theme: Theme) {
+    let mut lines = Vec::new();
+    let (words, mood) = &app.notice;
+    if !words.is_empty() {
+        lines.push(Line::styled(format!(" {words}"), theme.of(*mood)));
+    }
+    let own = match (app.is_finding, app.room) {
+        (true, Room::Secrets) => {
+            format!(" Find: {}▏  Enter done  Esc all", app.secrets_wanted.text)
+        }
+        (true, _) => format!(" Find: {}▏  Enter done  Esc all", app.log_wanted.text),
+        (false, _) => format!(" {}", view.keys),
+    };
+    lines.push(Line::styled(own, theme.of(Mood::Plain)));
+    lines.push(Line::styled(format!(" {KEYS}"), Theme::dim()));
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::{Terminal, backend::TestBackend};
+
+    use super::*;
+
+    fn screen(app: &App, (width, height): (u16, u16)) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, app, Theme::plain())).unwrap();
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn every_room_is_drawn_before_anything_is_known_of_it() {
+        for room in Room::ALL {
+            let app = App { room, ..App::default() };
+            for size in [(200, 60), (120, 40), (80, 24), (60, 16)] {
+                let text = screen(&app, size);
+                assert!(text.contains(&format!("{}]", room.name())), "{text}");
+                assert!(text.contains(KEYS), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_that_is_too_small_says_so() {
+        for size in [(59, 24), (80, 15), (20, 8), (1, 1)] {
+            let text = screen(&App::default(), size);
+            assert!(size.0 < 20 || text.contains("The window is"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The inventory: every secret, how it stands, where its value may go. Never a value.
+
+use keyless_core::ApproveOnUse;
+use keyless_daemon::{SecretRow, SecretState};
+use ratatui::layout::Constraint;
+
+use super::{Row, View, after, listed};
+use crate::commands::{
+    approve::visible,
+    secret::source_word,
+    ui::{
+        app::{Act, App},
+        dialog::{Deed, Dialog},
+        keys::Press,
+        pieces::Piece,
+        theme::Mood,
+    },
+};
+
+pub(super) fn view(app: &App) -> View {
+    let total = app.seen.secrets.as_ref().map_or(0, |view| view.total);
+    let state = app.secrets_wanted.state.map_or("every state", SecretState::as_str);
+    View {
+        title: format!("Secrets: {} of {total}, {state}", rows(app).count()),
+        head: vec![
+            ("State", Constraint::Length(15)),
+            ("Path", Constraint::Fill(3)),
+            ("May go to", Constraint::Fill(2)),
+            ("Variable", Constraint::Fill(1)),
+        ],
+        rows: rows(app).map(row).collect(),
+        empty: "No secret fits. In a terminal: keyless secret add PATH --to HOST --env NAME",
+        about: "What is known of it",
+        detail: chosen(app).map(detail).unwrap_or_default(),
+        keys: "Enter value  e edit  d remove  / find  s state",
+    }
+}
+
+pub(super) fn press(app: &mut App, press: Press) -> Option<Act> {
+    if press == Press::Char('s') {
+        app.secrets_wanted.state = after(&SecretState::ALL, app.secrets_wanted.state);
+        return Some(Act::Turn);
+    }
+    let secret = chosen(app)?.secret.clone();
+    match press {
+        Press::Enter | Press::Char('v') => return Some(Act::OpenValue(secret.path)),
+        Press::Char('e') => app.dialog = Some(Dialog::of_metadata(secret)),
+        Press::Char('d') => app.open(Deed::Remove(secret.path)),
+        _ => {}
+    }
+    None
+}
+
+pub(super) fn rows(app: &App) -> impl Iterator<Item = &SecretRow> {
+    app.seen.secrets.iter().flat_map(|view| &view.rows)
+}
+
+fn chosen(app: &App) -> Option<&SecretRow> {
+    let chosen = app.chosen()?;
+    rows(app).find(|row| row.secret.path.as_str() == chosen)
+}
+
+fn row(row: &SecretRow) -> Row {
+    let metadata = &row.secret.metadata;
+    let to = metadata.egress.as_ref().map(|rule| listed(&rule.to, "nowhere"));
+    Row {
+        cells: vec![
+            row.state.as_str().to_owned(),
+            row.secret.path.to_string(),
+            to.unwrap_or_else(|| "nowhere".to_owned()),
+            metadata.env.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
+        ],
+        marked: (0, mood(row.state)),
+    }
+}
+
+fn mood(state: SecretState) -> Mood {
+    match state {
+        SecretState::Expired => Mood::Bad,
+        SecretState::Expiring | SecretState::Missing => Mood::Warn,
+        SecretState::Registered => Mood::Good,
+    }
+}
+
+fn detail(row: &SecretRow) -> Vec<Piece> {
+    let secret = &row.secret;
+    let (metadata, upkeep) = (&secret.metadata, &secret.metadata.upkeep);
+    let mut pieces = vec![Piece::heading(secret.path.to_string())];
+    let mut fact = |name, words: Option<String>| {
+        pieces.extend(words.map(|words| Piece::fact(name, words)));
+    };
+    fact("For", metadata.description.as_deref().map(visible));
+    let state = match upkeep.expires_at {
+        Some(day) => format!("{}, until {day}", row.state.as_str()),
+        None => row.state.as_str().to_owned(),
+    };
+    fact("State", Some(state));
+    let to = metadata.egress.as_ref().map(|rule| listed(&rule.to, "nowhere"));
+    fact("May go to", Some(to.unwrap_or_else(|| "nowhere on the wire".to_owned())));
+    fact("Variable", metadata.env.as_ref().map(ToString::to_string));
+    fact("Asks", Some(asks(metadata.approve_on_use).to_owned()));
+    fact("Kept in", Some(visible(&source_word(&metadata.source))));
+    fact("Version", secret.version.map(|version| version.to_string()));
+    fact("Set", secret.rotated_at.map(|at| at.strftime("%Y-%m-%d %H:%M").to_string()));
+    fact("Renewal", upkeep.rotate_every_days.map(|days| format!("every {days} days")));
+    fact("Got at", upkeep.retrieval_url.as_deref().map(visible));
+    fact("Pattern", upkeep.pattern_id.as_deref().map(visible));
+    if secret.is_compromised() {
+        let words = "others may know its value: it is given out no more, until it has another one";
+        pieces.push(Piece::Ours(words.to_owned(), Mood::Bad));
+    }
+    pieces
+}
+
+pub(in crate::commands::ui) fn asks(policy: ApproveOnUse) -> &'static str {
+    match policy {
+        ApproveOnUse::Never => "never",
+        ApproveOnUse::PerCall => "at every use",
+        ApproveOnUse::Session => "once a session",
+    }
+}

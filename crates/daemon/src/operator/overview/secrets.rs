@@ -1,0 +1,106 @@
+//! The inventory: what fits a search, and how each secret stands today. Never a value.
+
+use jiff::{Timestamp, civil::Date, tz::TimeZone};
+use keyless_core::Error;
+use keyless_vault::{Freshness, Secret, SourceConfig};
+
+use super::Overview;
+
+/// Which secrets are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SecretsWanted {
+    /// Those with this in their path, a host or their variable, whatever its case.
+    pub text: String,
+    /// Those that stand so.
+    pub state: Option<SecretState>,
+}
+
+/// What fits.
+#[derive(Clone, Debug)]
+pub struct SecretsView {
+    /// By path.
+    pub rows: Vec<SecretRow>,
+    /// How many there are, fitting or not.
+    pub total: usize,
+}
+
+/// A secret, as it stands today.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretRow {
+    /// What is known of it.
+    pub secret: Secret,
+    /// How it stands.
+    pub state: SecretState,
+}
+
+/// How a secret stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecretState {
+    /// Its last day is over.
+    Expired,
+    /// Its last day is near.
+    Expiring,
+    /// It is kept here and was never given a value.
+    Missing,
+    /// It can be used.
+    Registered,
+}
+
+impl Overview {
+    /// The secrets that fit.
+    pub async fn secrets(&self, wanted: &SecretsWanted) -> Result<SecretsView, Error> {
+        let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
+        let all = self.vault.list().await?;
+        let total = all.len();
+        let rows = all.into_iter().map(|secret| SecretRow::on(today, secret));
+        Ok(SecretsView { rows: rows.filter(|row| wanted.fits(row)).collect(), total })
+    }
+}
+
+impl SecretsWanted {
+    fn fits(&self, row: &SecretRow) -> bool {
+        let text = self.text.to_lowercase();
+        let metadata = &row.secret.metadata;
+        let mut to = metadata.egress.iter().flat_map(|rule| &rule.to).map(ToString::to_string);
+        let env = metadata.env.as_ref().map(ToString::to_string).unwrap_or_default();
+        let is_named = row.secret.path.as_str().contains(&text)
+            || to.any(|to| to.contains(&text))
+            || env.to_lowercase().contains(&text);
+        is_named && self.state.is_none_or(|state| state == row.state)
+    }
+}
+
+impl SecretRow {
+    /// A secret on the day `today`.
+    pub fn on(today: Date, secret: Secret) -> Self {
+        let is_empty =
+            secret.version.is_none() && matches!(secret.metadata.source, SourceConfig::Local);
+        let state = match secret.metadata.upkeep.freshness(today) {
+            _ if is_empty => SecretState::Missing,
+            Freshness::Expired => SecretState::Expired,
+            Freshness::Expiring => SecretState::Expiring,
+            Freshness::Registered => SecretState::Registered,
+        };
+        Self { secret, state }
+    }
+}
+
+impl SecretState {
+    /// Every state, in the order in which people look for them.
+    pub const ALL: [Self; 4] = [Self::Registered, Self::Expiring, Self::Expired, Self::Missing];
+
+    /// The state in words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Expiring => "expiring",
+            Self::Missing => "without a value",
+            Self::Registered => "registered",
+        }
+    }
+
+    /// The state that words name.
+    pub fn parse(words: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == words)
+    }
+}
