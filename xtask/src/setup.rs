@@ -86,6 +86,7 @@ const NEEDS: &[Need] = &[
 /// What Debian does not have, from PyPI: the module, and what pip calls it. Alphabetical.
 const PYTHON_MODULES: &[(&str, &str)] = &[
     ("boto3", "boto3"),
+    ("jsonschema", "jsonschema"),
     ("mcp", "mcp"),
     ("moto.server", "moto[server]"),
     ("pykeepass", "pykeepass"),

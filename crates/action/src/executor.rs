@@ -20,7 +20,7 @@ use crate::{
     kept::Shelf,
     material::Materials,
     ports::{Edition, Entrusted, Exit, Known, Release, Spawn},
-    sdk::{Http, Providers, call},
+    sdk::{Databases, Http, Providers, call},
 };
 
 /// How many values of earlier actions are looked for, at most.
@@ -105,8 +105,10 @@ pub struct ExitReport {
 pub struct Services {
     /// The providers.
     pub providers: Providers,
-    /// The way to them.
+    /// The way to those of HTTP.
     pub http: Arc<dyn Http>,
+    /// The way to databases.
+    pub databases: Arc<dyn Databases>,
 }
 
 /// Does one agent's actions.
@@ -203,16 +205,14 @@ impl Executor {
     }
 
     async fn call_service(&self, work: &Work, materials: &Materials) -> Result<Outcome, Error> {
-        let Services { providers, http } = &self.services;
-        let called = call(work, materials, providers, &**http, self.limits.output).await?;
+        let called = call(work, materials, &self.services, self.limits.output).await?;
         self.remember(called.known);
         let mut cleaner = self.cleaner();
         let result =
             ActionResult { data: Some(cleaner.json(called.data)), ..ActionResult::default() };
         let mut outcome = Outcome::done(result);
         outcome.redactions = cleaner.redactions();
-        if called.status >= 400 {
-            let words = SafeText::words("the service answered ").and(called.status);
+        if let Some(words) = called.refused {
             outcome.status = Status::Error;
             outcome.fault = Some(Error::with(Code::NonzeroExit, words));
         }
@@ -312,8 +312,9 @@ impl Outcome {
 
     fn failed(fault: Error) -> Self {
         let now = Timestamp::now();
+        let is_late = fault.code() == Code::ActionTimeout;
         Self {
-            status: Status::Error,
+            status: if is_late { Status::Timeout } else { Status::Error },
             result: None,
             fault: Some(fault),
             redactions: Vec::new(),

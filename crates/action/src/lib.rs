@@ -36,4 +36,4 @@ pub use ports::{
     Released, Running, Spawn,
 };
 /// Services that are called with a credential.
-pub use sdk::{Answer, Call, Http, ProviderFault, Providers};
+pub use sdk::{Answer, Call, Databases, Http, ProviderFault, Providers};

@@ -2,7 +2,7 @@
 //!
 //! A provider is a file of data (`providers/*.toml`, or an OpenAPI document of the operator's): where it is,
 //! how a credential is put, what its operations are. AWS, whose requests are signed, has its protocols in
-//! code and its services as data. A credential goes only where its own destinations, the grant or its
+//! code and its services as data; PostgreSQL is no HTTP at all. A credential goes only where its own destinations, the grant or its
 //! category say. Operations that answer with credentials are withheld.
 
 mod aws;
@@ -10,13 +10,14 @@ mod call;
 mod filling;
 mod openapi;
 mod pattern;
+mod postgres;
 mod provider;
 mod providers;
-mod sign;
 mod xml;
 
 pub(crate) use self::call::call;
 pub use self::{
     call::{Answer, Call, Http},
+    postgres::Databases,
     providers::{ProviderFault, Providers},
 };

@@ -65,7 +65,7 @@ pub(crate) use self::{
     },
     session::{SessionCommand, SessionEndArgs, SessionListArgs, SessionShowArgs},
     setup::SetupArgs,
-    shell::{CompletionsArgs, ManualArgs, ShellWord},
+    shell::{CompletionsArgs, ManualArgs, SchemaArgs, ShellWord},
     source::{CheckArgs, SourceCommand, SourceListArgs},
     upkeep::UpkeepArgs,
     use_args::{GrantWord, InjectionWord, SealingWord, SignerWord, UseArgs},
@@ -231,6 +231,12 @@ Examples:
     /// Write the manual pages
     #[command(after_help = "Examples:\n  keyless manual ~/.local/share/man/man1")]
     Manual(ManualArgs),
+    /// Print the JSON Schema of an object of the NL Protocol
+    #[command(after_help = "\
+Examples:
+  keyless schema
+  keyless schema action-request > action-request.json")]
+    Schema(SchemaArgs),
     /// Serve sessions in the foreground (`unlock` starts one in the background)
     #[command(after_help = broker::BROKER_EXAMPLES)]
     Broker(BrokerArgs),

@@ -21,6 +21,7 @@ pub(crate) mod pack;
 mod placeholders;
 mod proxy;
 mod run;
+mod schema;
 mod secret;
 mod serve;
 mod session;
@@ -133,6 +134,7 @@ fn needs_store(command: &Command) -> bool {
         | Command::Placeholders(_)
         | Command::Proxy(_)
         | Command::Run(_)
+        | Command::Schema(_)
         | Command::Setup(_)
         | Command::Status => false,
     }
@@ -165,6 +167,7 @@ async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
         Command::Proxy(args) => proxy::run(ui, args).await,
         Command::Run(args) => run::run(ui, args).await,
         Command::Secret(command) => secret::run(ui, command).await,
+        Command::Schema(args) => schema::run(ui, &args),
         Command::Serve(args) => serve::run(ui, args).await,
         Command::Session(command) => session::run(ui, command).await,
         Command::Setup(args) => setup::run(ui, args).await,
@@ -255,6 +258,7 @@ fn name_of(command: &Command) -> &'static str {
         Command::Secret(SecretCommand::Show(_)) => "secret show",
         Command::Secret(SecretCommand::Validate(_)) => "secret validate",
         Command::Secret(SecretCommand::Versions(_)) => "secret versions",
+        Command::Schema(_) => "schema",
         Command::Serve(_) => "serve",
         Command::Session(SessionCommand::End(_)) => "session end",
         Command::Session(SessionCommand::List(_)) => "session list",

@@ -19,7 +19,11 @@ pub use self::{
     response::{ActionFault, ActionResponse, ActionResult, Encoding, Status, Timing},
     wire::ActionError,
 };
-use crate::{Handle, HandleError, TemplatePart, parse_template};
+use crate::{
+    Handle, HandleError, TemplatePart,
+    database::{DATABASE_PROVIDER, DATABASE_READ},
+    parse_template,
+};
 
 /// What a request without a timeout gets.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -204,6 +208,12 @@ impl Action {
             Deed::SdkProxy { .. } => ActionType::SdkProxy,
             Deed::Template { .. } => ActionType::Template,
         }
+    }
+
+    /// Whether it would change what it could also be held to read.
+    pub fn writes(&self) -> bool {
+        matches!(&self.deed, Deed::SdkProxy { provider, operation, .. }
+            if provider == DATABASE_PROVIDER && operation != DATABASE_READ)
     }
 
     /// How long it may take.

@@ -16,9 +16,10 @@ mod placeholder;
 mod reference;
 mod session_id;
 
-// Values, and who may open them
+// Values, who may open them, and what is signed with them
 mod permit;
 mod secret;
+mod sigv4;
 
 // Decisions
 pub mod action;
@@ -30,6 +31,7 @@ mod zone;
 
 // What agents want to run, and who they are
 pub mod agent;
+pub mod database;
 pub mod delegation;
 pub mod deny;
 pub mod grant;
@@ -75,5 +77,6 @@ pub use crate::{
     },
     secret::{Binding, MIN_BOUND_BYTES, SecretValue, ValueError},
     session_id::{SessionId, SessionIdError},
+    sigv4::{SIGV4_ALGORITHM, SigV4Request, SigV4Scope, SigV4Signer, sigv4_digest},
     zone::{Zone, zone_of},
 };

@@ -7,12 +7,14 @@ mod discovery;
 mod envelope;
 mod fault;
 mod message_type;
+mod schemas;
 
 pub use self::{
     discovery::{Discovery, health},
     envelope::{MAX_CLOCK_SKEW, MAX_MESSAGE_BYTES, Message, Shape},
     fault::{NlFault, nl_name},
     message_type::MessageType,
+    schemas::{SCHEMAS, schema, schema_title},
 };
 
 /// The version that is spoken here.

@@ -29,9 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Sends the broker's own requests.
 pub struct Client {
-    dialer: Dialer,
-    roots: Roots,
-    limits: Limits,
+    pub(crate) dialer: Dialer,
+    pub(crate) roots: Roots,
+    pub(crate) limits: Limits,
 }
 
 /// Whose word an address is.

@@ -15,6 +15,7 @@
 // What the daemon brings and gets
 mod account;
 mod client;
+mod database;
 mod engine;
 mod limits;
 mod oauth;

@@ -4,6 +4,9 @@
 
 use std::time::Duration;
 
+/// How long a database is asked to cancel a statement.
+pub(crate) const CANCEL_TIME: Duration = Duration::from_secs(5);
+
 /// The bounds of an [`Engine`](crate::Engine).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {

@@ -1,11 +1,12 @@
 use futures_util::{FutureExt, future::BoxFuture};
+use keyless_core::database::{DatabaseFault, DatabaseQuery, DatabaseRows};
 use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::*;
 use crate::{
     ports::{Command, Released, Running},
-    sdk::{Answer, Call},
+    sdk::{Answer, Call, Databases},
 };
 
 const VALUE: &str = "s3ntinel-of-the-database";
@@ -26,6 +27,12 @@ impl Http for Chatty {
     }
 }
 
+impl Databases for Chatty {
+    fn query(&self, _: DatabaseQuery) -> BoxFuture<'_, Result<DatabaseRows, DatabaseFault>> {
+        Box::pin(async { Err(DatabaseFault::Stopped(Code::Internal.into())) })
+    }
+}
+
 impl Release for Chatty {
     fn placeholder(&self, _: &SecretPath) -> Result<String, Error> {
         Err(Code::Internal.into())
@@ -38,7 +45,11 @@ impl Release for Chatty {
 
 #[test]
 fn a_fault_is_cleaned_like_any_output() {
-    let services = Services { providers: Providers::bundled(), http: Arc::new(Chatty) };
+    let services = Services {
+        providers: Providers::bundled(),
+        http: Arc::new(Chatty),
+        databases: Arc::new(Chatty),
+    };
     let executor = Executor::new(Arc::new(Chatty), services, Limits::default());
     let work = Work {
         action_id: "act_1".to_owned(),

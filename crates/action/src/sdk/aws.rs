@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use keyless_core::{Authority, Code, Error, SafeText, Scheme};
+use keyless_core::{
+    Authority, Code, Error, SafeText, Scheme, SigV4Request, SigV4Signer, sigv4_digest,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
@@ -15,7 +17,6 @@ use super::{
     call::{Answer, Call, Wanted},
     provider::{encoded, escape, plain, segment, set, withheld},
     providers,
-    sign::{Signed, Signer, sign},
     xml::{Shapes, to_json},
 };
 
@@ -92,6 +93,28 @@ struct Draft {
     body: Zeroizing<Vec<u8>>,
 }
 
+impl Draft {
+    /// Adds what makes a request AWS's: the date, the digest, the signature.
+    fn sign(&mut self, signer: &SigV4Signer<'_>, host: &str, token: Option<&str>) {
+        let digest = sigv4_digest(&self.body);
+        set(&mut self.headers, "x-amz-date", signer.time());
+        set(&mut self.headers, "x-amz-content-sha256", digest.clone());
+        if let Some(token) = token {
+            set(&mut self.headers, "x-amz-security-token", token.to_owned());
+        }
+        let own = self.headers.iter().map(|(name, value)| (name.as_str(), value.trim()));
+        let mut headers: Vec<(&str, &str)> =
+            own.filter(|(name, _)| !["accept", "user-agent"].contains(name)).collect();
+        headers.push(("host", host));
+        let mut query = self.query.clone();
+        query.sort();
+        let (method, path, query) = (&*self.method, &*self.path, &*encoded(&query));
+        let request = SigV4Request { method, path, query, headers, payload: &digest };
+        let authorization = signer.authorization(request);
+        set(&mut self.headers, "authorization", authorization);
+    }
+}
+
 impl Aws {
     pub(super) fn bundled() -> Self {
         toml::from_str(DATA).expect("a test reads it")
@@ -127,21 +150,14 @@ impl Aws {
             Protocol::Query => query_call(service, &title, &parameters),
             Protocol::S3 => self.s3_call(&title, parameters)?,
         };
-        let signer = Signer {
+        let signer = SigV4Signer {
             access_key_id: &credentials.id,
-            secret_access_key: &credentials.key,
-            session_token: credentials.token.as_ref().map(|token| token.as_str()),
+            secret_access_key: credentials.key.as_bytes(),
             region: &region,
             service: if name == "stepfunctions" { "states" } else { name },
+            now,
         };
-        let request = Signed {
-            method: &draft.method,
-            host: &host,
-            path: &draft.path,
-            query: &draft.query,
-            body: &draft.body,
-        };
-        sign(&signer, &request, &mut draft.headers, now);
+        draft.sign(&signer, &host, credentials.token.as_deref().map(String::as_str));
         let mark = if draft.query.is_empty() { "" } else { "?" };
         Ok(Call {
             scheme: Scheme::Https,

@@ -5,15 +5,17 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_core::{
-    Authority, By, Code, EgressUse, Error, RequestFacts, SafeText, Scheme, Verdict, action::Deed,
+    Authority, By, Code, EgressUse, Error, RequestFacts, SafeText, Scheme, Verdict,
+    action::Deed,
+    database::{DATABASE_PROVIDER, DatabaseFault},
     decide_egress,
 };
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
-use super::{Providers, aws::Credentials, filling::Filling};
+use super::{aws::Credentials, filling::Filling, postgres};
 use crate::{
-    executor::Work,
+    executor::{Services, Work},
     material::{Material, Materials},
     ports::Known,
 };
@@ -56,7 +58,8 @@ pub trait Http: Send + Sync + 'static {
 
 /// What a service answered, as data; not cleaned yet.
 pub(crate) struct Called {
-    pub(crate) status: u16,
+    /// The service's no, in our words.
+    pub(crate) refused: Option<SafeText>,
     pub(crate) data: Value,
     pub(crate) known: Vec<Known>,
 }
@@ -73,8 +76,7 @@ pub(crate) struct Wanted<'a> {
 pub(crate) async fn call(
     work: &Work,
     materials: &Materials,
-    providers: &Providers,
-    http: &dyn Http,
+    services: &Services,
     max_answer: usize,
 ) -> Result<Called, Error> {
     let Deed::SdkProxy { provider, service, operation, parameters, credentials_ref } =
@@ -87,71 +89,124 @@ pub(crate) async fn call(
     let credential = std::str::from_utf8(&material.bytes)
         .map_err(|_| Error::with(Code::BadRequest, "the credential is not text".into()))?
         .trim_end();
-    let build = |parameters| {
-        let wanted = Wanted { provider, service, operation, parameters };
-        providers.build(wanted, credential, Timestamp::now())
-    };
+    let wanted = |parameters| Wanted { provider, service, operation, parameters };
+    let trusted = Trusted { work, materials, material };
+    if provider == DATABASE_PROVIDER {
+        let draft = postgres::Draft::new(wanted(parameters.clone()), credential)?;
+        return query(&trusted, draft, services, max_answer).await;
+    }
+    let providers = &services.providers;
+    let build = |parameters| providers.build(wanted(parameters), credential, Timestamp::now());
     // With placeholders first: what is wrong with those words, the agent may be told.
     let unfilled = build(parameters.clone())?;
-    let filled = Filling::new(work, materials, &unfilled).object(parameters)?;
+    let (scheme, authority) = (unfilled.scheme, &unfilled.authority);
+    let filled = Filling::new(work, materials, scheme, authority).object(parameters)?;
     let mut call = build(filled).map_err(|error| Error::new(error.code()))?;
-    if (call.scheme, &call.authority) != (unfilled.scheme, &unfilled.authority) {
+    if (call.scheme, &call.authority) != (scheme, authority) {
         return Err(Code::LocationNotAllowed.into());
     }
     (call.patience, call.max_answer) = (work.action.timeout(), max_answer);
-    judge(work, material, provider, &call)?;
-    let answer = http.send(call).await?;
-    let data = providers.data(provider, service, operation, &answer);
-    let mut known = materials.known();
-    known.extend(parts(material, credential));
-    Ok(Called { status: answer.status, data, known })
-}
-
-/// A credential goes to its own destinations, as its own rules say; one that names none goes where
-/// the grant or its category does.
-fn judge(work: &Work, material: &Material, provider: &str, call: &Call) -> Result<(), Error> {
-    let path = &material.secret.path;
-    let Some(rule) = &material.secret.rule else {
-        let granted = work.allowed_hosts.iter().any(|to| to.matches(call.scheme, &call.authority));
-        if granted || path.category() == provider {
-            return Ok(());
-        }
-        let words = SafeText::words("neither its category nor the grant lets ").and(path);
-        return Err(Error::with(
-            Code::ForeignDestination,
-            words.and(" go to ").and(&call.authority),
-        ));
-    };
-    let target = call.target.split('?').next().unwrap_or_default();
     let request = RequestFacts {
         methods: vec![call.method.clone()],
-        path: target.to_owned(),
+        path: call.target.split('?').next().unwrap_or_default().to_owned(),
         ..RequestFacts::default()
     };
-    let (scheme, authority) = (call.scheme, &call.authority);
-    let use_ = EgressUse { path, rule, scheme, authority, by: By::Proxy, request: &request };
-    match decide_egress(&use_) {
-        Verdict::Allow(_) => Ok(()),
-        Verdict::Ask(_) => Err(Code::ApprovalRequired.into()),
-        Verdict::Deny(code, why) => Err(Error::with(code, why.into())),
-        Verdict::Pass => {
-            let words = SafeText::default().and(path).and(" does not go to ").and(authority);
-            Err(Error::with(Code::ForeignDestination, words))
+    let is_known = material.secret.path.category() == provider.as_str();
+    trusted.judge(scheme, authority, &request, is_known)?;
+    let answer = services.http.send(call).await?;
+    let data = providers.data(provider, service, operation, &answer);
+    let words = || SafeText::words("the service answered ").and(answer.status);
+    let refused = (answer.status >= 400).then(words);
+    Ok(Called { refused, data, known: trusted.known(parts(credential)) })
+}
+
+/// Runs a statement. A login is no request, so that a rule about requests allows none.
+async fn query(
+    trusted: &Trusted<'_>,
+    draft: postgres::Draft,
+    services: &Services,
+    max_answer: usize,
+) -> Result<Called, Error> {
+    let Trusted { work, materials, .. } = trusted;
+    // TLS, as to any host that a destination names without `http://`.
+    let scheme = Scheme::Https;
+    let authority = &draft.to.authority;
+    trusted.judge(scheme, authority, &RequestFacts::default(), draft.to.is_credentials)?;
+    let mut filling = Filling::new(work, materials, scheme, authority);
+    let values = draft.values().iter().map(|value| filling.value(value));
+    let values: Vec<Value> = values.collect::<Result<_, _>>()?;
+    let known = trusted.known(vec![draft.to.password.clone()]);
+    let query = draft.with(&values, work.action.timeout(), max_answer);
+    match services.databases.query(query).await {
+        Ok(rows) => Ok(Called { refused: None, data: postgres::data(rows), known }),
+        Err(DatabaseFault::Refused(refusal)) => {
+            let refused = Some(refusal.words());
+            Ok(Called { refused, data: postgres::refused(refusal), known })
         }
+        Err(DatabaseFault::Stopped(error)) => Err(error),
     }
 }
 
-/// What a service may echo of a credential that has parts.
-fn parts(material: &Material, credential: &str) -> Vec<Known> {
-    let name = material.secret.handle.as_written();
-    let known = |value: &str| Known {
-        name: name.to_owned(),
-        value: Zeroizing::new(value.as_bytes().to_vec()),
-    };
+/// A credential and what it was given for.
+struct Trusted<'a> {
+    work: &'a Work,
+    materials: &'a Materials,
+    material: &'a Material,
+}
+
+impl Trusted<'_> {
+    /// It goes to its own destinations, as its own rules say; one that names none goes where the
+    /// grant says, or where it is known to belong.
+    fn judge(
+        &self,
+        scheme: Scheme,
+        authority: &Authority,
+        request: &RequestFacts,
+        belongs: bool,
+    ) -> Result<(), Error> {
+        let secret = &self.material.secret;
+        let path = &secret.path;
+        let Some(rule) = &secret.rule else {
+            let granted = self.work.allowed_hosts.iter().any(|to| to.matches(scheme, authority));
+            if granted || belongs {
+                return Ok(());
+            }
+            let words = SafeText::words("neither what it is nor the grant lets ").and(path);
+            let words = words.and(" go to ").and(authority);
+            return Err(Error::with(Code::ForeignDestination, words));
+        };
+        let use_ = EgressUse { path, rule, scheme, authority, by: By::Proxy, request };
+        match decide_egress(&use_) {
+            Verdict::Allow(_) => Ok(()),
+            Verdict::Ask(_) => Err(Code::ApprovalRequired.into()),
+            Verdict::Deny(code, why) => Err(Error::with(code, why.into())),
+            Verdict::Pass => {
+                let words = SafeText::default().and(path).and(" does not go to ").and(authority);
+                Err(Error::with(Code::ForeignDestination, words))
+            }
+        }
+    }
+
+    /// What a service may echo: every value that was sent, and parts of the credential.
+    fn known(&self, parts: Vec<Zeroizing<String>>) -> Vec<Known> {
+        let name = self.material.secret.handle.as_written();
+        let part = |part: Zeroizing<String>| Known {
+            name: name.to_owned(),
+            value: Zeroizing::new(part.as_bytes().to_vec()),
+        };
+        let mut known = self.materials.known();
+        known.extend(parts.into_iter().map(part));
+        known
+    }
+}
+
+/// The parts of a credential of several.
+fn parts(credential: &str) -> Vec<Zeroizing<String>> {
+    let owned = |part: &str| Zeroizing::new(part.to_owned());
     let mut parts = Credentials::parse(credential)
-        .map(|credentials| credentials.secrets().map(&known).collect::<Vec<_>>())
+        .map(|credentials| credentials.secrets().map(owned).collect::<Vec<_>>())
         .unwrap_or_default();
-    parts.extend(credential.split_once(':').map(|(_, secret)| known(secret)));
+    parts.extend(credential.split_once(':').map(|(_, secret)| owned(secret)));
     parts
 }
 

@@ -3,10 +3,11 @@
 //! A secret that names its destinations is a credential and nothing else; one that names none goes
 //! where the grant lets it go. What a provider is called does not matter here.
 
-use keyless_core::{Code, Error, Handle, SafeText, TemplatePart, parse_template};
+use keyless_core::{
+    Authority, Code, Error, Handle, SafeText, Scheme, TemplatePart, parse_template,
+};
 use serde_json::{Map, Value};
 
-use super::call::Call;
 use crate::{
     executor::Work,
     material::{Material, Materials},
@@ -19,14 +20,20 @@ const ROOM: usize = 4 << 20;
 pub(super) struct Filling<'a> {
     work: &'a Work,
     materials: &'a Materials,
-    /// The same call without values.
-    toward: &'a Call,
+    scheme: Scheme,
+    authority: &'a Authority,
     room: usize,
 }
 
 impl<'a> Filling<'a> {
-    pub(super) fn new(work: &'a Work, materials: &'a Materials, toward: &'a Call) -> Self {
-        Self { work, materials, toward, room: ROOM }
+    /// For a call of this host.
+    pub(super) fn new(
+        work: &'a Work,
+        materials: &'a Materials,
+        scheme: Scheme,
+        authority: &'a Authority,
+    ) -> Self {
+        Self { work, materials, scheme, authority, room: ROOM }
     }
 
     /// The members of an object, filled.
@@ -37,7 +44,8 @@ impl<'a> Filling<'a> {
         members.iter().map(|(name, value)| Ok((name.clone(), self.value(value)?))).collect()
     }
 
-    fn value(&mut self, value: &Value) -> Result<Value, Error> {
+    /// A value, filled.
+    pub(super) fn value(&mut self, value: &Value) -> Result<Value, Error> {
         Ok(match value {
             Value::String(text) => Value::String(self.text(text)?),
             Value::Array(items) => {
@@ -74,13 +82,13 @@ impl<'a> Filling<'a> {
     /// A secret that may be a parameter of this call.
     fn parameter(&self, handle: &Handle) -> Result<&'a Material, Error> {
         let (_, material) = self.materials.of(handle)?;
-        let (secret, Call { scheme, authority, .. }) = (&material.secret, self.toward);
+        let (secret, authority) = (&material.secret, self.authority);
         if secret.rule.is_some() && !secret.is_exposed {
             let words = SafeText::default().and(&secret.path);
             let words = words.and(" names its hosts: it can be a credential, not a parameter");
             return Err(Error::with(Code::LocationNotAllowed, words));
         }
-        if !self.work.allowed_hosts.iter().any(|to| to.matches(*scheme, authority)) {
+        if !self.work.allowed_hosts.iter().any(|to| to.matches(self.scheme, authority)) {
             let words = SafeText::words("the grant does not let ").and(&secret.path);
             let words = words.and(" go to ").and(authority);
             return Err(Error::with(Code::ForeignDestination, words));

@@ -90,6 +90,9 @@ pub(crate) struct GrantCreateArgs {
     /// Hosts that an action may reach which has a value inside; none when absent
     #[arg(long = "host", value_name = "HOST")]
     pub(crate) hosts: Vec<Destination>,
+    /// An action may change a database's rows; without it, it reads
+    #[arg(long)]
+    pub(crate) writes: bool,
     /// Its name; drawn when absent
     #[arg(long, value_name = "NAME", value_parser = parse_id)]
     pub(crate) id: Option<GrantId>,
@@ -130,6 +133,9 @@ pub(crate) struct GrantExplainArgs {
     /// Where the request would come from
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) ip: Option<IpAddr>,
+    /// It would change a database's rows
+    #[arg(long)]
+    pub(crate) writes: bool,
     /// The secrets, as project/category/name
     #[arg(value_name = "PATH", required = true)]
     pub(crate) paths: Vec<SecretPath>,

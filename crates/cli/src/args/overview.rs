@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
     ("The store", &["unlock", "lock", "secret", "source", "catalog", "vault"]),
     ("Work", &["run", "exec", "action", "egress"]),
     ("Answer", &["approve", "web", "ui"]),
-    ("Agents", &["mcp", "agent", "session", "grant", "delegation", "guard", "serve"]),
+    ("Agents", &["mcp", "agent", "session", "grant", "delegation", "guard", "serve", "schema"]),
     ("The log", &["audit"]),
     ("A project", &["hooks", "pack"]),
     ("A fleet", &["proxy", "forward", "placeholders"]),

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, builder::PossibleValuesParser};
+use keyless_core::nl_message::SCHEMAS;
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
@@ -18,6 +19,13 @@ pub(crate) enum ShellWord {
     Elvish,
     Fish,
     Zsh,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SchemaArgs {
+    /// The object; a list of them when absent
+    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(SCHEMAS))]
+    pub(crate) name: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -78,6 +78,7 @@ fn of_args(args: &GrantCreateArgs) -> Result<Grant, Error> {
         max_concurrent: args.max_concurrent,
         max_per_minute: args.max_per_minute,
         allowed_hosts: args.hosts.clone(),
+        allow_writes: args.writes,
         ..Conditions::between(from, from + life)
     };
     let actions = if args.actions.is_empty() {

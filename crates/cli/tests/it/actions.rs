@@ -38,7 +38,7 @@ fn request(action: &Value) -> Value {
     })
 }
 
-fn submit(world: &World, actions: &[Value]) -> Vec<Value> {
+pub(crate) fn submit(world: &World, actions: &[Value]) -> Vec<Value> {
     let requests: Vec<Value> = actions.iter().map(request).collect();
     let seen = world.keyless(&["action", "submit", "-"]).stdin(json!(requests).to_string()).run();
     serde_json::from_slice(&seen.stdout).unwrap()

@@ -90,6 +90,8 @@ mod protocols;
 mod proxy;
 /// What a secret may be used for inside its hosts.
 mod rules;
+/// What programs are told of the protocol's objects.
+mod schemas;
 /// Secrets from birth to removal.
 mod secrets;
 /// Who is at work, by command.

@@ -92,6 +92,11 @@ impl<'w> Served<'w> {
         self.world.keyless(&[]).without_passphrase().instead(&command)
     }
 
+    /// What is at an address.
+    pub(crate) fn get(&self, path: &str) -> Value {
+        self.client(&json!([{ "over": "http", "method": "GET", "path": path }])).remove(0)
+    }
+
     /// What an action over HTTP is answered.
     pub(crate) fn act(&self, action: &Value) -> Value {
         self.client(&json!([{ "over": "http", "action": action }])).remove(0)
@@ -113,7 +118,13 @@ impl Drop for Served<'_> {
 }
 
 fn granted(world: &World, uri: &str, secrets: &[&str]) {
+    granted_with(world, uri, secrets, &[]);
+}
+
+/// With these options beside.
+pub(crate) fn granted_with(world: &World, uri: &str, secrets: &[&str], options: &[&str]) {
     let mut arguments = vec!["grant", "create", "--agent", uri, "--for", "1h", "--action", "*"];
+    arguments.extend(options);
     for secret in secrets {
         arguments.extend(["--secret", secret]);
     }
@@ -290,6 +301,54 @@ fn messages_are_held_to_the_protocol_at_every_door() {
         assert_eq!(told[4]["payload"]["agent_uri"], AGENT, "{}", told[4]);
         assert_eq!(told[5]["payload"]["error"]["code"], "NL-E501", "{}", told[5]);
     }
+}
+
+/// NL-8.23.
+#[test]
+fn the_discovery_document_is_kept_by_its_tag() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    let address = "/.well-known/nl-protocol";
+    let tag = served.get(address)["etag"].clone();
+    let ask = |tag: &Value| {
+        let headers = json!({ "If-None-Match": tag });
+        served
+            .client(
+                &json!([{ "over": "http", "method": "GET", "path": address, "headers": headers }]),
+            )
+            .remove(0)
+    };
+    let same = ask(&tag);
+    assert_eq!((&same["status"], &same["body"], &same["etag"]), (&json!(304), &Value::Null, &tag));
+    let other = ask(&json!("\"another\""));
+    assert_eq!(other["status"], 200, "{other}");
+}
+
+/// `examples/agent_framework.rs`, as docs/agents.md shows it.
+#[test]
+fn a_framework_in_rust_acts_and_never_sees_a_value() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let example = std::path::Path::new(KEYLESS).with_file_name("examples/agent_framework");
+    let agent = &served.agents["agent"];
+    let run = |template: &str| {
+        let mut command = world.keyless(&[]).without_passphrase();
+        for (name, key) in [
+            ("NL_AGENT_URI", "agent_uri"),
+            ("NL_INSTANCE_ID", "instance_id"),
+            ("NL_AGENT_CREDENTIAL", "credential"),
+        ] {
+            command = command.env(name, agent[key].as_str().unwrap());
+        }
+        let socket = world.home.keyless_home().join("run/nl.sock");
+        let command = command.env("NL_SOCKET", socket.to_str().unwrap());
+        command.instead(&[example.to_str().unwrap(), template]).run()
+    };
+    let text = run("sh -c 'printf %s \"$1\"' x {{nl:db/PASSWORD}}").ok();
+    assert_eq!(text, "[REDACTED:db/PASSWORD]");
+    let refused = run("true {{nl:api/TOKEN}}");
+    assert!(refused.errors().contains("SCOPE_VIOLATION"), "{refused:?}");
 }
 
 #[test]

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Destination, agent::TrustLevel};
 
-/// The conditions of a permission, in NL's field names; `max_per_minute` and `allowed_hosts` are ours.
+/// The conditions of a permission, in NL's field names; `max_per_minute`, `allowed_hosts` and
+/// `allow_writes` are ours.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conditions {
@@ -43,6 +44,9 @@ pub struct Conditions {
     /// The hosts that an action may reach which has a value inside; no network when empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_hosts: Vec<Destination>,
+    /// Whether an action may change what it could also be held to read: rows of a database.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_writes: bool,
 }
 
 /// An address, or all with the same beginning.
@@ -65,6 +69,7 @@ impl Conditions {
             max_concurrent: None,
             max_per_minute: None,
             allowed_hosts: Vec::new(),
+            allow_writes: false,
         }
     }
 }

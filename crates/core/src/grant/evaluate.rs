@@ -28,6 +28,8 @@ pub struct Request<'a> {
     pub trust: TrustLevel,
     /// What it asks for.
     pub action: ActionType,
+    /// Whether it would change what it could also be held to read.
+    pub writes: bool,
     /// The secrets, resolved.
     pub subjects: &'a [Subject],
     /// The categories of all secrets.
@@ -155,6 +157,7 @@ pub(super) fn conditions(
         (!is.allowed_contexts.iter().all(context), DenyReason::Context),
         (!is.allowed_environments.as_ref().is_none_or(environment), DenyReason::Environment),
         (!is.allowed_ip_ranges.as_ref().is_none_or(address), DenyReason::Address),
+        (request.writes && !is.allow_writes, DenyReason::Writes),
         (is.max_concurrent.is_some_and(|most| counts.running(at) >= most), DenyReason::Concurrency),
         (is.max_per_minute.is_some_and(|most| counts.recent(at) >= most), DenyReason::Rate),
         (is.max_uses.is_some_and(|most| counts.uses(at) >= most), DenyReason::Exhausted),

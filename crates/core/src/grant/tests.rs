@@ -87,6 +87,7 @@ struct Scene {
     repository: &'static str,
     source_ip: Option<&'static str>,
     approved: bool,
+    writes: bool,
     now: &'static str,
     counted: Counted,
 }
@@ -101,6 +102,7 @@ impl Scene {
             repository: "github.com/acme-corp/backend",
             source_ip: None,
             approved: false,
+            writes: false,
             now: "2026-02-08T12:00:00Z",
             counted: Counted::default(),
         }
@@ -117,6 +119,7 @@ impl Scene {
             organization_id: "org_acme_corp_2024",
             trust: self.trust,
             action: self.action,
+            writes: self.writes,
             subjects: &subjects,
             categories: &Categories::default(),
             contexts: &contexts,
@@ -252,6 +255,10 @@ fn each_condition_has_its_reason() {
     assert!(ranged(Some("10.1.2.3")).is_allowed() && ranged(Some("::ffff:10.1.2.3")).is_allowed());
     assert_eq!(ranged(Some("11.0.0.1")).denied(), DenyReason::Address);
     assert_eq!(ranged(None).denied(), DenyReason::Address);
+    assert_eq!(other(|s| s.writes = true), DenyReason::Writes);
+    let writing =
+        Scene { writes: true, ..Scene::of(conditions("allow_writes", json!(true)), scene().path) };
+    assert!(writing.is_allowed());
     let busy = Scene {
         counted: Counted { running: 2, recent: 9, uses: 0 },
         ..with("max_concurrent", json!(2))

@@ -58,6 +58,8 @@ pub enum DenyReason {
     Environment,
     /// The request comes from elsewhere.
     Address,
+    /// It would change something, and may only read.
+    Writes,
     /// As many as may are under way.
     Concurrency,
     /// As many as may have begun within the last minute.
@@ -107,7 +109,7 @@ impl Denial {
     /// The code that an agent is told.
     pub fn code(&self) -> Code {
         match self.reason {
-            DenyReason::NoGrant => Code::GrantMissing,
+            DenyReason::NoGrant | DenyReason::Writes => Code::GrantMissing,
             DenyReason::Expired => Code::GrantExpired,
             DenyReason::NotYetValid => Code::GrantNotYetValid,
             DenyReason::TrustLevel => Code::TrustTooLow,
@@ -137,6 +139,7 @@ impl DenyReason {
             Self::Context => "the Scope Grant is for other surroundings",
             Self::Environment => "the Scope Grant is for other environments",
             Self::Address => "the Scope Grant is for other addresses",
+            Self::Writes => "the Scope Grant lets it read and change nothing",
             Self::Concurrency => "as many actions as the Scope Grant allows are under way",
             Self::Rate => "as many actions as the Scope Grant allows began within a minute",
             Self::Exhausted => "the Scope Grant's uses are exhausted",

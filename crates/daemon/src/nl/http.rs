@@ -3,6 +3,7 @@
 //! `Host` must name this machine where there is no TLS, and an `Origin`, which only browsers send, is
 //! refused. Whatever is answered is JSON with the protocol's own type and its rate headers.
 
+mod caching;
 mod route;
 
 use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
@@ -105,6 +106,7 @@ async fn answer(
 ) -> Answer {
     let id = request.headers().get("x-nl-request-id").cloned();
     let is_discovery = request.uri().path() == DISCOVERY;
+    let asked = caching::asked(request.headers());
     let answered = match dispatch(&service, request, peer, listening).await {
         Ok(answered) => answered,
         Err(fault) => refused(fault, Shape::Bare),
@@ -114,9 +116,13 @@ async fn answer(
         let always = HeaderValue::from_static("max-age=31536000");
         answer.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, always);
     }
+    if let Some(delay) = service.pressure() {
+        let milliseconds = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        answer.headers_mut().insert("x-nl-backpressure", HeaderValue::from_static("true"));
+        answer.headers_mut().insert("x-nl-suggested-delay-ms", milliseconds.into());
+    }
     if is_discovery && answered.status == 200 {
-        let hour = HeaderValue::from_static("public, max-age=3600");
-        answer.headers_mut().insert(header::CACHE_CONTROL, hour);
+        return caching::kept(answer, answered.body.to_string().as_bytes(), asked.as_ref());
     }
     answer
 }

@@ -20,6 +20,8 @@ const SEATS: usize = 64;
 /// As many of them begin within [`WINDOW`]: each leaves two entries in the log.
 const NEW_ONES: usize = 30;
 const WINDOW: Duration = Duration::from_mins(1);
+/// What is suggested to who would only wait here: about as long as a command takes.
+const WISE_DELAY: Duration = Duration::from_millis(250);
 
 /// The places; who comes first gets the next.
 pub(super) struct Room {
@@ -50,6 +52,11 @@ impl Room {
         let own = own.acquire_owned().await.map_err(|_| Code::SessionEnded)?;
         let shared = Arc::clone(&self.all).acquire_owned().await.map_err(|_| Code::Internal)?;
         Ok(Place { _own: own, _shared: shared })
+    }
+
+    /// How full the broker is, and how long it is wise to wait, when every place is taken (NL-8.26).
+    pub(super) fn pressure(&self) -> Option<Duration> {
+        (self.all.available_permits() == 0).then_some(WISE_DELAY)
     }
 
     /// Forgets an agent that is no more; who waits for one of its places is told so.
@@ -149,8 +156,19 @@ mod tests {
         let mut places: Vec<Place> = (0..AT_ONCE_OF_ONE).filter_map(|_| enter(&busy)).collect();
         assert_eq!(places.len(), AT_ONCE_OF_ONE);
         assert!(enter(&busy).is_none() && enter(&other).is_some());
+        assert!(room.pressure().is_none());
         places.pop();
         assert!(enter(&busy).is_some());
+    }
+
+    #[test]
+    fn a_full_room_suggests_to_wait() {
+        let room = Room::default();
+        let enter = || room.enter(&aid("one").instance_id).now_or_never().map(Result::unwrap);
+        let mut places: Vec<Place> = (0..AT_ONCE).filter_map(|_| enter()).collect();
+        assert_eq!((places.len(), room.pressure()), (AT_ONCE, Some(WISE_DELAY)));
+        places.pop();
+        assert!(room.pressure().is_none());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
     sync::{Arc, OnceLock},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use jiff::{SignedDuration, Timestamp};
@@ -108,6 +108,11 @@ impl NlService {
     /// Counts a message of an address, before anything of it is read.
     pub(crate) fn count_address(&self, address: IpAddr) -> Result<RateState, NlFault> {
         self.rates.step_address(address, Instant::now())
+    }
+
+    /// How long it is wise to wait before another action, when every place is taken.
+    pub(crate) fn pressure(&self) -> Option<Duration> {
+        self.room.pressure()
     }
 
     /// Whether values can be opened, the log be written and actions be judged.

@@ -275,6 +275,7 @@ impl NlService {
             organization_id: &grantee.organization_id,
             trust: caller.trust_level(),
             action: kind,
+            writes: action.writes(),
             subjects: &subjects,
             categories: &categories,
             contexts: grantee.session_context.as_ref().unwrap_or(&none),

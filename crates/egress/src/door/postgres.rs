@@ -15,23 +15,21 @@
 mod client;
 pub(super) mod packet;
 mod relay;
-mod server;
 
 use std::sync::Arc;
 
 use http::Version;
-use keyless_core::{Authority, Code, Error, SafeText, Scheme};
-use tokio::io::AsyncWriteExt as _;
+use keyless_core::{Authority, Error, Scheme};
 
 use self::{
     client::{Client, Met},
     relay::Relay,
-    server::Server,
 };
 use super::{Stream, farewell, log, named};
 use crate::{
     Engine, Session,
     account::Account,
+    database::{Hello, LoginFault, Message, Server},
     reach::Standing,
     scrub::MessageScrub,
     swap::{self, Route},
@@ -107,7 +105,18 @@ impl Login<'_> {
             swap::swap_password(&ground.table, &route, &database, password).await?
         };
         let scrub = MessageScrub::new(&ground.table);
-        server.log_in(client, &password, &scrub, patience).await?;
+        let hello = Hello { packet: client.packet(), user: client.user() };
+        let remarks = match server.log_in(&hello, &password, patience).await {
+            Ok(remarks) => remarks,
+            Err(LoginFault::By(error)) => return Err(error.into()),
+            Err(LoginFault::ByServer(message)) => {
+                return Err(Refused::ByServer(scrubbed(&message, &scrub)?));
+            }
+        };
+        for remark in remarks {
+            client.pass(&scrubbed(&remark, &scrub)?).await?;
+        }
+        client.welcome().await?;
         Ok((ground, account, server))
     }
 
@@ -126,9 +135,7 @@ impl Login<'_> {
             let (tcp, _ground, _account) =
                 named::dial_and_record(engine, session, authority, standing).await?;
             let server = Server::meet(&engine.roots(), authority, tcp, patience).await?;
-            let mut stream = server.into_stream();
-            stream.write_all(request).await.map_err(|_| broke_off())?;
-            stream.shutdown().await.map_err(|_| broke_off())
+            server.say_last(request).await
         };
         if let Err(error) = passing.await {
             log(session, Some(authority), &error);
@@ -136,6 +143,12 @@ impl Login<'_> {
     }
 }
 
-fn broke_off() -> Error {
-    Error::with(Code::UpstreamProtocol, SafeText::words("the database ended the connection"))
+/// A whole message, for the client.
+fn scrubbed(message: &Message, scrub: &MessageScrub) -> Result<Vec<u8>, Error> {
+    let mut whole = Vec::with_capacity(5 + message.body.len());
+    whole.push(message.kind);
+    let length = u32::try_from(message.body.len() + 4).unwrap_or(u32::MAX);
+    whole.extend_from_slice(&length.to_be_bytes());
+    whole.extend_from_slice(&relay::scrubbed(scrub, &message.body)?);
+    Ok(whole)
 }

@@ -5,18 +5,15 @@
 //! a JSON object; or a parameter's name.
 //! Source: <https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html>
 
-mod sign;
-
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
-use keyless_core::{SafeText, SecretPath, SecretValue};
+use keyless_core::{SafeText, SecretPath, SecretValue, SigV4Request, SigV4Signer, sigv4_digest};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use toml::Table;
 use zeroize::Zeroizing;
 
-use self::sign::{Signer, sign};
 use super::{
     backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State},
     hashicorp::text_of,
@@ -93,20 +90,32 @@ impl AwsSource {
         let none = "it has no credential; see [source_credentials]";
         let credential =
             credential.ok_or_else(|| SourceFault::new(State::NeedsCredential, none))?;
-        let signer = Signer {
+        let signer = SigV4Signer {
             access_key_id: &self.access_key_id,
             secret_access_key: credential.expose_to_its_source(),
             region: &self.region,
             service: self.service.name(),
+            now: Timestamp::now(),
         };
         let host = self.endpoint.split_once("://").map_or("", |(_, rest)| rest);
-        let headers = sign(&signer, host.trim_end_matches('/'), target, &body, Timestamp::now());
+        let host = host.trim_end_matches('/');
+        let time = signer.time();
+        let own = [
+            ("content-type", "application/x-amz-json-1.1"),
+            ("x-amz-date", &time),
+            ("x-amz-target", target),
+        ];
         let mut request =
             HttpRequest::new("POST", format!("{}/", self.endpoint.trim_end_matches('/')));
-        request.body = body;
-        for (name, value) in headers {
-            request = request.header(name, &value);
+        for (name, value) in own {
+            request = request.header(name, value);
         }
+        // `host` follows from the address when it is sent.
+        let headers = [&own[..], &[("host", host)]].concat();
+        let payload = &sigv4_digest(&body);
+        let what = SigV4Request { method: "POST", path: "/", query: "", headers, payload };
+        request = request.header("authorization", &signer.authorization(what));
+        request.body = body;
         self.http.send(request).await.map_err(|fault| SourceFault {
             state: State::Unavailable,
             words: SafeText::default().as_they_wrote(&fault.to_string()),

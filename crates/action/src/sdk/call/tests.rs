@@ -1,16 +1,43 @@
+use std::sync::Arc;
+
 use futures_util::FutureExt;
-use keyless_core::{EgressRule, Handle};
+use keyless_core::{
+    EgressRule, Handle,
+    database::{DatabaseParameter, DatabaseQuery, DatabaseRefusal, DatabaseRows},
+};
 use parking_lot::Mutex;
 use serde_json::json;
 
 use super::*;
-use crate::ports::{Edition, Entrusted, Entry};
+use crate::{
+    ports::{Edition, Entrusted, Entry},
+    sdk::{Databases, Providers},
+};
 
 const PASSWORD: &str = "s3ntinel-of-the-database";
 
-/// Keeps the bodies that are sent.
+/// Keeps the bodies and the statements' parameters that are sent.
 #[derive(Default)]
 struct Recording(Mutex<Vec<String>>);
+
+impl Databases for Recording {
+    fn query(&self, query: DatabaseQuery) -> BoxFuture<'_, Result<DatabaseRows, DatabaseFault>> {
+        let DatabaseQuery { authority, user, database, password, parameters, .. } = query;
+        let mut line =
+            format!("{user}:{}@{authority}/{database}", String::from_utf8_lossy(&password));
+        for parameter in parameters {
+            line += match &parameter {
+                DatabaseParameter::List { array, .. } => array,
+                DatabaseParameter::Null => " NULL",
+                DatabaseParameter::Text(text) => text,
+            };
+        }
+        self.0.lock().push(line);
+        let message = format!("no table {PASSWORD}");
+        let refusal = DatabaseRefusal { sqlstate: "42P01".to_owned(), message, position: None };
+        Box::pin(async move { Err(DatabaseFault::Refused(refusal)) })
+    }
+}
 
 impl Http for Recording {
     fn send(&self, call: Call) -> BoxFuture<'_, Result<Answer, Error>> {
@@ -60,9 +87,15 @@ fn done(
         permissions: Vec::new(),
         working_directory: None,
     };
-    let (http, materials) = (Recording::default(), Materials::holding(materials));
-    let called = call(&work, &materials, &Providers::bundled(), &http, 1 << 20).now_or_never();
-    (called.unwrap(), http.0.into_inner())
+    let (sent, materials) = (Arc::new(Recording::default()), Materials::holding(materials));
+    let services = Services {
+        providers: Providers::bundled(),
+        http: Arc::clone(&sent) as _,
+        databases: Arc::clone(&sent) as _,
+    };
+    let called = call(&work, &materials, &services, 1 << 20).now_or_never();
+    let sent = sent.0.lock().clone();
+    (called.unwrap(), sent)
 }
 
 const ISSUE: (&str, &str, &str, &str) = ("github", "issues", "create", "{{nl:github/TOKEN}}");
@@ -77,7 +110,7 @@ fn a_parameter_s_value_goes_where_the_grant_lets_it() {
     assert_eq!(refused.err().unwrap().code(), Code::ForeignDestination);
     assert!(sent.is_empty());
     let (done, sent) = done(materials(), ISSUE, &issue(), &["api.github.com"]);
-    assert_eq!((done.ok().unwrap().status, sent.len()), (200, 1));
+    assert_eq!((done.ok().unwrap().refused.is_none(), sent.len()), (true, 1));
     assert!(sent[0].contains(PASSWORD));
 }
 
@@ -131,4 +164,58 @@ fn parameters_do_not_grow_without_bound() {
     let (refused, sent) = done(large, ISSUE, &parameters, &["api.github.com"]);
     assert_eq!(refused.err().unwrap().code(), Code::MessageTooLarge);
     assert!(sent.is_empty());
+}
+
+const READ: (&str, &str, &str, &str) = ("postgres", "database", "query", "{{nl:db/PASSWORD}}");
+
+fn statement(extra: Value) -> Value {
+    let mut parameters = json!({"sql": "SELECT $1", "values": [[1, "a\"b", null]]});
+    let Value::Object(extra) = extra else { panic!("an object") };
+    parameters.as_object_mut().unwrap().extend(extra);
+    parameters
+}
+
+#[test]
+fn a_password_goes_where_its_rule_or_the_grant_says() {
+    let at = |host: &str| statement(json!({"host": host, "user": "me", "database": "shop"}));
+    let sent_to = |materials, parameters, hosts: &[&str]| done(materials, READ, &parameters, hosts);
+    // A category is no place: an agent could name any.
+    let mut named = materials();
+    named[2].secret.path = "team/postgres/password".parse().unwrap();
+    for mine in [materials(), named] {
+        let (refused, sent) = sent_to(mine, at("evil.test"), &["db.test:5432"]);
+        assert_eq!(refused.err().unwrap().code(), Code::ForeignDestination);
+        assert!(sent.is_empty());
+    }
+    let (done, sent) = sent_to(materials(), at("db.test"), &["db.test:5432"]);
+    assert_eq!(sent, [format!("me:{PASSWORD}@db.test:5432/shop{{\"1\",\"a\\\"b\",NULL}}")]);
+    let done = done.ok().unwrap();
+    assert_eq!(done.refused.unwrap().as_str(), "the database refused it: 42P01");
+    assert!(done.known.iter().any(|known| *known.value == PASSWORD.as_bytes()));
+    let rule: EgressRule = serde_json::from_value(json!({"to": ["db.test:5432"]})).unwrap();
+    for (host, goes) in [("db.test", true), ("evil.test", false)] {
+        let mut bound = materials();
+        bound[2].secret.rule = Some(rule.clone());
+        // The grant widens no rule.
+        let sent = sent_to(bound, at(host), &["evil.test:5432"]).1;
+        assert_eq!(!sent.is_empty(), goes, "{host}");
+    }
+}
+
+#[test]
+fn a_url_says_all_by_itself() {
+    let url = "postgres://me:p%40ss-w0rd@db.test/shop?sslmode=disable";
+    let with = || {
+        let mut materials = materials();
+        materials[2].bytes = Zeroizing::new(url.as_bytes().to_vec());
+        materials
+    };
+    let (done_, sent) = done(with(), READ, &statement(json!({})), &[]);
+    assert!(sent[0].starts_with("me:p@ss-w0rd@db.test:5432/shop"), "{sent:?}");
+    assert!(done_.ok().unwrap().known.iter().any(|known| *known.value == *b"p@ss-w0rd"));
+    for extra in [json!({"host": "evil.test"}), json!({"user": "postgres"}), json!({"port": 1})] {
+        let (refused, sent) = done(with(), READ, &statement(extra), &["evil.test:5432"]);
+        assert_eq!(refused.err().unwrap().code(), Code::BadRequest);
+        assert!(sent.is_empty());
+    }
 }

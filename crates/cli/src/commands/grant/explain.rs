@@ -29,6 +29,7 @@ pub(super) async fn run(ui: &Ui, args: GrantExplainArgs) -> Result<ExitCode, Err
         organization_id: aid.as_ref().map_or("local", |aid| &aid.organization_id),
         trust: aid.as_ref().map_or(TrustLevel::L0, |aid| aid.trust_level),
         action: args.action,
+        writes: args.writes,
         subjects: &subjects,
         categories: &Categories::of(&paths),
         contexts: &contexts.unwrap_or_else(BTreeMap::new),

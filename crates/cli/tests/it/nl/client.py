@@ -65,7 +65,8 @@ def http(base, identity, method, path, body=None, headers=None):
         "type": head.get("Content-Type"),
         "limit": head.get("X-NL-RateLimit-Limit"),
         "request_id": head.get("X-NL-Request-ID"),
-        "body": json.loads(text),
+        "etag": head.get("ETag"),
+        "body": json.loads(text) if text else None,
     }
 
 

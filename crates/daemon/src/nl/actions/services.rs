@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use keyless_action::{Answer, Call, Http, Providers, Services};
-use keyless_core::{Code, Error, SafeText};
-use keyless_egress::{ClientRequest, Engine, Whose};
+use keyless_action::{Answer, Call, Databases, Http, Providers, Services};
+use keyless_core::{
+    Code, Error, SafeText,
+    database::{DatabaseFault, DatabaseQuery, DatabaseRows},
+};
+use keyless_egress::{Client, ClientRequest, Engine, Whose};
 use zeroize::Zeroizing;
 
 use crate::places::Places;
@@ -16,16 +19,29 @@ pub(super) fn services(engine: &Arc<Engine>, places: &Places) -> Result<Services
         Providers::bundled().with_folder(&places.services_folder()).map_err(|fault| {
             Error::with(Code::ConfigInvalid, SafeText::default().as_they_wrote(&fault.to_string()))
         })?;
-    Ok(Services { providers, http: Arc::new(ThroughEngine(Arc::clone(engine))) })
+    let way = Arc::new(ThroughEngine(Arc::clone(engine)));
+    Ok(Services { providers, http: Arc::clone(&way) as _, databases: way })
 }
 
 /// Names, zones, roots and routes are those of the agents' traffic.
 struct ThroughEngine(Arc<Engine>);
 
+impl ThroughEngine {
+    fn client(&self) -> Result<Client, Error> {
+        self.0.client().map_err(|_| Error::new(Code::ConfigInvalid))
+    }
+}
+
+impl Databases for ThroughEngine {
+    fn query(&self, query: DatabaseQuery) -> BoxFuture<'_, Result<DatabaseRows, DatabaseFault>> {
+        Box::pin(async move { self.client()?.query(&query).await })
+    }
+}
+
 impl Http for ThroughEngine {
     fn send(&self, call: Call) -> BoxFuture<'_, Result<Answer, Error>> {
         Box::pin(async move {
-            let client = self.0.client().map_err(|_| Error::new(Code::ConfigInvalid))?;
+            let client = self.client()?;
             let request = ClientRequest {
                 method: &call.method,
                 target: &call.target,

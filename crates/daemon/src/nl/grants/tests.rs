@@ -35,6 +35,7 @@ async fn ask(grants: &Grants) -> Verdict {
         organization_id: "acme",
         trust: TrustLevel::L1,
         action: ActionType::Exec,
+        writes: false,
         subjects: &subjects,
         categories: &Categories::default(),
         contexts: &BTreeMap::new(),

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use keyless_core::{
     ActionType, Code, SafeText,
     action::{Action, ActionError, ActionResponse, Status, Timing},
-    grant::{Denial, Subject},
+    grant::{Denial, DenyReason, Subject},
     nl_message::{NL_VERSION, NlFault},
 };
 use serde_json::Value;
@@ -89,7 +89,7 @@ pub(in crate::nl) fn denied(denial: &Denial, meant: &[Meant], kind: ActionType) 
     };
     let written = meant.iter().find(|meant| Some(&meant.path) == path);
     let written = written.map_or("", |meant| meant.handle.as_written());
-    if denial.code() == Code::GrantMissing {
+    if denial.reason == DenyReason::NoGrant {
         return no_grant(written, kind);
     }
     let fault = NlFault::new(denial.code(), denial.words(written, kind));

@@ -80,6 +80,7 @@ fn permission(one: &Permission) -> Markup {
         div {
             (plain(&actions.join(", "))) " with " code { (plain(&secrets.join(", "))) }
             @if !hosts.is_empty() { span .under { "reaching " (hosts.join(", ")) } }
+            @if one.conditions.allow_writes { span .under { "and changing rows of databases" } }
             @if one.conditions.require_human_approval { span .under { "each time you allow it" } }
         }
     }

@@ -7,19 +7,15 @@
 //! requests"; reference/egress.md (c) 45, (e) 38 and 39.
 
 mod canonical;
-mod key;
 
 use bytes::Bytes;
-use data_encoding::HEXLOWER;
 use http::{HeaderValue, Uri, header, request::Parts, uri::PathAndQuery};
-use keyless_core::{Code, Error};
-use sha2::{Digest as _, Sha256};
+use keyless_core::{Code, Error, SIGV4_ALGORITHM, SigV4Scope, sigv4_digest};
 use subtle::ConstantTimeEq as _;
 
 use self::canonical::PathCoding;
 use super::{super::said::parameters, Route, refused};
 
-const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const FAMILY: &str = "AWS4-";
 const PAYLOAD: &str = "x-amz-content-sha256";
 const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
@@ -29,7 +25,7 @@ pub(super) struct AwsRequest {
     place: Place,
     algorithm: String,
     access_key_id: String,
-    scope: Scope,
+    scope: SigV4Scope,
     signed_headers: Vec<String>,
     signature: String,
     /// How this service's paths are coded; settled by the check.
@@ -42,14 +38,6 @@ enum Place {
     Authorization,
     /// A presigned URL.
     Query,
-}
-
-/// What a key is derived for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Scope {
-    date: String,
-    region: String,
-    service: String,
 }
 
 impl AwsRequest {
@@ -113,7 +101,7 @@ impl AwsRequest {
             place,
             algorithm: own(algorithm),
             access_key_id,
-            scope: Scope { date: own(date), region: own(region), service: own(service) },
+            scope: SigV4Scope { day: own(date), region: own(region), service: own(service) },
             signed_headers: signed_headers.split(';').map(str::to_ascii_lowercase).collect(),
             signature: own(signature),
             paths: PathCoding::of_service(service),
@@ -128,7 +116,7 @@ impl AwsRequest {
     /// Refuses what can't be signed anew.
     pub(super) fn refuse_unsupported(&self, parts: &Parts) -> Result<(), Error> {
         let payload = parts.headers.get(PAYLOAD).map(HeaderValue::as_bytes).unwrap_or_default();
-        if self.algorithm != ALGORITHM {
+        if self.algorithm != SIGV4_ALGORITHM {
             return Err(refused("only AWS4-HMAC-SHA256 is signed anew; name one region"));
         }
         if payload.starts_with(b"STREAMING-AWS4-") {
@@ -206,16 +194,10 @@ impl AwsRequest {
     ) -> Result<String, Error> {
         let payload = match self.stated_payload(parts)? {
             Some(stated) => stated,
-            None => HEXLOWER.encode(&Sha256::digest(body)),
+            None => sigv4_digest(body),
         };
         let canonical = canonical::request(self, route, parts, &payload)?;
-        let Scope { date, region, service } = &self.scope;
-        let text = format!(
-            "{ALGORITHM}\n{}\n{date}/{region}/{service}/aws4_request\n{}",
-            self.time(parts)?,
-            HEXLOWER.encode(&Sha256::digest(&canonical)),
-        );
-        Ok(key::signature(key, [date, region, service], text.as_bytes()))
+        Ok(self.scope.signature(key, &self.time(parts)?, &canonical))
     }
 
     /// What the request itself says of its payload.
@@ -252,7 +234,7 @@ impl AwsRequest {
             }
         };
         let time = time.and_then(|time| String::from_utf8(time).ok());
-        time.filter(|time| time.starts_with(&self.scope.date))
+        time.filter(|time| time.starts_with(&self.scope.day))
             .ok_or_else(|| refused("its X-Amz-Date is missing or of another day than its scope"))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bytes::{BufMut as _, BytesMut};
+use bytes::BytesMut;
 use keyless_core::{Authority, Code, Error, SafeText};
 use postgres_protocol::{
     authentication::{
@@ -19,27 +19,48 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
-use super::{Refused, broke_off, client::Client, relay};
-use crate::{
-    scrub::MessageScrub,
-    tls::{self, Alpn, Roots},
-};
+use super::broke_off;
+use crate::tls::{self, Alpn, Roots};
 
 /// The longest message that a database sends before it has let somebody in.
 const MAX_MESSAGE: usize = 64 << 10;
 /// PostgreSQL's own is 4,096; more than this is no protection but a way to keep us busy.
 const MAX_ITERATIONS: u32 = 1_000_000;
 
+/// More remarks than these before a login is no conversation.
+const MAX_REMARKS: usize = 64;
+
 /// A database that has proven its name.
-pub(super) struct Server {
+pub(crate) struct Server {
     stream: TlsStream<TcpStream>,
 }
 
 /// A message of the database.
-struct Message {
-    kind: u8,
+pub(crate) struct Message {
+    pub(crate) kind: u8,
     /// Without kind and length.
-    body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
+}
+
+/// Who logs in.
+pub(crate) struct Hello<'a> {
+    /// The start-up packet, said as it is.
+    pub(crate) packet: &'a [u8],
+    pub(crate) user: &'a [u8],
+}
+
+/// Why nobody is logged in.
+pub(crate) enum LoginFault {
+    /// By us, or on the way.
+    By(Error),
+    /// By the database, with its own message.
+    ByServer(Message),
+}
+
+impl From<Error> for LoginFault {
+    fn from(error: Error) -> Self {
+        Self::By(error)
+    }
 }
 
 /// How far SCRAM has come.
@@ -52,7 +73,7 @@ enum Scram {
 
 impl Server {
     /// Asks for TLS and takes nothing else.
-    pub(super) async fn meet(
+    pub(crate) async fn meet(
         roots: &Roots,
         authority: &Authority,
         mut tcp: TcpStream,
@@ -80,38 +101,36 @@ impl Server {
         Ok(Self { stream })
     }
 
-    /// Logs the client in with `password`, and tells it so.
-    pub(super) async fn log_in(
+    /// Logs in with `password`. Gives what the database remarked on the way, for a client.
+    pub(crate) async fn log_in(
         &mut self,
-        client: &mut Client,
+        hello: &Hello<'_>,
         password: &[u8],
-        scrub: &MessageScrub,
         patience: Duration,
-    ) -> Result<(), Refused> {
-        let logging_in = self.authenticate(client, password, scrub);
+    ) -> Result<Vec<Message>, LoginFault> {
+        let logging_in = self.authenticate(hello, password);
         let timed_out = || Error::with(Code::ConnectTimeout, "in the login".into());
-        timeout(patience, logging_in).await.map_err(|_| timed_out())??;
-        Ok(client.welcome().await?)
+        timeout(patience, logging_in).await.map_err(|_| timed_out())?
     }
 
     async fn authenticate(
         &mut self,
-        client: &mut Client,
+        hello: &Hello<'_>,
         password: &[u8],
-        scrub: &MessageScrub,
-    ) -> Result<(), Refused> {
-        self.write(client.packet()).await?;
+    ) -> Result<Vec<Message>, LoginFault> {
+        self.write(hello.packet).await?;
+        let mut remarks = Vec::new();
         let mut scram = Scram::Before;
         loop {
             let message = self.read().await?;
             match (message.kind, message.authentication()) {
-                (b'R', Some((0, _))) if !matches!(scram, Scram::Begun(_)) => return Ok(()),
+                (b'R', Some((0, _))) if !matches!(scram, Scram::Begun(_)) => return Ok(remarks),
                 (b'R', Some((3, _))) => {
                     self.say(|out| frontend::password_message(password, out)).await?;
                 }
                 (b'R', Some((5, salt))) => {
                     let salt = *salt.first_chunk().ok_or_else(unknown)?;
-                    let hash = md5_hash(client.user(), password, salt);
+                    let hash = md5_hash(hello.user, password, salt);
                     self.say(|out| frontend::password_message(hash.as_bytes(), out)).await?;
                 }
                 (b'R', Some((10, mechanisms))) if matches!(scram, Scram::Before) => {
@@ -138,15 +157,21 @@ impl Server {
                     begun.finish(proof).map_err(|_| impostor())?;
                     scram = Scram::Proven;
                 }
-                (b'E', _) => return Err(Refused::ByServer(message.scrubbed(scrub)?)),
+                (b'E', _) => return Err(LoginFault::ByServer(message)),
                 // What it thinks of the protocol's version, and remarks.
-                (b'N' | b'v', _) => client.pass(&message.scrubbed(scrub)?).await?,
+                (b'N' | b'v', _) if remarks.len() < MAX_REMARKS => remarks.push(message),
                 _ => return Err(unknown().into()),
             }
         }
     }
 
-    pub(super) fn into_stream(self) -> TlsStream<TcpStream> {
+    /// Says something that gets no answer, and leaves.
+    pub(crate) async fn say_last(mut self, words: &[u8]) -> Result<(), Error> {
+        self.write(words).await?;
+        self.stream.shutdown().await.map_err(|_| broke_off())
+    }
+
+    pub(crate) fn into_stream(self) -> TlsStream<TcpStream> {
         self.stream
     }
 
@@ -191,15 +216,6 @@ impl Message {
     fn authentication(&self) -> Option<(u32, &[u8])> {
         let (code, rest) = self.body.split_first_chunk::<4>()?;
         Some((u32::from_be_bytes(*code), rest))
-    }
-
-    /// The whole message, for the client.
-    fn scrubbed(&self, scrub: &MessageScrub) -> Result<Vec<u8>, Error> {
-        let mut whole = BytesMut::with_capacity(5 + self.body.len());
-        whole.put_u8(self.kind);
-        whole.put_u32(u32::try_from(self.body.len() + 4).unwrap_or(u32::MAX));
-        whole.extend_from_slice(&relay::scrubbed(scrub, &self.body)?);
-        Ok(whole.into())
     }
 }
 

@@ -1,0 +1,89 @@
+//! The published schemas: what the specification shows, and what the binary says, fits them.
+
+use keyless_core::{action::Action, grant::Grant, nl_message::SCHEMAS};
+use serde_json::{Value, json};
+
+use crate::{
+    nl::{AGENT, Served, granted_with, with_secrets},
+    world::World,
+};
+
+const EXAMPLES: &str = include_str!("schemas/examples.json");
+
+fn examples() -> Vec<Value> {
+    serde_json::from_str(EXAMPLES).unwrap()
+}
+
+/// Has Python's jsonschema judge each case by what `keyless schema` prints. Empty when all are as said.
+fn disagreements(world: &World, cases: &[Value]) -> String {
+    let mut schemas = json!({});
+    for name in SCHEMAS {
+        let text = world.keyless(&["schema", name]).without_passphrase().run().ok();
+        schemas[name] = serde_json::from_str(&text).unwrap();
+    }
+    let input = json!({ "schemas": schemas, "cases": cases }).to_string();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/schemas/validate.py");
+    let python = world.keyless(&[]).without_passphrase().instead(&["python3", script]);
+    python.stdin(input).run().ok()
+}
+
+#[test]
+fn every_example_of_the_specification_fits_and_bad_ones_do_not() {
+    let world = World::empty();
+    assert_eq!(disagreements(&world, &examples()), "");
+    let listed = world.keyless(&["schema", "--json"]).without_passphrase().run().data();
+    assert_eq!(listed["schemas"].as_array().unwrap().len(), SCHEMAS.len());
+}
+
+/// The schema and the parser are of one mind.
+#[test]
+fn what_a_schema_takes_its_type_takes() {
+    for case in examples() {
+        let value = case["value"].clone();
+        let taken = match case["schema"].as_str().unwrap() {
+            "action" => serde_json::from_value::<Action>(value).is_ok(),
+            "scope-grant" => {
+                serde_json::from_value::<Grant>(value).is_ok_and(|grant| grant.faults().is_empty())
+            }
+            _ => continue,
+        };
+        assert_eq!(json!(taken), case["valid"], "{}", case["what"]);
+    }
+}
+
+#[test]
+fn what_the_binary_says_fits() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted_with(&world, AGENT, &["db/*"], &["--max-uses", "9"]);
+    let action = |template: &str| {
+        served.act(&json!({ "type": "exec", "template": template }))["body"].clone()
+    };
+    let get = |path: &str| served.get(path)["body"].clone();
+    let mut cases = vec![
+        ("action-response", action("sh -c 'printf %s \"$1\"' x {{nl:db/PASSWORD}}")),
+        ("action-response", action("true {{nl:api/TOKEN}}")),
+        ("action-response", action("false")),
+        ("action-response", action("vault read secret/key")),
+        ("discovery", get("/.well-known/nl-protocol")),
+        ("health", get("/nl/v1/health")),
+        ("rotations", get("/nl/v1/rotations")),
+        ("error", get("/nl/v1/nothing")),
+    ];
+    let data = |arguments: &[&str]| world.keyless(arguments).run().data();
+    for one in data(&["grant", "list", "--json"])["grants"].as_array().unwrap() {
+        cases.push(("scope-grant", one["grant"].clone()));
+    }
+    for one in data(&["agent", "list", "--json"])["agents"].as_array().unwrap() {
+        cases.push(("agent", one.get("aid").unwrap_or(one).clone()));
+    }
+    cases.extend(world.log().into_iter().map(|entry| ("audit-entry", entry)));
+    assert!(cases.len() > 15, "{}", cases.len());
+    let cases: Vec<Value> = cases
+        .into_iter()
+        .map(|(schema, value)| {
+            json!({ "schema": schema, "valid": true, "what": value, "value": value })
+        })
+        .collect();
+    assert_eq!(disagreements(&world, &cases), "");
+}

@@ -1,0 +1,122 @@
+//! PostgreSQL as Keyless itself speaks it: the login, for the agent's connections and our own, and one
+//! statement of the broker's own.
+//!
+//! Verified TLS alone, and whichever method of login the database asks for. Source: PostgreSQL's
+//! "Message Flow", "Extended Query" and "SASL Authentication"; RFC 5802.
+
+mod conversation;
+mod server;
+
+use bytes::BytesMut;
+use keyless_core::{
+    Authority, Code, Error, SafeText,
+    database::{DatabaseFault, DatabaseQuery, DatabaseRows},
+};
+use postgres_protocol::message::frontend;
+use tokio::{net::TcpStream, time::timeout};
+
+use self::conversation::{CancelKey, Conversation, garbled, refusal};
+pub(crate) use self::server::{Hello, LoginFault, Message, Server};
+use crate::{Client, dial::Pinned, limits::CANCEL_TIME};
+
+impl Client {
+    /// Runs one statement in a transaction of its own, on a connection of its own. Names, zones and
+    /// roots are those of agents' traffic.
+    pub async fn query(&self, query: &DatabaseQuery) -> Result<DatabaseRows, DatabaseFault> {
+        let mut course = Course::default();
+        let work = self.query_within(query, &mut course);
+        match timeout(query.patience, work).await {
+            Ok(done) => done.map_err(|fault| course.explain(fault)),
+            Err(_) => {
+                if let Some((pinned, key)) = course.running.take() {
+                    // Best effort: the statement's own time is over as well.
+                    let cancelling = self.cancel(&query.authority, &pinned, key);
+                    let _ = timeout(CANCEL_TIME, cancelling).await;
+                }
+                Err(course.explain(Error::new(Code::ActionTimeout).into()))
+            }
+        }
+    }
+
+    async fn query_within(
+        &self,
+        query: &DatabaseQuery,
+        course: &mut Course,
+    ) -> Result<DatabaseRows, DatabaseFault> {
+        let pinned = self.dialer.pin(&query.authority).await?;
+        let mut server = self.reach(&query.authority, &pinned).await?;
+        let packet = startup(query)?;
+        let hello = Hello { packet: &packet, user: query.user.as_bytes() };
+        let login = server.log_in(&hello, &query.password, self.limits.handshake_time).await;
+        login.map_err(|fault| match fault {
+            LoginFault::By(error) => error.into(),
+            LoginFault::ByServer(message) => refusal(&message.body),
+        })?;
+        let mut conversation = Conversation::new(server.into_stream(), query.max_bytes);
+        let key = conversation.settle().await?;
+        course.running = key.map(|key| (pinned, key));
+        conversation.begin(query).await?;
+        let rows = conversation.run(query).await?;
+        course.is_ending = query.may_write;
+        conversation.end(query.may_write).await?;
+        course.is_ending = false;
+        Ok(rows)
+    }
+
+    async fn reach(&self, authority: &Authority, pinned: &Pinned) -> Result<Server, Error> {
+        let tcp: TcpStream = self.dialer.dial(pinned).await?;
+        Server::meet(&self.roots, authority, tcp, self.limits.handshake_time).await
+    }
+
+    /// Asks the database to give up what a connection does.
+    async fn cancel(
+        &self,
+        authority: &Authority,
+        pinned: &Pinned,
+        key: CancelKey,
+    ) -> Result<(), Error> {
+        let server = self.reach(authority, pinned).await?;
+        let mut request = BytesMut::new();
+        frontend::cancel_request(key.process, key.secret, &mut request);
+        server.say_last(&request).await
+    }
+}
+
+/// How far a statement has come.
+#[derive(Default)]
+struct Course {
+    /// What it takes to cancel it.
+    running: Option<(Pinned, CancelKey)>,
+    /// Whether its changes are being committed.
+    is_ending: bool,
+}
+
+impl Course {
+    /// Who lost the connection while changes were committed can't know what became of them.
+    fn explain(&self, fault: DatabaseFault) -> DatabaseFault {
+        match fault {
+            DatabaseFault::Stopped(error) if self.is_ending => {
+                let words = "the database did not say whether it has kept the changes";
+                Error::with(error.code(), SafeText::words(words)).into()
+            }
+            other => other,
+        }
+    }
+}
+
+fn startup(query: &DatabaseQuery) -> Result<BytesMut, Error> {
+    let mut packet = BytesMut::new();
+    let parameters = [
+        ("user", query.user.as_str()),
+        ("database", query.database.as_str()),
+        ("application_name", "keyless"),
+        ("client_encoding", "UTF8"),
+        ("DateStyle", "ISO"),
+    ];
+    frontend::startup_message(parameters, &mut packet).map_err(|_| garbled())?;
+    Ok(packet)
+}
+
+pub(crate) fn broke_off() -> Error {
+    Error::with(Code::UpstreamProtocol, SafeText::words("the database ended the connection"))
+}
