@@ -139,6 +139,8 @@ pub enum Action {
     Reveal,
     /// A secret got a new value.
     Rotate,
+    /// A receiver was told of a rotation or a revocation, or would not be told.
+    RotationNotification,
     /// A service's API was called for an agent.
     SdkProxy,
     /// An agent asked whether it may use a secret.
@@ -384,6 +386,7 @@ impl Action {
             Self::ResponseLevelChange => "response_level_change",
             Self::Reveal => "reveal",
             Self::Rotate => "rotate",
+            Self::RotationNotification => "rotation_notification",
             Self::SdkProxy => "sdk_proxy",
             Self::Search => "search",
             Self::SecretRevoke => "secret_revoke",

@@ -17,8 +17,8 @@ use keyless_egress::{Allowance, Limits, ProxyCredential, UpstreamProxy};
 use serde::Deserialize;
 
 use crate::{
-    liveness::LivenessConfig, log_keeping::AuditConfig, passphrase::read_passphrase_file,
-    store_place::StoreConfig, window::UnlockConfig,
+    liveness::LivenessConfig, log_keeping::AuditConfig, nl::Webhook,
+    passphrase::read_passphrase_file, store_place::StoreConfig, window::UnlockConfig,
 };
 
 /// The protocol's life of a file with a value.
@@ -87,6 +87,8 @@ pub struct NlConfig {
     pub tempfile_seconds: Option<u16>,
     /// After how many hours without a message an agent is suspended; 0 never.
     pub idle_hours: Option<u16>,
+    /// Who is told that a secret was rotated or must not be used any more.
+    pub webhooks: Vec<Webhook>,
 }
 
 /// `[nl.threat]`: other numbers than the protocol's.

@@ -42,13 +42,20 @@ mod service;
 mod submit;
 mod watch;
 
+// Word to the operator's receivers
+mod webhooks;
+
 pub use self::{
     agents::{Agents, Registration},
     bridge::{NlClient, NlIdentity, serve_stdio as serve_nl_stdio},
+    webhooks::{HookUrl, Webhook},
 };
 pub(crate) use self::{
-    listen::Listeners, ndjson::serve as serve_session, service::NlService,
+    listen::Listeners,
+    ndjson::serve as serve_session,
+    service::NlService,
     upkeep::keep as tidy_agents,
+    webhooks::{Telling, tell_all},
 };
 
 #[cfg(test)]

@@ -119,6 +119,11 @@ impl Places {
         self.data.join("audit-checkpoints.jsonl")
     }
 
+    /// `webhooks.json`: how far each receiver of notifications was told.
+    pub(crate) fn webhooks_state(&self) -> PathBuf {
+        self.data.join("webhooks.json")
+    }
+
     /// The socket of the unlocked broker.
     pub fn agent_socket(&self) -> PathBuf {
         self.runtime.join("agent.sock")

@@ -16,6 +16,8 @@ mod sessions;
 mod tls;
 /// Values that were replaced.
 mod versions;
+/// Word to the operator's receivers.
+mod webhooks;
 
 use std::{thread, time::Duration};
 

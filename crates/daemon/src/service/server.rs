@@ -32,7 +32,7 @@ use crate::{
     deploys::{self, PACK_SESSION},
     liveness::LivenessChecks,
     log_keeping::keep_log,
-    nl::{Listeners, NlService, serve_session, tidy_agents},
+    nl::{Listeners, NlService, Telling, serve_session, tell_all, tidy_agents},
     operator::{Approver, OperatorDoor, Overview},
     places::Places,
     provenance::trust_level,
@@ -85,6 +85,9 @@ pub async fn serve(
     let operator_listener = bind_private(&operator_path).await?;
     let speaking = Arc::new(NlService::new(&broker, &places, nl)?);
     let tidying = tokio::spawn(tidy_agents(Arc::clone(&speaking)));
+    for hook in &nl.webhooks {
+        hook.key()?;
+    }
     let nl_doors = Listeners::open(Arc::clone(&speaking), &places, nl).await?;
     let (proxy_listener, proxy) = loopback_listener().await?;
     broker.log_strangers();
@@ -127,6 +130,13 @@ pub async fn serve(
     let following = tokio::spawn(follow_config(Arc::clone(&service), watcher));
     let (vault, log) = (Arc::clone(service.broker.vault()), service.broker.log().clone());
     let keeping_log = tokio::spawn(keep_log(vault, log, service.places.clone()));
+    let telling = Telling {
+        vault: Arc::clone(service.broker.vault()),
+        log: service.broker.log().clone(),
+        engine: Arc::clone(service.broker.engine()),
+        places: service.places.clone(),
+    };
+    let telling = tokio::spawn(tell_all(telling, nl.webhooks.clone()));
     ready(nl_doors.http);
     let accepting = Arc::clone(&service);
     tokio::select! {
@@ -137,6 +147,7 @@ pub async fn serve(
     following.abort();
     keeping_log.abort();
     tidying.abort();
+    telling.abort();
     drop(nl_doors);
     // The socket goes first: who comes now finds the store locked.
     let _ = fs::remove_file(&path);

@@ -1,0 +1,99 @@
+//! Receivers of notifications: a server in Python that knows the specification and the key.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use serde_json::Value;
+
+use super::{Served, with_secrets};
+use crate::{
+    invocation::Background,
+    world::{TOKEN, World, wait_until},
+};
+
+const KEY: &str = "a key that the receiver has as well";
+
+/// A receiver that fails twice before it takes anything, and writes down what it took.
+fn receiver(world: &World) -> (Background<'_>, u16) {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/nl/receiver.py");
+    let taken = world.operator_file("taken");
+    let command = ["python3", script, KEY, taken.to_str().unwrap()];
+    let mut receiver = world.keyless(&[]).without_passphrase().instead(&command).start();
+    let port = receiver.line().trim().parse().unwrap();
+    (receiver, port)
+}
+
+fn taken(world: &World) -> Vec<Value> {
+    let text = fs::read_to_string(world.operator_file("taken")).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn rotate(world: &World) {
+    let value = world.another_value();
+    world.keyless(&["secret", "rotate", TOKEN, "--value-stdin"]).stdin(value).run().ok();
+}
+
+/// NL-2.20 and NL-8.24.
+#[test]
+fn a_receiver_is_told_of_what_was_rotated_even_while_nobody_was_there() {
+    let world = with_secrets();
+    let (_receiver, port) = receiver(&world);
+    world.home.write("operator/webhook.key", KEY).unwrap();
+    let key = world.operator_file("webhook.key");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    let nl = format!(
+        "[[nl.webhooks]]\nurl = 'http://127.0.0.1:{port}/nl?from=keyless'\nkey_file = {key:?}\n"
+    );
+    // What happened before a receiver was named is not told.
+    rotate(&world);
+    let state = world.home.keyless_home().join("webhooks.json");
+    {
+        let _served = Served::with(&world, &nl);
+        wait_until("the receiver is known", || state.exists());
+        rotate(&world);
+        wait_until("it was told after two failures", || taken(&world).len() == 1);
+    }
+    rotate(&world);
+    world.keyless(&["secret", "revoke", TOKEN, "--compromised", "--yes"]).run().ok();
+    let _served = Served::with(&world, &nl);
+    wait_until("it was told what happened meanwhile", || taken(&world).len() == 3);
+    let taken = taken(&world);
+    for (message, (event, reason)) in taken.iter().zip([
+        ("rotated", "rotation"),
+        ("rotated", "rotation"),
+        ("revoked", "compromised"),
+    ]) {
+        assert_eq!(message["is_signed"], true, "{message}");
+        assert_eq!(message["path"], "/nl?from=keyless");
+        let payload = &message["message"]["payload"];
+        assert_eq!((&payload["event"], &payload["reason"]), (&event.into(), &reason.into()));
+        assert_eq!(payload["secret_ref"], TOKEN);
+    }
+    let ids: std::collections::BTreeSet<&str> = taken
+        .iter()
+        .map(|one| one["message"]["payload"]["rotation_id"].as_str().unwrap())
+        .collect();
+    assert_eq!(ids.len(), 3);
+    world.saw("the receiver", serde_json::to_string(&taken).unwrap().as_bytes());
+    let told = |entry: &Value| entry["action"] == "rotation_notification";
+    wait_until("the log says so", || world.log().iter().filter(|entry| told(entry)).count() == 3);
+}
+
+/// A key that others can read is no key.
+#[test]
+fn a_key_that_others_can_read_stops_the_broker() {
+    let world = with_secrets();
+    world.home.write("operator/webhook.key", KEY).unwrap();
+    let key = world.operator_file("webhook.key");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    world.write_config();
+    let config = world.home.keyless_home().join("config.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    let hook = |url: &str| format!("{text}[[nl.webhooks]]\nurl = '{url}'\nkey_file = {key:?}\n");
+    fs::write(&config, hook("https://hooks.test/x")).unwrap();
+    let refused = world.keyless(&["serve", "--http", "127.0.0.1:0"]).run();
+    assert!(refused.errors().contains("others can read it"), "{}", refused.errors());
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(&config, hook("http://hooks.test/x")).unwrap();
+    let refused = world.keyless(&["serve", "--http", "127.0.0.1:0"]).run();
+    assert!(refused.errors().contains("https://"), "{}", refused.errors());
+}
