@@ -25,17 +25,15 @@ impl Client {
     pub async fn query(&self, query: &DatabaseQuery) -> Result<DatabaseRows, DatabaseFault> {
         let mut course = Course::default();
         let work = self.query_within(query, &mut course);
-        match timeout(query.patience, work).await {
-            Ok(done) => done.map_err(|fault| course.explain(fault)),
-            Err(_) => {
-                if let Some((pinned, key)) = course.running.take() {
-                    // Best effort: the statement's own time is over as well.
-                    let cancelling = self.cancel(&query.authority, &pinned, key);
-                    let _ = timeout(CANCEL_TIME, cancelling).await;
-                }
-                Err(course.explain(Error::new(Code::ActionTimeout).into()))
-            }
+        if let Ok(done) = timeout(query.patience, work).await {
+            return done.map_err(|fault| course.explain(fault));
         }
+        if let Some((pinned, key)) = course.running.take() {
+            // Best effort: the statement's own time is over as well.
+            let cancelling = self.cancel(&query.authority, &pinned, key);
+            let _ = timeout(CANCEL_TIME, cancelling).await;
+        }
+        Err(course.explain(Error::new(Code::ActionTimeout).into()))
     }
 
     async fn query_within(

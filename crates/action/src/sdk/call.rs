@@ -138,7 +138,7 @@ async fn query(
     let known = trusted.known(vec![draft.to.password.clone()]);
     let query = draft.with(&values, work.action.timeout(), max_answer);
     match services.databases.query(query).await {
-        Ok(rows) => Ok(Called { refused: None, data: postgres::data(rows), known }),
+        Ok(rows) => Ok(Called { refused: None, data: postgres::data(&rows), known }),
         Err(DatabaseFault::Refused(refusal)) => {
             let refused = Some(refusal.words());
             Ok(Called { refused, data: postgres::refused(refusal), known })

@@ -229,8 +229,8 @@ fn array(items: &[Value]) -> String {
 }
 
 /// Rows as JSON: each an object; of columns with one name the later ones get a number.
-pub(super) fn data(rows: DatabaseRows) -> Value {
-    let names = names(&rows);
+pub(super) fn data(rows: &DatabaseRows) -> Value {
+    let names = names(rows);
     let given = rows.rows.iter().map(|row| {
         let cells = names.iter().zip(&rows.columns).zip(row);
         let cells =

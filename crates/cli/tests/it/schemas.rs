@@ -61,7 +61,6 @@ fn what_the_binary_says_fits() {
     };
     let get = |path: &str| served.get(path)["body"].clone();
     let mut cases = vec![
-        ("action-response", action("sh -c 'printf %s \"$1\"' x {{nl:db/PASSWORD}}")),
         ("action-response", action("true {{nl:api/TOKEN}}")),
         ("action-response", action("false")),
         ("action-response", action("vault read secret/key")),
@@ -69,6 +68,8 @@ fn what_the_binary_says_fits() {
         ("health", get("/nl/v1/health")),
         ("rotations", get("/nl/v1/rotations")),
         ("error", get("/nl/v1/nothing")),
+        // Last: who shows a value is watched from then on.
+        ("action-response", action("sh -c 'printf %s \"$1\"' x {{nl:db/PASSWORD}}")),
     ];
     let data = |arguments: &[&str]| world.keyless(arguments).run().data();
     for one in data(&["grant", "list", "--json"])["grants"].as_array().unwrap() {

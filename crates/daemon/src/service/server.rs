@@ -72,6 +72,10 @@ pub async fn serve(
     nl: &NlConfig,
     ready: impl FnOnce(Option<SocketAddr>),
 ) -> Result<(), Error> {
+    // What a key's file lacks is said now, and not when something has to be told.
+    for hook in &nl.webhooks {
+        hook.key()?;
+    }
     places.prepare_runtime()?;
     let path = places.agent_socket();
     if is_live(&path).await {
@@ -85,9 +89,6 @@ pub async fn serve(
     let operator_listener = bind_private(&operator_path).await?;
     let speaking = Arc::new(NlService::new(&broker, &places, nl)?);
     let tidying = tokio::spawn(tidy_agents(Arc::clone(&speaking)));
-    for hook in &nl.webhooks {
-        hook.key()?;
-    }
     let nl_doors = Listeners::open(Arc::clone(&speaking), &places, nl).await?;
     let (proxy_listener, proxy) = loopback_listener().await?;
     broker.log_strangers();

@@ -208,11 +208,12 @@ impl Conversation {
     /// Whether a message may be as long as it says. Asked anew whenever something of it came.
     fn make_room(&mut self, kind: u8, length: usize) -> Result<(), Error> {
         let most = if kind == b'D' { self.room } else { MAX_OTHER };
-        if length > most {
-            return Err(match kind {
-                b'D' => Error::new(Code::OutputTooLarge),
-                _ => garbled(),
-            });
+        if length > most && kind == b'D' {
+            return Err(Code::OutputTooLarge.into());
+        }
+        // The length counts itself.
+        if !(4..=most).contains(&length) {
+            return Err(garbled());
         }
         if kind == b'D' && self.came.len() > length {
             self.room -= length;
@@ -301,7 +302,6 @@ pub(super) fn refusal(body: &[u8]) -> DatabaseFault {
     DatabaseFault::Refused(refusal)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 fn strange(_: io::Error) -> DatabaseFault {
     garbled().into()
 }
@@ -309,4 +309,33 @@ fn strange(_: io::Error) -> DatabaseFault {
 pub(super) fn garbled() -> Error {
     let words = "the database's answer, or the statement, is not PostgreSQL's protocol";
     Error::with(Code::UpstreamProtocol, SafeText::words(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_without_what_it_quotes() {
+        let body = b"SERROR\0C23505\0Mduplicate key\0DKey (mail)=(ann@a.test)\0P7\0Hhint\0\0";
+        let DatabaseFault::Refused(refusal) = refusal(body) else { panic!("a refusal") };
+        let message = "duplicate key".to_owned();
+        let told = DatabaseRefusal { sqlstate: "23505".to_owned(), message, position: Some(7) };
+        assert_eq!(refusal, told);
+        let late = super::refusal(b"C57014\0Mcanceling statement\0\0");
+        assert!(
+            matches!(late, DatabaseFault::Stopped(error) if error.code() == Code::ActionTimeout)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_database_says_is_read_to_its_end(body in any::<Vec<u8>>()) {
+            if let DatabaseFault::Refused(refusal) = refusal(&body) {
+                prop_assert!(refusal.sqlstate.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+            }
+        }
+    }
 }

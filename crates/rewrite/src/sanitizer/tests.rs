@@ -99,6 +99,25 @@ fn short_values_are_not_looked_for() {
     assert!(Sanitizer::new([]).find(b"anything").is_empty());
 }
 
+/// NL-2.6.11: a key of several lines is one value, indented, joined or with other line ends too.
+#[test]
+fn a_value_of_several_lines_is_one() {
+    let key = "-----BEGIN KEY-----\nMIIEowIBAAKCAQEA7\nbq1ZqkVtQe0xT3w==\n-----END KEY-----\n";
+    let sanitizer = Sanitizer::new([key.as_bytes()]);
+    for text in [
+        key.to_owned(),
+        key.trim_end().to_owned(),
+        key.replace('\n', "\r\n"),
+        key.replace('\n', "\n    "),
+        key.replace('\n', " "),
+    ] {
+        let text = format!("before {text} after");
+        let findings = sanitizer.find(text.as_bytes());
+        assert_eq!(findings.len(), 1, "{text:?}");
+        assert!(findings[0].range.len() >= key.trim_end().len() - 4, "{text:?}");
+    }
+}
+
 #[test]
 fn what_crosses_two_segments_is_found() {
     for shift in [0, 1, 7, VALUE.len() / 2, VALUE.len()] {

@@ -23,7 +23,7 @@ fn rows_are_json_of_their_types() {
     let row = row.chain([Some("x".to_owned()), Some("1.10".to_owned()), None]).collect();
     let rows =
         DatabaseRows { columns, rows: vec![row], is_cut: true, command: "SELECT 1".to_owned() };
-    let data = data(rows);
+    let data = data(&rows);
     assert_eq!(
         data["rows"][0],
         json!({

@@ -200,17 +200,17 @@ fn what_can_not_be_signed_is_refused_with_the_reason() {
         let mut example = examples().remove(0);
         example.parts.headers.insert(PAYLOAD, HeaderValue::from_static(payload));
         let value = example.parts.headers[header::AUTHORIZATION].to_str().unwrap();
-        let value = value.replace(ALGORITHM, algorithm).parse().unwrap();
+        let value = value.replace(SIGV4_ALGORITHM, algorithm).parse().unwrap();
         example.parts.headers.insert(header::AUTHORIZATION, value);
         let found = AwsRequest::find(&example.parts).unwrap();
         found.refuse_unsupported(&example.parts).map_err(|error| error.message())
     };
-    assert_eq!(told(UNSIGNED, ALGORITHM), Ok(()));
-    assert_eq!(told("STREAMING-UNSIGNED-PAYLOAD-TRAILER", ALGORITHM), Ok(()));
+    assert_eq!(told(UNSIGNED, SIGV4_ALGORITHM), Ok(()));
+    assert_eq!(told("STREAMING-UNSIGNED-PAYLOAD-TRAILER", SIGV4_ALGORITHM), Ok(()));
     for payload in
         ["STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"]
     {
-        assert!(told(payload, ALGORITHM).unwrap_err().contains("chunks are signed"));
+        assert!(told(payload, SIGV4_ALGORITHM).unwrap_err().contains("chunks are signed"));
     }
     assert!(told(UNSIGNED, "AWS4-ECDSA-P256-SHA256").unwrap_err().contains("one region"));
 }
