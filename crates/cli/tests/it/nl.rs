@@ -350,7 +350,7 @@ fn a_framework_in_rust_acts_and_never_sees_a_value() {
     let text = run("sh -c 'printf %s \"$1\"' x {{nl:db/PASSWORD}}").ok();
     assert_eq!(text, "[REDACTED:db/PASSWORD]");
     let refused = run("true {{nl:api/TOKEN}}");
-    assert!(refused.errors().contains("SCOPE_VIOLATION"), "{refused:?}");
+    assert!(refused.errors().contains("NL-E200"), "{refused:?}");
 }
 
 #[test]
