@@ -61,7 +61,7 @@ pub(crate) struct NlService {
     /// For the actions that are done now.
     pub(super) room: Room,
     /// Those agents that are sessions.
-    pub(super) open: Sessions,
+    open: Sessions,
     replays: Replays,
     base_url: OnceLock<String>,
 }
@@ -301,11 +301,6 @@ impl NlService {
         let session = open()?;
         sessions.insert(aid.instance_id.clone(), Arc::clone(&session));
         Ok(Acting { session, over })
-    }
-
-    /// Whether an agent is a session that is not over.
-    pub(super) fn is_open(&self, instance: &InstanceId) -> bool {
-        self.open.over(instance).is_some_and(|over| !*over.borrow())
     }
 
     pub(super) fn discovery(&self) -> Outcome {

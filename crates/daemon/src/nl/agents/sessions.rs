@@ -11,6 +11,7 @@ use keyless_core::{
     agent::{AgentState, AgentType, AgentUri, Aid, InstanceId, TrustLevel},
     audit::Action,
 };
+use keyless_store::AgentRow;
 
 use super::{Agents, Registration, identity};
 use crate::broker::agent as keyless_agent;
@@ -51,6 +52,13 @@ impl Agents {
         };
         let row = row.filter(|row| row.credential_hash == NO_CREDENTIAL);
         Ok(row.ok_or(Code::AgentUnknown)?.aid)
+    }
+
+    /// The agents that are no sessions: those with a credential.
+    pub(crate) async fn registered(&self) -> Result<Vec<Aid>, Error> {
+        let rows = self.store.agents().await?.into_iter();
+        let is_one = |row: &AgentRow| row.credential_hash != NO_CREDENTIAL && self.is_genuine(row);
+        Ok(rows.filter(is_one).map(|row| row.aid).collect())
     }
 
     /// Forgets sessions that are over their time: their broker did not end them.
