@@ -104,7 +104,7 @@ fn both_versions_and_every_derivation_open_with_the_password() {
     assert_eq!(told["last_contact"]["outcome"], json!("available"), "{told}");
     let rotate = ["secret", "rotate", TOKEN, "--value-stdin"];
     let refused = scene.world.keyless(&rotate).stdin(scene.world.another_value()).run();
-    assert!(refused.exits(2).text().contains("may only read"), "{}", refused.text());
+    assert!(refused.exits(2).errors().contains("may only read"), "{}", refused.errors());
     // Saved anew by whoever owns it: the next use has the new value.
     let fresh = scene.world.another_value();
     scene.make(&json!({ "version": 4, "password": PASSWORD, "value": fresh }));
