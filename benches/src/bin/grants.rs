@@ -94,6 +94,7 @@ fn measure(index: &GrantIndex, path: &SecretPath) -> Result<(f64, f64)> {
         contexts: &contexts,
         source_ip: None,
         approved: false,
+        writes: false,
     };
     let verdict = evaluate(&request, index, &Nothing, now);
     if !matches!(verdict, Verdict::Allow(_)) {

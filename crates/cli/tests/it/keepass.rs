@@ -38,11 +38,11 @@ impl Scene {
 
     /// Declares the database, with more settings, and its password unless those say otherwise.
     fn declare(&self, more: &str) {
-        let file = &self.file;
+        let file = self.file.display();
         let credential = "[source_credentials]\ndesk = \"@secret:sources/desk/password\"\n";
         let credential = if more.contains("alone") { "" } else { credential };
         let text = format!(
-            "[[source]]\nname = \"desk\"\ntype = \"keepass\"\nfile = {file:?}\ncache_ttl_seconds = 0\n{more}\n\
+            "[[source]]\nname = \"desk\"\ntype = \"keepass\"\nfile = \"{file}\"\ncache_ttl_seconds = 0\n{more}\n\
              [default]\nsource = \"desk\"\n{credential}"
         );
         sources(&self.world, &text);
