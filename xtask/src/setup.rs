@@ -101,6 +101,7 @@ const NPM_PACKAGES: &[&str] = &[
     "axe-core",
     "pg",
     "playwright-core",
+    "typescript",
 ];
 
 /// Cargo's subcommands that `cargo xtask test` calls.

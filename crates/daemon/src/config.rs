@@ -18,7 +18,8 @@ use serde::Deserialize;
 
 use crate::{
     liveness::LivenessConfig, log_keeping::AuditConfig, nl::Webhook,
-    passphrase::read_passphrase_file, store_place::StoreConfig, window::UnlockConfig,
+    passphrase::read_passphrase_file, store_place::StoreConfig, web::WebConfig,
+    window::UnlockConfig,
 };
 
 /// The protocol's life of a file with a value.
@@ -44,6 +45,8 @@ pub struct Config {
     pub store: StoreConfig,
     /// How long the store stays open.
     pub unlock: UnlockConfig,
+    /// What is wanted of the operator's page.
+    pub web: WebConfig,
 }
 
 /// `[pack]`. Read at each deploy.
@@ -221,6 +224,7 @@ impl Config {
         let upstream = self.egress.upstream_proxy.as_ref();
         let files = [
             self.nl.tls.as_ref().map(|tls| &tls.key),
+            self.web.tls.as_ref().map(|tls| &tls.key),
             self.store.password_file.as_ref(),
             upstream.and_then(|proxy| proxy.credential_file.as_ref()),
         ];

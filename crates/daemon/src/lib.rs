@@ -126,6 +126,7 @@ pub use crate::{
     sources::with_sources,
     store_place::{StoreConfig, store_place},
     traces::CollectorUrl,
+    web::{ProveAgain, WebConfig, WebTls},
     whole_file::write_whole,
     window::{Profile, Span, UnlockConfig, Window},
 };

@@ -23,7 +23,6 @@ use keyless_vault::{
 };
 use zeroize::Zeroizing;
 
-pub(crate) use self::socket::OperatorDoor;
 pub use self::{
     approver::Approver,
     client::{ApproverHandle, RemoteApprover, page_link},
@@ -33,6 +32,10 @@ pub use self::{
     },
     shown::{Answer, Known, Named, Shown},
     used_by::UsedBy,
+};
+pub(crate) use self::{
+    shown::{Given, Occasion},
+    socket::OperatorDoor,
 };
 use crate::{
     broker::{agent, fill_random, plain_entry, session_key},

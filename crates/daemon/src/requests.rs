@@ -103,15 +103,28 @@ impl Requests {
         Err(Code::Internal.into())
     }
 
-    /// Records a request as [`ask`](Self::ask) would, however many there are.
+    /// Records a request for a value as [`ask`](Self::ask) would, however many there are.
     #[cfg(test)]
     pub(crate) async fn put(&self, number: u64, path: &SecretPath) {
+        self.put_as(number, "m-1", Some(path.clone()), Asked::Provision).await;
+    }
+
+    /// Records any request, unchecked.
+    #[cfg(test)]
+    pub(crate) async fn put_as(
+        &self,
+        number: u64,
+        session: &str,
+        path: Option<SecretPath>,
+        asked: Asked,
+    ) -> RequestId {
         let mut drawn = [0; 6];
         drawn.copy_from_slice(&number.to_be_bytes()[2..]);
-        let (id, path) = (RequestId::from_random(drawn), Some(path.clone()));
-        let request = Request::new(id, path, Asked::Provision, "m-1", None, Timestamp::now());
+        let id = RequestId::from_random(drawn);
+        let request = Request::new(id.clone(), path, asked, session, None, Timestamp::now());
         self.store.insert_request(&self.sealed(request)).await.unwrap();
         self.changed.notify_waiters();
+        id
     }
 
     /// The request `id` of this session; [`Code::RequestNotFound`] when it has none of that name.

@@ -15,6 +15,10 @@
 
 mod assets;
 mod chart;
+#[cfg(test)]
+mod corpus;
+#[cfg(test)]
+mod crowd;
 mod desk;
 mod dialog;
 mod door;
@@ -22,11 +26,15 @@ mod factor;
 mod form;
 mod frame;
 mod handlers;
+#[cfg(test)]
+mod in_chromium;
+mod keeping;
 mod live;
 mod pages;
 mod passkeys;
 #[cfg(test)]
 mod scene;
+mod settings;
 mod visitors;
 mod words;
 
@@ -36,6 +44,7 @@ use keyless_core::{Code, Error};
 use tokio::{net::TcpListener, sync::OnceCell};
 
 pub(crate) use self::desk::Desk;
+pub use self::settings::{ProveAgain, WebConfig, WebTls};
 use self::{
     factor::FactorGate,
     visitors::{LINK_LIFE, Visitors},
@@ -50,7 +59,16 @@ pub(crate) struct Web {
     desk: Arc<Desk>,
     visitors: Visitors,
     factor: FactorGate,
-    port: OnceCell<u16>,
+    address: OnceCell<Address>,
+}
+
+/// Where the page is: at its one name, which is no address, since passkeys are for names.
+#[derive(Clone)]
+struct Address {
+    /// `localhost:PORT`.
+    host: String,
+    /// Over HTTPS.
+    secure: bool,
 }
 
 /// A way to the page.
@@ -64,33 +82,43 @@ impl Web {
     /// A page that does not listen yet.
     pub(crate) fn new(desk: Arc<Desk>) -> Self {
         let (visitors, factor) = (Visitors::default(), FactorGate::default());
-        Self { desk, visitors, factor, port: OnceCell::new() }
+        Self { desk, visitors, factor, address: OnceCell::new() }
     }
 
     /// A link that opens one visit. From the first one on the page listens.
     pub(crate) async fn link(self: &Arc<Self>) -> Result<Link, Error> {
-        self.port.get_or_try_init(|| self.listen()).await?;
+        let address = self.address.get_or_try_init(|| self.listen()).await?;
         let token = self.visitors.new_link()?;
-        Ok(Link { url: format!("{}/open/{token}", self.origin()), life: LINK_LIFE })
+        Ok(Link { url: format!("{}/open/{token}", address.origin()), life: LINK_LIFE })
     }
 
-    /// The page's one name. Passkeys are for names, so it is no address.
+    /// The page's origin, as browsers name it.
     fn origin(&self) -> String {
-        format!("http://{}", host(self.port.get().copied().unwrap_or_default()))
+        self.address.get().map(Address::origin).unwrap_or_default()
     }
 
-    async fn listen(self: &Arc<Self>) -> Result<u16, Error> {
+    /// Whether everything travels encrypted, so that a cookie may say that it wants nothing less.
+    fn is_secure(&self) -> bool {
+        self.address.get().is_some_and(|address| address.secure)
+    }
+
+    async fn listen(self: &Arc<Self>) -> Result<Address, Error> {
+        let tls = self.desk.settings().await?.tls.map(|tls| tls.load()).transpose()?.map(Arc::new);
         let (listeners, port) = localhost_listeners().await?;
+        let address = Address { host: format!("localhost:{port}"), secure: tls.is_some() };
         for listener in listeners {
-            let routes = door::routes(Arc::clone(self), &host(port));
-            tokio::spawn(door::serve(listener, routes));
+            let routes = door::routes(Arc::clone(self), address.clone());
+            tokio::spawn(door::serve(listener, tls.clone(), routes));
         }
-        Ok(port)
+        Ok(address)
     }
 }
 
-fn host(port: u16) -> String {
-    format!("localhost:{port}")
+impl Address {
+    fn origin(&self) -> String {
+        let scheme = if self.secure { "https" } else { "http" };
+        format!("{scheme}://{}", self.host)
+    }
 }
 
 /// One port on both addresses that browsers take `localhost` for: on one that were left free, somebody else could

@@ -23,6 +23,7 @@ mod ids;
 mod queue;
 mod read;
 mod segments;
+mod uses;
 mod verify;
 mod writer;
 
@@ -43,6 +44,7 @@ use self::{
 };
 pub use self::{
     read::AuditQuery,
+    uses::LatestUse,
     verify::{Fit, LogError, VerifiedChain},
 };
 use crate::store::Store;

@@ -28,7 +28,7 @@ mod nl;
 mod audit;
 
 pub use crate::{
-    audit::{AuditLog, AuditQuery, Fit, HeadSealer, LogError, VerifiedChain},
+    audit::{AuditLog, AuditQuery, Fit, HeadSealer, LatestUse, LogError, VerifiedChain},
     contacts::SourceContact,
     nl::{AgentRow, DelegationRow, GrantRow, ThreatRow, UseOf, Uses},
     passkeys::{Passkey, PasskeyRow},

@@ -28,14 +28,6 @@ fn add(world: &World, value: &str, more: &[&str]) -> crate::invocation::Seen {
     world.keyless(&[&words, more].concat()).stdin(value).run()
 }
 
-/// A value of the token's format, which nobody may see.
-fn token(world: &World) -> String {
-    use keyless_testkit::Canary;
-    let text: String = Canary::new().value().chars().filter(char::is_ascii_alphanumeric).collect();
-    let value = format!("ghp_{}", text.repeat(4).split_at(36).0);
-    world.watch(Canary::of(&value))
-}
-
 fn check(world: &World, code: i32) -> Value {
     let seen = world.keyless(&["secret", "check", PATH, "--json"]).run();
     seen.exits(code).json()["data"]["secrets"][0].clone()
@@ -44,7 +36,7 @@ fn check(world: &World, code: i32) -> Value {
 #[test]
 fn a_service_tells_whether_it_takes_a_value() {
     let mut world = World::with_store();
-    let (value, other) = (token(&world), token(&world));
+    let (value, other) = (world.github_token(), world.github_token());
     let origin = github(&mut world, &value);
     // One that is refused is not saved, unless its owner says so.
     let refused = add(&world, &other, &["--check"]).exits(2).json();
@@ -80,7 +72,7 @@ fn a_service_tells_whether_it_takes_a_value() {
 #[test]
 fn a_check_goes_nowhere_but_to_the_values_own_host() {
     let mut world = World::with_store();
-    let value = token(&world);
+    let value = world.github_token();
     let evil = world.origin(EVIL);
     let away = Handler::new(|_: Request<RequestBody>| async {
         let mut answer = reply(StatusCode::FOUND, "");
@@ -104,7 +96,7 @@ fn a_check_goes_nowhere_but_to_the_values_own_host() {
 #[test]
 fn an_agents_check_keeps_to_its_session_and_to_the_rules() {
     let mut world = World::with_token();
-    let value = token(&world);
+    let value = world.github_token();
     let origin = github(&mut world, &value);
     add(&world, &value, &["--to", GITHUB, "--env", "GITHUB_TOKEN"]).data();
     world.keyless(&["unlock", "--for", "10m"]).run().ok();

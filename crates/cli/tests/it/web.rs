@@ -1,11 +1,15 @@
 //! The approvals page, in Debian's Chromium, with a real agent on the other side.
 
+/// The factor, asked for once more.
+mod again;
 /// Many requests, several tabs, a proof that ends.
 mod crowds;
 /// Actions and deploys, which are allowed as a whole.
 mod deeds;
 /// Every dialog, from the agent's question to what becomes of it.
 mod dialogs;
+/// Values and metadata from the inventory.
+mod inventory;
 /// Words that want to be more than words; people who can't see or have no mouse; sizes.
 mod looks;
 /// Passkeys.
@@ -14,6 +18,8 @@ mod passkeys;
 mod pictures;
 /// Sessions, approvals, the log, the lock.
 mod rooms;
+/// The page over TLS.
+mod secure;
 /// Who has no link, no cookie, no factor, or another name for the page.
 mod strangers;
 

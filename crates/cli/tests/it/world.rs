@@ -196,6 +196,13 @@ db.commit()";
         self.log().into_iter().filter(|entry| entry["error_code"] == code).collect()
     }
 
+    /// A value of the format of GitHub's classic tokens, which nobody may see.
+    pub(crate) fn github_token(&self) -> String {
+        let text: String =
+            Canary::new().value().chars().filter(char::is_ascii_alphanumeric).collect();
+        self.watch(Canary::of(format!("ghp_{}", text.repeat(4).split_at(36).0)))
+    }
+
     /// One more value that nobody may see.
     pub(crate) fn another_value(&self) -> String {
         self.watch(Canary::new())

@@ -18,10 +18,11 @@ use zeroize::Zeroizing;
 
 use super::{
     CheckWhen, Operator,
-    shown::{Answer, Known, Named, Shown},
+    shown::{Answer, Given, Known, Named, Occasion, Shown},
 };
 use crate::{
     broker::Broker,
+    liveness::Checked,
     places::Places,
     requests::{Requests, about},
 };
@@ -86,8 +87,15 @@ impl Approver {
             Answer::Deny => Decision::Deny,
             Answer::Register { path, fields } => self.register(&request, path, fields).await?,
             Answer::Value { to, env, allow_weak } => {
-                let operator = self.operator.again(allow_weak);
-                store(&operator, &request, (to, env), value).await?
+                let occasion = match request.asked {
+                    Asked::Provision => Occasion::First,
+                    Asked::Rotation => Occasion::Another,
+                    _ => return Err(misfit()),
+                };
+                let given = Given { to, env, allow_weak };
+                let value = value.ok_or_else(misfit)?;
+                self.store(secret_of(&request)?, occasion, given, value).await?;
+                Decision::Fulfil(Outcome::default())
             }
         };
         let settled = self.requests.settle(id, decision).await?;
@@ -98,6 +106,64 @@ impl Approver {
     pub async fn take_back(&self, id: &RequestId) -> Result<Shown, Error> {
         let over = self.requests.take_back(id).await?;
         Ok(self.show(&over, Timestamp::now()).await)
+    }
+
+    /// Gives a secret a value that no agent has asked for.
+    ///
+    /// Fails with [`Code::Usage`] when a first value would overwrite one, and as the vault does.
+    pub(crate) async fn give(
+        &self,
+        path: &SecretPath,
+        occasion: Occasion,
+        given: Given,
+        value: Zeroizing<Vec<u8>>,
+    ) -> Result<(), Error> {
+        let _turn = self.turn.lock().await;
+        self.store(path, occasion, given, value).await
+    }
+
+    /// Puts `metadata` in place of that of `before`, as it was shown.
+    ///
+    /// Fails with [`Code::Usage`] when it was changed meanwhile, and as the vault does.
+    pub(crate) async fn change(&self, before: &Secret, metadata: Metadata) -> Result<(), Error> {
+        let _turn = self.turn.lock().await;
+        let now = self.operator.vault.show(&before.path).await?;
+        if now.metadata != before.metadata {
+            let words = "it was changed meanwhile; load the page again";
+            return Err(Error::with(Code::Usage, SafeText::words(words)));
+        }
+        self.operator.set(&before.path, metadata).await
+    }
+
+    /// Asks the service of a stored value whether it takes it.
+    pub(crate) async fn check(&self, places: &Places, path: &SecretPath) -> Result<Checked, Error> {
+        self.operator.check(places, path).await
+    }
+
+    /// Puts the value in place, and what the secret lacks to be used.
+    async fn store(
+        &self,
+        path: &SecretPath,
+        occasion: Occasion,
+        Given { to, env, allow_weak }: Given,
+        value: Zeroizing<Vec<u8>>,
+    ) -> Result<(), Error> {
+        let operator = self.operator.again(allow_weak);
+        match operator.vault.show(path).await {
+            Ok(Secret { version: Some(_), .. }) if occasion == Occasion::First => {
+                let words = "it has a value by now; another one is a rotation";
+                Err(Error::with(Code::Usage, SafeText::words(words)))
+            }
+            Ok(Secret { metadata, .. }) => {
+                replace(&operator, path, metadata, (to, env), value).await
+            }
+            Err(error) if error.code() == Code::SecretNotFound => {
+                let mut metadata = Metadata::default();
+                bind(&mut metadata, to, env);
+                operator.add(path, metadata, Some(value)).await
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn allow_session(&self, request: &Request) -> Result<Decision, Error> {
@@ -175,34 +241,6 @@ impl Approver {
             others: secrets.collect(),
         }
     }
-}
-
-/// Puts the value in place, and what the secret lacks to be used.
-async fn store(
-    operator: &Operator,
-    request: &Request,
-    (to, env): (Vec<Destination>, Option<EnvName>),
-    value: Option<Zeroizing<Vec<u8>>>,
-) -> Result<Decision, Error> {
-    if !matches!(request.asked, Asked::Provision | Asked::Rotation) {
-        return Err(misfit());
-    }
-    let value = value.ok_or_else(misfit)?;
-    let (path, vault) = (secret_of(request)?, &operator.vault);
-    match vault.show(path).await {
-        Ok(Secret { version: Some(_), .. }) if matches!(request.asked, Asked::Provision) => {
-            let words = "it has a value by now; another one is a rotation";
-            return Err(Error::with(Code::Usage, SafeText::words(words)));
-        }
-        Ok(Secret { metadata, .. }) => replace(operator, path, metadata, (to, env), value).await?,
-        Err(error) if error.code() == Code::SecretNotFound => {
-            let mut metadata = Metadata::default();
-            bind(&mut metadata, to, env);
-            operator.add(path, metadata, Some(value)).await?;
-        }
-        Err(error) => return Err(error),
-    }
-    Ok(Decision::Fulfil(Outcome::default()))
 }
 
 /// Binds the secret and gives it the value; neither when one of them can't be done.

@@ -91,6 +91,26 @@ pub enum Answer {
     },
 }
 
+/// What goes with a value that the operator gives.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Given {
+    /// Where it may go, if that is not known yet.
+    pub(crate) to: Vec<Destination>,
+    /// The variable for its placeholder, if that is not known yet.
+    pub(crate) env: Option<EnvName>,
+    /// Whether it is taken also if it looks like none.
+    pub(crate) allow_weak: bool,
+}
+
+/// Whether a value is a secret's first one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Occasion {
+    /// It overwrites the present one.
+    Another,
+    /// There is none to overwrite.
+    First,
+}
+
 impl Shown {
     /// Every secret that it is about, with what the vault knows of it.
     pub fn secrets(&self) -> impl Iterator<Item = (&SecretPath, Option<&Known>)> {
@@ -155,7 +175,8 @@ impl Shown {
 }
 
 impl Known {
-    pub(super) fn of(secret: Secret) -> Self {
+    /// What is told of a secret.
+    pub(crate) fn of(secret: Secret) -> Self {
         let Metadata { egress, env, description, approve_on_use, upkeep, .. } = secret.metadata;
         let Upkeep { retrieval_url, rotate_every_days, expires_at, pattern_id, .. } = upkeep;
         Self {

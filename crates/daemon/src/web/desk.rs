@@ -10,8 +10,10 @@ use keyless_store::AuditLog;
 use keyless_vault::{Providers, Vault};
 use tokio::{sync::Notify, task::spawn_blocking};
 
+use super::WebConfig;
 use crate::{
     broker::{agent, plain_entry},
+    config::Config,
     operator::{Approver, Overview},
     places::Places,
     requests::Requests,
@@ -34,6 +36,13 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
+    /// `[web]` of config.toml as it is now.
+    pub(super) async fn settings(&self) -> Result<WebConfig, Error> {
+        let file = self.places.config_file();
+        let read = spawn_blocking(move || Config::load(&file)).await;
+        read.map_err(|_| Error::from(Code::Internal))?.map(|config| config.web)
+    }
+
     /// The token catalog; what can't be used of it is left out.
     pub(super) async fn providers(&self) -> Providers {
         let places = self.places.clone();

@@ -5,27 +5,35 @@
 
 mod action;
 mod deploy;
+mod edit;
 mod guide;
+mod own;
 mod proposal;
 mod use_approval;
 mod value;
 
 use keyless_core::{
-    Code, Error, SafeText,
+    Code, Destination, Error, SafeText,
     approval::{Asked, RequestKind},
 };
 use keyless_vault::{Providers, Secret};
 use maud::{Markup, html};
 use zeroize::Zeroizing;
 
-pub(super) use self::{guide::guide, value::judge};
+pub(super) use self::{
+    edit::{asks, goes_further, read_metadata},
+    guide::guide,
+    own::{Act, Own, occasion, render as own},
+    value::{judge, read_given},
+};
 use super::{
+    ProveAgain,
     form::Fields,
     frame::{factor_field, word},
     visitors::Visit,
     words::{clock, plain, time},
 };
-use crate::operator::{Answer, Known, Shown};
+use crate::operator::{Answer, Shown};
 
 /// The id of a dialog's form.
 const FORM: &str = "answer";
@@ -42,6 +50,7 @@ pub(super) struct Scene<'a> {
     pub(super) providers: &'a Providers,
     /// A value was refused for its looks: offer to take it all the same.
     pub(super) weak: bool,
+    pub(super) prove_again: ProveAgain,
 }
 
 /// What the form says; `Code::Usage` when it says nothing that can be done.
@@ -59,38 +68,118 @@ pub(super) fn read(shown: &Shown, fields: &mut Fields) -> Result<Said, Error> {
     }
 }
 
+/// When a deed takes the factor, though the operator has signed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Once {
+    /// Each time.
+    Always,
+    /// It depends on what is answered.
+    Maybe,
+    /// Not at all.
+    Never,
+    /// Unless it was proven just now.
+    Stale,
+}
+
+/// What an answer takes: what overwrites a value, and secrets whose owner wants to be asked at every use, take the
+/// factor once more; with [`ProveAgain::Always`] all that gives or changes something.
+pub(super) fn asks_again(setting: ProveAgain, shown: &Shown, answer: &Answer) -> Once {
+    let gives = !matches!(answer, Answer::Cancel | Answer::Deny);
+    once(setting, gives, shown.asks_again(answer))
+}
+
+/// As [`asks_again`] for a deed that gives or changes something, and may be a grave one.
+pub(super) fn once(setting: ProveAgain, gives: bool, is_grave: bool) -> Once {
+    match setting {
+        ProveAgain::Always if gives => Once::Always,
+        ProveAgain::Grave if is_grave => Once::Stale,
+        ProveAgain::Always | ProveAgain::Grave => Once::Never,
+    }
+}
+
 /// The dialog.
 pub(super) fn render(scene: &Scene<'_>) -> Markup {
     let (shown, place) = (scene.shown, &scene.visit.place);
     let home = format!("/{place}/");
     let action = format!("/{place}/requests/{}", shown.id);
-    html! {
-        dialog #sheet .sheet .is-wide[is_wide(&shown.asked)] open aria-labelledby="sheet-title" data-back=(home) {
-            header {
-                div {
-                    p .kind { (shown.heading()) }
-                    h2 #sheet-title .path tabindex="-1" autofocus { (plain(&shown.title())) }
-                }
-                a .close href=(home) aria-label="Close without an answer" { "×" }
+    let value = matches!(shown.asked, Asked::Provision | Asked::Rotation);
+    let value = value.then(|| value::of_request(scene));
+    let inside = html! {
+        (facts(scene))
+        @if let Some(value) = &value { (value::around(value)) }
+        form #(FORM) method="post" action=(action) data-live=(home) {
+            (word(scene.visit))
+            @match &shown.asked {
+                Asked::ActionApproval { wanted } => { (action::render(scene, wanted)) },
+                Asked::DeployApply { wanted } => { (deploy::render(wanted)) },
+                Asked::MetadataProposal { fields } => { (proposal::fields(scene, fields)) },
+                Asked::NewPathProposal { fields } => { (proposal::new_path(scene, fields)) },
+                Asked::Provision | Asked::Rotation => {},
+                Asked::UseApproval { reason, deed, .. } => {
+                    (use_approval::render(scene, reason, deed.as_deref()))
+                },
             }
-            (facts(scene))
-            @if let Asked::Provision | Asked::Rotation = shown.asked { (value::around(scene)) }
-            form #(FORM) method="post" action=(action) data-live=(home) {
-                (word(scene.visit))
-                @match &shown.asked {
-                    Asked::ActionApproval { wanted } => { (action::render(scene, wanted)) },
-                    Asked::DeployApply { wanted } => { (deploy::render(wanted)) },
-                    Asked::MetadataProposal { fields } => { (proposal::fields(scene, fields)) },
-                    Asked::NewPathProposal { fields } => { (proposal::new_path(scene, fields)) },
-                    Asked::Provision | Asked::Rotation => { (value::inputs(scene)) },
-                    Asked::UseApproval { reason, deed, .. } => {
-                        (use_approval::render(scene, reason, deed.as_deref()))
-                    },
+            @if let Some(value) = &value { (value::inputs(value)) }
+            (once_more(scene.visit, asks_again(scene.prove_again, shown, &yes(shown)), why(shown)))
+            div .fault role="alert" data-fault="" hidden {}
+            (buttons(shown))
+        }
+    };
+    let sheet = Sheet {
+        kind: shown.heading(),
+        title: &shown.title(),
+        back: &home,
+        is_wide: is_wide(&shown.asked),
+    };
+    sheet.around(&inside)
+}
+
+/// What stands over a page until it is answered or closed.
+struct Sheet<'a> {
+    kind: &'static str,
+    title: &'a str,
+    /// Where closing it leads.
+    back: &'a str,
+    is_wide: bool,
+}
+
+impl Sheet<'_> {
+    fn around(&self, inside: &Markup) -> Markup {
+        html! {
+            dialog #sheet .sheet .is-wide[self.is_wide] open aria-labelledby="sheet-title" data-back=(self.back) {
+                header {
+                    div {
+                        p .kind { (self.kind) }
+                        h2 #sheet-title .path tabindex="-1" autofocus { (plain(self.title)) }
+                    }
+                    a .close href=(self.back) aria-label="Close without an answer" { "×" }
                 }
-                div .fault role="alert" data-fault="" hidden {}
-                (buttons(shown))
+                (inside)
             }
         }
+    }
+}
+
+/// The answer of the dialog's main button.
+fn yes(shown: &Shown) -> Answer {
+    match shown.asked {
+        Asked::Provision | Asked::Rotation => {
+            Answer::Value { to: Vec::new(), env: None, allow_weak: false }
+        }
+        Asked::MetadataProposal { .. } | Asked::NewPathProposal { .. } => {
+            Answer::Apply { fields: Vec::new() }
+        }
+        _ => Answer::AllowOnce,
+    }
+}
+
+fn why(shown: &Shown) -> &'static str {
+    match shown.asked {
+        Asked::Rotation => "since this overwrites a value",
+        Asked::MetadataProposal { .. } | Asked::NewPathProposal { .. } | Asked::Provision => {
+            "to save it"
+        }
+        _ => "to allow it",
     }
 }
 
@@ -108,7 +197,7 @@ fn facts(scene: &Scene<'_>) -> Markup {
             @match (&shown.asked, &shown.known) {
                 (Asked::ActionApproval { .. } | Asked::DeployApply { .. }, _) => {},
                 (_, Some(known)) => {
-                    div { dt { "Goes to" } dd { (destinations(known)) } }
+                    div { dt { "Goes to" } dd { (destinations(&known.to)) } }
                 },
                 (_, None) => {
                     div { dt { "In the store" } dd { "not yet" } }
@@ -119,10 +208,10 @@ fn facts(scene: &Scene<'_>) -> Markup {
 }
 
 /// Where a secret's value may go.
-fn destinations(known: &Known) -> Markup {
+fn destinations(all: &[Destination]) -> Markup {
     html! {
-        @if known.to.is_empty() { span .none { "no destination yet" } }
-        @for (index, to) in known.to.iter().enumerate() {
+        @if all.is_empty() { span .none { "no destination yet" } }
+        @for (index, to) in all.iter().enumerate() {
             @if index > 0 { ", " }
             code { (to) }
         }
@@ -140,10 +229,13 @@ pub(super) fn left(shown: &Shown) -> Markup {
 }
 
 /// The question for the factor, unseen where it was proven just now: that may be over before the answer.
-fn once_more(scene: &Scene<'_>, why: &str) -> Markup {
+fn once_more(visit: &Visit, once: Once, why: &str) -> Markup {
+    let shown = once == Once::Always || !visit.is_fresh();
     html! {
-        div data-factor="" hidden[scene.visit.is_fresh()] {
-            (factor_field(scene.visit, &format!("Passphrase or code, {why}"), !scene.visit.is_fresh()))
+        @if once != Once::Never {
+            div data-factor="" hidden[!shown] {
+                (factor_field(visit, &format!("Passphrase or code, {why}"), shown && once != Once::Maybe))
+            }
         }
     }
 }

@@ -19,9 +19,15 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
-use tokio::{net::TcpListener, sync::Semaphore, time::sleep};
+use keyless_egress::ServerTls;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
 
-use super::{Web, assets, handlers, live, pages, passkeys};
+use super::{Address, Web, assets, handlers, keeping, live, pages, passkeys};
 
 /// A browser opens six at a time, and each tab holds one more for the live list.
 const CONNECTIONS: usize = 64;
@@ -45,8 +51,8 @@ const HEADERS: [(&str, &str); 7] = [
 ];
 
 /// Every page and every answer to a form.
-pub(super) fn routes(web: Arc<Web>, host: &str) -> Router {
-    let own = Own(Arc::from(host));
+pub(super) fn routes(web: Arc<Web>, address: Address) -> Router {
+    let own = Own(Arc::new(address));
     Router::new()
         .route("/open/{link}", get(handlers::open))
         .route("/assets/{name}", get(assets::serve))
@@ -57,8 +63,9 @@ pub(super) fn routes(web: Arc<Web>, host: &str) -> Router {
         .route("/{place}/events", get(live::events))
         .route("/{place}/list", get(pages::list))
         .route("/{place}/requests/{id}", get(pages::request).post(handlers::answer))
-        .route("/{place}/requests/{id}/guide/{variant}", get(pages::guide))
+        .route("/{place}/guide/{occasion}/{variant}", get(pages::guide))
         .route("/{place}/secrets", get(pages::secrets))
+        .route("/{place}/secrets/{*path}", get(pages::secret).post(keeping::save))
         .route("/{place}/sessions", get(pages::sessions))
         .route("/{place}/sessions/{id}", get(pages::session))
         .route("/{place}/sessions/{id}/end", post(handlers::end_session))
@@ -79,7 +86,7 @@ pub(super) fn routes(web: Arc<Web>, host: &str) -> Router {
 }
 
 /// Serves until the process ends.
-pub(super) async fn serve(listener: TcpListener, routes: Router) {
+pub(super) async fn serve(listener: TcpListener, tls: Option<Arc<ServerTls>>, routes: Router) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -88,22 +95,37 @@ pub(super) async fn serve(listener: TcpListener, routes: Router) {
             continue;
         };
         let Ok(place) = Arc::clone(&room).try_acquire_owned() else { continue };
-        let service = TowerToHyperService::new(routes.clone());
+        let (tls, routes) = (tls.clone(), routes.clone());
         tokio::spawn(async move {
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE)
-                .serve_connection(TokioIo::new(stream), service);
-            // Its errors are about a browser that is gone.
-            let _ = connection.await;
+            match tls {
+                None => serve_connection(stream, routes).await,
+                Some(tls) => {
+                    if let Ok(Ok(stream)) = timeout(PATIENCE, tls.accept(stream)).await {
+                        serve_connection(stream, routes).await;
+                    }
+                }
+            }
             drop(place);
         });
     }
 }
 
-/// `localhost:port`, the one name that the page answers to.
+async fn serve_connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    routes: Router,
+) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
+    // Its errors are about a browser that is gone.
+    let _ = connection.await;
+}
+
+/// The one name that the page answers to. HTTPS is not made the rule for it (HSTS): that would be for every port of
+/// `localhost`.
 #[derive(Clone)]
-struct Own(Arc<str>);
+struct Own(Arc<Address>);
 
 async fn guard(
     State(own): State<Own>,
@@ -132,13 +154,16 @@ fn refusal(
 ) -> Option<(StatusCode, &'static str)> {
     let text = |name| headers.get(name).map(|value: &HeaderValue| value.as_bytes());
     let mut hosts = headers.get_all(header::HOST).iter();
-    if hosts.next().map(HeaderValue::as_bytes) != Some(own.0.as_bytes()) || hosts.next().is_some() {
+    if hosts.next().map(HeaderValue::as_bytes) != Some(own.0.host.as_bytes())
+        || hosts.next().is_some()
+    {
         let words = "This page answers to its own address and to no other name.\n";
         return Some((StatusCode::MISDIRECTED_REQUEST, words));
     }
     let foreign = (StatusCode::FORBIDDEN, "Another site asked for this, so it was refused.\n");
     let is_safe = matches!(*method, Method::GET | Method::HEAD);
-    let is_own = |origin: &[u8]| origin.strip_prefix(b"http://") == Some(own.0.as_bytes());
+    let own_origin = own.0.origin();
+    let is_own = |origin: &[u8]| origin == own_origin.as_bytes();
     match text(header::ORIGIN) {
         Some(origin) if !is_own(origin) => return Some(foreign),
         None if !is_safe => return Some(foreign),
@@ -160,11 +185,20 @@ mod tests {
     use super::*;
 
     fn status(method: &Method, path: &str, fields: &[(&str, &str)]) -> Option<u16> {
+        status_at(false, method, path, fields)
+    }
+
+    fn status_at(
+        secure: bool,
+        method: &Method,
+        path: &str,
+        fields: &[(&str, &str)],
+    ) -> Option<u16> {
         let headers = fields.iter().map(|(name, value)| {
             (HeaderName::try_from(*name).unwrap(), HeaderValue::try_from(*value).unwrap())
         });
         let headers: HeaderMap = headers.collect();
-        let own = Own(Arc::from("localhost:7000"));
+        let own = Own(Arc::new(Address { host: "localhost:7000".to_owned(), secure }));
         refusal(&own, method, path, &headers).map(|(status, _)| status.as_u16())
     }
 
@@ -190,5 +224,9 @@ mod tests {
         assert_eq!(post(&[host, own, caused("none")]), Some(403));
         assert_eq!(post(&[host, own, caused("same-origin")]), None);
         assert_eq!(status(&Method::GET, "/open/x", &[host, caused("cross-site")]), None);
+        let secure =
+            |origin| status_at(true, &Method::POST, "/x/lock", &[host, ("origin", origin)]);
+        assert_eq!(secure("https://localhost:7000"), None);
+        assert_eq!(secure("http://localhost:7000"), Some(403), "what is not encrypted is another");
     }
 }

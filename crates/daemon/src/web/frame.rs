@@ -9,7 +9,7 @@ use axum::{
 use keyless_core::{Code, Error};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::{assets, form::FORM_WORD, visitors::Visit};
+use super::{assets, form::FORM_WORD, visitors::Visit, words::plain};
 
 /// Tells the page's own scripts which error it is.
 const CODE: HeaderName = HeaderName::from_static("x-keyless-code");
@@ -81,7 +81,7 @@ pub(super) fn page(visit: &Visit, room: Room, body: &Markup) -> Html<String> {
             }
         }
         main #main tabindex="-1" data-place={ "/" (place) } {
-            p #notice .notice role="status" { @if let Some(notice) = notice { (notice) } }
+            p #notice .notice role="status" { @if let Some(notice) = notice { (plain(&notice)) } }
             (body)
         }
     };

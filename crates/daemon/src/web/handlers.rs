@@ -11,7 +11,8 @@ use keyless_core::{Code, Error, SafeText, approval::RequestId, grant::GrantId};
 use zeroize::Zeroizing;
 
 use super::{
-    Web, dialog,
+    Web,
+    dialog::{self, Once},
     form::{COOKIE, Sent, SentByGuest},
     frame::{Failure, step},
     visitors::{Opened, Visit},
@@ -19,7 +20,7 @@ use super::{
 };
 use crate::broker::agent;
 
-type Answered = Result<Response, Failure>;
+pub(super) type Answered = Result<Response, Failure>;
 
 /// The link: good once, it gives the visit its cookie.
 pub(super) async fn open(
@@ -30,9 +31,9 @@ pub(super) async fn open(
     let opened = web.visitors.open(&link)?.ok_or(Failure::NoVisit)?;
     let caused_by = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
     if matches!(caused_by, None | Some(b"none" | b"same-origin")) {
-        return with_cookie(&opened, Redirect::to(&format!("/{}/", opened.place)));
+        return with_cookie(&web, &opened, Redirect::to(&format!("/{}/", opened.place)));
     }
-    with_cookie(&opened, step(&opened.place))
+    with_cookie(&web, &opened, step(&opened.place))
 }
 
 pub(super) async fn sign_in(State(web): State<Arc<Web>>, mut sent: SentByGuest) -> Answered {
@@ -40,7 +41,7 @@ pub(super) async fn sign_in(State(web): State<Arc<Web>>, mut sent: SentByGuest) 
         Ok(()) => {
             // A cookie or a form's word from before the proof is worth nothing after it.
             let renewed = web.visitors.renew(&sent.visit)?.ok_or(Failure::NoVisit)?;
-            with_cookie(&renewed, to(&sent.visit, ""))
+            with_cookie(&web, &renewed, to(&sent.visit, ""))
         }
         Err(error) => Err(Failure::Unproven(sent.visit, Some(error), web.desk.vault.is_open())),
     }
@@ -71,18 +72,25 @@ pub(super) async fn answer(
     if let Some(value) = &value {
         dialog::judge(&web.desk.providers().await, &sent.fields, value)?;
     }
-    if shown.asks_again(&answer) && !sent.visit.is_fresh() {
-        prove_again(&web, &sent.visit, sent.fields.take("factor")).await?;
-    }
+    let setting = web.desk.settings().await?.prove_again;
+    prove_once(&web, &mut sent, dialog::asks_again(setting, &shown, &answer)).await?;
     let settled = web.desk.approver.answer(&id, answer, value).await?;
     sent.visit.leave(outcome(&settled));
     Ok(to(&sent.visit, ""))
 }
 
+/// Takes the factor from a form whose deed asks for it.
+pub(super) async fn prove_once(web: &Web, sent: &mut Sent, once: Once) -> Result<(), Error> {
+    if once == Once::Never || (once != Once::Always && sent.visit.is_fresh()) {
+        return Ok(());
+    }
+    prove_again(web, &sent.visit, sent.fields.take("factor")).await
+}
+
 /// The factor once more. Nothing at all is no wrong one: the form was drawn while the proof was fresh.
 async fn prove_again(web: &Web, visit: &Visit, factor: Zeroizing<String>) -> Result<(), Error> {
     if factor.is_empty() {
-        let words = SafeText::words("your proof is over five minutes old; give it once more");
+        let words = SafeText::words("this takes your passphrase or a code once more");
         return Err(Error::with(Code::OperatorRequired, words));
     }
     web.factor.prove(web, visit, factor).await?;
@@ -128,16 +136,17 @@ pub(super) fn settled(id: &RequestId) -> Error {
     Error::with(Code::RequestSettled, words)
 }
 
-fn with_cookie(opened: &Opened, response: impl IntoResponse) -> Answered {
+fn with_cookie(web: &Web, opened: &Opened, response: impl IntoResponse) -> Answered {
     let Opened { place, cookie } = opened;
-    let cookie = format!("{COOKIE}={cookie}; Path=/{place}/; HttpOnly; SameSite=Strict");
+    let secure = if web.is_secure() { "; Secure" } else { "" };
+    let cookie = format!("{COOKIE}={cookie}; Path=/{place}/; HttpOnly; SameSite=Strict{secure}");
     let mut response = response.into_response();
     let cookie = HeaderValue::try_from(cookie).map_err(|_| Code::Internal)?;
     response.headers_mut().insert(header::SET_COOKIE, cookie);
     Ok(response)
 }
 
-fn to(visit: &Visit, room: &str) -> Response {
+pub(super) fn to(visit: &Visit, room: &str) -> Response {
     Redirect::to(&format!("/{}/{room}", visit.place)).into_response()
 }
 

@@ -1,5 +1,8 @@
 //! Text for people: an agent's words with nothing hidden in them, and times.
 
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
 use keyless_core::approval::Status;
 use maud::{Markup, html};
 
@@ -44,6 +47,20 @@ pub(super) fn plain(text: &str) -> Markup {
             }
         }
     }
+}
+
+/// The same where there can be no elements: in a label for those who hear it.
+pub(super) fn spelled(text: &str) -> String {
+    let mut spelled = String::with_capacity(text.len());
+    for piece in pieces(text) {
+        match piece {
+            Piece::Seen(text) => spelled.push_str(&text),
+            Piece::Unseen(character) => {
+                let _ = write!(spelled, "U+{:04X}", u32::from(character));
+            }
+        }
+    }
+    spelled
 }
 
 /// Lines that somebody else wrote, each on its own: what follows a line's end is another line of theirs.
@@ -129,6 +146,12 @@ pub(super) fn time(seconds: u64) -> String {
         7200..=172_799 => format!("{} h", seconds / 3600),
         _ => format!("{} days", seconds / 86400),
     }
+}
+
+/// `4 min ago`.
+pub(super) fn ago(at: Timestamp) -> String {
+    let seconds = Timestamp::now().duration_since(at).as_secs();
+    format!("{} ago", time(u64::try_from(seconds).unwrap_or(0)))
 }
 
 /// What became of a request, as a sentence.

@@ -23,6 +23,19 @@ impl Pool {
         }
     }
 
+    /// The texts in the list `field` of a column's JSON, as a table for FROM, and the name of its column.
+    pub(crate) fn json_items(&self, column: &str, field: &str) -> (String, &'static str) {
+        match self {
+            Self::Postgres(_) => {
+                let items = format!("jsonb_array_elements_text({column}::jsonb -> '{field}')");
+                (format!("{items} AS items(item)"), "items.item")
+            }
+            Self::Sqlite(_) => {
+                (format!("json_each({column}, '$.{field}') AS items"), "items.value")
+            }
+        }
+    }
+
     /// That `text` has `part` in it.
     pub(crate) fn has_text(&self, text: &str, part: &str) -> String {
         match self {

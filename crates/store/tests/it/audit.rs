@@ -16,6 +16,7 @@ on_both! {
     entries_are_recorded_in_order
     what_nobody_waits_for_is_written_soon
     questions_are_answered
+    the_latest_uses_are_told
     several_writers_share_one_chain
     every_change_behind_its_back_is_found
     without_the_key_a_cut_tail_still_shows
@@ -74,6 +75,27 @@ async fn questions_are_answered(engine: Engine) {
     assert_eq!(ask(AuditQuery { session: Some("other".into()), ..all() }).await, [4]);
     assert_eq!(ask(AuditQuery { action: Some(Action::Egress), ..all() }).await, [1, 2, 3]);
     assert_eq!(ask(AuditQuery { outcome: Some(Outcome::Denied), ..all() }).await, [4]);
+}
+
+async fn the_latest_uses_are_told(engine: Engine) {
+    let scene = filled(engine, 1).await;
+    let log = AuditLog::start(&scene.store, None);
+    let [one, two] = ["a/b/c", "a/b/d"].map(|path| SecretPath::parse(path).unwrap());
+    for (second, session, secrets, outcome) in [
+        (1, "first", vec![&one, &two], Outcome::Success),
+        (2, "first", vec![&one], Outcome::Success),
+        (3, "refused", vec![&one, &two], Outcome::Denied),
+        (4, "second", vec![&one], Outcome::Success),
+    ] {
+        let at = format!("2030-01-01T00:00:0{second}Z").parse().unwrap();
+        let secrets_used = secrets.into_iter().cloned().collect();
+        log.append(Draft { at, outcome, secrets_used, ..draft(session) }).await.unwrap();
+    }
+    let uses = scene.store.latest_uses().await.unwrap();
+    let seen: Vec<_> =
+        uses.iter().map(|one| (&one.path, one.session_id.as_str(), one.entries)).collect();
+    assert_eq!(seen, [(&one, "second", 1), (&one, "first", 2), (&two, "first", 1)]);
+    assert!(uses.is_sorted_by(|a, b| a.at >= b.at) && uses[0].agent_uri.contains("://"));
 }
 
 async fn several_writers_share_one_chain(engine: Engine) {

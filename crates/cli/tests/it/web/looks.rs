@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::in_a_browser;
+use super::{Browser, in_a_browser};
 use crate::{
     mcp::{Agent, about, gated, unlocked},
     world::TOKEN,
@@ -71,6 +71,10 @@ fn pages_are_for_everybody() {
     let value = agent.ask("secrets_request_provision", &about("team/github/token"));
     let fields = json!({ "description": "Main token", "rotate_every_days": 60 });
     let diff = agent.ask("secrets_propose_metadata", &json!({ "path": TOKEN, "fields": fields }));
+    let rotated = agent.ask("secrets_request_rotation", &about(TOKEN));
+    let suggested =
+        json!({ "suggested_path": "team/new/key", "metadata": { "description": "Found" } });
+    let added = agent.ask("secrets_propose_new_path", &suggested);
     let reason = json!({ "path": TOKEN, "reason": "to look at the board" });
     let used = agent.ask("secrets_request_use_approval", &reason);
     let grant = [
@@ -85,6 +89,7 @@ fn pages_are_for_everybody() {
     world.keyless(&grant).run().ok();
     let script = format!(
         "const rooms = ['', 'requests/{value}', 'requests/{diff}', 'requests/{used}', 'secrets', 'sessions',
+  'secrets/{TOKEN}', 'secrets/{TOKEN}?act=value', 'secrets/{TOKEN}?act=edit', 'secrets/new', 'requests/{rotated}', 'requests/{added}',
   'approvals', 'grants', 'log?verify=1', 'egress', 'sources', 'passkeys', 'lock'];
 const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 const narrow = {{ viewport: {{ width: 360, height: 700 }}, colorScheme: 'dark' }};
@@ -117,4 +122,49 @@ for (let i = 0; i < 9; i++) {{
 await page.keyboard.press('Enter'); await seen('may be used once');"
     );
     in_a_browser(&world, &script);
+}
+
+/// Each view with all that it loads is small, and nothing in it moves once it is drawn, on a screen and on a phone. How fast it is
+/// painted is told and not judged: `--no-capture` shows it.
+#[test]
+fn views_are_light_and_still() {
+    let world = unlocked();
+    gated(&world, "session");
+    let mut agent = Agent::connect(&world);
+    let reason = json!({ "path": TOKEN, "reason": "to look at the board" });
+    let used = agent.ask("secrets_request_use_approval", &reason);
+    let rotated = agent.ask("secrets_request_rotation", &about(TOKEN));
+    let script = format!(
+        "const rooms = ['', 'requests/{used}', 'requests/{rotated}', 'secrets', 'secrets/{TOKEN}', 'sessions', 'approvals',
+  'grants', 'log?verify=1', 'egress', 'sources', 'passkeys', 'lock'];
+const phone = await enter({{ viewport: {{ width: 360, height: 700 }} }});
+const paints = [];
+for (const tab of [page, phone]) {{
+  const home = tab.url();
+  let bytes = 0;
+  tab.on('response', async (answer) => {{ bytes += (await answer.body().catch(() => '')).length; }});
+  await tab.addInitScript(() => {{
+    window.moved = 0;
+    new PerformanceObserver((list) => {{
+      for (const one of list.getEntries()) window.moved += one.value;
+    }}).observe({{ type: 'layout-shift', buffered: true }});
+  }});
+  for (const room of rooms) {{
+    bytes = 0;
+    await tab.goto(home + room); await tab.waitForTimeout(250);
+    const {{ moved, paint }} = await tab.evaluate(() => ({{ moved: window.moved,
+      paint: performance.getEntriesByName('first-contentful-paint')[0]?.startTime }}));
+    assert.equal(moved, 0, `${{room}} moves`);
+    assert.ok(bytes > 0 && bytes < 100 * 1024, `${{room}}: ${{bytes}} bytes`);
+    paints.push([paint, bytes]);
+  }}
+}}
+const sorted = paints.map(([paint]) => paint).sort((a, b) => a - b);
+const most = Math.max(...paints.map(([, bytes]) => bytes));
+tell(`first paint: ${{Math.round(sorted[sorted.length >> 1])}} ms half of the time, ${{Math.round(sorted.at(-1))}} ms at most; ` +
+  `${{(most / 1024).toFixed(1)}} KiB at most`);"
+    );
+    let mut browser = Browser::start(&world, &script);
+    println!("{}", browser.told());
+    browser.done();
 }

@@ -70,7 +70,9 @@ fn every_view_has_its_picture() {
         "waiting": "", "value": format!("requests/{value}"), "rotate": format!("requests/{rotate}"),
         "metadata": format!("requests/{metadata}"), "new-path": format!("requests/{new_path}"),
         "use": format!("requests/{used}"), "action": format!("requests/{action}"),
-        "deploy": format!("requests/{deploy}"), "secrets": "secrets", "sessions": "sessions",
+        "deploy": format!("requests/{deploy}"), "secrets": "secrets",
+        "secret": format!("secrets/{TOKEN}"), "edit": format!("secrets/{TOKEN}?act=edit"),
+        "sessions": "sessions",
         "approvals": "approvals", "grants": "grants", "log": "log?verify=1", "egress": "egress",
         "sources": "sources", "passkeys": "passkeys", "lock": "lock",
     });
@@ -100,7 +102,7 @@ await phone.screenshot({{ path: folder + 'web-phone.png' }});"
         fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect();
     assert_eq!(pictures.len(), 2 * (1 + views.as_object().unwrap().len()) + 1);
     if env::var_os("KEYLESS_BLESS").is_some() {
-        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures");
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/images");
         for picture in &pictures {
             fs::copy(picture, docs.join(picture.file_name().unwrap())).unwrap();
         }

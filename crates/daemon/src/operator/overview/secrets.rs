@@ -2,6 +2,7 @@
 
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use keyless_core::Error;
+use keyless_store::LatestUse;
 use keyless_vault::{Freshness, Secret, SourceConfig};
 
 use super::Overview;
@@ -47,6 +48,12 @@ pub enum SecretState {
 }
 
 impl Overview {
+    /// Which session used which secret lately, the latest first.
+    pub async fn latest_uses(&self) -> Result<Vec<LatestUse>, Error> {
+        self.log.flush().await?;
+        Ok(self.vault.store().latest_uses().await?)
+    }
+
     /// The secrets that fit.
     pub async fn secrets(&self, wanted: &SecretsWanted) -> Result<SecretsView, Error> {
         let today = Timestamp::now().to_zoned(TimeZone::UTC).date();

@@ -1,10 +1,12 @@
 // The list of requests as it changes, and the time that is left.
 // @ts-check
 
+/** @typedef {{ createHTML(text: string): string }} Policy */
+/** @typedef {{ createPolicy(name: string, rules: Policy): Policy }} TrustedTypes */
+
+const { trustedTypes } = /** @type {Window & { trustedTypes?: TrustedTypes }} */ (window);
 /** The one place where text becomes elements: what our own server drew, everything in it escaped. */
-const ours = /** @type {any} */ (window).trustedTypes?.createPolicy("keyless", {
-  createHTML: (/** @type {string} */ text) => text,
-});
+const ours = trustedTypes?.createPolicy("keyless", { createHTML: (text) => text });
 
 /** Marks a request as the script's: it is no act of the person. */
 export const byScript = { "X-Keyless-Script": "1" };
@@ -31,7 +33,8 @@ export function follow(list) {
     if (!answer.ok) return;
     const focused = document.activeElement?.getAttribute("href");
     draw(list, await answer.text());
-    if (focused) list.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+    const link = focused && list.querySelector(`a[href="${CSS.escape(focused)}"]`);
+    if (link instanceof HTMLElement) link.focus();
   });
   // The proof is over, or the store is locked: the server asks for the factor.
   source.addEventListener("over", () => {

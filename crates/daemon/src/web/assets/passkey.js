@@ -22,7 +22,8 @@ export function offerPasskey(button) {
       const allowCredentials = ids.map((id) => ({ type: /** @type {const} */ ("public-key"), id: bytes(id) }));
       const asked = { challenge: bytes(challenge), rpId: party, allowCredentials };
       const publicKey = { ...asked, userVerification: /** @type {const} */ ("required") };
-      const got = /** @type {any} */ (await navigator.credentials.get({ publicKey }));
+      const got = await navigator.credentials.get({ publicKey });
+      if (!(got instanceof PublicKeyCredential) || !(got.response instanceof AuthenticatorAssertionResponse)) return;
       const { clientDataJSON, authenticatorData, signature } = got.response;
       const answer = { id: got.id, client: text(clientDataJSON), data: text(authenticatorData) };
       input.value = `passkey:${JSON.stringify({ ...answer, signature: text(signature) })}`;
@@ -46,24 +47,25 @@ export function makePasskey(form) {
     event.stopImmediatePropagation();
     attempt(form, async () => {
       const { challenge, party, ids } = await question(form, form.dataset.newPasskey ?? "");
-      const got = /** @type {any} */ (
-        await navigator.credentials.create({
-          publicKey: {
-            challenge: bytes(challenge),
-            rp: { id: party, name: "Keyless" },
-            user: { id: crypto.getRandomValues(new Uint8Array(16)), name: name.value, displayName: name.value },
-            pubKeyCredParams: [-7, -8, -257].map((alg) => ({ type: /** @type {const} */ ("public-key"), alg })),
-            excludeCredentials: ids.map((id) => ({ type: /** @type {const} */ ("public-key"), id: bytes(id) })),
-            authenticatorSelection: { userVerification: "required" },
-          },
-        })
-      );
+      const got = await navigator.credentials.create({
+        publicKey: {
+          challenge: bytes(challenge),
+          rp: { id: party, name: "Keyless" },
+          user: { id: crypto.getRandomValues(new Uint8Array(16)), name: name.value, displayName: name.value },
+          pubKeyCredParams: [-7, -8, -257].map((alg) => ({ type: /** @type {const} */ ("public-key"), alg })),
+          excludeCredentials: ids.map((id) => ({ type: /** @type {const} */ ("public-key"), id: bytes(id) })),
+          authenticatorSelection: { userVerification: "required" },
+        },
+      });
+      if (!(got instanceof PublicKeyCredential) || !(got.response instanceof AuthenticatorAttestationResponse)) return;
       const { response } = got;
+      const key = response.getPublicKey();
+      if (!key) throw new Error("Your browser does not give out this passkey's public key. Take another one.");
       field.value = JSON.stringify({
         id: got.id,
         client: text(response.clientDataJSON),
         data: text(response.getAuthenticatorData()),
-        key: text(response.getPublicKey()),
+        key: text(key),
         algorithm: response.getPublicKeyAlgorithm(),
       });
       form.requestSubmit();

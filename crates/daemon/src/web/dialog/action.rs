@@ -3,14 +3,10 @@
 use keyless_core::approval::WantedAction;
 use maud::{Markup, html};
 
-use super::{Scene, destinations, once_more};
-use crate::{
-    operator::Answer,
-    web::words::{lines, plain, said},
-};
+use super::{Scene, destinations};
+use crate::web::words::{lines, plain, said};
 
 pub(super) fn render(scene: &Scene<'_>, wanted: &WantedAction) -> Markup {
-    let per_call = scene.shown.asks_again(&Answer::AllowOnce);
     html! {
         dl .facts {
             div { dt { "Agent" } dd { code { (plain(wanted.agent.as_str())) } } }
@@ -36,7 +32,6 @@ pub(super) fn render(scene: &Scene<'_>, wanted: &WantedAction) -> Markup {
             "Allowed once, for exactly this action: " code { (wanted.sha256.get(..16).unwrap_or_default()) "…" }
             ". A denial is remembered for ten minutes."
         }
-        @if per_call { (once_more(scene, "to allow it")) }
     }
 }
 
@@ -53,7 +48,7 @@ fn secrets(scene: &Scene<'_>) -> Markup {
                         td data-head="Goes to" {
                             @match known {
                                 Some(known) if known.to.is_empty() => { "into this action’s own jail" },
-                                Some(known) => { (destinations(known)) },
+                                Some(known) => { (destinations(&known.to)) },
                                 None => { span .none { "not in the store" } },
                             }
                         }

@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::{Scene, once_more};
+use super::Scene;
 use crate::web::words::{plain, said};
 
 pub(super) fn render(scene: &Scene<'_>, reason: &str, deed: Option<&str>) -> Markup {
-    let per_call = scene.shown.asks_again(&crate::operator::Answer::AllowOnce);
+    let per_call = scene.shown.is_per_call();
     html! {
         @if let Some(deed) = deed {
             p .deed { span .label { "To allow this one request" } code { (plain(deed)) } }
@@ -17,6 +17,5 @@ pub(super) fn render(scene: &Scene<'_>, reason: &str, deed: Option<&str>) -> Mar
             @if per_call { "This secret is asked about at every use. " }
             "A denial is remembered for ten minutes."
         }
-        @if per_call { (once_more(scene, "to allow it")) }
     }
 }

@@ -1,44 +1,79 @@
 //! A value: first or next, typed into a field that is masked, and where it may go.
 
 use keyless_core::{Code, Destination, Error, SafeText, SecretPath, approval::Asked};
-use keyless_vault::{EnvName, FormatVerdict, Provider, Providers, SourceConfig, Variant};
+use keyless_vault::{EnvName, FormatVerdict, Provider, Providers, Secret, SourceConfig, Variant};
 use maud::{Markup, html};
 use zeroize::Zeroizing;
 
 use super::{
     FORM, Said, Scene,
     guide::{guide, link},
-    once_more, usage,
+    usage,
 };
 use crate::{
-    operator::{Answer, Shown},
+    operator::{Answer, Given, Known, Occasion, Shown},
     web::form::Fields,
 };
 
 /// The field with the kind of token that the person chose.
 const VARIANT: &str = "variant";
 
+/// A value that a person is to type: an agent asked for it, or they want it themselves.
+pub(super) struct Wanted<'a> {
+    /// The visit's place.
+    pub(super) place: &'a str,
+    /// The secret; nothing while its name is typed as well.
+    pub(super) path: Option<&'a SecretPath>,
+    pub(super) occasion: Occasion,
+    pub(super) known: Option<&'a Known>,
+    pub(super) secret: Option<&'a Secret>,
+    pub(super) providers: &'a Providers,
+    /// A value was refused for its looks: offer to take it all the same.
+    pub(super) weak: bool,
+    /// What takes a value of several lines, in a terminal.
+    pub(super) from_file: String,
+}
+
+pub(super) fn occasion_of(shown: &Shown) -> Occasion {
+    if matches!(shown.asked, Asked::Rotation) { Occasion::Another } else { Occasion::First }
+}
+
+/// What an agent has asked for.
+pub(super) fn of_request<'a>(scene: &Scene<'a>) -> Wanted<'a> {
+    let shown = scene.shown;
+    Wanted {
+        place: &scene.visit.place,
+        path: shown.path.as_ref(),
+        occasion: occasion_of(shown),
+        known: shown.known.as_ref(),
+        secret: scene.secret,
+        providers: scene.providers,
+        weak: scene.weak,
+        from_file: from_file(shown),
+    }
+}
+
 /// What stands above the form: where it is kept, what it looks like, how to get it.
-pub(super) fn around(scene: &Scene<'_>) -> Markup {
-    let rotation = matches!(scene.shown.asked, Asked::Rotation);
-    let known = known(scene);
-    let upkeep = scene.secret.map(|secret| &secret.metadata.upkeep);
+pub(super) fn around(wanted: &Wanted<'_>) -> Markup {
+    let rotation = wanted.occasion == Occasion::Another;
+    let known = catalogs(wanted);
+    let upkeep = wanted.secret.map(|secret| &secret.metadata.upkeep);
     let every = upkeep.and_then(|upkeep| upkeep.rotate_every_days);
     let page = upkeep.and_then(|upkeep| upkeep.retrieval_url.as_deref());
     html! {
         dl .facts {
-            div { dt { "Kept in" } dd { (kept(scene)) } }
+            div { dt { "Kept in" } dd { (kept(wanted.secret)) } }
             @if let (true, Some(days)) = (rotation, every) {
                 div { dt { "Cadence" } dd { "every " (days) " days" } }
             }
-            @if let (true, Some(at)) = (rotation, scene.secret.and_then(|secret| secret.rotated_at)) {
+            @if let (true, Some(at)) = (rotation, wanted.secret.and_then(|secret| secret.rotated_at)) {
                 div { dt { "Present value" } dd { "since " (at.strftime("%e %B %Y").to_string()) } }
             }
         }
         @if let (Some(page), None) = (page, known) { p .links { (link(page, "Where to get it")) } }
         @if let Some((provider, variant)) = known {
             section .guide {
-                @if provider.variants.len() > 1 { (choice(scene, provider, variant)) } @else {
+                @if provider.variants.len() > 1 { (choice(wanted, provider, variant)) } @else {
                     input type="hidden" name=(VARIANT) form=(FORM) value=(variant.id);
                 }
                 div #guide { (guide(provider, variant, rotation)) }
@@ -48,19 +83,18 @@ pub(super) fn around(scene: &Scene<'_>) -> Markup {
 }
 
 /// The fields.
-pub(super) fn inputs(scene: &Scene<'_>) -> Markup {
-    let shown = scene.shown;
-    let rotation = matches!(shown.asked, Asked::Rotation);
-    let variant = known(scene).map(|(_, variant)| variant);
-    let own = scene.secret.and_then(|secret| secret.metadata.upkeep.format_regex.as_deref());
-    let bound = shown.known.as_ref().is_some_and(|known| !known.to.is_empty());
-    let named = shown.known.as_ref().is_some_and(|known| known.env.is_some());
+pub(super) fn inputs(wanted: &Wanted<'_>) -> Markup {
+    let rotation = wanted.occasion == Occasion::Another;
+    let variant = catalogs(wanted).map(|(_, variant)| variant);
+    let own = wanted.secret.and_then(|secret| secret.metadata.upkeep.format_regex.as_deref());
+    let bound = wanted.known.is_some_and(|known| !known.to.is_empty());
+    let named = wanted.known.is_some_and(|known| known.env.is_some());
     html! {
         div .field {
             label for="value" { @if rotation { "New value" } @else { "Value" } }
             div .reveal {
                 input #value type="password" name="value" required autocomplete="off" spellcheck="false"
-                    autocapitalize="off" data-value="" data-format=[own] data-lines=(from_file(shown)) aria-describedby="value-help";
+                    autocapitalize="off" data-value="" data-format=[own] data-lines=(wanted.from_file) aria-describedby="value-help";
                 button type="button" .quiet data-reveal="value" aria-pressed="false" hidden { "Show" }
             }
             p #value-help .help aria-live="polite" data-default="The agent never sees it." {
@@ -68,21 +102,31 @@ pub(super) fn inputs(scene: &Scene<'_>) -> Markup {
             }
         }
         @if !bound { (destinations(variant)) }
-        @if let (false, Some(path)) = (named, &shown.path) { (variable(path, variant)) }
+        @if !named { (variable(wanted.path, variant)) }
         @if rotation {
             label .tick { input type="checkbox" name="overwrite" required;
                 "I understand that this overwrites the present value" }
-            (once_more(scene, "since this overwrites a value"))
         }
-        label .tick data-weak="" hidden[!scene.weak] {
+        label .tick data-weak="" hidden[!wanted.weak] {
             input type="checkbox" name="weak"; "Save it although it does not look like one"
         }
     }
 }
 
-/// The answer; nothing of the value is in it.
+/// The answer to a request; nothing of the value is in it.
 pub(super) fn read(shown: &Shown, fields: &mut Fields) -> Result<Said, Error> {
-    if matches!(shown.asked, Asked::Rotation) && !fields.is_ticked("overwrite") {
+    let bound = shown.known.as_ref().is_some_and(|known| !known.to.is_empty());
+    let (Given { to, env, allow_weak }, value) = read_given(occasion_of(shown), bound, fields)?;
+    Ok((Answer::Value { to, env, allow_weak }, Some(value)))
+}
+
+/// A value, and what goes with it. `bound`: the secret has its hosts already.
+pub(in crate::web) fn read_given(
+    occasion: Occasion,
+    bound: bool,
+    fields: &mut Fields,
+) -> Result<(Given, Zeroizing<Vec<u8>>), Error> {
+    if occasion == Occasion::Another && !fields.is_ticked("overwrite") {
         return Err(usage("tick the box that says that the present value may go"));
     }
     let value = fields.take("value");
@@ -93,12 +137,12 @@ pub(super) fn read(shown: &Shown, fields: &mut Fields) -> Result<Said, Error> {
     let env = match fields.text("env").trim() {
         "" => None,
         // A variable without a destination would hold nothing.
-        _ if to.is_empty() && shown.known.as_ref().is_none_or(|known| known.to.is_empty()) => None,
+        _ if to.is_empty() && !bound => None,
         name => Some(read_variable(name)?),
     };
     let allow_weak = fields.is_ticked("weak");
     let bytes = Zeroizing::new(value.as_bytes().to_vec());
-    Ok((Answer::Value { to, env, allow_weak }, Some(bytes)))
+    Ok((Given { to, env, allow_weak }, bytes))
 }
 
 /// Fails with [`Code::ValueWeak`] when the value has not the format of the kind of token that was chosen.
@@ -116,15 +160,16 @@ pub(in crate::web) fn judge(
 }
 
 /// What the catalog knows of it.
-fn known<'a>(scene: &Scene<'a>) -> Option<(&'a Provider, &'a Variant)> {
-    let upkeep = scene.secret.map(|secret| &secret.metadata.upkeep);
+fn catalogs<'a>(wanted: &Wanted<'a>) -> Option<(&'a Provider, &'a Variant)> {
+    let upkeep = wanted.secret.map(|secret| &secret.metadata.upkeep);
     let pattern = upkeep.and_then(|upkeep| upkeep.pattern_id.as_deref());
-    scene.providers.of_secret(scene.shown.path.as_ref()?, pattern)
+    wanted.providers.of_secret(wanted.path?, pattern)
 }
 
-fn kept(scene: &Scene<'_>) -> Markup {
+/// Where a secret's value is kept.
+pub(super) fn kept(secret: Option<&Secret>) -> Markup {
     html! {
-        @match scene.secret.map(|secret| &secret.metadata.source) {
+        @match secret.map(|secret| &secret.metadata.source) {
             Some(SourceConfig::Routed { source: Some(name), .. }) => { "source " code { (name) } },
             Some(SourceConfig::Routed { .. }) => { "its source, as sources.toml says" },
             Some(SourceConfig::Env { variable }) => { "the broker’s variable " code { (variable) } },
@@ -134,8 +179,9 @@ fn kept(scene: &Scene<'_>) -> Markup {
     }
 }
 
-fn choice(scene: &Scene<'_>, provider: &Provider, chosen: &Variant) -> Markup {
-    let base = format!("/{}/requests/{}/guide/", scene.visit.place, scene.shown.id);
+fn choice(wanted: &Wanted<'_>, provider: &Provider, chosen: &Variant) -> Markup {
+    let occasion = if wanted.occasion == Occasion::Another { "another" } else { "first" };
+    let base = format!("/{}/guide/{occasion}/", wanted.place);
     html! {
         div .field {
             label for="variant" { "Kind of token" }
@@ -163,9 +209,9 @@ fn destinations(variant: Option<&Variant>) -> Markup {
     }
 }
 
-fn variable(path: &SecretPath, variant: Option<&Variant>) -> Markup {
-    let known = variant.and_then(|variant| variant.env_var.as_ref());
-    let name = known.map_or_else(|| suggested(path), ToString::to_string);
+fn variable(path: Option<&SecretPath>, variant: Option<&Variant>) -> Markup {
+    let known = variant.and_then(|variant| variant.env_var.as_ref()).map(ToString::to_string);
+    let name = known.or_else(|| path.map(suggested)).unwrap_or_default();
     html! {
         div .field {
             label for="env" { "Variable for its placeholder" }
@@ -187,7 +233,7 @@ fn suggested(path: &SecretPath) -> String {
     format!("{}_{}", path.category(), path.name()).to_uppercase().replace(['-', '/'], "_")
 }
 
-fn read_destinations(text: &str) -> Result<Vec<Destination>, Error> {
+pub(super) fn read_destinations(text: &str) -> Result<Vec<Destination>, Error> {
     let names = text.split([',', ' ']).map(str::trim).filter(|name| !name.is_empty());
     let parsed = names.map(|name| {
         Destination::parse(name)
@@ -196,7 +242,7 @@ fn read_destinations(text: &str) -> Result<Vec<Destination>, Error> {
     parsed.collect()
 }
 
-fn read_variable(name: &str) -> Result<EnvName, Error> {
+pub(super) fn read_variable(name: &str) -> Result<EnvName, Error> {
     EnvName::parse(name).map_err(|error| {
         Error::with(Code::Usage, SafeText::default().as_they_wrote(&error.to_string()))
     })

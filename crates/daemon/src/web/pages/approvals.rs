@@ -14,7 +14,7 @@ use crate::{
         form::Proven,
         frame::{Room, page, word},
         visitors::Visit,
-        words::{plain, time},
+        words::{plain, spelled, time},
     },
 };
 
@@ -49,7 +49,7 @@ fn table(visit: &Visit, standing: &[Shown]) -> Markup {
                         td .end {
                             form method="post" action={ "/" (visit.place) "/approvals/" (shown.id) "/take-back" } {
                                 (word(visit))
-                                button aria-label={ (take_back(shown.status)) " for " (shown.title()) } {
+                                button aria-label={ (take_back(shown.status)) " for " (spelled(&shown.title())) } {
                                     (take_back(shown.status))
                                 }
                             }

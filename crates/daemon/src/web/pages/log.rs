@@ -87,11 +87,18 @@ fn row(visit: &Visit, entry: &Entry) -> Markup {
                 @if let Some(status) = detail.status { span .under { "status " (status) } }
             }
             td data-head="Session" {
-                @if session.starts_with("s-") || session.starts_with("m-") {
-                    a .path href={ "/" (visit.place) "/sessions/" (session) } { (session) }
-                } @else { (plain(session)) }
+                (session_name(visit, session))
             }
         }
+    }
+}
+
+/// A session of the broker's, whose page is a click away; others have none.
+pub(in crate::web) fn session_name(visit: &Visit, session: &str) -> Markup {
+    html! {
+        @if session.starts_with("s-") || session.starts_with("m-") {
+            a .path href={ "/" (visit.place) "/sessions/" (session) } { (session) }
+        } @else { (plain(session)) }
     }
 }
 

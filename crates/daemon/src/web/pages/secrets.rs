@@ -1,9 +1,10 @@
-//! The inventory: every secret, where it may go, how fresh it is. Never a value.
+//! The inventory: every secret, where it may go, how fresh it is, who used it last. Never a value.
 
 use std::sync::Arc;
 
-use axum::extract::{RawQuery, State};
-use keyless_core::ApproveOnUse;
+use axum::extract::{Path, RawQuery, State};
+use keyless_core::{Code, Error, SecretPath};
+use keyless_store::LatestUse;
 use keyless_vault::Secret;
 use maud::{Markup, html};
 
@@ -12,23 +13,78 @@ use crate::{
     operator::{SecretRow, SecretState, SecretsWanted},
     web::{
         Web,
-        form::{Proven, query},
+        dialog::{self, Act, Own, asks},
+        form::{Fields, Proven, query},
         frame::{Room, page},
+        visitors::Visit,
+        words::{ago, plain},
     },
 };
 
+/// The address of a secret that is to be; a path has three segments.
+pub(in crate::web) const NEW: &str = "new";
+
+/// All of them, or those that fit.
 pub(in crate::web) async fn secrets(
     State(web): State<Arc<Web>>,
     RawQuery(wanted): RawQuery,
     Proven(visit): Proven,
 ) -> Page {
     let wanted = query(wanted.as_deref());
+    let uses = web.desk.overview.latest_uses().await?;
+    let body = inventory(&web, &visit, &wanted, &uses).await?;
+    Ok(page(&visit, Room::Secrets, &body))
+}
+
+/// One secret's dialog over them; `new` for one that is to be.
+pub(in crate::web) async fn secret(
+    State(web): State<Arc<Web>>,
+    Path((_, path)): Path<(String, String)>,
+    RawQuery(wanted): RawQuery,
+    Proven(visit): Proven,
+) -> Page {
+    let wanted = query(wanted.as_deref());
+    let secret = match &*path {
+        NEW => None,
+        path => Some(web.desk.vault.show(&known_path(path)?).await?),
+    };
+    let mut uses = web.desk.overview.latest_uses().await?;
+    let body = inventory(&web, &visit, &query(None), &uses).await?;
+    uses.retain(|one| secret.as_ref().is_some_and(|secret| secret.path == one.path));
+    let own = Own {
+        visit: &visit,
+        secret: secret.as_ref(),
+        act: Act::parse(wanted.text("act")),
+        providers: &web.desk.providers().await,
+        uses: &uses,
+        prove_again: web.desk.settings().await?.prove_again,
+        weak: wanted.is_ticked("weak"),
+    };
+    let body = html! { (body) (dialog::own(&own)) };
+    Ok(page(&visit, Room::Secrets, &body))
+}
+
+/// A path of an address.
+pub(in crate::web) fn known_path(text: &str) -> Result<SecretPath, Error> {
+    SecretPath::parse(text).map_err(|_| Code::SecretNotFound.into())
+}
+
+async fn inventory(
+    web: &Web,
+    visit: &Visit,
+    wanted: &Fields,
+    uses: &[LatestUse],
+) -> Result<Markup, Error> {
     let (text, state) = (wanted.text("q").to_owned(), SecretState::parse(wanted.text("state")));
     let found = web.desk.overview.secrets(&SecretsWanted { text, state }).await?;
-    let body = html! {
-        h1 { "Secrets" }
+    let place = &visit.place;
+    Ok(html! {
+        div .headed {
+            h1 { "Secrets" }
+            a .button href={ "/" (place) "/secrets/" (NEW) } { "Add a secret" }
+        }
         p .lead { (counted(found.total, "secret")) ". Values are sealed; no page shows one." }
-        form .filter role="search" {
+        form .filter role="search" action={ "/" (place) "/secrets" } {
             label { span .sr { "Find a path, host or variable" }
                 input type="search" name="q" value=(wanted.text("q")) placeholder="Path, host or variable"; }
             label { span .sr { "State" }
@@ -41,25 +97,25 @@ pub(in crate::web) async fn secrets(
             }
             button { "Show" }
         }
-        @if found.rows.is_empty() { (empty("No secret fits.")) } @else { (table(&found.rows)) }
-    };
-    Ok(page(&visit, Room::Secrets, &body))
+        @if found.rows.is_empty() { (empty("No secret fits.")) }
+        @else { (table(place, &found.rows, uses)) }
+    })
 }
 
-fn table(rows: &[SecretRow]) -> Markup {
+fn table(place: &str, rows: &[SecretRow], uses: &[LatestUse]) -> Markup {
     html! {
         table .rows {
             thead { tr {
                 th scope="col" { "Secret" } th scope="col" { "May go to" } th scope="col" { "Variable" }
-                th scope="col" { "Asks" } th scope="col" { "State" }
+                th scope="col" { "Asks" } th scope="col" { "Used" } th scope="col" { "State" }
             } }
             tbody {
                 @for SecretRow { secret, state } in rows {
                     @let state = state.as_str();
                     tr {
                         th scope="row" {
-                            span .path { (secret.path) }
-                            @if let Some(words) = &secret.metadata.description { span .under { (words) } }
+                            a .path href={ "/" (place) "/secrets/" (secret.path) } { (secret.path) }
+                            @if let Some(words) = &secret.metadata.description { span .under { (plain(words)) } }
                         }
                         td data-head="May go to" { (destinations(secret)) }
                         td data-head="Variable" {
@@ -69,6 +125,13 @@ fn table(rows: &[SecretRow]) -> Markup {
                             }
                         }
                         td data-head="Asks" { (asks(secret.metadata.approve_on_use)) }
+                        td data-head="Used" {
+                            // They are sorted, the latest first.
+                            @match uses.iter().find(|one| one.path == secret.path) {
+                                Some(last) => { (ago(last.at)) },
+                                None => { span .none { "not lately" } },
+                            }
+                        }
                         td data-head="State" {
                             span .state .{ "is-" (state.split(' ').next().unwrap_or_default()) } { (state) }
                             @if let Some(day) = secret.metadata.upkeep.expires_at {
@@ -90,13 +153,5 @@ fn destinations(secret: &Secret) -> Markup {
     html! {
         @if secret.metadata.egress.is_none() { span .none { "nowhere on the wire" } }
         @for (index, to) in to.enumerate() { @if index > 0 { ", " } code { (to) } }
-    }
-}
-
-fn asks(policy: ApproveOnUse) -> &'static str {
-    match policy {
-        ApproveOnUse::Never => "never",
-        ApproveOnUse::PerCall => "at every use",
-        ApproveOnUse::Session => "once a session",
     }
 }

@@ -14,7 +14,7 @@ use crate::{
         form::Proven,
         frame::{Room, page, word},
         visitors::Visit,
-        words::{plain, time},
+        words::{plain, spelled, time},
     },
 };
 
@@ -54,7 +54,7 @@ fn card(visit: &Visit, row: &SessionRow) -> Markup {
     html! {
         article .card {
             span .kind { (row.kind.as_str()) }
-            a .path href=(base) { (row.id) }
+            a .path href=(base) { (plain(&row.id)) }
             @if row.kind == SessionKind::Run {
                 p .uses {
                     @if row.secrets.is_empty() { span .none { "no secrets" } }
@@ -68,7 +68,7 @@ fn card(visit: &Visit, row: &SessionRow) -> Markup {
                 span { "for " (time(u64::try_from(age).unwrap_or(0))) }
                 form method="post" action={ (base) "/end" } {
                     (word(visit))
-                    button .grave aria-label={ "End session " (row.id) } { "End" }
+                    button .grave aria-label={ "End session " (spelled(&row.id)) } { "End" }
                 }
             }
         }

@@ -57,9 +57,14 @@ pub(in crate::web) async fn request(
         None => None,
     };
     let providers = web.desk.providers().await;
-    let weak = query(wanted.as_deref()).is_ticked("weak");
-    let scene =
-        Scene { visit: &visit, shown, secret: secret.as_ref(), providers: &providers, weak };
+    let scene = Scene {
+        visit: &visit,
+        shown,
+        secret: secret.as_ref(),
+        providers: &providers,
+        weak: query(wanted.as_deref()).is_ticked("weak"),
+        prove_again: web.desk.settings().await?.prove_again,
+    };
     let body = html! { (body(&visit, &waiting)) (dialog::render(&scene)) };
     Ok(page(&visit, Room::Waiting, &body))
 }
@@ -67,16 +72,12 @@ pub(in crate::web) async fn request(
 /// What the catalog says of another kind of token of the same service.
 pub(in crate::web) async fn guide(
     State(web): State<Arc<Web>>,
-    Path((_, id, variant)): Path<(String, String, String)>,
+    Path((_, occasion, variant)): Path<(String, String, String)>,
     Proven(_): Proven,
 ) -> Page {
-    let id = request_id(&id)?;
-    let waiting = web.desk.approver.pending().await?;
-    let shown = waiting.iter().find(|shown| shown.id == id).ok_or_else(|| settled(&id))?;
     let providers = web.desk.providers().await;
     let (provider, variant) = providers.variant(&variant).ok_or(Code::SecretNotFound)?;
-    let rotation = matches!(shown.asked, Asked::Rotation);
-    Ok(Html(dialog::guide(provider, variant, rotation).into_string()))
+    Ok(Html(dialog::guide(provider, variant, occasion == "another").into_string()))
 }
 
 fn body(visit: &Visit, shown: &[Shown]) -> Markup {
