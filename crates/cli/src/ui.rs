@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 const PATIENCE: Duration = Duration::from_millis(500);
 const STEP: Duration = Duration::from_millis(100);
 /// No column is cut to less.
-const LEAST_COLUMN: usize = 8;
+const LEAST_COLUMN: usize = 4;
 
 /// What answers look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,7 +259,7 @@ mod tests {
             within(40)
         );
         assert!(within(24).ends_with("team/githu…  api.github…\n"), "{}", within(24));
-        assert!(within(2).ends_with("team/gi…  api.git…\n"), "{}", within(2));
+        assert!(within(2).ends_with("tea…  api…\n"), "{}", within(2));
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
     let here = env::current_dir().map_err(|error| {
         Error::with(Code::PathUnusable, SafeText::words("the current folder: ").and(error.kind()))
     })?;
-    let checks = checks(&here).await?;
+    let checks = ui.wait("Examining", checks(&here)).await?;
     let worst = checks.iter().map(|check| check.state).max().unwrap_or(CheckState::Ok);
     let words: String = checks.iter().map(words).collect();
     ui.answer("doctor", &json!({ "state": worst, "checks": checks }), &words);

@@ -62,7 +62,7 @@ async fn add(ui: &Ui, args: AddArgs) -> Result<(), Error> {
         (true, false) => Some(prompt::value(ui, &args.value)?),
     };
     let operator = operator(vault, args.value.allow_weak).checking(&places, when(args.save));
-    operator.add(&args.path, metadata, value).await?;
+    ui.wait("Saving", Box::pin(operator.add(&args.path, metadata, value))).await?;
     let words = format!("Added {}.\n", args.path);
     ui.answer("secret add", &json!({ "path": args.path }), &words);
     Ok(())
@@ -121,7 +121,7 @@ async fn rotate(ui: &Ui, args: RotateArgs) -> Result<(), Error> {
     let value = prompt::value(ui, &args.value)?;
     let expired = vault.show(&args.path).await?.metadata.upkeep.expires_at.is_some();
     let operator = operator(vault, args.value.allow_weak).checking(&places, when(args.save));
-    let version = operator.rotate(&args.path, value).await?;
+    let version = ui.wait("Saving", Box::pin(operator.rotate(&args.path, value))).await?;
     if expired {
         ui.warn("the old value's date is forgotten; keyless secret set --expires DATE gives the new one's");
     }

@@ -60,6 +60,8 @@ mod guest;
 mod hooks;
 /// Values out of files and the environment, into the vault.
 mod import;
+/// Tables that fit the terminal, a word about what takes long.
+mod manners;
 /// Tools for agents, and the person who answers.
 mod mcp;
 /// Destinations that ask for a client certificate.

@@ -61,6 +61,22 @@ complete_ keyless secret show te; complete_ keyless run --secret team/; complete
     assert!(slip.exits(2).errors().contains("secret"), "{}", slip.errors());
 }
 
+/// A bash at a terminal: Tab writes out the path that the store has at that moment, of a secret that was just added.
+#[test]
+fn a_shell_at_a_terminal_completes_paths() {
+    let world = World::with_token();
+    let program = Path::new(KEYLESS).parent().unwrap().display();
+    let script = format!(
+        "say('PS1=; PATH={program}:$PATH; source <(keyless completions bash); echo rea$((1))dy\\n'); expect('rea1dy')
+say('keyless secret show te\\t'); expect('am/api/token'); say('\\n'); expect('version:')
+say('keyless secret add team/other/key --source env:OTHER\\n'); expect('Added team/other/key')
+say('keyless secret show team/o\\t'); expect('ther/key'); say('\\n'); expect('env:OTHER')
+say('exit\\n'); finish(code=0)"
+    );
+    let shell = world.keyless(&[]).instead(&["bash", "--norc", "--noprofile", "-i"]);
+    at_a_terminal(&world, shell, &script);
+}
+
 /// A first run chooses places, refuses what does not fit, shows the phrase once and goes on; the next one asks for the
 /// passphrase until it is right.
 #[test]

@@ -22,11 +22,12 @@ pub(super) async fn run(ui: &Ui, args: CheckArgs) -> Result<ExitCode, Error> {
     let operator = Operator::new(vault);
     let (mut rows, mut data, mut rejected) = (Vec::new(), Vec::new(), 0);
     for path in if named { &args.paths } else { &all } {
-        let checked = match operator.check(&places, path).await {
-            Ok(checked) => checked,
-            // One that can't be had says nothing of the others.
-            Err(error) => Checked::failed(&error),
-        };
+        let checked =
+            match ui.wait("Asking its service", Box::pin(operator.check(&places, path))).await {
+                Ok(checked) => checked,
+                // One that can't be had says nothing of the others.
+                Err(error) => Checked::failed(&error),
+            };
         if !named && checked.verdict == LivenessVerdict::Unsupported {
             continue;
         }

@@ -1,0 +1,88 @@
+//! How the command line behaves at a terminal: tables that fit it, a word about what takes long.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use keyless_testkit::{Handler, reply};
+
+use crate::{
+    terminal::at_a_terminal,
+    world::{ALLOWED, World},
+};
+
+/// At any width no line of a table is longer than the terminal is wide, and nothing is cut where there is room.
+#[test]
+fn tables_fit_the_terminal() {
+    let world = World::with_token();
+    let long = "team/some-service-with-a-long-name/a-token-of-many-words-for-the-nightly-build";
+    let hosts = [
+        "--to",
+        ALLOWED,
+        "--to",
+        "uploads.some-service.test",
+        "--env",
+        "SOME_SERVICE_NIGHTLY_TOKEN",
+    ];
+    world.add(long, &hosts).ok();
+    world
+        .keyless(&[
+            "grant",
+            "create",
+            "--agent",
+            "nl://acme.corp/some-agent/1.0.0",
+            "--secret",
+            "api/*",
+        ])
+        .run()
+        .ok();
+    for columns in [40_usize, 80, 200] {
+        for command in
+            [&["secret", "list"][..], &["audit", "tail"], &["grant", "list"], &["source", "list"]]
+        {
+            let shell = format!(
+                "stty cols {columns}; exec {} {}",
+                crate::invocation::KEYLESS,
+                command.join(" ")
+            );
+            let screen = at_a_terminal(
+                &world,
+                world.keyless(&[]).instead(&["sh", "-c", &shell]),
+                "finish(code=0)",
+            );
+            let plain = anstream::adapter::strip_str(&screen).to_string();
+            for line in plain.lines() {
+                assert!(
+                    line.trim_end().chars().count() <= columns,
+                    "{command:?} at {columns}: {line}"
+                );
+            }
+            if columns == 200 && command[0] == "secret" {
+                assert!(plain.contains(long) && !plain.contains('…'), "{plain}");
+            }
+        }
+    }
+}
+
+/// What takes longer than half a second says what it is about, to people at a terminal, and goes again when it is done.
+#[test]
+fn what_takes_long_says_so() {
+    let mut world = World::with_store();
+    let handler = Handler::new(|_| async {
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        reply(StatusCode::OK, "{}")
+    });
+    let _origin = world.origin_of("api.github.com", handler);
+    world.write_config();
+    let value = world.github_token();
+    let add = ["secret", "add", "team/github/token", "--pattern", "github-pat", "--value-stdin"];
+    world.keyless(&add).stdin(&value[..]).run().ok();
+    let check = ["secret", "check", "team/github/token"];
+    let script = "expect('Asking its service'); expect('valid'); finish(code=0)";
+    let keyless = |more: &[&str]| world.keyless(&[&check[..], more].concat()).env("TERM", "xterm");
+    at_a_terminal(&world, keyless(&[]), script);
+    for more in ["--json", "--quiet"] {
+        let screen = at_a_terminal(&world, keyless(&[more]), "finish(code=0)");
+        assert!(!screen.contains("Asking its service"), "{more}: {screen}");
+    }
+    assert!(world.keyless(&check).run().ok().contains("valid"), "a pipe gets the answer alone");
+}
