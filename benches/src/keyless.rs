@@ -67,7 +67,7 @@ impl Binary {
         command.arg("--secrets-dir").arg(directory.join("values"));
         command.arg("--extra-root").arg(stage.origin_root());
         command.arg("--connect-to").arg(format!("{ORIGIN}:443={}", stage.origin));
-        let process = Child::start(&mut command)?;
+        let process = Child::start_counted(&mut command, stage.counts(), "keyless")?;
         let Ok(ready) = serde_json::from_str::<Value>(process.first_line()) else {
             return Err(format!("keyless proxy: {}", process.last_words()).into());
         };

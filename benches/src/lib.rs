@@ -11,6 +11,7 @@ mod table;
 mod text;
 
 // Processes: each part under measurement has its own, so that memory and CPU time can be told apart
+mod counter;
 mod process;
 mod roles;
 
@@ -26,6 +27,8 @@ mod relay;
 
 /// An open tunnel, and the kinds of load on it.
 pub use client::{Load, Loaded, Transfer, Tunnel};
+/// What counts a process's instructions.
+pub use counter::Counter;
 /// What every subject runs through, and what it came to.
 pub use course::{Measured, Subject, fresh_rounds, rounds, watched_transfer};
 /// Medians and percentiles, and how to write them.

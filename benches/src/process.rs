@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use crate::Result;
+use crate::{Result, counter::Counter};
 
 /// Ticks per second of `/proc/PID/stat`: `USER_HZ`, 100 on every Linux that Rust supports.
 const TICK: Duration = Duration::from_millis(10);
@@ -38,6 +38,7 @@ pub struct Child {
     process: Process,
     stdout: BufReader<ChildStdout>,
     first_line: String,
+    counter: Option<Counter>,
 }
 
 /// What a process has used so far.
@@ -57,11 +58,35 @@ impl Child {
         let mut stdout = BufReader::new(stdout);
         let mut first_line = String::new();
         stdout.read_line(&mut first_line)?;
-        let child = Self { process, stdout, first_line: first_line.trim().to_owned() };
+        let first_line = first_line.trim().to_owned();
+        let child = Self { process, stdout, first_line, counter: None };
         if child.first_line.is_empty() {
             return Err(format!("{command:?} ended before it was ready").into());
         }
         Ok(child)
+    }
+
+    /// As [`Child::start`], with its instructions counted into a file in `folder` if there is one.
+    pub(crate) fn start_counted(
+        command: &mut Command,
+        folder: Option<&Path>,
+        name: &str,
+    ) -> Result<Self> {
+        let Some(folder) = folder else { return Self::start(command) };
+        let (mut valgrind, counter) = Counter::wrap(command, folder, name);
+        let mut child = Self::start(&mut valgrind)?;
+        child.counter = Some(counter);
+        Ok(child)
+    }
+
+    /// What counts its instructions.
+    pub fn counter(&self) -> Option<&Counter> {
+        self.counter.as_ref()
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// What it said when it was ready.

@@ -7,7 +7,7 @@ use std::{
     env, fs,
     io::{self, Read},
     net::SocketAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{self, Command},
     sync::Arc,
 };
@@ -54,17 +54,33 @@ pub struct Stage {
     origin_process: Child,
     relay_process: Child,
     relay: SocketAddr,
+    counts: Option<PathBuf>,
 }
 
 impl Stage {
     /// Starts origin and relay.
     pub fn set() -> Result<Self> {
+        Self::new(tempfile::tempdir()?, None)
+    }
+
+    /// As [`Stage::set`], with the instructions of the relay and of each proxy counted.
+    pub fn counted() -> Result<Self> {
         let directory = tempfile::tempdir()?;
+        let counts = directory.path().to_owned();
+        Self::new(directory, Some(counts))
+    }
+
+    fn new(directory: TempDir, counts: Option<PathBuf>) -> Result<Self> {
         let (origin_pem, relay_pem) = (pem(&directory, "origin"), pem(&directory, "relay"));
-        let (origin_process, origin) = start("origin", [origin_pem.clone()])?;
-        let (relay_process, relay) =
-            start("relay", [relay_pem, origin_pem, PathBuf::from(origin.to_string())])?;
-        Ok(Self { directory, origin, origin_process, relay_process, relay })
+        let (origin_process, origin) = start("origin", [origin_pem.clone()], None)?;
+        let of_relay = [relay_pem, origin_pem, PathBuf::from(origin.to_string())];
+        let (relay_process, relay) = start("relay", of_relay, counts.as_deref())?;
+        Ok(Self { directory, origin, origin_process, relay_process, relay, counts })
+    }
+
+    /// Where instructions are counted, if they are.
+    pub(crate) fn counts(&self) -> Option<&Path> {
+        self.counts.as_deref()
     }
 
     /// The root of the origin's certificate.
@@ -157,9 +173,14 @@ fn end_with_stdin() {
     });
 }
 
-fn start<const N: usize>(role: &str, arguments: [PathBuf; N]) -> Result<(Child, SocketAddr)> {
+fn start<const N: usize>(
+    role: &str,
+    arguments: [PathBuf; N],
+    counts: Option<&Path>,
+) -> Result<(Child, SocketAddr)> {
     let program = fs::canonicalize(env::current_exe()?)?;
-    let child = Child::start(Command::new(program).arg(role).args(arguments))?;
+    let mut command = Command::new(program);
+    let child = Child::start_counted(command.arg(role).args(arguments), counts, role)?;
     let address = child.first_line().parse()?;
     Ok((child, address))
 }
