@@ -70,28 +70,37 @@ pub struct RequestNote {
 
 /// Where notes go. Cheap to clone.
 #[derive(Clone)]
-pub struct Notes(Option<Arc<Write>>);
+pub struct Notes {
+    write: Option<Arc<Write>>,
+    of_requests: bool,
+}
 
 type Write = dyn Fn(Note<'_>) + Send + Sync;
 
 impl Notes {
     /// Hands every note to `write`, which must not block for long.
     pub fn new(write: impl Fn(Note<'_>) + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(write)))
+        Self { write: Some(Arc::new(write)), of_requests: true }
+    }
+
+    /// Hands notes to `write` as [`Notes::new`] does, but for those about single requests, which
+    /// are then not made at all.
+    pub fn but_requests(write: impl Fn(Note<'_>) + Send + Sync + 'static) -> Self {
+        Self { of_requests: false, ..Self::new(write) }
     }
 
     /// Nobody listens.
     pub fn none() -> Self {
-        Self(None)
+        Self { write: None, of_requests: false }
     }
 
-    /// Whether anybody listens.
-    pub(crate) fn are_read(&self) -> bool {
-        self.0.is_some()
+    /// Whether anybody wants to know of single requests: [`Note::Request`] and [`Note::Refused`].
+    pub(crate) fn tell_of_requests(&self) -> bool {
+        self.of_requests
     }
 
     pub(crate) fn write(&self, note: Note<'_>) {
-        if let Some(write) = &self.0 {
+        if let Some(write) = &self.write {
             write(note);
         }
     }

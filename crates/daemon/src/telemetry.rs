@@ -26,7 +26,7 @@ impl Telemetry {
         if let Some(traces) = &self.traces {
             traces.finished(session, &finished);
         }
-        if !self.notes.are_read() {
+        if !self.notes.tell_of_requests() {
             return;
         }
         let (method, path) = finished.request.unzip();
@@ -49,6 +49,9 @@ impl Telemetry {
         self.metrics.refused(code);
         if let Some(traces) = &self.traces {
             traces.refused(session, event, code);
+        }
+        if !self.notes.tell_of_requests() {
+            return;
         }
         let (method, path) = event.request.clone().unzip();
         let request = RequestNote {

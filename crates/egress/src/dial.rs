@@ -36,7 +36,7 @@ pub(crate) struct Dialer {
 }
 
 /// The judged addresses of one destination, in the order in which they are tried.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pinned {
     addresses: Arc<[SocketAddr]>,
     /// The destination, where the addresses are those of the upstream proxy.

@@ -7,6 +7,7 @@
 mod connect;
 mod farewell;
 mod http;
+mod idle;
 mod named;
 mod postgres;
 mod preamble;

@@ -10,25 +10,29 @@ mod connection;
 
 use std::{
     collections::HashMap,
+    hash::{Hash, Hasher},
     sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http2;
 use keyless_core::{Authority, Error, Scheme};
 use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 
 pub(crate) use self::connection::{Connection, OutgoingBody, explain};
-use self::connection::{Sender, open};
+use self::connection::{Http1, Sender, open};
 use crate::{
     Limits,
     dial::{Dialer, Pinned},
     tls::{Alpn, ClientIdentity, Roots},
 };
 
+/// A connection that was used so lately is hardly closed by now.
+const JUST_NOW: Duration = Duration::from_secs(1);
+
 /// What a kept connection is good for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) session: Arc<str>,
     pub(crate) scheme: Scheme,
@@ -37,6 +41,14 @@ pub(crate) struct Key {
     pub(crate) generation: u64,
     /// [`ClientIdentity::fingerprint`] of who we are there.
     pub(crate) identity: Option<[u8; 32]>,
+}
+
+/// By what tells most keys apart; the rest is for `Eq`.
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.session.hash(state);
+        self.authority.hash(state);
+    }
 }
 
 /// The kept connections of all sessions.
@@ -63,7 +75,7 @@ struct Home {
 
 #[derive(Default)]
 struct Kept {
-    http1: Vec<(http1::SendRequest<OutgoingBody>, Instant)>,
+    http1: Vec<(Http1, Instant)>,
     http2: Option<http2::SendRequest<OutgoingBody>>,
     speaks_http1: bool,
     used: Option<Instant>,
@@ -148,7 +160,7 @@ impl Pool {
         let idle_time = self.idle_time;
         self.slots.lock().retain(|_, slot| {
             let mut kept = slot.kept.lock();
-            kept.http1.retain(|(sender, since)| !sender.is_closed() && since.elapsed() < idle_time);
+            kept.http1.retain_mut(|(http1, since)| http1.is_open() && since.elapsed() < idle_time);
             let fresh = kept.used.is_some_and(|used| used.elapsed() < idle_time);
             // Whoever holds the slot is about to use it.
             fresh || !kept.http1.is_empty() || Arc::strong_count(slot) > 1
@@ -166,14 +178,14 @@ impl Pool {
 
 impl Home {
     /// Takes an HTTP/1.1 connection back whose answer has been read to its end.
-    fn take_back(&self, sender: http1::SendRequest<OutgoingBody>) {
+    fn take_back(&self, http1: Http1) {
         // A session that has ended has no slots any more; then the connection closes here.
-        if let Some(slot) = self.slot.upgrade().filter(|_| !sender.is_closed()) {
+        if let Some(slot) = self.slot.upgrade().filter(|_| !http1.sender.is_closed()) {
             let mut kept = slot.kept.lock();
             let now = Instant::now();
             kept.used = Some(now);
             if kept.http1.len() < self.most {
-                kept.http1.push((sender, now));
+                kept.http1.push((http1, now));
             }
         }
     }
@@ -191,9 +203,12 @@ impl Slot {
                 return Some(Sender::Http2(shared.clone()));
             }
         }
-        while let Some((sender, since)) = kept.http1.pop() {
-            if sender.is_ready() && since.elapsed() < idle_time {
-                return Some(Sender::Http1(sender));
+        while let Some((mut http1, since)) = kept.http1.pop() {
+            let idle = since.elapsed();
+            // Whoever sends over one that was closed notices; this spares them most of such tries.
+            let is_open = idle < JUST_NOW || http1.is_open();
+            if is_open && http1.sender.is_ready() && idle < idle_time {
+                return Some(Sender::Http1(http1));
             }
         }
         None

@@ -183,6 +183,7 @@ impl<'s> Search<'s> {
     }
 
     /// Finds the first place at or after `from` where a pattern matches or may still match.
+    #[inline]
     pub(crate) fn next(&self, text: &[u8], from: usize, ending: Ending) -> Found {
         match &self.inner.prefilter {
             Prefilter::Never => Found::Nothing,
@@ -227,8 +228,12 @@ impl<'s> Search<'s> {
         self.next_in_tail(text, from, ending)
     }
 
-    /// Judges the last places one by one, those that the prefilter has too few bytes to see.
+    /// Judges the last places one by one, those that the prefilter has too few bytes to see. Where
+    /// nothing follows, these are too few for any pattern as well: none is shorter than the window.
     fn next_in_tail(&self, text: &[u8], from: usize, ending: Ending) -> Found {
+        if ending == Ending::Closed {
+            return Found::Nothing;
+        }
         let tail = (text.len() + 1).saturating_sub(self.inner.prefilter.window());
         (from.max(tail)..text.len())
             .map(|start| self.at(text, start, ending))

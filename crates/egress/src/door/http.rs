@@ -11,7 +11,7 @@ use hyper::{
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
-use super::Stream;
+use super::{Stream, idle::IdleTimer};
 use crate::{
     Limits,
     guard::{Door, Guard, GuardHandle},
@@ -39,11 +39,13 @@ pub(super) async fn serve_http1<S, F, A>(
     let guard = Guard::new(stream, already_read, door, limits);
     let handle = guard.handle();
     let service = service_fn(move |request| {
-        let answered = answer(request, handle.clone());
+        // Boxed: hyper moves what it is given four times, which for a request's whole future is
+        // more than the nearest cache should bear.
+        let answered = Box::pin(answer(request, handle.clone()));
         async move { Ok::<_, Infallible>(answered.await) }
     });
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
+        .timer(IdleTimer::default())
         .preserve_header_case(true)
         // No `max_headers`: hyper takes 100 fields on its stack, and with any other number it
         // allocates and moves two tables of that size per head. The guard has counted them.
@@ -79,7 +81,9 @@ pub(super) async fn serve_lane1<S: Stream>(
 pub(super) async fn serve_lane2<S: Stream>(lane: Arc<Lane>, stream: S, limits: &Limits) {
     let service = service_fn(move |request| {
         let lane = Arc::clone(&lane);
-        async move { Ok::<_, Infallible>(lane.answer(request, None).await) }
+        // Boxed for the same reason as over HTTP/1.
+        let answered = Box::pin(async move { lane.answer(request, None).await });
+        async move { Ok::<_, Infallible>(answered.await) }
     });
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())

@@ -154,7 +154,7 @@ impl<'a> Exchange<'a> {
         &self,
         method: &Method,
         mut response: Response<Incoming>,
-        connection: Connection,
+        mut connection: Connection,
         mut hold: Hold,
     ) -> Result<Response<AnswerBody>, Refused> {
         hold.account().answered(response.status());
@@ -166,9 +166,10 @@ impl<'a> Exchange<'a> {
             let response = seal::seal(self.task, response).await?;
             Ok(scrub::scrub_response(&self.task.table, &route, method, response).await?)
         };
-        let response = hold.during(pin!(scrubbing)).await?;
+        let scrubbing = pin!(scrubbing);
+        let response = hold.during(pin!(connection.during(scrubbing))).await?;
         let bodiless = is_bodiless(method, response.status());
-        let source = Some(connection).filter(Connection::is_busy);
+        let source = Some(connection).filter(Connection::is_busy).map(Connection::let_go);
         Ok(response.map(|body| {
             if bodiless {
                 Nothing(body.size_hint()).boxed_unsync()

@@ -1,6 +1,12 @@
 //! One connection to a destination: how it is opened, and how a request goes over it.
 
-use std::{error::Error as _, time::Duration};
+use std::{
+    error::Error as _,
+    future::poll_fn,
+    pin::{Pin, pin},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{Request, Response, Version};
@@ -33,17 +39,29 @@ pub(crate) struct Connection {
 
 /// The sending half of a connection.
 pub(super) enum Sender {
-    Http1(http1::SendRequest<OutgoingBody>),
+    Http1(Http1),
     Http2(http2::SendRequest<OutgoingBody>),
 }
+
+/// An HTTP/1.1 connection, kept or in use.
+pub(super) struct Http1 {
+    pub(super) sender: http1::SendRequest<OutgoingBody>,
+    /// What moves its bytes. As long as it is here, whoever has a request on the connection polls it
+    /// along with their own work: a small request then needs no second task, which would have to be
+    /// woken for it, on the other core as like as not. Gone once it has a task of its own.
+    driver: Option<Driver>,
+}
+
+type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
 
 impl Connection {
     pub(super) fn new(sender: Sender, home: Home) -> Self {
         Self { sender: Some(sender), home: Some(home) }
     }
 
+    /// One that is not shared, and moves by itself.
     pub(super) fn unpooled(sender: Sender) -> Self {
-        Self { sender: Some(sender), home: None }
+        Self { sender: Some(sender), home: None }.let_go()
     }
 
     /// What it speaks.
@@ -56,7 +74,23 @@ impl Connection {
 
     /// Whether it is HTTP/1.1 and its answer has not been read to the end.
     pub(crate) fn is_busy(&self) -> bool {
-        matches!(&self.sender, Some(Sender::Http1(sender)) if !sender.is_ready())
+        matches!(&self.sender, Some(Sender::Http1(http1)) if !http1.sender.is_ready())
+    }
+
+    /// Does `work` that waits for the answer's body while the connection moves on.
+    pub(crate) async fn during<T>(&mut self, work: Pin<&mut impl Future<Output = T>>) -> T {
+        match &mut self.sender {
+            Some(Sender::Http1(http1)) => http1.during(work).await,
+            Some(Sender::Http2(_)) | None => work.await,
+        }
+    }
+
+    /// From here on the connection moves by itself, whoever is slow with its answer.
+    pub(crate) fn let_go(mut self) -> Self {
+        if let Some(Sender::Http1(http1)) = &mut self.sender {
+            http1.let_go();
+        }
+        self
     }
 
     /// Sends a request and waits for the answer's head. A request that was not written comes back
@@ -66,28 +100,88 @@ impl Connection {
         request: Request<OutgoingBody>,
     ) -> Result<Response<Incoming>, TrySendError<Request<OutgoingBody>>> {
         match self.sender.as_mut().expect("the sender leaves only on drop") {
-            Sender::Http1(sender) => sender.try_send_request(request).await,
+            Sender::Http1(http1) => http1.send(request).await,
             Sender::Http2(sender) => sender.try_send_request(request).await,
         }
     }
+}
+
+impl Http1 {
+    /// Whether it is still open at the other end. One that nobody polls has to be asked.
+    pub(super) fn is_open(&mut self) -> bool {
+        // Ready also where it has a task, which then notices by itself.
+        let _ = drive(&mut self.driver, &mut Context::from_waker(Waker::noop()));
+        !self.sender.is_closed()
+    }
+
+    async fn send(
+        &mut self,
+        request: Request<OutgoingBody>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<OutgoingBody>>> {
+        let mut answer = pin!(self.sender.try_send_request(request));
+        let driver = &mut self.driver;
+        poll_fn(|cx| {
+            if drive(driver, cx).is_ready() {
+                return answer.as_mut().poll(cx);
+            }
+            // Nothing but the driver brings the answer, so that it need not wake us as well.
+            answer.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+        })
+        .await
+    }
+
+    async fn during<T>(&mut self, mut work: Pin<&mut impl Future<Output = T>>) -> T {
+        poll_fn(|cx| {
+            if let Poll::Ready(done) = work.as_mut().poll(cx) {
+                return Poll::Ready(done);
+            }
+            match drive(&mut self.driver, cx) {
+                Poll::Ready(()) => Poll::Pending,
+                Poll::Pending => work.as_mut().poll(cx),
+            }
+        })
+        .await
+    }
+
+    fn let_go(&mut self) {
+        // Outside a runtime everything is being torn down anyway.
+        if let Some(driver) = self.driver.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            // Its error reaches whoever has a request on it.
+            runtime.spawn(driver);
+        }
+    }
+}
+
+/// Moves a connection on that has no task of its own. Ready when it has one, or was just done with,
+/// which reaches whoever has a request on it.
+fn drive(driver: &mut Option<Driver>, cx: &mut Context<'_>) -> Poll<()> {
+    let Some(driving) = driver else { return Poll::Ready(()) };
+    if driving.as_mut().poll(cx).is_pending() {
+        return Poll::Pending;
+    }
+    *driver = None;
+    Poll::Ready(())
 }
 
 impl Drop for Connection {
     /// Waits in the background until the answer has been read to its end, and keeps the connection
     /// then; one whose answer is cut off closes by itself.
     fn drop(&mut self) {
-        let (Some(Sender::Http1(mut sender)), Some(home)) = (self.sender.take(), self.home.take())
+        let (Some(Sender::Http1(mut http1)), Some(home)) = (self.sender.take(), self.home.take())
         else {
             return;
         };
-        if sender.is_ready() {
-            return home.take_back(sender);
+        if http1.sender.is_ready() {
+            return home.take_back(http1);
         }
+        http1.let_go();
         // Outside a runtime everything is being torn down anyway.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                if sender.ready().await.is_ok() {
-                    home.take_back(sender);
+                if http1.sender.ready().await.is_ok() {
+                    home.take_back(http1);
                 }
             });
         }
@@ -125,9 +219,7 @@ where
         .handshake(TokioIo::new(stream))
         .await
         .map_err(|error| explain(&error))?;
-    // Its error reaches whoever has a request on it.
-    tokio::spawn(connection.with_upgrades());
-    Ok(Sender::Http1(sender))
+    Ok(Sender::Http1(Http1 { sender, driver: Some(Box::pin(connection.with_upgrades())) }))
 }
 
 async fn http2_over<S>(stream: S) -> Result<Sender, Error>

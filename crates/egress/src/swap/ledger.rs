@@ -1,7 +1,7 @@
 //! What one request has asked for so far: how often each secret, where, and with which verdict.
 //! From here the uses go to the broker, and its values come back.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use keyless_core::{
@@ -22,7 +22,8 @@ pub(super) struct Ledger {
     info: RequestInfo,
     /// What rules about requests look at.
     request: RequestFacts,
-    counts: HashMap<usize, u32>,
+    /// How often each secret was asked for; as a rule there is one.
+    counts: Vec<(usize, u32)>,
     /// The first allowed use of each secret; the others follow from it.
     uses: Vec<(usize, Allowed)>,
     /// Uses that wait for the operator's word.
@@ -56,7 +57,7 @@ impl Ledger {
             scheme,
             info,
             request,
-            counts: HashMap::new(),
+            counts: Vec::new(),
             uses: Vec::new(),
             held: Vec::new(),
             consents: Vec::new(),
@@ -69,9 +70,7 @@ impl Ledger {
 
     /// Takes one more occurrence of a secret's placeholder into account.
     pub(super) fn judge(&mut self, secret: usize, location: Location) -> Result<Fate, Error> {
-        let count = self.counts.entry(secret).or_default();
-        *count = count.saturating_add(1);
-        let by = By::Placeholder { location, occurrence: *count };
+        let by = By::Placeholder { location, occurrence: self.count(secret) };
         match self.verdict(secret, by) {
             Verdict::Deny(code, why) => Err(self.refusal(code, secret, Some(location), why)),
             Verdict::Pass => Ok(Fate::Left),
@@ -80,6 +79,17 @@ impl Ledger {
                 Ok(Fate::Swapped)
             }
         }
+    }
+
+    /// Counts one more occurrence of a secret's placeholder; how many there are now.
+    fn count(&mut self, secret: usize) -> u32 {
+        let counted = self.counts.iter_mut().find(|(counted, _)| *counted == secret);
+        let Some((_, count)) = counted else {
+            self.counts.push((secret, 1));
+            return 1;
+        };
+        *count = count.saturating_add(1);
+        *count
     }
 
     /// Refuses a placeholder that is written with escapes, unless it is foreign here.

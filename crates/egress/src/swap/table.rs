@@ -38,7 +38,7 @@ pub(crate) struct SwapTable {
     has_client_keys: bool,
     released: ReleasedValues,
     named: RwLock<HashMap<Host, bool>>,
-    facts: RwLock<HashMap<(Scheme, Authority), Facts>>,
+    facts: RwLock<HashMap<(Scheme, Authority), Arc<Facts>>>,
 }
 
 /// One way in which a placeholder may stand in bytes.
@@ -53,7 +53,7 @@ pub(super) struct PlaceholderSpelling {
 }
 
 /// What the rules of all secrets together mean for one route.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Facts {
     /// Some secret names the host.
     pub(super) named: bool,
@@ -171,7 +171,7 @@ impl SwapTable {
         &self.released
     }
 
-    pub(super) fn facts(&self, route: &Route<'_>) -> Facts {
+    pub(super) fn facts(&self, route: &Route<'_>) -> Arc<Facts> {
         let key = (route.scheme, route.authority.clone());
         remembered(&self.facts, &key, |(scheme, authority)| {
             let interest = |secret: &usize| self.interest(*secret, *scheme, authority);
@@ -187,7 +187,7 @@ impl SwapTable {
                 matches!(self.secrets[*secret].rule.sign, Some(Signer::TlsClient { .. }))
             };
             let ruled = |secret: &usize| self.secrets[*secret].rule.has_request_rules();
-            Facts {
+            Arc::new(Facts {
                 // One that was withdrawn is no more set; nobody asked for it by a placeholder.
                 injected: (0..self.in_force).filter(covers).filter(injects).collect(),
                 client_keys: (0..self.in_force).filter(covers).filter(shakes).collect(),
@@ -196,7 +196,7 @@ impl SwapTable {
                 named: self.names(&authority.host),
                 body: all().map(|secret| interest(&secret)).max().unwrap_or(BodyInterest::None),
                 swappable: all().filter(|one| interest(one) == BodyInterest::Swap).collect(),
-            }
+            })
         })
     }
 

@@ -10,7 +10,7 @@ use crate::{args::LogFormat, ui};
 pub(super) fn notes(format: LogFormat) -> Notes {
     match format {
         LogFormat::Json => Notes::new(|note| ui::log(&as_json(note, Timestamp::now()).to_string())),
-        LogFormat::Words => Notes::new(|note| {
+        LogFormat::Words => Notes::but_requests(|note| {
             if let Some(words) = as_words(note) {
                 ui::log(&words);
             }
