@@ -126,11 +126,11 @@ async fn every_change_of_a_closed_part_is_found(engine: Engine) {
     let lines: Vec<&str> = text.lines().collect();
     let without = |left: usize| {
         let kept = lines.iter().enumerate().filter(|(at, _)| *at != left);
-        kept.map(|(_, line)| format!("{line}\n")).collect::<String>()
+        kept.flat_map(|(_, line)| [*line, "\n"]).collect::<String>()
     };
     for (changed, expected) in [
         (text.replacen("GET", "PUT", 1), "changed"),
-        (text.replacen("{", "{ ", 1), "unreadable"),
+        (text.replacen('{', "{ ", 1), "unreadable"),
         (without(3), "changed"),
         (without(20), "truncated"),
         (format!("{text}x"), "file"),
