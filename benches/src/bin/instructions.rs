@@ -44,6 +44,6 @@ async fn count(subject: &Subject<'_>) -> Result<f64> {
         tunnel.small().await?;
     }
     #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 instructions")]
-    let counted = counter.read(subject.process)? as f64;
-    Ok(counted / f64::from(REQUESTS))
+    let total = counter.read(subject.process)? as f64;
+    Ok(total / f64::from(REQUESTS))
 }
