@@ -21,6 +21,7 @@ mod session;
 mod setup;
 mod shell;
 mod source;
+mod time;
 mod upkeep;
 mod use_args;
 mod vault;
@@ -61,7 +62,7 @@ pub(crate) use self::{
     rule::{RuleArgs, SwitchWord},
     secret::{
         AddArgs, PurgeArgs, RemoveArgs, RestoreArgs, RevealArgs, RotateArgs, SaveArgs,
-        SecretCommand, SetArgs, ValidateArgs, ValueArgs, VersionsArgs,
+        SecretCheckArgs, SecretCommand, SetArgs, ValidateArgs, ValueArgs, VersionsArgs,
     },
     session::{SessionCommand, SessionEndArgs, SessionListArgs, SessionShowArgs},
     setup::SetupArgs,

@@ -144,7 +144,7 @@ async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
     match command {
         Command::Action(command) => action::run(ui, command).await,
         Command::Agent(command) => agent::run(ui, command).await,
-        Command::Approve(args) => approve::run(ui, args).await,
+        Command::Approve(args) => Box::pin(approve::run(ui, args)).await,
         Command::Audit(command) => audit::run(ui, command).await,
         Command::Broker(args) => broker::run(ui, args).await,
         Command::Catalog(command) => catalog::run(ui, command).await,

@@ -12,7 +12,7 @@ use std::{
 
 use anstyle::{AnsiColor, Style};
 use indicatif::ProgressBar;
-use keyless_core::Error;
+use keyless_core::{Code, Error};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -131,7 +131,7 @@ impl Ui {
                 Self::verbatim(&format!("{envelope:#}"));
             }
             Format::Words => {
-                anstream::eprint!("{}", fault_words(error));
+                anstream::eprint!("{}", fault_words(command, error));
             }
         }
         ExitCode::from(error.code().exit() as u8)
@@ -163,11 +163,27 @@ fn say(to: &mut impl Write, text: &str) {
 }
 
 /// What happened, why, and what to do next.
-fn fault_words(error: &Error) -> String {
+fn fault_words(command: &str, error: &Error) -> String {
     let red = AnsiColor::Red.on_default().bold();
     let cyan = AnsiColor::Cyan.on_default();
-    let next = error.code().remediation().action;
+    let next = match error.code() {
+        // The verb's own page says more than the list of verbs.
+        Code::Usage if command != "keyless" => format!("see keyless {command} --help"),
+        code => code.remediation().action.to_owned(),
+    };
     format!("{red}error{red:#}: {}\n{cyan}next{cyan:#}:  {next}.\n", error.message())
+}
+
+/// `1 value`, `2 values`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Six words a row, so that they can be copied by hand.
+pub(crate) fn in_rows(phrase: &str) -> String {
+    let words: Vec<&str> = phrase.split(' ').collect();
+    let rows: Vec<String> = words.chunks(6).map(|row| format!("    {}", row.join(" "))).collect();
+    rows.join("\n")
 }
 
 /// A line of a running service's log, on stderr.
@@ -236,7 +252,8 @@ mod tests {
     fn every_error_says_what_why_and_what_next() {
         for code in Code::ALL {
             let error = Error::with(*code, SafeText::words("this very case"));
-            let words = anstream::adapter::strip_str(&fault_words(&error)).to_string();
+            let words =
+                anstream::adapter::strip_str(&fault_words("secret list", &error)).to_string();
             let (what, next) = words.split_once("\nnext:  ").unwrap_or_else(|| panic!("{words}"));
             assert!(what.starts_with("error: ") && what.ends_with(". (this very case)"), "{words}");
             assert!(next.len() > 8 && next.ends_with(".\n") && !next.ends_with("..\n"), "{words}");

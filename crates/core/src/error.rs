@@ -420,6 +420,10 @@ codes! {
     PasskeyRefused = "passkey_refused", "NL-E101", 401, Locked, Operator, false,
         "use the passphrase, or a passkey that stands under Passkeys on the page",
         "The passkey does not prove the operator.";
+    /// A passphrase that is too short for a store.
+    PassphraseWeak = "passphrase_weak", "NL-E800", 422, Usage, Operator, false,
+        "take one of 12 characters or more; four words that nobody says together are easy to keep",
+        "The passphrase is too short to keep a store with.";
     /// A text that is no secret's path.
     PathInvalid = "path_invalid", "NL-E800", 400, Usage, Agent, false,
         "write it as scope/provider/purpose, in lower case, digits and single hyphens",
@@ -500,6 +504,10 @@ codes! {
     RateLimited = "rate_limited", "NL-E202", 429, Refused, Agent, true,
         "wait a minute before you ask again",
         "Too many requests for a person's attention.";
+    /// No git repository where one is needed.
+    RepositoryMissing = "repository_missing", "NL-E800", 404, NotFound, Operator, false,
+        "run it inside a git repository; git init makes one",
+        "This folder lies in no git repository.";
     /// No such request, or one of another session.
     RequestNotFound = "request_not_found", "NL-E302", 404, NotFound, Agent, false,
         "use the request_id that you were given, or make a new request",
@@ -620,6 +628,10 @@ codes! {
     ValueWeak = "value_weak", "NL-E800", 422, Usage, Operator, false,
         "give the value as the service issued it, or say --allow-weak",
         "The value does not look like a secret, so it was not stored.";
+    /// No variable of the environment holds a secret's value, and there is no other source.
+    VariableMissing = "variable_missing", "NL-E305", 502, Failure, Operator, false,
+        "set one of the variables that it names, in the job's own settings",
+        "The environment holds no value for it.";
     /// A version of the protocol that is not spoken here.
     VersionUnsupported = "version_unsupported", "NL-E801", 400, Usage, Agent, false,
         "send nl_version 1.0",

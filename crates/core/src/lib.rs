@@ -63,9 +63,9 @@ pub use crate::{
         SessionKey,
     },
     policy::{
-        Allowed, By, Consent, EgressUse, Held, PlaceVerdict, Verdict, allow_operators_action,
-        allow_operators_eyes, decide_agents_check, decide_check, decide_egress, decide_grant,
-        judge_place,
+        Allowed, By, CheckBy, Consent, EgressUse, Held, PlaceVerdict, Verdict,
+        allow_operators_action, allow_operators_eyes, decide_agents_check, decide_check,
+        decide_egress, decide_grant, judge_place,
     },
     reference::{Reference, ReferenceError, Resolution},
     reply::{AgentSafe, SafeText},

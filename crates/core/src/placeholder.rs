@@ -4,6 +4,8 @@
 //! snapshot of the session still matches. A look-alike keeps a real token's prefix and length for
 //! tools that check formats. Source: design.md, section 2; spec/egress-secret-proxy.md, decision 1.
 
+mod look_alike;
+
 use std::fmt;
 
 use hmac::{Hmac, KeyInit, Mac};
@@ -11,17 +13,15 @@ use serde::Serialize;
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
+use self::look_alike::Piece;
+pub use self::look_alike::{LookAlike, LookAlikeError};
 use crate::SecretPath;
 
 /// The prefix of the default form.
 pub const PREFIX: &str = "kloak_";
 
 const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-const LETTERS_AND_DIGITS: &[u8; 62] =
-    b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const ULID_CHARACTERS: usize = 26;
-/// 128 bits of entropy need 22 characters of base62; shorter look-alikes could be guessed.
-const MIN_LOOK_ALIKE_RANDOM: usize = 22;
 
 /// A placeholder's text: printable, high in entropy, without relation to the value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -44,27 +44,6 @@ pub enum PlaceholderForm {
     LookAlike(LookAlike),
 }
 
-/// A validated look-alike form.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LookAlike {
-    prefix: String,
-    length: usize,
-}
-
-/// Why a look-alike form can't be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LookAlikeError {
-    /// The prefix has characters that do not survive URLs and shells.
-    #[error("the prefix may have letters, digits, `_` and `-` only")]
-    BadPrefix,
-    /// Fewer than 128 bits would be left after the prefix.
-    #[error("the form leaves fewer than 22 characters after the prefix, so it could be guessed")]
-    TooShort,
-    /// Longer than any token we know.
-    #[error("the form is longer than 512 characters")]
-    TooLong,
-}
-
 impl Placeholder {
     /// Derives the placeholder of `path` in the session that owns `key`.
     pub fn derive(key: &SessionKey, path: &SecretPath, form: &PlaceholderForm) -> Self {
@@ -72,9 +51,17 @@ impl Placeholder {
             PlaceholderForm::Default => Self(ulid_like(PREFIX, key, path)),
             PlaceholderForm::Colon => Self(ulid_like("kloak:", key, path)),
             PlaceholderForm::LookAlike(look_alike) => {
-                let wanted = look_alike.length - look_alike.prefix.len();
-                let tail = Stream::new(key, path).take_uniform(LETTERS_AND_DIGITS, wanted);
-                Self(format!("{}{tail}", look_alike.prefix))
+                let mut stream = Stream::new(key, path);
+                let mut text = String::new();
+                for piece in look_alike.pieces() {
+                    match piece {
+                        Piece::Fixed(fixed) => text.push_str(fixed),
+                        Piece::Random(kind, count) => {
+                            stream.push_uniform(&mut text, kind.alphabet(), *count);
+                        }
+                    }
+                }
+                Self(text)
             }
         }
     }
@@ -104,22 +91,6 @@ impl SessionKey {
     }
 }
 
-impl LookAlike {
-    /// A form with the `prefix` and whole `length` (characters) of a real token format.
-    pub fn new(prefix: &str, length: usize) -> Result<Self, LookAlikeError> {
-        if !prefix.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-') {
-            return Err(LookAlikeError::BadPrefix);
-        }
-        if length > 512 {
-            return Err(LookAlikeError::TooLong);
-        }
-        if length < prefix.len() + MIN_LOOK_ALIKE_RANDOM {
-            return Err(LookAlikeError::TooShort);
-        }
-        Ok(Self { prefix: prefix.to_owned(), length })
-    }
-}
-
 fn ulid_like(prefix: &str, key: &SessionKey, path: &SecretPath) -> String {
     let bytes = hmac_sha256(&*key.0, &[b"keyless/placeholder\0", path.as_str().as_bytes()]);
     let mut number = u128::from_be_bytes(bytes[..16].try_into().expect("32 bytes hold 16"));
@@ -144,16 +115,17 @@ impl<'a> Stream<'a> {
         Self { key, path, counter: 0, block: Vec::new() }
     }
 
-    /// `count` characters of `alphabet`, each equally likely (bytes past the last multiple are dropped).
-    fn take_uniform(&mut self, alphabet: &[u8; 62], count: usize) -> String {
-        let mut text = String::with_capacity(count);
-        while text.len() < count {
+    /// Characters of `alphabet`, each as likely as any other: a byte that would favour some is left out.
+    fn push_uniform(&mut self, text: &mut String, alphabet: &[u8], count: usize) {
+        let fair = 256 - 256 % alphabet.len();
+        let mut left = count;
+        while left > 0 {
             let byte = usize::from(self.next_byte());
-            if byte < 62 * 4 {
-                text.push(char::from(alphabet[byte % 62]));
+            if byte < fair {
+                text.push(char::from(alphabet[byte % alphabet.len()]));
+                left -= 1;
             }
         }
-        text
     }
 
     fn next_byte(&mut self) -> u8 {
@@ -210,7 +182,21 @@ mod tests {
         let placeholder = Placeholder::derive(&SessionKey::from_random([1; 32]), &path(), &form);
         assert!(placeholder.as_str().starts_with("ghp_"));
         assert_eq!(placeholder.as_str().len(), 40);
-        assert_eq!(LookAlike::new("ghp_", 20), Err(LookAlikeError::TooShort));
+        assert_eq!(LookAlike::new("ghp_", 17), Err(LookAlikeError::TooShort));
         assert_eq!(LookAlike::new("a b", 40), Err(LookAlikeError::BadPrefix));
+    }
+
+    #[test]
+    fn a_look_alike_keeps_to_its_form() {
+        let form = PlaceholderForm::LookAlike(LookAlike::parse("pk_[8d]_[32A].[16x]").unwrap());
+        let key = SessionKey::from_random([1; 32]);
+        let placeholder = Placeholder::derive(&key, &path(), &form);
+        let (number, rest) = placeholder.as_str()[3..].split_once('_').unwrap();
+        let (capitals, hex) = rest.split_once('.').unwrap();
+        assert!(number.len() == 8 && number.bytes().all(|b| b.is_ascii_digit()));
+        let is_capital = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit();
+        assert!(capitals.len() == 32 && capitals.bytes().all(is_capital), "{placeholder}");
+        let is_hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        assert!(hex.len() == 16 && hex.bytes().all(is_hex), "{placeholder}");
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::{
     ActionType, Authority, Code, EgressRule, Location, OauthGrant, OnForeign, RequestFacts, Scheme,
-    SecretPath, Usage, rule::Said,
+    SecretPath, Signer, Usage, rule::Said,
 };
 
 /// One use of a secret in one request.
@@ -123,16 +123,29 @@ pub fn decide_grant<'r>(
     Some((Allowed { path: path.clone(), usage }, grant))
 }
 
-/// Decides the use of a secret in a check of whether its service takes it: at a host that its owner has named,
-/// and only where the value itself is what travels, never where it is a key to sign with or a grant.
+/// How a check of whether its service takes a secret uses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckBy {
+    /// It signs the request, as AWS has it.
+    Signature,
+    /// It is sent.
+    Value,
+}
+
+/// Decides the use of a secret in a check of whether its service takes it: at a host that its owner has named, and
+/// only in the way in which it is used there. A key to sign with is not sent, and a grant goes to its token URL alone.
 pub fn decide_check(
     path: &SecretPath,
     rule: &EgressRule,
     authority: &Authority,
+    by: CheckBy,
 ) -> Option<Allowed> {
-    let travels = rule.sign.is_none() && rule.oauth.is_none();
+    let in_its_way = match by {
+        CheckBy::Signature => matches!(rule.sign, Some(Signer::Aws { .. })),
+        CheckBy::Value => rule.sign.is_none(),
+    };
     let usage = Usage::Egress { authority: authority.clone() };
-    let fits = travels && rule.covers(Scheme::Https, authority);
+    let fits = in_its_way && rule.oauth.is_none() && rule.covers(Scheme::Https, authority);
     fits.then(|| Allowed { path: path.clone(), usage })
 }
 
@@ -142,9 +155,10 @@ pub fn decide_agents_check(
     path: &SecretPath,
     rule: &EgressRule,
     authority: &Authority,
+    by: CheckBy,
     request: &RequestFacts,
 ) -> Verdict {
-    match decide_check(path, rule, authority) {
+    match decide_check(path, rule, authority, by) {
         Some(allowed) => by_request(allowed, rule, authority, request),
         None => Verdict::Pass,
     }
@@ -292,7 +306,7 @@ mod tests {
                 ..RequestFacts::default()
             };
             let authority = Authority::parse_for(host, Scheme::Https).unwrap();
-            decide_agents_check(&path, rule, &authority, &request)
+            decide_agents_check(&path, rule, &authority, CheckBy::Value, &request)
         };
         let lines = |line| vec![RequestRule::parse(line).unwrap()];
         assert!(matches!(judged(&rule(), "api.test"), Verdict::Allow(_)));
@@ -307,7 +321,8 @@ mod tests {
         assert!(matches!(judged(&asks, "api.test"), Verdict::Ask(_)));
         // The operator's own check goes by the host alone.
         let to = Authority::parse("api.test:443").unwrap();
-        assert!(decide_check(&path, &asks, &to).is_some());
+        assert!(decide_check(&path, &asks, &to, CheckBy::Value).is_some());
+        assert!(decide_check(&path, &asks, &to, CheckBy::Signature).is_none());
     }
 
     #[test]

@@ -14,8 +14,9 @@ use keyless_core::{
 use keyless_mcp::{
     Ask, Fault, Reply, Secrets, Words,
     secrets::{
-        Described, Format, Freshness, Listed, Liveness, Outcome, PollStatus, Polled, Requested,
-        SURFACE_VERSION, State, StatusKind, TrustLevel, UnlockMethod, Unlocked, Validated,
+        Described, Format, Freshness, Listed, Liveness, Outcome, Page, PollStatus, Polled,
+        Requested, SURFACE_VERSION, State, StatusKind, TrustLevel, UnlockMethod, Unlocked,
+        Validated,
     },
 };
 use keyless_vault::{FormatVerdict, IndexFile, Inventory, Manifest, Row, Secret, Vault};
@@ -24,6 +25,7 @@ use crate::{
     caution,
     liveness::{LivenessChecks, LivenessVerdict},
     requests::{Requests, unknown},
+    web::Web,
     window::Keeper,
 };
 
@@ -40,6 +42,7 @@ pub(crate) struct AgentSecrets {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) checks: Arc<LivenessChecks>,
     pub(crate) trust_level: TrustLevel,
+    pub(crate) web: Arc<Web>,
 }
 
 impl Secrets for AgentSecrets {
@@ -65,6 +68,14 @@ impl AgentSecrets {
                 let rows = self.inventory().await?.rows;
                 let rows = rows.iter().map(|(path, row)| listed(path, row, today));
                 Ok(Reply::Listed(rows.filter(wanted).collect()))
+            }
+            Ask::Page { request_id } => {
+                // Whoever asks for a way to the page has asked a person for something.
+                self.requests.poll(&self.session, &request_id).await?;
+                self.requests.pending(&request_id).await?;
+                let url = self.web.link_for_agent()?;
+                let url = url.map(|url| SafeText::default().as_they_wrote_in_full(&url).into());
+                Ok(Reply::Page(Page { url }))
             }
             Ask::Poll { request_id } => {
                 let request = self.requests.poll(&self.session, &request_id).await?;

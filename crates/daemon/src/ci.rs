@@ -66,7 +66,7 @@ pub struct CiSession {
 
 /// Opens a session for what is wanted, by the text of the project's manifest.
 ///
-/// Fails with [`Code::SecretUnavailable`] that names every variable that would have done, [`Code::ApprovalRequired`] for a
+/// Fails with [`Code::VariableMissing`] that names every variable that would have done, [`Code::ApprovalRequired`] for a
 /// secret that takes a person, [`Code::Usage`] for one that may go nowhere.
 pub async fn open_session(
     places: &Places,
@@ -252,7 +252,7 @@ fn without_value(missing: &[(SecretPath, Vec<String>)]) -> Error {
         words = if number == 0 { words } else { words.and("; for ") };
         words = words.and(path).and(": set ").as_they_wrote(&tried.join(" or "));
     }
-    Error::with(Code::SecretUnavailable, words)
+    Error::with(Code::VariableMissing, words)
 }
 
 /// How many of the secrets of the project that `folder` lies in have a value; fails as a session would.

@@ -17,7 +17,7 @@ use keyless_egress::{Allowance, Limits, ProxyCredential, UpstreamProxy};
 use serde::Deserialize;
 
 use crate::{
-    liveness::LivenessConfig, log_keeping::AuditConfig, nl::Webhook,
+    desktop::DesktopConfig, liveness::LivenessConfig, log_keeping::AuditConfig, nl::Webhook,
     passphrase::read_passphrase_file, store_place::StoreConfig, web::WebConfig,
     window::UnlockConfig,
 };
@@ -33,6 +33,8 @@ const IDLE_HOURS: u16 = 24;
 pub struct Config {
     /// When parts of the log are closed, and for how long they are kept.
     pub audit: AuditConfig,
+    /// Whether the desktop tells what waits.
+    pub desktop: DesktopConfig,
     /// What traffic may do.
     pub egress: EgressConfig,
     /// When services are asked about values.

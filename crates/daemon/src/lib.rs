@@ -20,6 +20,7 @@ mod broker;
 mod caution;
 mod checkpoints;
 mod deploys;
+mod desktop;
 mod minted;
 pub mod nl;
 mod requests;

@@ -5,35 +5,33 @@
 //! port 443, from public addresses alone, and no redirect is followed. It is on record before it begins.
 //! Source: reference/secrets.md, 9.3 and 18 (gaps 4 and 15).
 
+mod record;
+mod request;
+
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use data_encoding::BASE64;
 use jiff::Timestamp;
 use keyless_core::{
-    Allowed, Authority, Code, EgressRule, Error, Permit, RequestFacts, SafeText, Scheme,
-    SecretPath, SecretValue, Verdict,
-    audit::{Action, Agent, Detail, Draft, Outcome, Target},
-    decide_agents_check, decide_check,
+    Allowed, Authority, CheckBy, Code, EgressRule, Error, Injection, RequestFacts, SafeText,
+    SecretPath, SecretValue, Signer, Slot, Verdict, audit::Agent, decide_agents_check,
+    decide_check,
 };
-use keyless_egress::{Client, ClientRequest, Released, Whose};
+use keyless_egress::{Client, ClientAnswer, Released};
 use keyless_store::AuditLog;
-use keyless_vault::{
-    Liveness, LivenessAuth, LivenessMethod, Metadata, Moment, Providers, Secret, Vault,
-};
+use keyless_vault::{Liveness, LivenessAuth, Metadata, Moment, Providers, Secret, Vault};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::{sync::Mutex as AsyncMutex, task::spawn_blocking};
-use uuid::Uuid;
 use zeroize::Zeroizing;
 
+use self::{
+    record::Record,
+    request::{Credential, authority, headers, path_of, send, target, word},
+};
 use crate::{
     broker::agent, config::Config, egress_door::engine_config, places::Places, providers::providers,
 };
 
-/// More than any service answers to a question about a token.
-const MAX_ANSWER: usize = 1 << 20;
-/// From the entry in the log to the moment when the value is put into the request.
-const PERMIT_LIFE: Duration = Duration::from_secs(30);
 /// How long an agent is told the same again.
 const AGENTS_PACE: Duration = Duration::from_mins(1);
 
@@ -96,6 +94,7 @@ struct Proposal<'m> {
     pattern: String,
     liveness: Liveness,
     authority: Authority,
+    by: CheckBy,
     rule: &'m EgressRule,
 }
 
@@ -105,6 +104,30 @@ struct Plan {
     liveness: Liveness,
     authority: Authority,
     allowed: Allowed,
+    /// The user beside the value, where the service wants one.
+    user: Option<String>,
+    /// The secret with the access key's id, where the value signs.
+    key_id: Option<SecretPath>,
+}
+
+/// Who asks of a value.
+pub(crate) struct Asker<'a> {
+    vault: &'a Vault,
+    who: Agent,
+    /// Whom the value belongs to, for services that want to be told.
+    user: Option<&'a str>,
+}
+
+impl<'a> Asker<'a> {
+    /// The operator, at the vault.
+    pub(crate) fn operator(vault: &'a Vault) -> Self {
+        Self { vault, who: agent("operator", "operator"), user: None }
+    }
+
+    /// The same, of a value that belongs to this user of the service.
+    pub(crate) fn of_user(self, user: Option<&'a str>) -> Self {
+        Self { user, ..self }
+    }
 }
 
 impl LivenessChecks {
@@ -119,11 +142,11 @@ impl LivenessChecks {
         &self,
         metadata: &Metadata,
         value: SecretValue,
-        who: Agent,
+        asker: Asker<'_>,
     ) -> Result<Checked, Error> {
         let (known, config) = self.in_force().await?;
-        match plan(&known, value.path(), metadata) {
-            Ok(plan) => self.carry_out(plan, &config, value, who).await,
+        match plan(&known, value.path(), metadata, asker.user) {
+            Ok(plan) => self.carry_out(plan, &config, value, asker).await,
             Err(why) => Ok(unsupported(None, why)),
         }
     }
@@ -133,11 +156,12 @@ impl LivenessChecks {
         &self,
         metadata: &Metadata,
         value: SecretValue,
+        vault: &Vault,
     ) -> Result<Option<Checked>, Error> {
         if !self.in_force().await?.1.liveness.on_save {
             return Ok(None);
         }
-        self.check(metadata, value, agent("operator", "operator")).await.map(Some)
+        self.check(metadata, value, Asker::operator(vault)).await.map(Some)
     }
 
     /// As [`LivenessChecks::check`] for a stored value and an agent, whose check is a request that the secret's rules
@@ -162,7 +186,8 @@ impl LivenessChecks {
             return Ok(verdict);
         }
         let value = vault.open(&secret.path).await?.value;
-        let checked = self.carry_out(plan, &config, value, agent("mcp", session)).await?;
+        let asker = Asker { vault, who: agent("mcp", session), user: None };
+        let checked = self.carry_out(plan, &config, value, asker).await?;
         *told = Some((secret.version, Moment::now(), checked.verdict));
         Ok(checked.verdict)
     }
@@ -182,23 +207,28 @@ impl LivenessChecks {
         plan: Plan,
         config: &Config,
         value: SecretValue,
-        who: Agent,
+        asker: Asker<'_>,
     ) -> Result<Checked, Error> {
-        let Plan { pattern, liveness, authority, allowed } = plan;
+        let Plan { pattern, liveness, authority, allowed, user, key_id } = plan;
         let client = Client::new(engine_config(config, None)?).map_err(|_| Code::ConfigInvalid)?;
-        let target = target(&liveness.url);
-        let mut record = Record::new(&self.log, who, &authority, &liveness, target);
+        let mut record =
+            Record::new(&self.log, asker.who, &authority, &liveness, target(&liveness.url));
+        let key_id = match key_id {
+            None => None,
+            Some(path) => Some(key_id_of(asker.vault, &path, &authority, &mut record).await?),
+        };
         let released = Released::new(value, record.begin(allowed).await?);
-        let checked = match credential(&liveness.auth, released.open(Timestamp::now())?) {
-            None => unsupported(Some(pattern), "the value is no text, which a header needs"),
-            Some((name, text)) => {
-                let headers = vec![("accept", "*/*"), ("user-agent", "keyless"), (name, &*text)];
-                let method = word(liveness.method);
-                let request = ClientRequest { method, target, headers, body: &[] };
-                let (scheme, whose) = (Scheme::Https, Whose::Catalogs);
-                let sent = client.send(scheme, &authority, whose, &request, MAX_ANSWER).await;
-                let sent = sent.map(|answer| answer.status);
-                answered(pattern, &authority, &sent, liveness.expect_status)
+        let now = Timestamp::now();
+        let credential = Credential {
+            value: released.open(now)?,
+            user: user.as_deref(),
+            key_id: key_id.as_ref().map(|key_id| key_id.open(now)).transpose()?,
+        };
+        let checked = match headers(&liveness, &credential, now) {
+            None => unsupported(Some(pattern), "the value is no text, which a header needs".into()),
+            Some(headers) => {
+                let sent = send(&client, &liveness, &authority, &headers).await;
+                answered(pattern, &authority, sent, &liveness)
             }
         };
         record.end(&checked).await?;
@@ -206,23 +236,44 @@ impl LivenessChecks {
     }
 }
 
+/// The id that stands beside a signature. Its owner lets it go to the same host, or there is no check.
+async fn key_id_of(
+    vault: &Vault,
+    path: &SecretPath,
+    authority: &Authority,
+    record: &mut Record<'_>,
+) -> Result<Released, Error> {
+    let rule = vault.show(path).await?.metadata.egress;
+    let allowed = rule.and_then(|rule| decide_check(path, &rule, authority, CheckBy::Value));
+    let allowed = allowed.ok_or_else(|| {
+        let words = SafeText::default().and(path).and(" may not go to the host of the check");
+        Error::with(Code::ForeignDestination, words)
+    })?;
+    let value = vault.open(path).await?.value;
+    Ok(Released::new(value, record.begin(allowed).await?))
+}
+
 fn answered(
     pattern: String,
     authority: &Authority,
-    sent: &Result<u16, Error>,
-    expected: u16,
+    sent: Result<ClientAnswer, Error>,
+    liveness: &Liveness,
 ) -> Checked {
-    let verdict = match sent {
-        Ok(status) => judge(*status, expected),
-        Err(_) => LivenessVerdict::Unreachable,
+    let (verdict, status, why) = match sent {
+        Ok(answer) => {
+            // Some answer with a token of their own.
+            let body = Zeroizing::new(answer.body);
+            let verdict = match liveness.judge(answer.status, &body) {
+                None => LivenessVerdict::Unclear,
+                Some(false) => LivenessVerdict::Rejected,
+                Some(true) => LivenessVerdict::Valid,
+            };
+            (verdict, Some(answer.status), None)
+        }
+        Err(error) => (LivenessVerdict::Unreachable, None, Some(error.message())),
     };
-    Checked {
-        verdict,
-        pattern: Some(pattern),
-        host: Some(authority.host.to_string()),
-        status: sent.as_ref().ok().copied(),
-        why: sent.as_ref().err().map(Error::message),
-    }
+    let host = Some(authority.host.to_string());
+    Checked { verdict, pattern: Some(pattern), host, status, why }
 }
 
 impl Checked {
@@ -247,11 +298,17 @@ impl LivenessVerdict {
 }
 
 /// The check of a secret, if there is one and its owner lets the value go there.
-fn plan(known: &Providers, path: &SecretPath, metadata: &Metadata) -> Result<Plan, &'static str> {
-    let Proposal { pattern, liveness, authority, rule } = propose(known, path, metadata)?;
-    let allowed = decide_check(path, rule, &authority)
+fn plan(
+    known: &Providers,
+    path: &SecretPath,
+    metadata: &Metadata,
+    user: Option<&str>,
+) -> Result<Plan, String> {
+    let proposal = propose(known, path, metadata)?;
+    let Proposal { rule, ref authority, by, .. } = proposal;
+    let allowed = decide_check(path, rule, authority, by)
         .ok_or("the value may not go to the host of the check; see --to")?;
-    Ok(Plan { pattern, liveness, authority, allowed })
+    proposal.with(allowed, user)
 }
 
 /// As [`plan`] for an agent; nothing where there is no check, an error where its rules keep it from this one.
@@ -261,18 +318,22 @@ fn plan_for_agent(
     metadata: &Metadata,
 ) -> Result<Option<Plan>, Error> {
     let Ok(proposal) = propose(known, path, metadata) else { return Ok(None) };
-    let Proposal { pattern, liveness, authority, rule } = proposal;
+    // It takes a second secret, whose rules and session nobody has asked about.
+    if proposal.by == CheckBy::Signature {
+        return Ok(None);
+    }
+    let Proposal { ref liveness, ref authority, by, rule, .. } = proposal;
     let method = word(liveness.method);
-    let at = path_of(target(&liveness.url));
-    let (methods, target) = (vec![method.to_owned()], at.to_owned());
-    let request = RequestFacts { methods, path: target, ..RequestFacts::default() };
+    let at = path_of(target(&liveness.url)).to_owned();
+    let methods = vec![method.to_owned()];
+    let request = RequestFacts { methods, path: at.clone(), ..RequestFacts::default() };
     let refused = |code, why: &'static str| {
         let words = SafeText::words("checking ").and(path).and(" sends ").and(method).and(" ");
-        let words = words.as_they_wrote(at).and(" to its service: ").and(why);
+        let words = words.as_they_wrote(&at).and(" to its service: ").and(why);
         Err(Error::with(code, words))
     };
-    match decide_agents_check(path, rule, &authority, &request) {
-        Verdict::Allow(allowed) => Ok(Some(Plan { pattern, liveness, authority, allowed })),
+    match decide_agents_check(path, rule, authority, by, &request) {
+        Verdict::Allow(allowed) => Ok(proposal.with(allowed, None).ok()),
         Verdict::Ask(_) => {
             let why = "its rules ask first; the operator can, with keyless secret check";
             refused(Code::ApprovalRequired, why)
@@ -287,141 +348,56 @@ fn propose<'m>(
     known: &Providers,
     path: &SecretPath,
     metadata: &'m Metadata,
-) -> Result<Proposal<'m>, &'static str> {
+) -> Result<Proposal<'m>, String> {
     let pattern = metadata.upkeep.pattern_id.as_deref();
     let (_, variant) =
         known.of_secret(path, pattern).ok_or("the catalog knows no such kind of token")?;
-    let liveness = variant.liveness.clone().ok_or("the catalog has no check for it")?;
+    let liveness = variant.liveness.clone().ok_or_else(|| match &variant.no_liveness {
+        Some(why) => format!("no check: {why}"),
+        None => "the catalog has no check for it".to_owned(),
+    })?;
     let authority = authority(&liveness.url).ok_or("the catalog's address is no plain https")?;
     let rule = metadata.egress.as_ref().ok_or("the secret names no destination")?;
-    Ok(Proposal { pattern: variant.id.clone(), liveness, authority, rule })
-}
-
-/// The two entries about one check.
-struct Record<'a> {
-    log: &'a AuditLog,
-    who: Arc<Agent>,
-    authority: Authority,
-    secrets: Vec<SecretPath>,
-    correlation_id: String,
-    detail: Detail,
-}
-
-impl<'a> Record<'a> {
-    fn new(
-        log: &'a AuditLog,
-        who: Agent,
-        authority: &Authority,
-        liveness: &Liveness,
-        target: &str,
-    ) -> Self {
-        let path = path_of(target).to_owned();
-        let method = Some(word(liveness.method).to_owned());
-        let kind = Some("check".to_owned());
-        Self {
-            log,
-            who: Arc::new(who),
-            authority: authority.clone(),
-            secrets: Vec::new(),
-            correlation_id: format!("req-{}", Uuid::now_v7()),
-            detail: Detail { method, path: Some(path), kind, ..Detail::default() },
-        }
-    }
-
-    /// Writes down that the value is used; only that opens it.
-    async fn begin(&mut self, allowed: Allowed) -> Result<Permit, Error> {
-        self.secrets = vec![allowed.path().clone()];
-        let mut draft = self.draft(Outcome::Success);
-        draft.allowed = Some(allowed);
-        let recorded = self.log.append(draft).await?;
-        let until = Timestamp::now() + PERMIT_LIFE;
-        Permit::from_recorded(recorded, until).ok_or_else(|| Code::Internal.into())
-    }
-
-    async fn end(&mut self, checked: &Checked) -> Result<(), Error> {
-        self.detail.status = checked.status;
-        self.detail.note = Some(checked.verdict.as_str().to_owned());
-        let outcome = match checked.verdict {
-            LivenessVerdict::Valid => Outcome::Success,
-            LivenessVerdict::Rejected => Outcome::Denied,
-            _ => Outcome::Error,
-        };
-        self.log.append(self.draft(outcome)).await.map(drop)
-    }
-
-    fn draft(&self, outcome: Outcome) -> Draft {
-        Draft {
-            secrets_used: self.secrets.clone(),
-            detail: self.detail.clone(),
-            ..Draft::new(
-                Timestamp::now(),
-                Arc::clone(&self.who),
-                Action::Egress,
-                outcome,
-                Target::Authority(self.authority.clone()),
-                self.correlation_id.clone(),
-            )
-        }
-    }
-}
-
-/// An answer that is neither the expected one nor a refusal says nothing: a limit, a redirect, a fault of theirs.
-/// Some services call a token that they don't know a bad request.
-fn judge(status: u16, expected: u16) -> LivenessVerdict {
-    match status {
-        _ if status == expected => LivenessVerdict::Valid,
-        400 | 401 | 403 => LivenessVerdict::Rejected,
-        _ => LivenessVerdict::Unclear,
-    }
-}
-
-/// The header that carries the value; nothing when it can't.
-fn credential<'a>(auth: &'a LivenessAuth, value: &[u8]) -> Option<(&'a str, Zeroizing<String>)> {
-    let text = std::str::from_utf8(value).ok()?;
-    let basic = |pair: Zeroizing<String>| {
-        Zeroizing::new(format!("Basic {}", *Zeroizing::new(BASE64.encode(pair.as_bytes()))))
+    let by = match liveness.auth {
+        LivenessAuth::AwsSigv4 { .. } => CheckBy::Signature,
+        _ => CheckBy::Value,
     };
-    Some(match auth {
-        LivenessAuth::BasicPassword => ("authorization", basic(Zeroizing::new(format!(":{text}")))),
-        LivenessAuth::BasicUser => ("authorization", basic(Zeroizing::new(format!("{text}:")))),
-        LivenessAuth::Bearer => ("authorization", Zeroizing::new(format!("Bearer {text}"))),
-        LivenessAuth::Header { name } => (name, Zeroizing::new(text.to_owned())),
-    })
+    Ok(Proposal { pattern: variant.id.clone(), liveness, authority, by, rule })
 }
 
-fn unsupported(pattern: Option<String>, why: &'static str) -> Checked {
-    let (verdict, why) = (LivenessVerdict::Unsupported, Some(why.to_owned()));
-    Checked { verdict, pattern, host: None, status: None, why }
-}
-
-fn word(method: LivenessMethod) -> &'static str {
-    match method {
-        LivenessMethod::Get => "GET",
-        LivenessMethod::Head => "HEAD",
-        LivenessMethod::Post => "POST",
+impl Proposal<'_> {
+    /// The plan, where all that the service wants beside the value is known.
+    fn with(self, allowed: Allowed, user: Option<&str>) -> Result<Plan, String> {
+        let Self { pattern, liveness, authority, rule, .. } = self;
+        let user = user.map(str::to_owned).or_else(|| injected_user(rule));
+        if let (LivenessAuth::BasicOfUser { user: wanted }, None) = (&liveness.auth, &user) {
+            return Err(format!("the check also wants {wanted}: name it with --user"));
+        }
+        let key_id = match &rule.sign {
+            Some(Signer::Aws { access_key_id }) => Some(access_key_id.clone()),
+            _ => None,
+        };
+        Ok(Plan { pattern, liveness, authority, allowed, user, key_id })
     }
 }
 
-/// The catalog has seen to it that the address is https, with a host and nothing else before the path.
-fn authority(url: &str) -> Option<Authority> {
-    let rest = url.strip_prefix("https://")?;
-    let host = rest.split(['/', '?', '#']).next()?;
-    Authority::parse_for(host, Scheme::Https).ok()
+/// The user that the proxy itself puts before the value.
+fn injected_user(rule: &EgressRule) -> Option<String> {
+    let injection: &Injection = rule.inject.as_ref()?;
+    match (injection.slot(), injection.around()) {
+        (Slot::Basic, (before, "")) => before.strip_suffix(':').map(str::to_owned),
+        _ => None,
+    }
 }
 
-fn target(url: &str) -> &str {
-    let rest = url.strip_prefix("https://").unwrap_or(url);
-    let path = rest.find('/').map_or("/", |at| &rest[at..]);
-    path.split('#').next().unwrap_or("/")
-}
-
-fn path_of(target: &str) -> &str {
-    target.split('?').next().unwrap_or_default()
+fn unsupported(pattern: Option<String>, why: String) -> Checked {
+    let (verdict, why) = (LivenessVerdict::Unsupported, Some(why));
+    Checked { verdict, pattern, host: None, status: None, why }
 }
 
 #[cfg(test)]
 mod tests {
-    use keyless_core::{Destination, RequestRule, Signer};
+    use keyless_core::{Destination, RequestRule};
     use keyless_vault::{Tier, read_provider};
 
     use super::*;
@@ -435,9 +411,9 @@ mod tests {
         metadata
     }
 
-    fn planned(known: &Providers, metadata: &Metadata) -> Result<String, &'static str> {
+    fn planned(known: &Providers, metadata: &Metadata) -> Result<String, String> {
         let path = SecretPath::parse("team/npm/token").unwrap();
-        plan(known, &path, metadata).map(|plan| plan.authority.to_string())
+        plan(known, &path, metadata, None).map(|plan| plan.authority.to_string())
     }
 
     #[test]
@@ -483,6 +459,30 @@ mod tests {
         assert!(planned(&known, &with(&["GET /left-pad"], &["* /**"])).is_ok());
     }
 
+    #[test]
+    fn what_a_service_wants_beside_the_value() {
+        let known = Providers::bundled();
+        let path = SecretPath::parse("team/some/token").unwrap();
+        let plan = |metadata: &Metadata, user| plan(&known, &path, metadata, user);
+        // A user, from who asks or from how the proxy sets the credential.
+        let mut twilio = metadata("api.twilio.com", Some("twilio-auth-token"));
+        assert!(plan(&twilio, None).err().unwrap().contains("SID"), "it says what is missing");
+        assert_eq!(plan(&twilio, Some("AC1")).ok().unwrap().user.unwrap(), "AC1");
+        let rule = twilio.egress.as_mut().unwrap();
+        rule.inject = Some(Injection::parse("basic:AC2:{}").unwrap());
+        assert_eq!(plan(&twilio, None).ok().unwrap().user.unwrap(), "AC2");
+        // A signature, and the id of its key.
+        let mut aws = metadata("sts.amazonaws.com", Some("aws-secret-key"));
+        assert!(plan(&aws, None).is_err(), "a key of AWS signs, and is never sent");
+        let id = SecretPath::parse("team/aws/key-id").unwrap();
+        let rule = aws.egress.as_mut().unwrap();
+        rule.sign = Some(Signer::Aws { access_key_id: id.clone() });
+        assert_eq!(plan(&aws, None).ok().unwrap().key_id.unwrap(), id);
+        // Where there is no check, the catalog says why.
+        let pypi = metadata("upload.pypi.org", Some("pypi-token"));
+        assert!(plan(&pypi, None).err().unwrap().starts_with("no check: "));
+    }
+
     /// Whoever writes a catalog can say what is asked, and not to whom.
     #[test]
     fn a_catalog_leads_no_value_elsewhere() {
@@ -493,37 +493,5 @@ mod tests {
         let theirs = read_provider(&file).unwrap();
         let known = Providers::bundled().with(Tier::Project, theirs);
         assert!(planned(&known, &metadata("registry.npmjs.org", None)).is_err());
-    }
-
-    #[test]
-    fn what_an_answer_says() {
-        use LivenessVerdict::{Rejected, Unclear, Valid};
-        for (status, verdict) in [
-            (200, Valid),
-            (400, Rejected),
-            (401, Rejected),
-            (403, Rejected),
-            (204, Unclear),
-            (302, Unclear),
-            (404, Unclear),
-            (429, Unclear),
-            (503, Unclear),
-        ] {
-            assert_eq!(judge(status, 200), verdict, "{status}");
-        }
-    }
-
-    #[test]
-    fn where_the_value_stands() {
-        let header = |auth: LivenessAuth| {
-            credential(&auth, b"abc").map(|(name, text)| format!("{name}: {}", *text)).unwrap()
-        };
-        assert_eq!(header(LivenessAuth::Bearer), "authorization: Bearer abc");
-        assert_eq!(header(LivenessAuth::BasicUser), "authorization: Basic YWJjOg==");
-        assert_eq!(header(LivenessAuth::BasicPassword), "authorization: Basic OmFiYw==");
-        assert_eq!(header(LivenessAuth::Header { name: "X-Key".to_owned() }), "X-Key: abc");
-        assert!(credential(&LivenessAuth::Bearer, b"\xff").is_none());
-        assert_eq!(target("https://a.test/b?c=d#e"), "/b?c=d");
-        assert_eq!(target("https://a.test"), "/");
     }
 }

@@ -39,7 +39,7 @@ pub(crate) use self::{
 };
 use crate::{
     broker::{agent, fill_random, plain_entry, session_key},
-    liveness::{Checked, LivenessChecks, LivenessVerdict},
+    liveness::{Asker, Checked, LivenessChecks, LivenessVerdict},
     places::Places,
     store_place::store_place,
 };
@@ -245,12 +245,17 @@ impl Operator {
         Err(Error::with(Code::ValueWeak, SafeText::words(words)))
     }
 
-    /// Asks the service of a stored value whether it takes it.
-    pub async fn check(&self, places: &Places, path: &SecretPath) -> Result<Checked, Error> {
+    /// Asks the service of a stored value whether it takes it; `user` for one that wants to know whose it is.
+    pub async fn check(
+        &self,
+        places: &Places,
+        path: &SecretPath,
+        user: Option<&str>,
+    ) -> Result<Checked, Error> {
         let checks = LivenessChecks::new(places, self.log.clone());
         let metadata = self.vault.show(path).await?.metadata;
         let value = self.vault.open(path).await?.value;
-        checks.check(&metadata, value, agent("operator", "operator")).await
+        checks.check(&metadata, value, Asker::operator(&self.vault).of_user(user)).await
     }
 
     /// Only a plain refusal of its service counts: a service that can't be asked says nothing of a value.
@@ -265,9 +270,9 @@ impl Operator {
         let (WeakValues::Refused, Ok(value)) = (self.weak_values, value) else { return Ok(()) };
         let checked = match when {
             CheckWhen::Always => {
-                Some(checks.check(metadata, value, agent("operator", "operator")).await?)
+                Some(checks.check(metadata, value, Asker::operator(&self.vault)).await?)
             }
-            CheckWhen::AsConfigured => checks.check_on_save(metadata, value).await?,
+            CheckWhen::AsConfigured => checks.check_on_save(metadata, value, &self.vault).await?,
         };
         match checked.map(|checked| checked.verdict) {
             Some(LivenessVerdict::Rejected) => {

@@ -22,7 +22,7 @@ use keyless_core::{
 use keyless_store::{AuditLog, RequestRow, Store, StoreError};
 use keyless_vault::{Vault, Voucher};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, futures::Notified};
 
 use self::pace::Pace;
 use crate::broker::{agent, fill_random};
@@ -222,9 +222,9 @@ impl Requests {
         }
     }
 
-    /// Waits until a request was made or answered here.
-    pub(crate) async fn changed(&self) {
-        self.changed.notified().await;
+    /// Ends when a request was made or answered here after this call.
+    pub(crate) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
     }
 
     /// Changes whenever an approval was taken back: what was concluded before is to be asked anew.

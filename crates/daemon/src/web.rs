@@ -47,7 +47,7 @@ pub(crate) use self::desk::Desk;
 pub use self::settings::{ProveAgain, WebConfig, WebTls};
 use self::{
     factor::FactorGate,
-    visitors::{LINK_LIFE, Visitors},
+    visitors::{LINK_LIFE, Visitors, Whose},
 };
 use crate::run::loopback_listener;
 
@@ -88,8 +88,16 @@ impl Web {
     /// A link that opens one visit. From the first one on the page listens.
     pub(crate) async fn link(self: &Arc<Self>) -> Result<Link, Error> {
         let address = self.address.get_or_try_init(|| self.listen()).await?;
-        let token = self.visitors.new_link()?;
+        let token = self.visitors.new_link(Whose::Operators)?;
         Ok(Link { url: format!("{}/open/{token}", address.origin()), life: LINK_LIFE })
+    }
+
+    /// As [`Web::link`] for a client of an agent to show; nothing while the operator has not opened the page. Such
+    /// links and the visits that they open are counted by themselves, and crowd out none of the operator's.
+    pub(crate) fn link_for_agent(&self) -> Result<Option<String>, Error> {
+        let Some(address) = self.address.get() else { return Ok(None) };
+        let token = self.visitors.new_link(Whose::Agents)?;
+        Ok(Some(format!("{}/open/{token}", address.origin())))
     }
 
     /// The page's origin, as browsers name it.

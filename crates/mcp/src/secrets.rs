@@ -4,6 +4,7 @@
 //! overrides a denial or forges an approval; nor will there be.
 
 mod arguments;
+mod elicitation;
 mod reply;
 mod table;
 #[cfg(test)]
@@ -19,8 +20,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::reply::{
-    Described, Format, Listed, ListedSecrets, Liveness, Outcome, PollStatus, Polled, Requested,
-    SURFACE_VERSION, State, Status, StatusKind, TrustLevel, UnlockMethod, Unlocked, Validated,
+    Described, Format, Listed, ListedSecrets, Liveness, Outcome, Page, PollStatus, Polled,
+    Requested, SURFACE_VERSION, State, Status, StatusKind, TrustLevel, UnlockMethod, Unlocked,
+    Validated,
 };
 pub(crate) use self::{
     table::{Row as TableRow, TOOLS},
@@ -51,6 +53,11 @@ pub enum Ask {
         scope: Option<String>,
         /// Only secrets of this freshness.
         freshness: Option<Freshness>,
+    },
+    /// The way to the page where a person answers.
+    Page {
+        /// Which request.
+        request_id: RequestId,
     },
     /// How a request stands.
     Poll {
@@ -106,6 +113,8 @@ pub enum Reply {
     Described(Described),
     /// To [`Ask::List`], sorted by path.
     Listed(Vec<Listed>),
+    /// To [`Ask::Page`].
+    Page(Page),
     /// To [`Ask::Poll`].
     Polled(Polled),
     /// To [`Ask::Request`].
@@ -138,6 +147,7 @@ impl Reply {
         match self {
             Self::Described(reply) => json(reply),
             Self::Listed(rows) => json(&listed(rows)),
+            Self::Page(reply) => json(reply),
             Self::Polled(reply) => json(reply),
             Self::Requested(reply) => json(reply),
             Self::Status(reply) => json(reply),

@@ -51,7 +51,7 @@ pub use crate::{
     moment::{LOOK, Moment},
     providers::{
         Egress, EnvMeaning, EnvPattern, FormatVerdict, Liveness, LivenessAuth, LivenessKind,
-        LivenessMethod, Provider, ProviderFault, Providers, Retrieval, Rotation, Scope, Tier,
+        LivenessMethod, Provider, ProviderFault, Providers, Retrieval, Rotation, Says, Scope, Tier,
         Variant, read_provider,
     },
     router::{Router, RouterConfig, SourceReport},

@@ -122,7 +122,7 @@ pub enum PlaceholderShape {
     LookAlike(LookAlikeShape),
 }
 
-/// A look-alike's prefix and length, checked.
+/// A look-alike's form, or its prefix and length, checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "RawLookAlike", into = "RawLookAlike")]
 pub struct LookAlikeShape {
@@ -130,11 +130,16 @@ pub struct LookAlikeShape {
     form: LookAlike,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawLookAlike {
+    #[serde(default, skip_serializing_if = "is_default")]
     prefix: String,
+    #[serde(default, skip_serializing_if = "is_default")]
     length: usize,
+    /// Such as `SG.[22].[43]`, instead of the two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    form: Option<String>,
 }
 
 /// The name of an environment variable: letters, digits and `_`, not beginning with a digit.
@@ -229,7 +234,14 @@ impl LookAlikeShape {
     /// A shape with the `prefix` and whole `length` (characters) of a real token format.
     pub fn new(prefix: &str, length: usize) -> Result<Self, LookAlikeError> {
         let form = LookAlike::new(prefix, length)?;
-        Ok(Self { raw: RawLookAlike { prefix: prefix.to_owned(), length }, form })
+        Ok(Self { raw: RawLookAlike { prefix: prefix.to_owned(), length, form: None }, form })
+    }
+
+    /// A shape of fixed and differing parts, such as `SG.[22].[43]`.
+    pub fn parse(text: &str) -> Result<Self, LookAlikeError> {
+        let form = LookAlike::parse(text)?;
+        let raw = RawLookAlike { form: Some(text.to_owned()), ..RawLookAlike::default() };
+        Ok(Self { raw, form })
     }
 }
 
@@ -237,7 +249,11 @@ impl TryFrom<RawLookAlike> for LookAlikeShape {
     type Error = LookAlikeError;
 
     fn try_from(raw: RawLookAlike) -> Result<Self, LookAlikeError> {
-        Self::new(&raw.prefix, raw.length)
+        match (raw.form, raw.prefix.as_str(), raw.length) {
+            (Some(form), "", 0) => Self::parse(&form),
+            (Some(_), ..) => Err(LookAlikeError::BadPart),
+            (None, prefix, length) => Self::new(prefix, length),
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod bundled;
 mod check;
+mod liveness;
 mod provider;
 #[cfg(test)]
 mod tests;
@@ -20,9 +21,9 @@ use keyless_core::{EgressRule, Locations, SecretPath};
 use serde::Serialize;
 
 pub(crate) use self::provider::judge_format;
-pub use self::provider::{
-    Egress, EnvPattern, FormatVerdict, Liveness, LivenessAuth, LivenessKind, LivenessMethod,
-    Provider, Retrieval, Rotation, Scope, Variant,
+pub use self::{
+    liveness::{Liveness, LivenessAuth, LivenessKind, LivenessMethod, Says},
+    provider::{Egress, EnvPattern, FormatVerdict, Provider, Retrieval, Rotation, Scope, Variant},
 };
 use crate::metadata::{Metadata, PlaceholderShape};
 
@@ -150,7 +151,10 @@ impl Providers {
 
     fn take(&mut self, tier: Tier, file: &Path, read: Result<Provider, String>) {
         match read {
-            Ok(provider) => {
+            Ok(mut provider) => {
+                if matches!(tier, Tier::Project | Tier::Url) {
+                    provider.drop_checks_that_write();
+                }
                 let id = provider.provider_id.clone();
                 // The stronger tier stays, in whatever order they come.
                 if self.all.get(&id).is_none_or(|(there, _)| *there <= tier) {
@@ -163,6 +167,17 @@ impl Providers {
 }
 
 impl Provider {
+    /// A check carries the token: whoever writes it in a project or at an address may read with it, and change nothing.
+    fn drop_checks_that_write(&mut self) {
+        for variant in &mut self.variants {
+            if variant.liveness.as_ref().is_some_and(|liveness| !liveness.only_reads()) {
+                variant.liveness = None;
+                let why = "only the operator's own catalog may check with POST";
+                variant.no_liveness = Some(why.to_owned());
+            }
+        }
+    }
+
     /// Reads a provider's file, whatever it was called. The error is a fragment of a sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         check::read_any(text)

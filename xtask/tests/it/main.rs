@@ -2,6 +2,8 @@
 //! packages there are. Source: design.md, section 3.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod guards;
+
 use std::{collections::BTreeSet, fs, path::Path};
 
 /// Each room and the rooms that it may name.
@@ -37,6 +39,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("rustls", &["egress", "testkit"]),
     ("seccompiler", &["jail"]),
     ("sqlx", &["store"]),
+    // A word on the desktop.
+    ("zbus", &["daemon"]),
 ];
 
 /// Raised knowingly: each package is something to trust and to build. Last for copies of the vault
@@ -115,6 +119,6 @@ fn dependencies(room: &str) -> BTreeSet<String> {
     lines.map(name).filter(|name| !name.is_empty() && !name.starts_with('#')).collect()
 }
 
-fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use keyless_core::SecretPath;
 
-use super::FactorArgs;
+use super::{FactorArgs, time::moment};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
@@ -63,11 +63,11 @@ pub(crate) struct QueryArgs {
     /// Those about this secret
     #[arg(long, value_name = "PATH")]
     pub(crate) secret: Option<SecretPath>,
-    /// Those at or after this time
-    #[arg(long, value_name = "TIME")]
+    /// Those at or after this time: 2026-02-08T10:00:00Z, 2026-02-08, today, yesterday, 3h ago as 3h
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     pub(crate) since: Option<Timestamp>,
     /// Those before this time
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     pub(crate) until: Option<Timestamp>,
     /// Those of one request
     #[arg(long, value_name = "ID")]

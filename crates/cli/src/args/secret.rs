@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use keyless_core::SecretPath;
 
-use super::{
-    CheckArgs, FactorArgs, ImportArgs, RevokeArgs, RuleArgs, UpkeepArgs, import, parse_time,
-};
+use super::{FactorArgs, ImportArgs, RevokeArgs, RuleArgs, UpkeepArgs, import, parse_time};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SecretCommand {
@@ -73,8 +71,9 @@ Examples:
     #[command(after_help = "\
 Examples:
   keyless secret check                    every secret whose service can be asked
-  keyless secret check team/github/token")]
-    Check(CheckArgs),
+  keyless secret check team/github/token
+  keyless secret check team/twilio/token --user AC0123456789")]
+    Check(SecretCheckArgs),
     /// Say what this project needs, and what of it is there
     #[command(after_help = "\
 Examples:
@@ -239,4 +238,26 @@ pub(crate) struct SaveArgs {
     /// Ask its service whether it takes the value, and don't save one that is refused
     #[arg(long, conflicts_with = "allow_weak")]
     pub(crate) check: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SecretCheckArgs {
+    /// The secrets to ask about; all when absent
+    #[arg(value_name = "PATH")]
+    pub(crate) paths: Vec<SecretPath>,
+    /// Whose it is, for services that want to be told: an email address, an account's id
+    #[arg(long, value_name = "NAME", requires = "paths", value_parser = service_user)]
+    pub(crate) user: Option<String>,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+/// The user of Basic: everything up to the colon.
+fn service_user(text: &str) -> Result<String, &'static str> {
+    let fits = !text.is_empty() && !text.contains(|c: char| c == ':' || c.is_control());
+    if fits {
+        Ok(text.to_owned())
+    } else {
+        Err("a user's name has no colon and no control characters")
+    }
 }

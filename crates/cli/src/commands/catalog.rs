@@ -102,6 +102,10 @@ fn describe(words: &mut String, provider: &Provider, variant: &Variant) {
     if let Some(name) = &variant.env_var {
         line("variable:", name.as_str());
     }
+    match (&variant.liveness, &variant.no_liveness) {
+        (Some(liveness), _) => line("check:", &liveness.url),
+        (None, why) => line("no check:", why.as_deref().unwrap_or("none is known")),
+    }
     if let Some(rotation) = &variant.rotation {
         let method = rotation.method;
         line("renew:", &format!("every {} days, {method}", rotation.every_days));

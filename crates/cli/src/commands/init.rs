@@ -11,7 +11,11 @@ use keyless_daemon::{
 };
 use serde_json::json;
 
-use crate::{args::InitArgs, prompt, ui::Ui};
+use crate::{
+    args::InitArgs,
+    prompt,
+    ui::{Ui, in_rows},
+};
 
 pub(super) async fn run(ui: &Ui, args: InitArgs) -> Result<ExitCode, Error> {
     let places = Places::from_environment()?;
@@ -39,13 +43,6 @@ pub(super) async fn run(ui: &Ui, args: InitArgs) -> Result<ExitCode, Error> {
     );
     ui.answer("init", &json!({ "store": store_path, "recovery_phrase": *words }), &text);
     Ok(ExitCode::SUCCESS)
-}
-
-/// Six words a row, so that they can be copied by hand.
-fn in_rows(phrase: &str) -> String {
-    let words: Vec<&str> = phrase.split(' ').collect();
-    let rows: Vec<String> = words.chunks(6).map(|row| format!("    {}", row.join(" "))).collect();
-    rows.join("\n")
 }
 
 fn write_private(path: &Path, phrase: &str) -> Result<(), Error> {

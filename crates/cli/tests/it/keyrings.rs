@@ -40,14 +40,14 @@ fn obeys(world: &mut World, bus: &str, [present, absent]: [&str; 2], can: &[&str
     assert_eq!((&other["declared"], &other["state"]), (&json!(can), &json!("available")));
 }
 
-/// A bus with GNOME's keyring on it, unlocked by a password that nobody else has.
-struct Bus {
-    address: String,
+/// A message bus, for whoever is told its address.
+pub(crate) struct Bus {
+    pub(crate) address: String,
     processes: Vec<Child>,
 }
 
 impl Bus {
-    fn start(world: &World) -> Self {
+    pub(crate) fn start(world: &World) -> Self {
         let mut daemon = Command::new("dbus-daemon")
             .args(["--session", "--nofork", "--print-address"])
             .arg(format!("--address=unix:path={}", world.operator_file("bus").display()))
@@ -57,7 +57,12 @@ impl Bus {
             .unwrap();
         let mut address = String::new();
         BufReader::new(daemon.stdout.as_mut().unwrap()).read_line(&mut address).unwrap();
-        let mut bus = Self { address: address.trim().to_owned(), processes: vec![daemon] };
+        Self { address: address.trim().to_owned(), processes: vec![daemon] }
+    }
+
+    /// With GNOME's keyring on it, unlocked by a password that nobody else has.
+    fn with_keyring(world: &World) -> Self {
+        let mut bus = Self::start(world);
         let home = world.operator_file("keyring");
         std::fs::create_dir_all(&home).unwrap();
         let mut keyring = bus
@@ -110,7 +115,7 @@ impl Drop for Bus {
 #[test]
 fn the_desktops_keyring() {
     let mut world = World::with_store();
-    let bus = Bus::start(&world);
+    let bus = Bus::with_keyring(&world);
     let address = bus.address.clone();
     bus.store(&["service", "github", "username", "ada"], world.canary.value());
     let text = "schema_version = 1\n[[source]]\nname = \"other\"\ntype = \"keyring\"\ncache_ttl_seconds = 0\n";

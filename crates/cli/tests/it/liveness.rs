@@ -1,7 +1,10 @@
 //! Whether a service takes a value: asked by the operator or on saving, only where the value may go anyway.
 
+use std::sync::{Arc, Mutex};
+
+use data_encoding::BASE64;
 use http::{HeaderMap, Request, StatusCode};
-use keyless_testkit::{Handler, Origin, RequestBody, reply};
+use keyless_testkit::{Canary, Handler, Origin, RequestBody, reply};
 use serde_json::{Value, json};
 
 use crate::world::{EVIL, TOKEN, World};
@@ -67,6 +70,120 @@ fn a_service_tells_whether_it_takes_a_value() {
     let rotate = ["secret", "rotate", PATH, "--value-stdin"];
     world.keyless(&rotate).stdin(&other[..]).run().exits(2);
     world.keyless(&[&rotate[..], &["--allow-weak"]].concat()).stdin(&other[..]).run().ok();
+}
+
+/// Services that say in the body what others say by status, that want a user beside the value, or a signature.
+#[test]
+fn services_are_asked_in_their_own_way() {
+    let mut world = World::with_store();
+    let said = |body: &'static str| {
+        Handler::new(move |request: Request<RequestBody>| async move {
+            let is_post = request.method() == "POST" && request.uri().path() == "/api/auth.test";
+            reply(if is_post { StatusCode::OK } else { StatusCode::NOT_FOUND }, body)
+        })
+    };
+    let add = |world: &World, path: &str, pattern: &str, value: &str, more: &[&str]| {
+        let words = ["secret", "add", path, "--pattern", pattern, "--value-stdin", "--allow-weak"];
+        world.keyless(&[&words, more].concat()).stdin(value).run().ok();
+    };
+    let check = |world: &World, words: &[&str]| {
+        let seen = world.keyless(&[&["secret", "check", "--json"], words].concat()).run();
+        seen.json()["data"]["secrets"][0].clone()
+    };
+    let slack = world.another_value();
+    for (body, verdict) in [
+        (r#"{"ok": true}"#, "valid"),
+        (r#"{"ok": false, "error": "token_revoked"}"#, "rejected"),
+        (r#"{"ok": false, "error": "fatal_error"}"#, "unclear"),
+    ] {
+        let _origin = world.origin_of("slack.com", said(body));
+        world.write_config();
+        let path = format!("team/slack/{verdict}");
+        add(&world, &path, "slack-bot-token", &slack, &["--env", "SLACK"]);
+        assert_eq!(check(&world, &[&path])["verdict"], json!(verdict), "{body}");
+    }
+    // A user that the value alone does not tell.
+    let token = world.another_value();
+    let right = format!("Basic {}", BASE64.encode(format!("AC42:{token}").as_bytes()));
+    world.watch(Canary::of(right.trim_start_matches("Basic ")));
+    let handler = Handler::new(move |request: Request<RequestBody>| {
+        let is_right = request.headers().get("authorization").is_some_and(|sent| *sent == *right);
+        let is_asked = request.uri().path() == "/2010-04-01/Accounts.json";
+        let status = if is_right && is_asked { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
+        async move { reply(status, "{}") }
+    });
+    let _twilio = world.origin_of("api.twilio.com", handler);
+    world.write_config();
+    add(&world, "team/twilio/token", "twilio-auth-token", &token, &["--env", "TWILIO"]);
+    let seen = check(&world, &["team/twilio/token"]);
+    assert_eq!(seen["verdict"], json!("unsupported"));
+    assert!(seen["why"].as_str().unwrap().contains("SID, AC…: name it with --user"), "{seen}");
+    let seen = check(&world, &["team/twilio/token", "--user", "AC42"]);
+    assert_eq!(seen["verdict"], json!("valid"), "{seen}");
+    let seen = check(&world, &["team/twilio/token", "--user", "AC41"]);
+    assert_eq!(seen["verdict"], json!("rejected"), "{seen}");
+    // Where there is no check, it is said why, and so does the catalog.
+    add(&world, "team/pypi/token", "pypi-token", &world.another_value(), &["--env", "PYPI"]);
+    let why = check(&world, &["team/pypi/token"])["why"].clone();
+    assert!(why.as_str().unwrap().starts_with("no check: "), "{why}");
+    let shown = world.keyless(&["catalog", "show", "pypi"]).run().ok();
+    assert!(shown.contains("no check:"), "{shown}");
+    let shown = world.keyless(&["catalog", "show", "npm"]).run().ok();
+    assert!(shown.contains("https://registry.npmjs.org/-/whoami"), "{shown}");
+}
+
+/// A key of AWS is never sent: it signs the question who is asking.
+#[test]
+fn a_key_of_aws_signs_its_check() {
+    const STS: &str = "sts.amazonaws.com";
+    let mut world = World::with_store();
+    let (key, id) = (world.another_value(), "AKIDEXAMPLE");
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let keep = Arc::clone(&sent);
+    let handler = Handler::new(move |request: Request<RequestBody>| {
+        let header = |name: &str| {
+            request.headers().get(name).map(|value| value.to_str().unwrap().to_owned())
+        };
+        let line = format!("{} {}", request.method(), request.uri());
+        keep.lock().unwrap().push((line, header("authorization"), header("x-amz-date")));
+        async move { reply(StatusCode::OK, "<GetCallerIdentityResponse/>") }
+    });
+    let _origin = world.origin_of(STS, handler);
+    world.write_config();
+    let add = |path: &str, value: &str, more: &[&str]| {
+        let words = ["secret", "add", path, "--to", STS, "--value-stdin", "--allow-weak"];
+        world.keyless(&[&words, more].concat()).stdin(value).run().ok();
+    };
+    add("team/aws/key-id", id, &["--env", "AWS_ACCESS_KEY_ID"]);
+    let sign = ["--sign", "aws:team/aws/key-id", "--pattern", "aws-secret-key"];
+    add("team/aws/key", &key, &[&sign[..], &["--env", "AWS_SECRET_ACCESS_KEY"]].concat());
+    let seen = world.keyless(&["secret", "check", "team/aws/key", "--json"]).run().data();
+    assert_eq!(seen["secrets"][0]["verdict"], json!("valid"), "{seen}");
+    let (line, authorization, date) = sent.lock().unwrap()[0].clone();
+    assert_eq!(line, "GET /?Action=GetCallerIdentity&Version=2011-06-15");
+    let (authorization, date) = (authorization.unwrap(), date.unwrap());
+    let scope = format!("{}/us-east-1/sts/aws4_request", &date[..8]);
+    assert!(authorization.contains(&format!("Credential={id}/{scope}")), "{authorization}");
+    let entries = world.log();
+    let uses = entries.iter().filter(|entry| entry["detail"]["kind"] == "check");
+    assert!(uses.clone().any(|entry| entry["secrets_used"] == json!(["team/aws/key-id"])));
+    assert!(uses.count() >= 3);
+    // botocore signs the same request to the same signature.
+    let script = format!(
+        "import datetime, sys
+import botocore.auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+when = datetime.datetime.strptime('{date}', '%Y%m%dT%H%M%SZ')
+botocore.auth.get_current_datetime = lambda *_, **__: when
+request = AWSRequest('GET', 'https://{STS}/?Action=GetCallerIdentity&Version=2011-06-15')
+keys = Credentials('{id}', sys.stdin.read())
+botocore.auth.SigV4Auth(keys, 'sts', 'us-east-1').add_auth(request)
+print(request.headers['Authorization'])"
+    );
+    let peer = world.keyless(&[]).instead(&["python3", "-c", &script]).stdin(&key[..]).run().ok();
+    let signature = |text: &str| text.trim().rsplit_once("Signature=").unwrap().1.to_owned();
+    assert_eq!(signature(&authorization), signature(&peer), "{peer}");
 }
 
 #[test]

@@ -25,6 +25,8 @@ mod world;
 
 /// NL's actions.
 mod actions;
+/// What helps, where somebody new stumbles.
+mod advice;
 /// The log of a session, and what tampering with it does.
 mod audit;
 /// What can't be used: a clear error, the documented exit status, nothing lost.
@@ -42,6 +44,8 @@ mod crowd;
 mod databases;
 /// What `deploy/` has: unit, image, chart.
 mod deploy;
+/// What the desktop tells when an agent asks.
+mod desktop;
 /// Whether everything is in order.
 mod doctor;
 /// Things that must never happen, tried by an agent.

@@ -6,6 +6,8 @@ mod answers;
 mod conformance;
 /// Where tools are served, and official clients of them.
 mod doors;
+/// What of a broker other processes of the machine can read.
+mod neighbours;
 /// What nobody may get by asking.
 mod strangers;
 /// Uses that wait for a person's word.

@@ -11,7 +11,7 @@ mod doors;
 /// Many actions.
 mod scale;
 /// Sessions as agents.
-mod sessions;
+pub(crate) mod sessions;
 /// HTTPS.
 mod tls;
 /// Values that were replaced.

@@ -6,7 +6,11 @@ use keyless_testkit::{Canary, Postgres, PostgresOptions, TestCa};
 use serde_json::{Value, json};
 
 use crate::{
-    mcp::{USE, approve, gated, pending, unlock},
+    mcp::{Agent, USE, approve, gated, pending, unlock},
+    nl::{
+        BOXED,
+        sessions::{RUN, spoken, stdin_of},
+    },
     world::{ALLOWED, TOKEN, VARIABLE, World, wait_until},
 };
 
@@ -110,6 +114,68 @@ fn two_brokers_share_one_database() {
     ann.canary.assert_absent("the database's dump", &dump);
     let passphrase = fs::read_to_string(ann.operator_file("passphrase")).unwrap();
     Canary::of(passphrase.trim()).assert_absent("the database's dump", &dump);
+}
+
+/// One team, one set of grants and one of answers: what is used up, taken back or answered at one broker is so at both.
+#[test]
+fn grants_requests_and_answers_are_the_teams() {
+    let mut team = Team::new();
+    let origin = team.bob.origin(ALLOWED);
+    configure(&team.bob, &team.database);
+    let Team { ann, bob, .. } = &team;
+    ann.add(BOXED, &[]).ok();
+    unlock(ann);
+    unlock(bob);
+    let grant = |id: &str, uses: &str| {
+        let words = ["grant", "create", "--agent", RUN, "--secret", "db/*", "--action", "*"];
+        let more = ["--for", "1h", "--max-uses", uses, "--id", id];
+        ann.keyless(&[&words[..], &more].concat()).run().ok();
+    };
+    let script = json!([["action_request", { "action": stdin_of("db/PASSWORD") }]]);
+    let acts = |world: &World| spoken(world, &script).remove(0);
+    let is_done = |answer: &Value| answer["result"]["stdout"] == "[REDACTED:db/PASSWORD]\n";
+    let is_refused = |answer: &Value| {
+        answer["error"]["code"].as_str().is_some_and(|code| code.starts_with("NL-E2"))
+    };
+    // Two uses are two, wherever they are made.
+    assert!(is_refused(&acts(bob)), "nothing is granted yet");
+    grant("shared", "2");
+    for (world, name) in [(bob, "bob"), (ann, "ann")] {
+        let answer = acts(world);
+        assert!(is_done(&answer), "{name}: {answer}");
+    }
+    for world in [ann, bob] {
+        let answer = acts(world);
+        assert!(is_refused(&answer), "it is used up: {answer}");
+    }
+    // What she gave he takes back.
+    grant("short", "10");
+    assert!(is_done(&acts(bob)));
+    bob.keyless(&["grant", "revoke", "short"]).run().ok();
+    assert!(is_refused(&acts(ann)));
+
+    // What his agent asks she answers; nobody else's agent hears of it.
+    gated(bob, "per-call");
+    let (mut his, mut hers) = (Agent::connect(bob), Agent::connect(ann));
+    let id = his.ask("secrets_request_use_approval", &json!({ "path": TOKEN, "reason": "to try" }));
+    let unknown = Err(format!("unknown request_id: {id}"));
+    assert_eq!(hers.tool("secrets_poll_status", &json!({ "request_id": id })), unknown);
+    approve(ann, &[&id, "--once"]).ok();
+    assert_eq!(his.status(&id), "once");
+    // And her word for one use of his run is good for one.
+    let script = format!("for use in 1 2; do {USE}; echo; done");
+    let mut run = bob.keyless(&["run", "--", "sh", "-c", &script]).without_passphrase().start();
+    wait_until("it is asked for", || !pending(ann).is_empty());
+    let first = pending(ann)[0]["id"].as_str().unwrap().to_owned();
+    approve(ann, &[&first, "--once"]).ok();
+    assert_eq!(run.line(), "200");
+    wait_until("the next use is asked for", || !pending(ann).is_empty());
+    assert_eq!(origin.requests().len(), 1);
+    let second = pending(bob)[0]["id"].as_str().unwrap().to_owned();
+    assert_ne!(first, second);
+    approve(ann, &[&second, "--deny"]).ok();
+    assert_eq!(run.line(), "403");
+    assert!(!approve(bob, &[&second, "--once"]).status.success(), "it has its answer");
 }
 
 #[test]

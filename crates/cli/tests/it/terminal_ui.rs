@@ -1,7 +1,8 @@
 //! `keyless ui` at a pseudo-terminal, and what shells and `man` get.
 
 mod golden;
-mod tmux;
+/// A terminal whose screen can be read.
+pub(crate) mod tmux;
 
 use std::{fs, path::Path};
 

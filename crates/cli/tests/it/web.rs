@@ -8,6 +8,8 @@ mod crowds;
 mod deeds;
 /// Every dialog, from the agent's question to what becomes of it.
 mod dialogs;
+/// The way to the page through an agent's client.
+mod elicitation;
 /// Values and metadata from the inventory.
 mod inventory;
 /// Words that want to be more than words; people who can't see or have no mouse; sizes.

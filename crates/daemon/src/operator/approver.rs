@@ -137,7 +137,7 @@ impl Approver {
 
     /// Asks the service of a stored value whether it takes it.
     pub(crate) async fn check(&self, places: &Places, path: &SecretPath) -> Result<Checked, Error> {
-        self.operator.check(places, path).await
+        self.operator.check(places, path, None).await
     }
 
     /// Puts the value in place, and what the secret lacks to be used.

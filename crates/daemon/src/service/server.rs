@@ -30,6 +30,7 @@ use crate::{
     caution::Caution,
     config::{Config, NlConfig},
     deploys::{self, PACK_SESSION},
+    desktop,
     liveness::LivenessChecks,
     log_keeping::keep_log,
     nl::{Listeners, NlService, Telling, serve_session, tell_all, tidy_agents},
@@ -59,6 +60,7 @@ struct Service {
     lock: Arc<Notify>,
     closing: watch::Sender<bool>,
     proxy: SocketAddr,
+    web: Arc<Web>,
     /// Why config.toml as it lies there is not in force.
     config_problem: Mutex<Option<String>>,
 }
@@ -111,7 +113,7 @@ pub async fn serve(
         places: places.clone(),
     });
     let web = Arc::new(Web::new(Arc::clone(&desk)));
-    let door = Arc::new(OperatorDoor::new(&broker, desk, web));
+    let door = Arc::new(OperatorDoor::new(&broker, desk, Arc::clone(&web)));
     let operating = tokio::spawn(door.serve(operator_listener));
     let config_problem = Mutex::default();
     let service = Arc::new(Service {
@@ -125,8 +127,11 @@ pub async fn serve(
         lock,
         closing,
         proxy,
+        web,
         config_problem,
     });
+    let requests = Arc::clone(service.broker.requests());
+    let showing = tokio::spawn(desktop::watch(requests, service.places.clone()));
     let watcher = Watcher::new(vec![service.places.config_file()]).await;
     let following = tokio::spawn(follow_config(Arc::clone(&service), watcher));
     let (vault, log) = (Arc::clone(service.broker.vault()), service.broker.log().clone());
@@ -149,6 +154,7 @@ pub async fn serve(
     keeping_log.abort();
     tidying.abort();
     telling.abort();
+    showing.abort();
     drop(nl_doors);
     // The socket goes first: who comes now finds the store locked.
     let _ = fs::remove_file(&path);
@@ -464,6 +470,7 @@ impl Service {
             keeper: Arc::clone(&self.keeper),
             checks: Arc::clone(&self.checks),
             trust_level: trust_level(caller.peer),
+            web: Arc::clone(&self.web),
         })
     }
 

@@ -158,7 +158,10 @@ mod tests {
     /// A visit whose cookie somebody else may know, and what its browser sends to sign in.
     fn guest(scene: &Scene) -> (Opened, SentByGuest) {
         let visitors = &scene.web.visitors;
-        let opened = visitors.open(&visitors.new_link().unwrap()).unwrap().unwrap();
+        let opened = visitors
+            .open(&visitors.new_link(crate::web::visitors::Whose::Operators).unwrap())
+            .unwrap()
+            .unwrap();
         let visit = visitors.visit(&opened.place, &opened.cookie).unwrap();
         let fields = query(Some("factor=correct+horse+battery+staple"));
         (opened, SentByGuest { visit, fields })
@@ -198,7 +201,7 @@ mod tests {
     async fn a_link_on_another_site_is_followed_by_a_step_of_its_own() {
         let scene = Scene::new().await;
         for (site, status) in [("none", 303), ("cross-site", 200)] {
-            let link = scene.web.visitors.new_link().unwrap();
+            let link = scene.web.visitors.new_link(crate::web::visitors::Whose::Operators).unwrap();
             let headers = [("sec-fetch-site", site)].map(|(name, value)| {
                 (header::HeaderName::from_static(name), HeaderValue::from_static(value))
             });

@@ -112,7 +112,11 @@ mod tests {
         let scene = Scene::new().await;
         let (web, mut device) = (&scene.web, Device::new());
         let passkeys = Passkeys(&web.desk.vault);
-        let opened = web.visitors.open(&web.visitors.new_link().unwrap()).unwrap().unwrap();
+        let opened = web
+            .visitors
+            .open(&web.visitors.new_link(crate::web::visitors::Whose::Operators).unwrap())
+            .unwrap()
+            .unwrap();
         let visit = web.visitors.visit(&opened.place, &opened.cookie).unwrap();
         let page = Page { visit: &visit, origin: device.origin };
         device.challenge = visit.new_challenge().unwrap();

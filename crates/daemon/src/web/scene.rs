@@ -39,7 +39,10 @@ impl Scene {
     /// A visit of the operator's.
     pub(super) fn proven_visit(&self) -> Arc<Visit> {
         let visitors = &self.web.visitors;
-        let opened = visitors.open(&visitors.new_link().unwrap()).unwrap().unwrap();
+        let opened = visitors
+            .open(&visitors.new_link(super::visitors::Whose::Operators).unwrap())
+            .unwrap()
+            .unwrap();
         let visit = visitors.visit(&opened.place, &opened.cookie).unwrap();
         visit.prove();
         visit

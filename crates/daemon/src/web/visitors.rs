@@ -33,8 +33,23 @@ const MOST: usize = 8;
 /// Links and visits.
 #[derive(Default)]
 pub(super) struct Visitors {
-    links: Mutex<Vec<(String, Moment)>>,
+    links: Mutex<Vec<Link>>,
     visits: Mutex<HashMap<String, Arc<Visit>>>,
+}
+
+/// Who was given a link. What it opens is the same: a visit that has proven nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// An agent's client, to show it to a person.
+    Agents,
+    /// The operator, at a terminal.
+    Operators,
+}
+
+struct Link {
+    word: String,
+    born: Moment,
+    whose: Whose,
 }
 
 /// A browser that came by a link.
@@ -44,6 +59,7 @@ pub(super) struct Visit {
     cookie: String,
     form: String,
     born: Moment,
+    whose: Whose,
     state: Mutex<State>,
 }
 
@@ -62,29 +78,33 @@ pub(super) struct Opened {
 
 impl Visitors {
     /// A link that opens one visit.
-    pub(super) fn new_link(&self) -> Result<String, Error> {
-        let (token, now) = (random_word()?, Moment::now());
+    pub(super) fn new_link(&self, whose: Whose) -> Result<String, Error> {
+        let (word, now) = (random_word()?, Moment::now());
         let mut links = self.links.lock();
-        links.retain(|(_, born)| now.since(*born) < LINK_LIFE);
-        if links.len() >= MOST {
-            links.remove(0);
+        links.retain(|link| now.since(link.born) < LINK_LIFE);
+        let same = |link: &Link| link.whose == whose;
+        if links.iter().filter(|link| same(link)).count() >= MOST
+            && let Some(oldest) = links.iter().position(same)
+        {
+            links.remove(oldest);
         }
-        links.push((token.clone(), now));
-        Ok(token)
+        links.push(Link { word: word.clone(), born: now, whose });
+        Ok(word)
     }
 
     /// Uses a link up; nothing when it is none, or none any more.
-    pub(super) fn open(&self, token: &str) -> Result<Option<Opened>, Error> {
-        if !self.take_link(token, Moment::now()) {
-            return Ok(None);
-        }
-        let visit = Visit::new(Moment::now())?;
+    pub(super) fn open(&self, word: &str) -> Result<Option<Opened>, Error> {
+        let Some(whose) = self.take_link(word, Moment::now()) else { return Ok(None) };
+        let visit = Visit::new(Moment::now(), whose)?;
         let opened = Opened { place: visit.place.clone(), cookie: visit.cookie.clone() };
         let mut visits = self.visits.lock();
         visits.retain(|_, visit| visit.born.elapsed() < VISIT_LIFE);
-        while visits.len() >= MOST {
+        // A visit that proved its factor is the operator's, by whatever link it came.
+        let side = |visit: &Visit| if visit.is_proven() { Whose::Operators } else { visit.whose };
+        while visits.values().filter(|visit| side(visit) == whose).count() >= MOST {
             // Those who never proved anything go first.
-            let oldest = visits.values().min_by_key(|visit| (visit.is_proven(), visit.born));
+            let ours = visits.values().filter(|visit| side(visit) == whose);
+            let oldest = ours.min_by_key(|visit| (visit.is_proven(), visit.born));
             let Some(place) = oldest.map(|visit| visit.place.clone()) else { break };
             visits.remove(&place);
         }
@@ -103,7 +123,8 @@ impl Visitors {
     /// that who knew the old ones has nothing. Nothing when that visit is over.
     pub(super) fn renew(&self, old: &Visit) -> Result<Option<Opened>, Error> {
         let now = Moment::now();
-        let visit = Visit { place: old.place.clone(), born: old.born, ..Visit::new(now)? };
+        let (place, born) = (old.place.clone(), old.born);
+        let visit = Visit { place, born, ..Visit::new(now, Whose::Operators)? };
         visit.prove();
         let opened = Opened { place: visit.place.clone(), cookie: visit.cookie.clone() };
         let mut visits = self.visits.lock();
@@ -121,21 +142,23 @@ impl Visitors {
         self.visits.lock().remove(&visit.place);
     }
 
-    fn take_link(&self, token: &str, now: Moment) -> bool {
+    fn take_link(&self, word: &str, now: Moment) -> Option<Whose> {
         let mut links = self.links.lock();
-        let found = links.iter().position(|(link, _)| same(link, token));
-        found.is_some_and(|index| now.since(links.remove(index).1) < LINK_LIFE)
+        let found = links.iter().position(|link| same(&link.word, word))?;
+        let link = links.remove(found);
+        (now.since(link.born) < LINK_LIFE).then_some(link.whose)
     }
 }
 
 impl Visit {
-    fn new(now: Moment) -> Result<Self, Error> {
+    fn new(now: Moment, whose: Whose) -> Result<Self, Error> {
         let state = State { proven: None, last_act: now, notice: None, challenge: None };
         Ok(Self {
             place: random_word()?,
             cookie: random_word()?,
             form: random_word()?,
             born: now,
+            whose,
             state: Mutex::new(state),
         })
     }
@@ -229,7 +252,7 @@ mod tests {
     #[test]
     fn a_link_opens_one_visit() {
         let visitors = Visitors::default();
-        let link = visitors.new_link().unwrap();
+        let link = visitors.new_link(Whose::Operators).unwrap();
         let opened = visitors.open(&link).unwrap().unwrap();
         assert!(visitors.open(&link).unwrap().is_none() && visitors.open("x").unwrap().is_none());
         assert!(visitors.visit(&opened.place, &opened.cookie).is_some());
@@ -240,12 +263,13 @@ mod tests {
     #[test]
     fn a_link_is_good_for_a_while() {
         let visitors = Visitors::default();
-        let link = visitors.new_link().unwrap();
+        let link = visitors.new_link(Whose::Operators).unwrap();
         let late = Moment::now() + LINK_LIFE;
-        assert!(!visitors.take_link(&link, late));
-        let links: Vec<_> = (0..=MOST).map(|_| visitors.new_link().unwrap()).collect();
-        assert!(!visitors.take_link(&links[0], Moment::now()));
-        assert!(visitors.take_link(&links[MOST], Moment::now()));
+        assert!(visitors.take_link(&link, late).is_none());
+        let links: Vec<_> =
+            (0..=MOST).map(|_| visitors.new_link(Whose::Operators).unwrap()).collect();
+        assert!(visitors.take_link(&links[0], Moment::now()).is_none());
+        assert!(visitors.take_link(&links[MOST], Moment::now()).is_some());
     }
 
     #[test]
@@ -260,10 +284,26 @@ mod tests {
     #[test]
     fn who_proved_nothing_gives_way() {
         let visitors = Visitors::default();
-        let open = || visitors.open(&visitors.new_link().unwrap()).unwrap().unwrap();
+        let open =
+            || visitors.open(&visitors.new_link(Whose::Operators).unwrap()).unwrap().unwrap();
         let first = open();
         visitors.visit(&first.place, &first.cookie).unwrap().prove();
         (0..MOST * 2).for_each(|_| drop(open()));
         assert!(visitors.visit(&first.place, &first.cookie).is_some());
+    }
+
+    /// An agent that asks for links without end, and opens them, keeps the operator out of nothing.
+    #[test]
+    fn agents_links_crowd_out_none_of_the_operators() {
+        let visitors = Visitors::default();
+        let waiting = visitors.new_link(Whose::Operators).unwrap();
+        let open = |whose| visitors.open(&visitors.new_link(whose).unwrap()).unwrap().unwrap();
+        let own = open(Whose::Operators);
+        let agents: Vec<_> = (0..MOST * 2).map(|_| open(Whose::Agents)).collect();
+        (0..MOST * 2).for_each(|_| drop(visitors.new_link(Whose::Agents).unwrap()));
+        assert!(visitors.visit(&own.place, &own.cookie).is_some());
+        let opened = visitors.open(&waiting).unwrap().unwrap();
+        assert!(visitors.visit(&opened.place, &opened.cookie).is_some());
+        assert!(visitors.visit(&agents[0].place, &agents[0].cookie).is_none(), "the oldest went");
     }
 }

@@ -40,6 +40,15 @@ reply! {
 }
 
 reply! {
+    /// The way to the page where a person answers, for a client that shows it; no tool replies with it.
+    pub struct Page {
+        /// Good for one visit, and for nothing there without the operator's factor; absent where no page is open.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub url: Option<Words>,
+    }
+}
+
+reply! {
     /// The list, as an object.
     pub struct ListedSecrets {
         /// Sorted by path.

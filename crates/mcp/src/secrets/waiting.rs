@@ -8,7 +8,7 @@ use keyless_core::Error;
 use rmcp::{RoleServer, model::ProgressNotificationParam, service::RequestContext};
 use tokio::time::{Instant, sleep};
 
-use super::{Ask, Reply, Secrets, StatusKind};
+use super::{Ask, Reply, Secrets, StatusKind, elicitation};
 
 /// Between two looks: no faster than the spec lets agents poll.
 const STEP: Duration = Duration::from_secs(2);
@@ -22,7 +22,13 @@ pub(crate) async fn ask(
     context: RequestContext<RoleServer>,
 ) -> Result<Reply, Error> {
     let token = context.meta.get_progress_token().filter(|_| matches!(ask, Ask::Poll { .. }));
-    let Some(token) = token else { return port.ask(ask).await };
+    let Some(token) = token else {
+        let reply = port.ask(ask).await?;
+        if let Reply::Requested(requested) = &reply {
+            elicitation::show(port, &requested.request_id, &context.peer).await;
+        }
+        return Ok(reply);
+    };
     let until = Instant::now() + PATIENCE;
     loop {
         let reply = port.ask(ask.clone()).await?;

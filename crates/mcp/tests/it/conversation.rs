@@ -5,7 +5,9 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use keyless_core::{Code, Error, SafeText, approval::RequestId};
 use keyless_mcp::{
-    Ask, MAX_LINE, Reply, Secrets, Server, Toolset, secrets::Requested, serve_streams,
+    Ask, MAX_LINE, Reply, Secrets, Server, Toolset,
+    secrets::{Page, Requested},
+    serve_streams,
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -25,6 +27,10 @@ impl Secrets for Broker {
                 Ask::Request { .. } => {
                     let request_id = RequestId::parse("prov-0123456789ab").unwrap();
                     Ok(Reply::Requested(Requested { request_id }))
+                }
+                Ask::Page { .. } => {
+                    let url = SafeText::words("http://localhost:1/open/00").into();
+                    Ok(Reply::Page(Page { url: Some(url) }))
                 }
                 Ask::Poll { request_id } => {
                     let words = SafeText::words("unknown request_id: ").and(&request_id);
@@ -121,6 +127,53 @@ async fn a_reply_is_text_and_structure() {
     let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
     assert_eq!(text, json!({ "request_id": "prov-0123456789ab" }));
     assert_eq!(result["structuredContent"], text);
+}
+
+/// A client that offers to show links gets one beside the answer, which comes whatever the client does with it; one that
+/// does not offer it, or only forms, gets none.
+#[tokio::test]
+async fn the_way_to_the_page_is_for_clients_that_offer_it() {
+    for (elicitation, is_shown) in [
+        (json!({ "url": {} }), true),
+        (json!({ "form": {}, "url": {} }), true),
+        (json!({ "form": {} }), false),
+        (json!({}), false),
+        (Value::Null, false),
+    ] {
+        let mut client = Client::connect();
+        let mut capabilities = json!({});
+        if !elicitation.is_null() {
+            capabilities["elicitation"] = elicitation.clone();
+        }
+        let hello = json!({
+            "protocolVersion": "2025-11-25", "capabilities": capabilities,
+            "clientInfo": { "name": "t", "version": "1" },
+        });
+        client.call("initialize", hello).await;
+        client.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+        let request = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {
+            "name": "secrets_request_provision", "arguments": { "path": "team/jira/key" } } });
+        client.say(&request.to_string()).await;
+        let mut heard = client.hear().await;
+        if is_shown {
+            assert_eq!(heard["method"], "elicitation/create", "{elicitation} {heard}");
+            assert_eq!(heard["params"]["mode"], "url");
+            assert_eq!(heard["params"]["url"], "http://localhost:1/open/00");
+            assert_eq!(heard["params"]["elicitationId"], "prov-0123456789ab");
+            let asked = heard["id"].clone();
+            // The tool has answered although nobody has said anything.
+            heard = client.hear().await;
+            let declined =
+                json!({ "jsonrpc": "2.0", "id": asked, "result": { "action": "decline" } });
+            client.say(&declined.to_string()).await;
+        }
+        assert_eq!(heard["id"], 7, "{elicitation} {heard}");
+        assert_eq!(
+            heard["result"]["structuredContent"],
+            json!({ "request_id": "prov-0123456789ab" })
+        );
+        client.tool("secrets_status", json!({})).await;
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use keyless_core::{Authority, Signer};
+use keyless_core::{Authority, LookAlikeError, Signer};
 use serde_saphyr::Spanned;
 
 use super::{
@@ -114,16 +114,26 @@ fn shape(raw: &Spanned<RawPlaceholder>) -> Result<PlaceholderShape, CatalogError
     match &raw.value {
         RawPlaceholder::Word(word) if word == "default" => Ok(PlaceholderShape::Default),
         RawPlaceholder::Word(word) if word == "colon" => Ok(PlaceholderShape::Colon),
+        RawPlaceholder::Word(word) if word.contains('[') => {
+            look_alike(raw, LookAlikeShape::parse(word))
+        }
         RawPlaceholder::Word(word) => {
-            let (found, known) = (word.clone(), "default, colon and {prefix, length}");
+            let known = "default, colon, {prefix, length} and forms such as SG.[22].[43]";
+            let found = word.clone();
             Err(CatalogError::at(place(raw), CatalogFault::Word { found, known }))
         }
-        RawPlaceholder::LookAlike(raw_shape) => {
-            LookAlikeShape::new(&raw_shape.prefix, raw_shape.length)
-                .map(PlaceholderShape::LookAlike)
-                .map_err(|why| CatalogError::at(place(raw), CatalogFault::Placeholder(why)))
+        RawPlaceholder::LookAlike(shape) => {
+            look_alike(raw, LookAlikeShape::new(&shape.prefix, shape.length))
         }
     }
+}
+
+fn look_alike(
+    raw: &Spanned<RawPlaceholder>,
+    read: Result<LookAlikeShape, LookAlikeError>,
+) -> Result<PlaceholderShape, CatalogError> {
+    read.map(PlaceholderShape::LookAlike)
+        .map_err(|why| CatalogError::at(place(raw), CatalogFault::Placeholder(why)))
 }
 
 fn expect_word(raw: &Spanned<String>, expected: &'static str) -> Result<(), CatalogError> {

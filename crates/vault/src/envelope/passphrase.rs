@@ -49,11 +49,11 @@ impl Passphrase {
         Self(text)
     }
 
-    /// Fails with [`Code::ValueRefused`] when the passphrase is too short to make a vault with.
+    /// Fails with [`Code::PassphraseWeak`] when the passphrase is too short to make a vault with.
     pub(crate) fn check_strength(&self) -> Result<(), Error> {
         if self.0.chars().count() < MIN_PASSPHRASE_CHARS {
-            let words = "a passphrase has at least 12 characters";
-            Err(Error::with(Code::ValueRefused, SafeText::words(words)))
+            let words = "it has under 12 characters";
+            Err(Error::with(Code::PassphraseWeak, SafeText::words(words)))
         } else {
             Ok(())
         }

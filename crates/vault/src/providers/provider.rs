@@ -1,12 +1,14 @@
 //! One provider's file: what its tokens look like, where to get them, where they may go.
 //!
-//! The JSON of the devboy catalog, schema version 1, whose files read here as they are; `env_var`
-//! and `egress` of a variant are ours. Source: reference/secrets.md, 9.2.
+//! The JSON of the devboy catalog, schema version 1, whose files read here as they are; `env_var`, `egress` and
+//! `no_liveness` of a variant are ours, and so is most of its `liveness` (`providers/liveness.rs`).
+//! Source: reference/secrets.md, 9.2.
 
 use keyless_core::{Destination, Location};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
+use super::liveness::Liveness;
 use crate::{
     metadata::{EnvName, LookAlikeShape},
     upkeep::RotationMethod,
@@ -59,6 +61,9 @@ pub struct Variant {
     /// How to see whether one works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub liveness: Option<Liveness>,
+    /// Why there is no such request, as a fragment of a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_liveness: Option<String>,
     /// How to renew it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotation: Option<Rotation>,
@@ -87,61 +92,6 @@ pub struct Retrieval {
     /// What else to know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notes: Option<String>,
-}
-
-/// A request that tells whether a token works.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Liveness {
-    /// `http`.
-    pub kind: LivenessKind,
-    /// https, to a host that the variant's `egress` names.
-    pub url: String,
-    /// How.
-    #[serde(default)]
-    pub method: LivenessMethod,
-    /// Where the token stands.
-    pub auth: LivenessAuth,
-    /// The status that means it works.
-    pub expect_status: u16,
-}
-
-/// The one kind of liveness check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LivenessKind {
-    /// An HTTP request.
-    Http,
-}
-
-/// The method of a liveness check.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum LivenessMethod {
-    /// Reads.
-    #[default]
-    Get,
-    /// Reads without a body.
-    Head,
-    /// Asks.
-    Post,
-}
-
-/// Where the token stands in a liveness check.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum LivenessAuth {
-    /// The password of Basic.
-    BasicPassword,
-    /// The user of Basic.
-    BasicUser,
-    /// `Authorization: Bearer`.
-    Bearer,
-    /// A header of its own.
-    Header {
-        /// Its name.
-        name: String,
-    },
 }
 
 /// How a token is renewed.

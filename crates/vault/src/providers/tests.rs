@@ -79,28 +79,45 @@ fn every_bundled_provider_reads_and_ids_are_unique() {
     let variants = || providers.iter().flat_map(|(_, provider)| &provider.variants);
     let ids: std::collections::BTreeSet<&str> = variants().map(|v| v.id.as_str()).collect();
     assert_eq!(ids.len(), variants().count());
-    for variant in variants() {
-        assert!(variant.env_var.is_some() && variant.rotation.is_some(), "{}", variant.id);
+}
+
+/// Whatever a kind of token has not, the catalog says why.
+#[test]
+fn every_bundled_variant_is_whole() {
+    for (_, provider) in Providers::bundled().iter() {
+        let id = &provider.provider_id;
+        for variant in &provider.variants {
+            let id = &variant.id;
+            assert!(variant.format_regex.is_some() && variant.format_hint.is_some(), "{id}");
+            assert!(!variant.retrieval.steps.is_empty(), "{id}");
+            assert!(variant.retrieval.docs_url.is_some(), "{id}");
+            assert!(variant.env_var.is_some() && variant.rotation.is_some(), "{id}");
+            let reasoned = variant.no_liveness.as_ref().is_some_and(|why| why.len() > 20);
+            assert_ne!(variant.liveness.is_some(), reasoned, "{id}: one of the two");
+            let Some(egress) = &variant.egress else {
+                // What is used whole and stands in no request: an address, a connection, a file.
+                let whole = ["discord-webhook", "slack-webhook", "postgres-url"];
+                assert!(whole.contains(&id.as_str()) || id == "gcp-service-account-key", "{id}");
+                continue;
+            };
+            assert!(!egress.to.is_empty() || egress.to_hint.is_some(), "{id}");
+            assert!(!egress.locations.is_empty() && egress.placeholder.is_some(), "{id}");
+        }
+        let known = |pattern: &EnvPattern| !pattern.matches.is_empty();
+        assert!(provider.env_var_patterns.iter().any(known), "{id}");
     }
 }
 
-/// A placeholder of the declared shape passes the format check that a tool would make, unless the
-/// format has parts that a look-alike can't have.
+/// A placeholder of the declared shape passes the format check that a tool would make.
 #[test]
 fn look_alikes_look_alike() {
     use keyless_core::{Placeholder, SessionKey};
     let providers = Providers::bundled();
-    let apart =
-        ["github-fine-grained-pat", "slack-app-token", "clickup-token", "langfuse-secret-key"];
-    let of_hex = ["datadog-api-key", "datadog-app-key", "sentry-user-token", "twilio-auth-token"];
     let mut checked = 0;
     for (_, provider) in providers.iter() {
         for variant in &provider.variants {
             let shape = variant.egress.as_ref().and_then(|egress| egress.placeholder.clone());
             let Some(shape) = shape else { continue };
-            if apart.contains(&variant.id.as_str()) || of_hex.contains(&variant.id.as_str()) {
-                continue;
-            }
             let form = PlaceholderShape::LookAlike(shape).form();
             let key = SessionKey::from_random([3; 32]);
             let placeholder = Placeholder::derive(&key, &path("team/a/b"), &form);
@@ -109,7 +126,60 @@ fn look_alikes_look_alike() {
             checked += 1;
         }
     }
-    assert!(checked > 25, "{checked}");
+    assert!(checked > 40, "{checked}");
+}
+
+#[test]
+fn what_an_answer_says() {
+    let providers = Providers::bundled();
+    let judge = |id: &str, status, body: &str| {
+        let liveness = providers.variant(id).unwrap().1.liveness.clone().unwrap();
+        liveness.judge(status, body.as_bytes())
+    };
+    for (status, verdict) in [
+        (200, Some(true)),
+        (400, Some(false)),
+        (401, Some(false)),
+        (403, Some(false)),
+        (204, None),
+        (302, None),
+        (404, None),
+        (429, None),
+        (503, None),
+    ] {
+        assert_eq!(judge("npm-token", status, ""), verdict, "{status}");
+    }
+    // A token that may not read this is no dead one.
+    assert_eq!(judge("stripe-live-secret", 403, ""), None);
+    assert_eq!(judge("stripe-live-secret", 401, ""), Some(false));
+    for (body, verdict) in [
+        (r#"{"ok": true, "team": "T"}"#, Some(true)),
+        (r#"{"ok": false, "error": "token_revoked"}"#, Some(false)),
+        (r#"{"ok": false, "error": "internal_error"}"#, None),
+        ("[]", None),
+        ("<html>", None),
+    ] {
+        assert_eq!(judge("slack-bot-token", 200, body), verdict, "{body}");
+    }
+    assert_eq!(judge("linear-key", 200, r#"{"data": {"viewer": {"id": "u"}}}"#), Some(true));
+    assert_eq!(judge("linear-key", 200, r#"{"data": {"viewer": null}, "errors": []}"#), None);
+    assert_eq!(judge("linear-key", 400, "{}"), Some(false));
+}
+
+/// A check carries the token: a project's file, or one from an address, reads with it at most.
+#[test]
+fn only_the_operators_own_catalog_checks_with_post() {
+    let writes = EXAMPLE.replace("\"HEAD\"", "\"POST\"");
+    let at = |tier| {
+        let providers = Providers::bundled().with(tier, check::read("acme", &writes).unwrap());
+        let variant = providers.variant("acme-key").unwrap().1.clone();
+        (variant.liveness.is_some(), variant.no_liveness.is_some())
+    };
+    assert_eq!(at(Tier::User), (true, false));
+    assert_eq!(at(Tier::Project), (false, true));
+    assert_eq!(at(Tier::Url), (false, true));
+    let reads = Providers::bundled().with(Tier::Url, check::read("acme", EXAMPLE).unwrap());
+    assert!(reads.variant("acme-key").unwrap().1.liveness.is_some());
 }
 
 #[test]
@@ -184,6 +254,19 @@ fn what_is_wrong_is_told() {
         ("https://api.acme.test/me", "https://u@api.acme.test/me", "plain https"),
         ("\"every_days\": 30", "\"every_days\": 0", "every_days"),
         ("\"expect_status\": 204", "\"expect_status\": 20", "expect_status"),
+        ("\"expect_status\": 204", "\"expect_status\": 204, \"body\": {}", "goes with POST"),
+        (
+            "\"expect_status\": 204",
+            "\"expect_status\": 204, \"headers\": {\"Authorization\": \"x\"}",
+            "no credential",
+        ),
+        (
+            "\"expect_status\": 204",
+            "\"expect_status\": 204, \"valid_if\": {\"at\": \"ok\"}",
+            "JSON pointer",
+        ),
+        ("\"name\": \"X-Key\"", "\"name\": \"X-Key\", \"form\": \"Key\"", "{} once"),
+        ("\"liveness\": {", "\"no_liveness\": \"why\", \"liveness\": {", "stand together"),
         ("\"variant\": \"acme-key\"", "\"variant\": \"gone\"", "not there"),
         ("\"display_name\": \"Acme\"", "\"display_name\": \"Acme\", \"extra\": 1", "extra"),
         (

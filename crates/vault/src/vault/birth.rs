@@ -19,7 +19,7 @@ impl Vault {
     /// Makes the vault of `store`. The recovery phrase is shown to the operator once and is
     /// nowhere else. Takes about 250 ms of one core.
     ///
-    /// Fails with [`Code::ValueRefused`] (a passphrase under 12 characters) or
+    /// Fails with [`Code::PassphraseWeak`] (a passphrase under 12 characters) or
     /// [`Code::AlreadyInitialised`].
     pub async fn create(
         store: Store,

@@ -60,7 +60,7 @@ async fn a_passphrase_can_be_replaced(engine: Engine) {
     assert_eq!(code(old), Code::WrongPassphrase);
     Vault::unlock(scene.store().await, by_passphrase("another passphrase")).await.unwrap();
     let short = scene.vault.change_passphrase_with(passphrase("short"), cost).await;
-    assert_eq!(code(short), Code::ValueRefused);
+    assert_eq!(code(short), Code::PassphraseWeak);
 }
 
 async fn making_one_is_refused_where_it_must_be(engine: Engine) {
@@ -71,7 +71,7 @@ async fn making_one_is_refused_where_it_must_be(engine: Engine) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::create_or_open(&folder.path().join("store.db")).await.unwrap();
     let short = Vault::create_with(store.clone(), passphrase("elevenchars"), cost).await;
-    assert_eq!(code(short), Code::ValueRefused);
+    assert_eq!(code(short), Code::PassphraseWeak);
     let unmade = Vault::unlock(store, by_passphrase(PASSPHRASE)).await;
     assert_eq!(code(unmade), Code::NotInitialised);
 }

@@ -52,12 +52,17 @@ fn ask(arguments: &[&str]) -> Result<Vec<u8>, Error> {
     let unusable = |words: SafeText| Error::with(Code::PathUnusable, words);
     let output = Command::new("git")
         .args(arguments)
+        .env("LC_ALL", "C")
         .output()
         .map_err(|error| unusable(SafeText::words("git: ").and(error.kind())))?;
     if output.status.success() {
         return Ok(output.stdout);
     }
     let said = String::from_utf8_lossy(&output.stderr);
+    // Its words in the one language that every git of ours speaks: see `LC_ALL` above.
+    if said.contains("not a git repository") {
+        return Err(Code::RepositoryMissing.into());
+    }
     let said = said.lines().next().unwrap_or("git failed");
     Err(unusable(SafeText::words("git says: ").as_they_wrote(said)))
 }

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::super::unlock_vault;
 use crate::{
-    args::CheckArgs,
+    args::SecretCheckArgs,
     ui::{Ui, table},
 };
 
-pub(super) async fn run(ui: &Ui, args: CheckArgs) -> Result<ExitCode, Error> {
+pub(super) async fn run(ui: &Ui, args: SecretCheckArgs) -> Result<ExitCode, Error> {
     let (places, vault) = unlock_vault(&args.factor).await?;
     let all: Vec<_> = vault.list().await?.into_iter().map(|secret| secret.path).collect();
     for path in &args.paths {
@@ -22,12 +22,12 @@ pub(super) async fn run(ui: &Ui, args: CheckArgs) -> Result<ExitCode, Error> {
     let operator = Operator::new(vault);
     let (mut rows, mut data, mut rejected) = (Vec::new(), Vec::new(), 0);
     for path in if named { &args.paths } else { &all } {
-        let checked =
-            match ui.wait("Asking its service", Box::pin(operator.check(&places, path))).await {
-                Ok(checked) => checked,
-                // One that can't be had says nothing of the others.
-                Err(error) => Checked::failed(&error),
-            };
+        let asked = operator.check(&places, path, args.user.as_deref());
+        let checked = match ui.wait("Asking its service", Box::pin(asked)).await {
+            Ok(checked) => checked,
+            // One that can't be had says nothing of the others.
+            Err(error) => Checked::failed(&error),
+        };
         if !named && checked.verdict == LivenessVerdict::Unsupported {
             continue;
         }

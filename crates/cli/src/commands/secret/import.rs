@@ -16,7 +16,7 @@ use super::super::{catalog::warn_of_faults, pack::looks_secret, unlock_vault};
 use crate::{
     args::{ImportArgs, LeaveWord},
     prompt,
-    ui::{Ui, table},
+    ui::{Ui, counted, table},
 };
 
 pub(super) async fn run(ui: &Ui, args: ImportArgs) -> Result<ExitCode, Error> {
@@ -28,6 +28,7 @@ pub(super) async fn run(ui: &Ui, args: ImportArgs) -> Result<ExitCode, Error> {
     for line in &import.unread {
         ui.warn(format!("line {line} can't be read; it stays as it is"));
     }
+    refuse_unheard_of(&args, &import)?;
     let leave = leave(&import, args.leave)?;
     let (_, vault) = unlock_vault(&args.factor).await?;
     let mut operator = Operator::new(vault);
@@ -44,6 +45,16 @@ pub(super) async fn run(ui: &Ui, args: ImportArgs) -> Result<ExitCode, Error> {
     answer(ui, &import, left.map(|left| left.replaced));
     let is_refused = |row: &ImportRow| matches!(row.outcome, Outcome::Refused(_));
     Ok(if import.rows().any(is_refused) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// `--only` is about variables that are there.
+fn refuse_unheard_of(args: &ImportArgs, import: &Import) -> Result<(), Error> {
+    let is_there = |name: &&String| import.rows().any(|row| row.variable == **name);
+    let Some(name) = args.only.iter().find(|name| !is_there(name)) else { return Ok(()) };
+    let words =
+        SafeText::words("--only ").as_they_wrote(name).and(": there is no such variable in ");
+    let place = args.file.as_ref().map_or("the environment".into(), |file| file.to_string_lossy());
+    Err(Error::with(Code::Usage, words.as_they_wrote(&place)))
 }
 
 /// Names that say nothing of a service are under the name of the folder that the file lies in.
@@ -122,19 +133,21 @@ pub(in crate::commands) fn question(import: &Import, file: &Path, leave: Option<
     let new = import.count(&Outcome::New);
     let gone = new + import.count(&Outcome::Present);
     let place = match leave {
-        None => return format!("Put {new} values into the vault?"),
+        None => return format!("Put {} into the vault?", counted(new, "value")),
         Some(Leave::Aliases) => "aliases",
         Some(Leave::Empty) => "nothing",
     };
     let file = file.display();
-    format!("Put {new} values into the vault, and {place} in place of {gone} values in {file}?")
+    let (new, gone) = (counted(new, "value"), counted(gone, "value"));
+    format!("Put {new} into the vault, and {place} in place of {gone} in {file}?")
 }
 
 fn answer(ui: &Ui, import: &Import, replaced: Option<usize>) {
     let rows: Vec<Value> = import.rows().map(data).collect();
     let mut words = words(import);
     if let Some(replaced) = replaced {
-        let _ = writeln!(words, "{replaced} values are gone from the file.");
+        let gone = if replaced == 1 { "value is" } else { "values are" };
+        let _ = writeln!(words, "{replaced} {gone} gone from the file.");
         ui.warn("whoever has an older copy of the file (git's history, a backup, an editor) has the values: rotate them");
     }
     let data = json!({

@@ -190,13 +190,20 @@ fn parse_placeholder(text: &str) -> Result<PlaceholderShape, Error> {
         "colon" => return Ok(PlaceholderShape::Colon),
         _ => {}
     }
-    let shape = text
-        .rsplit_once(':')
-        .and_then(|(prefix, length)| Some(LookAlikeShape::new(prefix, length.parse().ok()?)));
+    let shape = match text.rsplit_once(':') {
+        Some((prefix, length)) => {
+            length.parse().ok().map(|length| LookAlikeShape::new(prefix, length))
+        }
+        None => text.contains('[').then(|| LookAlikeShape::parse(text)),
+    };
     match shape {
         Some(Ok(shape)) => Ok(PlaceholderShape::LookAlike(shape)),
         Some(Err(error)) => Err(usage("--placeholder ", text, &error.to_string())),
-        None => Err(usage("--placeholder ", text, "one of default, colon, PREFIX:LENGTH")),
+        None => Err(usage(
+            "--placeholder ",
+            text,
+            "one of default, colon, PREFIX:LENGTH, or a form such as SG.[22].[43]",
+        )),
     }
 }
 

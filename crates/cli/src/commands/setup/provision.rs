@@ -17,7 +17,7 @@ use super::{
     super::{secret::import, unlock_vault},
     Came, Setup,
 };
-use crate::prompt;
+use crate::{prompt, ui::counted};
 
 pub(super) async fn run(
     setup: &Setup<'_>,
@@ -51,10 +51,15 @@ pub(super) async fn run(
     }
     let data = json!({ "imported": imported, "missing": missing.iter().map(|(path, _)| path).collect::<Vec<_>>() });
     Ok(match missing.first() {
-        None => Came::done(format!("{imported} values taken in; every value is there"), data),
+        None => Came::done(
+            format!("{} taken in; every value is there", counted(imported, "value")),
+            data,
+        ),
         Some((path, _)) => {
-            let summary =
-                format!("{} values are missing: keyless secret add {path}", missing.len());
+            let summary = match missing.len() {
+                1 => format!("1 value is missing: keyless secret add {path}"),
+                more => format!("{more} values are missing: keyless secret add {path}"),
+            };
             Came::failed(summary, data)
         }
     })

@@ -11,7 +11,7 @@ use super::{super::unlock_vault, write_private};
 use crate::{
     args::{EnvelopeAddArgs, EnvelopeCommand, EnvelopeListArgs, EnvelopeRemoveArgs, EnvelopeWord},
     prompt,
-    ui::{Ui, table},
+    ui::{Ui, in_rows, table},
 };
 
 pub(super) async fn run(ui: &Ui, command: EnvelopeCommand) -> Result<(), Error> {
@@ -164,7 +164,7 @@ impl Shown<'_> {
         }
         // Words that will not be put in place are not shown either.
         prompt::need_terminal("--output FILE")?;
-        ui.line(&format!("{}:\n\n    {}\n", self.what, self.text));
+        ui.line(&format!("{}:\n\n{}\n", self.what, in_rows(self.text)));
         if prompt::acknowledged("Is it written down?", "--output FILE")? {
             return Ok(());
         }

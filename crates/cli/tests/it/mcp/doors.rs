@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{HttpDoor, unlock, unlocked};
 use crate::{
-    terminal::at_a_terminal,
+    terminal_ui::tmux::Window,
     world::{ALLOWED, TOKEN, VARIABLE, World, global_packages},
 };
 
@@ -60,12 +60,22 @@ fn an_sdk_plays_the_story(command: &[&str], file: &str, client: &str) {
         world.keyless(&[]).instead(&command).env("NODE_PATH", global_packages()).start();
     let id = agent.line();
     assert!(id.starts_with("prov-"), "{id}");
-    let value = world.canary.value();
-    let script = format!(
-        "expect('empty refuses): '); say({value:?} + '\\n'); expect('may receive it'); say('{ALLOWED}\\n')
-expect('[API_TOKEN]: '); say('{VARIABLE}\\n'); expect('done.'); finish(code=0)"
-    );
-    at_a_terminal(&world, world.keyless(&["approve", &id]), &script);
+    // A person at a terminal of their own: tmux, so that what stood on the screen is seen as well.
+    let stay = "\"$0\" approve \"$1\"; echo \"status $?\"; read _";
+    let approve = world.keyless(&[]).instead(&["sh", "-c", stay, keyless, &id]);
+    let window = Window::open(&world, approve, (100, 40));
+    window.seen(&[TOKEN, "empty refuses): "]);
+    window.say(world.canary.value());
+    window.press("Enter");
+    window.seen(&["may receive it"]);
+    window.say(ALLOWED);
+    window.press("Enter");
+    window.seen(&["[API_TOKEN]: "]);
+    window.say(VARIABLE);
+    window.press("Enter");
+    window.seen(&["done.", "status 0"]);
+    window.press("Enter");
+    window.closed();
     assert_eq!(agent.line(), "ok");
     assert_eq!(agent.line(), "200");
     assert!(agent.wait().success());

@@ -6,7 +6,7 @@ use super::{AGENT, granted, with_secrets};
 use crate::{invocation::KEYLESS, mcp::unlock, world::World};
 
 /// The agent that each session of `keyless run` is.
-const RUN: &str = concat!("nl://keyless.dev/run/", env!("CARGO_PKG_VERSION"));
+pub(crate) const RUN: &str = concat!("nl://keyless.dev/run/", env!("CARGO_PKG_VERSION"));
 /// Speaks as whoever the socket says: a greeting, then a message for each line of the script.
 const SPEAK: &str = "
 import json, os, socket, sys, uuid
@@ -23,7 +23,7 @@ for kind, payload in json.loads(sys.argv[1]):
 ";
 
 /// What the messages of a script are answered, from inside a session's jail.
-fn spoken(world: &World, script: &Value) -> Vec<Value> {
+pub(crate) fn spoken(world: &World, script: &Value) -> Vec<Value> {
     let script = script.to_string();
     let seen = world.keyless(&["run", "--", "python3", "-c", SPEAK, &script]);
     let text = seen.without_passphrase().run().ok();
@@ -32,7 +32,7 @@ fn spoken(world: &World, script: &Value) -> Vec<Value> {
         .collect()
 }
 
-fn stdin_of(secret: &str) -> Value {
+pub(crate) fn stdin_of(secret: &str) -> Value {
     let reference = format!("{{{{nl:{secret}}}}}");
     json!({ "type": "inject_stdin", "command": "cat", "secret_ref": reference })
 }

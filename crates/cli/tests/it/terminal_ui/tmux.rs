@@ -1,4 +1,4 @@
-//! A tmux of its own with `keyless ui` in it: keys go in, and what the screen shows comes out.
+//! A tmux of its own with a program in it: keys go in, and what the screen shows comes out.
 
 use std::{
     path::PathBuf,

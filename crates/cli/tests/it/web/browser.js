@@ -18,7 +18,7 @@ const path = (name) => base + name;
 const seen = (text) => page.getByText(text).first().waitFor();
 
 /** A page in a browser profile of its own, at the question for the factor. */
-async function arrive(options = {}) {
+async function arrive(options = {}, address = link()) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, ...options });
   const fresh = await context.newPage();
   fresh.setDefaultTimeout(20000);
@@ -31,7 +31,7 @@ async function arrive(options = {}) {
   fresh.on("request", (request) => {
     if (new URL(request.url()).hostname !== "localhost") faults.push(`went to ${request.url()}`);
   });
-  await fresh.goto(link());
+  await fresh.goto(address);
   return fresh;
 }
 

@@ -22,10 +22,24 @@ impl Served {
         let door = EgressDoor::new(&Config::default()).unwrap();
         let broker = Broker::new(door, Arc::clone(&vault), log.clone());
         let window = UnlockConfig::default().window(None).unwrap();
+        let keeper = Arc::new(Keeper::new(Arc::clone(&vault), window));
+        let desk = Arc::new(Desk {
+            requests: Arc::clone(broker.requests()),
+            approver: Arc::new(Approver::of(&broker)),
+            overview: Overview::with_log(Arc::clone(&vault), log.clone()),
+            keeper: Arc::clone(&keeper),
+            book: Arc::default(),
+            lock: Arc::default(),
+            places: places.clone(),
+            log: log.clone(),
+            vault,
+        });
+        let web = Arc::new(Web::new(desk));
         let service = Service {
             nl: Arc::new(NlService::new(&broker, &places, &NlConfig::default()).unwrap()),
-            keeper: Arc::new(Keeper::new(vault, window)),
+            keeper,
             checks: Arc::new(LivenessChecks::new(&places, log)),
+            web,
             broker,
             places,
             sessions: AtomicU64::new(0),

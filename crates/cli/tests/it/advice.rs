@@ -1,0 +1,76 @@
+//! What went wrong, and what helps: the words at the places where somebody new stumbles.
+
+use keyless_testkit::Canary;
+
+use crate::{
+    terminal_ui::tmux::Window,
+    world::{TOKEN, VARIABLE, World},
+};
+
+#[test]
+fn a_passphrase_that_is_too_short_gets_advice_about_passphrases() {
+    let world = World::empty();
+    world.home.write("operator/short", "brief").unwrap();
+    let file = world.operator_file("short");
+    let init = ["init", "--passphrase-file", file.to_str().unwrap()];
+    let errors = world.keyless(&init).run().exits(2).errors();
+    assert!(errors.contains("too short to keep a store with"), "{errors}");
+    assert!(errors.contains("next:  take one of 12 characters or more"), "{errors}");
+}
+
+#[test]
+fn a_times_forms_are_said() {
+    let world = World::with_token();
+    let query = |since: &str| world.keyless(&["audit", "query", "--since", since, "--json"]).run();
+    for since in ["yesterday", "today", "2h", "2020-01-01", "2020-01-01T00:00:00Z"] {
+        assert_ne!(query(since).data()["entries"].as_array().unwrap().len(), 0, "{since}");
+    }
+    let refused = world.keyless(&["audit", "query", "--since", "some day"]).run();
+    let errors = refused.exits(2).errors();
+    assert!(errors.contains("2026-02-08, today, yesterday, or how long ago"), "{errors}");
+}
+
+#[test]
+fn the_next_step_is_one() {
+    let world = World::with_token();
+    // A verb's own page, where its arguments do not fit.
+    world.home.write("work/.env", format!("{VARIABLE}=\n")).unwrap();
+    let import = ["secret", "import", ".env", "--only", "NOPE", "--yes"];
+    let errors = world.keyless(&import).run().exits(2).errors();
+    assert!(errors.contains("--only NOPE: there is no such variable in .env"), "{errors}");
+    assert!(errors.contains("see keyless secret import --help"), "{errors}");
+    assert!(!errors.contains(VARIABLE), "the others are not asked about: {errors}");
+    // Where there is no repository, one is needed; the folder's owner is not to blame.
+    let errors = world.keyless(&["hooks", "install"]).run().exits(3).errors();
+    assert!(errors.contains("next:  run it inside a git repository"), "{errors}");
+    // A job has variables, and neither sources nor a person.
+    let manifest = format!("required = [\"{TOKEN}\"]\n");
+    world.home.write("work/.keyless/secrets.toml", manifest).unwrap();
+    let job = world.keyless(&["--ci", "run", "--secret", TOKEN, "--", "true"]);
+    let errors = job.without_passphrase().run().exits(1).errors();
+    assert!(errors.contains("next:  set one of the variables that it names"), "{errors}");
+}
+
+/// Twenty-four words are copied by hand from rows, on a narrow screen too; and one value is one.
+#[test]
+fn a_new_phrase_stands_in_rows() {
+    let world = World::with_token();
+    let add = world.keyless(&["vault", "envelope", "change", "recovery"]);
+    let window = Window::open(&world, add, (80, 24));
+    window.seen(&["Recovery phrase, shown this once", "Is it written down?"]);
+    let screen = window.screen(false);
+    let rows: Vec<Vec<&str>> = screen
+        .lines()
+        .filter(|line| line.starts_with("    "))
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(rows.iter().map(Vec::len).collect::<Vec<_>>(), [6, 6, 6, 6], "{screen}");
+    window.say("n");
+    window.press("Enter");
+    window.closed();
+
+    let value = world.watch(Canary::new());
+    world.home.write("work/.env", format!("GITHUB_TOKEN={value}\n")).unwrap();
+    let setup = world.keyless(&["setup", "--yes", "--write-manifest"]).run().text();
+    assert!(setup.contains("1 value taken in"), "{setup}");
+}
