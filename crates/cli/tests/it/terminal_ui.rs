@@ -1,6 +1,10 @@
 //! `keyless ui` at a pseudo-terminal, and what shells and `man` get.
 
+mod dialogs;
 mod golden;
+mod picture;
+mod rooms;
+mod scene;
 /// A terminal whose screen can be read.
 pub(crate) mod tmux;
 

@@ -26,7 +26,8 @@ const LEAST: (u16, u16) = (60, 16);
 /// The room's own keys come first; these are everywhere.
 const KEYS: &str = "↑↓ choose  PgDn read  Tab room  L lock  q leave";
 
-pub(super) fn draw(frame: &mut Frame<'_>, app: &App, theme: Theme) {
+/// How far a text is read is put right where it would go beyond its end.
+pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, theme: Theme) {
     let all = frame.area();
     if all.width < LEAST.0 || all.height < LEAST.1 {
         let words = format!(
@@ -53,9 +54,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App, theme: Theme) {
     let shares = [Constraint::Percentage(share), Constraint::Percentage(100 - share)];
     let [list, detail] = Layout::new(direction, shares).areas(middle);
     draw_list(frame, list, app, &view, theme);
-    draw_detail(frame, detail, app, &view, theme);
+    app.read = draw_detail(frame, detail, app, &view, theme);
     draw_foot(frame, foot, app, &view, theme);
-    if let Some(open) = &app.dialog {
+    if let Some(open) = &mut app.dialog {
         // What is behind it stays in sight, and is not what keys go to.
         frame.buffer_mut().set_style(all, Style::new().add_modifier(Modifier::DIM));
         dialog::draw(frame, open, theme);
@@ -114,37 +115,41 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, app: &App, view: &View, theme: T
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-fn draw_detail(frame: &mut Frame<'_>, area: Rect, app: &App, view: &View, theme: Theme) {
+fn draw_detail(frame: &mut Frame<'_>, area: Rect, app: &App, view: &View, theme: Theme) -> u16 {
     read(
         frame,
         area,
         (&format!(" {} ", view.about), &view.detail, app.read),
         Block::bordered(),
         theme,
-    );
+    )
 }
 
-/// Text that may be longer than its place: shown from a row on, with where one is said at its end.
+/// Text that may be longer than its place: shown from a row on, with where one is said at its end. Gives that row.
 fn read(
     frame: &mut Frame<'_>,
     area: Rect,
     (title, text, from): (&str, &[Piece], u16),
     block: Block<'_>,
     theme: Theme,
-) {
+) -> u16 {
+    let mut block = if title.is_empty() { block } else { block.title(title.to_owned()) };
     let inner = block.inner(area);
     let lines = pieces::lay_out(text, inner.width, theme);
-    let most = lines.len().saturating_sub(usize::from(inner.height));
-    let from = usize::from(from).min(most);
-    let mut block = block.title(title.to_owned());
-    if most > 0 {
-        let to = (from + usize::from(inner.height)).min(lines.len());
+    let mut height = usize::from(inner.height);
+    if lines.len() > height {
+        // Without a border it takes a row of the text's.
+        height = usize::from(block.clone().title_bottom(" ").inner(area).height);
+    }
+    let from = usize::from(from).min(lines.len().saturating_sub(height));
+    if lines.len() > height {
+        let to = (from + height).min(lines.len());
         let place = format!(" rows {} to {to} of {}, PgDn ", from + 1, lines.len());
         block = block.title_bottom(Line::from(place).right_aligned());
     }
-    let shown: Vec<Line<'_>> =
-        lines.into_iter().skip(from).take(usize::from(inner.height)).collect();
+    let shown: Vec<Line<'_>> = lines.into_iter().skip(from).take(height).collect();
     frame.render_widget(Paragraph::new(shown).block(block), area);
+    u16::try_from(from).unwrap_or(u16::MAX)
 }
 
 fn draw_foot(frame: &mut Frame<'_>, area: Rect, app: &App, view: &View, theme: Theme) {
@@ -171,7 +176,7 @@ mod tests {
 
     use super::*;
 
-    fn screen(app: &App, (width, height): (u16, u16)) -> String {
+    fn screen(app: &mut App, (width, height): (u16, u16)) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, app, Theme::plain())).unwrap();
         terminal.backend().to_string()
@@ -180,9 +185,9 @@ mod tests {
     #[test]
     fn every_room_is_drawn_before_anything_is_known_of_it() {
         for room in Room::ALL {
-            let app = App { room, ..App::default() };
+            let mut app = App { room, ..App::default() };
             for size in [(200, 60), (120, 40), (80, 24), (60, 16)] {
-                let text = screen(&app, size);
+                let text = screen(&mut app, size);
                 assert!(text.contains(&format!("{}]", room.name())), "{text}");
                 assert!(text.contains(KEYS), "{text}");
             }
@@ -190,9 +195,29 @@ mod tests {
     }
 
     #[test]
+    fn every_row_of_a_text_can_be_read() {
+        let text: Vec<Piece> = (0..9).map(|row| Piece::ours(format!("row {row}"))).collect();
+        for block in [Block::new(), Block::bordered()] {
+            let (mut seen, mut from) = (String::new(), 0);
+            for _ in 0..9 {
+                let mut terminal = Terminal::new(TestBackend::new(40, 5)).unwrap();
+                let draw = |frame: &mut Frame<'_>| {
+                    let what = ("", &text[..], from + 1);
+                    from = read(frame, frame.area(), what, block.clone(), Theme::plain());
+                };
+                terminal.draw(draw).unwrap();
+                seen.push_str(&terminal.backend().to_string());
+            }
+            assert!(from < 7, "{from}");
+            assert!((1..9).all(|row| seen.contains(&format!("row {row}"))), "{seen}");
+            assert!(seen.contains("of 9, PgDn"), "{seen}");
+        }
+    }
+
+    #[test]
     fn a_window_that_is_too_small_says_so() {
         for size in [(59, 24), (80, 15), (20, 8), (1, 1)] {
-            let text = screen(&App::default(), size);
+            let text = screen(&mut App::default(), size);
             assert!(size.0 < 20 || text.contains("The window is"), "{text}");
         }
     }

@@ -32,6 +32,8 @@ pub(super) fn press(key: KeyEvent) -> Option<Press> {
         KeyCode::Char('c' | 'd') if control => Some(Press::Quit),
         KeyCode::Char('u') if control => Some(Press::Kill),
         KeyCode::Char('r') if control => Some(Press::Reveal),
+        // Escape and a letter right after it come as one: the letter was not meant for what Escape leaves.
+        KeyCode::Char(_) if key.modifiers.contains(KeyModifiers::ALT) => Some(Press::Leave),
         KeyCode::Char(character) if !control => Some(Press::Char(character)),
         KeyCode::BackTab => Some(Press::Back),
         KeyCode::Backspace => Some(Press::Erase),

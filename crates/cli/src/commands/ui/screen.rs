@@ -35,7 +35,7 @@ impl Screen {
         Ok(Self { terminal, theme: Theme::from_environment() })
     }
 
-    pub(super) fn draw(&mut self, app: &App) -> Result<(), Error> {
+    pub(super) fn draw(&mut self, app: &mut App) -> Result<(), Error> {
         let theme = self.theme;
         let drawn = self.terminal.draw(|frame| draw(frame, app, theme));
         drawn.map(drop).map_err(|error| unusable(&error))

@@ -78,6 +78,45 @@ impl<'w> Window<'w> {
         panic!("waited in vain for {texts:?}:\n{}", self.screen(false));
     }
 
+    /// Waits until nothing on the screen is one of `texts` any more.
+    #[track_caller]
+    pub(crate) fn gone(&self, texts: &[&str]) {
+        crate::world::wait_until("it is off the screen", || {
+            let screen = self.screen(false);
+            !texts.iter().any(|text| screen.contains(text))
+        });
+    }
+
+    /// Does something until the screen shows all of `texts`.
+    #[track_caller]
+    pub(crate) fn until(&self, texts: &[&str], act: impl Fn(&Self)) {
+        for _ in 0..60 {
+            for _ in 0..6 {
+                let screen = self.screen(false);
+                if texts.iter().all(|text| screen.contains(text)) {
+                    return;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
+            act(self);
+        }
+        panic!("in vain for {texts:?}:\n{}", self.screen(false));
+    }
+
+    /// Waits until what is drawn has this size: its frames reach the last column, and its keys the last row.
+    #[track_caller]
+    pub(crate) fn fills(&self, columns: u16, rows: u16) {
+        crate::world::wait_until("the screen has its new size", || {
+            let screen = self.screen(false);
+            let all: Vec<&str> = screen.lines().collect();
+            all.len() == usize::from(rows)
+                && all[usize::from(rows) - 1].contains("q leave")
+                && all
+                    .iter()
+                    .any(|row| row.chars().count() == usize::from(columns) && row.ends_with('┐'))
+        });
+    }
+
     /// Waits until the program has ended, and its window with it.
     pub(crate) fn closed(&self) {
         crate::world::wait_until("the window is closed", || {

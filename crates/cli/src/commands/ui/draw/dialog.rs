@@ -21,7 +21,7 @@ use crate::commands::ui::{
 const NAME: usize = 18;
 const LEAST: (u16, u16) = (76, 21);
 
-pub(super) fn draw(frame: &mut Frame<'_>, dialog: &Dialog, theme: Theme) {
+pub(super) fn draw(frame: &mut Frame<'_>, dialog: &mut Dialog, theme: Theme) {
     let area = middle(frame.area(), LEAST);
     frame.render_widget(Clear, area);
     let mut block = Block::bordered()
@@ -47,11 +47,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, dialog: &Dialog, theme: Theme) {
         Constraint::Length(2),
     ])
     .areas(inner);
-    read(frame, body, ("", &dialog.body(), form.read), Block::new(), theme);
     draw_fields(frame, mid, form, theme);
     frame.render_widget(Line::styled(dialog.help(), Theme::dim()), says);
     frame.render_widget(Paragraph::new(fault), wrong);
     draw_buttons(frame, buttons, form, theme);
+    let from = dialog.form.read;
+    dialog.form.read = read(frame, body, ("", &dialog.body(), from), Block::new(), theme);
 }
 
 fn fault(form: &Form, width: u16, theme: Theme) -> Vec<Line<'static>> {
