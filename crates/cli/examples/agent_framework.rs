@@ -86,7 +86,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     };
     let credential = env::var("NL_AGENT_CREDENTIAL")?;
     let mut tool = CommandTool::connect(&env::var("NL_SOCKET")?, claim, &credential)?;
-    let response = tool.call(&template, "the example of docs/agents.md")?;
+    let response = tool.call(&template, "the example of docs/nl.md")?;
     if let Some(output) = response.result.and_then(|result| result.stdout) {
         print!("{output}");
     }

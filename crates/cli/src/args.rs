@@ -162,13 +162,13 @@ Examples:
     /// Answer what agents ask: a value, a rotation, a proposal, the use of a secret
     #[command(after_help = APPROVE_EXAMPLES)]
     Approve(ApproveArgs),
-    /// Answer on a page in your browser: requests, sessions, approvals, the log
+    /// Answer on a page in your browser: requests, secrets, sessions, approvals, the log
     #[command(after_help = "\
 Examples:
   keyless web                                         prints a link that opens one visit
   keyless web --open                                  and follows it")]
     Web(WebArgs),
-    /// Answer in this terminal, full screen: what waits as it comes in, and what holds
+    /// See and answer everything full screen in this terminal: requests, secrets, sessions, grants, the log
     #[command(after_help = "Examples:\n  keyless ui\n  NO_COLOR=1 keyless ui")]
     Ui(UiArgs),
     /// Serve tools for agents over the Model Context Protocol, on stdin and stdout
@@ -202,7 +202,7 @@ Examples:
     /// Register agents that act through the NL Protocol, and end them
     #[command(subcommand)]
     Agent(AgentCommand),
-    /// Read and verify the audit log
+    /// Read and verify the audit log; close parts of it
     #[command(subcommand)]
     Audit(AuditCommand),
     /// See who is at work now, what they did, and end it

@@ -150,7 +150,7 @@ codes! {
         "There is already a Keyless store here; nothing was changed.";
     /// A person refused the use, and asking again at once is no answer to that.
     ApprovalDenied = "approval_denied", "NL-E204", 403, Refused, Operator, false,
-        "do something else, or talk to the person; a denial can be lifted with keyless approve --lift",
+        "do something else, or talk to the person; a denial can be lifted with keyless approve --take-back ID",
         "The use of this credential was denied.";
     /// A person has to allow this use, and nobody has yet.
     ApprovalRequired = "approval_required", "NL-E204", 403, Refused, Operator, true,
@@ -454,7 +454,7 @@ codes! {
         "Keyless puts credentials into HTTP and the logins of PostgreSQL only, and this connection speaks something else.";
     /// A reference to a provider that is not set up here.
     ProviderNotConfigured = "provider_not_configured", "NL-E306", 400, Refused, Operator, false,
-        "add the provider: keyless source add",
+        "use a provider that docs/actions.md names",
         "The provider is not set up.";
     /// A provider does not answer.
     ProviderUnavailable = "provider_unavailable", "NL-E305", 502, Failure, Upstream, true,

@@ -95,7 +95,7 @@ pub(crate) fn find(site: &Site, place: &Where, at: Option<(&str, usize)>) -> Res
         let message =
             format!("{}:{}: a {} can't be moved", real.display(), finding.line, finding.kind);
         return Err(PackError::new(Code::SecretInModule, message).with("path", shown(&real)).hint(
-            "store it with `keyless secret add --value-file`, and take it out of the file by hand",
+            "store it with `keyless secret add --from-file`, and take it out of the file by hand",
         ));
     }
     let versioned = real.ancestors().any(|folder| folder.join(".git").exists());
