@@ -188,13 +188,19 @@ impl Broker {
             trust_pem: session.ca_pem().to_owned() + &self.door.extra_roots,
             session,
             variables,
-            conceal: all.iter().filter_map(source_file).chain(self.vault.source_files()).collect(),
+            conceal: self.value_files().await?,
             remove: self.variables_with_values(&all, inherited, &chosen).await,
             paths,
             engine: Arc::clone(&self.door.engine),
             broker,
             following,
         })
+    }
+
+    /// The files that values are read from, and what opens those.
+    pub(crate) async fn value_files(&self) -> Result<Vec<PathBuf>, Error> {
+        let all = self.vault.list().await?;
+        Ok(all.iter().filter_map(source_file).chain(self.vault.source_files()).collect())
     }
 
     /// Values that can't be fetched now can't be looked for; their own variables go all the same.

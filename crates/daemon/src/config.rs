@@ -230,7 +230,8 @@ impl Config {
             self.store.password_file.as_ref(),
             upstream.and_then(|proxy| proxy.credential_file.as_ref()),
         ];
-        files.into_iter().flatten().cloned().collect()
+        let webhooks = self.nl.webhooks.iter().map(|webhook| &webhook.key_file);
+        files.into_iter().flatten().chain(webhooks).cloned().collect()
     }
 
     fn parse(text: &str) -> Result<Self, String> {

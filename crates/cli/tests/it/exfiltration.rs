@@ -122,6 +122,21 @@ fn credential_files_are_hidden() {
     }
 }
 
+/// A key that config.toml names, wherever it lies: with it an agent would forge what receivers believe.
+#[test]
+fn the_keys_that_the_configuration_names_are_hidden() {
+    let world = World::with_token();
+    world.home.write("home/keys/webhook.key", "made-of-nothing-but-noise").unwrap();
+    let key = world.home.home().join("keys/webhook.key");
+    let config = format!(
+        "[[nl.webhooks]]\nurl = \"https://hooks.example.com/nl\"\nkey_file = \"{}\"\n",
+        key.display()
+    );
+    world.home.write("keyless/config.toml", &config).unwrap();
+    let text = world.agent_sh("cat ~/keys/webhook.key; echo over").run().text();
+    assert!(text.contains("over") && !text.contains("noise"), "{text}");
+}
+
 #[test]
 fn addresses_are_not_carried() {
     let mut world = World::with_token();

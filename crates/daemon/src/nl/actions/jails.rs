@@ -24,7 +24,7 @@ use tokio::{net::unix::pipe, task::AbortHandle};
 use zeroize::Zeroizing;
 
 use super::door::Door;
-use crate::{broker::Broker, places::Places, run::explain_jail};
+use crate::{broker::Broker, config::Config, places::Places, run::explain_jail};
 
 /// What of `/` is the system's own, not people's.
 const SYSTEM: &[&str] = &[
@@ -42,7 +42,7 @@ pub(super) struct Jails {
     broker: Broker,
     agent: Agent,
     key: Arc<Zeroizing<[u8; 32]>>,
-    own: Vec<PathBuf>,
+    places: Places,
 }
 
 impl Jails {
@@ -52,13 +52,14 @@ impl Jails {
         agent: Agent,
         key: Arc<Zeroizing<[u8; 32]>>,
     ) -> Self {
-        Self { broker, agent, key, own: places.all() }
+        Self { broker, agent, key, places: places.clone() }
     }
 
     async fn start(&self, command: Command) -> Result<Running, Error> {
         let reach = command.reach.clone();
         let door = Door::open(&self.broker, &self.agent, &self.key, reach).await?;
-        let plan = self.plan(command, door.as_ref());
+        let mut plan = plan(command, door.as_ref());
+        plan.hide.extend(self.concealed().await?);
         let pipes = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| no_streams(&error.into()));
         let ((input, to_input), (from_output, output)) = (pipes()?, pipes()?);
         let (from_errors, errors) = pipes()?;
@@ -78,36 +79,42 @@ impl Jails {
         })
     }
 
-    fn plan(&self, command: Command, door: Option<&Door>) -> Plan {
-        let Command { script, environment, files, working_directory, holds_value, .. } = command;
-        let view = View::of(working_directory.filter(|_| !holds_value), !files.is_empty());
-        let mut variables = inherited(&view);
-        if door.is_some() {
-            let trust = keyless_jail::trust_environment();
-            variables.extend(trust.into_iter().map(|(name, value)| (name.into(), value.into())));
-        }
-        for (name, mut value) in environment {
-            variables.push((name.into(), OsString::from_vec(std::mem::take(&mut *value))));
-        }
-        let files = files.into_iter().map(|mut file| OwnFile {
-            path: std::mem::take(&mut file.path),
-            mode: file.mode,
-            content: std::mem::take(&mut *file.content),
-        });
-        let mut hide = view.hide;
-        hide.extend(self.own.iter().cloned());
-        Plan {
-            command: ["/bin/sh", "-c", &script].map(OsString::from).into(),
-            environment: variables,
-            working_directory: view.working_directory,
-            hide,
-            show: Vec::new(),
-            ca_pem: door.map_or_else(String::new, |door| door.trust_pem().to_owned()),
-            uts_name: None,
-            own_directories: view.own_directories,
-            own_files: files.collect(),
-            read_only: view.read_only,
-        }
+    /// Keyless's own files, those with its keys and passwords, and those that values are read from, wherever they lie.
+    async fn concealed(&self) -> Result<Vec<PathBuf>, Error> {
+        let mut all = self.places.all();
+        all.extend(Config::load(&self.places.config_file())?.files_with_credentials());
+        all.extend(self.broker.value_files().await?);
+        Ok(all)
+    }
+}
+
+fn plan(command: Command, door: Option<&Door>) -> Plan {
+    let Command { script, environment, files, working_directory, holds_value, .. } = command;
+    let view = View::of(working_directory.filter(|_| !holds_value), !files.is_empty());
+    let mut variables = inherited(&view);
+    if door.is_some() {
+        let trust = keyless_jail::trust_environment();
+        variables.extend(trust.into_iter().map(|(name, value)| (name.into(), value.into())));
+    }
+    for (name, mut value) in environment {
+        variables.push((name.into(), OsString::from_vec(std::mem::take(&mut *value))));
+    }
+    let files = files.into_iter().map(|mut file| OwnFile {
+        path: std::mem::take(&mut file.path),
+        mode: file.mode,
+        content: std::mem::take(&mut *file.content),
+    });
+    Plan {
+        command: ["/bin/sh", "-c", &script].map(OsString::from).into(),
+        environment: variables,
+        working_directory: view.working_directory,
+        hide: view.hide,
+        show: Vec::new(),
+        ca_pem: door.map_or_else(String::new, |door| door.trust_pem().to_owned()),
+        uts_name: None,
+        own_directories: view.own_directories,
+        own_files: files.collect(),
+        read_only: view.read_only,
     }
 }
 

@@ -10,6 +10,8 @@ use super::{Fault, container::Content};
 const SEEDS: [&str; 4] = ["otp", "totp", "timeotp", "hmacotp"];
 /// Fields that every entry has; they are found in any case.
 const STANDARD: [&str; 5] = ["Notes", "Password", "Title", "URL", "UserName"];
+/// How a value starts that is another entry's, in any case.
+const REFERENCE: &[u8] = b"{REF:";
 
 /// A field's text: `entry` is the names of its groups and its title, with slashes between. `None`
 /// when there is no such entry, or it has no such field.
@@ -33,11 +35,12 @@ pub(super) fn find(
         Zeroizing::new(text.as_bytes().to_vec())
     };
     // KeePass would put another entry's field in its place.
-    if bytes.to_ascii_uppercase().starts_with(b"{REF:") {
-        Err(Fault::Refers)
-    } else {
-        Ok(Some(bytes))
-    }
+    if refers(&bytes) { Err(Fault::Refers) } else { Ok(Some(bytes)) }
+}
+
+fn refers(value: &[u8]) -> bool {
+    let start = value.get(..REFERENCE.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(REFERENCE))
 }
 
 /// Whether the whole of it can be read.
@@ -143,4 +146,19 @@ fn decode(text: &str) -> Result<Zeroizing<Vec<u8>>, Fault> {
 /// The text of a child.
 fn text_of<'a>(node: Node<'a, '_>, child: &str) -> Option<&'a str> {
     node.children().find(|node| node.has_tag_name(child))?.text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_is_known_by_its_start_in_any_case() {
+        for value in ["{REF:", "{REF:P@I:46C9B1FF}", "{ref:u@t:x}", "{Ref:"] {
+            assert!(refers(value.as_bytes()), "{value}");
+        }
+        for value in ["", "{REF", "{REF;", " {REF:P@I:46C9B1FF}", "ref:"] {
+            assert!(!refers(value.as_bytes()), "{value}");
+        }
+    }
 }
