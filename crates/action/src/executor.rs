@@ -205,8 +205,8 @@ impl Executor {
     }
 
     async fn call_service(&self, work: &Work, materials: &Materials) -> Result<Outcome, Error> {
-        let called = call(work, materials, &self.services, self.limits.output).await?;
-        self.remember(called.known);
+        let remember = |known| self.remember(known);
+        let called = call(work, materials, &self.services, self.limits.output, &remember).await?;
         let mut cleaner = self.cleaner();
         let result =
             ActionResult { data: Some(cleaner.json(called.data)), ..ActionResult::default() };

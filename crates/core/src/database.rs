@@ -91,7 +91,7 @@ pub enum DatabaseFault {
 /// A database's no. Its detail and hint, which quote rows, are left out. Not cleaned yet.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct DatabaseRefusal {
-    /// Five letters and digits, such as `42P01`.
+    /// Five capitals and digits, such as `42P01`; empty where the database said something else.
     pub sqlstate: String,
     /// In one line.
     pub message: String,

@@ -61,7 +61,6 @@ pub(crate) struct Called {
     /// The service's no, in our words.
     pub(crate) refused: Option<SafeText>,
     pub(crate) data: Value,
-    pub(crate) known: Vec<Known>,
 }
 
 /// What an agent wants of a service.
@@ -72,12 +71,14 @@ pub(crate) struct Wanted<'a> {
     pub(crate) parameters: Map<String, Value>,
 }
 
-/// Does an `sdk_proxy` action.
+/// Does an `sdk_proxy` action. What the service may echo goes to `remember` before anything is sent,
+/// so that it is known whatever comes of it.
 pub(crate) async fn call(
     work: &Work,
     materials: &Materials,
     services: &Services,
     max_answer: usize,
+    remember: &(dyn Fn(Vec<Known>) + Sync),
 ) -> Result<Called, Error> {
     let Deed::SdkProxy { provider, service, operation, parameters, credentials_ref } =
         &work.action.deed
@@ -93,7 +94,7 @@ pub(crate) async fn call(
     let trusted = Trusted { work, materials, material };
     if provider == DATABASE_PROVIDER {
         let draft = postgres::Draft::new(wanted(parameters.clone()), credential)?;
-        return query(&trusted, draft, services, max_answer).await;
+        return query(&trusted, draft, services, max_answer, remember).await;
     }
     let providers = &services.providers;
     let build = |parameters| providers.build(wanted(parameters), credential, Timestamp::now());
@@ -113,11 +114,12 @@ pub(crate) async fn call(
     };
     let is_known = material.secret.path.category() == provider.as_str();
     trusted.judge(scheme, authority, &request, is_known)?;
+    remember(trusted.known(parts(credential)));
     let answer = services.http.send(call).await?;
     let data = providers.data(provider, service, operation, &answer);
     let words = || SafeText::words("the service answered ").and(answer.status);
     let refused = (answer.status >= 400).then(words);
-    Ok(Called { refused, data, known: trusted.known(parts(credential)) })
+    Ok(Called { refused, data })
 }
 
 /// Runs a statement. A login is no request, so that a rule about requests allows none.
@@ -126,6 +128,7 @@ async fn query(
     draft: postgres::Draft,
     services: &Services,
     max_answer: usize,
+    remember: &(dyn Fn(Vec<Known>) + Sync),
 ) -> Result<Called, Error> {
     let Trusted { work, materials, .. } = trusted;
     // TLS, as to any host that a destination names without `http://`.
@@ -135,13 +138,13 @@ async fn query(
     let mut filling = Filling::new(work, materials, scheme, authority);
     let values = draft.values().iter().map(|value| filling.value(value));
     let values: Vec<Value> = values.collect::<Result<_, _>>()?;
-    let known = trusted.known(vec![draft.to.password.clone()]);
+    remember(trusted.known(vec![draft.to.password.clone()]));
     let query = draft.with(&values, work.action.timeout(), max_answer);
     match services.databases.query(query).await {
-        Ok(rows) => Ok(Called { refused: None, data: postgres::data(&rows), known }),
+        Ok(rows) => Ok(Called { refused: None, data: postgres::data(&rows) }),
         Err(DatabaseFault::Refused(refusal)) => {
             let refused = Some(refusal.words());
-            Ok(Called { refused, data: postgres::refused(refusal), known })
+            Ok(Called { refused, data: postgres::refused(refusal) })
         }
         Err(DatabaseFault::Stopped(error)) => Err(error),
     }

@@ -4,7 +4,10 @@
 //! where, and its own destinations or the grant's hosts have to agree. A value of a secret is a
 //! parameter of the statement and never its text, which databases write into logs and errors.
 
-use std::{fmt::Write as _, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use futures_util::future::BoxFuture;
 use keyless_core::{
@@ -251,15 +254,20 @@ pub(super) fn refused(refusal: DatabaseRefusal) -> Value {
 }
 
 fn names(rows: &DatabaseRows) -> Vec<String> {
-    let mut names: Vec<String> = Vec::with_capacity(rows.columns.len());
+    let mut taken: HashSet<String> = HashSet::with_capacity(rows.columns.len());
+    // The number that the next column of a name tries first: lower ones are taken.
+    let mut numbers: HashMap<&str, usize> = HashMap::new();
+    let mut names = Vec::with_capacity(rows.columns.len());
     for column in &rows.columns {
-        let (mut name, mut number) = (column.name.clone(), 2);
-        while names.contains(&name) {
-            name.truncate(column.name.len());
-            // Writing to a String does not fail.
-            let _ = write!(name, "_{number}");
-            number += 1;
+        let mut name = column.name.clone();
+        if taken.contains(&name) {
+            let number = numbers.entry(&column.name).or_insert(2);
+            while taken.contains(&name) {
+                name = format!("{}_{number}", column.name);
+                *number += 1;
+            }
         }
+        taken.insert(name.clone());
         names.push(name);
     }
     names

@@ -34,6 +34,12 @@ use super::broke_off;
 
 /// What a message may hold beside rows.
 const MAX_OTHER: usize = 1 << 20;
+/// The most columns that PostgreSQL gives (`MaxTupleAttributeNumber`).
+const MAX_COLUMNS: usize = 1_664;
+/// In bytes; PostgreSQL's own end at 63, unless it is built otherwise.
+const MAX_NAME: usize = 256;
+/// What a row's cell takes beside its text and its column's name, which each row repeats.
+const CELL: usize = 64;
 const READ: usize = 16 << 10;
 /// `json` and `jsonb` in `pg_type`.
 const JSON: [u32; 2] = [114, 3802];
@@ -42,8 +48,15 @@ const JSON: [u32; 2] = [114, 3802];
 pub(super) struct Conversation {
     stream: TlsStream<TcpStream>,
     came: BytesMut,
-    /// The bytes of rows that may still come.
-    room: usize,
+    room: Room,
+}
+
+/// What may come.
+struct Room {
+    /// The bytes of rows, as they are given on.
+    left: usize,
+    /// What each row takes beside its message.
+    row: usize,
 }
 
 /// What lets one cancel a connection's statement.
@@ -62,7 +75,7 @@ struct Prepared {
 
 impl Conversation {
     pub(super) fn new(stream: TlsStream<TcpStream>, room: usize) -> Self {
-        Self { stream, came: BytesMut::new(), room }
+        Self { stream, came: BytesMut::new(), room: Room { left: room, row: 0 } }
     }
 
     /// Waits until the database takes statements.
@@ -130,7 +143,10 @@ impl Conversation {
                 Message::ParameterDescription(body) => {
                     prepared.parameters = body.parameters().collect().map_err(strange)?;
                 }
-                Message::RowDescription(body) => prepared.columns = columns(&body)?,
+                Message::RowDescription(body) => {
+                    prepared.columns = columns(&body)?;
+                    self.room.row = repeated(&prepared.columns);
+                }
                 Message::ReadyForQuery(_) => return Ok(prepared),
                 _ => {}
             }
@@ -186,7 +202,7 @@ impl Conversation {
             if let Some(head) = self.came.first_chunk::<5>() {
                 let [kind, length @ ..] = *head;
                 let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
-                self.make_room(kind, length)?;
+                self.room.make(kind, length, self.came.len())?;
                 if self.came.len() > length {
                     if kind == b'E' {
                         return Err(refusal(&self.came[5..=length]));
@@ -205,22 +221,6 @@ impl Conversation {
         }
     }
 
-    /// Whether a message may be as long as it says. Asked anew whenever something of it came.
-    fn make_room(&mut self, kind: u8, length: usize) -> Result<(), Error> {
-        let most = if kind == b'D' { self.room } else { MAX_OTHER };
-        if length > most && kind == b'D' {
-            return Err(Code::OutputTooLarge.into());
-        }
-        // The length counts itself.
-        if !(4..=most).contains(&length) {
-            return Err(garbled());
-        }
-        if kind == b'D' && self.came.len() > length {
-            self.room -= length;
-        }
-        Ok(())
-    }
-
     /// Parameters may be values: what was said is wiped.
     async fn say(&mut self, mut out: BytesMut) -> Result<(), Error> {
         let saying = async {
@@ -230,6 +230,26 @@ impl Conversation {
         let said = saying.await.map_err(|_: io::Error| broke_off());
         out[..].zeroize();
         said
+    }
+}
+
+impl Room {
+    /// Whether a message may be as long as it says, of which `came` bytes came. Asked anew whenever
+    /// something of it came.
+    fn make(&mut self, kind: u8, length: usize, came: usize) -> Result<(), Error> {
+        let is_row = kind == b'D';
+        // The length counts itself.
+        if length < 4 || (!is_row && length > MAX_OTHER) {
+            return Err(garbled());
+        }
+        if is_row {
+            let left = self.left.checked_sub(length).and_then(|left| left.checked_sub(self.row));
+            let left = left.ok_or(Code::OutputTooLarge)?;
+            if came > length {
+                self.left = left;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -268,9 +288,21 @@ fn size(parameter: &DatabaseParameter) -> usize {
 
 fn columns(body: &RowDescriptionBody) -> Result<Vec<DatabaseColumn>, DatabaseFault> {
     let column = |field: postgres_protocol::message::backend::Field<'_>| {
+        if field.name().len() > MAX_NAME {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
         Ok(DatabaseColumn { name: field.name().to_owned(), type_oid: field.type_oid() })
     };
-    body.fields().map(column).collect().map_err(strange)
+    let fields = body.fields();
+    if fields.size_hint().0 > MAX_COLUMNS {
+        return Err(garbled().into());
+    }
+    fields.map(column).collect().map_err(strange)
+}
+
+/// What each row of these columns takes beside its texts.
+fn repeated(columns: &[DatabaseColumn]) -> usize {
+    columns.iter().map(|column| column.name.len() + CELL).sum()
 }
 
 fn row(body: &DataRowBody) -> Result<Vec<Option<String>>, DatabaseFault> {
@@ -288,7 +320,7 @@ pub(super) fn refusal(body: &[u8]) -> DatabaseFault {
         let Some(end) = after.iter().position(|byte| *byte == 0) else { break };
         let text = || String::from_utf8_lossy(&after[..end]).into_owned();
         match kind {
-            b'C' => refusal.sqlstate = text().chars().filter(char::is_ascii_alphanumeric).collect(),
+            b'C' => refusal.sqlstate = sqlstate(&after[..end]),
             b'M' => refusal.message = text(),
             b'P' => refusal.position = text().parse().ok(),
             _ => {}
@@ -300,6 +332,13 @@ pub(super) fn refusal(body: &[u8]) -> DatabaseFault {
         return Error::new(Code::ActionTimeout).into();
     }
     DatabaseFault::Refused(refusal)
+}
+
+/// Five digits and capital letters; anything else is none.
+fn sqlstate(said: &[u8]) -> String {
+    let is_one = said.len() == 5
+        && said.iter().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
+    if is_one { String::from_utf8_lossy(said).into_owned() } else { String::new() }
 }
 
 fn strange(_: io::Error) -> DatabaseFault {
@@ -330,11 +369,72 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_sqlstate_is_five_digits_and_capitals() {
+        for said in ["23505", "42P01", "XX000"] {
+            assert_eq!(sqlstate(said.as_bytes()), said);
+        }
+        for said in ["", "2350", "235050", "42p01", "4 2P01", "42-01", "42P0\u{e9}", "\u{e9}201"] {
+            assert_eq!(sqlstate(said.as_bytes()), "", "{said}");
+        }
+    }
+
+    /// What a database tells of columns with these names.
+    fn told(names: &[String]) -> Result<Vec<DatabaseColumn>, DatabaseFault> {
+        let mut fields = u16::try_from(names.len()).unwrap().to_be_bytes().to_vec();
+        for name in names {
+            fields.extend_from_slice(name.as_bytes());
+            fields.extend_from_slice(&[0; 1 + 18]);
+        }
+        let mut message = BytesMut::from(&b"T"[..]);
+        message.extend_from_slice(&u32::try_from(fields.len() + 4).unwrap().to_be_bytes());
+        message.extend_from_slice(&fields);
+        let Ok(Some(Message::RowDescription(body))) = Message::parse(&mut message) else {
+            panic!("a description of rows")
+        };
+        columns(&body)
+    }
+
+    #[test]
+    fn columns_are_no_more_and_no_longer_than_a_database_has_them() {
+        let names = |count: usize, length: usize| vec!["n".repeat(length); count];
+        for (count, length) in [(0, 0), (1, MAX_NAME), (MAX_COLUMNS, 1)] {
+            assert_eq!(told(&names(count, length)).unwrap().len(), count);
+        }
+        for (count, length) in [(1, MAX_NAME + 1), (MAX_COLUMNS + 1, 1)] {
+            let refused = told(&names(count, length));
+            assert!(
+                matches!(refused, Err(DatabaseFault::Stopped(error)) if error == garbled()),
+                "{count} of {length}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_row_takes_its_columns_names_as_well() {
+        let column = |name: &str| DatabaseColumn { name: name.to_owned(), type_oid: 25 };
+        let row = repeated(&[column("id"), column("mail")]);
+        assert_eq!(row, 2 + 4 + 2 * CELL);
+        let mut room = Room { left: 2 * (row + 20), row };
+        // What came in part is not counted yet.
+        room.make(b'D', 20, 5).unwrap();
+        room.make(b'D', 20, 21).unwrap();
+        room.make(b'C', 20, 21).unwrap();
+        assert_eq!(room.left, row + 20);
+        assert_eq!(room.make(b'D', 21, 5), Err(Error::new(Code::OutputTooLarge)));
+        room.make(b'D', 20, 21).unwrap();
+        assert_eq!(room.make(b'D', 4, 5), Err(Error::new(Code::OutputTooLarge)));
+        assert_eq!(room.make(b'D', usize::MAX, 5), Err(Error::new(Code::OutputTooLarge)));
+        for (kind, length) in [(b'D', 3), (b'C', 3), (b'C', MAX_OTHER + 1)] {
+            assert_eq!(room.make(kind, length, 5), Err(garbled()));
+        }
+    }
+
     proptest! {
         #[test]
         fn whatever_a_database_says_is_read_to_its_end(body in any::<Vec<u8>>()) {
             if let DatabaseFault::Refused(refusal) = refusal(&body) {
-                prop_assert!(refusal.sqlstate.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+                prop_assert!(matches!(refusal.sqlstate.len(), 0 | 5));
             }
         }
     }

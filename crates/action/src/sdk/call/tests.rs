@@ -16,7 +16,8 @@ use crate::{
 
 const PASSWORD: &str = "s3ntinel-of-the-database";
 
-/// Keeps the bodies and the statements' parameters that are sent.
+/// Keeps the bodies and the statements' parameters that are sent; no answer comes of the database
+/// `gone`.
 #[derive(Default)]
 struct Recording(Mutex<Vec<String>>);
 
@@ -33,6 +34,9 @@ impl Databases for Recording {
             };
         }
         self.0.lock().push(line);
+        if database == "gone" {
+            return Box::pin(async { Err(DatabaseFault::Stopped(Code::Internal.into())) });
+        }
         let message = format!("no table {PASSWORD}");
         let refusal = DatabaseRefusal { sqlstate: "42P01".to_owned(), message, position: None };
         Box::pin(async move { Err(DatabaseFault::Refused(refusal)) })
@@ -71,10 +75,21 @@ fn materials() -> Vec<Material> {
 /// What comes of a call, and the bodies that were sent.
 fn done(
     materials: Vec<Material>,
-    (provider, service, operation, credential): (&str, &str, &str, &str),
+    call: (&str, &str, &str, &str),
     parameters: &Value,
     hosts: &[&str],
 ) -> (Result<Called, Error>, Vec<String>) {
+    let (called, sent, _) = remembered(materials, call, parameters, hosts);
+    (called, sent)
+}
+
+/// The same, and what is remembered of it.
+fn remembered(
+    materials: Vec<Material>,
+    (provider, service, operation, credential): (&str, &str, &str, &str),
+    parameters: &Value,
+    hosts: &[&str],
+) -> (Result<Called, Error>, Vec<String>, Vec<Known>) {
     let action = json!({
         "type": "sdk_proxy", "provider": provider, "service": service, "operation": operation,
         "parameters": parameters, "credentials_ref": credential
@@ -93,9 +108,11 @@ fn done(
         http: Arc::clone(&sent) as _,
         databases: Arc::clone(&sent) as _,
     };
-    let called = call(&work, &materials, &services, 1 << 20).now_or_never();
+    let known = Mutex::new(Vec::<Known>::new());
+    let remember = |more: Vec<Known>| known.lock().extend(more);
+    let called = call(&work, &materials, &services, 1 << 20, &remember).now_or_never();
     let sent = sent.0.lock().clone();
-    (called.unwrap(), sent)
+    (called.unwrap(), sent, known.into_inner())
 }
 
 const ISSUE: (&str, &str, &str, &str) = ("github", "issues", "create", "{{nl:github/TOKEN}}");
@@ -191,7 +208,8 @@ fn a_password_goes_where_its_rule_or_the_grant_says() {
     assert_eq!(sent, [format!("me:{PASSWORD}@db.test:5432/shop{{\"1\",\"a\\\"b\",NULL}}")]);
     let done = done.ok().unwrap();
     assert_eq!(done.refused.unwrap().as_str(), "the database refused it: 42P01");
-    assert!(done.known.iter().any(|known| *known.value == PASSWORD.as_bytes()));
+    let known = remembered(materials(), READ, &at("db.test"), &["db.test:5432"]).2;
+    assert!(known.iter().any(|known| *known.value == PASSWORD.as_bytes()));
     let rule: EgressRule = serde_json::from_value(json!({"to": ["db.test:5432"]})).unwrap();
     for (host, goes) in [("db.test", true), ("evil.test", false)] {
         let mut bound = materials();
@@ -202,17 +220,28 @@ fn a_password_goes_where_its_rule_or_the_grant_says() {
     }
 }
 
+/// The credential of the database is a URL.
+fn with_url(url: &str) -> Vec<Material> {
+    let mut materials = materials();
+    materials[2].bytes = Zeroizing::new(url.as_bytes().to_vec());
+    materials
+}
+
+#[test]
+fn a_failed_call_leaves_the_parts_of_its_credential_remembered() {
+    let url = with_url("postgres://me:p%40ss-w0rd@db.test/gone");
+    let (failed, sent, known) = remembered(url, READ, &statement(json!({})), &[]);
+    assert_eq!((failed.err().unwrap().code(), sent.len()), (Code::Internal, 1));
+    assert!(known.iter().any(|known| *known.value == *b"p@ss-w0rd"));
+}
+
 #[test]
 fn a_url_says_all_by_itself() {
-    let url = "postgres://me:p%40ss-w0rd@db.test/shop?sslmode=disable";
-    let with = || {
-        let mut materials = materials();
-        materials[2].bytes = Zeroizing::new(url.as_bytes().to_vec());
-        materials
-    };
-    let (done_, sent) = done(with(), READ, &statement(json!({})), &[]);
+    let with = || with_url("postgres://me:p%40ss-w0rd@db.test/shop?sslmode=disable");
+    let (called, sent, known) = remembered(with(), READ, &statement(json!({})), &[]);
     assert!(sent[0].starts_with("me:p@ss-w0rd@db.test:5432/shop"), "{sent:?}");
-    assert!(done_.ok().unwrap().known.iter().any(|known| *known.value == *b"p@ss-w0rd"));
+    assert!(called.is_ok());
+    assert!(known.iter().any(|known| *known.value == *b"p@ss-w0rd"));
     for extra in [json!({"host": "evil.test"}), json!({"user": "postgres"}), json!({"port": 1})] {
         let (refused, sent) = done(with(), READ, &statement(extra), &["evil.test:5432"]);
         assert_eq!(refused.err().unwrap().code(), Code::BadRequest);

@@ -35,6 +35,21 @@ fn rows_are_json_of_their_types() {
 }
 
 #[test]
+fn columns_of_one_name_are_told_apart() {
+    let named = |given: &[&str]| {
+        let column = |name: &&str| DatabaseColumn { name: (*name).to_owned(), type_oid: 25 };
+        let columns = given.iter().map(column).collect();
+        names(&DatabaseRows { columns, ..DatabaseRows::default() })
+    };
+    assert_eq!(named(&["n", "n_2", "n", "n", "n_2"]), ["n", "n_2", "n_3", "n_4", "n_2_2"]);
+    assert_eq!(named(&["n", "n", "n_2", "n_2"]), ["n", "n_2", "n_2_2", "n_2_3"]);
+    let many = named(&["?column?"; 1_000]);
+    assert_eq!(many.last().map(String::as_str), Some("?column?_1000"));
+    let distinct: HashSet<_> = many.iter().collect();
+    assert_eq!(distinct.len(), many.len());
+}
+
+#[test]
 fn what_is_out_of_order_is_refused() {
     let whole = || json!({"sql": "SELECT 1", "host": "db.test", "user": "u", "database": "d"});
     assert!(draft(whole(), "password").is_ok());
