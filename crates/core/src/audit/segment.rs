@@ -60,6 +60,13 @@ impl Segment {
         }
     }
 
+    /// Whether its file is called as files of its entries are.
+    pub fn has_own_name(&self) -> bool {
+        let start = format!("audit-keyless-{}-{}-", self.first_sequence, self.last_sequence);
+        let date = self.file.strip_prefix(&start).and_then(|rest| rest.strip_suffix(".jsonl"));
+        date.is_some_and(|date| date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit()))
+    }
+
     /// Where the log ended before its first entry.
     pub fn before(&self) -> Chain {
         Chain::at(self.first_sequence.saturating_sub(1), (&self.prev_hash, &self.prev_entry_hash))

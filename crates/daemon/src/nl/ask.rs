@@ -1,6 +1,6 @@
 //! What agents ask without acting: who they are, what they may use, what was rotated.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
     ActionType, Code, SafeText,
     action::{Action, Deed},
@@ -22,6 +22,8 @@ use crate::broker::plain_entry;
 
 /// Rotations in one answer.
 const MAX_ROTATIONS: u32 = 100;
+/// How far back they are told.
+const ROTATIONS_KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 impl NlService {
     /// Answers a message that changes nothing of the agent's world.
@@ -121,6 +123,9 @@ impl NlService {
         let since = since.transpose().map_err(|_| {
             NlFault::new(Code::MessageMalformed, SafeText::words("since is a time in UTC"))
         })?;
+        // What is older may be in many closed parts of the log, which no agent is to have read again and again.
+        let oldest = Timestamp::now() - ROTATIONS_KEPT;
+        let since = Some(since.map_or(oldest, |since| since.max(oldest)));
         let action = Some(audit::Action::Rotate);
         let limit = Some(MAX_ROTATIONS);
         let wanted = AuditQuery { since, action, limit, ..AuditQuery::default() };

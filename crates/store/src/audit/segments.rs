@@ -225,7 +225,11 @@ impl Closed {
     fn of(row: &crate::engine::Row) -> Result<Self, StoreError> {
         let (record, seal): (String, Vec<u8>) = (row.try_get(0)?, row.try_get(1)?);
         let damaged = |_| StoreError::DamagedRow { table: "audit_segments" };
-        let segment = serde_json::from_str(&record).map_err(damaged)?;
+        let segment: Segment = serde_json::from_str(&record).map_err(damaged)?;
+        // Whoever can write the database must not have us open or remove other files.
+        if !segment.has_own_name() {
+            return Err(StoreError::DamagedRow { table: "audit_segments" });
+        }
         Ok(Self { segment, record, seal })
     }
 
