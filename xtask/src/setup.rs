@@ -148,7 +148,8 @@ fn ensure_python_module(module: &'static str, name: &str) -> Result<(), Failure>
 
 /// Installs a package from npm unless it is there.
 fn ensure_npm_package(package: &'static str) -> Result<(), Failure> {
-    match ask("npm", &["ls", "--global", package]) {
+    // Not where it is only there for another one, since Node does not find it then.
+    match ask("npm", &["ls", "--global", "--depth=0", package]) {
         Some(_) => Ok(()),
         None => call(&mut command("npm", &["install", "--global", "--silent", package])),
     }

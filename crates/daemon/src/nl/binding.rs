@@ -47,9 +47,9 @@ impl ShownProof {
     }
 }
 
-/// A proof for now.
-pub(super) fn proof(key: &str, token: &str, presenter: &str, now: Timestamp) -> String {
-    let at = now.as_second().to_string();
+/// A proof for a time in Unix seconds.
+pub(super) fn proof(key: &str, token: &str, presenter: &str, at: i64) -> String {
+    let at = at.to_string();
     let mac = mac(key, token, presenter, &at).finalize().into_bytes();
     format!("{at}.{}", HEXLOWER.encode(&mac))
 }

@@ -62,6 +62,8 @@ pub struct NlClient {
 struct Connection {
     reader: BufReader<OwnedReadHalf>,
     writer: OwnedWriteHalf,
+    /// The time of the last proof: each is good for one message, and times are whole seconds.
+    proven: i64,
 }
 
 impl NlIdentity {
@@ -136,7 +138,7 @@ impl Connection {
     async fn open(socket: &Path, identity: &NlIdentity) -> Result<Self, Error> {
         let stream = UnixStream::connect(socket).await.map_err(|_| Code::BrokerNotRunning)?;
         let (reader, writer) = stream.into_split();
-        let mut connection = Self { reader: BufReader::new(reader), writer };
+        let mut connection = Self { reader: BufReader::new(reader), writer, proven: 0 };
         let answer = connection.call(MessageType::Handshake, identity.handshake()).await?;
         match answer.get("error") {
             None => Ok(connection),
@@ -162,7 +164,8 @@ impl Connection {
             let Value::String(key) = accepted["token_binding_key"].take() else {
                 return Ok(accepted);
             };
-            let proof = proof(&Zeroizing::new(key), &token, agent_uri, Timestamp::now());
+            self.proven = Timestamp::now().as_second().max(self.proven + 1);
+            let proof = proof(&Zeroizing::new(key), &token, agent_uri, self.proven);
             let shown = json!({ "token_id": token, "binding_proof": proof });
             payload.insert("delegation".to_owned(), shown);
         }
@@ -203,7 +206,7 @@ impl Connection {
 
 /// Joins stdin and stdout with the broker's socket, as the agent that the environment names.
 pub async fn serve_stdio(socket: &Path, identity: &NlIdentity) -> Result<(), Error> {
-    let Connection { mut reader, mut writer } = Connection::open(socket, identity).await?;
+    let Connection { mut reader, mut writer, .. } = Connection::open(socket, identity).await?;
     let sending = async {
         let copied = copy(&mut stdin(), &mut writer).await;
         // What was sent is still answered.
