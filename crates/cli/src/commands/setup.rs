@@ -20,7 +20,7 @@ use super::{doctor, pack::looks_secret};
 use crate::{
     args::SetupArgs,
     prompt,
-    ui::{Ui, table},
+    ui::{Ui, counted, table},
 };
 
 pub(super) async fn run(ui: &Ui, args: SetupArgs) -> Result<ExitCode, Error> {
@@ -119,7 +119,7 @@ impl<'u> Setup<'u> {
         };
         let count = found.secrets();
         Came::done(
-            format!("{count} secrets are proposed"),
+            format!("{} proposed", counted(count, "secret")),
             json!({ "variables": found.variables.iter().map(row).collect::<Vec<_>>() }),
         )
     }
@@ -174,7 +174,7 @@ fn scanned(found: &Scan) -> Came {
     let (variables, files) = (found.variables.len(), found.files);
     let more = if found.cut_short { ", and there are more files" } else { "" };
     Came::done(
-        format!("{variables} variables in {files} files{more}"),
+        format!("{} in {}{more}", counted(variables, "variable"), counted(files, "file")),
         json!({ "variables": variables, "files": files, "cut_short": found.cut_short }),
     )
 }

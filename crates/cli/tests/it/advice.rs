@@ -1,7 +1,5 @@
 //! What went wrong, and what helps: the words at the places where somebody new stumbles.
 
-use keyless_testkit::Canary;
-
 use crate::{
     terminal_ui::tmux::Window,
     world::{TOKEN, VARIABLE, World},
@@ -69,7 +67,7 @@ fn a_new_phrase_stands_in_rows() {
     window.press("Enter");
     window.closed();
 
-    let value = world.watch(Canary::new());
+    let value = world.github_token();
     world.home.write("work/.env", format!("GITHUB_TOKEN={value}\n")).unwrap();
     let setup = world.keyless(&["setup", "--yes", "--write-manifest"]).run().text();
     assert!(setup.contains("1 value taken in"), "{setup}");

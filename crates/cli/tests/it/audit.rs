@@ -112,7 +112,8 @@ fn a_closed_part_of_the_log_is_a_file_and_everything_is_still_found() {
 
     fs::remove_file(&file).unwrap();
     let gone = world.keyless(&["audit", "verify"]).run();
-    assert!(gone.exits(6).text().contains("is missing"), "{}", gone.text());
+    let errors = gone.exits(6).errors();
+    assert!(errors.contains("is missing"), "{errors}");
 }
 
 /// Each of these is done with a plain SQLite client by somebody who may write the file.

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::world::{TOKEN, World};
+use crate::world::{VARIABLE, World};
 
 /// The broker's account, and a stranger's. Only root can give a process another one.
 const OWNER: u32 = 40_001;
@@ -110,7 +110,7 @@ fn nobody_reads_a_brokers_memory_or_hears_a_value_at_its_sockets() {
         );
     }
     let opened = same["agent.sock"].to_string();
-    assert!(opened.contains("placeholder") && opened.contains(TOKEN), "{same}");
+    assert!(opened.contains("placeholder") && opened.contains(VARIABLE), "{same}");
     let operators = same["operator.sock"].as_array().unwrap();
     for answer in operators {
         let answer: Value = serde_json::from_str(answer.as_str().unwrap()).unwrap();

@@ -60,7 +60,7 @@ fn changing(before: char, rest: &[char]) -> usize {
     let is_hex = |one: &&char| one.is_ascii_digit() || ('a'..='f').contains(*one);
     let of_name = |one: &&char| one.is_ascii_alphanumeric() || matches!(one, '-' | '.');
     let is_name = |name: &&str| rest.iter().zip(name.chars()).all(|(one, other)| *one == other);
-    if NAMES.iter().any(|name| is_name(&name)) {
+    if NAMES.iter().any(is_name) {
         return rest.iter().take_while(of_name).count();
     }
     let hex = rest.iter().take_while(is_hex).count();
