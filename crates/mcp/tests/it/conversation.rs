@@ -156,13 +156,17 @@ async fn the_way_to_the_page_is_for_clients_that_offer_it() {
         client.say(&request.to_string()).await;
         let mut heard = client.hear().await;
         if is_shown {
+            // The tool answers although nobody has said anything, before or after.
+            let mut answer = client.hear().await;
+            if heard["id"] == 7 {
+                std::mem::swap(&mut heard, &mut answer);
+            }
             assert_eq!(heard["method"], "elicitation/create", "{elicitation} {heard}");
             assert_eq!(heard["params"]["mode"], "url");
             assert_eq!(heard["params"]["url"], "http://localhost:1/open/00");
             assert_eq!(heard["params"]["elicitationId"], "prov-0123456789ab");
             let asked = heard["id"].clone();
-            // The tool has answered although nobody has said anything.
-            heard = client.hear().await;
+            heard = answer;
             let declined =
                 json!({ "jsonrpc": "2.0", "id": asked, "result": { "action": "decline" } });
             client.say(&declined.to_string()).await;
