@@ -69,6 +69,6 @@ fn a_new_phrase_stands_in_rows() {
 
     let value = world.github_token();
     world.home.write("work/.env", format!("GITHUB_TOKEN={value}\n")).unwrap();
-    let setup = world.keyless(&["setup", "--yes", "--write-manifest"]).run().text();
+    let setup = world.keyless(&["setup", "--yes"]).run().text();
     assert!(setup.contains("1 value taken in"), "{setup}");
 }
