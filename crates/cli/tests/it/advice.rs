@@ -71,4 +71,6 @@ fn a_new_phrase_stands_in_rows() {
     world.home.write("work/.env", format!("GITHUB_TOKEN={value}\n")).unwrap();
     let setup = world.keyless(&["setup", "--yes"]).run().text();
     assert!(setup.contains("1 value taken in"), "{setup}");
+    // It was the operator's; the agent's side is searched without it.
+    std::fs::remove_file(world.home.work().join(".env")).unwrap();
 }
