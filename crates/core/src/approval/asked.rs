@@ -265,6 +265,17 @@ impl Field {
         Self::PatternId,
     ];
 
+    /// What it is called where people answer.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Description => "Description",
+            Self::ExpiresAt => "Last day",
+            Self::PatternId => "Pattern",
+            Self::RetrievalUrl => "Where to get it",
+            Self::RotateEveryDays => "Renewal, in days",
+        }
+    }
+
     /// The name in requests and answers.
     pub fn as_str(self) -> &'static str {
         match self {

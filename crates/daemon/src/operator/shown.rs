@@ -132,6 +132,11 @@ impl Shown {
         }
     }
 
+    /// The time that is left to answer, counted down: `4:59`.
+    pub fn clock(&self) -> String {
+        format!("{}:{:02}", self.seconds_left / 60, self.seconds_left % 60)
+    }
+
     /// What stands over its dialog.
     pub fn heading(&self) -> &'static str {
         match &self.asked {

@@ -31,7 +31,7 @@ use super::{
     form::Fields,
     frame::{factor_field, word},
     visitors::Visit,
-    words::{clock, plain, time},
+    words::{plain, time},
 };
 use crate::operator::{Answer, Shown};
 
@@ -223,7 +223,7 @@ pub(super) fn left(shown: &Shown) -> Markup {
     html! {
         span .left data-left=(shown.seconds_left) {
             meter min="0" max="300" value=(shown.seconds_left) aria-hidden="true" {}
-            span data-words="" { (clock(shown.seconds_left)) }
+            span data-words="" { (shown.clock()) }
         }
     }
 }

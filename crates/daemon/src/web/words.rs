@@ -133,11 +133,6 @@ fn name_of(character: char) -> &'static str {
     }
 }
 
-/// `4:59`, for what is counted down.
-pub(super) fn clock(seconds: u64) -> String {
-    format!("{}:{:02}", seconds / 60, seconds % 60)
-}
-
 /// `4 min`, `2 h`.
 pub(super) fn time(seconds: u64) -> String {
     match seconds {

@@ -211,7 +211,8 @@ async fn entries(select: Query, view: &mut Connection) -> Result<Vec<Entry>, Sto
     rows.iter().map(|row| parse(row.try_get(0)?)).collect()
 }
 
-fn parse(text: &str) -> Result<Entry, StoreError> {
+/// The entry of a row.
+pub(super) fn parse(text: &str) -> Result<Entry, StoreError> {
     serde_json::from_str(text).map_err(|_| StoreError::DamagedRow { table: "audit" })
 }
 

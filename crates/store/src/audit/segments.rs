@@ -18,6 +18,7 @@ use self::file::{PartialFile, verify_file};
 pub(super) use self::file::{entry_of, visit};
 use super::{
     HeadSealer, LogError, head,
+    read::parse,
     verify::{read_block, verify_block},
 };
 use crate::{
@@ -57,7 +58,7 @@ impl Store {
         let last: Option<i64> = last.try_get(0)?;
         view.commit().await?;
         let Some(first) = first else { return Ok(None) };
-        let first: Entry = parsed(&first.try_get::<String>(0)?)?;
+        let first: Entry = parse(first.try_get(0)?)?;
         let last = u64::try_from(last.unwrap_or(0)).unwrap_or(0);
         Ok(Some((last.saturating_sub(base.sequence()), first.timestamp)))
     }
@@ -104,22 +105,25 @@ impl Store {
         let mut change = Transaction::write(&self.pool, Lock::Chain(own)).await?;
         let closed = of_chain(change.connection(), own).await?;
         let (bound, now) = (format!("{closed_before:.3}"), format!("{:.3}", Timestamp::now()));
-        let mut removed = Vec::new();
+        let (mut removed, mut files) = (Vec::new(), Vec::new());
         for row in closed {
             row.check_seal(sealer)?;
             let mut segment = row.segment;
-            if segment.removed_at.is_some() || segment.closed_at >= bound {
+            let is_gone = segment.removed_at.is_some();
+            if !is_gone && segment.closed_at >= bound {
                 continue;
             }
-            segment.removed_at = Some(now.clone());
-            Closed::sealed(segment.clone(), sealer).put(change.connection()).await?;
-            removed.push(segment);
+            // Again, where an earlier removal was cut short between the row and the file.
+            files.push(segment.file.clone());
+            if !is_gone {
+                segment.removed_at = Some(now.clone());
+                Closed::sealed(segment.clone(), sealer).put(change.connection()).await?;
+                removed.push(segment);
+            }
         }
         change.commit().await?;
-        for segment in self.audit_segments().await? {
-            if segment.chain == own && segment.removed_at.is_some() {
-                file::remove(&self.segments, &segment.file).map_err(StoreError::File)?;
-            }
+        for name in files {
+            file::remove(&self.segments, &name).map_err(StoreError::File)?;
         }
         Ok(removed)
     }
@@ -267,8 +271,4 @@ impl Closed {
 
 fn number(sequence: u64) -> i64 {
     i64::try_from(sequence).unwrap_or(i64::MAX)
-}
-
-fn parsed(text: &str) -> Result<Entry, StoreError> {
-    serde_json::from_str(text).map_err(|_| StoreError::DamagedRow { table: "audit" })
 }

@@ -15,6 +15,7 @@ use tokio::task::spawn_blocking;
 use super::{
     HeadSealer,
     head::{Head, HeadSeal},
+    read::parse,
     segments, sha256,
 };
 use crate::{
@@ -187,35 +188,25 @@ impl Store {
     /// Whether a chain contains the end that was signed.
     pub async fn audit_fits(&self, checkpoint: &Checkpoint) -> Result<Fit, LogError> {
         let Checkpoint { chain, last_sequence, .. } = checkpoint;
-        if let Some(entry) = self.audit_entry(chain, *last_sequence).await? {
-            return Ok(if checkpoint.fits(&entry) { Fit::Fits } else { Fit::Unfit });
-        }
-        let closed = segments::of_chain(&self.pool, chain).await?;
-        let is_closed = closed.iter().any(|row| row.segment.contains(*last_sequence));
-        Ok(if is_closed { Fit::NotHere } else { Fit::Unfit })
-    }
-
-    /// One entry of a chain; none where it is not, or in a file that is not here.
-    async fn audit_entry(&self, chain: &str, sequence: u64) -> Result<Option<Entry>, LogError> {
         let select = query("SELECT entry FROM audit WHERE chain = $1 AND sequence = $2");
-        let at = i64::try_from(sequence).unwrap_or(i64::MAX);
-        if let Some(row) = select.bind(chain).bind(at).fetch_optional(&self.pool).await? {
-            return Ok(Some(parsed(&row.try_get::<String>(0)?)?));
-        }
-        let closed = segments::of_chain(&self.pool, chain).await?;
-        let mut kept = closed.into_iter().map(|row| row.segment);
-        let kept = kept.find(|one| one.removed_at.is_none() && one.contains(sequence));
-        match kept {
-            Some(segment) if chain == self.chain.name() => {
-                segments::entry_of(&self.segments, &segment, sequence)
+        let at = i64::try_from(*last_sequence).unwrap_or(i64::MAX);
+        let row = select.bind(chain).bind(at).fetch_optional(&self.pool).await?;
+        let entry = if let Some(row) = row {
+            Some(parse(row.try_get(0)?)?)
+        } else {
+            let closed = segments::of_chain(&self.pool, chain).await?;
+            let mut closed = closed.into_iter().map(|row| row.segment);
+            match closed.find(|one| one.contains(*last_sequence)) {
+                None => None,
+                Some(one) if one.removed_at.is_some() || chain != self.chain.name() => {
+                    return Ok(Fit::NotHere);
+                }
+                Some(one) => segments::entry_of(&self.segments, &one, *last_sequence)?,
             }
-            _ => Ok(None),
-        }
+        };
+        let fits = entry.is_some_and(|entry| checkpoint.fits(&entry));
+        Ok(if fits { Fit::Fits } else { Fit::Unfit })
     }
-}
-
-fn parsed(text: &str) -> Result<Entry, StoreError> {
-    serde_json::from_str(text).map_err(|_| StoreError::DamagedRow { table: "audit" })
 }
 
 const HEADS: &str =

@@ -24,7 +24,6 @@ use super::{
     form::{Form, Word},
     keys::Press,
     pieces::Piece,
-    rooms::clock,
 };
 
 /// What a key led to.
@@ -103,7 +102,7 @@ impl Dialog {
     pub(super) fn time_left(&self) -> Option<String> {
         match &self.about {
             About::Request(_, _) if self.is_over => Some("over".to_owned()),
-            About::Request(shown, _) => Some(format!("{} left", clock(shown.seconds_left))),
+            About::Request(shown, _) => Some(format!("{} left", shown.clock())),
             _ => None,
         }
     }

@@ -12,7 +12,7 @@ mod waiting;
 
 use ratatui::layout::Constraint;
 
-pub(super) use self::{secrets::asks, waiting::clock};
+pub(super) use self::secrets::asks;
 
 use super::{
     app::{Act, App},

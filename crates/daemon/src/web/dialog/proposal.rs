@@ -34,7 +34,7 @@ pub(super) fn fields(scene: &Scene<'_>, proposed: &Proposed) -> Markup {
                         th scope="row" {
                             label for=(id) {
                                 input #(id) type="checkbox" name=(TAKE) value=(field.as_str());
-                                (name(field))
+                                (field.title())
                             }
                         }
                         td data-head="Known now" {
@@ -87,14 +87,4 @@ pub(super) fn read_path(fields: &Fields) -> Result<Answer, Error> {
 
 fn ticked(fields: &Fields) -> Vec<Field> {
     fields.all(TAKE).filter_map(Field::parse).collect()
-}
-
-fn name(field: Field) -> &'static str {
-    match field {
-        Field::Description => "Description",
-        Field::ExpiresAt => "Last day",
-        Field::PatternId => "Pattern",
-        Field::RetrievalUrl => "Where to get it",
-        Field::RotateEveryDays => "Renewal, in days",
-    }
 }

@@ -122,13 +122,11 @@ pub(in crate::audit) fn entry_of(
     segment: &Segment,
     sequence: u64,
 ) -> Result<Option<Entry>, LogError> {
-    let mut found = None;
-    visit(folder, segment, |entry| {
-        if entry.sequence == sequence {
-            found = Some(entry);
-        }
-    })?;
-    Ok(found)
+    let mut lines = Lines::open(folder, segment)?;
+    for _ in segment.first_sequence..sequence {
+        lines.next()?;
+    }
+    lines.next()?.map(|line| segment_entry(segment, &line)).transpose()
 }
 
 /// Gives every entry of a file in its order.
@@ -139,10 +137,13 @@ pub(in crate::audit) fn visit(
 ) -> Result<(), LogError> {
     let mut lines = Lines::open(folder, segment)?;
     while let Some(line) = lines.next()? {
-        let entry = serde_json::from_str(&line);
-        each(entry.map_err(|_| LogError::SegmentChanged { file: segment.file.clone() })?);
+        each(segment_entry(segment, &line)?);
     }
     Ok(())
+}
+
+fn segment_entry(segment: &Segment, line: &str) -> Result<Entry, LogError> {
+    serde_json::from_str(line).map_err(|_| LogError::SegmentChanged { file: segment.file.clone() })
 }
 
 /// The lines of a file.

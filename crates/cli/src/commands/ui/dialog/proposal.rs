@@ -6,7 +6,7 @@ use keyless_core::{
 };
 use keyless_daemon::{Answer, Shown};
 
-use super::{Form, request::name};
+use super::Form;
 use crate::commands::ui::form::{Field, Word};
 
 const PATH: &str = "path";
@@ -41,7 +41,7 @@ pub(super) fn read_path(form: &Form) -> Result<Answer, Error> {
 
 fn ticks(fields: &Fields) -> impl Iterator<Item = Field> {
     let tick =
-        |field: Proposed| Field::tick(field.as_str(), &format!("take over: {}", name(field)));
+        |field: Proposed| Field::tick(field.as_str(), &format!("take over: {}", field.title()));
     fields.present().into_iter().map(tick)
 }
 

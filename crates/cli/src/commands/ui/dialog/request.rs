@@ -1,6 +1,6 @@
 //! A request as it is read, and the form of those that want a permission.
 
-use keyless_core::approval::{Asked, Field, Fields, WantedAction, WantedDeploy, WantedFile};
+use keyless_core::approval::{Asked, Fields, WantedAction, WantedDeploy, WantedFile};
 use keyless_daemon::{Known, Shown};
 
 use super::Form;
@@ -138,22 +138,12 @@ fn proposal(pieces: &mut Vec<Piece>, known: Option<&Known>, fields: &Fields) {
         let now = known.and_then(|known| known.fields.text(field));
         let now = now.map_or_else(|| "nothing".to_owned(), |now| visible(&now));
         pieces.push(Piece::Blank);
-        pieces.push(Piece::heading(name(field)));
+        pieces.push(Piece::heading(field.title()));
         pieces.push(Piece::fact("Known now", now));
         pieces.push(Piece::ours("The agent says"));
         pieces.extend(Piece::theirs(&fields.text(field).unwrap_or_default()));
     }
     if fields.present().is_empty() {
         pieces.push(Piece::ours("The agent says nothing more about it."));
-    }
-}
-
-pub(super) fn name(field: Field) -> &'static str {
-    match field {
-        Field::Description => "Description",
-        Field::ExpiresAt => "Last day",
-        Field::PatternId => "Pattern",
-        Field::RetrievalUrl => "Where to get it",
-        Field::RotateEveryDays => "Renewal, in days",
     }
 }

@@ -58,18 +58,13 @@ fn detail(shown: &Shown) -> Vec<Piece> {
 fn row(shown: &Shown) -> Row {
     Row {
         cells: vec![
-            clock(shown.seconds_left),
+            shown.clock(),
             kind(&shown.asked).to_owned(),
             visible(&shown.title()),
             visible(&shown.session),
         ],
         marked: (0, if shown.seconds_left < SOON { Mood::Warn } else { Mood::Plain }),
     }
-}
-
-/// `4:59`, for what is counted down.
-pub(in crate::commands::ui) fn clock(seconds: u64) -> String {
-    format!("{}:{:02}", seconds / 60, seconds % 60)
 }
 
 pub(super) fn kind(asked: &Asked) -> &'static str {
