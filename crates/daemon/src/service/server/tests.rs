@@ -1,9 +1,13 @@
 //! Conversations over a pair of sockets.
 
 use keyless_core::agent::InstanceId;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    net::UnixStream,
+};
 
-use super::*;
+use super::{caller::Caller, *};
 use crate::{egress_door::EgressDoor, scene::Scene, window::UnlockConfig};
 
 /// A service that does not listen.

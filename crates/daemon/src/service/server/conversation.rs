@@ -1,0 +1,223 @@
+//! What is said on a connection of `agent.sock`, call by call.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use keyless_core::{Code, Error, SafeText, agent::Aid};
+use keyless_mcp::Secrets as _;
+use serde_json::{Map, Value};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::UnixStream,
+};
+
+use super::{
+    super::protocol::{Answer, Call, MAX_LINE, Status},
+    Service,
+    caller::{Bound, Caller},
+};
+use crate::{
+    agent_secrets::AgentSecrets,
+    broker::session_id,
+    deploys::{self, PACK_SESSION},
+    nl::{NlService, serve_session},
+    provenance::trust_level,
+    session_book::SessionKind,
+};
+
+/// Answers until the other end hangs up, or what it stands for is over.
+pub(super) async fn converse(service: Arc<Service>, stream: UnixStream, bound: Option<Arc<Bound>>) {
+    let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
+    let (reader, mut writer) = stream.into_split();
+    let mut reader = BufReader::new(reader);
+    let mut caller = Caller { session: None, agent: None, entered: None, bound, peer };
+    let mut closing = service.closing.subscribe();
+    loop {
+        let line = tokio::select! {
+            // What was sent before a session's end and is read after it counts for nothing.
+            biased;
+            () = caller.ended() => None,
+            _ = closing.wait_for(|closing| *closing) => None,
+            line = next_line(&mut reader) => line,
+        };
+        let Some(line) = line else { break };
+        if let Some(message) = nl_message(&line) {
+            let agent = match service.speaks_as(&mut caller, &message).await {
+                Ok(agent) => agent,
+                Err(error) => {
+                    let _ = writer.write_all(&NlService::refusal(error)).await;
+                    break;
+                }
+            };
+            let from = std::io::Cursor::new(line).chain(reader);
+            tokio::select! {
+                biased;
+                () = caller.ended() => {}
+                _ = closing.wait_for(|closing| *closing) => {}
+                () = serve_session(Arc::clone(&service.nl), from, writer, agent.as_ref()) => {}
+            }
+            if let (Some(agent), None) = (agent, &caller.bound) {
+                // Not to be written: it ends by its time, and nobody can speak as it any more.
+                let _ = service.nl.close_session(&agent.instance_id).await;
+            }
+            break;
+        }
+        let answer = if let Ok(call) = serde_json::from_slice(&line) {
+            service.answer(call, &mut caller).await
+        } else {
+            let detail = SafeText::words("the call can't be read");
+            Answer::error(&Error::with(Code::BadRequest, detail))
+        };
+        let Ok(mut text) = serde_json::to_vec(&answer) else { break };
+        text.push(b'\n');
+        let written = writer.write_all(&text).await;
+        if matches!(answer, Answer::Locked) {
+            // Only now, since the process ends with it; and also when nobody waits for the answer.
+            service.lock.notify_one();
+        }
+        if written.is_err() {
+            break;
+        }
+    }
+    if let Some(session) = caller.session {
+        service.close(session).await;
+    }
+    if let (Some(agent), None) = (caller.agent, caller.bound) {
+        // Not to be written: then what was approved ends by its time, and nobody has the session's name.
+        let _ = service.broker.requests().end_session(&agent).await;
+    }
+}
+
+async fn next_line(reader: &mut (impl AsyncBufReadExt + Unpin)) -> Option<Vec<u8>> {
+    let mut line = Vec::new();
+    let read = reader.take(MAX_LINE as u64).read_until(b'\n', &mut line).await;
+    (read.ok()? > 0 && line.ends_with(b"\n")).then_some(line)
+}
+
+/// A line that is one of the NL Protocol's messages.
+fn nl_message(line: &[u8]) -> Option<Map<String, Value>> {
+    let object: Map<String, Value> = serde_json::from_slice(line).ok()?;
+    object.contains_key("nl_version").then_some(object)
+}
+
+impl Service {
+    async fn answer(self: &Arc<Self>, call: Call, caller: &mut Caller) -> Answer {
+        match call {
+            Call::Lock | Call::OpenSession { .. } if caller.bound.is_some() => {
+                let detail = SafeText::words("this socket serves the tools of one session");
+                Answer::error(&Error::with(Code::OperatorRequired, detail))
+            }
+            Call::Hello { ticket } => {
+                let ticket = match &caller.bound {
+                    Some(bound) => self.ticket_for(bound.session.clone()),
+                    None => self.ticket(ticket),
+                };
+                if caller.bound.is_none() && caller.entered.is_none() {
+                    let kind = SessionKind::Tools;
+                    caller.entered = Some(self.book.enter(&ticket.session, kind, Vec::new()));
+                }
+                caller.agent = Some(ticket.session.clone());
+                Answer::Hello { ticket }
+            }
+            Call::Deploy { by, wanted } => {
+                let bound = caller.bound.clone();
+                let session = bound.as_ref().map_or(PACK_SESSION, |bound| bound.session.as_str());
+                let requests = self.broker.requests();
+                let asked = deploys::stand(requests, &self.places, session, by, wanted);
+                match caller.while_it_lasts(Box::pin(asked)).await {
+                    Ok(word) => Answer::Deploy { word },
+                    Err(error) => Answer::error(&error),
+                }
+            }
+            Call::Secrets { manifest, ask } => {
+                let asked = match self.view(caller, manifest) {
+                    Ok(secrets) => caller.while_it_lasts(Box::pin(secrets.ask(ask))).await,
+                    Err(error) => Err(error),
+                };
+                match asked {
+                    Ok(reply) => Answer::Secrets { reply: Box::new(reply) },
+                    Err(error) => Answer::error(&error),
+                }
+            }
+            Call::Lock => {
+                self.broker.vault().lock();
+                Answer::Locked
+            }
+            Call::Reopen { code, seconds } => {
+                let asked = seconds.map(Duration::from_secs);
+                match self.keeper.reopen(&code, asked).await {
+                    Ok(granted) => Answer::Reopened { seconds: granted.as_secs() },
+                    Err(error) => Answer::error(&error),
+                }
+            }
+            Call::Status => Answer::Status(Status {
+                pid: std::process::id(),
+                locks_in_seconds: self.locks_in_seconds(),
+                locked: !self.broker.vault().is_open(),
+                takes_codes: self.keeper.takes_codes(),
+                sessions: self.sessions.load(Ordering::Relaxed),
+                config_problem: self.config_problem.lock().clone(),
+            }),
+            Call::OpenSession { wanted, inherited, manifest } if caller.session.is_none() => {
+                match self.open(&wanted, &inherited, manifest.as_deref()).await {
+                    Ok((held, offer)) => {
+                        let (id, paths) = (held.open.session.id(), held.open.paths.clone());
+                        caller.entered = Some(self.book.enter(id, SessionKind::Run, paths));
+                        caller.session = Some(held);
+                        Answer::Session(offer)
+                    }
+                    Err(error) => Answer::error(&error),
+                }
+            }
+            Call::OpenSession { .. } => {
+                let detail = SafeText::words("this connection has a session already");
+                Answer::error(&Error::with(Code::BadRequest, detail))
+            }
+        }
+    }
+
+    /// The agent that a connection is whose sender shows no credential: the session of its jail, or one of its own,
+    /// which the operator can see and end.
+    async fn speaks_as(
+        &self,
+        caller: &mut Caller,
+        first: &Map<String, Value>,
+    ) -> Result<Option<Aid>, Error> {
+        if let Some(bound) = &caller.bound {
+            return Ok(Some(bound.agent.clone()));
+        }
+        if first.get("payload").and_then(|payload| payload.get("credential")).is_some() {
+            return Ok(None);
+        }
+        let agent = self.nl.open_session("mcp", &session_id("m")).await?;
+        if caller.entered.is_none() {
+            let id = agent.instance_id.as_str();
+            caller.entered = Some(self.book.enter(id, SessionKind::Tools, Vec::new()));
+        }
+        Ok(Some(agent))
+    }
+
+    fn locks_in_seconds(&self) -> u64 {
+        self.keeper.locks_in().map_or(0, |rest| rest.as_secs())
+    }
+
+    fn view(&self, caller: &Caller, manifest: Option<String>) -> Result<AgentSecrets, Error> {
+        let session = caller.agent.clone().ok_or_else(|| {
+            Error::with(Code::BadRequest, SafeText::words("a greeting comes first"))
+        })?;
+        Ok(AgentSecrets {
+            vault: Arc::clone(self.broker.vault()),
+            requests: Arc::clone(self.broker.requests()),
+            session,
+            given: caller.bound.as_ref().map(|bound| bound.secrets.clone()),
+            manifest,
+            index_file: self.places.index_file(),
+            keeper: Arc::clone(&self.keeper),
+            checks: Arc::clone(&self.checks),
+            trust_level: trust_level(caller.peer),
+            web: Arc::clone(&self.web),
+        })
+    }
+}

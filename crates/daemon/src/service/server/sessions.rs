@@ -1,0 +1,115 @@
+//! The sessions that connections open: what each has of its own, and its end.
+
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use data_encoding::HEXLOWER;
+use keyless_core::Error;
+use tokio::{sync::watch, task::JoinHandle};
+
+use super::{
+    super::protocol::{SessionOffer, Ticket},
+    Service,
+    caller::Bound,
+    serve_tools,
+};
+use crate::{
+    broker::{Inherited, OpenSession, Wanted, session_id},
+    caution::Caution,
+    sockets::bind_private,
+};
+
+/// How long sessions may take to end when the store is locked.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// A session of one connection, and the sockets of its own: for its traffic, and for its tools.
+pub(super) struct Held {
+    pub(super) open: OpenSession,
+    pub(super) bound: Arc<Bound>,
+    pub(super) sockets: [PathBuf; 2],
+    pub(super) serving: [JoinHandle<()>; 2],
+}
+
+impl Service {
+    /// The session of a ticket that this vault gave, else a new one.
+    pub(super) fn ticket(&self, shown: Option<Ticket>) -> Ticket {
+        let voucher = self.broker.vault().session_voucher();
+        let genuine = |ticket: &Ticket| {
+            let seal = HEXLOWER.decode(ticket.seal.as_bytes()).unwrap_or_default();
+            voucher.fits(ticket.session.as_bytes(), &seal) && !self.book.has_ended(&ticket.session)
+        };
+        shown.filter(genuine).unwrap_or_else(|| self.ticket_for(session_id("m")))
+    }
+
+    pub(super) fn ticket_for(&self, session: String) -> Ticket {
+        let voucher = self.broker.vault().session_voucher();
+        let seal = HEXLOWER.encode(&voucher.seal(session.as_bytes()));
+        Ticket { session, seal }
+    }
+
+    pub(super) async fn open(
+        self: &Arc<Self>,
+        wanted: &Wanted,
+        inherited: &[Inherited],
+        manifest: Option<&str>,
+    ) -> Result<(Held, SessionOffer), Error> {
+        let index_file = self.places.index_file();
+        let caution = Caution::of(self.broker.vault(), &index_file, manifest).await?;
+        let open = self.broker.open_session(wanted, inherited, caution).await?;
+        let socket = self.places.runtime().join(format!("{}.sock", open.session.id()));
+        let listener = bind_private(&socket).await?;
+        let engine = Arc::clone(open.engine());
+        let session = Arc::clone(&open.session);
+        let serving = tokio::spawn(async move { engine.serve_unix(listener, session).await });
+        let agent_socket = self.places.runtime().join(format!("{}.agent.sock", open.session.id()));
+        let agent_listener = bind_private(&agent_socket).await?;
+        let agent = self.nl.open_session("run", open.session.id()).await?;
+        let (session, secrets) = (open.session.id().to_owned(), open.paths.clone());
+        let over = watch::Sender::new(false);
+        let bound = Arc::new(Bound { session, agent, secrets, over });
+        let inside = Some(Arc::clone(&bound));
+        let tools = tokio::spawn(serve_tools(Arc::clone(self), agent_listener, inside));
+        self.sessions.fetch_add(1, Ordering::Relaxed);
+        let offer = SessionOffer {
+            id: open.session.id().to_owned(),
+            variables: open.variables.clone(),
+            trust_pem: open.trust_pem.clone(),
+            socket: socket.clone(),
+            agent_socket: agent_socket.clone(),
+            proxy_url: format!("http://{}@{}", open.session.proxy_credential(), self.proxy),
+            conceal: open.conceal.clone(),
+            remove: open.remove.clone(),
+        };
+        let (sockets, serving) = ([socket, agent_socket], [serving, tools]);
+        Ok((Held { open, bound, sockets, serving }, offer))
+    }
+
+    /// Ends every session, its end on record; gives up waiting after [`DRAIN`].
+    pub(super) async fn end_sessions(&self) {
+        self.closing.send_replace(true);
+        let ended = async {
+            while self.sessions.load(Ordering::Acquire) > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let _ = tokio::time::timeout(DRAIN, ended).await;
+    }
+
+    pub(super) async fn close(&self, held: Held) {
+        // Also for those who are connected already.
+        held.bound.over.send_replace(true);
+        held.serving.iter().for_each(JoinHandle::abort);
+        for socket in &held.sockets {
+            let _ = fs::remove_file(socket);
+        }
+        // The end could not be written: the session is closed all the same, and the log's fault
+        // shows at the next use.
+        let _ = self.nl.close_session(&held.bound.agent.instance_id).await;
+        let _ = held.open.end().await;
+        self.sessions.fetch_sub(1, Ordering::Release);
+    }
+}
