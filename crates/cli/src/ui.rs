@@ -137,6 +137,11 @@ impl Ui {
         ExitCode::from(error.code().exit() as u8)
     }
 
+    /// What happened and what to do next, where the fault came in another's answer.
+    pub(crate) fn fault(message: &str, next: Option<&str>) {
+        anstream::eprint!("{}", told(message, next));
+    }
+
     fn envelope(&self, command: &str, ok: bool, data: &Value, errors: &[Value]) -> Value {
         json!({
             "schema_version": 1,
@@ -164,14 +169,19 @@ fn say(to: &mut impl Write, text: &str) {
 
 /// What happened, why, and what to do next.
 fn fault_words(command: &str, error: &Error) -> String {
-    let red = AnsiColor::Red.on_default().bold();
-    let cyan = AnsiColor::Cyan.on_default();
     let next = match error.code() {
         // The verb's own page says more than the list of verbs.
         Code::Usage if command != "keyless" => format!("see keyless {command} --help"),
         code => code.remediation().action.to_owned(),
     };
-    format!("{red}error{red:#}: {}\n{cyan}next{cyan:#}:  {next}.\n", error.message())
+    told(&error.message(), Some(&next))
+}
+
+fn told(message: &str, next: Option<&str>) -> String {
+    let red = AnsiColor::Red.on_default().bold();
+    let cyan = AnsiColor::Cyan.on_default();
+    let next = next.map(|next| format!("{cyan}next{cyan:#}:  {next}.\n")).unwrap_or_default();
+    format!("{red}error{red:#}: {message}\n{next}")
 }
 
 /// `1 value`, `2 values`.

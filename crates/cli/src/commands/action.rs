@@ -9,7 +9,7 @@ use std::{
 };
 
 use keyless_core::{
-    Code, Error, SafeText,
+    Code, Error, Exit, SafeText,
     action::{
         Action, ActionContext, ActionError, ActionRequest, ActionResponse, AgentClaim, Deed, Status,
     },
@@ -61,9 +61,7 @@ pub(super) async fn exec(ui: &Ui, args: ExecArgs) -> Result<ExitCode, Error> {
     let ran = response.result.as_ref().is_some_and(|result| result.exit_code.is_some());
     match &response.error {
         Some(error) if !ran || response.status == Status::Timeout => {
-            let next = error.suggestion.as_deref().map(|next| format!("next: {next}\n"));
-            // To a reader who has gone, nothing is to be said.
-            let _ = write!(io::stderr(), "error: {}\n{}", error.message, next.unwrap_or_default());
+            Ui::fault(&error.message, error.suggestion.as_deref());
         }
         _ => {}
     }
@@ -160,14 +158,17 @@ fn is_good(response: &ActionResponse) -> bool {
     matches!(response.status, Status::DryRunOk | Status::Success)
 }
 
-/// The command's own exit status; 124 when its time was over, as `timeout` has it.
+/// The command's own exit status; 124 when its time was over, as `timeout` has it; the fault's where nothing ran.
 fn status(response: &ActionResponse) -> ExitCode {
     let ran = response.result.as_ref().and_then(|result| result.exit_code);
     match (response.status, ran) {
         (Status::Timeout, _) => ExitCode::from(124),
         (_, Some(code)) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
         _ if is_good(response) => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
+        _ => {
+            let cause = response.error.as_ref().and_then(|fault| fault.cause);
+            ExitCode::from(cause.map_or(Exit::Failure, Code::exit) as u8)
+        }
     }
 }
 

@@ -173,9 +173,11 @@ fn exit_statuses_and_refusals_are_told_apart() {
         exec(&world, &[], template).exits(status);
     }
     let refused = exec(&world, &[], "echo $'{{nl:db/PASSWORD}}'");
-    assert!(refused.exits(1).errors().contains("use '…'"), "{}", refused.errors());
+    assert!(refused.exits(2).errors().contains("use '…'"), "{}", refused.errors());
+    let unknown = exec(&world, &[], "echo {{nl:db/OTHER}}");
+    assert!(unknown.exits(3).errors().contains("\nnext:  check the path"), "{}", unknown.errors());
     let unknown = exec(&world, &["--json"], "echo {{nl:db/OTHER}}");
-    let response: Value = serde_json::from_slice(&unknown.stdout).unwrap();
+    let response: Value = serde_json::from_slice(&unknown.exits(3).stdout).unwrap();
     assert_eq!(response["error"]["code"], "SECRET_NOT_FOUND");
     let dry = exec(&world, &["--json", "--dry-run"], "touch x; echo {{nl:db/PASSWORD}}");
     let response: Value = serde_json::from_slice(&dry.stdout).unwrap();

@@ -6,6 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use crate::Code;
+
 /// One action response.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -111,6 +113,9 @@ pub struct ActionFault {
     /// What to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<String>,
+    /// Our own code, where the fault is ours: what an exit status follows. Never on the wire, whose `code` is the protocol's.
+    #[serde(skip)]
+    pub cause: Option<Code>,
 }
 
 /// When what happened.

@@ -143,6 +143,7 @@ fn told(error: &Error) -> ActionFault {
         code: nl_name(error.code()),
         message: error.message(),
         suggestion: Some(error.code().remediation().action.to_owned()),
+        cause: Some(error.code()),
         ..ActionFault::default()
     }
 }
