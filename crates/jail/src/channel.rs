@@ -1,116 +1,24 @@
 //! What passes between the caller and the jail's init: orders in, reports out.
 //!
-//! Orders are JSON in a memory file that the init inherits. Reports are JSON, one to a packet of a
-//! `SOCK_SEQPACKET` pair, with descriptors beside them. Nothing of this is reachable by the command.
+//! Each is a packet of a `SOCK_SEQPACKET` pair with descriptors beside it: reports are JSON, orders are all in the
+//! descriptors ([`crate::orders`]). Nothing of this is reachable by the command.
 
-use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, IoSlice, IoSliceMut, Read, Seek, Write};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
 
-use rustix::fs::MemfdFlags;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 use serde::{Deserialize, Serialize};
-use zeroize::{Zeroize, Zeroizing};
-
-use crate::plan::{OwnFile, Plan};
 
 /// The most bytes of one report; a failure's words are far below it.
 const REPORT_LIMIT: usize = 32 * 1024;
-/// Listening sockets (three) and the command's pidfd.
-pub(crate) const READY_DESCRIPTORS: usize = 4;
-
-/// What to do once the jail stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Purpose {
-    /// Take it down again: the question was whether it can be made.
-    Probe,
-    /// Run the command in it.
-    Run,
-}
-
-/// A [`Plan`] in a form that any path survives.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Orders {
-    pub(crate) purpose: Purpose,
-    pub(crate) command: Vec<OsString>,
-    pub(crate) environment: Vec<(OsString, OsString)>,
-    pub(crate) working_directory: OsString,
-    pub(crate) hide: Vec<OsString>,
-    pub(crate) show: Vec<OsString>,
-    pub(crate) ca_pem: String,
-    pub(crate) uts_name: Option<OsString>,
-    pub(crate) own_directories: Vec<(OsString, u32)>,
-    pub(crate) own_files: Vec<OwnFile>,
-    pub(crate) read_only: bool,
-}
-
-impl Orders {
-    /// The plan, and the paths that the caller's own surroundings add to what is hidden.
-    pub(crate) fn new(purpose: Purpose, plan: &Plan, hide_too: Vec<OsString>) -> Self {
-        let mut hide: Vec<OsString> = plan.hide.iter().map(OsString::from).collect();
-        hide.extend(hide_too);
-        Self {
-            purpose,
-            command: plan.command.clone(),
-            environment: plan.environment.clone(),
-            working_directory: plan.working_directory.clone().into(),
-            hide,
-            show: plan.show.iter().map(OsString::from).collect(),
-            ca_pem: plan.ca_pem.clone(),
-            uts_name: plan.uts_name.clone(),
-            own_directories: plan
-                .own_directories
-                .iter()
-                .map(|(path, mode)| (path.into(), *mode))
-                .collect(),
-            own_files: plan.own_files.clone(),
-            read_only: plan.read_only,
-        }
-    }
-
-    /// Puts the orders into a memory file, to be inherited.
-    pub(crate) fn write(&self) -> io::Result<File> {
-        let mut file = File::from(rustix::fs::memfd_create("keyless-jail", MemfdFlags::CLOEXEC)?);
-        file.write_all(&Zeroizing::new(serde_json::to_vec(self)?))?;
-        file.rewind()?;
-        Ok(file)
-    }
-
-    /// Reads them back, in the init.
-    pub(crate) fn read(fd: OwnedFd) -> io::Result<Self> {
-        let mut file = File::from(fd);
-        // In one allocation, so that no part of a value stays behind in an outgrown one.
-        let length = usize::try_from(file.metadata()?.len()).unwrap_or(0);
-        let mut text = Zeroizing::new(Vec::with_capacity(length + 1));
-        file.read_to_end(&mut text)?;
-        Ok(serde_json::from_slice(&text)?)
-    }
-
-    /// Forgets what the command has got: its environment and its files.
-    pub(crate) fn wipe(&mut self) {
-        self.own_files.clear();
-        for (_, value) in self.environment.drain(..) {
-            value.into_vec().zeroize();
-        }
-    }
-
-    /// A variable of the command's environment.
-    pub(crate) fn variable(&self, name: &str) -> Option<&OsString> {
-        self.environment.iter().find(|(key, _)| key == name).map(|(_, value)| value)
-    }
-}
-
-impl Drop for Orders {
-    fn drop(&mut self) {
-        self.wipe();
-    }
-}
+/// With a report: listening sockets (three) and a pidfd. With an order: a memory file and three streams.
+const MOST_DESCRIPTORS: usize = 4;
+/// All that an order says; the rest is in its descriptors.
+const ORDER: &[u8] = b"order";
 
 /// A step of setting the jail up, in order. An error names the step at which it stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -167,11 +75,13 @@ pub(crate) enum Report {
     Exited(i32),
     /// Nothing runs.
     Failed(Failure),
-    /// The command runs; the listening sockets and its pidfd come along ([`READY_DESCRIPTORS`]).
-    /// For a probe: the jail stood, and no descriptor comes.
+    /// The command runs; its pidfd comes along.
     Ready,
     /// The command was ended by this signal.
     Signalled(i32),
+    /// The jail stands and waits for its job; the listening sockets and the first stage's pidfd come along.
+    /// For a probe: it stood, and no descriptor comes.
+    Standing,
     /// The command was stopped, by itself or by the terminal; it may be going on by now.
     Stopped,
 }
@@ -184,13 +94,21 @@ pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// Sends one report with descriptors, without a SIGPIPE if the caller is gone.
 pub(crate) fn send(channel: impl AsFd, report: &Report, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let text = serde_json::to_vec(report)?;
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(READY_DESCRIPTORS))];
+    send_packet(channel, &serde_json::to_vec(report)?, fds)
+}
+
+/// Hands descriptors over as an order, without a SIGPIPE if nobody takes it.
+pub(crate) fn hand_over(channel: impl AsFd, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    send_packet(channel, ORDER, fds)
+}
+
+fn send_packet(channel: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     }
-    rustix::net::sendmsg(channel, &[IoSlice::new(&text)], &mut control, SendFlags::NOSIGNAL)?;
+    rustix::net::sendmsg(channel, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
@@ -217,15 +135,30 @@ pub(crate) fn mention(channel: impl AsFd, report: &Report) {
 /// Waits for the next report; `None` when the init is gone.
 pub(crate) fn receive(channel: impl AsFd) -> io::Result<Option<(Report, Vec<OwnedFd>)>> {
     let mut text = vec![0; REPORT_LIMIT];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(READY_DESCRIPTORS))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let message = rustix::io::retry_on_intr(|| {
-        let mut parts = [IoSliceMut::new(&mut text)];
-        rustix::net::recvmsg(channel.as_fd(), &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
-    })?;
-    if message.bytes == 0 {
+    let (length, fds) = receive_packet(channel, &mut text)?;
+    if length == 0 {
         return Ok(None);
     }
+    Ok(Some((serde_json::from_slice(&text[..length])?, fds)))
+}
+
+/// Waits for an order and gives its descriptors; `None` when whoever gives orders is gone.
+pub(crate) fn take_over(channel: impl AsFd) -> io::Result<Option<Vec<OwnedFd>>> {
+    let mut text = [0; ORDER.len()];
+    match receive_packet(channel, &mut text)? {
+        (0, _) => Ok(None),
+        (length, fds) if &text[..length] == ORDER => Ok(Some(fds)),
+        _ => Err(io::Error::from(io::ErrorKind::InvalidData)),
+    }
+}
+
+fn receive_packet(channel: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let message = rustix::io::retry_on_intr(|| {
+        let mut parts = [IoSliceMut::new(bytes)];
+        rustix::net::recvmsg(channel.as_fd(), &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
+    })?;
     let fds = control
         .drain()
         .filter_map(|message| match message {
@@ -234,22 +167,12 @@ pub(crate) fn receive(channel: impl AsFd) -> io::Result<Option<(Report, Vec<Owne
         })
         .flatten()
         .collect();
-    Ok(Some((serde_json::from_slice(&text[..message.bytes])?, fds)))
+    Ok((message.bytes, fds))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn orders_keep_names_that_are_not_text() {
-        let odd = OsString::from_vec(vec![b'/', 0xff, b'a']);
-        let plan =
-            Plan { command: vec![odd.clone()], hide: vec![odd.clone().into()], ..Plan::default() };
-        let file = Orders::new(Purpose::Run, &plan, vec![]).write().expect("memory file");
-        let back = Orders::read(file.into()).expect("orders");
-        assert_eq!((&back.command, &back.hide), (&vec![odd.clone()], &vec![odd]));
-    }
 
     #[test]
     fn reports_travel_with_their_descriptors_and_the_end_is_seen() {

@@ -15,7 +15,7 @@ use rustix::thread::{
 
 use crate::channel::{During, Failure, Step};
 
-/// Drops all capabilities for good, forbids new privileges and core dumps.
+/// Drops all capabilities for good and forbids new privileges.
 pub(crate) fn drop_privileges() -> Result<(), Failure> {
     let step = Step::Capabilities;
     empty_bounding_set().during(step, || "empty the capability bounding set".into())?;
@@ -27,7 +27,12 @@ pub(crate) fn drop_privileges() -> Result<(), Failure> {
         inheritable: CapabilitySet::empty(),
     };
     set_capabilities(None, none).during(step, || "drop all capabilities".into())?;
-    set_no_new_privs(true).during(step, || "forbid new privileges".into())?;
+    set_no_new_privs(true).during(step, || "forbid new privileges".into())
+}
+
+/// Forbids core dumps of this process and all that come of it; needs to be dumpable itself.
+pub(crate) fn forbid_core_dumps() -> Result<(), Failure> {
+    let step = Step::Capabilities;
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })
         .during(step, || "forbid core dumps".into())?;
     // The limit does not hold for a `core_pattern` that is a pipe; this does, across `execve` too.

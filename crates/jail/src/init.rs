@@ -1,10 +1,12 @@
 //! The jail's init: makes the namespaces, becomes their PID 1, runs the command and reports its end.
 //!
 //! Two processes keep a jail. The first stage unshares, maps the user and waits; its child is PID 1,
-//! which sets everything up, forks the command, reaps orphans and watches the control socket. When
-//! the caller dies (`kill -9` included) the socket hangs up and PID 1 ends, which ends every process of
-//! the jail; when the first stage dies the kernel kills PID 1. Both block all signals: the terminal's
-//! reach the command directly, as it stays in the caller's session and process group.
+//! which sets everything up, waits for its job, forks the command, reaps orphans and watches the control
+//! socket. When the caller dies (`kill -9` included) the socket hangs up and PID 1 ends, which ends every
+//! process of the jail; when the first stage dies the kernel kills PID 1. Both block all signals: the
+//! terminal's reach the command directly, as it stays in the caller's session and process group.
+//!
+//! A jail does one job. When its command ends, PID 1 ends all other processes before it says so.
 //!
 //! What is built lives in `network`, `mounts`, `confine` and `seccomp`.
 
@@ -20,33 +22,37 @@ use std::process::{Command, exit};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, set_dumpable_behavior,
-    set_parent_process_death_signal, wait, waitpid,
+    DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open,
+    set_dumpable_behavior, set_parent_process_death_signal, wait, waitpid,
 };
 use rustix::thread::UnshareFlags;
 
-use crate::channel::{self, During, Failure, Orders, Purpose, Report, Step};
+use crate::channel::{self, During, Failure, Report, Step};
 use crate::mounts::hosted::Surroundings;
 use crate::network::funnel::FunnelSockets;
+use crate::orders::{Ground, Job, Purpose};
 use crate::sys::{self, Fork, SignalMask};
-use crate::{confine, mounts, network, seccomp};
+use crate::{confine, keeper, mounts, network, seccomp};
 
-/// The name under which the executable is started again; followed by two descriptor numbers.
+/// The name under which the executable is started again; followed by a descriptor's number.
 pub(crate) const MARKER: &str = "keyless-jail-init";
 
-/// Becomes the jail's init, and never returns, if this process was started as one; else does nothing.
+/// Becomes a jail's init, or the keeper that forks them, and never returns, if this process was started as one;
+/// else does nothing.
 ///
-/// Must be the first thing that `main` does: the init relies on being the only thread.
+/// Must be the first thing that `main` does: both rely on being the only thread.
 pub fn init_if_asked() {
     let mut arguments = env::args_os();
-    if arguments.next().as_deref() != Some(OsStr::new(MARKER)) {
-        return;
-    }
-    let (Some(control), Some(orders)) = (adopt_next(&mut arguments), adopt_next(&mut arguments))
-    else {
+    let marker = arguments.next();
+    let is_keeper = match marker.as_deref().and_then(OsStr::to_str) {
+        Some(MARKER) => false,
+        Some(keeper::MARKER) => true,
+        _ => return,
+    };
+    let (Some(socket), Ok(signals)) = (adopt_next(&mut arguments), sys::block_signals()) else {
         exit(2)
     };
-    exit(first_stage(control, orders))
+    exit(if is_keeper { keeper::keep(socket, signals) } else { first_stage(socket, signals) })
 }
 
 fn adopt_next(arguments: &mut env::ArgsOs) -> Option<OwnedFd> {
@@ -54,9 +60,10 @@ fn adopt_next(arguments: &mut env::ArgsOs) -> Option<OwnedFd> {
     sys::adopt(number)
 }
 
-/// Gives the exit status of this process; the command's own goes through `control`.
-fn first_stage(control: OwnedFd, orders: OwnedFd) -> i32 {
-    match start_pid_one(&control, orders) {
+/// Gives the exit status of this process; the command's own goes through `control`. `signals` is what the caller did
+/// not take; all are blocked.
+pub(crate) fn first_stage(control: OwnedFd, signals: SignalMask) -> i32 {
+    match start_pid_one(&control, signals) {
         Ok((pid_one, lifeline)) => {
             drop(control);
             // All it has to do now is to be there: its death is PID 1's death.
@@ -72,22 +79,33 @@ fn first_stage(control: OwnedFd, orders: OwnedFd) -> i32 {
 }
 
 /// In the first stage, gives PID 1 and a pipe end that hangs up with this process. PID 1 never returns.
-fn start_pid_one(control: &OwnedFd, orders: OwnedFd) -> Result<(Pid, OwnedFd), Failure> {
-    let signals = sys::block_signals().during(Step::Supervision, || "block signals".into())?;
-    let orders = Orders::read(orders).during(Step::Orders, || "read the orders".into())?;
+fn start_pid_one(control: &OwnedFd, signals: SignalMask) -> Result<(Pid, OwnedFd), Failure> {
+    let ground = Ground::receive(control).during(Step::Orders, || "read the orders".into())?;
     // The host's sockets are listed by the network namespace that is about to be left.
-    let surroundings = Surroundings::read(&orders);
+    let surroundings = Surroundings::read(&ground);
+    let guardian = pidfd_open(getpid(), PidfdFlags::empty())
+        .during(Step::Supervision, || "open a pidfd".into())?;
+    // Its files in /proc, which it has to write, are its user's.
+    set_dumpable(DumpableBehavior::Dumpable)?;
     enter_namespaces()?;
+    confine::forbid_core_dumps()?;
+    // From here on no process of the same user looks into it.
+    set_dumpable(DumpableBehavior::NotDumpable)?;
     let (first_stage, lifeline) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .during(Step::Supervision, || "open a pipe".into())?;
     match sys::fork().during(Step::Supervision, || "start the jail's first process".into())? {
         Fork::Parent(pid) => Ok((pid, lifeline)),
         Fork::Child => {
             drop(lifeline);
-            let mut pid_one = PidOne { control, first_stage, orders, surroundings, signals };
+            let pid_one = PidOne { control, first_stage, guardian, ground, surroundings, signals };
             exit(pid_one.live())
         }
     }
+}
+
+fn set_dumpable(behavior: DumpableBehavior) -> Result<(), Failure> {
+    set_dumpable_behavior(behavior)
+        .during(Step::Capabilities, || "set who may look into the init".into())
 }
 
 fn enter_namespaces() -> Result<(), Failure> {
@@ -117,7 +135,9 @@ struct PidOne<'a> {
     control: &'a OwnedFd,
     /// Hangs up when the first stage dies.
     first_stage: OwnedFd,
-    orders: Orders,
+    /// The first stage, for the caller to see the end of everything.
+    guardian: OwnedFd,
+    ground: Ground,
     surroundings: Surroundings,
     /// What the caller did not take, to be the command's again.
     signals: SignalMask,
@@ -125,7 +145,7 @@ struct PidOne<'a> {
 
 impl PidOne<'_> {
     /// Gives the exit status, which nobody reads.
-    fn live(&mut self) -> i32 {
+    fn live(&self) -> i32 {
         let last_words = match self.run() {
             Ok(Some(command)) => supervise(self.control, command).ok(),
             Ok(None) => None,
@@ -134,41 +154,53 @@ impl PidOne<'_> {
         last_words.map_or(0, |report| i32::from(channel::send(self.control, &report, &[]).is_err()))
     }
 
-    /// Builds the jail and starts the command; `None` when it was only a probe.
-    fn run(&mut self) -> Result<Option<Pid>, Failure> {
+    /// Builds the jail and starts the command; `None` when none came: it was only a probe, or not needed.
+    fn run(&self) -> Result<Option<Pid>, Failure> {
         die_with_first_stage(&self.first_stage)?;
         let sockets = network::build()?;
-        set_host_name(&self.orders)?;
-        mounts::build(&self.orders, &self.surroundings)?;
-        make_own_files(&self.orders)?;
-        confine::drop_privileges()?;
-        set_dumpable_behavior(DumpableBehavior::NotDumpable)
-            .during(Step::Capabilities, || "forbid dumps of the init".into())?;
-        if self.orders.purpose == Purpose::Probe {
+        set_host_name(&self.ground)?;
+        mounts::build(&self.ground, &self.surroundings)?;
+        if self.ground.purpose == Purpose::Probe {
+            confine::drop_privileges()?;
             seccomp::install()
                 .during(Step::SystemCalls, || "install the system call filter".into())?;
-            channel::send(self.control, &Report::Ready, &[])
+            channel::send(self.control, &Report::Standing, &[])
                 .during(Step::Supervision, || "report".into())?;
             return Ok(None);
         }
-        let command = self.start_command(&sockets);
-        self.orders.wipe();
+        let Some((mut job, streams)) = self.stand(sockets)? else { return Ok(None) };
+        mounts::trust(&job)?;
+        make_own_files(&job)?;
+        confine::drop_privileges()?;
+        let command = self.start_command(&job, streams);
+        job.wipe();
         command.map(Some)
     }
 
+    /// Waits for the job, in the finished jail; `None` when the caller has gone.
+    fn stand(&self, sockets: FunnelSockets) -> Result<Option<(Job, Vec<OwnedFd>)>, Failure> {
+        let FunnelSockets { tcp, dns_udp, dns_tcp } = &sockets;
+        let fds = [tcp.as_fd(), dns_udp.as_fd(), dns_tcp.as_fd(), self.guardian.as_fd()];
+        channel::send(self.control, &Report::Standing, &fds)
+            .during(Step::Supervision, || "report".into())?;
+        drop(sockets);
+        Job::receive(self.control).during(Step::Orders, || "read the job".into())
+    }
+
     /// Forks the command and reports it once it has really been executed.
-    fn start_command(&self, sockets: &FunnelSockets) -> Result<Pid, Failure> {
+    fn start_command(&self, job: &Job, streams: Vec<OwnedFd>) -> Result<Pid, Failure> {
         let step = Step::Supervision;
         let (mut outcome, word) = io::pipe().during(step, || "open a pipe".into())?;
         let pid = match sys::fork().during(step, || "fork the command".into())? {
             Fork::Parent(pid) => pid,
             Fork::Child => {
-                let Err(failure) = self.become_command();
+                let Err(failure) = self.become_command(job, &streams);
                 let _ = serde_json::to_writer(&word, &failure);
                 exit(127)
             }
         };
-        drop(word);
+        // The streams end with those that write them, and this process is none.
+        drop((word, streams));
         // The pipe closes when the command is executed: then nothing is read.
         let mut failure = Vec::new();
         outcome.read_to_end(&mut failure).during(step, || "hear of the command".into())?;
@@ -177,34 +209,43 @@ impl PidOne<'_> {
             return Err(failure.during(step, || "read why the command failed".into())?);
         }
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).during(step, || "open a pidfd".into())?;
-        let fds =
-            [sockets.tcp.as_fd(), sockets.dns_udp.as_fd(), sockets.dns_tcp.as_fd(), pidfd.as_fd()];
-        channel::send(self.control, &Report::Ready, &fds).during(step, || "report".into())?;
+        channel::send(self.control, &Report::Ready, &[pidfd.as_fd()])
+            .during(step, || "report".into())?;
         Ok(pid)
     }
 
     /// Executes the command in this process; returns only if that fails.
-    fn become_command(&self) -> Result<Infallible, Failure> {
-        let orders = &self.orders;
+    fn become_command(&self, job: &Job, streams: &[OwnedFd]) -> Result<Infallible, Failure> {
+        take_streams(streams).during(Step::Supervision, || "connect the streams".into())?;
         sys::close_on_exec_above_stderr()
             .during(Step::Supervision, || "close descriptors on exec".into())?;
-        rustix::process::chdir(orders.working_directory.as_os_str())
+        rustix::process::chdir(job.working_directory.as_os_str())
             .during(Step::WorkingDirectory, || {
-                format!("enter {}", orders.working_directory.display())
+                format!("enter {}", job.working_directory.display())
             })?;
         seccomp::install().during(Step::SystemCalls, || "install the system call filter".into())?;
         sys::restore_signals(&self.signals)
             .during(Step::Supervision, || "unblock signals".into())?;
         let nothing = OsString::new();
-        let (program, arguments) = orders.command.split_first().unwrap_or((&nothing, &[]));
+        let (program, arguments) = job.command.split_first().unwrap_or((&nothing, &[]));
         // Looks PATH up in the given environment, and gives SIGPIPE its default back.
         let error = Command::new(program)
             .args(arguments)
             .env_clear()
-            .envs(orders.environment.iter().map(|(name, value)| (name, value)))
+            .envs(job.environment.iter().map(|(name, value)| (name, value)))
             .exec();
         Err(error).during(Step::Command, || format!("execute {}", program.display()))
     }
+}
+
+/// Input, output and errors; without any the command has those of its caller.
+fn take_streams(streams: &[OwnedFd]) -> io::Result<()> {
+    if let [input, output, errors] = streams {
+        rustix::stdio::dup2_stdin(input)?;
+        rustix::stdio::dup2_stdout(output)?;
+        rustix::stdio::dup2_stderr(errors)?;
+    }
+    Ok(())
 }
 
 fn die_with_first_stage(first_stage: &OwnedFd) -> Result<(), Failure> {
@@ -218,8 +259,8 @@ fn die_with_first_stage(first_stage: &OwnedFd) -> Result<(), Failure> {
 }
 
 /// In directories of the jail's own, which hold nothing else yet.
-fn make_own_files(orders: &Orders) -> Result<(), Failure> {
-    for file in &orders.own_files {
+fn make_own_files(job: &Job) -> Result<(), Failure> {
+    for file in &job.own_files {
         let write = || -> io::Result<()> {
             if let Some(folder) = file.path.parent() {
                 fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -233,17 +274,18 @@ fn make_own_files(orders: &Orders) -> Result<(), Failure> {
     Ok(())
 }
 
-fn set_host_name(orders: &Orders) -> Result<(), Failure> {
-    let Some(name) = &orders.uts_name else { return Ok(()) };
+fn set_host_name(ground: &Ground) -> Result<(), Failure> {
+    let Some(name) = &ground.uts_name else { return Ok(()) };
     rustix::system::sethostname(name.as_encoded_bytes())
         .during(Step::HostName, || format!("set the host name to {}", name.display()))
 }
 
-/// Reaps until the command ends. An error, or the caller's end hanging up, ends the jail.
+/// Reaps until the command ends, and ends what it leaves. An error, or the caller's end hanging up, ends the jail.
 fn supervise(control: &OwnedFd, command: Pid) -> io::Result<Report> {
     let children = sys::child_events()?;
     loop {
         if let Some(report) = reap(control, command)? {
+            end_the_rest();
             return Ok(report);
         }
         let mut events =
@@ -259,6 +301,13 @@ fn supervise(control: &OwnedFd, command: Pid) -> io::Result<Report> {
         }
         let _ = rustix::io::read(&children, &mut [0_u8; 1024]);
     }
+}
+
+/// What the command has left behind ends before its own end is told. A fork that is under way when the signal comes
+/// fails, so none is missed.
+fn end_the_rest() {
+    sys::signal_everything(Signal::KILL.as_raw());
+    while !matches!(wait(WaitOptions::empty()), Err(rustix::io::Errno::CHILD)) {}
 }
 
 /// Collects every child that has ended (orphans of the jail become ours). Gives the command's end.

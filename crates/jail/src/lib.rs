@@ -15,20 +15,28 @@
 //! ```text
 //!   broker ── spawn ──► first stage (unshare, maps) ── fork ──► PID 1 of the jail ── fork ──► command
 //!      ▲                    waits for PID 1                       mounts, network, reaps
-//!      └────────── control socket: listening sockets, set-up errors, exit status ──┘
+//!      ├────────── control socket: listening sockets, set-up errors, exit status ──┤
+//!      └─ Reserve: jails that stand already, made by the keeper ── fork ──► first stage …
 //! ```
 //!
 //! The program that calls [`spawn`] must call [`init_if_asked`] first thing in `main`: the jail's init
-//! is the same executable, started again, so that no thread of the broker is ever forked.
+//! is the same executable, started again, so that no thread of the broker is ever forked. For [`Reserve`] it is
+//! started once, as the keeper, which forks an init for each jail.
 
 // What a caller says, and what it gets.
 mod hidden;
 mod plan;
+mod reserve;
 mod spawn;
 mod trust;
 
-// Inside: the jail's init.
+// Between: a jail that waits for its job, what it is told, and who starts it.
 mod channel;
+mod keeper;
+mod orders;
+mod standing;
+
+// Inside: the jail's init.
 mod init;
 
 // Inside: what the init builds.
@@ -54,8 +62,10 @@ pub use network::machine::{
 };
 /// What to run and what to hide.
 pub use plan::{ESCAPE_VARIABLES, OwnFile, Plan};
+/// Jails that stand before they are needed.
+pub use reserve::Reserve;
 /// Making a jail, and its process.
-pub use spawn::{Exit, JailError, JailProcess, Jailed, Streams, check, spawn, spawn_detached};
+pub use spawn::{Exit, JailError, JailProcess, Jailed, Streams, check, spawn};
 /// Where the session's certificate authority stands inside, and the variables that name it.
 pub use trust::{
     BUNDLE_IN_JAIL, CA_IN_JAIL, system_bundle, trust_environment, trust_on_this_machine,

@@ -1,8 +1,8 @@
 //! The jail's view of the host's files.
 //!
 //! The host's tree stays as it is, read-write where it was, but for: `/proc`, `/dev` and `/run`, which
-//! are the jail's own; `/sys`, read-only; the trust stores and resolver files, replaced; and what is
-//! hidden, covered. All mounts are locked once the capabilities are gone: nothing inside can undo them.
+//! are the jail's own; `/sys`, read-only; the resolver files and, once the job is known, the trust stores,
+//! replaced; and what is hidden, covered. All mounts are locked once the capabilities are gone: nothing inside can undo them.
 //!
 //! The order matters: everything is read and cloned from the host's tree first, then `/run` is replaced
 //! and filled with the read-only area, and only then is anything bound.
@@ -13,6 +13,7 @@ mod devices;
 pub(crate) mod hosted;
 mod kernel;
 mod resolver;
+pub(crate) mod sight;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -23,7 +24,8 @@ use rustix::mount::{
     MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount_change, move_mount, open_tree,
 };
 
-use crate::channel::{During, Failure, Orders, Step};
+use crate::channel::{During, Failure, Step};
+use crate::orders::{Ground, Job};
 use crate::sys::{self, Reach};
 use crate::trust::stores::TrustStores;
 use area::Area;
@@ -33,13 +35,12 @@ use hosted::Surroundings;
 
 /// Rearranges the mount namespace that this process is in. Needs CAP_SYS_ADMIN over it, and to be in
 /// the PID namespace that `/proc` shall show.
-pub(crate) fn build(orders: &Orders, surroundings: &Surroundings) -> Result<(), Failure> {
-    let covers = Covers::resolve(orders, surroundings)?;
+pub(crate) fn build(ground: &Ground, surroundings: &Surroundings) -> Result<(), Failure> {
+    let covers = Covers::resolve(ground, surroundings)?;
     let devices = Devices::take().during(Step::Devices, || "take the devices to keep".into())?;
-    let trust = TrustStores::read(orders);
-    let resolver = resolver::files(orders);
+    let resolver = resolver::files(ground);
 
-    detach_from_host(orders)?;
+    detach_from_host(ground)?;
     kernel::mount_proc().during(Step::Proc, || "mount a new /proc".into())?;
     let mut area = Area::mount().during(Step::Mounts, || "mount a new /run".into())?;
     for (name, target, text) in &resolver {
@@ -47,29 +48,29 @@ pub(crate) fn build(orders: &Orders, surroundings: &Surroundings) -> Result<(), 
             area.file(name, text.as_bytes()).during(Step::Mounts, || format!("write {name}"))?;
         area.cover(source, target);
     }
-    let databases = match &trust {
-        Some(trust) => {
-            let placed = trust.place(&mut area);
-            Some(placed.during(Step::Trust, || "prepare the trust stores".into())?)
-        }
-        None => None,
-    };
     let covered = covers.place(&mut area).during(Step::Hide, || "prepare the covers".into())?;
     area.bind_all()?;
     devices.mount().during(Step::Devices, || "mount a new /dev".into())?;
     covered.apply()?;
-    if let Some(databases) = &databases {
-        databases.bind()?;
-    }
     kernel::restrict().during(Step::Proc, || "restrict /proc and /sys".into())
 }
 
+/// Puts the job's CA into every trust store that is seen in the jail, which stands.
+pub(crate) fn trust(job: &Job) -> Result<(), Failure> {
+    let Some(stores) = TrustStores::read(job) else { return Ok(()) };
+    let mut area = Area::reopen().during(Step::Trust, || "open the jail's own files".into())?;
+    let databases =
+        stores.place(&mut area).during(Step::Trust, || "prepare the trust stores".into())?;
+    area.bind_all()?;
+    databases.bind()
+}
+
 /// No mount of ours shows on the host or the other way; no device node works but those taken before.
-fn detach_from_host(orders: &Orders) -> Result<(), Failure> {
+fn detach_from_host(ground: &Ground) -> Result<(), Failure> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private).during(Step::Mounts, || "make the mounts private".into())?;
     let mut forbidden = libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID;
-    if orders.read_only {
+    if ground.read_only {
         forbidden |= libc::MOUNT_ATTR_RDONLY;
     }
     sys::mount_attributes(Path::new("/"), Reach::Tree, forbidden, 0).during(Step::Mounts, || {

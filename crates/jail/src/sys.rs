@@ -23,7 +23,7 @@ pub(crate) enum Fork {
     Parent(Pid),
 }
 
-/// Forks. Only the jail's init calls it, which has one thread for all its life.
+/// Forks. Only the jail's init and the keeper call it, which have one thread for all their lives.
 pub(crate) fn fork() -> io::Result<Fork> {
     // SAFETY: the process has a single thread (init_if_asked runs before main starts any), so the
     // child may do everything that the parent could.

@@ -18,6 +18,7 @@ use keyless_core::{
     ActionType, Allowed, Destination, Error, Handle, action::Action, audit::Agent,
     grant::PermissionRef,
 };
+use keyless_jail::Reserve;
 use keyless_vault::{Metadata, Secret};
 use zeroize::Zeroizing;
 
@@ -72,17 +73,20 @@ pub enum Asking {
 }
 
 impl ActionSession {
-    /// For one agent, as the log knows it; `agent.session_id` is what approvals are remembered for.
+    /// For one agent, as the log knows it; `agent.session_id` is what approvals are remembered for. `jails` may be
+    /// shared with others.
     pub fn open(
         broker: &Broker,
         places: &Places,
         agent: Agent,
         limits: Limits,
+        jails: &Arc<Reserve>,
     ) -> Result<Self, Error> {
         let mut key = Zeroizing::new([0_u8; 32]);
         fill_random(&mut *key)?;
         let key = Arc::new(key);
-        let jails = Jails::new(broker.clone(), places, agent.clone(), Arc::clone(&key));
+        let jails =
+            Jails::new(broker.clone(), places, agent.clone(), Arc::clone(&key), Arc::clone(jails));
         let services = services::services(broker.engine(), places)?;
         let executor = Executor::new(Arc::new(jails), services, limits);
         Ok(Self { broker: broker.clone(), agent, key, executor })

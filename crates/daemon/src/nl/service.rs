@@ -16,6 +16,7 @@ use keyless_core::{
     nl_message::{Discovery, Message, MessageType, NlFault, Shape, health},
     threat::Band,
 };
+use keyless_jail::Reserve;
 use keyless_store::AuditLog;
 use keyless_vault::Vault;
 use parking_lot::Mutex;
@@ -38,6 +39,9 @@ use super::{
 };
 use crate::{broker::Broker, config::NlConfig, places::Places, requests::Requests};
 
+/// Jails that stand ready: one for the next action, and one while that is replaced.
+const SPARE_JAILS: usize = 2;
+
 /// The protocol's service over an open vault.
 pub(crate) struct NlService {
     pub(super) vault: Arc<Vault>,
@@ -55,6 +59,8 @@ pub(crate) struct NlService {
     limits: Limits,
     broker: Broker,
     places: Places,
+    /// Some stand already, for the next actions.
+    jails: Arc<Reserve>,
     /// What each agent's actions have in common: rendered files, values to look for.
     sessions: Mutex<HashMap<InstanceId, Arc<ActionSession>>>,
     pub(super) rates: Rates,
@@ -88,6 +94,7 @@ impl NlService {
             log,
             broker: broker.clone(),
             places: places.clone(),
+            jails: Arc::new(Reserve::keeping(SPARE_JAILS)),
             sessions: Mutex::default(),
             rates: Rates::default(),
             room: Room::default(),
@@ -283,7 +290,8 @@ impl NlService {
         let aid = &caller.aid;
         let open = || {
             let (agent, limits) = (as_logged(aid), self.limits.clone());
-            ActionSession::open(&self.broker, &self.places, agent, limits).map(Arc::new)
+            ActionSession::open(&self.broker, &self.places, agent, limits, &self.jails)
+                .map(Arc::new)
         };
         let everybody = caller.everybody().map(|aid| &aid.instance_id);
         let over: Vec<Over> = everybody.filter_map(|one| self.open.over(one)).collect();

@@ -54,6 +54,12 @@ impl Area {
         Ok(area)
     }
 
+    /// Lets more be added to the area, and bound. What is bound from it already stays read-only.
+    pub(crate) fn reopen() -> io::Result<Self> {
+        sys::mount_attributes(Path::new(AREA), Reach::One, 0, libc::MOUNT_ATTR_RDONLY)?;
+        Ok(Self { binds: Vec::new() })
+    }
+
     /// Writes a file of the area; `name` may be its whole path.
     #[expect(clippy::unused_self, reason = "to have an area is the proof that it is mounted")]
     pub(crate) fn file(&mut self, name: impl AsRef<Path>, content: &[u8]) -> io::Result<PathBuf> {

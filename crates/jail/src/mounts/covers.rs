@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 use super::area::{Area, EMPTY, NOTHING, bind};
 use super::hosted::Surroundings;
 use super::{Kind, attach, clone_tree, mount_point};
-use crate::channel::{During, Failure, Orders, Step};
+use crate::channel::{During, Failure, Step};
+use crate::orders::Ground;
 
 /// Replaced as a whole by other files of this folder.
 const REPLACED: &[&str] = &["/dev", "/run"];
@@ -38,9 +39,9 @@ pub(super) struct Covers(BTreeMap<PathBuf, Operation>);
 
 impl Covers {
     /// Looks at the host's tree; `/run` and `/dev` must still be the host's.
-    pub(super) fn resolve(orders: &Orders, surroundings: &Surroundings) -> Result<Self, Failure> {
-        let shown: BTreeSet<PathBuf> = resolved(orders.show.iter().map(Path::new)).collect();
-        let asked = orders.hide.iter().map(Path::new);
+    pub(super) fn resolve(ground: &Ground, surroundings: &Surroundings) -> Result<Self, Failure> {
+        let shown: BTreeSet<PathBuf> = resolved(ground.show.iter().map(Path::new)).collect();
+        let asked = ground.hide.iter().map(Path::new);
         let found = surroundings.ways_out.iter().map(PathBuf::as_path);
         let mut wanted = BTreeMap::new();
         for path in resolved(asked.chain(found)) {
@@ -60,7 +61,7 @@ impl Covers {
             match operation {
                 Some(_) if covers.is_gone(&path) => {}
                 Some(operation) => drop(covers.0.insert(path, operation)),
-                None => covers.show(path, orders.read_only)?,
+                None => covers.show(path, ground.read_only)?,
             }
         }
         Ok(covers)
@@ -87,6 +88,11 @@ impl Covers {
             Some(Operation::Hide(_) | Operation::Own(_)) => true,
             None => REPLACED.iter().chain(KERNEL).any(|replaced| path.starts_with(replaced)),
         }
+    }
+
+    /// What something happens at.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.0.keys()
     }
 
     /// Prepares what covers, while the area can still be written.

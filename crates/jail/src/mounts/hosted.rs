@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::getuid;
 
-use crate::channel::Orders;
+use crate::orders::Ground;
 
 /// Read by the first stage, before it leaves the host's namespaces.
 pub(crate) struct Surroundings {
@@ -23,26 +23,26 @@ pub(crate) struct Surroundings {
 }
 
 impl Surroundings {
-    pub(crate) fn read(orders: &Orders) -> Self {
+    pub(crate) fn read(ground: &Ground) -> Self {
         let listed = fs::read("/proc/net/unix").unwrap_or_default();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let mut ways_out = bound_sockets(&String::from_utf8_lossy(&listed));
         // A name may be one of another mount namespace, and something else in ours.
         ways_out.retain(|path| path.metadata().is_ok_and(|file| file.file_type().is_socket()));
         ways_out.extend(kernel_mounts(&mounts));
-        let home = orders.variable("HOME").map(|home| (Path::new(home), 1));
+        let home = ground.home.as_ref().map(|home| (Path::new(home), 1));
         for (folder, depth) in [("/tmp", 2), ("/var/tmp", 1)]
             .map(|(folder, depth)| (Path::new(folder), depth))
             .into_iter()
             .chain(home)
-            .filter(|(folder, _)| !is_replaced(orders, folder))
+            .filter(|(folder, _)| !is_replaced(ground, folder))
         {
             find_sockets(folder, depth, &mut ways_out);
         }
         // Usually a link to /run, which is replaced.
         ways_out.push("/var/run".into());
         let mut gathering_places = gathering_places();
-        let own = orders.own_directories.iter();
+        let own = ground.own_directories.iter();
         gathering_places.extend(own.map(|(path, mode)| (PathBuf::from(path), *mode)));
         Self { ways_out, gathering_places }
     }
@@ -50,9 +50,9 @@ impl Surroundings {
 
 /// Whether the jail has a folder of its own there, so that it is no matter what the host has in it: a `/tmp` may hold
 /// thousands of folders.
-fn is_replaced(orders: &Orders, folder: &Path) -> bool {
-    orders.show.is_empty()
-        && orders.own_directories.iter().any(|(path, _)| folder.starts_with(Path::new(path)))
+fn is_replaced(ground: &Ground, folder: &Path) -> bool {
+    ground.show.is_empty()
+        && ground.own_directories.iter().any(|(path, _)| folder.starts_with(Path::new(path)))
 }
 
 /// Made in advance where only the user's own program would: what is created later would be shared.

@@ -7,16 +7,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::channel::Orders;
+use crate::orders::Ground;
 
 const RESOLV_CONF: &str = "nameserver 127.0.0.1\noptions edns0\n";
 
 /// Name in the area, the host's file with symlinks resolved, and our text; only for files that exist.
-pub(super) fn files(orders: &Orders) -> Vec<(&'static str, PathBuf, String)> {
+pub(super) fn files(ground: &Ground) -> Vec<(&'static str, PathBuf, String)> {
     let nsswitch = fs::read_to_string("/etc/nsswitch.conf").unwrap_or_default();
     let files = [
         ("resolv.conf", "/etc/resolv.conf", RESOLV_CONF.to_owned()),
-        ("hosts", "/etc/hosts", hosts(&host_name(orders))),
+        ("hosts", "/etc/hosts", hosts(&host_name(ground))),
         ("nsswitch.conf", "/etc/nsswitch.conf", with_plain_hosts(&nsswitch)),
     ];
     files
@@ -25,8 +25,8 @@ pub(super) fn files(orders: &Orders) -> Vec<(&'static str, PathBuf, String)> {
         .collect()
 }
 
-fn host_name(orders: &Orders) -> String {
-    match &orders.uts_name {
+fn host_name(ground: &Ground) -> String {
+    match &ground.uts_name {
         Some(name) => name.to_string_lossy().into_owned(),
         None => rustix::system::uname().nodename().to_string_lossy().into_owned(),
     }

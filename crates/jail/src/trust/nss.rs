@@ -15,8 +15,9 @@ use std::{
 
 use super::stores::existing;
 use crate::{
-    channel::{During, Failure, Orders, Step},
+    channel::{During, Failure, Step},
     mounts::area::{self, Area},
+    orders::Job,
 };
 
 const CERTUTIL: &str = "/usr/bin/certutil";
@@ -37,10 +38,10 @@ pub(crate) struct Replacements(Vec<(PathBuf, PathBuf)>);
 
 impl Databases {
     /// Those that the command would open. Devices must still work: NSS wants `/dev/urandom`.
-    pub(super) fn read(orders: &Orders) -> Self {
-        let folders = folders(orders);
+    pub(super) fn read(job: &Job) -> Self {
+        let folders = folders(job);
         let known = !folders.is_empty() && Path::new(CERTUTIL).exists();
-        let files = if known { trusting(&orders.ca_pem).ok() } else { None };
+        let files = if known { trusting(&job.ca_pem).ok() } else { None };
         Self { folders, files: files.unwrap_or_default() }
     }
 
@@ -70,9 +71,9 @@ impl Replacements {
     }
 }
 
-fn folders(orders: &Orders) -> BTreeSet<PathBuf> {
-    let Some(home) = orders.variable("HOME").map(PathBuf::from) else { return BTreeSet::new() };
-    let data = orders.variable("XDG_DATA_HOME").map(PathBuf::from);
+fn folders(job: &Job) -> BTreeSet<PathBuf> {
+    let Some(home) = job.variable("HOME").map(PathBuf::from) else { return BTreeSet::new() };
+    let data = job.variable("XDG_DATA_HOME").map(PathBuf::from);
     let data = data.unwrap_or_else(|| home.join(".local/share"));
     existing([home.join(IN_HOME), data.join(IN_DATA)].into_iter())
 }

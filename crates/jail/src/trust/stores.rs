@@ -1,7 +1,7 @@
 //! The host's trust stores, and the same with the session's CA in them.
 //!
-//! Read before the mounts change, placed as files of the jail's read-only area that are bound over the
-//! originals. Each list follows what programs really open (Go's `root_linux.go`, OpenSSL's defaults
+//! Read once the jail stands, placed as files of its read-only area that are bound over the originals: what is
+//! hidden stays hidden. Each list follows what programs really open (Go's `root_linux.go`, OpenSSL's defaults
 //! of Debian, Fedora, SUSE, Alpine).
 
 use std::collections::BTreeSet;
@@ -15,8 +15,8 @@ use super::{
     nss::{Databases, Replacements},
     pem, subject_hash,
 };
-use crate::channel::Orders;
 use crate::mounts::area::Area;
+use crate::orders::Job;
 
 /// Files with all trusted certificates; the first that exists is the base of ours.
 pub(super) const BUNDLES: &[&str] = &[
@@ -68,23 +68,23 @@ pub fn system_bundle() -> String {
 }
 
 impl TrustStores {
-    /// `None` when the orders name no CA.
-    pub(crate) fn read(orders: &Orders) -> Option<Self> {
-        if orders.ca_pem.is_empty() {
+    /// `None` when the job names no CA.
+    pub(crate) fn read(job: &Job) -> Option<Self> {
+        if job.ca_pem.is_empty() {
             return None;
         }
         let bundles = existing(BUNDLES.iter().map(PathBuf::from));
-        let bundle = system_bundle() + &orders.ca_pem;
-        let homes = java_homes(orders);
+        let bundle = system_bundle() + &job.ca_pem;
+        let homes = java_homes(job);
         let of_homes =
             homes.iter().flat_map(|home| KEY_STORES_OF_HOME.iter().map(|end| home.join(end)));
         Some(Self {
-            ca_pem: orders.ca_pem.clone(),
+            ca_pem: job.ca_pem.clone(),
             bundle,
             bundles,
             directories: existing(DIRECTORIES.iter().map(PathBuf::from)),
             key_stores: existing(SYSTEM_KEY_STORES.iter().map(PathBuf::from).chain(of_homes)),
-            databases: Databases::read(orders),
+            databases: Databases::read(job),
         })
     }
 
@@ -158,10 +158,10 @@ pub(super) fn link_by_hash(directory: &Path, hash: &str) -> io::Result<()> {
 }
 
 /// Of the command's `JAVA_HOME`, and of the `java` in its `PATH`.
-fn java_homes(orders: &Orders) -> Vec<PathBuf> {
+fn java_homes(job: &Job) -> Vec<PathBuf> {
     let mut homes: Vec<PathBuf> =
-        orders.variable("JAVA_HOME").map(PathBuf::from).into_iter().collect();
-    if let Some(path) = orders.variable("PATH") {
+        job.variable("JAVA_HOME").map(PathBuf::from).into_iter().collect();
+    if let Some(path) = job.variable("PATH") {
         let java =
             std::env::split_paths(path).find_map(|folder| folder.join("java").canonicalize().ok());
         // HOME/bin/java

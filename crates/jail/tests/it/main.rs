@@ -11,6 +11,8 @@ mod files;
 mod network;
 /// Exit, signals, streams, and that nothing survives.
 mod process;
+/// Jails that stand before their command comes.
+mod reserve;
 /// Job control through a pseudo-terminal.
 mod terminal;
 /// The session's CA in every trust store.

@@ -3,6 +3,7 @@
 //! It plays the broker: every TCP connection gets one line that says where it wanted to go, every
 //! DNS datagram comes back as it was. SIGTERM and SIGUSR1 are passed on. The status is the command's.
 
+mod reserve;
 mod sys;
 
 use std::ffi::OsString;
@@ -33,6 +34,12 @@ struct Orders {
     signal_after_ms: Option<(u64, i32)>,
     /// Run it without a jail, for comparison.
     bare: bool,
+    /// Directories of the jail's own.
+    own_directories: Vec<(String, u32)>,
+    /// Whether the host's files can't be changed.
+    read_only: bool,
+    /// What is done with a reserve of jails, in this order, instead of running the command once.
+    reserve: Vec<reserve::Step>,
 }
 
 impl Default for Orders {
@@ -48,6 +55,9 @@ impl Default for Orders {
             abort_after_ms: None,
             signal_after_ms: None,
             bare: false,
+            own_directories: vec![],
+            read_only: false,
+            reserve: vec![],
         }
     }
 }
@@ -69,6 +79,12 @@ fn main() -> ExitCode {
         let status = Command::new(&orders.command[0]).args(&orders.command[1..]).status();
         return exit_code(Exit::Code(status.ok().and_then(|status| status.code()).unwrap_or(1)));
     }
+    if !orders.reserve.is_empty() {
+        return match reserve::play(&orders.reserve, plan(&orders)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed(&error),
+        };
+    }
     match keyless_jail::spawn(&plan(&orders)) {
         Ok(jailed) => answer(jailed, &orders),
         Err(error) => failed(&error),
@@ -76,6 +92,7 @@ fn main() -> ExitCode {
 }
 
 fn plan(orders: &Orders) -> Plan {
+    let own = orders.own_directories.iter();
     Plan {
         command: orders.command.iter().map(OsString::from).collect(),
         environment: orders.environment.iter().map(|(k, v)| (k.into(), v.into())).collect(),
@@ -84,6 +101,8 @@ fn plan(orders: &Orders) -> Plan {
         show: orders.show.iter().map(Into::into).collect(),
         ca_pem: orders.ca_pem.clone(),
         uts_name: orders.uts_name.clone().map(OsString::from),
+        own_directories: own.map(|(path, mode)| (path.into(), *mode)).collect(),
+        read_only: orders.read_only,
         ..Plan::default()
     }
 }

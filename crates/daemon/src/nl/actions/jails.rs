@@ -11,16 +11,20 @@ use std::{
     os::{fd::OwnedFd, unix::ffi::OsStringExt},
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use futures_util::future::BoxFuture;
 use keyless_action::{Command, Exit, Process, Running, SECURE_DIRECTORY, Spawn};
 use keyless_core::{Code, Error, SafeText, audit::Agent};
 use keyless_guest::{Funnel, Sockets};
-use keyless_jail::{FunnelSockets, JailProcess, Jailed, OwnFile, Plan, Streams};
+use keyless_jail::{FunnelSockets, JailProcess, Jailed, OwnFile, Plan, Reserve, Streams};
 use rustix::pipe::{PipeFlags, pipe_with};
 use signal_hook::consts::SIGTERM;
-use tokio::{net::unix::pipe, task::AbortHandle};
+use tokio::{
+    net::unix::pipe,
+    task::{AbortHandle, spawn_blocking},
+};
 use zeroize::Zeroizing;
 
 use super::door::Door;
@@ -37,12 +41,16 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 /// Writable by anyone, and cleared with the jail.
 const SHARED_MODE: u32 = 0o1777;
 
+/// How long a jail stands that no command comes for.
+const LONGEST_IDLE: Duration = Duration::from_mins(1);
+
 /// Makes the jails of one agent's actions.
 pub(super) struct Jails {
     broker: Broker,
     agent: Agent,
     key: Arc<Zeroizing<[u8; 32]>>,
     places: Places,
+    reserve: Arc<Reserve>,
 }
 
 impl Jails {
@@ -51,8 +59,9 @@ impl Jails {
         places: &Places,
         agent: Agent,
         key: Arc<Zeroizing<[u8; 32]>>,
+        reserve: Arc<Reserve>,
     ) -> Self {
-        Self { broker, agent, key, places: places.clone() }
+        Self { broker, agent, key, places: places.clone(), reserve }
     }
 
     async fn start(&self, command: Command) -> Result<Running, Error> {
@@ -64,10 +73,11 @@ impl Jails {
         let ((input, to_input), (from_output, output)) = (pipes()?, pipes()?);
         let (from_errors, errors) = pipes()?;
         let streams = Streams { input, output, errors };
-        let spawned =
-            tokio::task::spawn_blocking(move || keyless_jail::spawn_detached(&plan, streams)).await;
+        let reserve = Arc::clone(&self.reserve);
+        let spawned = spawn_blocking(move || reserve.spawn_detached(&plan, streams)).await;
         let spawned = spawned.map_err(|_| Error::new(Code::Internal))?;
         let Jailed { sockets, process } = spawned.map_err(|error| explain_jail(&error))?;
+        tokio::spawn(prepare_next(Arc::clone(&self.reserve)));
         // Without a door the sockets close, and whatever is dialled refuses.
         let serving = door.as_ref().map(|door| serve(sockets, door)).transpose()?;
         let process = JailedAction { process: Arc::new(process), serving, _door: door };
@@ -85,6 +95,15 @@ impl Jails {
         all.extend(Config::load(&self.places.config_file())?.files_with_credentials());
         all.extend(self.broker.value_files().await?);
         Ok(all)
+    }
+}
+
+/// Has jails stand for the commands that follow soon.
+async fn prepare_next(reserve: Arc<Reserve>) {
+    let filling = Arc::clone(&reserve);
+    if spawn_blocking(move || filling.refill()).await.is_ok() {
+        tokio::time::sleep(LONGEST_IDLE).await;
+        reserve.drop_idle(LONGEST_IDLE);
     }
 }
 
@@ -192,7 +211,7 @@ impl Process for JailedAction {
 
     fn wait(&self) -> BoxFuture<'_, Exit> {
         let process = Arc::clone(&self.process);
-        let waiting = tokio::task::spawn_blocking(move || process.wait());
+        let waiting = spawn_blocking(move || process.wait());
         Box::pin(async move {
             match waiting.await {
                 Ok(keyless_jail::Exit::Code(code)) => Exit::Code(code),

@@ -1,6 +1,6 @@
 //! Actions that the operator runs from their own command line: the vault's key is their grant.
 
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use keyless_action::Limits;
@@ -13,6 +13,7 @@ use keyless_core::{
     audit::NL_VERSION,
     nl_message::nl_name,
 };
+use keyless_jail::Reserve;
 use uuid::Uuid;
 
 use super::{
@@ -48,7 +49,9 @@ impl OwnActions {
         let agent = agent("action", &session_id("o"));
         let mut limits = Limits::default();
         limits.tempfile_life = terms.tempfile_life.unwrap_or(limits.tempfile_life);
-        let session = ActionSession::open(broker, places, agent, limits)?;
+        // One command is run, and no other follows.
+        let jails = Arc::new(Reserve::keeping(0));
+        let session = ActionSession::open(broker, places, agent, limits, &jails)?;
         Ok(Self { broker: broker.clone(), session, terms })
     }
 

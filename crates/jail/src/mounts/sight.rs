@@ -1,0 +1,82 @@
+//! What of the host a jail is built over, as far as it matters to what the jail hides.
+//!
+//! A jail that stands for a while before its job comes must be what one built now would be: it hides what would be
+//! hidden now. What is compared is each covered place with the file that is there, and the host's mounts.
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use super::{covers::Covers, hosted::Surroundings, resolver};
+use crate::orders::Ground;
+
+/// Equal for two moments if a jail that was built in the one is what the other asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Sight {
+    /// Each covered path and which file is there: a cover goes with its file when that is replaced.
+    covered: Vec<(PathBuf, FileId)>,
+    /// What stands in the place of the host's files about names.
+    resolver: Vec<String>,
+    /// The kernel's list.
+    mounts: String,
+}
+
+/// Device and number.
+type FileId = (u64, u64);
+
+impl Sight {
+    /// Looks now; `None` for a ground whose jails are not alike for all commands, or where it can't be seen.
+    pub(crate) fn of(ground: &Ground) -> Option<Self> {
+        if !ground.is_alike_for_all() {
+            return None;
+        }
+        let covers = Covers::resolve(ground, &Surroundings::read(ground)).ok()?;
+        let (targets, resolver): (Vec<_>, Vec<_>) =
+            resolver::files(ground).into_iter().map(|(_, target, text)| (target, text)).unzip();
+        let covered = covers.paths().cloned().chain(targets);
+        let covered = covered.filter_map(|path| Some((path.clone(), file_id(&path)?))).collect();
+        Some(Self { covered, resolver, mounts: fs::read_to_string("/proc/self/mountinfo").ok()? })
+    }
+}
+
+fn file_id(path: &Path) -> Option<FileId> {
+    let file = path.metadata().ok()?;
+    Some((file.dev(), file.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{orders::Purpose, plan::Plan};
+
+    #[test]
+    fn a_file_that_is_replaced_a_socket_and_another_list_are_seen() {
+        let folder = tempfile::tempdir_in("/var/tmp").expect("a folder");
+        let hidden = folder.path().join("token");
+        fs::write(&hidden, "1").expect("written");
+        let look = |hide: &[&Path]| {
+            let hide = hide.iter().map(Into::into).collect();
+            let plan = Plan { hide, read_only: true, ..Plan::default() };
+            Sight::of(&Ground::new(Purpose::Run, &plan, vec![])).expect("a sight")
+        };
+        let first = look(&[&hidden]);
+        assert_eq!(look(&[&hidden]), first);
+        assert_ne!(look(&[]), first);
+        fs::write(folder.path().join("new"), "2").expect("written");
+        assert_eq!(look(&[&hidden]), first);
+        fs::rename(folder.path().join("new"), &hidden).expect("renamed");
+        let second = look(&[&hidden]);
+        assert_ne!(second, first);
+        let _socket =
+            std::os::unix::net::UnixListener::bind(folder.path().join("s")).expect("bound");
+        assert_ne!(look(&[&hidden]), second);
+    }
+
+    #[test]
+    fn what_can_change_the_hosts_files_is_not_compared() {
+        let plan = Plan { read_only: false, ..Plan::default() };
+        assert_eq!(Sight::of(&Ground::new(Purpose::Run, &plan, vec![])), None);
+    }
+}

@@ -1,0 +1,182 @@
+//! What the jail's init is told, in two parts: the ground on which a jail is built, and the job that is done in it.
+//!
+//! Each is JSON in a memory file whose descriptor is handed over. The ground holds no value, so that a jail may
+//! stand before anybody knows what it will be for; the job comes when it stands.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{self, Read, Seek, Write},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::OsStringExt,
+    },
+};
+
+use rustix::fs::MemfdFlags;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use zeroize::{Zeroize, Zeroizing};
+
+use crate::{
+    channel,
+    plan::{OwnFile, Plan},
+};
+
+/// What to do once the jail stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Purpose {
+    /// Take it down again: the question was whether it can be made.
+    Probe,
+    /// Run the command in it.
+    Run,
+}
+
+/// What of a [`Plan`] a jail is built by, in a form that any path survives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ground {
+    pub(crate) purpose: Purpose,
+    /// The command's `HOME`.
+    pub(crate) home: Option<OsString>,
+    pub(crate) hide: Vec<OsString>,
+    pub(crate) show: Vec<OsString>,
+    pub(crate) uts_name: Option<OsString>,
+    pub(crate) own_directories: Vec<(OsString, u32)>,
+    pub(crate) read_only: bool,
+}
+
+/// What of a [`Plan`] is one command's alone.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Job {
+    pub(crate) command: Vec<OsString>,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) working_directory: OsString,
+    pub(crate) ca_pem: String,
+    pub(crate) own_files: Vec<OwnFile>,
+}
+
+impl Ground {
+    /// The plan's, and the paths that the caller's own surroundings add to what is hidden.
+    pub(crate) fn new(purpose: Purpose, plan: &Plan, hide_too: Vec<OsString>) -> Self {
+        let mut hide: Vec<OsString> = plan.hide.iter().map(OsString::from).collect();
+        hide.extend(hide_too);
+        let own = plan.own_directories.iter();
+        Self {
+            purpose,
+            home: variable(&plan.environment, "HOME").cloned(),
+            hide,
+            show: plan.show.iter().map(OsString::from).collect(),
+            uts_name: plan.uts_name.clone(),
+            own_directories: own.map(|(path, mode)| (path.into(), *mode)).collect(),
+            read_only: plan.read_only,
+        }
+    }
+
+    /// Whether a jail on it serves any command: nothing of the host's can be changed in it, and nothing is shown
+    /// to one command that another would not see.
+    pub(crate) fn is_alike_for_all(&self) -> bool {
+        self.read_only && self.show.is_empty()
+    }
+
+    /// Hands the ground over to an init.
+    pub(crate) fn send(&self, channel: impl AsFd) -> io::Result<()> {
+        channel::hand_over(channel, &[written(self)?.as_fd()])
+    }
+
+    /// Takes it, in the init.
+    pub(crate) fn receive(channel: impl AsFd) -> io::Result<Self> {
+        match channel::take_over(channel)?.map(<[OwnedFd; 1]>::try_from) {
+            Some(Ok([file])) => read(file),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+impl Job {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        Self {
+            command: plan.command.clone(),
+            environment: plan.environment.clone(),
+            working_directory: plan.working_directory.clone().into(),
+            ca_pem: plan.ca_pem.clone(),
+            own_files: plan.own_files.clone(),
+        }
+    }
+
+    /// Hands the job over to an init whose jail stands, with the command's streams unless it shares the init's.
+    pub(crate) fn send(&self, channel: impl AsFd, streams: &[&OwnedFd]) -> io::Result<()> {
+        let file = written(self)?;
+        let fds: Vec<_> =
+            [file.as_fd()].into_iter().chain(streams.iter().map(|one| one.as_fd())).collect();
+        channel::hand_over(channel, &fds)
+    }
+
+    /// Takes it, in the init; `None` when the caller is gone.
+    pub(crate) fn receive(channel: impl AsFd) -> io::Result<Option<(Self, Vec<OwnedFd>)>> {
+        let Some(mut fds) = channel::take_over(channel)? else { return Ok(None) };
+        if fds.is_empty() {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let job = read(fds.remove(0))?;
+        Ok(Some((job, fds)))
+    }
+
+    /// Forgets what the command has got: its environment and its files.
+    pub(crate) fn wipe(&mut self) {
+        self.own_files.clear();
+        for (_, value) in self.environment.drain(..) {
+            value.into_vec().zeroize();
+        }
+    }
+
+    /// A variable of the command's environment.
+    pub(crate) fn variable(&self, name: &str) -> Option<&OsString> {
+        variable(&self.environment, name)
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        self.wipe();
+    }
+}
+
+fn variable<'a>(environment: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsString> {
+    environment.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+}
+
+fn written(orders: &impl Serialize) -> io::Result<File> {
+    let mut file = File::from(rustix::fs::memfd_create("keyless-jail", MemfdFlags::CLOEXEC)?);
+    file.write_all(&Zeroizing::new(serde_json::to_vec(orders)?))?;
+    file.rewind()?;
+    Ok(file)
+}
+
+fn read<T: DeserializeOwned>(fd: OwnedFd) -> io::Result<T> {
+    let mut file = File::from(fd);
+    // In one allocation, so that no part of a value stays behind in an outgrown one.
+    let length = usize::try_from(file.metadata()?.len()).unwrap_or(0);
+    let mut text = Zeroizing::new(Vec::with_capacity(length + 1));
+    file.read_to_end(&mut text)?;
+    Ok(serde_json::from_slice(&text)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_keep_names_that_are_not_text() {
+        let odd = OsString::from_vec(vec![b'/', 0xff, b'a']);
+        let plan =
+            Plan { command: vec![odd.clone()], hide: vec![odd.clone().into()], ..Plan::default() };
+        let (here, there) = channel::pair().expect("pair");
+        let ground = Ground::new(Purpose::Run, &plan, vec![]);
+        ground.send(&here).expect("sent");
+        assert_eq!(Ground::receive(&there).expect("received"), ground);
+        Job::new(&plan).send(&here, &[]).expect("sent");
+        let (job, streams) = Job::receive(&there).expect("received").expect("a job");
+        assert_eq!((&job.command, streams.len()), (&vec![odd], 0));
+        drop(here);
+        assert!(Job::receive(&there).expect("the end").is_none());
+    }
+}
