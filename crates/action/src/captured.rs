@@ -13,8 +13,8 @@ use zeroize::Zeroizing;
 
 use crate::ports::{Exit, Process, Running};
 
-/// How much is read at a time.
-const CHUNK: usize = 64 << 10;
+/// How much is read at a time. All of it is wiped in the end, however short the output was.
+const CHUNK: usize = 16 << 10;
 
 /// Which of a command's two streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,13 +169,13 @@ async fn read(
     stream: Stream,
     to: mpsc::Sender<(Stream, Zeroizing<Vec<u8>>)>,
 ) {
+    let mut chunk = Zeroizing::new(vec![0; CHUNK]);
     loop {
-        let mut chunk = Zeroizing::new(vec![0; CHUNK]);
         match from.read(&mut chunk).await {
             Ok(0) | Err(_) => break,
             Ok(length) => {
-                chunk.truncate(length);
-                if to.send((stream, chunk)).await.is_err() {
+                let bytes = Zeroizing::new(chunk[..length].to_vec());
+                if to.send((stream, bytes)).await.is_err() {
                     break;
                 }
             }

@@ -20,7 +20,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, exit};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open,
     set_dumpable_behavior, set_parent_process_death_signal, wait, waitpid,
@@ -32,8 +32,11 @@ use crate::mounts::hosted::Surroundings;
 use crate::network::funnel::FunnelSockets;
 use crate::orders::{Ground, Job, Purpose};
 use crate::sys::{self, Fork, SignalMask};
+use crate::trust::stores::Stock;
 use crate::{confine, keeper, mounts, network, seccomp};
 
+/// How soon a job comes that somebody waits for.
+const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 /// The name under which the executable is started again; followed by a descriptor's number.
 pub(crate) const MARKER: &str = "keyless-jail-init";
 
@@ -168,8 +171,13 @@ impl PidOne<'_> {
                 .during(Step::Supervision, || "report".into())?;
             return Ok(None);
         }
-        let Some((mut job, streams)) = self.stand(sockets)? else { return Ok(None) };
-        mounts::trust(&job)?;
+        let stock = self.stand(sockets)?;
+        let Some((mut job, streams)) =
+            Job::receive(self.control).during(Step::Orders, || "read the job".into())?
+        else {
+            return Ok(None);
+        };
+        mounts::trust(&job, stock)?;
         make_own_files(&job)?;
         confine::drop_privileges()?;
         let command = self.start_command(&job, streams);
@@ -177,14 +185,17 @@ impl PidOne<'_> {
         command.map(Some)
     }
 
-    /// Waits for the job, in the finished jail; `None` when the caller has gone.
-    fn stand(&self, sockets: FunnelSockets) -> Result<Option<(Job, Vec<OwnedFd>)>, Failure> {
+    /// Says that the jail stands. If no job comes at once, prepares for a CA, while nobody waits for it.
+    fn stand(&self, sockets: FunnelSockets) -> Result<Option<Stock>, Failure> {
         let FunnelSockets { tcp, dns_udp, dns_tcp } = &sockets;
         let fds = [tcp.as_fd(), dns_udp.as_fd(), dns_tcp.as_fd(), self.guardian.as_fd()];
         channel::send(self.control, &Report::Standing, &fds)
             .during(Step::Supervision, || "report".into())?;
         drop(sockets);
-        Job::receive(self.control).during(Step::Orders, || "read the job".into())
+        let mut orders = [PollFd::new(self.control, PollFlags::IN)];
+        let come = rustix::io::retry_on_intr(|| poll(&mut orders, Some(&AT_ONCE)))
+            .during(Step::Supervision, || "wait for the job".into())?;
+        if come == 0 { mounts::stock_trust().map(Some) } else { Ok(None) }
     }
 
     /// Forks the command and reports it once it has really been executed.
@@ -253,7 +264,7 @@ fn die_with_first_stage(first_stage: &OwnedFd) -> Result<(), Failure> {
         .during(Step::Supervision, || "ask to die with the first stage".into())?;
     // It may have died before the line above; then nobody would tell.
     let mut ends = [PollFd::new(first_stage, PollFlags::empty())];
-    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut ends, Some(&now)).during(Step::Supervision, || "look for the first stage".into())?;
     if ends[0].revents().is_empty() { Ok(()) } else { exit(1) }
 }

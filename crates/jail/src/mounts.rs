@@ -27,7 +27,7 @@ use rustix::mount::{
 use crate::channel::{During, Failure, Step};
 use crate::orders::{Ground, Job};
 use crate::sys::{self, Reach};
-use crate::trust::stores::TrustStores;
+use crate::trust::stores::{Stock, TrustStores};
 use area::Area;
 use covers::Covers;
 use devices::Devices;
@@ -55,14 +55,33 @@ pub(crate) fn build(ground: &Ground, surroundings: &Surroundings) -> Result<(), 
     kernel::restrict().during(Step::Proc, || "restrict /proc and /sys".into())
 }
 
-/// Puts the job's CA into every trust store that is seen in the jail, which stands.
-pub(crate) fn trust(job: &Job) -> Result<(), Failure> {
-    let Some(stores) = TrustStores::read(job) else { return Ok(()) };
-    let mut area = Area::reopen().during(Step::Trust, || "open the jail's own files".into())?;
-    let databases =
-        stores.place(&mut area).during(Step::Trust, || "prepare the trust stores".into())?;
+/// Prepares for a CA that may come, in a jail that stands.
+pub(crate) fn stock_trust() -> Result<Stock, Failure> {
+    let mut area = reopen()?;
+    let stock = Stock::take(&mut area).during(Step::Trust, || "copy the trust stores".into())?;
+    area.bind_all()?;
+    Ok(stock)
+}
+
+/// Puts the job's CA, if it has one, into every trust store that is seen in the jail, which stands.
+pub(crate) fn trust(job: &Job, stock: Option<Stock>) -> Result<(), Failure> {
+    if job.ca_pem.is_empty() {
+        return Ok(());
+    }
+    let stock = match stock {
+        Some(stock) => stock,
+        None => stock_trust()?,
+    };
+    let mut area = reopen()?;
+    let databases = TrustStores::read(job, stock)
+        .place(&mut area)
+        .during(Step::Trust, || "prepare the trust stores".into())?;
     area.bind_all()?;
     databases.bind()
+}
+
+fn reopen() -> Result<Area, Failure> {
+    Area::reopen().during(Step::Trust, || "open the jail's own files".into())
 }
 
 /// No mount of ours shows on the host or the other way; no device node works but those taken before.

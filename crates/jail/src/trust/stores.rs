@@ -1,12 +1,14 @@
 //! The host's trust stores, and the same with the session's CA in them.
 //!
 //! Read once the jail stands, placed as files of its read-only area that are bound over the originals: what is
-//! hidden stays hidden. Each list follows what programs really open (Go's `root_linux.go`, OpenSSL's defaults
+//! hidden stays hidden. What does not depend on the CA, which is most, is made before the jail has its job, if there
+//! is time. Each list follows what programs really open (Go's `root_linux.go`, OpenSSL's defaults
 //! of Debian, Fedora, SUSE, Alpine).
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::mem;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -46,12 +48,19 @@ const FILE_LIMIT: u64 = 1 << 20;
 /// How deep a certificate directory is copied (Debian keeps `java/cacerts` in it).
 const DEPTH_LIMIT: u8 = 2;
 
+/// Our versions of the system's stores, but for the CA: copied into the area, bound nowhere yet.
+pub(crate) struct Stock {
+    bundle: String,
+    certificates: Vec<Vec<u8>>,
+    bundles: BTreeSet<PathBuf>,
+    /// Each copy and what it is to be bound over.
+    directories: Vec<(PathBuf, PathBuf)>,
+}
+
 /// What was found, with symlinks resolved.
 pub(crate) struct TrustStores {
     ca_pem: String,
-    bundle: String,
-    bundles: BTreeSet<PathBuf>,
-    directories: BTreeSet<PathBuf>,
+    stock: Stock,
     key_stores: BTreeSet<PathBuf>,
     databases: Databases,
 }
@@ -67,73 +76,46 @@ pub fn system_bundle() -> String {
     bundle
 }
 
-impl TrustStores {
-    /// `None` when the job names no CA.
-    pub(crate) fn read(job: &Job) -> Option<Self> {
-        if job.ca_pem.is_empty() {
-            return None;
-        }
-        let bundles = existing(BUNDLES.iter().map(PathBuf::from));
-        let bundle = system_bundle() + &job.ca_pem;
-        let homes = java_homes(job);
-        let of_homes =
-            homes.iter().flat_map(|home| KEY_STORES_OF_HOME.iter().map(|end| home.join(end)));
-        Some(Self {
-            ca_pem: job.ca_pem.clone(),
+impl Stock {
+    /// Copies the directories of certificates: ours stand in them as links.
+    pub(crate) fn take(area: &mut Area) -> io::Result<Self> {
+        let bundle = system_bundle();
+        let mut stock = Self {
+            certificates: pem::certificates(&bundle),
             bundle,
-            bundles,
-            directories: existing(DIRECTORIES.iter().map(PathBuf::from)),
-            key_stores: existing(SYSTEM_KEY_STORES.iter().map(PathBuf::from).chain(of_homes)),
-            databases: Databases::read(job),
-        })
-    }
-
-    /// Puts our versions into the area, to be bound over the host's; what is to be bound last, over
-    /// the covers of hidden places, is given back.
-    pub(crate) fn place(&self, area: &mut Area) -> io::Result<Replacements> {
-        area.file(CA_IN_JAIL, self.ca_pem.as_bytes())?;
-        area.file(BUNDLE_IN_JAIL, self.bundle.as_bytes())?;
-        for bundle in self.bundles.iter().filter(|path| !self.is_in_directory(path)) {
-            area.cover(BUNDLE_IN_JAIL, bundle);
-        }
-        if !self.key_stores.is_empty() {
-            let key_store = jks::key_store(&pem::certificates(&self.bundle));
-            let source = area.file(KEY_STORE_IN_JAIL, &key_store)?;
-            for store in self.key_stores.iter().filter(|path| !self.is_in_directory(path)) {
-                area.cover(&source, store);
-            }
-        }
-        let ca = pem::certificates(&self.ca_pem);
-        let hash = ca.first().and_then(|der| subject_hash::subject_hash(der));
-        for (number, directory) in self.directories.iter().enumerate() {
+            bundles: existing(BUNDLES.iter().map(PathBuf::from)),
+            directories: Vec::new(),
+        };
+        let key_stores = existing(SYSTEM_KEY_STORES.iter().map(PathBuf::from));
+        let directories = existing(DIRECTORIES.iter().map(PathBuf::from));
+        for (number, directory) in directories.into_iter().enumerate() {
             let copy = area.directory(format!("certificates-{number}"))?;
-            self.copy(directory, &copy, DEPTH_LIMIT)?;
-            if let Some(hash) = &hash {
-                link_by_hash(&copy, hash)?;
-            }
-            area.cover(&copy, directory);
+            stock.copy(&key_stores, &directory, &copy, DEPTH_LIMIT)?;
+            stock.directories.push((copy, directory));
         }
-        self.databases.place(area)
-    }
-
-    fn is_in_directory(&self, path: &Path) -> bool {
-        self.directories.iter().any(|directory| path.starts_with(directory))
+        Ok(stock)
     }
 
     /// Copies a directory of certificates: links as they are, our stores in the place of theirs.
-    fn copy(&self, from: &Path, to: &Path, depth: u8) -> io::Result<()> {
+    fn copy(
+        &self,
+        key_stores: &BTreeSet<PathBuf>,
+        from: &Path,
+        to: &Path,
+        depth: u8,
+    ) -> io::Result<()> {
         for entry in fs::read_dir(from)?.flatten() {
             let (original, copy) = (entry.path(), to.join(entry.file_name()));
             let Ok(kind) = entry.file_type() else { continue };
             if self.bundles.contains(&original) {
                 symlink(BUNDLE_IN_JAIL, copy)?;
-            } else if self.key_stores.contains(&original) {
+            } else if key_stores.contains(&original) {
                 symlink(KEY_STORE_IN_JAIL, copy)?;
             } else if kind.is_symlink() {
                 symlink(fs::read_link(&original)?, copy)?;
             } else if kind.is_dir() && depth > 0 {
                 fs::create_dir(&copy)?;
-                self.copy(&original, &copy, depth - 1)?;
+                self.copy(key_stores, &original, &copy, depth - 1)?;
             } else if kind.is_file() && entry.metadata().is_ok_and(|file| file.len() <= FILE_LIMIT)
             {
                 // One that can't be read out here can't be read in there either.
@@ -141,6 +123,52 @@ impl TrustStores {
             }
         }
         Ok(())
+    }
+}
+
+impl TrustStores {
+    /// Those that the job's command would open.
+    pub(crate) fn read(job: &Job, stock: Stock) -> Self {
+        let homes = java_homes(job);
+        let of_homes =
+            homes.iter().flat_map(|home| KEY_STORES_OF_HOME.iter().map(|end| home.join(end)));
+        Self {
+            ca_pem: job.ca_pem.clone(),
+            stock,
+            key_stores: existing(SYSTEM_KEY_STORES.iter().map(PathBuf::from).chain(of_homes)),
+            databases: Databases::read(job),
+        }
+    }
+
+    /// Puts our versions into the area, to be bound over the host's; what is to be bound last, over
+    /// the covers of hidden places, is given back.
+    pub(crate) fn place(mut self, area: &mut Area) -> io::Result<Replacements> {
+        area.file(CA_IN_JAIL, self.ca_pem.as_bytes())?;
+        let bundle = mem::take(&mut self.stock.bundle) + &self.ca_pem;
+        area.file(BUNDLE_IN_JAIL, bundle.as_bytes())?;
+        for bundle in self.stock.bundles.iter().filter(|path| !self.is_in_directory(path)) {
+            area.cover(BUNDLE_IN_JAIL, bundle);
+        }
+        let ca = pem::certificates(&self.ca_pem);
+        let hash = ca.first().and_then(|der| subject_hash::subject_hash(der));
+        if !self.key_stores.is_empty() {
+            self.stock.certificates.extend(ca);
+            let source = area.file(KEY_STORE_IN_JAIL, &jks::key_store(&self.stock.certificates))?;
+            for store in self.key_stores.iter().filter(|path| !self.is_in_directory(path)) {
+                area.cover(&source, store);
+            }
+        }
+        for (copy, directory) in &self.stock.directories {
+            if let Some(hash) = &hash {
+                link_by_hash(copy, hash)?;
+            }
+            area.cover(copy, directory);
+        }
+        self.databases.place(area)
+    }
+
+    fn is_in_directory(&self, path: &Path) -> bool {
+        self.stock.directories.iter().any(|(_, directory)| path.starts_with(directory))
     }
 }
 
