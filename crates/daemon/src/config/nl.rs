@@ -1,0 +1,90 @@
+//! `[nl]` of config.toml: where the NL Protocol is served, and what follows from incidents.
+
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
+
+use jiff::SignedDuration;
+use keyless_core::threat::{AttackType, Scale, ScaleError};
+use serde::Deserialize;
+
+use crate::nl::Webhook;
+
+/// The protocol's life of a file with a value.
+const TEMPFILE_SECONDS: u64 = 60;
+/// The protocol's bound of idleness.
+const IDLE_HOURS: u16 = 24;
+
+/// `[nl]`. Taken up at the start of the process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NlConfig {
+    /// HTTP; on this machine alone where there is no `tls`.
+    pub http: Option<SocketAddr>,
+    /// Whom to show to be, where HTTP is served with TLS.
+    pub tls: Option<NlTls>,
+    /// Whether discovery is answered over HTTP without TLS, which the protocol forbids elsewhere than in tests.
+    pub plaintext_discovery: bool,
+    /// Whether registered agents, but people, have to show their vendor's word (NL-1.7).
+    pub require_attestation: bool,
+    /// Whether an agent's threat score has consequences.
+    pub detection: DetectionWord,
+    /// What incidents weigh.
+    pub threat: ThreatConfig,
+    /// How long a command with a value in a file may take, in seconds (NL-3.5.7).
+    pub tempfile_seconds: Option<u16>,
+    /// After how many hours without a message an agent is suspended; 0 never.
+    pub idle_hours: Option<u16>,
+    /// Who is told that a secret was rotated or must not be used any more.
+    pub webhooks: Vec<Webhook>,
+}
+
+/// `[nl.threat]`: other numbers than the protocol's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ThreatConfig {
+    /// By type, `T8 = 20`; each 0 to 100. A touch of a honeypot weighs 80 in any case.
+    pub weights: BTreeMap<AttackType, u8>,
+    /// After how many hours half of a score is gone; 14 by the protocol.
+    pub half_life_hours: Option<u16>,
+}
+
+/// `[nl.tls]`. Files that change are taken up.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NlTls {
+    /// A chain in PEM.
+    pub certificate: PathBuf,
+    /// Its key in PEM.
+    pub key: PathBuf,
+    /// Roots of which each client must show a certificate (mTLS).
+    #[serde(default)]
+    pub client_ca: Option<PathBuf>,
+}
+
+/// What follows from an agent's threat score.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DetectionWord {
+    /// What the protocol says: fewer messages, a person's word, suspension.
+    #[default]
+    Enforce,
+    /// Nothing: incidents and bands are written down, and honeypots refuse.
+    Record,
+}
+
+impl NlConfig {
+    /// How incidents are weighed.
+    pub fn scale(&self) -> Result<Scale, ScaleError> {
+        Scale::new(self.threat.weights.clone(), self.threat.half_life_hours)
+    }
+
+    /// How long a command with a value in a file may take.
+    pub fn tempfile_life(&self) -> Duration {
+        Duration::from_secs(self.tempfile_seconds.map_or(TEMPFILE_SECONDS, u64::from))
+    }
+
+    /// After how long without a message an agent is suspended, if ever.
+    pub(crate) fn idle(&self) -> Option<SignedDuration> {
+        let hours = self.idle_hours.unwrap_or(IDLE_HOURS);
+        (hours > 0).then(|| SignedDuration::from_hours(hours.into()))
+    }
+}
