@@ -125,7 +125,7 @@ pub(crate) fn doctor(site: &Site, how: Doctor) -> Result<(DoctorData, Vec<String
         mend.into_iter().chain(folders.into_iter().map(str::to_owned)).collect();
     let plaintext_tokens = in_agents_configs(site);
     for token in &plaintext_tokens {
-        next_actions.push(adopting(token));
+        next_actions.push(token.adopting());
     }
     let data = DoctorData {
         plaintext_tokens,
@@ -137,13 +137,15 @@ pub(crate) fn doctor(site: &Site, how: Doctor) -> Result<(DoctorData, Vec<String
     Ok((data, warnings))
 }
 
-/// The command that moves a token out of a file of an agent.
-fn adopting(token: &PlaintextToken) -> String {
-    let file = shell_word(&token.path);
-    format!(
-        "keyless pack adopt-secret --file {file} --at {file}:{} --path SCOPE/SERVICE/PURPOSE",
-        token.line
-    )
+impl PlaintextToken {
+    /// The command that moves it out of its file.
+    pub fn adopting(&self) -> String {
+        let file = shell_word(&self.path);
+        format!(
+            "keyless pack adopt-secret --file {file} --at {file}:{} --path SCOPE/SERVICE/PURPOSE",
+            self.line
+        )
+    }
 }
 
 fn examined(root: &targets::Root) -> DoctorRoot {

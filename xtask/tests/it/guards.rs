@@ -104,19 +104,32 @@ fn acceptance_names_tests_that_exist() {
     }
     let missing: Vec<_> = (1..=115).filter(|number| !lines.contains(number)).collect();
     assert!(missing.is_empty(), "lines without a row: {missing:?}");
+    let named = named_in(&list, &["cli"]);
+    assert!(named > 100, "{named}");
+}
+
+/// The same of the pack's list, whose tests are of two rooms.
+#[test]
+fn the_packs_acceptance_names_tests_that_exist() {
+    let list = fs::read_to_string(root().join("docs/pack-acceptance.md")).unwrap();
+    let named = named_in(&list, &["cli", "pack"]);
+    assert!(named > 60, "{named}");
+}
+
+/// How many tests a list names, all of which are there; those without a package in one of `rooms`.
+fn named_in(list: &str, rooms: &[&str]) -> usize {
     let mut named = 0;
     for quoted in list.split('`').skip(1).step_by(2) {
         let Some((package, name)) = named_test(quoted) else { continue };
-        let texts: Vec<_> = sources(&root().join("crates").join(package))
-            .iter()
-            .map(|file| fs::read_to_string(file).unwrap())
-            .collect();
+        let rooms = if package == "cli" { rooms } else { &[package] };
+        let files = rooms.iter().flat_map(|room| sources(&root().join("crates").join(room)));
+        let texts: Vec<_> = files.map(|file| fs::read_to_string(file).unwrap()).collect();
         let is_there = |word: String| texts.iter().any(|text| text.contains(&word));
         let found = is_there(format!("fn {name}(")) || is_there(format!("mod {name}"));
         assert!(found, "no test {quoted}");
         named += 1;
     }
-    assert!(named > 100, "{named}");
+    named
 }
 
 /// `1`, `17 to 19`, `26, 27`, `1 list rows are …`.

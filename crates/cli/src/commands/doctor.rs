@@ -38,9 +38,7 @@ fn clients() -> Vec<Check> {
     let Ok(tokens) = pack::plaintext_tokens(&Request::default()) else { return Vec::new() };
     let word = |token: &keyless_pack::PlaintextToken| {
         let found = format!("{}:{} holds a credential ({})", token.path, token.line, token.kind);
-        let remedy =
-            format!("keyless pack adopt-secret --file {} --path SCOPE/SERVICE/PURPOSE", token.path);
-        Check::other("clients.tokens", CheckState::Warning, found, remedy)
+        Check::other("clients.tokens", CheckState::Warning, found, token.adopting())
     };
     if tokens.is_empty() {
         return vec![Check::ok(

@@ -95,6 +95,10 @@ const SETTINGS: &[(&str, &str)] = &[
     ("home/.continue/config.yaml", CONTINUE),
     ("home/.cursor/mcp.json", SERVERS),
     ("home/.gemini/settings.json", SETTING),
+    // As macOS has them; what is below a home is looked for on every system.
+    ("home/Library/Application Support/Claude/claude_desktop_config.json", SERVERS),
+    ("home/Library/Application Support/Code/User/mcp.json", SERVERS),
+    ("home/Library/Application Support/Code/User/settings.json", SETTING),
     ("work/.claude/settings.json", SETTING),
     ("work/.claude/settings.local.json", SETTING),
     ("work/.codex/config.toml", CODEX),
@@ -104,6 +108,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("work/.vscode/mcp.json", SERVERS),
     ("work/.vscode/settings.json", SETTING),
 ];
+const DESKTOP: &str = "home/Library/Application Support/Claude/claude_desktop_config.json";
 const SERVERS: &str = r#"{
   "mcpServers": { "gh": { "command": "gh-mcp", "env": {
     "GITHUB_TOKEN": "$TOKEN"
@@ -146,7 +151,12 @@ fn the_doctor_finds_tokens_in_the_settings_of_every_client() {
     assert_eq!(seen, wanted);
     let next = found["next_actions"].to_string();
     assert!(wanted.iter().all(|(path, _)| next.contains(path.as_str())), "{next}");
-    let moved = ["work/.mcp.json", "home/.codex/config.toml", "home/.continue/config.yaml"];
+    // A command that is copied into a shell names one file, whatever is in its name.
+    let examined = world.keyless(&["doctor", "--json"]).run().data()["checks"].to_string();
+    let desktop = place(DESKTOP);
+    assert!(examined.contains(&format!("adopt-secret --file '{desktop}' --at ")), "{examined}");
+    let moved =
+        ["work/.mcp.json", "home/.codex/config.toml", "home/.continue/config.yaml", DESKTOP];
     for (number, path) in moved.iter().enumerate() {
         let (file, to) = (place(path), format!("team/github/token-{number}"));
         run(&world, &["adopt-secret", "--file", &file, "--path", &to, "--yes"]).exits(0);
