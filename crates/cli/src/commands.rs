@@ -35,7 +35,10 @@ mod web;
 
 use std::process::ExitCode;
 
-use clap::FromArgMatches as _;
+use clap::{
+    FromArgMatches as _,
+    error::{ContextKind, ContextValue},
+};
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{Config, Places, Store, ci, vault::Vault};
 
@@ -55,7 +58,7 @@ pub(crate) fn main() -> ExitCode {
     let read = args::grouped().try_get_matches();
     let cli = match read.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) => return refuse_arguments(&error),
+        Err(error) => return refuse_arguments(&with_likeliest(error)),
     };
     let ui = Ui::new(if cli.json { Format::Json } else { Format::Words });
     let ui = if cli.quiet { ui.hushed() } else { ui };
@@ -82,6 +85,17 @@ pub(crate) fn main() -> ExitCode {
     let outcome = runtime.block_on(dispatch(&ui, cli.command));
     runtime.shutdown_background();
     outcome.unwrap_or_else(|error| ui.fail(name, &error))
+}
+
+/// With the likeliest of the commands that a slip of the finger may have meant: clap names all that are somewhat alike, the
+/// likeliest last.
+fn with_likeliest(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::Strings(names)) = error.get(ContextKind::SuggestedSubcommand)
+        && let Some(likeliest) = names.last().cloned()
+    {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![likeliest]));
+    }
+    error
 }
 
 /// What clap has to say: help and faults as it prints them, and faults as JSON where that is asked.

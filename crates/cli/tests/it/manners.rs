@@ -86,3 +86,14 @@ fn what_takes_long_says_so() {
     }
     assert!(world.keyless(&check).run().ok().contains("valid"), "a pipe gets the answer alone");
 }
+
+/// A slip of the finger is answered with the one command that was most likely meant.
+#[test]
+fn a_slip_is_answered_with_what_was_meant() {
+    let world = World::empty();
+    for (typed, meant) in [("secrets", "secret"), ("apprve", "approve"), ("doctr", "doctor")] {
+        let errors = world.keyless(&[typed]).run().exits(2).errors();
+        let tip = format!("tip: a similar subcommand exists: '{meant}'\n");
+        assert!(errors.contains(&tip), "{typed}: {errors}");
+    }
+}
