@@ -49,6 +49,7 @@ const NEEDS: &[Need] = &[
         package: "docker-registry",
         check: Check::Program("docker-registry"),
     },
+    Need { what: "fish", package: "fish", check: Check::Program("fish") },
     Need { what: "git", package: "git", check: Check::GitProgram("git-http-backend") },
     Need {
         what: "a keyring for D-Bus",
@@ -81,6 +82,7 @@ const NEEDS: &[Need] = &[
     Need { what: "systemd-analyze", package: "systemd", check: Check::Program("systemd-analyze") },
     Need { what: "tmux", package: "tmux", check: Check::Program("tmux") },
     Need { what: "setpriv", package: "util-linux", check: Check::Program("setpriv") },
+    Need { what: "zsh", package: "zsh", check: Check::Program("zsh") },
 ];
 
 /// What Debian does not have, from PyPI: the module, and what pip calls it. Alphabetical.

@@ -2,6 +2,7 @@
 
 mod dialogs;
 mod golden;
+mod keeping;
 mod picture;
 mod rooms;
 mod scene;
@@ -66,20 +67,49 @@ complete_ keyless secret show te; complete_ keyless run --secret team/; complete
     assert!(slip.exits(2).errors().contains("secret"), "{}", slip.errors());
 }
 
-/// A bash at a terminal: Tab writes out the path that the store has at that moment, of a secret that was just added.
+/// A bash and a zsh at a terminal: Tab writes out the path that the store has at that moment, of a secret that was just
+/// added.
 #[test]
-fn a_shell_at_a_terminal_completes_paths() {
-    let world = World::with_token();
+fn shells_at_a_terminal_complete_paths() {
     let program = Path::new(KEYLESS).parent().unwrap().display();
-    let script = format!(
-        "say('PS1=; PATH={program}:$PATH; source <(keyless completions bash); echo rea$((1))dy\\n'); expect('rea1dy')
+    for (shell, prepare) in [
+        (&["bash", "--norc", "--noprofile", "-i"][..], "source <(keyless completions bash)"),
+        (
+            &["zsh", "-f", "-i"],
+            "autoload -Uz compinit; compinit -u -D; source <(keyless completions zsh)",
+        ),
+    ] {
+        let world = World::with_token();
+        let script = format!(
+            "say('PS1=; PATH={program}:$PATH; {prepare}; echo rea$((1))dy\\n'); expect('rea1dy')
 say('keyless secret show te\\t'); expect('am/api/token'); say('\\n'); expect('version:')
 say('keyless secret add team/other/key --source env:OTHER\\n'); expect('Added team/other/key')
 say('keyless secret show team/o\\t'); expect('ther/key'); say('\\n'); expect('env:OTHER')
 say('exit\\n'); finish(code=0)"
+        );
+        let shell = world.keyless(&[]).instead(shell).env("TERM", "dumb");
+        at_a_terminal(&world, shell, &script);
+    }
+}
+
+/// A real fish completes commands with what they do, and what is in the store at that moment.
+#[test]
+fn fish_completes_paths_and_commands() {
+    let world = World::with_token();
+    world.keyless(&["secret", "set", TOKEN, "--description", "For the boards"]).run().ok();
+    let program = Path::new(KEYLESS).parent().unwrap().display();
+    let script = format!(
+        "set -x PATH {program} $PATH; keyless completions fish | source
+complete -C 'keyless secret show te'; complete -C 'keyless run --secret team/'; complete -C 'keyless we'
+keyless secret add team/other/key --source env:OTHER; complete -C 'keyless secret show team/o'"
     );
-    let shell = world.keyless(&[]).instead(&["bash", "--norc", "--noprofile", "-i"]);
-    at_a_terminal(&world, shell, &script);
+    let told = world.keyless(&[]).instead(&["fish", "--no-config", "-c", &script]).run().ok();
+    let path = format!("{TOKEN}\tFor the boards");
+    let rows: Vec<&str> =
+        told.lines().filter(|row| row.contains('/') || row.contains('\t')).collect();
+    assert_eq!(rows[..2], [&path, &path], "{told}");
+    assert!(rows[2].starts_with("web\tAnswer on a page"), "{told}");
+    assert_eq!(rows.last(), Some(&"team/other/key"), "{told}");
 }
 
 /// A first run chooses places, refuses what does not fit, shows the phrase once and goes on; the next one asks for the

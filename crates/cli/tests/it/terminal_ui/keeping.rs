@@ -1,0 +1,115 @@
+//! What the operator does to a secret on the screen, by themselves.
+
+use std::fs;
+
+use http::StatusCode;
+use keyless_testkit::{Handler, reply};
+use serde_json::json;
+
+use super::{golden::both_sizes, tmux::Window};
+use crate::{
+    mcp::{USE, unlock, unlocked},
+    world::{ALLOWED, TOKEN, World},
+};
+
+/// A secret is added with its first value, chosen in the list, and its service asked; an address that is taken is
+/// refused in place.
+#[test]
+fn a_secret_is_added_and_its_service_asked_on_screen() {
+    let mut world = World::with_token();
+    let live = world.github_token();
+    let right = format!("Bearer {live}");
+    let handler = Handler::new(move |request: http::Request<keyless_testkit::RequestBody>| {
+        let fits = request.headers().get("authorization").is_some_and(|value| *value == *right);
+        async move { reply(if fits { StatusCode::OK } else { StatusCode::UNAUTHORIZED }, "{}") }
+    });
+    let _origin = world.origin_of("api.github.com", handler);
+    world.write_config();
+    unlock(&world);
+    let window = Window::open(&world, world.keyless(&["ui"]), (120, 40));
+    window.say("3");
+    window.seen(&[TOKEN, "not lately"]);
+    window.say("n");
+    window.seen(&["Add a secret", "A path of your own", "lower case, digits, hyphens"]);
+    both_sizes(&window, "dialog-new", &["A path of your own"]);
+    let fill = |texts: &[&str]| {
+        for text in texts {
+            window.say(text);
+            window.press("Enter");
+        }
+        window.seen(&[">[ Save ]"]);
+        window.press("Enter");
+    };
+    fill(&[TOKEN, &live, "api.github.com", "GH"]);
+    window.seen(&["with this path exists"]);
+    window.press("Tab");
+    window.press("C-u");
+    fill(&["team/github/token", "", "", ""]);
+    window.seen(&["team/github/token has its value"]);
+    window.say("c");
+    window.seen(&["team/github/token: api.github.com takes its value."]);
+    let shown = world.keyless(&["secret", "show", "team/github/token", "--json"]).run().data();
+    assert_eq!(
+        (&shown["version"], &shown["to"]),
+        (&json!(1), &json!(["api.github.com"])),
+        "{shown}"
+    );
+}
+
+/// Who used what last stands in the list, and by whom below it.
+#[test]
+fn who_used_a_secret_last_is_seen() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    world.write_config();
+    unlock(&world);
+    world.keyless(&["run", "--", "sh", "-c", USE]).without_passphrase().run().ok();
+    world.assert_received(&origin);
+    let window = Window::open(&world, world.keyless(&["ui"]), (120, 40));
+    window.say("3");
+    window.seen(&[TOKEN, " ago", "Used by", "s-", " entries"]);
+}
+
+/// With `prove_again = "always"` a change takes the passphrase at the screen as it does at the page, and is made once it
+/// was right. Of two people who edit at once the later one is told, whoever the other was.
+#[test]
+fn a_change_takes_the_factor_and_no_other_change_with_it() {
+    let world = unlocked();
+    world.home.write("keyless/config.toml", "[web]\nprove_again = \"always\"\n").unwrap();
+    let passphrase = fs::read_to_string(world.operator_file("passphrase")).unwrap();
+    let prove = |window: &Window<'_>| window.say(&format!("{}\r", passphrase.trim()));
+    let window = Window::open(&world, world.keyless(&["ui"]).without_passphrase(), (120, 40));
+    window.seen(&["The store is locked"]);
+    prove(&window);
+    window.say("3");
+    window.seen(&[TOKEN]);
+    window.say("e");
+    window.seen(&["What is known of it", "Description"]);
+    window.press("Down");
+    window.say(", other.test");
+    window.press("BTab");
+    window.press("BTab");
+    window.seen(&[">[ Save ]"]);
+    window.press("Enter");
+    window.seen(&["Prove your factor once more"]);
+    window.say("not the passphrase\r");
+    window.seen(&["does not open the store"]);
+    let to = || world.keyless(&["secret", "show", TOKEN, "--json"]).run().data()["to"].clone();
+    assert_eq!(to(), json!([ALLOWED]));
+    prove(&window);
+    window.seen(&["is changed."]);
+    assert_eq!(to(), json!([ALLOWED, "other.test"]));
+
+    window.say("e");
+    window.seen(&["What is known of it", "other.test"]);
+    world.keyless(&["secret", "set", TOKEN, "--description", "Of the other one"]).run().ok();
+    window.say("Mine");
+    window.press("BTab");
+    window.seen(&[">[ Save ]"]);
+    window.press("Enter");
+    window.seen(&["Prove your factor once more"]);
+    prove(&window);
+    window.seen(&["changed meanwhile", "Mine"]);
+    let shown = world.keyless(&["secret", "show", TOKEN, "--json"]).run().data();
+    assert_eq!(shown["description"], "Of the other one", "{shown}");
+}
