@@ -32,6 +32,15 @@ impl ApproveOnUse {
         }
     }
 
+    /// The policy in words for people: how often is asked.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Session => "once a session",
+            Self::PerCall => "at every use",
+        }
+    }
+
     /// Reads the word.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| policy.as_str() == word)

@@ -78,7 +78,7 @@ pub use keyless_jail::{check as check_jail, init_if_asked};
 /// Tools for agents.
 pub use keyless_mcp as mcp;
 /// The store below a vault.
-pub use keyless_store::{AuditQuery, Store, StorePlace, VerifiedChain};
+pub use keyless_store::{AuditQuery, LatestUse, Store, StorePlace, VerifiedChain};
 /// The vault's words, for the command line.
 pub use keyless_vault as vault;
 
@@ -106,11 +106,13 @@ pub use crate::{
     nl::{Agents, NlClient, NlIdentity, Registration, serve_nl_stdio},
     notes::{Note, Notes, RequestNote},
     operator::{
-        Answer, Approver, ApproverHandle, ChainState, CheckWhen, EgressView, HOUR_BARS, Known,
-        LOG_ACTIONS, LOG_OUTCOMES, LogView, LogWanted, Named, Operator, Overview, RemoteApprover,
-        SecretRow, SecretState, SecretsView, SecretsWanted, Shown, SourcesView, Tally, UsedBy,
-        audit_log, audit_query, audit_tail, create_store, decoy, list_secrets, open_store,
-        page_link, refuse_existing_store, show_secret,
+        Answer, Approver, ApproverHandle, ChainState, CheckWhen, Edited, EgressView, Given,
+        HOUR_BARS, Known, LOG_ACTIONS, LOG_OUTCOMES, LogView, LogWanted, Named, Occasion, Operator,
+        Overview, Proof, ProveAgain, RemoteApprover, SecretRow, SecretState, SecretsView,
+        SecretsWanted, Shown, SourcesView, Tally, Typed, UsedBy, Weight, ago, audit_log,
+        audit_query, audit_tail, create_store, decoy, lasting, list_secrets, open_store, page_link,
+        read_destinations, read_path, read_variable, refuse_existing_store, show_secret,
+        suggested_variable,
     },
     passphrase::{read_passphrase_file, remember_passphrase_file, remembered_passphrase_files},
     places::{
@@ -127,7 +129,7 @@ pub use crate::{
     sources::with_sources,
     store_place::{StoreConfig, store_place},
     traces::CollectorUrl,
-    web::{ProveAgain, WebConfig, WebTls},
+    web::{WebConfig, WebTls},
     whole_file::write_whole,
     window::{Profile, Span, UnlockConfig, Window},
 };

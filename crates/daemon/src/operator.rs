@@ -2,8 +2,12 @@
 
 mod approver;
 mod client;
+mod edited;
+mod given;
+mod lasting;
 mod messages;
 mod overview;
+mod proof;
 mod reveal;
 mod shown;
 mod socket;
@@ -23,19 +27,22 @@ use keyless_vault::{
 };
 use zeroize::Zeroizing;
 
+pub(crate) use self::socket::OperatorDoor;
 pub use self::{
     approver::Approver,
     client::{ApproverHandle, RemoteApprover, page_link},
+    edited::Edited,
+    given::{
+        Given, Occasion, Typed, read_destinations, read_path, read_variable, suggested_variable,
+    },
+    lasting::{ago, lasting},
     overview::{
         ChainState, EgressView, HOUR_BARS, LOG_ACTIONS, LOG_OUTCOMES, LogView, LogWanted, Overview,
         SecretRow, SecretState, SecretsView, SecretsWanted, SourcesView, Tally,
     },
+    proof::{Proof, ProveAgain, Weight},
     shown::{Answer, Known, Named, Shown},
     used_by::UsedBy,
-};
-pub(crate) use self::{
-    shown::{Given, Occasion},
-    socket::OperatorDoor,
 };
 use crate::{
     broker::{agent, fill_random, plain_entry, session_key},

@@ -44,7 +44,7 @@ use keyless_core::{Code, Error};
 use tokio::{net::TcpListener, sync::OnceCell};
 
 pub(crate) use self::desk::Desk;
-pub use self::settings::{ProveAgain, WebConfig, WebTls};
+pub use self::settings::{WebConfig, WebTls};
 use self::{
     factor::FactorGate,
     visitors::{LINK_LIFE, Visitors, Whose},

@@ -10,21 +10,15 @@ mod words;
 
 use std::{process::ExitCode, sync::Arc};
 
-use keyless_core::{
-    Code, Error, SafeText,
-    approval::{Asked, RequestId},
-};
+use keyless_core::{Code, Error, SafeText, approval::RequestId};
 use keyless_daemon::{
-    Answer, ApproverHandle, Places, Shown,
+    Answer, ApproverHandle, Occasion, Places, Shown,
     vault::{Providers, Vault},
 };
 use serde_json::{Value, json};
 
 use self::words::{describe, standing_rows};
-pub(super) use self::{
-    dialog::{destinations, env_name, suggested_variable},
-    words::{time, told, visible},
-};
+pub(super) use self::words::{told, visible};
 use super::{ui::ValueScene, unlock_vault};
 use crate::{
     args::ApproveArgs,
@@ -68,17 +62,13 @@ struct Guide {
 impl Guide {
     /// Where to get it, step by step; nothing for a request that asks for no value.
     async fn words(&self, request: &Shown) -> Option<String> {
-        let rotation = match request.asked {
-            Asked::Provision => false,
-            Asked::Rotation => true,
-            _ => return None,
-        };
+        let occasion = Occasion::asked(&request.asked)?;
         let path = request.path.clone()?;
         let secret = self.vault.show(&path).await.ok();
         // A catalog that can't be used is a matter of `keyless catalog`; the value can be typed all the same.
         let providers =
             keyless_daemon::providers(&self.places).unwrap_or_else(|_| Providers::bundled());
-        Some(ValueScene::new(path, secret, rotation, &Arc::new(providers)).words())
+        Some(ValueScene::new(Some(path), secret, occasion, &Arc::new(providers)).words())
     }
 }
 

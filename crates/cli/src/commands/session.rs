@@ -4,13 +4,10 @@ use std::{process::ExitCode, sync::Arc};
 
 use jiff::Timestamp;
 use keyless_core::{Error, audit::Entry};
-use keyless_daemon::{ApproverHandle, Overview, SessionKind, SessionRow};
+use keyless_daemon::{ApproverHandle, Overview, SessionKind, SessionRow, lasting};
 use serde_json::json;
 
-use super::{
-    approve::{time, visible},
-    unlock_vault,
-};
+use super::{approve::visible, unlock_vault};
 use crate::{
     args::{SessionCommand, SessionEndArgs, SessionListArgs, SessionShowArgs},
     prompt,
@@ -74,7 +71,12 @@ fn row(row: &SessionRow) -> Vec<String> {
         }
         SessionKind::Tools => "what it asks for".to_owned(),
     };
-    vec![row.id.clone(), row.kind.as_str().to_owned(), time(u64::try_from(age).unwrap_or(0)), uses]
+    vec![
+        row.id.clone(),
+        row.kind.as_str().to_owned(),
+        lasting(u64::try_from(age).unwrap_or(0)),
+        uses,
+    ]
 }
 
 fn entry_row(entry: &Entry) -> Vec<String> {

@@ -113,7 +113,13 @@ async fn turn(
         None => {}
         Some(Act::Leave) => return Ok(Some(Left::Gone)),
         Some(Act::Lock) => return Ok(Some(Left::Locked)),
-        Some(act) if office.wants_proof(&act) => return Ok(Some(Left::Unproven(Some(act)))),
+        Some(act) if office.wants_proof(&act)? => return Ok(Some(Left::Unproven(Some(act)))),
+        Some(act @ Act::Check(_)) => {
+            app.say("Its service is asked …", Mood::Plain);
+            screen.draw(app)?;
+            office.perform(app, act).await?;
+            forget_keys()?;
+        }
         Some(act) => office.perform(app, act).await?,
     }
     if app.dialog.is_some() && !was_open {

@@ -132,11 +132,16 @@ impl Asked {
         }
     }
 
-    /// What is asked, in a word for people; of the pack's deeds, which.
+    /// What is asked, in a word or two for people; of the pack's deeds, which.
     pub fn word(&self) -> &'static str {
         match self {
+            Self::ActionApproval { .. } => "action",
             Self::DeployApply { wanted } => wanted.verb.as_str(),
-            _ => self.kind().as_str(),
+            Self::MetadataProposal { .. } => "metadata",
+            Self::NewPathProposal { .. } => "new path",
+            Self::Provision => "value",
+            Self::Rotation => "rotation",
+            Self::UseApproval { .. } => "use",
         }
     }
 

@@ -3,26 +3,29 @@
 //! One service for the terminal, the page and the TUI; it stands behind a factor, wherever it is called
 //! from. What is shown of a secret comes from the vault, and what an agent says is shown as its words and
 //! nothing else. An answer is applied before it is recorded: a crash in between leaves a
-//! request that expires, never an agent that was told more than was done.
+//! request that expires, never an agent that was told more than was done. What the operator does to a secret by
+//! themselves takes the same turn (`keeping`).
+
+mod keeping;
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use keyless_core::{
-    Code, Destination, EgressRule, Error, SafeText, SecretPath,
+    Code, Error, SafeText, SecretPath,
     approval::{Asked, Decision, Field, Fields, Outcome, Request, RequestId, Status},
 };
-use keyless_vault::{EnvName, Metadata, Secret, Vault};
+use keyless_vault::{Metadata, Vault};
 use tokio::sync::Mutex;
 use zeroize::Zeroizing;
 
 use super::{
     CheckWhen, Operator,
-    shown::{Answer, Given, Known, Named, Occasion, Shown},
+    given::Occasion,
+    shown::{Answer, Known, Named, Shown},
 };
 use crate::{
     broker::Broker,
-    liveness::Checked,
     places::Places,
     requests::{Requests, about},
 };
@@ -86,13 +89,8 @@ impl Approver {
             Answer::Cancel => Decision::Cancel,
             Answer::Deny => Decision::Deny,
             Answer::Register { path, fields } => self.register(&request, path, fields).await?,
-            Answer::Value { to, env, allow_weak } => {
-                let occasion = match request.asked {
-                    Asked::Provision => Occasion::First,
-                    Asked::Rotation => Occasion::Another,
-                    _ => return Err(misfit()),
-                };
-                let given = Given { to, env, allow_weak };
+            Answer::Value(given) => {
+                let occasion = Occasion::asked(&request.asked).ok_or_else(misfit)?;
                 let value = value.ok_or_else(misfit)?;
                 self.store(secret_of(&request)?, occasion, given, value).await?;
                 Decision::Fulfil(Outcome::default())
@@ -106,64 +104,6 @@ impl Approver {
     pub async fn take_back(&self, id: &RequestId) -> Result<Shown, Error> {
         let over = self.requests.take_back(id).await?;
         Ok(self.show(&over, Timestamp::now()).await)
-    }
-
-    /// Gives a secret a value that no agent has asked for.
-    ///
-    /// Fails with [`Code::Usage`] when a first value would overwrite one, and as the vault does.
-    pub(crate) async fn give(
-        &self,
-        path: &SecretPath,
-        occasion: Occasion,
-        given: Given,
-        value: Zeroizing<Vec<u8>>,
-    ) -> Result<(), Error> {
-        let _turn = self.turn.lock().await;
-        self.store(path, occasion, given, value).await
-    }
-
-    /// Puts `metadata` in place of that of `before`, as it was shown.
-    ///
-    /// Fails with [`Code::Usage`] when it was changed meanwhile, and as the vault does.
-    pub(crate) async fn change(&self, before: &Secret, metadata: Metadata) -> Result<(), Error> {
-        let _turn = self.turn.lock().await;
-        let now = self.operator.vault.show(&before.path).await?;
-        if now.metadata != before.metadata {
-            let words = "it was changed meanwhile; load the page again";
-            return Err(Error::with(Code::Usage, SafeText::words(words)));
-        }
-        self.operator.set(&before.path, metadata).await
-    }
-
-    /// Asks the service of a stored value whether it takes it.
-    pub(crate) async fn check(&self, places: &Places, path: &SecretPath) -> Result<Checked, Error> {
-        self.operator.check(places, path, None).await
-    }
-
-    /// Puts the value in place, and what the secret lacks to be used.
-    async fn store(
-        &self,
-        path: &SecretPath,
-        occasion: Occasion,
-        Given { to, env, allow_weak }: Given,
-        value: Zeroizing<Vec<u8>>,
-    ) -> Result<(), Error> {
-        let operator = self.operator.again(allow_weak);
-        match operator.vault.show(path).await {
-            Ok(Secret { version: Some(_), .. }) if occasion == Occasion::First => {
-                let words = "it has a value by now; another one is a rotation";
-                Err(Error::with(Code::Usage, SafeText::words(words)))
-            }
-            Ok(Secret { metadata, .. }) => {
-                replace(&operator, path, metadata, (to, env), value).await
-            }
-            Err(error) if error.code() == Code::SecretNotFound => {
-                let mut metadata = Metadata::default();
-                bind(&mut metadata, to, env);
-                operator.add(path, metadata, Some(value)).await
-            }
-            Err(error) => Err(error),
-        }
     }
 
     async fn allow_session(&self, request: &Request) -> Result<Decision, Error> {
@@ -243,43 +183,6 @@ impl Approver {
     }
 }
 
-/// Binds the secret and gives it the value; neither when one of them can't be done.
-async fn replace(
-    operator: &Operator,
-    path: &SecretPath,
-    before: Metadata,
-    (to, env): (Vec<Destination>, Option<EnvName>),
-    value: Zeroizing<Vec<u8>>,
-) -> Result<(), Error> {
-    let mut metadata = before.clone();
-    let bound = bind(&mut metadata, to, env);
-    // A host that was mistyped beside a value that is refused can still be corrected.
-    operator.refuse_weak(path, &metadata, &value)?;
-    if bound {
-        operator.set(path, metadata).await?;
-    }
-    if let Err(error) = operator.rotate(path, value).await {
-        if bound {
-            operator.set(path, before).await?;
-        }
-        return Err(error);
-    }
-    Ok(())
-}
-
-impl Operator {
-    /// Gives a secret that is known a value, and what it lacks to be used; neither when one of them can't be done.
-    pub async fn give_value(
-        &self,
-        path: &SecretPath,
-        bound: (Vec<Destination>, Option<EnvName>),
-        value: Zeroizing<Vec<u8>>,
-    ) -> Result<(), Error> {
-        let before = self.vault.show(path).await?.metadata;
-        replace(self, path, before, bound, value).await
-    }
-}
-
 /// Puts the chosen fields of a proposal into metadata; only what was proposed can be chosen.
 fn take_over(metadata: &mut Metadata, proposed: &Fields, chosen: &[Field]) -> Result<(), Error> {
     let there = proposed.present();
@@ -297,19 +200,6 @@ fn take_over(metadata: &mut Metadata, proposed: &Fields, chosen: &[Field]) -> Re
         }
     }
     Ok(())
-}
-
-/// Adds what a secret lacks to be used; what its owner said before stays. Whether anything changed.
-fn bind(metadata: &mut Metadata, to: Vec<Destination>, env: Option<EnvName>) -> bool {
-    let adds_rule = metadata.egress.is_none() && !to.is_empty();
-    let adds_env = metadata.env.is_none() && env.is_some();
-    if adds_rule {
-        metadata.egress = Some(EgressRule::to(to));
-    }
-    if adds_env {
-        metadata.env = env;
-    }
-    adds_rule || adds_env
 }
 
 /// The secrets that a request is about: an action may mean several, a deploy means none.
@@ -330,8 +220,10 @@ fn misfit() -> Error {
 
 #[cfg(test)]
 mod tests {
+    use keyless_core::Destination;
+
     use super::*;
-    use crate::scene::Scene;
+    use crate::{operator::Given, scene::Scene};
 
     const SESSION: &str = "ses-1";
 
@@ -362,7 +254,7 @@ mod tests {
         to: &str,
         value: &[u8],
     ) -> Result<Shown, Error> {
-        let answer = Answer::Value { to: hosts(to), env: None, allow_weak: false };
+        let answer = Answer::Value(Given { to: hosts(to), ..Given::default() });
         approver.answer(id, answer, Some(Zeroizing::new(value.to_vec()))).await
     }
 

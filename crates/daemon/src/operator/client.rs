@@ -3,8 +3,8 @@
 use std::{path::Path, sync::Arc};
 
 use data_encoding::HEXLOWER;
-use keyless_core::{Code, Error, SafeText, approval::RequestId};
-use keyless_vault::Vault;
+use keyless_core::{Code, Error, SafeText, SecretPath, approval::RequestId};
+use keyless_vault::{Metadata, Vault};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::UnixStream,
@@ -13,10 +13,12 @@ use zeroize::Zeroizing;
 
 use super::{
     approver::Approver,
+    given::{Given, Occasion},
     messages::{Call, MAX_LINE, Reply},
     shown::{Answer, Shown},
 };
 use crate::{
+    liveness::Checked,
     places::Places,
     session_book::{SessionRow, not_open},
     sockets::told_error,
@@ -71,6 +73,54 @@ impl ApproverHandle {
         match self {
             Self::Local(approver) => approver.answer(id, answer, value).await,
             Self::Remote(remote) => remote.answer(id, answer, value).await,
+        }
+    }
+
+    /// Gives a secret a value that no agent has asked for. [`Code::Usage`] when a first value would overwrite one,
+    /// [`Code::SecretExists`] when a new secret is there already.
+    pub async fn give(
+        &mut self,
+        path: &SecretPath,
+        occasion: Occasion,
+        given: Given,
+        value: Zeroizing<Vec<u8>>,
+    ) -> Result<(), Error> {
+        match self {
+            Self::Local(approver) => approver.give(path, occasion, given, value).await,
+            Self::Remote(remote) => {
+                let (path, value_bytes) = (path.clone(), value.len());
+                let call = Call::Give { path, occasion, given, value_bytes };
+                kept(&remote.call_with(&call, Some(value)).await?)
+            }
+        }
+    }
+
+    /// Puts `after` in place of a secret's metadata, which was `before` when it was shown. [`Code::Usage`] when somebody
+    /// changed it meanwhile.
+    pub async fn change(
+        &mut self,
+        path: &SecretPath,
+        before: Metadata,
+        after: Metadata,
+    ) -> Result<(), Error> {
+        match self {
+            Self::Local(approver) => approver.change(path, &before, after).await,
+            Self::Remote(remote) => {
+                let (before, after) = (Box::new(before), Box::new(after));
+                let call = Call::Change { path: path.clone(), before, after };
+                kept(&remote.call(&call).await?)
+            }
+        }
+    }
+
+    /// Asks the service of a secret whether it takes its value.
+    pub async fn check(&mut self, places: &Places, path: &SecretPath) -> Result<Checked, Error> {
+        match self {
+            Self::Local(approver) => approver.check(places, path).await,
+            Self::Remote(remote) => match remote.call(&Call::Check { path: path.clone() }).await? {
+                Reply::Checked { checked } => Ok(checked),
+                _ => Err(unexpected()),
+            },
         }
     }
 
@@ -135,13 +185,21 @@ impl RemoteApprover {
         value: Option<Zeroizing<Vec<u8>>>,
     ) -> Result<Shown, Error> {
         let value_bytes = value.as_ref().map(|value| value.len());
-        let reply = self.call(&Call::Answer { id: id.clone(), answer, value_bytes }).await?;
-        match (reply, value) {
+        done(self.call_with(&Call::Answer { id: id.clone(), answer, value_bytes }, value).await?)
+    }
+
+    /// A call that a value belongs to: its bytes go when they are asked for, and never in a message.
+    async fn call_with(
+        &mut self,
+        call: &Call,
+        value: Option<Zeroizing<Vec<u8>>>,
+    ) -> Result<Reply, Error> {
+        match (self.call(call).await?, value) {
             (Reply::Send, Some(value)) => {
                 self.0.get_mut().write_all(&value).await.map_err(lost)?;
-                done(self.hear().await?)
+                self.hear().await
             }
-            (reply, _) => done(reply),
+            (reply, _) => Ok(reply),
         }
     }
 
@@ -179,6 +237,13 @@ pub async fn page_link(socket: &Path) -> Result<(String, u64), Error> {
 fn done(reply: Reply) -> Result<Shown, Error> {
     match reply {
         Reply::Done { request } => Ok(*request),
+        _ => Err(unexpected()),
+    }
+}
+
+fn kept(reply: &Reply) -> Result<(), Error> {
+    match reply {
+        Reply::Kept => Ok(()),
         _ => Err(unexpected()),
     }
 }

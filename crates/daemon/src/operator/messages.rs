@@ -2,11 +2,15 @@
 //!
 //! A value is never in one of them: after `send` its bytes follow bare, into a buffer that is wiped.
 
-use keyless_core::approval::RequestId;
+use keyless_core::{SecretPath, approval::RequestId};
+use keyless_vault::Metadata;
 use serde::{Deserialize, Serialize};
 
-use super::shown::{Answer, Shown};
-use crate::session_book::SessionRow;
+use super::{
+    given::{Given, Occasion},
+    shown::{Answer, Shown},
+};
+use crate::{liveness::Checked, session_book::SessionRow};
 
 /// The longest line, in bytes.
 pub(super) const MAX_LINE: usize = 1024 * 1024;
@@ -26,10 +30,35 @@ pub(super) enum Call {
     },
     /// Give something to prove the factor by.
     Challenge,
+    /// Put other metadata in place of what was shown.
+    Change {
+        /// Whose.
+        path: SecretPath,
+        /// As it was shown.
+        before: Box<Metadata>,
+        /// As it is to be.
+        after: Box<Metadata>,
+    },
+    /// Ask a secret's service whether it takes its value.
+    Check {
+        /// Whose.
+        path: SecretPath,
+    },
     /// End a session, and what was approved for it.
     EndSession {
         /// Which.
         id: String,
+    },
+    /// Give a secret a value that no agent has asked for.
+    Give {
+        /// Which.
+        path: SecretPath,
+        /// What it replaces.
+        occasion: Occasion,
+        /// What goes with it.
+        given: Given,
+        /// How many bytes of it will follow.
+        value_bytes: usize,
     },
     /// Give a link to the page, where the factor is asked for.
     OpenPage,
@@ -60,6 +89,11 @@ pub(super) enum Reply {
         /// 32 random bytes.
         nonce: String,
     },
+    /// What its service says.
+    Checked {
+        /// The answer.
+        checked: Checked,
+    },
     /// It is done.
     Done {
         /// The request as it now is.
@@ -74,6 +108,8 @@ pub(super) enum Reply {
         /// Words about this case.
         detail: String,
     },
+    /// The secret is as it was wanted.
+    Kept,
     /// A link to the page, good for one use within a short while.
     Page {
         /// On this machine.

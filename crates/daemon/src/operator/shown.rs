@@ -7,6 +7,8 @@ use keyless_core::{
 use keyless_vault::{EnvName, Metadata, Secret, Upkeep};
 use serde::{Deserialize, Serialize};
 
+use super::given::Given;
+
 /// A request as a person sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
@@ -80,35 +82,7 @@ pub enum Answer {
         fields: Vec<Field>,
     },
     /// The value, which travels beside the answer.
-    Value {
-        /// Where it may go, if that is not known yet.
-        to: Vec<Destination>,
-        /// The variable for its placeholder, if that is not known yet.
-        env: Option<EnvName>,
-        /// Whether it is taken also if it looks like none.
-        #[serde(default)]
-        allow_weak: bool,
-    },
-}
-
-/// What goes with a value that the operator gives.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Given {
-    /// Where it may go, if that is not known yet.
-    pub(crate) to: Vec<Destination>,
-    /// The variable for its placeholder, if that is not known yet.
-    pub(crate) env: Option<EnvName>,
-    /// Whether it is taken also if it looks like none.
-    pub(crate) allow_weak: bool,
-}
-
-/// Whether a value is a secret's first one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Occasion {
-    /// It overwrites the present one.
-    Another,
-    /// There is none to overwrite.
-    First,
+    Value(Given),
 }
 
 impl Shown {
@@ -167,16 +141,6 @@ impl Shown {
         matches!(self.asked, Asked::UseApproval { per_call: true, .. })
             || self.secrets().any(|(_, known)| known.is_some_and(per_call))
     }
-
-    /// Whether this answer takes a proof of the factor that is not old: what overwrites a value, and the use of
-    /// secrets whose owner wants to be asked at every use.
-    pub fn asks_again(&self, answer: &Answer) -> bool {
-        match answer {
-            Answer::Value { .. } => matches!(self.asked, Asked::Rotation),
-            Answer::AllowOnce => self.is_per_call(),
-            _ => false,
-        }
-    }
 }
 
 impl Known {
@@ -208,7 +172,7 @@ impl Answer {
             Self::AllowSession => Decision::AllowSession,
             Self::Cancel => Decision::Cancel,
             Self::Deny => Decision::Deny,
-            Self::Apply { .. } | Self::Register { .. } | Self::Value { .. } => {
+            Self::Apply { .. } | Self::Register { .. } | Self::Value(_) => {
                 Decision::Fulfil(Outcome::default())
             }
         }

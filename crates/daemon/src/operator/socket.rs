@@ -135,6 +135,16 @@ impl Conversation<'_> {
                 desk.end_session(&id, agent("operator", "operator")).await?;
                 Ok(Reply::Ended)
             }
+            Call::Change { path, before, after } => {
+                approver.change(&path, &before, *after).await.map(|()| Reply::Kept)
+            }
+            Call::Check { path } => {
+                approver.check(&desk.places, &path).await.map(|checked| Reply::Checked { checked })
+            }
+            Call::Give { path, occasion, given, value_bytes } => {
+                let value = self.receive(value_bytes).await?;
+                approver.give(&path, occasion, given, value).await.map(|()| Reply::Kept)
+            }
             Call::TakeBack { id } => approver.take_back(&id).await.map(done),
             Call::Answer { id, answer, value_bytes } => {
                 let value = match value_bytes {

@@ -21,19 +21,18 @@ use maud::{Markup, html};
 use zeroize::Zeroizing;
 
 pub(super) use self::{
-    edit::{asks, goes_further, read_metadata},
+    edit::read_metadata,
     guide::guide,
-    own::{Act, Own, occasion, render as own},
-    value::{judge, read_given},
+    own::{Act, Own, render as own},
+    value::read_given,
 };
 use super::{
-    ProveAgain,
     form::Fields,
     frame::{factor_field, word},
     visitors::Visit,
-    words::{plain, time},
+    words::plain,
 };
-use crate::operator::{Answer, Shown};
+use crate::operator::{Answer, Given, Occasion, Proof, ProveAgain, Shown, Weight, lasting};
 
 /// The id of a dialog's form.
 const FORM: &str = "answer";
@@ -54,7 +53,11 @@ pub(super) struct Scene<'a> {
 }
 
 /// What the form says; `Code::Usage` when it says nothing that can be done.
-pub(super) fn read(shown: &Shown, fields: &mut Fields) -> Result<Said, Error> {
+pub(super) fn read(
+    shown: &Shown,
+    providers: &Providers,
+    fields: &mut Fields,
+) -> Result<Said, Error> {
     let word = fields.text("word").to_owned();
     match (word.as_str(), &shown.asked) {
         ("deny", asked) if asked.is_permission() => Ok((Answer::Deny, None)),
@@ -63,37 +66,11 @@ pub(super) fn read(shown: &Shown, fields: &mut Fields) -> Result<Said, Error> {
         ("session", Asked::UseApproval { .. }) => Ok((Answer::AllowSession, None)),
         ("accept", Asked::MetadataProposal { .. }) => Ok((proposal::read_fields(fields), None)),
         ("accept", Asked::NewPathProposal { .. }) => Ok((proposal::read_path(fields)?, None)),
-        ("accept", Asked::Provision | Asked::Rotation) => value::read(shown, fields),
-        _ => Err(usage("the answer does not fit what is asked")),
-    }
-}
-
-/// When a deed takes the factor, though the operator has signed in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Once {
-    /// Each time.
-    Always,
-    /// It depends on what is answered.
-    Maybe,
-    /// Not at all.
-    Never,
-    /// Unless it was proven just now.
-    Stale,
-}
-
-/// What an answer takes: what overwrites a value, and secrets whose owner wants to be asked at every use, take the
-/// factor once more; with [`ProveAgain::Always`] all that gives or changes something.
-pub(super) fn asks_again(setting: ProveAgain, shown: &Shown, answer: &Answer) -> Once {
-    let gives = !matches!(answer, Answer::Cancel | Answer::Deny);
-    once(setting, gives, shown.asks_again(answer))
-}
-
-/// As [`asks_again`] for a deed that gives or changes something, and may be a grave one.
-pub(super) fn once(setting: ProveAgain, gives: bool, is_grave: bool) -> Once {
-    match setting {
-        ProveAgain::Always if gives => Once::Always,
-        ProveAgain::Grave if is_grave => Once::Stale,
-        ProveAgain::Always | ProveAgain::Grave => Once::Never,
+        ("accept", asked) => {
+            let occasion = Occasion::asked(asked).ok_or_else(misfit)?;
+            value::read(shown, occasion, providers, fields)
+        }
+        _ => Err(misfit()),
     }
 }
 
@@ -102,8 +79,7 @@ pub(super) fn render(scene: &Scene<'_>) -> Markup {
     let (shown, place) = (scene.shown, &scene.visit.place);
     let home = format!("/{place}/");
     let action = format!("/{place}/requests/{}", shown.id);
-    let value = matches!(shown.asked, Asked::Provision | Asked::Rotation);
-    let value = value.then(|| value::of_request(scene));
+    let value = value::of_request(scene);
     let inside = html! {
         (facts(scene))
         @if let Some(value) = &value { (value::around(value)) }
@@ -120,7 +96,7 @@ pub(super) fn render(scene: &Scene<'_>) -> Markup {
                 },
             }
             @if let Some(value) = &value { (value::inputs(value)) }
-            (once_more(scene.visit, asks_again(scene.prove_again, shown, &yes(shown)), why(shown)))
+            (once_more(scene.visit, proof_of_yes(scene), why(shown)))
             div .fault role="alert" data-fault="" hidden {}
             (buttons(shown))
         }
@@ -163,9 +139,7 @@ impl Sheet<'_> {
 /// The answer of the dialog's main button.
 fn yes(shown: &Shown) -> Answer {
     match shown.asked {
-        Asked::Provision | Asked::Rotation => {
-            Answer::Value { to: Vec::new(), env: None, allow_weak: false }
-        }
+        Asked::Provision | Asked::Rotation => Answer::Value(Given::default()),
         Asked::MetadataProposal { .. } | Asked::NewPathProposal { .. } => {
             Answer::Apply { fields: Vec::new() }
         }
@@ -192,7 +166,7 @@ fn facts(scene: &Scene<'_>) -> Markup {
     let shown = scene.shown;
     html! {
         dl .facts {
-            div { dt { "Asked by" } dd { (plain(&shown.session)) ", " (time(shown.age_seconds)) " ago" } }
+            div { dt { "Asked by" } dd { (plain(&shown.session)) ", " (lasting(shown.age_seconds)) " ago" } }
             div { dt { "Time left" } dd { (left(shown)) } }
             @match (&shown.asked, &shown.known) {
                 (Asked::ActionApproval { .. } | Asked::DeployApply { .. }, _) => {},
@@ -228,13 +202,26 @@ pub(super) fn left(shown: &Shown) -> Markup {
     }
 }
 
+/// What the dialog's main button takes.
+fn proof_of_yes(scene: &Scene<'_>) -> Proof {
+    scene.prove_again.takes(Weight::of_answer(scene.shown, &yes(scene.shown)))
+}
+
 /// The question for the factor, unseen where it was proven just now: that may be over before the answer.
-fn once_more(visit: &Visit, once: Once, why: &str) -> Markup {
-    let shown = once == Once::Always || !visit.is_fresh();
+fn once_more(visit: &Visit, proof: Proof, why: &str) -> Markup {
+    question(visit, proof, why, visit.owes(proof))
+}
+
+/// The same in a form whose fields decide whether it is asked.
+fn maybe_once_more(visit: &Visit, proof: Proof, why: &str) -> Markup {
+    question(visit, proof, why, proof == Proof::Another)
+}
+
+fn question(visit: &Visit, proof: Proof, why: &str, is_required: bool) -> Markup {
     html! {
-        @if once != Once::Never {
-            div data-factor="" hidden[!shown] {
-                (factor_field(visit, &format!("Passphrase or code, {why}"), shown && once != Once::Maybe))
+        @if proof != Proof::Present {
+            div data-factor="" hidden[!visit.owes(proof)] {
+                (factor_field(visit, &format!("Passphrase or code, {why}"), is_required))
             }
         }
     }
@@ -265,6 +252,10 @@ fn buttons(shown: &Shown) -> Markup {
             }
         }
     }
+}
+
+fn misfit() -> Error {
+    usage("the answer does not fit what is asked")
 }
 
 fn usage(words: &'static str) -> Error {

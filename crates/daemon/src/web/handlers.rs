@@ -11,14 +11,13 @@ use keyless_core::{Code, Error, SafeText, approval::RequestId, grant::GrantId};
 use zeroize::Zeroizing;
 
 use super::{
-    Web,
-    dialog::{self, Once},
+    Web, dialog,
     form::{COOKIE, Sent, SentByGuest},
     frame::{Failure, step},
     visitors::{Opened, Visit},
     words::outcome,
 };
-use crate::broker::agent;
+use crate::{broker::agent, operator::Weight};
 
 pub(super) type Answered = Result<Response, Failure>;
 
@@ -68,20 +67,17 @@ pub(super) async fn answer(
     let id = request_id(&id)?;
     let waiting = web.desk.approver.pending().await?;
     let shown = waiting.into_iter().find(|shown| shown.id == id).ok_or_else(|| settled(&id))?;
-    let (answer, value) = dialog::read(&shown, &mut sent.fields)?;
-    if let Some(value) = &value {
-        dialog::judge(&web.desk.providers().await, &sent.fields, value)?;
-    }
-    let setting = web.desk.settings().await?.prove_again;
-    prove_once(&web, &mut sent, dialog::asks_again(setting, &shown, &answer)).await?;
+    let (answer, value) = dialog::read(&shown, &web.desk.providers().await, &mut sent.fields)?;
+    prove_once(&web, &mut sent, Weight::of_answer(&shown, &answer)).await?;
     let settled = web.desk.approver.answer(&id, answer, value).await?;
     sent.visit.leave(outcome(&settled));
     Ok(to(&sent.visit, ""))
 }
 
 /// Takes the factor from a form whose deed asks for it.
-pub(super) async fn prove_once(web: &Web, sent: &mut Sent, once: Once) -> Result<(), Error> {
-    if once == Once::Never || (once != Once::Always && sent.visit.is_fresh()) {
+pub(super) async fn prove_once(web: &Web, sent: &mut Sent, weight: Weight) -> Result<(), Error> {
+    let proof = web.desk.settings().await?.prove_again.takes(weight);
+    if !sent.visit.owes(proof) {
         return Ok(());
     }
     prove_again(web, &sent.visit, sent.fields.take("factor")).await
@@ -153,7 +149,10 @@ pub(super) fn to(visit: &Visit, room: &str) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::web::{form::query, scene::Scene};
+    use crate::{
+        operator::Proof,
+        web::{form::query, scene::Scene},
+    };
 
     /// A visit whose cookie somebody else may know, and what its browser sends to sign in.
     fn guest(scene: &Scene) -> (Opened, SentByGuest) {
@@ -194,7 +193,7 @@ mod tests {
         }
         let factor = Zeroizing::new("correct horse battery staple".to_owned());
         prove_again(&scene.web, &sent.visit, factor).await.unwrap();
-        assert!(sent.visit.is_fresh());
+        assert!(!sent.visit.owes(Proof::Fresh));
     }
 
     #[tokio::test]

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use subtle::ConstantTimeEq as _;
 
 use super::passkeys::CHALLENGE_BYTES;
-use crate::broker::fill_random;
+use crate::{broker::fill_random, operator::Proof};
 
 /// How long a link is good for.
 pub(super) const LINK_LIFE: Duration = Duration::from_mins(2);
@@ -21,8 +21,6 @@ pub(super) const LINK_LIFE: Duration = Duration::from_mins(2);
 const PROOF_LIFE: Duration = Duration::from_hours(1);
 /// How long it holds while nothing is done at the page.
 const IDLE_LIFE: Duration = Duration::from_mins(15);
-/// How long nobody is asked again for what overwrites a value.
-const FRESH: Duration = Duration::from_mins(5);
 /// How long a passkey has for its answer, and the person to choose what it is for.
 const CHALLENGE_LIFE: Duration = Duration::from_mins(5);
 /// How long a visit lasts, proven or not.
@@ -195,11 +193,12 @@ impl Visit {
         self.state.lock().holds(Moment::now())
     }
 
-    /// Whether it was proven so lately that nobody is asked again.
-    pub(super) fn is_fresh(&self) -> bool {
+    /// Whether the factor has to be proven now for what takes this proof.
+    pub(super) fn owes(&self, proof: Proof) -> bool {
         let state = self.state.lock();
         let now = Moment::now();
-        state.holds(now) && state.proven.is_some_and(|then| now.since(then) < FRESH)
+        let Some(then) = state.proven.filter(|_| state.holds(now)) else { return true };
+        proof.is_due(now.since(then))
     }
 
     /// Something for a passkey to sign; the one before is void.

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use jiff::Timestamp;
 use keyless_core::approval::Status;
 use maud::{Markup, html};
 
@@ -131,22 +130,6 @@ fn name_of(character: char) -> &'static str {
         '\u{e0000}'..='\u{e007f}' => "tag: text that nobody sees",
         _ => "a character that can’t be seen",
     }
-}
-
-/// `4 min`, `2 h`.
-pub(super) fn time(seconds: u64) -> String {
-    match seconds {
-        0..=119 => format!("{seconds} s"),
-        120..=7199 => format!("{} min", seconds / 60),
-        7200..=172_799 => format!("{} h", seconds / 3600),
-        _ => format!("{} days", seconds / 86400),
-    }
-}
-
-/// `4 min ago`.
-pub(super) fn ago(at: Timestamp) -> String {
-    let seconds = Timestamp::now().duration_since(at).as_secs();
-    format!("{} ago", time(u64::try_from(seconds).unwrap_or(0)))
 }
 
 /// What became of a request, as a sentence.

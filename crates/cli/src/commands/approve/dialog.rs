@@ -1,10 +1,12 @@
 //! The questions that lead to an answer, kind by kind; and the answers that options give.
 
 use keyless_core::{
-    Code, Destination, Error, SafeText, SecretPath,
+    Code, Error, SafeText,
     approval::{Asked, Field, Fields},
 };
-use keyless_daemon::{Answer, Shown, vault::EnvName};
+use keyless_daemon::{
+    Answer, Given, Shown, read_destinations, read_path, read_variable, suggested_variable,
+};
 use zeroize::Zeroizing;
 
 use super::typed;
@@ -62,9 +64,9 @@ pub(super) fn by_option(
         }
         (AnswerWord::Accept, Asked::Provision | Asked::Rotation) => {
             let value = prompt::value(ui, &args.value)?;
-            let env = args.env.as_deref().map(env_name).transpose()?;
+            let env = args.env.as_deref().map(read_variable).transpose()?;
             let (to, allow_weak) = (args.to.clone(), args.value.allow_weak);
-            return Ok((Answer::Value { to, env, allow_weak }, Some(value)));
+            return Ok((Answer::Value(Given { to, env, allow_weak }), Some(value)));
         }
         (AnswerWord::Accept, _) => {
             let words = "it is allowed with --once; a use of a secret also with --session";
@@ -100,7 +102,7 @@ fn ask_value(ui: &Ui, request: &Shown, sure: Option<&str>) -> Result<Said, Error
     };
     let (mut to, mut env) = (Vec::new(), None);
     if request.known.as_ref().is_none_or(|known| known.to.is_empty()) {
-        to = destinations(&typed(
+        to = read_destinations(&typed(
             "Hosts that may receive it (api.example.com, ...; none for now): ",
         )?)?;
     }
@@ -108,9 +110,9 @@ fn ask_value(ui: &Ui, request: &Shown, sure: Option<&str>) -> Result<Said, Error
         let suggested = request.path.as_ref().map(suggested_variable).unwrap_or_default();
         let answer = typed(&format!("Variable for its placeholder [{suggested}]: "))?;
         let answer = answer.trim();
-        env = Some(env_name(if answer.is_empty() { &suggested } else { answer })?);
+        env = Some(read_variable(if answer.is_empty() { &suggested } else { answer })?);
     }
-    Ok((Answer::Value { to, env, allow_weak: false }, Some(value)))
+    Ok((Answer::Value(Given { to, env, allow_weak: false }), Some(value)))
 }
 
 fn new_path(request: &Shown, fields: &Fields) -> Result<Answer, Error> {
@@ -119,8 +121,7 @@ fn new_path(request: &Shown, fields: &Fields) -> Result<Answer, Error> {
     let path = match answer.trim() {
         "-" => return Ok(Answer::Cancel),
         "" => suggested.clone(),
-        other => SecretPath::parse(other)
-            .map_err(|error| Error::with(Code::PathInvalid, SafeText::default().and(error)))?,
+        other => read_path(other)?,
     };
     Ok(Answer::Register { path, fields: choose(fields)? })
 }
@@ -135,44 +136,4 @@ fn choose(fields: &Fields) -> Result<Vec<Field>, Error> {
         }
     }
     Ok(chosen)
-}
-
-pub(in crate::commands) fn destinations(text: &str) -> Result<Vec<Destination>, Error> {
-    let names = text.split([',', ' ']).map(str::trim).filter(|name| !name.is_empty());
-    let parsed = names.map(|name| {
-        Destination::parse(name)
-            .map_err(|error| Error::with(Code::Usage, SafeText::default().and(error)))
-    });
-    parsed.collect()
-}
-
-pub(in crate::commands) fn env_name(text: &str) -> Result<EnvName, Error> {
-    EnvName::parse(text).map_err(|error| {
-        Error::with(Code::Usage, SafeText::default().as_they_wrote(&error.to_string()))
-    })
-}
-
-/// `team/jira/api-key` is offered as `JIRA_API_KEY`.
-pub(in crate::commands) fn suggested_variable(path: &SecretPath) -> String {
-    let name = format!("{}_{}", path.category(), path.name());
-    name.to_uppercase().replace(['-', '/'], "_")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn variables_are_suggested_by_path() {
-        let suggested = |path| suggested_variable(&SecretPath::parse(path).unwrap());
-        assert_eq!(suggested("team/jira/api-key"), "JIRA_API_KEY");
-        assert_eq!(suggested("team/prod/aws/deploy/key"), "AWS_DEPLOY_KEY");
-    }
-
-    #[test]
-    fn hosts_are_read_as_people_write_them() {
-        let hosts = destinations(" a.test, b.test  c.test:8443 ").unwrap();
-        assert_eq!(hosts.len(), 3);
-        assert!(destinations("").unwrap().is_empty() && destinations("*").is_err());
-    }
 }

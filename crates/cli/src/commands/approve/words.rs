@@ -6,15 +6,19 @@ use keyless_core::{
     SafeText,
     approval::{Asked, Field, Fields, Status},
 };
-use keyless_daemon::{Known, Shown};
+use keyless_daemon::{Known, Shown, lasting};
 
 use super::deed;
 use crate::ui::table;
 
 /// The whole request. Ends with a line end.
 pub(super) fn describe(request: &Shown) -> String {
-    let mut text =
-        format!("{}  {}  {} left\n", request.id, request.asked.word(), time(request.seconds_left));
+    let mut text = format!(
+        "{}  {}  {} left\n",
+        request.id,
+        request.asked.word(),
+        lasting(request.seconds_left)
+    );
     if let (Some(path), false) = (&request.path, is_action(request)) {
         let _ = writeln!(text, "  Secret:    {path}");
         let _ = writeln!(text, "  Known:     {}", known(request.known.as_ref()));
@@ -23,7 +27,7 @@ pub(super) fn describe(request: &Shown) -> String {
         text,
         "  Asked by:  {}, {} ago",
         visible(&request.session),
-        time(request.age_seconds)
+        lasting(request.age_seconds)
     );
     match &request.asked {
         Asked::ActionApproval { wanted } => deed::action(&mut text, request, wanted),
@@ -91,7 +95,7 @@ pub(in crate::commands) fn told(request: &Shown) -> String {
         Status::Session => {
             format!(
                 "{id}: {title} may be used until the session ends, {} at most.\n",
-                time(request.seconds_left)
+                lasting(request.seconds_left)
             )
         }
     }
@@ -107,7 +111,7 @@ pub(super) fn standing_rows(standing: &[Shown]) -> Vec<Vec<String>> {
             if request.status == Status::Denied {
                 "-".to_owned()
             } else {
-                time(request.seconds_left)
+                lasting(request.seconds_left)
             },
         ]
     };
@@ -117,14 +121,6 @@ pub(super) fn standing_rows(standing: &[Shown]) -> Vec<Vec<String>> {
 /// Text of an agent on one line, with everything that can't be seen made visible.
 pub(in crate::commands) fn visible(text: &str) -> String {
     SafeText::default().as_they_wrote_in_full(text).as_str().to_owned()
-}
-
-pub(in crate::commands) fn time(seconds: u64) -> String {
-    match seconds {
-        0..=119 => format!("{seconds} s"),
-        120..=7199 => format!("{} min", seconds / 60),
-        _ => format!("{} h", seconds / 3600),
-    }
 }
 
 #[cfg(test)]
@@ -153,7 +149,7 @@ mod tests {
         let text = describe(&request(Asked::UseApproval { reason, deed: None, per_call: false }));
         assert_eq!(
             text,
-            "prov-abababababab  use-approval  4 min left\n  Secret:    team/jira/key\n  Known:     not in the store yet\n  \
+            "prov-abababababab  use  4 min left\n  Secret:    team/jira/key\n  Known:     not in the store yet\n  \
              Asked by:  m-1, 5 s ago\n  It says:   ok\\u{1b}[2J\\u{202e}evil\\u{200b}   Secret:    team/other/path\n"
         );
     }

@@ -2,13 +2,10 @@
 //!
 //! Keys come in, acts go out; nothing here asks anybody, and `draw` shows it as it is.
 
-use keyless_core::Destination;
 use keyless_core::{SecretPath, approval::RequestId, audit::Entry, grant::GrantId};
 use keyless_daemon::{
-    Answer, ChainState, EgressView, LogView, LogWanted, SecretsView, SecretsWanted, SessionRow,
-    Shown, SourcesView,
-    nl::grants::ShownGrant,
-    vault::{EnvName, Metadata},
+    Answer, ChainState, EgressView, Given, LatestUse, LogView, LogWanted, Occasion, SecretsView,
+    SecretsWanted, SessionRow, Shown, SourcesView, Weight, nl::grants::ShownGrant, vault::Metadata,
 };
 use zeroize::Zeroizing;
 
@@ -28,19 +25,22 @@ pub(super) enum Act {
         id: RequestId,
         answer: Answer,
         value: Option<Zeroizing<Vec<u8>>>,
-        again: bool,
+        weight: Weight,
     },
+    /// Asks a secret's service whether it takes its value.
+    Check(SecretPath),
     Edit {
         path: SecretPath,
-        metadata: Box<Metadata>,
+        before: Box<Metadata>,
+        after: Box<Metadata>,
     },
     EndSession(String),
     Leave,
     Lock,
     /// The dialog of a request.
     OpenRequest(RequestId),
-    /// The dialog in which a secret gets a value.
-    OpenValue(SecretPath),
+    /// The dialog in which a secret gets a value; nothing for one that is to be.
+    OpenValue(Option<SecretPath>),
     Remove(SecretPath),
     RevokeGrant(GrantId),
     TakeBack(RequestId),
@@ -48,13 +48,23 @@ pub(super) enum Act {
     Turn,
     Value {
         path: SecretPath,
-        to: Vec<Destination>,
-        env: Option<EnvName>,
+        occasion: Occasion,
+        given: Given,
         value: Zeroizing<Vec<u8>>,
-        allow_weak: bool,
-        again: bool,
     },
     VerifyChain,
+}
+
+impl Act {
+    /// What it comes to, as far as the factor is concerned: all that takes anything back comes to nothing.
+    pub(super) fn weight(&self) -> Weight {
+        match self {
+            Self::Answer { weight, .. } => *weight,
+            Self::Edit { before, after, .. } => Weight::of_change(before, after),
+            Self::Value { occasion, .. } => Weight::of_value(*occasion),
+            _ => Weight::Nothing,
+        }
+    }
 }
 
 /// What the broker and the store said last.
@@ -63,6 +73,8 @@ pub(super) struct Seen {
     pub(super) waiting: Vec<Shown>,
     pub(super) standing: Vec<Shown>,
     pub(super) secrets: Option<SecretsView>,
+    /// Who used them lately, the last one first.
+    pub(super) uses: Vec<LatestUse>,
     pub(super) sessions: Vec<SessionRow>,
     /// What the chosen session did.
     pub(super) deeds: Vec<Entry>,
@@ -192,7 +204,8 @@ impl App {
         (self.room == Room::Sessions).then_some(Act::Turn)
     }
 
-    fn choose(&mut self, chosen: Option<String>) {
+    /// Chooses the one of that name.
+    pub(super) fn choose(&mut self, chosen: Option<String>) {
         let place = &mut self.picks[self.room as usize];
         if chosen != *place {
             self.read = 0;

@@ -11,9 +11,9 @@ mod value;
 
 use std::sync::Arc;
 
-use keyless_core::{Code, Error, SafeText, approval::Asked};
+use keyless_core::{Code, Error, approval::Asked};
 use keyless_daemon::{
-    Answer, Shown,
+    Answer, Occasion, Shown, Weight,
     vault::{Providers, Secret},
 };
 
@@ -54,11 +54,8 @@ impl Dialog {
         secret: Option<Secret>,
         providers: &Arc<Providers>,
     ) -> Self {
-        let is_value = matches!(shown.asked, Asked::Provision | Asked::Rotation);
-        let scene = shown.path.clone().filter(|_| is_value).map(|path| {
-            let rotation = matches!(shown.asked, Asked::Rotation);
-            ValueScene::new(path, secret, rotation, providers)
-        });
+        let scene = Occasion::asked(&shown.asked)
+            .map(|occasion| ValueScene::new(shown.path.clone(), secret, occasion, providers));
         let form = match (&shown.asked, &scene) {
             (_, Some(scene)) => scene.form(Some("Decline")),
             (Asked::MetadataProposal { fields }, _) => proposal::fields_form(fields),
@@ -68,10 +65,11 @@ impl Dialog {
         Self { form, about: About::Request(Box::new(shown), scene), is_over: false }
     }
 
-    /// The dialog in which the operator gives a secret a value, asked by nobody.
-    pub(super) fn of_value(secret: Secret, providers: &Arc<Providers>) -> Self {
-        let rotation = secret.version.is_some();
-        let scene = ValueScene::new(secret.path.clone(), Some(secret), rotation, providers);
+    /// The dialog in which the operator gives a secret a value, asked by nobody; without one they add a secret.
+    pub(super) fn of_value(secret: Option<Secret>, providers: &Arc<Providers>) -> Self {
+        let path = secret.as_ref().map(|secret| secret.path.clone());
+        let occasion = Occasion::of(secret.as_ref());
+        let scene = ValueScene::new(path, secret, occasion, providers);
         Self { form: scene.form(None), about: About::Value(scene), is_over: false }
     }
 
@@ -93,8 +91,7 @@ impl Dialog {
             About::Deed(deed) => deed.title().to_owned(),
             About::Metadata(_) => "What is known of it".to_owned(),
             About::Request(shown, _) => shown.heading().to_owned(),
-            About::Value(scene) if scene.rotation => "Rotate secret".to_owned(),
-            About::Value(_) => "Provision secret".to_owned(),
+            About::Value(scene) => scene.title().to_owned(),
         }
     }
 
@@ -119,7 +116,7 @@ impl Dialog {
             }
             About::Request(shown, None) => pieces_of(shown),
             About::Value(scene) => {
-                let mut pieces = vec![Piece::heading(scene.path.to_string())];
+                let mut pieces = vec![scene.heading()];
                 pieces.extend(scene.body(&self.form));
                 pieces
             }
@@ -185,14 +182,14 @@ impl Dialog {
         match &self.about {
             About::Deed(deed) => Ok(deed.act()),
             About::Metadata(secret) => {
-                let metadata = Box::new(edit::read(&self.form, secret.metadata.clone())?);
-                Ok(Act::Edit { path: secret.path.clone(), metadata })
+                let before = Box::new(secret.metadata.clone());
+                let after = Box::new(edit::read(&self.form, &before)?);
+                Ok(Act::Edit { path: secret.path.clone(), before, after })
             }
             About::Request(shown, scene) => self.answer(shown, scene.as_ref(), word),
             About::Value(scene) => {
-                let (to, env, allow_weak, value) = scene.read(&self.form)?;
-                let (path, again) = (scene.path.clone(), scene.rotation);
-                Ok(Act::Value { path, to, env, value, allow_weak, again })
+                let (path, (given, value)) = (scene.path(&self.form)?, scene.read(&self.form)?);
+                Ok(Act::Value { path, occasion: scene.occasion, given, value })
             }
         }
     }
@@ -204,17 +201,73 @@ impl Dialog {
             (Word::Deny, _, asked) if asked.is_permission() => (Answer::Deny, None),
             (Word::Deny, _, _) => (Answer::Cancel, None),
             (_, Some(scene), _) => {
-                let (to, env, allow_weak, value) = scene.read(&self.form)?;
-                (Answer::Value { to, env, allow_weak }, Some(value))
+                let (given, value) = scene.read(&self.form)?;
+                (Answer::Value(given), Some(value))
             }
-            (_, None, Asked::NewPathProposal { .. }) => (proposal::read_path(&self.form)?, None),
+            (_, None, Asked::NewPathProposal { .. }) => {
+                (proposal::read_registration(&self.form)?, None)
+            }
             (_, None, _) => (proposal::read_fields(&self.form), None),
         };
-        let again = shown.asks_again(&answer);
-        Ok(Act::Answer { id: shown.id.clone(), answer, value, again })
+        let weight = Weight::of_answer(shown, &answer);
+        Ok(Act::Answer { id: shown.id.clone(), answer, value, weight })
     }
 }
 
-fn usage(words: &'static str) -> Error {
-    Error::with(Code::Usage, SafeText::words(words))
+#[cfg(test)]
+mod tests {
+    use keyless_core::{ApproveOnUse, EgressRule, SecretPath};
+    use keyless_daemon::{read_destinations, vault::Metadata};
+
+    use super::{super::form::Kind, *};
+
+    fn secret() -> Secret {
+        let metadata = Metadata {
+            egress: Some(EgressRule::to(read_destinations("a.test").unwrap())),
+            approve_on_use: ApproveOnUse::Session,
+            ..Metadata::default()
+        };
+        let at = "2026-01-02T03:04:05Z".parse().unwrap();
+        let (created_at, updated_at, path) = (at, at, SecretPath::parse("team/a/key").unwrap());
+        Secret { path, metadata, created_at, updated_at, version: None, rotated_at: None }
+    }
+
+    /// What saving comes to, once the field of that name holds this.
+    fn saved(mut dialog: Dialog, name: &str, kind: Kind) -> Weight {
+        dialog.form.fields.iter_mut().find(|field| field.name == name).unwrap().kind = kind;
+        dialog.said(Word::Accept).ok().unwrap().weight()
+    }
+
+    #[test]
+    fn a_host_more_takes_the_factor_as_at_the_page() {
+        let edited = |name, kind| saved(Dialog::of_metadata(secret()), name, kind);
+        let line = |text: &str| Kind::Line(text.to_owned());
+        let asks = |at| Kind::Choice { options: Vec::new(), at };
+        assert_eq!(edited("to", line("a.test, b.test")), Weight::Grave);
+        assert_eq!(edited("asks", asks(0)), Weight::Grave);
+        assert_eq!(edited("asks", asks(2)), Weight::Gives);
+        assert_eq!(edited("description", line("For CI")), Weight::Gives);
+    }
+
+    #[test]
+    fn a_first_value_gives_and_the_next_one_overwrites() {
+        let providers = Arc::new(Providers::bundled());
+        let typed = |secret| {
+            let mut dialog = Dialog::of_value(secret, &providers);
+            for field in &mut dialog.form.fields {
+                match (&mut field.kind, field.name) {
+                    (Kind::Hidden { text, .. }, _) => text.push_str("Qm7-xT4w9ZrK2bVp"),
+                    (Kind::Line(text), "path") => "team/b/key".clone_into(text),
+                    (Kind::Tick(is_on), _) => *is_on = true,
+                    _ => {}
+                }
+            }
+            (dialog.title(), dialog.said(Word::Accept).ok().unwrap().weight())
+        };
+        let kept = Secret { version: Some(1), ..secret() };
+        let title = |text: &str| text.to_owned();
+        assert_eq!(typed(None), (title("Add a secret"), Weight::Gives));
+        assert_eq!(typed(Some(secret())), (title("Provision secret"), Weight::Gives));
+        assert_eq!(typed(Some(kept)), (title("Rotate secret"), Weight::Grave));
+    }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use keyless_core::{Code, Error};
 use keyless_daemon::{
-    ApproverHandle, CheckWhen, Operator, Overview, Places,
+    ApproverHandle, Config, Occasion, Operator, Overview, Places,
     vault::{Providers, Vault},
 };
 
@@ -22,10 +22,10 @@ use crate::commands::approve::told;
 
 /// How long the factor's proof holds, as at `operator.sock`.
 const PROOF_LIFE: Duration = Duration::from_mins(10);
-/// How fresh it has to be for what can't be taken back.
-const FRESH: Duration = Duration::from_mins(5);
 /// How often what changes by itself is asked for again.
 const AGAIN: Duration = Duration::from_secs(2);
+/// How often who used what: that is counted over the log's newest 20,000 entries.
+const USES_AGAIN: Duration = Duration::from_secs(10);
 
 /// The operator's place.
 pub(super) struct Office {
@@ -36,6 +36,7 @@ pub(super) struct Office {
     providers: Arc<Providers>,
     proven: Instant,
     looked: Option<Instant>,
+    uses_counted: Option<Instant>,
 }
 
 impl Office {
@@ -47,13 +48,15 @@ impl Office {
         // A catalog that can't be used is a matter of `keyless catalog`; what is bundled can.
         let providers = keyless_daemon::providers(&places).unwrap_or_else(|_| Providers::bundled());
         let (providers, proven) = (Arc::new(providers), Instant::now());
-        Ok(Self { places, vault, approver, overview, providers, proven, looked: None })
+        let (looked, uses_counted) = (None, None);
+        Ok(Self { places, vault, approver, overview, providers, proven, looked, uses_counted })
     }
 
-    /// Whether the factor has to be proven once more before an act.
-    pub(super) fn wants_proof(&self, act: &Act) -> bool {
-        let again = matches!(act, Act::Answer { again: true, .. } | Act::Value { again: true, .. });
-        again && self.proven.elapsed() > FRESH
+    /// Whether the factor has to be proven once more before an act: as the page would ask for it, `[web] prove_again`
+    /// of config.toml included.
+    pub(super) fn wants_proof(&self, act: &Act) -> Result<bool, Error> {
+        let setting = Config::load(&self.places.config_file())?.web.prove_again;
+        Ok(setting.takes(act.weight()).is_due(self.proven.elapsed()))
     }
 
     /// Takes over what is new: what waits each time, the present room's every two seconds.
@@ -77,7 +80,13 @@ impl Office {
         match app.room {
             Room::Waiting => {}
             Room::Approvals => seen.standing = self.approver.standing().await?,
-            Room::Secrets => seen.secrets = Some(overview.secrets(&app.secrets_wanted).await?),
+            Room::Secrets => {
+                seen.secrets = Some(overview.secrets(&app.secrets_wanted).await?);
+                if self.uses_counted.is_none_or(|counted| counted.elapsed() > USES_AGAIN) {
+                    seen.uses = overview.latest_uses().await?;
+                    self.uses_counted = Some(Instant::now());
+                }
+            }
             Room::Sessions => {
                 seen.sessions = self.approver.sessions().await?;
                 app.settle();
@@ -127,8 +136,9 @@ impl Office {
                 let settled = self.approver.answer(&id, answer, value).await?;
                 told(&settled).trim_end().to_owned()
             }
-            Act::Edit { path, metadata } => {
-                self.operator().set(&path, *metadata).await?;
+            Act::Check(path) => self.approver.check(&self.places, &path).await?.sentence(&path),
+            Act::Edit { path, before, after } => {
+                self.approver.change(&path, *before, *after).await?;
                 format!("{path} is changed.")
             }
             Act::EndSession(id) => {
@@ -146,12 +156,15 @@ impl Office {
                 return Ok(None);
             }
             Act::OpenValue(path) => {
-                let secret = self.vault.show(&path).await?;
+                let secret = match path {
+                    Some(path) => Some(self.vault.show(&path).await?),
+                    None => None,
+                };
                 app.dialog = Some(Dialog::of_value(secret, &self.providers));
                 return Ok(None);
             }
             Act::Remove(path) => {
-                self.operator().remove(&path).await?;
+                Operator::new(Arc::clone(&self.vault)).remove(&path).await?;
                 format!("{path} is removed; keyless secret restore brings it back.")
             }
             Act::RevokeGrant(id) => {
@@ -162,10 +175,11 @@ impl Office {
                 self.approver.take_back(&id).await?;
                 format!("{id} has no effect any more.")
             }
-            Act::Value { path, to, env, value, allow_weak, .. } => {
-                let operator = self.operator();
-                let operator = if allow_weak { operator.allowing_weak_values() } else { operator };
-                operator.give_value(&path, (to, env), value).await?;
+            Act::Value { path, occasion, given, value } => {
+                self.approver.give(&path, occasion, given, value).await?;
+                if occasion == Occasion::New {
+                    app.choose(Some(path.to_string()));
+                }
                 format!("{path} has its value; running sessions take it up within seconds.")
             }
             Act::VerifyChain => {
@@ -181,10 +195,6 @@ impl Office {
             Act::Leave | Act::Lock => return Ok(None),
         };
         Ok(Some(words))
-    }
-
-    fn operator(&self) -> Operator {
-        Operator::new(Arc::clone(&self.vault)).checking(&self.places, CheckWhen::AsConfigured)
     }
 
     /// Closes the store here and at the broker, with every session that stands on it.

@@ -12,8 +12,6 @@ mod waiting;
 
 use ratatui::layout::Constraint;
 
-pub(super) use self::secrets::asks;
-
 use super::{
     app::{Act, App},
     keys::Press,

@@ -6,18 +6,12 @@ use keyless_vault::{Metadata, Providers, Secret, SourceConfig};
 use maud::{Markup, html};
 
 use super::{
-    FORM, Sheet, destinations, edit, once, once_more,
+    FORM, Sheet, destinations, edit, once_more,
     value::{self, Wanted},
 };
 use crate::{
-    operator::{Known, Occasion},
-    web::{
-        ProveAgain,
-        frame::word,
-        pages::session_name,
-        visitors::Visit,
-        words::{ago, plain},
-    },
+    operator::{Known, Occasion, ProveAgain, Weight, ago},
+    web::{frame::word, pages::session_name, visitors::Visit, words::plain},
 };
 
 /// As many sessions are listed.
@@ -56,15 +50,6 @@ impl Act {
     }
 }
 
-/// Whether another value overwrites one. What another source keeps may be there.
-pub(in crate::web) fn occasion(secret: Option<&Secret>) -> Occasion {
-    let kept_here = |secret: &Secret| secret.metadata.source == SourceConfig::Local;
-    match secret {
-        Some(secret) if secret.version.is_some() || !kept_here(secret) => Occasion::Another,
-        _ => Occasion::First,
-    }
-}
-
 /// The dialog over the inventory.
 pub(in crate::web) fn render(own: &Own<'_>) -> Markup {
     let list = format!("/{}/secrets", own.visit.place);
@@ -75,10 +60,10 @@ pub(in crate::web) fn render(own: &Own<'_>) -> Markup {
         (Act::Edit, Some(secret)) => ("Change what is known", edit::render(own, secret, &address)),
         (Act::Look, Some(secret)) => ("Secret", look(own, secret, &address)),
         (_, secret) => {
-            let kind = match (secret, occasion(secret)) {
-                (None, _) => "Add a secret",
-                (_, Occasion::Another) => "Rotate secret",
-                (_, Occasion::First) => "Provision secret",
+            let kind = match Occasion::of(secret) {
+                Occasion::Another => "Rotate secret",
+                Occasion::First => "Provision secret",
+                Occasion::New => "Add a secret",
             };
             (kind, typing(own, &address))
         }
@@ -89,7 +74,7 @@ pub(in crate::web) fn render(own: &Own<'_>) -> Markup {
 
 /// A value is typed.
 fn typing(own: &Own<'_>, address: &str) -> Markup {
-    let occasion = occasion(own.secret);
+    let occasion = Occasion::of(own.secret);
     let known = own.secret.cloned().map(Known::of);
     let wanted = Wanted {
         place: &own.visit.place,
@@ -102,6 +87,7 @@ fn typing(own: &Own<'_>, address: &str) -> Markup {
         from_file: from_file(own.secret, occasion),
     };
     let rotation = occasion == Occasion::Another;
+    let proof = own.prove_again.takes(Weight::of_value(occasion));
     let why = if rotation { "since this overwrites a value" } else { "to save it" };
     html! {
         @if own.secret.is_some() { (value::around(&wanted)) }
@@ -109,7 +95,7 @@ fn typing(own: &Own<'_>, address: &str) -> Markup {
             (word(own.visit))
             @if own.secret.is_none() { (new_path()) }
             (value::inputs(&wanted))
-            (once_more(own.visit, once(own.prove_again, true, rotation), why))
+            (once_more(own.visit, proof, why))
             div .fault role="alert" data-fault="" hidden {}
             div .buttons {
                 button .main name="act" value="value" {
@@ -150,14 +136,14 @@ fn from_file(secret: Option<&Secret>, occasion: Occasion) -> String {
 fn look(own: &Own<'_>, secret: &Secret, address: &str) -> Markup {
     let Metadata { description, env, upkeep, approve_on_use, source, .. } = &secret.metadata;
     let can_write = matches!(source, SourceConfig::Local | SourceConfig::Routed { .. });
-    let rotation = occasion(Some(secret)) == Occasion::Another;
+    let rotation = Occasion::of(Some(secret)) == Occasion::Another;
     html! {
         @if let Some(words) = description { p .help { (plain(words)) } }
         dl .facts {
             div { dt { "May go to" } dd { (where_it_goes(secret)) } }
             div { dt { "Variable" } dd {
                 @match env { Some(name) => { code { (name) } }, None => { span .none { "none" } } } } }
-            div { dt { "Asks" } dd { (edit::asks(*approve_on_use)) } }
+            div { dt { "Asks" } dd { (approve_on_use.in_words()) } }
             div { dt { "Kept in" } dd { (value::kept(Some(secret))) } }
             @if let Some(version) = secret.version {
                 div { dt { "Value" } dd { "version " (version)

@@ -1,14 +1,14 @@
 //! What an agent proposes to be known: beside what is known now, field by field.
 
 use keyless_core::{
-    Code, Error, SafeText, SecretPath,
+    Error,
     approval::{Field, Fields as Proposed},
 };
 use maud::{Markup, html};
 
 use super::Scene;
 use crate::{
-    operator::Answer,
+    operator::{self, Answer},
     web::{form::Fields, words::plain},
 };
 
@@ -80,9 +80,7 @@ pub(super) fn read_fields(fields: &Fields) -> Answer {
 }
 
 pub(super) fn read_path(fields: &Fields) -> Result<Answer, Error> {
-    let path = SecretPath::parse(fields.text("path").trim())
-        .map_err(|error| Error::with(Code::PathInvalid, SafeText::default().and(error)))?;
-    Ok(Answer::Register { path, fields: ticked(fields) })
+    Ok(Answer::Register { path: operator::read_path(fields.text("path"))?, fields: ticked(fields) })
 }
 
 fn ticked(fields: &Fields) -> Vec<Field> {

@@ -1,17 +1,16 @@
 //! A value: first or next, typed into a field that is masked, and where it may go.
 
-use keyless_core::{Code, Destination, Error, SafeText, SecretPath, approval::Asked};
-use keyless_vault::{EnvName, FormatVerdict, Provider, Providers, Secret, SourceConfig, Variant};
+use keyless_core::{Error, SecretPath, approval::Asked};
+use keyless_vault::{Provider, Providers, Secret, SourceConfig, Variant};
 use maud::{Markup, html};
 use zeroize::Zeroizing;
 
 use super::{
     FORM, Said, Scene,
     guide::{guide, link},
-    usage,
 };
 use crate::{
-    operator::{Answer, Given, Known, Occasion, Shown},
+    operator::{Answer, Given, Known, Occasion, Shown, Typed, suggested_variable},
     web::form::Fields,
 };
 
@@ -34,23 +33,19 @@ pub(super) struct Wanted<'a> {
     pub(super) from_file: String,
 }
 
-pub(super) fn occasion_of(shown: &Shown) -> Occasion {
-    if matches!(shown.asked, Asked::Rotation) { Occasion::Another } else { Occasion::First }
-}
-
-/// What an agent has asked for.
-pub(super) fn of_request<'a>(scene: &Scene<'a>) -> Wanted<'a> {
+/// What an agent has asked for; nothing where it is no value.
+pub(super) fn of_request<'a>(scene: &Scene<'a>) -> Option<Wanted<'a>> {
     let shown = scene.shown;
-    Wanted {
+    Some(Wanted {
         place: &scene.visit.place,
         path: shown.path.as_ref(),
-        occasion: occasion_of(shown),
+        occasion: Occasion::asked(&shown.asked)?,
         known: shown.known.as_ref(),
         secret: scene.secret,
         providers: scene.providers,
         weak: scene.weak,
         from_file: from_file(shown),
-    }
+    })
 }
 
 /// What stands above the form: where it is kept, what it looks like, how to get it.
@@ -114,49 +109,34 @@ pub(super) fn inputs(wanted: &Wanted<'_>) -> Markup {
 }
 
 /// The answer to a request; nothing of the value is in it.
-pub(super) fn read(shown: &Shown, fields: &mut Fields) -> Result<Said, Error> {
+pub(super) fn read(
+    shown: &Shown,
+    occasion: Occasion,
+    providers: &Providers,
+    fields: &mut Fields,
+) -> Result<Said, Error> {
     let bound = shown.known.as_ref().is_some_and(|known| !known.to.is_empty());
-    let (Given { to, env, allow_weak }, value) = read_given(occasion_of(shown), bound, fields)?;
-    Ok((Answer::Value { to, env, allow_weak }, Some(value)))
+    let (given, value) = read_given(occasion, providers, bound, fields)?;
+    Ok((Answer::Value(given), Some(value)))
 }
 
-/// A value, and what goes with it. `bound`: the secret has its hosts already.
+/// A value, and what goes with it. `is_bound`: the secret has its hosts already.
 pub(in crate::web) fn read_given(
     occasion: Occasion,
-    bound: bool,
+    providers: &Providers,
+    is_bound: bool,
     fields: &mut Fields,
 ) -> Result<(Given, Zeroizing<Vec<u8>>), Error> {
-    if occasion == Occasion::Another && !fields.is_ticked("overwrite") {
-        return Err(usage("tick the box that says that the present value may go"));
-    }
     let value = fields.take("value");
-    if value.is_empty() {
-        return Err(usage("no value was typed"));
-    }
-    let to = read_destinations(fields.text("to"))?;
-    let env = match fields.text("env").trim() {
-        "" => None,
-        // A variable without a destination would hold nothing.
-        _ if to.is_empty() && !bound => None,
-        name => Some(read_variable(name)?),
+    let typed = Typed {
+        value: &value,
+        to: fields.text("to"),
+        env: fields.text("env"),
+        overwrite: fields.is_ticked("overwrite"),
+        allow_weak: fields.is_ticked("weak"),
     };
-    let allow_weak = fields.is_ticked("weak");
-    let bytes = Zeroizing::new(value.as_bytes().to_vec());
-    Ok((Given { to, env, allow_weak }, bytes))
-}
-
-/// Fails with [`Code::ValueWeak`] when the value has not the format of the kind of token that was chosen.
-pub(in crate::web) fn judge(
-    providers: &Providers,
-    fields: &Fields,
-    value: &[u8],
-) -> Result<(), Error> {
-    let chosen = providers.variant(fields.text(VARIANT)).map(|(_, variant)| variant.judge(value));
-    if chosen == Some(FormatVerdict::Invalid) && !fields.is_ticked("weak") {
-        let words = "it has not the format of the kind of token that was chosen";
-        return Err(Error::with(Code::ValueWeak, SafeText::words(words)));
-    }
-    Ok(())
+    let chosen = providers.variant(fields.text(VARIANT)).map(|(_, variant)| variant);
+    typed.read(occasion, chosen, is_bound)
 }
 
 /// What the catalog knows of it.
@@ -211,7 +191,7 @@ fn destinations(variant: Option<&Variant>) -> Markup {
 
 fn variable(path: Option<&SecretPath>, variant: Option<&Variant>) -> Markup {
     let known = variant.and_then(|variant| variant.env_var.as_ref()).map(ToString::to_string);
-    let name = known.or_else(|| path.map(suggested)).unwrap_or_default();
+    let name = known.or_else(|| path.map(suggested_variable)).unwrap_or_default();
     html! {
         div .field {
             label for="env" { "Variable for its placeholder" }
@@ -226,24 +206,4 @@ fn from_file(shown: &Shown) -> String {
     let bound = shown.known.as_ref().is_some_and(|known| !known.to.is_empty());
     let to = if bound { "" } else { " --to HOST" };
     format!("keyless approve {} --accept{overwrite}{to} --from-file FILE", shown.id)
-}
-
-/// `team/jira/api-key` is offered as `JIRA_API_KEY`.
-fn suggested(path: &SecretPath) -> String {
-    format!("{}_{}", path.category(), path.name()).to_uppercase().replace(['-', '/'], "_")
-}
-
-pub(super) fn read_destinations(text: &str) -> Result<Vec<Destination>, Error> {
-    let names = text.split([',', ' ']).map(str::trim).filter(|name| !name.is_empty());
-    let parsed = names.map(|name| {
-        Destination::parse(name)
-            .map_err(|error| Error::with(Code::Usage, SafeText::default().and(error)))
-    });
-    parsed.collect()
-}
-
-pub(super) fn read_variable(name: &str) -> Result<EnvName, Error> {
-    EnvName::parse(name).map_err(|error| {
-        Error::with(Code::Usage, SafeText::default().as_they_wrote(&error.to_string()))
-    })
 }

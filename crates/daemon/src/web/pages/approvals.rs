@@ -8,13 +8,13 @@ use maud::{Markup, html};
 
 use super::{Page, empty, heading};
 use crate::{
-    operator::Shown,
+    operator::{Shown, lasting},
     web::{
         Web,
         form::Proven,
         frame::{Room, page, word},
         visitors::Visit,
-        words::{plain, spelled, time},
+        words::{plain, spelled},
     },
 };
 
@@ -44,7 +44,7 @@ fn table(visit: &Visit, standing: &[Shown]) -> Markup {
                         td data-head="For" .path { (plain(&shown.session)) }
                         td data-head="Holds" {
                             @if shown.status == Status::Denied { "ten minutes at most" }
-                            @else { "another " (time(shown.seconds_left)) }
+                            @else { "another " (lasting(shown.seconds_left)) }
                         }
                         td .end {
                             form method="post" action={ "/" (visit.place) "/approvals/" (shown.id) "/take-back" } {

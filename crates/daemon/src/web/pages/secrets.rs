@@ -10,14 +10,14 @@ use maud::{Markup, html};
 
 use super::{Page, counted, empty};
 use crate::{
-    operator::{SecretRow, SecretState, SecretsWanted},
+    operator::{SecretRow, SecretState, SecretsWanted, ago},
     web::{
         Web,
-        dialog::{self, Act, Own, asks},
+        dialog::{self, Act, Own},
         form::{Fields, Proven, query},
         frame::{Room, page},
         visitors::Visit,
-        words::{ago, plain},
+        words::plain,
     },
 };
 
@@ -124,7 +124,7 @@ fn table(place: &str, rows: &[SecretRow], uses: &[LatestUse]) -> Markup {
                                 None => { span .none { "none" } },
                             }
                         }
-                        td data-head="Asks" { (asks(secret.metadata.approve_on_use)) }
+                        td data-head="Asks" { (secret.metadata.approve_on_use.in_words()) }
                         td data-head="Used" {
                             // They are sorted, the latest first.
                             @match uses.iter().find(|one| one.path == secret.path) {

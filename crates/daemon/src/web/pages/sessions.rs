@@ -8,13 +8,14 @@ use maud::{Markup, html};
 
 use super::{Page, empty, heading, log::entries};
 use crate::{
+    operator::lasting,
     session_book::{SessionKind, SessionRow},
     web::{
         Web,
         form::Proven,
         frame::{Room, page, word},
         visitors::Visit,
-        words::{plain, spelled, time},
+        words::{plain, spelled},
     },
 };
 
@@ -65,7 +66,7 @@ fn card(visit: &Visit, row: &SessionRow) -> Markup {
                 }
             }
             span .meta {
-                span { "for " (time(u64::try_from(age).unwrap_or(0))) }
+                span { "for " (lasting(u64::try_from(age).unwrap_or(0))) }
                 form method="post" action={ (base) "/end" } {
                     (word(visit))
                     button .grave aria-label={ "End session " (spelled(&row.id)) } { "End" }

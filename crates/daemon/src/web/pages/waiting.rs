@@ -6,15 +6,12 @@ use axum::{
     extract::{Path, RawQuery, State},
     response::Html,
 };
-use keyless_core::{
-    Code,
-    approval::{Asked, PackVerb},
-};
+use keyless_core::{Code, approval::Asked};
 use maud::{Markup, html};
 
 use super::Page;
 use crate::{
-    operator::Shown,
+    operator::{Shown, lasting},
     web::{
         Web,
         dialog::{self, Scene},
@@ -22,7 +19,7 @@ use crate::{
         frame::{Room, page},
         handlers::{request_id, settled},
         visitors::Visit,
-        words::{plain, time},
+        words::plain,
     },
 };
 
@@ -110,13 +107,13 @@ fn rows(visit: &Visit, shown: &[Shown]) -> Markup {
 fn card(visit: &Visit, shown: &Shown) -> Markup {
     html! {
         a .card href={ "/" (visit.place) "/requests/" (shown.id) } {
-            span .kind { (kind(&shown.asked)) }
+            span .kind { (shown.asked.word()) }
             span .path { (plain(&shown.title())) }
             @if let Asked::UseApproval { deed: Some(deed), .. } = &shown.asked {
                 span .deed { (plain(&beginning(deed))) }
             }
             span .meta {
-                span { (plain(&shown.session)) ", " (time(shown.age_seconds)) " ago" }
+                span { (plain(&shown.session)) ", " (lasting(shown.age_seconds)) " ago" }
                 (dialog::left(shown))
             }
         }
@@ -128,23 +125,5 @@ fn beginning(deed: &str) -> String {
     match deed.char_indices().nth(DEED) {
         None => deed.to_owned(),
         Some((end, _)) => format!("{}…", &deed[..end]),
-    }
-}
-
-/// What is asked, in a word or two.
-fn kind(asked: &Asked) -> &'static str {
-    match asked {
-        Asked::ActionApproval { .. } => "Action",
-        Asked::DeployApply { wanted } => match wanted.verb {
-            PackVerb::Bootstrap => "Bootstrap",
-            PackVerb::Deploy => "Deploy",
-            PackVerb::Restore => "Restore",
-            PackVerb::Rollback => "Rollback",
-        },
-        Asked::MetadataProposal { .. } => "Metadata",
-        Asked::NewPathProposal { .. } => "New path",
-        Asked::Provision => "Value",
-        Asked::Rotation => "Rotation",
-        Asked::UseApproval { .. } => "Use",
     }
 }

@@ -1,17 +1,10 @@
 //! What the operator changes of what is known of a secret.
 
-use jiff::civil::Date;
-use keyless_core::{ApproveOnUse, EgressRule, Error};
-use keyless_daemon::vault::Metadata;
+use keyless_core::{ApproveOnUse, Error};
+use keyless_daemon::{Edited, vault::Metadata};
 
-use super::{Form, usage};
-use crate::commands::{
-    approve::{destinations, env_name},
-    ui::{
-        form::{Field, Kind, Word},
-        rooms::{asks, listed},
-    },
-};
+use super::Form;
+use crate::commands::ui::form::{Field, Kind, Word};
 
 const ASKS: &str = "asks";
 const DESCRIPTION: &str = "description";
@@ -23,75 +16,63 @@ const RENEWAL: &str = "renewal";
 const TO: &str = "to";
 
 pub(super) fn form(metadata: &Metadata) -> Form {
-    let upkeep = &metadata.upkeep;
-    let or_empty = |text: &Option<String>| text.clone().unwrap_or_default();
-    let to = metadata.egress.as_ref().map(|rule| listed(&rule.to, "")).unwrap_or_default();
-    let env = metadata.env.as_ref().map(ToString::to_string).unwrap_or_default();
-    let day = upkeep.expires_at.map(|day| day.to_string()).unwrap_or_default();
-    let days = upkeep.rotate_every_days.map(|days| days.to_string()).unwrap_or_default();
-    let policies = ApproveOnUse::ALL.map(|policy| asks(policy).to_owned()).to_vec();
-    let at = ApproveOnUse::ALL.iter().position(|one| *one == metadata.approve_on_use).unwrap_or(0);
+    let edited = Edited::of(metadata);
+    let policies = ApproveOnUse::ALL.map(|policy| policy.in_words().to_owned()).to_vec();
+    let at = ApproveOnUse::ALL.iter().position(|one| *one == edited.asks).unwrap_or(0);
     let fields = vec![
-        Field::line(DESCRIPTION, "Description", &or_empty(&metadata.description)),
-        Field::line(TO, "Goes to", &to).with_help("Hosts that may receive it, with commas."),
-        Field::line(ENV, "Variable", &env)
+        Field::line(DESCRIPTION, "Description", &edited.description),
+        Field::line(TO, "Goes to", &edited.to).with_help("Hosts that may receive it, with commas."),
+        Field::line(ENV, "Variable", &edited.env)
             .with_help("The variable in which a session finds the placeholder."),
         Field::choice(ASKS, "Asks", policies, at),
-        Field::line(EXPIRES, "Last day", &day).with_help("As 2027-03-31; empty: no end is known."),
-        Field::line(RENEWAL, "Renewal, in days", &days),
-        Field::line(PAGE, "Where to get it", &or_empty(&upkeep.retrieval_url)),
-        Field::line(PATTERN, "Pattern", &or_empty(&upkeep.pattern_id))
+        Field::line(EXPIRES, "Last day", &edited.expires_at)
+            .with_help("As 2027-03-31; empty: no end is known."),
+        Field::line(RENEWAL, "Renewal, in days", &edited.rotate_every_days),
+        Field::line(PAGE, "Where to get it", &edited.retrieval_url),
+        Field::line(PATTERN, "Pattern", &edited.pattern_id)
             .with_help("As keyless catalog list shows them."),
     ];
     Form::new(fields, &[(Word::Accept, "Save")])
 }
 
 /// The metadata as the form has it.
-pub(super) fn read(form: &Form, mut metadata: Metadata) -> Result<Metadata, Error> {
-    let text = |name| Some(form.text(name).trim().to_owned()).filter(|text| !text.is_empty());
-    metadata.description = text(DESCRIPTION);
-    let to = destinations(form.text(TO))?;
-    metadata.egress = match (metadata.egress.take(), to.is_empty()) {
-        (_, true) => None,
-        (Some(rule), false) => Some(EgressRule { to, ..rule }),
-        (None, false) => Some(EgressRule::to(to)),
+pub(super) fn read(form: &Form, before: &Metadata) -> Result<Metadata, Error> {
+    let text = |name| form.text(name).to_owned();
+    let asks = match form.field(ASKS).map(|field| &field.kind) {
+        Some(Kind::Choice { at, .. }) => ApproveOnUse::ALL[*at],
+        _ => before.approve_on_use,
     };
-    metadata.env = text(ENV).as_deref().map(env_name).transpose()?;
-    if let Some(Kind::Choice { at, .. }) = form.field(ASKS).map(|field| &field.kind) {
-        metadata.approve_on_use = ApproveOnUse::ALL[*at];
-    }
-    let upkeep = &mut metadata.upkeep;
-    let day = text(EXPIRES).map(|day| day.parse::<Date>());
-    upkeep.expires_at = day.transpose().map_err(|_| usage("a day is written as 2027-03-31"))?;
-    let days = text(RENEWAL).map(|days| days.parse::<u32>());
-    upkeep.rotate_every_days =
-        days.transpose().map_err(|_| usage("the renewal is a number of days"))?;
-    upkeep.retrieval_url = text(PAGE);
-    upkeep.pattern_id = text(PATTERN);
-    Ok(metadata)
+    let edited = Edited {
+        description: text(DESCRIPTION),
+        to: text(TO),
+        env: text(ENV),
+        asks,
+        expires_at: text(EXPIRES),
+        rotate_every_days: text(RENEWAL),
+        retrieval_url: text(PAGE),
+        pattern_id: text(PATTERN),
+    };
+    edited.read(before)
 }
 
 #[cfg(test)]
 mod tests {
-    use keyless_core::Destination;
-
     use super::*;
 
     #[test]
-    fn what_is_not_touched_stays_as_it_is() {
-        let rule = EgressRule {
-            max_occurrences: Some(3),
-            ..EgressRule::to(vec![Destination::parse("a.test").unwrap()])
-        };
-        let metadata = Metadata { egress: Some(rule), ..Metadata::default() };
-        assert_eq!(read(&form(&metadata), metadata.clone()).unwrap(), metadata);
-        let mut form = form(&metadata);
-        form.fields[1].kind = Kind::Line("b.test, c.test".to_owned());
-        form.fields[4].kind = Kind::Line("2027-02-30".to_owned());
-        assert!(read(&form, metadata.clone()).is_err());
-        form.fields[4].kind = Kind::Line("2027-02-28".to_owned());
-        let changed = read(&form, metadata).unwrap();
-        let rule = changed.egress.unwrap();
-        assert_eq!((rule.to.len(), rule.max_occurrences), (2, Some(3)));
+    fn every_field_is_read_from_its_own_place() {
+        let mut form = form(&Metadata::default());
+        let fill = ["For CI", "a.test", "KEY", "", "2027-02-28", "30", "https://a.test/", "a-b"];
+        for (field, text) in form.fields.iter_mut().zip(fill) {
+            match &mut field.kind {
+                Kind::Choice { at, .. } => *at = 2,
+                kind => *kind = Kind::Line(text.to_owned()),
+            }
+        }
+        let told = Edited::of(&read(&form, &Metadata::default()).unwrap());
+        let texts = [told.description, told.to, told.env, String::new(), told.expires_at];
+        assert_eq!(texts, fill[..5]);
+        assert_eq!([told.rotate_every_days, told.retrieval_url, told.pattern_id], fill[5..]);
+        assert_eq!(told.asks, ApproveOnUse::PerCall);
     }
 }

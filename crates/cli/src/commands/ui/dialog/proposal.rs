@@ -1,15 +1,17 @@
 //! What an agent proposes to be known: field by field, and the name of a new path, which is the person's.
 
 use keyless_core::{
-    Code, Error, SafeText, SecretPath,
+    Error,
     approval::{Field as Proposed, Fields},
 };
-use keyless_daemon::{Answer, Shown};
+use keyless_daemon::{Answer, Shown, read_path};
 
 use super::Form;
 use crate::commands::ui::form::{Field, Word};
 
 const PATH: &str = "path";
+/// What a path looks like.
+pub(super) const PATH_HELP: &str = "project/category/name, lower case, digits, hyphens.";
 
 /// A box for each proposed field.
 pub(super) fn fields_form(fields: &Fields) -> Form {
@@ -21,8 +23,8 @@ pub(super) fn fields_form(fields: &Fields) -> Form {
 
 pub(super) fn path_form(shown: &Shown, fields: &Fields) -> Form {
     let path = shown.path.as_ref().map(ToString::to_string).unwrap_or_default();
-    let help = "The agent suggests it; the name is yours. project/category/name, lower case, digits, hyphens.";
-    let path = Field::line(PATH, "Path", &path).with_help(help);
+    let help = format!("The agent suggests it; the name is yours. {PATH_HELP}");
+    let path = Field::line(PATH, "Path", &path).with_help(&help);
     let fields = std::iter::once(path).chain(ticks(fields)).collect();
     Form::new(fields, &[(Word::Deny, "Decline"), (Word::Accept, "Register")])
 }
@@ -33,10 +35,8 @@ pub(super) fn read_fields(form: &Form) -> Answer {
     if fields.is_empty() { Answer::Cancel } else { Answer::Apply { fields } }
 }
 
-pub(super) fn read_path(form: &Form) -> Result<Answer, Error> {
-    let path = SecretPath::parse(form.text(PATH).trim())
-        .map_err(|error| Error::with(Code::PathInvalid, SafeText::default().and(error)))?;
-    Ok(Answer::Register { path, fields: ticked(form) })
+pub(super) fn read_registration(form: &Form) -> Result<Answer, Error> {
+    Ok(Answer::Register { path: read_path(form.text(PATH))?, fields: ticked(form) })
 }
 
 fn ticks(fields: &Fields) -> impl Iterator<Item = Field> {

@@ -1,17 +1,12 @@
 //! A request as it is read, and the form of those that want a permission.
 
 use keyless_core::approval::{Asked, Fields, WantedAction, WantedDeploy, WantedFile};
-use keyless_daemon::{Known, Shown};
+use keyless_daemon::{Known, Shown, lasting};
 
 use super::Form;
 use crate::commands::{
-    approve::{time, visible},
-    ui::{
-        form::Word,
-        pieces::Piece,
-        rooms::{asks, listed},
-        theme::Mood,
-    },
+    approve::visible,
+    ui::{form::Word, pieces::Piece, rooms::listed, theme::Mood},
 };
 
 /// The buttons under a permission.
@@ -31,7 +26,7 @@ pub(in crate::commands::ui) fn pieces_of(shown: &Shown) -> Vec<Piece> {
     if let (Some(path), true) = (&shown.path, is_secret) {
         pieces.push(Piece::heading(path.to_string()));
     }
-    let ago = time(shown.age_seconds);
+    let ago = lasting(shown.age_seconds);
     pieces.push(Piece::fact("Asked by", format!("{}, {ago} ago", visible(&shown.session))));
     if is_secret && shown.path.is_some() {
         pieces.push(Piece::fact("Goes to", goes_to(shown.known.as_ref())));
@@ -48,7 +43,7 @@ pub(in crate::commands::ui) fn pieces_of(shown: &Shown) -> Vec<Piece> {
         }
         Asked::UseApproval { reason, deed, .. } => {
             if let Some(known) = &shown.known {
-                pieces.push(Piece::fact("Asks", asks(known.approve_on_use)));
+                pieces.push(Piece::fact("Asks", known.approve_on_use.in_words()));
             }
             if let Some(deed) = deed {
                 pieces.push(Piece::fact("This one", visible(deed)));

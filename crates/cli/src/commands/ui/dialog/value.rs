@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use keyless_core::{Code, Destination, Error, SafeText, SecretPath};
-use keyless_daemon::vault::{
-    EnvName, FormatVerdict, Metadata, Provider, Providers, Secret, Variant,
+use keyless_core::{Error, SecretPath};
+use keyless_daemon::{
+    Given, Occasion, Typed, read_path, suggested_variable,
+    vault::{FormatVerdict, Metadata, Provider, Providers, Secret, Variant},
 };
 use zeroize::Zeroizing;
 
-use super::{Form, usage};
+use super::{Form, proposal::PATH_HELP};
 use crate::commands::{
-    approve::{destinations, env_name, suggested_variable, visible},
+    approve::visible,
     secret::source_word,
     ui::{
         form::{Field, Kind, Word},
@@ -22,6 +23,7 @@ use crate::commands::{
 
 const ENV: &str = "env";
 const OVERWRITE: &str = "overwrite";
+const PATH: &str = "path";
 const TO: &str = "to";
 const VALUE: &str = "value";
 const VARIANT: &str = "variant";
@@ -29,25 +31,43 @@ const WEAK: &str = "weak";
 /// Of a text that is read line by line.
 const COLUMNS: u16 = 90;
 
-/// Where it may go, its variable, whether it is taken also if it looks like none, and the value.
-type Given = (Vec<Destination>, Option<EnvName>, bool, Zeroizing<Vec<u8>>);
-
 /// What is known where a value is typed.
 pub(in crate::commands) struct ValueScene {
-    pub(super) path: SecretPath,
-    pub(super) rotation: bool,
+    /// Whose; nothing while its name is typed as well.
+    path: Option<SecretPath>,
+    pub(super) occasion: Occasion,
     secret: Option<Secret>,
     providers: Arc<Providers>,
 }
 
 impl ValueScene {
     pub(in crate::commands) fn new(
-        path: SecretPath,
+        path: Option<SecretPath>,
         secret: Option<Secret>,
-        rotation: bool,
+        occasion: Occasion,
         providers: &Arc<Providers>,
     ) -> Self {
-        Self { path, rotation, secret, providers: Arc::clone(providers) }
+        Self { path, occasion, secret, providers: Arc::clone(providers) }
+    }
+
+    /// What stands over the dialog.
+    pub(super) fn title(&self) -> &'static str {
+        match self.occasion {
+            Occasion::Another => "Rotate secret",
+            Occasion::First => "Provision secret",
+            Occasion::New => "Add a secret",
+        }
+    }
+
+    /// What it is about.
+    pub(super) fn heading(&self) -> Piece {
+        let path = self.path.as_ref().map(ToString::to_string);
+        Piece::heading(path.unwrap_or_else(|| "A path of your own".to_owned()))
+    }
+
+    /// The path, known or typed.
+    pub(super) fn path(&self, form: &Form) -> Result<SecretPath, Error> {
+        self.path.clone().map_or_else(|| read_path(form.text(PATH)), Ok)
     }
 
     /// What is known of getting it, for a terminal that is asked line by line.
@@ -61,6 +81,9 @@ impl ValueScene {
     pub(super) fn form(&self, decline: Option<&str>) -> Form {
         let known = self.of_catalog();
         let mut fields = Vec::new();
+        if self.path.is_none() {
+            fields.push(Field::line(PATH, "Path", "").with_help(PATH_HELP));
+        }
         if let Some((provider, variant)) = known
             && provider.variants.len() > 1
         {
@@ -68,8 +91,9 @@ impl ValueScene {
             let names = provider.variants.iter().map(|one| one.display_name.clone()).collect();
             fields.push(Field::choice(VARIANT, "Kind of token", names, at));
         }
-        let first = fields.len();
-        fields.push(Field::hidden(VALUE, if self.rotation { "New value" } else { "Value" }));
+        // A name comes before its value; a kind of token is chosen as a rule.
+        let first = if self.path.is_none() { 0 } else { fields.len() };
+        fields.push(Field::hidden(VALUE, if self.rotation() { "New value" } else { "Value" }));
         if !self.is_bound() {
             let egress = known.and_then(|(_, variant)| variant.egress.as_ref());
             let to = egress.map(|egress| listed(&egress.to, "")).unwrap_or_default();
@@ -78,15 +102,16 @@ impl ValueScene {
         }
         if self.metadata().is_none_or(|metadata| metadata.env.is_none()) {
             let known = known.and_then(|(_, variant)| variant.env_var.as_ref());
-            let name = known.map_or_else(|| suggested_variable(&self.path), ToString::to_string);
+            let suggested = || self.path.as_ref().map(suggested_variable).unwrap_or_default();
+            let name = known.map_or_else(suggested, ToString::to_string);
             let help = "The variable in which a session finds the placeholder.";
             fields.push(Field::line(ENV, "Variable", &name).with_help(help));
         }
-        if self.rotation {
+        if self.rotation() {
             let words = "I understand that this overwrites the present value";
             fields.push(Field::tick(OVERWRITE, words));
         }
-        let save = if self.rotation { "Overwrite the value" } else { "Save" };
+        let save = if self.rotation() { "Overwrite the value" } else { "Save" };
         let words = decline.map(|decline| (Word::Deny, decline));
         let words: Vec<_> = words.into_iter().chain([(Word::Accept, save)]).collect();
         let mut form = Form::new(fields, &words);
@@ -99,7 +124,7 @@ impl ValueScene {
         let kept = self.metadata().map(|metadata| visible(&source_word(&metadata.source)));
         let mut pieces = vec![Piece::fact("Kept in", kept.unwrap_or_else(|| "local".to_owned()))];
         let upkeep = self.metadata().map(|metadata| &metadata.upkeep);
-        if self.rotation {
+        if self.rotation() {
             let days = upkeep.and_then(|upkeep| upkeep.rotate_every_days);
             pieces.extend(days.map(|days| Piece::fact("Cadence", format!("every {days} days"))));
             let since = self.secret.as_ref().and_then(|secret| secret.rotated_at);
@@ -131,28 +156,21 @@ impl ValueScene {
         Some(format!("{} characters{judged}.  {keys}  Ctrl-U empty", text.chars().count()))
     }
 
-    /// What the form says.
-    pub(super) fn read(&self, form: &Form) -> Result<Given, Error> {
-        if form.text(VALUE).is_empty() {
-            return Err(usage("no value was typed"));
-        }
-        if self.rotation && !form.is_ticked(OVERWRITE) {
-            return Err(usage("tick the box that says that the present value may go"));
-        }
-        let allow_weak = form.is_ticked(WEAK);
-        let value = Zeroizing::new(form.text(VALUE).as_bytes().to_vec());
-        if !allow_weak && self.judge(form, &value) == FormatVerdict::Invalid {
-            let words = "it has not the format of the kind of token that was chosen";
-            return Err(Error::with(Code::ValueWeak, SafeText::words(words)));
-        }
-        let to = destinations(form.text(TO))?;
-        let env = match form.text(ENV).trim() {
-            // A variable without a destination would hold nothing.
-            "" => None,
-            _ if to.is_empty() && !self.is_bound() => None,
-            name => Some(env_name(name)?),
+    /// What the form says: the value, and what goes with it.
+    pub(super) fn read(&self, form: &Form) -> Result<(Given, Zeroizing<Vec<u8>>), Error> {
+        let typed = Typed {
+            value: form.text(VALUE),
+            to: form.text(TO),
+            env: form.text(ENV),
+            overwrite: form.is_ticked(OVERWRITE),
+            allow_weak: form.is_ticked(WEAK),
         };
-        Ok((to, env, allow_weak, value))
+        let chosen = self.variant(form).map(|(_, variant)| variant);
+        typed.read(self.occasion, chosen, self.is_bound())
+    }
+
+    fn rotation(&self) -> bool {
+        self.occasion == Occasion::Another
     }
 
     fn guide(&self, pieces: &mut Vec<Piece>, provider: &Provider, variant: &Variant) {
@@ -169,7 +187,7 @@ impl ValueScene {
         let steps = retrieval.steps.iter().enumerate();
         pieces.extend(steps.map(|(index, step)| Piece::Step(index + 1, visible(step))));
         pieces.extend(retrieval.notes.as_deref().map(|notes| Piece::ours(visible(notes))));
-        if let (true, Some(known)) = (self.rotation, &variant.rotation) {
+        if let (true, Some(known)) = (self.rotation(), &variant.rotation) {
             pieces.push(Piece::Blank);
             pieces.push(Piece::fact("Renewal", format!("every {} days", known.every_days)));
             pieces.extend(known.notes.as_deref().map(|notes| Piece::ours(visible(notes))));
@@ -196,7 +214,7 @@ impl ValueScene {
 
     fn of_catalog(&self) -> Option<(&Provider, &Variant)> {
         let pattern = self.metadata().and_then(|metadata| metadata.upkeep.pattern_id.as_deref());
-        self.providers.of_secret(&self.path, pattern)
+        self.providers.of_secret(self.path.as_ref()?, pattern)
     }
 
     fn metadata(&self) -> Option<&Metadata> {

@@ -1,12 +1,12 @@
 //! What a person has said, as long as it has an effect: approvals to revoke, denials to lift.
 
 use keyless_core::approval::Status;
-use keyless_daemon::Shown;
+use keyless_daemon::{Shown, lasting};
 use ratatui::layout::Constraint;
 
-use super::{Row, View, waiting::kind};
+use super::{Row, View};
 use crate::commands::{
-    approve::{time, visible},
+    approve::visible,
     ui::{
         app::{Act, App},
         dialog::{self, Deed},
@@ -54,12 +54,12 @@ fn row(shown: &Shown) -> Row {
     };
     // How long a denial is remembered is not told to anybody who could wait for its end.
     let holds =
-        if shown.status == Status::Denied { "-".to_owned() } else { time(shown.seconds_left) };
+        if shown.status == Status::Denied { "-".to_owned() } else { lasting(shown.seconds_left) };
     Row {
         cells: vec![
             holds,
             answer.to_owned(),
-            kind(&shown.asked).to_owned(),
+            shown.asked.word().to_owned(),
             visible(&shown.title()),
             visible(&shown.session),
         ],

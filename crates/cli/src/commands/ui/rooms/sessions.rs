@@ -1,19 +1,16 @@
 //! Open sessions: what each may use, what it did, and its end.
 
 use jiff::Timestamp;
-use keyless_daemon::{SessionKind, SessionRow};
+use keyless_daemon::{SessionKind, SessionRow, lasting};
 use ratatui::layout::Constraint;
 
 use super::{Row, View, listed, log};
-use crate::commands::{
-    approve::time,
-    ui::{
-        app::{Act, App},
-        dialog::Deed,
-        keys::Press,
-        pieces::Piece,
-        theme::Mood,
-    },
+use crate::commands::ui::{
+    app::{Act, App},
+    dialog::Deed,
+    keys::Press,
+    pieces::Piece,
+    theme::Mood,
 };
 
 pub(super) fn view(app: &App) -> View {
@@ -50,7 +47,7 @@ fn row(row: &SessionRow) -> Row {
     let age = Timestamp::now().duration_since(row.since).as_secs();
     Row {
         cells: vec![
-            time(u64::try_from(age).unwrap_or(0)),
+            lasting(u64::try_from(age).unwrap_or(0)),
             row.kind.as_str().to_owned(),
             row.id.clone(),
             may_use(row),

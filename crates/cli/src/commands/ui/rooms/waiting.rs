@@ -1,6 +1,5 @@
 //! What waits for an answer.
 
-use keyless_core::approval::Asked;
 use keyless_daemon::Shown;
 use ratatui::layout::Constraint;
 
@@ -59,22 +58,10 @@ fn row(shown: &Shown) -> Row {
     Row {
         cells: vec![
             shown.clock(),
-            kind(&shown.asked).to_owned(),
+            shown.asked.word().to_owned(),
             visible(&shown.title()),
             visible(&shown.session),
         ],
         marked: (0, if shown.seconds_left < SOON { Mood::Warn } else { Mood::Plain }),
-    }
-}
-
-pub(super) fn kind(asked: &Asked) -> &'static str {
-    match asked {
-        Asked::ActionApproval { .. } => "action",
-        Asked::DeployApply { wanted } => wanted.verb.as_str(),
-        Asked::MetadataProposal { .. } => "metadata",
-        Asked::NewPathProposal { .. } => "new path",
-        Asked::Provision => "value",
-        Asked::Rotation => "rotation",
-        Asked::UseApproval { .. } => "use",
     }
 }

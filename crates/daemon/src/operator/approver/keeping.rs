@@ -1,0 +1,165 @@
+//! What the operator does to a secret: values, asked for or not, other metadata, a question to its service.
+
+use keyless_core::{Code, Destination, EgressRule, Error, SafeText, SecretPath};
+use keyless_vault::{EnvName, Metadata, Secret};
+use zeroize::Zeroizing;
+
+use super::{
+    super::{
+        Operator,
+        given::{Given, Occasion, usage},
+    },
+    Approver,
+};
+use crate::{liveness::Checked, places::Places};
+
+impl Approver {
+    /// Gives a secret a value that no agent has asked for.
+    ///
+    /// Fails with [`Code::Usage`] when a first value would overwrite one, with [`Code::SecretExists`] when a new secret
+    /// is there already, and as the vault does.
+    pub(crate) async fn give(
+        &self,
+        path: &SecretPath,
+        occasion: Occasion,
+        given: Given,
+        value: Zeroizing<Vec<u8>>,
+    ) -> Result<(), Error> {
+        let _turn = self.turn.lock().await;
+        self.store(path, occasion, given, value).await
+    }
+
+    /// Puts `after` in place of a secret's metadata, which was `before` when it was shown.
+    ///
+    /// Fails with [`Code::Usage`] when it was changed meanwhile, and as the vault does.
+    pub(crate) async fn change(
+        &self,
+        path: &SecretPath,
+        before: &Metadata,
+        after: Metadata,
+    ) -> Result<(), Error> {
+        let _turn = self.turn.lock().await;
+        let now = self.operator.vault.show(path).await?;
+        if now.metadata != *before {
+            return Err(usage("it was changed meanwhile; open it again"));
+        }
+        self.operator.set(path, after).await
+    }
+
+    /// Asks the service of a stored value whether it takes it.
+    pub(crate) async fn check(&self, places: &Places, path: &SecretPath) -> Result<Checked, Error> {
+        self.operator.check(places, path, None).await
+    }
+
+    /// Puts the value in place, and what the secret lacks to be used.
+    pub(super) async fn store(
+        &self,
+        path: &SecretPath,
+        occasion: Occasion,
+        Given { to, env, allow_weak }: Given,
+        value: Zeroizing<Vec<u8>>,
+    ) -> Result<(), Error> {
+        let operator = self.operator.again(allow_weak);
+        match operator.vault.show(path).await {
+            Ok(_) if occasion == Occasion::New => {
+                Err(Error::with(Code::SecretExists, SafeText::default().and(path)))
+            }
+            Ok(Secret { version: Some(_), .. }) if occasion == Occasion::First => {
+                Err(usage("it has a value by now; another one is a rotation"))
+            }
+            Ok(Secret { metadata, .. }) => {
+                replace(&operator, path, metadata, (to, env), value).await
+            }
+            Err(error) if error.code() == Code::SecretNotFound => {
+                let mut metadata = Metadata::default();
+                bind(&mut metadata, to, env);
+                operator.add(path, metadata, Some(value)).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Binds the secret and gives it the value; neither when one of them can't be done.
+async fn replace(
+    operator: &Operator,
+    path: &SecretPath,
+    before: Metadata,
+    (to, env): (Vec<Destination>, Option<EnvName>),
+    value: Zeroizing<Vec<u8>>,
+) -> Result<(), Error> {
+    let mut metadata = before.clone();
+    let bound = bind(&mut metadata, to, env);
+    // A host that was mistyped beside a value that is refused can still be corrected.
+    operator.refuse_weak(path, &metadata, &value)?;
+    if bound {
+        operator.set(path, metadata).await?;
+    }
+    if let Err(error) = operator.rotate(path, value).await {
+        if bound {
+            operator.set(path, before).await?;
+        }
+        return Err(error);
+    }
+    Ok(())
+}
+
+/// Adds what a secret lacks to be used; what its owner said before stays. Whether anything changed.
+fn bind(metadata: &mut Metadata, to: Vec<Destination>, env: Option<EnvName>) -> bool {
+    let adds_rule = metadata.egress.is_none() && !to.is_empty();
+    let adds_env = metadata.env.is_none() && env.is_some();
+    if adds_rule {
+        metadata.egress = Some(EgressRule::to(to));
+    }
+    if adds_env {
+        metadata.env = env;
+    }
+    adds_rule || adds_env
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::scene::Scene;
+
+    fn path() -> SecretPath {
+        SecretPath::parse("team/a/key").unwrap()
+    }
+
+    async fn give(approver: &Approver, occasion: Occasion, to: &str) -> Result<(), Code> {
+        let given = Given { to: vec![Destination::parse(to).unwrap()], ..Given::default() };
+        let value = Zeroizing::new(b"Qm7-xT4w9ZrK2bVp".to_vec());
+        approver.give(&path(), occasion, given, value).await.map_err(|error| error.code())
+    }
+
+    #[tokio::test]
+    async fn a_secret_is_added_once_and_overwritten_only_as_such() {
+        let scene = Scene::new().await;
+        let approver = Approver::new(Arc::clone(&scene.vault));
+        give(&approver, Occasion::New, "a.test").await.unwrap();
+        assert_eq!(give(&approver, Occasion::New, "b.test").await, Err(Code::SecretExists));
+        assert_eq!(give(&approver, Occasion::First, "b.test").await, Err(Code::Usage));
+        give(&approver, Occasion::Another, "b.test").await.unwrap();
+        let secret = scene.vault.show(&path()).await.unwrap();
+        assert_eq!(secret.version, Some(2));
+        let to = secret.metadata.egress.unwrap().to;
+        assert_eq!(to, [Destination::parse("a.test").unwrap()], "what its owner said stays");
+    }
+
+    #[tokio::test]
+    async fn of_two_edits_the_later_one_is_told() {
+        let scene = Scene::new().await;
+        let approver = Approver::new(Arc::clone(&scene.vault));
+        give(&approver, Occasion::New, "a.test").await.unwrap();
+        let before = scene.vault.show(&path()).await.unwrap().metadata;
+        let after =
+            |words: &str| Metadata { description: Some(words.to_owned()), ..before.clone() };
+        approver.change(&path(), &before, after("first")).await.unwrap();
+        let late = approver.change(&path(), &before, after("second")).await.unwrap_err();
+        assert!(late.code() == Code::Usage && late.message().contains("meanwhile"), "{late:?}");
+        let now = scene.vault.show(&path()).await.unwrap().metadata;
+        assert_eq!(now.description.as_deref(), Some("first"));
+    }
+}

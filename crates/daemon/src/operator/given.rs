@@ -1,0 +1,167 @@
+//! A value that a person gives: what goes with it, and how it is read from what they typed, at the page or the screen.
+
+use keyless_core::{Code, Destination, Error, SafeText, SecretPath, approval::Asked};
+use keyless_vault::{EnvName, FormatVerdict, Secret, SourceConfig, Variant};
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+/// What goes with a value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Given {
+    /// Where it may go, if that is not known yet.
+    pub to: Vec<Destination>,
+    /// The variable for its placeholder, if that is not known yet.
+    pub env: Option<EnvName>,
+    /// Whether it is taken also if it looks like none.
+    #[serde(default)]
+    pub allow_weak: bool,
+}
+
+/// What a value would replace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Occasion {
+    /// It overwrites the present one.
+    Another,
+    /// The secret is known and has none yet.
+    First,
+    /// The secret is added with it.
+    New,
+}
+
+/// A value and what stands beside it, as it was typed.
+#[derive(Default)]
+pub struct Typed<'t> {
+    /// The value.
+    pub value: &'t str,
+    /// Hosts that may receive it, with commas or blanks between them.
+    pub to: &'t str,
+    /// The variable for its placeholder.
+    pub env: &'t str,
+    /// The box that says that the present value may go.
+    pub overwrite: bool,
+    /// The box that takes a value which looks like none.
+    pub allow_weak: bool,
+}
+
+impl Occasion {
+    /// Of a secret that gets a value; nothing for one that is to be. What another source keeps may be there.
+    pub fn of(secret: Option<&Secret>) -> Self {
+        let kept_here = |secret: &Secret| secret.metadata.source == SourceConfig::Local;
+        match secret {
+            None => Self::New,
+            Some(secret) if secret.version.is_some() || !kept_here(secret) => Self::Another,
+            Some(_) => Self::First,
+        }
+    }
+
+    /// Of a value that an agent asks for; nothing where it asks for none.
+    pub fn asked(asked: &Asked) -> Option<Self> {
+        match asked {
+            Asked::Provision => Some(Self::First),
+            Asked::Rotation => Some(Self::Another),
+            _ => None,
+        }
+    }
+}
+
+impl Typed<'_> {
+    /// The value, and what goes with it. `chosen` is the kind of token that the person said it is; `is_bound` that the
+    /// secret has its hosts already.
+    ///
+    /// [`Code::Usage`] when something is missing or can't be read, [`Code::ValueWeak`] when the value has not the format
+    /// of its kind.
+    pub fn read(
+        &self,
+        occasion: Occasion,
+        chosen: Option<&Variant>,
+        is_bound: bool,
+    ) -> Result<(Given, Zeroizing<Vec<u8>>), Error> {
+        if occasion == Occasion::Another && !self.overwrite {
+            return Err(usage("tick the box that says that the present value may go"));
+        }
+        if self.value.is_empty() {
+            return Err(usage("no value was typed"));
+        }
+        let to = read_destinations(self.to)?;
+        let env = match self.env.trim() {
+            "" => None,
+            // A variable without a destination would hold nothing.
+            _ if to.is_empty() && !is_bound => None,
+            name => Some(read_variable(name)?),
+        };
+        let value = Zeroizing::new(self.value.as_bytes().to_vec());
+        let judged = chosen.map(|variant| variant.judge(&value));
+        if judged == Some(FormatVerdict::Invalid) && !self.allow_weak {
+            let words = "it has not the format of the kind of token that was chosen";
+            return Err(Error::with(Code::ValueWeak, SafeText::words(words)));
+        }
+        Ok((Given { to, env, allow_weak: self.allow_weak }, value))
+    }
+}
+
+/// Hosts as people write them, with commas or blanks between them; [`Code::Usage`] when one is none.
+pub fn read_destinations(text: &str) -> Result<Vec<Destination>, Error> {
+    let names = text.split([',', ' ']).map(str::trim).filter(|name| !name.is_empty());
+    let parsed = names.map(|name| {
+        Destination::parse(name)
+            .map_err(|error| Error::with(Code::Usage, SafeText::default().and(error)))
+    });
+    parsed.collect()
+}
+
+/// A variable's name; [`Code::Usage`] when it is none.
+pub fn read_variable(name: &str) -> Result<EnvName, Error> {
+    EnvName::parse(name).map_err(|error| {
+        Error::with(Code::Usage, SafeText::default().as_they_wrote(&error.to_string()))
+    })
+}
+
+/// A secret's path; [`Code::PathInvalid`] says what it lacks.
+pub fn read_path(text: &str) -> Result<SecretPath, Error> {
+    SecretPath::parse(text.trim())
+        .map_err(|error| Error::with(Code::PathInvalid, SafeText::default().and(error)))
+}
+
+/// `team/jira/api-key` is offered as `JIRA_API_KEY`.
+pub fn suggested_variable(path: &SecretPath) -> String {
+    format!("{}_{}", path.category(), path.name()).to_uppercase().replace(['-', '/'], "_")
+}
+
+pub(super) fn usage(words: &'static str) -> Error {
+    Error::with(Code::Usage, SafeText::words(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_suggested_by_path() {
+        let suggested = |path| suggested_variable(&SecretPath::parse(path).unwrap());
+        assert_eq!(suggested("team/jira/api-key"), "JIRA_API_KEY");
+        assert_eq!(suggested("team/prod/aws/deploy/key"), "AWS_DEPLOY_KEY");
+    }
+
+    #[test]
+    fn hosts_are_read_as_people_write_them() {
+        let hosts = read_destinations(" a.test, b.test  c.test:8443 ").unwrap();
+        assert_eq!(hosts.len(), 3);
+        assert!(read_destinations("").unwrap().is_empty() && read_destinations("*").is_err());
+    }
+
+    #[test]
+    fn what_is_typed_is_read_as_a_whole() {
+        let typed = Typed { value: "Qm7-xT4w9ZrK2bVp", env: "KEY", ..Typed::default() };
+        let read = |typed: &Typed<'_>, occasion, bound| {
+            typed.read(occasion, None, bound).map(|(given, _)| given)
+        };
+        assert!(read(&typed, Occasion::Another, true).is_err(), "the tick");
+        assert!(read(&Typed { value: "", ..typed }, Occasion::First, true).is_err(), "the value");
+        assert_eq!(read(&typed, Occasion::New, false).unwrap().env, None, "of no use yet");
+        assert!(read(&typed, Occasion::First, true).unwrap().env.is_some());
+        let ticked = Typed { overwrite: true, to: "a.test", ..typed };
+        let given = read(&ticked, Occasion::Another, false).unwrap();
+        assert!(given.to.len() == 1 && given.env.is_some() && !given.allow_weak);
+    }
+}

@@ -1,0 +1,19 @@
+//! How long, and how long ago, in words.
+
+use jiff::Timestamp;
+
+/// `4 min`, `2 h`.
+pub fn lasting(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        7200..=172_799 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86400),
+    }
+}
+
+/// `4 min ago`.
+pub fn ago(at: Timestamp) -> String {
+    let seconds = Timestamp::now().duration_since(at).as_secs();
+    format!("{} ago", lasting(u64::try_from(seconds).unwrap_or(0)))
+}
