@@ -21,6 +21,8 @@ use crate::{
     },
 };
 
+/// As many rows are drawn, so that the page stays light; a filter finds the others.
+const ROWS: usize = 100;
 /// The address of a secret that is to be; a path has three segments.
 pub(in crate::web) const NEW: &str = "new";
 
@@ -110,7 +112,7 @@ fn table(place: &str, rows: &[SecretRow], uses: &[LatestUse]) -> Markup {
                 th scope="col" { "Asks" } th scope="col" { "Used" } th scope="col" { "State" }
             } }
             tbody {
-                @for SecretRow { secret, state } in rows {
+                @for SecretRow { secret, state } in rows.iter().take(ROWS) {
                     @let state = state.as_str();
                     tr {
                         th scope="row" {
@@ -145,6 +147,7 @@ fn table(place: &str, rows: &[SecretRow], uses: &[LatestUse]) -> Markup {
                 }
             }
         }
+        @if rows.len() > ROWS { p .help .more { "And " (rows.len() - ROWS) " more: name a part of what you look for above." } }
     }
 }
 
@@ -153,5 +156,42 @@ fn destinations(secret: &Secret) -> Markup {
     html! {
         @if secret.metadata.egress.is_none() { span .none { "nowhere on the wire" } }
         @for (index, to) in to.enumerate() { @if index > 0 { ", " } code { (to) } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use keyless_core::EgressRule;
+    use keyless_vault::Metadata;
+
+    use super::*;
+    use crate::operator::read_destinations;
+
+    #[test]
+    fn the_page_stays_light_whatever_the_store_holds() {
+        let at = "2026-01-02T03:04:05Z".parse().unwrap();
+        let row = |number: usize| {
+            let path = SecretPath::parse(&format!("team/some-service/token-{number}")).unwrap();
+            let metadata = Metadata {
+                egress: Some(EgressRule::to(
+                    read_destinations("api.one.test, api.two.test").unwrap(),
+                )),
+                description: Some("For the boards of this team".to_owned()),
+                ..Metadata::default()
+            };
+            let (created_at, updated_at, rotated_at) = (at, at, Some(at));
+            let secret =
+                Secret { path, metadata, created_at, updated_at, version: Some(1), rotated_at };
+            SecretRow { secret, state: SecretState::Registered }
+        };
+        let rows: Vec<SecretRow> = (0..2000).map(row).collect();
+        let drawn = table("place", &rows, &[]).into_string();
+        assert!(drawn.len() < 90 * 1024, "{}", drawn.len());
+        assert!(
+            drawn.contains("token-99<") && drawn.contains("And 1900 more"),
+            "{}",
+            &drawn[drawn.len() - 200..]
+        );
+        assert!(!table("place", &rows[..100], &[]).into_string().contains("more"));
     }
 }
