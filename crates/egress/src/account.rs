@@ -10,14 +10,20 @@ use std::{
 };
 
 use http::StatusCode;
-use keyless_core::Error;
+use keyless_core::{Code, Error};
 
-use crate::{Engine, Session, engine::Flight, ports::Finished, refusal::Subject};
+use crate::{
+    Engine, Session,
+    engine::Flight,
+    ports::Finished,
+    refusal::{self, Subject},
+};
 
 /// One request with its answer, or one tunnel. Tells the broker when the last who holds it is gone.
 pub(crate) struct Account {
     session: Arc<Session>,
-    subject: Arc<Subject>,
+    /// There until the account is closed.
+    subject: Option<Arc<Subject>>,
     began: Instant,
     status: AtomicU16,
     sent: AtomicU64,
@@ -43,7 +49,7 @@ impl Account {
     ) -> Arc<Self> {
         Arc::new(Self {
             session: Arc::clone(session),
-            subject,
+            subject: Some(subject),
             began: Instant::now(),
             status: AtomicU16::new(0),
             sent: AtomicU64::new(0),
@@ -54,12 +60,20 @@ impl Account {
 
     /// What it is about.
     pub(crate) fn subject(&self) -> &Subject {
-        &self.subject
+        self.subject.as_ref().expect("the subject leaves only on drop")
     }
 
     /// The destination has answered.
     pub(crate) fn answered(&self, status: StatusCode) {
         self.status.store(status.as_u16(), Ordering::Relaxed);
+    }
+
+    /// A body of it was refused on its way.
+    pub(crate) fn refused(&self, error: &Error) {
+        // That the session has ended is on record already.
+        if error.code() != Code::SessionEnded {
+            refusal::log(&self.session, self.subject(), error);
+        }
     }
 
     /// Some bytes have passed. An error when no more may.
@@ -72,11 +86,14 @@ impl Account {
 
 impl Drop for Account {
     fn drop(&mut self) {
+        let Some(subject) = self.subject.take() else { return };
+        // As a rule nobody else has it any more, so nothing is copied.
+        let Subject { correlation_id, authority, request } = Arc::unwrap_or_clone(subject);
         let status = Some(*self.status.get_mut()).filter(|status| *status > 0);
         self.session.finished(Finished {
-            correlation_id: self.subject.correlation_id.clone(),
-            authority: self.subject.authority.clone(),
-            request: self.subject.request.clone(),
+            correlation_id,
+            authority,
+            request,
             status,
             sent: *self.sent.get_mut(),
             received: *self.received.get_mut(),

@@ -100,7 +100,8 @@ impl Lane {
         request: Request<Incoming>,
         approved: Option<Approved>,
     ) -> Response<AnswerBody> {
-        let mut subject = Subject { request: Some(said_of(&request)), ..Subject::default() };
+        let subject = Subject { request: Some(said_of(&request)), ..Subject::default() };
+        let mut subject = Arc::new(subject);
         let answer = answer_form(&request);
         let tried = AssertUnwindSafe(self.try_answer(request, approved, &mut subject));
         let Refused { error, logged } = match tried.catch_unwind().await {
@@ -119,15 +120,16 @@ impl Lane {
         &self,
         request: Request<Incoming>,
         approved: Option<Approved>,
-        subject: &mut Subject,
+        subject: &mut Arc<Subject>,
     ) -> Result<Response<AnswerBody>, Refused> {
-        subject.correlation_id = refusal::correlation_id()?;
+        // Nobody else has it before the task does, so nothing is copied.
+        Arc::make_mut(subject).correlation_id = refusal::correlation_id()?;
         self.engine.check_serving()?;
         self.session.check_open()?;
         self.session.quota().spend_request()?;
         self.check_head(&request)?;
         let Agreed { scheme, authority } = agreement::agree(&request, &self.bound)?;
-        subject.authority = Some(authority.clone());
+        Arc::make_mut(subject).authority = Some(authority.clone());
         let request = self.judge_cleartext(scheme, &authority, subject, request)?;
         let (pinned, as_of) = self.pin(scheme, &authority, subject).await?;
         let table = self.session.table();
@@ -141,8 +143,7 @@ impl Lane {
             generation: self.engine.roots().generation,
             identity: identity.as_ref().map(ClientIdentity::fingerprint),
         };
-        let subject = Arc::new(subject.clone());
-        let authority = &authority;
+        let (subject, authority) = (Arc::clone(subject), &authority);
         let task = Task { lane: self, scheme, authority, key, subject, identity, table, as_of };
         let (guard, upgrade) = match approved {
             Some(Approved { guard, upgrade }) => (Some(guard), upgrade),

@@ -31,7 +31,6 @@ pub(super) struct Verdict(Arc<OnceLock<Error>>);
 pub(super) struct Watched<B> {
     inner: B,
     verdict: Verdict,
-    on_refusal: Box<dyn Fn(&Error) + Send>,
     /// What an end too early is, where nothing was refused.
     broke_off: Option<Code>,
     /// What the body comes over: as a rule back in the pool before the client sees the end, so
@@ -53,21 +52,9 @@ impl Verdict {
 }
 
 impl<B> Watched<B> {
-    /// Watches `inner`; `on_refusal` is told of a refusal once, when it is found.
-    pub(super) fn new(
-        inner: B,
-        verdict: Verdict,
-        on_refusal: impl Fn(&Error) + Send + 'static,
-    ) -> Self {
-        Self {
-            inner,
-            verdict,
-            on_refusal: Box::new(on_refusal),
-            broke_off: None,
-            source: None,
-            hold: None,
-            account: None,
-        }
+    /// Watches `inner`, and leaves in `verdict` what it was refused for.
+    pub(super) fn new(inner: B, verdict: Verdict) -> Self {
+        Self { inner, verdict, broke_off: None, source: None, hold: None, account: None }
     }
 
     /// Keeps the connection that the body comes over until the body is done.
@@ -103,9 +90,8 @@ impl<B> Watched<B> {
     }
 
     fn refused(&self, error: Error) {
-        // That the session has ended is on record already.
-        if error.code() != Code::SessionEnded {
-            (self.on_refusal)(&error);
+        if let Some((account, _)) = &self.account {
+            account.refused(&error);
         }
         let _ = self.verdict.0.set(error);
     }
@@ -124,8 +110,8 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let Poll::Ready(error) = self.poll_withdrawn(cx) {
-            (self.hold, self.account) = (None, None);
             self.refused(error.clone());
+            (self.hold, self.account) = (None, None);
             return Poll::Ready(Some(Err(Box::new(error))));
         }
         let inner = &mut self.inner;
@@ -212,7 +198,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_an_error_of_this_body() {
         let verdict = Verdict::default();
-        let body = Watched::new(Panics, verdict.clone(), |_| {});
+        let body = Watched::new(Panics, verdict.clone());
         assert!(body.collect().await.is_err());
         assert_eq!(verdict.refusal().unwrap().code(), Code::Internal);
     }

@@ -14,7 +14,7 @@ use keyless_core::{Authority, Code, Error, Scheme};
 
 use super::{
     AnswerBody, Refused, Task,
-    body::{BoxError, Nothing, Verdict, Watched},
+    body::{Nothing, Verdict, Watched},
     hold::Hold,
     hop, interim,
     renewal::Again,
@@ -24,7 +24,7 @@ use crate::{
     account::Account,
     guard::GuardHandle,
     pool::{Connection, Means, OutgoingBody, Wanted, explain},
-    refusal, scrub,
+    scrub,
     swap::{self, Route},
 };
 
@@ -117,7 +117,7 @@ impl<'a> Exchange<'a> {
             if body.is_end_stream() {
                 Nothing(body.size_hint()).boxed_unsync()
             } else {
-                self.watch(body).of_request(account).boxed_unsync()
+                Watched::new(body, self.verdict.clone()).of_request(account).boxed_unsync()
             }
         }))
     }
@@ -174,7 +174,8 @@ impl<'a> Exchange<'a> {
             if bodiless {
                 Nothing(body.size_hint()).boxed_unsync()
             } else {
-                self.watch(body).over(source).held_by(hold).boxed_unsync()
+                let watched = Watched::new(body, self.verdict.clone());
+                watched.over(source).held_by(hold).boxed_unsync()
             }
         }))
     }
@@ -186,18 +187,6 @@ impl<'a> Exchange<'a> {
             correlation_id: &self.task.subject.correlation_id,
             upstream_version,
         }
-    }
-
-    fn watch<B>(&self, body: B) -> Watched<B>
-    where
-        B: Body<Data = Bytes> + Unpin,
-        B::Error: Into<BoxError>,
-    {
-        let session = Arc::clone(&self.task.lane.session);
-        let subject = Arc::clone(&self.task.subject);
-        Watched::new(body, self.verdict.clone(), move |error| {
-            refusal::log(&session, &subject, error);
-        })
     }
 }
 
