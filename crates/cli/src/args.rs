@@ -67,12 +67,15 @@ pub(crate) use self::{
     session::{SessionCommand, SessionEndArgs, SessionListArgs, SessionShowArgs},
     setup::SetupArgs,
     shell::{CompletionsArgs, ManualArgs, SchemaArgs, ShellWord},
-    source::{CheckArgs, SourceCommand, SourceListArgs},
+    source::{
+        AccessWord, BrowseArgs, CheckArgs, SourceAddArgs, SourceCommand, SourceListArgs,
+        SourceRemoveArgs,
+    },
     upkeep::UpkeepArgs,
     use_args::{GrantWord, InjectionWord, SealingWord, SignerWord, UseArgs},
     vault::{
-        EnvelopeAddArgs, EnvelopeCommand, EnvelopeListArgs, EnvelopeRemoveArgs, EnvelopeWord,
-        ExportVaultArgs, ImportVaultArgs, VaultCommand,
+        EnvelopeAddArgs, EnvelopeCommand, EnvelopeRemoveArgs, EnvelopeWord, ExportVaultArgs,
+        ImportVaultArgs, OpenerArgs, VaultCommand,
     },
 };
 

@@ -198,7 +198,7 @@ fn name_of(command: &Command) -> &'static str {
     use crate::args::{
         ActionCommand, AgentCommand, AuditCommand, CatalogCommand, DelegationCommand,
         EgressCommand, EnvelopeCommand, GrantCommand, GuardCommand, HooksCommand, SecretCommand,
-        SessionCommand, SourceCommand, VaultCommand,
+        SessionCommand, VaultCommand,
     };
     match command {
         Command::Action(ActionCommand::DryRun(_)) => "action dry-run",
@@ -278,15 +278,14 @@ fn name_of(command: &Command) -> &'static str {
         Command::Session(SessionCommand::List(_)) => "session list",
         Command::Session(SessionCommand::Show(_)) => "session show",
         Command::Setup(_) => "setup",
-        Command::Source(SourceCommand::Check(_)) => "source check",
-        Command::Source(SourceCommand::List(_)) => "source list",
+        Command::Source(command) => source::name(command),
         Command::Status => "status",
         Command::Ui(_) => "ui",
         Command::Unlock(_) => "unlock",
         Command::Vault(VaultCommand::Envelope(command)) => match command {
             EnvelopeCommand::Add(_) => "vault envelope add",
             EnvelopeCommand::Change(_) => "vault envelope change",
-            EnvelopeCommand::List(_) => "vault envelope list",
+            EnvelopeCommand::List => "vault envelope list",
             EnvelopeCommand::Remove(_) => "vault envelope remove",
         },
         Command::Vault(VaultCommand::Export(_)) => "vault export",

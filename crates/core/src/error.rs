@@ -364,6 +364,10 @@ codes! {
     Locked = "locked", "NL-E305", 423, Locked, Operator, true,
         "run keyless unlock, or give --passphrase-file FILE",
         "The store is locked.";
+    /// A store that has locked itself and that a code opens again.
+    LockedForCode = "locked_for_code", "NL-E305", 423, Locked, Agent, true,
+        "ask the operator for the code that their authenticator app shows, and unlock with it",
+        "The store has locked itself; a code of the authenticator app opens it.";
     /// A project's manifest, or the operator's index, is not usable as a whole.
     ManifestInvalid = "manifest_invalid", "NL-E800", 400, Usage, Operator, false,
         "correct the file at the place named",

@@ -7,12 +7,16 @@ use std::path::PathBuf;
 
 use futures_util::future::BoxFuture;
 use keyless_core::{Code, Error};
-use keyless_mcp::{Ask, Reply, Secrets};
+use keyless_mcp::{
+    Ask, Reply, Secrets,
+    secrets::{Outcome, Polled},
+};
 use tokio::{net::UnixStream, sync::Mutex};
 
 use crate::{
     caution::manifest_of,
     ci,
+    declare::declare,
     service::{Ticket, agent_call},
 };
 
@@ -41,11 +45,23 @@ impl AgentClient {
         if ci::is_on() {
             return Err(ci::refusal());
         }
+        let reply = self.carry_over(&ask).await?;
+        if let Reply::Polled(Polled {
+            outcome: Some(Outcome { final_path: Some(path), .. }), ..
+        }) = &reply
+        {
+            // Where the agent may not write, its session sees the path all the same.
+            let _ = declare(&self.folder, path);
+        }
+        Ok(reply)
+    }
+
+    async fn carry_over(&self, ask: &Ask) -> Result<Reply, Error> {
         let manifest = manifest_of(&self.folder)?;
         let mut line = self.line.lock().await;
         if let Some(mut stream) = line.stream.take() {
             // Kept only if it answered; a broker that went away is looked for once more.
-            match agent_call::ask(&mut stream, manifest.as_deref(), &ask).await {
+            match agent_call::ask(&mut stream, manifest.as_deref(), ask).await {
                 Err(error) if error.code() == Code::BrokerNotRunning => {}
                 answer => {
                     line.stream = Some(stream);
@@ -55,7 +71,7 @@ impl AgentClient {
         }
         let (mut stream, ticket) = agent_call::greet(&self.socket, line.ticket.as_ref()).await?;
         line.ticket = Some(ticket);
-        let answer = agent_call::ask(&mut stream, manifest.as_deref(), &ask).await;
+        let answer = agent_call::ask(&mut stream, manifest.as_deref(), ask).await;
         line.stream = Some(stream);
         answer
     }

@@ -9,12 +9,12 @@ use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp, civil::Date, tz::TimeZone};
 use keyless_core::{
     ApproveOnUse, Code, Error, SafeText, SecretPath,
-    approval::{Asked, Request, Status},
+    approval::{Asked, Fields, Request, Status},
 };
 use keyless_mcp::{
     Ask, Fault, Reply, Secrets, Words,
     secrets::{
-        Described, Format, Freshness, Listed, Liveness, Outcome, Page, PollStatus, Polled,
+        Described, Format, Freshness, Listed, Liveness, Outcome, Page, PollStatus, Polled, Remedy,
         Requested, SURFACE_VERSION, State, StatusKind, TrustLevel, UnlockMethod, Unlocked,
         Validated,
     },
@@ -104,8 +104,10 @@ impl AgentSecrets {
         mut asked: Asked,
         ttl_seconds: Option<u32>,
     ) -> Result<Requested, Error> {
+        refuse_others_words(&asked)?;
         if !matches!(asked, Asked::NewPathProposal { .. }) {
             let row = self.row(&path).await?;
+            asked = asked.with_declared(&declared(&row));
             let policy = row.approve_on_use.tightened_by(self.keeper.floor());
             match &mut asked {
                 Asked::UseApproval { .. } if policy == ApproveOnUse::Never => {
@@ -113,13 +115,13 @@ impl AgentSecrets {
                     let words = words.and(" is used without an approval; there is nothing to ask");
                     return Err(Error::with(Code::Usage, words));
                 }
-                Asked::Rotation | Asked::MetadataProposal { .. } if !row.in_store => {
+                Asked::Rotation if !row.in_store => {
                     let words = SafeText::default().and(&path);
                     let words =
                         words.and(" has no value yet; ask for one with secrets_request_provision");
                     return Err(Error::with(Code::SecretUnavailable, words));
                 }
-                Asked::Provision if row.in_store && self.has_value(&path).await? => {
+                Asked::Provision { .. } if row.in_store && self.has_value(&path).await? => {
                     let words = SafeText::default().and(&path);
                     let words =
                         words.and(" has a value; ask for another with secrets_request_rotation");
@@ -169,7 +171,9 @@ impl AgentSecrets {
             FormatVerdict::Ok => Format::Ok,
             FormatVerdict::Unknown => Format::Unknown,
         };
-        Ok(Validated { path, format, liveness, expires_at })
+        let refused = format == Format::Invalid || liveness == Some(Liveness::Invalid);
+        let remediation = refused.then(Remedy::another_value);
+        Ok(Validated { path, format, liveness, expires_at, remediation })
     }
 
     /// A check is a use, of a secret of the session's: one that a person wants to be asked about is theirs to make.
@@ -215,7 +219,7 @@ impl AgentSecrets {
         let file = self.index_file.clone();
         let index = tokio::task::spawn_blocking(move || IndexFile::load(&file)).await;
         let index = index.map_err(|_| Error::from(Code::Internal))??;
-        let manifest = match &self.manifest {
+        let mut manifest = match &self.manifest {
             Some(text) => caution::parse(text)?,
             // What `keyless run` would give to any session.
             None => Manifest {
@@ -227,7 +231,51 @@ impl AgentSecrets {
                 ..Manifest::default()
             },
         };
+        // A path that a person registered for this session is seen, wherever it is declared since.
+        for path in self.registered().await? {
+            if !manifest.declares(&path) {
+                manifest.optional.insert(path);
+            }
+        }
         Ok(Inventory::merge(&manifest, &index, &secrets))
+    }
+
+    /// The new paths of this session that a person has accepted, under the names that they gave.
+    async fn registered(&self) -> Result<Vec<SecretPath>, Error> {
+        let ours = |request: Request| {
+            let settled = request.settled.filter(|_| request.session == self.session)?;
+            settled.outcome.final_path
+        };
+        Ok(self.requests.all().await?.into_iter().filter_map(ours).collect())
+    }
+}
+
+/// Fails on what no tool asks: the words about an action or a deploy, and those about one deed, are the broker's
+/// own, so that a person never allows something other than what they have read.
+fn refuse_others_words(asked: &Asked) -> Result<(), Error> {
+    match asked {
+        Asked::ActionApproval { .. }
+        | Asked::DeployApply { .. }
+        | Asked::UseApproval { deed: Some(_), .. } => {
+            let words = SafeText::words("no tool asks that");
+            Err(Error::with(Code::BadRequest, words))
+        }
+        Asked::MetadataProposal { .. }
+        | Asked::NewPathProposal { .. }
+        | Asked::Provision { .. }
+        | Asked::Rotation
+        | Asked::UseApproval { deed: None, .. } => Ok(()),
+    }
+}
+
+/// What manifest, index and store say of a secret, as far as it can be proposed.
+fn declared(row: &Row) -> Fields {
+    Fields {
+        description: row.description.clone(),
+        retrieval_url: row.upkeep.retrieval_url.clone(),
+        rotate_every_days: row.upkeep.rotate_every_days,
+        expires_at: row.upkeep.expires_at,
+        pattern_id: row.upkeep.pattern_id.clone(),
     }
 }
 

@@ -19,6 +19,7 @@ mod approvals;
 mod broker;
 mod caution;
 mod checkpoints;
+mod declare;
 mod deploys;
 mod desktop;
 mod minted;
@@ -26,6 +27,7 @@ pub mod nl;
 mod requests;
 mod session_book;
 mod session_broker;
+mod source_file;
 mod sources;
 mod store_place;
 mod tokens;
@@ -106,9 +108,9 @@ pub use crate::{
     nl::{Agents, NlClient, NlIdentity, Registration, serve_nl_stdio},
     notes::{Note, Notes, RequestNote},
     operator::{
-        Answer, Approver, ApproverHandle, ChainState, CheckWhen, Edited, EgressView, Given,
+        Answer, Approver, ApproverHandle, By, ChainState, CheckWhen, Edited, EgressView, Given,
         HOUR_BARS, Known, LOG_ACTIONS, LOG_OUTCOMES, LogView, LogWanted, Named, Occasion, Operator,
-        Overview, Proof, ProveAgain, RemoteApprover, SecretRow, SecretState, SecretsView,
+        Overview, Present, Proof, ProveAgain, RemoteApprover, SecretRow, SecretState, SecretsView,
         SecretsWanted, Shown, SourcesView, Tally, Typed, UsedBy, Weight, ago, audit_log,
         audit_query, audit_tail, create_store, decoy, lasting, list_secrets, open_store, page_link,
         read_destinations, read_path, read_variable, refuse_existing_store, show_secret,
@@ -126,6 +128,7 @@ pub use crate::{
         status as service_status,
     },
     session_book::{SessionKind, SessionRow},
+    source_file::{NewSource, declare_source, undeclare_source},
     sources::with_sources,
     store_place::{StoreConfig, store_place},
     traces::CollectorUrl,

@@ -106,7 +106,7 @@ impl Requests {
     /// Records a request for a value as [`ask`](Self::ask) would, however many there are.
     #[cfg(test)]
     pub(crate) async fn put(&self, number: u64, path: &SecretPath) {
-        self.put_as(number, "m-1", Some(path.clone()), Asked::Provision).await;
+        self.put_as(number, "m-1", Some(path.clone()), Asked::provision()).await;
     }
 
     /// Records any request, unchecked.

@@ -37,10 +37,18 @@ pub struct Advice {
 /// The word of a code, its action, and the seconds to wait.
 type Row = (&'static str, &'static str, Option<u64>);
 
+/// Where a tool's caller is told something else than who runs a command: who acts, what next, and the sentence.
+struct ForTools {
+    actor: Actor,
+    next: &'static str,
+    user_message: &'static str,
+    retryable: bool,
+}
+
 impl From<&Error> for Fault {
     fn from(error: &Error) -> Self {
         let code = error.code();
-        let Remediation { actor, action: next, user_message, retryable } = code.remediation();
+        let ForTools { actor, next, user_message, retryable } = for_tools(code);
         let (word, action, retry_after_seconds) =
             row(code).unwrap_or((code.as_str(), actor_word(actor), None));
         let word = match code {
@@ -64,12 +72,44 @@ impl From<&Error> for Fault {
     }
 }
 
+fn for_tools(code: Code) -> ForTools {
+    let Remediation { actor, action: next, user_message, retryable } = code.remediation();
+    match code {
+        Code::SecretNotFound => ForTools {
+            actor,
+            next: "declare it in the project's .keyless/secrets.toml, or name one that secrets_list has",
+            user_message: "This project declares no such secret.",
+            retryable,
+        },
+        // The same call has the same end until a person has done something.
+        Code::SecretUnavailable => ForTools {
+            actor,
+            next: "give it a value (secrets_request_provision asks for one); keyless source check says what is amiss \
+                   with one that is kept elsewhere",
+            user_message: "The secret has no value that could be had.",
+            retryable: false,
+        },
+        Code::Usage => ForTools {
+            actor: Actor::Agent,
+            next: "call the tool as its schema says",
+            user_message,
+            retryable,
+        },
+        // The closed table has a person's deed for these, after which a new call is made.
+        Code::ApprovalRequired | Code::BrokerNotRunning => {
+            ForTools { actor, next, user_message, retryable: false }
+        }
+        _ => ForTools { actor, next, user_message, retryable },
+    }
+}
+
 fn row(code: Code) -> Option<Row> {
     Some(match code {
         Code::ApprovalDenied => ("approval-denied", "none", None),
         Code::ApprovalRequired => ("approval-required", "ask_user_to_approve", None),
         Code::BrokerNotRunning => ("daemon-not-running", "ask_user_to_start_daemon", None),
         Code::Locked => ("locked", "ask_user_to_unlock", None),
+        Code::LockedForCode => ("locked", "request_totp", None),
         Code::ManifestInvalid => ("merge-failed", "ask_user_to_correct_manifest", None),
         Code::NotAvailableInCi => ("not-available-in-ci-mode", "set_env_var", None),
         Code::PathInvalid => ("invalid-path", "correct_the_path", None),
@@ -77,7 +117,10 @@ fn row(code: Code) -> Option<Row> {
         Code::RequestNotFound => ("unknown-request", "make_a_new_request", None),
         Code::SecretNotFound => ("not-found", "check_the_path", None),
         Code::SecretUnavailable => ("not-provisioned", "ask_user_to_provision", None),
+        Code::TotpClosed => ("totp-closed", "retry_after", Some(60)),
+        Code::TotpReplayed => ("totp-replayed", "request_fresh_totp", Some(30)),
         Code::TotpUnavailable => ("totp-unavailable", "ask_user_to_unlock", None),
+        Code::TotpWrong => ("totp-wrong", "request_totp", None),
         Code::Usage => ("invalid-arguments", "correct_the_arguments", None),
         _ => return None,
     })
@@ -111,6 +154,30 @@ mod tests {
         assert_eq!(told(Code::PathInvalid, "").0, "invalid-path");
         assert_eq!(told(Code::ManifestInvalid, "").0, "merge-failed");
         assert_eq!(told(Code::DiskFull, ""), word("disk-full", "user", "ask_user"));
+    }
+
+    /// Reference, 11.2: who acts, what next, and whether the same call may work later.
+    #[test]
+    fn the_table_of_remediations_is_the_references() {
+        for (code, actor, action, retryable) in [
+            (Code::LockedForCode, "agent", "request_totp", true),
+            (Code::TotpUnavailable, "user", "ask_user_to_unlock", false),
+            (Code::TotpWrong, "agent", "request_totp", true),
+            (Code::TotpReplayed, "agent", "request_fresh_totp", true),
+            (Code::TotpClosed, "agent", "retry_after", true),
+            (Code::RateLimited, "agent", "retry_after", true),
+            (Code::SecretUnavailable, "user", "ask_user_to_provision", false),
+            (Code::ApprovalRequired, "user", "ask_user_to_approve", false),
+            (Code::ApprovalDenied, "user", "none", false),
+            (Code::BrokerNotRunning, "user", "ask_user_to_start_daemon", false),
+            (Code::NotAvailableInCi, "user", "set_env_var", false),
+            (Code::Usage, "agent", "correct_the_arguments", false),
+        ] {
+            let told = Fault::from(&Error::new(code)).remediation;
+            assert_eq!((told.actor, told.action, told.retryable), (actor, action, retryable));
+        }
+        let wait = |code| Fault::from(&Error::new(code)).remediation.retry_after_seconds;
+        assert_eq!((wait(Code::TotpReplayed), wait(Code::TotpClosed)), (Some(30), Some(60)));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::reply::{
-    Described, Format, Listed, ListedSecrets, Liveness, Outcome, Page, PollStatus, Polled,
+    Described, Format, Listed, ListedSecrets, Liveness, Outcome, Page, PollStatus, Polled, Remedy,
     Requested, SURFACE_VERSION, State, Status, StatusKind, TrustLevel, UnlockMethod, Unlocked,
     Validated,
 };

@@ -33,6 +33,9 @@ mod catalog;
 // The token catalog
 mod providers;
 
+// For the fuzz targets
+pub mod fuzzing;
+
 pub use crate::{
     backup::{Backup, BackupIdentities, BackupRecipients, MAX_BACKUP_BYTES},
     catalog::{
@@ -56,8 +59,9 @@ pub use crate::{
     },
     router::{Router, RouterConfig, SourceReport},
     source::{
-        Answer, Capabilities, Capability, HttpAnswer, HttpFault, HttpRequest, MAX_ANSWER_BYTES,
-        MAX_VALUE_BYTES, MountedValues, Reading, SourceHttp, SourceKind, State, Warning,
+        Answer, Capabilities, Capability, Held, HttpAnswer, HttpFault, HttpRequest,
+        MAX_ANSWER_BYTES, MAX_VALUE_BYTES, MountedValues, Reading, SourceHttp, SourceKind, State,
+        Warning,
     },
     upkeep::{EXPIRING_DAYS, Freshness, RotationMethod, Upkeep},
     vault::{Conflicts, Envelope, Imported, Replacement, Secret, Vault, Version},

@@ -33,8 +33,9 @@ use crate::{
     moment::Moment,
     source::{
         Answer, AwsService, AwsSource, Backend, BitwardenSource, Capabilities, EnvironmentSource,
-        Fetched, FolderSource, KeePassSource, KeyringSource, MAX_VALUE_BYTES, OnePasswordSource,
-        PassSource, PluginSource, SourceFault, SourceHttp, State, VaultSource, refused, too_large,
+        Fetched, FolderSource, Held, KeePassSource, KeyringSource, MAX_VALUE_BYTES,
+        OnePasswordSource, PassSource, PluginSource, SourceFault, SourceHttp, State, VaultSource,
+        refused, too_large,
     },
 };
 
@@ -49,6 +50,9 @@ const USUAL_NAMES: &[(&str, &str)] = &[
     ("pass", "pass"),
     ("vault", "vault"),
 ];
+
+/// The store, as a source.
+const LOCAL: &str = "local";
 
 /// The sources that are declared, and who is asked for what.
 pub struct Router {
@@ -105,7 +109,7 @@ impl Router {
         let env = SourceSpec::builtin("env", "env");
         sources
             .insert("env".to_owned(), Declared { spec: env, backend: Box::new(EnvironmentSource) });
-        for spec in config.sources.values() {
+        for spec in config.sources.values().filter(|spec| spec.kind != LOCAL) {
             let backend = backend(spec, http).map_err(|fault| {
                 let words = SafeText::words("source ").as_they_wrote(&spec.name).and(": ");
                 Error::with(Code::SourcesInvalid, words.as_they_wrote(&fault))
@@ -128,7 +132,9 @@ impl Router {
                 Error::with(Code::SecretUnavailable, words.and(" is kept"))
             })?,
         };
-        if resolved.source == "local" {
+        let declared_local =
+            || self.config.sources.get(resolved.source).is_some_and(|spec| spec.kind == LOCAL);
+        if resolved.source == LOCAL || declared_local() {
             return Ok(Place::Local);
         }
         let Some(declared) = self.sources.get(resolved.source) else {
@@ -224,6 +230,22 @@ impl Router {
         let given = at.declared.within(put).await;
         self.note(at.name, &given);
         given.map_err(|fault| told(at.name, fault))
+    }
+
+    /// What a declared source holds, in order; values are none of it.
+    pub(crate) async fn browse(
+        &self,
+        source: &str,
+        credential: Option<&SecretValue>,
+    ) -> Result<Vec<Held>, Error> {
+        let Some(declared) = self.sources.get(source) else {
+            let words = SafeText::words("sources.toml has no source ").as_they_wrote(source);
+            return Err(Error::with(Code::Usage, words));
+        };
+        let asked = declared.within(declared.backend.list(credential)).await;
+        let mut held = asked.map_err(|fault| told(source, fault))?;
+        held.sort();
+        Ok(held)
     }
 
     /// Contacts that the store has not kept yet.

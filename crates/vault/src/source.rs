@@ -47,8 +47,9 @@ pub(crate) use self::{
     plugin::PluginSource,
 };
 pub use self::{
-    backend::{Answer, Capabilities, State},
+    backend::{Answer, Capabilities, Held, State},
     http::{HttpAnswer, HttpFault, HttpRequest, MAX_ANSWER_BYTES, SourceHttp},
+    keepass::read_anything as read_keepass,
     mounted::MountedValues,
 };
 use crate::metadata::SourceConfig;

@@ -60,9 +60,9 @@ pub(crate) struct ImportVaultArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum EnvelopeCommand {
-    /// List what opens the store
+    /// List what opens the store; takes no factor
     #[command(after_help = "Examples:\n  keyless vault envelope list")]
-    List(EnvelopeListArgs),
+    List,
     /// Add a key file, an authenticator app, or a recovery phrase that was removed
     #[command(after_help = "\
 Examples:
@@ -79,14 +79,19 @@ Examples:
     #[command(after_help = "\
 Examples:
   keyless vault envelope change passphrase
+  keyless vault envelope change passphrase --recovery      the old one is lost; the 24 words are not
   keyless vault envelope change recovery --output phrase")]
     Change(EnvelopeAddArgs),
 }
 
+/// How the store is opened where its factors are changed: also by the words, for who has lost all others.
 #[derive(Debug, Args)]
-pub(crate) struct EnvelopeListArgs {
+pub(crate) struct OpenerArgs {
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
+    /// Open it with the 24 words of the recovery phrase, typed at the terminal
+    #[arg(long, conflicts_with_all = ["passphrase_file", "keyfile"])]
+    pub(crate) recovery: bool,
 }
 
 #[derive(Debug, Args)]
@@ -107,7 +112,7 @@ pub(crate) struct EnvelopeAddArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) new_passphrase_file: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) factor: FactorArgs,
+    pub(crate) opener: OpenerArgs,
 }
 
 #[derive(Debug, Args)]
@@ -119,7 +124,7 @@ pub(crate) struct EnvelopeRemoveArgs {
     #[arg(long)]
     pub(crate) yes: bool,
     #[command(flatten)]
-    pub(crate) factor: FactorArgs,
+    pub(crate) opener: OpenerArgs,
 }
 
 /// What can open a store.

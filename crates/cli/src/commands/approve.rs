@@ -12,7 +12,7 @@ use std::{process::ExitCode, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText, approval::RequestId};
 use keyless_daemon::{
-    Answer, ApproverHandle, Occasion, Places, Shown,
+    Answer, ApproverHandle, Places, Shown,
     vault::{Providers, Vault},
 };
 use serde_json::{Value, json};
@@ -62,13 +62,11 @@ struct Guide {
 impl Guide {
     /// Where to get it, step by step; nothing for a request that asks for no value.
     async fn words(&self, request: &Shown) -> Option<String> {
-        let occasion = Occasion::asked(&request.asked)?;
-        let path = request.path.clone()?;
-        let secret = self.vault.show(&path).await.ok();
+        let secret = self.vault.show(request.path.as_ref()?).await.ok();
         // A catalog that can't be used is a matter of `keyless catalog`; the value can be typed all the same.
         let providers =
             keyless_daemon::providers(&self.places).unwrap_or_else(|_| Providers::bundled());
-        Some(ValueScene::new(Some(path), secret, occasion, &Arc::new(providers)).words())
+        ValueScene::of_request(request, secret, &Arc::new(providers)).map(|scene| scene.words())
     }
 }
 

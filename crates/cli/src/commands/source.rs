@@ -1,26 +1,42 @@
-//! `keyless source`: where values come from, and whether they can be had.
+//! `keyless source`: where values come from, what there is, and whether they can be had.
+
+mod declaring;
 
 use std::process::ExitCode;
 
 use keyless_core::Error;
-use keyless_daemon::vault::{SourceConfig, SourceReport};
+use keyless_daemon::vault::{Held, RouterConfig, Secret, SourceConfig, SourceReport};
 use serde_json::json;
 
-use super::{open_store, secret::source_word, unlock_vault};
+use super::{approve::visible, open_store, secret::source_word, unlock_vault};
 use crate::{
-    args::{CheckArgs, SourceCommand, SourceListArgs},
+    args::{BrowseArgs, CheckArgs, SourceCommand, SourceListArgs},
     ui::{Ui, table},
 };
 
 pub(super) async fn run(ui: &Ui, command: SourceCommand) -> Result<ExitCode, Error> {
     match command {
+        SourceCommand::Add(args) => declaring::add(ui, args),
+        SourceCommand::Browse(args) => browse(ui, args).await,
         SourceCommand::Check(args) => check(ui, args).await,
         SourceCommand::List(args) => list(ui, args).await,
+        SourceCommand::Remove(args) => declaring::remove(ui, &args).await,
+    }
+}
+
+/// What a verb is called in answers.
+pub(super) fn name(command: &SourceCommand) -> &'static str {
+    match command {
+        SourceCommand::Add(_) => "source add",
+        SourceCommand::Browse(_) => "source browse",
+        SourceCommand::Check(_) => "source check",
+        SourceCommand::List(_) => "source list",
+        SourceCommand::Remove(_) => "source remove",
     }
 }
 
 async fn list(ui: &Ui, args: SourceListArgs) -> Result<ExitCode, Error> {
-    let (_, store) = open_store().await?;
+    let (places, store) = open_store().await?;
     let secrets = keyless_daemon::list_secrets(&store).await?;
     let count = |fits: fn(&SourceConfig) -> bool| {
         secrets.iter().filter(|secret| fits(&secret.metadata.source)).count()
@@ -41,7 +57,8 @@ async fn list(ui: &Ui, args: SourceListArgs) -> Result<ExitCode, Error> {
         .collect();
     let mut words = table(&["SOURCE", "CAN", "SECRETS"], &rows);
     let mut data = json!({ "sources": kinds });
-    if args.declared {
+    // How they are takes their credentials, so the factor; without any, nobody is asked for it.
+    if RouterConfig::load(&places.sources_file())?.declares_any() {
         let (_, vault) = unlock_vault(&args.factor).await?;
         let reports = ui.wait("Asking the sources", vault.sources()).await?;
         words.push('\n');
@@ -71,6 +88,45 @@ fn declared(reports: &[SourceReport]) -> String {
     };
     let rows: Vec<Vec<String>> = reports.iter().map(row).collect();
     table(&["NAME", "TYPE", "CAN", "MAY", "STATE", "LAST CONTACT", "NEXT"], &rows)
+}
+
+async fn browse(ui: &Ui, args: BrowseArgs) -> Result<ExitCode, Error> {
+    let (_, vault) = unlock_vault(&args.factor).await?;
+    let mut held = ui.wait("Asking the source", vault.browse(&args.name)).await?;
+    if let Some(text) = args.text.as_deref().map(str::to_lowercase) {
+        let has = |word: &str| word.to_lowercase().contains(&text);
+        held.retain(|one| has(&one.reference) || one.name.as_deref().is_some_and(has));
+    }
+    let secrets = vault.list().await?;
+    let known_as = |reference: &str| {
+        let is_it = |secret: &&Secret| match &secret.metadata.source {
+            SourceConfig::Routed { source: Some(source), reference: Some(own) } => {
+                *source == args.name && own == reference
+            }
+            _ => false,
+        };
+        secrets.iter().find(is_it).map(|secret| secret.path.to_string())
+    };
+    let row = |one: &Held| {
+        let name = one.name.as_deref().map(visible).unwrap_or_default();
+        vec![visible(&one.reference), name, known_as(&one.reference).unwrap_or_default()]
+    };
+    let rows: Vec<Vec<String>> = held.iter().map(row).collect();
+    let words = if rows.is_empty() {
+        "It holds nothing that fits.\n".to_owned()
+    } else {
+        let next = format!(
+            "keyless secret add PATH --to HOST --env NAME --source 'source:{}:REFERENCE' makes one a secret.\n",
+            args.name
+        );
+        table(&["REFERENCE", "NAME", "SECRET"], &rows) + &next
+    };
+    let data: Vec<_> = held
+        .iter()
+        .map(|one| json!({ "reference": one.reference, "name": one.name, "path": known_as(&one.reference) }))
+        .collect();
+    ui.answer("source browse", &json!({ "source": args.name, "held": data }), &words);
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn check(ui: &Ui, args: CheckArgs) -> Result<ExitCode, Error> {

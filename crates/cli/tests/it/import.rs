@@ -96,6 +96,7 @@ fn the_environment_and_documents_are_read_too() {
     let options = ["secret", "import", "--from-env", "--only", "ACME_KEY", "--yes", "--json"];
     let seen = world.keyless(&options).env_with_value("ACME_KEY", &value(&world)).run().data();
     assert_eq!(seen["imported"], json!(1), "{seen}");
+    assert_eq!(seen["variables"].as_array().unwrap().len(), 1, "the others are nobody's business");
     let file = world.operator_file("settings.yaml");
     std::fs::write(&file, format!("smtp:\n  password: {}\n  port: 25\n", value(&world))).unwrap();
     let path = file.to_str().unwrap();

@@ -100,7 +100,10 @@ fn both_versions_and_every_derivation_open_with_the_password() {
     let look = format!("! test -s {}", scene.file.display());
     scene.world.agent_sh(&look).run().ok();
     let told = state(&scene.world, "desk");
-    assert_eq!((&told["state"], &told["declared"]), (&json!("available"), &json!(["read"])));
+    assert_eq!(
+        (&told["state"], &told["declared"]),
+        (&json!("available"), &json!(["read", "list"]))
+    );
     assert_eq!(told["last_contact"]["outcome"], json!("available"), "{told}");
     let rotate = ["secret", "rotate", TOKEN, "--value-stdin"];
     let refused = scene.world.keyless(&rotate).stdin(scene.world.another_value()).run();

@@ -34,7 +34,7 @@ fn obeys(world: &mut World, bus: &str, [present, absent]: [&str; 2], can: &[&str
     add("team/api/absent", absent);
     let seen = keyless(&["source", "check", "team/api/absent"]).run();
     assert!(seen.exits(1).text().contains("has no value"), "{}", seen.text());
-    let listed = keyless(&["source", "list", "--declared", "--json"]).run().data();
+    let listed = keyless(&["source", "list", "--json"]).run().data();
     let declared = listed["declared"].as_array().unwrap().iter();
     let other = declared.clone().find(|source| source["name"] == "other").unwrap();
     assert_eq!((&other["declared"], &other["state"]), (&json!(can), &json!("available")));

@@ -42,6 +42,8 @@ mod clients;
 mod crowd;
 /// Databases that are logged in to with a placeholder.
 mod databases;
+/// `sources.toml` by commands.
+mod declaring;
 /// What `deploy/` has: unit, image, chart.
 mod deploy;
 /// What the desktop tells when an agent asks.

@@ -69,6 +69,15 @@ impl<'w> Agent<'w> {
         Ok(text)
     }
 
+    /// The error of a tool: its word, and what to do about it.
+    pub(crate) fn fault(&mut self, name: &str, arguments: &Value) -> (String, Value) {
+        let answer = self.call("tools/call", &json!({ "name": name, "arguments": arguments }));
+        assert_eq!(answer["result"]["isError"], json!(true), "{answer}");
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        let text: Value = serde_json::from_str(text).unwrap();
+        (text["error"].as_str().unwrap().to_owned(), text["remediation"].clone())
+    }
+
     #[track_caller]
     pub(crate) fn ask(&mut self, name: &str, arguments: &Value) -> String {
         let reply = self.tool(name, arguments).unwrap();

@@ -206,6 +206,16 @@ fn a_code_reopens_the_store_under_a_running_session() {
     wait_until("the window is over", locked);
     session.say("go");
     assert_eq!(session.line(), "423");
+    // Over MCP, the same is a matter of a code, which the agent may pass on.
+    let mut agent = crate::mcp::Agent::connect(&world);
+    let (error, remediation) = agent.fault("secrets_list", &json!({}));
+    assert_eq!(
+        (error.as_str(), &remediation["actor"], &remediation["action"], &remediation["retryable"]),
+        ("locked", &json!("agent"), &json!("request_totp"), &json!(true))
+    );
+    let (error, remediation) = agent.fault("secrets_unlock", &json!({ "totp": "000000" }));
+    assert_eq!((error.as_str(), &remediation["action"]), ("totp-wrong", &json!("request_totp")));
+    drop(agent);
     let reopen = |code: &str, exit: i32| {
         let unlock = world.keyless(&["unlock", "--code", "--for", "10m"]).without_passphrase();
         let script = format!("expect(': '); say({code:?} + '\\n'); finish(code={exit})");

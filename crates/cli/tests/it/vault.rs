@@ -83,6 +83,34 @@ fn a_recovery_phrase_changes_only_when_it_is_written_down() {
     unlock(new.trim(), 0);
 }
 
+/// Who has lost the passphrase still has the words, and nothing is lost.
+#[test]
+fn a_lost_passphrase_is_replaced_with_the_recovery_phrase() {
+    let world = World::with_token();
+    let words = fs::read_to_string(world.operator_file("recovery")).unwrap();
+    let words = world.watch(Canary::of(words.trim_end()));
+    let fresh = world.operator_file("fresh");
+    let passphrase = world.watch(Canary::of("Zr7 words nobody says together"));
+    fs::write(&fresh, &passphrase).unwrap();
+    fs::set_permissions(&fresh, fs::Permissions::from_mode(0o600)).unwrap();
+    let fresh = fresh.to_str().unwrap();
+    let change = ["vault", "envelope", "change", "passphrase", "--recovery"];
+    let change = [&change[..], &["--new-passphrase-file", fresh]].concat();
+    let with = |words: &str, code: i32| {
+        let command = world.keyless(&change).without_passphrase();
+        let script = format!("expect('24 words): '); say({words:?} + '\\n'); finish(code={code})");
+        at_a_terminal(&world, command, &script)
+    };
+    with(&format!("{}art", "abandon ".repeat(23)), 5);
+    with(&words, 0);
+    world.keyless(&["source", "check"]).run().exits(5);
+    let new = ["source", "check", "--passphrase-file", fresh];
+    world.keyless(&new).without_passphrase().run().ok();
+    // What opens it is told without a factor.
+    let listed = world.keyless(&["vault", "envelope", "list"]).without_passphrase().run().ok();
+    assert!(listed.contains("passphrase  from cold") && listed.contains("recovery"), "{listed}");
+}
+
 #[test]
 fn a_removed_secret_comes_back_until_it_is_purged() {
     let mut world = World::with_token();

@@ -38,6 +38,9 @@ pub enum Asked {
     MetadataProposal {
         /// To what; fields that are absent stay.
         fields: Fields,
+        /// What manifest and index say of it; the broker's word, never the agent's.
+        #[serde(default, skip_serializing_if = "Fields::is_empty")]
+        declared: Fields,
     },
     /// Register a path.
     NewPathProposal {
@@ -45,7 +48,11 @@ pub enum Asked {
         fields: Fields,
     },
     /// Give a secret its first value.
-    Provision,
+    Provision {
+        /// What manifest and index say of it; the broker's word, never the agent's.
+        #[serde(default, skip_serializing_if = "Fields::is_empty")]
+        declared: Fields,
+    },
     /// Give a secret another value.
     Rotation,
     /// Let it be used.
@@ -119,6 +126,16 @@ pub enum Field {
 }
 
 impl Asked {
+    /// A request for a first value, of which nothing is declared.
+    pub fn provision() -> Self {
+        Self::Provision { declared: Fields::default() }
+    }
+
+    /// A proposal about a secret of which nothing is declared.
+    pub fn metadata(fields: Fields) -> Self {
+        Self::MetadataProposal { fields, declared: Fields::default() }
+    }
+
     /// Which kind it is.
     pub fn kind(&self) -> RequestKind {
         match self {
@@ -126,10 +143,30 @@ impl Asked {
             Self::DeployApply { .. } => RequestKind::DeployApply,
             Self::MetadataProposal { .. } => RequestKind::MetadataProposal,
             Self::NewPathProposal { .. } => RequestKind::NewPathProposal,
-            Self::Provision => RequestKind::Provision,
+            Self::Provision { .. } => RequestKind::Provision,
             Self::Rotation => RequestKind::Rotation,
             Self::UseApproval { .. } => RequestKind::UseApproval,
         }
+    }
+
+    /// What manifest and index said of the secret when it was asked.
+    pub fn declared(&self) -> Option<&Fields> {
+        match self {
+            Self::MetadataProposal { declared, .. } | Self::Provision { declared } => {
+                Some(declared)
+            }
+            _ => None,
+        }
+    }
+
+    /// The same request with the broker's word on what is declared, and nothing left of the agent's; of what is
+    /// declared, only what could be proposed as well.
+    #[must_use]
+    pub fn with_declared(mut self, said: &Fields) -> Self {
+        if let Self::MetadataProposal { declared, .. } | Self::Provision { declared } = &mut self {
+            *declared = said.fitting();
+        }
+        self
     }
 
     /// What is asked, in a word or two for people; of the pack's deeds, which.
@@ -139,7 +176,7 @@ impl Asked {
             Self::DeployApply { wanted } => wanted.verb.as_str(),
             Self::MetadataProposal { .. } => "metadata",
             Self::NewPathProposal { .. } => "new path",
-            Self::Provision => "value",
+            Self::Provision { .. } => "value",
             Self::Rotation => "rotation",
             Self::UseApproval { .. } => "use",
         }
@@ -177,10 +214,12 @@ impl Asked {
     pub fn check(&self) -> Result<(), Error> {
         let refuse = |words| Err(Error::with(Code::Usage, SafeText::words(words)));
         match self {
-            Self::MetadataProposal { fields } if *fields == Fields::default() => {
+            Self::MetadataProposal { fields, .. } if fields.is_empty() => {
                 refuse("a proposal changes at least one field")
             }
-            Self::MetadataProposal { fields } | Self::NewPathProposal { fields } => fields.check(),
+            Self::MetadataProposal { fields, .. } | Self::NewPathProposal { fields } => {
+                fields.check()
+            }
             Self::UseApproval { reason, .. } if reason.trim().is_empty() => {
                 refuse("a reason says why the secret is needed; it can't be empty")
             }
@@ -202,7 +241,7 @@ impl Asked {
             ),
             Self::ActionApproval { .. }
             | Self::DeployApply { .. }
-            | Self::Provision
+            | Self::Provision { .. }
             | Self::Rotation
             | Self::UseApproval { .. } => Ok(()),
         }
@@ -214,6 +253,34 @@ impl Fields {
     pub fn present(&self) -> Vec<Field> {
         let there = |field: &Field| self.text(*field).is_some();
         Field::ALL.into_iter().filter(there).collect()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Those that could be proposed: a manifest is as little checked as an agent's words.
+    fn fitting(&self) -> Self {
+        let mut fitting = Self::default();
+        for field in self.present() {
+            let mut more = fitting.clone();
+            more.take_over(self, field);
+            if more.check().is_ok() {
+                fitting = more;
+            }
+        }
+        fitting
+    }
+
+    fn take_over(&mut self, from: &Self, field: Field) {
+        match field {
+            Field::Description => self.description.clone_from(&from.description),
+            Field::ExpiresAt => self.expires_at = from.expires_at,
+            Field::PatternId => self.pattern_id.clone_from(&from.pattern_id),
+            Field::RetrievalUrl => self.retrieval_url.clone_from(&from.retrieval_url),
+            Field::RotateEveryDays => self.rotate_every_days = from.rotate_every_days,
+        }
     }
 
     /// A field as text.

@@ -51,7 +51,7 @@ fn use_approval() -> Request {
 
 #[test]
 fn ids_have_the_shape_of_the_spec() {
-    let id = request(Asked::Provision).id;
+    let id = request(Asked::provision()).id;
     assert_eq!(id.as_str(), "prov-010203abcdef");
     assert_eq!(RequestId::parse("prov-010203abcdef"), Some(id));
     for bad in ["", "prov-", "prov-010203abcde", "prov-010203abcdeF", "prov-010203abcdefa", "x"] {
@@ -82,9 +82,9 @@ fn each_kind_takes_its_own_answers() {
     }
     let fields = Fields { rotate_every_days: Some(60), ..Fields::default() };
     for asked in [
-        Asked::Provision,
+        Asked::provision(),
         Asked::Rotation,
-        Asked::MetadataProposal { fields: fields.clone() },
+        Asked::metadata(fields.clone()),
         Asked::NewPathProposal { fields },
     ] {
         assert_eq!(ends(&request(asked)), ["cancelled", "failed", "ok"]);
@@ -93,7 +93,7 @@ fn each_kind_takes_its_own_answers() {
 
 #[test]
 fn a_late_answer_does_nothing() {
-    let request = request(Asked::Provision);
+    let request = request(Asked::provision());
     assert_eq!(request.status(at(299)), Status::Pending);
     assert_eq!(request.status(at(300)), Status::Expired);
     let late = request.settle(Decision::Fulfil(Outcome::default()), at(300)).unwrap_err();
@@ -143,7 +143,7 @@ fn denials_are_remembered_for_a_while() {
     let denied = use_approval().settle(Decision::Deny, at(0)).unwrap();
     assert!(denied.denies(at(599)) && !denied.denies(at(600)));
     assert!(!denied.over().denies(at(1)));
-    let cancelled = request(Asked::Provision).settle(Decision::Cancel, at(0)).unwrap();
+    let cancelled = request(Asked::provision()).settle(Decision::Cancel, at(0)).unwrap();
     assert!(!cancelled.denies(at(1)));
 }
 
@@ -152,7 +152,7 @@ fn what_nobody_should_have_to_read_is_refused() {
     let fields = |change: fn(&mut Fields)| {
         let mut fields = Fields { description: Some("CI".to_owned()), ..Fields::default() };
         change(&mut fields);
-        Asked::MetadataProposal { fields }
+        Asked::metadata(fields)
     };
     let reason = |reason: String| Asked::UseApproval { reason, deed: None, per_call: false };
     for bad in [
@@ -177,7 +177,7 @@ fn what_nobody_should_have_to_read_is_refused() {
 fn the_stored_forms_are_these() {
     let asked = Asked::UseApproval { reason: "r".to_owned(), deed: None, per_call: false };
     assert_eq!(serde_json::to_string(&asked).unwrap(), r#"{"kind":"use-approval","reason":"r"}"#);
-    assert_eq!(serde_json::to_string(&Asked::Provision).unwrap(), r#"{"kind":"provision"}"#);
+    assert_eq!(serde_json::to_string(&Asked::provision()).unwrap(), r#"{"kind":"provision"}"#);
     for asked in [action(), deploy()] {
         asked.check().unwrap();
         let text = serde_json::to_string(&asked).unwrap();
@@ -201,5 +201,5 @@ fn a_permission_is_for_its_deed_whatever_is_said_of_it() {
     let other_deed = again(|wanted| wanted.sha256 = "c".repeat(64));
     assert!(!action().is_same_permission(&other_deed));
     assert!(deploy().is_same_permission(&deploy()) && !deploy().is_same_permission(&action()));
-    assert!(!Asked::Provision.is_same_permission(&Asked::Provision));
+    assert!(!Asked::provision().is_same_permission(&Asked::provision()));
 }

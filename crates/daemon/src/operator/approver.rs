@@ -116,14 +116,21 @@ impl Approver {
     }
 
     async fn apply(&self, request: &Request, fields: Vec<Field>) -> Result<Decision, Error> {
-        let Asked::MetadataProposal { fields: proposed } = &request.asked else {
+        let Asked::MetadataProposal { fields: proposed, .. } = &request.asked else {
             return Err(misfit());
         };
         let path = secret_of(request)?;
-        let mut metadata = self.operator.vault.show(path).await?.metadata;
+        let (mut metadata, there) = match self.operator.vault.show(path).await {
+            Ok(secret) => (secret.metadata, true),
+            // Declared and not kept here yet: what is known of it is, from now on.
+            Err(error) if error.code() == Code::SecretNotFound => (Metadata::default(), false),
+            Err(error) => return Err(error),
+        };
         take_over(&mut metadata, proposed, &fields)?;
-        if !fields.is_empty() {
-            self.operator.set(path, metadata).await?;
+        match (fields.is_empty(), there) {
+            (true, _) => {}
+            (false, true) => self.operator.set(path, metadata).await?,
+            (false, false) => self.operator.add(path, metadata, None).await?,
         }
         Ok(Decision::Fulfil(Outcome { applied_fields: Some(fields), final_path: None }))
     }
@@ -261,7 +268,7 @@ mod tests {
     #[tokio::test]
     async fn a_refused_value_leaves_the_hosts_open() {
         let (approver, _scene) = approver(None).await;
-        let id = ask(&approver, Asked::Provision).await;
+        let id = ask(&approver, Asked::provision()).await;
         for (value, code) in [("changeme-12", Code::ValueWeak), ("short", Code::ValueRefused)] {
             let refused = give(&approver, &id, "wrong.test", value.as_bytes()).await.unwrap_err();
             assert_eq!(refused.code(), code);
@@ -287,7 +294,7 @@ mod tests {
     #[tokio::test]
     async fn a_first_value_overwrites_none() {
         let (approver, _scene) = approver(Some(b"Qm7-xT4w9ZrK2bVp")).await;
-        let id = ask(&approver, Asked::Provision).await;
+        let id = ask(&approver, Asked::provision()).await;
         let refused = give(&approver, &id, "a.test", b"Hn3-yU8e5GsL6cDq").await.unwrap_err();
         assert_eq!(refused.code(), Code::Usage);
         assert_eq!(approver.operator.vault.show(&path()).await.unwrap().version, Some(1));

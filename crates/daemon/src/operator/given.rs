@@ -58,7 +58,7 @@ impl Occasion {
     /// Of a value that an agent asks for; nothing where it asks for none.
     pub fn asked(asked: &Asked) -> Option<Self> {
         match asked {
-            Asked::Provision => Some(Self::First),
+            Asked::Provision { .. } => Some(Self::First),
             Asked::Rotation => Some(Self::Another),
             _ => None,
         }

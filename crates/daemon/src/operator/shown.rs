@@ -42,6 +42,25 @@ pub struct Named {
     pub known: Option<Known>,
 }
 
+/// What is known of a field now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Present {
+    /// As text.
+    pub text: String,
+    /// By whom.
+    pub by: By,
+}
+
+/// Who says what is known of a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The project's manifest or the operator's index, as they were when it was asked. Whoever can edit the
+    /// project can edit that manifest, so it is shown for what it is.
+    Declaration,
+    /// The vault.
+    Vault,
+}
+
 /// What the vault knows of a secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Known {
@@ -92,6 +111,14 @@ impl Shown {
         first.chain(self.others.iter().map(|named| (&named.path, named.known.as_ref())))
     }
 
+    /// What is known of a field now: the vault's word, else what is declared. Nothing of what is asked.
+    pub fn present(&self, field: Field) -> Option<Present> {
+        let vaults = self.known.as_ref().and_then(|known| known.fields.text(field));
+        let declared = || self.asked.declared().and_then(|fields| fields.text(field));
+        let by = |by| move |text| Present { text, by };
+        vaults.map(by(By::Vault)).or_else(|| declared().map(by(By::Declaration)))
+    }
+
     /// What it is about, in a few words: the secret, the agent's action, or the deploy. Partly the words of others.
     pub fn title(&self) -> String {
         match (&self.asked, &self.path) {
@@ -123,7 +150,7 @@ impl Shown {
             },
             Asked::MetadataProposal { .. } => "Change what is known",
             Asked::NewPathProposal { .. } => "Register a path",
-            Asked::Provision => "Provision secret",
+            Asked::Provision { .. } => "Provision secret",
             Asked::Rotation => "Rotate secret",
             Asked::UseApproval { .. } => "Allow a use",
         }

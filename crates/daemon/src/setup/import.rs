@@ -155,7 +155,11 @@ impl Import {
         Self::new(found.collect(), wish, proposer)
     }
 
-    fn new(found: Vec<Found>, wish: &Wish, proposer: &Proposer<'_>) -> Self {
+    fn new(mut found: Vec<Found>, wish: &Wish, proposer: &Proposer<'_>) -> Self {
+        if let Some(only) = &wish.only {
+            // Who names some asks about no other.
+            found.retain(|one| only.contains(&one.name));
+        }
         let last: BTreeMap<String, usize> =
             found.iter().enumerate().map(|(at, one)| (one.name.clone(), at)).collect();
         let mut held: Vec<Held> = Vec::new();
@@ -261,9 +265,6 @@ impl Held {
 
 fn judge(found: &Found, wish: &Wish, proposer: &Proposer<'_>) -> (Option<Proposal>, Outcome) {
     let skipped = |why: &str| (None, Outcome::Skipped(why.to_owned()));
-    if wish.only.as_ref().is_some_and(|only| !only.contains(&found.name)) {
-        return skipped("was not asked for");
-    }
     if wish.exclude.contains(&found.name) {
         return skipped("is left out, as you said");
     }

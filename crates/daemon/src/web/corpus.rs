@@ -149,9 +149,9 @@ fn every_kind(words: &str, path: &SecretPath) -> [Asked; 7] {
         more_files: 1,
     };
     [
-        Asked::Provision,
+        Asked::provision(),
         Asked::Rotation,
-        Asked::MetadataProposal { fields: fields() },
+        Asked::metadata(fields()),
         Asked::NewPathProposal { fields: fields() },
         Asked::UseApproval { reason: text(), deed: Some(text()), per_call: false },
         Asked::ActionApproval { wanted: Box::new(wanted) },

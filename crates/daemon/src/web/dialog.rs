@@ -88,9 +88,9 @@ pub(super) fn render(scene: &Scene<'_>) -> Markup {
             @match &shown.asked {
                 Asked::ActionApproval { wanted } => { (action::render(scene, wanted)) },
                 Asked::DeployApply { wanted } => { (deploy::render(wanted)) },
-                Asked::MetadataProposal { fields } => { (proposal::fields(scene, fields)) },
+                Asked::MetadataProposal { fields, .. } => { (proposal::fields(scene, fields)) },
                 Asked::NewPathProposal { fields } => { (proposal::new_path(scene, fields)) },
-                Asked::Provision | Asked::Rotation => {},
+                Asked::Provision { .. } | Asked::Rotation => {},
                 Asked::UseApproval { reason, deed, .. } => {
                     (use_approval::render(scene, reason, deed.as_deref()))
                 },
@@ -139,7 +139,7 @@ impl Sheet<'_> {
 /// The answer of the dialog's main button.
 fn yes(shown: &Shown) -> Answer {
     match shown.asked {
-        Asked::Provision | Asked::Rotation => Answer::Value(Given::default()),
+        Asked::Provision { .. } | Asked::Rotation => Answer::Value(Given::default()),
         Asked::MetadataProposal { .. } | Asked::NewPathProposal { .. } => {
             Answer::Apply { fields: Vec::new() }
         }
@@ -150,9 +150,9 @@ fn yes(shown: &Shown) -> Answer {
 fn why(shown: &Shown) -> &'static str {
     match shown.asked {
         Asked::Rotation => "since this overwrites a value",
-        Asked::MetadataProposal { .. } | Asked::NewPathProposal { .. } | Asked::Provision => {
-            "to save it"
-        }
+        Asked::MetadataProposal { .. }
+        | Asked::NewPathProposal { .. }
+        | Asked::Provision { .. } => "to save it",
         _ => "to allow it",
     }
 }
@@ -177,6 +177,7 @@ fn facts(scene: &Scene<'_>) -> Markup {
                     div { dt { "In the store" } dd { "not yet" } }
                 },
             }
+            @if let Asked::Provision { .. } = shown.asked { (proposal::declared(shown)) }
         }
     }
 }

@@ -162,7 +162,7 @@ impl Arguments for OnePath {
 impl Arguments for Provision {
     fn into_ask(self) -> Result<Ask, Error> {
         let asked = match self.mode {
-            Mode::Provision => Asked::Provision,
+            Mode::Provision => Asked::provision(),
             Mode::Rotation => Asked::Rotation,
         };
         request(&self.path, asked, None)
@@ -177,7 +177,7 @@ impl Arguments for Rotation {
 
 impl Arguments for ProposeMetadata {
     fn into_ask(self) -> Result<Ask, Error> {
-        request(&self.path, Asked::MetadataProposal { fields: self.fields.into() }, None)
+        request(&self.path, Asked::metadata(self.fields.into()), None)
     }
 }
 

@@ -190,6 +190,37 @@ reply! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(with = "Option<String>")]
         pub expires_at: Option<Date>,
+        /// What to do, and who can; absent where nothing is amiss.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub remediation: Option<Remedy>,
+    }
+}
+
+reply! {
+    /// What to do about a value that is no good.
+    pub struct Remedy {
+        /// `agent` or `user`.
+        pub actor: Words,
+        /// The next step as a word.
+        pub action: Words,
+        /// A sentence for the person.
+        pub user_message: Words,
+        /// Whether the same call may have another answer without a change.
+        pub retryable: bool,
+    }
+}
+
+impl Remedy {
+    /// Of a value that its service, or its format, refuses.
+    pub fn another_value() -> Self {
+        Self {
+            actor: "user".into(),
+            action: "ask_user_to_rotate".into(),
+            user_message: "The value is refused. Next: give the secret another one; \
+                           secrets_request_rotation asks for it."
+                .into(),
+            retryable: false,
+        }
     }
 }
 

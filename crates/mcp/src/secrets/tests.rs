@@ -92,7 +92,7 @@ fn describe() {
 fn provision_and_rotation() {
     let ask = |asked| Ask::Request { path: path(), asked, ttl_seconds: None };
     let with = |mode: &str| json!({ "path": "team/jira/api-key", "mode": mode });
-    let (provision, rotation) = (ask(Asked::Provision), ask(Asked::Rotation));
+    let (provision, rotation) = (ask(Asked::provision()), ask(Asked::Rotation));
     asks("secrets_request_provision", with("provision"), &provision);
     asks("secrets_request_provision", json!({ "path": "team/jira/api-key" }), &provision);
     asks("secrets_request_provision", with("rotation"), &rotation);
@@ -120,7 +120,7 @@ fn proposals() {
         expires_at: Some("2027-01-01".parse().unwrap()),
         pattern_id: Some("jira".to_owned()),
     };
-    let asked = Asked::MetadataProposal { fields };
+    let asked = Asked::metadata(fields);
     let expected = Ask::Request { path: path(), asked, ttl_seconds: None };
     asks("secrets_propose_metadata", arguments, &expected);
     told(&json!({ "request_id": "prov-9a2b8c4f7e1d" }), Reply::Requested);

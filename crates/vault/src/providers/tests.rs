@@ -164,6 +164,15 @@ fn what_an_answer_says() {
     assert_eq!(judge("linear-key", 200, r#"{"data": {"viewer": {"id": "u"}}}"#), Some(true));
     assert_eq!(judge("linear-key", 200, r#"{"data": {"viewer": null}, "errors": []}"#), None);
     assert_eq!(judge("linear-key", 400, "{}"), Some(false));
+    // Cloudflare answers 200 about a token that is switched off, and says so in the body.
+    for (word, verdict) in
+        [("active", Some(true)), ("disabled", Some(false)), ("expired", Some(false)), ("new", None)]
+    {
+        let body = format!(r#"{{"success": true, "result": {{"status": "{word}"}}}}"#);
+        assert_eq!(judge("cloudflare-api-token", 200, &body), verdict, "{word}");
+    }
+    assert_eq!(judge("datadog-api-key", 200, r#"{"valid": true}"#), Some(true));
+    assert_eq!(judge("datadog-api-key", 403, r#"{"errors": ["Forbidden"]}"#), Some(false));
 }
 
 /// A check carries the token: a project's file, or one from an address, reads with it at most.

@@ -14,6 +14,13 @@ const DEFAULT_TTL: Duration = Duration::from_mins(15);
 /// pinentry.
 const DEFAULT_DEADLINE: Duration = Duration::from_mins(1);
 
+/// What devboy calls kinds that we have under another name; its files work here as they are.
+const DEVBOYS_KINDS: &[(&str, &str)] =
+    &[("env-store", "env"), ("keychain", "keyring"), ("local-vault", "local")];
+
+/// What devboy writes in place of a credential where none of ours is needed.
+const NO_CREDENTIAL: &[&str] = &["biometric", "default-profile"];
+
 /// The whole file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RouterConfig {
@@ -127,12 +134,25 @@ impl RouterConfig {
         }
         for (name, path) in entries(&file, "source_credentials")? {
             let path = path.as_str().ok_or_else(|| format!("{name:?} names no secret"))?;
+            if NO_CREDENTIAL.contains(&path) {
+                continue;
+            }
             // How devboy spells the paths of its own.
             let path = path.strip_prefix(ALIAS_PREFIX).unwrap_or(path);
             let path = parse_path(path.trim_start_matches("__"))?;
             config.credentials.insert(name.clone(), path);
         }
         config.check_names().map(|()| config)
+    }
+
+    /// Whether it declares a source at all.
+    pub fn declares_any(&self) -> bool {
+        !self.sources.is_empty()
+    }
+
+    /// The name of the source that `path` is led to, as far as the file says.
+    pub fn source_of(&self, path: &SecretPath) -> Option<&str> {
+        self.resolve(path).map(|resolved| resolved.source)
     }
 
     /// Where `path` is kept: by its own word, by the longest prefix (the first of equals), or by
@@ -193,6 +213,11 @@ fn is_known(name: &str, sources: &BTreeMap<String, SourceSpec>) -> bool {
 
 fn source(table: &Table) -> Result<SourceSpec, String> {
     let (name, kind) = (required(table, "name")?, required(table, "type")?);
+    let kind = DEVBOYS_KINDS
+        .iter()
+        .find(|(theirs, _)| *theirs == kind)
+        .map_or(kind.as_str(), |(_, ours)| ours)
+        .to_owned();
     let begins = name.bytes().next().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     let fine = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
     if !begins || !name.bytes().all(fine) {

@@ -28,6 +28,14 @@ pub(crate) trait Backend: Send + Sync {
         credential: Option<&'a SecretValue>,
     ) -> Answer<'a, Result<Option<Fetched>, SourceFault>>;
 
+    /// What it holds, by the references that [`get`](Self::get) takes; values are none of it.
+    fn list<'a>(
+        &'a self,
+        _credential: Option<&'a SecretValue>,
+    ) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
+        Box::pin(async { Err(SourceFault::new(State::Available, "it can't say what it holds")) })
+    }
+
     /// Puts `value` in place of what is there.
     fn put<'a>(
         &'a self,
@@ -56,6 +64,15 @@ pub(crate) struct Fetched {
     pub(crate) bytes: Zeroizing<Vec<u8>>,
     /// How long it may be kept, if the source says.
     pub(crate) lease: Option<Duration>,
+}
+
+/// Something that a source holds.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Held {
+    /// What the source calls it.
+    pub reference: String,
+    /// What people call it, where that is something else.
+    pub name: Option<String>,
 }
 
 /// Whether a source can be asked.

@@ -5,11 +5,12 @@
 //! prints. Source: <https://bitwarden.com/help/cli/>
 
 use keyless_core::{SecretPath, SecretValue};
+use serde::Deserialize;
 use toml::Table;
 use zeroize::Zeroizing;
 
 use super::{
-    backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State},
+    backend::{Answer, Backend, Capabilities, Fetched, Held, SourceFault, State},
     program::{Program, Ran},
 };
 
@@ -19,6 +20,13 @@ const FIELDS: [&str; 4] = ["notes", "password", "totp", "username"];
 /// One account.
 pub(crate) struct BitwardenSource {
     program: Program,
+}
+
+/// An item of `bw list items`, without what is secret in it.
+#[derive(Deserialize)]
+struct Item {
+    id: String,
+    name: String,
 }
 
 impl BitwardenSource {
@@ -64,6 +72,23 @@ impl Backend for BitwardenSource {
         })
     }
 
+    fn list<'a>(
+        &'a self,
+        credential: Option<&'a SecretValue>,
+    ) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
+        Box::pin(async move {
+            let ran = self.bw(&["list", "items"], credential).await?;
+            if !ran.status.success() {
+                return Err(refusal(&ran));
+            }
+            // It prints the values as well: they are skipped where they stand, and the text is wiped.
+            let items: Vec<Item> = serde_json::from_slice(&ran.output)
+                .map_err(|_| SourceFault::new(State::Unavailable, "what bw lists can't be read"))?;
+            let held = |item: Item| Held { reference: item.id, name: Some(item.name) };
+            Ok(items.into_iter().map(held).collect())
+        })
+    }
+
     fn get<'a>(
         &'a self,
         reference: &'a str,
@@ -83,10 +108,14 @@ impl Backend for BitwardenSource {
             if ran.complains_of(&["not found"]) {
                 return Ok(None);
             }
-            if ran.complains_of(&["vault is locked", "not logged in", "mac failed"]) {
-                return Err(SourceFault::new(State::Locked, "bw is locked or not logged in"));
-            }
-            Err(SourceFault { state: State::Unavailable, words: ran.ending() })
+            Err(refusal(&ran))
         })
     }
+}
+
+fn refusal(ran: &Ran) -> SourceFault {
+    if ran.complains_of(&["vault is locked", "not logged in", "mac failed"]) {
+        return SourceFault::new(State::Locked, "bw is locked or not logged in");
+    }
+    SourceFault { state: State::Unavailable, words: ran.ending() }
 }

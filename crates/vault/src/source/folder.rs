@@ -2,14 +2,17 @@
 //!
 //! A reference is the file's place below the folder and can't lead out of it by `..`.
 
-use std::path::{Component, Path, PathBuf};
+use std::{
+    fs, io,
+    path::{Component, Path, PathBuf},
+};
 
 use keyless_core::{SecretPath, SecretValue};
 use tokio::task::spawn_blocking;
 use toml::Table;
 
 use super::{
-    backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State},
+    backend::{Answer, Backend, Capabilities, Fetched, Held, SourceFault, State},
     file,
 };
 use crate::router::required;
@@ -32,7 +35,7 @@ impl FolderSource {
 
 impl Backend for FolderSource {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::READ
+        Capabilities::READ.and(Capabilities::LIST)
     }
 
     fn reference(&self, path: &SecretPath, rest: &str, _: Option<&Table>) -> String {
@@ -46,6 +49,20 @@ impl Backend for FolderSource {
     fn state<'a>(&'a self, _: Option<&'a SecretValue>) -> Answer<'a, State> {
         let there = self.folder.is_dir();
         Box::pin(async move { if there { State::Available } else { State::NotInstalled } })
+    }
+
+    fn list<'a>(
+        &'a self,
+        _: Option<&'a SecretValue>,
+    ) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
+        let folder = self.folder.clone();
+        Box::pin(async move {
+            let found = spawn_blocking(move || files_below(&folder, &folder)).await;
+            let files = found
+                .expect("reading a folder does not panic")
+                .map_err(|_| SourceFault::new(State::Unavailable, "the folder can't be read"))?;
+            Ok(files.into_iter().map(|file| Held { reference: file, name: None }).collect())
+        })
     }
 
     fn get<'a>(
@@ -67,4 +84,33 @@ impl Backend for FolderSource {
             }
         })
     }
+}
+
+/// More than anybody looks through.
+const MAX_FILES: usize = 10_000;
+
+/// The files below `folder`, by their place below `root`; what begins with a dot is left out, and no folder is
+/// entered through a link. Blocks.
+pub(super) fn files_below(folder: &Path, root: &Path) -> io::Result<Vec<String>> {
+    let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            if entry.file_name().as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            if entry.file_type()?.is_dir() {
+                folders.push(entry.path());
+            } else if let Ok(below) = entry.path().strip_prefix(root)
+                && let Some(below) = below.to_str()
+                && entry.path().is_file()
+            {
+                found.push(below.to_owned());
+            }
+            if found.len() >= MAX_FILES {
+                return Ok(found);
+            }
+        }
+    }
+    Ok(found)
 }

@@ -30,7 +30,7 @@ use self::{
     key::{Key, composite},
 };
 use super::{
-    backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State},
+    backend::{Answer, Backend, Capabilities, Fetched, Held, SourceFault, State},
     file,
 };
 use crate::router::{optional, required};
@@ -73,6 +73,30 @@ enum Fault {
     Unsupported(&'static str),
 }
 
+/// Reads bytes as everything that a database, its keyfile and its document are read as; nothing is derived, since a
+/// header may ask for seconds of it. For the fuzz target alone.
+pub fn read_anything(bytes: &[u8]) {
+    let nobodys = Key::default();
+    if let Ok(container) = Container::parse(bytes) {
+        let _ = container.derivation();
+        if let Ok(content) = container.open(&nobodys) {
+            let _ = document::check(&content);
+        }
+    }
+    let _ = composite(None, Some(bytes));
+    let Ok(Ok(content)) = std::str::from_utf8(bytes).map(Content::of_document) else { return };
+    let Ok(names) = document::names(&content) else { return };
+    // What is listed is what can be asked for: it is found, or told why not, and never two ways.
+    for name in names.iter().take(16) {
+        let once = document::find(&content, name, DEFAULT_FIELD);
+        let again = document::find(&content, name, DEFAULT_FIELD);
+        assert_eq!(
+            once.map(|value| value.map(|v| v.to_vec())),
+            again.map(|value| value.map(|v| v.to_vec()))
+        );
+    }
+}
+
 impl KeePassSource {
     pub(crate) fn new(settings: &Table) -> Result<Self, String> {
         if settings.contains_key("password") {
@@ -103,7 +127,7 @@ impl KeePassSource {
 
 impl Backend for KeePassSource {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::READ
+        Capabilities::READ.and(Capabilities::LIST)
     }
 
     fn reference(&self, path: &SecretPath, rest: &str, _: Option<&Table>) -> String {
@@ -116,6 +140,16 @@ impl Backend for KeePassSource {
                 Ok(()) => State::Available,
                 Err(fault) => fault.state,
             }
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        credential: Option<&'a SecretValue>,
+    ) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
+        Box::pin(async move {
+            let names = self.open(credential, document::names).await?;
+            Ok(names.into_iter().map(|reference| Held { reference, name: None }).collect())
         })
     }
 

@@ -4,11 +4,12 @@
 //! credential; without one a person signs in, and `op` asks them.
 
 use keyless_core::{SecretPath, SecretValue};
+use serde::Deserialize;
 use toml::Table;
 use zeroize::Zeroizing;
 
 use super::{
-    backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State},
+    backend::{Answer, Backend, Capabilities, Fetched, Held, SourceFault, State},
     program::{Program, Ran},
 };
 use crate::router::optional;
@@ -20,6 +21,21 @@ pub(crate) struct OnePasswordSource {
     program: Program,
     account: Option<String>,
     vault: Option<String>,
+}
+
+/// An item of `op item list`; its names are no secret, and nothing else of it is read.
+#[derive(Deserialize)]
+struct Item {
+    id: String,
+    title: String,
+    vault: ItsVault,
+}
+
+#[derive(Deserialize)]
+struct ItsVault {
+    id: String,
+    #[serde(default)]
+    name: Option<String>,
 }
 
 impl OnePasswordSource {
@@ -74,6 +90,29 @@ impl Backend for OnePasswordSource {
         })
     }
 
+    fn list<'a>(
+        &'a self,
+        credential: Option<&'a SecretValue>,
+    ) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
+        Box::pin(async move {
+            let mut words = vec!["item", "list", "--format", "json"];
+            if let Some(vault) = &self.vault {
+                words.extend(["--vault", vault]);
+            }
+            let ran = self.op(&words, credential).await?;
+            if !ran.status.success() {
+                return Err(refusal(&ran));
+            }
+            let items: Vec<Item> = serde_json::from_slice(&ran.output)
+                .map_err(|_| SourceFault::new(State::Unavailable, "what op lists can't be read"))?;
+            let held = |item: Item| Held {
+                reference: format!("op://{}/{}/password", item.vault.id, item.id),
+                name: Some(format!("{}/{}", item.vault.name.unwrap_or_default(), item.title)),
+            };
+            Ok(items.into_iter().map(held).collect())
+        })
+    }
+
     fn get<'a>(
         &'a self,
         reference: &'a str,
@@ -97,15 +136,15 @@ impl Backend for OnePasswordSource {
             ]) {
                 return Ok(None);
             }
-            if ran.complains_of(&[
-                "not currently signed in",
-                "no account found",
-                "session expired",
-                "sign in",
-            ]) {
-                return Err(SourceFault::new(State::Locked, "op is not signed in"));
-            }
-            Err(SourceFault { state: State::Unavailable, words: ran.ending() })
+            Err(refusal(&ran))
         })
     }
+}
+
+fn refusal(ran: &Ran) -> SourceFault {
+    let signed_out = ["not currently signed in", "no account found", "session expired", "sign in"];
+    if ran.complains_of(&signed_out) {
+        return SourceFault::new(State::Locked, "op is not signed in");
+    }
+    SourceFault { state: State::Unavailable, words: ran.ending() }
 }

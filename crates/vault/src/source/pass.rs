@@ -3,12 +3,16 @@
 //! The first line of an entry is its value; `NAME#field` is what follows `field:` on a later line,
 //! and `NAME#*` the whole entry. Writing puts the first line and keeps the others.
 
+use std::path::PathBuf;
+
 use keyless_core::{SecretPath, SecretValue};
+use tokio::task::spawn_blocking;
 use toml::Table;
 use zeroize::Zeroizing;
 
 use super::{
-    backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State},
+    backend::{Answer, Backend, Capabilities, Fetched, Held, SourceFault, State},
+    folder::files_below,
     program::{Program, Ran},
 };
 use crate::router::optional;
@@ -24,6 +28,13 @@ impl PassSource {
     pub(crate) fn new(settings: &Table) -> Result<Self, String> {
         let folder = optional(settings, "folder")?.unwrap_or_default();
         Ok(Self { program: Program::of(settings, "/usr/bin/pass")?, folder })
+    }
+
+    /// Where the entries lie, as `pass` finds it itself.
+    fn store(&self) -> Option<PathBuf> {
+        let set = self.program.granted("PASSWORD_STORE_DIR").map(PathBuf::from);
+        let home = || std::env::home_dir().map(|home| home.join(".password-store"));
+        set.or_else(home)
     }
 
     async fn show(&self, name: &str) -> Result<Option<Zeroizing<Vec<u8>>>, SourceFault> {
@@ -59,6 +70,23 @@ impl Backend for PassSource {
                 Ok(_) => State::NeedsCredential,
                 Err(fault) => fault.state,
             }
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        _: Option<&'a SecretValue>,
+    ) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
+        let (store, below) = (self.store(), self.folder.clone());
+        Box::pin(async move {
+            let gone = || SourceFault::new(State::NeedsCredential, "there is no password store");
+            let store = store.ok_or_else(gone)?;
+            let folder = store.join(below.trim_matches('/'));
+            // The names of the files are those of the entries; nothing is decrypted.
+            let found = spawn_blocking(move || files_below(&folder, &store)).await;
+            let files = found.expect("reading a folder does not panic").map_err(|_| gone())?;
+            let entries = files.iter().filter_map(|file| file.strip_suffix(".gpg"));
+            Ok(entries.map(|entry| Held { reference: entry.to_owned(), name: None }).collect())
         })
     }
 

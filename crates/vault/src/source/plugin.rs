@@ -6,7 +6,7 @@
 
 use keyless_core::{SafeText, SecretPath, SecretValue};
 use keyless_plugin::{
-    Availability, ClientError, Fault, Launch, Limits, PluginClient, Status, Text,
+    Availability, ClientError, Entry, Fault, Launch, Limits, PluginClient, Status, Text,
 };
 use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +14,7 @@ use std::{path::PathBuf, time::Duration};
 use toml::Table;
 use zeroize::Zeroizing;
 
-use super::backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State};
+use super::backend::{Answer, Backend, Capabilities, Fetched, Held, SourceFault, State};
 use crate::router::required;
 
 /// One plugin.
@@ -78,6 +78,17 @@ impl Backend for PluginSource {
                 }
                 Err(_) => State::Unavailable,
             }
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        _: Option<&'a SecretValue>,
+    ) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
+        Box::pin(async move {
+            let entries = self.client.list().await.map_err(|error| fault(&error))?;
+            let held = |entry: Entry| Held { reference: entry.reference, name: entry.display };
+            Ok(entries.into_iter().map(held).collect())
         })
     }
 

@@ -78,6 +78,12 @@ impl Program {
         Ok(Self { path, checksum: optional(settings, "checksum_sha256")?, environment })
     }
 
+    /// What the operator grants it under this name.
+    pub(crate) fn granted(&self, name: &str) -> Option<&str> {
+        let entry = self.environment.iter().find(|(known, _)| known == name);
+        entry.map(|(_, value)| value.as_str())
+    }
+
     /// Whether it is there, and the one that was allowed.
     pub(crate) fn check(&self) -> Result<(), SourceFault> {
         let metadata = fs::metadata(&self.path).map_err(|_| self.missing())?;

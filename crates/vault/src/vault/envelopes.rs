@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use keyless_core::{Code, Error, SafeText};
-use keyless_store::EnvelopeRow;
+use keyless_store::{EnvelopeRow, Store};
 use serde::Serialize;
 
 use super::{Vault, birth::blocking, change::Change};
@@ -30,13 +30,22 @@ impl Vault {
     /// What opens the store.
     pub async fn envelopes(&self) -> Result<Vec<Envelope>, Error> {
         self.check().await?;
-        let rows = self.store.rows().await?.envelopes;
+        Self::envelopes_unverified(&self.store).await
+    }
+
+    /// What opens the store, read without a key: nothing vouches for it. [`Code::NotInitialised`] when there is no
+    /// vault.
+    pub async fn envelopes_unverified(store: &Store) -> Result<Vec<Envelope>, Error> {
+        let rows = store.rows().await?;
+        if rows.header.is_none() {
+            return Err(Code::NotInitialised.into());
+        }
         let envelope = |row: EnvelopeRow| {
             let is_keyfile = row.kind == EnvelopeKind::Keyfile.as_str();
             let binding = is_keyfile.then(|| envelope::machine_binding(&row)).transpose()?;
             Ok(Envelope { kind: row.kind, created_at: row.created_at, binding })
         };
-        rows.into_iter().map(envelope).collect()
+        rows.envelopes.into_iter().map(envelope).collect()
     }
 
     /// Puts a new passphrase in place of the old one. The other factors stay.

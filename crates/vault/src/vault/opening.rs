@@ -11,7 +11,7 @@ use crate::{
     index::Indexed,
     metadata::SourceConfig,
     router::{At, Place, Router, SourceReport},
-    source::{EnvSource, FileSource, LocalSource, Reading, Source},
+    source::{EnvSource, FileSource, Held, LocalSource, Reading, Source},
 };
 
 impl Vault {
@@ -87,6 +87,13 @@ impl Vault {
         }
         let contacts = self.store.source_contacts().await?;
         Ok(router.report(&credentials, contacts).await)
+    }
+
+    /// What a declared source holds, by the references that a secret may name; values are none of it.
+    pub async fn browse(&self, source: &str) -> Result<Vec<Held>, Error> {
+        let router = self.router()?;
+        let credential = self.credential(router, source).await?;
+        router.browse(source, credential.as_ref()).await
     }
 
     /// Files and folders of declared sources, with values or what opens them.

@@ -21,13 +21,13 @@ pub(super) type Said = (Answer, Option<Zeroizing<Vec<u8>>>);
 /// Asks the person.
 pub(super) fn ask(ui: &Ui, request: &Shown) -> Result<Said, Error> {
     match &request.asked {
-        Asked::MetadataProposal { fields } => {
+        Asked::MetadataProposal { fields, .. } => {
             let fields = choose(fields)?;
             let none = fields.is_empty();
             Ok((if none { Answer::Cancel } else { Answer::Apply { fields } }, None))
         }
         Asked::NewPathProposal { fields } => Ok((new_path(request, fields)?, None)),
-        Asked::Provision => ask_value(ui, request, None),
+        Asked::Provision { .. } => ask_value(ui, request, None),
         Asked::Rotation => {
             let name = request.title();
             let sure = format!("This overwrites the present value of {name}. Type yes to go on: ");
@@ -51,7 +51,7 @@ pub(super) fn by_option(
         (AnswerWord::Session, _) => Answer::AllowSession,
         (AnswerWord::Deny, asked) if asked.is_permission() => Answer::Deny,
         (AnswerWord::Deny, _) => Answer::Cancel,
-        (AnswerWord::Accept, Asked::MetadataProposal { fields }) => {
+        (AnswerWord::Accept, Asked::MetadataProposal { fields, .. }) => {
             Answer::Apply { fields: fields.present() }
         }
         (AnswerWord::Accept, Asked::NewPathProposal { fields }) => {
@@ -62,7 +62,7 @@ pub(super) fn by_option(
             let words = "--overwrite says that the present value may go";
             return Err(Error::with(Code::Usage, SafeText::words(words)));
         }
-        (AnswerWord::Accept, Asked::Provision | Asked::Rotation) => {
+        (AnswerWord::Accept, Asked::Provision { .. } | Asked::Rotation) => {
             let value = prompt::value(ui, &args.value)?;
             let env = args.env.as_deref().map(read_variable).transpose()?;
             let (to, allow_weak) = (args.to.clone(), args.value.allow_weak);

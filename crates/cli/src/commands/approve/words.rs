@@ -6,7 +6,7 @@ use keyless_core::{
     SafeText,
     approval::{Asked, Field, Fields, Status},
 };
-use keyless_daemon::{Known, Shown, lasting};
+use keyless_daemon::{By, Known, Present, Shown, lasting};
 
 use super::deed;
 use crate::ui::table;
@@ -38,10 +38,17 @@ pub(super) fn describe(request: &Shown) -> String {
             }
             let _ = writeln!(text, "  It says:   {}", visible(reason));
         }
-        Asked::MetadataProposal { fields } | Asked::NewPathProposal { fields } => {
-            text.push_str(&proposal(request.known.as_ref(), fields));
+        Asked::MetadataProposal { fields, .. } | Asked::NewPathProposal { fields } => {
+            text.push_str(&proposal(request, fields));
         }
-        Asked::Provision => text.push_str("  It asks for the value, which you type here.\n"),
+        Asked::Provision { .. } => {
+            for field in [Field::Description, Field::RetrievalUrl] {
+                if let Some(Present { text: now, by: By::Declaration }) = request.present(field) {
+                    let _ = writeln!(text, "  Declared:  {}: {}", field.as_str(), visible(&now));
+                }
+            }
+            text.push_str("  It asks for the value, which you type here.\n");
+        }
         Asked::Rotation => {
             text.push_str("  It asks for another value in place of the present one.\n");
         }
@@ -63,11 +70,14 @@ pub(super) fn known(known: Option<&Known>) -> String {
     format!("{value}; goes to {to}; as {env}; asked for at use: {}", known.approve_on_use)
 }
 
-/// The proposed fields beside the present ones; these come from the vault alone.
-fn proposal(known: Option<&Known>, fields: &Fields) -> String {
+/// The proposed fields beside the present ones; of these, none are this request's words.
+fn proposal(request: &Shown, fields: &Fields) -> String {
     let row = |field: Field| {
-        let now = known.and_then(|known| known.fields.text(field));
-        let now = now.map_or_else(|| "-".to_owned(), |text| visible(&text));
+        let now = match request.present(field) {
+            None => "-".to_owned(),
+            Some(Present { text, by: By::Declaration }) => format!("{} (declared)", visible(&text)),
+            Some(Present { text, by: By::Vault }) => visible(&text),
+        };
         let new = fields.text(field).map(|text| visible(&text)).unwrap_or_default();
         vec![format!("  {}", field.as_str()), now, new]
     };
@@ -157,7 +167,7 @@ mod tests {
     #[test]
     fn present_and_proposed_stand_apart() {
         let fields = Fields { description: Some("present: fine".to_owned()), ..Fields::default() };
-        let text = describe(&request(Asked::MetadataProposal { fields }));
+        let text = describe(&request(Asked::metadata(fields)));
         let plain = anstream::adapter::strip_str(&text).to_string();
         assert!(plain.contains("  FIELD        PRESENT  PROPOSED BY THE AGENT\n  description  -        present: fine\n"), "{plain}");
     }

@@ -54,11 +54,10 @@ impl Dialog {
         secret: Option<Secret>,
         providers: &Arc<Providers>,
     ) -> Self {
-        let scene = Occasion::asked(&shown.asked)
-            .map(|occasion| ValueScene::new(shown.path.clone(), secret, occasion, providers));
+        let scene = ValueScene::of_request(&shown, secret, providers);
         let form = match (&shown.asked, &scene) {
             (_, Some(scene)) => scene.form(Some("Decline")),
-            (Asked::MetadataProposal { fields }, _) => proposal::fields_form(fields),
+            (Asked::MetadataProposal { fields, .. }, _) => proposal::fields_form(fields),
             (Asked::NewPathProposal { fields }, _) => proposal::path_form(&shown, fields),
             _ => request::permission_form(&shown),
         };

@@ -3,13 +3,16 @@
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
     Operator, read_passphrase_file,
-    vault::{EnvelopeKind, Keyfile, MachineBinding, Passphrase, Vault},
+    vault::{EnvelopeKind, Factor, Keyfile, MachineBinding, Passphrase, RecoveryPhrase, Vault},
 };
 use serde_json::json;
 
-use super::{super::unlock_vault, write_private};
+use super::{
+    super::{open_store, unlock_vault},
+    write_private,
+};
 use crate::{
-    args::{EnvelopeAddArgs, EnvelopeCommand, EnvelopeListArgs, EnvelopeRemoveArgs, EnvelopeWord},
+    args::{EnvelopeAddArgs, EnvelopeCommand, EnvelopeRemoveArgs, EnvelopeWord, OpenerArgs},
     prompt,
     ui::{Ui, in_rows, table},
 };
@@ -18,7 +21,7 @@ pub(super) async fn run(ui: &Ui, command: EnvelopeCommand) -> Result<(), Error> 
     match command {
         EnvelopeCommand::Add(args) => put(ui, "vault envelope add", args, Put::New).await,
         EnvelopeCommand::Change(args) => put(ui, "vault envelope change", args, Put::Again).await,
-        EnvelopeCommand::List(args) => list(ui, args).await,
+        EnvelopeCommand::List => list(ui).await,
         EnvelopeCommand::Remove(args) => remove(ui, args).await,
     }
 }
@@ -30,9 +33,10 @@ enum Put {
     New,
 }
 
-async fn list(ui: &Ui, args: EnvelopeListArgs) -> Result<(), Error> {
-    let (_, vault) = unlock_vault(&args.factor).await?;
-    let envelopes = vault.envelopes().await?;
+/// Needs no factor: who has lost theirs looks here for another.
+async fn list(ui: &Ui) -> Result<(), Error> {
+    let (_, store) = open_store().await?;
+    let envelopes = Vault::envelopes_unverified(&store).await?;
     let rows: Vec<Vec<String>> = envelopes
         .iter()
         .map(|envelope| {
@@ -51,7 +55,7 @@ async fn list(ui: &Ui, args: EnvelopeListArgs) -> Result<(), Error> {
 }
 
 async fn put(ui: &Ui, verb: &str, args: EnvelopeAddArgs, put: Put) -> Result<(), Error> {
-    let (_, vault) = unlock_vault(&args.factor).await?;
+    let vault = open(&args.opener).await?;
     let kind = EnvelopeKind::from(args.kind);
     let there = vault.envelopes().await?.iter().any(|known| known.kind == kind.as_str());
     match (put, there) {
@@ -74,7 +78,11 @@ async fn put(ui: &Ui, verb: &str, args: EnvelopeAddArgs, put: Put) -> Result<(),
                 None => prompt::typed_passphrase()?,
             };
             vault.change_passphrase(Passphrase::new(passphrase)).await?;
-            "The passphrase is changed; the old one opens nothing.\n".to_owned()
+            match put {
+                Put::Again => "The passphrase is changed; the old one opens nothing.\n",
+                Put::New => "The passphrase opens the store.\n",
+            }
+            .to_owned()
         }
         EnvelopeKind::Recovery => {
             vault
@@ -87,7 +95,11 @@ async fn put(ui: &Ui, verb: &str, args: EnvelopeAddArgs, put: Put) -> Result<(),
                     show.to_operator(ui, &args, &mut data)
                 })
                 .await?;
-            "The recovery phrase is changed.\n".to_owned()
+            match put {
+                Put::Again => "The recovery phrase is changed; the old one opens nothing.\n",
+                Put::New => "The recovery phrase opens the store.\n",
+            }
+            .to_owned()
         }
         EnvelopeKind::Totp => {
             vault
@@ -124,7 +136,7 @@ async fn keyfile(vault: &Vault, args: &EnvelopeAddArgs) -> Result<String, Error>
 }
 
 async fn remove(ui: &Ui, args: EnvelopeRemoveArgs) -> Result<(), Error> {
-    let (_, vault) = unlock_vault(&args.factor).await?;
+    let vault = open(&args.opener).await?;
     let kind = EnvelopeKind::from(args.kind);
     let question = format!("Remove the {}? It will open nothing.", kind.as_str());
     if !args.yes && !prompt::confirm(&question)? {
@@ -136,6 +148,15 @@ async fn remove(ui: &Ui, args: EnvelopeRemoveArgs) -> Result<(), Error> {
     let words = format!("Removed: {}.\n", kind.as_str());
     ui.answer("vault envelope remove", &json!({ "envelope": kind.as_str() }), &words);
     Ok(())
+}
+
+async fn open(opener: &OpenerArgs) -> Result<Vault, Error> {
+    if !opener.recovery {
+        return Ok(unlock_vault(&opener.factor).await?.1);
+    }
+    let (_, store) = open_store().await?;
+    let phrase = RecoveryPhrase::parse(&prompt::recovery_phrase()?)?;
+    Vault::unlock(store, Factor::Recovery(phrase)).await
 }
 
 /// Something that is told once.

@@ -106,8 +106,71 @@ expect('done.'); finish(code=0)";
     at_a_terminal(&world, world.keyless(&["approve", &id]), script);
     let outcome = json!({ "applied_fields": ["description"], "final_path": "personal/new/key" });
     assert_eq!(agent.poll(&id)["outcome"], outcome);
+    // The agent goes on with the path at once: it sees it, and asks for its value.
+    let card = agent.tool("secrets_describe", &about("personal/new/key")).unwrap();
+    assert_eq!(card["description"], json!("Found"));
+    agent.ask("secrets_request_provision", &about("personal/new/key"));
+    assert_eq!(
+        agent.tool("secrets_describe", &about("team/new/key")),
+        Err("not-found".to_owned()),
+        "the suggestion was not taken"
+    );
+    let mut other = Agent::connect(&world);
+    let seen = other.tool("secrets_describe", &about("personal/new/key"));
+    assert_eq!(seen, Err("not-found".to_owned()), "nobody has declared it");
     let shown = world.keyless(&["secret", "show", "personal/new/key", "--json"]).run().data();
     assert_eq!(shown["description"], json!("Found"));
+}
+
+#[test]
+fn a_registered_path_stands_in_the_projects_manifest() {
+    let world = unlocked();
+    let before = format!("# ours\nrequired = [\"{TOKEN}\"] # needed\n");
+    let file = world.home.write("work/.keyless/secrets.toml", &before).unwrap();
+    let mut agent = Agent::connect(&world);
+    let proposed = json!({ "suggested_path": "team/new/key", "metadata": {} });
+    let id = agent.ask("secrets_propose_new_path", &proposed);
+    assert_eq!(agent.status(&id), "pending");
+    approve(&world, &[&id, "--accept"]).ok();
+    assert_eq!(agent.status(&id), "ok");
+    assert_eq!(
+        std::fs::read_to_string(file).unwrap(),
+        format!("{before}optional = [\"team/new/key\"]\n")
+    );
+    let mut other = Agent::connect(&world);
+    let listed = other.tool("secrets_list", &json!({})).unwrap();
+    let paths: Vec<_> = listed.as_array().unwrap().iter().map(|row| row["path"].clone()).collect();
+    assert_eq!(paths, [json!(TOKEN), json!("team/new/key")]);
+}
+
+#[test]
+fn what_a_manifest_declares_stands_beside_a_proposal_and_over_a_value() {
+    let world = unlocked();
+    let path = "team/acme/key";
+    let manifest = format!(
+        "required = [\"{path}\"]\n[secret.\"{path}\"]\ndescription = \"Nightly job\"\n\
+         retrieval_url = \"https://acme.test/keys\"\npattern_id = \"github-pat\"\nrotate_every_days = 90\n"
+    );
+    world.home.write("work/.keyless/secrets.toml", manifest).unwrap();
+    let mut agent = Agent::connect(&world);
+    let fields = json!({ "description": "Words of mine", "rotate_every_days": 30 });
+    let id = agent.ask("secrets_propose_metadata", &json!({ "path": path, "fields": fields }));
+    let shown = approve(&world, &[&id, "--accept"]);
+    let text = shown.ok() + &shown.errors();
+    assert!(text.contains("Nightly job (declared)  Words of mine"), "{text}");
+    assert!(text.contains("90 (declared)           30"), "{text}");
+    let outcome = json!({ "applied_fields": ["description", "rotate_every_days"] });
+    assert_eq!(agent.poll(&id)["outcome"], outcome);
+    // The operator's word goes before the project's from now on.
+    let card = agent.tool("secrets_describe", &about(path)).unwrap();
+    assert_eq!(
+        (&card["description"], &card["rotate_every_days"], &card["pattern_id"]),
+        (&json!("Words of mine"), &json!(30), &json!("github-pat"))
+    );
+    let id = agent.ask("secrets_request_provision", &about(path));
+    let script = "expect('https://acme.test/keys'); expect('github.com/settings/tokens'); expect('not shown; empty refuses): ')
+say('\\n'); expect('nothing was changed'); finish(code=0)";
+    at_a_terminal(&world, world.keyless(&["approve", &id]), script);
 }
 
 #[test]

@@ -91,6 +91,46 @@ fn a_stranger_of_the_same_account_gets_no_value_and_no_say() {
     assert_eq!(agent.status(&id), "pending");
 }
 
+/// Words about an action, a deploy or one deed are the broker's: else a person would read one thing and allow another.
+#[test]
+fn an_agent_puts_no_words_into_the_brokers_mouth() {
+    let world = World::with_token();
+    gated(&world, "session");
+    unlock(&world);
+    let mut socket = Stranger::at(&world, world.home.keyless_home().join("run/agent.sock"));
+    socket.call(&json!({ "call": "hello", "ticket": null }));
+    let wanted = json!({
+        "agent": "nl://keyless.dev/run/0.1.0", "action": "exec", "secrets": [TOKEN], "hosts": [], "text": "ls",
+        "purpose": null, "sha256": "0".repeat(64),
+    });
+    let deploy = json!({
+        "plan_hash": "0".repeat(64), "verb": "deploy", "project": "/p", "repo": "/r", "profile": "default",
+        "machine": "m", "files": [], "more_files": 0,
+    });
+    let deed = "GET api.allowed.test:443/";
+    for asked in [
+        json!({ "kind": "action-approval", "wanted": wanted }),
+        json!({ "kind": "deploy-apply", "wanted": deploy }),
+        json!({ "kind": "use-approval", "reason": "to look", "deed": deed }),
+    ] {
+        let ask = json!({ "ask": "request", "path": TOKEN, "asked": asked, "ttl_seconds": null });
+        let refused = socket.call(&json!({ "call": "secrets", "manifest": null, "ask": ask }));
+        assert_eq!(refused["code"], json!("bad_request"), "{asked}: {refused}");
+    }
+    let fields = json!({ "description": "mine" });
+    let asked = json!({ "kind": "use-approval", "reason": "to look" });
+    let ask = json!({ "ask": "request", "path": TOKEN, "asked": asked, "ttl_seconds": null });
+    let made = socket.call(&json!({ "call": "secrets", "manifest": null, "ask": ask }));
+    assert_eq!(made["answer"], json!("secrets"), "{made}");
+    // What is declared is not the agent's to say either.
+    let asked = json!({ "kind": "metadata-proposal", "fields": fields, "declared": fields });
+    let ask = json!({ "ask": "request", "path": TOKEN, "asked": asked, "ttl_seconds": null });
+    socket.call(&json!({ "call": "secrets", "manifest": null, "ask": ask }));
+    let waiting = pending(&world);
+    assert_eq!(waiting.len(), 2, "{waiting:?}");
+    assert_eq!(waiting[1]["asked"].get("declared"), None, "{waiting:?}");
+}
+
 /// The session that asked.
 fn agent_session(world: &World) -> Value {
     pending(world)[0]["session"].clone()

@@ -138,6 +138,10 @@ impl Service {
                 };
                 match asked {
                     Ok(reply) => Answer::Secrets { reply: Box::new(reply) },
+                    // A broker that is there with its store closed waits for a code; without codes it ends.
+                    Err(error) if error.code() == Code::Locked => {
+                        Answer::error(&Code::LockedForCode.into())
+                    }
                     Err(error) => Answer::error(&error),
                 }
             }

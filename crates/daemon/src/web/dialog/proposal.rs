@@ -8,7 +8,7 @@ use maud::{Markup, html};
 
 use super::Scene;
 use crate::{
-    operator::{self, Answer},
+    operator::{self, Answer, By, Present, Shown},
     web::{form::Fields, words::plain},
 };
 
@@ -17,7 +17,6 @@ const TAKE: &str = "take";
 
 /// Present and proposed values; each proposal has its box.
 pub(super) fn fields(scene: &Scene<'_>, proposed: &Proposed) -> Markup {
-    let known = scene.shown.known.as_ref();
     html! {
         table .diff {
             caption .sr { "What is known now, and what the agent proposes" }
@@ -28,7 +27,7 @@ pub(super) fn fields(scene: &Scene<'_>, proposed: &Proposed) -> Markup {
             } }
             tbody {
                 @for field in proposed.present() {
-                    @let now = known.and_then(|known| known.fields.text(field));
+                    @let now = scene.shown.present(field);
                     @let id = format!("take-{}", field.as_str());
                     tr {
                         th scope="row" {
@@ -39,7 +38,7 @@ pub(super) fn fields(scene: &Scene<'_>, proposed: &Proposed) -> Markup {
                         }
                         td data-head="Known now" {
                             @match &now {
-                                Some(now) => { (plain(now)) },
+                                Some(now) => { (plain(&now.text)) (by(now.by)) },
                                 None => { span .none { "nothing" } },
                             }
                         }
@@ -51,6 +50,22 @@ pub(super) fn fields(scene: &Scene<'_>, proposed: &Proposed) -> Markup {
             }
         }
     }
+}
+
+/// What is declared of a secret that a value is asked for.
+pub(super) fn declared(shown: &Shown) -> Markup {
+    html! {
+        @for field in [Field::Description, Field::RetrievalUrl] {
+            @if let Some(Present { text, by: By::Declaration }) = shown.present(field) {
+                div { dt { (field.title()) } dd { (plain(&text)) span .help { " (declared)" } } }
+            }
+        }
+    }
+}
+
+/// Whose word it is, where it is not the vault's.
+fn by(by: By) -> Markup {
+    html! { @if by == By::Declaration { span .help { " (declared)" } } }
 }
 
 /// The path, to be edited, and what is proposed to be known of it.

@@ -58,22 +58,45 @@ fn parse(content: &Content) -> Result<Document<'_>, Fault> {
     }
 }
 
-/// The one entry that goes by this; in the recycle bin, or among an entry's past, there is none.
+/// What every entry that can be found goes by; the names of groups and titles are not protected.
+pub(super) fn names(content: &Content) -> Result<Vec<String>, Fault> {
+    let document = parse(content)?;
+    let name = |entry: Node<'_, '_>| {
+        let title = find_field(entry, "Title").filter(|value| !is_protected(*value))?.text()?;
+        let mut groups: Vec<_> = groups_of(entry).collect();
+        // The root group's name is not written.
+        groups.pop();
+        let folders = groups.iter().rev().map(|group| text_of(*group, "Name").unwrap_or_default());
+        Some(folders.chain([title]).collect::<Vec<_>>().join("/"))
+    };
+    Ok(entries(&document).filter_map(name).collect())
+}
+
+/// The one entry that goes by this.
 fn find_entry<'a, 'input>(
     document: &'a Document<'input>,
     named: &str,
 ) -> Result<Option<Node<'a, 'input>>, Fault> {
-    let bin = meta(document, "RecycleBinUUID");
-    let entries = document.descendants().filter(|node| node.has_tag_name("Entry"));
-    let mut fitting = entries.filter(|entry| {
-        let groups = || entry.ancestors().skip(1).take_while(|node| node.has_tag_name("Group"));
-        let binned = groups().any(|group| bin.is_some() && text_of(group, "UUID") == bin);
-        !binned && groups().count() > 0 && is_called(*entry, groups(), named)
-    });
+    let mut fitting = entries(document).filter(|entry| is_called(*entry, groups_of(*entry), named));
     match (fitting.next(), fitting.next()) {
         (_, Some(_)) => Err(Fault::Ambiguous),
         (one, None) => Ok(one),
     }
+}
+
+/// Every entry but those in the recycle bin, and those of an entry's past.
+fn entries<'a, 'input>(document: &'a Document<'input>) -> impl Iterator<Item = Node<'a, 'input>> {
+    let bin = meta(document, "RecycleBinUUID");
+    let entries = document.descendants().filter(|node| node.has_tag_name("Entry"));
+    entries.filter(move |entry| {
+        let binned = groups_of(*entry).any(|group| bin.is_some() && text_of(group, "UUID") == bin);
+        !binned && groups_of(*entry).count() > 0
+    })
+}
+
+/// The groups that an entry lies in, from the inside outwards.
+fn groups_of<'a, 'input: 'a>(entry: Node<'a, 'input>) -> impl Iterator<Item = Node<'a, 'input>> {
+    entry.ancestors().skip(1).take_while(|node| node.has_tag_name("Group"))
 }
 
 /// Whether the names, from the entry outwards, are those of `named` from its end. The root group has

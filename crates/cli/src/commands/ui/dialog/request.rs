@@ -1,7 +1,7 @@
 //! A request as it is read, and the form of those that want a permission.
 
-use keyless_core::approval::{Asked, Fields, WantedAction, WantedDeploy, WantedFile};
-use keyless_daemon::{Known, Shown, lasting};
+use keyless_core::approval::{Asked, Field, Fields, WantedAction, WantedDeploy, WantedFile};
+use keyless_daemon::{By, Known, Present, Shown, lasting};
 
 use super::Form;
 use crate::commands::{
@@ -34,10 +34,18 @@ pub(in crate::commands::ui) fn pieces_of(shown: &Shown) -> Vec<Piece> {
     match &shown.asked {
         Asked::ActionApproval { wanted } => action(&mut pieces, shown, wanted),
         Asked::DeployApply { wanted } => deploy(&mut pieces, wanted),
-        Asked::MetadataProposal { fields } | Asked::NewPathProposal { fields } => {
-            proposal(&mut pieces, shown.known.as_ref(), fields);
+        Asked::MetadataProposal { fields, .. } | Asked::NewPathProposal { fields } => {
+            proposal(&mut pieces, shown, fields);
         }
-        Asked::Provision => pieces.push(Piece::ours("It asks for the value.")),
+        Asked::Provision { .. } => {
+            for field in [Field::Description, Field::RetrievalUrl] {
+                if let Some(Present { text, by: By::Declaration }) = shown.present(field) {
+                    let words = format!("{} (declared)", visible(&text));
+                    pieces.push(Piece::fact(field.title(), words));
+                }
+            }
+            pieces.push(Piece::ours("It asks for the value."));
+        }
         Asked::Rotation => {
             pieces.push(Piece::ours("It asks for another value in place of the present one."));
         }
@@ -128,10 +136,13 @@ fn one_file(pieces: &mut Vec<Piece>, file: &WantedFile) {
 }
 
 /// What is known now beside what the agent proposes, field by field.
-fn proposal(pieces: &mut Vec<Piece>, known: Option<&Known>, fields: &Fields) {
+fn proposal(pieces: &mut Vec<Piece>, shown: &Shown, fields: &Fields) {
     for field in fields.present() {
-        let now = known.and_then(|known| known.fields.text(field));
-        let now = now.map_or_else(|| "nothing".to_owned(), |now| visible(&now));
+        let now = match shown.present(field) {
+            None => "nothing".to_owned(),
+            Some(Present { text, by: By::Declaration }) => format!("{} (declared)", visible(&text)),
+            Some(Present { text, by: By::Vault }) => visible(&text),
+        };
         pieces.push(Piece::Blank);
         pieces.push(Piece::heading(field.title()));
         pieces.push(Piece::fact("Known now", now));

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use keyless_core::{Error, SecretPath};
+use keyless_core::{Error, SecretPath, approval::Field as Proposed};
 use keyless_daemon::{
-    Given, Occasion, Typed, read_path, suggested_variable,
+    Given, Occasion, Shown, Typed, read_path, suggested_variable,
     vault::{FormatVerdict, Metadata, Provider, Providers, Secret, Variant},
 };
 use zeroize::Zeroizing;
@@ -38,6 +38,8 @@ pub(in crate::commands) struct ValueScene {
     pub(super) occasion: Occasion,
     secret: Option<Secret>,
     providers: Arc<Providers>,
+    /// What kind of token it is declared to be, where the secret itself does not say.
+    pattern: Option<String>,
 }
 
 impl ValueScene {
@@ -47,7 +49,19 @@ impl ValueScene {
         occasion: Occasion,
         providers: &Arc<Providers>,
     ) -> Self {
-        Self { path, occasion, secret, providers: Arc::clone(providers) }
+        Self { path, occasion, secret, providers: Arc::clone(providers), pattern: None }
+    }
+
+    /// The value that an agent asks for; nothing when it asks for something else.
+    pub(in crate::commands) fn of_request(
+        shown: &Shown,
+        secret: Option<Secret>,
+        providers: &Arc<Providers>,
+    ) -> Option<Self> {
+        let occasion = Occasion::asked(&shown.asked)?;
+        let pattern = shown.present(Proposed::PatternId).map(|known| known.text);
+        let scene = Self::new(shown.path.clone(), secret, occasion, providers);
+        Some(Self { pattern, ..scene })
     }
 
     /// What stands over the dialog.
@@ -214,7 +228,7 @@ impl ValueScene {
 
     fn of_catalog(&self) -> Option<(&Provider, &Variant)> {
         let pattern = self.metadata().and_then(|metadata| metadata.upkeep.pattern_id.as_deref());
-        self.providers.of_secret(self.path.as_ref()?, pattern)
+        self.providers.of_secret(self.path.as_ref()?, pattern.or(self.pattern.as_deref()))
     }
 
     fn metadata(&self) -> Option<&Metadata> {

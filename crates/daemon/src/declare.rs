@@ -1,0 +1,84 @@
+//! Adds a path to a project's manifest, once a person has registered it. The agent's side does that, with the agent's
+//! rights, as it reads the manifest; comments and order stay.
+
+use std::{fs, io, os::unix::fs::PermissionsExt as _, path::Path};
+
+use keyless_core::SecretPath;
+use keyless_vault::Manifest;
+use toml_edit::{Array, DocumentMut, Item, Value};
+
+use crate::whole_file::write_whole;
+
+/// Declares `path` as optional in the manifest of the project that `folder` lies in. Nothing changes where there is
+/// no manifest, or it declares the path already. Blocks.
+pub(crate) fn declare(folder: &Path, path: &SecretPath) -> io::Result<()> {
+    let Some(project) = Manifest::project_of(folder) else { return Ok(()) };
+    // A link stays one: what it leads to is written.
+    let file = fs::canonicalize(project.join(".keyless/secrets.toml"))?;
+    let text = fs::read_to_string(&file)?;
+    match with_path(&text, path) {
+        Some(text) => {
+            let mode = fs::metadata(&file)?.permissions().mode() & 0o777;
+            write_whole(&file, text.as_bytes(), mode)
+        }
+        None => Ok(()),
+    }
+}
+
+/// The manifest with `path` in it; nothing when there is nothing to add, or the text can't be edited.
+fn with_path(text: &str, path: &SecretPath) -> Option<String> {
+    if Manifest::parse(text).ok()?.declares(path) {
+        return None;
+    }
+    let mut document: DocumentMut = text.parse().ok()?;
+    let list = document.entry("optional").or_insert(Item::Value(Value::Array(Array::new())));
+    let list = list.as_array_mut()?;
+    let in_rows = list.iter().any(|value| {
+        value.decor().prefix().and_then(|p| p.as_str()).is_some_and(|prefix| prefix.contains('\n'))
+    });
+    let mut value = Value::from(path.as_str());
+    if in_rows {
+        value.decor_mut().set_prefix("\n    ");
+        list.push_formatted(value);
+    } else {
+        list.push(value);
+    }
+    Some(document.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(before: &str, after: Option<&str>) {
+        let path = SecretPath::parse("team/new/key").unwrap();
+        assert_eq!(with_path(before, &path).as_deref(), after);
+        if let Some(after) = after {
+            assert!(Manifest::parse(after).unwrap().declares(&path));
+        }
+    }
+
+    #[test]
+    fn a_path_is_added_once_and_the_rest_stays() {
+        check("", Some("optional = [\"team/new/key\"]\n"));
+        check("optional = [\"team/new/key\"]", None);
+        check("required = [\"team/new/key\"] # needed", None);
+        check(
+            "# ours\nrequired = [\"team/a/b\"] # needed\noptional = [\"team/c/d\"]\n\n[secret.\"team/a/b\"]\ndescription = \"x\"\n",
+            Some(
+                "# ours\nrequired = [\"team/a/b\"] # needed\noptional = [\"team/c/d\", \"team/new/key\"]\n\n[secret.\"team/a/b\"]\ndescription = \"x\"\n",
+            ),
+        );
+        check(
+            "optional = [\n    \"team/c/d\",\n]\n",
+            Some("optional = [\n    \"team/c/d\",\n    \"team/new/key\",\n]\n"),
+        );
+        check(
+            "[secret.\"team/a/b\"]\ndescription = \"x\"\n",
+            Some("optional = [\"team/new/key\"]\n[secret.\"team/a/b\"]\ndescription = \"x\"\n"),
+        );
+        check("optional = 3", None);
+        check("optional = [", None);
+    }
+}

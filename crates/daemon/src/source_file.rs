@@ -1,0 +1,198 @@
+//! Adds a source to the operator's `sources.toml`, or takes one out. What stands there already stays as it was written,
+//! and a file that would not be usable is never written.
+
+use std::{fs, io, sync::Arc};
+
+use keyless_core::{Code, Error, SafeText, SecretPath};
+use keyless_vault::{
+    Answer, HttpAnswer, HttpFault, HttpRequest, Router, RouterConfig, Secret, SourceConfig,
+    SourceHttp,
+};
+use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
+
+use crate::{places::Places, whole_file::write_whole};
+
+/// Settings that would be a credential in a file; it is a secret of the store instead.
+const CREDENTIALS: &[&str] =
+    &["password", "secret", "secret_access_key", "secret_id", "session", "token"];
+
+/// A source that is to be declared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewSource {
+    /// Its name.
+    pub name: String,
+    /// Its kind.
+    pub kind: String,
+    /// Whether Keyless may put values there.
+    pub may_write: bool,
+    /// Everything else of it, by name.
+    pub settings: Vec<(String, String)>,
+    /// The prefixes of paths that lead there.
+    pub routes: Vec<String>,
+    /// Whether what nothing else leads elsewhere is kept there.
+    pub is_default: bool,
+    /// The secret that opens it.
+    pub credential: Option<SecretPath>,
+}
+
+/// Adds a source. Blocks.
+///
+/// Fails with [`Code::Usage`] when its name is taken or another default stands, and with [`Code::SourcesInvalid`] when
+/// the file could not be used then; nothing is written.
+pub fn declare_source(places: &Places, new: &NewSource) -> Result<(), Error> {
+    let mut document = read(places)?;
+    if let Some((name, _)) =
+        new.settings.iter().find(|(name, _)| CREDENTIALS.contains(&name.as_str()))
+    {
+        let words = SafeText::words(
+            "a credential does not stand in sources.toml: keep it as a secret, and name that with --credential in place of ",
+        );
+        return Err(Error::with(Code::Usage, words.as_they_wrote(name)));
+    }
+    if sources(&document).any(|table| is(table, "name", &new.name)) {
+        let words = SafeText::words("there is a source ").as_they_wrote(&new.name);
+        return Err(Error::with(
+            Code::Usage,
+            words.and(" already; keyless source remove takes it out"),
+        ));
+    }
+    if document.is_empty() {
+        document["schema_version"] = value(1);
+    }
+    let mut source = Table::new();
+    source["name"] = value(&new.name);
+    source["type"] = value(&new.kind);
+    for (name, text) in &new.settings {
+        match name.split_once('.') {
+            Some(("environment", variable)) => {
+                source["environment"].or_insert(value(toml_edit::InlineTable::new()))[variable] =
+                    value(text);
+            }
+            _ => source[name] = number(text).map_or_else(|| value(text), value),
+        }
+    }
+    if new.may_write {
+        source["access"] = value("readwrite");
+    }
+    push(&mut document, "source", source)?;
+    for prefix in &new.routes {
+        let mut route = Table::new();
+        route["prefix"] = value(prefix);
+        route["source"] = value(&new.name);
+        push(&mut document, "route", route)?;
+    }
+    if new.is_default {
+        if document.contains_key("default") {
+            let words = "sources.toml has a default already; change it there";
+            return Err(Error::with(Code::Usage, SafeText::words(words)));
+        }
+        let mut default = Table::new();
+        default["source"] = value(&new.name);
+        document["default"] = Item::Table(default);
+    }
+    if let Some(credential) = &new.credential {
+        let credentials = document.entry("source_credentials").or_insert(Item::Table(Table::new()));
+        let credentials = credentials.as_table_like_mut().ok_or_else(misshapen)?;
+        credentials.insert(&new.name, value(credential.as_str()));
+    }
+    write(places, &document)
+}
+
+/// Takes a source out, with the routes that lead to it and the name of its credential. Blocks.
+///
+/// Fails with [`Code::Usage`] while something is kept there, or the file names it elsewhere.
+pub fn undeclare_source(places: &Places, name: &str, secrets: &[Secret]) -> Result<(), Error> {
+    let mut document = read(places)?;
+    if !sources(&document).any(|table| is(table, "name", name)) {
+        let words = SafeText::words("sources.toml has no source ").as_they_wrote(name);
+        return Err(Error::with(Code::Usage, words));
+    }
+    let config = RouterConfig::load(&places.sources_file())?;
+    let kept = secrets.iter().find(|secret| match &secret.metadata.source {
+        SourceConfig::Routed { source: Some(source), .. } => source == name,
+        SourceConfig::Routed { source: None, .. } => config.source_of(&secret.path) == Some(name),
+        _ => false,
+    });
+    if let Some(secret) = kept {
+        let words = SafeText::default().and(&secret.path).and(" is kept at ").as_they_wrote(name);
+        let words =
+            words.and("; remove it, or name another place with keyless secret set --source");
+        return Err(Error::with(Code::Usage, words));
+    }
+    for (section, key) in [("source", "name"), ("route", "source")] {
+        if let Some(tables) = document.get_mut(section).and_then(Item::as_array_of_tables_mut) {
+            tables.retain(|table| !is(table, key, name));
+        }
+    }
+    if let Some(credentials) =
+        document.get_mut("source_credentials").and_then(Item::as_table_like_mut)
+    {
+        credentials.remove(name);
+    }
+    // Where default, fallback or a secret's own line still names it, the file would not be usable.
+    write(places, &document)
+}
+
+fn read(places: &Places) -> Result<DocumentMut, Error> {
+    let file = places.sources_file();
+    let fault = |words: &str| {
+        let place = SafeText::default().as_they_wrote(&file.to_string_lossy()).and(": ");
+        Error::with(Code::SourcesInvalid, place.as_they_wrote(words))
+    };
+    match fs::read_to_string(&file) {
+        Ok(text) => text.parse().map_err(|error: toml_edit::TomlError| fault(error.message())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(DocumentMut::new()),
+        Err(error) => Err(fault(&error.kind().to_string())),
+    }
+}
+
+/// Writes the file, once it is known to be usable.
+fn write(places: &Places, document: &DocumentMut) -> Result<(), Error> {
+    let (file, text) = (places.sources_file(), document.to_string());
+    let config = RouterConfig::parse(&text).map_err(|fault| {
+        Error::with(Code::SourcesInvalid, SafeText::default().as_they_wrote(&fault))
+    })?;
+    let nobody: Arc<dyn SourceHttp> = Arc::new(Nobody);
+    Router::new(config, &nobody)?;
+    let failed = |error: io::Error| {
+        let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
+        Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
+    };
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    write_whole(&file, text.as_bytes(), 0o600).map_err(failed)
+}
+
+/// Sources are only looked at here, not asked.
+struct Nobody;
+
+impl SourceHttp for Nobody {
+    fn send(&self, _: HttpRequest) -> Answer<'_, Result<HttpAnswer, HttpFault>> {
+        Box::pin(async { Err(HttpFault::Unreachable) })
+    }
+}
+
+fn sources(document: &DocumentMut) -> impl Iterator<Item = &Table> {
+    document.get("source").and_then(Item::as_array_of_tables).into_iter().flatten()
+}
+
+fn is(table: &Table, key: &str, word: &str) -> bool {
+    table.get(key).and_then(Item::as_str) == Some(word)
+}
+
+fn push(document: &mut DocumentMut, section: &str, table: Table) -> Result<(), Error> {
+    let tables = document.entry(section).or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
+    tables.as_array_of_tables_mut().ok_or_else(misshapen)?.push(table);
+    Ok(())
+}
+
+/// Seconds are written as numbers.
+fn number(text: &str) -> Option<i64> {
+    text.parse().ok()
+}
+
+fn misshapen() -> Error {
+    let words = "sources.toml has a section that is no table; add the source there by hand";
+    Error::with(Code::SourcesInvalid, SafeText::words(words))
+}
