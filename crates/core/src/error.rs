@@ -536,6 +536,10 @@ codes! {
     SessionEnded = "session_ended", "NL-E105", 403, Refused, Operator, false,
         "start a new session with keyless run",
         "The session has ended.";
+    /// Nothing is on record of the session that was named.
+    SessionUnknown = "session_unknown", "NL-E800", 404, NotFound, Operator, false,
+        "find its name with keyless session list or keyless audit tail",
+        "Nothing is on record of a session of that name.";
     /// A signature that can't be made anew, or was not made with this session's placeholders.
     SignatureRefused = "signature_refused", "NL-E301", 403, Refused, Agent, false,
         "sign with this session's placeholders, and the payload whole or unsigned",

@@ -3,7 +3,7 @@
 use std::{process::ExitCode, sync::Arc};
 
 use jiff::Timestamp;
-use keyless_core::{Error, audit::Entry};
+use keyless_core::{Code, Error, SafeText, audit::Entry};
 use keyless_daemon::{ApproverHandle, Overview, SessionKind, SessionRow, lasting};
 use serde_json::json;
 
@@ -38,13 +38,12 @@ async fn list(ui: &Ui, args: SessionListArgs) -> Result<(), Error> {
 async fn show(ui: &Ui, args: SessionShowArgs) -> Result<(), Error> {
     let (_, vault) = unlock_vault(&args.factor).await?;
     let mut entries = Overview::new(Arc::new(vault)).session_log(&args.id).await?;
+    if entries.is_empty() {
+        return Err(Error::with(Code::SessionUnknown, SafeText::default().as_they_wrote(&args.id)));
+    }
     entries.reverse();
-    let words = if entries.is_empty() {
-        "Nothing is on record of a session of that name.\n".to_owned()
-    } else {
-        let rows: Vec<_> = entries.iter().map(entry_row).collect();
-        table(&["WHEN", "OUTCOME", "WHAT", "ABOUT"], &rows)
-    };
+    let rows: Vec<_> = entries.iter().map(entry_row).collect();
+    let words = table(&["WHEN", "OUTCOME", "WHAT", "ABOUT"], &rows);
     ui.answer("session show", &json!({ "entries": entries }), &words);
     Ok(())
 }

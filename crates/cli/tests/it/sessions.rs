@@ -42,4 +42,6 @@ fn sessions_are_listed_looked_into_and_ended_by_command() {
     assert!(agent.tool("secrets_request_use_approval", &reason).is_err());
     let log = world.keyless(&["session", "show", id]).run().ok();
     assert!(log.contains("session_end"), "{log}");
+    let nobody = world.keyless(&["session", "show", "nobody"]).run();
+    assert!(nobody.exits(3).errors().contains("on record"), "{}", nobody.errors());
 }
