@@ -57,6 +57,11 @@ const NEEDS: &[Need] = &[
         check: Check::Program("gnome-keyring-daemon"),
     },
     Need { what: "gpg", package: "gnupg", check: Check::Program("gpg") },
+    Need {
+        what: "Go, whose templates are Helm's",
+        package: "golang-go",
+        check: Check::Program("go"),
+    },
     Need { what: "capsh", package: "libcap2-bin", check: Check::Program("/usr/sbin/capsh") },
     Need { what: "certutil", package: "libnss3-tools", check: Check::File("/usr/bin/certutil") },
     Need { what: "secret-tool", package: "libsecret-tools", check: Check::Program("secret-tool") },

@@ -77,6 +77,6 @@ pub use crate::{
     },
     secret::{Binding, MIN_BOUND_BYTES, SecretValue, ValueError},
     session_id::{SessionId, SessionIdError},
-    sigv4::{SIGV4_ALGORITHM, SigV4Request, SigV4Scope, SigV4Signer, sigv4_digest},
+    sigv4::{SIGV4_ALGORITHM, SigV4Chain, SigV4Request, SigV4Scope, SigV4Signer, sigv4_digest},
     zone::{Zone, zone_of},
 };

@@ -7,13 +7,19 @@
 mod conversation;
 mod server;
 
+use std::time::Duration;
+
 use bytes::BytesMut;
 use keyless_core::{
     Authority, Code, Error, SafeText,
     database::{DatabaseFault, DatabaseQuery, DatabaseRows},
 };
 use postgres_protocol::message::frontend;
-use tokio::{net::TcpStream, time::timeout};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    time::timeout,
+};
 
 use self::conversation::{CancelKey, Conversation, garbled, refusal};
 pub(crate) use self::server::{Hello, LoginFault, Message, Server};
@@ -42,16 +48,8 @@ impl Client {
         course: &mut Course,
     ) -> Result<DatabaseRows, DatabaseFault> {
         let pinned = self.dialer.pin(&query.authority).await?;
-        let mut server = self.reach(&query.authority, &pinned).await?;
-        let packet = startup(query)?;
-        let hello = Hello { packet: &packet, user: query.user.as_bytes() };
-        let login = server.log_in(&hello, &query.password, self.limits.handshake_time).await;
-        login.map_err(|fault| match fault {
-            LoginFault::By(error) => error.into(),
-            LoginFault::ByServer(message) => refusal(&message.body),
-        })?;
-        let mut conversation = Conversation::new(server.into_stream(), query.max_bytes);
-        let key = conversation.settle().await?;
+        let server = self.reach(&query.authority, &pinned).await?;
+        let (mut conversation, key) = log_in(server, query, self.limits.handshake_time).await?;
         course.running = key.map(|key| (pinned, key));
         conversation.begin(query).await?;
         let rows = conversation.run(query).await?;
@@ -100,6 +98,34 @@ impl Course {
             other => other,
         }
     }
+}
+
+/// Logs in, and waits until the database takes statements.
+async fn log_in<S: AsyncRead + AsyncWrite + Unpin>(
+    mut server: Server<S>,
+    query: &DatabaseQuery,
+    patience: Duration,
+) -> Result<(Conversation<S>, Option<CancelKey>), DatabaseFault> {
+    let packet = startup(query)?;
+    let hello = Hello { packet: &packet, user: query.user.as_bytes() };
+    let login = server.log_in(&hello, &query.password, patience).await;
+    login.map_err(|fault| match fault {
+        LoginFault::By(error) => error.into(),
+        LoginFault::ByServer(message) => refusal(&message.body),
+    })?;
+    let mut conversation = Conversation::new(server.into_stream(), query.max_bytes);
+    let key = conversation.settle().await?;
+    Ok((conversation, key))
+}
+
+/// What a statement gives at a database that says all of `said` and then leaves: for the fuzz target.
+pub async fn heard(said: &[u8], query: &DatabaseQuery) -> Result<DatabaseRows, DatabaseFault> {
+    let server = Server::over(tokio::io::join(said, tokio::io::sink()));
+    let (mut conversation, _) = log_in(server, query, query.patience).await?;
+    conversation.begin(query).await?;
+    let rows = conversation.run(query).await?;
+    conversation.end(query.may_write).await?;
+    Ok(rows)
 }
 
 fn startup(query: &DatabaseQuery) -> Result<BytesMut, Error> {

@@ -2,6 +2,7 @@
 //! these. Source: reference/egress.md (e) 118.
 
 pub use crate::{
+    database::heard,
     door::parse_startup,
     frames::relayed,
     swap::{body_calls, document_calls},

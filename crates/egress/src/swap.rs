@@ -40,8 +40,15 @@ use http_body::Body;
 use keyless_core::{Authority, Error, RequestFacts, Scheme};
 
 pub use self::calls::{body_calls, document_calls};
-pub(crate) use self::{
+use self::{
     body::SwapBody,
+    head::Head,
+    inject::Injections,
+    ledger::Ledger,
+    plan::Sent,
+    sign::{ChunkSigner, Signing},
+};
+pub(crate) use self::{
     client_key::client_identity,
     digest::{DIGESTS, has_lengths_inside},
     message::MessageSwap,
@@ -50,8 +57,10 @@ pub(crate) use self::{
     said::form_parameters,
     table::SwapTable,
 };
-use self::{head::Head, inject::Injections, ledger::Ledger, plan::Sent, sign::Signing};
-use crate::{coding, ports::RequestInfo};
+use crate::{coding, passage::Passage, ports::RequestInfo};
+
+/// A request's body, swapped, and signed anew where its chunks are signed.
+pub(crate) type SignedBody<B> = Passage<SwapBody<B>, ChunkSigner>;
 
 /// Where a request goes, verified and canonical.
 pub(crate) struct Route<'a> {
@@ -73,7 +82,7 @@ pub(crate) async fn swap_request<B>(
     table: &Arc<SwapTable>,
     route: &Route<'_>,
     request: Request<B>,
-) -> Result<Request<SwapBody<B>>, Error>
+) -> Result<Request<SignedBody<B>>, Error>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -94,7 +103,11 @@ where
         coding::narrow_accept_encoding(&mut parts.headers);
     }
     let body = body.splice(&values, route, ledger, &mut parts.headers)?;
-    signing.sign(&values, route, &mut parts, body.whole_bytes())?;
+    let chunks = signing.sign(&values, route, &mut parts, body.whole_bytes())?;
+    let body = match chunks {
+        Some(chunks) => Passage::changing(body, chunks, None),
+        None => Passage::untouched(body),
+    };
     Ok(Request::from_parts(parts, body))
 }
 

@@ -1,6 +1,8 @@
 """AWS, as far as signatures go: every request is verified by botocore's own signer with the real key,
 then answered by moto. Prints its port, then one line per request."""
 
+import hashlib
+import hmac
 import io
 import os
 import sys
@@ -51,6 +53,38 @@ def expected(environ, body):
     return signer.signature(text, request), given
 
 
+def check_chunks(environ, seed, body):
+    """Each chunk's signature, and the trailers', follows the one before."""
+    payload = environ.get("HTTP_X_AMZ_CONTENT_SHA256", "")
+    if not payload.startswith("STREAMING-AWS4-HMAC-SHA256-PAYLOAD"):
+        return
+    fields = environ["HTTP_AUTHORIZATION"].split("Credential=")[1].split(",")[0]
+    scope = fields.split("/", 1)[1]
+    key = b"AWS4" + CREDENTIALS.secret_key.encode()
+    for word in scope.split("/"):
+        key = hmac.digest(key, word.encode(), "sha256")
+    digest = lambda data: hashlib.sha256(data).hexdigest()
+
+    def follows(kind, last, *digests):
+        lines = ["AWS4-HMAC-SHA256-" + kind, environ["HTTP_X_AMZ_DATE"], scope, last, *digests]
+        return hmac.digest(key, "\n".join(lines).encode(), "sha256").hex()
+
+    size = None
+    while size != 0:
+        head, body = body.split(b"\r\n", 1)
+        size, signature = head.split(b";chunk-signature=")
+        size = int(size, 16)
+        seed = follows("PAYLOAD", seed, digest(b""), digest(body[:size]))
+        assert seed.encode() == signature, "a chunk's signature does not match"
+        body = body[size + 2 :] if size else body
+    lines, _, signature = body.partition(b"x-amz-trailer-signature:")
+    if payload.endswith("-TRAILER"):
+        signature, body = signature.split(b"\r\n", 1)
+        ours = follows("TRAILER", seed, digest(lines.replace(b"\r\n", b"\n")))
+        assert ours.encode() == signature, "the trailers' signature does not match"
+    assert body == b"\r\n", body
+
+
 class Verified:
     def __init__(self, inner):
         self.inner = inner
@@ -61,6 +95,7 @@ class Verified:
         body = environ["wsgi.input"].read(length)
         try:
             ours, given = expected(environ, body)
+            check_chunks(environ, ours, body)
             fault = None if ours == given else "the signature does not match"
         except Exception as error:  # whatever is wrong, the agent is told what
             fault = repr(error)

@@ -133,6 +133,23 @@ fn the_chart_mounts_an_authority_and_keeps_the_log_where_it_is_told() {
 }
 
 #[test]
+fn the_chart_sends_spans_where_it_is_told_and_nowhere_else() {
+    let world = World::empty();
+    let proxys_words = |endpoint: &str| {
+        let set = |values: &mut Value| values["proxy"]["otlpEndpoint"] = json!(endpoint);
+        let resources = rendered(&world, set)?;
+        let pod = &of_kind(&resources, "DaemonSet")["spec"]["template"]["spec"];
+        let words = container(pod, "proxy")["args"].as_array().unwrap().clone();
+        assert_options_exist(&world, words.iter().filter_map(Value::as_str));
+        Some(words)
+    };
+    let Some(words) = proxys_words("http://collector.observability:4318") else { return };
+    let pair = [json!("--otlp-endpoint"), json!("http://collector.observability:4318")];
+    assert!(words.windows(2).any(|two| two == pair), "{words:?}");
+    assert!(!proxys_words("").unwrap().contains(&pair[0]));
+}
+
+#[test]
 fn the_unit_verifies_and_is_confined() {
     let world = World::empty();
     let unit = fs::read_to_string(deploy("systemd/keyless-proxy.service")).unwrap();

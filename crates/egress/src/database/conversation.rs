@@ -23,11 +23,7 @@ use postgres_protocol::{
         frontend,
     },
 };
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-};
-use tokio_rustls::client::TlsStream;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use zeroize::Zeroize as _;
 
 use super::broke_off;
@@ -45,8 +41,8 @@ const READ: usize = 16 << 10;
 const JSON: [u32; 2] = [114, 3802];
 
 /// A connection that is logged in.
-pub(super) struct Conversation {
-    stream: TlsStream<TcpStream>,
+pub(super) struct Conversation<S> {
+    stream: S,
     came: BytesMut,
     room: Room,
 }
@@ -73,8 +69,8 @@ struct Prepared {
     columns: Vec<DatabaseColumn>,
 }
 
-impl Conversation {
-    pub(super) fn new(stream: TlsStream<TcpStream>, room: usize) -> Self {
+impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
+    pub(super) fn new(stream: S, room: usize) -> Self {
         Self { stream, came: BytesMut::new(), room: Room { left: room, row: 0 } }
     }
 

@@ -12,7 +12,7 @@ use postgres_protocol::{
     message::frontend,
 };
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::TcpStream,
     task::spawn_blocking,
     time::timeout,
@@ -31,8 +31,8 @@ const MAX_ITERATIONS: u32 = 1_000_000;
 const MAX_REMARKS: usize = 64;
 
 /// A database that has proven its name.
-pub(crate) struct Server {
-    stream: TlsStream<TcpStream>,
+pub(crate) struct Server<S = TlsStream<TcpStream>> {
+    stream: S,
 }
 
 /// A message of the database.
@@ -98,7 +98,14 @@ impl Server {
         }
         let config = roots.config(Alpn::Postgres, None)?;
         let stream = tls::connect(config, &authority.host, tcp, patience).await?;
-        Ok(Self { stream })
+        Ok(Self::over(stream))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Server<S> {
+    /// The database at the other end of `stream`, which has proven its name.
+    pub(super) fn over(stream: S) -> Self {
+        Self { stream }
     }
 
     /// Logs in with `password`. Gives what the database remarked on the way, for a client.
@@ -171,7 +178,7 @@ impl Server {
         self.stream.shutdown().await.map_err(|_| broke_off())
     }
 
-    pub(crate) fn into_stream(self) -> TlsStream<TcpStream> {
+    pub(crate) fn into_stream(self) -> S {
         self.stream
     }
 

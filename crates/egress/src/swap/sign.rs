@@ -1,10 +1,11 @@
 //! Signatures that the proxy makes with keys that never leave it.
 //!
 //! A request that the agent signed for AWS with its placeholders is checked by them and signed anew
-//! (`sign/aws.rs`); for a declared HMAC what the agent sent is dropped and the header set. Both come
+//! (`sign/aws.rs`), and so is each chunk of a payload that is signed in chunks (`sign/chunks.rs`); for a declared HMAC what the agent sent is dropped and the header set. Both come
 //! last, over what is really sent. Source: design.md, section 5; reference/egress.md (c) 45.
 
 mod aws;
+mod chunks;
 mod hmac;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use http_body::Body;
 use keyless_core::{Code, Error, HmacSigner, Location, Signer};
 
 use self::aws::AwsRequest;
+pub(super) use self::chunks::ChunkSigner;
 use super::{
     Route,
     ledger::{Ledger, Values},
@@ -81,14 +83,15 @@ impl Signing {
         Ok(signing)
     }
 
-    /// Signs the request as it will be sent; `body` is all of it where that was read.
+    /// Signs the request as it will be sent; `body` is all of it where that was read. Gives what
+    /// signs the body as it passes, where that is signed in chunks.
     pub(super) fn sign(
         &self,
         values: &Values,
         route: &Route<'_>,
         parts: &mut Parts,
         body: Option<&Bytes>,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<ChunkSigner>, Error> {
         let empty = Bytes::new();
         let body = match body {
             None if self.reads_body => return Err(refused("its body is too long once decoded")),
@@ -99,10 +102,11 @@ impl Signing {
                 hmac::sign(signer, values.open(*secret)?, parts, body)?;
             }
         }
-        if let Some((secret, request)) = &self.aws {
-            request.sign(values.open(*secret)?, route, parts, body)?;
-        }
-        Ok(())
+        let Some((secret, request)) = &self.aws else { return Ok(None) };
+        let key = values.open(*secret)?;
+        let signature = request.sign(key, route, parts, body)?;
+        let placeholder = self.table.secret(*secret).placeholder.as_str();
+        request.chunks(placeholder.as_bytes(), key, parts, &signature)
     }
 
     /// The AWS signature of the request, and the key that belongs to its id.

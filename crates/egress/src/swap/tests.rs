@@ -29,8 +29,10 @@ fn swapped(bench: &Bench, host: &str, request: Request<Chunks>) -> Result<Reques
                 }
                 Ok(Request::from_parts(parts, body))
             }
-            Err(PassageError::Refused(error)) => Err(error),
-            Err(PassageError::Inner(never)) => match never {},
+            Err(
+                PassageError::Refused(error) | PassageError::Inner(PassageError::Refused(error)),
+            ) => Err(error),
+            Err(PassageError::Inner(PassageError::Inner(never))) => match never {},
         }
     })
 }

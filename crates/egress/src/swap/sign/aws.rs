@@ -10,11 +10,11 @@ mod canonical;
 
 use bytes::Bytes;
 use http::{HeaderValue, Uri, header, request::Parts, uri::PathAndQuery};
-use keyless_core::{Code, Error, SIGV4_ALGORITHM, SigV4Scope, sigv4_digest};
+use keyless_core::{Code, Error, SIGV4_ALGORITHM, SigV4Chain, SigV4Scope, sigv4_digest};
 use subtle::ConstantTimeEq as _;
 
 use self::canonical::PathCoding;
-use super::{super::said::parameters, Route, refused};
+use super::{super::said::parameters, Route, chunks::ChunkSigner, refused};
 
 const FAMILY: &str = "AWS4-";
 const PAYLOAD: &str = "x-amz-content-sha256";
@@ -119,11 +119,8 @@ impl AwsRequest {
         if self.algorithm != SIGV4_ALGORITHM {
             return Err(refused("only AWS4-HMAC-SHA256 is signed anew; name one region"));
         }
-        if payload.starts_with(b"STREAMING-AWS4-") {
-            return Err(refused(
-                "its chunks are signed one by one; send the payload whole, or as \
-                 STREAMING-UNSIGNED-PAYLOAD-TRAILER",
-            ));
+        if payload.starts_with(b"STREAMING-AWS4-") && has_trailers(payload).is_none() {
+            return Err(refused("its chunks are signed in a way that is not known here"));
         }
         let has_host = self.signed_headers.iter().any(|name| name == "host");
         if has_host { Ok(()) } else { Err(refused("the host is not among the signed headers")) }
@@ -152,14 +149,14 @@ impl AwsRequest {
         Err(refused("it is not signed with the placeholder of the secret key"))
     }
 
-    /// Signs with the real key: only the signature changes.
+    /// Signs with the real key: only the signature, which it gives, changes.
     pub(super) fn sign(
         &self,
         key: &[u8],
         route: &Route<'_>,
         parts: &mut Parts,
         body: &Bytes,
-    ) -> Result<(), Error> {
+    ) -> Result<String, Error> {
         let signature = self.signature(key, route, parts, body)?;
         let swap = |text: &str| {
             let at = text.find(&self.signature)?;
@@ -182,7 +179,24 @@ impl AwsRequest {
                 parts.uri = Uri::from_parts(uri).map_err(|_| lost())?;
             }
         }
-        Ok(())
+        Ok(signature)
+    }
+
+    /// What signs the payload's chunks anew where they are signed, from the `signature` that the
+    /// request has now. The keys that are kept for them are of this day, region and service.
+    pub(super) fn chunks(
+        &self,
+        placeholder: &[u8],
+        key: &[u8],
+        parts: &Parts,
+        signature: &str,
+    ) -> Result<Option<ChunkSigner>, Error> {
+        let payload = parts.headers.get(PAYLOAD).map(HeaderValue::as_bytes).unwrap_or_default();
+        let Some(has_trailers) = has_trailers(payload) else { return Ok(None) };
+        let time = self.time(parts)?;
+        let theirs = SigV4Chain::new(&self.scope, placeholder, &time, &self.signature);
+        let ours = SigV4Chain::new(&self.scope, key, &time, signature);
+        Ok(Some(ChunkSigner::new(theirs, ours, has_trailers)))
     }
 
     fn signature(
@@ -236,6 +250,15 @@ impl AwsRequest {
         let time = time.and_then(|time| String::from_utf8(time).ok());
         time.filter(|time| time.starts_with(&self.scope.day))
             .ok_or_else(|| refused("its X-Amz-Date is missing or of another day than its scope"))
+    }
+}
+
+/// Whether signed trailers follow chunks that are signed; nothing where they are not.
+fn has_trailers(payload: &[u8]) -> Option<bool> {
+    match payload {
+        b"STREAMING-AWS4-HMAC-SHA256-PAYLOAD" => Some(false),
+        b"STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER" => Some(true),
+        _ => None,
     }
 }
 
