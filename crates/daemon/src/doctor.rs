@@ -8,6 +8,7 @@ mod files;
 mod home;
 mod machine;
 mod project;
+mod proxies;
 mod store;
 
 use std::path::Path;
@@ -79,6 +80,7 @@ pub async fn examine(places: &Places, folder: &Path) -> Vec<Check> {
     checks.extend(home::look(places));
     checks.extend(files::look(places));
     checks.extend(broker::look(places).await);
+    checks.extend(proxies::look(places));
     let store = store::look(places).await;
     let known = store.secrets;
     checks.extend(store.checks);

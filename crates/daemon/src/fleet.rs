@@ -11,6 +11,7 @@ mod listen;
 mod mounted;
 mod reload;
 mod sessions;
+mod standing;
 
 use std::{
     fs, io,
@@ -35,12 +36,17 @@ use tokio::{
 };
 
 pub use self::{ca_files::CaFiles, listen::FleetListen, reload::ReloadState};
-pub(crate) use self::{forward_door::read_token, listen::cannot_listen};
+pub(crate) use self::{
+    forward_door::read_token,
+    listen::cannot_listen,
+    standing::{Standing, sidecars},
+};
 use self::{
     listen::bind_tcp,
     mounted::Mounted,
     reload::Reloader,
     sessions::{Open, Sessions},
+    standing::StandingFile,
 };
 use crate::{
     broker::{Variable, agent},
@@ -96,7 +102,6 @@ pub struct Fleet {
     proxy_url: Option<String>,
     ca_file: PathBuf,
     key_file: PathBuf,
-    warnings: Vec<String>,
     metrics: Option<SocketAddr>,
     drain: Duration,
     notes: Notes,
@@ -143,7 +148,9 @@ pub async fn start_fleet(places: &Places, spec: FleetSpec) -> Result<Fleet, Erro
     let traces = spec.collector.map(|url| Traces::start(url, &config, &spec.notes)).transpose()?;
     let door = EgressDoor::for_catalog(&config, &catalog)?;
     let values = Arc::new(Mounted::new(MountedValues::new(&spec.secrets_dir), catalog));
-    let warnings = values.check(&values.catalog()).await?;
+    for warning in values.check(&values.catalog()).await? {
+        spec.notes.write(Note::Warning { text: &warning });
+    }
     let store = Store::create_or_open(&places.store_file()).await?;
     let metrics = Arc::new(Metrics::new());
     let notes = spec.notes.clone();
@@ -169,11 +176,14 @@ pub async fn start_fleet(places: &Places, spec: FleetSpec) -> Result<Fleet, Erro
     let own = sessions.get(&spec.session).await?;
     sessions.engine.log_strangers(Arc::clone(&own.broker) as _);
     let ca_file = write_ca(places, &own.session)?;
+    let standing = StandingFile::create(places, &spec.catalog)?;
+    standing.say(&state);
     let reloader = Reloader {
         catalog: spec.catalog,
         config: spec.config,
         sessions: Arc::clone(&sessions),
         state: Arc::new(Mutex::new(state)),
+        standing,
         notes: spec.notes.clone(),
     };
     let vitals =
@@ -195,7 +205,6 @@ pub async fn start_fleet(places: &Places, spec: FleetSpec) -> Result<Fleet, Erro
         proxy_url: None,
         ca_file,
         key_file,
-        warnings,
         metrics,
         drain: spec.drain,
         notes: spec.notes,
@@ -209,11 +218,6 @@ pub async fn start_fleet(places: &Places, spec: FleetSpec) -> Result<Fleet, Erro
 }
 
 impl Fleet {
-    /// What is not as it should be, but usable.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
-    }
-
     /// `127.0.0.1:PORT`, `unix:PATH`, `vsock:PORT` and `forward:` with one of the first two, in the
     /// order asked for.
     pub fn listening(&self) -> &[String] {

@@ -32,9 +32,6 @@ pub(super) async fn run(ui: &Ui, args: ProxyArgs) -> Result<ExitCode, Error> {
         collector: args.otlp_endpoint,
     };
     let fleet = keyless_daemon::start_fleet(&places, spec).await?;
-    for warning in fleet.warnings() {
-        ui.warn(warning.clone());
-    }
     announce(ui, &fleet);
     fleet.serve_until_signal().await?;
     Ok(ExitCode::SUCCESS)

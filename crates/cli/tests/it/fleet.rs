@@ -11,7 +11,7 @@ use std::{
 
 use keyless_testkit::{Origin, OriginOptions};
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     proxy::{CATALOG, Sidecar},
@@ -195,6 +195,23 @@ fn a_value_that_goes_bad_leaves_its_last_good_one_and_says_so() {
     wait_until("it is mended", || health(&sidecar)["reload"]["problem"].is_null());
 }
 
+/// As systemd and Kubernetes run it: what a person would read on a terminal is in the log.
+#[test]
+fn what_is_not_as_it_should_be_is_in_the_log_of_a_proxy_that_speaks_json() {
+    let mut world = World::empty();
+    let origin = world.origin(ALLOWED);
+    write_catalog(&world, CATALOG);
+    mount(&world, "v0", &format!("{}\n", world.canary.value()));
+    let sidecar = Sidecar::start_with(&world, &["--log-format", "json"]);
+    let header = format!("x-key: {}", sidecar.placeholder());
+    assert_eq!(exits(curl(&sidecar, &["-f", "-H", &header, "https://api.allowed.test/"])), Some(0));
+    assert_eq!(origin.requests()[0].header("x-key").as_deref(), Some(world.canary.value()));
+    let lines = log(&world);
+    let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert_eq!((&first["level"], &first["event"]), (&json!("warn"), &json!("warning")));
+    assert!(first["message"].as_str().unwrap().contains("ends with a newline"), "{first}");
+}
+
 #[test]
 fn a_broken_catalog_leaves_the_last_good_one_and_says_why_once() {
     let mut world = World::empty();
@@ -213,8 +230,17 @@ fn a_broken_catalog_leaves_the_last_good_one_and_says_why_once() {
     let (_, metrics) = page(&sidecar, "/metrics");
     assert!(metrics.contains("keyless_in_step 0"), "{metrics}");
     assert!(metrics.contains("keyless_reloads_total{result=\"refused\"} 2"), "{metrics}");
+    let doctor = || {
+        let answer = world.keyless(&["doctor", "--json"]).run().json();
+        let checks = answer["data"]["checks"].as_array().unwrap().clone();
+        checks.into_iter().find(|check| check["id"] == "proxy.reload")
+    };
+    let told = doctor().unwrap();
+    assert_eq!(told["state"], "fault", "{told}");
+    assert!(told["found"].as_str().unwrap().contains("egresTo"), "{told}");
     write_catalog(&world, CATALOG);
     wait_until("it is mended", || health(&sidecar)["reload"]["problem"].is_null());
+    assert_eq!(doctor().unwrap()["state"], "ok");
     assert!(page(&sidecar, "/metrics").1.contains("keyless_in_step 1"));
 }
 

@@ -11,7 +11,7 @@ use keyless_egress::{Engine, EngineConfig};
 use keyless_vault::Catalog;
 use parking_lot::Mutex;
 
-use super::{read_catalog, sessions::Sessions};
+use super::{read_catalog, sessions::Sessions, standing::StandingFile};
 use crate::{
     config::{Config, ConfigSource},
     egress_door::{engine_config, explain},
@@ -58,6 +58,7 @@ pub(super) struct Reloader {
     pub(super) config: ConfigSource,
     pub(super) sessions: Arc<Sessions>,
     pub(super) state: SharedState,
+    pub(super) standing: StandingFile,
     pub(super) notes: Notes,
 }
 
@@ -148,6 +149,7 @@ impl Reloader {
         note(&mut state);
         state.taken_up += 1;
         state.last = Some(Timestamp::now());
+        self.standing.say(&state);
         self.notes.write(Note::Reloaded { secrets: state.secrets });
     }
 
@@ -159,7 +161,9 @@ impl Reloader {
     fn failed(&self, error: &Error, note: impl FnOnce(&mut ReloadState) -> Option<Error>) {
         let mut state = self.state.lock();
         state.refused += 1;
-        if note(&mut state).as_ref() != Some(error) {
+        let before = note(&mut state);
+        self.standing.say(&state);
+        if before.as_ref() != Some(error) {
             self.notes.write(Note::ReloadRefused { error });
         }
     }

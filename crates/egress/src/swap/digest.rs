@@ -54,12 +54,16 @@ fn binds_body(headers: &HeaderMap) -> bool {
     if DIGESTS.iter().any(|name| headers.contains_key(*name)) {
         return true;
     }
-    let framed = headers.get_all(header::CONTENT_ENCODING).iter().any(|value| {
-        value.as_bytes().to_ascii_lowercase().windows(11).any(|window| window == b"aws-chunked")
-    });
     let signed = headers.get("x-amz-content-sha256").is_some_and(|value| {
         let value = value.as_bytes();
         value != b"UNSIGNED-PAYLOAD" && !value.starts_with(b"STREAMING-UNSIGNED-")
     });
-    framed || signed
+    is_chunk_framed(headers) || signed
+}
+
+/// Whether S3's chunk framing stands around the body, which says each chunk's length.
+pub(super) fn is_chunk_framed(headers: &HeaderMap) -> bool {
+    headers.get_all(header::CONTENT_ENCODING).iter().any(|value| {
+        value.as_bytes().to_ascii_lowercase().windows(11).any(|window| window == b"aws-chunked")
+    })
 }

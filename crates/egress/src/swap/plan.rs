@@ -16,7 +16,7 @@ use keyless_core::{Code, Error, Location};
 use super::{
     Route,
     body::{SwapBody, Swapping},
-    digest::Bound,
+    digest::{Bound, is_chunk_framed},
     escape::Escape,
     find::{Find, find, splice},
     head::judge,
@@ -90,6 +90,8 @@ where
     }
     let coding = match Coded::of(&head.headers) {
         Coded::Identity => None,
+        // What is coded within S3's framing can't be looked into, and nothing may be put in.
+        _ if is_chunk_framed(&head.headers) => return Ok(Plan::Pass(sent)),
         Coded::By(coding) => Some(coding),
         Coded::Opaque if facts.body == BodyInterest::Swap => return Err(Code::BodyCoding.into()),
         Coded::Opaque => return Ok(Plan::Pass(sent)),

@@ -280,6 +280,11 @@ fn codings_that_hide_the_body_are_refused_where_a_swap_may_happen() {
     assert_eq!(code(send("api.test", "gzip", b"not gzip")), Code::BodyCoding);
     assert!(send("nobody.test", "compress", b"x").is_ok());
     assert!(send("api.test", "compress", b"").is_ok(), "an empty body hides nothing");
+    // S3's chunks around a packed object: no swap is possible, so there is nothing to look for.
+    for coding in ["gzip,aws-chunked", "compress, aws-chunked"] {
+        let chunks = b"1;chunk-signature=00\r\nx\r\n";
+        assert_eq!(send("api.test", coding, chunks).unwrap().into_body(), chunks);
+    }
 }
 
 #[test]
