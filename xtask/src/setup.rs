@@ -43,6 +43,7 @@ const NEEDS: &[Need] = &[
     },
     Need { what: "Chromium", package: "chromium", check: Check::Program("chromium") },
     Need { what: "curl", package: "curl", check: Check::Program("curl") },
+    Need { what: "Java", package: "default-jdk-headless", check: Check::Program("javac") },
     Need { what: "a message bus", package: "dbus-daemon", check: Check::Program("dbus-daemon") },
     Need {
         what: "a container registry",
@@ -50,6 +51,7 @@ const NEEDS: &[Need] = &[
         check: Check::Program("docker-registry"),
     },
     Need { what: "fish", package: "fish", check: Check::Program("fish") },
+    Need { what: "GitHub's client", package: "gh", check: Check::Program("gh") },
     Need { what: "git", package: "git", check: Check::GitProgram("git-http-backend") },
     Need {
         what: "a keyring for D-Bus",
@@ -74,7 +76,13 @@ const NEEDS: &[Need] = &[
     Need { what: "psql", package: "postgresql-client", check: Check::Program("psql") },
     Need { what: "python3", package: "python3", check: Check::Program("python3") },
     Need { what: "pass", package: "pass", check: Check::Program("pass") },
+    Need {
+        what: "Python's aiohttp",
+        package: "python3-aiohttp",
+        check: Check::PythonModule("aiohttp"),
+    },
     Need { what: "Python's gRPC", package: "python3-grpcio", check: Check::PythonModule("grpc") },
+    Need { what: "Python's httpx", package: "python3-httpx", check: Check::PythonModule("httpx") },
     Need { what: "pip", package: "python3-pip", check: Check::PythonModule("pip") },
     Need {
         what: "Python's requests",
@@ -88,6 +96,7 @@ const NEEDS: &[Need] = &[
     Need { what: "tmux", package: "tmux", check: Check::Program("tmux") },
     Need { what: "setpriv", package: "util-linux", check: Check::Program("setpriv") },
     Need { what: "zsh", package: "zsh", check: Check::Program("zsh") },
+    Need { what: "wget", package: "wget", check: Check::Program("wget") },
 ];
 
 /// What Debian does not have, from PyPI: the module, and what pip calls it. Alphabetical.

@@ -106,10 +106,7 @@ async fn open_session(
     }
     let (_, store) = open_store().await?;
     let factor = prompt::factor(&args.factor).map_err(|error| match error.code() {
-        Code::TerminalRequired => Error::with(
-            Code::Locked,
-            SafeText::words("no broker is running and there is no terminal to ask on"),
-        ),
+        Code::TerminalRequired => Error::with(Code::Locked, SafeText::words(why_it_asks(routed))),
         _ => error,
     })?;
     let vault = Vault::unlock(store, factor).await?;
@@ -120,6 +117,16 @@ async fn open_session(
     let broker = Broker::asking_at_least(floor, door, vault, log);
     let inherited = keyless_daemon::inherited();
     Ok(SessionHandle::Local(broker.open_session(wanted, &inherited, caution).await?))
+}
+
+/// Why a run opens the store itself, for one that can't.
+fn why_it_asks(routed: bool) -> &'static str {
+    if routed {
+        "routes and roots of this run alone want a broker of its own, and there is no terminal to ask \
+         on; those in config.toml are the running broker's too"
+    } else {
+        "no broker is running and there is no terminal to ask on"
+    }
 }
 
 fn own_paths(places: &Places, factor: &FactorArgs, config: &Config) -> Vec<PathBuf> {

@@ -149,6 +149,105 @@ print(answer.text)"#,
 }
 
 #[test]
+fn python_httpx() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    let script = r#"
+import os, httpx
+answer = httpx.get("https://api.allowed.test/",
+    headers={"Authorization": "Bearer " + os.environ["TOKEN"]})
+print(answer.raise_for_status().text)"#;
+    assert_swapped_and_scrubbed(&world, &origin, &world.agent_python(script).run().ok());
+}
+
+#[test]
+fn python_aiohttp() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    let script = r#"
+import aiohttp, asyncio, os
+async def main():
+    headers = {"Authorization": "Bearer " + os.environ["TOKEN"]}
+    async with aiohttp.ClientSession(headers=headers) as session:
+        async with session.get("https://api.allowed.test/") as answer:
+            print(await answer.text())
+asyncio.run(main())"#;
+    assert_swapped_and_scrubbed(&world, &origin, &world.agent_python(script).run().ok());
+}
+
+/// GnuTLS, on Debian.
+#[test]
+fn wget() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    let script = r#"wget -qO- --header "Authorization: Bearer $TOKEN" https://api.allowed.test/"#;
+    assert_swapped_and_scrubbed(&world, &origin, &world.agent_sh(script).run().ok());
+}
+
+/// TLS and roots of its own reading.
+#[test]
+fn go_net_http() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    let program = r#"package main
+
+import (
+	"io"
+	"net/http"
+	"os"
+)
+
+func main() {
+	request, _ := http.NewRequest("GET", "https://api.allowed.test/", nil)
+	request.Header.Set("Authorization", "Bearer "+os.Getenv("TOKEN"))
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		panic(err)
+	}
+	io.Copy(os.Stdout, answer.Body)
+}
+"#;
+    world.home.write("work/main.go", program).unwrap();
+    let seen = world.agent(&["go", "run", "main.go"]).run();
+    assert_swapped_and_scrubbed(&world, &origin, &seen.ok());
+}
+
+/// GitHub's own client, at a GitHub of somebody's own.
+#[test]
+fn gh_api() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    let script = "GH_ENTERPRISE_TOKEN=$TOKEN gh api --hostname api.allowed.test user";
+    let seen = world.agent_sh(script).run();
+    world.assert_received(&origin);
+    assert_eq!(origin.requests()[0].target, "/api/v3/user");
+    assert!(seen.ok().contains("token kloak_"), "{}", seen.text());
+}
+
+/// The JVM's own key store.
+#[test]
+fn java_http_client() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    let program = r#"
+import java.net.URI;
+import java.net.http.*;
+
+public class Client {
+    public static void main(String[] arguments) throws Exception {
+        var request = HttpRequest.newBuilder(URI.create("https://api.allowed.test/"))
+            .header("Authorization", "Bearer " + System.getenv("TOKEN")).build();
+        var answer = HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString());
+        System.out.println(answer.body());
+    }
+}
+"#;
+    world.home.write("work/Client.java", program).unwrap();
+    let seen = world.agent(&["java", "Client.java"]).run();
+    assert_swapped_and_scrubbed(&world, &origin, &seen.ok());
+}
+
+#[test]
 fn node_fetch() {
     let mut world = World::with_token();
     let origin = world.origin(ALLOWED);

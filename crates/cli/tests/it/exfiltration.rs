@@ -292,6 +292,21 @@ fn a_blocked_placeholder_stays_here() {
     assert_eq!(other.requests().len(), 0);
 }
 
+/// Nothing is sent in place of a value that can't be had.
+#[test]
+fn a_value_whose_source_fails_is_told_and_nothing_leaves() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    let file = world.home.write("operator/value", world.canary.value()).unwrap();
+    let source = format!("file:{}", file.display());
+    let words = ["secret", "add", TOKEN, "--to", ALLOWED, "--env", VARIABLE, "--source", &source];
+    world.keyless(&words).run().ok();
+    std::fs::remove_file(&file).unwrap();
+    let script = r#"curl -si -H "Authorization: Bearer $TOKEN" https://api.allowed.test/"#;
+    assert_refused(&world.agent_sh(script).run().ok(), 502, "secret_unavailable");
+    assert_eq!(origin.requests().len(), 0);
+}
+
 /// What the session knows is only of use in that session.
 #[test]
 fn a_placeholder_of_another_session_is_worth_nothing() {

@@ -55,6 +55,11 @@ fn a_run_needs_no_passphrase_until_lock() {
     let socket = world.home.keyless_home().join("run/agent.sock");
     assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
 
+    // Its own routes are not the broker's.
+    let routed = ["run", "--connect-to", "x.test:443=127.0.0.1:1", "--", "true"];
+    let seen = world.keyless(&routed).without_passphrase().run();
+    assert!(seen.exits(5).errors().contains("a broker of its own"), "{}", seen.errors());
+
     let locked = world.keyless(&["lock", "--json"]).run().data();
     assert_eq!(locked, json!({ "locked": true, "was_unlocked": true }));
     wait_until("the broker is gone", || status(&world)["unlocked"] == json!(false));
