@@ -5,5 +5,5 @@ pub use crate::{
     database::heard,
     door::parse_startup,
     frames::relayed,
-    swap::{body_calls, document_calls},
+    swap::{body_calls, document_calls, resigned},
 };

@@ -39,7 +39,6 @@ use http::{Request, Version, request::Parts};
 use http_body::Body;
 use keyless_core::{Authority, Error, RequestFacts, Scheme};
 
-pub use self::calls::{body_calls, document_calls};
 use self::{
     body::SwapBody,
     head::Head,
@@ -47,6 +46,10 @@ use self::{
     ledger::Ledger,
     plan::Sent,
     sign::{ChunkSigner, Signing},
+};
+pub use self::{
+    calls::{body_calls, document_calls},
+    sign::resigned,
 };
 pub(crate) use self::{
     client_key::client_identity,

@@ -17,6 +17,7 @@ use keyless_core::{Code, Error, HmacSigner, Location, Signer};
 
 use self::aws::AwsRequest;
 pub(super) use self::chunks::ChunkSigner;
+pub use self::chunks::resigned;
 use super::{
     Route,
     ledger::{Ledger, Values},

@@ -158,6 +158,28 @@ impl Change for ChunkSigner {
     }
 }
 
+/// What leaves of a payload that comes in these pieces: for the fuzz target, and tests.
+pub fn resigned<'a>(
+    [theirs, ours]: [SigV4Chain; 2],
+    has_trailers: bool,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> Result<Vec<u8>, Error> {
+    let mut signer = ChunkSigner::new(theirs, ours, has_trailers);
+    let mut out = Vec::new();
+    for piece in pieces {
+        signer.take(Bytes::copy_from_slice(piece));
+        while let Some(given) = signer.step()? {
+            out.extend_from_slice(&given);
+        }
+    }
+    signer.end();
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    while let Poll::Ready(Some(given)) = signer.poll_give(&mut cx)? {
+        out.extend_from_slice(&given);
+    }
+    Ok(out)
+}
+
 impl<'a> ChunkHead<'a> {
     fn parse(line: &'a [u8]) -> Result<Self, Error> {
         let unknown = || refused("a chunk begins with something else than its size and signature");

@@ -39,28 +39,15 @@ fn signed(mut chain: SigV4Chain, data: &[&[u8]], trailers: Option<&[u8]>) -> Vec
 
 /// What leaves of a payload that comes in pieces of these sizes.
 fn passed(payload: &[u8], has_trailers: bool, sizes: &[usize]) -> Result<Vec<u8>, String> {
-    let mut chunks =
-        ChunkSigner::new(chain(PLACEHOLDER, SEEDS[0]), chain(REAL, SEEDS[1]), has_trailers);
-    let mut cx = Context::from_waker(std::task::Waker::noop());
-    let mut out = Vec::new();
-    let mut drain = |chunks: &mut ChunkSigner| loop {
-        match chunks.poll_give(&mut cx) {
-            Poll::Ready(Ok(Some(bytes))) => out.extend_from_slice(&bytes),
-            Poll::Ready(Ok(None)) => break Ok(()),
-            Poll::Ready(Err(error)) => break Err(error.message()),
-            Poll::Pending => panic!("nothing is waited for"),
-        }
-    };
     let (mut rest, mut sizes) = (payload, sizes.iter().cycle());
-    while !rest.is_empty() {
-        let (piece, after) = rest.split_at((*sizes.next().unwrap_or(&1)).clamp(1, rest.len()));
-        chunks.take(Bytes::copy_from_slice(piece));
-        drain(&mut chunks)?;
+    let pieces = std::iter::from_fn(|| {
+        let size = *sizes.next().unwrap_or(&1);
+        let (piece, after) = rest.split_at(size.min(rest.len()));
         rest = after;
-    }
-    chunks.end();
-    drain(&mut chunks)?;
-    Ok(out)
+        (!piece.is_empty()).then_some(piece)
+    });
+    let chains = [chain(PLACEHOLDER, SEEDS[0]), chain(REAL, SEEDS[1])];
+    resigned(chains, has_trailers, pieces).map_err(|error| error.message())
 }
 
 proptest! {
