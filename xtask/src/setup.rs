@@ -95,8 +95,8 @@ const NEEDS: &[Need] = &[
     Need { what: "systemd-analyze", package: "systemd", check: Check::Program("systemd-analyze") },
     Need { what: "tmux", package: "tmux", check: Check::Program("tmux") },
     Need { what: "setpriv", package: "util-linux", check: Check::Program("setpriv") },
-    Need { what: "zsh", package: "zsh", check: Check::Program("zsh") },
     Need { what: "wget", package: "wget", check: Check::Program("wget") },
+    Need { what: "zsh", package: "zsh", check: Check::Program("zsh") },
 ];
 
 /// What Debian does not have, from PyPI: the module, and what pip calls it. Alphabetical.
