@@ -110,9 +110,9 @@ fn the_tests_that_the_cases_name_exist() {
         let (module, test) = inside.rsplit_once("::").unwrap_or((inside, ""));
         // `tests` may be a module within its file.
         let inline = module.strip_suffix("::tests").map(&text_of).unwrap_or_default();
-        let text = text_of(module) + &inline;
-        let is_module = !text_of(inside).is_empty() || text.contains(&format!("mod {test} {{"));
-        assert!(is_module || text.contains(&format!("fn {test}(")), "no test {quoted}");
+        let source = text_of(module) + &inline;
+        let is_module = !text_of(inside).is_empty() || source.contains(&format!("mod {test} {{"));
+        assert!(is_module || source.contains(&format!("fn {test}(")), "no test {quoted}");
     }
 }
 
