@@ -38,8 +38,8 @@ pub(crate) use self::{
     action::{ActionCommand, ExecArgs, SubmitArgs, TermArgs},
     agent::{AgentAttestArgs, AgentChangeArgs, AgentCommand, AgentRegisterArgs, AgentShowArgs},
     audit::{
-        AuditCommand, CheckpointArgs, ExportArgs, ExportFormat, QueryArgs, ResultWord, TailArgs,
-        VerifyArgs,
+        AcceptBreakArgs, AuditCommand, CheckpointArgs, ExportArgs, ExportFormat, QueryArgs,
+        ResultWord, TailArgs, VerifyArgs,
     },
     broker::{BrokerArgs, BrokerCommand, BrokerInstallArgs},
     catalog::{

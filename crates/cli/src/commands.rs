@@ -212,6 +212,7 @@ fn name_of(command: &Command) -> &'static str {
         Command::Agent(AgentCommand::Show(_)) => "agent show",
         Command::Agent(AgentCommand::Suspend(_)) => "agent suspend",
         Command::Approve(_) => "approve",
+        Command::Audit(AuditCommand::AcceptBreak(_)) => "audit accept-break",
         Command::Audit(AuditCommand::Checkpoint(_)) => "audit checkpoint",
         Command::Audit(AuditCommand::Export(_)) => "audit export",
         Command::Audit(AuditCommand::Query(_)) => "audit query",

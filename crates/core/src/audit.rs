@@ -8,6 +8,7 @@
 
 mod chain;
 mod checkpoint;
+mod keys;
 mod outline;
 mod segment;
 mod verify;
@@ -20,8 +21,9 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     chain::{Chain, GENESIS, Sha256Of, portable_sha256, prefixed},
     checkpoint::Checkpoint,
+    keys::{EntryKey, LogKeyId, LogKeys, Vouching},
     outline::Outline,
-    segment::Segment,
+    segment::{Break, Segment},
     verify::{Stretch, Tampered, Verifier, verify},
 };
 use crate::{Authority, Code, Location, SafeText, SecretPath, policy::Allowed};
@@ -93,6 +95,8 @@ pub enum Action {
     Blocked,
     /// The end of the log was signed.
     Checkpoint,
+    /// The wall clock was put forward or back.
+    ClockAdjustment,
     /// A secret was added.
     Create,
     /// An action was handed to another agent.
@@ -127,6 +131,10 @@ pub enum Action {
     InjectTempfile,
     /// An agent listed what it may use.
     List,
+    /// The operator has seen that a part of the log is not what was written; the log goes on behind it.
+    LogBreakAccepted,
+    /// A key of the log took the place of another; this is the first entry that it vouches for.
+    LogKeyRotation,
     /// Closed parts of the log were removed, as the operator's retention says.
     LogRemoval,
     /// A part of the log was closed; this is its last entry.
@@ -259,11 +267,20 @@ pub struct Links {
     pub prev_hash: String,
     /// NL's hash over seven fields, so that foreign verifiers accept the log.
     pub hash: String,
+    /// HMAC-SHA256 of [`Links::hash`] by a key of the log (NL-5.13); absent where the writer had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hmac: Option<String>,
+    /// Which key, `log-1` and so on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hmac_key_id: Option<String>,
     /// [`Links::entry_hash`] of the entry before, or [`GENESIS`].
     pub prev_entry_hash: String,
-    /// SHA-256 over the whole entry in RFC 8785 form without this field (C-28).
+    /// SHA-256 over the whole entry in RFC 8785 form without this field and the next (C-28).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub entry_hash: String,
+    /// HMAC-SHA256 of [`Links::entry_hash`] by the same key, which so vouches for the whole entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry_hmac: Option<String>,
 }
 
 /// What happened, before it has a number.
@@ -363,6 +380,7 @@ impl Action {
             Self::Ask => "ask",
             Self::Blocked => "blocked",
             Self::Checkpoint => "checkpoint",
+            Self::ClockAdjustment => "clock_adjustment",
             Self::Create => "create",
             Self::Delegate => "delegate",
             Self::DelegationAccept => "delegation_accept",
@@ -380,6 +398,8 @@ impl Action {
             Self::InjectStdin => "inject_stdin",
             Self::InjectTempfile => "inject_tempfile",
             Self::List => "list",
+            Self::LogBreakAccepted => "log_break_accepted",
+            Self::LogKeyRotation => "log_key_rotation",
             Self::LogRemoval => "log_removal",
             Self::LogRotation => "log_rotation",
             Self::Query => "query",

@@ -178,7 +178,7 @@ codes! {
         "Agents may not read the audit log.";
     /// The audit log is not what was written.
     AuditTampered = "audit_tampered", "NL-E501", 500, Store, Operator, false,
-        "compare the log with a backup and find out who could write the store",
+        "compare the log with a backup and find out who could write the store; keyless audit accept-break then goes on",
         "The audit log was changed behind Keyless's back.";
     /// The audit log can't be written, so nothing may be released.
     AuditUnavailable = "audit_unavailable", "NL-E502", 503, Store, Operator, true,

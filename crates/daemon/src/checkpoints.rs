@@ -17,7 +17,7 @@ use keyless_core::{
     Code, Error, SafeText,
     audit::{Action, Checkpoint, Draft, Entry, Outcome, Target},
 };
-use keyless_store::{AuditLog, Fit, LogError, Store, VerifiedChain};
+use keyless_store::{AuditLog, Fit, LogError, MissedEnd, Store, VerifiedChain};
 use keyless_vault::{Factor, Vault};
 use uuid::Uuid;
 
@@ -127,7 +127,35 @@ pub async fn verify_log(
     Ok(VerifiedLog { chains: chains.map_err(told)?, checkpoints: fit })
 }
 
-fn told(error: LogError) -> Error {
+/// The ends of our own chain that this vault has signed and that the log has not.
+pub(crate) async fn missed_ends(
+    vault: &Vault,
+    places: &Places,
+    checkpoints: Option<&Path>,
+) -> Result<Vec<MissedEnd>, Error> {
+    let checkpoints = match checkpoints {
+        Some(file) => named(file)?,
+        None => read(&places.checkpoints_file())?,
+    };
+    let key = BASE64URL_NOPAD.encode(signing_key(vault)?.public_key().as_ref());
+    let store = vault.store();
+    let mut missed = Vec::new();
+    for checkpoint in &checkpoints {
+        if checkpoint.chain != store.audit_chain() || !is_signed(checkpoint, Some(&key)) {
+            continue;
+        }
+        // What can't be read is found where the log itself is verified.
+        if let Ok(Fit::Unfit) = store.audit_fits(checkpoint).await {
+            let sequence = checkpoint.last_sequence;
+            let found = format!("the checkpoint at entry {sequence} does not fit");
+            missed.push(MissedEnd { sequence, found });
+        }
+    }
+    Ok(missed)
+}
+
+/// As [`Code::AuditTampered`], if it is the log and not the store that is at fault.
+pub(crate) fn told(error: LogError) -> Error {
     match error {
         LogError::Store(error) => error.into(),
         other => tampered(SafeText::default().as_they_wrote(&other.to_string())),

@@ -6,6 +6,7 @@
 
 // Where things are, and what the operator set
 mod catalog_urls;
+mod clock_watch;
 mod config;
 mod passphrase;
 mod places;
@@ -48,6 +49,7 @@ mod health;
 mod http_credential;
 mod inventory;
 mod liveness;
+mod log_breaks;
 mod log_keeping;
 mod metrics;
 mod notes;
@@ -80,7 +82,7 @@ pub use keyless_jail::{check as check_jail, init_if_asked};
 /// Tools for agents.
 pub use keyless_mcp as mcp;
 /// The store below a vault.
-pub use keyless_store::{AuditQuery, LatestUse, Store, StorePlace, VerifiedChain};
+pub use keyless_store::{AcceptedBreak, AuditQuery, LatestUse, Store, StorePlace, VerifiedChain};
 /// The vault's words, for the command line.
 pub use keyless_vault as vault;
 
@@ -104,7 +106,8 @@ pub use crate::{
     http_credential::http_credential,
     inventory::project_inventory,
     liveness::{Checked, LivenessConfig, LivenessVerdict},
-    log_keeping::{AuditConfig, remove_old_log, rotate_log},
+    log_breaks::{BreaksSeen, accept_log_breaks},
+    log_keeping::{AuditConfig, remove_old_log, rotate_log, rotate_log_keys},
     nl::{Agents, NlClient, NlIdentity, Registration, serve_nl_stdio},
     notes::{Note, Notes, RequestNote},
     operator::{

@@ -1,12 +1,12 @@
 //! Keeps the log within bounds: closes a part that is large or old, removes files that were kept for as long as the
-//! operator wants, and signs where the log ends (NL-5.11, NL-5.12, NL-5.14).
+//! operator wants, changes its keys, and signs where it ends (NL-5.11 to 5.14).
 
 use std::{sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
     Code, Error, SafeText,
-    audit::{Action, Outcome, Segment, Target},
+    audit::{Action, Draft, LogKeyId, Outcome, Segment, Target},
 };
 use keyless_store::AuditLog;
 use keyless_vault::Vault;
@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     broker::{agent, plain_entry},
     checkpoints::{has_grown, sign_log},
+    clock_watch::ClockWatch,
     config::Config,
     places::Places,
 };
@@ -38,11 +39,13 @@ pub struct AuditConfig {
     pub rotate_days: u32,
     /// How long closed parts are kept, 90 days at least; for good when absent.
     pub keep_days: Option<u32>,
+    /// A new key vouches for entries when the last one is so old.
+    pub rotate_keys_days: u32,
 }
 
 impl Default for AuditConfig {
     fn default() -> Self {
-        Self { rotate_entries: 15_000, rotate_days: 30, keep_days: None }
+        Self { rotate_entries: 15_000, rotate_days: 30, keep_days: None, rotate_keys_days: 90 }
     }
 }
 
@@ -53,8 +56,11 @@ impl AuditConfig {
             Some(days) if days < LEAST_KEPT_DAYS => Err(format!(
                 "[audit] keep_days = {days}: a log is kept for {LEAST_KEPT_DAYS} days at least"
             )),
-            _ if self.rotate_entries == 0 || self.rotate_days == 0 => {
-                Err("[audit] rotate_entries and rotate_days are 1 or more".to_owned())
+            _ if [self.rotate_days, self.rotate_keys_days].contains(&0)
+                || self.rotate_entries == 0 =>
+            {
+                let names = "rotate_entries, rotate_days and rotate_keys_days";
+                Err(format!("[audit] {names} are 1 or more"))
             }
             _ => Ok(()),
         }
@@ -69,6 +75,24 @@ pub async fn rotate_log(vault: &Vault, log: &AuditLog, places: &Places) -> Resul
     let segment = vault.store().audit_close(marker, &*vault.head_sealer()).await?;
     sign_log(vault, log, places).await?;
     Ok(segment)
+}
+
+/// Has a new key vouch for entries from now on, which is an entry itself; gives the names of the last key and of the new one.
+/// The end is then signed.
+pub async fn rotate_log_keys(
+    vault: &Vault,
+    log: &AuditLog,
+    places: &Places,
+) -> Result<(LogKeyId, LogKeyId), Error> {
+    let marker = plain_entry(
+        agent("broker", "broker"),
+        Action::LogKeyRotation,
+        Outcome::Success,
+        Target::Log,
+    );
+    let keys = vault.store().audit_change_key(marker, &*vault.head_sealer()).await?;
+    sign_log(vault, log, places).await?;
+    Ok(keys)
 }
 
 /// Removes the closed parts that were kept for longer than `config` wants; gives what was removed.
@@ -94,9 +118,14 @@ pub async fn remove_old_log(
 
 /// Does what is due, until it is dropped. What can't be done now is tried again a minute later: the log itself is whole.
 pub(crate) async fn keep_log(vault: Arc<Vault>, log: AuditLog, places: Places) {
-    let mut signed = Instant::now();
+    let (mut signed, mut clocks) = (Instant::now(), ClockWatch::now());
     loop {
         sleep(INTERVAL).await;
+        let before = std::mem::replace(&mut clocks, ClockWatch::now());
+        if let Some(by) = before.jump(&clocks) {
+            // What can't be written is not lost: the times of the entries around it show it.
+            let _ = log.append(clock_entry(by)).await;
+        }
         if !vault.is_open() {
             continue;
         }
@@ -112,13 +141,30 @@ pub(crate) async fn keep_log(vault: Arc<Vault>, log: AuditLog, places: Places) {
     }
 }
 
-/// Closes the log if it is full, and removes what is old; whether it was closed. With a configuration that can't be read,
+fn clock_entry(by: SignedDuration) -> Draft {
+    let mut entry = plain_entry(
+        agent("broker", "broker"),
+        Action::ClockAdjustment,
+        Outcome::Success,
+        Target::Log,
+    );
+    let direction = if by.is_positive() { "forward" } else { "back" };
+    entry.detail.note = Some(format!("{} s {direction}", by.abs().as_secs()));
+    entry
+}
+
+/// Closes the log if it is full, takes a new key if the last is old, and removes what is old; whether it was closed. With a configuration that can't be read,
 /// which `keyless status` tells, nothing is done.
 async fn close_and_remove(vault: &Vault, log: &AuditLog, places: &Places) -> Result<bool, Error> {
     let config = Config::load(&places.config_file())?.audit;
     let is_full = is_full(vault, config).await?;
     if is_full {
         rotate_log(vault, log, places).await?;
+    }
+    let key_due = ago(config.rotate_keys_days)?;
+    let key = vault.store().audit_newest_key().await?;
+    if key.is_some_and(|(_, since)| since < key_due) {
+        rotate_log_keys(vault, log, places).await?;
     }
     remove_old_log(vault, log, config).await?;
     Ok(is_full)
@@ -170,7 +216,13 @@ mod tests {
         assert_eq!(vault.store().audit_segments().await.unwrap()[0].removed_at, None);
         configure("[audit]\nkeep_days = 9\n");
         close_and_remove(vault, log, &places).await.unwrap_err();
-        vault.store().audit_verify(Some(&*vault.head_sealer())).await.unwrap();
+        configure("[audit]\nrotate_keys_days = 1\n");
+        close_and_remove(vault, log, &places).await.unwrap();
+        let (first, _) = vault.store().audit_newest_key().await.unwrap().unwrap();
+        let keys = rotate_log_keys(vault, log, &places).await.unwrap();
+        assert_eq!(keys, (first, first.next()), "a key of today stays until somebody changes it");
+        let verified = vault.store().audit_verify(Some(&*vault.head_sealer())).await.unwrap();
+        assert_eq!(verified[0].vouching.without, 0);
     }
 
     #[test]
@@ -179,5 +231,6 @@ mod tests {
         assert!(kept(Some(89)).unwrap_err().contains("90 days"));
         assert_eq!((kept(Some(90)), kept(None)), (Ok(()), Ok(())));
         assert!(AuditConfig { rotate_entries: 0, ..AuditConfig::default() }.check().is_err());
+        assert!(AuditConfig { rotate_keys_days: 0, ..AuditConfig::default() }.check().is_err());
     }
 }

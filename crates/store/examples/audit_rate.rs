@@ -1,12 +1,14 @@
-//! Measures the audit log: durable appends with many callers, fire-and-forget appends, and verify.
+//! Measures the audit log: durable appends with many callers, fire-and-forget appends, and verify, without
+//! and with the keys that vouch for each entry.
 //!
 //! `cargo run --release -p keyless-store --example audit_rate -- FOLDER [ENTRIES]`
 
-use std::{env, error::Error, path::PathBuf, time::Instant};
+use std::{env, error::Error, path::PathBuf, sync::Arc, time::Instant};
 
 use jiff::Timestamp;
-use keyless_core::audit::{Action, Agent, Detail, Draft, Outcome, Target};
-use keyless_store::{AuditLog, Store};
+use keyless_core::audit::{Action, Agent, Detail, Draft, LogKeyId, Outcome, Target};
+use keyless_store::{AuditLog, HeadSealer, Store};
+use zeroize::Zeroizing;
 
 /// Callers that each wait for their entry before they send the next.
 const CALLERS: u64 = 512;
@@ -20,10 +22,36 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Some(text) => text.to_string_lossy().parse()?,
     };
     let store = Store::create_or_open(&folder.join("audit-rate.db")).await?;
-    let log = AuditLog::start(&store, None);
+    let key: Arc<dyn HeadSealer> = Arc::new(Fixed);
+    let mut writing = store.write().await?;
+    writing.seal_audit_head(&*key).await?;
+    writing.commit().await?;
+    let log = AuditLog::start(&store, Some(Arc::clone(&key)));
     report("durable appends", entries, appends(&log, entries)).await?;
     report("appends without waiting", entries, soon(&log, entries)).await?;
-    report("verified", entries * 2, verify(&store)).await
+    report("verified", entries * 2, verify(&store, None)).await?;
+    report("verified with the keys", entries * 2, verify(&store, Some(&*key))).await
+}
+
+/// Keys as they cost, of which nobody asks that they are secret.
+struct Fixed;
+
+impl HeadSealer for Fixed {
+    fn seal(&self, chain: &str, sequence: u64, entry_hash: &str) -> Vec<u8> {
+        format!("{chain} {sequence} {entry_hash}").into_bytes()
+    }
+
+    fn seal_segment(&self, text: &str) -> Vec<u8> {
+        text.as_bytes().to_vec()
+    }
+
+    fn seal_key(&self, text: &str) -> Vec<u8> {
+        text.as_bytes().to_vec()
+    }
+
+    fn entry_key(&self, _: LogKeyId) -> Zeroizing<[u8; 32]> {
+        [7; 32].into()
+    }
 }
 
 async fn report(
@@ -65,8 +93,8 @@ async fn soon(log: &AuditLog, entries: u64) -> Result<(), Box<dyn Error>> {
     Ok(log.flush().await?)
 }
 
-async fn verify(store: &Store) -> Result<(), Box<dyn Error>> {
-    store.audit_verify(None).await?;
+async fn verify(store: &Store, key: Option<&dyn HeadSealer>) -> Result<(), Box<dyn Error>> {
+    store.audit_verify(key).await?;
     Ok(())
 }
 

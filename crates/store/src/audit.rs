@@ -16,10 +16,13 @@
 //! and nothing up to the last sealed head can go: what does not continue it is not written on, so that no cut is sealed
 //! again (`head.rs`). Entries that were written after it while the vault
 //! was locked are guarded by the chain and the bare head alone, and putting back a whole older file
-//! is not noticed; SECURITY.md says so. Source: reference/nl.md, section 5.
+//! is not noticed; SECURITY.md says so. With the vault open each entry has, beside the hashes, HMACs of its own
+//! (`keys.rs`), which tell the entries that are genuine in a log that is not. Source: reference/nl.md, section 5.
 
+mod breaks;
 mod head;
 mod ids;
+mod keys;
 mod queue;
 mod read;
 mod segments;
@@ -32,20 +35,22 @@ use std::{fmt, sync::Arc, thread};
 use aws_lc_rs::digest::{self, SHA256};
 use keyless_core::{
     Code, Error,
-    audit::{Draft, Outline, Recorded},
+    audit::{Draft, LogKeyId, Outline, Recorded},
 };
 use tokio::{runtime, sync::oneshot};
+use zeroize::Zeroizing;
 
 pub(crate) use self::head::seal_head;
+pub use self::{
+    breaks::{AcceptedBreak, MissedEnd},
+    read::AuditQuery,
+    uses::LatestUse,
+    verify::{Fit, LogError, VerifiedChain},
+};
 use self::{
     ids::Ids,
     queue::{Queue, Waiting},
     writer::Writer,
-};
-pub use self::{
-    read::AuditQuery,
-    uses::LatestUse,
-    verify::{Fit, LogError, VerifiedChain},
 };
 use crate::store::Store;
 
@@ -57,6 +62,12 @@ pub trait HeadSealer: Send + Sync {
 
     /// The seal of a closed part of the log, by its [`Segment::text`](keyless_core::audit::Segment::text).
     fn seal_segment(&self, text: &str) -> Vec<u8>;
+
+    /// The seal of what is known of a key that vouches for entries.
+    fn seal_key(&self, text: &str) -> Vec<u8>;
+
+    /// Such a key.
+    fn entry_key(&self, key: LogKeyId) -> Zeroizing<[u8; 32]>;
 }
 
 /// The way into the log. Cheap to clone; the writer ends when the last one is gone.
@@ -112,9 +123,7 @@ impl AuditLog {
     }
 
     fn outline(&self, draft: Draft) -> Outline {
-        let mut text = [0; 36];
-        let id = self.0.ids.next(draft.at, &mut text);
-        Outline::new(draft, id)
+        self.0.ids.outline(draft)
     }
 }
 

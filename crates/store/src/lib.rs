@@ -28,7 +28,10 @@ mod nl;
 mod audit;
 
 pub use crate::{
-    audit::{AuditLog, AuditQuery, Fit, HeadSealer, LatestUse, LogError, VerifiedChain},
+    audit::{
+        AcceptedBreak, AuditLog, AuditQuery, Fit, HeadSealer, LatestUse, LogError, MissedEnd,
+        VerifiedChain,
+    },
     contacts::SourceContact,
     nl::{AgentRow, DelegationRow, GrantRow, ThreatRow, UseOf, Uses},
     passkeys::{Passkey, PasskeyRow},

@@ -72,6 +72,11 @@ impl Store {
         }
     }
 
+    /// The name of the chain of the log that is written here; empty for the only one of a file.
+    pub fn audit_chain(&self) -> &str {
+        self.chain.name()
+    }
+
     /// Opens the store, or makes an empty one; also finishes one whose making was cut short.
     pub async fn create_or_open(place: impl Into<StorePlace>) -> Result<Self, StoreError> {
         match place.into() {

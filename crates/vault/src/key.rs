@@ -24,8 +24,12 @@ pub(crate) struct VaultKey(SecretValue);
 pub(crate) enum Purpose {
     /// Sealing agents, grants and delegations.
     Agents,
+    /// The keys that vouch for the audit log's entries, one by one.
+    AuditEntries,
     /// Sealing the end of the audit log.
     AuditHead,
+    /// Sealing which of those keys there are.
+    AuditKeys,
     /// Sealing what is known of closed parts of the audit log.
     AuditSegments,
     /// Signing where the audit log ends.
@@ -79,7 +83,9 @@ impl Purpose {
     fn info(self) -> &'static str {
         match self {
             Self::Agents => "keyless/v1/agents",
+            Self::AuditEntries => "keyless/v1/audit-entries",
             Self::AuditHead => "keyless/v1/audit-head",
+            Self::AuditKeys => "keyless/v1/audit-keys",
             Self::AuditSegments => "keyless/v1/audit-segments",
             Self::Checkpoints => "keyless/v1/checkpoints",
             Self::Index => "keyless/v1/index",

@@ -15,9 +15,10 @@ mod versions;
 
 use std::{fmt, sync::Arc};
 
-use keyless_core::{Code, Error};
+use keyless_core::{Code, Error, audit::LogKeyId};
 use keyless_store::{ChangeMark, HeadSealer, Store};
 use tokio::sync::Mutex;
+use zeroize::Zeroizing;
 
 use self::locking::{KeyPlace, LastUse, Reopening};
 pub use self::{
@@ -28,7 +29,7 @@ pub use self::{
 };
 use crate::{
     index::Index,
-    key::{Purpose, Subkey, VaultKey, derive_mac},
+    key::{KEY_BYTES, Purpose, Subkey, VaultKey, derive, derive_mac},
     router::Router,
 };
 
@@ -46,7 +47,9 @@ pub struct Vault {
 /// Keys that vouch and open nothing, so they outlive a lock: the log goes on, and requests to a
 /// person stay genuine.
 pub(crate) struct Standing {
+    audit_entries: Subkey,
     audit_head: Subkey,
+    audit_keys: Subkey,
     audit_segments: Subkey,
     pub(crate) agents: Subkey,
     pub(crate) checkpoints: Subkey,
@@ -78,8 +81,13 @@ impl Vault {
 
     /// Vouches for the audit log; give it to `AuditLog::start` and `audit_verify`.
     pub fn head_sealer(&self) -> Arc<dyn HeadSealer> {
-        let Standing { audit_head, audit_segments, .. } = &self.standing;
-        Arc::new(AuditKeys { head: audit_head.clone(), segments: audit_segments.clone() })
+        let Standing { audit_entries, audit_head, audit_keys, audit_segments, .. } = &self.standing;
+        Arc::new(AuditKeys {
+            entries: audit_entries.clone(),
+            head: audit_head.clone(),
+            keys: audit_keys.clone(),
+            segments: audit_segments.clone(),
+        })
     }
 
     /// The keys that open nothing.
@@ -110,7 +118,9 @@ impl Vault {
 impl Standing {
     fn of(key: &VaultKey) -> Self {
         Self {
+            audit_entries: key.derive(Purpose::AuditEntries),
             audit_head: key.derive(Purpose::AuditHead),
+            audit_keys: key.derive(Purpose::AuditKeys),
             audit_segments: key.derive(Purpose::AuditSegments),
             operator: key.derive(Purpose::Operator),
             agents: key.derive(Purpose::Agents),
@@ -138,9 +148,11 @@ impl fmt::Debug for Vault {
     }
 }
 
-/// HMACs over the log's ends and its closed parts, each under a key of its own.
+/// HMACs over the log's ends, its closed parts and its keys, each under a key of its own; and those keys.
 struct AuditKeys {
+    entries: Subkey,
     head: Subkey,
+    keys: Subkey,
     segments: Subkey,
 }
 
@@ -156,5 +168,13 @@ impl HeadSealer for AuditKeys {
 
     fn seal_segment(&self, text: &str) -> Vec<u8> {
         derive_mac(&self.segments, &[text.as_bytes()])
+    }
+
+    fn seal_key(&self, text: &str) -> Vec<u8> {
+        derive_mac(&self.keys, &[text.as_bytes()])
+    }
+
+    fn entry_key(&self, key: LogKeyId) -> Zeroizing<[u8; KEY_BYTES]> {
+        derive(None, &*self.entries, &format!("keyless/v1/{key}"))
     }
 }

@@ -10,6 +10,13 @@ use super::{FactorArgs, time::moment};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
+    /// Go on behind what was cut or changed in the log, once you have seen what it is
+    #[command(after_help = "\
+Examples:
+  keyless audit verify
+  keyless audit accept-break --reason 'restored from the backup of Monday'
+  keyless audit accept-break --checkpoints /mnt/elsewhere/checkpoints.jsonl --passphrase-file pass")]
+    AcceptBreak(AcceptBreakArgs),
     /// Sign where the log ends now; keep what it says where the log is not
     #[command(
         after_help = "Examples:\n  keyless audit checkpoint >> /mnt/elsewhere/checkpoints.jsonl"
@@ -27,9 +34,12 @@ Examples:
   keyless audit query --agent nl://acme.corp/bot/1.0.0 --result denied
   keyless audit query --secret team/github/token --since 2026-02-08T00:00:00Z --json")]
     Query(QueryArgs),
-    /// Close the log so far: its entries move to a file of their own
-    #[command(after_help = "Examples:\n  keyless audit rotate --passphrase-file pass")]
-    Rotate(FactorArgs),
+    /// Close the log so far: its entries move to a file of their own; or change the key that vouches for entries
+    #[command(after_help = "\
+Examples:
+  keyless audit rotate --passphrase-file pass
+  keyless audit rotate --keys")]
+    Rotate(RotateArgs),
     /// Show the closed parts of the log
     #[command(after_help = "Examples:\n  keyless audit segments\n  keyless audit segments --json")]
     Segments,
@@ -72,6 +82,9 @@ pub(crate) struct QueryArgs {
     /// Those of one request
     #[arg(long, value_name = "ID")]
     pub(crate) correlation: Option<String>,
+    /// Those that have this anywhere in them
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) text: Option<String>,
     /// Those that ended so
     #[arg(long)]
     pub(crate) result: Option<ResultWord>,
@@ -125,6 +138,27 @@ pub(crate) struct VerifyArgs {
     /// The key that must have signed them, as a checkpoint's public_key; the vault's own with a factor
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AcceptBreakArgs {
+    /// What you know of it, for the log
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    /// Checkpoints that were kept elsewhere; those beside the store when absent
+    #[arg(long, value_name = "FILE")]
+    pub(crate) checkpoints: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) factor: FactorArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RotateArgs {
+    /// Have a new key vouch for entries from now on; those before it stay, to verify by
+    #[arg(long)]
+    pub(crate) keys: bool,
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
 }

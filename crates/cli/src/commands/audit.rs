@@ -1,6 +1,7 @@
 //! `keyless audit`: entries, for people and programs, and the proof that none was changed.
 
 mod export;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -8,27 +9,29 @@ use keyless_core::{
     Error, SecretPath,
     audit::{Entry, Outcome, Segment},
 };
-use keyless_daemon::{AuditQuery, Config, LogCheck, VerifiedChain, VerifiedLog};
+use keyless_daemon::{AuditQuery, BreaksSeen, Config};
 use serde_json::json;
 
-use super::{open_store, prompt, unlock_vault};
+use super::{open_store, unlock_vault};
 use crate::{
     args::{
-        AuditCommand, CheckpointArgs, ExportArgs, FactorArgs, QueryArgs, ResultWord, TailArgs,
-        VerifyArgs,
+        AcceptBreakArgs, AuditCommand, CheckpointArgs, ExportArgs, FactorArgs, QueryArgs,
+        ResultWord, TailArgs,
     },
     ui::{Ui, table},
 };
 
 pub(super) async fn run(ui: &Ui, command: AuditCommand) -> Result<ExitCode, Error> {
     match command {
+        AuditCommand::AcceptBreak(args) => accept_break(ui, args).await,
         AuditCommand::Checkpoint(args) => checkpoint(ui, &args).await,
         AuditCommand::Export(args) => export(ui, args).await,
         AuditCommand::Query(args) => query(ui, args).await,
-        AuditCommand::Rotate(factor) => rotate(ui, &factor).await,
+        AuditCommand::Rotate(args) if args.keys => rotate_keys(ui, &args.factor).await,
+        AuditCommand::Rotate(args) => rotate(ui, &args.factor).await,
         AuditCommand::Segments => segments(ui).await,
         AuditCommand::Tail(args) => tail(ui, &args).await,
-        AuditCommand::Verify(args) => verify(ui, args).await,
+        AuditCommand::Verify(args) => verify::run(ui, args).await,
     }
 }
 
@@ -64,7 +67,7 @@ async fn export(ui: &Ui, args: ExportArgs) -> Result<ExitCode, Error> {
 }
 
 fn wanted(args: QueryArgs) -> AuditQuery {
-    let QueryArgs { agent, secret, since, until, correlation, result, after, limit } = args;
+    let QueryArgs { agent, secret, since, until, correlation, text, result, after, limit } = args;
     AuditQuery {
         after,
         since,
@@ -72,6 +75,7 @@ fn wanted(args: QueryArgs) -> AuditQuery {
         agent_uri: agent,
         secret,
         correlation_id: correlation,
+        text,
         outcome: result.map(|word| match word {
             ResultWord::Blocked => Outcome::Blocked,
             ResultWord::Denied => Outcome::Denied,
@@ -102,6 +106,19 @@ async fn checkpoint(ui: &Ui, args: &CheckpointArgs) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
+async fn accept_break(ui: &Ui, args: AcceptBreakArgs) -> Result<ExitCode, Error> {
+    let (places, vault) = unlock_vault(&args.factor).await?;
+    let seen = BreaksSeen { checkpoints: args.checkpoints, reason: args.reason };
+    let accepting = keyless_daemon::accept_log_breaks(&vault, &places, &seen);
+    let breaks = ui.wait("Verifying the log", accepting).await?;
+    let lines: String = breaks.iter().map(|one| format!("Accepted: {}.\n", one.words)).collect();
+    let told = "The log goes on behind it. keyless audit verify tells it from now on.\n";
+    let data = breaks.iter().map(|one| json!({ "words": one.words, "part": one.part }));
+    let data = json!({ "breaks": data.collect::<Vec<_>>() });
+    ui.answer("audit accept-break", &data, &(lines + told));
+    Ok(ExitCode::SUCCESS)
+}
+
 async fn rotate(ui: &Ui, factor: &FactorArgs) -> Result<ExitCode, Error> {
     let (places, vault) = unlock_vault(factor).await?;
     let config = Config::load(&places.config_file())?.audit;
@@ -116,6 +133,16 @@ async fn rotate(ui: &Ui, factor: &FactorArgs) -> Result<ExitCode, Error> {
     let gone = |one: &Segment| format!("{} was removed: [audit] keep_days is over.\n", one.file);
     let words: String = std::iter::once(moved).chain(removed.iter().map(gone)).collect();
     ui.answer("audit rotate", &json!({ "closed": closed, "removed": removed }), &words);
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn rotate_keys(ui: &Ui, factor: &FactorArgs) -> Result<ExitCode, Error> {
+    let (places, vault) = unlock_vault(factor).await?;
+    let log = keyless_daemon::audit_log(&vault);
+    let (before, now) = keyless_daemon::rotate_log_keys(&vault, &log, &places).await?;
+    let words = format!("{now} vouches for entries now; {before} stays, to verify by.\n");
+    let data = json!({ "key": now.to_string(), "replaced": before.to_string() });
+    ui.answer("audit rotate", &data, &words);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -134,57 +161,14 @@ async fn segments(ui: &Ui) -> Result<ExitCode, Error> {
 
 fn segment_row(segment: &Segment) -> Vec<String> {
     let state = segment.removed_at.as_ref().map_or("kept".to_owned(), |at| format!("removed {at}"));
+    let broken = if segment.broken.is_some() { ", not as written" } else { "" };
     vec![
         segment.first_sequence.to_string(),
         segment.last_sequence.to_string(),
         segment.closed_at.clone(),
         segment.file.clone(),
-        state,
+        state + broken,
     ]
-}
-
-async fn verify(ui: &Ui, args: VerifyArgs) -> Result<ExitCode, Error> {
-    let (places, store) = open_store().await?;
-    let factor = match prompt::factor_file(&args.factor) {
-        Some(_) => Some(prompt::factor(&args.factor)?),
-        None => None,
-    };
-    let (sealed, incremental) = (factor.is_some(), args.incremental);
-    let check = LogCheck { factor, incremental, checkpoints: args.checkpoints, key: args.key };
-    let verifying = keyless_daemon::verify_log(store, &places, check);
-    let VerifiedLog { chains, checkpoints } = ui.wait("Verifying the log", verifying).await?;
-    let count: u64 = chains.iter().map(|chain| chain.entries).sum();
-    let end = if sealed {
-        "; the end is sealed by the vault's key."
-    } else {
-        ". With --passphrase-file the end of the log is checked against the vault's key too."
-    };
-    let which = if incremental { "those since the newest checkpoint" } else { "all" };
-    let fit = match checkpoints {
-        0 => String::new(),
-        1 => "1 checkpoint fits.\n".to_owned(),
-        count => format!("{count} checkpoints fit.\n"),
-    };
-    let removed: u64 = chains.iter().map(|chain| chain.removed).sum();
-    let gone = match removed {
-        0 => String::new(),
-        count => format!("{count} of them were removed since, as [audit] keep_days says.\n"),
-    };
-    let words = format!("{count} entries, {which} as they were written{end}\n{gone}{fit}");
-    let mut data = json!({
-        "entries": count, "status": "valid", "head_checked": sealed, "checkpoints": checkpoints,
-        "removed": removed,
-        "verification": if incremental { "incremental" } else { "full" },
-    });
-    let named: Vec<_> = chains.iter().filter(|chain| !chain.name.is_empty()).collect();
-    if !named.is_empty() {
-        let chain =
-            |chain: &&VerifiedChain| json!({ "chain": chain.name, "entries": chain.entries });
-        data["chains"] = named.iter().map(chain).collect();
-    }
-    let lines = named.iter().map(|chain| format!("  {}: {} entries\n", chain.name, chain.entries));
-    ui.answer("audit verify", &data, &(words + &lines.collect::<String>()));
-    Ok(ExitCode::SUCCESS)
 }
 
 fn row(entry: &Entry) -> Vec<String> {

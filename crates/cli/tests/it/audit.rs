@@ -65,17 +65,40 @@ fn tail_shows_people_a_table() {
 fn a_sound_log_verifies() {
     let world = World::with_token();
     world.agent(&["true"]).run().ok();
-    let found = |head_checked| {
-        json!({
-            "entries": 3, "status": "valid", "head_checked": head_checked, "checkpoints": 0,
-            "removed": 0,
-            "verification": "full",
-        })
-    };
-    let checked = world.keyless(&["audit", "verify", "--json"]).run().data();
-    assert_eq!(checked, found(true));
+    let found = json!({
+        "entries": 3, "status": "valid", "head_checked": false, "checkpoints": 0, "removed": 0,
+        "verification": "full",
+    });
     let open = world.keyless(&["audit", "verify", "--json"]).without_passphrase().run().data();
-    assert_eq!(open, found(false));
+    assert_eq!(open, found);
+    let mut checked = found;
+    checked["head_checked"] = json!(true);
+    checked["hmac"] = json!({ "verified": 3, "absent": 0, "keys": ["log-1"] });
+    assert_eq!(world.keyless(&["audit", "verify", "--json"]).run().data(), checked);
+}
+
+/// Entries of the key before, of the new one, and of a command that had none.
+#[test]
+fn a_new_key_takes_over_and_the_old_one_still_verifies() {
+    let world = World::with_token();
+    let rotated = world.keyless(&["audit", "rotate", "--keys", "--json"]).run().data();
+    assert_eq!(rotated, json!({ "key": "log-2", "replaced": "log-1" }));
+    // That the log is asked for is written without a factor.
+    let entries = world.keyless(&["audit", "query", "--json"]).run().data();
+    let keys = entries["entries"].as_array().unwrap().iter();
+    let keys: Vec<_> = keys.map(|entry| &entry["chain"]["hmac_key_id"]).collect();
+    assert_eq!(keys, [&json!("log-1"), &json!("log-2"), &json!("log-2")]);
+    assert_eq!(entries["entries"][1]["action"], "log_key_rotation");
+    let verified = world.keyless(&["audit", "verify", "--json"]).run().data();
+    assert_eq!(verified["hmac"], json!({ "verified": 3, "absent": 1, "keys": ["log-1", "log-2"] }));
+    let text = world.keyless(&["audit", "verify"]).run().ok();
+    assert!(text.contains("3 of them have an HMAC by log-1 to log-2, and it is right."), "{text}");
+    assert!(text.contains("Without one: 1, written"), "{text}");
+    // The key that was made is taken away with a plain SQLite client.
+    world.sqlite("DELETE FROM audit_keys WHERE number = 2");
+    let errors = world.keyless(&["audit", "verify"]).run().exits(6).errors();
+    assert!(errors.contains("entry 2 has an HMAC of the key log-2"), "{errors}");
+    world.keyless(&["run", "--", "true"]).run().exits(6);
 }
 
 #[test]
@@ -154,6 +177,39 @@ fn a_cut_log_is_not_made_good() {
         assert!(text.contains("run keyless audit verify"), "{verb:?}: {text}");
     }
     world.keyless(&["audit", "verify"]).run().exits(6);
+}
+
+/// The operator has seen it: from then on it is told instead of failing, and everything goes on.
+#[test]
+fn a_break_that_was_accepted_is_told_for_good() {
+    let world = World::with_token();
+    world.agent(&["true"]).run().ok();
+    let whole = world.keyless(&["audit", "accept-break"]).run();
+    assert!(whole.exits(2).errors().contains("there is no break to accept"), "{}", whole.errors());
+    world.sqlite(
+        "DELETE FROM audit WHERE sequence = 3;
+         UPDATE audit_head SET last = (SELECT entry FROM audit WHERE sequence = 2)",
+    );
+    world.keyless(&["run", "--", "true"]).run().exits(6);
+    let accept = ["audit", "accept-break", "--reason", "a test has cut it"];
+    let locked = world.keyless(&accept).without_passphrase().run();
+    assert!(locked.errors().contains("passphrase"), "{}", locked.errors());
+    world.keyless(&["audit", "verify"]).run().exits(6);
+    let told = world.keyless(&accept).run().ok();
+    assert!(told.contains("entries 3 to 3 are not what was written"), "{told}");
+    world.agent(&["true"]).run().ok();
+    let text = world.keyless(&["audit", "verify"]).run().ok();
+    assert!(text.contains("but for what was accepted"), "{text}");
+    let verified = world.keyless(&["audit", "verify", "--json"]).run().data();
+    assert_eq!(verified["status"], "break_accepted");
+    let [seen] = &verified["breaks"].as_array().unwrap()[..] else { panic!("{verified}") };
+    assert_eq!((&seen["from"], &seen["to"], &seen["genuine"]), (&json!(3), &json!(3), &json!(2)));
+    let entry = world.log().into_iter().find(|entry| entry["action"] == "log_break_accepted");
+    let detail = &entry.unwrap()["detail"];
+    assert_eq!(detail["purpose"], "a test has cut it");
+    assert!(detail["note"].as_str().unwrap().contains("ends at entry 2 but had 3"), "{detail}");
+    let segments = world.keyless(&["audit", "segments"]).run().ok();
+    assert!(segments.contains("kept, not as written"), "{segments}");
 }
 
 /// The log has no place for a value, whatever an agent puts into a request.

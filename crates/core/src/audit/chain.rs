@@ -4,7 +4,7 @@ use data_encoding::HEXLOWER;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::{Action, Entry, Outcome, Outline, Pending, Tampered, outline::decimal};
+use super::{Action, Entry, EntryKey, Outcome, Outline, Pending, Tampered, outline::decimal};
 use crate::{Location, SecretPath};
 
 /// What the first entry names as its predecessor (NL-5.3).
@@ -75,26 +75,39 @@ impl Chain {
         &self.entry_hash
     }
 
-    /// Gives an outline its place at the end. The chain moves on; if the write fails, start again
-    /// from the last entry that is durable.
-    pub fn append(&mut self, outline: Outline, sha256: Sha256Of) -> Pending {
+    /// Gives an outline its place at the end, vouched for by `key` if there is one. The chain moves on; if the write
+    /// fails, start again from the last entry that is durable.
+    pub fn append(
+        &mut self,
+        outline: Outline,
+        sha256: Sha256Of,
+        key: Option<EntryKey<'_>>,
+    ) -> Pending {
         let sequence = self.sequence + 1;
         let hash = field_hash(sequence, &[outline.words()], &self.hash, sha256);
+        let vouched = key.map_or_else(String::new, |key| {
+            let hmac = prefixed(&(key.hmac)(&hash));
+            format!("\"hmac\":\"{hmac}\",\"hmac_key_id\":\"{}\",", key.id)
+        });
         let links = format!(
-            "\"hash\":\"{hash}\",\"hash_algorithm\":\"sha256\",\"prev_entry_hash\":\"{}\",\"prev_hash\":\"{}\"",
+            "\"hash\":\"{hash}\",\"hash_algorithm\":\"sha256\",{vouched}\"prev_entry_hash\":\"{}\",\"prev_hash\":\"{}\"",
             self.entry_hash, self.hash
         );
         let (mut text, chain_at) = outline.placed(sequence, &links);
         let entry_hash = prefixed(&sha256(&[text.as_bytes()]));
-        // In front of the other links, where RFC 8785 sorts it.
-        text.insert_str(chain_at, &format!("{OWN_HASH}{entry_hash}\","));
+        let vouched = key.map_or_else(String::new, |key| {
+            format!("{OWN_HMAC}{}\",", prefixed(&(key.hmac)(&entry_hash)))
+        });
+        // In front of the other links, where RFC 8785 sorts them.
+        text.insert_str(chain_at, &format!("{OWN_HASH}{entry_hash}\",{vouched}"));
         *self = Self { sequence, hash, entry_hash: entry_hash.clone() };
         Pending { outline, sequence, text, entry_hash }
     }
 }
 
-/// How an entry's own hash begins among its links.
+/// How an entry's own hash begins among its links, and the HMAC of that.
 pub(super) const OWN_HASH: &str = "\"entry_hash\":\"";
+pub(super) const OWN_HMAC: &str = "\"entry_hmac\":\"";
 
 /// NL's hash: seven fields joined by line feeds (reference/nl.md, section 5). `words` are the five
 /// between the number and the hash before, in pieces, with the line feeds around and between them.
@@ -113,7 +126,7 @@ pub(super) fn whole_hash(entry: &Entry) -> String {
     prefixed(&portable_sha256(&[&canonical]))
 }
 
-/// An entry without its `entry_hash`, its keys in the order of RFC 8785.
+/// An entry without its `entry_hash` and `entry_hmac`, its keys in the order of RFC 8785.
 #[derive(Serialize)]
 struct Canonical<'a> {
     action: &'a Action,
@@ -144,6 +157,10 @@ struct CanonicalAgent<'a> {
 struct CanonicalLinks<'a> {
     hash: &'a str,
     hash_algorithm: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hmac: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hmac_key_id: Option<&'a str>,
     prev_entry_hash: &'a str,
     prev_hash: &'a str,
 }
@@ -209,6 +226,8 @@ impl<'a> Canonical<'a> {
             chain: CanonicalLinks {
                 hash: &chain.hash,
                 hash_algorithm: &chain.hash_algorithm,
+                hmac: chain.hmac.as_deref(),
+                hmac_key_id: chain.hmac_key_id.as_deref(),
                 prev_entry_hash: &chain.prev_entry_hash,
                 prev_hash: &chain.prev_hash,
             },
@@ -265,7 +284,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::audit::{Agent, Detail, Draft, Target};
+    use crate::audit::{Agent, Detail, Draft, LogKeyId, Target};
 
     /// The example of chapter 05, whose hash the reference implementation gives.
     #[test]
@@ -340,13 +359,17 @@ mod tests {
             kind: Some("tunnel".to_owned()),
             note: Some("\u{e9}\n\"\u{1}".to_owned()),
         };
-        for draft in [full, draft()] {
-            let pending = append(&mut Chain::genesis(), draft);
+        let hmac = |text: &str| portable_sha256(&[text.as_bytes()]);
+        let key = EntryKey { id: LogKeyId::FIRST, hmac: &hmac };
+        for (draft, key) in [(full, Some(key)), (draft(), None)] {
+            let outline = Outline::new(draft, "0");
+            let pending = Chain::genesis().append(outline, portable_sha256, key);
             let entry: Entry = serde_json::from_str(pending.text()).unwrap();
             assert_eq!(serde_json::to_value(&entry).unwrap().to_string(), pending.text());
             assert_eq!(entry.chain.entry_hash, whole_hash(&entry));
             let mut bare = entry.clone();
             bare.chain.entry_hash.clear();
+            bare.chain.entry_hmac = None;
             let sorted = serde_json::to_value(&bare).unwrap().to_string();
             assert_eq!(serde_json::to_string(&Canonical::of(&entry)).unwrap(), sorted);
         }
@@ -365,7 +388,7 @@ mod tests {
     }
 
     fn append(chain: &mut Chain, draft: Draft) -> Pending {
-        chain.append(Outline::new(draft, "0"), portable_sha256)
+        chain.append(Outline::new(draft, "0"), portable_sha256, None)
     }
 
     fn draft() -> Draft {

@@ -18,6 +18,9 @@ pub struct Checkpoint {
     pub last_entry_hash: String,
     /// NL's hash of the last one.
     pub last_hash: String,
+    /// The HMAC of that hash, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_hmac: Option<String>,
     /// Its number.
     pub last_sequence: u64,
     /// Always `keyless`.
@@ -46,6 +49,7 @@ impl Checkpoint {
             entry_count: last.sequence,
             last_entry_hash: last.chain.entry_hash.clone(),
             last_hash: last.chain.hash.clone(),
+            last_hmac: last.chain.hmac.clone(),
             last_sequence: last.sequence,
             platform: "keyless".to_owned(),
             public_key,

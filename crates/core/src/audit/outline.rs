@@ -9,6 +9,8 @@ use jiff::{Timestamp, tz::Offset};
 use super::{Draft, NL_VERSION, Target};
 use crate::{Location, SecretPath, policy::Allowed};
 
+/// The room that an entry's own hash and the HMAC of that need.
+const OWN: usize = 192;
 /// The room that most entries need.
 const USUAL: usize = 1152;
 
@@ -77,7 +79,7 @@ impl Outline {
     pub(super) fn placed(&self, sequence: u64, links: &str) -> (String, usize) {
         let mut digits = [0; 20];
         let digits = decimal(sequence, &mut digits);
-        let mut text = String::with_capacity(self.end + links.len() + 128);
+        let mut text = String::with_capacity(self.end + links.len() + OWN);
         text.push_str(&self.text[..self.chain_at]);
         text.push_str(links);
         text.push_str(&self.text[self.chain_at..self.sequence_at]);

@@ -1,4 +1,5 @@
-//! A part of the log that was closed: moved from the database into a file of its own (NL-5.11).
+//! A part of the log that was closed: moved from the database into a file of its own (NL-5.11); also one that is not what was
+//! written, once the operator has said that they have seen it.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,9 @@ use super::{Chain, Entry};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Segment {
+    /// That its entries are not what was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken: Option<Break>,
     /// Which chain of the log; empty for the only one of a file.
     pub chain: String,
     /// When it was closed, UTC with milliseconds.
@@ -34,6 +38,24 @@ pub struct Segment {
     pub removed_at: Option<String>,
 }
 
+/// A break that the operator has seen. Its fields stand in the order of RFC 8785.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Break {
+    /// When they said so, UTC with milliseconds.
+    pub accepted_at: String,
+    /// Whether what comes next continues the hash of the file as it was then, since there is no last entry to continue.
+    pub continued: bool,
+    /// How many entries are in the file.
+    pub entries: u64,
+    /// What was found.
+    pub found: String,
+    /// The first number behind which the chain does not hold.
+    pub from: u64,
+    /// How many of the entries in the file have an HMAC that is right, and so are what was written.
+    pub genuine: u64,
+}
+
 impl Segment {
     /// The entries of a chain behind `before` up to `end`, in a file of this hash.
     pub fn closed(
@@ -46,6 +68,7 @@ impl Segment {
         let (prev_hash, prev_entry_hash) = before.hashes();
         let (last_hash, last_entry_hash) = end.hashes();
         Self {
+            broken: None,
             chain: chain.to_owned(),
             closed_at: format!("{closed_at:.3}"),
             file: format!("audit-keyless-{first}-{last}-{}.jsonl", closed_at.strftime("%Y%m%d")),
@@ -58,6 +81,24 @@ impl Segment {
             prev_hash: prev_hash.to_owned(),
             removed_at: None,
         }
+    }
+
+    /// What is in the place of the entries behind `before` up to the number `last`, in a file of this hash, which what
+    /// comes next continues: so the chain holds what was found.
+    pub fn broken(
+        chain: &str,
+        (before, last): (&Chain, u64),
+        file_hash: String,
+        (found, at): (Break, Timestamp),
+    ) -> Self {
+        let end = Chain::at(last, (&file_hash, &file_hash));
+        let closed = Self::closed(chain, (before, &end), file_hash, at);
+        Self { broken: Some(found), ..closed }
+    }
+
+    /// Whether what comes next continues the file itself, and not its last entry.
+    pub fn ends_as_file(&self) -> bool {
+        self.broken.as_ref().is_some_and(|seen| seen.continued)
     }
 
     /// Whether its file is called as files of its entries are.

@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::{
-    Chain, Entry, GENESIS,
-    chain::{OWN_HASH, Sha256Of, field_hash, portable_sha256, prefixed, whole_hash},
+    Chain, Entry, GENESIS, LogKeys, Vouching,
+    chain::{OWN_HASH, OWN_HMAC, Sha256Of, field_hash, portable_sha256, prefixed, whole_hash},
+    keys::Vouched,
 };
 
 /// Where a log stops being what was written.
@@ -38,6 +39,26 @@ pub enum Tampered {
         /// The number of the last entry known.
         expected: u64,
     },
+    /// An entry has not the HMAC that its key gives: somebody without the key has written it.
+    #[error("the HMAC of entry {sequence} is not its key's")]
+    Hmac {
+        /// The entry's number.
+        sequence: u64,
+    },
+    /// An entry names a key that the log has not.
+    #[error("entry {sequence} has an HMAC of the key {key}, which this log has not")]
+    UnknownKey {
+        /// The entry's number.
+        sequence: u64,
+        /// What it names.
+        key: String,
+    },
+    /// A key vouches for an entry that came after another had taken its place.
+    #[error("entry {sequence} has an HMAC of a key that had been replaced")]
+    OldKey {
+        /// The entry's number.
+        sequence: u64,
+    },
     /// Something that is no entry.
     #[error("entry {sequence} can't be read")]
     Unreadable {
@@ -51,6 +72,7 @@ pub enum Tampered {
 #[derive(Debug)]
 pub struct Verifier {
     end: Chain,
+    vouching: Vouching,
 }
 
 /// Entries that are whole and continue one another, wherever in a log: the costly part of
@@ -60,6 +82,7 @@ pub struct Stretch {
     before: Chain,
     end: Chain,
     marked: Option<String>,
+    vouching: Vouching,
 }
 
 /// What verifying reads of an entry's text.
@@ -89,7 +112,13 @@ struct FaceAgent<'a> {
 #[derive(Deserialize)]
 struct FaceLinks<'a> {
     entry_hash: &'a str,
+    #[serde(default)]
+    entry_hmac: Option<&'a str>,
     hash: &'a str,
+    #[serde(default)]
+    hmac: Option<&'a str>,
+    #[serde(default)]
+    hmac_key_id: Option<&'a str>,
     prev_entry_hash: &'a str,
     prev_hash: &'a str,
 }
@@ -97,24 +126,30 @@ struct FaceLinks<'a> {
 impl Verifier {
     /// At the beginning of a log.
     pub fn new() -> Self {
-        Self { end: Chain::genesis() }
+        Self::after(Chain::genesis())
     }
 
     /// Behind an end that somebody vouches for.
     pub fn after(end: Chain) -> Self {
-        Self { end }
+        Self { end, vouching: Vouching::default() }
     }
 
-    /// Takes the next entry.
+    /// Takes the next entry, without asking a key.
     pub fn push(&mut self, entry: &Entry) -> Result<(), Tampered> {
-        self.join(&Stretch::of_entry(entry)?)
+        self.join(&Stretch::of_entry(entry, None)?)
     }
 
     /// Takes the next stretch.
     pub fn join(&mut self, stretch: &Stretch) -> Result<(), Tampered> {
         stretch.before.continues(&self.end)?;
+        self.vouching.join(&stretch.vouching)?;
         self.end.clone_from(&stretch.end);
         Ok(())
+    }
+
+    /// What the keys say of what was taken.
+    pub fn vouching(&self) -> &Vouching {
+        &self.vouching
     }
 
     /// The end of what was taken.
@@ -139,19 +174,22 @@ impl Default for Verifier {
 
 impl Stretch {
     /// Verifies stored entries that follow one another, each with the number that it is stored
-    /// under; nothing when there are none. The whole hash of the entry `marked` is kept.
+    /// under; nothing when there are none. The whole hash of the entry `marked` is kept. With `keys`, each HMAC is
+    /// judged as well.
     pub fn verify<'a>(
         rows: impl IntoIterator<Item = (u64, &'a str)>,
         marked: Option<u64>,
         sha256: Sha256Of,
+        keys: Option<&dyn LogKeys>,
     ) -> Result<Option<Self>, Tampered> {
         let mut all: Option<Self> = None;
         for (sequence, text) in rows {
-            let one = Self::of_text(sequence, text, sha256)?;
+            let one = Self::of_text(sequence, text, sha256, keys)?;
             let stretch = match &mut all {
                 None => all.insert(one),
                 Some(all) => {
                     one.before.continues(&all.end)?;
+                    all.vouching.join(&one.vouching)?;
                     all.end = one.end;
                     all
                 }
@@ -168,6 +206,11 @@ impl Stretch {
         &self.end
     }
 
+    /// What the keys say of them.
+    pub fn vouching(&self) -> &Vouching {
+        &self.vouching
+    }
+
     /// The whole hash of the entry that was asked for, if it is one of these.
     pub fn marked(&self) -> Option<&str> {
         self.marked.as_deref()
@@ -175,12 +218,18 @@ impl Stretch {
 
     /// What is hashed is the text as it stands, so nothing in it can change unseen. A text that is
     /// not in our form is an older entry, or none.
-    fn of_text(sequence: u64, text: &str, sha256: Sha256Of) -> Result<Self, Tampered> {
+    fn of_text(
+        sequence: u64,
+        text: &str,
+        sha256: Sha256Of,
+        keys: Option<&dyn LogKeys>,
+    ) -> Result<Self, Tampered> {
         let unreadable = |_| Tampered::Unreadable { sequence };
         let stretch = match without_own_hash(text) {
-            None => Self::of_entry(&serde_json::from_str(text).map_err(unreadable)?)?,
+            None => Self::of_entry(&serde_json::from_str(text).map_err(unreadable)?, keys)?,
             Some(pieces) => {
-                Self::of_face(&serde_json::from_str(text).map_err(unreadable)?, pieces, sha256)?
+                let face = serde_json::from_str(text).map_err(unreadable)?;
+                Self::of_face(&face, pieces, sha256, keys)?
             }
         };
         if stretch.end.sequence() == sequence {
@@ -194,6 +243,7 @@ impl Stretch {
         face: &Face<'_>,
         (start, rest): (&str, &str),
         sha256: Sha256Of,
+        keys: Option<&dyn LogKeys>,
     ) -> Result<Self, Tampered> {
         let Face { action, agent, chain, result, sequence, target, timestamp } = face;
         let words =
@@ -204,11 +254,17 @@ impl Stretch {
         {
             return Err(Tampered::Changed { sequence: *sequence });
         }
-        let before = (chain.prev_hash, chain.prev_entry_hash);
-        Self::between(before, *sequence, (chain.hash, chain.entry_hash))
+        let vouched = Vouched {
+            hash: chain.hash,
+            entry_hash: chain.entry_hash,
+            hmac: chain.hmac,
+            entry_hmac: chain.entry_hmac,
+            key: chain.hmac_key_id,
+        };
+        Self::one(*sequence, (chain.prev_hash, chain.prev_entry_hash), &vouched, keys)
     }
 
-    fn of_entry(entry: &Entry) -> Result<Self, Tampered> {
+    fn of_entry(entry: &Entry, keys: Option<&dyn LogKeys>) -> Result<Self, Tampered> {
         let Entry { agent, chain, sequence, target, timestamp, .. } = entry;
         let (action, result) = (entry.action.as_str(), entry.result.as_str());
         let words =
@@ -218,20 +274,36 @@ impl Stretch {
         {
             return Err(Tampered::Changed { sequence: *sequence });
         }
-        let before = (&*chain.prev_hash, &*chain.prev_entry_hash);
-        Self::between(before, *sequence, (&chain.hash, &chain.entry_hash))
+        let vouched = Vouched {
+            hash: &chain.hash,
+            entry_hash: &chain.entry_hash,
+            hmac: chain.hmac.as_deref(),
+            entry_hmac: chain.entry_hmac.as_deref(),
+            key: chain.hmac_key_id.as_deref(),
+        };
+        Self::one(*sequence, (&chain.prev_hash, &chain.prev_entry_hash), &vouched, keys)
     }
 
-    /// One entry, by its hashes and those before it.
-    fn between(before: (&str, &str), sequence: u64, own: (&str, &str)) -> Result<Self, Tampered> {
+    /// One entry, by the hashes before it and its own, which were found right.
+    fn one(
+        sequence: u64,
+        before: (&str, &str),
+        own: &Vouched<'_>,
+        keys: Option<&dyn LogKeys>,
+    ) -> Result<Self, Tampered> {
         // Entries are numbered from 1.
         let last = sequence.checked_sub(1).ok_or(Tampered::Gap { expected: 1 })?;
-        let (before, end) = (Chain::at(last, before), Chain::at(sequence, own));
-        Ok(Self { before, end, marked: None })
+        let vouching = match keys {
+            None => Vouching::default(),
+            Some(keys) => Vouching::of(sequence, own, keys)?,
+        };
+        let (before, end) =
+            (Chain::at(last, before), Chain::at(sequence, (own.hash, own.entry_hash)));
+        Ok(Self { before, end, marked: None, vouching })
     }
 }
 
-/// The text before and after an entry's own hash, which is what that hash covers; `None` for a
+/// The text before and after an entry's own hash and the HMAC of that, which is what the hash covers; `None` for a
 /// text in another form than [`Outline`](super::Outline) gives.
 fn without_own_hash(text: &str) -> Option<(&str, &str)> {
     const LINKS: &str = "\"chain\":{";
@@ -240,7 +312,8 @@ fn without_own_hash(text: &str) -> Option<(&str, &str)> {
     let (start, own) = text.split_at(at + LINKS.len());
     let own = own.strip_prefix(OWN_HASH)?;
     let rest = own.get(GENESIS.len()..)?.strip_prefix("\",")?;
-    Some((start, rest))
+    let Some(hmac) = rest.strip_prefix(OWN_HMAC) else { return Some((start, rest)) };
+    Some((start, hmac.get(GENESIS.len()..)?.strip_prefix("\",")?))
 }
 
 /// Verifies a whole log that is known to end with `head`. Gives the number of entries.

@@ -2,23 +2,45 @@
 
 use std::sync::Arc;
 
+use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use keyless_core::{
     Authority, Code, SecretPath,
     audit::{
-        Action, Agent, Chain, Detail, Draft, Entry, Outcome, Outline, Stretch, Tampered, Target,
-        Verifier, portable_sha256, verify,
+        Action, Agent, Chain, Detail, Draft, Entry, EntryKey, LogKeyId, LogKeys, Outcome, Outline,
+        Stretch, Tampered, Target, Verifier, portable_sha256, verify,
     },
 };
 use proptest::prelude::*;
 
+/// Two keys; the second takes over behind the fourth entry.
+struct TwoKeys;
+
+impl LogKeys for TwoKeys {
+    fn hmac(&self, key: LogKeyId, text: &str) -> Option<[u8; 32]> {
+        (key.number() <= 2).then(|| hmac(key, text))
+    }
+}
+
+fn hmac(key: LogKeyId, text: &str) -> [u8; 32] {
+    portable_sha256(&[b"key", key.to_string().as_bytes(), text.as_bytes()])
+}
+
+fn key_of(entry: u64) -> LogKeyId {
+    if entry < 4 { LogKeyId::FIRST } else { LogKeyId::FIRST.next() }
+}
+
+fn append(chain: &mut Chain, n: u64, id: Option<LogKeyId>) -> String {
+    let outline = Outline::new(draft(n), &format!("entry-{n}"));
+    let Some(id) = id else { return chain.append(outline, portable_sha256, None).take_text() };
+    let key = EntryKey { id, hmac: &|text| hmac(id, text) };
+    chain.append(outline, portable_sha256, Some(key)).take_text()
+}
+
 /// The texts as they are stored, and their end.
 fn texts(length: u64) -> (Vec<String>, Chain) {
     let mut chain = Chain::genesis();
-    let mut append = |n| {
-        chain.append(Outline::new(draft(n), &format!("entry-{n}")), portable_sha256).take_text()
-    };
-    let texts = (0..length).map(&mut append).collect();
+    let texts = (0..length).map(|n| append(&mut chain, n, Some(key_of(n)))).collect();
     (texts, chain)
 }
 
@@ -28,7 +50,12 @@ fn log(length: u64) -> (Vec<Entry>, Chain) {
 }
 
 fn stretch(texts: &[String], first: u64) -> Result<Option<Stretch>, Tampered> {
-    Stretch::verify((first..).zip(texts.iter().map(String::as_str)), None, portable_sha256)
+    Stretch::verify(
+        (first..).zip(texts.iter().map(String::as_str)),
+        None,
+        portable_sha256,
+        Some(&TwoKeys),
+    )
 }
 
 fn draft(n: u64) -> Draft {
@@ -71,9 +98,85 @@ fn stretches_join_to_the_log() {
     let later = stretch(&texts[1..], 2).unwrap().unwrap();
     assert_eq!(verifier.join(&later), Err(Tampered::Gap { expected: 1 }));
     let marked =
-        Stretch::verify([(1, texts[0].as_str())], Some(1), portable_sha256).unwrap().unwrap();
+        Stretch::verify([(1, texts[0].as_str())], Some(1), portable_sha256, None).unwrap().unwrap();
     let first: Entry = serde_json::from_str(&texts[0]).unwrap();
     assert_eq!(marked.marked(), Some(first.chain.entry_hash.as_str()));
+}
+
+#[test]
+fn what_the_keys_say_is_told() {
+    let (texts, _) = texts(6);
+    let mut verifier = Verifier::new();
+    for (texts, first) in [(&texts[..5], 1), (&texts[5..], 6)] {
+        verifier.join(&stretch(texts, first).unwrap().unwrap()).unwrap();
+    }
+    let said = verifier.vouching();
+    let second = LogKeyId::FIRST.next();
+    assert_eq!((said.with, said.without, said.keys), (6, 0, Some((LogKeyId::FIRST, second))));
+    // An entry of before the keys, or of who had none, is told as such.
+    let mut chain = Chain::genesis();
+    let mixed = [append(&mut chain, 0, None), append(&mut chain, 1, Some(LogKeyId::FIRST))];
+    let mut verifier = Verifier::new();
+    verifier.join(&stretch(&mixed, 1).unwrap().unwrap()).unwrap();
+    let said = verifier.vouching();
+    assert_eq!((said.with, said.without), (1, 1));
+}
+
+#[test]
+fn a_key_that_was_replaced_or_is_none_is_told() {
+    let second = LogKeyId::FIRST.next();
+    let of = |ids: [LogKeyId; 3]| {
+        let mut chain = Chain::genesis();
+        let texts: Vec<_> = (0..).zip(ids).map(|(n, id)| append(&mut chain, n, Some(id))).collect();
+        let in_one = stretch(&texts, 1).map(drop);
+        let mut verifier = Verifier::new();
+        let each = (1..)
+            .zip(texts.chunks(1))
+            .try_for_each(|(first, texts)| verifier.join(&stretch(texts, first)?.unwrap()));
+        assert_eq!(in_one, each);
+        each
+    };
+    assert_eq!(of([LogKeyId::FIRST, second, second]), Ok(()));
+    assert_eq!(
+        of([LogKeyId::FIRST, second, LogKeyId::FIRST]),
+        Err(Tampered::OldKey { sequence: 3 })
+    );
+    let unknown = Tampered::UnknownKey { sequence: 2, key: "log-3".to_owned() };
+    assert_eq!(of([LogKeyId::FIRST, second.next(), second]), Err(unknown));
+}
+
+/// Somebody without the key changes an entry, in a field that NL's hash covers or in another, and hashes it and all that
+/// follow anew.
+#[test]
+fn a_chain_that_was_written_anew_without_the_key_is_found() {
+    let changes: [fn(&mut Draft); 2] =
+        [|draft| draft.outcome = Outcome::Denied, |draft| draft.secrets_used.clear()];
+    let (texts, _) = texts(6);
+    for change in changes {
+        let mut chain = Chain::genesis();
+        let rewritten = texts.iter().zip(0..).map(|(text, n)| {
+            let old: Entry = serde_json::from_str(text).unwrap();
+            let mut draft = draft(n);
+            if n == 2 {
+                change(&mut draft);
+            }
+            // Both HMACs as they were.
+            let kept = vec![old.chain.entry_hmac.unwrap(), old.chain.hmac.unwrap()];
+            let kept = std::cell::RefCell::new(kept);
+            let hmac = |_: &str| {
+                let hmac = kept.borrow_mut().pop().unwrap();
+                HEXLOWER.decode(&hmac.as_bytes()[7..]).unwrap().try_into().unwrap()
+            };
+            let key = EntryKey { id: key_of(n), hmac: &hmac };
+            let outline = Outline::new(draft, &old.entry_id);
+            chain.append(outline, portable_sha256, Some(key)).take_text()
+        });
+        let rewritten: Vec<String> = rewritten.collect();
+        let rows = (1..).zip(rewritten.iter().map(String::as_str));
+        let in_itself = Stretch::verify(rows, None, portable_sha256, None);
+        assert!(in_itself.is_ok(), "{in_itself:?}");
+        assert_eq!(stretch(&rewritten, 1).unwrap_err(), Tampered::Hmac { sequence: 3 });
+    }
 }
 
 /// Stores of before had their keys in another order; they verify all the same.

@@ -2,9 +2,9 @@
 
 use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
 
-use jiff::{Timestamp, Zoned};
-use keyless_core::{Code, Error, SecretPath};
-use keyless_store::{Store, StorePlace};
+use jiff::{SignedDuration, Timestamp, Zoned};
+use keyless_core::{Code, Error, SecretPath, audit::Action};
+use keyless_store::{AuditQuery, Store, StorePlace};
 use keyless_vault::{Freshness, Secret, SourceConfig};
 
 use super::Check;
@@ -12,6 +12,9 @@ use crate::{operator, places::Places, store_place::store_place};
 
 /// A clock may be set back by so many seconds without anybody noticing.
 const SLACK: i64 = 60;
+
+/// For how long a jump of the clock is told.
+const LATELY: SignedDuration = SignedDuration::from_hours(24);
 
 /// What was found, and whose metadata is known.
 pub(super) struct Looked {
@@ -53,6 +56,7 @@ pub(super) async fn look(places: &Places) -> Looked {
         checks.extend(private("store.permissions", file));
     }
     checks.extend(clock(&store).await);
+    checks.extend(clock_jump(&store).await);
     checks.extend(due(&secrets));
     checks.extend(sources(&secrets));
     Looked { checks, secrets }
@@ -75,6 +79,21 @@ async fn clock(store: &Store) -> Option<Check> {
         let found = format!("the log's newest entry is {ahead} s in the future");
         Check::fault("store.clock", found, "set the clock; windows and expiries go by it")
     })
+}
+
+/// A broker has noticed that the clock was put forward or back.
+async fn clock_jump(store: &Store) -> Option<Check> {
+    let wanted = AuditQuery {
+        action: Some(Action::ClockAdjustment),
+        since: Some(Timestamp::now() - LATELY),
+        newest: true,
+        limit: Some(1),
+        ..AuditQuery::default()
+    };
+    let entry = store.audit_query(&wanted).await.ok()?.pop()?;
+    let found = format!("the clock was put {} by {}", entry.detail.note?, entry.timestamp);
+    let remedy = "see that something keeps the clock in step: timedatectl shows what";
+    Some(Check::warning("store.clock_jump", found, remedy))
 }
 
 fn due(secrets: &[Secret]) -> Vec<Check> {

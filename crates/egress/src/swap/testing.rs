@@ -86,7 +86,7 @@ impl MemoryBroker {
             .chain
             .lock()
             .unwrap()
-            .append(Outline::new(draft, "entry"), portable_sha256)
+            .append(Outline::new(draft, "entry"), portable_sha256, None)
             .recorded(&Durable::after_commit());
         let expires = now + SignedDuration::from_secs(60);
         let permit = Permit::from_recorded(recorded, expires).unwrap();

@@ -375,7 +375,7 @@ impl Broker for TestBroker {
             let recorded = self
                 .chain
                 .lock()
-                .append(Outline::new(draft, "entry"), portable_sha256)
+                .append(Outline::new(draft, "entry"), portable_sha256, None)
                 .recorded(&Durable::after_commit());
             let expires = Timestamp::now() + SignedDuration::from_secs(60);
             let permit = Permit::from_recorded(recorded, expires).expect("the draft was allowed");

@@ -6,10 +6,12 @@
 //! since, what they wrote is followed up to it.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
-use keyless_core::audit::{Chain, Entry, GENESIS, Pending, Verifier};
+use keyless_core::audit::{Chain, Entry, GENESIS, LogKeyId, Pending, Verifier};
 
 use super::{
-    HeadSealer, segments,
+    HeadSealer,
+    keys::{self, OpenKey},
+    segments,
     verify::{read_block, verify_block},
 };
 use crate::{
@@ -17,8 +19,7 @@ use crate::{
     store::{OwnChain, StoreError},
 };
 
-const HEAD: &str =
-    "SELECT chain, last, sealed_sequence, sealed_hash, seal FROM audit_head WHERE chain = $1";
+const HEAD: &str = "SELECT chain, last, sealed_sequence, sealed_hash, seal, key_number FROM audit_head WHERE chain = $1";
 
 /// What the store has for the end of a chain.
 pub(super) struct Head {
@@ -29,6 +30,15 @@ pub(super) struct Head {
     pub(super) end: Chain,
     pub(super) seal: Option<HeadSeal>,
     last: Option<Entry>,
+    /// The newest key that has vouched for an entry.
+    used_key: i64,
+}
+
+/// What the next entry continues.
+pub(super) struct End {
+    pub(super) chain: Chain,
+    /// The key that vouches for it, if the vault's is at hand.
+    pub(super) key: Option<OpenKey>,
 }
 
 /// That a key vouched for the chain up to here.
@@ -46,10 +56,25 @@ pub(super) async fn read(
     own: &OwnChain,
     sealer: Option<&dyn HeadSealer>,
     known: Option<&Chain>,
-) -> Result<Chain, StoreError> {
-    let Some(head) = find_or_begin(&mut *connection, own, sealer).await? else {
-        return Ok(Chain::genesis());
+) -> Result<End, StoreError> {
+    let (chain, used_key) = match find_or_begin(&mut *connection, own, sealer).await? {
+        None => (Chain::genesis(), 0),
+        Some(head) => (continued(&mut *connection, &head, sealer, known).await?, head.used_key),
     };
+    let key = match sealer {
+        None => None,
+        Some(sealer) => Some(keys::current(connection, sealer, used_key).await?),
+    };
+    Ok(End { chain, key })
+}
+
+/// The end of this head, if it contains what the key vouched for and `known`.
+async fn continued(
+    connection: &mut Connection,
+    head: &Head,
+    sealer: Option<&dyn HeadSealer>,
+    known: Option<&Chain>,
+) -> Result<Chain, StoreError> {
     let vouched = match sealer {
         None => None,
         Some(sealer) => Some(head.check_vouched(&mut *connection, sealer).await?),
@@ -60,26 +85,29 @@ pub(super) async fn read(
     {
         head.check_contains(connection, known.clone(), sealer).await?;
     }
-    Ok(head.end)
+    Ok(head.end.clone())
 }
 
-/// Moves the end of our chain to `entry`.
+/// Moves the end of our chain to `entry`; with the vault's key at hand it is sealed, and the key named that vouches for the
+/// entry.
 pub(super) async fn advance(
     connection: &mut Connection,
     own: &OwnChain,
     entry: &Pending,
-    sealer: Option<&dyn HeadSealer>,
+    vouched: Option<(&dyn HeadSealer, LogKeyId)>,
 ) -> Result<(), StoreError> {
-    query("UPDATE audit_head SET last = $1 WHERE chain = $2")
-        .bind(entry.text())
+    let Some((sealer, key)) = vouched else {
+        let put = query("UPDATE audit_head SET last = $1 WHERE chain = $2");
+        put.bind(entry.text()).bind(own.name()).execute(connection).await?;
+        return Ok(());
+    };
+    let put = query("UPDATE audit_head SET last = $1, key_number = $2 WHERE chain = $3");
+    put.bind(entry.text())
+        .bind(i64::from(key.number()))
         .bind(own.name())
         .execute(&mut *connection)
         .await?;
-    let end = (entry.sequence(), entry.entry_hash());
-    match sealer {
-        None => Ok(()),
-        Some(sealer) => put_seal(connection, own.name(), end, sealer).await,
-    }
+    put_seal(connection, own.name(), (entry.sequence(), entry.entry_hash()), sealer).await
 }
 
 /// Seals the end of our chain as it is; a vault does so when it is made, so that from then on a
@@ -102,9 +130,8 @@ async fn find_or_begin(
     own: &OwnChain,
     sealer: Option<&dyn HeadSealer>,
 ) -> Result<Option<Head>, StoreError> {
-    let select = query(HEAD).bind(own.name());
-    if let Some(row) = select.fetch_optional(&mut *connection).await? {
-        return Head::of(&row).map(Some);
+    if let Some(head) = find(&mut *connection, own.name()).await? {
+        return Ok(Some(head));
     }
     if own.has_begun() {
         return Err(damaged());
@@ -116,8 +143,17 @@ async fn find_or_begin(
     Ok(None)
 }
 
+/// The head of a chain, if it has one.
+pub(super) async fn find(
+    connection: &mut Connection,
+    chain: &str,
+) -> Result<Option<Head>, StoreError> {
+    let row = query(HEAD).bind(chain).fetch_optional(connection).await?;
+    row.as_ref().map(Head::of).transpose()
+}
+
 impl Head {
-    /// A row of chain, last, `sealed_sequence`, `sealed_hash` and seal.
+    /// A row of chain, last, `sealed_sequence`, `sealed_hash`, seal and `key_number`.
     pub(super) fn of(row: &Row) -> Result<Self, StoreError> {
         let text: Option<String> = row.try_get(1)?;
         let last: Option<Entry> =
@@ -129,7 +165,7 @@ impl Head {
             (Some(sequence), Some(hash), Some(mac)) => Some(HeadSeal { sequence, hash, mac }),
             _ => None,
         };
-        Ok(Self { chain: row.try_get(0)?, text, end, seal, last })
+        Ok(Self { chain: row.try_get(0)?, text, end, seal, last, used_key: row.try_get(5)? })
     }
 
     /// The last entry and where the chain ends, if it has one.
@@ -171,9 +207,9 @@ impl Head {
         sealer: Option<&dyn HeadSealer>,
     ) -> Result<(), StoreError> {
         let tampered = |_| StoreError::LogTampered;
-        // What was closed since was whole then, and its row has the key's word.
+        // What was closed since was whole then, or the operator has seen that it was not; its row has the key's word.
         let base = segments::base(&mut *connection, &self.chain, sealer).await?;
-        let earlier = if earlier.sequence() < base.sequence() { base } else { earlier };
+        let earlier = if earlier.sequence() <= base.sequence() { base } else { earlier };
         if earlier == self.end {
             return Ok(());
         }
@@ -184,7 +220,7 @@ impl Head {
         while let Some((to, text)) =
             read_block(&mut *connection, &self.chain, (at, i64::MAX)).await?
         {
-            let stretch = verify_block(&text, Some(last)).map_err(tampered)?;
+            let stretch = verify_block(&text, Some(last), None).map_err(tampered)?;
             let stretch = stretch.ok_or(StoreError::LogTampered)?;
             verifier.join(&stretch).map_err(tampered)?;
             reached |= stretch.marked() == Some(hash);

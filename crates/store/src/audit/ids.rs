@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::Timestamp;
+use keyless_core::audit::{Draft, Outline};
 use uuid::{Builder, Uuid};
 
 /// The ids of one log's entries.
@@ -22,8 +23,15 @@ impl Ids {
         Self { base, next: AtomicU64::new(next) }
     }
 
+    /// Writes a draft down, with an id of its own.
+    pub(super) fn outline(&self, draft: Draft) -> Outline {
+        let mut text = [0; 36];
+        let id = self.next(draft.at, &mut text);
+        Outline::new(draft, id)
+    }
+
     /// A fresh id for an entry of this time, as text in `text`.
-    pub(super) fn next<'a>(&self, at: Timestamp, text: &'a mut [u8; 36]) -> &'a str {
+    fn next<'a>(&self, at: Timestamp, text: &'a mut [u8; 36]) -> &'a str {
         let count = self.next.fetch_add(1, Ordering::Relaxed).to_be_bytes();
         let mut random = [0; 10];
         random[..2].copy_from_slice(&self.base);

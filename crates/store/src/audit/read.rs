@@ -39,6 +39,8 @@ pub struct AuditQuery {
     pub action: Option<Action>,
     /// Those that ended so.
     pub outcome: Option<Outcome>,
+    /// Those that have this anywhere in them (NL-5.20).
+    pub text: Option<String>,
     /// Those at the end of the log where `limit` leaves some out; else those at its start.
     pub newest: bool,
     /// At most so many, 10,000 when absent.
@@ -142,6 +144,11 @@ impl AuditQuery {
             && correlation_id.as_ref().is_none_or(|id| entry.correlation_id == *id)
             && self.action.is_none_or(|action| entry.action == action)
             && self.outcome.is_none_or(|outcome| entry.result == outcome)
+            && self.text.as_ref().is_none_or(|text| {
+                // As it is stored.
+                serde_json::to_value(entry)
+                    .is_ok_and(|entry| entry.to_string().contains(&as_json(text)))
+            })
     }
 
     /// The question to the database, of what is behind the entry `after`.
@@ -169,6 +176,10 @@ impl AuditQuery {
                     values.place(text)
                 ));
             }
+        }
+        if let Some(text) = &self.text {
+            let text = values.place(as_json(text));
+            all.push(pool.has_text("entry", &text));
         }
         if let Some(secret) = &self.secret {
             all.push(is_about(secret, pool, &mut values));
@@ -219,6 +230,12 @@ pub(super) fn parse(text: &str) -> Result<Entry, StoreError> {
 /// A time in the form of [`Entry::timestamp`], whose texts sort as the times do.
 fn as_written(at: Timestamp) -> String {
     strtime::format("%Y-%m-%dT%H:%M:%S.%3fZ", at).expect("the format has no invalid directive")
+}
+
+/// A text as it stands within a string of an entry.
+fn as_json(text: &str) -> String {
+    let quoted = serde_json::to_string(text).expect("a string is plain data");
+    quoted[1..quoted.len() - 1].to_owned()
 }
 
 fn word(word: &impl serde::Serialize) -> String {

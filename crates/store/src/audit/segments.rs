@@ -9,20 +9,22 @@
 
 mod file;
 
+use std::sync::Arc;
+
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use jiff::Timestamp;
-use keyless_core::audit::{Chain, Entry, Segment, Tampered, Verifier};
+use keyless_core::audit::{Chain, Entry, Segment, Tampered, Verifier, Vouching};
 use tokio::task::spawn_blocking;
 
-use self::file::{PartialFile, verify_file};
-pub(super) use self::file::{entry_of, visit};
+pub(super) use self::file::{PartialFile, entry_of, file_as_it_is, genuine, verify_file, visit};
 use super::{
     HeadSealer, LogError, head,
+    keys::OpenKeys,
     read::parse,
     verify::{read_block, verify_block},
 };
 use crate::{
-    engine::{Connection, Lock, Place, Transaction, query},
+    engine::{Connection, Lock, Place, Row, Transaction, query},
     store::{Store, StoreError},
 };
 
@@ -129,54 +131,69 @@ impl Store {
     }
 }
 
+/// What the closed parts of a chain were found to be.
+pub(super) struct ClosedParts {
+    /// The last of them, which the entries in the database follow.
+    pub(super) last: Option<Segment>,
+    /// Up to which number their files were removed.
+    pub(super) removed: u64,
+    /// What the keys say of each file that was verified.
+    pub(super) vouching: Vec<Vouching>,
+    /// Those that are not what was written, as the operator has seen.
+    pub(super) breaks: Vec<Segment>,
+}
+
 /// Verifies the closed parts of a chain: that they continue one another, and those whose files are here and that are
-/// behind `start`. Gives where the entries in the database begin, and up to which number the files were removed.
+/// behind `start`.
 pub(super) async fn verify(
     store: &Store,
     (chain, closed): (&str, Vec<Closed>),
-    sealer: Option<&dyn HeadSealer>,
+    (sealer, keys): (Option<&dyn HeadSealer>, Option<&Arc<OpenKeys>>),
     start: &Chain,
-) -> Result<(Chain, u64), LogError> {
+) -> Result<ClosedParts, LogError> {
     let is_own = chain == store.chain.name();
-    let (mut end, mut removed) = (Chain::genesis(), 0);
+    let (mut end, mut removed, mut vouching) = (Chain::genesis(), 0, Vec::new());
+    let (mut breaks, mut last) = (Vec::new(), None);
     for row in closed {
-        if let Some(sealer) = sealer {
-            row.check_seal(sealer)?;
-        }
-        let segment = row.segment;
-        if segment.before() != end {
-            let expected = end.sequence() + 1;
-            return Err(Tampered::Gap { expected }.into());
-        }
+        let segment = row.checked(sealer, &end)?;
         end = segment.end();
+        last = Some(segment.clone());
+        if segment.broken.is_some() {
+            breaks.push(segment.clone());
+        }
         if segment.removed_at.is_some() {
             removed = end.sequence();
         } else if is_own && start.sequence() < end.sequence() {
-            let folder = store.segments.clone();
-            let verified = spawn_blocking(move || verify_file(&folder, &segment)).await;
-            verified.expect("verifying does not panic")?;
+            let (folder, keys) = (store.segments.clone(), keys.cloned());
+            let verified =
+                spawn_blocking(move || verify_file(&folder, &segment, keys.as_deref())).await;
+            vouching.push(verified.expect("verifying does not panic")?);
         }
     }
-    Ok((end, removed))
+    Ok(ClosedParts { last, removed, vouching, breaks })
 }
 
-/// Verifies what is left in the database of the part that was closed last, which is its last entry.
+/// Verifies what is left in the database of the part that was closed last, which is its last entry; of one that is not what
+/// was written there is nothing.
 pub(super) async fn verify_anchor(
     connection: &mut Connection,
     chain: &str,
-    base: &Chain,
+    last: Option<&Segment>,
 ) -> Result<(), LogError> {
-    if base.sequence() == 0 {
-        return Ok(());
-    }
+    let Some(last) = last else { return Ok(()) };
     let select = "SELECT sequence, entry FROM audit WHERE chain = $1 ORDER BY sequence LIMIT 1";
     let row = query(select).bind(chain).fetch_optional(connection).await?;
     let row = row.ok_or(LogError::Head)?;
     let (sequence, text): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
-    let anchor = verify_block(&format!("{sequence} {text}"), None)?;
+    let unlinked = || Tampered::Unlinked { sequence: last.last_sequence }.into();
+    if last.ends_as_file() {
+        let is_behind = sequence > number(last.last_sequence);
+        return if is_behind { Ok(()) } else { Err(unlinked()) };
+    }
+    let anchor = verify_block(&format!("{sequence} {text}"), None, None)?;
     match anchor {
-        Some(anchor) if anchor.end() == base => Ok(()),
-        _ => Err(Tampered::Unlinked { sequence: base.sequence() }.into()),
+        Some(anchor) if *anchor.end() == last.end() => Ok(()),
+        _ => Err(unlinked()),
     }
 }
 
@@ -214,7 +231,7 @@ async fn write_up_to(
     let mut verifier = Verifier::after(before.clone());
     let mut at = number(before.sequence());
     while let Some((to, text)) = read_block(&mut *view, chain, (at, number(marker))).await? {
-        let stretch = verify_block(&text, None)?.ok_or(LogError::Head)?;
+        let stretch = verify_block(&text, None, None)?.ok_or(LogError::Head)?;
         verifier.join(&stretch)?;
         partial.take_block(&text).map_err(StoreError::File)?;
         at = to;
@@ -226,7 +243,7 @@ async fn write_up_to(
 }
 
 impl Closed {
-    fn of(row: &crate::engine::Row) -> Result<Self, StoreError> {
+    pub(super) fn of(row: &Row) -> Result<Self, StoreError> {
         let (record, seal): (String, Vec<u8>) = (row.try_get(0)?, row.try_get(1)?);
         let damaged = |_| StoreError::DamagedRow { table: "audit_segments" };
         let segment: Segment = serde_json::from_str(&record).map_err(damaged)?;
@@ -237,7 +254,7 @@ impl Closed {
         Ok(Self { segment, record, seal })
     }
 
-    fn sealed(segment: Segment, sealer: &dyn HeadSealer) -> Self {
+    pub(super) fn sealed(segment: Segment, sealer: &dyn HeadSealer) -> Self {
         let record = segment.text();
         let seal = sealer.seal_segment(&record);
         Self { segment, record, seal }
@@ -254,7 +271,22 @@ impl Closed {
         Err(LogError::SegmentSeal { last: self.segment.last_sequence })
     }
 
-    async fn put(self, connection: &mut Connection) -> Result<(), StoreError> {
+    /// The part, if it continues `end` and the key, where it is at hand, vouches for it.
+    pub(super) fn checked(
+        self,
+        sealer: Option<&dyn HeadSealer>,
+        end: &Chain,
+    ) -> Result<Segment, LogError> {
+        if let Some(sealer) = sealer {
+            self.check_seal(sealer)?;
+        }
+        if self.segment.before() == *end {
+            return Ok(self.segment);
+        }
+        Err(Tampered::Gap { expected: end.sequence() + 1 }.into())
+    }
+
+    pub(super) async fn put(self, connection: &mut Connection) -> Result<(), StoreError> {
         let put = query(
             "INSERT INTO audit_segments (chain, last_sequence, record, seal) VALUES ($1, $2, $3, $4) \
              ON CONFLICT (chain, last_sequence) DO UPDATE SET record = excluded.record, seal = excluded.seal",
@@ -269,6 +301,6 @@ impl Closed {
     }
 }
 
-fn number(sequence: u64) -> i64 {
+pub(super) fn number(sequence: u64) -> i64 {
     i64::try_from(sequence).unwrap_or(i64::MAX)
 }

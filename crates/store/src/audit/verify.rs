@@ -3,18 +3,21 @@
 //! The database reads a block of rows while others hash the blocks before it, and the blocks
 //! are joined in their order; so all cores work and memory stays flat.
 
-use std::{num::NonZero, thread::available_parallelism};
+use std::{num::NonZero, sync::Arc, thread::available_parallelism};
 
 use futures_util::{TryStreamExt as _, stream::try_unfold};
 use keyless_core::{
     Code, Error, SafeText,
-    audit::{Chain, Checkpoint, Entry, Stretch, Tampered, Verifier},
+    audit::{
+        Chain, Checkpoint, Entry, LogKeyId, LogKeys, Segment, Stretch, Tampered, Verifier, Vouching,
+    },
 };
 use tokio::task::spawn_blocking;
 
 use super::{
     HeadSealer,
     head::{Head, HeadSeal},
+    keys::{self, OpenKeys},
     read::parse,
     segments, sha256,
 };
@@ -41,6 +44,10 @@ pub struct VerifiedChain {
     pub removed: u64,
     /// Up to which of them the vault's key vouches; 0 when none, or when no key was at hand.
     pub sealed: u64,
+    /// What the log's keys say of those that were read; nothing when no key was at hand.
+    pub vouching: Vouching,
+    /// The parts that are not what was written, as the operator has seen.
+    pub breaks: Vec<Segment>,
 }
 
 /// What a signed end is to the log.
@@ -48,7 +55,7 @@ pub struct VerifiedChain {
 pub enum Fit {
     /// The entry is there as it was.
     Fits,
-    /// It is in a closed part that was removed, or is kept on another machine.
+    /// It is in a closed part that was removed, is kept on another machine, or is known to be broken.
     NotHere,
     /// The log was cut or replaced.
     Unfit,
@@ -57,6 +64,12 @@ pub enum Fit {
 /// Why a log could not be verified.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
+    /// The vault's key does not vouch for what is known of a key that vouches for entries.
+    #[error("what is known of the log's key {key} is not sealed by the vault's")]
+    KeySeal {
+        /// Which one.
+        key: LogKeyId,
+    },
     /// The last entry is not the one that the head names.
     #[error("the log's last entry is not the one that was written last")]
     Head,
@@ -119,13 +132,18 @@ impl Store {
         starts: &[Checkpoint],
     ) -> Result<Vec<VerifiedChain>, LogError> {
         let mut view = Transaction::view(&self.pool).await?;
+        let keys = match sealer {
+            None => None,
+            Some(sealer) => Some(Arc::new(keys::all(view.connection(), sealer).await?)),
+        };
         let heads = query(HEADS).fetch_all(view.connection()).await?;
         let mut verified = Vec::with_capacity(heads.len());
         for row in &heads {
             let head = Head::of(row)?;
             let start = starts.iter().find(|start| start.chain == head.chain);
             let start = start.map_or_else(Chain::genesis, Checkpoint::end);
-            let found = self.verify_chain(view.connection(), &head, (sealer, start)).await;
+            let by = (sealer, keys.as_ref());
+            let found = self.verify_chain(view.connection(), &head, by, start).await;
             verified.push(found.map_err(|fault| fault.within(&head.chain))?);
         }
         view.commit().await?;
@@ -140,25 +158,19 @@ impl Store {
         &self,
         view: &mut Connection,
         head: &Head,
-        (sealer, start): (Option<&dyn HeadSealer>, Chain),
+        (sealer, keys): (Option<&dyn HeadSealer>, Option<&Arc<OpenKeys>>),
+        start: Chain,
     ) -> Result<VerifiedChain, LogError> {
         let seal = sealer.map(|sealer| head.sealed_by(sealer).ok_or(LogError::Seal)).transpose()?;
         let vouched = seal.map_or(0, |seal: &HeadSeal| seal.sequence);
         let closed = segments::of_chain(&mut *view, &head.chain).await?;
         let closed = (head.chain.as_str(), closed);
-        let (base, removed) = segments::verify(self, closed, sealer, &start).await?;
-        segments::verify_anchor(&mut *view, &head.chain, &base).await?;
-        let start = if start.sequence() < base.sequence() { base } else { start };
-        let entries = verify_entries(&mut *view, head, start).await?;
-        let select =
-            query("SELECT entry FROM audit WHERE chain = $1 ORDER BY sequence DESC LIMIT 1");
-        let last = select.bind(&head.chain).fetch_optional(view).await?;
-        let last: Option<String> = last.map(|row| row.try_get(0)).transpose()?;
-        if last == head.text {
-            Ok(VerifiedChain { name: head.chain.clone(), entries, removed, sealed: vouched })
-        } else {
-            Err(LogError::Head)
-        }
+        let closed = segments::verify(self, closed, (sealer, keys), &start).await?;
+        let (entries, open) = verify_open(view, head, (closed.last.as_ref(), start), keys).await?;
+        let mut vouching = Vouching::default();
+        closed.vouching.iter().chain([&open]).try_for_each(|part| vouching.join(part))?;
+        let (name, removed, breaks) = (head.chain.clone(), closed.removed, closed.breaks);
+        Ok(VerifiedChain { name, entries, removed, sealed: vouched, vouching, breaks })
     }
 
     /// Where every chain that has an entry ends.
@@ -201,6 +213,12 @@ impl Store {
                 Some(one) if one.removed_at.is_some() || chain != self.chain.name() => {
                     return Ok(Fit::NotHere);
                 }
+                Some(one) if one.broken.is_some() => {
+                    // Of a part that is known to be broken nothing else is to be expected.
+                    let entry = segments::entry_of(&self.segments, &one, *last_sequence);
+                    let fits = entry.is_ok_and(|one| one.is_some_and(|one| checkpoint.fits(&one)));
+                    return Ok(if fits { Fit::Fits } else { Fit::NotHere });
+                }
                 Some(one) => segments::entry_of(&self.segments, &one, *last_sequence)?,
             }
         };
@@ -209,8 +227,7 @@ impl Store {
     }
 }
 
-const HEADS: &str =
-    "SELECT chain, last, sealed_sequence, sealed_hash, seal FROM audit_head ORDER BY chain";
+const HEADS: &str = "SELECT chain, last, sealed_sequence, sealed_hash, seal, key_number FROM audit_head ORDER BY chain";
 
 impl LogError {
     fn within(self, chain: &str) -> Self {
@@ -225,8 +242,31 @@ impl LogError {
     }
 }
 
-/// Gives the number of entries, all of which are whole and in their places.
-async fn verify_entries(view: &mut Connection, head: &Head, start: Chain) -> Result<u64, LogError> {
+/// Verifies the entries in the database, which follow the closed part `last`, from `start` on if that is later; and that
+/// they end where the head says.
+pub(super) async fn verify_open(
+    view: &mut Connection,
+    head: &Head,
+    (last, start): (Option<&Segment>, Chain),
+    keys: Option<&Arc<OpenKeys>>,
+) -> Result<(u64, Vouching), LogError> {
+    segments::verify_anchor(&mut *view, &head.chain, last).await?;
+    let base = last.map_or_else(Chain::genesis, Segment::end);
+    let start = if start.sequence() < base.sequence() { base } else { start };
+    let verified = verify_entries(&mut *view, head, start, keys).await?;
+    let select = query("SELECT entry FROM audit WHERE chain = $1 ORDER BY sequence DESC LIMIT 1");
+    let last = select.bind(&head.chain).fetch_optional(view).await?;
+    let last: Option<String> = last.map(|row| row.try_get(0)).transpose()?;
+    if last == head.text { Ok(verified) } else { Err(LogError::Head) }
+}
+
+/// Gives the number of entries, all of which are whole and in their places, and what the keys say of them.
+async fn verify_entries(
+    view: &mut Connection,
+    head: &Head,
+    start: Chain,
+    keys: Option<&Arc<OpenKeys>>,
+) -> Result<(u64, Vouching), LogError> {
     let first = i64::try_from(start.sequence()).unwrap_or(i64::MAX);
     let marked = head.seal.as_ref().map(|seal| seal.sequence);
     let cores = available_parallelism().map_or(1, NonZero::get);
@@ -236,8 +276,9 @@ async fn verify_entries(view: &mut Connection, head: &Head, start: Chain) -> Res
     });
     let stretches = blocks
         .map_ok(|text| async move {
-            let checked = spawn_blocking(move || verify_block(&text, marked)).await;
-            Ok(checked.expect("verifying does not panic")?)
+            let keys = keys.cloned();
+            let check = move || verify_block(&text, marked, keys.as_deref());
+            Ok(spawn_blocking(check).await.expect("verifying does not panic")?)
         })
         .try_buffered(cores);
     let mut verifier = Verifier::after(start);
@@ -251,12 +292,13 @@ async fn verify_entries(view: &mut Connection, head: &Head, start: Chain) -> Res
             return Err(Tampered::Changed { sequence: seal.sequence }.into());
         }
     }
+    let vouching = verifier.vouching().clone();
     let entries = verifier.finish(head.end.sequence())?;
     match marked {
         Some(expected) if expected > entries => {
             Err(Tampered::Truncated { found: entries, expected }.into())
         }
-        _ => Ok(entries),
+        _ => Ok((entries, vouching)),
     }
 }
 
@@ -273,13 +315,18 @@ pub(super) async fn read_block(
 }
 
 /// Verifies such a block by itself, and keeps the whole hash of the entry `marked`.
-pub(super) fn verify_block(text: &str, marked: Option<u64>) -> Result<Option<Stretch>, Tampered> {
+pub(super) fn verify_block(
+    text: &str,
+    marked: Option<u64>,
+    keys: Option<&OpenKeys>,
+) -> Result<Option<Stretch>, Tampered> {
     // JSON has no line feeds of its own; one that was put in makes a line without a number.
     let row = |line| {
         let (number, entry) = str::split_once(line, ' ')?;
         Some((number.parse().ok()?, entry))
     };
-    Stretch::verify(text.split('\n').map(|line| row(line).unwrap_or((0, line))), marked, sha256)
+    let rows = text.split('\n').map(|line| row(line).unwrap_or((0, line)));
+    Stretch::verify(rows, marked, sha256, keys.map(|keys| keys as &dyn LogKeys))
 }
 
 impl From<LogError> for Error {
@@ -291,9 +338,13 @@ impl From<LogError> for Error {
     }
 }
 
-fn words(error: &LogError) -> SafeText {
+/// What is wrong, in words that anybody may read.
+pub(super) fn words(error: &LogError) -> SafeText {
     match error {
         LogError::Head => SafeText::words("the audit log's last entry was replaced"),
+        LogError::KeySeal { key } => SafeText::words("what is known of the audit log's key log-")
+            .number(key.number().into())
+            .and(" is not sealed by the vault's"),
         LogError::InChain { chain, fault } => {
             SafeText::words("in the chain ").as_they_wrote(chain).and(": ").and(words(fault))
         }
@@ -326,6 +377,16 @@ fn tampered_words(found: &Tampered) -> SafeText {
         Tampered::Unlinked { sequence } => {
             SafeText::words("the audit log's chain breaks at entry ").number(*sequence)
         }
+        Tampered::Hmac { sequence } => SafeText::words("the HMAC of the audit log's entry ")
+            .number(*sequence)
+            .and(" is not its key's"),
+        Tampered::OldKey { sequence } => SafeText::words("the audit log's entry ")
+            .number(*sequence)
+            .and(" has an HMAC of a key that had been replaced"),
+        Tampered::UnknownKey { sequence, key } => SafeText::words("the audit log's entry ")
+            .number(*sequence)
+            .and(" has an HMAC of a key that there is not: ")
+            .as_they_wrote(key),
         Tampered::Gap { expected } => {
             SafeText::words("the audit log misses entry ").number(*expected)
         }

@@ -11,11 +11,12 @@ use std::{
 
 use keyless_core::{
     Code, Error, SafeText,
-    audit::{Chain, Durable, Outline, Pending},
+    audit::{Chain, Durable, LogKeyId, Outline, Pending},
 };
 
 use super::{
-    HeadSealer, head,
+    HeadSealer,
+    head::{self, End},
     queue::{Group, Queue, Waiting},
     sha256,
 };
@@ -109,13 +110,17 @@ impl Writer {
             };
         let (sealer, known) = (self.sealer.as_deref(), self.known.as_ref());
         let end = head::read(transaction.connection(), &self.chain, sealer, known).await;
-        let mut chain = match end {
-            Ok(chain) => chain,
+        let End { mut chain, key } = match end {
+            Ok(end) => end,
             Err(error) => return Err(Failed(error, outlines)),
         };
-        let mut entries: Vec<Pending> =
-            outlines.into_iter().map(|outline| chain.append(outline, sha256)).collect();
-        let written = match self.insert(transaction.connection(), &mut entries).await {
+        let place = |outline| match &key {
+            None => chain.append(outline, sha256, None),
+            Some(key) => key.place(&mut chain, outline),
+        };
+        let mut entries: Vec<Pending> = outlines.into_iter().map(place).collect();
+        let vouched = sealer.zip(key.map(|key| key.id));
+        let written = match self.insert(transaction.connection(), &mut entries, vouched).await {
             Ok(()) => transaction.commit().await,
             Err(error) => Err(error),
         };
@@ -134,14 +139,16 @@ impl Writer {
         &self,
         connection: &mut Connection,
         entries: &mut [Pending],
+        vouched: Option<(&dyn HeadSealer, LogKeyId)>,
     ) -> Result<(), StoreError> {
         let Some(last) = entries.last() else { return Ok(()) };
-        head::advance(connection, &self.chain, last, self.sealer.as_deref()).await?;
+        head::advance(connection, &self.chain, last, vouched).await?;
         insert_rows(connection, self.chain.name(), entries).await
     }
 }
 
-async fn insert_rows(
+/// Puts entries into the table, in which they have their places.
+pub(super) async fn insert_rows(
     connection: &mut Connection,
     chain: &str,
     mut rows: &mut [Pending],

@@ -73,6 +73,9 @@ async fn questions_are_answered(engine: Engine) {
     let since = Some("2030-01-01T00:00:00Z".parse().unwrap());
     assert_eq!(ask(AuditQuery { since, ..all() }).await, [4]);
     assert_eq!(ask(AuditQuery { session: Some("other".into()), ..all() }).await, [4]);
+    let text = |text: &str| Some(text.to_owned());
+    assert!(ask(AuditQuery { text: text("\"other\""), ..all() }).await.is_empty());
+    assert_eq!(ask(AuditQuery { text: text("othe"), ..all() }).await, [4]);
     assert_eq!(ask(AuditQuery { action: Some(Action::Egress), ..all() }).await, [1, 2, 3]);
     assert_eq!(ask(AuditQuery { outcome: Some(Outcome::Denied), ..all() }).await, [4]);
 }

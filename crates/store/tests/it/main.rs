@@ -2,8 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 mod audit;
+mod breaks;
 mod contacts;
 mod file;
+mod keys;
 mod nl;
 mod passkeys;
 mod requests;

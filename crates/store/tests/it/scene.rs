@@ -3,12 +3,13 @@
 use std::{path::Path, sync::Arc};
 
 use jiff::Timestamp;
-use keyless_core::audit::{Action, Agent, Detail, Draft, Outcome, Target};
+use keyless_core::audit::{Action, Agent, Detail, Draft, LogKeyId, Outcome, Target};
 use keyless_store::{AuditLog, HeadSealer, LogError, Server, Store, StorePlace};
 pub(crate) use keyless_testkit::{Engine, on_both};
 use keyless_testkit::{Postgres, PostgresOptions, TestCa};
 use sqlx::{AssertSqlSafe, ConnectOptions, sqlite::SqliteConnectOptions};
 use tempfile::TempDir;
+use zeroize::Zeroizing;
 
 /// The server by its Unix socket.
 pub(crate) fn on_socket(server: &Postgres, home: &Path) -> Server {
@@ -129,5 +130,17 @@ impl HeadSealer for Word {
 
     fn seal_segment(&self, text: &str) -> Vec<u8> {
         format!("{} {text}", self.0).into_bytes()
+    }
+
+    fn seal_key(&self, text: &str) -> Vec<u8> {
+        format!("{} key {text}", self.0).into_bytes()
+    }
+
+    fn entry_key(&self, key: LogKeyId) -> Zeroizing<[u8; 32]> {
+        let mut bytes = [0; 32];
+        for (byte, letter) in bytes.iter_mut().zip(format!("{key} {}", self.0).bytes()) {
+            *byte = letter;
+        }
+        bytes.into()
     }
 }

@@ -65,6 +65,8 @@ async fn a_closed_part_is_in_a_file_and_everything_goes_on(engine: Engine) {
     assert_eq!(numbers(&scene, first_two).await, [1, 2]);
     let later = AuditQuery { session: Some("later".to_owned()), ..all() };
     assert_eq!(numbers(&scene, later.clone()).await, [702, 704]);
+    let text = AuditQuery { text: Some("later".to_owned()), ..all() };
+    assert_eq!(numbers(&scene, text).await, [702, 704]);
     let newest = AuditQuery { newest: true, limit: Some(1), ..later };
     assert_eq!(numbers(&scene, newest).await, [704]);
     let rotations = AuditQuery { action: Some(Action::LogRotation), newest: true, ..all() };

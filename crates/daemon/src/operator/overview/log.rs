@@ -70,8 +70,13 @@ pub struct LogView {
 pub enum ChainState {
     /// It is not, and why.
     Changed(String),
-    /// It is, with so many entries.
-    Holds(u64),
+    /// It is, but for breaks that the operator has seen.
+    Holds {
+        /// How many entries it has.
+        entries: u64,
+        /// How many breaks.
+        breaks: usize,
+    },
     /// It could not be read, which says nothing of it.
     Unread,
 }
@@ -105,7 +110,10 @@ impl Overview {
         // It hashes for a while, and what it borrows keeps it from moving between threads.
         let verified = spawn_blocking(move || here.block_on(store.audit_verify(Some(&*sealer))));
         match verified.await {
-            Ok(Ok(chains)) => ChainState::Holds(chains.iter().map(|chain| chain.entries).sum()),
+            Ok(Ok(chains)) => ChainState::Holds {
+                entries: chains.iter().map(|chain| chain.entries).sum(),
+                breaks: chains.iter().map(|chain| chain.breaks.len()).sum(),
+            },
             Ok(Err(error)) => ChainState::of_fault(&error),
             Err(_) => ChainState::Unread,
         }

@@ -138,8 +138,12 @@ fn chain_state(chain: Option<&ChainState>) -> Markup {
     html! {
         @match chain {
             None => { p .lead { "Every use, refusal and answer, chained so that a change shows." } },
-            Some(ChainState::Holds(entries)) => {
+            Some(ChainState::Holds { entries, breaks: 0 }) => {
                 p .notice .good role="status" { "The chain holds: " (entries) " entries, none changed." }
+            },
+            Some(ChainState::Holds { entries, breaks }) => {
+                p .notice role="status" { "The chain holds but for breaks that were accepted: " (entries) " entries, " (breaks)
+                    " breaks. Their entries log_break_accepted tell what was found." }
             },
             Some(ChainState::Unread) => {
                 div .fault role="alert" { p { "The store could not be read, so nothing is known of the chain." }

@@ -8,11 +8,14 @@ use std::{
 };
 
 use aws_lc_rs::digest::{Context, SHA256};
-use keyless_core::audit::{Entry, Segment, Stretch, Tampered, Verifier, prefixed};
+use keyless_core::audit::{
+    Entry, LogKeys, Segment, Stretch, Tampered, Verifier, Vouching, prefixed,
+};
+use serde::Deserialize;
 use uuid::Uuid;
 
 use crate::{
-    audit::{LogError, sha256},
+    audit::{LogError, keys::OpenKeys, sha256},
     store::StoreError,
 };
 
@@ -22,7 +25,7 @@ const BLOCK: usize = 512;
 const LONGEST: usize = 16 << 20;
 
 /// A file that is being written; gone again unless it is kept.
-pub(super) struct PartialFile {
+pub(in crate::audit) struct PartialFile {
     folder: PathBuf,
     path: PathBuf,
     file: BufWriter<File>,
@@ -31,7 +34,7 @@ pub(super) struct PartialFile {
 }
 
 impl PartialFile {
-    pub(super) fn begin(folder: &Path) -> io::Result<Self> {
+    pub(in crate::audit) fn begin(folder: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let path = folder.join(format!("{}.partial", Uuid::new_v4().simple()));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
@@ -41,7 +44,7 @@ impl PartialFile {
 
     /// Takes rows as [`read_block`](crate::audit::verify::read_block) gives them: a number, a space and an entry on
     /// each line.
-    pub(super) fn take_block(&mut self, rows: &str) -> io::Result<()> {
+    pub(in crate::audit) fn take_block(&mut self, rows: &str) -> io::Result<()> {
         for row in rows.split('\n') {
             let entry = row.split_once(' ').map_or(row, |(_, entry)| entry);
             for piece in [entry.as_bytes(), b"\n"] {
@@ -53,7 +56,7 @@ impl PartialFile {
     }
 
     /// Puts everything on the disk; gives the hash.
-    pub(super) fn sync(&mut self) -> io::Result<String> {
+    pub(in crate::audit) fn sync(&mut self) -> io::Result<String> {
         self.file.flush()?;
         let file = self.file.get_ref();
         file.set_permissions(Permissions::from_mode(0o400))?;
@@ -62,7 +65,7 @@ impl PartialFile {
     }
 
     /// Gives it its name.
-    pub(super) fn keep(mut self, name: &str) -> io::Result<()> {
+    pub(in crate::audit) fn keep(mut self, name: &str) -> io::Result<()> {
         fs::rename(&self.path, self.folder.join(name))?;
         self.is_kept = true;
         File::open(&self.folder)?.sync_all()
@@ -86,8 +89,17 @@ pub(super) fn remove(folder: &Path, name: &str) -> io::Result<()> {
     }
 }
 
-/// Verifies a file by itself: its hash, each entry, and that it leads from where the segment begins to where it ends.
-pub(super) fn verify_file(folder: &Path, segment: &Segment) -> Result<(), LogError> {
+/// Verifies a file by itself: its hash, each entry, and that it leads from where the segment begins to where it ends; of one
+/// that is not what was written, that it is what was found. Gives what the keys say of it.
+pub(in crate::audit) fn verify_file(
+    folder: &Path,
+    segment: &Segment,
+    keys: Option<&OpenKeys>,
+) -> Result<Vouching, LogError> {
+    if segment.broken.is_some() {
+        let (hash, _) = hash_of(folder, segment)?;
+        return is_of_hash(segment, &hash).map(|()| Vouching::default());
+    }
     let mut lines = Lines::open(folder, segment)?;
     let mut verifier = Verifier::after(segment.before());
     let (mut hash, mut sequence) = (Context::new(&SHA256), segment.first_sequence);
@@ -102,18 +114,76 @@ pub(super) fn verify_file(folder: &Path, segment: &Segment) -> Result<(), LogErr
             sequence += 1;
         }
         let rows = block.iter().map(|(sequence, line)| (*sequence, line.as_str()));
-        let Some(stretch) = Stretch::verify(rows, None, sha256)? else { break };
+        let keys = keys.map(|keys| keys as &dyn LogKeys);
+        let Some(stretch) = Stretch::verify(rows, None, sha256, keys)? else { break };
         verifier.join(&stretch)?;
     }
     if *verifier.end() != segment.end() {
         let (found, expected) = (verifier.end().sequence(), segment.last_sequence);
         return Err(Tampered::Truncated { found, expected }.into());
     }
-    if prefixed(hash.finish().as_ref()) == segment.file_hash {
+    is_of_hash(segment, &prefixed(hash.finish().as_ref()))?;
+    Ok(verifier.vouching().clone())
+}
+
+fn is_of_hash(segment: &Segment, hash: &str) -> Result<(), LogError> {
+    if hash == segment.file_hash {
         Ok(())
     } else {
         Err(LogError::SegmentChanged { file: segment.file.clone() })
     }
+}
+
+/// The hash of a file, whatever is in it, and how many lines that is.
+fn hash_of(folder: &Path, segment: &Segment) -> Result<(String, u64), LogError> {
+    let mut reader = Lines::open(folder, segment)?.reader;
+    let (mut hash, mut lines) = (Context::new(&SHA256), 0);
+    loop {
+        let bytes = reader.fill_buf().map_err(StoreError::File)?;
+        if bytes.is_empty() {
+            return Ok((prefixed(hash.finish().as_ref()), lines));
+        }
+        hash.update(bytes);
+        lines += bytes.iter().map(|byte| u64::from(*byte == b'\n')).sum::<u64>();
+        let length = bytes.len();
+        reader.consume(length);
+    }
+}
+
+/// What is in the place of a file.
+pub(in crate::audit) struct Found {
+    pub(in crate::audit) hash: String,
+    pub(in crate::audit) entries: u64,
+    /// How many of them a key vouches for.
+    pub(in crate::audit) genuine: u64,
+}
+
+/// A file that is not what was written, as it is; nothing where it is gone.
+pub(in crate::audit) fn file_as_it_is(
+    folder: &Path,
+    segment: &Segment,
+    keys: &OpenKeys,
+) -> Result<Option<Found>, LogError> {
+    let (hash, entries) = match hash_of(folder, segment) {
+        Err(LogError::SegmentMissing { .. }) => return Ok(None),
+        found => found?,
+    };
+    let (mut lines, mut count) = (Lines::open(folder, segment)?, 0);
+    // What follows a line that can't be read is not looked at.
+    while let Ok(Some(line)) = lines.next() {
+        count += genuine(&line, keys).map_or(0, |one| one.vouching().with);
+    }
+    Ok(Some(Found { hash, entries, genuine: count }))
+}
+
+/// An entry that is whole in itself, under the number that it says, with what the keys say of it.
+pub(in crate::audit) fn genuine(entry: &str, keys: &OpenKeys) -> Option<Stretch> {
+    #[derive(Deserialize)]
+    struct Numbered {
+        sequence: u64,
+    }
+    let Numbered { sequence } = serde_json::from_str(entry).ok()?;
+    Stretch::verify([(sequence, entry)], None, sha256, Some(keys)).ok()?
 }
 
 /// One entry of a file.
@@ -137,7 +207,12 @@ pub(in crate::audit) fn visit(
 ) -> Result<(), LogError> {
     let mut lines = Lines::open(folder, segment)?;
     while let Some(line) = lines.next()? {
-        each(segment_entry(segment, &line)?);
+        match segment_entry(segment, &line) {
+            Ok(entry) => each(entry),
+            // What is not what was written need not be an entry.
+            Err(_) if segment.broken.is_some() => {}
+            Err(fault) => return Err(fault),
+        }
     }
     Ok(())
 }

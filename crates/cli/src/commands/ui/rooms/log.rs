@@ -113,9 +113,16 @@ fn detail(app: &App) -> Vec<Piece> {
 fn chain(chain: Option<&ChainState>) -> Vec<Piece> {
     let (words, mood) = match chain {
         None => return Vec::new(),
-        Some(ChainState::Holds(entries)) => {
+        Some(ChainState::Holds { entries, breaks: 0 }) => {
             (format!("The chain holds: {entries} entries, none changed."), Mood::Good)
         }
+        Some(ChainState::Holds { entries, breaks }) => (
+            format!(
+                "The chain holds but for breaks that were accepted: {entries} entries, {breaks} breaks. Their entries \
+                 log_break_accepted tell what was found."
+            ),
+            Mood::Warn,
+        ),
         Some(ChainState::Unread) => (
             "The store could not be read, so nothing is known of the chain. Next: verify it once more, and look at \
              the disk if that fails too."

@@ -1,0 +1,162 @@
+//! `keyless audit verify`: whether every entry is what was written, and who says so.
+
+use std::process::ExitCode;
+
+use keyless_core::{
+    Error,
+    audit::{Break, Segment},
+};
+use keyless_daemon::{LogCheck, VerifiedChain, VerifiedLog};
+use serde_json::{Value, json};
+
+use super::super::{open_store, prompt};
+use crate::{args::VerifyArgs, ui::Ui};
+
+pub(super) async fn run(ui: &Ui, args: VerifyArgs) -> Result<ExitCode, Error> {
+    let (places, store) = open_store().await?;
+    let factor = match prompt::factor_file(&args.factor) {
+        Some(_) => Some(prompt::factor(&args.factor)?),
+        None => None,
+    };
+    let (sealed, incremental) = (factor.is_some(), args.incremental);
+    let check = LogCheck { factor, incremental, checkpoints: args.checkpoints, key: args.key };
+    let verifying = keyless_daemon::verify_log(store, &places, check);
+    let verified = ui.wait("Verifying the log", verifying).await?;
+    ui.answer(
+        "audit verify",
+        &data(&verified, sealed, incremental),
+        &words(&verified, sealed, incremental),
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn data(log: &VerifiedLog, sealed: bool, incremental: bool) -> Value {
+    let VerifiedLog { chains, checkpoints } = log;
+    let mut data = json!({
+        "entries": entries(chains), "status": status(chains), "head_checked": sealed,
+        "checkpoints": checkpoints, "removed": removed(chains),
+        "verification": if incremental { "incremental" } else { "full" },
+    });
+    if sealed {
+        let (with, without) = vouched(chains);
+        data["hmac"] = json!({ "verified": with, "absent": without, "keys": keys(chains) });
+    }
+    let breaks: Vec<Value> = breaks(chains).map(break_data).collect();
+    if !breaks.is_empty() {
+        data["breaks"] = breaks.into();
+    }
+    let named: Vec<_> = named(chains).collect();
+    if !named.is_empty() {
+        let chain =
+            |chain: &&VerifiedChain| json!({ "chain": chain.name, "entries": chain.entries });
+        data["chains"] = named.iter().map(chain).collect();
+    }
+    data
+}
+
+fn words(log: &VerifiedLog, sealed: bool, incremental: bool) -> String {
+    let VerifiedLog { chains, checkpoints } = log;
+    let end = if sealed {
+        "; the end is sealed by the vault's key."
+    } else {
+        ". With --passphrase-file the vault's key is asked about the end of the log and each entry too."
+    };
+    let which = if incremental { "those since the newest checkpoint" } else { "all" };
+    let but = match breaks(chains).count() {
+        0 => "",
+        _ => " but for what was accepted",
+    };
+    let mut words =
+        format!("{} entries, {which} as they were written{but}{end}\n", entries(chains));
+    words.extend(breaks(chains).map(|(part, seen)| break_words(part, seen)));
+    if sealed {
+        words += &vouched_words(chains);
+    }
+    match removed(chains) {
+        0 => {}
+        count => {
+            words += &format!("{count} of them were removed since, as [audit] keep_days says.\n");
+        }
+    }
+    match checkpoints {
+        0 => {}
+        1 => words += "1 checkpoint fits.\n",
+        count => words += &format!("{count} checkpoints fit.\n"),
+    }
+    let chain = |chain: &VerifiedChain| format!("  {}: {} entries\n", chain.name, chain.entries);
+    words + &named(chains).map(chain).collect::<String>()
+}
+
+fn status(chains: &[VerifiedChain]) -> &'static str {
+    if breaks(chains).next().is_some() { "break_accepted" } else { "valid" }
+}
+
+/// The parts that are not what was written, as the operator has seen.
+fn breaks(chains: &[VerifiedChain]) -> impl Iterator<Item = (&Segment, &Break)> {
+    let parts = chains.iter().flat_map(|chain| &chain.breaks);
+    parts.filter_map(|part| part.broken.as_ref().map(|seen| (part, seen)))
+}
+
+fn break_data((part, seen): (&Segment, &Break)) -> Value {
+    json!({
+        "from": seen.from, "to": part.last_sequence, "found": seen.found, "accepted_at": seen.accepted_at,
+        "file": part.file, "entries": seen.entries, "genuine": seen.genuine, "chain": part.chain,
+    })
+}
+
+fn break_words(part: &Segment, seen: &Break) -> String {
+    format!(
+        "Entries {} to {} are not: {}. Accepted {}; of them {} are in {}, {} with an HMAC that is right.\n",
+        seen.from,
+        part.last_sequence,
+        seen.found,
+        seen.accepted_at,
+        seen.entries,
+        part.file,
+        seen.genuine
+    )
+}
+
+/// What the log's keys say of the entries that were read.
+fn vouched_words(chains: &[VerifiedChain]) -> String {
+    let (with, without) = vouched(chains);
+    let by = match &*keys(chains) {
+        [] => String::new(),
+        [only] => format!(" by {only}"),
+        [first, .., last] => format!(" by {first} to {last}"),
+    };
+    let mut words = format!("{with} of them have an HMAC{by}, and it is right.\n");
+    if without > 0 {
+        words += &format!(
+            "Without one: {without}, written while the vault was locked or by a Keyless that made none. They rest on the \
+             chain alone.\n"
+        );
+    }
+    words
+}
+
+fn entries(chains: &[VerifiedChain]) -> u64 {
+    chains.iter().map(|chain| chain.entries).sum()
+}
+
+fn removed(chains: &[VerifiedChain]) -> u64 {
+    chains.iter().map(|chain| chain.removed).sum()
+}
+
+/// How many of the entries that were read have an HMAC, and how many none.
+fn vouched(chains: &[VerifiedChain]) -> (u64, u64) {
+    let said = chains.iter().map(|chain| &chain.vouching);
+    said.fold((0, 0), |(with, without), said| (with + said.with, without + said.without))
+}
+
+/// The first and the last of their keys.
+fn keys(chains: &[VerifiedChain]) -> Vec<String> {
+    let spans = || chains.iter().filter_map(|chain| chain.vouching.keys);
+    let first = spans().map(|(first, _)| first).min();
+    let last = spans().map(|(_, last)| last).max().filter(|last| Some(*last) != first);
+    first.into_iter().chain(last).map(|key| key.to_string()).collect()
+}
+
+fn named(chains: &[VerifiedChain]) -> impl Iterator<Item = &VerifiedChain> {
+    chains.iter().filter(|chain| !chain.name.is_empty())
+}

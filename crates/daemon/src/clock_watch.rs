@@ -1,0 +1,55 @@
+//! Notices a wall clock that was put forward or back (NL-5.8): the log's entries say when, and a jump of what they go by is
+//! one of them.
+//!
+//! By a clock that nobody sets and that goes on while the machine sleeps. Whether the clock is kept in step by NTP only the
+//! kernel's adjtimex tells, for which there is no call without `unsafe`.
+
+use jiff::{SignedDuration, Timestamp};
+use rustix::time::{ClockId, clock_gettime};
+
+/// From here on it is a jump and no correction (NL, chapter 05).
+const JUMP: SignedDuration = SignedDuration::from_secs(5);
+
+/// How both clocks stood when they were looked at last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClockWatch {
+    wall: Timestamp,
+    since_boot: SignedDuration,
+}
+
+impl ClockWatch {
+    /// As they stand.
+    pub(crate) fn now() -> Self {
+        let boot = clock_gettime(ClockId::Boottime);
+        let nanoseconds = i32::try_from(boot.tv_nsec).unwrap_or(0);
+        Self { wall: Timestamp::now(), since_boot: SignedDuration::new(boot.tv_sec, nanoseconds) }
+    }
+
+    /// By how much the wall clock was put forward, or back if negative, between `self` and `later`; nothing where both went
+    /// alike.
+    pub(crate) fn jump(&self, later: &Self) -> Option<SignedDuration> {
+        let wall = later.wall.duration_since(self.wall);
+        let by = wall.checked_sub(later.since_boot.checked_sub(self.since_boot)?)?;
+        (by.abs() > JUMP).then_some(by)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jump_is_told_from_time_that_passes() {
+        let before = ClockWatch::now();
+        let later = |wall: i64, boot: i64| {
+            let (wall, boot) = (SignedDuration::from_secs(wall), SignedDuration::from_secs(boot));
+            let now = ClockWatch { wall: before.wall + wall, since_boot: before.since_boot + boot };
+            before.jump(&now).map(|by| by.as_secs())
+        };
+        assert_eq!((later(60, 60), later(65, 60), later(55, 60)), (None, None, None));
+        assert_eq!((later(3660, 60), later(-3540, 60)), (Some(3600), Some(-3600)));
+        // A machine that slept.
+        assert_eq!(later(86_400, 86_400), None);
+        assert_eq!(before.jump(&ClockWatch::now()), None);
+    }
+}

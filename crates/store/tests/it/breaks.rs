@@ -1,0 +1,193 @@
+//! The way on after a log that was cut or changed: what is found is put aside, told for good, and guarded where it is.
+
+use std::{fs, path::PathBuf};
+
+use keyless_core::audit::{Action, Checkpoint, Draft, Segment};
+use keyless_store::{AcceptedBreak, AuditQuery, Fit, LogError, MissedEnd, VerifiedChain};
+
+use crate::scene::{Engine, Scene, Word, draft, filled, in_its_chain, on_both, sealed_log};
+
+on_both! {
+    the_log_goes_on_behind_each_break
+    what_was_put_aside_is_guarded
+    a_closed_part_that_is_gone_is_accepted_by_itself
+    an_end_that_only_a_checkpoint_knows_is_not_reached_again
+    keys_that_were_taken_away_are_put_back
+}
+
+const KEY: Word = Word("key");
+const KEEP: &str = "CREATE TABLE kept AS SELECT * FROM audit; \
+    CREATE TABLE kept_head AS SELECT * FROM audit_head";
+const PUT_BACK: &str = "DELETE FROM audit; DELETE FROM audit_head; DELETE FROM audit_segments; \
+    INSERT INTO audit_head SELECT * FROM kept_head; INSERT INTO audit SELECT * FROM kept";
+
+fn marker(note: String) -> Draft {
+    let mut marker = draft("operator");
+    marker.action = Action::LogBreakAccepted;
+    marker.detail.note = Some(note);
+    marker
+}
+
+async fn accept(scene: &Scene, missed: &[MissedEnd]) -> Vec<AcceptedBreak> {
+    scene.store.audit_accept_breaks(&marker, missed, &KEY).await.unwrap()
+}
+
+async fn verified(scene: &Scene) -> Result<VerifiedChain, LogError> {
+    scene.store.audit_verify(None).await?;
+    Ok(scene.store.audit_verify(Some(&KEY)).await?.remove(0))
+}
+
+async fn the_log_goes_on_behind_each_break(engine: Engine) {
+    // What was done, what is said of it, the first and the last number, and how many entries are there and genuine.
+    let cases = [
+        (
+            "UPDATE audit SET entry = replace(entry, 'success', 'error') WHERE sequence = 7",
+            "changed at entry 7",
+            (7, 21),
+            (21, 20),
+        ),
+        ("DELETE FROM audit WHERE sequence = 5", "misses entry 5", (5, 21), (20, 20)),
+        (
+            "UPDATE audit SET entry = 'x' || entry WHERE sequence = 7",
+            "at entry 7",
+            (7, 21),
+            (21, 20),
+        ),
+        (
+            "DELETE FROM audit WHERE sequence > 3; \
+             UPDATE audit_head SET last = (SELECT entry FROM audit WHERE sequence = 3)",
+            "ends at entry 3 but had 21",
+            (4, 21),
+            (3, 3),
+        ),
+        ("UPDATE audit_head SET last = 'nothing'", "last entry was replaced", (22, 21), (21, 21)),
+        ("UPDATE audit_head SET seal = NULL", "seal", (22, 21), (21, 21)),
+    ];
+    let scene = filled(engine, 20).await;
+    scene.behind_its_back(KEEP).await;
+    for (sql, found, (from, to), (entries, genuine)) in cases {
+        let running = sealed_log(&scene);
+        running.append(draft("before")).await.unwrap();
+        scene.behind_its_back(sql).await;
+        verified(&scene).await.unwrap_err();
+        let accepted = accept(&scene, &[]).await;
+        let [AcceptedBreak { words, part: Some(part) }] = &*accepted else {
+            panic!("{accepted:?}")
+        };
+        assert!(words.contains(found) && words.contains(&part.file), "{sql}: {words}");
+        let seen = part.broken.as_ref().unwrap();
+        assert_eq!((seen.from, part.last_sequence), (from, to), "{sql}");
+        assert_eq!((seen.entries, seen.genuine), (entries, genuine), "{sql}");
+        // Whoever was running goes on as well, with the next number.
+        assert_eq!(running.append(draft("after")).await.unwrap().sequence(), 23, "{sql}");
+        let chain = verified(&scene).await.unwrap();
+        assert_eq!((chain.entries, &chain.breaks[..]), (23, std::slice::from_ref(part)), "{sql}");
+        assert_eq!(accept(&scene, &[]).await, [], "{sql}");
+        let told = AuditQuery { action: Some(Action::LogBreakAccepted), ..AuditQuery::default() };
+        let told = scene.store.audit_query(&told).await.unwrap();
+        assert_eq!(
+            (told.len(), told[0].sequence, told[0].detail.note.as_ref()),
+            (1, 22, Some(words))
+        );
+        // It is closed as any other part is.
+        let mut marker = draft("broker");
+        marker.action = Action::LogRotation;
+        let marker = running.append(marker).await.unwrap().sequence();
+        scene.store.audit_close(marker, &KEY).await.unwrap();
+        assert_eq!(verified(&scene).await.unwrap().breaks.len(), 1, "{sql}");
+        scene.behind_its_back(PUT_BACK).await;
+    }
+    verified(&scene).await.unwrap();
+}
+
+fn file_of(scene: &Scene, segment: &Segment) -> PathBuf {
+    scene.folder.path().join("home/audit").join(&segment.chain).join(&segment.file)
+}
+
+async fn what_was_put_aside_is_guarded(engine: Engine) {
+    let scene = filled(engine, 5).await;
+    scene.behind_its_back("DELETE FROM audit WHERE sequence = 2").await;
+    let accepted = accept(&scene, &[]).await.remove(0).part.unwrap();
+    let file = file_of(&scene, &accepted);
+    let sound = fs::read(&file).unwrap();
+    // The break is hidden, by somebody without the key.
+    for sql in [
+        "UPDATE audit_segments SET record = replace(record, 'misses', 'has')",
+        "DELETE FROM audit_segments",
+    ] {
+        scene.behind_its_back("CREATE TABLE kept AS SELECT * FROM audit_segments").await;
+        scene.behind_its_back(sql).await;
+        scene.store.audit_verify(Some(&KEY)).await.unwrap_err();
+        scene.behind_its_back("DELETE FROM audit_segments").await;
+        scene
+            .behind_its_back("INSERT INTO audit_segments SELECT * FROM kept; DROP TABLE kept")
+            .await;
+    }
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, &sound[1..]).unwrap();
+    let changed = verified(&scene).await.unwrap_err();
+    assert!(matches!(in_its_chain(&changed), LogError::SegmentChanged { .. }), "{changed:?}");
+    let again = accept(&scene, &[]).await.remove(0).part.unwrap();
+    assert_ne!(again.file_hash, accepted.file_hash);
+    assert_eq!(again.end(), accepted.end(), "the chain goes on over it");
+    assert_eq!(verified(&scene).await.unwrap().breaks, [again]);
+    // Questions pass over what is no entry.
+    let all = scene.store.audit_query(&AuditQuery::default()).await.unwrap();
+    assert_eq!(all.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [3, 4, 5, 6, 7]);
+}
+
+async fn a_closed_part_that_is_gone_is_accepted_by_itself(engine: Engine) {
+    let scene = filled(engine, 5).await;
+    let log = sealed_log(&scene);
+    let mut closed = Vec::new();
+    for _ in 0..2 {
+        let mut marker = draft("broker");
+        marker.action = Action::LogRotation;
+        let marker = log.append(marker).await.unwrap().sequence();
+        closed.push(scene.store.audit_close(marker, &KEY).await.unwrap());
+    }
+    log.append(draft("later")).await.unwrap();
+    fs::remove_file(file_of(&scene, &closed[0])).unwrap();
+    verified(&scene).await.unwrap_err();
+    let accepted = accept(&scene, &[]).await;
+    assert!(accepted[0].words.contains("nothing of them is left"), "{accepted:?}");
+    assert_eq!(log.append(draft("on")).await.unwrap().sequence(), 10);
+    let chain = verified(&scene).await.unwrap();
+    assert_eq!((chain.entries, chain.breaks.len(), chain.vouching.with), (10, 1, 4));
+    // The rows about both are taken away: of what they said there is nothing left to go by.
+    scene.behind_its_back("DELETE FROM audit_segments").await;
+    verified(&scene).await.unwrap_err();
+    let accepted = accept(&scene, &[]).await.remove(0).part.unwrap();
+    assert_eq!((accepted.first_sequence, accepted.last_sequence), (1, 10));
+    assert_eq!(log.append(draft("on")).await.unwrap().sequence(), 12);
+    assert_eq!(verified(&scene).await.unwrap().breaks.len(), 1);
+}
+
+async fn an_end_that_only_a_checkpoint_knows_is_not_reached_again(engine: Engine) {
+    let scene = filled(engine, 5).await;
+    let mut last = scene.store.audit_tail(1).await.unwrap().remove(0);
+    (last.sequence, last.chain.hash) = (30, "sha256:another".to_owned());
+    let chain = scene.store.audit_chain();
+    let signed = Checkpoint::of(chain, &last, "c".into(), "k".into(), "t".into());
+    assert_eq!(scene.store.audit_fits(&signed).await.unwrap(), Fit::Unfit);
+    let found = "the checkpoint at entry 30 does not fit".to_owned();
+    let accepted = accept(&scene, &[MissedEnd { sequence: 30, found: found.clone() }]).await;
+    let part = accepted[0].part.as_ref().unwrap();
+    let seen = part.broken.as_ref().unwrap();
+    assert_eq!((part.last_sequence, &seen.found, seen.genuine), (30, &found, 5));
+    assert_eq!(scene.store.audit_fits(&signed).await.unwrap(), Fit::NotHere);
+    assert_eq!(verified(&scene).await.unwrap().entries, 31);
+}
+
+async fn keys_that_were_taken_away_are_put_back(engine: Engine) {
+    let scene = filled(engine, 2).await;
+    scene.store.audit_change_key(draft("operator"), &KEY).await.unwrap();
+    scene.behind_its_back("DELETE FROM audit_keys").await;
+    verified(&scene).await.unwrap_err();
+    let accepted = accept(&scene, &[]).await;
+    assert!(matches!(&accepted[..], [AcceptedBreak { part: None, .. }]), "{accepted:?}");
+    sealed_log(&scene).append(draft("on")).await.unwrap();
+    let chain = verified(&scene).await.unwrap();
+    assert_eq!((chain.vouching.with, chain.breaks.len()), (5, 0));
+    assert_eq!(chain.vouching.keys.unwrap().1.to_string(), "log-2");
+}
