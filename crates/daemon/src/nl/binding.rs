@@ -38,9 +38,12 @@ impl ShownProof {
     }
 
     /// Has the proof taken, unless it was for this message.
-    pub(crate) fn once(&self, take: impl FnOnce(&str) -> Result<(), Error>) -> Result<(), Error> {
+    pub(crate) async fn once(
+        &self,
+        take: impl AsyncFnOnce(&str) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         if !self.is_taken.load(Ordering::Acquire) {
-            take(&self.text)?;
+            take(&self.text).await?;
             self.is_taken.store(true, Ordering::Release);
         }
         Ok(())
@@ -59,7 +62,7 @@ pub(super) fn fits(
     proof: &str,
     (key, token, presenter): (&str, &str, &str),
     now: Timestamp,
-) -> Result<i64, Error> {
+) -> Result<Timestamp, Error> {
     let invalid = || Error::new(Code::DelegationInvalid);
     let (time, shown) = proof.split_once('.').ok_or_else(invalid)?;
     let at: i64 = time.parse().map_err(|_| invalid())?;
@@ -68,7 +71,7 @@ pub(super) fn fits(
     if !is_near || mac(key, token, presenter, time).verify_slice(&shown).is_err() {
         return Err(invalid());
     }
-    Ok(at + SKEW)
+    Timestamp::from_second(at + SKEW).map_err(|_| invalid())
 }
 
 fn mac(key: &str, token: &str, presenter: &str, time: &str) -> Hmac<Sha256> {

@@ -186,7 +186,7 @@ impl NlService {
         Ok(Acting { issuers, token, binding })
     }
 
-    /// Whether a token lets its presenter, who has shown a credential of its own, do this.
+    /// Whether a token lets its presenter, who has shown a credential of its own and proves that it is theirs, do this.
     pub(super) async fn verify_delegation(
         &self,
         caller: &Caller,
@@ -215,7 +215,8 @@ impl NlService {
             Binding::Known => {}
             Binding::Missing => return Err(unproven()),
             Binding::Shown(proof) => {
-                proof.once(|text| self.delegations.take_proof(id, who, text, now))?;
+                let take = async |text: &str| self.delegations.take_proof(id, who, text, now).await;
+                proof.once(take).await?;
             }
         }
         self.delegations.verify(id, &presented, &is_active).await?;

@@ -15,7 +15,6 @@ use keyless_core::{
 };
 use keyless_store::{AuditLog, DelegationRow, Store};
 use keyless_vault::{Vault, Voucher};
-use parking_lot::Mutex;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
@@ -30,8 +29,6 @@ pub struct Delegations {
     store: Store,
     voucher: Voucher,
     log: AuditLog,
-    /// Proofs that were shown, until they are too old to be shown again.
-    shown: Mutex<HashMap<String, i64>>,
 }
 
 /// Who revokes.
@@ -46,12 +43,7 @@ pub enum Revoker<'a> {
 impl Delegations {
     /// The delegations of a vault's store.
     pub fn new(vault: &Vault, log: AuditLog) -> Self {
-        Self {
-            store: vault.store().clone(),
-            voucher: vault.nl_voucher(),
-            log,
-            shown: Mutex::default(),
-        }
+        Self { store: vault.store().clone(), voucher: vault.nl_voucher(), log }
     }
 
     /// Makes a token. Who makes it is given its name alone; the key is its subject's, see [`Self::accept`].
@@ -175,9 +167,9 @@ impl Delegations {
         Zeroizing::new(HEXLOWER.encode(&self.voucher.seal(name.as_bytes())))
     }
 
-    /// Takes a presenter's proof that a token is theirs, once. [`Code::DelegationInvalid`] when it is none or was shown
-    /// before.
-    pub fn take_proof(
+    /// Takes a presenter's proof that a token is theirs, once, for all brokers of the store. [`Code::DelegationInvalid`]
+    /// when it is none or was shown before.
+    pub async fn take_proof(
         &self,
         id: &TokenId,
         presenter: (&AgentUri, &InstanceId),
@@ -186,11 +178,10 @@ impl Delegations {
     ) -> Result<(), Error> {
         let key = self.binding_key(id, presenter.1);
         let until = binding::fits(proof, (&key, id.as_str(), presenter.0.as_str()), now)?;
-        let mut shown = self.shown.lock();
-        shown.retain(|_, until| *until >= now.as_second());
-        match shown.insert(proof.to_owned(), until) {
-            None => Ok(()),
-            Some(_) => Err(Code::DelegationInvalid.into()),
+        if self.store.take_delegation_proof(proof, until, now).await? {
+            Ok(())
+        } else {
+            Err(Code::DelegationInvalid.into())
         }
     }
 

@@ -244,6 +244,10 @@ impl NlService {
         let (grantee, kind) = (caller.grantee(), action.kind());
         let secrets = self.vault.list().await?;
         let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
+        if let Some(acting) = &caller.acting {
+            // Who has but heard a token's name learns nothing of what its issuer may name.
+            self.verify_delegation(caller, acting, kind, &[], &categories).await?;
+        }
         self.grants.refresh().await?;
         caller.covers(kind, &[], &categories)?;
         let handles = action.handles().map_err(|error| bad_handle(&error.to_string()))?;

@@ -1,5 +1,6 @@
 //! Delegation tokens, and the uses that were had of them.
 
+use jiff::Timestamp;
 use keyless_core::delegation::{Token, TokenId};
 
 use super::json;
@@ -7,6 +8,9 @@ use crate::{
     engine::{Lock, Row, Transaction, query},
     store::{Store, StoreError},
 };
+
+/// How long a proof is kept beyond its time, in seconds: the clocks of two brokers may differ.
+const PROOFS_KEPT: i64 = 60;
 
 /// A token and the seal over it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +87,27 @@ impl Store {
         let give = query("UPDATE delegations SET used = used - 1 WHERE token_id = $1 AND used > 0");
         give.bind(token.as_str()).execute(&self.pool).await?;
         Ok(())
+    }
+
+    /// Takes a presenter's proof, which is good until then; `false` when it was taken before, by whichever broker.
+    ///
+    /// What is too old goes, so that there are never more than agents may send in the time for which one is good.
+    pub async fn take_delegation_proof(
+        &self,
+        proof: &str,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let bound = now.as_second().saturating_sub(PROOFS_KEPT);
+        query("DELETE FROM delegation_proofs WHERE until < $1")
+            .bind(bound)
+            .execute(&self.pool)
+            .await?;
+        let insert = query(
+            "INSERT INTO delegation_proofs (proof, until) VALUES ($1, $2) ON CONFLICT (proof) DO NOTHING",
+        );
+        let done = insert.bind(proof).bind(until.as_second()).execute(&self.pool).await?;
+        Ok(done == 1)
     }
 
     /// Forgets tokens for good.

@@ -32,6 +32,7 @@ pub(super) const MIGRATIONS: &[Migration] = &[
     Migration::of_both(include_str!("../../migrations/0040_source_contacts.sql")),
     Migration::of_both(include_str!("../../migrations/0050_audit_segments.sql")),
     Migration::of_both(include_str!("../../migrations/0060_audit_keys.sql")),
+    Migration::of_both(include_str!("../../migrations/0061_delegation_proofs.sql")),
 ];
 
 #[expect(clippy::cast_possible_wrap, reason = "a handful")]

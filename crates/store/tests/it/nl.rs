@@ -1,5 +1,6 @@
 //! Grants, agents and delegations: kept over a restart, and uses that no race can have twice.
 
+use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
     delegation::{Token, TokenId},
     grant::{Grant, GrantId, PermissionRef},
@@ -13,6 +14,7 @@ on_both! {
     of_many_who_want_the_last_use_one_gets_it
     uses_are_had_together_or_not_at_all
     a_token_is_used_as_often_as_it_says
+    of_many_who_show_one_proof_one_is_believed
 }
 
 fn grant(name: &str) -> GrantRow {
@@ -91,4 +93,26 @@ async fn a_token_is_used_as_often_as_it_says(engine: Engine) {
     scene.store.close().await;
     let again = scene.opened_again().await;
     assert_eq!(again.delegations().await.unwrap(), [DelegationRow { used: 2, ..row }]);
+}
+
+async fn of_many_who_show_one_proof_one_is_believed(engine: Engine) {
+    let scene = Scene::new(engine).await;
+    let other = scene.opened_again().await;
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    let until = |seconds| now + SignedDuration::from_secs(seconds);
+    let takers = (0..20).map(|number| {
+        let store = if number % 2 == 0 { scene.store.clone() } else { other.clone() };
+        let until = until(30);
+        tokio::spawn(async move { store.take_delegation_proof("p", until, now).await.unwrap() })
+    });
+    let mut believed = 0;
+    for taker in takers.collect::<Vec<_>>() {
+        believed += u32::from(taker.await.unwrap());
+    }
+    assert_eq!(believed, 1);
+    // It is kept for as long as any broker's clock could take it, and no longer.
+    assert!(other.take_delegation_proof("q", until(120), until(89)).await.unwrap());
+    assert!(!other.take_delegation_proof("p", until(30), until(90)).await.unwrap());
+    assert!(scene.store.take_delegation_proof("r", until(120), until(91)).await.unwrap());
+    assert!(other.take_delegation_proof("p", until(30), until(90)).await.unwrap());
 }

@@ -137,6 +137,18 @@ async fn a_proof_is_good_for_all_that_its_message_asks_and_for_no_other() {
     let unproven = served.nl.acting(nothing.as_object().unwrap(), Standing::Stranger).await;
     let unproven = Caller { acting: unproven.ok(), ..served.agent("b", &[Exec], &[]).await };
     assert_eq!(done(&served, &unproven, exec()).await, Some(Code::DelegationInvalid));
+    // Nor do they tell what its issuer may name: a name that there is and one that there is not get the same answer.
+    let answers =
+        ["{{nl:api/token}}", "{{nl:api/none}}", "{{nl:none}}", "{{nl:TOKEN}}"].map(async |name| {
+            let read =
+                json!({ "type": "exec", "template": format!("true {name}"), "dry_run": true });
+            let outcome =
+                served.nl.one(&unproven, Ok(action(read)), "req-1", Timestamp::now()).await;
+            let fault = outcome.fault.unwrap();
+            format!("{fault:?}")
+        });
+    let answers = futures_util::future::join_all(answers).await;
+    assert!(answers.iter().all(|one| *one == answers[0]), "{answers:?}");
     let twins = message(&proof(&served, &made, &twin, 0)).await;
     assert_eq!(done(&served, &twins, exec()).await, Some(Code::DelegationInvalid));
     let first = proof(&served, &made, &helper, -1);

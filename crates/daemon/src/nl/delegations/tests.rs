@@ -72,10 +72,13 @@ async fn a_name_alone_is_good_for_nothing() {
         binding::proof(key, id.as_str(), somebody(by).0.as_str(), at.as_second())
     };
     let good = made(&key, 2, 0);
-    let shown = |proof: &str| {
-        let outcome = all.take_proof(id, (&subject.0, &subject.1), proof, now);
+    // As a broker that was started anew, or another one, has it.
+    let elsewhere = Delegations::new(&scene.vault, scene.log.clone());
+    let shown_at = async |broker: &Delegations, proof: &str| {
+        let outcome = broker.take_proof(id, (&subject.0, &subject.1), proof, now).await;
         outcome.map_err(|error| error.code())
     };
+    let shown = async |proof: &str| shown_at(&all, proof).await;
     for bad in [
         String::new(),
         format!("{}.00", now.as_second()),
@@ -83,11 +86,12 @@ async fn a_name_alone_is_good_for_nothing() {
         made(&key, 2, -60),
         made(&key, 3, 0),
     ] {
-        assert_eq!(shown(&bad), Err(Code::DelegationInvalid), "{bad}");
+        assert_eq!(shown(&bad).await, Err(Code::DelegationInvalid), "{bad}");
     }
-    assert_eq!(shown(&good), Ok(()));
-    // Shown once, it is no proof any more.
-    assert_eq!(shown(&good), Err(Code::DelegationInvalid));
+    assert_eq!(shown(&good).await, Ok(()));
+    // Shown once, it is no proof any more, wherever.
+    assert_eq!(shown(&good).await, Err(Code::DelegationInvalid));
+    assert_eq!(shown_at(&elsewhere, &good).await, Err(Code::DelegationInvalid));
     assert_eq!(code(present(&all, &token, 2).await), Ok(()));
     for _ in 0..2 {
         all.take_use(&token.token_id).await.unwrap();
