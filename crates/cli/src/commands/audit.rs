@@ -111,11 +111,12 @@ async fn accept_break(ui: &Ui, args: AcceptBreakArgs) -> Result<ExitCode, Error>
     let seen = BreaksSeen { checkpoints: args.checkpoints, reason: args.reason };
     let accepting = keyless_daemon::accept_log_breaks(&vault, &places, &seen);
     let breaks = ui.wait("Verifying the log", accepting).await?;
-    let lines: String = breaks.iter().map(|one| format!("Accepted: {}.\n", one.words)).collect();
+    let lines: Vec<String> =
+        breaks.iter().map(|one| format!("Accepted: {}.\n", one.words)).collect();
     let told = "The log goes on behind it. keyless audit verify tells it from now on.\n";
     let data = breaks.iter().map(|one| json!({ "words": one.words, "part": one.part }));
     let data = json!({ "breaks": data.collect::<Vec<_>>() });
-    ui.answer("audit accept-break", &data, &(lines + told));
+    ui.answer("audit accept-break", &data, &(lines.concat() + told));
     Ok(ExitCode::SUCCESS)
 }
 

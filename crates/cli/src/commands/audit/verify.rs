@@ -75,13 +75,14 @@ fn words(log: &VerifiedLog, sealed: bool, incremental: bool) -> String {
     match removed(chains) {
         0 => {}
         count => {
-            words += &format!("{count} of them were removed since, as [audit] keep_days says.\n");
+            let told = format!("{count} of them were removed since, as [audit] keep_days says.\n");
+            words.push_str(&told);
         }
     }
     match checkpoints {
         0 => {}
         1 => words += "1 checkpoint fits.\n",
-        count => words += &format!("{count} checkpoints fit.\n"),
+        count => words.extend([format!("{count} checkpoints fit.\n")]),
     }
     let chain = |chain: &VerifiedChain| format!("  {}: {} entries\n", chain.name, chain.entries);
     words + &named(chains).map(chain).collect::<String>()
@@ -127,10 +128,11 @@ fn vouched_words(chains: &[VerifiedChain]) -> String {
     };
     let mut words = format!("{with} of them have an HMAC{by}, and it is right.\n");
     if without > 0 {
-        words += &format!(
+        let told = format!(
             "Without one: {without}, written while the vault was locked or by a Keyless that made none. They rest on the \
              chain alone.\n"
         );
+        words.push_str(&told);
     }
     words
 }
