@@ -41,17 +41,28 @@ struct Keeper {
 pub(crate) fn start_first_stage(control: &OwnedFd) -> io::Result<()> {
     let mut keeper = KEEPER.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = &mut *keeper {
-        if channel::hand_over(&known.requests, &[control.as_fd()]).is_ok() {
-            return Ok(());
+        match channel::hand_over(&known.requests, &[control.as_fd()]) {
+            Err(error) if has_hung_up(&error) => known.end(),
+            // Too many descriptors under way, say: another call may go well.
+            handed => return handed,
         }
-        // It has hung up, so it has ended.
-        let _ = known.process.wait();
     }
     let new = keeper.insert(Keeper::start()?);
     channel::hand_over(&new.requests, &[control.as_fd()])
 }
 
+/// Whether the other end is gone, and not merely unable to take more now.
+fn has_hung_up(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
+
 impl Keeper {
+    /// Ends it, whatever it does, and reaps it. The jails that it started go on.
+    fn end(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
     fn start() -> io::Result<Self> {
         let (requests, theirs) = channel::pair()?;
         let mut command = Command::new("/proc/self/exe");
@@ -98,6 +109,25 @@ pub(crate) fn keep(requests: OwnedFd, signals: SignalMask) -> i32 {
                     let _ = channel::send(&control, &Report::Failed(failure), &[]);
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn only_who_has_gone_is_waited_for() {
+        for (errno, gone) in [
+            (Errno::PIPE, true),
+            (Errno::CONNRESET, true),
+            (Errno::TOOMANYREFS, false),
+            (Errno::NOBUFS, false),
+        ] {
+            assert_eq!(has_hung_up(&errno.into()), gone, "{errno}");
         }
     }
 }

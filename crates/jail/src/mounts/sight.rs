@@ -23,8 +23,8 @@ pub(crate) struct Sight {
     mounts: String,
 }
 
-/// Device and number.
-type FileId = (u64, u64);
+/// Device, number and last change: a file system gives the number of a file that went to the next one.
+type FileId = (u64, u64, Option<(i64, i64)>);
 
 impl Sight {
     /// Looks now; `None` for a ground whose jails are not alike for all commands, or where it can't be seen.
@@ -43,7 +43,9 @@ impl Sight {
 
 fn file_id(path: &Path) -> Option<FileId> {
     let file = path.metadata().ok()?;
-    Some((file.dev(), file.ino()))
+    // A folder changes with what is in it, and its cover stays.
+    let changed = (!file.is_dir()).then(|| (file.ctime(), file.ctime_nsec()));
+    Some((file.dev(), file.ino(), changed))
 }
 
 #[cfg(test)]
@@ -69,9 +71,14 @@ mod tests {
         fs::rename(folder.path().join("new"), &hidden).expect("renamed");
         let second = look(&[&hidden]);
         assert_ne!(second, first);
+        // The first file's number is free by now, and may come again.
+        fs::write(folder.path().join("new"), "3").expect("written");
+        fs::rename(folder.path().join("new"), &hidden).expect("renamed");
+        let third = look(&[&hidden]);
+        assert!(third != second && third != first);
         let _socket =
             std::os::unix::net::UnixListener::bind(folder.path().join("s")).expect("bound");
-        assert_ne!(look(&[&hidden]), second);
+        assert_ne!(look(&[&hidden]), third);
     }
 
     #[test]

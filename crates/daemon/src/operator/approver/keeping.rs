@@ -70,7 +70,8 @@ impl Approver {
             Ok(Secret { metadata, .. }) => {
                 replace(&operator, path, metadata, (to, env), value).await
             }
-            Err(error) if error.code() == Code::SecretNotFound => {
+            // What is to get another value, and has gone meanwhile, is not made anew without its hosts.
+            Err(error) if error.code() == Code::SecretNotFound && occasion != Occasion::Another => {
                 let mut metadata = Metadata::default();
                 bind(&mut metadata, to, env);
                 operator.add(path, metadata, Some(value)).await
@@ -138,6 +139,9 @@ mod tests {
     async fn a_secret_is_added_once_and_overwritten_only_as_such() {
         let scene = Scene::new().await;
         let approver = Approver::new(Arc::clone(&scene.vault));
+        // Purged while the dialog was open, say: it is not made anew, bound to nothing that was said of it.
+        let gone = give(&approver, Occasion::Another, "a.test").await;
+        assert_eq!(gone, Err(Code::SecretNotFound));
         give(&approver, Occasion::New, "a.test").await.unwrap();
         assert_eq!(give(&approver, Occasion::New, "b.test").await, Err(Code::SecretExists));
         assert_eq!(give(&approver, Occasion::First, "b.test").await, Err(Code::Usage));

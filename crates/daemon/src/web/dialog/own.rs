@@ -83,7 +83,6 @@ fn typing(own: &Own<'_>, address: &str) -> Markup {
         known: known.as_ref(),
         secret: own.secret,
         providers: own.providers,
-        pattern: None,
         weak: own.weak,
         from_file: from_file(own.secret, occasion),
     };

@@ -1,9 +1,6 @@
 //! A value: first or next, typed into a field that is masked, and where it may go.
 
-use keyless_core::{
-    Error, SecretPath,
-    approval::{Asked, Field},
-};
+use keyless_core::{Error, SecretPath, approval::Asked};
 use keyless_vault::{Provider, Providers, Secret, SourceConfig, Variant};
 use maud::{Markup, html};
 use zeroize::Zeroizing;
@@ -30,8 +27,6 @@ pub(super) struct Wanted<'a> {
     pub(super) known: Option<&'a Known>,
     pub(super) secret: Option<&'a Secret>,
     pub(super) providers: &'a Providers,
-    /// What kind of token it is declared to be, where the secret itself does not say.
-    pub(super) pattern: Option<String>,
     /// A value was refused for its looks: offer to take it all the same.
     pub(super) weak: bool,
     /// What takes a value of several lines, in a terminal.
@@ -48,7 +43,6 @@ pub(super) fn of_request<'a>(scene: &Scene<'a>) -> Option<Wanted<'a>> {
         known: shown.known.as_ref(),
         secret: scene.secret,
         providers: scene.providers,
-        pattern: shown.present(Field::PatternId).map(|known| known.text),
         weak: scene.weak,
         from_file: from_file(shown),
     })
@@ -145,11 +139,10 @@ pub(in crate::web) fn read_given(
     typed.read(occasion, chosen, is_bound)
 }
 
-/// What the catalog knows of it.
+/// What the catalog knows of it, by the vault's word alone: a manifest comes from the agent's side, and this fills in hosts.
 fn catalogs<'a>(wanted: &Wanted<'a>) -> Option<(&'a Provider, &'a Variant)> {
     let upkeep = wanted.secret.map(|secret| &secret.metadata.upkeep);
     let pattern = upkeep.and_then(|upkeep| upkeep.pattern_id.as_deref());
-    let pattern = pattern.or(wanted.pattern.as_deref());
     wanted.providers.of_secret(wanted.path?, pattern)
 }
 

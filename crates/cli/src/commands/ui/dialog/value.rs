@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keyless_core::{Error, SecretPath, approval::Field as Proposed};
+use keyless_core::{Error, SecretPath};
 use keyless_daemon::{
     Given, Occasion, Shown, Typed, read_path, suggested_variable,
     vault::{FormatVerdict, Metadata, Provider, Providers, Secret, Variant},
@@ -38,8 +38,6 @@ pub(in crate::commands) struct ValueScene {
     pub(super) occasion: Occasion,
     secret: Option<Secret>,
     providers: Arc<Providers>,
-    /// What kind of token it is declared to be, where the secret itself does not say.
-    pattern: Option<String>,
 }
 
 impl ValueScene {
@@ -49,7 +47,7 @@ impl ValueScene {
         occasion: Occasion,
         providers: &Arc<Providers>,
     ) -> Self {
-        Self { path, occasion, secret, providers: Arc::clone(providers), pattern: None }
+        Self { path, occasion, secret, providers: Arc::clone(providers) }
     }
 
     /// The value that an agent asks for; nothing when it asks for something else.
@@ -59,9 +57,7 @@ impl ValueScene {
         providers: &Arc<Providers>,
     ) -> Option<Self> {
         let occasion = Occasion::asked(&shown.asked)?;
-        let pattern = shown.present(Proposed::PatternId).map(|known| known.text);
-        let scene = Self::new(shown.path.clone(), secret, occasion, providers);
-        Some(Self { pattern, ..scene })
+        Some(Self::new(shown.path.clone(), secret, occasion, providers))
     }
 
     /// What stands over the dialog.
@@ -228,7 +224,7 @@ impl ValueScene {
 
     fn of_catalog(&self) -> Option<(&Provider, &Variant)> {
         let pattern = self.metadata().and_then(|metadata| metadata.upkeep.pattern_id.as_deref());
-        self.providers.of_secret(self.path.as_ref()?, pattern.or(self.pattern.as_deref()))
+        self.providers.of_secret(self.path.as_ref()?, pattern)
     }
 
     fn metadata(&self) -> Option<&Metadata> {
