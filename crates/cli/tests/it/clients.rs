@@ -220,7 +220,7 @@ fn gh_api() {
     let script = "GH_ENTERPRISE_TOKEN=$TOKEN gh api --hostname api.allowed.test user";
     let seen = world.agent_sh(script).run();
     world.assert_received(&origin);
-    assert_eq!(origin.requests()[0].target, "/api/v3/user");
+    assert!(origin.requests()[0].target.ends_with("/api/v3/user"), "{:?}", origin.requests());
     assert!(seen.ok().contains("token kloak_"), "{}", seen.text());
 }
 

@@ -48,7 +48,7 @@ fn bait_stops_who_takes_it() {
     assert_eq!(threat(&world, &instance)["score"], 0);
     assert_eq!(served.act(&honest)["body"]["status"], "success");
     // Nor does it come out for anybody else.
-    world.keyless(&["exec", "--", "true {{nl:ops/MASTER_KEY}}"]).run().exits(1);
+    world.keyless(&["exec", "--", "true {{nl:ops/MASTER_KEY}}"]).run().exits(4);
 }
 
 #[test]
