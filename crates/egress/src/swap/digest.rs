@@ -4,8 +4,19 @@
 use http::{HeaderMap, HeaderValue, header};
 use keyless_core::{Code, Error};
 
-/// The headers that carry a digest of the body (RFC 9530, RFC 3230, RFC 1864).
-pub(crate) const DIGESTS: [&str; 4] = ["content-digest", "content-md5", "digest", "repr-digest"];
+/// The headers that carry a digest of the body (RFC 9530, RFC 3230, RFC 1864, S3's and Cloud Storage's own).
+pub(crate) const DIGESTS: [&str; 10] = [
+    "content-digest",
+    "content-md5",
+    "digest",
+    "repr-digest",
+    "x-amz-checksum-crc32",
+    "x-amz-checksum-crc32c",
+    "x-amz-checksum-crc64nvme",
+    "x-amz-checksum-sha1",
+    "x-amz-checksum-sha256",
+    "x-goog-hash",
+];
 
 /// What holds a body as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
