@@ -22,9 +22,13 @@ fn receiver(world: &World) -> (Background<'_>, u16) {
     (receiver, port)
 }
 
+/// What the receiver took, each once: a broker that ends before it has noted an answer tells the same again.
 fn taken(world: &World) -> Vec<Value> {
     let text = fs::read_to_string(world.operator_file("taken")).unwrap_or_default();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let mut taken: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    taken.dedup_by_key(|one| one["message"]["payload"]["rotation_id"].clone());
+    taken
 }
 
 fn rotate(world: &World) {
@@ -75,7 +79,7 @@ fn a_receiver_is_told_of_what_was_rotated_even_while_nobody_was_there() {
     assert_eq!(ids.len(), 3);
     world.saw("the receiver", serde_json::to_string(&taken).unwrap().as_bytes());
     let told = |entry: &Value| entry["action"] == "rotation_notification";
-    wait_until("the log says so", || world.log().iter().filter(|entry| told(entry)).count() == 3);
+    wait_until("the log says so", || world.log().iter().filter(|entry| told(entry)).count() >= 3);
 }
 
 /// A key that others can read is no key.
