@@ -220,7 +220,7 @@ impl Router {
         value: &SecretValue,
         credential: Option<&SecretValue>,
     ) -> Result<(), Error> {
-        if !at.declared.effective().contains(Capabilities::WRITE) {
+        if !at.declared.may(Capabilities::WRITE).await {
             let words =
                 SafeText::words("Keyless may only read from the source ").as_they_wrote(at.name);
             return Err(Error::with(Code::Usage, words.and("; see access in sources.toml")));
@@ -232,7 +232,7 @@ impl Router {
         given.map_err(|fault| told(at.name, fault))
     }
 
-    /// What a declared source holds, in order; values are none of it.
+    /// What a declared source holds, in order; values are none of it. Asked are only those that say that they can tell.
     pub(crate) async fn browse(
         &self,
         source: &str,
@@ -242,6 +242,10 @@ impl Router {
             let words = SafeText::words("sources.toml has no source ").as_they_wrote(source);
             return Err(Error::with(Code::Usage, words));
         };
+        if !declared.may(Capabilities::LIST).await {
+            let words = "it can't say what it holds";
+            return Err(told(source, SourceFault::new(State::Available, words)));
+        }
         let asked = declared.within(declared.backend.list(credential)).await;
         let mut held = asked.map_err(|fault| told(source, fault))?;
         held.sort();
@@ -301,6 +305,12 @@ impl At<'_> {
         self.name
     }
 
+    /// Whether it is at `source`, in what that one lists as `reference`: a field of it is in it.
+    pub(crate) fn is_in(&self, source: &str, reference: &str) -> bool {
+        let field = self.reference.strip_prefix(reference);
+        self.name == source && field.is_some_and(|field| field.is_empty() || field.starts_with('#'))
+    }
+
     /// Whether `provider://place` is a way to write it.
     pub(crate) fn is_called(&self, provider: &str, place: &str) -> bool {
         let usual = USUAL_NAMES.iter().find(|(kind, _)| *kind == self.declared.spec.kind);
@@ -320,10 +330,20 @@ impl Declared {
         timeout(self.spec.deadline, work).await.unwrap_or_else(|_| Err(late()))
     }
 
+    /// Whether the source can do that, and the operator lets Keyless do it.
+    async fn may(&self, what: Capabilities) -> bool {
+        let asked = timeout(self.spec.deadline, self.backend.asked_capabilities()).await;
+        self.masked(asked.unwrap_or_default()).contains(what)
+    }
+
     fn effective(&self) -> Capabilities {
+        self.masked(self.backend.capabilities())
+    }
+
+    fn masked(&self, capabilities: Capabilities) -> Capabilities {
         match self.spec.access {
-            Access::Read => self.backend.capabilities().read_only(),
-            Access::ReadWrite => self.backend.capabilities(),
+            Access::Read => capabilities.read_only(),
+            Access::ReadWrite => capabilities,
         }
     }
 }

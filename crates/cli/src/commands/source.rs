@@ -4,8 +4,8 @@ mod declaring;
 
 use std::process::ExitCode;
 
-use keyless_core::Error;
-use keyless_daemon::vault::{Held, RouterConfig, Secret, SourceConfig, SourceReport};
+use keyless_core::{Error, SecretPath};
+use keyless_daemon::vault::{Held, RouterConfig, SourceConfig, SourceReport};
 use serde_json::json;
 
 use super::{approve::visible, open_store, secret::source_word, unlock_vault};
@@ -95,21 +95,12 @@ async fn browse(ui: &Ui, args: BrowseArgs) -> Result<ExitCode, Error> {
     let mut held = ui.wait("Asking the source", vault.browse(&args.name)).await?;
     if let Some(text) = args.text.as_deref().map(str::to_lowercase) {
         let has = |word: &str| word.to_lowercase().contains(&text);
-        held.retain(|one| has(&one.reference) || one.name.as_deref().is_some_and(has));
+        held.retain(|(one, _)| has(&one.reference) || one.name.as_deref().is_some_and(has));
     }
-    let secrets = vault.list().await?;
-    let known_as = |reference: &str| {
-        let is_it = |secret: &&Secret| match &secret.metadata.source {
-            SourceConfig::Routed { source: Some(source), reference: Some(own) } => {
-                *source == args.name && own == reference
-            }
-            _ => false,
-        };
-        secrets.iter().find(is_it).map(|secret| secret.path.to_string())
-    };
-    let row = |one: &Held| {
+    let row = |(one, path): &(Held, Option<SecretPath>)| {
         let name = one.name.as_deref().map(visible).unwrap_or_default();
-        vec![visible(&one.reference), name, known_as(&one.reference).unwrap_or_default()]
+        let path = path.as_ref().map(SecretPath::to_string).unwrap_or_default();
+        vec![visible(&one.reference), name, path]
     };
     let rows: Vec<Vec<String>> = held.iter().map(row).collect();
     let words = if rows.is_empty() {
@@ -123,7 +114,7 @@ async fn browse(ui: &Ui, args: BrowseArgs) -> Result<ExitCode, Error> {
     };
     let data: Vec<_> = held
         .iter()
-        .map(|one| json!({ "reference": one.reference, "name": one.name, "path": known_as(&one.reference) }))
+        .map(|(one, path)| json!({ "reference": one.reference, "name": one.name, "path": path }))
         .collect();
     ui.answer("source browse", &json!({ "source": args.name, "held": data }), &words);
     Ok(ExitCode::SUCCESS)

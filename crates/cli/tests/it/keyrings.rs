@@ -121,7 +121,7 @@ fn the_desktops_keyring() {
     let text = "schema_version = 1\n[[source]]\nname = \"other\"\ntype = \"keyring\"\ncache_ttl_seconds = 0\n";
     sources(&world, &format!("{text}access = \"readwrite\"\n[default]\nsource = \"other\"\n"));
     let references = ["service=github,username=ada", "service=github,username=eve"];
-    obeys(&mut world, &address, references, &["read", "write"]);
+    obeys(&mut world, &address, references, &["read", "list", "write"]);
     let keyless = |words: &[&str]| world.keyless(words).env("DBUS_SESSION_BUS_ADDRESS", &address);
     // A path has attributes of its own; what is written, other programs find.
     let path = "team/api/routed";
@@ -133,6 +133,14 @@ fn the_desktops_keyring() {
         let found = bus.look_up(&["service", "keyless", "username", path]);
         assert_eq!(String::from_utf8_lossy(&found), value);
     }
+    // What it holds is told by attributes and labels; what was written under a path is known as that.
+    let browse = keyless(&["source", "browse", "other", "--json"]).run().data();
+    let one = |reference: &str, name: &str, path: &str| json!({ "reference": reference, "name": name, "path": path });
+    let expected = json!([
+        one("service=github,username=ada", "a test", TOKEN),
+        one(&format!("service=keyless,username={path}"), &format!("Keyless: {path}"), path),
+    ]);
+    assert_eq!(browse["held"], expected);
     // Two items under one name are none, and without a bus there is no keyring.
     bus.store(&["service", "github", "username", "ada", "kind", "other"], "x");
     let seen = keyless(&["source", "check", TOKEN]).run();

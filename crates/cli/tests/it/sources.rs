@@ -43,11 +43,25 @@ class Server(http.server.BaseHTTPRequestHandler):
             return self.answer(403)
         if self.path == "/v1/auth/token/lookup-self":
             return self.answer(200, {"data": {}})
+        if self.path.startswith("/v1/kv/metadata/") and self.path.endswith("?list=true"):
+            return self.list(self.path[len("/v1/kv/metadata/"):-len("?list=true")])
         versions = store.get(self.path)
         if not versions:
             return self.answer(404)
+        # The last version may be deleted: then there is metadata, under 404.
+        gone = versions[-1] is None
         data = {"data": versions[-1], "metadata": {"version": len(versions), "destroyed": False}}
-        self.answer(200, {"request_id": "r", "lease_duration": 0, "data": data})
+        self.answer(404 if gone else 200, {"request_id": "r", "lease_duration": 0, "data": data})
+    def list(self, folder):
+        below = "/v1/kv/data/" + folder
+        if folder == "closed/":
+            return self.answer(403)
+        rest = [path[len(below):] for path in store if path.startswith(below)]
+        keys = sorted({first + slash for first, slash, _ in (path.partition("/") for path in rest)})
+        self.answer(200, {"data": {"keys": keys}}) if keys else self.answer(404)
+    def do_DELETE(self):
+        store[self.path].append(None) if self.allowed() else None
+        self.answer(204)
     def do_POST(self):
         if self.path == "/v1/auth/approle/login":
             login = self.body()
@@ -99,6 +113,25 @@ impl Server {
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         Self { port: line.trim().parse().unwrap(), child }
+    }
+
+    /// What somebody else does there, past Keyless.
+    fn vault(&self, method: &str, place: &str, token: &str, body: &str) {
+        let url = format!("http://127.0.0.1:{}/v1/kv/data/{place}", self.port);
+        let token = format!("x-vault-token: {token}");
+        let words = [
+            "-fsS",
+            "-X",
+            method,
+            "-H",
+            &token,
+            "-H",
+            "x-vault-namespace: team-a",
+            "-d",
+            body,
+            &url,
+        ];
+        assert!(Command::new("curl").args(words).stdout(Stdio::null()).status().unwrap().success());
     }
 }
 
@@ -168,9 +201,29 @@ fn hashicorp_vault_by_token_and_by_approle() {
     declare("access = \"readwrite\"");
     rotate(world.canary.value()).data();
     assert_eq!(state(&world, "corp")["state"], json!("available"));
-    assert_eq!(state(&world, "corp")["effective"], json!(["read", "write", "rotate", "audit"]));
+    let may = json!(["read", "list", "write", "rotate", "audit"]);
+    assert_eq!(state(&world, "corp")["effective"], may);
     world.agent_sh(USE).run().ok();
     assert_eq!(origin.requests()[0].header("x"), Some(world.canary.value().into()));
+    // Keys are told folder by folder, fields are those of a secret, and a folder that the policy closes hides no other.
+    // What was deleted is written over, counting on from there.
+    for place in ["deep/er/one", "closed/two"] {
+        let body = format!("{{\"data\":{{\"value\":\"{}\"}}}}", world.canary.value());
+        server.vault("POST", place, &token, &body);
+    }
+    let held = |words: &[&str]| {
+        let browse = [&["source", "browse", "corp", "--json"], words].concat();
+        world.keyless(&browse).run().data()["held"].clone()
+    };
+    let one = |reference: &str, path: Option<&str>| json!({ "reference": reference, "name": null, "path": path });
+    let (token_there, deep) = (one("api/token", Some(TOKEN)), one("deep/er/one", None));
+    assert_eq!(held(&[]), json!([token_there, deep]));
+    declare("access = \"readwrite\"\nbrowse_below = \"/deep\"");
+    assert_eq!(held(&[]), json!([deep]));
+    server.vault("DELETE", "api/token", &token, "");
+    let missing = world.keyless(&["source", "check", TOKEN]).run();
+    assert!(missing.exits(1).text().contains("has no value"), "{}", missing.text());
+    rotate(world.canary.value()).data();
     declare("access = \"read\"\nrole_id = \"role\"");
     world.agent_sh(USE).run().ok();
     assert_eq!(origin.requests()[1].header("x"), Some(world.canary.value().into()));
@@ -368,8 +421,9 @@ for line in sys.stdin:
     request = json.loads(line)
     method = request["method"].split(".")[1]
     result = {{
-        "init": {{"source_name": "probe", "capabilities_bits": 1, "plugin_version": "1"}},
+        "init": {{"source_name": "probe", "capabilities_bits": 9, "plugin_version": "1"}},
         "is_available": {{"status": "available"}},
+        "put": {{"replaced": True}},
         "get": {{"value": {:?}, "lease_seconds": 0}},
     }}[method]
     print(json.dumps({{"jsonrpc": "2.0", "id": request["id"], "result": result}}), flush=True)
@@ -377,19 +431,32 @@ for line in sys.stdin:
         world.canary.value()
     );
     executable(&program, &script);
-    sources(
-        &world,
-        &format!(
-            "[[source]]\nname = \"probe\"\ntype = \"plugin\"\nprogram = {program:?}\n\
-             checksum_sha256 = {:?}\nenvironment = {{ PATH = {:?} }}\n",
-            sha256(&program),
-            std::env::var("PATH").unwrap()
-        ),
-    );
+    let declare = |access: &str| {
+        sources(
+            &world,
+            &format!(
+                "[[source]]\nname = \"probe\"\ntype = \"plugin\"\nprogram = {program:?}\n{access}\n\
+                 checksum_sha256 = {:?}\nenvironment = {{ PATH = {:?} }}\n",
+                sha256(&program),
+                std::env::var("PATH").unwrap()
+            ),
+        );
+    };
+    declare("");
     add_routed(&world, "source:probe:any");
     world.agent_sh(USE).run().ok();
     assert_eq!(origin.requests()[0].header("x"), Some(world.canary.value().into()));
     assert_eq!(state(&world, "probe")["state"], json!("available"));
+    // It lists nothing, as it says; a value is put there once the operator lets Keyless write.
+    let refused = world.keyless(&["source", "browse", "probe"]).run();
+    assert!(refused.exits(1).errors().contains("can't say what it holds"), "{}", refused.errors());
+    let put = || {
+        let rotate = ["secret", "rotate", TOKEN, "--value-stdin"];
+        world.keyless(&rotate).stdin(world.another_value()).run()
+    };
+    assert!(put().exits(2).errors().contains("may only read"));
+    declare("access = \"readwrite\"");
+    put().ok();
     executable(&program, &(script + "# changed\n"));
     let checked = world.keyless(&["source", "check"]).run();
     assert!(checked.exits(1).text().contains("checksum"), "{}", checked.text());
@@ -412,12 +479,14 @@ server.serve_forever()
     let server = Server::python(&world, script, &[]);
     let secret_key = world.another_value();
     add_local(&world, "sources/aws/key", &secret_key);
+    let below = std::cell::Cell::new("");
     let declare = |prefix: &str, source: &str| {
         let one = |name: &str| {
+            let below = below.get();
             format!(
                 "[[source]]\nname = \"{name}\"\ntype = \"aws-{name}\"\nregion = \"eu-central-1\"\n\
                  access_key_id = \"AKIAEXAMPLE\"\nendpoint = \"http://127.0.0.1:{}\"\n\
-                 access = \"readwrite\"\ncache_ttl_seconds = 0\n",
+                 access = \"readwrite\"\ncache_ttl_seconds = 0\n{below}",
                 server.port
             )
         };
@@ -461,6 +530,35 @@ server.serve_forever()
     world.agent_with(&["--secret", TOKEN], &["sh", "-c", USE]).run().ok();
     assert_eq!(origin.requests()[1].header("x"), Some(fresh));
     assert_eq!(state(&world, "ssm")["state"], json!("available"));
+    // Page by page, by name alone.
+    create_many(server.port);
+    let held = |source: &str| {
+        let browse = ["source", "browse", source, "--json"];
+        let held = world.keyless(&browse).run().data()["held"].clone();
+        let pair = |one: &serde_json::Value| (one["reference"].to_string(), one["path"].clone());
+        held.as_array().unwrap().iter().map(pair).collect::<Vec<_>>()
+    };
+    let (secrets, parameters) = (held("secrets-manager"), held("ssm"));
+    assert_eq!((secrets.len(), parameters.len()), (122, 121), "{secrets:?} {parameters:?}");
+    assert!(secrets.contains(&("\"api/token\"".to_owned(), json!(TOKEN))), "{secrets:?}");
+    assert!(parameters.contains(&("\"/many/p7\"".to_owned(), json!(null))), "{parameters:?}");
+    below.set("browse_below = \"many\"\n");
+    declare("team/", "ssm");
+    assert_eq!((held("secrets-manager").len(), held("ssm").len()), (120, 120));
+}
+
+/// More than a page of each.
+fn create_many(port: u16) {
+    let create = format!(
+        "import boto3\nconnect = lambda service: boto3.client(service, region_name='eu-central-1', \
+         endpoint_url='http://127.0.0.1:{port}', aws_access_key_id='a', aws_secret_access_key='b')\n\
+         secrets, parameters = connect('secretsmanager'), connect('ssm')\n\
+         secrets.create_secret(Name='manyother', SecretString='x')\n\
+         for n in range(120):\n\
+         \x20   secrets.create_secret(Name=f'many/s{{n}}', SecretString='x')\n\
+         \x20   parameters.put_parameter(Name=f'/many/p{{n}}', Value='x', Type='SecureString')\n"
+    );
+    assert!(Command::new("python3").args(["-c", &create]).status().unwrap().success());
 }
 
 /// A server that takes connections and never answers, and a program that waits for ever: each costs its own secrets its

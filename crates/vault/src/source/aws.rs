@@ -2,7 +2,7 @@
 //!
 //! Requests are signed with the secret access key, which is the source's credential; its id stands
 //! in `sources.toml`. A reference is a secret's name, with `#KEY` for one key of a secret that is
-//! a JSON object; or a parameter's name.
+//! a JSON object; or a parameter's name. What it holds is told by names alone, page by page: no value is asked for.
 //! Source: <https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html>
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -10,13 +10,15 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 use keyless_core::{SafeText, SecretPath, SecretValue, SigV4Request, SigV4Signer, sigv4_digest};
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{json, value::RawValue};
 use toml::Table;
 use zeroize::Zeroizing;
 
 use super::{
-    backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State},
-    hashicorp::text_of,
+    backend::{
+        Answer, Backend, Capabilities, Fetched, Held, MAX_HELD, SourceFault, State, holds_too_much,
+    },
+    hashicorp::{browse_below, text_of},
     http::{HttpAnswer, HttpRequest, SourceHttp},
 };
 use crate::router::{optional, required};
@@ -35,6 +37,8 @@ pub(crate) struct AwsSource {
     region: String,
     endpoint: String,
     access_key_id: String,
+    /// Names that begin so are looked through; empty for all.
+    browse_below: String,
 }
 
 #[derive(Deserialize)]
@@ -53,6 +57,21 @@ struct ParameterAnswer<'a> {
 struct Parameter<'a> {
     #[serde(rename = "Value", borrow)]
     value: &'a RawValue,
+}
+
+/// A page of `ListSecrets` or `DescribeParameters`.
+#[derive(Deserialize)]
+struct Page {
+    #[serde(rename = "SecretList", alias = "Parameters", default)]
+    held: Vec<Named>,
+    #[serde(rename = "NextToken")]
+    next: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    #[serde(rename = "Name")]
+    name: String,
 }
 
 #[derive(Deserialize)]
@@ -77,8 +96,46 @@ impl AwsSource {
             service,
             endpoint: optional(settings, "endpoint")?.unwrap_or(host),
             access_key_id: required(settings, "access_key_id")?,
+            browse_below: browse_below(settings)?,
             region,
         })
+    }
+
+    /// The names after those that ended with `next`.
+    async fn page(
+        &self,
+        next: Option<&str>,
+        credential: Option<&SecretValue>,
+    ) -> Result<Page, SourceFault> {
+        let below = (!self.browse_below.is_empty()).then_some(self.browse_below.as_str());
+        // Each takes as many as it may give at once. Parameters are described, not got: getting by path brings values.
+        let (target, mut asked) = match self.service {
+            AwsService::SecretsManager => {
+                ("secretsmanager.ListSecrets", json!({ "MaxResults": 100 }))
+            }
+            AwsService::Ssm => ("AmazonSSM.DescribeParameters", json!({ "MaxResults": 50 })),
+        };
+        match (self.service, below) {
+            (_, None) => {}
+            (AwsService::SecretsManager, Some(below)) => {
+                asked["Filters"] = json!([{ "Key": "name", "Values": [below] }]);
+            }
+            (AwsService::Ssm, Some(below)) => {
+                let path = format!("/{}", below.trim_end_matches('/'));
+                let filter = json!({ "Key": "Path", "Option": "Recursive", "Values": [path] });
+                asked["ParameterFilters"] = json!([filter]);
+            }
+        }
+        if let Some(next) = next {
+            asked["NextToken"] = json!(next);
+        }
+        let body = Zeroizing::new(asked.to_string().into_bytes());
+        let answer = self.call(target, body, credential).await?;
+        if answer.status != 200 {
+            refusal(&answer)?;
+            return Err(unreadable());
+        }
+        serde_json::from_slice(&answer.body).map_err(|_| unreadable())
     }
 
     async fn call(
@@ -135,7 +192,7 @@ impl AwsService {
 impl Backend for AwsSource {
     fn capabilities(&self) -> Capabilities {
         let changes = Capabilities::WRITE.and(Capabilities::ROTATE);
-        Capabilities::READ.and(changes).and(Capabilities::AUDIT_LOGGED)
+        Capabilities::READ.and(Capabilities::LIST).and(changes).and(Capabilities::AUDIT_LOGGED)
     }
 
     fn reference(&self, path: &SecretPath, rest: &str, _: Option<&Table>) -> String {
@@ -157,6 +214,29 @@ impl Backend for AwsSource {
         })
     }
 
+    fn list<'a>(
+        &'a self,
+        credential: Option<&'a SecretValue>,
+    ) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
+        Box::pin(async move {
+            let (mut held, mut next) = (Vec::new(), None::<String>);
+            // AWS may send pages without a name on them.
+            for _ in 0..MAX_HELD {
+                let page = self.page(next.as_deref(), credential).await?;
+                held.extend(
+                    page.held.into_iter().map(|one| Held { reference: one.name, name: None }),
+                );
+                next = page.next;
+                match next {
+                    None => return Ok(held),
+                    Some(_) if held.len() >= MAX_HELD => break,
+                    Some(_) => {}
+                }
+            }
+            Err(holds_too_much())
+        })
+    }
+
     fn get<'a>(
         &'a self,
         reference: &'a str,
@@ -169,12 +249,11 @@ impl Backend for AwsSource {
             };
             let (target, body) = match self.service {
                 AwsService::SecretsManager => {
-                    ("secretsmanager.GetSecretValue", serde_json::json!({ "SecretId": name }))
+                    ("secretsmanager.GetSecretValue", json!({ "SecretId": name }))
                 }
-                AwsService::Ssm => (
-                    "AmazonSSM.GetParameter",
-                    serde_json::json!({ "Name": name, "WithDecryption": true }),
-                ),
+                AwsService::Ssm => {
+                    ("AmazonSSM.GetParameter", json!({ "Name": name, "WithDecryption": true }))
+                }
             };
             let body = Zeroizing::new(body.to_string().into_bytes());
             let answer = self.call(target, body, credential).await?;

@@ -15,6 +15,11 @@ pub(crate) trait Backend: Send + Sync {
     /// What it can do, whatever the operator lets Keyless do.
     fn capabilities(&self) -> Capabilities;
 
+    /// What it can do, asked of it anew where it is the one to say.
+    fn asked_capabilities(&self) -> Answer<'_, Capabilities> {
+        Box::pin(async { self.capabilities() })
+    }
+
     /// What the source calls the secret `path`; `rest` is what the route's prefix left of it.
     fn reference(&self, path: &SecretPath, rest: &str, route: Option<&Table>) -> String;
 
@@ -65,6 +70,9 @@ pub(crate) struct Fetched {
     /// How long it may be kept, if the source says.
     pub(crate) lease: Option<Duration>,
 }
+
+/// The most that a source is asked for when it says what it holds: more than anybody looks through.
+pub(super) const MAX_HELD: usize = 10_000;
 
 /// Something that a source holds.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -157,6 +165,12 @@ impl SourceFault {
     pub(crate) fn new(state: State, words: &'static str) -> Self {
         Self { state, words: SafeText::words(words) }
     }
+}
+
+/// It holds more than [`MAX_HELD`]: a part is not told as the whole.
+pub(super) fn holds_too_much() -> SourceFault {
+    let words = "it holds more than 10,000; see browse_below";
+    SourceFault::new(State::Available, words)
 }
 
 impl State {

@@ -3,7 +3,7 @@
 //! A reference is the file's place below the folder and can't lead out of it by `..`.
 
 use std::{
-    fs, io,
+    fs,
     path::{Component, Path, PathBuf},
 };
 
@@ -12,7 +12,9 @@ use tokio::task::spawn_blocking;
 use toml::Table;
 
 use super::{
-    backend::{Answer, Backend, Capabilities, Fetched, Held, SourceFault, State},
+    backend::{
+        Answer, Backend, Capabilities, Fetched, Held, MAX_HELD, SourceFault, State, holds_too_much,
+    },
     file,
 };
 use crate::router::required;
@@ -57,10 +59,9 @@ impl Backend for FolderSource {
     ) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
         let folder = self.folder.clone();
         Box::pin(async move {
-            let found = spawn_blocking(move || files_below(&folder, &folder)).await;
-            let files = found
-                .expect("reading a folder does not panic")
-                .map_err(|_| SourceFault::new(State::Unavailable, "the folder can't be read"))?;
+            let unreadable = || SourceFault::new(State::Unavailable, "the folder can't be read");
+            let found = spawn_blocking(move || files_below(&folder, &folder, unreadable)).await;
+            let files = found.expect("reading a folder does not panic")?;
             Ok(files.into_iter().map(|file| Held { reference: file, name: None }).collect())
         })
     }
@@ -86,20 +87,21 @@ impl Backend for FolderSource {
     }
 }
 
-/// More than anybody looks through.
-const MAX_FILES: usize = 10_000;
-
 /// The files below `folder`, by their place below `root`; what begins with a dot is left out, and no folder is
-/// entered through a link. Blocks.
-pub(super) fn files_below(folder: &Path, root: &Path) -> io::Result<Vec<String>> {
+/// entered through a link. `unreadable` is how it is told that a folder can't be looked into. Blocks.
+pub(super) fn files_below(
+    folder: &Path,
+    root: &Path,
+    unreadable: fn() -> SourceFault,
+) -> Result<Vec<String>, SourceFault> {
     let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder)? {
-            let entry = entry?;
+        for entry in fs::read_dir(folder).map_err(|_| unreadable())? {
+            let entry = entry.map_err(|_| unreadable())?;
             if entry.file_name().as_encoded_bytes().starts_with(b".") {
                 continue;
             }
-            if entry.file_type()?.is_dir() {
+            if entry.file_type().map_err(|_| unreadable())?.is_dir() {
                 folders.push(entry.path());
             } else if let Ok(below) = entry.path().strip_prefix(root)
                 && let Some(below) = below.to_str()
@@ -107,8 +109,8 @@ pub(super) fn files_below(folder: &Path, root: &Path) -> io::Result<Vec<String>>
             {
                 found.push(below.to_owned());
             }
-            if found.len() >= MAX_FILES {
-                return Ok(found);
+            if found.len() > MAX_HELD {
+                return Err(holds_too_much());
             }
         }
     }

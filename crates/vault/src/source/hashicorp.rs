@@ -3,7 +3,7 @@
 //! A reference is `PATH#FIELD` below the mount; the field is `value` when none is named. It logs
 //! in with a token, or with AppRole (`role_id` here, the secret id as credential), whose token is
 //! kept in memory until it ends. Writing keeps the other fields and fails when somebody else wrote
-//! in between. Source: <https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2>
+//! in between. What it holds is told by its keys, folder by folder; no secret is read for that. Source: <https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2>
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,9 @@ use toml::Table;
 use zeroize::Zeroizing;
 
 use super::{
-    backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State},
+    backend::{
+        Answer, Backend, Capabilities, Fetched, Held, MAX_HELD, SourceFault, State, holds_too_much,
+    },
     http::{HttpAnswer, HttpRequest, SourceHttp},
 };
 use crate::{
@@ -34,6 +36,8 @@ pub(crate) struct VaultSource {
     mount: String,
     namespace: Option<String>,
     role_id: Option<String>,
+    /// The folder that is looked through, with a slash behind it; empty for the whole mount.
+    browse_below: String,
     session: Mutex<Option<Session>>,
 }
 
@@ -76,6 +80,16 @@ struct Metadata {
     version: u64,
 }
 
+#[derive(Deserialize)]
+struct Listing {
+    data: Keys,
+}
+
+#[derive(Deserialize)]
+struct Keys {
+    keys: Vec<String>,
+}
+
 #[derive(Serialize)]
 struct Write<'a> {
     options: Options,
@@ -99,6 +113,7 @@ impl VaultSource {
             mount: optional(settings, "mount")?.unwrap_or("secret".to_owned()),
             namespace: optional(settings, "namespace")?,
             role_id: optional(settings, "role_id")?,
+            browse_below: browse_below(settings)?,
             session: Mutex::new(None),
         })
     }
@@ -156,18 +171,39 @@ impl VaultSource {
         Ok(token)
     }
 
+    /// What is at `path`. A secret whose last version was deleted is there without data: what is written over it counts
+    /// on from that version.
     async fn read(&self, path: &str, token: &str) -> Result<Option<HttpAnswer>, SourceFault> {
         let request = HttpRequest::new("GET", self.url(path)).header("x-vault-token", token);
         let answer = self.send(request).await?;
         match answer.status {
             200 => Ok(Some(answer)),
+            404 if serde_json::from_slice::<Secret<'_>>(&answer.body).is_ok() => Ok(Some(answer)),
             404 => Ok(None),
-            status => {
-                // A token that ended early is not used again.
-                *self.session.lock().expect("nothing panics under it") = None;
-                Err(refusal(status))
-            }
+            status => Err(self.refused(status)),
         }
+    }
+
+    /// The keys of one folder; those of folders end with a slash. 404 is a folder without any.
+    async fn keys(&self, folder: &str, token: &str) -> Result<Vec<String>, SourceFault> {
+        let folder = escaped(folder);
+        let url = format!("{}/v1/{}/metadata/{folder}?list=true", self.address, self.mount);
+        let answer = self.send(HttpRequest::new("GET", url).header("x-vault-token", token)).await?;
+        match answer.status {
+            200 => {
+                let listing: Listing =
+                    serde_json::from_slice(&answer.body).map_err(|_| unreadable())?;
+                Ok(listing.data.keys)
+            }
+            404 => Ok(Vec::new()),
+            status => Err(self.refused(status)),
+        }
+    }
+
+    /// A token that ended early is not used again.
+    fn refused(&self, status: u16) -> SourceFault {
+        self.forget();
+        refusal(status)
     }
 
     fn url(&self, path: &str) -> String {
@@ -178,7 +214,7 @@ impl VaultSource {
 impl Backend for VaultSource {
     fn capabilities(&self) -> Capabilities {
         let changes = Capabilities::WRITE.and(Capabilities::ROTATE);
-        Capabilities::READ.and(changes).and(Capabilities::AUDIT_LOGGED)
+        Capabilities::READ.and(Capabilities::LIST).and(changes).and(Capabilities::AUDIT_LOGGED)
     }
 
     fn reference(&self, path: &SecretPath, rest: &str, route: Option<&Table>) -> String {
@@ -208,6 +244,38 @@ impl Backend for VaultSource {
                 Ok(_) => State::Locked,
                 Err(fault) => fault.state,
             }
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        credential: Option<&'a SecretValue>,
+    ) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
+        Box::pin(async move {
+            let token = self.token(credential).await?;
+            let (mut held, mut folders, mut seen) =
+                (Vec::new(), vec![self.browse_below.clone()], 0);
+            while let Some(folder) = folders.pop() {
+                let keys = match self.keys(&folder, &token).await {
+                    // A policy may leave out folders of what it lets be listed.
+                    Err(fault) if fault.state == State::Locked && folder != self.browse_below => {
+                        continue;
+                    }
+                    asked => asked?,
+                };
+                seen += 1 + keys.len();
+                if seen > MAX_HELD {
+                    return Err(holds_too_much());
+                }
+                for key in keys {
+                    let reference = format!("{folder}{key}");
+                    match key.ends_with('/') {
+                        true => folders.push(reference),
+                        false => held.push(Held { reference, name: None }),
+                    }
+                }
+            }
+            Ok(held)
         })
     }
 
@@ -267,6 +335,16 @@ impl Backend for VaultSource {
 
     fn forget(&self) {
         *self.session.lock().expect("nothing panics under it") = None;
+    }
+}
+
+/// The setting of that name: what alone is looked through when the source says what it holds, so that its policy need
+/// not allow more.
+pub(super) fn browse_below(settings: &Table) -> Result<String, String> {
+    let below = optional(settings, "browse_below")?.unwrap_or_default();
+    match below.trim_matches('/') {
+        "" => Ok(String::new()),
+        below => Ok(format!("{below}/")),
     }
 }
 

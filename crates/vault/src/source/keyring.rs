@@ -1,10 +1,14 @@
 //! The source `keyring`: the desktop's keyring over the Secret Service (GNOME Keyring, KWallet, KeePassXC).
 //!
 //! A reference is attributes, `service=github,username=ada`; of a path they are `service=keyless,username=PATH`, the two
-//! names that other libraries use. Nothing prompts: a locked keyring is told as such.
+//! names that other libraries use. Nothing prompts: a locked keyring is told as such. What it holds is told by
+//! attributes and labels; no value is asked for.
 //! Source: <https://specifications.freedesktop.org/secret-service-spec/latest/>
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use keyless_core::{SecretPath, SecretValue};
 use secret_service::{EncryptionType, Error, Item, SecretService};
@@ -12,7 +16,7 @@ use tokio::time::timeout;
 use toml::Table;
 use zeroize::Zeroizing;
 
-use super::backend::{Answer, Backend, Capabilities, Fetched, SourceFault, State};
+use super::backend::{Answer, Backend, Capabilities, Fetched, Held, SourceFault, State};
 use crate::router::optional;
 
 /// For everything from the bus to the value.
@@ -35,7 +39,7 @@ impl KeyringSource {
 
 impl Backend for KeyringSource {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::READ.and(Capabilities::WRITE)
+        Capabilities::READ.and(Capabilities::LIST).and(Capabilities::WRITE)
     }
 
     fn reference(&self, path: &SecretPath, _rest: &str, _: Option<&Table>) -> String {
@@ -54,6 +58,34 @@ impl Backend for KeyringSource {
                 Err(fault) => fault.state,
             }
         })
+    }
+
+    fn list<'a>(
+        &'a self,
+        _: Option<&'a SecretValue>,
+    ) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
+        Box::pin(within(async move {
+            let service = connect().await?;
+            let (mut items, mut locked) = (Vec::new(), false);
+            for collection in service.get_all_collections().await? {
+                if collection.is_locked().await? {
+                    locked = true;
+                    continue;
+                }
+                for item in collection.get_all_items().await? {
+                    // One that was removed meanwhile is none.
+                    if let (Ok(attributes), Ok(label)) =
+                        (item.get_attributes().await, item.get_label().await)
+                    {
+                        items.push((attributes, label));
+                    }
+                }
+            }
+            if locked && items.is_empty() {
+                return Err(Error::Locked.into());
+            }
+            Ok(held(items))
+        }))
     }
 
     fn get<'a>(
@@ -123,6 +155,37 @@ fn attributes(reference: &str) -> Result<HashMap<&str, &str>, SourceFault> {
     })
 }
 
+/// Items by the shortest reference that tells them apart. One whose attributes can't be written as a reference is left
+/// out, since nothing could name it.
+fn held(items: Vec<(HashMap<String, String>, String)>) -> Vec<Held> {
+    let short: Vec<Option<String>> = items.iter().map(|(known, _)| written(known, false)).collect();
+    let is_alone = |one: &String| short.iter().flatten().filter(|other| *other == one).count() == 1;
+    let held = |((known, label), short): (&(HashMap<String, String>, String), &Option<String>)| {
+        let reference = short.clone().filter(is_alone).or_else(|| written(known, true))?;
+        Some(Held { reference, name: Some(label.clone()).filter(|label| !label.is_empty()) })
+    };
+    items.iter().zip(&short).filter_map(held).collect()
+}
+
+/// Attributes as a reference. KeePassXC's have notes and one-time codes among them, and an identity that is enough.
+fn written(known: &HashMap<String, String>, with_schema: bool) -> Option<String> {
+    const IDENTITY: &str = "Uuid";
+    const SCHEMA: &str = "xdg:schema";
+    if let Some(identity) = known.get(IDENTITY) {
+        return Some(format!("{IDENTITY}={identity}"));
+    }
+    let named: BTreeMap<_, _> =
+        known.iter().filter(|(name, _)| with_schema || *name != SCHEMA).collect();
+    let fits = |(name, value): (&&String, &&String)| {
+        !name.is_empty() && !name.contains([',', '=']) && !value.contains(',')
+    };
+    (!named.is_empty() && named.iter().all(fits)).then(|| {
+        let pairs: Vec<String> =
+            named.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        pairs.join(",")
+    })
+}
+
 async fn within<T>(work: impl Future<Output = Result<T, SourceFault>>) -> Result<T, SourceFault> {
     timeout(PATIENCE, work).await.unwrap_or_else(|_| {
         Err(SourceFault::new(State::Unavailable, "the keyring did not answer in time"))
@@ -144,6 +207,35 @@ impl From<Error> for SourceFault {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_item_is_told_by_what_finds_it_and_by_no_more() {
+        let item = |pairs: &[(&str, &str)], label: &str| {
+            let known = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            (known.collect::<HashMap<_, _>>(), label.to_owned())
+        };
+        let schema = ("xdg:schema", "org.gnome.A");
+        let items = vec![
+            item(&[("username", "ada"), ("service", "github"), schema], "GitHub"),
+            item(&[("service", "twice"), ("xdg:schema", "one")], ""),
+            item(&[("service", "twice"), ("xdg:schema", "two")], "x"),
+            item(&[("service", "a,b")], "none can name it"),
+            item(&[schema], "only a schema"),
+            item(&[("Uuid", "5f"), ("Notes", "private"), ("TOTP", "123456")], "KeePassXC's"),
+        ];
+        let told: Vec<_> = held(items).into_iter().map(|one| (one.reference, one.name)).collect();
+        let one =
+            |reference: &str, name: Option<&str>| (reference.to_owned(), name.map(str::to_owned));
+        let expected = [
+            one("service=github,username=ada", Some("GitHub")),
+            one("service=twice,xdg:schema=one", None),
+            one("service=twice,xdg:schema=two", Some("x")),
+            one("xdg:schema=org.gnome.A", Some("only a schema")),
+            one("Uuid=5f", Some("KeePassXC's")),
+        ];
+        assert_eq!(told, expected);
+        assert!(told.iter().all(|(reference, _)| attributes(reference).is_ok()));
+    }
 
     #[test]
     fn a_reference_is_attributes() {

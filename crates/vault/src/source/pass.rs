@@ -83,8 +83,8 @@ impl Backend for PassSource {
             let store = store.ok_or_else(gone)?;
             let folder = store.join(below.trim_matches('/'));
             // The names of the files are those of the entries; nothing is decrypted.
-            let found = spawn_blocking(move || files_below(&folder, &store)).await;
-            let files = found.expect("reading a folder does not panic").map_err(|_| gone())?;
+            let found = spawn_blocking(move || files_below(&folder, &store, gone)).await;
+            let files = found.expect("reading a folder does not panic")?;
             let entries = files.iter().filter_map(|file| file.strip_suffix(".gpg"));
             Ok(entries.map(|entry| Held { reference: entry.to_owned(), name: None }).collect())
         })

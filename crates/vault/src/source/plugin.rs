@@ -66,11 +66,18 @@ impl Backend for PluginSource {
         path.to_string()
     }
 
-    fn state<'a>(&'a self, _: Option<&'a SecretValue>) -> Answer<'a, State> {
+    fn asked_capabilities(&self) -> Answer<'_, Capabilities> {
         Box::pin(async move {
             if let Ok(bits) = self.client.capabilities().await {
                 self.capabilities.store(bits, Ordering::Relaxed);
             }
+            self.capabilities()
+        })
+    }
+
+    fn state<'a>(&'a self, _: Option<&'a SecretValue>) -> Answer<'a, State> {
+        Box::pin(async move {
+            self.asked_capabilities().await;
             match self.client.is_available().await {
                 Ok(Availability { status, .. }) => state_of(status),
                 Err(ClientError::Unstartable(_) | ClientError::Checksum | ClientError::Unsafe) => {

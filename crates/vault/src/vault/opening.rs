@@ -89,11 +89,37 @@ impl Vault {
         Ok(router.report(&credentials, contacts).await)
     }
 
-    /// What a declared source holds, by the references that a secret may name; values are none of it.
-    pub async fn browse(&self, source: &str) -> Result<Vec<Held>, Error> {
+    /// What a declared source holds, by the references that a secret may name, and the secret that is kept there already;
+    /// values are none of it.
+    pub async fn browse(&self, source: &str) -> Result<Vec<(Held, Option<SecretPath>)>, Error> {
         let router = self.router()?;
         let credential = self.credential(router, source).await?;
-        router.browse(source, credential.as_ref()).await
+        let held = router.browse(source, credential.as_ref()).await?;
+        let index = self.index().await?;
+        let places: Vec<_> = index
+            .present()
+            .filter_map(|(path, secret)| {
+                let SourceConfig::Routed { source, reference } = &secret.metadata.source else {
+                    return None;
+                };
+                let named = source.as_deref().map(|source| (source, reference.as_deref()));
+                match router.place(path, named) {
+                    Ok(Place::Source(at)) => Some((path, at)),
+                    _ => None,
+                }
+            })
+            .collect();
+        let known_as = |one: &Held| {
+            let found = places.iter().find(|(_, at)| at.is_in(source, &one.reference));
+            found.map(|(path, _)| (*path).clone())
+        };
+        Ok(held
+            .into_iter()
+            .map(|one| {
+                let path = known_as(&one);
+                (one, path)
+            })
+            .collect())
     }
 
     /// Files and folders of declared sources, with values or what opens them.
