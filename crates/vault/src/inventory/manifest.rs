@@ -73,7 +73,8 @@ impl Manifest {
         for path in &required {
             if optional.remove(path) {
                 let why = "is required as well; one of the two lists is enough".to_owned();
-                faults.push(Fault { place: "optional".to_owned(), path: Some(path.clone()), why });
+                let place = format!("optional {:?}", path.as_str());
+                faults.push(Fault { place, path: Some(path.clone()), why });
             }
         }
         let secrets = by_path("secret", table.get("secret"), Entry::read, &mut faults);

@@ -124,7 +124,7 @@ fn one_fault_is_told_of_one_entry() {
             "required[1]: 2 of at least 3 segments (project/category/name)",
             "required[2]: is not a path in quotes",
             "required[3]: stands there twice",
-            "optional: is required as well; one of the two lists is enough",
+            "optional \"team/a/one\": is required as well; one of the two lists is enough",
             "secret.\"nonsense\": 1 of at least 3 segments (project/category/name)",
             "secret.\"team/a/own\": \"soon\" is not a date such as 2026-11-30",
             "overrides.\"team/a/one\": unknown field `retrieval_url`, expected one of `description`, `gate`, `approve_on_use`, `rotate_every_days`",

@@ -269,9 +269,10 @@ impl Backend for VaultSource {
                 }
                 for key in keys {
                     let reference = format!("{folder}{key}");
-                    match key.ends_with('/') {
-                        true => folders.push(reference),
-                        false => held.push(Held { reference, name: None }),
+                    if key.ends_with('/') {
+                        folders.push(reference);
+                    } else {
+                        held.push(Held { reference, name: None });
                     }
                 }
             }

@@ -84,7 +84,7 @@ impl Backend for KeyringSource {
             if locked && items.is_empty() {
                 return Err(Error::Locked.into());
             }
-            Ok(held(items))
+            Ok(held(&items))
         }))
     }
 
@@ -157,7 +157,7 @@ fn attributes(reference: &str) -> Result<HashMap<&str, &str>, SourceFault> {
 
 /// Items by the shortest reference that tells them apart. One whose attributes can't be written as a reference is left
 /// out, since nothing could name it.
-fn held(items: Vec<(HashMap<String, String>, String)>) -> Vec<Held> {
+fn held(items: &[(HashMap<String, String>, String)]) -> Vec<Held> {
     let short: Vec<Option<String>> = items.iter().map(|(known, _)| written(known, false)).collect();
     let is_alone = |one: &String| short.iter().flatten().filter(|other| *other == one).count() == 1;
     let held = |((known, label), short): (&(HashMap<String, String>, String), &Option<String>)| {
@@ -223,7 +223,7 @@ mod tests {
             item(&[schema], "only a schema"),
             item(&[("Uuid", "5f"), ("Notes", "private"), ("TOTP", "123456")], "KeePassXC's"),
         ];
-        let told: Vec<_> = held(items).into_iter().map(|one| (one.reference, one.name)).collect();
+        let told: Vec<_> = held(&items).into_iter().map(|one| (one.reference, one.name)).collect();
         let one =
             |reference: &str, name: Option<&str>| (reference.to_owned(), name.map(str::to_owned));
         let expected = [
