@@ -46,7 +46,7 @@ pub use roles::{ORIGIN, Route, Stage, play_if_asked};
 /// A Markdown table.
 pub use table::Table;
 /// Texts with a seed, so that every run has the same.
-pub use text::{Random, base64, binary, json};
+pub use text::{Random, base64, binary, json, log};
 
 /// Any error; a benchmark that can't run says why and ends.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;

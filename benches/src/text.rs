@@ -54,6 +54,25 @@ pub fn json(length: usize) -> Vec<u8> {
     text
 }
 
+/// What a program tells of its work on a terminal: colours, letters with accents, blanks, and escapes of URLs and of JSON.
+pub fn log(length: usize) -> Vec<u8> {
+    let words =
+        ["merge", "100%", "caf\u{e9}", "a && b", "\u{2014}", "main", "\\\"ok\\\"", "%2Fapi"];
+    let mut random = Random::new(4);
+    let mut text = Vec::with_capacity(length + 256);
+    while text.len() < length {
+        let id = random.number() % 1_000_000;
+        let title: Vec<&str> = (0..9).map(|_| words[random.below(words.len())]).collect();
+        let line = format!(
+            "2026-11-22T10:00:00.{id:06}Z \u{1b}[32mINFO\u{1b}[0m keyless::egress: {} id={id}\n",
+            title.join(" ")
+        );
+        text.extend_from_slice(line.as_bytes());
+    }
+    text.truncate(length);
+    text
+}
+
 /// An attachment as mail and JSON carry it.
 pub fn base64(length: usize) -> Vec<u8> {
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -7,7 +7,7 @@
 use std::{hint::black_box, time::Duration};
 
 use keyless_benches::{
-    Random, Result, Table, base64, decimals, json, median, megabytes, thread_time,
+    Random, Result, Table, base64, decimals, json, log, median, megabytes, thread_time,
 };
 use keyless_rewrite::{Sanitizer, redact};
 
@@ -17,7 +17,7 @@ const MEASURE: Duration = Duration::from_millis(100);
 
 fn main() -> Result<()> {
     let mut table = Table::new(&["text", "secrets", "algorithm", "MB/s", "ms for 10 MiB"]);
-    for (kind, text) in [("JSON", json(TEXT)), ("base64", base64(TEXT))] {
+    for (kind, text) in [("JSON", json(TEXT)), ("base64", base64(TEXT)), ("log", log(TEXT))] {
         for count in [1, 100] {
             let values = values(count);
             let sanitizer = Sanitizer::new(values.iter().map(String::as_bytes));

@@ -8,6 +8,7 @@
 //! Source: reference/nl.md, 13.2.
 
 mod forms;
+mod screen;
 mod view;
 
 use std::ops::Range;
@@ -15,8 +16,9 @@ use std::ops::Range;
 use zeroize::Zeroizing;
 
 use self::{
-    forms::Sought,
-    view::{View, decoded, has_strings, percent_decoded, thinned, without_strings},
+    forms::{Form, Sought},
+    screen::{Screen, Suspects},
+    view::{Room, View, decoded, percent_decoded, thinned, without_strings},
 };
 use crate::patterns::PatternSet;
 
@@ -54,6 +56,8 @@ pub struct Finding {
 /// What to look for: built once for an action.
 pub struct Sanitizer {
     values: Vec<Zeroizing<Vec<u8>>>,
+    /// Nothing where everything is suspect.
+    screen: Option<Screen>,
     exact: Patterns,
     bare: Patterns,
     folded: Patterns,
@@ -66,27 +70,41 @@ struct Patterns {
     sought: Vec<Sought>,
 }
 
+/// Where the views of one segment stand, and then those of the next.
+#[derive(Default)]
+struct Rooms {
+    residue: Room,
+    thinned: [Room; 2],
+    once: Room,
+    twice: Room,
+}
+
 impl Sanitizer {
     /// For these values; what is shorter than [`MIN_SANITIZED`] is not looked for.
     pub fn new<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let values: Vec<_> =
             values.into_iter().map(|value| Zeroizing::new(value.to_vec())).collect();
-        let of = |list: fn(&[u8]) -> Vec<forms::Form>| {
+        let of = |list: fn(&[u8]) -> Vec<Form>| {
             let long = values.iter().enumerate().filter(|(_, value)| value.len() >= MIN_SANITIZED);
-            let all = long
-                .flat_map(|(index, value)| list(value).into_iter().map(move |form| (form, index)));
-            Patterns::new(all)
+            let all =
+                long.flat_map(|(at, value)| list(value).into_iter().map(move |form| (form, at)));
+            all.collect::<Vec<_>>()
         };
         let (exact, bare) = (of(forms::exact), of(forms::bare));
         let (folded, plain) = (of(forms::folded), of(forms::plain));
+        let lengths = texts(&exact).chain(texts(&bare)).chain(texts(&folded)).map(<[u8]>::len);
+        let longest = lengths.chain(values.iter().map(|value| value.len())).max().unwrap_or(0);
+        let screen = Screen::new(texts(&exact), texts(&bare).chain(texts(&folded)), longest);
         // As they stand where parts of them are looked for.
         let values = values.iter().map(|value| forms::joined(value)).collect();
-        Self { values, exact, bare, folded, plain }
+        let [exact, bare, folded, plain] = [exact, bare, folded, plain].map(Patterns::new);
+        Self { values, screen, exact, bare, folded, plain }
     }
 
     /// Every place where a value stands, in order, none overlapping another.
     pub fn find(&self, text: &[u8]) -> Vec<Finding> {
         let mut found = Vec::new();
+        let mut rooms = Rooms::default();
         if self.exact.set.is_empty() && self.bare.set.is_empty() {
             return found;
         }
@@ -99,7 +117,7 @@ impl Sanitizer {
             let end = text.len().min(start + length);
             let segment = &text[start..end];
             let from = found.len();
-            self.find_in_segment(segment, &mut found);
+            self.find_in_segment(segment, &mut rooms, &mut found);
             for finding in &mut found[from..] {
                 finding.range = finding.range.start + start..finding.range.end + start;
             }
@@ -111,33 +129,54 @@ impl Sanitizer {
         merged(found)
     }
 
-    fn find_in_segment(&self, segment: &[u8], found: &mut Vec<Finding>) {
-        self.search(&View::whole(segment), &self.exact, None, found);
-        let (bare, folded) = thinned(segment);
-        self.search(&bare, &self.bare, None, found);
-        self.search(&folded, &self.folded, None, found);
-        if has_strings(segment) {
-            let seen = without_strings(segment);
-            let (bare, folded) = thinned(seen.bytes());
-            self.search(&bare.over(&seen), &self.bare, None, found);
-            self.search(&folded.over(&seen), &self.folded, None, found);
+    fn find_in_segment(&self, segment: &[u8], rooms: &mut Rooms, found: &mut Vec<Finding>) {
+        let Rooms { residue, thinned, once, twice } = rooms;
+        let whole = View::whole(segment);
+        let suspects = self.suspects(segment, residue);
+        if suspects.exact_everywhere {
+            self.search(&whole, &self.exact, None, found);
         }
-        if memchr::memchr(b'%', segment).is_some() {
-            let once = percent_decoded(segment);
+        for part in suspects.parts {
+            if !suspects.exact_everywhere {
+                self.search(&View::part(&whole, part.clone()), &self.exact, None, found);
+            }
+            self.search_thinned(&whole, part, thinned, found);
+        }
+        if let Some(seen) = without_strings(segment, once) {
+            for part in self.suspects(seen.bytes(), residue).parts {
+                self.search_thinned(&seen, part, thinned, found);
+            }
+        }
+        if let Some(once) = percent_decoded(segment, once) {
             self.search(&once, &self.plain, Some(FoundAs::Percent), found);
-            if memchr::memchr(b'%', once.bytes()).is_some() {
-                let twice = percent_decoded(once.bytes()).over(&once);
+            if let Some(twice) = percent_decoded(once.bytes(), twice) {
+                let twice = twice.over(&once, 0);
                 self.search(&twice, &self.plain, Some(FoundAs::Percent), found);
             }
         }
-        if memchr::memchr2(b'\\', b'&', segment).is_some() {
-            let once = decoded(segment);
+        if let Some(once) = decoded(segment, once) {
             self.search(&once, &self.plain, None, found);
-            if memchr::memchr2(b'\\', b'&', once.bytes()).is_some() {
-                let twice = decoded(once.bytes()).over(&once);
-                self.search(&twice, &self.plain, None, found);
+            if let Some(twice) = decoded(once.bytes(), twice) {
+                self.search(&twice.over(&once, 0), &self.plain, None, found);
             }
         }
+    }
+
+    fn suspects(&self, text: &[u8], room: &mut Room) -> Suspects {
+        self.screen.as_ref().map_or_else(|| Suspects::all_of(text), |one| one.suspects(text, room))
+    }
+
+    fn search_thinned(
+        &self,
+        text: &View<'_>,
+        part: Range<usize>,
+        rooms: &mut [Room; 2],
+        found: &mut Vec<Finding>,
+    ) {
+        let [bare, folded] =
+            thinned(&text.bytes()[part.clone()], rooms).map(|view| view.over(text, part.start));
+        self.search(&bare, &self.bare, None, found);
+        self.search(&folded, &self.folded, None, found);
     }
 
     fn search(
@@ -180,15 +219,19 @@ impl Sanitizer {
 }
 
 impl Patterns {
-    fn new(forms: impl Iterator<Item = (forms::Form, usize)>) -> Self {
+    fn new(forms: Vec<(Form, usize)>) -> Self {
         let mut sought = Vec::new();
         let mut texts = Vec::new();
-        for (forms::Form { text, kind: form, part }, value) in forms {
+        for (Form { text, kind: form, part }, value) in forms {
             texts.push(text);
             sought.push(Sought { value, form, part });
         }
         Self { set: PatternSet::new(texts.iter().map(|text| text.as_slice())), sought }
     }
+}
+
+fn texts(forms: &[(Form, usize)]) -> impl Iterator<Item = &[u8]> {
+    forms.iter().map(|(form, _)| form.text.as_slice())
 }
 
 /// The findings without overlap; where several meet, the longest gives its name.

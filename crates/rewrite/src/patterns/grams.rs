@@ -201,7 +201,7 @@ struct Plan {
 }
 
 impl Plan {
-    const MAX_STRIDE: usize = 8;
+    const MAX_STRIDE: usize = 15;
     const MAX_WIDTH: usize = 8;
 
     /// The cheapest for these patterns.

@@ -41,6 +41,7 @@ fn form(text: Vec<u8>, kind: FoundAs) -> Form {
 pub(super) fn exact(value: &[u8]) -> Vec<Form> {
     let mut all = written(value);
     all.extend(parts(&joined(value)));
+    all.extend(parts(value.trim_ascii_end()));
     all
 }
 
@@ -72,7 +73,8 @@ pub(super) fn bare(value: &[u8]) -> Vec<Form> {
 
 /// What remains of a text in that view.
 pub(super) fn joined(text: &[u8]) -> Zeroizing<Vec<u8>> {
-    Zeroizing::new(view::thinned(text).0.bytes().to_vec())
+    let [bare, _] = view::remains(text);
+    bare
 }
 
 /// What no server does, and `rev`, `tr` or a second `base64` do.
@@ -124,9 +126,9 @@ pub(super) fn folded(value: &[u8]) -> Vec<Form> {
         let swapped: Vec<u8> = value.chunks_exact(2).flat_map(|pair| [pair[1], pair[0]]).collect();
         all.push(form(HEXLOWER.encode(&swapped).into_bytes(), FoundAs::Hex));
     }
-    let letters = view::thinned(value).1.bytes().to_vec();
-    if letters.len() >= MIN_PART {
-        all.push(form(letters, FoundAs::Plain));
+    let [_, text] = view::remains(value);
+    if text.len() >= MIN_PART {
+        all.push(Form { text, kind: FoundAs::Plain, part: Part::Whole });
     }
     all
 }

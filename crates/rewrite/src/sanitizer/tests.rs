@@ -191,7 +191,7 @@ fn values_with_what_cannot_be_seen_are_found() {
         let value = value.as_bytes();
         assert_eq!(without(value, &[b"<", value, b">"].concat()), b"<\x01>", "{value:?}");
         // Without what can't be seen, and in lines.
-        let shown = view::thinned(value).0.bytes().to_vec();
+        let [shown, _] = view::remains(value);
         let lines = shown.chunks(4).collect::<Vec<_>>().join(&b"\n "[..]);
         assert_eq!(without(value, &[b"<", &lines[..], b">"].concat()), b"<\x01>", "{value:?}");
         let lower = [b"<", &lines.to_ascii_lowercase()[..], b">"].concat();
@@ -241,5 +241,96 @@ proptest! {
         prop_assume!(value.len() >= MIN_SANITIZED);
         let text = [around.as_bytes(), introducer.as_bytes(), &value, end.as_bytes()].concat();
         prop_assert!(!holds(&without(&value, &text), &value));
+    }
+}
+
+/// Pieces of texts and of values that views leave out, take back, undo or make small, and some that look so.
+fn piece() -> impl Strategy<Value = Vec<u8>> {
+    let odd: &[&[u8]] = &[
+        b"0x",
+        b"\\x",
+        b"0X",
+        b"x",
+        b"0",
+        b"\\",
+        b":",
+        b"-",
+        b", ",
+        b"|",
+        b" ",
+        b"\n  ",
+        b"\0",
+        b"\x1b",
+        b"\x1b[",
+        b"\x1b[31m",
+        b"\x1b[1;3",
+        b"\x1b]0;t\x07",
+        b"\x1b]",
+        b"\x1bP",
+        b"\x1b\\",
+        b"\x07",
+        b"\xc2\xa0",
+        b"\xc2",
+        b"\xa0",
+        b"\xe2\x80\x8b",
+        b"\xe2\x80",
+        b"\x8b",
+        b"\xef\xbb\xbf",
+        b"\xef\xb8",
+        "\u{e9}".as_bytes(),
+        b"%41",
+        b"%",
+        b"%25",
+        b"&amp;",
+        b"&",
+        b"\\n",
+        b"\\u0041",
+    ];
+    let odd: Vec<Vec<u8>> = odd.iter().map(|odd| odd.to_vec()).collect();
+    prop_oneof![
+        3 => select(odd),
+        2 => vec(select(b"aAbB0x1".to_vec()), 1..9),
+        1 => "[ -~]{1,7}".prop_map(String::into_bytes),
+    ]
+}
+
+/// Several values, and a text with much of them, in one form or another.
+fn values_and_text() -> impl Strategy<Value = (Vec<Vec<u8>>, Vec<u8>)> {
+    let values = vec(vec(piece(), 1..7).prop_map(|pieces| pieces.concat()), 1..4);
+    let place =
+        (any::<prop::sample::Index>(), 0..8, vec(piece(), 0..3), any::<prop::sample::Index>());
+    (values, vec(place, 0..6), vec(piece(), 0..40)).prop_map(|(values, places, filling)| {
+        let mut text = Vec::new();
+        for (which, form, around, cut) in places {
+            let value = which.get(&values);
+            let hex = HEXLOWER.encode(value);
+            let cut = cut.index(value.len() + 1);
+            let written = match form {
+                0 => value.clone(),
+                1 => value.to_ascii_uppercase(),
+                2 => BASE64.encode(&[&value[..cut], value].concat()).into_bytes(),
+                3 => wrapped(&hex, 2, "\\x"),
+                4 => wrapped(&hex, 4, " 0x"),
+                5 => [&value[..cut], &around.concat(), &value[cut..]].concat(),
+                6 => value[cut..].to_vec(),
+                _ => value.iter().flat_map(|byte| [b"\x1b[1m", &[*byte][..]].concat()).collect(),
+            };
+            text.extend([around.concat(), written, vec![b'.'; cut * 9]].concat());
+        }
+        text.extend(filling.concat());
+        (values, text)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 1_000 } else { 100_000 }))]
+
+    /// Looking at what the screen lets through finds what looking at everything finds.
+    #[test]
+    fn the_screen_lets_every_value_through((values, text) in values_and_text()) {
+        let mut sanitizer = Sanitizer::new(values.iter().map(Vec::as_slice));
+        let screened = sanitizer.find(&text);
+        sanitizer.screen = None;
+        prop_assert_eq!(screened, sanitizer.find(&text));
     }
 }

@@ -1,0 +1,211 @@
+//! Tells in one pass where a value may stand, so that the views are made of those places alone.
+//!
+//! The views leave bytes out and make letters small. The residue of a text is what is left when all is gone
+//! that any of them leaves out beside what can't be seen, and all letters are small: it takes no more than a look
+//! into a table for a byte. What a view has in a row, the residue has in a row; so where a view contains
+//! a pattern, the residue of the text contains the residue of the pattern, and where it doesn't, no
+//! view has to be made. What is found here is only a suspicion.
+
+use std::{iter, ops::Range};
+
+use zeroize::Zeroizing;
+
+use super::view::{self, Room};
+use crate::patterns::PatternSet;
+
+/// Patterns of the text as it stands that leave less are looked for in all of it: they'd be suspected everywhere.
+const MIN_EXACT: usize = 6;
+/// A pattern of a view that leaves less can't be screened for.
+const MIN_THINNED: usize = 4;
+/// How many bytes of a text have a mark.
+const STRIDE: usize = 64;
+
+/// What to suspect.
+pub(super) struct Screen {
+    residues: PatternSet,
+    /// How far from where a suspicion begins its match can reach, in bytes of the residue.
+    reach: usize,
+    /// There are patterns of the text as it stands that are not screened for.
+    has_short: bool,
+}
+
+/// What the screen lets through.
+pub(super) struct Suspects {
+    /// The parts of the text to look at, in order.
+    pub(super) parts: Vec<Range<usize>>,
+    /// All of the text is to be looked at as it stands.
+    pub(super) exact_everywhere: bool,
+}
+
+impl Screen {
+    /// For the patterns of the text as it stands, and those of its thinned views; no value nor pattern is longer than
+    /// `longest`. Nothing if one of them can't be screened for.
+    pub(super) fn new<'p>(
+        exact: impl Iterator<Item = &'p [u8]>,
+        thinned: impl Iterator<Item = &'p [u8]>,
+        longest: usize,
+    ) -> Option<Self> {
+        let (mut residues, short): (Vec<_>, Vec<_>) =
+            exact.map(of_pattern).partition(|residue| residue.len() >= MIN_EXACT);
+        residues.extend(thinned.map(of_pattern));
+        let can_screen = residues.iter().all(|residue| residue.len() >= MIN_THINNED);
+        can_screen.then(|| Self {
+            residues: PatternSet::new(residues.iter().map(|residue| residue.as_slice())),
+            reach: longest + 1,
+            has_short: !short.is_empty(),
+        })
+    }
+
+    /// Looks at a text; `room` is for its residue.
+    pub(super) fn suspects(&self, text: &[u8], room: &mut Room) -> Suspects {
+        let residue = Residue::of(text, room);
+        let mut parts: Vec<Range<usize>> = Vec::new();
+        let mut from = 0;
+        while let Some((hit, _)) = self.residues.find(residue.bytes, from) {
+            // The match itself, and a rest of the value on either side.
+            let part = residue.around(hit.start, self.reach..self.reach * 2);
+            match parts.last_mut() {
+                Some(last) if part.start <= last.end => last.end = part.end,
+                _ => parts.push(part),
+            }
+            // Another may begin within it.
+            from = hit.start + 1;
+        }
+        Suspects { parts, exact_everywhere: self.has_short || residue.is_cut }
+    }
+}
+
+impl Suspects {
+    /// Without a screen, all of it.
+    pub(super) fn all_of(text: &[u8]) -> Self {
+        Self { parts: iter::once(0..text.len()).collect(), exact_everywhere: false }
+    }
+}
+
+/// What is left of a text, and the way back.
+struct Residue<'a> {
+    bytes: &'a [u8],
+    marks: Vec<Mark>,
+    end: usize,
+    /// Sequences were left out that have bytes of the residue in them: what stands in one, or has one, is not found.
+    is_cut: bool,
+}
+
+/// A place in the text, and how many bytes of the residue come from before it.
+#[derive(Clone, Copy)]
+struct Mark {
+    there: usize,
+    here: usize,
+}
+
+impl<'a> Residue<'a> {
+    fn of(text: &[u8], room: &'a mut Room) -> Self {
+        let room = view::make_filled_room(room, text.len() + STRIDE);
+        let mut marks = Vec::with_capacity(text.len() / STRIDE + 1);
+        let mut mark = Mark { there: 0, here: 0 };
+        let mut is_cut = false;
+        while let Some(rest) = text.get(mark.there..).filter(|rest| !rest.is_empty()) {
+            // Not behind what an `x` may take back in a view.
+            if !view::is_x(rest[0]) {
+                marks.push(mark);
+            }
+            match rest.first_chunk::<STRIDE>() {
+                Some(block) if !may_hide(block) => {
+                    let room = room[mark.here..].first_chunk_mut().expect("a stride more");
+                    mark.here += squeezed(block, room);
+                    mark.there += STRIDE;
+                }
+                _ => is_cut |= mark.pass_over(rest, room),
+            }
+        }
+        Self { bytes: &room[..mark.here], marks, end: text.len(), is_cut }
+    }
+
+    /// The stretch of the text with the byte at `here`, at least as many bytes of the residue before it as the first number
+    /// says, and what the second says from there on; with all that is left out before and between them.
+    fn around(&self, here: usize, reach: Range<usize>) -> Range<usize> {
+        let start = here.checked_sub(reach.start).map_or(0, |first| {
+            let after = self.marks.partition_point(|mark| mark.here <= first);
+            after.checked_sub(1).map_or(0, |at| self.marks[at].there)
+        });
+        let after = self.marks.partition_point(|mark| mark.here <= here + reach.end);
+        start..self.marks.get(after).map_or(self.end, |mark| mark.there)
+    }
+}
+
+impl Mark {
+    /// Moves over the next stride, what can't be seen left out; says whether there was a sequence of that.
+    fn pass_over(&mut self, rest: &[u8], room: &mut [u8]) -> bool {
+        let end = rest.len().min(STRIDE);
+        let mut at = 0;
+        let mut is_cut = false;
+        while at < end {
+            let unseen = if is_lead(rest[at]) { view::unseen(&rest[at..]) } else { 0 };
+            is_cut |= unseen > 0;
+            at += unseen;
+            // With the lead of what can be seen.
+            let from = at + usize::from(unseen == 0);
+            let until = rest.get(from..end).map_or(at, |rest| {
+                from + rest.iter().position(|byte| is_lead(*byte)).unwrap_or(rest.len())
+            });
+            for byte in &rest[at..until] {
+                let residue = RESIDUE[usize::from(*byte)];
+                room[self.here] = residue;
+                self.here += usize::from(residue != 0);
+            }
+            at = until;
+        }
+        self.there += at;
+        is_cut
+    }
+}
+
+/// Puts the residue of a block at the beginning of `room`, and gives its length.
+fn squeezed(block: &[u8; STRIDE], room: &mut [u8; STRIDE]) -> usize {
+    let mut length = 0;
+    for byte in block {
+        let residue = RESIDUE[usize::from(*byte)];
+        // Without a branch: what goes comes too irregularly to be foreseen.
+        room[length % STRIDE] = residue;
+        length += usize::from(residue != 0);
+    }
+    length
+}
+
+/// Whether something that can't be seen may begin in this.
+fn may_hide(block: &[u8; STRIDE]) -> bool {
+    // All of them, which takes a few instructions, where the first would take a branch for each.
+    block.iter().fold(false, |any, byte| any | is_lead(*byte))
+}
+
+/// Whether a sequence of bytes that can't be seen may begin with this.
+fn is_lead(byte: u8) -> bool {
+    matches!(byte, 0x1b | 0xc2 | 0xe2 | 0xef)
+}
+
+/// What is left of a pattern.
+fn of_pattern(pattern: &[u8]) -> Zeroizing<Vec<u8>> {
+    let mut residue = Zeroizing::new(Vec::with_capacity(pattern.len()));
+    residue
+        .extend(pattern.iter().map(|byte| RESIDUE[usize::from(*byte)]).filter(|byte| *byte != 0));
+    residue
+}
+
+/// What stays of a byte; 0 when it goes.
+static RESIDUE: [u8; 256] = residues();
+
+const fn residues() -> [u8; 256] {
+    let mut residues = [0; 256];
+    let mut at = 0;
+    while at < 256 {
+        #[expect(clippy::cast_possible_truncation, reason = "it is below 256")]
+        let byte = at as u8;
+        residues[at] = match byte {
+            // Whatever a thinned view leaves out by itself, or with an `x`.
+            0..=b' ' | b':' | b'-' | b',' | b'|' | b'0' | b'\\' | b'x' | b'X' => 0,
+            _ => byte.to_ascii_lowercase(),
+        };
+        at += 1;
+    }
+    residues
+}
