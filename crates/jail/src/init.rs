@@ -31,9 +31,10 @@ use crate::channel::{self, During, Failure, Report, Step};
 use crate::mounts::hosted::Surroundings;
 use crate::network::funnel::FunnelSockets;
 use crate::orders::{Ground, Job, Purpose};
+use crate::seccomp::Filters;
 use crate::sys::{self, Fork, SignalMask};
 use crate::trust::stores::Stock;
-use crate::{confine, keeper, mounts, network, seccomp};
+use crate::{confine, keeper, mounts, network};
 
 /// How soon a job comes that somebody waits for.
 const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
@@ -165,13 +166,12 @@ impl PidOne<'_> {
         mounts::build(&self.ground, &self.surroundings)?;
         if self.ground.purpose == Purpose::Probe {
             confine::drop_privileges()?;
-            seccomp::install()
-                .during(Step::SystemCalls, || "install the system call filter".into())?;
+            Filters::compile()?.install()?;
             channel::send(self.control, &Report::Standing, &[])
                 .during(Step::Supervision, || "report".into())?;
             return Ok(None);
         }
-        let stock = self.stand(sockets)?;
+        let (stock, filters) = self.stand(sockets)?;
         let Some((mut job, streams)) =
             Job::receive(self.control).during(Step::Orders, || "read the job".into())?
         else {
@@ -180,32 +180,40 @@ impl PidOne<'_> {
         mounts::trust(&job, stock)?;
         make_own_files(&job)?;
         confine::drop_privileges()?;
-        let command = self.start_command(&job, streams);
+        let command = self.start_command(&job, streams, &filters);
         job.wipe();
         command.map(Some)
     }
 
-    /// Says that the jail stands. If no job comes at once, prepares for a CA, while nobody waits for it.
-    fn stand(&self, sockets: FunnelSockets) -> Result<Option<Stock>, Failure> {
+    /// Says that the jail stands, and prepares what any job needs. If none comes at once, prepares for a CA as well,
+    /// while nobody waits for it.
+    fn stand(&self, sockets: FunnelSockets) -> Result<(Option<Stock>, Filters), Failure> {
         let FunnelSockets { tcp, dns_udp, dns_tcp } = &sockets;
         let fds = [tcp.as_fd(), dns_udp.as_fd(), dns_tcp.as_fd(), self.guardian.as_fd()];
         channel::send(self.control, &Report::Standing, &fds)
             .during(Step::Supervision, || "report".into())?;
         drop(sockets);
+        let filters = Filters::compile()?;
         let mut orders = [PollFd::new(self.control, PollFlags::IN)];
         let come = rustix::io::retry_on_intr(|| poll(&mut orders, Some(&AT_ONCE)))
             .during(Step::Supervision, || "wait for the job".into())?;
-        if come == 0 { mounts::stock_trust().map(Some) } else { Ok(None) }
+        let has_time = come == 0 && self.ground.expects_ca;
+        Ok((has_time.then(mounts::stock_trust).transpose()?, filters))
     }
 
     /// Forks the command and reports it once it has really been executed.
-    fn start_command(&self, job: &Job, streams: Vec<OwnedFd>) -> Result<Pid, Failure> {
+    fn start_command(
+        &self,
+        job: &Job,
+        streams: Vec<OwnedFd>,
+        filters: &Filters,
+    ) -> Result<Pid, Failure> {
         let step = Step::Supervision;
         let (mut outcome, word) = io::pipe().during(step, || "open a pipe".into())?;
         let pid = match sys::fork().during(step, || "fork the command".into())? {
             Fork::Parent(pid) => pid,
             Fork::Child => {
-                let Err(failure) = self.become_command(job, &streams);
+                let Err(failure) = self.become_command(job, &streams, filters);
                 let _ = serde_json::to_writer(&word, &failure);
                 exit(127)
             }
@@ -226,7 +234,12 @@ impl PidOne<'_> {
     }
 
     /// Executes the command in this process; returns only if that fails.
-    fn become_command(&self, job: &Job, streams: &[OwnedFd]) -> Result<Infallible, Failure> {
+    fn become_command(
+        &self,
+        job: &Job,
+        streams: &[OwnedFd],
+        filters: &Filters,
+    ) -> Result<Infallible, Failure> {
         take_streams(streams).during(Step::Supervision, || "connect the streams".into())?;
         sys::close_on_exec_above_stderr()
             .during(Step::Supervision, || "close descriptors on exec".into())?;
@@ -234,7 +247,7 @@ impl PidOne<'_> {
             .during(Step::WorkingDirectory, || {
                 format!("enter {}", job.working_directory.display())
             })?;
-        seccomp::install().during(Step::SystemCalls, || "install the system call filter".into())?;
+        filters.install()?;
         sys::restore_signals(&self.signals)
             .during(Step::Supervision, || "unblock signals".into())?;
         let nothing = OsString::new();

@@ -42,6 +42,8 @@ pub(crate) struct Ground {
     pub(crate) uts_name: Option<OsString>,
     pub(crate) own_directories: Vec<(OsString, u32)>,
     pub(crate) read_only: bool,
+    /// Whether its job is likely to bring a CA: what a jail can do for one beforehand, it then does while it waits.
+    pub(crate) expects_ca: bool,
 }
 
 /// What of a [`Plan`] is one command's alone.
@@ -68,7 +70,13 @@ impl Ground {
             uts_name: plan.uts_name.clone(),
             own_directories: own.map(|(path, mode)| (path.into(), *mode)).collect(),
             read_only: plan.read_only,
+            expects_ca: !plan.ca_pem.is_empty(),
         }
+    }
+
+    /// Whether a jail on it is what one on `other` would be, whatever they expect.
+    pub(crate) fn is_alike(&self, other: &Self) -> bool {
+        Self { expects_ca: other.expects_ca, ..self.clone() } == *other
     }
 
     /// Whether a jail on it serves any command: nothing of the host's can be changed in it, and nothing is shown

@@ -98,14 +98,16 @@ impl Reserve {
         self.lock().ready.retain(|ready| ready.since.elapsed() < longest);
     }
 
-    /// The one that has stood longest, if it is what would be built now; else all are taken down.
+    /// One that is what would be built now, the longest standing of those that expect such a job; all others that
+    /// are not are taken down.
     fn take(&self, ground: &Ground) -> Option<Standing> {
         let sight = if self.spare > 0 { Sight::of(ground)? } else { return None };
         let mut kept = self.lock();
         kept.wanted = Some(ground.clone());
-        kept.ready.retain(|ready| ready.ground == *ground && ready.sight == sight);
-        let is_there = !kept.ready.is_empty();
-        is_there.then(|| kept.ready.remove(0).standing)
+        kept.ready.retain(|ready| ready.ground.is_alike(ground) && ready.sight == sight);
+        let expects_this = |ready: &Ready| ready.ground.expects_ca == ground.expects_ca;
+        let best = kept.ready.iter().position(expects_this).unwrap_or(0);
+        (!kept.ready.is_empty()).then(|| kept.ready.remove(best).standing)
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {

@@ -19,17 +19,33 @@ const ARCHITECTURE: TargetArch = TargetArch::x86_64;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: TargetArch = TargetArch::aarch64;
 
+use crate::channel::{During, Failure, Step};
+
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Installs the filter on this thread and all that it starts. Needs `no_new_privs`.
-pub(crate) fn install() -> io::Result<()> {
-    for program in programs().map_err(io::Error::other)? {
-        apply_filter(&program).map_err(|error| match error {
-            seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error) => error,
-            other => io::Error::other(other),
-        })?;
+/// The filter, ready to be installed: to compile it takes as long as a small command.
+pub(crate) struct Filters(Vec<BpfProgram>);
+
+impl Filters {
+    /// Compiles it.
+    pub(crate) fn compile() -> Result<Self, Failure> {
+        let programs = programs().map_err(io::Error::other);
+        let programs =
+            programs.during(Step::SystemCalls, || "compile the system call filter".into())?;
+        Ok(Self(programs))
     }
-    Ok(())
+
+    /// Installs it on this thread and all that it starts. Needs `no_new_privs`.
+    pub(crate) fn install(&self) -> Result<(), Failure> {
+        let install = |program: &BpfProgram| {
+            apply_filter(program).map_err(|error| match error {
+                seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error) => error,
+                other => io::Error::other(other),
+            })
+        };
+        let installed = self.0.iter().try_for_each(install);
+        installed.during(Step::SystemCalls, || "install the system call filter".into())
+    }
 }
 
 fn programs() -> Result<Vec<BpfProgram>, seccompiler::BackendError> {

@@ -9,6 +9,7 @@ mod operator;
 mod release;
 mod resolve;
 mod services;
+mod standby;
 mod versions;
 
 use std::{path::PathBuf, sync::Arc};
@@ -18,10 +19,10 @@ use keyless_core::{
     ActionType, Allowed, Destination, Error, Handle, action::Action, audit::Agent,
     grant::PermissionRef,
 };
-use keyless_jail::Reserve;
 use keyless_vault::{Metadata, Secret};
 use zeroize::Zeroizing;
 
+pub(crate) use self::standby::Standby;
 use self::{jails::Jails, release::ActionRelease};
 use crate::{
     broker::{Broker, fill_random},
@@ -80,7 +81,7 @@ impl ActionSession {
         places: &Places,
         agent: Agent,
         limits: Limits,
-        jails: &Arc<Reserve>,
+        jails: &Arc<Standby>,
     ) -> Result<Self, Error> {
         let mut key = Zeroizing::new([0_u8; 32]);
         fill_random(&mut *key)?;

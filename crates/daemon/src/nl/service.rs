@@ -16,7 +16,6 @@ use keyless_core::{
     nl_message::{Discovery, Message, MessageType, NlFault, Shape, health},
     threat::Band,
 };
-use keyless_jail::Reserve;
 use keyless_store::AuditLog;
 use keyless_vault::Vault;
 use parking_lot::Mutex;
@@ -24,7 +23,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{
-    actions::{ActionOrder, ActionOutcome, ActionSession},
+    actions::{ActionOrder, ActionOutcome, ActionSession, Standby},
     agents::{Agents, as_logged},
     answer::{Answered, Outcome, message_id, refused},
     attestation::{Attestations, ThroughEngine, VendorKeys},
@@ -60,7 +59,7 @@ pub(crate) struct NlService {
     broker: Broker,
     places: Places,
     /// Some stand already, for the next actions.
-    jails: Arc<Reserve>,
+    jails: Arc<Standby>,
     /// What each agent's actions have in common: rendered files, values to look for.
     sessions: Mutex<HashMap<InstanceId, Arc<ActionSession>>>,
     pub(super) rates: Rates,
@@ -94,7 +93,7 @@ impl NlService {
             log,
             broker: broker.clone(),
             places: places.clone(),
-            jails: Arc::new(Reserve::keeping(SPARE_JAILS)),
+            jails: Arc::new(Standby::keeping(SPARE_JAILS)),
             sessions: Mutex::default(),
             rates: Rates::default(),
             room: Room::default(),

@@ -51,8 +51,8 @@ const DEPTH_LIMIT: u8 = 2;
 /// Our versions of the system's stores, but for the CA: copied into the area, bound nowhere yet.
 pub(crate) struct Stock {
     bundle: String,
-    certificates: Vec<Vec<u8>>,
     bundles: BTreeSet<PathBuf>,
+    key_stores: BTreeSet<PathBuf>,
     /// Each copy and what it is to be bound over.
     directories: Vec<(PathBuf, PathBuf)>,
 }
@@ -61,7 +61,6 @@ pub(crate) struct Stock {
 pub(crate) struct TrustStores {
     ca_pem: String,
     stock: Stock,
-    key_stores: BTreeSet<PathBuf>,
     databases: Databases,
 }
 
@@ -79,43 +78,35 @@ pub fn system_bundle() -> String {
 impl Stock {
     /// Copies the directories of certificates: ours stand in them as links.
     pub(crate) fn take(area: &mut Area) -> io::Result<Self> {
-        let bundle = system_bundle();
         let mut stock = Self {
-            certificates: pem::certificates(&bundle),
-            bundle,
+            bundle: system_bundle(),
             bundles: existing(BUNDLES.iter().map(PathBuf::from)),
+            key_stores: existing(SYSTEM_KEY_STORES.iter().map(PathBuf::from)),
             directories: Vec::new(),
         };
-        let key_stores = existing(SYSTEM_KEY_STORES.iter().map(PathBuf::from));
         let directories = existing(DIRECTORIES.iter().map(PathBuf::from));
         for (number, directory) in directories.into_iter().enumerate() {
             let copy = area.directory(format!("certificates-{number}"))?;
-            stock.copy(&key_stores, &directory, &copy, DEPTH_LIMIT)?;
+            stock.copy(&directory, &copy, DEPTH_LIMIT)?;
             stock.directories.push((copy, directory));
         }
         Ok(stock)
     }
 
     /// Copies a directory of certificates: links as they are, our stores in the place of theirs.
-    fn copy(
-        &self,
-        key_stores: &BTreeSet<PathBuf>,
-        from: &Path,
-        to: &Path,
-        depth: u8,
-    ) -> io::Result<()> {
+    fn copy(&self, from: &Path, to: &Path, depth: u8) -> io::Result<()> {
         for entry in fs::read_dir(from)?.flatten() {
             let (original, copy) = (entry.path(), to.join(entry.file_name()));
             let Ok(kind) = entry.file_type() else { continue };
             if self.bundles.contains(&original) {
                 symlink(BUNDLE_IN_JAIL, copy)?;
-            } else if key_stores.contains(&original) {
+            } else if self.key_stores.contains(&original) {
                 symlink(KEY_STORE_IN_JAIL, copy)?;
             } else if kind.is_symlink() {
                 symlink(fs::read_link(&original)?, copy)?;
             } else if kind.is_dir() && depth > 0 {
                 fs::create_dir(&copy)?;
-                self.copy(key_stores, &original, &copy, depth - 1)?;
+                self.copy(&original, &copy, depth - 1)?;
             } else if kind.is_file() && entry.metadata().is_ok_and(|file| file.len() <= FILE_LIMIT)
             {
                 // One that can't be read out here can't be read in there either.
@@ -128,16 +119,12 @@ impl Stock {
 
 impl TrustStores {
     /// Those that the job's command would open.
-    pub(crate) fn read(job: &Job, stock: Stock) -> Self {
+    pub(crate) fn read(job: &Job, mut stock: Stock) -> Self {
         let homes = java_homes(job);
         let of_homes =
             homes.iter().flat_map(|home| KEY_STORES_OF_HOME.iter().map(|end| home.join(end)));
-        Self {
-            ca_pem: job.ca_pem.clone(),
-            stock,
-            key_stores: existing(SYSTEM_KEY_STORES.iter().map(PathBuf::from).chain(of_homes)),
-            databases: Databases::read(job),
-        }
+        stock.key_stores.append(&mut existing(of_homes));
+        Self { ca_pem: job.ca_pem.clone(), stock, databases: Databases::read(job) }
     }
 
     /// Puts our versions into the area, to be bound over the host's; what is to be bound last, over
@@ -149,15 +136,15 @@ impl TrustStores {
         for bundle in self.stock.bundles.iter().filter(|path| !self.is_in_directory(path)) {
             area.cover(BUNDLE_IN_JAIL, bundle);
         }
-        let ca = pem::certificates(&self.ca_pem);
-        let hash = ca.first().and_then(|der| subject_hash::subject_hash(der));
-        if !self.key_stores.is_empty() {
-            self.stock.certificates.extend(ca);
-            let source = area.file(KEY_STORE_IN_JAIL, &jks::key_store(&self.stock.certificates))?;
-            for store in self.key_stores.iter().filter(|path| !self.is_in_directory(path)) {
+        if !self.stock.key_stores.is_empty() {
+            let certificates = pem::certificates(&bundle);
+            let source = area.file(KEY_STORE_IN_JAIL, &jks::key_store(&certificates))?;
+            for store in self.stock.key_stores.iter().filter(|path| !self.is_in_directory(path)) {
                 area.cover(&source, store);
             }
         }
+        let ca = pem::certificates(&self.ca_pem);
+        let hash = ca.first().and_then(|der| subject_hash::subject_hash(der));
         for (copy, directory) in &self.stock.directories {
             if let Some(hash) = &hash {
                 link_by_hash(copy, hash)?;

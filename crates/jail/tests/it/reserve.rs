@@ -77,9 +77,15 @@ fn a_ca_comes_with_the_command() {
             "tail -n 3 {0} 2>/dev/null; echo x > {0} && echo open; true",
             keyless_jail::BUNDLE_IN_JAIL
         );
-        let steps = json!(["run", "refill", { "trust": pem }, "run", "ready"]);
+        // To jails that expect none, then to one that does; and none comes to that either.
+        let steps = json!([
+            "run", "refill", { "trust": pem }, "run", "ready", "refill", "run", "run", "refill",
+            { "trust": "" }, "run"
+        ]);
         let text = scene(user, &format!("{{ {script}; }} 2>/dev/null"), steps).play().text();
-        assert_eq!(text, format!("Code(0)\n{pem}Code(0)\n1 ready\n"), "{user:?}");
+        let trusted = format!("{pem}Code(0)\n");
+        let expected = format!("Code(0)\n{trusted}1 ready\n{trusted}{trusted}Code(0)\n");
+        assert_eq!(text, expected, "{user:?}");
     }
 }
 

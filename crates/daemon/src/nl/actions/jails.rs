@@ -11,14 +11,13 @@ use std::{
     os::{fd::OwnedFd, unix::ffi::OsStringExt},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use futures_util::future::BoxFuture;
 use keyless_action::{Command, Exit, Process, Running, SECURE_DIRECTORY, Spawn};
 use keyless_core::{Code, Error, SafeText, audit::Agent};
 use keyless_guest::{Funnel, Sockets};
-use keyless_jail::{FunnelSockets, JailProcess, Jailed, OwnFile, Plan, Reserve, Streams};
+use keyless_jail::{FunnelSockets, JailProcess, Jailed, OwnFile, Plan, Streams};
 use rustix::pipe::{PipeFlags, pipe_with};
 use signal_hook::consts::SIGTERM;
 use tokio::{
@@ -27,7 +26,7 @@ use tokio::{
 };
 use zeroize::Zeroizing;
 
-use super::door::Door;
+use super::{door::Door, standby::Standby};
 use crate::{broker::Broker, config::Config, places::Places, run::explain_jail};
 
 /// What of `/` is the system's own, not people's.
@@ -41,16 +40,13 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 /// Writable by anyone, and cleared with the jail.
 const SHARED_MODE: u32 = 0o1777;
 
-/// How long a jail stands that no command comes for.
-const LONGEST_IDLE: Duration = Duration::from_mins(1);
-
 /// Makes the jails of one agent's actions.
 pub(super) struct Jails {
     broker: Broker,
     agent: Agent,
     key: Arc<Zeroizing<[u8; 32]>>,
     places: Places,
-    reserve: Arc<Reserve>,
+    standby: Arc<Standby>,
 }
 
 impl Jails {
@@ -59,9 +55,9 @@ impl Jails {
         places: &Places,
         agent: Agent,
         key: Arc<Zeroizing<[u8; 32]>>,
-        reserve: Arc<Reserve>,
+        standby: Arc<Standby>,
     ) -> Self {
-        Self { broker, agent, key, places: places.clone(), reserve }
+        Self { broker, agent, key, places: places.clone(), standby }
     }
 
     async fn start(&self, command: Command) -> Result<Running, Error> {
@@ -73,14 +69,18 @@ impl Jails {
         let ((input, to_input), (from_output, output)) = (pipes()?, pipes()?);
         let (from_errors, errors) = pipes()?;
         let streams = Streams { input, output, errors };
-        let reserve = Arc::clone(&self.reserve);
-        let spawned = spawn_blocking(move || reserve.spawn_detached(&plan, streams)).await;
+        let standby = Arc::clone(&self.standby);
+        let spawned = spawn_blocking(move || standby.spawn_detached(&plan, streams)).await;
         let spawned = spawned.map_err(|_| Error::new(Code::Internal))?;
         let Jailed { sockets, process } = spawned.map_err(|error| explain_jail(&error))?;
-        tokio::spawn(prepare_next(Arc::clone(&self.reserve)));
         // Without a door the sockets close, and whatever is dialled refuses.
         let serving = door.as_ref().map(|door| serve(sockets, door)).transpose()?;
-        let process = JailedAction { process: Arc::new(process), serving, _door: door };
+        let process = JailedAction {
+            process: Arc::new(process),
+            serving,
+            _door: door,
+            standby: Arc::clone(&self.standby),
+        };
         Ok(Running {
             input: Box::new(sender(to_input)?),
             output: Box::new(receiver(from_output)?),
@@ -95,15 +95,6 @@ impl Jails {
         all.extend(Config::load(&self.places.config_file())?.files_with_credentials());
         all.extend(self.broker.value_files().await?);
         Ok(all)
-    }
-}
-
-/// Has jails stand for the commands that follow soon.
-async fn prepare_next(reserve: Arc<Reserve>) {
-    let filling = Arc::clone(&reserve);
-    if spawn_blocking(move || filling.refill()).await.is_ok() {
-        tokio::time::sleep(LONGEST_IDLE).await;
-        reserve.drop_idle(LONGEST_IDLE);
     }
 }
 
@@ -198,6 +189,7 @@ struct JailedAction {
     process: Arc<JailProcess>,
     serving: Option<AbortHandle>,
     _door: Option<Door>,
+    standby: Arc<Standby>,
 }
 
 impl Process for JailedAction {
@@ -228,6 +220,7 @@ impl Drop for JailedAction {
         if let Some(serving) = &self.serving {
             serving.abort();
         }
+        self.standby.ended();
     }
 }
 

@@ -13,11 +13,10 @@ use keyless_core::{
     audit::NL_VERSION,
     nl_message::nl_name,
 };
-use keyless_jail::Reserve;
 use uuid::Uuid;
 
 use super::{
-    ActionOrder, ActionOutcome, ActionSession, Asking, resolve_handles,
+    ActionOrder, ActionOutcome, ActionSession, Asking, Standby, resolve_handles,
     versions::{older, warning},
 };
 use crate::{
@@ -50,7 +49,7 @@ impl OwnActions {
         let mut limits = Limits::default();
         limits.tempfile_life = terms.tempfile_life.unwrap_or(limits.tempfile_life);
         // One command is run, and no other follows.
-        let jails = Arc::new(Reserve::keeping(0));
+        let jails = Arc::new(Standby::none());
         let session = ActionSession::open(broker, places, agent, limits, &jails)?;
         Ok(Self { broker: broker.clone(), session, terms })
     }
