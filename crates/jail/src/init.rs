@@ -256,7 +256,7 @@ impl PidOne<'_> {
         let error = Command::new(program)
             .args(arguments)
             .env_clear()
-            .envs(job.environment.iter().map(|(name, value)| (name, value)))
+            .envs(job.environment.iter().map(|one| (&one.name, &one.value)))
             .exec();
         Err(error).during(Step::Command, || format!("execute {}", program.display()))
     }

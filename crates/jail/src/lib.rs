@@ -61,7 +61,7 @@ pub use network::machine::{
     EverythingDevice, make_everything_local, redirect_everything, route_everything_to_device,
 };
 /// What to run and what to hide.
-pub use plan::{ESCAPE_VARIABLES, OwnFile, Plan};
+pub use plan::{ESCAPE_VARIABLES, OwnFile, Plan, Variable};
 /// Jails that stand before they are needed.
 pub use reserve::Reserve;
 /// Making a jail, and its process.

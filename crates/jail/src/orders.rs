@@ -7,19 +7,16 @@ use std::{
     ffi::OsString,
     fs::File,
     io::{self, Read, Seek, Write},
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::ffi::OsStringExt,
-    },
+    os::fd::{AsFd, OwnedFd},
 };
 
 use rustix::fs::MemfdFlags;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 use crate::{
     channel,
-    plan::{OwnFile, Plan},
+    plan::{OwnFile, Plan, Variable},
 };
 
 /// What to do once the jail stands.
@@ -50,7 +47,7 @@ pub(crate) struct Ground {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) command: Vec<OsString>,
-    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) environment: Vec<Variable>,
     pub(crate) working_directory: OsString,
     pub(crate) ca_pem: String,
     pub(crate) own_files: Vec<OwnFile>,
@@ -131,9 +128,7 @@ impl Job {
     /// Forgets what the command has got: its environment and its files.
     pub(crate) fn wipe(&mut self) {
         self.own_files.clear();
-        for (_, value) in self.environment.drain(..) {
-            value.into_vec().zeroize();
-        }
+        self.environment.clear();
     }
 
     /// A variable of the command's environment.
@@ -142,21 +137,34 @@ impl Job {
     }
 }
 
-impl Drop for Job {
-    fn drop(&mut self) {
-        self.wipe();
-    }
-}
-
-fn variable<'a>(environment: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsString> {
-    environment.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+fn variable<'a>(environment: &'a [Variable], name: &str) -> Option<&'a OsString> {
+    environment.iter().find(|one| one.name == name).map(|one| &one.value)
 }
 
 fn written(orders: &impl Serialize) -> io::Result<File> {
+    // Measured first, for the same reason as in `read`.
+    let mut length = Length(0);
+    serde_json::to_writer(&mut length, orders)?;
+    let mut text = Zeroizing::new(Vec::with_capacity(length.0));
+    serde_json::to_writer(&mut *text, orders)?;
     let mut file = File::from(rustix::fs::memfd_create("keyless-jail", MemfdFlags::CLOEXEC)?);
-    file.write_all(&Zeroizing::new(serde_json::to_vec(orders)?))?;
+    file.write_all(&text)?;
     file.rewind()?;
     Ok(file)
+}
+
+/// Counts what is written to it.
+struct Length(usize);
+
+impl Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn read<T: DeserializeOwned>(fd: OwnedFd) -> io::Result<T> {
@@ -170,6 +178,8 @@ fn read<T: DeserializeOwned>(fd: OwnedFd) -> io::Result<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::*;
 
     #[test]

@@ -5,6 +5,8 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::mem;
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -17,7 +19,7 @@ pub struct Plan {
     pub command: Vec<OsString>,
     /// The complete environment of the command; nothing of the caller's own is added. Its `HOME` and
     /// `JAVA_HOME` say where sockets and trust stores are looked for.
-    pub environment: Vec<(OsString, OsString)>,
+    pub environment: Vec<Variable>,
     /// Where the command starts; must be visible inside the jail.
     pub working_directory: PathBuf,
     /// Files, directories and sockets to cover. What does not exist is skipped; a symlink's target is covered.
@@ -35,6 +37,33 @@ pub struct Plan {
     pub own_files: Vec<OwnFile>,
     /// Whether the host's files can't be changed, but for what is shown.
     pub read_only: bool,
+}
+
+/// A variable of the command's environment. Its value may be a secret's: no `Debug`, and wiped on drop.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Variable {
+    /// Its name.
+    pub name: OsString,
+    /// What it is set to.
+    pub value: OsString,
+}
+
+impl<N: Into<OsString>, V: Into<OsString>> From<(N, V)> for Variable {
+    fn from((name, value): (N, V)) -> Self {
+        Self { name: name.into(), value: value.into() }
+    }
+}
+
+impl fmt::Debug for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Variable").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Variable {
+    fn drop(&mut self) {
+        mem::take(&mut self.value).into_vec().zeroize();
+    }
 }
 
 /// A file that only the jail has. Its content may be a value: no `Debug`, and wiped on drop.
@@ -114,6 +143,17 @@ pub(crate) fn paths_named(value: &str) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plan_in_words_says_no_value() {
+        let own_files =
+            vec![OwnFile { path: "/tmp/f".into(), mode: 0o600, content: b"canary".into() }];
+        let environment = vec![("TOKEN", "canary").into()];
+        let words = format!("{:?}", Plan { environment, own_files, ..Plan::default() });
+        assert!(words.contains("TOKEN") && words.contains("/tmp/f"), "{words}");
+        let bytes = format!("{:?}", b"canary".as_slice());
+        assert!(!words.contains("canary") && !words.contains(&bytes), "{words}");
+    }
 
     #[test]
     fn sockets_are_found_in_every_spelling() {

@@ -4,7 +4,7 @@ use std::{env, os::fd::AsFd, path::PathBuf, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_guest::{Carrier, Funnel, Sockets};
-use keyless_jail::{FunnelSockets, JailError, Jailed, Plan};
+use keyless_jail::{FunnelSockets, JailError, Jailed, Plan, Variable};
 
 use super::{Ended, RunSpec, SessionHandle, signals::Caught};
 use crate::{
@@ -40,7 +40,7 @@ pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended
     hide.extend(session.conceal().iter().cloned());
     let plan = Plan {
         command: spec.command.clone(),
-        environment,
+        environment: environment.into_iter().map(Variable::from).collect(),
         working_directory: working_directory()?,
         hide,
         show,

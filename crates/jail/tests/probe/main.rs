@@ -95,7 +95,7 @@ fn plan(orders: &Orders) -> Plan {
     let own = orders.own_directories.iter();
     Plan {
         command: orders.command.iter().map(OsString::from).collect(),
-        environment: orders.environment.iter().map(|(k, v)| (k.into(), v.into())).collect(),
+        environment: orders.environment.iter().map(|(name, value)| (name, value).into()).collect(),
         working_directory: orders.working_directory.clone().into(),
         hide: orders.hide.iter().map(Into::into).collect(),
         show: orders.show.iter().map(Into::into).collect(),

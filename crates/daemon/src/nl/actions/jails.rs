@@ -17,7 +17,7 @@ use futures_util::future::BoxFuture;
 use keyless_action::{Command, Exit, Process, Running, SECURE_DIRECTORY, Spawn};
 use keyless_core::{Code, Error, SafeText, audit::Agent};
 use keyless_guest::{Funnel, Sockets};
-use keyless_jail::{FunnelSockets, JailProcess, Jailed, OwnFile, Plan, Streams};
+use keyless_jail::{FunnelSockets, JailProcess, Jailed, OwnFile, Plan, Streams, Variable};
 use rustix::pipe::{PipeFlags, pipe_with};
 use signal_hook::consts::SIGTERM;
 use tokio::{
@@ -104,10 +104,10 @@ fn plan(command: Command, door: Option<&Door>) -> Plan {
     let mut variables = inherited(&view);
     if door.is_some() {
         let trust = keyless_jail::trust_environment();
-        variables.extend(trust.into_iter().map(|(name, value)| (name.into(), value.into())));
+        variables.extend(trust.into_iter().map(Variable::from));
     }
     for (name, mut value) in environment {
-        variables.push((name.into(), OsString::from_vec(std::mem::take(&mut *value))));
+        variables.push((name, OsString::from_vec(std::mem::take(&mut *value))).into());
     }
     let files = files.into_iter().map(|mut file| OwnFile {
         path: std::mem::take(&mut file.path),
@@ -172,15 +172,15 @@ fn secure_directory() -> (PathBuf, u32) {
     (path.to_owned(), 0o700)
 }
 
-fn inherited(view: &View) -> Vec<(OsString, OsString)> {
+fn inherited(view: &View) -> Vec<Variable> {
     let wanted = |name: &str| INHERITED.contains(&name) || name.starts_with("LC_");
-    let mut variables: Vec<(OsString, OsString)> =
-        env::vars_os().filter(|(name, _)| name.to_str().is_some_and(wanted)).collect();
-    if !variables.iter().any(|(name, _)| name == "PATH") {
-        variables.push(("PATH".into(), DEFAULT_PATH.into()));
+    let inherited = env::vars_os().filter(|(name, _)| name.to_str().is_some_and(wanted));
+    let mut variables: Vec<Variable> = inherited.map(Variable::from).collect();
+    if !variables.iter().any(|one| one.name == "PATH") {
+        variables.push(("PATH", DEFAULT_PATH).into());
     }
-    variables.push(("HOME".into(), view.home.clone().into()));
-    variables.push(("TMPDIR".into(), "/tmp".into()));
+    variables.push(("HOME", &view.home).into());
+    variables.push(("TMPDIR", "/tmp").into());
     variables
 }
 
