@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use keyless_core::audit::{Break, Chain, Draft, Segment, Verifier, Vouching};
+use keyless_core::audit::{Break, Chain, Draft, GENESIS, Segment, Tampered, Verifier, Vouching};
 use tokio::task::spawn_blocking;
 
 use super::{
@@ -50,6 +50,17 @@ struct Judge<'a> {
     keys: Arc<OpenKeys>,
 }
 
+/// The rows about closed parts, once those that nobody vouches for are out.
+#[derive(Default)]
+struct Sorted {
+    /// One chain from the first entry on.
+    sound: Vec<Segment>,
+    /// What stands in the place of others.
+    breaks: Vec<AcceptedBreak>,
+    /// What is wrong behind the last sound one.
+    fault: Option<LogError>,
+}
+
 impl Store {
     /// Puts everything of our chain that is not what was written aside, and has the log go on behind it, with an entry about
     /// each break, which `marker` makes of what there is to say. Gives the breaks; none, and nothing changes, where the log
@@ -69,7 +80,9 @@ impl Store {
             breaks.push(AcceptedBreak { words: words.to_owned(), part: None });
         }
         let judge = Judge { sealer, keys: Arc::new(keys::all(held, sealer).await?) };
-        let (sound, unsound) = self.sort_closed(held, sealer).await?;
+        let Sorted { sound, breaks: bridged, fault: unsound } =
+            self.sort_closed(held, &judge).await?;
+        breaks.extend(bridged);
         let mut said = Vouching::default();
         breaks.extend(self.accept_files(held, (&sound, missed), &judge, &mut said).await?);
         let base = sound.last().map_or(0, |last| last.last_sequence);
@@ -102,38 +115,76 @@ impl Store {
         Ok(breaks)
     }
 
-    /// The rows about closed parts that the key vouches for and that continue one another; and what is wrong with the next,
-    /// if there is one, which is then removed with all that follow.
+    /// The rows about closed parts that the key vouches for, as one chain. Others are taken out; where a sound one follows
+    /// them, a row that tells the break stands in their place, so that what lies behind is kept.
     async fn sort_closed(
         &self,
         connection: &mut Connection,
-        sealer: &dyn HeadSealer,
-    ) -> Result<(Vec<Segment>, Option<LogError>), LogError> {
+        judge: &Judge<'_>,
+    ) -> Result<Sorted, LogError> {
         let rows = query(
             "SELECT record, seal, last_sequence FROM audit_segments WHERE chain = $1 ORDER BY last_sequence",
         );
         let rows = rows.bind(self.chain.name()).fetch_all(&mut *connection).await?;
-        let (mut sound, mut fault, mut end) = (Vec::new(), None, Chain::genesis());
+        let (mut sorted, mut end) = (Sorted::default(), Chain::genesis());
         for row in &rows {
-            let at: i64 = row.try_get(2)?;
-            if fault.is_none() {
-                let checked = Closed::of(row).map_err(LogError::from);
-                match checked.and_then(|closed| closed.checked(Some(sealer), &end)) {
-                    Ok(segment) => {
-                        end = segment.end();
-                        sound.push(segment);
-                        continue;
+            let closed = Closed::of(row).map_err(LogError::from);
+            let genuine = closed.and_then(|closed| closed.vouched_for(judge.sealer));
+            let found = match genuine {
+                Ok(segment) if segment.before().sequence() >= end.sequence() => {
+                    if segment.before() != end {
+                        let gap = Tampered::Gap { expected: end.sequence() + 1 }.into();
+                        let found = words(&sorted.fault.take().unwrap_or(gap)).to_string();
+                        let bridge = self.bridge((&end, &segment.before()), found, judge)?;
+                        Closed::sealed(bridge.clone(), judge.sealer).put(&mut *connection).await?;
+                        sorted.breaks.push(AcceptedBreak::of(bridge.clone()));
+                        sorted.sound.push(bridge);
+                    } else if let Some(fault) = sorted.fault.take() {
+                        let found = words(&fault);
+                        let words = format!("{found}; the row that said so was taken out");
+                        sorted.breaks.push(AcceptedBreak { words, part: None });
                     }
-                    Err(found) => fault = Some(found),
+                    end = segment.end();
+                    sorted.sound.push(segment);
+                    continue;
                 }
-            }
+                Ok(_) => Tampered::Gap { expected: end.sequence() + 1 }.into(),
+                Err(found) => found,
+            };
+            sorted.fault.get_or_insert(found);
+            let at: i64 = row.try_get(2)?;
             query("DELETE FROM audit_segments WHERE chain = $1 AND last_sequence = $2")
                 .bind(self.chain.name())
                 .bind(at)
                 .execute(&mut *connection)
                 .await?;
         }
-        Ok((sound, fault))
+        Ok(sorted)
+    }
+
+    /// A row for what is between two ends that are known: with the file of these entries, if it is there.
+    fn bridge(
+        &self,
+        (end, next): (&Chain, &Chain),
+        found: String,
+        judge: &Judge<'_>,
+    ) -> Result<Segment, LogError> {
+        let now = Timestamp::now();
+        let accepted_at = format!("{now:.3}");
+        let (mut entries, mut genuine, from) = (0, 0, end.sequence() + 1);
+        let mut part = Segment::closed(self.chain.name(), (end, next), GENESIS.to_owned(), now);
+        if let Some(file) = segments::file_of_numbers(&self.segments, &part) {
+            part.file = file;
+        }
+        match file_as_it_is(&self.segments, &part, &judge.keys)? {
+            Some(found) => {
+                (entries, genuine) = (found.entries, found.genuine);
+                part.file_hash = found.hash;
+            }
+            None => part.removed_at = Some(accepted_at.clone()),
+        }
+        part.broken = Some(Break { accepted_at, continued: false, entries, found, from, genuine });
+        Ok(part)
     }
 
     /// Says of each file that is not what was written, or that has not an end that is missed, that this was seen: the chain

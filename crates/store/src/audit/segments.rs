@@ -16,7 +16,9 @@ use jiff::Timestamp;
 use keyless_core::audit::{Chain, Entry, Segment, Tampered, Verifier, Vouching};
 use tokio::task::spawn_blocking;
 
-pub(super) use self::file::{PartialFile, entry_of, file_as_it_is, genuine, verify_file, visit};
+pub(super) use self::file::{
+    PartialFile, entry_of, file_as_it_is, file_of_numbers, genuine, verify_file, visit,
+};
 use super::{
     HeadSealer, LogError, head,
     keys::OpenKeys,
@@ -269,6 +271,11 @@ impl Closed {
             return Ok(());
         }
         Err(LogError::SegmentSeal { last: self.segment.last_sequence })
+    }
+
+    /// The part, if the key vouches for it.
+    pub(super) fn vouched_for(self, sealer: &dyn HeadSealer) -> Result<Segment, LogError> {
+        self.check_seal(sealer).map(|()| self.segment)
     }
 
     /// The part, if it continues `end` and the key, where it is at hand, vouches for it.

@@ -11,6 +11,7 @@ on_both! {
     the_log_goes_on_behind_each_break
     what_was_put_aside_is_guarded
     a_closed_part_that_is_gone_is_accepted_by_itself
+    what_lies_behind_a_bad_row_is_kept
     an_end_that_only_a_checkpoint_knows_is_not_reached_again
     keys_that_were_taken_away_are_put_back
 }
@@ -161,6 +162,71 @@ async fn a_closed_part_that_is_gone_is_accepted_by_itself(engine: Engine) {
     assert_eq!((accepted.first_sequence, accepted.last_sequence), (1, 10));
     assert_eq!(log.append(draft("on")).await.unwrap().sequence(), 12);
     assert_eq!(verified(&scene).await.unwrap().breaks.len(), 1);
+}
+
+async fn what_lies_behind_a_bad_row_is_kept(engine: Engine) {
+    let cases = [
+        ("DELETE FROM audit_segments WHERE last_sequence = {1}", Some(1), true),
+        (
+            "UPDATE audit_segments SET seal = (SELECT seal FROM audit_segments WHERE last_sequence = {0}) \
+             WHERE last_sequence = {1}",
+            Some(1),
+            true,
+        ),
+        ("UPDATE audit_segments SET record = 'no' WHERE last_sequence = {0}", Some(0), false),
+        // A row too many.
+        (
+            "INSERT INTO audit_segments SELECT chain, last_sequence + 1, record, seal \
+             FROM audit_segments WHERE last_sequence = {0}",
+            None,
+            true,
+        ),
+    ];
+    for (sql, missing, has_file) in cases {
+        let scene = filled(engine, 5).await;
+        let log = sealed_log(&scene);
+        let mut closed = Vec::new();
+        for _ in 0..3 {
+            log.append(draft("more")).await.unwrap();
+            let mut marker = draft("broker");
+            marker.action = Action::LogRotation;
+            let marker = log.append(marker).await.unwrap().sequence();
+            closed.push(scene.store.audit_close(marker, &KEY).await.unwrap());
+        }
+        log.append(draft("later")).await.unwrap();
+        let before = verified(&scene).await.unwrap();
+        let number = |at: usize| closed[at].last_sequence.to_string();
+        let sql = sql.replace("{0}", &number(0)).replace("{1}", &number(1));
+        if !has_file {
+            fs::remove_file(file_of(&scene, &closed[0])).unwrap();
+        }
+        scene.behind_its_back(&sql).await;
+        verified(&scene).await.unwrap_err();
+        let accepted = accept(&scene, &[]).await;
+        assert_eq!(accepted.len(), 1, "{sql}: {accepted:?}");
+        let part = accepted[0].part.clone();
+        assert_eq!(part.is_some(), missing.is_some(), "{sql}: {accepted:?}");
+        if let (Some(part), Some(at)) = (&part, missing) {
+            // The file that the row was about is there as it was, and told; all others are what they were.
+            let Segment { first_sequence, last_sequence, .. } = closed[at];
+            assert_eq!((part.first_sequence, part.last_sequence), (first_sequence, last_sequence));
+            assert_eq!(part.removed_at.is_none(), has_file, "{sql}");
+            if has_file {
+                assert_eq!(
+                    (&part.file, &part.file_hash),
+                    (&closed[at].file, &closed[at].file_hash)
+                );
+            }
+        }
+        let kept = scene.store.audit_segments().await.unwrap();
+        let as_they_were = kept.iter().filter(|one| closed.contains(one)).count();
+        assert_eq!((kept.len(), as_they_were), (3, 3 - missing.iter().count()), "{sql}");
+        let chain = verified(&scene).await.unwrap();
+        assert_eq!(chain.entries, before.entries + 1, "{sql}");
+        assert_eq!(chain.breaks, part.into_iter().collect::<Vec<_>>(), "{sql}");
+        assert_eq!(accept(&scene, &[]).await, [], "{sql}");
+        assert_eq!(log.append(draft("on")).await.unwrap().sequence(), before.entries + 2);
+    }
 }
 
 async fn an_end_that_only_a_checkpoint_knows_is_not_reached_again(engine: Engine) {

@@ -89,6 +89,14 @@ pub(super) fn remove(folder: &Path, name: &str) -> io::Result<()> {
     }
 }
 
+/// The file in this folder that has the name of a part's numbers, of whatever day.
+pub(in crate::audit) fn file_of_numbers(folder: &Path, segment: &Segment) -> Option<String> {
+    let names =
+        fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let is_this = |name: &String| Segment { file: name.clone(), ..segment.clone() }.has_own_name();
+    names.filter(is_this).max()
+}
+
 /// Verifies a file by itself: its hash, each entry, and that it leads from where the segment begins to where it ends; of one
 /// that is not what was written, that it is what was found. Gives what the keys say of it.
 pub(in crate::audit) fn verify_file(
