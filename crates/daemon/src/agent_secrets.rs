@@ -19,7 +19,9 @@ use keyless_mcp::{
         Validated,
     },
 };
-use keyless_vault::{FormatVerdict, IndexFile, Inventory, Manifest, Row, Secret, Vault};
+use keyless_vault::{
+    EnvelopeKind, FormatVerdict, IndexFile, Inventory, Manifest, Row, Secret, Vault,
+};
 
 use crate::{
     caution,
@@ -85,7 +87,7 @@ impl AgentSecrets {
             Ask::Request { path, asked, ttl_seconds } => {
                 self.request(path, asked, ttl_seconds).await.map(Reply::Requested)
             }
-            Ask::Status => Ok(Reply::Status(self.status())),
+            Ask::Status => Ok(Reply::Status(self.status().await?)),
             Ask::Unlock { totp, duration_seconds } => {
                 let asked = duration_seconds.map(Duration::from_secs);
                 let granted = self.keeper.reopen(&totp, asked).await?;
@@ -138,19 +140,29 @@ impl AgentSecrets {
         Ok(Requested { request_id: request.id })
     }
 
-    fn status(&self) -> keyless_mcp::secrets::Status {
+    async fn status(&self) -> Result<keyless_mcp::secrets::Status, Error> {
         let locks_in = self.keeper.locks_in();
-        let mut methods = vec![UnlockMethod::Passphrase, UnlockMethod::Recovery];
-        if self.keeper.takes_codes() {
-            methods.push(UnlockMethod::Totp);
-        }
-        keyless_mcp::secrets::Status {
+        // No key is needed to see what there is; a code opens only what has locked itself.
+        let there = Vault::envelopes_unverified(self.vault.store()).await?;
+        let methods = [
+            (EnvelopeKind::Keyfile, UnlockMethod::Keyfile),
+            (EnvelopeKind::Passphrase, UnlockMethod::Passphrase),
+            (EnvelopeKind::Recovery, UnlockMethod::Recovery),
+            (EnvelopeKind::Totp, UnlockMethod::Totp),
+        ];
+        let opens = |kind: EnvelopeKind| {
+            there.iter().any(|envelope| envelope.kind == kind.as_str())
+                && (kind != EnvelopeKind::Totp || self.keeper.takes_codes())
+        };
+        let methods = methods.into_iter().filter(|(kind, _)| opens(*kind));
+        let methods = methods.map(|(_, method)| method).collect();
+        Ok(keyless_mcp::secrets::Status {
             state: if locks_in.is_some() { State::Unlocked } else { State::Locked },
             expires_in_seconds: locks_in.map(|rest| rest.as_secs()),
             available_methods: methods,
             trust_level: self.trust_level,
             surface_version: SURFACE_VERSION.into(),
-        }
+        })
     }
 
     /// The value is fetched and dropped: only whether it came is told.

@@ -57,6 +57,9 @@ pub struct UrlReport {
     /// What it has to be, and by whose word: `pin:…` or `tofu:…`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
+    /// The status of the answer, where there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status_code: Option<u16>,
 }
 
 /// What happened to a fetch.
@@ -69,10 +72,12 @@ pub enum Outcome {
     BlockedHttpsRequired,
     /// Another status than 200.
     BlockedHttpStatus,
-    /// No catalog file of this schema.
+    /// No catalog file.
     BlockedParse,
     /// Not what was pinned.
     BlockedPin,
+    /// Of another version of the schema.
+    BlockedSchemaVersion,
     /// Over 256 KiB.
     BlockedSize,
     /// An internal address.
@@ -129,6 +134,7 @@ impl UrlCatalogs {
                 provider: provider.map(|provider| provider.provider_id),
                 sha256: None,
                 expected: expected(source, &known).map(Expected::word),
+                status_code: None,
             }
         };
         self.settings.source.iter().map(report).collect()
@@ -139,16 +145,10 @@ impl UrlCatalogs {
         self.settings.enable_url_catalogs
     }
 
-    /// Names an address. `Code::CatalogInvalid` when it is not https, or is there already.
-    pub fn add(
-        &mut self,
-        url: &str,
-        pin: Option<String>,
-        refresh_seconds: Option<u64>,
-        enable: bool,
-    ) -> Result<(), Error> {
+    /// Fails with `Code::CatalogInvalid` on an address that can't be named: it is not https, or is there already.
+    pub fn check_new(&self, url: &str, pin: Option<&str>) -> Result<(), Error> {
         split(url).ok_or_else(|| refused(url, "is no plain https address"))?;
-        if let Some(pin) = &pin
+        if let Some(pin) = pin
             && (pin.len() != 64
                 || !pin.bytes().all(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase()))
         {
@@ -157,6 +157,18 @@ impl UrlCatalogs {
         if self.settings.source.iter().any(|source| source.url == url) {
             return Err(refused(url, "is there already"));
         }
+        Ok(())
+    }
+
+    /// Names an address, and fails as [`check_new`](Self::check_new) does.
+    pub fn add(
+        &mut self,
+        url: &str,
+        pin: Option<String>,
+        refresh_seconds: Option<u64>,
+        enable: bool,
+    ) -> Result<(), Error> {
+        self.check_new(url, pin.as_deref())?;
         self.settings.source.push(Source { url: url.to_owned(), sha256: pin, refresh_seconds });
         self.settings.enable_url_catalogs |= enable;
         self.files.put_settings(&self.settings)
@@ -217,6 +229,7 @@ impl UrlCatalogs {
             outcome,
             sha256,
             expected: expected(source, &known).map(Expected::word),
+            status_code: None,
         };
         let age = self.files.fetched_at(&source.url);
         let fresh = age.is_some_and(|at| {
@@ -229,10 +242,16 @@ impl UrlCatalogs {
         }
         let answer = match fetch(client, &source.url).await {
             Ok(answer) => answer,
-            Err(Outcome::NetworkError) if cached.is_some() => {
+            Err(Unfetched { outcome: Outcome::NetworkError, .. }) if cached.is_some() => {
                 return Ok(report(Outcome::ServedStaleCache, None, provider));
             }
-            Err(outcome) => return Ok(report(outcome, None, provider)),
+            Err(Unfetched { outcome, status_code }) => {
+                return Ok(UrlReport { status_code, ..report(outcome, None, provider) });
+            }
+        };
+        let report = |outcome, sha256, provider| UrlReport {
+            status_code: Some(answer.status),
+            ..report(outcome, sha256, provider)
         };
         let digest = sha256(&answer.body);
         match expected(source, &known) {
@@ -246,7 +265,7 @@ impl UrlCatalogs {
         }
         let text = String::from_utf8_lossy(&answer.body);
         let Ok(provider) = Provider::parse(&text) else {
-            return Ok(report(Outcome::BlockedParse, Some(digest), provider));
+            return Ok(report(unreadable(&text), Some(digest), provider));
         };
         self.files.keep(&source.url, &answer.body)?;
         self.files.remember(&source.url, &digest)?;
@@ -295,7 +314,29 @@ fn expected<'a>(source: &'a Source, known: &'a BTreeMap<String, String>) -> Opti
     pin.or_else(|| known.get(&source.url).map(|sha| Expected::Known(sha)))
 }
 
-async fn fetch(client: &Client, url: &str) -> Result<ClientAnswer, Outcome> {
+/// Nothing that could be a catalog came.
+struct Unfetched {
+    outcome: Outcome,
+    /// Of the answer, where there was one.
+    status_code: Option<u16>,
+}
+
+impl From<Outcome> for Unfetched {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, status_code: None }
+    }
+}
+
+/// Why a file is no catalog: a newer one may have keys that this version does not know.
+fn unreadable(text: &str) -> Outcome {
+    let file: Option<serde_json::Value> = serde_json::from_str(text).ok();
+    match file.as_ref().and_then(|file| file.get("schema_version")) {
+        Some(version) if *version != 1 => Outcome::BlockedSchemaVersion,
+        _ => Outcome::BlockedParse,
+    }
+}
+
+async fn fetch(client: &Client, url: &str) -> Result<ClientAnswer, Unfetched> {
     let (authority, target) = split(url).ok_or(Outcome::BlockedHttpsRequired)?;
     let headers = vec![("accept", "application/json"), ("user-agent", "keyless")];
     let request = ClientRequest { method: "GET", target, headers, body: &[] };
@@ -306,13 +347,14 @@ async fn fetch(client: &Client, url: &str) -> Result<ClientAnswer, Outcome> {
         Code::UpstreamProtocol => Outcome::BlockedSize,
         _ => Outcome::NetworkError,
     })?;
+    let blocked = |outcome| Unfetched { outcome, status_code: Some(answer.status) };
     if answer.status != 200 {
-        return Err(Outcome::BlockedHttpStatus);
+        return Err(blocked(Outcome::BlockedHttpStatus));
     }
     let kind = answer.content_type.as_deref().unwrap_or_default();
     match kind.split(';').next().map(str::trim) {
         Some("application/json") => Ok(answer),
-        _ => Err(Outcome::BlockedContentType),
+        _ => Err(blocked(Outcome::BlockedContentType)),
     }
 }
 

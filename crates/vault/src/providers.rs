@@ -135,6 +135,23 @@ impl Providers {
         Some((provider, provider.variants.first()?))
     }
 
+    /// What Keyless itself says of getting a token of the kind that a project `declared`, for a secret of which
+    /// [`of_secret`](Self::of_secret) knows nothing. A project's word comes from the agent's side: it chooses among
+    /// texts that are part of Keyless, to be read by a person, and is good for no host, no variable and no format.
+    pub fn guide_declared(
+        &self,
+        path: &SecretPath,
+        pattern_id: Option<&str>,
+        declared: Option<&str>,
+    ) -> Option<(&Provider, &Variant)> {
+        if self.of_secret(path, pattern_id).is_some() {
+            return None;
+        }
+        let (provider, variant) = self.variant(declared?)?;
+        let (tier, _) = self.all.get(&provider.provider_id)?;
+        (*tier == Tier::Bundled).then_some((provider, variant))
+    }
+
     /// What a variable of this name holds, as far as the catalog knows.
     pub fn of_variable(&self, name: &str) -> Option<EnvMeaning<'_>> {
         self.all.values().find_map(|(_, provider)| {

@@ -133,6 +133,12 @@ fn what_an_address_brought_first_it_has_to_bring_again() {
     let record = world.home.keyless_home().join("state/catalog/audit.log");
     let lines = std::fs::read_to_string(record).unwrap();
     assert!(lines.lines().count() >= 6 && lines.contains("blocked-pin"), "{lines}");
+    let first: serde_json::Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert_eq!(
+        (&first["url"], &first["outcome"], &first["status_code"]),
+        (&json!(URL), &json!("loaded"), &json!(200))
+    );
+    assert!(first["timestamp"].is_string() && first["sha256"].is_string(), "{first}");
 }
 
 #[test]
@@ -142,7 +148,7 @@ fn what_is_no_catalog_is_not_taken() {
     for (kind, body, expected) in [
         ("text/html", catalog("one"), "blocked-content-type"),
         ("application/json", "{}".to_owned(), "blocked-parse"),
-        ("application/json", newer, "blocked-parse"),
+        ("application/json", newer, "blocked-schema-version"),
         ("application/json", large, "blocked-size"),
     ] {
         let mut world = World::empty();
@@ -155,6 +161,9 @@ fn what_is_no_catalog_is_not_taken() {
     let world = World::empty();
     let http = ["catalog", "add-url", "http://catalog.test/a.json", "--enable", "--yes"];
     world.keyless(&http).run().exits(2);
+    // It is refused before anybody is asked whether it is to be trusted.
+    let refused = world.keyless(&http[..4]).run();
+    assert!(refused.exits(2).errors().contains("no plain https address"), "{}", refused.errors());
     // Without the operator's route the name would be an internal address.
     let internal = ["add-url", "https://localhost/a.json", "--enable", "--yes"];
     assert_eq!(outcome(&world, &internal, 1), json!("blocked-ssrf"));

@@ -213,6 +213,8 @@ fn a_code_reopens_the_store_under_a_running_session() {
     assert_eq!(session.line(), "423");
     // Over MCP, the same is a matter of a code, which the agent may pass on.
     let mut agent = crate::mcp::Agent::connect(&world);
+    let told = agent.tool("secrets_status", &json!({})).unwrap();
+    assert_eq!(told["available_methods"], json!(["passphrase", "recovery", "totp"]), "{told}");
     let (error, remediation) = agent.fault("secrets_list", &json!({}));
     assert_eq!(
         (error.as_str(), &remediation["actor"], &remediation["action"], &remediation["retryable"]),

@@ -29,6 +29,13 @@ fn a_key_file_opens_the_store() {
     };
     by_file(&["source", "check"]).ok();
     by_file(&["unlock", "--for", "10m"]).ok();
+    let methods = || {
+        let mut agent = crate::mcp::Agent::connect(&world);
+        agent.tool("secrets_status", &json!({})).unwrap()["available_methods"].clone()
+    };
+    assert_eq!(methods(), json!(["keyfile", "passphrase", "recovery"]));
+    world.keyless(&["vault", "envelope", "remove", "recovery", "--yes"]).run().ok();
+    assert_eq!(methods(), json!(["keyfile", "passphrase"]), "what is gone opens nothing");
     world.keyless(&["lock"]).run().ok();
     // Open to others, it is not trusted; and it opens no other store.
     fs::set_permissions(file, fs::Permissions::from_mode(0o644)).unwrap();

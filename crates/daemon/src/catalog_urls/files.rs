@@ -82,7 +82,8 @@ impl Files {
 
     /// Puts a try on record; that it can't be written stops nothing.
     pub(super) fn note(&self, report: &UrlReport) {
-        let line = serde_json::json!({ "timestamp": Timestamp::now(), "fetch": report });
+        let mut line = serde_json::json!(report);
+        line["timestamp"] = serde_json::json!(Timestamp::now());
         let write = || -> io::Result<()> {
             let mut options = OpenOptions::new();
             let file =

@@ -29,7 +29,10 @@ pub(super) fn headers(
     now: Timestamp,
 ) -> Option<Headers> {
     let plain = |name: &str, text: &str| (name.to_owned(), Zeroizing::new(text.to_owned()));
-    let mut headers = vec![plain("accept", "*/*"), plain("user-agent", "keyless")];
+    let named = |name: &str| liveness.headers.keys().any(|own| own.eq_ignore_ascii_case(name));
+    let ours = [("accept", "*/*"), ("user-agent", "keyless")].into_iter();
+    let mut headers: Headers =
+        ours.filter(|(name, _)| !named(name)).map(|(name, text)| plain(name, text)).collect();
     headers.extend(liveness.headers.iter().map(|(name, text)| plain(name, text)));
     if liveness.body.is_some() {
         headers.push(plain("content-type", "application/json"));
@@ -151,6 +154,20 @@ mod tests {
         assert!(signed.iter().all(|line| !line.contains("abc")), "{signed:?}");
         let place = "Credential=AKIDEXAMPLE/20261122/us-east-1/sts/aws4_request";
         assert!(signed.last().unwrap().contains(place), "{signed:?}");
+    }
+
+    #[test]
+    fn a_service_that_wants_a_client_by_its_form_gets_that_one_alone() {
+        let providers = Providers::bundled();
+        let said = |pattern: &str| {
+            let liveness = providers.variant(pattern).unwrap().1.liveness.clone().unwrap();
+            let credential = Credential { value: b"abc", user: None, key_id: None };
+            let headers = headers(&liveness, &credential, Timestamp::UNIX_EPOCH).unwrap();
+            let agents = headers.iter().filter(|(name, _)| name == "user-agent");
+            agents.map(|(_, text)| text.as_str().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(said("github-pat"), ["keyless"]);
+        assert!(matches!(&said("discord-bot-token")[..], [one] if one.starts_with("DiscordBot (")));
     }
 
     #[test]

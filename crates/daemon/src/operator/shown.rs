@@ -119,6 +119,11 @@ impl Shown {
         vaults.map(by(By::Vault)).or_else(|| declared().map(by(By::Declaration)))
     }
 
+    /// The kind of token that is declared, and that the vault knows nothing of: to choose a text for a person by, no more.
+    pub fn declared_pattern(&self) -> Option<&str> {
+        self.asked.declared()?.pattern_id.as_deref()
+    }
+
     /// What it is about, in a few words: the secret, the agent's action, or the deploy. Partly the words of others.
     pub fn title(&self) -> String {
         match (&self.asked, &self.path) {

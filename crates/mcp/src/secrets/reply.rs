@@ -276,6 +276,8 @@ words! {
     /// What opens a vault.
     #[serde(rename_all = "lowercase")]
     pub enum UnlockMethod {
+        /// A key file, on the person's machine.
+        Keyfile,
         /// The passphrase, at the person's terminal.
         Passphrase,
         /// The recovery phrase, at the person's terminal.

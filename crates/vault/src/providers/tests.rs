@@ -217,6 +217,26 @@ fn a_secret_is_known_by_pattern_or_by_path() {
 }
 
 #[test]
+fn a_projects_word_chooses_a_text_of_ours_and_no_more() {
+    let providers = Providers::bundled();
+    let guide = |at: &str, vaults, declared| {
+        let found = providers.guide_declared(&path(at), vaults, declared);
+        found.map(|(_, variant)| variant.id.as_str())
+    };
+    assert_eq!(guide("team/acme/key", None, Some("github-pat")), Some("github-pat"));
+    assert_eq!(guide("team/acme/key", None, Some("no-such-pattern")), None);
+    assert_eq!(guide("team/acme/key", None, None), None);
+    // What the operator says, or the path, goes before it.
+    assert_eq!(guide("team/acme/key", Some("npm-token"), Some("github-pat")), None);
+    assert_eq!(guide("team/stripe/key", None, Some("github-pat")), None);
+    // Whatever is not part of Keyless has its words from somebody else.
+    let text = include_str!("../../catalog/npm.json");
+    let others = Providers::bundled().with(Tier::Url, Provider::parse(text).unwrap());
+    let declared = others.guide_declared(&path("team/acme/key"), None, Some("npm-token"));
+    assert!(declared.is_none());
+}
+
+#[test]
 fn what_is_left_open_is_completed() {
     let providers = Providers::bundled();
     let (_, variant) = providers.variant("github-pat").unwrap();

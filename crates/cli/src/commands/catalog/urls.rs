@@ -17,12 +17,13 @@ pub(super) async fn add(
     places: &Places,
     args: CatalogAddUrlArgs,
 ) -> Result<ExitCode, Error> {
+    let mut catalogs = UrlCatalogs::load(places)?;
+    catalogs.check_new(&args.url, args.pin.as_deref())?;
     let question = "A catalog says where freshly typed tokens may go. Trust this address?";
     if args.pin.is_none() && !args.yes && !prompt::confirm(question)? {
         ui.line("Nothing was added.");
         return Ok(ExitCode::SUCCESS);
     }
-    let mut catalogs = UrlCatalogs::load(places)?;
     catalogs.add(&args.url, args.pin, args.refresh_seconds, args.enable)?;
     let reports = catalogs.refresh(&Config::load(&places.config_file())?, false).await?;
     let reports: Vec<UrlReport> =

@@ -168,10 +168,16 @@ fn what_a_manifest_declares_stands_beside_a_proposal_and_over_a_value() {
         (&json!("Words of mine"), &json!(30), &json!("github-pat"))
     );
     let id = agent.ask("secrets_request_provision", &about(path));
-    // The manifest's kind of token fills nothing in: it comes from the agent's side.
-    let script = "expect('https://acme.test/keys'); expect('not shown; empty refuses): ')
-say('\\n'); expect('nothing was changed'); finish(code=0)";
-    at_a_terminal(&world, world.keyless(&["approve", &id]), script);
+    // The manifest's kind of token comes from the agent's side: it shows how one is got, for what it is, and fills nothing
+    // in. Hosts are asked for as if nothing were known.
+    let value = world.another_value();
+    let script = format!(
+        "expect('https://acme.test/keys'); expect('Declared by the project: GitHub'); expect('https://github.com/settings/tokens')
+expect('not shown; empty refuses): '); say({value:?} + '\\n'); expect('osts'); say('\\n'); finish(code=0)"
+    );
+    at_a_terminal(&world, world.keyless(&["approve", &id]), &script);
+    let shown = world.keyless(&["secret", "show", path, "--json"]).run().data();
+    assert_eq!(shown["to"].as_array().map_or(0, Vec::len), 0, "{shown}");
 }
 
 #[test]

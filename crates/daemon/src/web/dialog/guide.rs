@@ -5,9 +5,34 @@ use maud::{Markup, html};
 
 /// Steps, links and notes. `rotation` adds what is known of renewing it.
 pub(in crate::web) fn guide(provider: &Provider, variant: &Variant, rotation: bool) -> Markup {
-    let retrieval = &variant.retrieval;
     html! {
         @if let Some(rule) = &variant.format_regex { span #format data-format=(rule) hidden {} }
+        (way(provider, variant))
+        @if let (true, Some(known)) = (rotation, &variant.rotation) {
+            section .renewal aria-label="Renewal" {
+                p { "Renewed every " (known.every_days) " days." }
+                @if let Some(notes) = &known.notes { p .help { (notes) } }
+                @if let Some(url) = &known.guide_url { p .links { (link(url, "How to renew it")) } }
+            }
+        }
+    }
+}
+
+/// The same for a kind of token that the project alone names, and marked as that: nothing of the form follows from it.
+pub(super) fn declared_guide(provider: &Provider, variant: &Variant) -> Markup {
+    html! {
+        p .help {
+            "Declared by the project: " (provider.display_name) ", " (variant.display_name)
+            ". See that it is what you mean to give; where it may go is yours to say."
+        }
+        (way(provider, variant))
+    }
+}
+
+/// How a token is got.
+fn way(provider: &Provider, variant: &Variant) -> Markup {
+    let retrieval = &variant.retrieval;
+    html! {
         p { (variant.description) }
         @if let Some(hint) = &variant.format_hint { p .help { "Format: " code { (hint) } } }
         p .links {
@@ -16,13 +41,6 @@ pub(in crate::web) fn guide(provider: &Provider, variant: &Variant, rotation: bo
         }
         ol .steps { @for step in &retrieval.steps { li { (step) } } }
         @if let Some(notes) = &retrieval.notes { p .help { (notes) } }
-        @if let (true, Some(known)) = (rotation, &variant.rotation) {
-            section .renewal aria-label="Renewal" {
-                p { "Renewed every " (known.every_days) " days." }
-                @if let Some(notes) = &known.notes { p .help { (notes) } }
-                @if let Some(url) = &known.guide_url { p .links { (link(url, "How to renew it")) } }
-            }
-        }
     }
 }
 

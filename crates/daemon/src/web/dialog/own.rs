@@ -83,6 +83,7 @@ fn typing(own: &Own<'_>, address: &str) -> Markup {
         known: known.as_ref(),
         secret: own.secret,
         providers: own.providers,
+        declared: None,
         weak: own.weak,
         from_file: from_file(own.secret, occasion),
     };

@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 use super::{
     FORM, Said, Scene,
-    guide::{guide, link},
+    guide::{declared_guide, guide, link},
 };
 use crate::{
     operator::{Answer, Given, Known, Occasion, Shown, Typed, suggested_variable},
@@ -27,6 +27,8 @@ pub(super) struct Wanted<'a> {
     pub(super) known: Option<&'a Known>,
     pub(super) secret: Option<&'a Secret>,
     pub(super) providers: &'a Providers,
+    /// The kind of token that the project says it is.
+    pub(super) declared: Option<&'a str>,
     /// A value was refused for its looks: offer to take it all the same.
     pub(super) weak: bool,
     /// What takes a value of several lines, in a terminal.
@@ -43,6 +45,7 @@ pub(super) fn of_request<'a>(scene: &Scene<'a>) -> Option<Wanted<'a>> {
         known: shown.known.as_ref(),
         secret: scene.secret,
         providers: scene.providers,
+        declared: shown.declared_pattern(),
         weak: scene.weak,
         from_file: from_file(shown),
     })
@@ -73,6 +76,9 @@ pub(super) fn around(wanted: &Wanted<'_>) -> Markup {
                 }
                 div #guide { (guide(provider, variant, rotation)) }
             }
+        }
+        @if let Some((provider, variant)) = declared(wanted) {
+            section .guide { (declared_guide(provider, variant)) }
         }
     }
 }
@@ -141,9 +147,17 @@ pub(in crate::web) fn read_given(
 
 /// What the catalog knows of it, by the vault's word alone: a manifest comes from the agent's side, and this fills in hosts.
 fn catalogs<'a>(wanted: &Wanted<'a>) -> Option<(&'a Provider, &'a Variant)> {
-    let upkeep = wanted.secret.map(|secret| &secret.metadata.upkeep);
-    let pattern = upkeep.and_then(|upkeep| upkeep.pattern_id.as_deref());
-    wanted.providers.of_secret(wanted.path?, pattern)
+    wanted.providers.of_secret(wanted.path?, vaults_pattern(wanted))
+}
+
+/// What Keyless says of the kind of token that the project names: to read, and for nothing else.
+fn declared<'a>(wanted: &Wanted<'a>) -> Option<(&'a Provider, &'a Variant)> {
+    let (path, vaults) = (wanted.path?, vaults_pattern(wanted));
+    wanted.providers.guide_declared(path, vaults, wanted.declared)
+}
+
+fn vaults_pattern<'a>(wanted: &Wanted<'a>) -> Option<&'a str> {
+    wanted.secret?.metadata.upkeep.pattern_id.as_deref()
 }
 
 /// Where a secret's value is kept.

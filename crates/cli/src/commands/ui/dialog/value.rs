@@ -38,6 +38,8 @@ pub(in crate::commands) struct ValueScene {
     pub(super) occasion: Occasion,
     secret: Option<Secret>,
     providers: Arc<Providers>,
+    /// The kind of token that the project says it is.
+    declared: Option<String>,
 }
 
 impl ValueScene {
@@ -47,7 +49,7 @@ impl ValueScene {
         occasion: Occasion,
         providers: &Arc<Providers>,
     ) -> Self {
-        Self { path, occasion, secret, providers: Arc::clone(providers) }
+        Self { path, occasion, secret, providers: Arc::clone(providers), declared: None }
     }
 
     /// The value that an agent asks for; nothing when it asks for something else.
@@ -57,7 +59,8 @@ impl ValueScene {
         providers: &Arc<Providers>,
     ) -> Option<Self> {
         let occasion = Occasion::asked(&shown.asked)?;
-        Some(Self::new(shown.path.clone(), secret, occasion, providers))
+        let declared = shown.declared_pattern().map(str::to_owned);
+        Some(Self { declared, ..Self::new(shown.path.clone(), secret, occasion, providers) })
     }
 
     /// What stands over the dialog.
@@ -148,6 +151,15 @@ impl ValueScene {
             let page = upkeep.and_then(|upkeep| upkeep.retrieval_url.as_deref());
             pieces.extend(page.map(|page| Piece::fact("Get it at", visible(page))));
         }
+        if let Some((provider, variant)) = self.declared() {
+            pieces.push(Piece::Blank);
+            let kind = format!("{}, {}", provider.display_name, variant.display_name);
+            pieces.push(Piece::ours(format!("Declared by the project: {kind}.")));
+            pieces.push(Piece::ours(
+                "See that it is what you mean to give; where it may go is yours to say.".to_owned(),
+            ));
+            way(&mut pieces, provider, variant);
+        }
         pieces
     }
 
@@ -184,19 +196,7 @@ impl ValueScene {
     }
 
     fn guide(&self, pieces: &mut Vec<Piece>, provider: &Provider, variant: &Variant) {
-        let retrieval = &variant.retrieval;
-        if let Some(hint) = &variant.format_hint {
-            pieces.push(Piece::fact("Format", visible(hint)));
-        }
-        pieces.push(Piece::Blank);
-        pieces.push(Piece::ours(visible(&variant.description)));
-        let console = format!("{}: {}", provider.display_name, retrieval.console_url);
-        pieces.push(Piece::fact("Get it at", visible(&console)));
-        let docs = retrieval.docs_url.as_deref();
-        pieces.extend(docs.map(|docs| Piece::fact("Read", visible(docs))));
-        let steps = retrieval.steps.iter().enumerate();
-        pieces.extend(steps.map(|(index, step)| Piece::Step(index + 1, visible(step))));
-        pieces.extend(retrieval.notes.as_deref().map(|notes| Piece::ours(visible(notes))));
+        way(pieces, provider, variant);
         if let (true, Some(known)) = (self.rotation(), &variant.rotation) {
             pieces.push(Piece::Blank);
             pieces.push(Piece::fact("Renewal", format!("every {} days", known.every_days)));
@@ -223,8 +223,18 @@ impl ValueScene {
     }
 
     fn of_catalog(&self) -> Option<(&Provider, &Variant)> {
-        let pattern = self.metadata().and_then(|metadata| metadata.upkeep.pattern_id.as_deref());
-        self.providers.of_secret(self.path.as_ref()?, pattern)
+        self.providers.of_secret(self.path.as_ref()?, self.pattern())
+    }
+
+    /// What Keyless says of the kind of token that the project names: to read, and for nothing else.
+    fn declared(&self) -> Option<(&Provider, &Variant)> {
+        let declared = self.declared.as_deref();
+        self.providers.guide_declared(self.path.as_ref()?, self.pattern(), declared)
+    }
+
+    /// The kind of token by the vault's word.
+    fn pattern(&self) -> Option<&str> {
+        self.metadata()?.upkeep.pattern_id.as_deref()
     }
 
     fn metadata(&self) -> Option<&Metadata> {
@@ -234,6 +244,23 @@ impl ValueScene {
     fn is_bound(&self) -> bool {
         self.metadata().is_some_and(|metadata| metadata.egress.is_some())
     }
+}
+
+/// How a token is got.
+fn way(pieces: &mut Vec<Piece>, provider: &Provider, variant: &Variant) {
+    let retrieval = &variant.retrieval;
+    if let Some(hint) = &variant.format_hint {
+        pieces.push(Piece::fact("Format", visible(hint)));
+    }
+    pieces.push(Piece::Blank);
+    pieces.push(Piece::ours(visible(&variant.description)));
+    let console = format!("{}: {}", provider.display_name, retrieval.console_url);
+    pieces.push(Piece::fact("Get it at", visible(&console)));
+    let docs = retrieval.docs_url.as_deref();
+    pieces.extend(docs.map(|docs| Piece::fact("Read", visible(docs))));
+    let steps = retrieval.steps.iter().enumerate();
+    pieces.extend(steps.map(|(index, step)| Piece::Step(index + 1, visible(step))));
+    pieces.extend(retrieval.notes.as_deref().map(|notes| Piece::ours(visible(notes))));
 }
 
 /// Adds the box that takes a value which looks like none.
