@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::{
     args::{CatalogCommand, CatalogListArgs, CatalogShowArgs, CatalogValidateArgs},
-    ui::{Ui, table},
+    ui::{Ui, counted, table},
 };
 
 pub(super) async fn run(ui: &Ui, command: CatalogCommand) -> Result<ExitCode, Error> {
@@ -129,7 +129,7 @@ fn validate(ui: &Ui, providers: &Providers, args: &CatalogValidateArgs) -> ExitC
             Err(why) => faults.push((file.display().to_string(), why)),
         }
     }
-    let mut words = format!("{good} providers can be used.\n");
+    let mut words = format!("{} can be used.\n", counted(good, "provider"));
     for (file, why) in &faults {
         let _ = writeln!(words, "fault: {file}: {why}");
     }

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     args::{ExportVaultArgs, ImportVaultArgs},
     prompt,
-    ui::Ui,
+    ui::{Ui, counted},
 };
 
 pub(super) async fn export(ui: &Ui, args: ExportVaultArgs) -> Result<(), Error> {
@@ -30,8 +30,9 @@ pub(super) async fn export(ui: &Ui, args: ExportVaultArgs) -> Result<(), Error> 
     write_private(&args.file, &copy)?;
     let data = json!({ "file": args.file, "secrets": secrets });
     let words = format!(
-        "{} holds {secrets} secrets with all their versions. Only --to's keys open it; this store is not needed.\n",
-        args.file.display()
+        "{} holds {} with all versions. Only --to's keys open it; this store is not needed.\n",
+        args.file.display(),
+        counted(secrets, "secret")
     );
     ui.answer("vault export", &data, &words);
     Ok(())
