@@ -205,6 +205,17 @@ impl Request {
         over
     }
 
+    /// The same request when who asked for it is gone: one that waits has expired, what was allowed is over.
+    #[must_use]
+    pub fn abandoned(&self, now: Timestamp) -> Self {
+        if self.status(now) != Status::Pending {
+            return self.over();
+        }
+        let (status, outcome) = (Status::Expired, Outcome::default());
+        let settled = Some(Settled { at: now, status, outcome, holds_until: None, over: true });
+        Self { settled, ..self.clone() }
+    }
+
     /// Whether it is a denial that still counts at `now`.
     pub fn denies(&self, now: Timestamp) -> bool {
         self.settled.as_ref().is_some_and(|settled| {

@@ -181,12 +181,15 @@ impl Requests {
         Ok(over)
     }
 
-    /// Ends what was approved for a session, since the session has ended.
+    /// Ends what was approved for a session, and what it asked leave for, since the session has ended.
     pub(crate) async fn end_session(&self, session: &str) -> Result<(), Error> {
         let now = Timestamp::now();
-        for row in self.rows().await? {
-            if row.request.session == session && row.request.allows_use(now) {
-                self.put_over(&row, &row.request.over()).await?;
+        for row in self.rows().await?.iter().filter(|row| row.request.session == session) {
+            let request = &row.request;
+            // A value or a proposal is of use to the next session as well, and goes on waiting.
+            let asks = request.status(now) == Status::Pending && request.asked.is_permission();
+            if asks || request.allows_use(now) {
+                self.put_over(row, &request.abandoned(now)).await?;
             }
         }
         Ok(())

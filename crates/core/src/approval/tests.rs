@@ -203,3 +203,14 @@ fn a_permission_is_for_its_deed_whatever_is_said_of_it() {
     assert!(deploy().is_same_permission(&deploy()) && !deploy().is_same_permission(&action()));
     assert!(!Asked::provision().is_same_permission(&Asked::provision()));
 }
+
+#[test]
+fn what_nobody_asks_for_any_more_is_over() {
+    let waits = use_approval();
+    let gone = waits.abandoned(at(10));
+    assert_eq!((gone.status(at(11)), gone.denies(at(11))), (Status::Expired, false));
+    assert!(gone.settle(Decision::AllowOnce, at(12)).is_err());
+    let allowed = waits.settle(Decision::AllowSession, at(10)).unwrap();
+    let gone = allowed.abandoned(at(20));
+    assert_eq!((gone.status(at(21)), gone.allows_use(at(21))), (Status::Session, false));
+}

@@ -144,6 +144,28 @@ fn a_session_is_asked_once_until_it_is_revoked() {
     });
 }
 
+/// Who asked is gone: leave for it is nothing to answer any more, while a value is good for the next agent too.
+#[test]
+fn what_a_session_asked_leave_for_goes_with_it() {
+    let mut world = World::with_token();
+    let _origin = world.origin(ALLOWED);
+    world.write_config();
+    gated(&world, "per-call");
+    let manifest = format!("required = [\"{TOKEN}\", \"team/new/key\"]\n");
+    world.home.write("work/.keyless/secrets.toml", manifest).unwrap();
+    unlock(&world);
+    let mut agent = Agent::connect(&world);
+    agent.ask("secrets_request_use_approval", &json!({ "path": TOKEN, "reason": "to look" }));
+    let value = agent.ask("secrets_request_provision", &about("team/new/key"));
+    let run = world.keyless(&["run", "--", "sh", "-c", USE]).without_passphrase().start();
+    wait_until("all three wait", || pending(&world).len() == 3);
+    drop((agent, run));
+    wait_until("the value alone waits", || {
+        let left = pending(&world);
+        left.len() == 1 && left[0]["id"] == json!(value)
+    });
+}
+
 #[test]
 fn approvals_asked_for_by_an_agent_have_their_statuses() {
     let world = World::with_token();
