@@ -146,3 +146,20 @@ fn a_person_is_asked_before_anything_is_written_and_for_what_is_missing() {
     let refused = world.keyless(&["setup", "--force"]).run();
     assert!(refused.exits(2).errors().contains("--yes"), "{}", refused.errors());
 }
+
+/// Where an alias stands, the project has said already which secret it means: that is what is proposed and declared.
+#[test]
+fn an_alias_keeps_its_path() {
+    let world = World::with_store();
+    let aliases =
+        "GITHUB_TOKEN=@secret:acme/production/github\nPLAIN=@secret:acme/production/plain\n";
+    world.home.write("operator/work/.env", aliases).unwrap();
+    world.home.write("operator/work/app.py", "import os\nos.environ['GITHUB_TOKEN']\n").unwrap();
+    let found = phases(setup(&world, &["--write-manifest"]).exits(0));
+    let variables = found[1].2["variables"].as_array().unwrap();
+    let paths: Vec<_> = variables.iter().map(|one| one["path"].clone()).collect();
+    assert_eq!(paths, ["acme/production/github", "acme/production/plain"].map(Value::from));
+    let manifest = fs::read_to_string(world.operator_file("work/.keyless/secrets.toml")).unwrap();
+    assert!(manifest.contains("\"acme/production/plain\""), "{manifest}");
+    assert!(!manifest.contains("team/github"), "{manifest}");
+}

@@ -95,6 +95,11 @@ impl<'a> Proposer<'a> {
         }
     }
 
+    /// The place that an alias names: it is the project's own word.
+    pub(super) fn aliased(&self, name: &str, path: SecretPath) -> Proposal {
+        Proposal { path, ..self.named(name) }
+    }
+
     /// A place for a variable that a person wants kept, whatever it looks like.
     pub(super) fn named(&self, name: &str) -> Proposal {
         match self.by_catalog(name, None).unwrap_or_else(|| self.by_words(name)) {

@@ -59,6 +59,8 @@ pub struct Variable {
     pub used_in: BTreeSet<PathBuf>,
     /// What it holds.
     pub judged: Judged,
+    /// Whether its path is the one that the project's own alias names.
+    pub aliased: bool,
 }
 
 impl Scan {
@@ -151,6 +153,14 @@ impl Looking<'_> {
 
     /// A variable and what it holds here.
     fn value(&mut self, name: &str, value: &str, path: &Path) {
+        if let Some(Ok(secret)) = keyless_core::alias(value.trim()) {
+            let proposal = self.proposer.aliased(name, secret);
+            let known = self.note(name, Judged::Secret(proposal.clone()), path);
+            if !known.aliased {
+                (known.judged, known.aliased) = (Judged::Secret(proposal), true);
+            }
+            return;
+        }
         let by_value = self.proposer.judge(name, value);
         let judged = match by_value {
             // An empty line or a reference says what the project needs, by its name.
@@ -165,17 +175,20 @@ impl Looking<'_> {
         self.note(name, judged, path);
     }
 
-    fn note(&mut self, name: &str, judged: Judged, path: &Path) {
+    fn note(&mut self, name: &str, judged: Judged, path: &Path) -> &mut Variable {
         let place = path.strip_prefix(self.root).unwrap_or(path).to_owned();
         let variables = &mut self.found.variables;
-        let known = variables
-            .entry(name.to_owned())
-            .or_insert_with(|| Variable { used_in: BTreeSet::new(), judged: judged.clone() });
+        let known = variables.entry(name.to_owned()).or_insert_with(|| Variable {
+            used_in: BTreeSet::new(),
+            judged: judged.clone(),
+            aliased: false,
+        });
         known.used_in.insert(place);
         // Somewhere its value is known, and says more than its name.
         if matches!((&known.judged, &judged), (Judged::Skip(_), Judged::Secret(_))) {
             known.judged = judged;
         }
+        known
     }
 }
 
