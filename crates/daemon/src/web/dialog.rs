@@ -85,6 +85,7 @@ pub(super) fn render(scene: &Scene<'_>) -> Markup {
         @if let Some(value) = &value { (value::around(value)) }
         form #(FORM) method="post" action=(action) data-live=(home) {
             (word(scene.visit))
+            (by_enter(shown))
             @match &shown.asked {
                 Asked::ActionApproval { wanted } => { (action::render(scene, wanted)) },
                 Asked::DeployApply { wanted } => { (deploy::render(wanted)) },
@@ -226,6 +227,12 @@ fn question(visit: &Visit, proof: Proof, why: &str, is_required: bool) -> Markup
             }
         }
     }
+}
+
+/// What Enter in a field does. A form takes its first button for that, and the first one that is seen declines.
+fn by_enter(shown: &Shown) -> Markup {
+    let word = if shown.asked.is_permission() { "once" } else { "accept" };
+    html! { button .sr name="word" value=(word) tabindex="-1" aria-hidden="true" { "Enter" } }
 }
 
 fn buttons(shown: &Shown) -> Markup {

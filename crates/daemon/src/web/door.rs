@@ -27,7 +27,11 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Address, Web, assets, handlers, keeping, live, pages, passkeys};
+use super::{
+    Address, Web, assets,
+    frame::{Failure, lead_back},
+    handlers, keeping, live, pages, passkeys,
+};
 
 /// A browser opens six at a time, and each tab holds one more for the live list.
 const CONNECTIONS: usize = 64;
@@ -80,7 +84,7 @@ pub(super) fn routes(web: Arc<Web>, address: Address) -> Router {
         .route("/{place}/passkeys/remove", post(passkeys::remove))
         .route("/{place}/egress", get(pages::egress))
         .route("/{place}/sources", get(pages::sources))
-        .fallback(|| async { (StatusCode::NOT_FOUND, "There is no such page.\n") })
+        .fallback(|| async { Failure::Missing })
         .layer(from_fn_with_state(own, guard))
         .with_state(web)
 }
@@ -132,11 +136,12 @@ async fn guard(
     request: Request,
     next: Next,
 ) -> Result<Response, Infallible> {
-    let mut response =
-        match refusal(&own, request.method(), request.uri().path(), request.headers()) {
-            Some((status, words)) => (status, words).into_response(),
-            None => next.run(request).await,
-        };
+    let path = request.uri().path().to_owned();
+    let mut response = match refusal(&own, request.method(), &path, request.headers()) {
+        Some((status, words)) => (status, words).into_response(),
+        None => next.run(request).await,
+    };
+    lead_back(&path, &mut response);
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use axum::{
-    http::{HeaderName, StatusCode},
+    Extension,
+    body::Body,
+    http::{HeaderName, HeaderValue, StatusCode, header},
     response::{Html, IntoResponse, Response},
 };
 use keyless_core::{Code, Error};
@@ -26,10 +28,14 @@ pub(super) enum Room {
     Egress,
     Sources,
     Passkeys,
+    /// Stands beside the others.
+    Lock,
 }
 
 /// Why a page can't be given.
 pub(super) enum Failure {
+    /// There is no such page.
+    Missing,
     /// What was asked can't be done.
     Told(Error),
     /// No link was followed, or its visit is over.
@@ -52,8 +58,35 @@ impl Room {
     ];
 
     fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(room, ..)| *room == self).map_or("", |(_, _, name)| name)
+        Self::ALL.iter().find(|(room, ..)| *room == self).map_or("Lock all", |(_, _, name)| name)
     }
+}
+
+/// What went wrong at an address, as long as nobody knows which: its page leads back from there.
+#[derive(Clone)]
+struct Lost(Arc<Markup>);
+
+/// Draws the page of what went wrong at `path`, if something did, with the way back from there.
+pub(super) fn lead_back(path: &str, response: &mut Response) {
+    let Some(Lost(inside)) = response.extensions_mut().remove() else { return };
+    let Html(text) =
+        whole("Not done", &html! { main .door #main { (logo()) (inside) (way_back(path)) } });
+    *response.body_mut() = Body::from(text);
+    let html = HeaderValue::from_static("text/html; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, html);
+}
+
+/// From anywhere in a visit to the room that it was in.
+fn way_back(path: &str) -> Markup {
+    let mut steps = path.split('/').skip(1);
+    let (place, room, rest) = (steps.next(), steps.next(), steps.next());
+    let Some(place) = place.filter(|place| room.is_some() && !["open", "assets"].contains(place))
+    else {
+        return html! {};
+    };
+    let known = Room::ALL.iter().find(|(_, path, _)| rest.is_some() && room == Some(path));
+    let (_, path, name) = known.unwrap_or(&Room::ALL[0]);
+    html! { p { a .button href={ "/" (place) "/" (path) } { "Back to " (name) } } }
 }
 
 /// A page of the operator's.
@@ -73,7 +106,7 @@ pub(super) fn page(visit: &Visit, room: Room, body: &Markup) -> Html<String> {
                 }
             }
             div .acts {
-                a .quiet href={ "/" (place) "/lock" } { "Lock all" }
+                a .quiet href={ "/" (place) "/lock" } aria-current=[(room == Room::Lock).then_some("page")] { "Lock all" }
                 form method="post" action={ "/" (place) "/sign-out" } {
                     (word(visit))
                     button .quiet { "Sign out" }
@@ -175,15 +208,34 @@ fn no_visit() -> Html<String> {
     whole("Link used up", &inside)
 }
 
-fn told(error: &Error) -> Html<String> {
+/// The end of a visit by the operator's own wish.
+pub(super) fn signed_out() -> Html<String> {
     let inside = html! {
         main .door #main {
             (logo())
-            h1 { "That was not done" }
-            (fault(error))
+            h1 { "You are signed out" }
+            p { "Agents go on as before; what they ask waits for you. To come back, in a terminal:" }
+            p { code .line { "keyless web" } }
         }
     };
-    whole("Not done", &inside)
+    whole("Signed out", &inside)
+}
+
+/// The end of everything by the operator's own wish.
+pub(super) fn locked() -> Html<String> {
+    let inside = html! {
+        main .door #main {
+            (logo())
+            h1 { "Everything is locked" }
+            p { "The store is closed and every session has ended. To open it again, in a terminal:" }
+            p { code .line { "keyless unlock" } }
+        }
+    };
+    whole("Locked", &inside)
+}
+
+fn told(error: &Error) -> Markup {
+    html! { h1 { "That was not done" } (fault(error)) }
 }
 
 fn whole(title: &str, inside: &Markup) -> Html<String> {
@@ -228,12 +280,17 @@ impl From<Code> for Failure {
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         match self {
+            Self::Missing => {
+                let inside = html! { h1 { "There is no such page" } };
+                (StatusCode::NOT_FOUND, Extension(Lost(Arc::new(inside)))).into_response()
+            }
             Self::NoVisit => {
                 (StatusCode::FORBIDDEN, [(CODE, "no_visit")], no_visit()).into_response()
             }
             Self::Told(error) => {
                 let code = [(CODE, error.code().as_str())];
-                (status(&error), code, told(&error)).into_response()
+                let lost = Extension(Lost(Arc::new(told(&error))));
+                (status(&error), code, lost).into_response()
             }
             Self::Unproven(visit, error, open) => {
                 let status = error.as_ref().map_or(StatusCode::UNAUTHORIZED, status);
@@ -257,11 +314,27 @@ mod tests {
     fn every_error_is_a_page_that_says_what_next() {
         for code in Code::ALL {
             let error = Error::new(*code);
-            let Html(text) = told(&error);
+            let text = told(&error).into_string();
             let next = html! { "Next: " (code.remediation().action) "." }.into_string();
             let what = html! { (error.message()) }.into_string();
             assert!(text.contains(&what) && text.contains(&next), "{text}");
             assert_eq!(status(&error).as_u16(), code.http_status());
+        }
+    }
+
+    /// Wherever something went wrong, the room that one was in is a click away.
+    #[test]
+    fn every_error_leads_back() {
+        for (path, back) in [
+            ("/place/requests/prov-1", Some("\"/place/\"")),
+            ("/place/secrets/a/b/c", Some("\"/place/secrets\"")),
+            ("/place/secrets", Some("\"/place/\"")),
+            ("/place/none", Some("\"/place/\"")),
+            ("/open/link", None),
+            ("/favicon.ico", None),
+        ] {
+            let text = way_back(path).into_string();
+            assert!(back.map_or(text.is_empty(), |back| text.contains(back)), "{path}: {text}");
         }
     }
 }

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use super::{
     Web, dialog,
     form::{COOKIE, Sent, SentByGuest},
-    frame::{Failure, step},
+    frame::{Failure, locked, signed_out, step},
     visitors::{Opened, Visit},
     words::outcome,
 };
@@ -49,13 +49,13 @@ pub(super) async fn sign_in(State(web): State<Arc<Web>>, mut sent: SentByGuest) 
 pub(super) async fn sign_out(State(web): State<Arc<Web>>, sent: SentByGuest) -> Answered {
     sent.visit.forget_proof();
     web.visitors.close(&sent.visit);
-    Err(Failure::NoVisit)
+    Ok(signed_out().into_response())
 }
 
 pub(super) async fn lock(State(web): State<Arc<Web>>, sent: Sent) -> Answered {
     web.visitors.close(&sent.visit);
     web.desk.lock_all();
-    Ok("Locked. Every session has ended. keyless unlock opens the store again.\n".into_response())
+    Ok(locked().into_response())
 }
 
 /// An answer to a request.

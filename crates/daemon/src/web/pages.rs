@@ -51,7 +51,7 @@ pub(super) async fn lock(State(web): State<Arc<Web>>, Proven(visit): Proven) -> 
             }
         }
     };
-    Ok(page(&visit, Room::Waiting, &body))
+    Ok(page(&visit, Room::Lock, &body))
 }
 
 /// A heading with a sentence below.

@@ -64,20 +64,31 @@ pub(super) fn spelled(text: &str) -> String {
 
 /// Lines that somebody else wrote, each on its own: what follows a line's end is another line of theirs.
 pub(super) fn lines(text: &str) -> Markup {
-    html! {
-        div .lines tabindex="0" role="group" aria-label="The text, line by line" {
-            @for line in text.split('\n') { div .{ "line-of " (mark_of(line)) } { (plain(line)) } }
-        }
-    }
+    marked(text.split('\n').map(|line| (line, "")))
 }
 
-/// How a line of a unified diff is coloured; its sign says it as well.
-fn mark_of(line: &str) -> &'static str {
-    match line.as_bytes().first() {
-        Some(b'+') => "is-added",
-        Some(b'-') => "is-removed",
-        Some(b'@') => "is-place",
-        _ => "",
+/// The same of a unified diff, coloured; each line's sign says it as well.
+pub(super) fn diff(text: &str) -> Markup {
+    let mut is_head = true;
+    marked(text.split('\n').map(|line| {
+        // The names of both sides begin with signs, too.
+        is_head = is_head && !line.starts_with('@');
+        let mark = match line.as_bytes().first() {
+            _ if is_head => "is-place",
+            Some(b'+') => "is-added",
+            Some(b'-') => "is-removed",
+            Some(b'@') => "is-place",
+            _ => "",
+        };
+        (line, mark)
+    }))
+}
+
+fn marked<'a>(lines: impl Iterator<Item = (&'a str, &'static str)>) -> Markup {
+    html! {
+        div .lines tabindex="0" role="group" aria-label="The text, line by line" {
+            @for (line, mark) in lines { div .{ "line-of " (mark) } { (plain(line)) } }
+        }
     }
 }
 
@@ -167,6 +178,18 @@ mod tests {
             rest,
         ];
         assert_eq!(pieces, expected);
+    }
+
+    #[test]
+    fn only_what_changes_is_coloured() {
+        let text = diff("--- a/x\n+++ b/x\n@@ -1 +1 @@\n--- old\n+new").into_string();
+        let count = |mark: &str| text.matches(mark).count();
+        assert_eq!(
+            [count("is-place"), count("is-removed"), count("is-added")],
+            [3, 1, 1],
+            "{text}"
+        );
+        assert!(!lines("-x\n+y").into_string().contains("is-"));
     }
 
     #[test]

@@ -32,7 +32,7 @@ await seen('Allow a deploy'); await seen('{hash}'); await seen('Yours: it would 
 const mine = page.locator('.file', {{ hasText: 'codex/AGENTS.md' }});
 await mine.locator('.is-removed', {{ hasText: '-Mine.' }}).waitFor();
 await mine.locator('.is-added', {{ hasText: '+<script>alert(1)</script>' }}).waitFor();
-assert.match(await mine.locator('.is-added').nth(1).innerText(), /^\\+Be kind.*U\\+202E/s);
+assert.match(await mine.locator('.is-added').nth(0).innerText(), /^\\+Be kind.*U\\+202E/s);
 assert.equal(await page.getByRole('button', {{ name: 'session' }}).count(), 0);
 await page.getByRole('button', {{ name: 'Allow once' }}).click(); await seen('may be done once');
 await page.goto(path('approvals')); await page.locator('tr', {{ hasText: 'deploy in' }}).getByText('Allowed once').waitFor();"

@@ -30,7 +30,7 @@ await seen('does not look like a secret'); assert.equal(await value.inputValue()
 await value.fill({value:?});
 await page.getByLabel('Hosts that may receive it').fill('{ALLOWED}');
 await page.getByLabel('Variable for its placeholder').fill('{VARIABLE}');
-await page.getByRole('button', {{ name: 'Save' }}).click();
+await page.keyboard.press('Enter');
 await seen('{TOKEN}: done.'); await seen('Nothing waits');
 await page.goto(path('secrets')); await seen('{ALLOWED}');
 assert.ok(!(await page.content()).includes({value:?}));"
@@ -126,12 +126,19 @@ fn a_use_is_allowed_once_for_the_session_or_not() {
     let [once, session, denied] = ["first", "second", "third"].map(&mut ask);
     let script = format!(
         "const other = await page.context().newPage();
+await other.route('**/events', (route) => route.abort());
 for (const tab of [page, other]) await tab.goto(path('requests/{once}'));
 await page.getByRole('button', {{ name: 'Allow once' }}).click(); await seen('may be used once');
 await other.getByRole('button', {{ name: 'Deny' }}).click();
 await other.getByText('does not wait any more').waitFor();
+await other.goto(path('requests/{once}')); await other.getByRole('link', {{ name: 'Back to Waiting' }}).click();
+await other.getByRole('heading', {{ name: 'Waiting for you' }}).waitFor();
+await other.goto(path('none')); await other.getByText('There is no such page').waitFor();
+await other.unroute('**/events'); await other.goto(path('requests/{session}'));
 await page.goto(path('requests/{session}'));
 await page.getByRole('button', {{ name: 'Allow for this session' }}).click(); await seen('until the session ends');
+await other.getByText('does not wait any more').waitFor();
+assert.equal(await other.locator('.buttons button:not([disabled])').count(), 0);
 await page.goto(path('approvals'));
 await page.locator('tr', {{ hasText: 'for the session' }}).getByRole('button', {{ name: /Revoke/ }}).click();
 await seen('taken back');

@@ -93,15 +93,22 @@ fn pages_are_for_everybody() {
   'approvals', 'grants', 'log?verify=1', 'egress', 'sources', 'passkeys', 'lock'];
 const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 const narrow = {{ viewport: {{ width: 360, height: 700 }}, colorScheme: 'dark' }};
-const door = await arrive(narrow), phone = await enter(narrow);
+const door = await arrive(narrow), phone = await enter(narrow), half = await enter({{ viewport: {{ width: 900, height: 700 }} }});
 async function look(tab, name) {{
   const found = await tab.evaluate(`${{axe}}; axe.run(document)`);
   const serious = found.violations.filter((v) => ['serious', 'critical'].includes(v.impact));
   assert.deepEqual(serious.map((v) => [name, v.id, v.nodes[0].html]), []);
   assert.ok(await tab.evaluate(() => document.documentElement.scrollWidth <= innerWidth), name + ' is too wide');
+  const hidden = await tab.evaluate(() => [...document.querySelectorAll('.top a, .top button')].filter((one) => {{
+    const {{ left, right }} = one.getBoundingClientRect();
+    return left < 0 || right > innerWidth || one.scrollWidth > one.clientWidth + 1;
+  }}).map((one) => one.textContent));
+  assert.deepEqual(hidden, [], name);
+  const gap = await tab.evaluate(() => innerWidth > 700 ? 0 : innerWidth - (document.querySelector('dialog')?.clientWidth ?? innerWidth));
+  assert.equal(gap, 0, name + ' leaves a strip beside its dialog');
 }}
 await look(door, 'door');
-for (const tab of [page, phone]) {{
+for (const tab of [page, half, phone]) {{
   const home = tab.url();
   for (const room of rooms) {{
     const answer = await tab.goto(home + room);

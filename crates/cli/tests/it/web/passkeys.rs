@@ -26,7 +26,7 @@ await page.getByRole('button', { name: 'Add' }).click(); await seen('does not op
 await page.getByLabel('Passphrase').fill(passphrase());
 await page.getByRole('button', { name: 'Add' }).click(); await seen('laptop proves from now on');
 
-await page.getByRole('button', { name: 'Sign out' }).click(); await seen('This link is used up');
+await page.getByRole('button', { name: 'Sign out' }).click(); await seen('You are signed out');
 await page.goto(link()); await verified(false);
 await ask(page); await seen('No passkey has answered');
 await verified(true); await ask(page);

@@ -55,8 +55,11 @@ await page.getByRole('button', {{ name: 'Export what fits' }}).click();
 const saved = readFileSync(await (await saving).path(), 'utf8').trim().split('\\n').map(JSON.parse);
 assert.ok(saved.length >= 3 && saved.every((entry) => entry.agent.session_id === name), JSON.stringify(saved));
 assert.equal(saved.at(-1).action, 'session_end');
+const left = await page.context().newPage(); await left.goto(base); await left.getByText('Nothing waits').waitFor();
 await page.getByRole('link', {{ name: 'Lock all' }}).click();
-await page.getByRole('button', {{ name: 'Lock everything' }}).click(); await seen('Locked.');"
+await page.getByRole('button', {{ name: 'Lock everything' }}).click(); await seen('Everything is locked');
+assert.equal(await page.evaluate(() => getComputedStyle(document.querySelector('main')).maxWidth), '432px');
+await left.getByText('The broker does not answer any more').waitFor();"
     );
     let mut browser = Browser::start(&world, &script);
     assert!(browser.told().starts_with("s-"));

@@ -54,7 +54,7 @@ await cdp.send('WebAuthn.addVirtualAuthenticator', { options });
 await page.goto(path('passkeys'));
 await page.getByLabel('Name').fill('laptop'); await page.getByLabel('Passphrase').fill(passphrase());
 await page.getByRole('button', { name: 'Add' }).click(); await seen('laptop proves from now on');
-await page.getByRole('button', { name: 'Sign out' }).click(); await seen('This link is used up');
+await page.getByRole('button', { name: 'Sign out' }).click(); await seen('You are signed out');
 await page.goto(link()); await page.getByRole('button', { name: 'Use a passkey' }).click();
 await page.getByRole('heading', { name: 'Waiting for you' }).waitFor();",
     );

@@ -1,7 +1,7 @@
 // A request's dialog: modal, closed by Escape or a click beside it, and answered without losing what was typed.
 // @ts-check
 
-import { draw } from "./live.js";
+import { byScript, draw } from "./live.js";
 
 /**
  * Makes a dialog that the server drew a modal one.
@@ -34,7 +34,7 @@ export function answerInPlace(form, refused) {
     const button = event.submitter;
     const fields = new URLSearchParams();
     new FormData(form, button).forEach((value, name) => fields.append(name, String(value)));
-    const buttons = form.querySelectorAll(".buttons button");
+    const buttons = form.querySelectorAll("button[name], .buttons button");
     buttons.forEach((other) => other.setAttribute("disabled", ""));
     const sent = fetch(form.action, { method: "POST", body: fields, redirect: "manual" });
     const answer = await sent.catch(() => null);
@@ -48,6 +48,22 @@ export function answerInPlace(form, refused) {
 }
 
 /**
+ * Says that a request got its answer elsewhere, or that its time is over, while its dialog stands open.
+ * @param {HTMLElement} list
+ */
+export async function lookAgain(list) {
+  const form = document.querySelector("dialog form[data-live]");
+  if (!(form instanceof HTMLFormElement) || !form.action.includes("/requests/")) return;
+  const address = new URL(form.action).pathname;
+  const buttons = form.querySelectorAll("button[name]:not([disabled])");
+  if (!buttons.length || list.querySelector(`a[href="${CSS.escape(address)}"]`)) return;
+  const answer = await fetch(address, { headers: byScript });
+  if (answer.ok || answer.headers.get("X-Keyless-Code") !== "request_settled") return;
+  buttons.forEach((button) => button.setAttribute("disabled", ""));
+  await tell(form, answer);
+}
+
+/**
  * Says why it was not done, and what can be done about it.
  * @param {HTMLFormElement} form
  * @param {Response | null} answer
@@ -58,7 +74,7 @@ async function tell(form, answer) {
   const page = document.createElement("template");
   draw(page, answer ? await answer.text() : "");
   const fault = page.content.querySelector(".fault");
-  place.replaceChildren(...(fault ? fault.children : ["The broker does not answer any more."]));
+  place.replaceChildren(...(fault ? fault.children : ["The broker does not answer any more. Next: keyless unlock, then keyless web."]));
   place.removeAttribute("hidden");
   const code = answer?.headers.get("X-Keyless-Code");
   if (code === "value_weak") form.querySelector("[data-weak]")?.removeAttribute("hidden");

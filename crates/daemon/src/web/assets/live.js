@@ -23,8 +23,9 @@ export function draw(element, text) {
 /**
  * Keeps the list as it is at the broker, and says how many wait.
  * @param {HTMLElement} list
+ * @param {() => void} changed
  */
-export function follow(list) {
+export function follow(list, changed) {
   const { list: where = "", events = "" } = list.dataset;
   const source = new EventSource(events);
   source.addEventListener("waiting", async (event) => {
@@ -35,6 +36,20 @@ export function follow(list) {
     draw(list, await answer.text());
     const link = focused && list.querySelector(`a[href="${CSS.escape(focused)}"]`);
     if (link instanceof HTMLElement) link.focus();
+    changed();
+  });
+  const lost = document.getElementById("lost");
+  let misses = 0;
+  source.addEventListener("open", () => {
+    misses = 0;
+    lost?.setAttribute("hidden", "");
+  });
+  source.addEventListener("error", () => {
+    // It was answered, and not with events: the page says why.
+    if (source.readyState === EventSource.CLOSED) return location.reload();
+    misses += 1;
+    // The first one is a connection that ended; the browser makes another.
+    if (misses > 1) lost?.removeAttribute("hidden");
   });
   // The proof is over, or the store is locked: the server asks for the factor.
   source.addEventListener("over", () => {

@@ -1,7 +1,7 @@
 // The page's scripts. Every page works without them; with them it is live, and quicker to answer.
 // @ts-check
 
-import { openSheet } from "./dialog.js";
+import { lookAgain, openSheet } from "./dialog.js";
 import { follow, tick } from "./live.js";
 import { makePasskey, offerPasskey } from "./passkey.js";
 import { checkFormat, followChoice, offerReveal, refuseLines } from "./value.js";
@@ -22,5 +22,5 @@ if (made instanceof HTMLFormElement) makePasskey(made);
 const choice = document.querySelector("select[data-guide]");
 if (choice instanceof HTMLSelectElement) followChoice(choice);
 const list = document.querySelector("[data-events]");
-if (list instanceof HTMLElement) follow(list);
+if (list instanceof HTMLElement) follow(list, () => lookAgain(list));
 tick();

@@ -4,7 +4,7 @@
 use keyless_core::approval::{WantedDeploy, WantedFile};
 use maud::{Markup, html};
 
-use crate::web::words::{lines, plain};
+use crate::web::words::{diff, plain};
 
 pub(super) fn render(wanted: &WantedDeploy) -> Markup {
     html! {
@@ -37,7 +37,7 @@ fn one_file(file: &WantedFile) -> Markup {
                 @if file.edited { span .warn { "Edited since it was deployed" } }
             }
             @match &file.diff {
-                Some(diff) => { (lines(diff.strip_suffix('\n').unwrap_or(diff))) },
+                Some(text) => { (diff(text.strip_suffix('\n').unwrap_or(text))) },
                 None => { p .help { "No lines are shown: it is no text, too long, or holds a credential." } },
             }
         }

@@ -148,7 +148,7 @@ fn look(own: &Own<'_>, secret: &Secret, address: &str) -> Markup {
             div { dt { "Kept in" } dd { (value::kept(Some(secret))) } }
             @if let Some(version) = secret.version {
                 div { dt { "Value" } dd { "version " (version)
-                    @if let Some(at) = secret.rotated_at { ", since " (at.strftime("%e %B %Y").to_string()) } } }
+                    @if let Some(at) = secret.rotated_at { ", since " (at.strftime("%-d %B %Y").to_string()) } } }
             }
             @if let Some(day) = upkeep.expires_at { div { dt { "Last day" } dd { (day) } } }
             @if let Some(days) = upkeep.rotate_every_days { div { dt { "Renewal" } dd { "every " (days) " days" } } }

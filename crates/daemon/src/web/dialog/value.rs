@@ -65,7 +65,7 @@ pub(super) fn around(wanted: &Wanted<'_>) -> Markup {
                 div { dt { "Cadence" } dd { "every " (days) " days" } }
             }
             @if let (true, Some(at)) = (rotation, wanted.secret.and_then(|secret| secret.rotated_at)) {
-                div { dt { "Present value" } dd { "since " (at.strftime("%e %B %Y").to_string()) } }
+                div { dt { "Present value" } dd { "since " (at.strftime("%-d %B %Y").to_string()) } }
             }
         }
         @if let (Some(page), None) = (page, known) { p .links { (link(page, "Where to get it")) } }
@@ -198,7 +198,7 @@ fn destinations(variant: Option<&Variant>) -> Markup {
             label for="to" { "Hosts that may receive it" }
             input #to name="to" value=(hosts.join(", ")) placeholder=(hint.unwrap_or("api.example.com"))
                 spellcheck="false" autocapitalize="off" autocomplete="off" aria-describedby="to-help";
-            p #to-help .help { "Anywhere else only a placeholder arrives. Empty for now: nothing can use it." }
+            p #to-help .help { "Anywhere else only a placeholder arrives. As long as it is empty, nothing can use it." }
         }
     }
 }

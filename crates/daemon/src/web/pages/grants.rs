@@ -52,7 +52,7 @@ fn row(visit: &Visit, shown: &ShownGrant) -> Markup {
             }
             td data-head="May" { @for one in &grant.permissions { (permission(one)) } }
             td data-head="Until" {
-                @if let Some(until) = until { (until.strftime("%e %b %Y %H:%M").to_string()) }
+                @if let Some(until) = until { (until.strftime("%-d %b %Y %H:%M").to_string()) }
             }
             td data-head="Uses" { (uses(shown)) }
             td data-head="State" {

@@ -67,7 +67,7 @@ fn row(visit: &Visit, entry: &Entry) -> Markup {
     let (day, time) = entry.timestamp.split_once('T').unwrap_or((&entry.timestamp, ""));
     html! {
         tr {
-            th scope="row" { span .when { (time.get(..8).unwrap_or_default()) } span .under { (day) } }
+            th scope="row" { span .when { (time.get(..8).unwrap_or_default()) } span .under .whole { (day) } }
             td data-head="What" {
                 (entry.action.as_str().replace('_', " "))
                 @if let Some(kind) = &detail.kind { span .under { (plain(kind)) } }
@@ -83,8 +83,8 @@ fn row(visit: &Visit, entry: &Entry) -> Markup {
             }
             td data-head="Outcome" {
                 span .state .{ "is-" (entry.result.as_str()) } { (entry.result.as_str()) }
-                @if let Some(code) = &entry.error_code { span .under { (plain(code)) } }
-                @if let Some(status) = detail.status { span .under { "status " (status) } }
+                @if let Some(code) = &entry.error_code { span .under .word { (plain(code)) } }
+                @if let Some(status) = detail.status { span .under .whole { "status " (status) } }
             }
             td data-head="Session" {
                 (session_name(visit, session))
@@ -127,7 +127,7 @@ fn filter(visit: &Visit, wanted: &LogWanted) -> Markup {
                     }
                 }
             }
-            button { "Show" }
+            button { "Find" }
             button .quiet name="verify" value="1" { "Verify the chain" }
             button .quiet formaction={ "/" (visit.place) "/log/export" } { "Export what fits" }
         }

@@ -42,11 +42,11 @@ fn table(visit: &Visit, all: &[Passkey]) -> Markup {
 }
 
 fn row(visit: &Visit, passkey: &Passkey) -> Markup {
-    let used = passkey.used_at.map(|time| time.strftime("%e %b %Y %H:%M").to_string());
+    let used = passkey.used_at.map(|time| time.strftime("%-d %b %Y %H:%M").to_string());
     html! {
         tr {
             th scope="row" { (plain(&passkey.name)) }
-            td data-head="Since" { (passkey.created_at.strftime("%e %b %Y").to_string()) }
+            td data-head="Since" { (passkey.created_at.strftime("%-d %b %Y").to_string()) }
             td data-head="Last used" { (used.unwrap_or_else(|| "never".to_owned())) }
             td .end {
                 form method="post" action={ "/" (visit.place) "/passkeys/remove" } {

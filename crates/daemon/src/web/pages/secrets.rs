@@ -97,7 +97,7 @@ async fn inventory(
                     }
                 }
             }
-            button { "Show" }
+            button { "Find" }
         }
         @if found.rows.is_empty() { (empty("No secret fits.")) }
         @else { (table(place, &found.rows, uses)) }
@@ -130,17 +130,17 @@ fn table(place: &str, rows: &[SecretRow], uses: &[LatestUse]) -> Markup {
                         td data-head="Used" {
                             // They are sorted, the latest first.
                             @match uses.iter().find(|one| one.path == secret.path) {
-                                Some(last) => { (ago(last.at)) },
-                                None => { span .none { "not lately" } },
+                                Some(last) => { span .whole { (ago(last.at)) } },
+                                None => { span .none .whole { "not lately" } },
                             }
                         }
                         td data-head="State" {
                             span .state .{ "is-" (state.split(' ').next().unwrap_or_default()) } { (state) }
                             @if let Some(day) = secret.metadata.upkeep.expires_at {
-                                span .under { "until " (day) }
+                                span .under .whole { "until " (day) }
                             }
                             @if let Some(at) = secret.rotated_at {
-                                span .under { "set " (at.strftime("%e %b %Y").to_string()) }
+                                span .under .whole { "set " (at.strftime("%-d %b %Y").to_string()) }
                             }
                         }
                     }

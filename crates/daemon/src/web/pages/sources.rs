@@ -37,7 +37,7 @@ fn card(report: &SourceReport) -> Markup {
             span .path { (report.name) }
             p .help { "May " (report.effective.join(", ")) }
             @if let Some(last) = &report.last_contact {
-                p .help { "Last contact " (last.at.strftime("%e %b %Y %H:%M").to_string()) ", " (last.outcome.replace('-', " ")) }
+                p .help { "Last contact " (last.at.strftime("%-d %b %Y %H:%M").to_string()) ", " (last.outcome.replace('-', " ")) }
             }
             @if let Some(hint) = report.hint { p .help { "Next: " (hint) "." } }
             span .meta { span {} span .state .{ "is-" (state) } { (state.replace('-', " ")) } }

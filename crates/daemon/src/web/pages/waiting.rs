@@ -80,6 +80,10 @@ pub(in crate::web) async fn guide(
 fn body(visit: &Visit, shown: &[Shown]) -> Markup {
     html! {
         h1 { "Waiting for you" }
+        div #lost .fault role="alert" hidden {
+            p { "The broker does not answer any more, so this list stands still." }
+            p .next { "Next: keyless status, and keyless unlock where it has ended." }
+        }
         div #waiting data-list={ "/" (visit.place) "/list" } data-events={ "/" (visit.place) "/events" } {
             (rows(visit, shown))
         }
