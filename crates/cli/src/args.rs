@@ -344,13 +344,12 @@ mod tests {
         fn walk(command: &clap::Command, without: &mut Vec<String>) {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             let name = command.get_bin_name().unwrap_or_default();
-            let is_leaf = !command.has_subcommands() && !command.is_hide_set();
-            if is_leaf && !help.contains(name) {
+            if !command.is_hide_set() && !help.contains(name) {
                 without.push(name.to_owned());
             }
             command.get_subcommands().for_each(|inner| walk(inner, without));
         }
-        let mut command = Cli::command().disable_help_subcommand(true);
+        let mut command = grouped().disable_help_subcommand(true);
         command.build();
         let mut without = Vec::new();
         walk(&command, &mut without);

@@ -109,7 +109,21 @@ fn refuse_arguments(error: &clap::Error) -> ExitCode {
     let fault = text.trim_start_matches("error: ").lines().take_while(|line| !line.is_empty());
     let words: Vec<&str> = fault.map(str::trim).collect();
     let detail = SafeText::default().as_they_wrote(&words.join(" "));
-    Ui::new(Format::Json).fail("keyless", &Error::with(Code::Usage, detail))
+    let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+    let detail = tip.into_iter().fold(detail, |detail, tip| detail.and("; ").as_they_wrote(tip));
+    Ui::new(Format::Json).fail(&verb_of(&text), &Error::with(Code::Usage, detail))
+}
+
+/// The verb whose usage a fault of clap's shows; `keyless` where it is none.
+fn verb_of(fault: &str) -> String {
+    let usage = fault.lines().find_map(|line| line.strip_prefix("Usage: keyless "));
+    let (mut command, mut verb) = (args::grouped(), Vec::new());
+    for word in usage.unwrap_or_default().split(' ') {
+        let Some(inner) = command.find_subcommand(word).cloned() else { break };
+        verb.push(word);
+        command = inner;
+    }
+    if verb.is_empty() { "keyless".to_owned() } else { verb.join(" ") }
 }
 
 /// Whether a command is nothing without a store or a person.

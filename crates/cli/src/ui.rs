@@ -4,6 +4,7 @@
 
 use std::{
     cell::RefCell,
+    fmt::Write as _,
     io::{self, IsTerminal, Write},
     pin::pin,
     process::ExitCode,
@@ -19,8 +20,8 @@ use serde_json::{Value, json};
 /// What takes longer is told to be under way.
 const PATIENCE: Duration = Duration::from_millis(500);
 const STEP: Duration = Duration::from_millis(100);
-/// No column is cut to less.
-const LEAST_COLUMN: usize = 4;
+/// No column is cut to less: below it a row is told line by line.
+const LEAST_COLUMN: usize = 12;
 
 /// What answers look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,9 +117,10 @@ impl Ui {
 
     /// An error, and the exit status that goes with it.
     pub(crate) fn fail(&self, command: &str, error: &Error) -> ExitCode {
-        let remediation = error.code().remediation();
         match self.format {
             Format::Json => {
+                let mut remediation = json!(error.code().remediation());
+                remediation["action"] = json!(next_step(command, error));
                 let fault = json!({
                     "code": error.code().as_str(),
                     "message": error.message(),
@@ -169,12 +171,20 @@ fn say(to: &mut impl Write, text: &str) {
 
 /// What happened, why, and what to do next.
 fn fault_words(command: &str, error: &Error) -> String {
-    let next = match error.code() {
+    told(&error.message(), Some(&next_step(command, error)))
+}
+
+/// What happened, why, and what to do next, where there is room for a sentence or two and no verb to name.
+pub(crate) fn in_sentences(error: &Error) -> String {
+    format!("{} Next: {}.", error.message(), error.code().remediation().action)
+}
+
+fn next_step(command: &str, error: &Error) -> String {
+    match error.code() {
         // The verb's own page says more than the list of verbs.
         Code::Usage if command != "keyless" => format!("see keyless {command} --help"),
         code => code.remediation().action.to_owned(),
-    };
-    told(&error.message(), Some(&next))
+    }
 }
 
 fn told(message: &str, next: Option<&str>) -> String {
@@ -202,7 +212,8 @@ pub(crate) fn log(line: &str) {
 }
 
 /// Rows under a head, in columns as wide as their widest cell, two spaces apart. At a terminal that is narrower the
-/// widest columns are cut; a pipe gets all of it.
+/// widest columns are cut, the first one last, since it says what a row is; where too little would be left of them, each
+/// row is told line by line. A pipe gets all of it.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let stdout = io::stdout();
     let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten();
@@ -216,7 +227,9 @@ fn table_within(room: usize, head: &[&str], rows: &[Vec<String>]) -> String {
         cells.chain([head[column].chars().count()]).max().unwrap_or(0)
     };
     let mut widths: Vec<usize> = (0..head.len()).map(width).collect();
-    cut(&mut widths, room);
+    if !cut(&mut widths, room) {
+        return rows.iter().map(|row| told_by_lines(room, head, row)).collect();
+    }
     let bold = Style::new().bold();
     let head: Vec<String> = head.iter().map(|&cell| cell.to_owned()).collect();
     let mut text = format!("{bold}{}{bold:#}\n", row_text(&head, &widths));
@@ -227,15 +240,40 @@ fn table_within(room: usize, head: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Takes from the widest column, time and again, until the row fits.
-fn cut(widths: &mut [usize], room: usize) {
+/// Takes from the widest column, time and again, until the row fits; `false` when it never does.
+fn cut(widths: &mut [usize], room: usize) -> bool {
     let gaps = 2 * widths.len().saturating_sub(1);
     while widths.iter().sum::<usize>() + gaps > room {
-        match widths.iter_mut().max() {
-            Some(widest) if *widest > LEAST_COLUMN => *widest -= 1,
-            _ => return,
+        let Some((first, others)) = widths.split_first_mut() else { return false };
+        let widest = others.iter_mut().max().filter(|width| **width > LEAST_COLUMN);
+        match widest.unwrap_or(first) {
+            width if *width > LEAST_COLUMN => *width -= 1,
+            _ => return false,
         }
     }
+    true
+}
+
+/// A row's first cell, and each of the others behind its column's name. Nothing is cut: what is long goes on below.
+fn told_by_lines(room: usize, head: &[&str], row: &[String]) -> String {
+    let bold = Style::new().bold();
+    let indent = 4 + head.iter().map(|name| name.trim().chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for line in broken(&row[0], room) {
+        let _ = writeln!(text, "{bold}{line}{bold:#}");
+    }
+    for (name, cell) in head.iter().zip(row).skip(1).filter(|(_, cell)| !cell.is_empty()) {
+        for (index, line) in broken(cell, room.saturating_sub(indent)).iter().enumerate() {
+            let name = if index == 0 { name.trim() } else { "" };
+            let _ = writeln!(text, "  {name:<width$}  {line}", width = indent - 4);
+        }
+    }
+    text
+}
+
+fn broken(text: &str, room: usize) -> Vec<String> {
+    let letters: Vec<char> = text.chars().collect();
+    letters.chunks(room.max(LEAST_COLUMN)).map(|line| line.iter().collect()).collect()
 }
 
 fn row_text(row: &[String], widths: &[usize]) -> String {
@@ -285,8 +323,11 @@ mod tests {
             "{}",
             within(40)
         );
-        assert!(within(24).ends_with("team/githu…  api.github…\n"), "{}", within(24));
-        assert!(within(2).ends_with("tea…  api…\n"), "{}", within(2));
+        assert!(within(27).ends_with("team/github/…  api.github.…\n"), "{}", within(27));
+        let lines =
+            "team/github/token\n  GOES TO  api.github.c\n           om, github.c\n           om\n";
+        assert_eq!(within(23), lines);
+        assert_eq!(within(2).lines().next(), Some("team/github/"));
     }
 
     #[test]

@@ -19,11 +19,34 @@ const GROUPS: [(&str, &[&str]); 9] = [
     ("This machine", &["broker", "completions", "manual"]),
 ];
 
-/// The command line, with its verbs in groups.
+/// As many verbs of a verb are shown by an example.
+const EXAMPLES: usize = 5;
+
+/// The command line, with its verbs in groups, and examples for each.
 pub(crate) fn grouped() -> Command {
-    let command = Cli::command();
+    let command = with_examples(Cli::command());
     let template = template(&command);
     command.help_template(template)
+}
+
+/// A verb that has verbs of its own is shown by an example of each of the first ones.
+fn with_examples(command: Command) -> Command {
+    let names: Vec<String> =
+        command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
+    let command =
+        names.iter().fold(command, |command, name| command.mut_subcommand(name, with_examples));
+    let examples: Vec<String> =
+        command.get_subcommands().filter_map(first_example).take(EXAMPLES).collect();
+    if examples.is_empty() || command.get_after_help().is_some() {
+        return command;
+    }
+    command.after_help(format!("Examples:\n{}", examples.join("\n")))
+}
+
+fn first_example(command: &Command) -> Option<String> {
+    let help = command.get_after_help()?.to_string();
+    let (_, examples) = help.split_once("Examples:\n")?;
+    examples.lines().next().map(str::to_owned)
 }
 
 fn template(command: &Command) -> String {

@@ -93,7 +93,7 @@ fn shown(entries: &[Entry], nothing: &str) -> String {
         return nothing.to_owned();
     }
     let rows: Vec<Vec<String>> = entries.iter().map(row).collect();
-    table(&["TIME", "SESSION", "ACTION", "RESULT", "TARGET", "ABOUT"], &rows)
+    table(&["TIME (UTC)", "SESSION", "ACTION", "RESULT", "TARGET", "ABOUT"], &rows)
 }
 
 async fn checkpoint(ui: &Ui, args: &CheckpointArgs) -> Result<ExitCode, Error> {
@@ -178,8 +178,9 @@ fn row(entry: &Entry) -> Vec<String> {
     let request = entry.detail.method.iter().chain(&entry.detail.path).map(String::as_str);
     let about: Vec<&str> =
         entry.error_code.as_deref().into_iter().chain(paths).chain(request).collect();
+    let second = entry.timestamp.get(..19).unwrap_or(&entry.timestamp);
     vec![
-        entry.timestamp.clone(),
+        second.replace('T', " "),
         entry.agent.session_id.clone(),
         word(&json!(entry.action)),
         word(&json!(entry.result)),

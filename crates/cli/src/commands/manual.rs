@@ -2,19 +2,18 @@
 
 use std::{fs, io, process::ExitCode};
 
-use clap::CommandFactory;
 use keyless_core::{Code, Error, SafeText};
 use serde_json::json;
 
 use crate::{
-    args::{Cli, ManualArgs},
+    args::{self, ManualArgs},
     ui::Ui,
 };
 
 pub(super) fn run(ui: &Ui, args: &ManualArgs) -> Result<ExitCode, Error> {
     let write = || -> io::Result<usize> {
         fs::create_dir_all(&args.folder)?;
-        clap_mangen::generate_to(Cli::command(), &args.folder)?;
+        clap_mangen::generate_to(args::grouped(), &args.folder)?;
         Ok(fs::read_dir(&args.folder)?.count())
     };
     let pages = write().map_err(|error| {

@@ -56,6 +56,14 @@ fn tables_fit_the_terminal() {
                     "{command:?} at {columns}: {line}"
                 );
             }
+            if columns == 40 && command[0] == "secret" {
+                // Too narrow for columns: nothing is lost all the same.
+                let all: String = plain.split_whitespace().collect();
+                assert!(
+                    all.contains(long) && all.contains("SOME_SERVICE_NIGHTLY_TOKEN"),
+                    "{plain}"
+                );
+            }
             if columns == 200 && command[0] == "secret" {
                 assert!(plain.contains(long) && !plain.contains('…'), "{plain}");
             }
@@ -95,5 +103,16 @@ fn a_slip_is_answered_with_what_was_meant() {
         let errors = world.keyless(&[typed]).run().exits(2).errors();
         let tip = format!("tip: a similar subcommand exists: '{meant}'\n");
         assert!(errors.contains(&tip), "{typed}: {errors}");
+        let told = world.keyless(&[typed, "--json"]).run();
+        let fault = told.exits(2).json()["errors"][0].clone();
+        let message = fault["message"].as_str().unwrap();
+        assert!(message.contains(&format!("a similar subcommand exists: `{meant}`")), "{fault}");
     }
+    // Programs are sent to the verb's own page, as people are.
+    let fault = world.keyless(&["secret", "add", "--jsn", "--json"]).run().exits(2).json();
+    assert_eq!(fault["command"], "secret.add");
+    assert_eq!(
+        fault["errors"][0]["details"]["remediation"]["action"],
+        "see keyless secret add --help"
+    );
 }

@@ -47,7 +47,7 @@ pub(super) fn describe(request: &Shown) -> String {
                     let _ = writeln!(text, "  Declared:  {}: {}", field.as_str(), visible(&now));
                 }
             }
-            text.push_str("  It asks for the value, which you type here.\n");
+            text.push_str("  It asks for the value.\n");
         }
         Asked::Rotation => {
             text.push_str("  It asks for another value in place of the present one.\n");

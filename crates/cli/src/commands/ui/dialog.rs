@@ -25,6 +25,7 @@ use super::{
     keys::Press,
     pieces::Piece,
 };
+use crate::ui::in_sentences;
 
 /// What a key led to.
 pub(super) enum Outcome {
@@ -150,8 +151,7 @@ impl Dialog {
         if error.code() == Code::ValueWeak {
             value::offer_weak(&mut self.form);
         }
-        self.form.fault =
-            format!("{} Next: {}.", error.message(), error.code().remediation().action);
+        self.form.fault = in_sentences(error);
     }
 
     /// What a key leads to.

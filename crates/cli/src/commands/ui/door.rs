@@ -8,6 +8,7 @@ use keyless_daemon::vault::MIN_PASSPHRASE_CHARS;
 use zeroize::Zeroizing;
 
 use super::keys::Press;
+use crate::ui::in_sentences;
 
 /// Places of values beside the store that need no further word: their type, and what they are.
 pub(super) const PLACES: [(&str, &str); 3] = [
@@ -106,7 +107,7 @@ impl Door {
         if self.step == Step::Again {
             self.step = Step::New;
         }
-        self.fault = error.message();
+        self.fault = in_sentences(error);
     }
 
     /// The store is made.

@@ -23,6 +23,8 @@ const WIDE: u16 = 110;
 const NAMED: u16 = 78;
 /// Less than this shows nothing that could be decided by.
 const LEAST: (u16, u16) = (60, 16);
+/// Before the row that is chosen.
+const CHOSEN: &str = "> ";
 /// The room's own keys come first; these are everywhere.
 const KEYS: &str = "↑↓ choose  PgDn read  Tab room  L lock  q leave";
 
@@ -96,19 +98,24 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, app: &App, view: &View, theme: T
             pieces::lay_out(&[Piece::ours(view.empty)], area.width.saturating_sub(2), theme);
         return frame.render_widget(Paragraph::new(lines).block(block), area);
     }
+    let constraints: Vec<Constraint> = view.head.iter().map(|(_, width)| *width).collect();
+    let inner = block.inner(area);
+    let mark = u16::try_from(CHOSEN.len()).unwrap_or_default();
+    let columns = Layout::horizontal(constraints.clone()).spacing(1);
+    let columns = columns.split(Rect { width: inner.width.saturating_sub(mark), ..inner });
     let head = Row::new(view.head.iter().map(|(name, _)| *name)).style(Theme::dim());
     let rows = view.rows.iter().map(|row| {
         let cells = row.cells.iter().enumerate().map(|(index, words)| {
             let (marked, mood) = row.marked;
             let style = if index == marked { theme.of(mood) } else { Style::new() };
-            Cell::from(Span::styled(words.clone(), style))
+            Cell::from(Span::styled(pieces::clipped(words, columns[index].width), style))
         });
         Row::new(cells)
     });
-    let table = Table::new(rows, view.head.iter().map(|(_, width)| *width))
+    let table = Table::new(rows, constraints)
         .header(head)
         .block(block)
-        .highlight_symbol("> ")
+        .highlight_symbol(CHOSEN)
         .row_highlight_style(theme.chosen());
     let position = app.position(&rooms::keys(app));
     let mut state = TableState::default().with_selected(position);

@@ -18,7 +18,7 @@ use super::{
     rooms::Room,
     theme::Mood,
 };
-use crate::commands::approve::told;
+use crate::{commands::approve::told, ui::in_sentences};
 
 /// How long the factor's proof holds, as at `operator.sock`.
 const PROOF_LIFE: Duration = Duration::from_mins(10);
@@ -122,8 +122,7 @@ impl Office {
                 if let Some(dialog) = app.dialog.as_mut().filter(|_| is_of_dialog) {
                     dialog.refuse(&error);
                 } else {
-                    let next = error.code().remediation().action;
-                    app.say(format!("{} Next: {next}.", error.message()), Mood::Bad);
+                    app.say(in_sentences(&error), Mood::Bad);
                 }
                 Ok(())
             }

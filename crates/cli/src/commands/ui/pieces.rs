@@ -50,10 +50,14 @@ impl Piece {
         words.split('\n').map(|line| Self::Theirs(visible(line)))
     }
 
-    /// A unified diff, line by line.
+    /// A unified diff, line by line. The names of both sides begin with signs, too, and are no change.
     pub(super) fn diff(words: &str) -> impl Iterator<Item = Self> {
         let words = words.strip_suffix('\n').unwrap_or(words);
-        words.split('\n').map(|line| Self::Diff(visible(line)))
+        let mut is_head = true;
+        words.split('\n').map(move |line| {
+            is_head = is_head && !line.starts_with('@');
+            if is_head { Self::Theirs(visible(line)) } else { Self::Diff(visible(line)) }
+        })
     }
 
     fn lay_out(&self, width: usize, theme: Theme) -> Vec<Line<'static>> {
@@ -141,6 +145,23 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     rows
 }
 
+/// A text in `width` columns at most; that there is more of it is shown.
+pub(super) fn clipped(text: &str, width: u16) -> String {
+    let width = usize::from(width);
+    if columns_of(text) <= width {
+        return text.to_owned();
+    }
+    let (mut kept, mut used) = (String::new(), 0);
+    for character in text.chars() {
+        used += columns_of(character.encode_utf8(&mut [0; 4]));
+        if used >= width {
+            break;
+        }
+        kept.push(character);
+    }
+    kept + "…"
+}
+
 fn columns_of(text: &str) -> usize {
     Span::raw(text).width()
 }
@@ -185,5 +206,9 @@ mod tests {
         assert_eq!(wrapped("abcdefgh ij", 4), ["abcd", "efgh", "ij"]);
         assert_eq!(wrapped("日本語日本", 5), ["日本", "語日", "本"]);
         assert_eq!(wrapped("", 5), [""]);
+        assert_eq!(clipped("abcd", 4), "abcd");
+        assert_eq!(clipped("abcde", 4), "abc…");
+        assert_eq!(clipped("日本語", 5), "日本…");
+        assert_eq!(clipped("日本語", 4), "日…");
     }
 }

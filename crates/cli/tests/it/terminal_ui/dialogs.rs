@@ -150,7 +150,7 @@ fn taken_over(window: &Window<'_>, agent: &mut Agent<'_>, metadata: &str) {
 /// The name is the person's.
 fn registered(window: &Window<'_>, agent: &mut Agent<'_>, new_path: &str) {
     open(window, new_path, "Register a path");
-    both_sizes(window, "dialog-new-path", &["the name is yours"]);
+    both_sizes(window, "dialog-new-path", &["The name is yours"]);
     window.press("C-u");
     window.say("not a path");
     press(window, &["Enter", "Enter", "Enter"]);

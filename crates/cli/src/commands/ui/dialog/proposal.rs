@@ -23,7 +23,7 @@ pub(super) fn fields_form(fields: &Fields) -> Form {
 
 pub(super) fn path_form(shown: &Shown, fields: &Fields) -> Form {
     let path = shown.path.as_ref().map(ToString::to_string).unwrap_or_default();
-    let help = format!("The agent suggests it; the name is yours. {PATH_HELP}");
+    let help = format!("The name is yours: {PATH_HELP}");
     let path = Field::line(PATH, "Path", &path).with_help(&help);
     let fields = std::iter::once(path).chain(ticks(fields)).collect();
     Form::new(fields, &[(Word::Deny, "Decline"), (Word::Accept, "Register")])
