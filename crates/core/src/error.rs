@@ -553,7 +553,7 @@ codes! {
         "restore the store from a backup; do not use its secrets before",
         "The store was changed behind Keyless's back.";
     /// The server that has the store can't be reached, or is not to be trusted.
-    StoreUnreachable = "store_unreachable", "NL-E500", 500, Store, Operator, true,
+    StoreUnreachable = "store_unreachable", "NL-E500", 503, Store, Operator, true,
         "check that the server runs, and [store] in config.toml; Keyless connects again by itself",
         "The database server of the store can't be used.";
     /// The store can't be read or written.
