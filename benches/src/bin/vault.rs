@@ -177,6 +177,7 @@ fn draft() -> Draft {
         uri: "nl://keyless.dev/bench/0.1.0".to_owned(),
         organization_id: "local".to_owned(),
         session_id: "bench".to_owned(),
+        delegated_by: "human:operator".to_owned(),
     };
     Draft {
         at: Timestamp::now(),
@@ -188,6 +189,7 @@ fn draft() -> Draft {
         correlation_id: "req-0190b5b0-0000-7000-8000-000000000000".to_owned(),
         error_code: None,
         detail: Detail { kind: Some("released".to_owned()), ..Detail::default() },
+        metadata: std::collections::BTreeMap::new(),
         allowed: None,
     }
 }

@@ -3,9 +3,13 @@
 //! Each stream is looked at by itself and both together, in the order in which they were written and
 //! one after the other, since half a value may stand in each.
 
-use std::{collections::BTreeMap, ops::Range, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, string::FromUtf8Error, sync::Arc};
 
-use keyless_core::{Code, Error, action::Encoding};
+use data_encoding::BASE64;
+use keyless_core::{
+    Code, Error,
+    action::{Encoding, OutputEncoding},
+};
 use keyless_rewrite::{Finding, FoundAs, Sanitizer, merge_findings, redact};
 use serde_json::Value;
 use zeroize::Zeroizing;
@@ -48,8 +52,25 @@ pub(crate) struct Cleaner {
 /// Both outputs as the agent may see them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clean {
-    pub(crate) output: String,
-    pub(crate) errors: String,
+    pub(crate) output: Vec<u8>,
+    pub(crate) errors: Vec<u8>,
+}
+
+impl Clean {
+    /// Both as a message can carry them: as text, or both in base64 where one is none.
+    pub(crate) fn written(self) -> (String, String, Option<OutputEncoding>) {
+        let Self { output, errors } = self;
+        match (String::from_utf8(output), String::from_utf8(errors)) {
+            (Ok(output), Ok(errors)) => (output, errors, None),
+            (output, errors) => {
+                let encoded = |text: Result<String, FromUtf8Error>| {
+                    let bytes = text.map_or_else(FromUtf8Error::into_bytes, String::into_bytes);
+                    BASE64.encode(&bytes)
+                };
+                (encoded(output), encoded(errors), Some(OutputEncoding::Base64))
+            }
+        }
+    }
 }
 
 impl Cleaner {
@@ -99,7 +120,8 @@ impl Cleaner {
     /// Cleans one text.
     pub(crate) fn text(&mut self, text: &str) -> String {
         let findings = self.sought.sanitizer.find(text.as_bytes());
-        self.redacted(text.as_bytes(), findings)
+        let clean = self.redacted(text.as_bytes(), findings);
+        String::from_utf8_lossy(&clean).into_owned()
     }
 
     /// Cleans every string of a JSON value, the names of members too.
@@ -132,18 +154,14 @@ impl Cleaner {
         self.found.iter().map(redaction).collect()
     }
 
-    fn redacted(&mut self, text: &[u8], findings: Vec<Finding>) -> String {
+    fn redacted(&mut self, text: &[u8], findings: Vec<Finding>) -> Vec<u8> {
         let findings = merge_findings(findings);
         let (names, found) = (&self.sought.names, &mut self.found);
-        let clean = redact(text, &findings, |finding| {
+        redact(text, &findings, |finding| {
             let encoding = encoding(finding.form);
             *found.entry((finding.value, encoding)).or_default() += 1;
             encoding.marker(&names[finding.value])
-        });
-        match String::from_utf8(clean) {
-            Ok(text) => text,
-            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-        }
+        })
     }
 }
 
@@ -244,10 +262,21 @@ mod tests {
             vec![(Output, "x hunter2\n"), (Errors, "-hunter2\ny")],
         ] {
             let clean = cleaner().outputs(&captured(&pieces));
-            let both = format!("{}{}", clean.output, clean.errors);
-            assert!(!both.contains("hunter2") && !both.contains("unter2"), "{clean:?}");
-            assert!(both.contains("[REDACTED:db/PASS]"));
+            let (output, errors, encoding) = clean.written();
+            let both = format!("{output}{errors}");
+            assert!(!both.contains("hunter2") && !both.contains("unter2"), "{both}");
+            assert!(both.contains("[REDACTED:db/PASS]") && encoding.is_none());
         }
+    }
+
+    #[test]
+    fn what_is_no_text_is_written_in_base64_and_cleaned_before() {
+        let mut captured = captured(&[(Stream::Output, "x hunter2-hunter2 ")]);
+        captured.joint.push(0xff);
+        captured.stretches.push((Stream::Output, 1));
+        let (output, errors, encoding) = cleaner().outputs(&captured).written();
+        assert_eq!((errors.as_str(), encoding), ("", Some(OutputEncoding::Base64)));
+        assert_eq!(BASE64.decode(output.as_bytes()).unwrap(), b"x [REDACTED:db/PASS] \xff");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use keyless_core::{
-    Code, Destination, Error, SafeText, SecretPath,
+    Code, Destination, Error, Handle, SafeText, SecretPath,
     action::{Action, ActionResult, ActionType, Status},
     grant::PermissionRef,
 };
@@ -144,14 +144,8 @@ impl Executor {
         outcome.fault = outcome.fault.map(|fault| self.told(fault));
         outcome.executed_at = executed_at;
         outcome.completed_at = Timestamp::now();
-        for secret in &work.secrets {
-            if secret.handle.is_alias() {
-                let name = secret.handle.as_written();
-                outcome
-                    .warnings
-                    .push(format!("{{{{vault:{name}}}}} is deprecated; write {{{{nl:{name}}}}}"));
-            }
-        }
+        let handles = work.secrets.iter().map(|secret| &secret.handle);
+        outcome.warnings.extend(handles.filter_map(Handle::alias_warning));
         outcome
     }
 
@@ -259,9 +253,11 @@ impl Executor {
             (End::Itself, exit) => (Status::Error, Some(nonzero(exit))),
             _ => (Status::Timeout, Some(Code::ActionTimeout.into())),
         };
+        let (output, errors, encoding) = clean.written();
         let result = ActionResult {
-            stdout: Some(clean.output),
-            stderr: Some(clean.errors),
+            stdout: Some(output),
+            stderr: Some(errors),
+            encoding,
             exit_code: Some(exit.status()),
             ..ActionResult::default()
         };

@@ -93,7 +93,7 @@ pub(crate) fn output_path(asked: Option<&str>, action_id: &str) -> Result<PathBu
         Ok(path)
     } else {
         let words = SafeText::words("an output path is a file below ").and(SECURE_DIRECTORY);
-        Err(Error::with(Code::PathInvalid, words.and(", which later actions see")))
+        Err(Error::with(Code::MessageMalformed, words.and(", which later actions see")))
     }
 }
 

@@ -16,7 +16,9 @@ use sha2::{Digest, Sha256};
 
 pub use self::{
     kind::{ActionType, UnknownActionType},
-    response::{ActionFault, ActionResponse, ActionResult, Encoding, Status, Timing},
+    response::{
+        ActionFault, ActionResponse, ActionResult, Encoding, OutputEncoding, Status, Timing,
+    },
     wire::ActionError,
 };
 use crate::{
@@ -144,12 +146,13 @@ pub enum TemplateSource {
     Path(String),
 }
 
-/// What a delegate may use.
+/// What a delegate may use. A bound that is not known here must not be passed over.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DelegationScope {
     /// Patterns of references.
     pub secrets: Vec<String>,
-    /// How often; 0 is no limit.
+    /// How often; once when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_uses: Option<u64>,
     /// For how many seconds.
@@ -216,6 +219,16 @@ impl Action {
             if provider == DATABASE_PROVIDER && operation != DATABASE_READ)
     }
 
+    /// What a shell is given of it, if it is given anything.
+    pub fn command(&self) -> Option<&str> {
+        match &self.deed {
+            Deed::Exec { template: command }
+            | Deed::InjectStdin { command, .. }
+            | Deed::InjectTempfile { command, .. } => Some(command),
+            Deed::Delegate { .. } | Deed::SdkProxy { .. } | Deed::Template { .. } => None,
+        }
+    }
+
     /// How long it may take.
     pub fn timeout(&self) -> Duration {
         self.timeout.unwrap_or(DEFAULT_TIMEOUT)
@@ -233,8 +246,15 @@ impl Action {
     /// Every secret that any field names, in order, each once. A template's file is not read here.
     pub fn handles(&self) -> Result<Vec<Handle>, HandleError> {
         let mut found = Vec::new();
+        refuse("purpose", self.purpose.as_deref().unwrap_or_default())?;
+        for said in self.context.iter().flat_map(|said| [&said.project, &said.environment]) {
+            refuse("context", said.as_deref().unwrap_or_default())?;
+        }
         match &self.deed {
-            Deed::Delegate { delegated_action, .. } => found = delegated_action.handles()?,
+            Deed::Delegate { delegate_to, delegated_action, .. } => {
+                refuse("delegate_to", delegate_to)?;
+                found = delegated_action.handles()?;
+            }
             Deed::Exec { template } => collect(template, &mut found)?,
             Deed::InjectStdin { command, secret_ref } => {
                 collect(command, &mut found)?;

@@ -34,6 +34,15 @@ pub const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(30);
 const VERSION: &str = "1.0";
 /// The most agents above one another.
 const MAX_PARENTS: usize = 8;
+/// Where an identity has times.
+const TIMES: &[&str] = &[
+    "/created_at",
+    "/expires_at",
+    "/last_active_at",
+    "/delegated_by/delegation_time",
+    "/attestation/issued_at",
+    "/attestation/expires_at",
+];
 /// The longest name of an organization.
 const MAX_ORGANIZATION: usize = 128;
 
@@ -131,6 +140,20 @@ pub struct Attested {
 }
 
 impl Aid {
+    /// The identity as messages show it: with times of milliseconds (chapter 08, 3.6). What is sealed is the object as it is.
+    pub fn as_message(&self) -> Value {
+        let mut shown = serde_json::to_value(self).unwrap_or_default();
+        for path in TIMES {
+            let time = shown.pointer_mut(path);
+            if let Some(time) = time
+                && let Some(at) = time.as_str().and_then(|text| text.parse::<Timestamp>().ok())
+            {
+                *time = format!("{at:.3}").into();
+            }
+        }
+        shown
+    }
+
     /// Every field that makes this no identity (NL-1.2); none when it is one. Names fields, never what is in them.
     pub fn faults(&self, now: Timestamp) -> Vec<&'static str> {
         let named = |fails: bool, field| fails.then_some(field);

@@ -9,19 +9,22 @@
 mod chain;
 mod checkpoint;
 mod keys;
+mod metadata;
 mod outline;
 mod segment;
 mod verify;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub use self::{
     chain::{Chain, GENESIS, Sha256Of, portable_sha256, prefixed},
     checkpoint::Checkpoint,
     keys::{EntryKey, LogKeyId, LogKeys, Vouching},
+    metadata::{Annotations, Mark},
     outline::Outline,
     segment::{Break, Segment},
     verify::{Stretch, Tampered, Verifier, verify},
@@ -45,6 +48,9 @@ pub struct Entry {
     pub nl_version: String,
     /// Who acted.
     pub agent: Agent,
+    /// Who answers for that, `human:…`, `agent:nl://…` or `system:…`; absent in entries of a Keyless that did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delegated_by: Option<String>,
     /// What was done.
     pub action: Action,
     /// To what: paths or an authority, several joined by `,`.
@@ -63,6 +69,9 @@ pub struct Entry {
     /// The particulars.
     #[serde(default)]
     pub detail: Detail,
+    /// What is noted beside: see [`Annotations`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, Value>,
     /// The hashes.
     pub chain: Links,
 }
@@ -77,6 +86,9 @@ pub struct Agent {
     pub organization_id: String,
     /// The session.
     pub session_id: String,
+    /// Who answers for it; an entry has that beside the agent.
+    #[serde(skip)]
+    pub delegated_by: String,
 }
 
 /// What was done: NL's actions, which is an open list (C-29), with ours beside them.
@@ -97,6 +109,8 @@ pub enum Action {
     Checkpoint,
     /// The wall clock was put forward or back.
     ClockAdjustment,
+    /// What keeps the wall clock in step went away or came back.
+    ClockSync,
     /// A secret was added.
     Create,
     /// An action was handed to another agent.
@@ -304,6 +318,8 @@ pub struct Draft {
     pub error_code: Option<Code>,
     /// The particulars.
     pub detail: Detail,
+    /// What is noted beside; the log's own to say.
+    pub metadata: BTreeMap<String, Value>,
     /// The verdict that this entry records, if it is about one use.
     pub allowed: Option<Allowed>,
 }
@@ -328,6 +344,7 @@ impl Draft {
             correlation_id,
             error_code: None,
             detail: Detail::default(),
+            metadata: BTreeMap::new(),
             allowed: None,
         }
     }
@@ -381,6 +398,7 @@ impl Action {
             Self::Blocked => "blocked",
             Self::Checkpoint => "checkpoint",
             Self::ClockAdjustment => "clock_adjustment",
+            Self::ClockSync => "clock_sync",
             Self::Create => "create",
             Self::Delegate => "delegate",
             Self::DelegationAccept => "delegation_accept",

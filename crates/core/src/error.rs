@@ -177,7 +177,7 @@ codes! {
         "use keyless audit query as the operator",
         "Agents may not read the audit log.";
     /// The audit log is not what was written.
-    AuditTampered = "audit_tampered", "NL-E501", 500, Store, Operator, false,
+    AuditTampered = "audit_tampered", "NL-E500", 500, Store, Operator, false,
         "compare the log with a backup and find out who could write the store; keyless audit accept-break then goes on",
         "The audit log was changed behind Keyless's back.";
     /// The audit log can't be written, so nothing may be released.
@@ -273,7 +273,7 @@ codes! {
         "have an agent nearer to the origin do it",
         "The delegation has been passed on too often.";
     /// The operator named a delegation that does not exist.
-    DelegationUnknown = "delegation_unknown", "NL-E704", 404, NotFound, Operator, false,
+    DelegationUnknown = "delegation_unknown", "NL-E700", 404, NotFound, Operator, false,
         "see which delegations there are: keyless delegation list",
         "There is no such delegation.";
     /// The egress policy names the hosts that may be reached, and this is none.
@@ -421,7 +421,7 @@ codes! {
         "have the command print less",
         "The output was too large to be checked.";
     /// A passkey's answer that does not prove the operator.
-    PasskeyRefused = "passkey_refused", "NL-E101", 401, Locked, Operator, false,
+    PasskeyRefused = "passkey_refused", "NL-E100", 401, Locked, Operator, false,
         "use the passphrase, or a passkey that stands under Passkeys on the page",
         "The passkey does not prove the operator.";
     /// A passphrase that is too short for a store.
@@ -437,7 +437,7 @@ codes! {
         "check the path and its permissions",
         "A file that was named can't be used.";
     /// A call that only the operator may make, on a connection that has not proven the factor.
-    OperatorRequired = "operator_required", "NL-E101", 401, Locked, Operator, false,
+    OperatorRequired = "operator_required", "NL-E100", 401, Locked, Operator, false,
         "prove the factor first: keyless approve asks for it",
         "Only the operator may do this.";
     /// A placeholder in a body, written with escapes.
@@ -549,7 +549,7 @@ codes! {
         "correct sources.toml at the place named",
         "What says where secrets are kept could not be read.";
     /// The store's rows don't fit its commitment.
-    StoreTampered = "store_tampered", "NL-E501", 500, Store, Operator, false,
+    StoreTampered = "store_tampered", "NL-E500", 500, Store, Operator, false,
         "restore the store from a backup; do not use its secrets before",
         "The store was changed behind Keyless's back.";
     /// The server that has the store can't be reached, or is not to be trusted.
@@ -645,11 +645,11 @@ codes! {
         "send nl_version 1.0",
         "The protocol's version is not supported.";
     /// A key file or code that is not the store's.
-    WrongFactor = "wrong_factor", "NL-E101", 401, Locked, Operator, false,
+    WrongFactor = "wrong_factor", "NL-E100", 401, Locked, Operator, false,
         "use the passphrase, or the right file",
         "The key file or code does not open the store.";
     /// A wrong passphrase or recovery phrase.
-    WrongPassphrase = "wrong_passphrase", "NL-E101", 401, Locked, Operator, false,
+    WrongPassphrase = "wrong_passphrase", "NL-E100", 401, Locked, Operator, false,
         "try again, or use the recovery phrase: keyless unlock --recovery",
         "The passphrase does not open the store.";
 }

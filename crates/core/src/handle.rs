@@ -8,7 +8,7 @@ mod versions;
 
 use std::fmt;
 
-pub use self::versions::{Given, Had};
+pub use self::versions::{Given, Grace, Had};
 use crate::{Reference, ReferenceError};
 
 /// What opens a handle.
@@ -156,6 +156,13 @@ impl Handle {
     /// Whether it was written `{{vault:…}}`, which is deprecated.
     pub fn is_alias(&self) -> bool {
         self.alias
+    }
+
+    /// What its author should know, if it was written `{{vault:…}}`.
+    pub fn alias_warning(&self) -> Option<String> {
+        let name = self.as_written();
+        let words = || format!("{{{{vault:{name}}}}} is deprecated; write {{{{nl:{name}}}}}");
+        self.is_alias().then(words)
     }
 }
 

@@ -53,7 +53,7 @@ pub use crate::{
     error::{Actor, Code, Error, Exit, Remediation},
     forward::{ForwardLine, ForwardLineError, ForwardToken, MAX_FORWARD_BYTES},
     handle::{
-        Given, Had, Handle, HandleError, HandleTarget, TemplatePart, Version, parse_template,
+        Given, Grace, Had, Handle, HandleError, HandleTarget, TemplatePart, Version, parse_template,
     },
     host::{Host, HostError, HostName},
     path::{PathError, SecretPath},

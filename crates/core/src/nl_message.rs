@@ -12,7 +12,7 @@ mod schemas;
 pub use self::{
     discovery::{Discovery, health},
     envelope::{MAX_CLOCK_SKEW, MAX_MESSAGE_BYTES, Message, Shape},
-    fault::{NlFault, nl_name},
+    fault::{NlFault, nl_name, nl_status},
     message_type::MessageType,
     schemas::{SCHEMAS, schema, schema_title},
 };

@@ -419,6 +419,10 @@ pub(crate) fn agent(kind: &str, session: &str) -> Agent {
         uri: format!("nl://keyless.dev/{kind}/{}", env!("CARGO_PKG_VERSION")),
         organization_id: "local".to_owned(),
         session_id: session.to_owned(),
+        delegated_by: match kind {
+            "broker" | "detection" => "system:keyless".to_owned(),
+            _ => "human:operator".to_owned(),
+        },
     }
 }
 

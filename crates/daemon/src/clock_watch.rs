@@ -1,14 +1,19 @@
 //! Notices a wall clock that was put forward or back (NL-5.8): the log's entries say when, and a jump of what they go by is
 //! one of them.
 //!
-//! By a clock that nobody sets and that goes on while the machine sleeps. Whether the clock is kept in step by NTP only the
-//! kernel's adjtimex tells, for which there is no call without `unsafe`.
+//! By a clock that nobody sets and that goes on while the machine sleeps. Whether something keeps the clock in step at all the kernel
+//! says itself ([`in_step`]); some machines never have that, and some sandboxes don't tell.
 
 use jiff::{SignedDuration, Timestamp};
 use rustix::time::{ClockId, clock_gettime};
 
 /// From here on it is a jump and no correction (NL, chapter 05).
 const JUMP: SignedDuration = SignedDuration::from_secs(5);
+
+/// Whether something keeps the clock in step; nothing where the kernel does not tell.
+pub(crate) fn in_step() -> Option<bool> {
+    keyless_jail::clock_in_step()
+}
 
 /// How both clocks stood when they were looked at last.
 #[derive(Clone, Copy, Debug)]

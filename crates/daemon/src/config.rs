@@ -8,14 +8,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use keyless_core::{Authority, Code, Destination, Error, SafeText};
+use keyless_core::{Authority, Code, Destination, Error, SafeText, audit::Mark};
 use keyless_egress::{Allowance, Limits, ProxyCredential, UpstreamProxy};
 use serde::Deserialize;
 
 pub use self::nl::{DetectionWord, NlConfig, NlTls};
 use crate::{
-    desktop::DesktopConfig, liveness::LivenessConfig, log_keeping::AuditConfig,
-    passphrase::read_passphrase_file, store_place::StoreConfig, web::WebConfig,
+    desktop::DesktopConfig,
+    liveness::LivenessConfig,
+    log_keeping::{AuditConfig, ComplianceConfig},
+    passphrase::read_passphrase_file,
+    store_place::StoreConfig,
+    web::WebConfig,
     window::UnlockConfig,
 };
 
@@ -25,6 +29,8 @@ use crate::{
 pub struct Config {
     /// When parts of the log are closed, and for how long they are kept.
     pub audit: AuditConfig,
+    /// What entries of the log say about uses of some secrets.
+    pub compliance: Vec<ComplianceConfig>,
     /// Whether the desktop tells what waits.
     pub desktop: DesktopConfig,
     /// What traffic may do.
@@ -155,6 +161,11 @@ impl Config {
         Self::parse(&text).map_err(|fault| invalid(path, &fault))
     }
 
+    /// What the operator wants noted in entries of the log.
+    pub(crate) fn marks(&self) -> Result<Vec<Mark>, String> {
+        self.compliance.iter().map(ComplianceConfig::mark).collect()
+    }
+
     /// Files that it names and that hold a key, a password or a credential: hidden from agents.
     pub fn files_with_credentials(&self) -> Vec<PathBuf> {
         let upstream = self.egress.upstream_proxy.as_ref();
@@ -174,6 +185,7 @@ impl Config {
             parse_route(&format!("{from}={to}"))?;
         }
         config.audit.check()?;
+        config.marks()?;
         config.nl.scale().map_err(|error| format!("[nl.threat]: {error}"))?;
         match config.nl.tempfile_seconds {
             None | Some(1..=600) => Ok(config),
@@ -306,6 +318,14 @@ mod tests {
         assert_eq!(config.pack.approve_apply, ApproveApply::Tools);
         assert_eq!(config.egress.policy, PolicyWord::Allowlist);
         assert_eq!(config.nl.tempfile_life(), Duration::from_mins(5));
+        let grace =
+            Config::parse("[nl]\ngrace_minutes = 5\ndeprecated_hours = 0").unwrap().nl.grace();
+        assert_eq!((grace.full.as_secs(), grace.deprecated.as_secs()), (300, 0));
+        let mark =
+            "[[compliance]]\nsecrets = ['team/billing/**']\nmetadata = { cardholder_data = true }";
+        assert_eq!(Config::parse(mark).unwrap().marks().unwrap().len(), 1);
+        let wrong = Config::parse("[[compliance]]\nsecrets = ['a b']\nmetadata = { a = true }");
+        assert!(wrong.unwrap_err().contains("a b"));
         assert_eq!((config.nl.idle(), NlConfig::default().idle().is_some()), (None, true));
         assert_eq!(config.egress.routes().unwrap().len(), 1);
         assert_eq!(config.egress.limits().connections, 500);

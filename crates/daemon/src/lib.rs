@@ -107,7 +107,7 @@ pub use crate::{
     inventory::project_inventory,
     liveness::{Checked, LivenessConfig, LivenessVerdict},
     log_breaks::{BreaksSeen, accept_log_breaks},
-    log_keeping::{AuditConfig, remove_old_log, rotate_log, rotate_log_keys},
+    log_keeping::{AuditConfig, annotate_log, remove_old_log, rotate_log, rotate_log_keys},
     nl::{Agents, NlClient, NlIdentity, Registration, serve_nl_stdio},
     notes::{Note, Notes, RequestNote},
     operator::{

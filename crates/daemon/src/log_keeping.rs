@@ -1,22 +1,24 @@
 //! Keeps the log within bounds: closes a part that is large or old, removes files that were kept for as long as the
 //! operator wants, changes its keys, and signs where it ends (NL-5.11 to 5.14).
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
     Code, Error, SafeText,
-    audit::{Action, Draft, LogKeyId, Outcome, Segment, Target},
+    audit::{Action, Annotations, Draft, LogKeyId, Mark, Outcome, Segment, Target},
+    grant::SecretPattern,
 };
 use keyless_store::AuditLog;
 use keyless_vault::Vault;
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::{
     broker::{agent, plain_entry},
     checkpoints::{has_grown, sign_log},
-    clock_watch::ClockWatch,
+    clock_watch::{ClockWatch, in_step},
     config::Config,
     places::Places,
 };
@@ -64,6 +66,35 @@ impl AuditConfig {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// `[[compliance]]`: what entries about some secrets have in `metadata` (NL-5.19).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ComplianceConfig {
+    /// Patterns of secrets, as in grants.
+    pub secrets: Vec<String>,
+    /// What is noted.
+    pub metadata: BTreeMap<String, Value>,
+}
+
+impl ComplianceConfig {
+    pub(crate) fn mark(&self) -> Result<Mark, String> {
+        let pattern = |text: &String| {
+            SecretPattern::parse(text).map_err(|error| format!("[[compliance]] {text}: {error}"))
+        };
+        let secrets: Vec<_> = self.secrets.iter().map(pattern).collect::<Result<_, _>>()?;
+        let mark = Mark::new(secrets, self.metadata.clone());
+        mark.map_err(|why| format!("[[compliance]]: {why}"))
+    }
+}
+
+/// Has entries from now on say what the operator wants noted, and whether the clock is known not to be kept in step. With a
+/// configuration that can't be read, which `keyless status` tells, what was noted before is noted.
+pub fn annotate_log(log: &AuditLog, config: &Config) {
+    if let Ok(marks) = config.marks() {
+        log.annotate(Annotations { clock_lost: in_step() == Some(false), marks });
     }
 }
 
@@ -119,8 +150,17 @@ pub async fn remove_old_log(
 /// Does what is due, until it is dropped. What can't be done now is tried again a minute later: the log itself is whole.
 pub(crate) async fn keep_log(vault: Arc<Vault>, log: AuditLog, places: Places) {
     let (mut signed, mut clocks) = (Instant::now(), ClockWatch::now());
+    let mut was_in_step = in_step();
     loop {
         sleep(INTERVAL).await;
+        if let Ok(config) = Config::load(&places.config_file()) {
+            annotate_log(&log, &config);
+        }
+        let is_in_step = in_step();
+        if let Some(now) = is_in_step.filter(|_| is_in_step != was_in_step) {
+            let _ = log.append(step_entry(now)).await;
+        }
+        was_in_step = is_in_step;
         let before = std::mem::replace(&mut clocks, ClockWatch::now());
         if let Some(by) = before.jump(&clocks) {
             // What can't be written is not lost: the times of the entries around it show it.
@@ -142,14 +182,22 @@ pub(crate) async fn keep_log(vault: Arc<Vault>, log: AuditLog, places: Places) {
 }
 
 fn clock_entry(by: SignedDuration) -> Draft {
-    let mut entry = plain_entry(
-        agent("broker", "broker"),
-        Action::ClockAdjustment,
-        Outcome::Success,
-        Target::Log,
-    );
     let direction = if by.is_positive() { "forward" } else { "back" };
-    entry.detail.note = Some(format!("{} s {direction}", by.abs().as_secs()));
+    about_the_clock(Action::ClockAdjustment, format!("{} s {direction}", by.abs().as_secs()))
+}
+
+fn step_entry(is_in_step: bool) -> Draft {
+    let words = if is_in_step {
+        "the clock is kept in step again"
+    } else {
+        "nothing keeps the clock in step any more"
+    };
+    about_the_clock(Action::ClockSync, words.to_owned())
+}
+
+fn about_the_clock(action: Action, words: String) -> Draft {
+    let mut entry = plain_entry(agent("broker", "broker"), action, Outcome::Success, Target::Log);
+    entry.detail.note = Some(words);
     entry
 }
 

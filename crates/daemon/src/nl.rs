@@ -43,6 +43,7 @@ mod submit;
 mod watch;
 
 // Word to the operator's receivers
+mod rotation;
 mod webhooks;
 
 pub use self::{

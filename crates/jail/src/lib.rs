@@ -66,6 +66,8 @@ pub use plan::{ESCAPE_VARIABLES, OwnFile, Plan, Variable};
 pub use reserve::Reserve;
 /// Making a jail, and its process.
 pub use spawn::{Exit, JailError, JailProcess, Jailed, Streams, check, spawn};
+/// What the kernel says of its clock, which has no safe wrapper either.
+pub use sys::clock_in_step;
 /// Where the session's certificate authority stands inside, and the variables that name it.
 pub use trust::{
     BUNDLE_IN_JAIL, CA_IN_JAIL, system_bundle, trust_environment, trust_on_this_machine,

@@ -231,3 +231,12 @@ fn outcome(done: libc::c_long) -> io::Result<()> {
 fn zero_or_number(number: libc::c_int) -> io::Result<()> {
     if number == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(number)) }
 }
+
+/// Whether the kernel says that something keeps its clock in step (`adjtimex(2)` in its mode that only reads); nothing where it
+/// does not tell.
+pub fn clock_in_step() -> Option<bool> {
+    let mut state = MaybeUninit::<libc::timex>::zeroed();
+    // SAFETY: `timex` is plain numbers, for which zeros are fine; with `modes` 0 the kernel only writes into it.
+    let answer = unsafe { libc::adjtimex(state.as_mut_ptr()) };
+    (answer >= 0).then_some(answer != libc::TIME_ERROR)
+}

@@ -105,6 +105,7 @@ fn draft() -> Draft {
             uri: "nl://keyless.dev/run/0.1.0".to_owned(),
             organization_id: "local".to_owned(),
             session_id: "0192f0c1-0000-7000-8000-000000000001".to_owned(),
+            delegated_by: "human:operator".to_owned(),
         }
         .into(),
         action: Action::Egress,
@@ -120,6 +121,7 @@ fn draft() -> Draft {
             swaps: Some(1),
             ..Detail::default()
         },
+        metadata: std::collections::BTreeMap::new(),
         allowed: None,
     }
 }

@@ -35,8 +35,9 @@ use std::{fmt, sync::Arc, thread};
 use aws_lc_rs::digest::{self, SHA256};
 use keyless_core::{
     Code, Error,
-    audit::{Draft, LogKeyId, Outline, Recorded},
+    audit::{Annotations, Draft, LogKeyId, Outline, Recorded},
 };
+use parking_lot::RwLock;
 use tokio::{runtime, sync::oneshot};
 use zeroize::Zeroizing;
 
@@ -78,6 +79,7 @@ pub struct AuditLog(Arc<Entrance>);
 struct Entrance {
     queue: Arc<Queue>,
     ids: Ids,
+    annotations: RwLock<Annotations>,
 }
 
 impl AuditLog {
@@ -91,7 +93,8 @@ impl AuditLog {
             let thread = thread::Builder::new().name("audit-writer".to_owned());
             let _ = thread.spawn(move || runtime.block_on(writer.run()));
         }
-        Self(Arc::new(Entrance { queue, ids: Ids::new() }))
+        let annotations = RwLock::default();
+        Self(Arc::new(Entrance { queue, ids: Ids::new(), annotations }))
     }
 
     /// Writes one entry; done when it is on disk. Fails with [`Code::AuditUnavailable`], and then
@@ -122,7 +125,13 @@ impl AuditLog {
         answer.await.map_err(|_| unavailable())?
     }
 
-    fn outline(&self, draft: Draft) -> Outline {
+    /// What is noted in entries from now on, beside what happened.
+    pub fn annotate(&self, annotations: Annotations) {
+        *self.0.annotations.write() = annotations;
+    }
+
+    fn outline(&self, mut draft: Draft) -> Outline {
+        draft.metadata = self.0.annotations.read().of(&draft);
         self.0.ids.outline(draft)
     }
 }

@@ -8,10 +8,12 @@ use std::{
     time::Duration,
 };
 
+use data_encoding::BASE64;
 use keyless_core::{
     Code, Error, Exit, SafeText,
     action::{
-        Action, ActionContext, ActionError, ActionRequest, ActionResponse, AgentClaim, Deed, Status,
+        Action, ActionContext, ActionError, ActionRequest, ActionResponse, AgentClaim, Deed,
+        OutputEncoding, Status,
     },
 };
 use keyless_daemon::{
@@ -49,8 +51,8 @@ pub(super) async fn exec(ui: &Ui, args: ExecArgs) -> Result<ExitCode, Error> {
     }
     if let Some(result) = &response.result {
         // To a reader who has gone, nothing is to be said.
-        let _ = io::stdout().write_all(result.stdout.as_deref().unwrap_or_default().as_bytes());
-        let _ = io::stderr().write_all(result.stderr.as_deref().unwrap_or_default().as_bytes());
+        let _ = io::stdout().write_all(&written(result.stdout.as_deref(), result.encoding));
+        let _ = io::stderr().write_all(&written(result.stderr.as_deref(), result.encoding));
     }
     if response.redacted {
         ui.warn(match response.redacted_count {
@@ -69,6 +71,15 @@ pub(super) async fn exec(ui: &Ui, args: ExecArgs) -> Result<ExitCode, Error> {
         ui.line(&format!("It could be run. Secrets: {}", response.secrets_validated.join(", ")));
     }
     Ok(status(&response))
+}
+
+/// What the command wrote, from what the answer says.
+fn written(output: Option<&str>, encoding: Option<OutputEncoding>) -> Vec<u8> {
+    let output = output.unwrap_or_default().as_bytes();
+    match encoding {
+        Some(OutputEncoding::Base64) => BASE64.decode(output).unwrap_or_else(|_| output.to_vec()),
+        None => output.to_vec(),
+    }
 }
 
 /// Submits requests from a file; the responses go to standard output as JSON.
@@ -101,11 +112,13 @@ async fn open(terms: &TermArgs) -> Result<OwnActions, Error> {
     let vault = Vault::unlock(store, prompt::factor(&terms.factor)?).await?;
     let vault = std::sync::Arc::new(keyless_daemon::with_sources(vault, &places, &config)?);
     let log = keyless_daemon::audit_log(&vault);
+    keyless_daemon::annotate_log(&log, &config);
     let broker = Broker::new(EgressDoor::new(&config)?, vault, log);
     let own = OwnTerms {
         allowed_hosts: terms.host.clone(),
         working_directory: std::env::current_dir().ok(),
         tempfile_life: Some(config.nl.tempfile_life()),
+        grace: config.nl.grace(),
     };
     OwnActions::open(&broker, &places, own)
 }

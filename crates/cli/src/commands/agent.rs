@@ -85,7 +85,11 @@ async fn register(ui: &Ui, args: AgentRegisterArgs) -> Result<(), Error> {
         aid.agent_uri
     );
     let credential = json!({ "type": "api_key", "value": shown, "note": NOTE });
-    ui.answer("agent register", &json!({ "aid": aid, "credential": credential }), &words);
+    ui.answer(
+        "agent register",
+        &json!({ "aid": aid.as_message(), "credential": credential }),
+        &words,
+    );
     Ok(())
 }
 
@@ -155,14 +159,14 @@ async fn show(ui: &Ui, args: &AgentShowArgs) -> Result<(), Error> {
     let (standing, incidents) = detection.standing(&args.instance).await?;
     let words = format!(
         "{}\nThreat score: {} ({}), {incidents} incidents remembered.\n",
-        serde_json::to_string_pretty(&aid).unwrap_or_default(),
+        serde_json::to_string_pretty(&aid.as_message()).unwrap_or_default(),
         standing.score,
         standing.band.as_str(),
     );
     let threat = json!({
         "score": standing.score, "level": standing.band, "incidents": incidents,
     });
-    ui.answer("agent show", &json!({ "aid": aid, "threat": threat }), &words);
+    ui.answer("agent show", &json!({ "aid": aid.as_message(), "threat": threat }), &words);
     Ok(())
 }
 
@@ -183,7 +187,7 @@ async fn reset(ui: &Ui, args: &AgentChangeArgs) -> Result<(), Error> {
         "The threat score of {} was {} and is 0.{next}\n",
         aid.agent_uri, shift.before.score
     );
-    let data = json!({ "aid": aid, "score_before": shift.before.score, "score": 0 });
+    let data = json!({ "aid": aid.as_message(), "score_before": shift.before.score, "score": 0 });
     ui.answer("agent reset", &data, &words);
     Ok(())
 }
@@ -198,7 +202,7 @@ async fn change(ui: &Ui, name: &str, args: AgentChangeArgs, to: AgentState) -> R
         Delegations::new(&vault, log).revoke_of_agent(&args.instance).await?;
     }
     let words = format!("{} is {}.\n", aid.agent_uri, aid.lifecycle);
-    ui.answer(name, &json!({ "aid": aid }), &words);
+    ui.answer(name, &json!({ "aid": aid.as_message() }), &words);
     Ok(())
 }
 

@@ -113,6 +113,7 @@ async fn open_session(
     let vault = Arc::new(keyless_daemon::with_sources(vault, places, &config)?);
     let caution = Caution::of(&vault, &places.index_file(), manifest.as_deref()).await?;
     let log = keyless_daemon::audit_log(&vault);
+    keyless_daemon::annotate_log(&log, &config);
     let floor = config.unlock.window(None)?.floor;
     let broker = Broker::asking_at_least(floor, door, vault, log);
     let inherited = keyless_daemon::inherited();

@@ -18,6 +18,8 @@ mod tls;
 mod versions;
 /// Word to the operator's receivers.
 mod webhooks;
+/// Chapter 08 to the letter.
+mod wire;
 
 use std::{thread, time::Duration};
 

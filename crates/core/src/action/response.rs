@@ -82,6 +82,9 @@ pub struct ActionResult {
     /// Standard error, sanitized.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
+    /// `base64` where one of the two is no UTF-8: then both are written so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<OutputEncoding>,
     /// The exit status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
@@ -97,6 +100,14 @@ pub struct ActionResult {
     /// Its mode, `0600`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permissions: Option<String>,
+}
+
+/// How outputs that are no text are written (chapter 08, section 2.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OutputEncoding {
+    /// RFC 4648, section 4, padded.
+    Base64,
 }
 
 /// What was wrong.

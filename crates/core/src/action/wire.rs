@@ -27,6 +27,9 @@ pub enum ActionError {
     /// A delegation inside a delegation.
     #[error("a delegated action can't be a delegation itself")]
     Nested,
+    /// A shell's command ends at a NUL character.
+    #[error("a command has no NUL character in it")]
+    Nul,
     /// It isn't the object that it should be.
     #[error("{0}")]
     Shape(String),
@@ -111,6 +114,9 @@ impl TryFrom<WireAction> for Action {
         };
         if let Some(field) = wire.superfluous() {
             return Err(ActionError::Superfluous { kind, field });
+        }
+        if action.command().is_some_and(|command| command.contains('\0')) {
+            return Err(ActionError::Nul);
         }
         action.handles()?;
         Ok(action)

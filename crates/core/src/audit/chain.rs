@@ -1,7 +1,10 @@
 //! Numbers and hashes entries, one after another.
 
+use std::collections::BTreeMap;
+
 use data_encoding::HEXLOWER;
 use serde::Serialize;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{Action, Entry, EntryKey, Outcome, Outline, Pending, Tampered, outline::decimal};
@@ -133,10 +136,14 @@ struct Canonical<'a> {
     agent: CanonicalAgent<'a>,
     chain: CanonicalLinks<'a>,
     correlation_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delegated_by: Option<&'a str>,
     detail: CanonicalDetail<'a>,
     entry_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     error_code: Option<&'a str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    metadata: &'a BTreeMap<String, Value>,
     nl_version: &'a str,
     platform: &'a str,
     result: &'a Outcome,
@@ -232,6 +239,7 @@ impl<'a> Canonical<'a> {
                 prev_hash: &chain.prev_hash,
             },
             correlation_id: &entry.correlation_id,
+            delegated_by: entry.delegated_by.as_deref(),
             detail: CanonicalDetail {
                 action_id: detail.action_id.as_deref(),
                 attempted_action: detail.attempted_action.as_deref(),
@@ -258,6 +266,7 @@ impl<'a> Canonical<'a> {
             },
             entry_id: &entry.entry_id,
             error_code: entry.error_code.as_deref(),
+            metadata: &entry.metadata,
             nl_version: &entry.nl_version,
             platform: &entry.platform,
             result: &entry.result,
@@ -334,6 +343,7 @@ mod tests {
     fn what_is_written_is_the_canonical_form() {
         let mut full = draft();
         full.error_code = Some(crate::Code::Cleartext);
+        full.metadata = [("a".to_owned(), Value::Bool(true)), ("b".to_owned(), 7.into())].into();
         full.secrets_used = vec![SecretPath::parse("a/b/c").unwrap()];
         full.detail = Detail {
             action_id: Some("act_1".to_owned()),
@@ -398,6 +408,7 @@ mod tests {
                 uri: "nl://keyless.dev/run/0.1.0".to_owned(),
                 organization_id: "local".to_owned(),
                 session_id: "s".to_owned(),
+                delegated_by: "human:operator".to_owned(),
             }),
             action: Action::SessionStart,
             target: Target::Session,
@@ -406,6 +417,7 @@ mod tests {
             correlation_id: "req-0".to_owned(),
             error_code: None,
             detail: Detail::default(),
+            metadata: BTreeMap::new(),
             allowed: None,
         }
     }

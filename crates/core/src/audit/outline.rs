@@ -43,11 +43,17 @@ impl Outline {
         let chain_at = text.len();
         text.push('}');
         member(&mut text, "correlation_id", &draft.correlation_id);
+        member(&mut text, "delegated_by", &agent.delegated_by);
         text.push_str(",\"detail\":");
         push_detail(&mut text, &draft);
         member(&mut text, "entry_id", entry_id);
         if let Some(code) = draft.error_code {
             member(&mut text, "error_code", code.as_str());
+        }
+        if !draft.metadata.is_empty() {
+            push_key(&mut text, "metadata");
+            // Words of small letters in their order, and plain values: as RFC 8785 has it.
+            text.push_str(&serde_json::to_string(&draft.metadata).expect("plain data"));
         }
         member(&mut text, "nl_version", NL_VERSION);
         member(&mut text, "platform", "keyless");

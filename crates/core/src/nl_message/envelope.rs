@@ -60,6 +60,11 @@ impl Message {
         check_version(&object)?;
         if !object.contains_key("message_type") {
             let id = id(&object, "request_id")?;
+            // Chapter 02, 6.2.1: an action's body says both; what other bare bodies have, chapter 08 does not say.
+            let is_whole = object.contains_key("nl_version") && id.is_some();
+            if bare == MessageType::ActionRequest && !is_whole {
+                return Err(malformed("an action's message has nl_version and request_id"));
+            }
             return Ok(Self { shape: Shape::Bare, kind: bare, id, payload: object });
         }
         let kind = object.get("message_type").and_then(Value::as_str).unwrap_or_default();
@@ -208,6 +213,9 @@ mod tests {
         ];
         for (change, code) in cases {
             assert_eq!(read(&envelope(&change)), Err(code), "{change}");
+        }
+        for bare in [json!({ "request_id": "r" }), json!({ "nl_version": "1.0" })] {
+            assert_eq!(read(&bare), Err(Code::MessageMalformed), "{bare}");
         }
         let bytes = |bytes: &[u8]| {
             Message::read(bytes, MessageType::ActionRequest, now()).map_err(|fault| fault.code())

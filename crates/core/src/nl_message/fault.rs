@@ -15,6 +15,7 @@ pub struct NlFault {
     error: Error,
     details: Map<String, Value>,
     suggestion: Option<SafeText>,
+    status: Option<u16>,
 }
 
 impl NlFault {
@@ -34,6 +35,17 @@ impl NlFault {
     #[must_use]
     pub fn suggesting(self, suggestion: SafeText) -> Self {
         Self { suggestion: Some(suggestion), ..self }
+    }
+
+    /// Says which HTTP status it has at the place where it arose, in place of the registry's.
+    #[must_use]
+    pub fn at_status(self, status: u16) -> Self {
+        Self { status: Some(status), ..self }
+    }
+
+    /// The HTTP status: the registry's, unless the place has its own.
+    pub fn status(&self) -> u16 {
+        self.status.unwrap_or_else(|| nl_status(self.code()))
     }
 
     /// The stable code.
@@ -79,7 +91,7 @@ impl NlFault {
 
 impl From<Error> for NlFault {
     fn from(error: Error) -> Self {
-        Self { error, details: Map::new(), suggestion: None }
+        Self { error, details: Map::new(), suggestion: None, status: None }
     }
 }
 
@@ -122,6 +134,30 @@ pub fn nl_name(code: Code) -> String {
     word.to_owned()
 }
 
+/// The HTTP status that chapter 08 (6.4 to 6.11) gives a code's number. What has a number of its neighbours' for want of one of
+/// its own, and those that are ours alone, keep their own status.
+pub fn nl_status(code: Code) -> u16 {
+    // Another host than the connection's: 421 says to come by another (C-06).
+    if code == Code::AuthorityMismatch {
+        return 421;
+    }
+    match code.nl_code() {
+        "NL-E100" | "NL-E101" | "NL-E105" | "NL-E106" | "NL-E107" => 401,
+        "NL-E302" | "NL-E700" => 404,
+        "NL-E303" => 408,
+        "NL-E802" => 409,
+        "NL-E803" => 413,
+        "NL-E804" => 415,
+        "NL-E202" | "NL-E706" => 429,
+        "NL-E307" | "NL-E308" | "NL-E500" | "NL-E502" => 500,
+        "NL-E305" | "NL-E708" => 502,
+        "NL-E300" | "NL-E301" | "NL-E304" | "NL-E306" | "NL-E704" | "NL-E800" | "NL-E801"
+        | "NL-E805" | "NL-E806" => 400,
+        "NL-EX01" => code.http_status(),
+        _ => 403,
+    }
+}
+
 /// An imperative of ours as a sentence.
 fn sentence(action: &str) -> String {
     let mut characters = action.chars();
@@ -159,5 +195,33 @@ mod tests {
             let number = code.nl_code().strip_prefix("NL-E").unwrap();
             assert!(number.len() == 3 || number == "X01", "{number}");
         }
+    }
+
+    /// reference/nl.md, 9.1.
+    #[test]
+    fn a_number_has_the_status_of_the_registry() {
+        let registry = [
+            (400, "E300 E301 E304 E306 E704 E800 E801 E805 E806"),
+            (401, "E100 E101 E105 E106 E107"),
+            (403, "E102 E103 E104 E108 E200 E201 E203 E204 E205 E206 E400 E401 E402 E501"),
+            (403, "E600 E601 E602 E701 E702 E703 E705 E707 E709"),
+            (404, "E302 E700"),
+            (408, "E303"),
+            (409, "E802"),
+            (413, "E803"),
+            (415, "E804"),
+            (429, "E202 E706"),
+            (500, "E307 E308 E500 E502"),
+            (502, "E305 E708"),
+        ];
+        for code in Code::ALL.iter().filter(|code| **code != Code::AuthorityMismatch) {
+            let number = code.nl_code().strip_prefix("NL-").unwrap();
+            let listed = registry.iter().find(|(_, numbers)| numbers.contains(number));
+            if number != "EX01" {
+                assert_eq!(listed.map(|(status, _)| *status), Some(nl_status(*code)), "{number}");
+            }
+        }
+        let fault = NlFault::from(Code::DelegationInvalid);
+        assert_eq!((fault.status(), fault.at_status(422).status()), (400, 422));
     }
 }

@@ -120,6 +120,7 @@ mod tests {
         let result = ActionResult {
             stdout: text(),
             stderr: text(),
+            encoding: Some(crate::action::OutputEncoding::Base64),
             exit_code: Some(0),
             data: Some(json!(1)),
             output_path: text(),

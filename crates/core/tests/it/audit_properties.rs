@@ -66,6 +66,7 @@ fn draft(n: u64) -> Draft {
             uri: "nl://keyless.dev/run/0.1.0".to_owned(),
             organization_id: "local".to_owned(),
             session_id: "session".to_owned(),
+            delegated_by: "human:operator".to_owned(),
         }),
         action: Action::Egress,
         target: Target::Authority(Authority::parse("api.test:443").unwrap()),
@@ -74,6 +75,7 @@ fn draft(n: u64) -> Draft {
         correlation_id: format!("req-{n}"),
         error_code: (n % 2 == 1).then_some(Code::Cleartext),
         detail: Detail { method: Some("GET".to_owned()), swaps: Some(n), ..Detail::default() },
+        metadata: std::collections::BTreeMap::new(),
         allowed: None,
     }
 }

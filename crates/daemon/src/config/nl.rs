@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
 use jiff::SignedDuration;
-use keyless_core::threat::{AttackType, Scale, ScaleError};
+use keyless_core::{
+    Grace,
+    threat::{AttackType, Scale, ScaleError},
+};
 use serde::Deserialize;
 
 use crate::nl::Webhook;
@@ -31,6 +34,10 @@ pub struct NlConfig {
     pub threat: ThreatConfig,
     /// How long a command with a value in a file may take, in seconds (NL-3.5.7).
     pub tempfile_seconds: Option<u16>,
+    /// For how many minutes a value that was replaced is given (NL-8.15); 60 when absent.
+    pub grace_minutes: Option<u32>,
+    /// And for how many hours after that, with a warning; 24 when absent.
+    pub deprecated_hours: Option<u32>,
     /// After how many hours without a message an agent is suspended; 0 never.
     pub idle_hours: Option<u16>,
     /// Who is told that a secret was rotated or must not be used any more.
@@ -80,6 +87,17 @@ impl NlConfig {
     /// How long a command with a value in a file may take.
     pub fn tempfile_life(&self) -> Duration {
         Duration::from_secs(self.tempfile_seconds.map_or(TEMPFILE_SECONDS, u64::from))
+    }
+
+    /// For how long values that were replaced are given.
+    pub fn grace(&self) -> Grace {
+        let usual = Grace::default();
+        let minutes = |minutes: u32| SignedDuration::from_mins(minutes.into());
+        let hours = |hours: u32| SignedDuration::from_hours(hours.into());
+        Grace {
+            full: self.grace_minutes.map_or(usual.full, minutes),
+            deprecated: self.deprecated_hours.map_or(usual.deprecated, hours),
+        }
     }
 
     /// After how long without a message an agent is suspended, if ever.

@@ -5,6 +5,7 @@ use std::{env, fs};
 use jiff::Timestamp;
 
 use super::Check;
+use crate::clock_watch::in_step;
 
 /// Locked memory that holds the values of a large store, in bytes.
 const LOCKED_WANTED: u64 = 1024 * 1024;
@@ -64,7 +65,18 @@ fn clock() -> Check {
             "set the clock: expiries and windows go by it",
         );
     }
-    Check::ok("machine.clock", format!("{}", now.strftime("%Y-%m-%d %H:%M UTC")))
+    let shown = now.strftime("%Y-%m-%d %H:%M UTC");
+    match in_step() {
+        Some(false) => Check::warning(
+            "machine.clock",
+            format!(
+                "{shown}, and nothing keeps it in step: entries of the log say clock_synced false"
+            ),
+            "run a time service: systemctl enable --now systemd-timesyncd, or chrony",
+        ),
+        Some(true) => Check::ok("machine.clock", format!("{shown}, kept in step")),
+        None => Check::ok("machine.clock", shown.to_string()),
+    }
 }
 
 /// A service that runs jobs, and nobody said that there is no person.

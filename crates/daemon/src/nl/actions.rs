@@ -16,7 +16,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use keyless_action::{Edition, Entrusted, Entry, Executor, Limits, Work};
 use keyless_core::{
-    ActionType, Allowed, Destination, Error, Handle, action::Action, audit::Agent,
+    ActionType, Allowed, Destination, Error, Grace, Handle, action::Action, audit::Agent,
     grant::PermissionRef,
 };
 use keyless_vault::{Metadata, Secret};
@@ -42,6 +42,7 @@ pub struct ActionSession {
     agent: Agent,
     key: Arc<Zeroizing<[u8; 32]>>,
     executor: Executor,
+    grace: Grace,
 }
 
 /// One action that may be done.
@@ -80,7 +81,7 @@ impl ActionSession {
         broker: &Broker,
         places: &Places,
         agent: Agent,
-        limits: Limits,
+        (limits, grace): (Limits, Grace),
         jails: &Arc<Standby>,
     ) -> Result<Self, Error> {
         let mut key = Zeroizing::new([0_u8; 32]);
@@ -90,7 +91,7 @@ impl ActionSession {
             Jails::new(broker.clone(), places, agent.clone(), Arc::clone(&key), Arc::clone(jails));
         let services = services::services(broker.engine(), places)?;
         let executor = Executor::new(Arc::new(jails), services, limits);
-        Ok(Self { broker: broker.clone(), agent, key, executor })
+        Ok(Self { broker: broker.clone(), agent, key, executor, grace })
     }
 
     /// Does an action. Nothing of a value is in what it gives.
@@ -102,7 +103,7 @@ impl ActionSession {
             let path = verdict.path().clone();
             let secret = self.broker.vault().show(&path).await?;
             let edition = edition(&secret);
-            let given = versions::older(self.broker.vault(), &handle, &path).await?;
+            let given = versions::older(self.broker.vault(), &handle, &path, self.grace).await?;
             let version = given.map(|given| given.version);
             let metadata = secret.metadata;
             let entry = entry(order.action.kind(), &metadata);

@@ -324,6 +324,10 @@ pub(crate) fn as_logged(aid: &Aid) -> audit::Agent {
         uri: aid.agent_uri.to_string(),
         organization_id: aid.organization_id.clone(),
         session_id: aid.instance_id.to_string(),
+        delegated_by: match &aid.delegated_by {
+            Some(by) => format!("{}:{}", by.kind, by.identifier),
+            None => "human:operator".to_owned(),
+        },
     }
 }
 

@@ -50,7 +50,7 @@ impl Outcome {
         let status = match fault.code() {
             // The action was done, and its command's status is its own affair.
             Code::NonzeroExit => 200,
-            code => code.http_status(),
+            _ => fault.status(),
         };
         Self { kind, status, body, fault: Some(fault) }
     }
@@ -93,7 +93,15 @@ impl Outcome {
     pub(crate) fn to(&self, message: &Message, rate: Option<RateState>) -> Answered {
         let (id, now) = (message_id(), Timestamp::now());
         let body = message.answered(self.kind, self.render(message.shape), &id, now);
+        let rate = rate.or_else(|| self.spent());
         Answered { status: self.status, body, rate, retry_after: self.retry_after() }
+    }
+
+    /// The window of one who has sent too much.
+    fn spent(&self) -> Option<RateState> {
+        let fault = self.fault.as_ref().filter(|fault| fault.code() == Code::RateLimited)?;
+        let limit = u32::try_from(fault.details().get("limit")?.as_u64()?).ok()?;
+        Some(RateState { limit, remaining: 0, reset: self.retry_after()? })
     }
 
     /// How long to wait, where it says so and another try may do.

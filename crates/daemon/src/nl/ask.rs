@@ -16,6 +16,7 @@ use super::{
     agents::as_logged,
     answer::Outcome,
     caller::Caller,
+    rotation::told,
     service::{NlService, not_served},
 };
 use crate::broker::plain_entry;
@@ -147,10 +148,9 @@ impl NlService {
             };
             let wanted = asked.as_ref().is_none_or(|asked| asked.contains(&path.as_str()));
             if wanted && ActionType::ALL.iter().any(may) {
-                events.push(json!({
-                    "secret_ref": path.as_str(), "name": path.as_str(), "event": "rotated",
-                    "rotated_at": entry.timestamp,
-                }));
+                let mut event = told(&self.vault, &entry, self.grace.full).await;
+                event.insert("rotated_at".to_owned(), entry.timestamp.into());
+                events.push(event);
             }
         }
         Ok(json!({ "rotations": events, "now": format!("{:.3}", Timestamp::now()) }))
@@ -171,9 +171,10 @@ impl NlService {
 fn shown(caller: &Caller, payload: &Map<String, Value>) -> Result<Value, NlFault> {
     let asked = payload.get("instance_id").and_then(Value::as_str);
     if asked.is_some_and(|asked| asked != caller.aid.instance_id.as_str()) {
-        return Err(Code::AgentUnknown.into());
+        let words = SafeText::words("an agent is shown its own identity alone");
+        return Err(NlFault::new(Code::AgentUnknown, words).at_status(404));
     }
-    Ok(serde_json::to_value(&caller.aid).unwrap_or_default())
+    Ok(caller.aid.as_message())
 }
 
 fn smallest(kind: ActionType, handle: String) -> Option<Deed> {

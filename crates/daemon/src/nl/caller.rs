@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 
 use keyless_core::{
-    Code, SafeText, action::AgentClaim, agent::Aid, delegation::Token, nl_message::NlFault,
+    Code, SafeText, action::AgentClaim, agent::Aid, audit, delegation::Token, nl_message::NlFault,
 };
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
-use super::binding::Binding;
+use super::{agents::as_logged, binding::Binding};
 
 /// What a sender has shown. Without `Debug`: it holds a credential.
 #[derive(Clone)]
@@ -95,6 +95,17 @@ pub(crate) struct Caller {
     pub(crate) delegation: Vec<String>,
     /// The delegation that it acts under.
     pub(crate) acting: Option<Acting>,
+}
+
+impl Caller {
+    /// In the log's words: who acts by a delegation does so for the one who gave it.
+    pub(crate) fn as_logged(&self) -> audit::Agent {
+        let mut agent = as_logged(&self.aid);
+        if let Some(issuer) = self.acting.as_ref().and_then(|acting| acting.issuers.first()) {
+            agent.delegated_by = format!("agent:{}", issuer.agent_uri);
+        }
+        agent
+    }
 }
 
 /// A delegation and who gave it.

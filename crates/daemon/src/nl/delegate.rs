@@ -111,15 +111,22 @@ impl NlService {
             Some(actions) => serde_json::from_value(actions)
                 .map_err(|_| malformed("actions is a list of action types"))?,
         };
+        if wanted.get("resource_constraints").is_some() {
+            // A bound that is not held to must not seem to be one.
+            let words = "resource_constraints are not held to here: name fewer secrets and types";
+            return Err(unsound(words));
+        }
         let read: DelegationScope = serde_json::from_value(wanted)
             .map_err(|_| malformed("delegation_scope has secrets, max_uses and ttl_seconds"))?;
+        // Chapter 08 has it beside the scope, chapter 02 inside.
+        let life = read.ttl_seconds.or_else(|| payload.get("ttl_seconds").and_then(Value::as_u64));
         let scope = scope(&read, actions)?;
         if let Some(acting) = &caller.acting {
             let none = Categories::default();
             self.verify_delegation(caller, acting, ActionType::Delegate, &[], &none).await?;
         }
         let standing = self.standing(caller, &scope).await?;
-        let issuing = self.issue(caller, &to, scope, read.ttl_seconds, &standing);
+        let issuing = self.issue(caller, &to, scope, life, &standing);
         let token = self.at_a_use(caller, issuing).await?;
         let body = json!({
             "token_id": token.token_id.as_str(),
@@ -159,7 +166,12 @@ impl NlService {
         let reason = payload.get("reason").and_then(Value::as_str).unwrap_or("by its issuer");
         let reason: String = reason.chars().take(200).collect();
         let by = Revoker::Agent(&caller.aid.instance_id);
-        let cascade = self.delegations.revoke(&id, by, &reason).await?;
+        let cascade = self.delegations.revoke(&id, by, &reason).await.map_err(|error| {
+            let fault = NlFault::from(error);
+            // C-17: the number stands for several things, and says which.
+            let is_unknown = fault.code() == Code::DelegationUnknown;
+            if is_unknown { fault.with("reason", "delegation_not_found") } else { fault }
+        })?;
         let body = json!({
             "token_id": id.as_str(), "status": "revoked", "cascade_count": cascade,
         });
@@ -310,7 +322,14 @@ impl NlService {
             parent: caller.acting.as_ref().map(|acting| &acting.token),
             max_depth: DEFAULT_MAX_DEPTH,
         };
-        Ok(self.delegations.create(order).await?)
+        let issued = self.delegations.create(order).await;
+        issued.map_err(|error| match error.code() {
+            Code::DelegationInvalid => unsound(
+                "a delegation names secrets, types of action and another agent, and has a use and a \
+                 second at least",
+            ),
+            _ => error.into(),
+        })
     }
 }
 
@@ -366,6 +385,11 @@ fn unproven() -> NlFault {
          /nl/v1/delegations/{token_id}/accept, or x_keyless_accept_delegation) to get the key for it",
     );
     NlFault::new(Code::DelegationInvalid, words)
+}
+
+/// A delegation that is well written and can't be made (chapter 08, 5.4.4).
+fn unsound(words: &'static str) -> NlFault {
+    NlFault::new(Code::DelegationInvalid, SafeText::words(words)).at_status(422)
 }
 
 fn malformed(words: &'static str) -> NlFault {

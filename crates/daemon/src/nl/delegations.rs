@@ -101,17 +101,14 @@ impl Delegations {
         reason: &str,
     ) -> Result<usize, Error> {
         let rows = self.genuine().await?;
-        let found = rows.get(id).ok_or_else(|| match by {
-            Revoker::Agent(_) => unknown(id),
-            Revoker::Operator => {
-                Error::with(Code::DelegationUnknown, SafeText::default().as_they_wrote(id.as_str()))
-            }
-        })?;
+        let unknown =
+            || Error::with(Code::DelegationUnknown, SafeText::default().as_they_wrote(id.as_str()));
+        let found = rows.get(id).ok_or_else(unknown)?;
         if let Revoker::Agent(instance) = by {
             // Its issuer, or an issuer above; to others the token is unknown.
             let above = links(&rows, id).unwrap_or_else(|_| vec![found.token.clone()]);
             if !above.iter().any(|link| link.issuer_instance == *instance) {
-                return Err(unknown(id));
+                return Err(unknown());
             }
         }
         let who = match by {

@@ -105,13 +105,19 @@ async fn answer(
     listening: &Listening,
 ) -> Answer {
     let id = request.headers().get("x-nl-request-id").cloned();
-    let is_discovery = request.uri().path() == DISCOVERY;
+    let path = request.uri().path().to_owned();
+    let is_discovery = path == DISCOVERY;
     let asked = caching::asked(request.headers());
     let answered = match dispatch(&service, request, peer, listening).await {
         Ok(answered) => answered,
         Err(fault) => refused(fault, Shape::Bare),
     };
     let mut answer = rendered(&answered, id);
+    if answered.status == 405
+        && let Ok(methods) = HeaderValue::from_str(&route::methods(&path).join(", "))
+    {
+        answer.headers_mut().insert(header::ALLOW, methods);
+    }
     if listening.tls.is_some() {
         let always = HeaderValue::from_static("max-age=31536000");
         answer.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, always);
@@ -154,7 +160,10 @@ async fn dispatch(
         more.extend(route::query(uri.query().unwrap_or_default()));
         Message { shape: Shape::Bare, kind, id: None, payload: more }
     };
-    Ok(service.answer(Arc::new(presented), message).await)
+    let mut answered = service.answer(Arc::new(presented), message).await;
+    // Whoever is nobody has the address's window alone.
+    answered.rate = answered.rate.or(Some(rate));
+    Ok(answered)
 }
 
 async fn read(request: Request<Incoming>, kind: MessageType) -> Result<Message, NlFault> {
@@ -231,7 +240,14 @@ fn plain_discovery() -> NlFault {
 
 fn no_route(method: &Method, path: &str) -> NlFault {
     let words = SafeText::words("there is no ").as_they_wrote(method.as_str()).and(" ");
-    NlFault::new(Code::PathUnusable, words.as_they_wrote(path))
+    let fault = NlFault::new(Code::MessageTypeUnknown, words.as_they_wrote(path));
+    let methods = route::methods(path);
+    let suggestion = SafeText::words("Use an address of the discovery document.");
+    if methods.is_empty() {
+        fault.at_status(404).suggesting(suggestion)
+    } else {
+        fault.at_status(405).with("methods", methods)
+    }
 }
 
 fn rendered(answered: &Answered, id: Option<HeaderValue>) -> Answer {
@@ -251,10 +267,12 @@ fn rendered(answered: &Answered, id: Option<HeaderValue>) -> Answer {
         headers.insert(header::RETRY_AFTER, seconds.into());
     }
     if let Some(rate) = answered.rate {
+        let now = u64::try_from(jiff::Timestamp::now().as_second()).unwrap_or_default();
         let lines = [
             ("x-nl-ratelimit-limit", u64::from(rate.limit)),
             ("x-nl-ratelimit-remaining", u64::from(rate.remaining)),
-            ("x-nl-ratelimit-reset", rate.reset),
+            // A point in time, in seconds since 1970 (chapter 08, 9.2).
+            ("x-nl-ratelimit-reset", now.saturating_add(rate.reset)),
         ];
         for (name, number) in lines {
             headers.insert(HeaderName::from_static(name), number.into());

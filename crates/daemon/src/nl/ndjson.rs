@@ -91,7 +91,7 @@ impl Conversation {
         let Some(presented) = &self.presented else {
             let words = SafeText::words("the first message is a handshake with the credential");
             let fault = NlFault::new(Code::AgentUnknown, words);
-            let outcome = Outcome::failed(message.kind.answer(), json!({}), fault);
+            let outcome = Outcome::failed(MessageType::Error, json!({}), fault);
             return self.outbox.send(outcome.to(&message, None).body).await.ok();
         };
         let place = Arc::clone(&self.room).acquire_owned().await.ok()?;
@@ -108,7 +108,7 @@ impl Conversation {
     async fn greet(&mut self, message: &Message) -> Option<()> {
         let outcome = match self.introduced(&message.payload).await {
             Ok(aid) => Outcome::done(MessageType::HandshakeAck, 200, greeting(&aid)),
-            Err(fault) => Outcome::failed(MessageType::HandshakeAck, json!({}), fault),
+            Err(fault) => Outcome::failed(MessageType::Error, json!({}), fault),
         };
         self.outbox.send(outcome.to(message, None).body).await.ok()
     }

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use jiff::Timestamp;
 use keyless_core::{Code, nl_message::NlFault};
 use parking_lot::Mutex;
 
@@ -37,14 +38,14 @@ pub(crate) struct RateState {
     pub(crate) limit: u32,
     /// What is left of them.
     pub(crate) remaining: u32,
-    /// Seconds until one more is free.
+    /// Seconds until the oldest message leaves the window.
     pub(crate) reset: u64,
 }
 
 impl Rates {
     /// Counts a message of an address, before anybody is known.
     pub(crate) fn step_address(&self, address: IpAddr, now: Instant) -> Result<RateState, NlFault> {
-        self.step(Key::Address(address), ADDRESS_LIMIT, "ip", now)
+        self.step(Key::Address(address), ADDRESS_LIMIT, "per_ip", now)
     }
 
     /// Counts a message of an agent, which may send `limit` a minute, of an organization; the state is the tighter one.
@@ -54,9 +55,9 @@ impl Rates {
         organization: &str,
         now: Instant,
     ) -> Result<RateState, NlFault> {
-        let agent = self.step(Key::Agent(instance.to_owned()), limit, "agent", now)?;
+        let agent = self.step(Key::Agent(instance.to_owned()), limit, "per_agent", now)?;
         let key = Key::Organization(organization.to_owned());
-        let all = self.step(key, ORGANIZATION_LIMIT, "organization", now)?;
+        let all = self.step(key, ORGANIZATION_LIMIT, "per_organization", now)?;
         Ok(if all.remaining < agent.remaining { all } else { agent })
     }
 
@@ -77,13 +78,13 @@ impl Rates {
             window.pop_front();
         }
         let used = u32::try_from(window.len()).unwrap_or(u32::MAX);
-        let reset = window
-            .front()
-            .map_or(0, |at| WINDOW.saturating_sub(now.duration_since(*at)).as_secs() + 1);
+        let oldest = window.front().copied().unwrap_or(now);
+        let reset = WINDOW.saturating_sub(now.duration_since(oldest)).as_secs() + 1;
         if used >= limit {
             return Err(NlFault::from(Code::RateLimited)
                 .with("limit", limit)
                 .with("window_seconds", WINDOW.as_secs())
+                .with("reset_at", format!("{:.3}", Timestamp::now() + Duration::from_secs(reset)))
                 .with("retry_after_seconds", reset)
                 .with("scope", scope));
         }
@@ -104,7 +105,10 @@ mod tests {
             assert_eq!(state.remaining, AGENT_LIMIT - sent - 1);
         }
         let fault = rates.step_agent(("a", AGENT_LIMIT), "o", start).unwrap_err();
-        assert_eq!((fault.code(), &fault.details()["scope"]), (Code::RateLimited, &"agent".into()));
+        assert_eq!(
+            (fault.code(), &fault.details()["scope"]),
+            (Code::RateLimited, &"per_agent".into())
+        );
         assert!(rates.step_agent(("a", AGENT_LIMIT / 2), "o", start + WINDOW / 2).is_err());
         assert!(rates.step_agent(("b", AGENT_LIMIT), "o", start).is_ok());
         assert!(rates.step_agent(("a", AGENT_LIMIT), "o", start + WINDOW).is_ok());

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use keyless_core::{
     ActionType, Code, Error, SafeText, SecretPath,
     audit::{Action, Agent, Detail, Draft, Outcome, Target},
+    nl_message::nl_status,
 };
 use keyless_store::AuditLog;
 
@@ -120,7 +121,7 @@ fn outcome(code: Option<Code>) -> Outcome {
         }
         Some(Code::ActionTimeout) => Outcome::Timeout,
         // Whoever may not is denied; what went wrong in another way is an error.
-        Some(code) if matches!(code.http_status(), 401 | 403 | 429) => Outcome::Denied,
+        Some(code) if matches!(nl_status(code), 401 | 403 | 429) => Outcome::Denied,
         Some(_) => Outcome::Error,
     }
 }

@@ -10,7 +10,7 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use keyless_action::Limits;
 use keyless_core::{
-    Code, Error, SafeText,
+    Code, Error, Grace, SafeText,
     agent::{AgentType, Aid, InstanceId},
     grant::PermissionRef,
     nl_message::{Discovery, Message, MessageType, NlFault, Shape, health},
@@ -24,7 +24,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     actions::{ActionOrder, ActionOutcome, ActionSession, Standby},
-    agents::{Agents, as_logged},
+    agents::Agents,
     answer::{Answered, Outcome, message_id, refused},
     attestation::{Attestations, ThroughEngine, VendorKeys},
     caller::{Caller, Presented, Standing},
@@ -56,6 +56,8 @@ pub(crate) struct NlService {
     /// After how long without a message an agent is suspended.
     pub(super) idle: Option<SignedDuration>,
     limits: Limits,
+    /// For how long values that were replaced are given.
+    pub(super) grace: Grace,
     broker: Broker,
     places: Places,
     /// Some stand already, for the next actions.
@@ -87,6 +89,7 @@ impl NlService {
             delegations: Delegations::new(&vault, log.clone()),
             detection: Detection::new(&vault, log.clone(), config)?,
             idle: config.idle(),
+            grace: config.grace(),
             limits: Limits { tempfile_life: config.tempfile_life(), ..Limits::default() },
             requests: Arc::clone(broker.requests()),
             vault,
@@ -151,7 +154,8 @@ impl NlService {
         let doing = tokio::spawn(async move {
             let mut rate = None;
             let done = Box::pin(service.dispatch(&presented, &message, &mut rate)).await;
-            let failed = |fault| Arc::new(Outcome::failed(message.kind.answer(), json!({}), fault));
+            // Outside of an action an error is a message of its own (chapter 08, 6.2).
+            let failed = |fault| Arc::new(Outcome::failed(MessageType::Error, json!({}), fault));
             done.unwrap_or_else(failed).to(&message, rate)
         });
         // One message's panic is its own.
@@ -178,7 +182,16 @@ impl NlService {
             Standing::Stranger => None,
         };
         *rate = Some(self.count(&caller).await?);
-        self.agents.in_force(&caller.aid, received).await?;
+        if let Err(error) = self.agents.in_force(&caller.aid, received).await {
+            let fault = NlFault::from(error);
+            if message.kind != MessageType::ActionRequest {
+                return Err(fault);
+            }
+            // Who is known and may not act is on record with each try.
+            let id = request_id(message);
+            let told = Box::pin(self.one(&caller, Err(fault), &id, received)).await;
+            return Ok(Arc::new(told));
+        }
         match message.kind {
             MessageType::ActionRequest | MessageType::DelegationRequest => {
                 self.once(&caller, message, received).await
@@ -230,15 +243,19 @@ impl NlService {
         message: &Message,
         received: Timestamp,
     ) -> Result<Arc<Outcome>, NlFault> {
-        let id = match message.payload.get("request_id").and_then(Value::as_str) {
-            Some(id) => Some(id.to_owned()),
-            None => message.id.clone(),
-        };
-        let id = id.unwrap_or_else(message_id);
+        let id = request_id(message);
         let print = fingerprint(&caller.aid, message);
-        let first = match self.replays.enter(&id, print).await? {
+        let first = match self.replays.enter(&id, print.clone()).await? {
             Turn::Again(outcome) => return Ok(outcome),
             Turn::First(first) => first,
+        };
+        // An envelope has an id of its own, which is as good for one message alone.
+        let envelope = match message.id.as_ref().filter(|envelope| **envelope != id) {
+            None => None,
+            Some(envelope) => match self.replays.enter(envelope, print).await? {
+                Turn::Again(outcome) => return Ok(outcome),
+                Turn::First(first) => Some(first),
+            },
         };
         let outcome = match message.kind {
             MessageType::ActionRequest => {
@@ -253,7 +270,9 @@ impl NlService {
         // While a person is asked nothing was done, and the same message is how to ask again.
         let waits = |fault: &NlFault| fault.code() == Code::ApprovalRequired;
         if !outcome.fault.as_ref().is_some_and(waits) {
-            first.finish(&outcome, outcome.size());
+            for first in [Some(first), envelope].into_iter().flatten() {
+                first.finish(&outcome, outcome.size());
+            }
         }
         Ok(outcome)
     }
@@ -288,8 +307,8 @@ impl NlService {
     pub(super) fn session_of(&self, caller: &Caller) -> Result<Acting, Error> {
         let aid = &caller.aid;
         let open = || {
-            let (agent, limits) = (as_logged(aid), self.limits.clone());
-            ActionSession::open(&self.broker, &self.places, agent, limits, &self.jails)
+            let (agent, bounds) = (caller.as_logged(), (self.limits.clone(), self.grace));
+            ActionSession::open(&self.broker, &self.places, agent, bounds, &self.jails)
                 .map(Arc::new)
         };
         let everybody = caller.everybody().map(|aid| &aid.instance_id);
@@ -351,6 +370,12 @@ impl Acting {
         let ends = over.iter_mut().map(|over| Box::pin(over.wait_for(|over| *over)));
         let _ = futures_util::future::select_all(ends).await;
     }
+}
+
+/// What an action's message is known by.
+fn request_id(message: &Message) -> String {
+    let said = message.payload.get("request_id").and_then(Value::as_str).map(ToOwned::to_owned);
+    said.or_else(|| message.id.clone()).unwrap_or_else(message_id)
 }
 
 /// What a message says, without the attestation, which may be fresh each time.

@@ -26,7 +26,6 @@ pub(super) use self::{
 };
 use super::{
     actions::{ActionOrder, ActionOutcome, Asking},
-    agents::as_logged,
     answer::{Outcome, json_size},
     apart::{Weight, apart},
     approve::Approval,
@@ -93,7 +92,7 @@ impl NlService {
         };
         let account = Account {
             log: self.log.clone(),
-            agent: Arc::new(as_logged(&caller.aid)),
+            agent: Arc::new(caller.as_logged()),
             action_id: format!("act_{}", Uuid::new_v4()),
             kind,
             correlation_id: request_id.to_owned(),
@@ -268,7 +267,7 @@ impl NlService {
             return Err(Code::HoneypotTouched.into());
         }
         let meant = view.resolve(handles)?;
-        course.warn_of_versions(&self.vault, &meant).await?;
+        course.warn_of_versions(&self.vault, &meant, self.grace).await?;
         course.about = meant.iter().map(|meant| meant.path.clone()).collect();
         let subjects: Vec<Subject> =
             meant.iter().map(|meant| Subject::Path(meant.path.clone())).collect();

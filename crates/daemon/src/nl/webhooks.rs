@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
-    Authority, Error, Scheme,
+    Authority, Error, Grace, Scheme,
     audit::{Action, Detail, Draft, Entry, Outcome, Target},
 };
 use keyless_egress::{ClientRequest, Engine, Whose};
@@ -25,6 +25,7 @@ use self::{
     message::{message, signature},
     progress::Progress,
 };
+use super::rotation::told;
 use crate::{
     broker::{agent, plain_entry},
     places::Places,
@@ -49,6 +50,7 @@ pub(crate) struct Telling {
     pub(crate) log: AuditLog,
     pub(crate) engine: Arc<Engine>,
     pub(crate) places: Places,
+    pub(crate) grace: Grace,
 }
 
 /// Tells every receiver, until it is dropped.
@@ -138,7 +140,8 @@ impl Telling {
 
     async fn send(&self, hook: &Webhook, entry: &Entry) -> Result<u16, Error> {
         let key = hook.key()?;
-        let body = message(entry, Timestamp::now()).to_string();
+        let payload = told(&self.vault, entry, self.grace.full).await;
+        let body = message(entry, &payload, Timestamp::now()).to_string();
         let signature = signature(&key, body.as_bytes());
         let client = self.engine.client().map_err(|_| keyless_core::Code::ConfigInvalid)?;
         let HookUrl { scheme, authority, target } = &hook.url;

@@ -26,7 +26,7 @@ use crate::{
     config::{Config, NlConfig},
     desktop,
     liveness::LivenessChecks,
-    log_keeping::keep_log,
+    log_keeping::{annotate_log, keep_log},
     nl::{Listeners, NlService, Telling, tell_all, tidy_agents},
     operator::{Approver, OperatorDoor, Overview},
     places::Places,
@@ -68,6 +68,7 @@ pub async fn serve(
     for hook in &nl.webhooks {
         hook.key()?;
     }
+    annotate_log(broker.log(), &Config::load(&places.config_file())?);
     places.prepare_runtime()?;
     let path = places.agent_socket();
     if is_live(&path).await {
@@ -93,6 +94,7 @@ pub async fn serve(
         log: log.clone(),
         engine: Arc::clone(broker.engine()),
         places: places.clone(),
+        grace: nl.grace(),
     };
     beside.spawn(tell_all(telling, nl.webhooks.clone()));
     beside.spawn(desktop::watch(Arc::clone(broker.requests()), places.clone()));

@@ -71,6 +71,7 @@ impl MemoryBroker {
                 uri: "nl://keyless.dev/run/0.1.0".to_owned(),
                 organization_id: "local".to_owned(),
                 session_id: "s".to_owned(),
+                delegated_by: "human:operator".to_owned(),
             }
             .into(),
             action: Action::Egress,
@@ -80,6 +81,7 @@ impl MemoryBroker {
             correlation_id: "req-0".to_owned(),
             error_code: None,
             detail: Detail::default(),
+            metadata: std::collections::BTreeMap::new(),
             allowed: Some(allowed),
         };
         let recorded = self

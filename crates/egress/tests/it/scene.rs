@@ -361,6 +361,7 @@ impl Broker for TestBroker {
                     uri: "nl://keyless.dev/test/0".to_owned(),
                     organization_id: "local".to_owned(),
                     session_id: "session-1".to_owned(),
+                    delegated_by: "human:operator".to_owned(),
                 }
                 .into(),
                 action: Action::Egress,
@@ -370,6 +371,7 @@ impl Broker for TestBroker {
                 correlation_id: request.correlation_id.clone(),
                 error_code: None,
                 detail: Detail::default(),
+                metadata: std::collections::BTreeMap::new(),
                 allowed: Some(allowed),
             };
             let recorded = self

@@ -80,6 +80,7 @@ pub(crate) fn draft(session: &str) -> Draft {
             uri: "nl://keyless.dev/run/0.1.0".to_owned(),
             organization_id: "local".to_owned(),
             session_id: session.to_owned(),
+            delegated_by: "human:operator".to_owned(),
         }
         .into(),
         action: Action::Egress,
@@ -89,6 +90,7 @@ pub(crate) fn draft(session: &str) -> Draft {
         correlation_id: "req-0".to_owned(),
         error_code: None,
         detail: Detail { method: Some("GET".to_owned()), ..Detail::default() },
+        metadata: std::collections::BTreeMap::new(),
         allowed: None,
     }
 }

@@ -64,6 +64,8 @@ def http(base, identity, method, path, body=None, headers=None):
         "status": status,
         "type": head.get("Content-Type"),
         "limit": head.get("X-NL-RateLimit-Limit"),
+        "reset": head.get("X-NL-RateLimit-Reset"),
+        "allow": head.get("Allow"),
         "request_id": head.get("X-NL-Request-ID"),
         "etag": head.get("ETag"),
         "body": json.loads(text) if text else None,

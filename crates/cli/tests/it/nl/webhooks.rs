@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Served, with_secrets};
 use crate::{
@@ -72,6 +72,15 @@ fn a_receiver_is_told_of_what_was_rotated_even_while_nobody_was_there() {
         assert_eq!((&payload["event"], &payload["reason"]), (&event.into(), &reason.into()));
         assert_eq!(payload["secret_ref"], TOKEN);
     }
+    let versions = |at: usize| {
+        let payload = &taken[at]["message"]["payload"];
+        (payload["previous_version"].clone(), payload["new_version"].clone())
+    };
+    assert_eq!(
+        (versions(0), versions(1)),
+        ((json!("v2"), json!("v3")), (json!("v3"), json!("v4")))
+    );
+    assert_eq!(versions(2), (json!(null), json!(null)));
     let ids: std::collections::BTreeSet<&str> = taken
         .iter()
         .map(|one| one["message"]["payload"]["rotation_id"].as_str().unwrap())

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use keyless_action::Limits;
 use keyless_core::{
-    Code, Destination, Error, SafeText,
+    Code, Destination, Error, Grace, SafeText,
     action::{
         Action, ActionFault, ActionRequest, ActionResponse, Deed, Status, TemplateSource, Timing,
     },
@@ -33,6 +33,8 @@ pub struct OwnTerms {
     pub working_directory: Option<PathBuf>,
     /// How long a command with a value in a file may take; the protocol's minute when absent.
     pub tempfile_life: Option<Duration>,
+    /// For how long values that were replaced are given.
+    pub grace: Grace,
 }
 
 /// The operator's actions, one after the other; a file that one renders, the next may use.
@@ -50,7 +52,7 @@ impl OwnActions {
         limits.tempfile_life = terms.tempfile_life.unwrap_or(limits.tempfile_life);
         // One command is run, and no other follows.
         let jails = Arc::new(Standby::none());
-        let session = ActionSession::open(broker, places, agent, limits, &jails)?;
+        let session = ActionSession::open(broker, places, agent, (limits, terms.grace), &jails)?;
         Ok(Self { broker: broker.clone(), session, terms })
     }
 
@@ -82,7 +84,7 @@ impl OwnActions {
         let visible = self.broker.vault().list().await?;
         let resolved = resolve_handles(&action, self.broker.vault(), &visible)?;
         for (handle, path) in &resolved {
-            let older = older(self.broker.vault(), handle, path).await?;
+            let older = older(self.broker.vault(), handle, path, self.terms.grace).await?;
             response.warnings.extend(older.and_then(|given| warning(handle, given)));
         }
         let names: BTreeSet<_> =

@@ -6,7 +6,7 @@ use crate::values::Values;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_core::{
-    ApproveOnUse, Code, Error, Given, Had, Handle, SafeText, SecretPath, SecretValue,
+    ApproveOnUse, Code, Error, Given, Grace, Had, Handle, SafeText, SecretPath, SecretValue,
 };
 use keyless_vault::{SourceConfig, Vault};
 
@@ -16,6 +16,7 @@ pub(in crate::nl) async fn older(
     vault: &Vault,
     handle: &Handle,
     path: &SecretPath,
+    grace: Grace,
 ) -> Result<Option<Given>, Error> {
     if handle.version() == keyless_core::Version::Latest {
         return Ok(None);
@@ -30,7 +31,7 @@ pub(in crate::nl) async fn older(
             let had: Vec<Had> = had
                 .map(|version| Had { version: version.version, since: version.created_at })
                 .collect();
-            let given = handle.version().choose(&had, in_force, Timestamp::now());
+            let given = handle.version().choose(&had, in_force, (grace, Timestamp::now()));
             given.map(|given| (given, given.version == in_force))
         }
         None => None,

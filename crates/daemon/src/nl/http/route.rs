@@ -43,6 +43,13 @@ pub(super) fn route(method: &Method, path: &str) -> Option<Route> {
     }
 }
 
+/// The methods that an address knows.
+pub(super) fn methods(path: &str) -> Vec<&'static str> {
+    let known = [Method::GET, Method::POST, Method::DELETE];
+    let known = known.iter().zip(["GET", "POST", "DELETE"]);
+    known.filter(|(method, _)| route(method, path).is_some()).map(|(_, name)| name).collect()
+}
+
 fn of(kind: MessageType, key: &str, id: &str) -> Option<Route> {
     let Value::Object(payload) = json!({ key: decoded(id) }) else { return None };
     Some(Route::Message { kind, payload })

@@ -1,7 +1,7 @@
 //! What is known of an action so far, for the log, whatever becomes of it.
 
 use jiff::Timestamp;
-use keyless_core::{Handle, SecretPath, nl_message::NlFault};
+use keyless_core::{Grace, Handle, SecretPath, nl_message::NlFault};
 use keyless_vault::Vault;
 
 use crate::nl::{
@@ -45,9 +45,10 @@ impl Course {
         &mut self,
         vault: &Vault,
         meant: &[Meant],
+        grace: Grace,
     ) -> Result<(), NlFault> {
         for Meant { handle, path } in meant {
-            let older = older_version(vault, handle, path).await;
+            let older = older_version(vault, handle, path, grace).await;
             let older = older
                 .map_err(|error| NlFault::from(error).with("secret_ref", handle.as_written()))?;
             let warning = older.and_then(|given| version_warning(handle, given));
@@ -64,9 +65,10 @@ impl Course {
     }
 
     pub(in crate::nl) fn warn_of_aliases(&mut self, handles: &[Handle]) {
-        if self.warnings.is_empty() && handles.iter().any(Handle::is_alias) {
-            let words = "{{vault:…}} is deprecated; write {{nl:…}}";
-            self.warnings.push(words.to_owned());
+        for warning in handles.iter().filter_map(Handle::alias_warning) {
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
         }
     }
 }

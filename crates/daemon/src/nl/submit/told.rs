@@ -5,7 +5,7 @@ use keyless_core::{
     ActionType, Code, SafeText,
     action::{Action, ActionError, ActionResponse, Status, Timing},
     grant::{Denial, DenyReason, Subject},
-    nl_message::{NL_VERSION, NlFault},
+    nl_message::{NL_VERSION, NlFault, nl_status},
 };
 use serde_json::Value;
 
@@ -48,7 +48,7 @@ pub(super) fn response(
             response.redacted = theirs.redacted;
             response.redacted_count = theirs.redacted_count;
             response.result = theirs.result;
-            response.warnings.extend(theirs.warnings);
+            also(&mut response.warnings, theirs.warnings);
             outcome.fault
         }
         Ok(Done::Ran(outcome)) => {
@@ -57,7 +57,7 @@ pub(super) fn response(
             response.secrets_used.clone_from(&course.written);
             response.redacted_count = outcome.redactions.iter().map(|found| found.count).sum();
             response.redacted = response.redacted_count > 0;
-            response.warnings.extend(outcome.warnings);
+            also(&mut response.warnings, outcome.warnings);
             executed = outcome.executed_at;
             let exit = outcome.result.as_ref().and_then(|result| result.exit_code);
             response.result = outcome.result;
@@ -72,13 +72,22 @@ pub(super) fn response(
             }
         }
         Err(fault) => {
-            let denied = matches!(fault.code().http_status(), 401 | 403 | 429);
+            let denied = matches!(nl_status(fault.code()), 401 | 403 | 429);
             response.status = if denied { Status::Denied } else { Status::Error };
             Some(if account.is_dry_run { fault.with("dry_run", true) } else { fault })
         }
     };
     response.timing = Some(Timing::new(account.begun, resolved, executed, now));
     (response, fault)
+}
+
+/// What is said already is not said again.
+fn also(warnings: &mut Vec<String>, more: Vec<String>) {
+    for warning in more {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
 }
 
 /// Why not, about the secret as the agent wrote it.

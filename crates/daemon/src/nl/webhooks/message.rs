@@ -2,38 +2,22 @@
 
 use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use keyless_core::{
-    audit::{Action, Entry},
+    audit::Entry,
     nl_message::{MessageType, NL_VERSION},
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sha2::Sha256;
 
-/// How long a value that was replaced is still given (`{{nl:…@previous}}`).
-const GRACE: SignedDuration = SignedDuration::from_hours(1);
-
-/// The message about an entry of the log: names and times.
-pub(super) fn message(entry: &Entry, now: Timestamp) -> Value {
-    let is_rotation = entry.action == Action::Rotate;
-    let (event, reason) =
-        if is_rotation { ("rotated", "rotation") } else { ("revoked", "compromised") };
-    let ends = entry.timestamp.parse::<Timestamp>().ok().and_then(|at| at.checked_add(GRACE).ok());
-    let ends = ends.filter(|_| is_rotation).map(|at| format!("{at:.3}"));
+/// The message about an entry of the log, with what is told of it.
+pub(super) fn message(entry: &Entry, payload: &Map<String, Value>, now: Timestamp) -> Value {
     json!({
         "nl_version": NL_VERSION,
         "message_type": MessageType::RotationNotification.as_str(),
         "message_id": entry.entry_id,
         "timestamp": format!("{now:.3}"),
-        "payload": {
-            "secret_ref": entry.target,
-            "name": entry.target,
-            "event": event,
-            "reason": reason,
-            "rotation_id": entry.entry_id,
-            "occurred_at": entry.timestamp,
-            "grace_period_ends": ends,
-        },
+        "payload": payload,
     })
 }
 

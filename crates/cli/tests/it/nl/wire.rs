@@ -1,0 +1,158 @@
+//! What a client that has chapter 08 in hand finds at the door: statuses, codes, headers, forms.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::*;
+
+/// A body as a bare action request, but for these changes; `null` takes a member away.
+fn bare(served: &Served<'_>, changes: &Value) -> Value {
+    let mut body = json!({
+        "nl_version": "1.0", "request_id": format!("req_{}", jiff::Timestamp::now().as_nanosecond()),
+        "agent": claim(served), "action": { "type": "exec", "template": "true" },
+    });
+    for (key, value) in changes.as_object().unwrap() {
+        if value.is_null() {
+            body.as_object_mut().unwrap().remove(key);
+        } else {
+            body[key] = value.clone();
+        }
+    }
+    body
+}
+
+fn claim(served: &Served<'_>) -> Value {
+    let agent = &served.agents["agent"];
+    json!({ "agent_uri": agent["agent_uri"], "instance_id": agent["instance_id"] })
+}
+
+fn enveloped(id: &str, payload: &Value) -> Value {
+    json!({
+        "nl_version": "1.0", "message_type": "action_request", "message_id": id,
+        "timestamp": format!("{:.3}", jiff::Timestamp::now()), "payload": payload,
+    })
+}
+
+fn post(path: &str, body: &Value) -> Value {
+    json!({ "over": "http", "method": "POST", "path": path, "body": body })
+}
+
+fn told(answer: &Value) -> (u64, &str) {
+    let error = &answer["body"]["error"];
+    let code = error["nl_code"].as_str().or_else(|| error["code"].as_str());
+    (answer["status"].as_u64().unwrap(), code.unwrap_or_default())
+}
+
+#[test]
+fn each_fault_has_the_registrys_status() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let other = served.agents["helper"]["instance_id"].as_str().unwrap();
+    let nobody = "/nl/v1/delegations/00000000-0000-4000-8000-000000000000";
+    let actions = |changes: &Value| post("/nl/v1/actions", &bare(&served, changes));
+    let delegation = |scope: &Value| {
+        let body = json!({ "agent": claim(&served), "subject": HELPER, "scope": scope });
+        post("/nl/v1/delegations", &body)
+    };
+    let at = |method: &str, path: &str| json!({ "over": "http", "method": method, "path": path });
+    let scope = json!({ "secrets": ["db/PASSWORD"], "max_uses": 1 });
+    let no_use = json!({ "secrets": ["db/PASSWORD"], "max_uses": 0 });
+    let bounded = json!({ "secrets": ["db/PASSWORD"], "resource_constraints": { "exec": {} } });
+    let exec = |template: &str| json!({ "action": { "type": "exec", "template": template } });
+    let placed = json!({ "type": "template", "template_content": "x", "output_path": "/etc/x" });
+    let said = json!({ "type": "exec", "template": "true", "purpose": "{{nl:db/PASSWORD}}" });
+    let cases = [
+        (actions(&json!({})), (200, "")),
+        (actions(&json!({ "nl_version": null })), (400, "NL-E800")),
+        (actions(&json!({ "request_id": null })), (400, "NL-E800")),
+        (actions(&json!({ "nl_version": "2.0" })), (400, "NL-E801")),
+        (actions(&exec("true \0 x")), (400, "NL-E800")),
+        (actions(&json!({ "action": placed })), (400, "NL-E800")),
+        (actions(&json!({ "action": said })), (400, "NL-E301")),
+        (delegation(&scope), (201, "")),
+        (delegation(&no_use), (422, "NL-E704")),
+        (delegation(&bounded), (422, "NL-E704")),
+        (at("DELETE", nobody), (404, "NL-E700")),
+        (at("GET", &format!("/nl/v1/agents/{other}")), (404, "NL-E100")),
+        (at("GET", "/nl/v1/nowhere"), (404, "NL-E806")),
+        (at("GET", "/nl/v1/actions"), (405, "NL-E806")),
+        (at("GET", "/nl/v1/audit"), (403, "NL-E501")),
+    ];
+    let steps: Vec<Value> = cases.iter().map(|(step, _)| step.clone()).collect();
+    let answers = served.client(&json!(steps));
+    for ((step, expected), answer) in cases.iter().zip(&answers) {
+        assert_eq!(told(answer), *expected, "{step}: {answer}");
+    }
+    assert_eq!(answers[10]["body"]["error"]["detail"]["reason"], "delegation_not_found");
+    assert_eq!(answers[13]["allow"], "POST");
+    let now = jiff::Timestamp::now().as_second();
+    for answer in &answers {
+        let reset: i64 = answer["reset"].as_str().unwrap().parse().unwrap();
+        assert!((now - 60..=now + 61).contains(&reset), "{answer}");
+    }
+}
+
+#[test]
+fn messages_have_the_forms_of_the_wire() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    let socket = world.home.keyless_home().join("run/nl.sock");
+    let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o660);
+    let exec = |template: &str| json!({ "type": "exec", "template": template });
+    let payload = |template: &str| json!({ "agent": claim(&served), "action": exec(template) });
+    let mut again = payload("echo two");
+    again["request_id"] = "another".into();
+    let mut stranger = payload("true");
+    stranger["agent"]["instance_id"] = "00000000-0000-4000-8000-000000000000".into();
+    let me = format!("/nl/v1/agents/{}", served.agents["agent"]["instance_id"].as_str().unwrap());
+    let answers = served.client(&json!([
+        post("/nl/v1/actions", &enveloped("m-1", &payload("echo one"))),
+        post("/nl/v1/actions", &enveloped("m-1", &payload("echo one"))),
+        post("/nl/v1/actions", &enveloped("m-1", &again)),
+        post("/nl/v1/actions", &enveloped("m-2", &stranger)),
+        { "over": "http", "action": exec(r"printf 'a\377b'; echo c >&2") },
+        { "over": "http", "method": "GET", "path": me },
+    ]));
+    let payload = |at: usize| &answers[at]["body"]["payload"];
+    assert_eq!(payload(0)["result"]["stdout"], "one\n", "{}", answers[0]);
+    assert_eq!(payload(1)["action_id"], payload(0)["action_id"]);
+    // The envelope's id is as good for one message alone as the request's.
+    assert_eq!(
+        (&answers[2]["status"], &payload(2)["error"]["code"]),
+        (&json!(409), &json!("NL-E802"))
+    );
+    // Who is not known has no action: an error is a message of its own.
+    assert_eq!(
+        (&answers[3]["status"], &answers[3]["body"]["message_type"]),
+        (&json!(401), &json!("error"))
+    );
+    let result = &answers[4]["body"]["result"];
+    let base64 = (&json!("base64"), &json!("Yf9i"), &json!("Ywo="));
+    assert_eq!((&result["encoding"], &result["stdout"], &result["stderr"]), base64);
+    for time in ["created_at", "expires_at"] {
+        let text = answers[5]["body"][time].as_str().unwrap();
+        assert_eq!((text.len(), text.get(19..20)), (24, Some(".")), "{text}");
+    }
+}
+
+#[test]
+fn who_may_not_act_is_on_record_with_each_try() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    let instance = served.agents["agent"]["instance_id"].as_str().unwrap();
+    let action = json!({ "type": "exec", "template": "true" });
+    assert_eq!(served.act(&action)["body"]["status"], "success");
+    world.keyless(&["agent", "suspend", instance, "--reason", "a test"]).run().ok();
+    let denied = served.act(&action);
+    assert_eq!(told(&denied), (403, "NL-E103"), "{denied}");
+    assert_eq!(denied["body"]["status"], "denied");
+    let query = ["audit", "query", "--agent", AGENT, "--result", "denied", "--json"];
+    let entries = world.keyless(&query).run().data()["entries"].clone();
+    let entry = entries.as_array().unwrap().last().unwrap();
+    assert_eq!(
+        (&entry["action"], &entry["error_code"]),
+        (&json!("denied"), &json!("agent_suspended"))
+    );
+    assert_eq!(denied["body"]["audit_ref"], format!("aud_{}", entry["sequence"]));
+}

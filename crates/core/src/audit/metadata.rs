@@ -1,0 +1,160 @@
+//! What stands in an entry's `metadata`: that the clock is not kept in step (NL-5.8), and what the operator wants noted about uses
+//! of some secrets, for the rules that they answer to (NL-5.19).
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{Draft, Target};
+use crate::{
+    SecretPath,
+    grant::{Categories, SecretPattern, Subject},
+};
+
+/// The member that tells of the clock.
+const CLOCK: &str = "clock_synced";
+/// The longest text, in characters.
+const MAX_TEXT: usize = 200;
+/// Numbers that every reader of JSON has room for.
+const MAX_NUMBER: u64 = 1 << 53;
+
+/// What is noted in entries beside what happened.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Annotations {
+    /// Whether the system's clock is known not to be kept in step.
+    pub clock_lost: bool,
+    /// What the operator wants noted.
+    pub marks: Vec<Mark>,
+}
+
+/// What is noted in entries about some secrets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    secrets: Vec<SecretPattern>,
+    metadata: BTreeMap<String, Value>,
+}
+
+impl Mark {
+    /// These members in entries about these secrets; why it can't be, else. A member is a word of small letters, digits and `_`; its
+    /// value true, false, a whole number or a text.
+    pub fn new(
+        secrets: Vec<SecretPattern>,
+        metadata: BTreeMap<String, Value>,
+    ) -> Result<Self, &'static str> {
+        let letters = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        let is_name = |name: &String| (1..=64).contains(&name.len()) && name.bytes().all(letters);
+        let is_plain = |value: &Value| match value {
+            Value::Bool(_) => true,
+            Value::Number(number) => {
+                number.as_i64().is_some_and(|number| number.unsigned_abs() <= MAX_NUMBER)
+            }
+            Value::String(text) => {
+                text.chars().count() <= MAX_TEXT && !text.chars().any(char::is_control)
+            }
+            _ => false,
+        };
+        if secrets.is_empty() || metadata.is_empty() {
+            return Err("it names secrets and what is noted about them");
+        }
+        if metadata.contains_key(CLOCK) {
+            return Err("clock_synced is Keyless's own word");
+        }
+        if !metadata.keys().all(is_name) {
+            return Err("a name has small letters, digits and _");
+        }
+        if !metadata.values().all(is_plain) {
+            return Err("a value is true, false, a whole number or a text of one line");
+        }
+        Ok(Self { secrets, metadata })
+    }
+
+    fn is_about(&self, path: &SecretPath) -> bool {
+        let (subject, categories) = (Subject::Path(path.clone()), Categories::default());
+        let forms = subject.forms(&categories);
+        self.secrets.iter().any(|pattern| pattern.matches(&forms))
+    }
+}
+
+impl Annotations {
+    /// What is noted about this draft.
+    pub fn of(&self, draft: &Draft) -> BTreeMap<String, Value> {
+        let mut noted = BTreeMap::new();
+        if self.clock_lost {
+            noted.insert(CLOCK.to_owned(), Value::Bool(false));
+        }
+        let target = match &draft.target {
+            Target::Secrets(paths) => paths.as_slice(),
+            _ => &[],
+        };
+        for mark in &self.marks {
+            if draft.secrets_used.iter().chain(target).any(|path| mark.is_about(path)) {
+                noted.extend(mark.metadata.iter().map(|(key, value)| (key.clone(), value.clone())));
+            }
+        }
+        noted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+    use crate::audit::{Action, Agent, Chain, Entry, Outcome, Outline, portable_sha256, verify};
+
+    fn mark(pattern: &str, metadata: &Value) -> Result<Mark, &'static str> {
+        let metadata = serde_json::from_value(metadata.clone()).unwrap();
+        Mark::new(vec![SecretPattern::parse(pattern).unwrap()], metadata)
+    }
+
+    fn draft(path: &str) -> Draft {
+        let agent = Agent {
+            uri: "nl://acme.corp/bot/1.0.0".into(),
+            organization_id: "local".into(),
+            session_id: "s".into(),
+            delegated_by: "human:ann".into(),
+        };
+        let target = Target::Secrets(vec![path.parse().unwrap()]);
+        let (at, id) = (Timestamp::UNIX_EPOCH, "req-1".to_owned());
+        Draft::new(at, Arc::new(agent), Action::Exec, Outcome::Success, target, id)
+    }
+
+    #[test]
+    fn what_the_operator_wants_noted_is_in_the_entry() {
+        let marks = vec![
+            mark("team/billing/**", &json!({ "cardholder_data": true, "impact_level": "high" }))
+                .unwrap(),
+            mark("api/*", &json!({ "phi_involved": true })).unwrap(),
+        ];
+        let annotations = Annotations { clock_lost: true, marks };
+        let mut draft = draft("team/billing/stripe/key");
+        draft.metadata = annotations.of(&draft);
+        let id = "01953f2a-7b3c-7def-8a12-4b5c6d7e8f90";
+        let mut chain = Chain::genesis();
+        let pending = chain.append(Outline::new(draft, id), portable_sha256, None);
+        let entry: Entry = serde_json::from_str(pending.text()).unwrap();
+        let expected =
+            json!({ "cardholder_data": true, "clock_synced": false, "impact_level": "high" });
+        assert_eq!(json!(entry.metadata), expected);
+        assert_eq!(entry.delegated_by.as_deref(), Some("human:ann"));
+        assert_eq!(verify([&entry], &chain), Ok(1));
+    }
+
+    #[test]
+    fn what_is_no_mark_is_refused() {
+        for metadata in [
+            json!({}),
+            json!({ "clock_synced": true }),
+            json!({ "A": true }),
+            json!({ "a": [] }),
+            json!({ "a": 1.5 }),
+            json!({ "a": "two\nlines" }),
+            json!({ "a": null }),
+        ] {
+            assert!(mark("api/*", &metadata).is_err(), "{metadata}");
+        }
+    }
+}
