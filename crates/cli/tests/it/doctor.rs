@@ -29,7 +29,6 @@ fn a_home_in_order_is_told_so_and_every_fault_with_its_remedy() {
     let fine = checks(&world, 0);
     for id in [
         "machine.jail",
-        "machine.clock",
         "home.permissions",
         "files.config",
         "files.catalog",
