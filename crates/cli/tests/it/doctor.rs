@@ -27,13 +27,7 @@ fn assert_state(checks: &[(String, String)], id: &str, state: &str) {
 fn a_home_in_order_is_told_so_and_every_fault_with_its_remedy() {
     let world = World::with_token();
     let fine = checks(&world, 0);
-    for id in [
-        "machine.jail",
-        "home.permissions",
-        "files.config",
-        "files.catalog",
-        "store.there",
-    ] {
+    for id in ["machine.jail", "home.permissions", "files.config", "files.catalog", "store.there"] {
         assert_state(&fine, id, "ok");
     }
     assert_state(&fine, "project.manifest", "note");

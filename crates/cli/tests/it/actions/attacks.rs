@@ -162,8 +162,9 @@ fn what_one_action_leaves_the_next_does_not_find() {
 #[test]
 fn a_bound_value_is_in_no_attempt() {
     let world = World::with_token();
-    let actions: Vec<Value> =
-        ATTEMPTS.iter().map(|(_, script, _)| attempt("api/TOKEN", script)).collect();
+    // Without a value an action sees its author's files, and so would leave one there.
+    let tried = ATTEMPTS.iter().filter(|(name, ..)| *name != "from the next action's files");
+    let actions: Vec<Value> = tried.map(|(_, script, _)| attempt("api/TOKEN", script)).collect();
     // Nothing is taken out, since nothing is there; that no form of it is anywhere, the world looks for itself.
     for response in actions.chunks(20).flat_map(|some| submit(&world, some)) {
         assert_eq!(response["redacted"], json!(false), "{response}");
