@@ -363,7 +363,9 @@ fn several_actions_in_one_message_are_done_and_judged_one_by_one() {
     let exec = |template: &str| json!({ "type": "exec", "template": template });
     let some = [exec("true {{nl:db/PASSWORD}}"), exec("true {{nl:api/TOKEN}}"), exec("echo third")];
     let send = |actions: &[Value]| {
-        let payload = json!({ "agent": served.agents["agent"], "actions": actions });
+        let payload = json!({
+            "request_id": format!("r-{}", actions.len()), "agent": served.agents["agent"], "actions": actions,
+        });
         json!({ "door": "http", "send": ["action_request", payload] })
     };
     let many = vec![exec("true"); 21];

@@ -108,8 +108,15 @@ async fn answer(
     let path = request.uri().path().to_owned();
     let is_discovery = path == DISCOVERY;
     let asked = caching::asked(request.headers());
-    let answered = match dispatch(&service, request, peer, listening).await {
-        Ok(answered) => answered,
+    let counted = refuse_pages(request.headers(), listening);
+    let answered = match counted.and_then(|()| service.count_address(peer)) {
+        Ok(rate) => {
+            let done = dispatch(&service, request, peer, listening).await;
+            let mut answered = done.unwrap_or_else(|fault| refused(fault, Shape::Bare));
+            // Whoever is nobody has the address's window alone.
+            answered.rate = answered.rate.or(Some(rate));
+            answered
+        }
         Err(fault) => refused(fault, Shape::Bare),
     };
     let mut answer = rendered(&answered, id);
@@ -139,15 +146,13 @@ async fn dispatch(
     peer: IpAddr,
     listening: &Listening,
 ) -> Result<Answered, NlFault> {
-    refuse_pages(request.headers(), listening)?;
-    let rate = service.count_address(peer)?;
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let found = route(&method, uri.path()).ok_or_else(|| no_route(&method, uri.path()))?;
     let (kind, mut more) = match found {
         Route::Discovery if !listening.plain_discovery && listening.tls.is_none() => {
             return Err(plain_discovery());
         }
-        Route::Health => return Ok(service.health(Some(rate))),
+        Route::Health => return Ok(service.health()),
         Route::Message { kind, payload } => (kind, payload),
         Route::Discovery => (MessageType::DiscoveryRequest, Map::new()),
     };
@@ -160,10 +165,7 @@ async fn dispatch(
         more.extend(route::query(uri.query().unwrap_or_default()));
         Message { shape: Shape::Bare, kind, id: None, payload: more }
     };
-    let mut answered = service.answer(Arc::new(presented), message).await;
-    // Whoever is nobody has the address's window alone.
-    answered.rate = answered.rate.or(Some(rate));
-    Ok(answered)
+    Ok(service.answer(Arc::new(presented), message).await)
 }
 
 async fn read(request: Request<Incoming>, kind: MessageType) -> Result<Message, NlFault> {

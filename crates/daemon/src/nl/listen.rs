@@ -1,9 +1,6 @@
 //! Where NL is served: a private Unix socket always, HTTP where the operator says so.
 
-use std::{
-    fs, net::SocketAddr, os::unix::fs::PermissionsExt as _, path::PathBuf, sync::Arc,
-    time::Duration,
-};
+use std::{fs, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_egress::{ServerFiles, ServerTls};
@@ -43,9 +40,6 @@ impl Listeners {
         service.served_at(http, tls.is_some());
         let socket = places.nl_socket();
         let listener = bind_private(&socket).await?;
-        // The mode that the protocol wants (chapter 08, 2.2); the directory above lets nobody else through.
-        fs::set_permissions(&socket, fs::Permissions::from_mode(0o660))
-            .map_err(|error| unusable(&socket, &error))?;
         let mut serving = vec![tokio::spawn(accept(Arc::clone(&service), listener))];
         if let Some(listener) = bound {
             let listening = http::Listening { plain_discovery: config.plaintext_discovery, tls };

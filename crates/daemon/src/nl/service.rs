@@ -125,7 +125,7 @@ impl NlService {
     }
 
     /// Whether values can be opened, the log be written and actions be judged.
-    pub(crate) fn health(&self, rate: Option<RateState>) -> Answered {
+    pub(crate) fn health(&self) -> Answered {
         let fault = if !self.vault.is_open() {
             Some("the store is locked")
         } else if self.log.check().is_err() {
@@ -136,7 +136,7 @@ impl NlService {
             None
         };
         let (status, body) = health(fault, Timestamp::now());
-        Answered { status, body, rate, retry_after: None }
+        Answered { status, body, rate: None, retry_after: None }
     }
 
     /// Who a connection is.

@@ -37,7 +37,7 @@ fn https_shows_a_certificate_and_may_ask_for_one() {
     assert!(found.contains("cache-control: public, max-age=3600"), "{found}");
     assert!(found.contains(&format!("{}/nl/v1", served.base)), "{found}");
     let body = json!({
-        "request_id": "r1", "action": { "type": "exec", "template": "true {{nl:db/PASSWORD}}" },
+        "nl_version": "1.0", "request_id": "r1", "action": { "type": "exec", "template": "true {{nl:db/PASSWORD}}" },
         "agent": { "agent_uri": AGENT, "instance_id": agent("instance_id") },
     });
     let (body, bearer) =

@@ -98,7 +98,7 @@ fn messages_have_the_forms_of_the_wire() {
     let served = Served::start(&world);
     let socket = world.home.keyless_home().join("run/nl.sock");
     let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o660);
+    assert_eq!(mode & 0o777, 0o600);
     let exec = |template: &str| json!({ "type": "exec", "template": template });
     let payload = |template: &str| json!({ "agent": claim(&served), "action": exec(template) });
     let mut again = payload("echo two");
