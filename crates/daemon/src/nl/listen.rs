@@ -12,7 +12,7 @@ use tokio::{
 use super::{http, ndjson, service::NlService};
 use crate::{
     config::{NlConfig, NlTls},
-    places::{Places, unusable},
+    places::Places,
     sockets::{bind_private, is_ours},
 };
 
