@@ -249,7 +249,8 @@ fn whole(title: &str, inside: &Markup) -> Html<String> {
                 title { (title) " · Keyless" }
                 link rel="icon" type="image/svg+xml" href=(assets::address("icon.svg"));
                 link rel="stylesheet" href=(assets::address("style.css"));
-                script type="module" src=(assets::address("page.js")) {}
+                // Nothing is painted before the page is whole and its dialog stands where it will: else it would move.
+                script type="module" blocking="render" src=(assets::address("page.js")) {}
             }
             body { (inside) }
         }
