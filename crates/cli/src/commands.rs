@@ -117,9 +117,10 @@ fn refuse_arguments(error: &clap::Error) -> ExitCode {
 /// The verb whose usage a fault of clap's shows; `keyless` where it is none.
 fn verb_of(fault: &str) -> String {
     let usage = fault.lines().find_map(|line| line.strip_prefix("Usage: keyless "));
-    let (mut command, mut verb) = (args::grouped(), Vec::new());
+    let all = args::grouped();
+    let (mut command, mut verb) = (&all, Vec::new());
     for word in usage.unwrap_or_default().split(' ') {
-        let Some(inner) = command.find_subcommand(word).cloned() else { break };
+        let Some(inner) = command.find_subcommand(word) else { break };
         verb.push(word);
         command = inner;
     }

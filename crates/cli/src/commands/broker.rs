@@ -43,7 +43,7 @@ pub(super) async fn run(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
     };
     let window = config.unlock.window(args.window)?;
     let broker = Broker::asking_at_least(window.floor, door, vault, log);
-    keyless_daemon::serve(broker, places.clone(), window, &config.nl, ready).await?;
+    keyless_daemon::serve(broker, places.clone(), window, &config, ready).await?;
     Ok(ExitCode::SUCCESS)
 }
 

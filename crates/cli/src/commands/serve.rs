@@ -39,6 +39,6 @@ pub(super) async fn run(ui: &Ui, args: ServeArgs) -> Result<ExitCode, Error> {
             ));
         }
     };
-    keyless_daemon::serve(broker, places.clone(), window, &config.nl, ready).await?;
+    keyless_daemon::serve(broker, places.clone(), window, &config, ready).await?;
     Ok(ExitCode::SUCCESS)
 }

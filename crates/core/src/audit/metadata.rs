@@ -6,10 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{Draft, Target};
-use crate::{
-    SecretPath,
-    grant::{Categories, SecretPattern, Subject},
-};
+use crate::grant::{Categories, Forms, SecretPattern, Subject};
 
 /// The member that tells of the clock.
 const CLOCK: &str = "clock_synced";
@@ -68,10 +65,8 @@ impl Mark {
         Ok(Self { secrets, metadata })
     }
 
-    fn is_about(&self, path: &SecretPath) -> bool {
-        let (subject, categories) = (Subject::Path(path.clone()), Categories::default());
-        let forms = subject.forms(&categories);
-        self.secrets.iter().any(|pattern| pattern.matches(&forms))
+    fn is_about(&self, secrets: &[Forms<'_>]) -> bool {
+        secrets.iter().any(|forms| self.secrets.iter().any(|pattern| pattern.matches(forms)))
     }
 }
 
@@ -82,14 +77,18 @@ impl Annotations {
         if self.clock_lost {
             noted.insert(CLOCK.to_owned(), Value::Bool(false));
         }
+        if self.marks.is_empty() {
+            return noted;
+        }
         let target = match &draft.target {
             Target::Secrets(paths) => paths.as_slice(),
             _ => &[],
         };
-        for mark in &self.marks {
-            if draft.secrets_used.iter().chain(target).any(|path| mark.is_about(path)) {
-                noted.extend(mark.metadata.iter().map(|(key, value)| (key.clone(), value.clone())));
-            }
+        let subjects = draft.secrets_used.iter().chain(target).cloned().map(Subject::Path);
+        let (subjects, categories) = (subjects.collect::<Vec<_>>(), Categories::default());
+        let secrets: Vec<_> = subjects.iter().map(|subject| subject.forms(&categories)).collect();
+        for mark in self.marks.iter().filter(|mark| mark.is_about(&secrets)) {
+            noted.extend(mark.metadata.iter().map(|(key, value)| (key.clone(), value.clone())));
         }
         noted
     }

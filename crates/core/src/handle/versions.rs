@@ -43,12 +43,7 @@ pub struct Given {
 impl Version {
     /// The value that is meant, of all that were `had`, in ascending order; nothing when there is none such, or its time
     /// is over. One that is newer than `in_force` was taken back, and is not given.
-    pub fn choose(
-        self,
-        had: &[Had],
-        in_force: u32,
-        (grace, now): (Grace, Timestamp),
-    ) -> Option<Given> {
+    pub fn choose(self, had: &[Had], in_force: u32, grace: Grace, now: Timestamp) -> Option<Given> {
         let version = match self {
             Self::Latest => in_force,
             Self::Number(number) => number,
@@ -78,7 +73,7 @@ mod tests {
         // Three values, an hour apart each.
         let had = [1, 2, 3].map(|version: u32| Had { version, since: at(i64::from(version) * 60) });
         let given = |asked: Version, minutes| {
-            let given = asked.choose(&had, 3, (Grace::default(), at(minutes)));
+            let given = asked.choose(&had, 3, Grace::default(), at(minutes));
             given.map(|given| (given.version, given.is_deprecated))
         };
         for (asked, minutes, expected) in [
@@ -97,16 +92,16 @@ mod tests {
         }
         // With no grace at all, and with one that is longer.
         let none = Grace { full: SignedDuration::ZERO, deprecated: SignedDuration::ZERO };
-        assert_eq!(Version::Previous.choose(&had, 3, (none, at(181))), None);
+        assert_eq!(Version::Previous.choose(&had, 3, none, at(181)), None);
         let long = Grace { full: SignedDuration::from_hours(3), ..none };
-        let given = Version::Previous.choose(&had, 3, (long, at(359)));
+        let given = Version::Previous.choose(&had, 3, long, at(359));
         assert_eq!(given, Some(Given { version: 2, is_deprecated: false }));
         // The second is in force again: the third was taken back.
-        assert_eq!(Version::Number(3).choose(&had, 2, (Grace::default(), at(181))), None);
+        assert_eq!(Version::Number(3).choose(&had, 2, Grace::default(), at(181)), None);
         assert_eq!(
-            Version::Previous.choose(&had, 2, (Grace::default(), at(130))).unwrap().version,
+            Version::Previous.choose(&had, 2, Grace::default(), at(130)).unwrap().version,
             1
         );
-        assert_eq!(Version::Previous.choose(&had[..1], 1, (Grace::default(), at(61))), None);
+        assert_eq!(Version::Previous.choose(&had[..1], 1, Grace::default(), at(61)), None);
     }
 }

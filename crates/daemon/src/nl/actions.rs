@@ -81,7 +81,8 @@ impl ActionSession {
         broker: &Broker,
         places: &Places,
         agent: Agent,
-        (limits, grace): (Limits, Grace),
+        limits: Limits,
+        grace: Grace,
         jails: &Arc<Standby>,
     ) -> Result<Self, Error> {
         let mut key = Zeroizing::new([0_u8; 32]);

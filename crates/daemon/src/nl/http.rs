@@ -147,7 +147,7 @@ async fn dispatch(
     listening: &Listening,
 ) -> Result<Answered, NlFault> {
     let (method, uri) = (request.method().clone(), request.uri().clone());
-    let found = route(&method, uri.path()).ok_or_else(|| no_route(&method, uri.path()))?;
+    let found = route(method.as_str(), uri.path()).ok_or_else(|| no_route(&method, uri.path()))?;
     let (kind, mut more) = match found {
         Route::Discovery if !listening.plain_discovery && listening.tls.is_none() => {
             return Err(plain_discovery());

@@ -307,9 +307,9 @@ impl NlService {
     pub(super) fn session_of(&self, caller: &Caller) -> Result<Acting, Error> {
         let aid = &caller.aid;
         let open = || {
-            let (agent, bounds) = (caller.as_logged(), (self.limits.clone(), self.grace));
-            ActionSession::open(&self.broker, &self.places, agent, bounds, &self.jails)
-                .map(Arc::new)
+            let (agent, limits) = (caller.as_logged(), self.limits.clone());
+            let (broker, places, jails) = (&self.broker, &self.places, &self.jails);
+            ActionSession::open(broker, places, agent, limits, self.grace, jails).map(Arc::new)
         };
         let everybody = caller.everybody().map(|aid| &aid.instance_id);
         let over: Vec<Over> = everybody.filter_map(|one| self.open.over(one)).collect();

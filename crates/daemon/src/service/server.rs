@@ -23,7 +23,7 @@ use tokio::{
 use self::{caller::Bound, conversation::converse};
 use crate::{
     broker::Broker,
-    config::{Config, NlConfig},
+    config::Config,
     desktop,
     liveness::LivenessChecks,
     log_keeping::{annotate_log, keep_log},
@@ -61,14 +61,15 @@ pub async fn serve(
     broker: Broker,
     places: Places,
     window: Window,
-    nl: &NlConfig,
+    config: &Config,
     ready: impl FnOnce(Option<SocketAddr>),
 ) -> Result<(), Error> {
+    let nl = &config.nl;
     // What a key's file lacks is said now, and not when something has to be told.
     for hook in &nl.webhooks {
         hook.key()?;
     }
-    annotate_log(broker.log(), &Config::load(&places.config_file())?);
+    annotate_log(broker.log(), config);
     places.prepare_runtime()?;
     let path = places.agent_socket();
     if is_live(&path).await {

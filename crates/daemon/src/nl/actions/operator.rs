@@ -51,8 +51,8 @@ impl OwnActions {
         let mut limits = Limits::default();
         limits.tempfile_life = terms.tempfile_life.unwrap_or(limits.tempfile_life);
         // One command is run, and no other follows.
-        let jails = Arc::new(Standby::none());
-        let session = ActionSession::open(broker, places, agent, (limits, terms.grace), &jails)?;
+        let jails = Arc::new(Standby::keeping(0));
+        let session = ActionSession::open(broker, places, agent, limits, terms.grace, &jails)?;
         Ok(Self { broker: broker.clone(), session, terms })
     }
 

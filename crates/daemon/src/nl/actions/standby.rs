@@ -18,20 +18,15 @@ const UNTIL_ANSWERED: Duration = Duration::from_millis(5);
 pub struct Standby {
     reserve: Arc<Reserve>,
     used: Arc<Notify>,
-    upkeep: Option<AbortHandle>,
+    upkeep: AbortHandle,
 }
 
 impl Standby {
-    /// Keeps at most so many standing, in a task of its own.
+    /// Keeps at most so many standing, in a task of its own; with 0, every command waits for a jail to be made.
     pub fn keeping(spare: usize) -> Self {
         let (reserve, used) = (Arc::new(Reserve::keeping(spare)), Arc::new(Notify::new()));
         let upkeep = tokio::spawn(keep_up(Arc::clone(&reserve), Arc::clone(&used)));
-        Self { reserve, used, upkeep: Some(upkeep.abort_handle()) }
-    }
-
-    /// Keeps none: every command waits for a jail to be made.
-    pub fn none() -> Self {
-        Self { reserve: Arc::new(Reserve::keeping(0)), used: Arc::default(), upkeep: None }
+        Self { reserve, used, upkeep: upkeep.abort_handle() }
     }
 
     /// See [`Reserve::spawn_detached`].
@@ -56,9 +51,7 @@ impl Standby {
 
 impl Drop for Standby {
     fn drop(&mut self) {
-        if let Some(upkeep) = &self.upkeep {
-            upkeep.abort();
-        }
+        self.upkeep.abort();
     }
 }
 

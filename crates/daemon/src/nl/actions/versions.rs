@@ -31,7 +31,7 @@ pub(in crate::nl) async fn older(
             let had: Vec<Had> = had
                 .map(|version| Had { version: version.version, since: version.created_at })
                 .collect();
-            let given = handle.version().choose(&had, in_force, (grace, Timestamp::now()));
+            let given = handle.version().choose(&had, in_force, grace, Timestamp::now());
             given.map(|given| (given, given.version == in_force))
         }
         None => None,

@@ -1,6 +1,5 @@
 //! Which message an address stands for.
 
-use http::Method;
 use keyless_core::nl_message::MessageType;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
@@ -17,16 +16,15 @@ pub(super) enum Route {
 }
 
 /// The route of an address, if there is one.
-pub(super) fn route(method: &Method, path: &str) -> Option<Route> {
-    let get = *method == Method::GET;
-    if path == "/.well-known/nl-protocol" && get {
+pub(super) fn route(method: &str, path: &str) -> Option<Route> {
+    if (method, path) == ("GET", "/.well-known/nl-protocol") {
         return Some(Route::Discovery);
     }
     // Chapter 07 has another place for the one call (C-45).
     let rest = path.strip_prefix("/nl/v1/").or_else(|| path.strip_prefix("/nl-protocol/v1/"))?;
     let words: Vec<&str> = rest.split('/').collect();
     let message = |kind| Some(Route::Message { kind, payload: Map::new() });
-    match (method.as_str(), words.as_slice()) {
+    match (method, words.as_slice()) {
         ("GET", ["health"]) => Some(Route::Health),
         ("POST", ["actions"]) => message(MessageType::ActionRequest),
         ("POST", ["agents", "register"]) => message(MessageType::AgentRegister),
@@ -45,9 +43,8 @@ pub(super) fn route(method: &Method, path: &str) -> Option<Route> {
 
 /// The methods that an address knows.
 pub(super) fn methods(path: &str) -> Vec<&'static str> {
-    let known = [Method::GET, Method::POST, Method::DELETE];
-    let known = known.iter().zip(["GET", "POST", "DELETE"]);
-    known.filter(|(method, _)| route(method, path).is_some()).map(|(_, name)| name).collect()
+    let all = ["GET", "POST", "DELETE"].into_iter();
+    all.filter(|method| route(method, path).is_some()).collect()
 }
 
 fn of(kind: MessageType, key: &str, id: &str) -> Option<Route> {
@@ -74,7 +71,7 @@ mod tests {
     use super::*;
 
     fn kind(method: &str, path: &str) -> Option<(&'static str, String)> {
-        match route(&method.parse().unwrap(), path)? {
+        match route(method, path)? {
             Route::Discovery => Some(("discovery", String::new())),
             Route::Health => Some(("health", String::new())),
             Route::Message { kind, payload } => {

@@ -51,8 +51,7 @@ impl Course {
             let older = older_version(vault, handle, path, grace).await;
             let older = older
                 .map_err(|error| NlFault::from(error).with("secret_ref", handle.as_written()))?;
-            let warning = older.and_then(|given| version_warning(handle, given));
-            self.warnings.extend(warning.filter(|warning| !self.warnings.contains(warning)));
+            add_new(&mut self.warnings, older.and_then(|given| version_warning(handle, given)));
         }
         Ok(())
     }
@@ -65,10 +64,15 @@ impl Course {
     }
 
     pub(in crate::nl) fn warn_of_aliases(&mut self, handles: &[Handle]) {
-        for warning in handles.iter().filter_map(Handle::alias_warning) {
-            if !self.warnings.contains(&warning) {
-                self.warnings.push(warning);
-            }
+        add_new(&mut self.warnings, handles.iter().filter_map(Handle::alias_warning));
+    }
+}
+
+/// What is said already is not said again.
+pub(super) fn add_new(warnings: &mut Vec<String>, more: impl IntoIterator<Item = String>) {
+    for warning in more {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
         }
     }
 }

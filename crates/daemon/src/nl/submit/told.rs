@@ -15,7 +15,7 @@ use super::{
         record::Account,
         resolve::{Meant, no_grant},
     },
-    course::{Course, Done},
+    course::{Course, Done, add_new},
 };
 
 /// What the agent is told, but for the error and the entry's name.
@@ -48,7 +48,7 @@ pub(super) fn response(
             response.redacted = theirs.redacted;
             response.redacted_count = theirs.redacted_count;
             response.result = theirs.result;
-            also(&mut response.warnings, theirs.warnings);
+            add_new(&mut response.warnings, theirs.warnings);
             outcome.fault
         }
         Ok(Done::Ran(outcome)) => {
@@ -57,7 +57,7 @@ pub(super) fn response(
             response.secrets_used.clone_from(&course.written);
             response.redacted_count = outcome.redactions.iter().map(|found| found.count).sum();
             response.redacted = response.redacted_count > 0;
-            also(&mut response.warnings, outcome.warnings);
+            add_new(&mut response.warnings, outcome.warnings);
             executed = outcome.executed_at;
             let exit = outcome.result.as_ref().and_then(|result| result.exit_code);
             response.result = outcome.result;
@@ -79,15 +79,6 @@ pub(super) fn response(
     };
     response.timing = Some(Timing::new(account.begun, resolved, executed, now));
     (response, fault)
-}
-
-/// What is said already is not said again.
-fn also(warnings: &mut Vec<String>, more: Vec<String>) {
-    for warning in more {
-        if !warnings.contains(&warning) {
-            warnings.push(warning);
-        }
-    }
 }
 
 /// Why not, about the secret as the agent wrote it.

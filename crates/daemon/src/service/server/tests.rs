@@ -40,7 +40,7 @@ impl Served {
         });
         let web = Arc::new(Web::new(desk));
         let service = Service {
-            nl: Arc::new(NlService::new(&broker, &places, &NlConfig::default()).unwrap()),
+            nl: Arc::new(NlService::new(&broker, &places, &Config::default().nl).unwrap()),
             keeper,
             checks: Arc::new(LivenessChecks::new(&places, log)),
             web,
