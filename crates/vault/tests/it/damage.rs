@@ -28,9 +28,9 @@ async fn sound() -> Vec<u8> {
             fs::copy(of(&file), of(&copy)).unwrap();
         }
     }
-    // Whoever closes the last handle writes everything into the file.
-    drop(Store::open(&copy).await.unwrap().rows().await.unwrap());
+    // Whoever closes the last handle writes everything into the file; a handle that is dropped closes when it gets to it.
     let store = Store::open(&copy).await.unwrap();
+    store.rows().await.unwrap();
     store.close().await;
     fs::read(&copy).unwrap()
 }
