@@ -28,6 +28,8 @@ use crate::{
     grant::{Categories, Subject},
 };
 
+/// The plain value in an identity's `metadata` that makes it an administrator's.
+const ADMINISTRATOR: &str = "administrator";
 /// How far clocks may be apart.
 pub const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(30);
 /// The version of identities.
@@ -91,7 +93,7 @@ pub struct Aid {
     /// When it last did something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_active_at: Option<Timestamp>,
-    /// Plain values; `risk_level` where the type is `custom`.
+    /// Plain values; `risk_level` where the type is `custom`, `administrator` as [`Aid::make_administrator`] has it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, Value>,
 }
@@ -208,6 +210,16 @@ impl Aid {
             (above, left) = (parent.parent().cloned(), left - 1);
         }
         Ok(())
+    }
+
+    /// Whether it may register and revoke agents of its organization by message, and read their log.
+    pub fn is_administrator(&self) -> bool {
+        self.metadata.get(ADMINISTRATOR) == Some(&Value::Bool(true))
+    }
+
+    /// Makes it an administrator of its organization; only the operator does that.
+    pub fn make_administrator(&mut self) {
+        self.metadata.insert(ADMINISTRATOR.to_owned(), Value::Bool(true));
     }
 
     /// The agent that this one is a sub-agent of.

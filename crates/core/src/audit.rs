@@ -161,6 +161,10 @@ pub enum Action {
     Reveal,
     /// A secret got a new value.
     Rotate,
+    /// A value that was replaced is not given any more.
+    RotationCleanup,
+    /// A value that was replaced is given with a warning from now on.
+    RotationGraceExpired,
     /// A receiver was told of a rotation or a revocation, or would not be told.
     RotationNotification,
     /// A service's API was called for an agent.
@@ -424,6 +428,8 @@ impl Action {
             Self::ResponseLevelChange => "response_level_change",
             Self::Reveal => "reveal",
             Self::Rotate => "rotate",
+            Self::RotationCleanup => "rotation_cleanup",
+            Self::RotationGraceExpired => "rotation_grace_expired",
             Self::RotationNotification => "rotation_notification",
             Self::SdkProxy => "sdk_proxy",
             Self::Search => "search",

@@ -17,6 +17,7 @@ mod listen;
 mod ndjson;
 
 // Who, and how they may act
+mod administer;
 mod agents;
 pub mod attestation;
 mod binding;
@@ -27,6 +28,7 @@ pub mod guard;
 mod upkeep;
 
 // The path
+mod acting;
 pub mod actions;
 mod answer;
 mod apart;
@@ -47,13 +49,14 @@ mod rotation;
 mod webhooks;
 
 pub use self::{
-    agents::{Agents, Registration},
+    agents::{Agents, Registrar, Registration},
     bridge::{NlClient, NlIdentity, serve_stdio as serve_nl_stdio},
     webhooks::{HookUrl, Webhook},
 };
 pub(crate) use self::{
     listen::Listeners,
     ndjson::serve as serve_session,
+    rotation::keep_phases,
     service::NlService,
     upkeep::keep as tidy_agents,
     webhooks::{Telling, tell_all},

@@ -33,7 +33,8 @@ Examples:
 Examples:
   keyless agent register nl://acme.corp/deploy-bot/2.1.0 --type ci_cd_pipeline --for 2h
   keyless agent register nl://anthropic.com/claude-code/1.5.2 --can exec --can inject_stdin --project team
-  keyless agent register nl://acme.corp/bot/1.0.0 --credential-file bot.credential --json")]
+  keyless agent register nl://acme.corp/bot/1.0.0 --credential-file bot.credential --json
+  keyless agent register nl://acme.corp/onboarding/1.0.0 --organization acme --administrator --for 30d")]
     Register(Box<AgentRegisterArgs>),
     /// Forget an agent's incidents: its threat score is 0 again
     #[command(after_help = "\
@@ -86,6 +87,9 @@ pub(crate) struct AgentRegisterArgs {
     /// The agent whose sub-agent it is: it has no more than that one, and acts for as long
     #[arg(long, value_name = "INSTANCE")]
     pub(crate) parent: Option<InstanceId>,
+    /// It may register, revoke and audit agents of its organization by message, within its own bounds
+    #[arg(long)]
+    pub(crate) administrator: bool,
     /// Where it runs, as KEY=VALUE, for conditions of grants such as repository=…; repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair)]
     pub(crate) context: Vec<(String, String)>,

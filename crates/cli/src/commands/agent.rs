@@ -8,7 +8,7 @@ use keyless_core::{
     agent::{AgentState, Aid, AidScope, LifecycleAuthority, TrustLevel},
 };
 use keyless_daemon::{
-    Agents, Config, Registration,
+    Agents, Config, Registrar, Registration,
     nl::{
         attestation::{self, Attestation},
         delegations::Delegations,
@@ -65,8 +65,10 @@ async fn register(ui: &Ui, args: AgentRegisterArgs) -> Result<(), Error> {
         life,
         registered_by: "operator".to_owned(),
         parent: args.parent.clone(),
+        is_administrator: args.administrator,
     };
-    let (aid, credential) = agents(&args.factor).await?.register(registration).await?;
+    let (aid, credential) =
+        agents(&args.factor).await?.register(registration, Registrar::Operator).await?;
     let instance = &aid.instance_id;
     let shown = match &args.credential_file {
         None => credential.as_str(),
@@ -144,7 +146,11 @@ fn row(aid: &Aid) -> Vec<String> {
     vec![
         aid.instance_id.to_string(),
         aid.agent_uri.to_string(),
-        aid.lifecycle.to_string(),
+        if aid.is_administrator() {
+            format!("{}, administrator", aid.lifecycle)
+        } else {
+            aid.lifecycle.to_string()
+        },
         aid.trust_level.as_str().to_owned(),
         aid.expires_at.strftime("%Y-%m-%d %H:%M").to_string(),
     ]

@@ -1,5 +1,7 @@
 //! The NL Protocol from outside: a client in Python that knows the specification alone.
 
+/// What an organization's administrator does.
+mod administration;
 /// Who vouches for agents.
 mod attestations;
 /// Work that agents hand on.
@@ -62,11 +64,7 @@ impl<'w> Served<'w> {
         let mut agents = json!({});
         for (name, uri) in [("agent", AGENT), ("helper", HELPER)] {
             let data = world.keyless(&["agent", "register", uri, "--json"]).run().data();
-            agents[name] = json!({
-                "agent_uri": uri,
-                "instance_id": data["aid"]["instance_id"],
-                "credential": data["credential"]["value"],
-            });
+            agents[name] = identity(&data);
         }
         let mut broker = world.keyless(arguments).start();
         let line = broker.line();
@@ -75,8 +73,13 @@ impl<'w> Served<'w> {
         Self { world, broker, base, agents }
     }
 
+    /// One more agent, as its registration was answered.
+    pub(crate) fn know(&mut self, name: &str, registered: &Value) {
+        self.agents[name] = identity(registered);
+    }
+
     /// What the client is told, step by step.
-    fn client(&self, steps: &Value) -> Vec<Value> {
+    pub(crate) fn client(&self, steps: &Value) -> Vec<Value> {
         let text = self.invocation(steps).run().ok();
         serde_json::from_str(&text).unwrap()
     }
@@ -105,6 +108,15 @@ impl<'w> Served<'w> {
     pub(crate) fn act(&self, action: &Value) -> Value {
         self.client(&json!([{ "over": "http", "action": action }])).remove(0)
     }
+}
+
+/// What the client needs of a registered agent.
+fn identity(registered: &Value) -> Value {
+    json!({
+        "agent_uri": registered["aid"]["agent_uri"],
+        "instance_id": registered["aid"]["instance_id"],
+        "credential": registered["credential"]["value"],
+    })
 }
 
 impl Drop for Served<'_> {

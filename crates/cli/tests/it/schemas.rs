@@ -55,10 +55,32 @@ fn what_a_schema_takes_its_type_takes() {
     }
 }
 
+/// What an administrator sends, and what it is answered.
+fn administered(world: &World, served: &mut Served<'_>) -> Vec<(&'static str, Value)> {
+    let register = ["agent", "register", "nl://acme.corp/onboarding/1.0.0", "--administrator"];
+    served.know("admin", &world.keyless(&[&register[..], &["--json"]].concat()).run().data());
+    let uri = "nl://acme.corp/worker/1.0.0";
+    let registration = json!({
+        "agent_uri": uri, "organization_id": "local", "agent_type": "ci_cd_pipeline",
+        "capabilities": ["exec"], "delegated_by": { "type": "human", "identifier": "ann" },
+    });
+    let revocation = json!({ "agent_uri": uri, "reason": "decommissioned" });
+    let send = |kind: &str, payload: &Value| json!({ "door": "unix", "as": "admin", "send": [kind, payload] });
+    let answers = served.client(&json!([
+        send("agent_register", &registration),
+        send("revocation_request", &revocation),
+        send("audit_query", &json!({ "page_size": 7 })),
+    ]));
+    let answered = ["agent-registered", "revocation-result", "audit-page"].into_iter().zip(answers);
+    let asked = [("agent-registration", registration), ("revocation", revocation)];
+    asked.into_iter().chain(answered).collect()
+}
+
 #[test]
 fn what_the_binary_says_fits() {
     let world = with_secrets();
-    let served = Served::start(&world);
+    let mut served = Served::start(&world);
+    let administered = administered(&world, &mut served);
     granted_with(&world, AGENT, &["db/*"], &["--max-uses", "9"]);
     let action = |template: &str| {
         served.act(&json!({ "type": "exec", "template": template }))["body"].clone()
@@ -75,6 +97,7 @@ fn what_the_binary_says_fits() {
         // Last: who shows a value is watched from then on.
         ("action-response", action("sh -c 'printf %s \"$1\"' x {{nl:db/PASSWORD}}")),
     ];
+    cases.extend(administered);
     let data = |arguments: &[&str]| world.keyless(arguments).run().data();
     for one in data(&["grant", "list", "--json"])["grants"].as_array().unwrap() {
         cases.push(("scope-grant", one["grant"].clone()));

@@ -21,6 +21,8 @@ pub enum AgentState {
 /// Who changes a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Authority {
+    /// An administrator of its organization, by message.
+    Administrator,
     /// The agent itself, by its first successful authentication.
     Authentication,
     /// The detection of attacks, with the score that it has come to.
@@ -60,21 +62,23 @@ impl AgentState {
 
     /// The state after a change, if `by` may make it.
     pub fn change_to(self, to: Self, by: Authority) -> Result<Self, RefusedTransition> {
-        use Authority::{Authentication, Detection, Operator, Upkeep};
+        use Authority::{Administrator, Authentication, Detection, Operator, Upkeep};
         let may = match (self, to) {
             (Self::Provisioned, Self::Active) => matches!(by, Authentication | Operator),
             (Self::Active, Self::Suspended) => match by {
                 Detection { score } => score >= SUSPENDS,
                 Operator | Upkeep => true,
-                Authentication => false,
+                Administrator | Authentication => false,
             },
             (Self::Active, Self::Revoked) => match by {
                 Detection { score } => score >= REVOKES,
-                Operator => true,
+                Administrator | Operator => true,
                 Authentication | Upkeep => false,
             },
-            (Self::Suspended, Self::Active)
-            | (Self::Provisioned | Self::Suspended, Self::Revoked) => by == Operator,
+            (Self::Suspended, Self::Active) => by == Operator,
+            (Self::Provisioned | Self::Suspended, Self::Revoked) => {
+                matches!(by, Administrator | Operator)
+            }
             _ => false,
         };
         if may { Ok(to) } else { Err(RefusedTransition { from: self, to }) }

@@ -36,6 +36,8 @@ pub struct Had {
 pub struct Given {
     /// Its number.
     pub version: u32,
+    /// Whether it is the one in force.
+    pub is_in_force: bool,
     /// Whether it was replaced so long ago that it will soon not be given any more.
     pub is_deprecated: bool,
 }
@@ -50,13 +52,14 @@ impl Version {
             Self::Previous => had.iter().rfind(|had| had.version < in_force)?.version,
         };
         if version == in_force {
-            return Some(Given { version, is_deprecated: false });
+            return Some(Given { version, is_in_force: true, is_deprecated: false });
         }
         let next = had.iter().find(|had| had.version > version && had.version <= in_force)?;
         let age = now.duration_since(next.since);
         let is_there = had.iter().any(|had| had.version == version);
         let until = grace.full.saturating_add(grace.deprecated);
-        (is_there && age < until).then_some(Given { version, is_deprecated: age >= grace.full })
+        let is_deprecated = age >= grace.full;
+        (is_there && age < until).then_some(Given { version, is_in_force: false, is_deprecated })
     }
 }
 
@@ -95,7 +98,7 @@ mod tests {
         assert_eq!(Version::Previous.choose(&had, 3, none, at(181)), None);
         let long = Grace { full: SignedDuration::from_hours(3), ..none };
         let given = Version::Previous.choose(&had, 3, long, at(359));
-        assert_eq!(given, Some(Given { version: 2, is_deprecated: false }));
+        assert_eq!(given, Some(Given { version: 2, is_in_force: false, is_deprecated: false }));
         // The second is in force again: the third was taken back.
         assert_eq!(Version::Number(3).choose(&had, 2, Grace::default(), at(181)), None);
         assert_eq!(

@@ -29,9 +29,12 @@ impl Discovery {
                 "base_url": format!("{base}/nl/v1"),
                 "actions": "/nl/v1/actions",
                 "agents_get": "/nl/v1/agents/{instance_id}",
+                "agents_register": "/nl/v1/agents/register",
+                "audit": "/nl/v1/audit",
                 "delegations": "/nl/v1/delegations",
                 "delegations_revoke": "/nl/v1/delegations/{token_id}",
                 "health": "/nl/v1/health",
+                "revocations": "/nl/v1/revocations",
             },
             "capabilities": {
                 "conformance_level": "standard",
@@ -91,6 +94,9 @@ mod tests {
             "/nl_protocol/versions/0",
             "/provider/name",
             "/endpoints/actions",
+            "/endpoints/agents_register",
+            "/endpoints/revocations",
+            "/endpoints/audit",
             "/capabilities/conformance_level",
             "/capabilities/action_types/0",
             "/capabilities/hash_algorithms/0",
@@ -99,8 +105,6 @@ mod tests {
         ] {
             assert!(document.pointer(pointer).is_some(), "{pointer}");
         }
-        // What is the operator's alone is nothing to find.
-        assert!(document.pointer("/endpoints/audit").is_none());
         assert_eq!(document["endpoints"]["base_url"], "https://a.test/nl/v1");
         assert_eq!(health(Some("the store is locked"), Timestamp::UNIX_EPOCH).0, 503);
     }

@@ -9,18 +9,23 @@ use serde_json::{Map, Value, json};
 const DEFINITIONS: &str = include_str!("../../data/nl_schemas.json");
 
 /// The objects that have a schema.
-pub const SCHEMAS: [&str; 13] = [
+pub const SCHEMAS: [&str; 18] = [
     "action",
     "action-request",
     "action-response",
     "agent",
+    "agent-registered",
+    "agent-registration",
     "audit-entry",
+    "audit-page",
     "batch-response",
     "delegation-token",
     "discovery",
     "envelope",
     "error",
     "health",
+    "revocation",
+    "revocation-result",
     "rotations",
     "scope-grant",
 ];

@@ -31,7 +31,9 @@ use crate::{
 
 pub use self::operator::{OwnActions, OwnTerms, fill};
 pub use self::resolve::{Resolved, resolve_handles};
-pub(super) use self::versions::{older as older_version, warning as version_warning};
+pub(super) use self::versions::{
+    given as given_version, older as older_version, warning as version_warning,
+};
 /// What came of an action; everything in it may be seen by the agent.
 pub use keyless_action::{ExitReport, Outcome as ActionOutcome, Redaction};
 

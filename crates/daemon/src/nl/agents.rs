@@ -5,21 +5,15 @@
 //! Source: reference/nl.md, section 1.
 
 mod credential;
+mod registration;
 mod sessions;
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
-    ActionType, Code, Error, SafeText,
-    agent::{
-        AgentState, AgentType, AgentUri, Aid, AidScope, DelegatedBy, InstanceId,
-        LifecycleAuthority as Authority, TrustLevel,
-    },
+    Code, Error, SafeText,
+    agent::{AgentState, Aid, DelegatedBy, InstanceId, LifecycleAuthority as Authority},
     audit::{self, Action, Detail, Draft, Outcome, Target},
 };
 use keyless_store::{AgentRow, AuditLog, Store};
@@ -27,9 +21,10 @@ use keyless_vault::{Vault, Voucher};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
-use uuid::Uuid;
 use zeroize::Zeroizing;
 
+pub(super) use self::registration::identity;
+pub use self::registration::{Registrar, Registration};
 use crate::broker::{agent as keyless_agent, fill_random, plain_entry};
 
 /// Credentials that are hashed at the same time: each takes 19 MiB.
@@ -58,31 +53,6 @@ struct Verified {
     at: std::time::Instant,
 }
 
-/// What the operator says of a new agent.
-#[derive(Clone, Debug)]
-pub struct Registration {
-    /// The software.
-    pub agent_uri: AgentUri,
-    /// Whose it is.
-    pub organization_id: String,
-    /// What sort of agent.
-    pub agent_type: AgentType,
-    /// How well its origin is proven.
-    pub trust_level: TrustLevel,
-    /// What it may ever ask for.
-    pub capabilities: Vec<ActionType>,
-    /// The most that it may ever be granted.
-    pub scope: Option<AidScope>,
-    /// Where it runs.
-    pub session_context: BTreeMap<String, String>,
-    /// How long it lives.
-    pub life: SignedDuration,
-    /// Who answers for it.
-    pub registered_by: String,
-    /// The agent whose sub-agent it is; within that one's bounds, and for no longer.
-    pub parent: Option<InstanceId>,
-}
-
 impl Agents {
     /// The agents of an open vault.
     pub fn new(vault: &Vault, log: AuditLog) -> Result<Self, Error> {
@@ -100,14 +70,18 @@ impl Agents {
 
     /// Registers an agent; gives its identity, and its credential, which nobody can ever be shown again.
     ///
-    /// [`Code::Usage`] names the fields that make it none.
-    pub async fn register(&self, wanted: Registration) -> Result<(Aid, Zeroizing<String>), Error> {
+    /// [`Code::Usage`] names the fields that make it none; [`Code::ScopeViolation`] those that go beyond the administrator.
+    pub async fn register(
+        &self,
+        wanted: Registration,
+        by: Registrar<'_>,
+    ) -> Result<(Aid, Zeroizing<String>), Error> {
         let now = Timestamp::now();
         let parent = match &wanted.parent {
             Some(instance) => Some(self.show(instance).await?),
             None => None,
         };
-        let mut aid = identity(wanted, now)?;
+        let mut aid = registration::identity(wanted, now)?;
         if let Some(parent) = parent {
             let more = aid.exceeds(&parent);
             if !more.is_empty() {
@@ -122,10 +96,11 @@ impl Agents {
                 parent_instance_id: Some(parent.instance_id),
             });
         }
+        by.allow(&aid)?;
         let credential = credential::draw()?;
         let hash = self.hash(&credential).await?;
         self.store.insert_agent(&self.sealed(aid.clone(), hash)).await?;
-        self.record(Action::AgentRegister, &aid, "operator", "registered").await?;
+        self.record(Action::AgentRegister, &aid, by.as_logged(), "registered").await?;
         Ok((aid, credential))
     }
 
@@ -190,6 +165,17 @@ impl Agents {
         (to, by): (AgentState, Authority),
         reason: &str,
     ) -> Result<Aid, Error> {
+        self.change_as(instance, (to, by), None, reason).await
+    }
+
+    /// As [`Self::change`]; `who` is in the log where the authority alone does not say it.
+    pub(super) async fn change_as(
+        &self,
+        instance: &InstanceId,
+        (to, by): (AgentState, Authority),
+        who: Option<&audit::Agent>,
+        reason: &str,
+    ) -> Result<Aid, Error> {
         loop {
             let old = self.row(instance).await?.ok_or_else(|| unknown(instance))?;
             if old.aid.lifecycle == to && by == Authority::Authentication {
@@ -207,7 +193,8 @@ impl Agents {
             // Somebody else may have changed it meanwhile; then it is judged anew.
             if self.store.replace_agent(&old, &new).await? {
                 let words = format!("{from} to {to}: {reason}");
-                self.record(Action::AgentTransition, &aid, actor(by), &words).await?;
+                let who = who.cloned().unwrap_or_else(|| actor(by, &aid));
+                self.record(Action::AgentTransition, &aid, who, &words).await?;
                 return Ok(aid);
             }
         }
@@ -293,22 +280,14 @@ impl Agents {
         &self,
         action: Action,
         aid: &Aid,
-        actor: &'static str,
+        who: audit::Agent,
         note: &str,
     ) -> Result<(), Error> {
         let target = SafeText::default().as_they_wrote(aid.agent_uri.as_str());
         let target = target.and(" ").as_they_wrote(aid.instance_id.as_str());
         let draft = Draft {
             detail: Detail { note: Some(note.to_owned()), ..Detail::default() },
-            ..plain_entry(
-                match actor {
-                    "agent" => Arc::new(as_logged(aid)),
-                    other => Arc::new(keyless_agent(other, other)),
-                },
-                action,
-                Outcome::Success,
-                Target::Named(target),
-            )
+            ..plain_entry(who, action, Outcome::Success, Target::Named(target))
         };
         self.log.append(draft).await.map(drop)
     }
@@ -331,52 +310,14 @@ pub(crate) fn as_logged(aid: &Aid) -> audit::Agent {
     }
 }
 
-pub(super) fn identity(wanted: Registration, now: Timestamp) -> Result<Aid, Error> {
-    let instance_id = InstanceId::parse(&Uuid::new_v4().to_string()).ok_or(Code::Internal)?;
-    let fault = |words| Error::with(Code::Usage, words);
-    let expires_at = now
-        .checked_add(wanted.life)
-        .map_err(|_| fault(SafeText::words("an agent does not live for so long")))?;
-    let registered_by = DelegatedBy {
-        kind: "human".to_owned(),
-        identifier: wanted.registered_by,
-        delegation_time: now,
-        parent_instance_id: None,
-    };
-    let aid = Aid {
-        schema: None,
-        nl_version: keyless_core::nl_message::NL_VERSION.to_owned(),
-        agent_uri: wanted.agent_uri,
-        instance_id,
-        organization_id: wanted.organization_id,
-        agent_type: wanted.agent_type,
-        trust_level: wanted.trust_level,
-        capabilities: wanted.capabilities,
-        lifecycle: AgentState::Provisioned,
-        created_at: now,
-        expires_at,
-        public_key: None,
-        delegated_by: Some(registered_by),
-        scope: wanted.scope,
-        attestation: None,
-        session_context: Some(wanted.session_context).filter(|context| !context.is_empty()),
-        last_active_at: None,
-        metadata: BTreeMap::new(),
-    };
-    match aid.faults(now).as_slice() {
-        [] => Ok(aid),
-        fields => Err(fault(
-            SafeText::words("these fields make no agent: ").as_they_wrote(&fields.join(", ")),
-        )),
-    }
-}
-
-fn actor(by: Authority) -> &'static str {
+/// Who acts by an authority, in the log's words.
+fn actor(by: Authority, aid: &Aid) -> audit::Agent {
     match by {
-        Authority::Authentication => "agent",
-        Authority::Detection { .. } => "detection",
-        Authority::Operator => "operator",
-        Authority::Upkeep => "broker",
+        Authority::Administrator => keyless_agent("administrator", "administrator"),
+        Authority::Authentication => as_logged(aid),
+        Authority::Detection { .. } => keyless_agent("detection", "detection"),
+        Authority::Operator => keyless_agent("operator", "operator"),
+        Authority::Upkeep => keyless_agent("broker", "broker"),
     }
 }
 

@@ -31,14 +31,12 @@ impl NlService {
     pub(super) async fn ask(&self, caller: &Caller, message: &Message) -> Result<Outcome, NlFault> {
         let payload = &message.payload;
         let body = match message.kind {
-            MessageType::AgentGet => shown(caller, payload)?,
-            MessageType::AuditQuery => return Err(Code::AuditQueryDenied.into()),
+            MessageType::AgentGet => self.shown(caller, payload).await?,
+            MessageType::AuditQuery => self.audited(caller, payload).await?,
             MessageType::DelegationRevoke => {
                 return self.revoke_delegation(caller, payload).await;
             }
-            MessageType::AgentRegister | MessageType::RevocationRequest => {
-                return Err(Code::OperatorRequired.into());
-            }
+            MessageType::RevocationRequest => self.revoke_agents(caller, payload).await?,
             MessageType::RotationNotification => self.rotations(caller, payload).await?,
             MessageType::XAcceptDelegation => {
                 return self.accept_delegation(caller, payload).await;
@@ -156,7 +154,7 @@ impl NlService {
         Ok(json!({ "rotations": events, "now": format!("{:.3}", Timestamp::now()) }))
     }
 
-    async fn note(
+    pub(super) async fn note(
         &self,
         caller: &Caller,
         action: audit::Action,
@@ -165,16 +163,6 @@ impl NlService {
         let draft = plain_entry(as_logged(&caller.aid), action, audit::Outcome::Success, target);
         Ok(self.log.append(draft).await.map(drop)?)
     }
-}
-
-/// An agent's own identity; nobody else's.
-fn shown(caller: &Caller, payload: &Map<String, Value>) -> Result<Value, NlFault> {
-    let asked = payload.get("instance_id").and_then(Value::as_str);
-    if asked.is_some_and(|asked| asked != caller.aid.instance_id.as_str()) {
-        let words = SafeText::words("an agent is shown its own identity alone");
-        return Err(NlFault::new(Code::AgentUnknown, words).at_status(404));
-    }
-    Ok(caller.aid.as_message())
 }
 
 fn smallest(kind: ActionType, handle: String) -> Option<Deed> {

@@ -7,7 +7,10 @@ use std::{
 };
 
 use jiff::Timestamp;
-use keyless_core::{Code, nl_message::NlFault};
+use keyless_core::{
+    Code,
+    nl_message::{MessageType, NlFault},
+};
 use parking_lot::Mutex;
 
 /// Messages a minute of one agent, as discovery says.
@@ -28,6 +31,8 @@ pub(crate) struct Rates {
 enum Key {
     Address(IpAddr),
     Agent(String),
+    /// Messages of one type of all administrators of an organization.
+    Administration(String, MessageType),
     Organization(String),
 }
 
@@ -59,6 +64,17 @@ impl Rates {
         let key = Key::Organization(organization.to_owned());
         let all = self.step(key, ORGANIZATION_LIMIT, "per_organization", now)?;
         Ok(if all.remaining < agent.remaining { all } else { agent })
+    }
+
+    /// Counts what an administrator sends to an organization's agents and log, of which `limit` a minute may be.
+    pub(super) fn step_administration(
+        &self,
+        (kind, limit): (MessageType, u32),
+        organization: &str,
+        now: Instant,
+    ) -> Result<(), NlFault> {
+        let key = Key::Administration(organization.to_owned(), kind);
+        self.step(key, limit, "per_organization", now).map(drop)
     }
 
     fn step(

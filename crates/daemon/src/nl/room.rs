@@ -59,43 +59,55 @@ impl Room {
         (self.all.available_permits() == 0).then_some(WISE_DELAY)
     }
 
-    /// Forgets an agent that is no more; who waits for one of its places is told so.
-    pub(super) fn leave(&self, agent: &InstanceId) {
+    /// Forgets an agent that is no more; who waits for one of its places is told so. Gives how many places it has taken.
+    pub(super) fn leave(&self, agent: &InstanceId) -> usize {
         let mut each = self.each.lock();
-        if let Some(own) = each.remove(agent) {
+        let own = each.remove(agent);
+        let taken = own.as_ref().map_or(0, |own| AT_ONCE_OF_ONE - own.available_permits());
+        if let Some(own) = own {
             own.close();
         }
         // Nobody has or waits for a place of these.
         each.retain(|_, own| Arc::strong_count(own) > 1);
+        taken
     }
 }
 
-/// The sessions that are agents.
-pub(super) struct Sessions {
+/// The agents that are here: sessions until they end, others while something of theirs is under way.
+pub(super) struct Present {
     seats: Arc<Semaphore>,
     begun: Mutex<VecDeque<Instant>>,
-    open: Mutex<HashMap<InstanceId, Open>>,
+    here: Mutex<HashMap<InstanceId, Here>>,
 }
 
 /// A seat of a session outside any jail, until this is dropped.
 pub(super) type Seat = OwnedSemaphorePermit;
 
-/// Becomes true when the session ends.
-pub(super) type Over = watch::Receiver<bool>;
+/// Becomes the reason when the agent is no more.
+pub(super) type Over = watch::Receiver<Option<Code>>;
 
-struct Open {
-    over: watch::Sender<bool>,
+#[derive(Default)]
+struct Here {
+    over: watch::Sender<Option<Code>>,
+    is_session: bool,
     seat: Option<Seat>,
 }
 
-impl Default for Sessions {
-    fn default() -> Self {
-        let seats = Arc::new(Semaphore::new(SEATS));
-        Self { seats, begun: Mutex::default(), open: Mutex::default() }
+impl Here {
+    /// One that something is under way for is known, so that it is known to be over.
+    fn is_known(&self) -> bool {
+        self.over.receiver_count() > 0 || (self.is_session && self.over.borrow().is_none())
     }
 }
 
-impl Sessions {
+impl Default for Present {
+    fn default() -> Self {
+        let seats = Arc::new(Semaphore::new(SEATS));
+        Self { seats, begun: Mutex::default(), here: Mutex::default() }
+    }
+}
+
+impl Present {
     /// A seat for one more outside any jail.
     ///
     /// [`Code::TooManyConnections`] when all are taken, [`Code::RateLimited`] when too many began of late.
@@ -120,24 +132,30 @@ impl Sessions {
 
     /// A session is an agent from now on.
     pub(super) fn begin(&self, agent: &InstanceId, seat: Option<Seat>) {
-        let over = watch::Sender::new(false);
-        self.open.lock().insert(agent.clone(), Open { over, seat });
+        self.here.lock().insert(agent.clone(), Here { is_session: true, seat, ..Here::default() });
     }
 
-    /// Ends it for all that is under way in it.
-    pub(super) fn end(&self, agent: &InstanceId) {
-        let mut all = self.open.lock();
-        if let Some(open) = all.get_mut(agent) {
-            open.seat = None;
-            open.over.send_replace(true);
+    /// Ends all that is under way of an agent.
+    pub(super) fn end(&self, agent: &InstanceId, why: Code) {
+        let mut here = self.here.lock();
+        if let Some(one) = here.get_mut(agent) {
+            one.seat = None;
+            one.over.send_replace(Some(why));
         }
-        // One that something is still under way in is known, so that it is known to be over.
-        all.retain(|_, open| !*open.over.borrow() || open.over.receiver_count() > 0);
+        here.retain(|_, one| one.is_known());
     }
 
     /// When an agent's session is over; nothing for an agent that is none.
-    pub(super) fn over(&self, agent: &InstanceId) -> Option<Over> {
-        self.open.lock().get(agent).map(|open| open.over.subscribe())
+    pub(super) fn over_of_session(&self, agent: &InstanceId) -> Option<Over> {
+        let here = self.here.lock();
+        here.get(agent).filter(|one| one.is_session).map(|one| one.over.subscribe())
+    }
+
+    /// When an agent is no more.
+    pub(super) fn over(&self, agent: &InstanceId) -> Over {
+        let mut here = self.here.lock();
+        here.retain(|_, one| one.is_known());
+        here.entry(agent.clone()).or_default().over.subscribe()
     }
 }
 
@@ -190,7 +208,7 @@ mod tests {
 
     #[test]
     fn sessions_are_bounded_in_number_and_rate() {
-        let (sessions, start) = (Sessions::default(), Instant::now());
+        let (sessions, start) = (Present::default(), Instant::now());
         let open: Vec<InstanceId> = (0..SEATS).map(|_| aid("s").instance_id).collect();
         for (number, agent) in (0_u32..).zip(&open) {
             let now = start + WINDOW * number / u32::try_from(NEW_ONES).unwrap();
@@ -199,7 +217,7 @@ mod tests {
         let late = start + WINDOW * 9;
         let full = sessions.seat(late).unwrap_err();
         assert_eq!(full.code(), Code::TooManyConnections);
-        sessions.end(&open[0]);
+        sessions.end(&open[0], Code::SessionEnded);
         for _ in 0..NEW_ONES {
             drop(sessions.seat(late).unwrap());
         }
@@ -209,13 +227,28 @@ mod tests {
 
     #[test]
     fn a_session_is_known_to_be_over_while_something_is_under_way() {
-        let (sessions, agent) = (Sessions::default(), aid("s").instance_id);
-        sessions.begin(&agent, None);
-        let under_way = sessions.over(&agent).unwrap();
-        sessions.end(&agent);
-        assert!(*under_way.borrow() && *sessions.over(&agent).unwrap().borrow());
+        let (present, agent, why) =
+            (Present::default(), aid("s").instance_id, Some(Code::SessionEnded));
+        present.begin(&agent, None);
+        let under_way = present.over(&agent);
+        present.end(&agent, Code::SessionEnded);
+        let again = present.over_of_session(&agent).unwrap();
+        assert_eq!((*under_way.borrow(), *again.borrow()), (why, why));
+        drop((under_way, again));
+        present.end(&agent, Code::SessionEnded);
+        assert!(present.over_of_session(&agent).is_none());
+    }
+
+    #[test]
+    fn another_agent_is_known_while_something_is_under_way() {
+        let (present, agent) = (Present::default(), aid("a").instance_id);
+        assert!(present.over_of_session(&agent).is_none());
+        let under_way = present.over(&agent);
+        assert!(present.over_of_session(&agent).is_none());
+        present.end(&agent, Code::AgentRevoked);
+        assert_eq!(*under_way.borrow(), Some(Code::AgentRevoked));
         drop(under_way);
-        sessions.end(&agent);
-        assert!(sessions.over(&agent).is_none());
+        drop(present.over(&aid("b").instance_id));
+        assert_eq!(present.here.lock().len(), 1);
     }
 }

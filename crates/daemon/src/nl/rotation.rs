@@ -1,5 +1,7 @@
 //! What agents and receivers are told of a rotation: names, numbers of versions and times, never a value (chapter 08, 8.3).
 
+mod phases;
+
 use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
     SecretPath,
@@ -7,6 +9,8 @@ use keyless_core::{
 };
 use keyless_vault::Vault;
 use serde_json::{Map, Value, json};
+
+pub(crate) use self::phases::keep as keep_phases;
 
 /// What the log's entry about a rotation, or about a secret that must not be used any more, comes to. `grace`: for how long a value
 /// that was replaced is as good as the new one.

@@ -11,7 +11,7 @@ use keyless_vault::Metadata;
 use serde_json::{Value, json};
 
 use super::{
-    agents::{Registration, identity},
+    agents::{Registrar, Registration, identity},
     caller::Caller,
     service::NlService,
 };
@@ -36,6 +36,7 @@ pub(super) fn registration(name: &str) -> Registration {
         life: SignedDuration::from_hours(1),
         registered_by: "ann".to_owned(),
         parent: None,
+        is_administrator: false,
     }
 }
 
@@ -66,7 +67,7 @@ impl Served {
     /// An agent that has shown its credential, with a grant for everything that these types do.
     pub(super) async fn agent(&self, name: &str, may: &[ActionType], granted: &[&str]) -> Caller {
         let wanted = Registration { capabilities: may.to_vec(), ..registration(name) };
-        let (aid, credential) = self.nl.agents.register(wanted).await.unwrap();
+        let (aid, credential) = self.nl.agents.register(wanted, Registrar::Operator).await.unwrap();
         let (uri, instance) = (aid.agent_uri.as_str(), aid.instance_id.as_str());
         let aid = self.nl.agents.authenticate(uri, instance, &credential).await.unwrap();
         if !granted.is_empty() {

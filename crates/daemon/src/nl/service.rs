@@ -12,7 +12,6 @@ use keyless_action::Limits;
 use keyless_core::{
     Code, Error, Grace, SafeText,
     agent::{AgentType, Aid, InstanceId},
-    grant::PermissionRef,
     nl_message::{Discovery, Message, MessageType, NlFault, Shape, health},
     threat::Band,
 };
@@ -23,7 +22,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{
-    actions::{ActionOrder, ActionOutcome, ActionSession, Standby},
+    actions::{ActionSession, Standby},
     agents::Agents,
     answer::{Answered, Outcome, message_id, refused},
     attestation::{Attestations, ThroughEngine, VendorKeys},
@@ -34,7 +33,7 @@ use super::{
     guard::GuardRules,
     rates::{AGENT_LIMIT, RateState, Rates},
     replays::{Fingerprint, Replays, Turn},
-    room::{Over, Room, Sessions},
+    room::{Present, Room},
 };
 use crate::{broker::Broker, config::NlConfig, places::Places, requests::Requests};
 
@@ -55,20 +54,20 @@ pub(crate) struct NlService {
     pub(super) detection: Detection,
     /// After how long without a message an agent is suspended.
     pub(super) idle: Option<SignedDuration>,
-    limits: Limits,
+    pub(super) limits: Limits,
     /// For how long values that were replaced are given.
     pub(super) grace: Grace,
-    broker: Broker,
-    places: Places,
+    pub(super) broker: Broker,
+    pub(super) places: Places,
     /// Some stand already, for the next actions.
-    jails: Arc<Standby>,
+    pub(super) jails: Arc<Standby>,
     /// What each agent's actions have in common: rendered files, values to look for.
-    sessions: Mutex<HashMap<InstanceId, Arc<ActionSession>>>,
+    pub(super) sessions: Mutex<HashMap<InstanceId, Arc<ActionSession>>>,
     pub(super) rates: Rates,
     /// For the actions that are done now.
     pub(super) room: Room,
-    /// Those agents that are sessions.
-    open: Sessions,
+    /// The agents that are here.
+    pub(super) present: Present,
     replays: Replays,
     base_url: OnceLock<String>,
 }
@@ -100,7 +99,7 @@ impl NlService {
             sessions: Mutex::default(),
             rates: Rates::default(),
             room: Room::default(),
-            open: Sessions::default(),
+            present: Present::default(),
             replays: Replays::default(),
             base_url: OnceLock::new(),
         })
@@ -176,10 +175,12 @@ impl NlService {
         // Held to the end, so that all that is done for it learns when the session is over.
         let _over = match presented.standing {
             Standing::Session => {
-                let over = self.open.over(&caller.aid.instance_id).filter(|over| !*over.borrow());
-                Some(over.ok_or(Code::SessionEnded)?)
+                let over = self.present.over_of_session(&caller.aid.instance_id);
+                let over = over.filter(|over| over.borrow().is_none());
+                over.ok_or(Code::SessionEnded)?
             }
-            Standing::Stranger => None,
+            // Whoever is revoked from here on ends this as well.
+            Standing::Stranger => self.present.over(&caller.aid.instance_id),
         };
         *rate = Some(self.count(&caller).await?);
         if let Err(error) = self.agents.in_force(&caller.aid, received).await {
@@ -193,9 +194,9 @@ impl NlService {
             return Ok(Arc::new(told));
         }
         match message.kind {
-            MessageType::ActionRequest | MessageType::DelegationRequest => {
-                self.once(&caller, message, received).await
-            }
+            MessageType::ActionRequest
+            | MessageType::AgentRegister
+            | MessageType::DelegationRequest => self.once(&caller, message, received).await,
             _ => self.ask(&caller, message).await.map(Arc::new),
         }
     }
@@ -264,14 +265,20 @@ impl NlService {
             _ if self.detection.band(&caller.aid.instance_id).await? >= Band::Orange => {
                 return Err(Code::ThreatTooHigh.into());
             }
+            MessageType::AgentRegister => self.register_agent(caller, &message.payload).await?,
             _ => self.create_delegation(caller, &message.payload).await?,
         };
         let outcome = Arc::new(outcome);
         // While a person is asked nothing was done, and the same message is how to ask again.
         let waits = |fault: &NlFault| fault.code() == Code::ApprovalRequired;
         if !outcome.fault.as_ref().is_some_and(waits) {
+            let kept = match outcome.kind {
+                // A credential is shown once.
+                MessageType::AgentRegisterAck => Arc::new(registered_before()),
+                _ => Arc::clone(&outcome),
+            };
             for first in [Some(first), envelope].into_iter().flatten() {
-                first.finish(&outcome, outcome.size());
+                first.finish(&kept, kept.size());
             }
         }
         Ok(outcome)
@@ -280,9 +287,9 @@ impl NlService {
     /// A session is an agent from now on, until [`Self::close_session`]. Of those outside any jail, `mcp`, there
     /// are so many and no more: [`Code::TooManyConnections`], [`Code::RateLimited`].
     pub(crate) async fn open_session(&self, kind: &str, session: &str) -> Result<Aid, Error> {
-        let seat = (kind == "mcp").then(|| self.open.seat(Instant::now())).transpose()?;
+        let seat = (kind == "mcp").then(|| self.present.seat(Instant::now())).transpose()?;
         let aid = self.agents.open_session(kind, session).await?;
-        self.open.begin(&aid.instance_id, seat);
+        self.present.begin(&aid.instance_id, seat);
         Ok(aid)
     }
 
@@ -293,40 +300,11 @@ impl NlService {
 
     /// Ends a session's agent and its actions, what it has handed on and what its actions have left.
     pub(crate) async fn close_session(&self, instance: &InstanceId) -> Result<(), Error> {
-        self.open.end(instance);
-        self.sessions.lock().remove(instance);
-        self.room.leave(instance);
+        self.dismiss(instance, Code::SessionEnded);
         self.delegations.revoke_of_agent(instance).await?;
         self.agents.close_session(instance).await?;
         // One that was suspended stays on the list, and what it did with it.
         self.detection.forget_orphans().await
-    }
-
-    /// What an agent's actions have in common. One that it does for another has nothing in common with
-    /// its own: no file goes from either to the other. [`Code::SessionEnded`] when the agent was a session.
-    pub(super) fn session_of(&self, caller: &Caller) -> Result<Acting, Error> {
-        let aid = &caller.aid;
-        let open = || {
-            let (agent, limits) = (caller.as_logged(), self.limits.clone());
-            let (broker, places, jails) = (&self.broker, &self.places, &self.jails);
-            ActionSession::open(broker, places, agent, limits, self.grace, jails).map(Arc::new)
-        };
-        let everybody = caller.everybody().map(|aid| &aid.instance_id);
-        let over: Vec<Over> = everybody.filter_map(|one| self.open.over(one)).collect();
-        // Locked before it is asked, so that what a session leaves is there when its end removes it.
-        let mut sessions = self.sessions.lock();
-        if over.iter().any(|over| *over.borrow()) {
-            return Err(Code::SessionEnded.into());
-        }
-        if caller.acting.is_some() {
-            return Ok(Acting { session: open()?, over });
-        }
-        if let Some(session) = sessions.get(&aid.instance_id) {
-            return Ok(Acting { session: Arc::clone(session), over });
-        }
-        let session = open()?;
-        sessions.insert(aid.instance_id.clone(), Arc::clone(&session));
-        Ok(Acting { session, over })
     }
 
     pub(super) fn discovery(&self) -> Outcome {
@@ -336,39 +314,6 @@ impl NlService {
             requests_per_minute: AGENT_LIMIT,
         };
         Outcome::done(MessageType::DiscoveryResponse, 200, discovery.document())
-    }
-}
-
-/// The actions of an agent, for as long as it is one.
-pub(super) struct Acting {
-    session: Arc<ActionSession>,
-    /// The sessions, if any, of the agent and of the one that it acts for.
-    over: Vec<Over>,
-}
-
-impl Acting {
-    /// Does an action, as [`ActionSession::run`]. It ends, with all that it has started, with the agent's session:
-    /// [`Code::SessionEnded`].
-    pub(super) async fn run(&self, order: ActionOrder) -> Result<ActionOutcome, Error> {
-        tokio::select! {
-            biased;
-            () = self.ended() => Err(Code::SessionEnded.into()),
-            outcome = Box::pin(self.session.run(order)) => outcome,
-        }
-    }
-
-    /// As [`ActionSession::keep_permitted`].
-    pub(super) fn keep_permitted(&self, is_permitted: impl Fn(&PermissionRef) -> bool) {
-        self.session.keep_permitted(is_permitted);
-    }
-
-    async fn ended(&self) {
-        if self.over.is_empty() {
-            return std::future::pending().await;
-        }
-        let mut over = self.over.clone();
-        let ends = over.iter_mut().map(|over| Box::pin(over.wait_for(|over| *over)));
-        let _ = futures_util::future::select_all(ends).await;
     }
 }
 
@@ -388,44 +333,15 @@ fn fingerprint(aid: &Aid, message: &Message) -> Fingerprint {
     Fingerprint { instance: aid.instance_id.to_string(), digest: hasher.finalize().into() }
 }
 
+/// A registration that is sent again.
+fn registered_before() -> Outcome {
+    let words = SafeText::words("the agent was registered, and its credential is shown once");
+    let fault = NlFault::new(Code::MessageReplayed, words);
+    Outcome::failed(MessageType::Error, json!({}), fault)
+}
+
 /// A message of this type is not served.
 pub(super) fn not_served(kind: MessageType) -> NlFault {
     let words = SafeText::words(kind.as_str()).and(" is not served here");
     NlFault::new(Code::MessageTypeUnknown, words)
-}
-
-#[cfg(test)]
-mod tests {
-    use keyless_core::{ActionType, ApproveOnUse, SecretPath};
-    use keyless_vault::Metadata;
-
-    use super::*;
-    use crate::nl::scene::Served;
-
-    #[tokio::test]
-    async fn an_action_ends_with_its_session() {
-        let served = Served::new().await;
-        let (nl, path) = (&served.nl, SecretPath::parse("t/api/asked").unwrap());
-        let asked = Metadata { approve_on_use: ApproveOnUse::PerCall, ..Metadata::default() };
-        nl.vault.add(path, asked, None).await.unwrap();
-        let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
-        let instance = &caller.aid.instance_id;
-        nl.open.begin(instance, None);
-        let payload = json!({ "action": { "type": "exec", "template": "{{nl:t/api/asked}}" } });
-        let payload = payload.as_object().unwrap();
-        let acting = nl.submit(&caller, payload, "req-1", Timestamp::now());
-        // It waits for a person, as a command would for its end.
-        let ending = async {
-            while nl.requests.all().await.unwrap().is_empty() {
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-            }
-            let over = nl.open.over(instance);
-            nl.close_session(instance).await.unwrap();
-            (nl.session_of(&caller).err().map(|error| error.code()), over)
-        };
-        let (outcome, (late, _over)) = tokio::join!(Box::pin(acting), Box::pin(ending));
-        assert_eq!(outcome.unwrap().fault.unwrap().code(), Code::SessionEnded);
-        assert_eq!(late, Some(Code::SessionEnded));
-        assert!(nl.sessions.lock().is_empty());
-    }
 }

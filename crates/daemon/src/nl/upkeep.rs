@@ -86,7 +86,7 @@ mod tests {
     use crate::{
         broker::agent,
         nl::{
-            agents::Registration,
+            agents::{Registrar, Registration},
             scene::{Served, registration},
         },
     };
@@ -103,7 +103,8 @@ mod tests {
     async fn lasting(served: &Served, name: &str) -> Aid {
         let life = SignedDuration::from_hours(7 * 24);
         let wanted = Registration { life, ..registration(name) };
-        let (aid, credential) = served.nl.agents.register(wanted).await.unwrap();
+        let (aid, credential) =
+            served.nl.agents.register(wanted, Registrar::Operator).await.unwrap();
         let (uri, instance) = (aid.agent_uri.as_str(), aid.instance_id.as_str());
         served.nl.agents.authenticate(uri, instance, &credential).await.unwrap()
     }
@@ -173,10 +174,10 @@ mod tests {
                 Registration { capabilities: vec![ActionType::SdkProxy], ..below("a") },
             ),
         ] {
-            let refused = agents.register(wanted).await.unwrap_err();
+            let refused = agents.register(wanted, Registrar::Operator).await.unwrap_err();
             assert!(refused.detail().as_str().ends_with(field), "{field}: {refused:?}");
         }
-        let (child, _) = agents.register(below("child")).await.unwrap();
+        let (child, _) = agents.register(below("child"), Registrar::Operator).await.unwrap();
         assert_eq!(child.parent(), Some(&parent.instance_id));
         let by = (AgentState::Active, LifecycleAuthority::Operator);
         let child = agents.change(&child.instance_id, by, "a test").await.unwrap();

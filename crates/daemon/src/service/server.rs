@@ -27,7 +27,7 @@ use crate::{
     desktop,
     liveness::LivenessChecks,
     log_keeping::{annotate_log, keep_log},
-    nl::{Listeners, NlService, Telling, tell_all, tidy_agents},
+    nl::{Listeners, NlService, Telling, keep_phases, tell_all, tidy_agents},
     operator::{Approver, OperatorDoor, Overview},
     places::Places,
     reload::Watcher,
@@ -98,6 +98,7 @@ pub async fn serve(
         grace: nl.grace(),
     };
     beside.spawn(tell_all(telling, nl.webhooks.clone()));
+    beside.spawn(keep_phases(Arc::clone(&vault), log.clone(), nl.grace()));
     beside.spawn(desktop::watch(Arc::clone(broker.requests()), places.clone()));
     beside.spawn(keep_log(Arc::clone(&vault), log.clone(), places.clone()));
     let keeper = Arc::new(Keeper::new(Arc::clone(&vault), window));

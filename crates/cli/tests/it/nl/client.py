@@ -145,8 +145,11 @@ def stdio(command, identity):
 ADDRESSES = {
     "action_request": ("POST", "/nl/v1/actions"),
     "agent_get": ("GET", "/nl/v1/agents/{instance_id}"),
+    "agent_register": ("POST", "/nl/v1/agents/register"),
+    "audit_query": ("GET", "/nl/v1/audit?target={target}&page_size={page_size}"),
     "delegation_request": ("POST", "/nl/v1/delegations"),
     "delegation_revoke": ("DELETE", "/nl/v1/delegations/{token_id}"),
+    "revocation_request": ("POST", "/nl/v1/revocations"),
     "rotation_notification": ("GET", "/nl/v1/rotations?since={since}"),
     "x_keyless_accept_delegation": ("POST", "/nl/v1/delegations/{token_id}/accept"),
 }

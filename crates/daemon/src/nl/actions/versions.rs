@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_core::{
     ApproveOnUse, Code, Error, Given, Grace, Had, Handle, SafeText, SecretPath, SecretValue,
+    Version,
 };
 use keyless_vault::{SourceConfig, Vault};
 
@@ -18,32 +19,37 @@ pub(in crate::nl) async fn older(
     path: &SecretPath,
     grace: Grace,
 ) -> Result<Option<Given>, Error> {
-    if handle.version() == keyless_core::Version::Latest {
+    if handle.version() == Version::Latest {
         return Ok(None);
     }
-    let secret = vault.show(path).await?;
-    let is_here = secret.metadata.source == SourceConfig::Local;
-    // What is sealed of a grant is what tokens are had for, not what is used.
-    let is_minted = secret.metadata.egress.as_ref().is_some_and(|rule| rule.oauth.is_some());
-    let given = match secret.version.filter(|_| is_here && !is_minted) {
-        Some(in_force) => {
-            let had = vault.versions(path).await?.into_iter();
-            let had: Vec<Had> = had
-                .map(|version| Had { version: version.version, since: version.created_at })
-                .collect();
-            let given = handle.version().choose(&had, in_force, grace, Timestamp::now());
-            given.map(|given| (given, given.version == in_force))
-        }
-        None => None,
-    };
-    match given {
-        Some((_, true)) => Ok(None),
-        Some((given, false)) => Ok(Some(given)),
+    let now = Timestamp::now();
+    match given(vault, path, handle.version(), grace, now).await? {
+        Some(given) if given.is_in_force => Ok(None),
+        Some(given) => Ok(Some(given)),
         None => {
             let words = SafeText::words("that version of '").as_they_wrote(handle.as_written());
             Err(Error::with(Code::SecretNotFound, words.and("' is not given out, or not any more")))
         }
     }
+}
+
+/// What a version of a secret comes to at a time; nothing when it is not given. Versions are known of values that the
+/// store keeps.
+pub(in crate::nl) async fn given(
+    vault: &Vault,
+    path: &SecretPath,
+    version: Version,
+    grace: Grace,
+    now: Timestamp,
+) -> Result<Option<Given>, Error> {
+    let secret = vault.show(path).await?;
+    let is_here = secret.metadata.source == SourceConfig::Local;
+    // What is sealed of a grant is what tokens are had for, not what is used.
+    let is_minted = secret.metadata.egress.as_ref().is_some_and(|rule| rule.oauth.is_some());
+    let Some(in_force) = secret.version.filter(|_| is_here && !is_minted) else { return Ok(None) };
+    let had = vault.versions(path).await?.into_iter();
+    let had = had.map(|version| Had { version: version.version, since: version.created_at });
+    Ok(version.choose(&had.collect::<Vec<_>>(), in_force, grace, now))
 }
 
 /// What an agent is told of a value that it should stop asking for.

@@ -37,10 +37,12 @@ impl Agents {
             life: LIFE,
             registered_by: "keyless".to_owned(),
             parent: None,
+            is_administrator: false,
         };
         let aid = Aid { lifecycle: AgentState::Active, ..identity(wanted, Timestamp::now())? };
         self.store.insert_agent(&self.sealed(aid.clone(), NO_CREDENTIAL.to_owned())).await?;
-        self.record(Action::AgentRegister, &aid, "broker", "a session begins").await?;
+        let by = keyless_agent("broker", "broker");
+        self.record(Action::AgentRegister, &aid, by, "a session begins").await?;
         Ok(aid)
     }
 
@@ -77,7 +79,8 @@ impl Agents {
         let Some(row) = self.row(instance).await? else { return Ok(()) };
         if row.aid.lifecycle == AgentState::Active && self.store.remove_agent(&row).await? {
             let words = "active to revoked: the session is over";
-            self.record(Action::AgentTransition, &row.aid, "broker", words).await?;
+            let by = keyless_agent("broker", "broker");
+            self.record(Action::AgentTransition, &row.aid, by, words).await?;
         }
         Ok(())
     }

@@ -1,0 +1,96 @@
+//! An organization's administrator at every door: registers, looks, revokes and reads the log by message.
+
+use super::*;
+
+const WORKER: &str = "nl://acme.corp/worker/1.0.0";
+
+fn administers(over: &str) {
+    let world = with_secrets();
+    let mut served = Served::start(&world);
+    let register = ["agent", "register", "nl://acme.corp/onboarding/1.0.0", "--organization"];
+    let data = world.keyless(&[&register[..], &["acme", "--administrator", "--json"]].concat());
+    let data = data.run().data();
+    assert_eq!(data["aid"]["metadata"]["administrator"], true, "{data}");
+    served.know("admin", &data);
+    let listed = world.keyless(&["agent", "list"]).run().ok();
+    assert!(listed.contains("provisioned, administrator"), "{listed}");
+
+    let wanted = json!({
+        "agent_uri": WORKER, "organization_id": "acme", "agent_type": "ci_cd_pipeline",
+        "capabilities": ["exec"], "scope": { "projects": ["*"], "environments": ["*"] },
+        "delegated_by": { "type": "human", "identifier": "ann@acme.corp" },
+        "requested_ttl_hours": 2,
+    });
+    let send = |name: &str, kind: &str, payload: Value| json!({ "door": over, "as": name, "send": [kind, payload] });
+    let answers = served.client(&json!([
+        send("agent", "agent_register", wanted.clone()),
+        send("admin", "agent_register", wanted),
+    ]));
+    let refused = answers[0]["error"].to_string();
+    assert!(refused.contains("NL-E100") && refused.contains("--administrator"), "{refused}");
+    let worker = &answers[1];
+    assert_eq!(worker["aid"]["lifecycle"], "provisioned", "{worker}");
+    assert_eq!(worker["aid"]["trust_level"], "L1");
+    assert_eq!(worker["aid"]["delegated_by"]["identifier"], "ann@acme.corp");
+    assert_eq!(worker["credential"]["type"], "api_key");
+    served.know("worker", worker);
+    let instance = &worker["aid"]["instance_id"];
+
+    let act = json!({
+        "door": over, "as": "worker", "action": { "type": "exec", "template": "true {{nl:db/PASSWORD}}" },
+    });
+    // It is somebody now, and may do what a grant says: the operator's word, not the administrator's.
+    assert_eq!(served.client(&json!([act])).remove(0)["status"], "denied");
+    granted_with(&world, WORKER, &["db/*"], &["--organization", "acme"]);
+    let revocation = json!({
+        "revocation_id": "rev-1", "agent_uri": WORKER, "scope": "global", "reason": "compromised",
+        "effective": "immediate", "revoke_delegations": true, "cancel_inflight": true,
+    });
+    let answers = served.client(&json!([
+        act,
+        send("admin", "agent_get", json!({ "instance_id": instance })),
+        send("agent", "audit_query", json!({ "target": BOXED, "page_size": 5 })),
+        send("admin", "audit_query", json!({ "target": BOXED, "page_size": 5 })),
+        send("agent", "revocation_request", revocation.clone()),
+        send("admin", "revocation_request", revocation),
+        act,
+    ]));
+    assert_eq!(answers[0]["status"], "success", "{}", answers[0]);
+    assert!(answers[1]["last_active_at"].is_string(), "{}", answers[1]);
+    assert!(answers[2]["error"].to_string().contains("NL-E501"), "{}", answers[2]);
+    let page = &answers[3];
+    assert_eq!(page["pagination"], json!({ "page": 1, "page_size": 5, "total": 2 }), "{page}");
+    assert_eq!(page["results"][1]["agent"]["session_id"], *instance, "{page}");
+    assert_eq!(answers[5]["status"], "completed", "{}", answers[5]);
+    assert_eq!(answers[5]["revocation_id"], "rev-1");
+    assert_eq!(answers[5]["local_result"]["aid_revoked"], true);
+    let refused = answers[6]["error"].to_string();
+    assert!(answers[4]["error"].is_object() && refused.contains("NL-E104"), "{answers:?}");
+    let log = world.log();
+    let ended = log.iter().find(|entry| {
+        entry["action"] == "agent_transition"
+            && entry["target"].to_string().contains(instance.as_str().unwrap())
+            && entry["detail"]["note"].to_string().contains("compromised")
+    });
+    assert_eq!(ended.unwrap()["agent"]["uri"], "nl://acme.corp/onboarding/1.0.0");
+    assert!(
+        !serde_json::to_string(&log)
+            .unwrap()
+            .contains(worker["credential"]["value"].as_str().unwrap())
+    );
+}
+
+#[test]
+fn an_administrator_does_its_work_over_http() {
+    administers("http");
+}
+
+#[test]
+fn an_administrator_does_its_work_over_a_unix_socket() {
+    administers("unix");
+}
+
+#[test]
+fn an_administrator_does_its_work_over_stdio() {
+    administers("stdio");
+}

@@ -1,0 +1,116 @@
+//! What an agent has under way, and how it ends when the agent is no more.
+
+use std::sync::Arc;
+
+use keyless_core::{Code, Error, agent::InstanceId, grant::PermissionRef};
+
+use super::{
+    actions::{ActionOrder, ActionOutcome, ActionSession},
+    caller::Caller,
+    room::Over,
+    service::NlService,
+};
+
+impl NlService {
+    /// Ends what an agent has under way, for good; gives the number of its actions.
+    pub(super) fn dismiss(&self, instance: &InstanceId, why: Code) -> usize {
+        self.present.end(instance, why);
+        self.sessions.lock().remove(instance);
+        self.room.leave(instance)
+    }
+
+    /// What an agent's actions have in common. One that it does for another has nothing in common with
+    /// its own: no file goes from either to the other. When one of them is no more, the reason.
+    pub(super) fn session_of(&self, caller: &Caller) -> Result<Acting, Error> {
+        let aid = &caller.aid;
+        let open = || {
+            let (agent, limits) = (caller.as_logged(), self.limits.clone());
+            let (broker, places, jails) = (&self.broker, &self.places, &self.jails);
+            ActionSession::open(broker, places, agent, limits, self.grace, jails).map(Arc::new)
+        };
+        let everybody = caller.everybody().map(|aid| &aid.instance_id);
+        let over: Vec<Over> = everybody.map(|one| self.present.over(one)).collect();
+        // Locked before it is asked, so that what a session leaves is there when its end removes it.
+        let mut sessions = self.sessions.lock();
+        if let Some(why) = over.iter().find_map(|over| *over.borrow()) {
+            return Err(why.into());
+        }
+        if caller.acting.is_some() {
+            return Ok(Acting { session: open()?, over });
+        }
+        if let Some(session) = sessions.get(&aid.instance_id) {
+            return Ok(Acting { session: Arc::clone(session), over });
+        }
+        let session = open()?;
+        sessions.insert(aid.instance_id.clone(), Arc::clone(&session));
+        Ok(Acting { session, over })
+    }
+}
+
+/// The actions of an agent, for as long as it is one.
+pub(super) struct Acting {
+    session: Arc<ActionSession>,
+    /// Of the agent and of those that it acts for.
+    over: Vec<Over>,
+}
+
+impl Acting {
+    /// Does an action, as [`ActionSession::run`]. It ends, with all that it has started, when the agent is no more.
+    pub(super) async fn run(&self, order: ActionOrder) -> Result<ActionOutcome, Error> {
+        tokio::select! {
+            biased;
+            why = self.ended() => Err(why.into()),
+            outcome = Box::pin(self.session.run(order)) => outcome,
+        }
+    }
+
+    /// As [`ActionSession::keep_permitted`].
+    pub(super) fn keep_permitted(&self, is_permitted: impl Fn(&PermissionRef) -> bool) {
+        self.session.keep_permitted(is_permitted);
+    }
+
+    async fn ended(&self) -> Code {
+        let mut over = self.over.clone();
+        let ends = over.iter_mut().map(|over| Box::pin(over.wait_for(Option::is_some)));
+        let (ended, ..) = futures_util::future::select_all(ends).await;
+        ended.ok().and_then(|why| *why).unwrap_or(Code::SessionEnded)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use keyless_core::{ActionType, ApproveOnUse, SecretPath};
+    use keyless_vault::Metadata;
+    use serde_json::json;
+
+    use super::*;
+    use crate::nl::scene::Served;
+
+    #[tokio::test]
+    async fn an_action_ends_with_its_session() {
+        let served = Served::new().await;
+        let (nl, path) = (&served.nl, SecretPath::parse("t/api/asked").unwrap());
+        let asked = Metadata { approve_on_use: ApproveOnUse::PerCall, ..Metadata::default() };
+        nl.vault.add(path, asked, None).await.unwrap();
+        let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
+        let instance = &caller.aid.instance_id;
+        nl.present.begin(instance, None);
+        let payload = json!({ "action": { "type": "exec", "template": "{{nl:t/api/asked}}" } });
+        let payload = payload.as_object().unwrap();
+        let acting = nl.submit(&caller, payload, "req-1", Timestamp::now());
+        // It waits for a person, as a command would for its end.
+        let ending = async {
+            while nl.requests.all().await.unwrap().is_empty() {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            let over = nl.present.over(instance);
+            nl.close_session(instance).await.unwrap();
+            (nl.session_of(&caller).err().map(|error| error.code()), over)
+        };
+        let (outcome, (late, _over)) = tokio::join!(Box::pin(acting), Box::pin(ending));
+        assert_eq!(outcome.unwrap().fault.unwrap().code(), Code::SessionEnded);
+        assert_eq!(late, Some(Code::SessionEnded));
+        assert!(nl.sessions.lock().is_empty());
+    }
+}

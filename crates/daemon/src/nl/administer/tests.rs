@@ -1,0 +1,164 @@
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use keyless_core::{ActionType, ApproveOnUse, Code, SecretPath, nl_message::Shape};
+use keyless_vault::Metadata;
+use serde_json::json;
+
+use super::*;
+use crate::nl::{
+    agents::Registrar,
+    scene::{Served, registration},
+};
+
+/// An administrator of `acme` that lives for a day.
+async fn administrator(served: &Served) -> Caller {
+    let life = SignedDuration::from_hours(24);
+    let wanted = Registration { life, is_administrator: true, ..registration("admin") };
+    let (mut aid, _) = served.nl.agents.register(wanted, Registrar::Operator).await.unwrap();
+    let to = (AgentState::Active, LifecycleAuthority::Operator);
+    aid = served.nl.agents.change(&aid.instance_id, to, "a test").await.unwrap();
+    Caller { aid, source_ip: None, delegation: Vec::new(), acting: None }
+}
+
+fn wanted(more: &Value) -> Map<String, Value> {
+    let mut wanted = json!({
+        "agent_uri": "nl://acme.corp/worker/1.0.0", "organization_id": "acme",
+        "agent_type": "ci_cd_pipeline", "capabilities": ["exec"],
+        "delegated_by": { "type": "human", "identifier": "ann" },
+    });
+    let fields = more.as_object().unwrap().clone();
+    wanted.as_object_mut().unwrap().extend(fields);
+    wanted.as_object().unwrap().clone()
+}
+
+fn payload(value: &Value) -> Map<String, Value> {
+    value.as_object().unwrap().clone()
+}
+
+#[tokio::test]
+async fn an_administrator_registers_nothing_beyond_itself() {
+    let served = Served::new().await;
+    let (nl, by) = (&served.nl, administrator(&served).await);
+    for (more, named) in [
+        (json!({ "organization_id": "other" }), "organization_id"),
+        (json!({ "capabilities": ["sdk_proxy"] }), "capabilities"),
+        (json!({ "requested_ttl_hours": 25 }), "expires_at"),
+        (json!({ "capabilities": [] }), "capabilities"),
+        (json!({ "agent_type": "custom" }), "metadata.risk_level"),
+        (json!({ "agent_uri": "http://a" }), "nl://"),
+        (json!({ "delegated_by": null }), "type"),
+    ] {
+        let fault = nl.register_agent(&by, &wanted(&more)).await.unwrap_err();
+        let told = fault.body(Shape::Bare)["message"].to_string();
+        assert!(told.contains(named), "{more}: {told}");
+    }
+    let done = nl.register_agent(&by, &wanted(&json!({ "requested_ttl_hours": 2 }))).await.unwrap();
+    let aid: Aid = serde_json::from_value(done.body()["aid"].clone()).unwrap();
+    assert!(!aid.is_administrator());
+    assert_eq!(aid.expires_at.duration_since(aid.created_at), SignedDuration::from_hours(2));
+    let credential = done.body()["credential"]["value"].as_str().unwrap();
+    let (uri, instance) = (aid.agent_uri.as_str(), aid.instance_id.as_str());
+    let aid = nl.agents.authenticate(uri, instance, credential).await.unwrap();
+    // One that is not told how long lives no longer than its administrator.
+    let over = Timestamp::now() + SignedDuration::from_hours(1);
+    let short = Caller {
+        aid: Aid { expires_at: over, ..by.aid.clone() },
+        source_ip: None,
+        delegation: Vec::new(),
+        acting: None,
+    };
+    let done = nl.register_agent(&short, &wanted(&json!({}))).await.unwrap();
+    let brief: Aid = serde_json::from_value(done.body()["aid"].clone()).unwrap();
+    assert!(brief.expires_at < over);
+    // Ten a minute, for the whole organization; the refused ones count.
+    nl.register_agent(&by, &wanted(&json!({}))).await.unwrap();
+    let fault = nl.register_agent(&by, &wanted(&json!({}))).await.unwrap_err();
+    assert_eq!(fault.code(), Code::RateLimited);
+    // Who is registered so is no administrator, whatever is said of it.
+    let worker = Caller { aid, source_ip: None, delegation: Vec::new(), acting: None };
+    let fault = nl.register_agent(&worker, &wanted(&json!({}))).await.unwrap_err();
+    assert_eq!(fault.code(), Code::OperatorRequired);
+    let fault = nl.audited(&worker, &Map::new()).await.unwrap_err();
+    assert_eq!(fault.code(), Code::AuditQueryDenied);
+    let uri = json!({ "agent_uri": by.aid.agent_uri, "reason": "compromised" });
+    let fault = nl.revoke_agents(&worker, &payload(&uri)).await.unwrap_err();
+    assert_eq!(fault.code(), Code::OperatorRequired);
+}
+
+#[tokio::test]
+async fn a_revocation_ends_what_is_under_way() {
+    let served = Served::new().await;
+    let (nl, path) = (&served.nl, SecretPath::parse("t/api/asked").unwrap());
+    let asked = Metadata { approve_on_use: ApproveOnUse::PerCall, ..Metadata::default() };
+    nl.vault.add(path, asked, None).await.unwrap();
+    let by = administrator(&served).await;
+    let worker = served.agent("worker", &[ActionType::Exec], &["*"]).await;
+    let message = payload(&json!({
+        "action": { "type": "exec", "template": "{{nl:t/api/asked}}" },
+    }));
+    // It waits for a person, as a command would for its end.
+    let acting = nl.submit(&worker, &message, "req-1", Timestamp::now());
+    let revocation = payload(&json!({
+        "revocation_id": "r-1", "agent_uri": worker.aid.agent_uri, "reason": "compromised",
+        "propagate_to": ["partner.test"],
+    }));
+    let revoking = async {
+        while nl.requests.all().await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        nl.revoke_agents(&by, &revocation).await.unwrap()
+    };
+    let (outcome, told) = tokio::join!(Box::pin(acting), Box::pin(revoking));
+    assert_eq!(outcome.unwrap().fault.unwrap().code(), Code::AgentRevoked);
+    assert_eq!((&told["revocation_id"], &told["status"]), (&json!("r-1"), &json!("partial")));
+    assert_eq!(told["local_result"]["inflight_actions_cancelled"], 1, "{told}");
+    assert_eq!(told["federation_results"][0]["trust_domain"], "partner.test");
+    let state = nl.agents.show(&worker.aid.instance_id).await.unwrap().lifecycle;
+    assert_eq!(state, AgentState::Revoked);
+    // The same again changes nothing.
+    let again = nl.revoke_agents(&by, &revocation).await.unwrap();
+    assert_eq!(again["local_result"]["inflight_actions_cancelled"], 0);
+    let scheduled = json!({
+        "agent_uri": worker.aid.agent_uri, "reason": "compromised", "effective": "scheduled",
+    });
+    let nobody = json!({ "agent_uri": "nl://acme.corp/nobody/1.0.0", "reason": "compromised" });
+    for (wanted, code) in [(scheduled, Code::MessageMalformed), (nobody, Code::AgentUnregistered)] {
+        let fault = nl.revoke_agents(&by, &payload(&wanted)).await.unwrap_err();
+        assert_eq!(fault.code(), code);
+    }
+}
+
+#[tokio::test]
+async fn an_administrator_sees_its_own_organization() {
+    let served = Served::new().await;
+    let (nl, by) = (&served.nl, administrator(&served).await);
+    let other = Registration { organization_id: "other".to_owned(), ..registration("other") };
+    let (other, _) = nl.agents.register(other, Registrar::Operator).await.unwrap();
+    let worker = served.agent("worker", &[ActionType::Exec], &["*"]).await;
+    let message = payload(&json!({
+        "action": { "type": "exec", "template": "true {{nl:t/api/token}}", "dry_run": true },
+    }));
+    nl.submit(&worker, &message, "req-1", Timestamp::now()).await.unwrap();
+    let asked = payload(&json!({ "page_size": "1", "page": "2" }));
+    let page = nl.audited(&by, &asked).await.unwrap();
+    assert_eq!((&page["query"], &page["pagination"]["page"]), (&json!("by_time"), &json!(2)));
+    let all = nl.audited(&by, &payload(&json!({ "page_size": 1000 }))).await.unwrap();
+    assert_eq!(all["pagination"]["page_size"], 100);
+    let entries = all["results"].as_array().unwrap();
+    assert_eq!(page["results"][0], entries[1]);
+    // Its own query is there as well, and nothing of the operator's or another organization's.
+    let of = |entry: &Value| entry["agent"]["organization_id"].clone();
+    assert!(entries.iter().all(|entry| of(entry) == "acme"), "{entries:?}");
+    assert!(entries.iter().any(|entry| entry["action"] == "query"), "{entries:?}");
+    let asked = json!({ "target": "t/api/token", "result": "success" });
+    let found = nl.audited(&by, &payload(&asked)).await.unwrap();
+    assert_eq!(found["query"], "by_secret");
+    assert!(found["pagination"]["total"].as_u64() >= Some(1), "{found}");
+    let shown = |id: &InstanceId| payload(&json!({ "instance_id": id.as_str() }));
+    let seen = nl.shown(&by, &shown(&worker.aid.instance_id)).await.unwrap();
+    assert_eq!(seen["agent_uri"], worker.aid.agent_uri.as_str());
+    for (who, whom) in [(&by, &other.instance_id), (&worker, &by.aid.instance_id)] {
+        assert_eq!(nl.shown(who, &shown(whom)).await.unwrap_err().status(), 404);
+    }
+}

@@ -1,0 +1,115 @@
+//! What is said of a new agent, and by whom.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use keyless_core::{
+    ActionType, Code, Error, SafeText,
+    agent::{AgentState, AgentType, AgentUri, Aid, AidScope, DelegatedBy, InstanceId, TrustLevel},
+    audit,
+};
+use uuid::Uuid;
+
+use super::as_logged;
+use crate::broker::agent as keyless_agent;
+
+/// What is said of a new agent.
+#[derive(Clone, Debug)]
+pub struct Registration {
+    /// The software.
+    pub agent_uri: AgentUri,
+    /// Whose it is.
+    pub organization_id: String,
+    /// What sort of agent.
+    pub agent_type: AgentType,
+    /// How well its origin is proven.
+    pub trust_level: TrustLevel,
+    /// What it may ever ask for.
+    pub capabilities: Vec<ActionType>,
+    /// The most that it may ever be granted.
+    pub scope: Option<AidScope>,
+    /// Where it runs.
+    pub session_context: BTreeMap<String, String>,
+    /// How long it lives.
+    pub life: SignedDuration,
+    /// The person who answers for it.
+    pub registered_by: String,
+    /// The agent whose sub-agent it is; within that one's bounds, and for no longer.
+    pub parent: Option<InstanceId>,
+    /// Whether it administers its organization: see [`Aid::is_administrator`].
+    pub is_administrator: bool,
+}
+
+/// Who registers an agent.
+#[derive(Clone, Copy, Debug)]
+pub enum Registrar<'a> {
+    /// An agent that the operator made an administrator of its organization.
+    Administrator(&'a Aid),
+    /// The operator.
+    Operator,
+}
+
+impl Registrar<'_> {
+    /// Whether they may register this one. An administrator gives nothing that it has not itself, and makes no other.
+    pub(super) fn allow(self, aid: &Aid) -> Result<(), Error> {
+        let Self::Administrator(administrator) = self else { return Ok(()) };
+        let mut more = aid.exceeds(administrator);
+        more.extend(aid.is_administrator().then_some("metadata.administrator"));
+        if more.is_empty() {
+            return Ok(());
+        }
+        let words = SafeText::words("an administrator registers no agent beyond itself: ");
+        Err(Error::with(Code::ScopeViolation, words.as_they_wrote(&more.join(", "))))
+    }
+
+    pub(super) fn as_logged(self) -> audit::Agent {
+        match self {
+            Self::Administrator(administrator) => as_logged(administrator),
+            Self::Operator => keyless_agent("operator", "operator"),
+        }
+    }
+}
+
+/// The identity that is wanted, with an instance of its own; [`Code::Usage`] names what makes it none.
+pub(in crate::nl) fn identity(wanted: Registration, now: Timestamp) -> Result<Aid, Error> {
+    let instance_id = InstanceId::parse(&Uuid::new_v4().to_string()).ok_or(Code::Internal)?;
+    let fault = |words| Error::with(Code::Usage, words);
+    let expires_at = now
+        .checked_add(wanted.life)
+        .map_err(|_| fault(SafeText::words("an agent does not live for so long")))?;
+    let registered_by = DelegatedBy {
+        kind: "human".to_owned(),
+        identifier: wanted.registered_by,
+        delegation_time: now,
+        parent_instance_id: None,
+    };
+    let mut aid = Aid {
+        schema: None,
+        nl_version: keyless_core::nl_message::NL_VERSION.to_owned(),
+        agent_uri: wanted.agent_uri,
+        instance_id,
+        organization_id: wanted.organization_id,
+        agent_type: wanted.agent_type,
+        trust_level: wanted.trust_level,
+        capabilities: wanted.capabilities,
+        lifecycle: AgentState::Provisioned,
+        created_at: now,
+        expires_at,
+        public_key: None,
+        delegated_by: Some(registered_by),
+        scope: wanted.scope,
+        attestation: None,
+        session_context: Some(wanted.session_context).filter(|context| !context.is_empty()),
+        last_active_at: None,
+        metadata: BTreeMap::new(),
+    };
+    if wanted.is_administrator {
+        aid.make_administrator();
+    }
+    match aid.faults(now).as_slice() {
+        [] => Ok(aid),
+        fields => Err(fault(
+            SafeText::words("these fields make no agent: ").as_they_wrote(&fields.join(", ")),
+        )),
+    }
+}
