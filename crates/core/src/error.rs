@@ -120,6 +120,10 @@ codes! {
     ActionUnknown = "action_unknown", "NL-E300", 400, Usage, Agent, false,
         "use exec, template, inject_stdin, inject_tempfile, sdk_proxy or delegate",
         "There is no action of that type.";
+    /// An agent that would have more than the administrator who registers it.
+    AgentExceeds = "agent_exceeds", "NL-E702", 403, Refused, Agent, false,
+        "register an agent within the administrator's own bounds, or have the operator do it: keyless agent register",
+        "The agent would have more than its administrator.";
     /// The agent's registration has passed its end.
     AgentExpired = "agent_expired", "NL-E105", 401, Refused, Operator, false,
         "register the agent anew: keyless agent register",

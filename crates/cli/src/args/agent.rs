@@ -34,7 +34,7 @@ Examples:
   keyless agent register nl://acme.corp/deploy-bot/2.1.0 --type ci_cd_pipeline --for 2h
   keyless agent register nl://anthropic.com/claude-code/1.5.2 --can exec --can inject_stdin --project team
   keyless agent register nl://acme.corp/bot/1.0.0 --credential-file bot.credential --json
-  keyless agent register nl://acme.corp/onboarding/1.0.0 --organization acme --administrator --for 30d")]
+  keyless agent register nl://acme.corp/onboarding/1.0.0 --organization acme --administrator --for 168h")]
     Register(Box<AgentRegisterArgs>),
     /// Forget an agent's incidents: its threat score is 0 again
     #[command(after_help = "\

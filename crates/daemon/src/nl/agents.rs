@@ -70,7 +70,7 @@ impl Agents {
 
     /// Registers an agent; gives its identity, and its credential, which nobody can ever be shown again.
     ///
-    /// [`Code::Usage`] names the fields that make it none; [`Code::ScopeViolation`] those that go beyond the administrator.
+    /// [`Code::Usage`] names the fields that make it none; [`Code::AgentExceeds`] those that go beyond the administrator.
     pub async fn register(
         &self,
         wanted: Registration,

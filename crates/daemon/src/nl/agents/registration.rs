@@ -58,8 +58,7 @@ impl Registrar<'_> {
         if more.is_empty() {
             return Ok(());
         }
-        let words = SafeText::words("an administrator registers no agent beyond itself: ");
-        Err(Error::with(Code::ScopeViolation, words.as_they_wrote(&more.join(", "))))
+        Err(Error::with(Code::AgentExceeds, SafeText::default().as_they_wrote(&more.join(", "))))
     }
 
     pub(super) fn as_logged(self) -> audit::Agent {
