@@ -13,6 +13,9 @@ use uuid::Uuid;
 use super::as_logged;
 use crate::broker::agent as keyless_agent;
 
+/// How the URIs of Keyless's own sessions begin.
+const OWN_URIS: &str = "nl://keyless.dev/";
+
 /// What is said of a new agent.
 #[derive(Clone, Debug)]
 pub struct Registration {
@@ -50,11 +53,13 @@ pub enum Registrar<'a> {
 }
 
 impl Registrar<'_> {
-    /// Whether they may register this one. An administrator gives nothing that it has not itself, and makes no other.
+    /// Whether they may register this one. An administrator gives nothing that it has not itself, makes no other, and nobody
+    /// that passes for a session of Keyless.
     pub(super) fn allow(self, aid: &Aid) -> Result<(), Error> {
         let Self::Administrator(administrator) = self else { return Ok(()) };
         let mut more = aid.exceeds(administrator);
         more.extend(aid.is_administrator().then_some("metadata.administrator"));
+        more.extend(aid.agent_uri.as_str().starts_with(OWN_URIS).then_some("agent_uri"));
         if more.is_empty() {
             return Ok(());
         }
