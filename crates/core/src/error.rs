@@ -652,10 +652,14 @@ codes! {
     WrongFactor = "wrong_factor", "NL-E100", 401, Locked, Operator, false,
         "use the passphrase, or the right file",
         "The key file or code does not open the store.";
-    /// A wrong passphrase or recovery phrase.
+    /// A wrong passphrase.
     WrongPassphrase = "wrong_passphrase", "NL-E100", 401, Locked, Operator, false,
         "try again, or use the recovery phrase: keyless unlock --recovery",
         "The passphrase does not open the store.";
+    /// 24 words that are not the store's, or that are no recovery phrase at all.
+    WrongRecoveryPhrase = "wrong_recovery_phrase", "NL-E100", 401, Locked, Operator, false,
+        "type the 24 words again as they were written down, in their order",
+        "The recovery phrase does not open the store.";
 }
 
 impl Error {

@@ -85,8 +85,8 @@ impl Factor {
     }
 
     /// Opens the envelope of this factor's kind. Takes about 250 ms of one core: call it where
-    /// that may block. [`Code::WrongPassphrase`], for files and codes [`Code::WrongFactor`], when
-    /// the factor is not the one.
+    /// that may block. [`Code::WrongPassphrase`], [`Code::WrongRecoveryPhrase`], for files and codes
+    /// [`Code::WrongFactor`], when the factor is not the one.
     pub(crate) fn open(&self, row: &EnvelopeRow) -> Result<VaultKey, Error> {
         let wrapping = match self {
             Self::Keyfile(file) => file.wrapping_key(&parse(&row.parameters)?)?,
@@ -106,7 +106,8 @@ impl Factor {
                 let words = "it is another store's, or it was bound to another machine";
                 Error::with(Code::WrongFactor, SafeText::words(words))
             }
-            Self::Passphrase(_) | Self::Recovery(_) => Code::WrongPassphrase.into(),
+            Self::Passphrase(_) => Code::WrongPassphrase.into(),
+            Self::Recovery(_) => Code::WrongRecoveryPhrase.into(),
         }
     }
 }

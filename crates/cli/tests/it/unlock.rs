@@ -100,6 +100,30 @@ fn the_recovery_phrase_opens_the_store() {
     assert_eq!(status(&world)["unlocked"], json!(true));
 }
 
+/// Which word it is, by its number; the words themselves are nowhere to be seen.
+#[test]
+fn a_mistyped_recovery_phrase_is_told_by_the_number_of_its_word() {
+    let world = World::with_token();
+    let phrase = fs::read_to_string(world.operator_file("recovery")).unwrap();
+    let mut words: Vec<&str> = phrase.split_whitespace().collect();
+    let told = |words: &[&str], why: &str| {
+        let typed = world.watch(keyless_testkit::Canary::of(&words.join(" ")));
+        at_a_terminal(
+            &world,
+            world.keyless(&["unlock", "--recovery"]).without_passphrase(),
+            &format!(
+                "expect(': '); say({typed:?} + '\\n'); expect('The recovery phrase does not open the store.')\n\
+                 expect({why:?}); expect('24 words again'); finish(code=5)"
+            ),
+        );
+    };
+    told(&words[1..], "as typed there are 23");
+    words[6] = "keyless";
+    told(&words, "word 7");
+    told(&["abandon"; 24], "do not fit together");
+    assert_eq!(status(&world)["unlocked"], json!(false));
+}
+
 #[test]
 fn a_killed_run_ends_its_session() {
     let world = unlocked("10m");

@@ -39,16 +39,13 @@ impl RecoveryPhrase {
     }
 
     /// Reads the words as a person types them, in any case and with any white space.
-    /// [`Code::ValueRefused`] when they are not a phrase, which says nothing of any vault.
+    /// [`Code::WrongRecoveryPhrase`] when they are not a phrase, which says nothing of any vault. The error
+    /// names words by their number alone.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let text = Zeroizing::new(text.to_lowercase());
         match Mnemonic::parse_in(Language::English, text.as_str()) {
             Ok(mnemonic) if mnemonic.word_count() == WORDS => Ok(Self(mnemonic)),
-            _ => {
-                let words = "a recovery phrase is 24 English words that fit together; \
-                             look for a word that was mistyped or swapped";
-                Err(Error::with(Code::ValueRefused, SafeText::words(words)))
-            }
+            _ => Err(Error::with(Code::WrongRecoveryPhrase, why_not(&text))),
         }
     }
 
@@ -62,6 +59,22 @@ impl RecoveryPhrase {
         let seed = Zeroizing::new(self.0.to_seed_normalized(""));
         Ok(key::derive(Some(&salt), &*seed, INFO))
     }
+}
+
+/// Why `text` is no phrase: its count, then the words that no list has, then that they don't fit together.
+fn why_not(text: &str) -> SafeText {
+    let count = text.split_whitespace().count();
+    if count != WORDS {
+        return SafeText::words("it has 24 words; as typed there are ").and(count);
+    }
+    let unknown = |(at, word)| Language::English.find_word(word).is_none().then_some(at + 1);
+    let mut numbers = text.split_whitespace().enumerate().filter_map(unknown);
+    let Some(first) = numbers.next() else {
+        let words = "each word is in the list, but they do not fit together: one was mistyped as another, or two were swapped";
+        return SafeText::words(words);
+    };
+    let told = SafeText::words("not in the list of words: word ").and(first);
+    numbers.fold(told, |told, number| told.and(", word ").and(number))
 }
 
 impl fmt::Debug for RecoveryPhrase {
@@ -93,9 +106,24 @@ mod tests {
     #[test]
     fn other_words_are_refused() {
         let twelve = "abandon ".repeat(11) + "about";
-        for text in ["", "one two three", &"abandon ".repeat(24), &twelve] {
-            let error = RecoveryPhrase::parse(text).unwrap_err();
-            assert_eq!(error.code(), Code::ValueRefused, "{text}");
+        let count = "it has 24 words; as typed there are ";
+        for (text, why) in [
+            (String::new(), format!("{count}0")),
+            ("one two three".to_owned(), format!("{count}3")),
+            (twelve, format!("{count}12")),
+            ("abandon ".repeat(25), format!("{count}25")),
+            (
+                "abandon ".repeat(6) + "abandn " + &"abandon ".repeat(16) + "artt",
+                "not in the list of words: word 7, word 24".to_owned(),
+            ),
+            (
+                "abandon ".repeat(24),
+                "each word is in the list, but they do not fit together: one was mistyped as another, or two were swapped"
+                    .to_owned(),
+            ),
+        ] {
+            let error = RecoveryPhrase::parse(&text).unwrap_err();
+            assert_eq!((error.code(), error.detail().as_str()), (Code::WrongRecoveryPhrase, &*why));
         }
     }
 

@@ -55,8 +55,8 @@ impl Vault {
 
     /// Opens the vault of `store` and checks it. Takes about 250 ms of one core.
     ///
-    /// Fails with [`Code::NotInitialised`], [`Code::WrongPassphrase`] (also for a wrong recovery
-    /// phrase) or [`Code::StoreTampered`].
+    /// Fails with [`Code::NotInitialised`], [`Code::StoreTampered`] or, when the factor is not the one,
+    /// [`Code::WrongPassphrase`], [`Code::WrongRecoveryPhrase`] or [`Code::WrongFactor`].
     pub async fn unlock(store: Store, factor: Factor) -> Result<Self, Error> {
         let rows = store.rows().await?;
         check_header(&rows)?;

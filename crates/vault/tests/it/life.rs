@@ -39,7 +39,7 @@ async fn both_factors_open_it_and_others_do_not(engine: Engine) {
     assert_eq!(code(wrong), Code::WrongPassphrase);
     let other = Scene::new().await.phrase;
     let wrong = Vault::unlock(scene.store().await, Factor::Recovery(other)).await;
-    assert_eq!(code(wrong), Code::WrongPassphrase);
+    assert_eq!(code(wrong), Code::WrongRecoveryPhrase);
 }
 
 #[tokio::test]
