@@ -90,7 +90,11 @@ impl AgentSecrets {
             Ask::Status => Ok(Reply::Status(self.status().await?)),
             Ask::Unlock { totp, duration_seconds } => {
                 let asked = duration_seconds.map(Duration::from_secs);
-                let granted = self.keeper.reopen(&totp, asked).await?;
+                let granted = match self.keeper.locks_in() {
+                    // It is open: the code is neither judged nor used up, and the window stays as it is.
+                    Some(rest) => rest,
+                    None => self.keeper.reopen(&totp, asked).await?,
+                };
                 let granted_seconds = Some(granted.as_secs());
                 Ok(Reply::Unlocked(Unlocked { unlocked: true, granted_seconds }))
             }

@@ -107,7 +107,7 @@ fn a_mistyped_recovery_phrase_is_told_by_the_number_of_its_word() {
     let phrase = fs::read_to_string(world.operator_file("recovery")).unwrap();
     let mut words: Vec<&str> = phrase.split_whitespace().collect();
     let told = |words: &[&str], why: &str| {
-        let typed = world.watch(keyless_testkit::Canary::of(&words.join(" ")));
+        let typed = world.watch(keyless_testkit::Canary::of(words.join(" ")));
         at_a_terminal(
             &world,
             world.keyless(&["unlock", "--recovery"]).without_passphrase(),
@@ -122,6 +122,16 @@ fn a_mistyped_recovery_phrase_is_told_by_the_number_of_its_word() {
     told(&words, "word 7");
     told(&["abandon"; 24], "do not fit together");
     assert_eq!(status(&world)["unlocked"], json!(false));
+}
+
+/// Nobody has to be asked for anything then, and no code is looked at.
+#[test]
+fn an_agent_that_unlocks_an_open_store_is_told_that_it_is_open() {
+    let world = unlocked("10m");
+    let mut agent = crate::mcp::Agent::connect(&world);
+    let told = agent.tool("secrets_unlock", &json!({ "totp": "000000" })).unwrap();
+    let left = told["granted_seconds"].as_u64().unwrap();
+    assert!(told["unlocked"] == json!(true) && (1..=600).contains(&left), "{told}");
 }
 
 #[test]

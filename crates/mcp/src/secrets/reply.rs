@@ -165,11 +165,11 @@ reply! {
 }
 
 reply! {
-    /// Whether the vault was opened.
+    /// That the vault is open, by the code or already.
     pub struct Unlocked {
         /// Whether it is open.
         pub unlocked: bool,
-        /// For how long.
+        /// Seconds until the vault locks itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub granted_seconds: Option<u64>,
     }

@@ -107,8 +107,8 @@ pub(crate) const TOOLS: &[Row] = &[
     row::<arguments::Unlock, Unlocked>(
         "secrets_unlock",
         "Unlock with a code",
-        "Opens a vault that locked itself with the six-digit code of the person's authenticator. Takes no passphrase, \
-         and you must never ask for one.",
+        "Opens a vault that locked itself with the six-digit code of the person's authenticator; an open one stays as \
+         it is and needs no code. Takes no passphrase, and you must never ask for one.",
         Effect::Opens,
     ),
     row::<arguments::Validate, Validated>(
