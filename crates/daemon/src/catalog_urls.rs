@@ -6,6 +6,7 @@
 //! what was fetched before is read from a cache that is checked each time. Every try is on record
 //! in `catalog/audit.log`. Source: reference/secrets.md, section 10.
 
+mod document;
 mod files;
 
 use std::collections::BTreeMap;
@@ -23,7 +24,7 @@ const MAX_BYTES: usize = 256 * 1024;
 const DAY: u64 = 86_400;
 
 /// `catalog-sources.toml`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Settings {
     /// Whether anything here counts.
@@ -32,13 +33,13 @@ struct Settings {
 }
 
 /// One address.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Source {
     url: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     sha256: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     refresh_seconds: Option<u64>,
 }
 
@@ -169,17 +170,22 @@ impl UrlCatalogs {
         enable: bool,
     ) -> Result<(), Error> {
         self.check_new(url, pin.as_deref())?;
-        self.settings.source.push(Source { url: url.to_owned(), sha256: pin, refresh_seconds });
-        self.settings.enable_url_catalogs |= enable;
-        self.files.put_settings(&self.settings)
+        let source = Source { url: url.to_owned(), sha256: pin, refresh_seconds };
+        self.settings = self.files.edit_settings(|document| {
+            document::add(document, &source);
+            if enable {
+                document::enable(document);
+            }
+        })?;
+        Ok(())
     }
 
     /// Takes an address away, with what was fetched from it.
     pub fn remove(&mut self, url: &str) -> Result<(), Error> {
         self.find(url)?;
-        self.settings.source.retain(|source| source.url != url);
         self.forget_known(url)?;
-        self.files.put_settings(&self.settings)
+        self.settings = self.files.edit_settings(|document| document::remove(document, url))?;
+        Ok(())
     }
 
     /// Forgets what an address brought at the first fetch: the next one counts as the first.
@@ -193,10 +199,7 @@ impl UrlCatalogs {
         self.find(url)?;
         let pin = sha256.or_else(|| self.files.known().get(url).cloned());
         let pin = pin.ok_or_else(|| refused(url, "was never fetched; say what to pin it to"))?;
-        for source in self.settings.source.iter_mut().filter(|source| source.url == url) {
-            source.sha256 = Some(pin.clone());
-        }
-        self.files.put_settings(&self.settings)?;
+        self.settings = self.files.edit_settings(|document| document::pin(document, url, &pin))?;
         Ok(pin)
     }
 

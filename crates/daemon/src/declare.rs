@@ -32,18 +32,24 @@ fn with_path(text: &str, path: &SecretPath) -> Option<String> {
     }
     let mut document: DocumentMut = text.parse().ok()?;
     let list = document.entry("optional").or_insert(Item::Value(Value::Array(Array::new())));
-    let list = list.as_array_mut()?;
+    append(list.as_array_mut()?, path.as_str().into());
+    Some(document.to_string())
+}
+
+/// Puts `value` behind the others, in a row of its own where they have one each.
+pub(crate) fn append(list: &mut Array, mut value: Value) {
     let in_rows = list.iter().any(|value| {
         value.decor().prefix().and_then(|p| p.as_str()).is_some_and(|prefix| prefix.contains('\n'))
     });
-    let mut value = Value::from(path.as_str());
-    if in_rows {
-        value.decor_mut().set_prefix("\n    ");
-        list.push_formatted(value);
-    } else {
-        list.push(value);
+    if !in_rows {
+        return list.push(value);
     }
-    Some(document.to_string())
+    // A remark behind the last one stays in its row.
+    let rest = list.trailing().as_str().unwrap_or_default().to_owned();
+    let (remark, end) = rest.split_at(rest.rfind('\n').unwrap_or(0));
+    value.decor_mut().set_prefix(format!("{remark}\n    "));
+    list.push_formatted(value);
+    list.set_trailing(end);
 }
 
 #[cfg(test)]
@@ -73,6 +79,10 @@ mod tests {
         check(
             "optional = [\n    \"team/c/d\",\n]\n",
             Some("optional = [\n    \"team/c/d\",\n    \"team/new/key\",\n]\n"),
+        );
+        check(
+            "optional = [\n    \"team/c/d\", # ours\n]\n",
+            Some("optional = [\n    \"team/c/d\", # ours\n    \"team/new/key\",\n]\n"),
         );
         check(
             "[secret.\"team/a/b\"]\ndescription = \"x\"\n",

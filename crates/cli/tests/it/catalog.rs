@@ -141,6 +141,23 @@ fn what_an_address_brought_first_it_has_to_bring_again() {
     assert!(first["timestamp"].is_string() && first["sha256"].is_string(), "{first}");
 }
 
+/// The operator's file stays theirs, remarks and all.
+#[test]
+fn an_address_is_added_to_the_file_as_it_was_written() {
+    let mut world = World::empty();
+    let _origin = served(&mut world, "application/json", &catalog("one"));
+    let ours = "# ours\nenable_url_catalogs   = false # not yet\n";
+    let file = world.home.write("keyless/catalog-sources.toml", ours).unwrap();
+    assert_eq!(outcome(&world, &["add-url", URL, "--enable", "--yes"], 0), json!("loaded"));
+    let read = || std::fs::read_to_string(&file).unwrap();
+    let enabled = ours.replace("false", "true");
+    assert_eq!(read(), format!("{enabled}\n[[source]]\nurl = \"{URL}\"\n"));
+    world.keyless(&["catalog", "pin", URL]).run().ok();
+    assert!(read().starts_with(&enabled) && read().contains("\nsha256 = "), "{}", read());
+    world.keyless(&["catalog", "remove", URL]).run().ok();
+    assert_eq!(read(), enabled);
+}
+
 #[test]
 fn what_is_no_catalog_is_not_taken() {
     let large = format!("{{\"x\": \"{}\"}}", "y".repeat(300 * 1024));

@@ -12,6 +12,7 @@ use std::{
 use jiff::Timestamp;
 use keyless_core::{Code, Error, SafeText};
 use sha2::{Digest, Sha256};
+use toml_edit::DocumentMut;
 
 use super::{Settings, UrlReport};
 use crate::{
@@ -31,20 +32,38 @@ impl Files {
     }
 
     pub(super) fn settings(&self) -> Result<Settings, Error> {
-        let invalid = |fault: &str| {
-            let place = SafeText::default().as_they_wrote(&self.settings.to_string_lossy());
-            Error::with(Code::CatalogInvalid, place.and(": ").as_they_wrote(fault.trim()))
-        };
+        self.settings_in(&self.settings_text()?)
+    }
+
+    /// Writes the settings as `edit` changes what stands there, and gives them. What would not be usable is not written.
+    pub(super) fn edit_settings(
+        &self,
+        edit: impl FnOnce(&mut DocumentMut),
+    ) -> Result<Settings, Error> {
+        let text = self.settings_text()?;
+        let document: Result<DocumentMut, _> = text.parse();
+        let mut document = document.map_err(|error| self.invalid(error.message()))?;
+        edit(&mut document);
+        let text = document.to_string();
+        let settings = self.settings_in(&text)?;
+        replace(&self.settings, text.as_bytes())?;
+        Ok(settings)
+    }
+
+    fn settings_text(&self) -> Result<String, Error> {
         match fs::read_to_string(&self.settings) {
-            Ok(text) => toml::from_str(&text).map_err(|error| invalid(&error.to_string())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Settings::default()),
-            Err(error) => Err(invalid(&error.to_string())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            read => read.map_err(|error| self.invalid(&error.to_string())),
         }
     }
 
-    pub(super) fn put_settings(&self, settings: &Settings) -> Result<(), Error> {
-        let text = toml::to_string(settings).map_err(|_| Error::from(Code::Internal))?;
-        replace(&self.settings, text.as_bytes())
+    fn settings_in(&self, text: &str) -> Result<Settings, Error> {
+        toml::from_str(text).map_err(|error| self.invalid(&error.to_string()))
+    }
+
+    fn invalid(&self, fault: &str) -> Error {
+        let place = SafeText::default().as_they_wrote(&self.settings.to_string_lossy());
+        Error::with(Code::CatalogInvalid, place.and(": ").as_they_wrote(fault.trim()))
     }
 
     /// SHA-256 of what each address brought first; one that can't be read is forgotten, and its
