@@ -147,6 +147,47 @@ fn a_person_is_asked_before_anything_is_written_and_for_what_is_missing() {
     assert!(refused.exits(2).errors().contains("--yes"), "{}", refused.errors());
 }
 
+/// A value that looks like none is no reason to leave: the person is asked again, or goes on to the next one.
+#[test]
+fn a_weak_value_is_asked_for_again_or_skipped() {
+    let world = World::with_store();
+    let reads = "import os\nos.environ['ACME_API_KEY']\nos.environ['OTHER_API_KEY']\n";
+    world.home.write("work/app.py", reads).unwrap();
+    let value = world.canary.value();
+    at_a_terminal(
+        &world,
+        world.keyless(&["setup"]),
+        &format!(
+            "expect('secrets.toml? [y/N]'); say('y\\n')\n\
+             expect('ACME_API_KEY (not shown; empty skips): '); say('changeme\\n')\n\
+             expect('does not look like a secret'); expect('skip it: keyless secret add personal/acme/api-key')\n\
+             expect('ACME_API_KEY (not shown; empty skips): '); say({value:?} + '\\n')\n\
+             expect('OTHER_API_KEY (not shown; empty skips): '); say('changeme\\n')\n\
+             expect('does not look like a secret')\n\
+             expect('OTHER_API_KEY (not shown; empty skips): '); say('\\n')\n\
+             expect('1 value is missing: keyless secret add personal/other/api-key'); finish(code=1)"
+        ),
+    );
+    let listed = world.keyless(&["secret", "list", "--json"]).run().data();
+    let paths: Vec<_> =
+        listed["secrets"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
+    assert_eq!(paths, ["personal/acme/api-key"]);
+}
+
+/// Nobody can be asked then: the others are taken in all the same, and that one is told to be missing.
+#[test]
+fn without_a_terminal_a_weak_value_stays_missing() {
+    let world = World::with_store();
+    let held = format!("ACME_API_KEY={}\nOTHER_API_KEY=changeme\n", world.another_value());
+    world.home.write("operator/work/.env", held).unwrap();
+    world.home.write("operator/work/app.py", "import os\nos.environ['OTHER_API_KEY']\n").unwrap();
+    let seen = setup(&world, &["--yes"]);
+    let came = phases(seen.exits(1));
+    let (_, status, data) = came.iter().find(|one| one.0 == "provision").unwrap();
+    assert_eq!((status.as_str(), &data["imported"]), ("failed", &json!(1)), "{data}");
+    assert_eq!(data["missing"], json!(["personal/other/api-key"]));
+}
+
 /// Where an alias stands, the project has said already which secret it means: that is what is proposed and declared.
 #[test]
 fn an_alias_keeps_its_path() {

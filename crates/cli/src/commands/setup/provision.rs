@@ -8,7 +8,7 @@ use std::{
 use keyless_core::{Code, Error, SecretPath};
 use keyless_daemon::{
     Operator, ci,
-    setup::{Import, Outcome, Proposer, Scan, Wish},
+    setup::{Import, Judged, Outcome, Proposer, Scan, Wish},
     vault::{Inventory, Metadata},
 };
 use serde_json::json;
@@ -17,7 +17,10 @@ use super::{
     super::{secret::import, unlock_vault},
     Came, Setup,
 };
-use crate::{prompt, ui::counted};
+use crate::{
+    prompt,
+    ui::{Ui, counted},
+};
 
 pub(super) async fn run(
     setup: &Setup<'_>,
@@ -121,16 +124,38 @@ async fn from_person(
 ) -> Result<Vec<(SecretPath, Option<String>)>, Error> {
     let mut still = Vec::new();
     for (path, variable) in missing {
-        let name = variable.clone().unwrap_or_default();
-        let Some(value) = prompt::value_of(&path, &name)? else {
+        let name = variable.as_deref().unwrap_or_default();
+        if !given_by_person(&path, name, operator, proposer).await? {
             still.push((path, variable));
-            continue;
-        };
-        let metadata = match proposer.judge_name(&name) {
-            keyless_daemon::setup::Judged::Secret(proposal) => proposer.metadata(&proposal, &value),
-            keyless_daemon::setup::Judged::Skip(_) => Metadata::default(),
-        };
-        operator.add(&path, metadata, Some(value)).await?;
+        }
     }
     Ok(still)
+}
+
+/// Asks for one value, again where what was typed is refused; `false` when the person skips it.
+async fn given_by_person(
+    path: &SecretPath,
+    name: &str,
+    operator: &Operator,
+    proposer: &Proposer<'_>,
+) -> Result<bool, Error> {
+    loop {
+        let Some(value) = prompt::value_of(path, name)? else { return Ok(false) };
+        let metadata = match proposer.judge_name(name) {
+            Judged::Secret(proposal) => proposer.metadata(&proposal, &value),
+            Judged::Skip(_) => Metadata::default(),
+        };
+        let next = match operator.add(path, metadata, Some(value)).await {
+            Err(error) if error.code() == Code::ValueRefused => {
+                (error, "give another one, or skip it".to_owned())
+            }
+            Err(error) if error.code() == Code::ValueWeak => {
+                let skip =
+                    format!("skip it: keyless secret add {path} --allow-weak takes it as it is");
+                (error, format!("give another one, or {skip}"))
+            }
+            added => return added.map(|()| true),
+        };
+        Ui::fault(&next.0.message(), Some(&next.1));
+    }
 }
