@@ -12,8 +12,8 @@ use std::process::ExitCode;
 
 use keyless_core::{Code, Error, SafeText, SecretPath};
 use keyless_daemon::{
-    CheckWhen, Operator, Places,
-    vault::{Metadata, Secret, SourceConfig, Vault},
+    CheckWhen, Operator, Places, SecretRow,
+    vault::{Metadata, SourceConfig, Vault},
 };
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
@@ -154,12 +154,13 @@ async fn remove(ui: &Ui, args: RemoveArgs) -> Result<(), Error> {
 async fn list(ui: &Ui) -> Result<(), Error> {
     let (_, store) = open_store().await?;
     let secrets = keyless_daemon::list_secrets(&store).await?;
+    let secrets: Vec<SecretRow> = secrets.into_iter().map(SecretRow::today).collect();
     let data: Vec<Value> = secrets.iter().map(describe).collect();
     let rows: Vec<Vec<String>> = secrets.iter().map(row).collect();
     let words = if rows.is_empty() {
         "No secrets yet. Next: keyless secret add PATH --to HOST --env NAME\n".to_owned()
     } else {
-        table(&["PATH", "VARIABLE", "GOES TO", "SOURCE", "VERSION"], &rows)
+        table(&["PATH", "VARIABLE", "GOES TO", "SOURCE", "VERSION", "STATE"], &rows)
     };
     ui.answer("secret list", &json!({ "secrets": data }), &words);
     Ok(())
@@ -168,7 +169,7 @@ async fn list(ui: &Ui) -> Result<(), Error> {
 async fn show(ui: &Ui, path: &SecretPath) -> Result<(), Error> {
     let (_, store) = open_store().await?;
     let secret = keyless_daemon::show_secret(&store, path).await?;
-    let data = describe(&secret);
+    let data = describe(&SecretRow::today(secret));
     let fields = data.as_object().into_iter().flatten().filter(|(_, value)| {
         !value.is_null() && !value.as_object().is_some_and(serde_json::Map::is_empty)
     });
@@ -192,7 +193,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-fn describe(secret: &Secret) -> Value {
+fn describe(SecretRow { secret, state }: &SecretRow) -> Value {
     let rule = secret.metadata.egress.as_ref();
     json!({
         "path": secret.path,
@@ -210,6 +211,7 @@ fn describe(secret: &Secret) -> Value {
         "seal": rule.map(|rule| &rule.seal).filter(|lines| !lines.is_empty()),
         "source": source_word(&secret.metadata.source),
         "version": secret.version,
+        "state": state.as_str(),
         "description": secret.metadata.description,
         "approve_on_use": secret.metadata.approve_on_use,
         "upkeep": secret.metadata.upkeep,
@@ -218,7 +220,7 @@ fn describe(secret: &Secret) -> Value {
     })
 }
 
-fn row(secret: &Secret) -> Vec<String> {
+fn row(SecretRow { secret, state }: &SecretRow) -> Vec<String> {
     let to = secret.metadata.egress.as_ref().map_or_else(String::new, |rule| {
         rule.to.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     });
@@ -228,6 +230,7 @@ fn row(secret: &Secret) -> Vec<String> {
         to,
         source_word(&secret.metadata.source),
         secret.version.map(|version| version.to_string()).unwrap_or_default(),
+        state.as_str().to_owned(),
     ]
 }
 

@@ -47,6 +47,7 @@ fn a_life_as_json() {
         "seal": null,
         "source": "local",
         "version": 1,
+        "state": "registered",
         "description": null,
         "approve_on_use": "never",
         "upkeep": {},
@@ -102,8 +103,8 @@ fn a_life_in_words() {
     );
     assert_eq!(
         list(),
-        "PATH            VARIABLE  GOES TO           SOURCE  VERSION\n\
-         team/api/token  TOKEN     api.allowed.test  local   1\n"
+        "PATH            VARIABLE  GOES TO           SOURCE  VERSION  STATE\n\
+         team/api/token  TOKEN     api.allowed.test  local   1        registered\n"
     );
     let shown = world.keyless(&["secret", "show", TOKEN]).run().ok();
     assert!(shown.contains("to:              api.allowed.test\n"), "{shown}");
@@ -111,6 +112,31 @@ fn a_life_in_words() {
     assert_eq!(world.keyless(&set).run().ok(), format!("Changed {TOKEN}.\n"));
     let remove = ["secret", "remove", TOKEN, "--yes"];
     assert_eq!(world.keyless(&remove).run().ok(), format!("Removed {TOKEN}.\n"));
+}
+
+#[test]
+fn a_list_says_how_each_secret_stands() {
+    let world = World::with_store();
+    for name in ["expired", "expiring", "leaked", "sound"] {
+        world.add(&format!("team/states/{name}"), &["--to", ALLOWED]).ok();
+    }
+    let soon = (jiff::Zoned::now().date() + jiff::Span::new().days(3)).to_string();
+    for (path, day) in [("team/states/expired", "2020-01-01"), ("team/states/expiring", &soon)] {
+        world.keyless(&["secret", "set", path, "--expires", day]).run().ok();
+    }
+    let revoke = ["secret", "revoke", "team/states/leaked", "--compromised", "--yes"];
+    world.keyless(&revoke).run().ok();
+    let list = world.keyless(&["secret", "list"]).run().ok();
+    let states: Vec<_> = list.lines().map(|line| line.split_whitespace().next_back()).collect();
+    assert_eq!(
+        states,
+        ["STATE", "expired", "expiring", "compromised", "registered"].map(Some),
+        "{list}"
+    );
+    let told = world.keyless(&["secret", "list", "--json"]).run().data();
+    assert_eq!(told["secrets"][2]["state"], json!("compromised"), "{told}");
+    let shown = world.keyless(&["secret", "show", "team/states/expired"]).run().ok();
+    assert!(shown.contains("state:           expired\n"), "{shown}");
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub struct SecretRow {
 /// How a secret stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecretState {
+    /// Others may know its value, which nobody is given any more.
+    Compromised,
     /// Its last day is over.
     Expired,
     /// Its last day is near.
@@ -56,10 +58,9 @@ impl Overview {
 
     /// The secrets that fit.
     pub async fn secrets(&self, wanted: &SecretsWanted) -> Result<SecretsView, Error> {
-        let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
         let all = self.vault.list().await?;
         let total = all.len();
-        let rows = all.into_iter().map(|secret| SecretRow::on(today, secret));
+        let rows = all.into_iter().map(SecretRow::today);
         Ok(SecretsView { rows: rows.filter(|row| wanted.fits(row)).collect(), total })
     }
 }
@@ -78,12 +79,17 @@ impl SecretsWanted {
 }
 
 impl SecretRow {
-    /// A secret on the day `today`.
-    pub fn on(today: Date, secret: Secret) -> Self {
+    /// A secret as it stands today.
+    pub fn today(secret: Secret) -> Self {
+        Self::on(Timestamp::now().to_zoned(TimeZone::UTC).date(), secret)
+    }
+
+    fn on(today: Date, secret: Secret) -> Self {
         let is_empty =
             secret.version.is_none() && matches!(secret.metadata.source, SourceConfig::Local);
         let state = match secret.metadata.upkeep.freshness(today) {
             _ if is_empty => SecretState::Missing,
+            _ if secret.is_compromised() => SecretState::Compromised,
             Freshness::Expired => SecretState::Expired,
             Freshness::Expiring => SecretState::Expiring,
             Freshness::Registered => SecretState::Registered,
@@ -94,11 +100,13 @@ impl SecretRow {
 
 impl SecretState {
     /// Every state, in the order in which people look for them.
-    pub const ALL: [Self; 4] = [Self::Registered, Self::Expiring, Self::Expired, Self::Missing];
+    pub const ALL: [Self; 5] =
+        [Self::Registered, Self::Expiring, Self::Expired, Self::Compromised, Self::Missing];
 
     /// The state in words.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Compromised => "compromised",
             Self::Expired => "expired",
             Self::Expiring => "expiring",
             Self::Missing => "without a value",

@@ -108,7 +108,7 @@ fn used_by(app: &App, path: &SecretPath) -> Vec<Piece> {
 
 fn mood(state: SecretState) -> Mood {
     match state {
-        SecretState::Expired => Mood::Bad,
+        SecretState::Compromised | SecretState::Expired => Mood::Bad,
         SecretState::Expiring | SecretState::Missing => Mood::Warn,
         SecretState::Registered => Mood::Good,
     }
