@@ -101,19 +101,38 @@ async fn answer(
     request: &Shown,
 ) -> Result<ExitCode, Error> {
     ui.line(&describe(request));
-    let (answer, value) = if let Some(word) = args.word() {
-        dialog::by_option(ui, args, word, request)?
-    } else {
-        if let Some(words) = guide.words(request).await {
-            ui.line(&words);
+    if let Some(word) = args.word() {
+        return settle(ui, approver, request, dialog::by_option(ui, args, word, request)?).await;
+    }
+    if let Some(words) = guide.words(request).await {
+        ui.line(&words);
+    }
+    loop {
+        match settle(ui, approver, request, dialog::ask(ui, request)?).await {
+            // Another path or value may do, and the request still waits.
+            Err(error) if is_of_what_was_typed(error.code()) => {
+                Ui::fault(&error.message(), Some(error.code().remediation().action));
+            }
+            settled => return settled,
         }
-        dialog::ask(ui, request)?
-    };
+    }
+}
+
+async fn settle(
+    ui: &Ui,
+    approver: &mut ApproverHandle,
+    request: &Shown,
+    (answer, value): dialog::Said,
+) -> Result<ExitCode, Error> {
     let cancelled = matches!(answer, Answer::Cancel | Answer::Deny);
     let settled = approver.answer(&request.id, answer, value).await?;
     let data = json!({ "request": shown(&settled), "accepted": !cancelled });
     ui.answer("approve", &data, &told(&settled));
     Ok(ExitCode::SUCCESS)
+}
+
+fn is_of_what_was_typed(code: Code) -> bool {
+    matches!(code, Code::SecretExists | Code::ValueRefused | Code::ValueWeak)
 }
 
 async fn list(ui: &Ui, approver: &mut ApproverHandle) -> Result<ExitCode, Error> {

@@ -102,28 +102,44 @@ fn ask_value(ui: &Ui, request: &Shown, sure: Option<&str>) -> Result<Said, Error
     };
     let (mut to, mut env) = (Vec::new(), None);
     if request.known.as_ref().is_none_or(|known| known.to.is_empty()) {
-        to = read_destinations(&typed(
-            "Hosts that may receive it (api.example.com, ...; none for now): ",
-        )?)?;
+        let question = "Hosts that may receive it (api.example.com, ...; none for now): ";
+        to = typed_as(question, read_destinations)?;
     }
     if !to.is_empty() && request.known.as_ref().is_none_or(|known| known.env.is_none()) {
         let suggested = request.path.as_ref().map(suggested_variable).unwrap_or_default();
-        let answer = typed(&format!("Variable for its placeholder [{suggested}]: "))?;
-        let answer = answer.trim();
-        env = Some(read_variable(if answer.is_empty() { &suggested } else { answer })?);
+        let question = format!("Variable for its placeholder [{suggested}]: ");
+        let read =
+            |answer: &str| read_variable(if answer.is_empty() { &suggested } else { answer });
+        env = Some(typed_as(&question, read)?);
     }
     Ok((Answer::Value(Given { to, env, allow_weak: false }), Some(value)))
 }
 
 fn new_path(request: &Shown, fields: &Fields) -> Result<Answer, Error> {
     let suggested = request.path.as_ref().ok_or(Code::Usage)?;
-    let answer = typed(&format!("Register it as [{suggested}] (Enter takes that, - refuses): "))?;
-    let path = match answer.trim() {
-        "-" => return Ok(Answer::Cancel),
-        "" => suggested.clone(),
-        other => read_path(other)?,
-    };
+    let question = format!("Register it as [{suggested}] (Enter takes that, - refuses): ");
+    let path = typed_as(&question, |answer| match answer {
+        "-" => Ok(None),
+        "" => Ok(Some(suggested.clone())),
+        other => read_path(other).map(Some),
+    })?;
+    let Some(path) = path else { return Ok(Answer::Cancel) };
     Ok(Answer::Register { path, fields: choose(fields)? })
+}
+
+/// An answer that `read` can use. What is wrong with one is told, and it is asked for again.
+fn typed_as<T>(question: &str, read: impl Fn(&str) -> Result<T, Error>) -> Result<T, Error> {
+    loop {
+        let error = match read(typed(question)?.trim()) {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        match error.code() {
+            // It is no argument that does not fit: what is wrong with it says it all.
+            Code::Usage => Ui::fault(error.detail().as_str(), None),
+            code => Ui::fault(&error.message(), Some(code.remediation().action)),
+        }
+    }
 }
 
 /// Field by field: what is not taken over expressly stays as it is.

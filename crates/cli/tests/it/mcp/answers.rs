@@ -143,6 +143,35 @@ fn a_registered_path_stands_in_the_projects_manifest() {
     assert_eq!(paths, [json!(TOKEN), json!("team/new/key")]);
 }
 
+/// A slip ends neither the command nor the request.
+#[test]
+fn a_mistyped_answer_is_asked_for_again() {
+    let world = unlocked();
+    let mut agent = Agent::connect(&world);
+    let proposed = json!({ "suggested_path": "team/new/key", "metadata": {} });
+    let id = agent.ask("secrets_propose_new_path", &proposed);
+    let script = format!(
+        "expect('[team/new/key]'); say('Team/New Key\\n'); expect('not the path of a secret'); expect('scope/provider/purpose')
+expect('[team/new/key]'); say('{TOKEN}\\n'); expect('exists'); expect('another path')
+expect('[team/new/key]'); say('personal/new/key\\n'); expect('done.'); finish(code=0)"
+    );
+    at_a_terminal(&world, world.keyless(&["approve", &id]), &script);
+    assert_eq!(agent.poll(&id)["outcome"]["final_path"], json!("personal/new/key"));
+    let listed = world.keyless(&["secret", "list"]).run().ok();
+    assert!(listed.contains("personal/new/key") && listed.contains("without a value"), "{listed}");
+
+    let id = agent.ask("secrets_request_provision", &about("personal/new/key"));
+    let value = world.another_value();
+    let script = format!(
+        "expect('empty refuses): '); say('changeme\\n'); expect('may receive it'); say('a..b\\n'); expect('error'); expect('may receive it')
+say('{ALLOWED}\\n'); expect('[NEW_KEY]: '); say('NO NAME\\n'); expect('error'); expect('[NEW_KEY]: '); say('\\n')
+expect('does not look like a secret'); expect('empty refuses): '); say({value:?} + '\\n'); expect('may receive it')
+say('{ALLOWED}\\n'); expect('[NEW_KEY]: '); say('\\n'); expect('done.'); finish(code=0)"
+    );
+    at_a_terminal(&world, world.keyless(&["approve", &id]), &script);
+    assert_eq!(agent.status(&id), "ok");
+}
+
 #[test]
 fn what_a_manifest_declares_stands_beside_a_proposal_and_over_a_value() {
     let world = unlocked();
