@@ -18,6 +18,7 @@ mod percent;
 use data_encoding::{HEXLOWER, HEXUPPER};
 use zeroize::Zeroizing;
 
+pub(crate) use self::base64::Shared;
 use self::{base64::Alphabet, html::Html, json::Json, percent::Percent};
 use crate::{rewriter::Rewriter, sanitizer::FoundAs};
 
@@ -44,9 +45,17 @@ impl Echo {
     pub(crate) fn found_as(&self) -> FoundAs {
         match self.form {
             Form::AsIs | Form::Html(_) | Form::Json(_) => FoundAs::Plain,
-            Form::Base64(_) | Form::Base64Middle => FoundAs::Base64,
+            Form::Base64(_) | Form::Base64Middle(_) => FoundAs::Base64,
             Form::HexLower | Form::HexUpper => FoundAs::Hex,
             Form::Percent(_) => FoundAs::Percent,
+        }
+    }
+
+    /// What the bytes beside it carry of the value.
+    pub(crate) fn shared(&self) -> Shared {
+        match self.form {
+            Form::Base64Middle(shared) => shared,
+            _ => Shared::default(),
         }
     }
 
@@ -76,9 +85,12 @@ pub fn echoes(value: &[u8]) -> Vec<Echo> {
 }
 
 /// What base64 of anything that contains `value` contains, where that is long enough to be told.
-pub(crate) fn base64_middles(value: &[u8]) -> impl Iterator<Item = Zeroizing<Vec<u8>>> {
-    let placed = |before| Alphabet::ALL.map(|alphabet| alphabet.middle(value, before));
-    (0..3).flat_map(placed).filter(|text| text.len() >= MIN_ECHO)
+pub(crate) fn base64_middles(value: &[u8]) -> impl Iterator<Item = (Zeroizing<Vec<u8>>, Shared)> {
+    let placed = |before| {
+        let shared = Shared::of(value.len(), before);
+        Alphabet::ALL.map(|alphabet| (alphabet.middle(value, before), shared))
+    };
+    (0..3).flat_map(placed).filter(|(text, _)| text.len() >= MIN_ECHO)
 }
 
 /// A rewriter from every form of each value to its marker in the same form.
@@ -99,7 +111,7 @@ enum Form {
     AsIs,
     Base64(Alphabet),
     /// The part of a longer base64 text that depends on the value alone.
-    Base64Middle,
+    Base64Middle(Shared),
     HexLower,
     HexUpper,
     Html(&'static Html),
@@ -122,7 +134,7 @@ impl Form {
     /// `text` in this form, in an allocation that was never moved.
     fn write(self, text: &[u8]) -> Zeroizing<Vec<u8>> {
         match self {
-            Self::AsIs | Self::Base64Middle => Zeroizing::new(text.to_vec()),
+            Self::AsIs | Self::Base64Middle(_) => Zeroizing::new(text.to_vec()),
             Self::Base64(alphabet) => alphabet.whole(text),
             Self::HexLower => Zeroizing::new(HEXLOWER.encode(text).into_bytes()),
             Self::HexUpper => Zeroizing::new(HEXUPPER.encode(text).into_bytes()),
@@ -150,7 +162,8 @@ fn add_forms(value: &[u8], all: &mut Vec<Echo>) {
     }
     for alphabet in Alphabet::ALL {
         for before in 0..3 {
-            add(alphabet.middle(value, before), Form::Base64Middle);
+            let shared = Shared::of(value.len(), before);
+            add(alphabet.middle(value, before), Form::Base64Middle(shared));
         }
     }
 }

@@ -20,7 +20,7 @@ use self::{
     screen::{Screen, Suspects},
     view::{Room, View, decoded, percent_decoded, thinned, without_strings},
 };
-use crate::patterns::PatternSet;
+use crate::{encodings::Shared, patterns::PatternSet};
 
 /// Values with fewer bytes are not looked for: they stand everywhere (NL-2.6.5).
 pub const MIN_SANITIZED: usize = 4;
@@ -198,11 +198,12 @@ impl Sanitizer {
         }
     }
 
-    /// A part of a value that was found goes on as far as the value does.
+    /// What was found, with the rest of the value beside it: a part goes on as far as the value does, and symbols of
+    /// base64 that have bits of the value and of its neighbour go with it.
     fn stretched(&self, sought: &Sought, bytes: &[u8], range: Range<usize>) -> Range<usize> {
         let value = &self.values[sought.value];
         match sought.part {
-            forms::Part::Whole => range,
+            forms::Part::Whole => with_shared(sought.shared, bytes, range),
             forms::Part::Head => {
                 let rest = value[range.len().min(value.len())..].iter();
                 let more = rest.zip(&bytes[range.end..]).take_while(|(a, b)| a == b).count();
@@ -222,12 +223,19 @@ impl Patterns {
     fn new(forms: Vec<(Form, usize)>) -> Self {
         let mut sought = Vec::new();
         let mut texts = Vec::new();
-        for (Form { text, kind: form, part }, value) in forms {
+        for (Form { text, kind: form, part, shared }, value) in forms {
             texts.push(text);
-            sought.push(Sought { value, form, part });
+            sought.push(Sought { value, form, part, shared });
         }
         Self { set: PatternSet::new(texts.iter().map(|text| text.as_slice())), sought }
     }
+}
+
+fn with_shared(shared: Shared, bytes: &[u8], range: Range<usize>) -> Range<usize> {
+    let is_symbol = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/-_".contains(byte);
+    let before = shared.before && bytes[..range.start].last().is_some_and(is_symbol);
+    let after = shared.after && bytes.get(range.end).is_some_and(is_symbol);
+    range.start - usize::from(before)..range.end + usize::from(after)
 }
 
 fn texts(forms: &[(Form, usize)]) -> impl Iterator<Item = &[u8]> {

@@ -7,6 +7,20 @@
 use data_encoding::{BASE64, BASE64URL, Encoding};
 use zeroize::Zeroizing;
 
+/// Whether the symbols beside a found text carry bits of the value, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shared {
+    pub(crate) before: bool,
+    pub(crate) after: bool,
+}
+
+impl Shared {
+    /// Beside the middle of a value of `length` bytes behind `before` others.
+    pub(super) fn of(length: usize, before: usize) -> Self {
+        Self { before: !before.is_multiple_of(3), after: !(before + length).is_multiple_of(3) }
+    }
+}
+
 /// Which symbols stand for 62 and 63.
 #[derive(Clone, Copy)]
 pub(super) enum Alphabet {

@@ -4,7 +4,7 @@ use data_encoding::{BASE32_NOPAD, BASE64, HEXLOWER};
 use zeroize::Zeroizing;
 
 use super::{FoundAs, view};
-use crate::encodings::{base64_middles, echoes};
+use crate::encodings::{Echo, Shared, base64_middles, echoes};
 
 /// Parts of a value with fewer bytes are left out.
 const MIN_PART: usize = 8;
@@ -14,6 +14,7 @@ pub(super) struct Form {
     pub(super) text: Zeroizing<Vec<u8>>,
     pub(super) kind: FoundAs,
     pub(super) part: Part,
+    pub(super) shared: Shared,
 }
 
 /// What a pattern says when it is found.
@@ -21,6 +22,8 @@ pub(super) struct Sought {
     pub(super) value: usize,
     pub(super) form: FoundAs,
     pub(super) part: Part,
+    /// The symbols beside it that go with it.
+    pub(super) shared: Shared,
 }
 
 /// How much of the value a text is.
@@ -34,7 +37,21 @@ pub(super) enum Part {
 }
 
 fn form(text: Vec<u8>, kind: FoundAs) -> Form {
-    Form { text: Zeroizing::new(text), kind, part: Part::Whole }
+    whole(Zeroizing::new(text), kind, Shared::default())
+}
+
+fn whole(text: Zeroizing<Vec<u8>>, kind: FoundAs, shared: Shared) -> Form {
+    Form { text, kind, part: Part::Whole, shared }
+}
+
+fn echoed(value: &[u8]) -> impl Iterator<Item = Form> {
+    let form =
+        |echo: Echo| whole(Zeroizing::new(echo.pattern().to_vec()), echo.found_as(), echo.shared());
+    echoes(value).into_iter().map(form)
+}
+
+fn in_base64(value: &[u8]) -> impl Iterator<Item = Form> {
+    base64_middles(value).map(|(text, shared)| whole(text, FoundAs::Base64, shared))
 }
 
 /// In the text as it stands: what a thinned view leaves out may hold a value, or be a part of one.
@@ -47,12 +64,10 @@ pub(super) fn exact(value: &[u8]) -> Vec<Form> {
 
 /// Every way of writing a value down.
 fn written(value: &[u8]) -> Vec<Form> {
-    let mut all: Vec<Form> =
-        echoes(value).iter().map(|echo| form(echo.pattern().to_vec(), echo.found_as())).collect();
+    let mut all: Vec<Form> = echoed(value).collect();
     let trimmed = value.trim_ascii_end();
     if trimmed.len() < value.len() && trimmed.len() >= super::MIN_SANITIZED {
-        let echoes = echoes(trimmed);
-        all.extend(echoes.iter().map(|echo| form(echo.pattern().to_vec(), echo.found_as())));
+        all.extend(echoed(trimmed));
     }
     if trimmed.len() >= MIN_PART {
         all.extend(disguised(trimmed));
@@ -85,19 +100,21 @@ fn disguised(value: &[u8]) -> Vec<Form> {
         form(value.iter().flat_map(|byte| [*byte, 0]).collect(), FoundAs::Plain),
         form(value.iter().flat_map(|byte| [0, *byte]).collect(), FoundAs::Plain),
     ];
-    // What follows changes the last group; what is before it does not.
+    // What follows changes the last symbol alone, where that has bits to spare.
     let base32 = BASE32_NOPAD.encode(value).into_bytes();
-    let whole = value.len() / 5 * 8;
-    if whole >= MIN_PART {
-        all.push(form(base32[..whole].to_ascii_lowercase(), FoundAs::Base64));
-        all.push(form(base32[..whole].to_vec(), FoundAs::Base64));
+    let known = value.len() * 8 / 5;
+    if known >= MIN_PART {
+        let shared = Shared { before: false, after: !value.len().is_multiple_of(5) };
+        for text in [base32[..known].to_ascii_lowercase(), base32[..known].to_vec()] {
+            all.push(whole(Zeroizing::new(text), FoundAs::Base64, shared));
+        }
     }
     let once = BASE64.encode(value);
     let hex_of_base64 = HEXLOWER.encode(once.as_bytes()).into_bytes();
     all.push(form(hex_of_base64, FoundAs::Hex));
     let base64_of_hex = HEXLOWER.encode(value).into_bytes();
     for inner in [once.into_bytes(), base64_of_hex] {
-        all.extend(base64_middles(&inner).map(|text| form(text.to_vec(), FoundAs::Base64)));
+        all.extend(in_base64(&inner));
     }
     all
 }
@@ -110,7 +127,7 @@ fn parts(value: &[u8]) -> Vec<Form> {
     }
     let part = |text: &[u8], part| {
         let text = Zeroizing::new(text.to_vec());
-        Form { text, kind: FoundAs::Plain, part }
+        Form { text, kind: FoundAs::Plain, part, shared: Shared::default() }
     };
     vec![part(&value[..length], Part::Head), part(&value[value.len() - length..], Part::Tail)]
 }
@@ -128,7 +145,7 @@ pub(super) fn folded(value: &[u8]) -> Vec<Form> {
     }
     let [_, text] = view::remains(value);
     if text.len() >= MIN_PART {
-        all.push(Form { text, kind: FoundAs::Plain, part: Part::Whole });
+        all.push(whole(text, FoundAs::Plain, Shared::default()));
     }
     all
 }
@@ -141,7 +158,7 @@ pub(super) fn plain(value: &[u8]) -> Vec<Form> {
     }
     let mut all = vec![form(trimmed.to_vec(), FoundAs::Plain)];
     if trimmed.len() >= MIN_PART {
-        all.extend(base64_middles(trimmed).map(|text| form(text.to_vec(), FoundAs::Base64)));
+        all.extend(in_base64(trimmed));
         all.extend(parts(trimmed));
     }
     all

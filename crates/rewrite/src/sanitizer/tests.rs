@@ -76,6 +76,36 @@ fn what_got_past_the_reference_is_found() {
     }
 }
 
+/// A symbol between a value and its neighbour has up to four bits of it.
+#[test]
+fn no_symbol_with_a_bit_of_the_value_stays() {
+    let neighbours = b"neighbour";
+    for length in 16..22 {
+        let value = &b"s3cr3t/Value+42<&>\"xyz"[..length];
+        let sanitizer = Sanitizer::new([value]);
+        for before in 0..4 {
+            for after in 0..4 {
+                let all = [&neighbours[..before], value, &neighbours[..after]].concat();
+                for text in [BASE64.encode(&all), BASE64_NOPAD.encode(&all)] {
+                    let around = format!("a {text} b");
+                    let found = sanitizer.find(around.as_bytes());
+                    // From the first symbol that has a bit of it to the last, and no other.
+                    let (start, end) = (before * 8 / 6, ((before + length) * 8).div_ceil(6));
+                    let cleaned = redact(around.as_bytes(), &found, |_| "#".to_owned());
+                    let kept = text[end..].trim_end_matches('=');
+                    let cleaned = String::from_utf8(cleaned).unwrap().replace('=', "");
+                    assert_eq!(cleaned, format!("a {}#{kept} b", &text[..start]));
+                }
+            }
+        }
+        let line = [value, b"\n"].concat();
+        for text in [BASE32.encode(value), BASE32.encode(&line)] {
+            let found = sanitizer.find(text.as_bytes());
+            assert!(found[0].range == (0..(length * 8).div_ceil(5)), "{length}: {found:?}");
+        }
+    }
+}
+
 #[test]
 fn a_large_part_is_found_and_its_rest_goes_with_it() {
     assert_eq!(clean(b"> s3cr3t/Value+42"), "> [P]");
