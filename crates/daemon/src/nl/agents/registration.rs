@@ -13,8 +13,8 @@ use uuid::Uuid;
 use super::as_logged;
 use crate::broker::agent as keyless_agent;
 
-/// How the URIs of Keyless's own sessions begin.
-const OWN_URIS: &str = "nl://keyless.dev/";
+/// The vendor in the URIs of Keyless's own sessions.
+const OWN_VENDOR: &str = "keyless.dev";
 
 /// What is said of a new agent.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ impl Registrar<'_> {
         let Self::Administrator(administrator) = self else { return Ok(()) };
         let mut more = aid.exceeds(administrator);
         more.extend(aid.is_administrator().then_some("metadata.administrator"));
-        more.extend(aid.agent_uri.as_str().starts_with(OWN_URIS).then_some("agent_uri"));
+        more.extend((aid.agent_uri.vendor() == OWN_VENDOR).then_some("agent_uri"));
         if more.is_empty() {
             return Ok(());
         }
