@@ -108,7 +108,10 @@ pub use crate::{
     liveness::{Checked, LivenessConfig, LivenessVerdict},
     log_breaks::{BreaksSeen, accept_log_breaks},
     log_keeping::{AuditConfig, annotate_log, remove_old_log, rotate_log, rotate_log_keys},
-    nl::{Agents, NlClient, NlIdentity, Registrar, Registration, serve_nl_stdio},
+    nl::{
+        Agents, CREDENTIAL_NOTE, NlClient, NlIdentity, Registrar, Registration, registered,
+        serve_nl_stdio,
+    },
     notes::{Note, Notes, RequestNote},
     operator::{
         Answer, Approver, ApproverHandle, By, ChainState, CheckWhen, Edited, EgressView, Given,

@@ -48,18 +48,19 @@ mod watch;
 mod rotation;
 mod webhooks;
 
-pub use self::{
-    agents::{Agents, Registrar, Registration},
-    bridge::{NlClient, NlIdentity, serve_stdio as serve_nl_stdio},
-    webhooks::{HookUrl, Webhook},
-};
 pub(crate) use self::{
+    acting::end_revoked,
     listen::Listeners,
     ndjson::serve as serve_session,
     rotation::keep_phases,
     service::NlService,
     upkeep::keep as tidy_agents,
     webhooks::{Telling, tell_all},
+};
+pub use self::{
+    agents::{Agents, CREDENTIAL_NOTE, Registrar, Registration, registered},
+    bridge::{NlClient, NlIdentity, serve_stdio as serve_nl_stdio},
+    webhooks::{HookUrl, Webhook},
 };
 
 #[cfg(test)]

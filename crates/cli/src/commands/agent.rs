@@ -8,12 +8,13 @@ use keyless_core::{
     agent::{AgentState, Aid, AidScope, LifecycleAuthority, TrustLevel},
 };
 use keyless_daemon::{
-    Agents, Config, Registrar, Registration,
+    Agents, CREDENTIAL_NOTE, Config, Registrar, Registration,
     nl::{
         attestation::{self, Attestation},
         delegations::Delegations,
         detection::Detection,
     },
+    registered,
 };
 use serde_json::json;
 
@@ -25,8 +26,6 @@ use crate::{
     },
     ui::{Ui, table},
 };
-
-const NOTE: &str = "Kept as a hash alone; it can't be shown again.";
 
 pub(super) async fn run(ui: &Ui, command: AgentCommand) -> Result<ExitCode, Error> {
     match command {
@@ -78,7 +77,7 @@ async fn register(ui: &Ui, args: AgentRegisterArgs) -> Result<(), Error> {
         }
     };
     let kept = match &args.credential_file {
-        None => format!("{shown}\n{NOTE}"),
+        None => format!("{shown}\n{CREDENTIAL_NOTE}"),
         Some(file) => format!("in {}", file.display()),
     };
     let words = format!(
@@ -86,12 +85,7 @@ async fn register(ui: &Ui, args: AgentRegisterArgs) -> Result<(), Error> {
          It may do nothing until there is a grant: keyless grant create.\n",
         aid.agent_uri
     );
-    let credential = json!({ "type": "api_key", "value": shown, "note": NOTE });
-    ui.answer(
-        "agent register",
-        &json!({ "aid": aid.as_message(), "credential": credential }),
-        &words,
-    );
+    ui.answer("agent register", &registered(&aid, shown), &words);
     Ok(())
 }
 

@@ -1,8 +1,12 @@
 //! What an agent has under way, and how it ends when the agent is no more.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use keyless_core::{Code, Error, agent::InstanceId, grant::PermissionRef};
+use keyless_core::{
+    Code, Error,
+    agent::{AgentState, InstanceId},
+    grant::PermissionRef,
+};
 
 use super::{
     actions::{ActionOrder, ActionOutcome, ActionSession},
@@ -11,7 +15,28 @@ use super::{
     service::NlService,
 };
 
+/// How often it is looked whether somebody else has revoked an agent that is at work.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Ends what agents have under way that the operator, or another broker of the store, has revoked.
+pub(crate) async fn end_revoked(service: Arc<NlService>) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        service.dismiss_revoked().await;
+    }
+}
+
 impl NlService {
+    async fn dismiss_revoked(&self) {
+        for instance in self.present.busy() {
+            // A store that can't be read now may be the next time; nothing new begins without it.
+            let Ok(aid) = self.agents.show(&instance).await else { continue };
+            if aid.lifecycle == AgentState::Revoked {
+                self.dismiss(&instance, Code::AgentRevoked);
+            }
+        }
+    }
+
     /// Ends what an agent has under way, for good; gives the number of its actions.
     pub(super) fn dismiss(&self, instance: &InstanceId, why: Code) -> usize {
         self.present.end(instance, why);
@@ -80,30 +105,33 @@ impl Acting {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use keyless_core::{ActionType, ApproveOnUse, SecretPath};
-    use keyless_vault::Metadata;
-    use serde_json::json;
+    use keyless_core::{
+        ActionType,
+        agent::{AgentState, LifecycleAuthority},
+    };
+    use serde_json::{Map, Value, json};
 
     use super::*;
     use crate::nl::scene::Served;
 
+    /// An action that waits for a person, as a command would for its end.
+    fn payload() -> Map<String, Value> {
+        let action = json!({ "type": "exec", "template": "{{nl:t/api/asked}}" });
+        Map::from_iter([("action".to_owned(), action)])
+    }
+
     #[tokio::test]
     async fn an_action_ends_with_its_session() {
         let served = Served::new().await;
-        let (nl, path) = (&served.nl, SecretPath::parse("t/api/asked").unwrap());
-        let asked = Metadata { approve_on_use: ApproveOnUse::PerCall, ..Metadata::default() };
-        nl.vault.add(path, asked, None).await.unwrap();
+        served.add_asked().await;
+        let nl = &served.nl;
         let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
         let instance = &caller.aid.instance_id;
         nl.present.begin(instance, None);
-        let payload = json!({ "action": { "type": "exec", "template": "{{nl:t/api/asked}}" } });
-        let payload = payload.as_object().unwrap();
-        let acting = nl.submit(&caller, payload, "req-1", Timestamp::now());
-        // It waits for a person, as a command would for its end.
+        let payload = payload();
+        let acting = nl.submit(&caller, &payload, "req-1", Timestamp::now());
         let ending = async {
-            while nl.requests.all().await.unwrap().is_empty() {
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-            }
+            served.until_asked().await;
             let over = nl.present.over(instance);
             nl.close_session(instance).await.unwrap();
             (nl.session_of(&caller).err().map(|error| error.code()), over)
@@ -112,5 +140,27 @@ mod tests {
         assert_eq!(outcome.unwrap().fault.unwrap().code(), Code::SessionEnded);
         assert_eq!(late, Some(Code::SessionEnded));
         assert!(nl.sessions.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_action_ends_when_the_operator_revokes_its_agent() {
+        let served = Served::new().await;
+        served.add_asked().await;
+        let nl = &served.nl;
+        let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
+        let payload = payload();
+        let acting = nl.submit(&caller, &payload, "req-1", Timestamp::now());
+        let revoking = async {
+            served.until_asked().await;
+            nl.dismiss_revoked().await;
+            assert_eq!(nl.present.busy(), std::slice::from_ref(&caller.aid.instance_id));
+            // As keyless agent revoke does, in a process of its own.
+            let to = (AgentState::Revoked, LifecycleAuthority::Operator);
+            nl.agents.change(&caller.aid.instance_id, to, "a test").await.unwrap();
+            nl.dismiss_revoked().await;
+        };
+        let (outcome, ()) = tokio::join!(Box::pin(acting), Box::pin(revoking));
+        assert_eq!(outcome.unwrap().fault.unwrap().code(), Code::AgentRevoked);
+        assert!(nl.present.busy().is_empty());
     }
 }

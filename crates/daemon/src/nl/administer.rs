@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{
-    agents::{Registrar, Registration, as_logged},
+    agents::{Registrar, Registration, as_logged, registered},
     answer::Outcome,
     caller::Caller,
     service::NlService,
@@ -37,8 +37,6 @@ const QUERIES: u32 = 30;
 /// The largest page of the log, and what one has if nothing is said.
 const LARGEST_PAGE: usize = 100;
 const PAGE: usize = 50;
-/// What is said of a credential, once.
-const NOTE: &str = "Kept as a hash alone; it can't be shown again.";
 
 /// What a registration asks for.
 #[derive(Deserialize)]
@@ -162,11 +160,7 @@ impl NlService {
         };
         let by = Registrar::Administrator(administrator);
         let (aid, credential) = self.agents.register(registration, by).await?;
-        let body = json!({
-            "aid": aid.as_message(),
-            "credential": { "type": "api_key", "value": credential.as_str(), "note": NOTE },
-        });
-        Ok(Outcome::done(MessageType::AgentRegisterAck, 201, body))
+        Ok(Outcome::done(MessageType::AgentRegisterAck, 201, registered(&aid, &credential)))
     }
 
     /// An agent's own identity; to an administrator, that of each agent of its organization.

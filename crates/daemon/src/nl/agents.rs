@@ -24,7 +24,7 @@ use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
 pub(super) use self::registration::identity;
-pub use self::registration::{Registrar, Registration};
+pub use self::registration::{CREDENTIAL_NOTE, Registrar, Registration, registered};
 use crate::broker::{agent as keyless_agent, fill_random, plain_entry};
 
 /// Credentials that are hashed at the same time: each takes 19 MiB.

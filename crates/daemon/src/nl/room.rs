@@ -151,6 +151,13 @@ impl Present {
         here.get(agent).filter(|one| one.is_session).map(|one| one.over.subscribe())
     }
 
+    /// The agents that have something under way.
+    pub(super) fn busy(&self) -> Vec<InstanceId> {
+        let here = self.here.lock();
+        let busy = here.iter().filter(|(_, one)| one.over.receiver_count() > 0);
+        busy.map(|(agent, _)| agent.clone()).collect()
+    }
+
     /// When an agent is no more.
     pub(super) fn over(&self, agent: &InstanceId) -> Over {
         let mut here = self.here.lock();

@@ -1,10 +1,10 @@
 //! A service and its agents, for the tests of this room.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
-    ActionType, SecretPath,
+    ActionType, ApproveOnUse, SecretPath,
     agent::{AgentType, AgentUri, Aid, TrustLevel},
 };
 use keyless_vault::Metadata;
@@ -62,6 +62,20 @@ impl Served {
         let nl =
             NlService::new(&broker, &Places::below(folder.path()), &NlConfig::default()).unwrap();
         Self { nl: Arc::new(nl), folder }
+    }
+
+    /// One more secret, `t/api/asked`, about each use of which a person is asked.
+    pub(super) async fn add_asked(&self) {
+        let asked = Metadata { approve_on_use: ApproveOnUse::PerCall, ..Metadata::default() };
+        let path = SecretPath::parse("t/api/asked").unwrap();
+        self.nl.vault.add(path, asked, None).await.unwrap();
+    }
+
+    /// Waits until a person is asked.
+    pub(super) async fn until_asked(&self) {
+        while self.nl.requests.all().await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// An agent that has shown its credential, with a grant for everything that these types do.

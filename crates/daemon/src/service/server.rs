@@ -27,7 +27,7 @@ use crate::{
     desktop,
     liveness::LivenessChecks,
     log_keeping::{annotate_log, keep_log},
-    nl::{Listeners, NlService, Telling, keep_phases, tell_all, tidy_agents},
+    nl::{Listeners, NlService, Telling, end_revoked, keep_phases, tell_all, tidy_agents},
     operator::{Approver, OperatorDoor, Overview},
     places::Places,
     reload::Watcher,
@@ -89,6 +89,7 @@ pub async fn serve(
     // What goes on beside the conversations, and ends with them.
     let mut beside = JoinSet::new();
     beside.spawn(tidy_agents(Arc::clone(&speaking)));
+    beside.spawn(end_revoked(Arc::clone(&speaking)));
     let (vault, log) = (Arc::clone(broker.vault()), broker.log().clone());
     let telling = Telling {
         vault: Arc::clone(&vault),

@@ -1,8 +1,5 @@
-use std::time::Duration;
-
 use jiff::SignedDuration;
-use keyless_core::{ActionType, ApproveOnUse, Code, SecretPath, nl_message::Shape};
-use keyless_vault::Metadata;
+use keyless_core::{ActionType, Code, nl_message::Shape};
 use serde_json::json;
 
 use super::*;
@@ -89,9 +86,8 @@ async fn an_administrator_registers_nothing_beyond_itself() {
 #[tokio::test]
 async fn a_revocation_ends_what_is_under_way() {
     let served = Served::new().await;
-    let (nl, path) = (&served.nl, SecretPath::parse("t/api/asked").unwrap());
-    let asked = Metadata { approve_on_use: ApproveOnUse::PerCall, ..Metadata::default() };
-    nl.vault.add(path, asked, None).await.unwrap();
+    served.add_asked().await;
+    let nl = &served.nl;
     let by = administrator(&served).await;
     let worker = served.agent("worker", &[ActionType::Exec], &["*"]).await;
     let message = payload(&json!({
@@ -104,9 +100,7 @@ async fn a_revocation_ends_what_is_under_way() {
         "propagate_to": ["partner.test"],
     }));
     let revoking = async {
-        while nl.requests.all().await.unwrap().is_empty() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        served.until_asked().await;
         nl.revoke_agents(&by, &revocation).await.unwrap()
     };
     let (outcome, told) = tokio::join!(Box::pin(acting), Box::pin(revoking));

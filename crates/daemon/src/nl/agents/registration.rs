@@ -8,11 +8,14 @@ use keyless_core::{
     agent::{AgentState, AgentType, AgentUri, Aid, AidScope, DelegatedBy, InstanceId, TrustLevel},
     audit,
 };
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::as_logged;
 use crate::broker::agent as keyless_agent;
 
+/// What is said of a credential.
+pub const CREDENTIAL_NOTE: &str = "Kept as a hash alone; it can't be shown again.";
 /// The vendor in the URIs of Keyless's own sessions.
 const OWN_VENDOR: &str = "keyless.dev";
 
@@ -72,6 +75,14 @@ impl Registrar<'_> {
             Self::Operator => keyless_agent("operator", "operator"),
         }
     }
+}
+
+/// What who registered an agent is told: its identity, and its credential, this once.
+pub fn registered(aid: &Aid, credential: &str) -> Value {
+    json!({
+        "aid": aid.as_message(),
+        "credential": { "type": "api_key", "value": credential, "note": CREDENTIAL_NOTE },
+    })
 }
 
 /// The identity that is wanted, with an instance of its own; [`Code::Usage`] names what makes it none.
