@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, time::Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
-    ActionType, Code, SafeText, SecretPath,
+    ActionType, Code, Error, SafeText, SecretPath,
     agent::{
         AgentState, AgentType, AgentUri, Aid, AidScope, CLOCK_SKEW, InstanceId, LifecycleAuthority,
         TrustLevel,
@@ -30,9 +30,9 @@ use super::{
 
 /// How long an agent lives if nothing is said, as at the command line.
 const LIFE: SignedDuration = SignedDuration::from_hours(12);
-/// Messages a minute of an organization's administrators.
-const REGISTRATIONS: u32 = 10;
-const REVOCATIONS: u32 = 10;
+/// Registrations a minute of an organization's administrators, and as many revocations.
+const CHANGES: u32 = 10;
+/// Their queries a minute.
 const QUERIES: u32 = 30;
 /// The largest page of the log, and what one has if nothing is said.
 const LARGEST_PAGE: usize = 100;
@@ -129,10 +129,7 @@ impl NlService {
         caller: &Caller,
         payload: &Map<String, Value>,
     ) -> Result<Outcome, NlFault> {
-        let administrator = self
-            .administrator(caller, (MessageType::AgentRegister, REGISTRATIONS))
-            .await?
-            .ok_or_else(no_administrator)?;
+        let administrator = self.administrator(caller, MessageType::AgentRegister).await?;
         let wanted: Wanted = read(payload)?;
         let parent = match wanted.delegated_by.kind {
             AnswerableKind::Agent => {
@@ -190,10 +187,7 @@ impl NlService {
         caller: &Caller,
         payload: &Map<String, Value>,
     ) -> Result<Value, NlFault> {
-        let administrator = self
-            .administrator(caller, (MessageType::RevocationRequest, REVOCATIONS))
-            .await?
-            .ok_or_else(no_administrator)?;
+        let administrator = self.administrator(caller, MessageType::RevocationRequest).await?;
         let wanted: Revocation = read(payload)?;
         if wanted.effective == Effective::Scheduled {
             let words = SafeText::words("a revocation is immediate here; send it when it is due");
@@ -247,10 +241,7 @@ impl NlService {
         caller: &Caller,
         payload: &Map<String, Value>,
     ) -> Result<Value, NlFault> {
-        let administrator = self
-            .administrator(caller, (MessageType::AuditQuery, QUERIES))
-            .await?
-            .ok_or(Code::AuditQueryDenied)?;
+        let administrator = self.administrator(caller, MessageType::AuditQuery).await?;
         let asked: Question = read(payload)?;
         let page = Number::or(asked.page.as_ref(), 1, "page")?.max(1);
         let size = Number::or(asked.page_size.as_ref(), PAGE, "page_size")?.clamp(1, LARGEST_PAGE);
@@ -263,7 +254,7 @@ impl NlService {
         ];
         let query = query.iter().find(|(_, is_it)| *is_it).map_or("by_time", |(word, _)| word);
         let other = asked.target.filter(|_| secret.is_none());
-        let wanted = AuditQuery {
+        let mut wanted = AuditQuery {
             since: asked.from,
             until: asked.to,
             agent_uri: asked.agent_uri,
@@ -272,40 +263,51 @@ impl NlService {
             outcome: asked.result,
             ..AuditQuery::default()
         };
-        let entries = self.vault.store().audit_query(&wanted).await;
         let fits = |entry: &Entry| {
             entry.agent.organization_id == administrator.organization_id
                 && other.as_ref().is_none_or(|target| entry.target == *target)
                 && asked.platform.as_ref().is_none_or(|platform| entry.platform == *platform)
         };
-        let mut entries = entries.map_err(keyless_core::Error::from)?;
-        entries.retain(fits);
+        let (first, mut total, mut results) = ((page - 1).saturating_mul(size), 0, Vec::new());
+        loop {
+            // So many at once as the store gives; an organization's may be few of them.
+            let entries = self.vault.store().audit_query(&wanted).await.map_err(Error::from)?;
+            let Some(last) = entries.last().map(|last| last.sequence) else { break };
+            for entry in entries.into_iter().filter(fits) {
+                if total >= first && results.len() < size {
+                    results.push(entry);
+                }
+                total += 1;
+            }
+            wanted.after = Some(last);
+        }
         self.note(caller, audit::Action::Query, Target::Log).await?;
-        let results: Vec<&Entry> = entries.iter().skip((page - 1) * size).take(size).collect();
         Ok(json!({
             "query": query,
             "time_range": { "from": wanted.since, "to": wanted.until },
             "results": results,
-            "pagination": { "page": page, "page_size": size, "total": entries.len() },
+            "pagination": { "page": page, "page_size": size, "total": total },
         }))
     }
 
-    /// The caller, counted, if it is an administrator and may act as one now.
+    /// The caller, counted, if it is an administrator and may send such a message now.
     async fn administrator<'a>(
         &self,
         caller: &'a Caller,
-        (kind, limit): (MessageType, u32),
-    ) -> Result<Option<&'a Aid>, NlFault> {
+        kind: MessageType,
+    ) -> Result<&'a Aid, NlFault> {
+        let is_query = kind == MessageType::AuditQuery;
         let aid = &caller.aid;
         // What it may do it does itself: nobody does it under its delegation, and it does so under nobody's.
         if !aid.is_administrator() || caller.acting.is_some() {
-            return Ok(None);
+            return Err(if is_query { Code::AuditQueryDenied.into() } else { no_administrator() });
         }
         if self.detection.band(&aid.instance_id).await? >= Band::Orange {
             return Err(Code::ThreatTooHigh.into());
         }
+        let limit = if is_query { QUERIES } else { CHANGES };
         self.rates.step_administration((kind, limit), &aid.organization_id, Instant::now())?;
-        Ok(Some(aid))
+        Ok(aid)
     }
 }
 

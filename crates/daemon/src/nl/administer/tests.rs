@@ -145,6 +145,9 @@ async fn an_administrator_sees_its_own_organization() {
     let of = |entry: &Value| entry["agent"]["organization_id"].clone();
     assert!(entries.iter().all(|entry| of(entry) == "acme"), "{entries:?}");
     assert!(entries.iter().any(|entry| entry["action"] == "query"), "{entries:?}");
+    let beyond = payload(&json!({ "page": usize::MAX, "page_size": 100 }));
+    let beyond = nl.audited(&by, &beyond).await.unwrap();
+    assert_eq!(beyond["results"], json!([]));
     let asked = json!({ "target": "t/api/token", "result": "success" });
     let found = nl.audited(&by, &payload(&asked)).await.unwrap();
     assert_eq!(found["query"], "by_secret");
