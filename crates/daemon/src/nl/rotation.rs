@@ -4,7 +4,7 @@ mod phases;
 
 use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
-    SecretPath,
+    Error, SecretPath,
     audit::{Action, Entry},
 };
 use keyless_vault::Vault;
@@ -41,6 +41,12 @@ pub(super) async fn told(
         }
     }
     told
+}
+
+/// The number of the log's last entry.
+pub(super) async fn log_end(vault: &Vault) -> Result<u64, Error> {
+    let tail = vault.store().audit_tail(1).await?;
+    Ok(tail.last().map_or(0, |entry| entry.sequence))
 }
 
 /// The newest two versions of the entry's secret that there were at this time, the newest first; nothing where its values are not

@@ -25,7 +25,7 @@ use self::{
     message::{message, signature},
     progress::Progress,
 };
-use super::rotation::told;
+use super::rotation::{log_end, told};
 use crate::{
     broker::{agent, plain_entry},
     places::Places,
@@ -64,7 +64,7 @@ async fn tell(telling: Telling, hook: Webhook, progress: Arc<Progress>) {
     let mut told = progress.of_receiver(&hook.url);
     loop {
         // Without the log there is nothing to tell; it may be there again the next time.
-        if let Ok(end) = telling.end().await {
+        if let Ok(end) = log_end(&telling.vault).await {
             match told {
                 // A new one is told what happens from now on.
                 None => {
@@ -98,12 +98,6 @@ async fn tell_after(
 }
 
 impl Telling {
-    /// The number of the log's last entry.
-    async fn end(&self) -> Result<u64, Error> {
-        let tail = self.vault.store().audit_tail(1).await.map_err(Error::from)?;
-        Ok(tail.last().map_or(0, |entry| entry.sequence))
-    }
-
     /// What there is to tell behind an entry, oldest first.
     async fn after(&self, sequence: u64) -> Result<Vec<Entry>, Error> {
         let mut all = Vec::new();

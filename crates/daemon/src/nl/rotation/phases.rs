@@ -11,7 +11,7 @@ use keyless_core::{
 use keyless_store::{AuditLog, AuditQuery};
 use keyless_vault::Vault;
 
-use super::before;
+use super::{before, log_end};
 use crate::{
     broker::{agent, plain_entry},
     nl::actions::given_version,
@@ -36,14 +36,13 @@ struct Phases {
     vault: Arc<Vault>,
     log: AuditLog,
     grace: Grace,
-    /// The last rotation of the log that is known.
+    /// Up to where the log is known.
     read: Option<u64>,
     /// Whose steps are not over.
     replaced: Vec<Replaced>,
 }
 
 /// A value that was replaced.
-#[derive(Clone)]
 struct Replaced {
     path: SecretPath,
     version: u32,
@@ -57,22 +56,16 @@ struct Replaced {
 impl Phases {
     async fn round(&mut self, now: Timestamp) -> Result<(), Error> {
         self.learn(now).await?;
-        let mut left = Vec::new();
-        let mut replaced = std::mem::take(&mut self.replaced).into_iter();
-        for mut one in replaced.by_ref() {
-            match self.step(&mut one, now).await {
-                Ok(true) => left.push(one),
-                Ok(false) => {}
-                Err(error) => {
-                    left.push(one);
-                    left.extend(replaced);
-                    self.replaced = left;
-                    return Err(error);
-                }
+        let (mut left, mut done) = (Vec::new(), Ok(()));
+        for mut one in std::mem::take(&mut self.replaced) {
+            let goes_on = self.step(&mut one, now).await;
+            if goes_on.as_ref().copied().unwrap_or(true) {
+                left.push(one);
             }
+            done = done.and(goes_on.map(drop));
         }
         self.replaced = left;
-        Ok(())
+        done
     }
 
     /// Writes the step that is due; gives whether another is to come.
@@ -117,7 +110,7 @@ impl Phases {
 
     /// Learns of the rotations since the last time; the first time also how far each has come.
     async fn learn(&mut self, now: Timestamp) -> Result<(), Error> {
-        let is_first = self.read.is_none();
+        let (is_first, end) = (self.read.is_none(), log_end(&self.vault).await?);
         let rotations = self.entries(Action::Rotate, now).await?;
         let mut found = Vec::new();
         for entry in &rotations {
@@ -143,8 +136,8 @@ impl Phases {
             }
         }
         self.replaced.append(&mut found);
-        let last = rotations.last().map_or(0, |entry| entry.sequence);
-        self.read = Some(last.max(self.read.unwrap_or(0)));
+        // Where there was nothing, it need not be looked at again.
+        self.read = Some(rotations.last().map_or(end, |last| last.sequence));
         Ok(())
     }
 
