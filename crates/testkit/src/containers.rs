@@ -10,7 +10,7 @@ use std::{
 
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running registry; dropping it ends it.
 pub struct ContainerRegistry {

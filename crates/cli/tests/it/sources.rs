@@ -594,7 +594,7 @@ fn a_source_that_hangs_is_given_up_and_the_others_go_on() {
     let begun = Instant::now();
     let checked = world.keyless(&["source", "check", "--json"]).run().exits(1).json();
     // Two values and, all at once, three states.
-    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_mins(1), "{:?}", begun.elapsed());
     let data = &checked["data"];
     let told = |path: &str| {
         let mut secrets = data["secrets"].as_array().unwrap().iter();

@@ -1,7 +1,6 @@
 use std::{
     io::{Read, Write as _},
     sync::Arc,
-    time::Duration,
 };
 
 use bytes::Bytes;
@@ -12,7 +11,7 @@ use keyless_testkit::{
 };
 use tokio::sync::Semaphore;
 
-use crate::scene::{ALLOWED, Scene, Setting, read_head};
+use crate::scene::{ALLOWED, PATIENCE, Scene, Setting, comes_true, read_head};
 
 /// The origin sends the next event only when the client has the one before.
 #[test]
@@ -37,10 +36,7 @@ fn a_client_that_leaves_an_idle_stream_takes_the_upstream_with_it() {
     next_chunk(&mut stream);
     drop(stream);
     // The stream that the handler answers with holds the semaphore as long as it lives.
-    let gone = (0..500).any(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        Arc::strong_count(&permitted) == 2
-    });
+    let gone = comes_true(|| Arc::strong_count(&permitted) == 2);
     assert!(gone, "the origin still waits to send");
     drop(scene);
 }
@@ -59,7 +55,7 @@ fn the_same_over_http1_where_only_the_connection_can_tell() {
     assert_eq!(next_chunk(&mut stream), "data: 1\n\n");
     drop(stream);
     let closed = |record: &Snapshot| record.connections.iter().all(|one| one.closed);
-    assert!(scene.allowed.wait_until(Duration::from_secs(5), closed), "it is still open");
+    assert!(scene.allowed.wait_until(PATIENCE, closed), "it is still open");
 }
 
 /// A stream of events for who brings the value, and the client's side of it after the head.

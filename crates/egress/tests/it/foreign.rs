@@ -2,13 +2,12 @@ use std::{
     io::{Read as _, Write as _},
     os::unix::net::UnixStream,
     sync::Arc,
-    time::Duration,
 };
 
 use keyless_core::{Authority, Code};
 use keyless_egress::EngineConfig;
 
-use crate::scene::{Scene, Setting};
+use crate::scene::{PATIENCE, Scene, Setting};
 
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 0xd2, 0x16, 0x2f];
 
@@ -37,7 +36,7 @@ fn postgres_shows_the_reason() {
         assert!(text.contains("[raw_address]\0H"), "{text}");
         assert!(text.ends_with("\0\0"), "{text}");
     }
-    assert_eq!(scene.refused(), [Code::RawAddress; 2]);
+    scene.assert_refused(&[Code::RawAddress; 2]);
 }
 
 /// A login is heard to its end before anything is dialled, and what is none goes nowhere.
@@ -80,6 +79,7 @@ fn a_login_that_is_none_reaches_no_database() {
 #[test]
 fn others_show_it_in_their_own_words() {
     let scene = scene();
+    let mut refused = Vec::new();
     for (target, said, begins, code) in [
         ("allowed.test:3306", &b""[..], &b"\0\xff\x6a\x04keyless: "[..], Code::ProtocolRefused),
         ("allowed.test:6379", b"*1\r\n$4\r\nPING\r\n", b"-ERR keyless: ", Code::ProtocolRefused),
@@ -101,7 +101,8 @@ fn others_show_it_in_their_own_words() {
             "{target}: {:?}",
             String::from_utf8_lossy(&answer)
         );
-        assert_eq!(scene.refused().pop(), Some(code), "{target}");
+        refused.push(code);
+        scene.assert_refused(&refused);
     }
 }
 
@@ -148,7 +149,7 @@ fn scene() -> Scene {
 /// A connection as the jail's funnel hands it over.
 fn dial(scene: &Scene, target: &str) -> UnixStream {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    ours.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    ours.set_read_timeout(Some(PATIENCE)).unwrap();
     theirs.set_nonblocking(true).unwrap();
     let _context = scene.runtime.enter();
     let theirs = tokio::net::UnixStream::from_std(theirs).unwrap();

@@ -6,7 +6,7 @@ use std::{
 use keyless_core::{Code, Location, Locations};
 use keyless_testkit::{Alpn, OriginOptions, Script, Step, TestCa};
 
-use crate::scene::{ALLOWED, Scene, Setting, read_head};
+use crate::scene::{ALLOWED, PATIENCE, Scene, Setting, read_head};
 
 fn scene_speaking(alpn: Alpn) -> Scene {
     let ca = TestCa::new();
@@ -137,7 +137,7 @@ fn a_refusal_that_is_found_late_is_still_an_answer() {
             );
         }
         assert!(scene.allowed.requests().iter().all(|request| !request.complete));
-        assert_eq!(scene.refused(), [Code::LocationNotAllowed; 2]);
+        scene.assert_refused(&[Code::LocationNotAllowed; 2]);
     }
 }
 
@@ -286,7 +286,7 @@ fn a_body_that_is_not_in_its_coding_is_a_bad_gateway() {
             );
             assert!(answer.body.contains("Content-Encoding"), "{}", answer.body);
         }
-        assert_eq!(scene.refused(), [Code::UpstreamProtocol; 2]);
+        scene.assert_refused(&[Code::UpstreamProtocol; 2]);
     }
 }
 
@@ -360,7 +360,7 @@ fn a_client_that_leaves_takes_the_upstream_with_it() {
         read_head(&mut stream);
         drop(stream);
         if alpn == Alpn::Http1 {
-            let gone = scene.allowed.wait_until(Duration::from_secs(2), |record| {
+            let gone = scene.allowed.wait_until(PATIENCE, |record| {
                 record.connections.iter().all(|connection| connection.closed)
             });
             assert!(gone, "the origin still sends");

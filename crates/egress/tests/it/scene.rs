@@ -8,7 +8,7 @@ use std::{
     path::PathBuf,
     process::Command,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use data_encoding::BASE64;
@@ -33,6 +33,9 @@ use rustls::{
 };
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+
+/// How long something may take that happens at once on a machine with nothing else to do.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The secret's only destination.
 pub(crate) const ALLOWED: &str = "allowed.test";
@@ -253,7 +256,7 @@ impl Scene {
     /// A connection to the proxy's own port.
     pub(crate) fn plain(&self) -> TcpStream {
         let stream = TcpStream::connect(self.proxy).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     }
 
@@ -300,13 +303,16 @@ impl Scene {
         self.broker.events.lock().iter().filter_map(|event| event.code).collect()
     }
 
-    /// Whether a refusal is logged within two seconds: some come right after what the client sees.
+    /// Whether a refusal comes to be logged: some are right after what the client sees.
     pub(crate) fn waits_for(&self, code: Code) -> bool {
-        let logged = |_| {
-            std::thread::sleep(Duration::from_millis(10));
-            self.refused().contains(&code)
-        };
-        (0..200).any(logged)
+        comes_true(|| self.refused().contains(&code))
+    }
+
+    /// What was refused so far is this and nothing else.
+    #[track_caller]
+    pub(crate) fn assert_refused(&self, codes: &[Code]) {
+        comes_true(|| self.refused().len() >= codes.len());
+        assert_eq!(self.refused(), codes);
     }
 
     /// Nothing that the client or another origin saw has the value.
@@ -420,6 +426,18 @@ pub(crate) fn hasty() -> Limits {
         preamble_time: Duration::from_millis(300),
         ..Limits::default()
     }
+}
+
+/// Whether something that nobody is told of comes true while a machine may reasonably be busy with something else.
+pub(crate) fn comes_true(is_so: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    true
 }
 
 pub(crate) fn read_head(stream: &mut impl Read) -> String {

@@ -3,7 +3,7 @@ use std::io::{Read as _, Write as _};
 use keyless_core::{Code, Location, Locations};
 use keyless_testkit::{Handler, OriginOptions, Script, TestCa, websocket};
 
-use crate::scene::{ALLOWED, Scene, Setting, read_head, read_rest};
+use crate::scene::{ALLOWED, PATIENCE, Scene, Setting, read_head, read_rest};
 
 const HANDSHAKE: &str = "GET /websocket HTTP/1.1\r\nhost: allowed.test\r\nupgrade: websocket\r\n\
     connection: Upgrade\r\nsec-websocket-version: 13\r\n\
@@ -124,7 +124,7 @@ fn a_refused_message_closes_both_sides_with_the_reason() {
     assert!(scene.waits_for(Code::PlaceholderEscaped));
     let closed =
         |record: &keyless_testkit::Snapshot| record.connections.iter().all(|one| one.closed);
-    assert!(scene.allowed.wait_until(std::time::Duration::from_secs(5), closed));
+    assert!(scene.allowed.wait_until(PATIENCE, closed));
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn one_authority_or_none() {
         );
     }
     assert!(scene.allowed.recorded().is_empty());
-    assert_eq!(scene.refused(), [Code::AuthorityMismatch; 3]);
+    scene.assert_refused(&[Code::AuthorityMismatch; 3]);
     for host in ["ALLOWED.test", "allowed.test.", "allowed.test:443"] {
         let answer = scene.curl(&["-H", &format!("host: {host}"), "https://allowed.test/"]);
         assert_eq!(answer.status, 200, "{host}");

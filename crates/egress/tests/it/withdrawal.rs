@@ -8,10 +8,7 @@ use std::{
 use keyless_core::Code;
 use keyless_egress::{Allowance, EgressPolicy};
 
-use crate::scene::{ALLOWED, Answer, Scene, Setting, read_head};
-
-/// Longer than the second within which open things are cut, by what a loaded machine needs.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::scene::{ALLOWED, Answer, PATIENCE, Scene, Setting, read_head};
 
 /// A request over an intercepted connection whose answer goes on for minutes.
 fn endless(scene: &Scene) -> impl Read + Send + 'static {

@@ -21,7 +21,7 @@ const seen = (text) => page.getByText(text).first().waitFor();
 async function arrive(options = {}, address = link()) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, ...options });
   const fresh = await context.newPage();
-  fresh.setDefaultTimeout(20000);
+  fresh.setDefaultTimeout(60000);
   fresh.on("pageerror", (error) => faults.push(error.message));
   fresh.on("dialog", (dialog) => { faults.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });
   fresh.on("console", (line) => {
@@ -48,7 +48,7 @@ async function enter(options) {
 async function play(script) {
   const options = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync"];
-  browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: options });
+  browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: options, timeout: 120000 });
   try {
     page = await enter();
     base = page.url();
