@@ -45,9 +45,15 @@ impl Covers {
         let found = surroundings.ways_out.iter().map(PathBuf::as_path);
         let mut wanted = BTreeMap::new();
         for path in resolved(asked.chain(found)) {
-            let kind =
-                Kind::of(&path).during(Step::Hide, || format!("look at {}", path.display()))?;
-            wanted.insert(path, Some(Operation::Hide(kind)));
+            match Kind::of(&path) {
+                Ok(kind) => drop(wanted.insert(path, Some(Operation::Hide(kind)))),
+                // Gone since it was found, as the socket of a program that ends.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    let doing = || format!("look at {}", path.display());
+                    return Err(error).during(Step::Hide, doing);
+                }
+            }
         }
         for (path, mode) in &surroundings.gathering_places {
             wanted
