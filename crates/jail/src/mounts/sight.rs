@@ -61,7 +61,10 @@ mod tests {
         let look = |hide: &[&Path]| {
             let hide = hide.iter().map(Into::into).collect();
             let plan = Plan { hide, read_only: true, ..Plan::default() };
-            Sight::of(&Ground::new(Purpose::Run, &plan, vec![])).expect("a sight")
+            let mut seen = Sight::of(&Ground::new(Purpose::Run, &plan, vec![])).expect("a sight");
+            // Elsewhere on the machine other tests' sockets come and go meanwhile.
+            seen.covered.retain(|(path, _)| path.starts_with(folder.path()));
+            seen
         };
         let first = look(&[&hidden]);
         assert_eq!(look(&[&hidden]), first);

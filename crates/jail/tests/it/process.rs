@@ -24,9 +24,11 @@ fn a_death_by_signal_is_told_exactly() {
 
 #[test]
 fn a_signal_sent_to_the_jail_reaches_the_command() {
-    let script = "trap 'echo caught; exit 3' USR1; while :; do sleep 0.05; done";
-    let outcome =
-        Scene::new(&["sh", "-c", script]).with("signal_after_ms", json!([300, 10])).play();
+    let script = "trap 'echo caught; exit 3' USR1; : > \"$F\"; while :; do sleep 0.05; done";
+    let scene = Scene::new(&["sh", "-c", script]);
+    let ready = scene.folder("home").join("ready");
+    let ready = ready.to_str().expect("text");
+    let outcome = scene.with("signal_once", json!([ready, 10])).variable("F", ready).play();
     assert_eq!(outcome.status(), 3, "{}", outcome.errors());
 }
 

@@ -9,6 +9,7 @@ mod sys;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Write};
 use std::net::{TcpListener, UdpSocket};
+use std::path::Path;
 use std::process::{Command, ExitCode, abort};
 use std::thread;
 use std::time::Duration;
@@ -30,8 +31,8 @@ struct Orders {
     uts_name: Option<String>,
     /// End by SIGABRT after this long, to see what is left.
     abort_after_ms: Option<u64>,
-    /// After this long, send this signal to the command.
-    signal_after_ms: Option<(u64, i32)>,
+    /// Once there is this file, send this signal to the command.
+    signal_once: Option<(String, i32)>,
     /// Run it without a jail, for comparison.
     bare: bool,
     /// Directories of the jail's own.
@@ -53,7 +54,7 @@ impl Default for Orders {
             ca_pem: String::new(),
             uts_name: None,
             abort_after_ms: None,
-            signal_after_ms: None,
+            signal_once: None,
             bare: false,
             own_directories: vec![],
             read_only: false,
@@ -119,11 +120,13 @@ fn answer(jailed: Jailed, orders: &Orders) -> ExitCode {
         });
     }
     thread::scope(|scope| {
-        if let Some((delay, signal)) = orders.signal_after_ms {
+        if let Some((file, signal)) = &orders.signal_once {
             let process = &process;
             scope.spawn(move || {
-                thread::sleep(Duration::from_millis(delay));
-                process.signal(signal);
+                while !Path::new(file).exists() {
+                    wait_a_little();
+                }
+                process.signal(*signal);
             });
         }
         exit_code(process.wait())
