@@ -61,7 +61,7 @@ impl Postgres {
         // The port is free when we look; another process may take it before the database does.
         for _ in 0..ATTEMPTS {
             match Self::try_start(options) {
-                Err(error) if error.to_string().contains("Address already in use") => last = error,
+                Err(error) if is_taken(&error) => last = error,
                 settled => return settled,
             }
         }
@@ -87,7 +87,7 @@ impl Postgres {
         }
         database.give(database.folder.path())?;
         database.initialize(options.password)?;
-        database.restart()?;
+        database.run()?;
         Ok(database)
     }
 
@@ -136,7 +136,20 @@ impl Postgres {
     /// # Errors
     /// When it does not start: its log is in the text.
     pub fn restart(&mut self) -> io::Result<()> {
-        self.kill();
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.kill();
+            match self.run() {
+                // Another process's connection may begin at its port meanwhile, and ends.
+                Err(error) if is_taken(&error) && Instant::now() < deadline => {
+                    sleep(Duration::from_millis(200));
+                }
+                settled => return settled,
+            }
+        }
+    }
+
+    fn run(&mut self) -> io::Result<()> {
         let log = fs::File::create(self.path("log"))?;
         let mut postgres = self.command("postgres")?;
         postgres.arg("-D").arg(self.path("data")).args(["-p", &self.address.port().to_string()]);
@@ -251,6 +264,11 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Whether its port is somebody else's.
+fn is_taken(error: &io::Error) -> bool {
+    error.to_string().contains("Address already in use")
 }
 
 /// What it prints, or as an error what it complains of.

@@ -4,7 +4,7 @@ use std::{
 };
 
 use keyless_core::{Code, Location, Locations};
-use keyless_testkit::{Alpn, OriginOptions, Script, Step, TestCa};
+use keyless_testkit::{Alpn, OriginOptions, Script, Snapshot, Step, TestCa};
 
 use crate::scene::{ALLOWED, PATIENCE, Scene, Setting, read_head};
 
@@ -155,6 +155,8 @@ fn a_kept_connection_that_died_is_replaced() {
     for _ in 0..5 {
         let answer = scene.curl(&["--data", "x=y", "https://allowed.test/"]);
         assert_eq!(answer.status, 200, "{} {}", answer.head, answer.body);
+        let closed = |record: &Snapshot| record.connections.iter().all(|one| one.closed);
+        assert!(scene.allowed.wait_until(PATIENCE, closed));
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -209,11 +211,11 @@ fn expect_is_answered_without_a_stall() {
             "-H",
             expect,
             "--expect100-timeout",
-            "15",
+            "80",
             "--data-binary",
             &data,
             "--max-time",
-            "10",
+            "60",
             "https://allowed.test/sink",
         ]);
         assert_eq!(answer.status, 200, "{client}: {} {}", answer.head, answer.body);

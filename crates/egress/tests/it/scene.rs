@@ -220,7 +220,7 @@ impl Scene {
         let output = Command::new("curl")
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
-            .args(["--silent", "--show-error", "--max-time", "20", "--include"])
+            .args(["--silent", "--show-error", "--max-time", "90", "--include"])
             .args(["--suppress-connect-headers", "--proxy"])
             .arg(format!("http://{credential}@{}", self.proxy))
             .arg("--cacert")
@@ -422,8 +422,8 @@ impl Broker for TestBroker {
 /// Limits short enough to wait for.
 pub(crate) fn hasty() -> Limits {
     Limits {
-        head_time: Duration::from_millis(300),
-        preamble_time: Duration::from_millis(300),
+        head_time: Duration::from_secs(2),
+        preamble_time: Duration::from_secs(2),
         ..Limits::default()
     }
 }

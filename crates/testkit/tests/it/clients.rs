@@ -12,7 +12,7 @@ use keyless_testkit::{
 };
 
 /// How long a test waits for something that is certain to happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// curl, told where the origin is and whom to trust.
 pub(crate) struct Curl {
@@ -38,7 +38,7 @@ impl Curl {
         let output = Command::new("curl")
             .env_clear()
             .envs(self.home.environment())
-            .args(["-sS", "--max-time", "20", "--cacert"])
+            .args(["-sS", "--max-time", "90", "--cacert"])
             .arg(self.home.root().join("ca.pem"))
             .args(["--resolve", &format!("{name}:{port}:127.0.0.1")])
             .args(arguments)
