@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 use crate::TestCa;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const ATTEMPTS: usize = 5;
 const VERSIONS: &str = "/usr/lib/postgresql";
 /// Owned by the user that Debian's package makes.
