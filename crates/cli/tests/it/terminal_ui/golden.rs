@@ -1,8 +1,14 @@
 //! Screens that are kept beside the tests, compared without what differs from run to run.
 
-use std::{env, fs, path::Path};
+use std::{
+    env, fs,
+    path::Path,
+    thread::sleep,
+    time::{Duration, Instant},
+};
 
 use super::tmux::Window;
+use crate::world::PATIENCE;
 
 /// What a name is known by: all of it, up to its end, differs from run to run.
 const NAMES: [&str; 6] = ["prov-", "m-", "s-", "kl-", "req-", ".tmp"];
@@ -17,25 +23,38 @@ pub(crate) fn both_sizes(window: &Window<'_>, name: &str, seen: &[&str]) {
         window.resize(columns, rows);
         window.fills(columns, rows);
         window.seen(seen);
-        golden(&format!("{name}-{columns}x{rows}.txt"), &window.screen(false));
+        golden(window, &format!("{name}-{columns}x{rows}.txt"));
     }
 }
 
-/// Compares a screen with the one that is kept, or keeps it (`KEYLESS_BLESS=1`).
+/// Waits until a window shows the screen that is kept, or keeps what it shows (`KEYLESS_BLESS=1`).
 #[track_caller]
-pub(crate) fn golden(name: &str, screen: &str) {
+pub(crate) fn golden(window: &Window<'_>, name: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/ui").join(name);
-    let screen = steady(screen);
-    let rows: Vec<&str> = screen.lines().map(str::trim_end).collect();
-    let screen = format!("{}\n", rows.join("\n").trim_end());
     let kept = fs::read_to_string(&file).unwrap_or_default();
+    let blesses = env::var_os("KEYLESS_BLESS").is_some();
+    // What is looked at may be half drawn.
+    let patience = if blesses { Duration::from_secs(1) } else { PATIENCE };
+    let deadline = Instant::now() + patience;
+    let mut screen = shown(window);
+    while loose(&screen) != loose(&kept) && Instant::now() < deadline {
+        sleep(Duration::from_millis(50));
+        screen = shown(window);
+    }
     if loose(&screen) == loose(&kept) {
         return;
     }
-    if env::var_os("KEYLESS_BLESS").is_some() {
+    if blesses {
         return fs::write(&file, &screen).unwrap();
     }
     assert_eq!(screen, kept, "{name}");
+}
+
+/// What a window shows, without what differs from run to run.
+fn shown(window: &Window<'_>) -> String {
+    let screen = steady(&window.screen(false));
+    let rows: Vec<&str> = screen.lines().map(str::trim_end).collect();
+    format!("{}\n", rows.join("\n").trim_end())
 }
 
 /// In as many columns, with `0` for every digit and for all of a name, a digest or what is left of one in sight.
