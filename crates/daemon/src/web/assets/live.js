@@ -21,6 +21,15 @@ export function draw(element, text) {
 }
 
 /**
+ * What a list asks for: its requests, and how many more there are.
+ * @param {ParentNode} list
+ */
+function shown(list) {
+  const parts = [...list.querySelectorAll("a[href], .more")];
+  return parts.map((part) => part.getAttribute("href") ?? part.textContent).join("\n");
+}
+
+/**
  * Keeps the list as it is at the broker, and says how many wait.
  * @param {HTMLElement} list
  * @param {() => void} changed
@@ -32,10 +41,16 @@ export function follow(list, changed) {
     say(Number(event.data));
     const answer = await fetch(where, { headers: byScript });
     if (!answer.ok) return;
-    const focused = document.activeElement?.getAttribute("href");
-    draw(list, await answer.text());
-    const link = focused && list.querySelector(`a[href="${CSS.escape(focused)}"]`);
-    if (link instanceof HTMLElement) link.focus();
+    const text = await answer.text();
+    const fresh = document.createElement("template");
+    draw(fresh, text);
+    // What stands there already stays: somebody may be about to click it.
+    if (shown(fresh.content) !== shown(list)) {
+      const focused = document.activeElement?.getAttribute("href");
+      draw(list, text);
+      const link = focused && list.querySelector(`a[href="${CSS.escape(focused)}"]`);
+      if (link instanceof HTMLElement) link.focus();
+    }
     changed();
   });
   const lost = document.getElementById("lost");
