@@ -4,14 +4,18 @@ use std::{
     net::TcpStream,
     os::unix::fs::symlink,
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::Duration,
 };
 
-use keyless_testkit::{Origin, OriginOptions};
+use keyless_testkit::{Handler, Origin, OriginOptions, stream};
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::{
     proxy::{CATALOG, Sidecar},
@@ -103,13 +107,15 @@ fn endless(sidecar: &Sidecar<'_>, placeholder: &str) -> Child {
     let header = format!("x-key: {placeholder}");
     let url = "https://api.allowed.test/drip?n=1000000&chunk=1&ms=5";
     let mut child = curl(sidecar, &["-N", "-H", &header, url]);
-    child.stdout.as_mut().unwrap().read_exact(&mut [0; 10]).unwrap();
+    let mut first = [0; 10];
+    child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    assert_eq!(first, [b'.'; 10], "{}", String::from_utf8_lossy(&first));
     child
 }
 
 fn exits(mut child: Child) -> Option<i32> {
     let ended = |child: &mut Child| child.try_wait().unwrap().and_then(|status| status.code());
-    for _ in 0..600 {
+    for _ in 0..2400 {
         if let Some(code) = ended(&mut child) {
             return Some(code);
         }
@@ -288,8 +294,8 @@ fn a_secret_that_leaves_the_catalog_is_withdrawn_from_what_is_open() {
     write_catalog(&world, CATALOG);
     wait_until("it is back", || health(&sidecar)["secrets"] == 1);
     assert_eq!(exits(curl(&sidecar, &["-f", "-H", &header, "https://api.allowed.test/"])), Some(0));
-    let kinds: Vec<_> = world.log().iter().map(|entry| entry["action"].clone()).collect();
-    assert_eq!(kinds.iter().filter(|kind| *kind == "update").count(), 2, "{kinds:?}");
+    let updates = || world.log().into_iter().filter(|entry| entry["action"] == "update").count();
+    wait_until("both changes are logged", || updates() == 2);
 }
 
 #[test]
@@ -325,19 +331,22 @@ fn metrics_and_json_logs_tell_what_happened_and_no_value_or_query() {
     let proxy = sidecar.word("proxy_url").replace("thread-7:", "thread-7:x");
     sidecar.curl(&proxy, &["https://api.allowed.test/"]);
     let metrics = || page(&sidecar, "/metrics").1;
-    wait_until("it is counted", || metrics().contains("keyless_requests_total{status=\"2xx\"} 1"));
-    let text = metrics();
-    for line in [
+    let lines = [
+        "keyless_requests_total{status=\"2xx\"} 1",
         "keyless_traffic_bytes_total{direction=\"received\"} 1234",
         "keyless_refusals_total{code=\"proxy_auth_required\"} 1",
         "keyless_uses_total 1",
         "keyless_secrets 1",
         "keyless_request_duration_seconds_count 1",
-    ] {
-        assert!(text.contains(line), "{line}\n{text}");
+    ];
+    for line in lines {
+        wait_until(line, || metrics().contains(line));
     }
+    let text = metrics();
     assert_eq!(page(&sidecar, "/readyz").0, 200);
     assert_eq!(page(&sidecar, "/else").0, 404);
+    let told = |event: &str| log(&world).contains(&format!("\"event\":\"{event}\""));
+    wait_until("both are noted", || told("request") && told("refused"));
     let log = log(&world);
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |event: &str| lines.iter().find(|line| line["event"] == event).unwrap();
@@ -354,16 +363,23 @@ fn metrics_and_json_logs_tell_what_happened_and_no_value_or_query() {
 #[test]
 fn sigterm_lets_end_what_is_under_way_and_begins_nothing() {
     let mut world = World::empty();
-    let _origin = world.origin(ALLOWED);
-    let mut sidecar = started(&world, &["--drain", "60s"]);
-    let slow = "https://api.allowed.test/drip?n=100&chunk=1&ms=30";
-    let mut download = curl(&sidecar, &["-N", slow]);
+    // It goes on when everything else was seen, however long that takes.
+    let go_on = Arc::new(Notify::new());
+    let told = Arc::clone(&go_on);
+    let in_two = Handler::new(move |_| {
+        let reply = stream::in_two(vec![b'.'; 10].into(), vec![b'.'; 90].into(), told.clone());
+        async { reply }
+    });
+    let _origin = world.origin_of(ALLOWED, in_two);
+    let mut sidecar = started(&world, &["--drain", "5m"]);
+    let mut download = curl(&sidecar, &["-N", "https://api.allowed.test/"]);
     download.stdout.as_mut().unwrap().read_exact(&mut [0; 10]).unwrap();
     sidecar.process.signal(Signal::TERM);
     wait_until("it drains", || page(&sidecar, "/readyz").0 == 503);
     assert_eq!(health(&sidecar)["status"], "draining");
     let answer = sidecar.curl(sidecar.word("proxy_url"), &["https://api.allowed.test/"]);
     assert!(answer.contains("x-keyless-refused: draining"), "{answer}");
+    go_on.notify_one();
     let mut rest = Vec::new();
     download.stdout.as_mut().unwrap().read_to_end(&mut rest).unwrap();
     assert_eq!((rest.len(), exits(download)), (90, Some(0)));
@@ -380,8 +396,9 @@ fn a_drain_has_an_end() {
     let stream = endless(&sidecar, &sidecar.placeholder());
     sidecar.process.signal(Signal::TERM);
     assert_eq!(sidecar.process.wait().code(), Some(0));
-    assert!(exits(stream).is_some_and(|code| code != 0));
     assert!(log(&world).contains("Drained; 1 cut."), "{}", log(&world));
+    let code = exits(stream);
+    assert!(code.is_some_and(|code| code != 0), "{code:?}");
 }
 
 #[test]

@@ -1,16 +1,16 @@
 //! Bodies that take their time or their size: events, chosen chunks, large, slow in both directions.
 
-use std::{io, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use futures_util::{Stream, stream};
+use futures_util::{Stream, StreamExt as _, stream};
 use http::{
     HeaderValue, Request, StatusCode,
     header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE},
 };
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
-use tokio::time::sleep;
+use tokio::{sync::Notify, time::sleep};
 
 use super::{
     echo,
@@ -77,6 +77,16 @@ pub fn drip(length: u64, chunk: u64, pause: u64) -> Reply {
     sized(frames, length)
 }
 
+/// Sends `first`, and `rest` once `go_on` was told.
+pub fn in_two(first: Bytes, rest: Bytes, go_on: Arc<Notify>) -> Reply {
+    let first = stream::once(async { first });
+    let rest = stream::once(async move {
+        go_on.notified().await;
+        rest
+    });
+    Reply::new(streamed(first.chain(rest)))
+}
+
 /// Reads the body to its end, `pause` ms after each frame, and tells how many bytes it had.
 pub async fn sink(request: Request<RequestBody>, pause: u64) -> Reply {
     let mut body = request.into_body();
@@ -108,8 +118,6 @@ fn sized(frames: impl Stream<Item = Bytes> + Send + 'static, length: u64) -> Rep
 
 /// Makes a body of frames that come when they come.
 pub fn streamed(frames: impl Stream<Item = Bytes> + Send + 'static) -> ReplyBody {
-    use futures_util::StreamExt as _;
-
     let frames = frames.map(|bytes| Ok::<_, io::Error>(Frame::data(bytes)));
     StreamBody::new(frames).boxed_unsync()
 }
