@@ -157,7 +157,8 @@ fn a_timeout_ends_everything_and_its_last_words_are_cleaned() {
          setsid sh -c 'exec -a {marker} sleep 1000' & (trap '' TERM; sh -c ': {marker}; sleep 1001') & \
          sleep 1002 & wait"
     );
-    let seen = exec(&world, &["--timeout", "1"], &template);
+    // Long enough for the shell to have come to its traps on a busy machine.
+    let seen = exec(&world, &["--timeout", "5"], &template);
     assert_eq!(seen.exits(124).text(), "[REDACTED:db/PASSWORD]\n");
     let lines = std::process::Command::new("ps").args(["-eo", "args"]).output().unwrap();
     let lines = String::from_utf8_lossy(&lines.stdout).into_owned();

@@ -42,7 +42,10 @@ fn clients_log_in_with_a_placeholder() {
         psql -c "SELECT count(*) FROM generate_series(1, 100000) AS n, LATERAL (SELECT repeat('x', 100)) AS r" 
         psql -c "COPY (SELECT repeat('y', 1000) FROM generate_series(1, 5000)) TO STDOUT" | wc -c
         seq 1 5000 > rows; psql -c 'CREATE TABLE rows (n int)' -c '\copy rows FROM rows' -c 'SELECT sum(n) FROM rows'
-        timeout --signal=INT 2 psql -X -h {DATABASE} -U keyless -d postgres -c 'SELECT pg_sleep(60)' 2>&1 || true
+        env psql -X -h {DATABASE} -U keyless -d postgres -c 'SELECT pg_sleep(600)' 2>&1 & sleeping=$!
+        active="SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_sleep%'"
+        until [ "$(psql -c "$active")" = 1 ]; do sleep 0.1; done
+        kill -INT $sleeping; wait $sleeping || true
         psql "sslmode=verify-full sslrootcert=$SSL_CERT_FILE" -c 'SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()'
         node -e '{node}'
         echo "$PGPASSWORD""#

@@ -6,10 +6,11 @@ use std::{
 };
 
 use serde_json::json;
+use zbus::blocking::{connection, fdo::DBusProxy};
 
 use crate::{
     sources::{sources, state},
-    world::{ALLOWED, TOKEN, VARIABLE, World},
+    world::{ALLOWED, TOKEN, VARIABLE, World, wait_until},
 };
 
 const USE: &str = r#"curl -sS -o /dev/null -H "X: $TOKEN" https://api.allowed.test/"#;
@@ -79,6 +80,12 @@ impl Bus {
         let mut line = String::new();
         BufReader::new(keyring.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         bus.processes.push(keyring);
+        // Who asks before it has its name would have the bus start another one, which is locked.
+        let connection =
+            connection::Builder::address(bus.address.as_str()).unwrap().build().unwrap();
+        let names = DBusProxy::new(&connection).unwrap();
+        let has_name = || names.name_has_owner("org.freedesktop.secrets".try_into().unwrap());
+        wait_until("the keyring is on the bus", || has_name().unwrap());
         bus
     }
 

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use crate::{invocation::Invocation, world::World};
 
 /// Runs `invocation` at a terminal of its own. `script` has `expect(text)`, `say(text)`,
-/// `resize(rows, columns)`, `pause()` and, as its last word, `finish(code=…)` or
+/// `resize(rows, columns)`, `pause()`, `foreground(program)` and, as its last word, `finish(code=…)` or
 /// `finish(signal=…)`. Gives everything that stood on the screen.
 #[track_caller]
 pub(crate) fn at_a_terminal(world: &World, invocation: Invocation<'_>, script: &str) -> String {
@@ -43,7 +43,7 @@ def read(seconds):
     return data != b''
 def expect(text):
     global unread
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while text.encode() not in unread:
         if time.monotonic() > deadline:
             sys.exit('waited in vain for ' + repr(text))
@@ -58,6 +58,18 @@ def resize(rows, columns):
 def pause():
     '''Lets a program that was just started come to the foreground.'''
     time.sleep(0.5)
+def foreground(name):
+    '''Waits until the terminal is a program's of this name.'''
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            with open(f'/proc/{os.tcgetpgrp(terminal)}/comm') as comm:
+                if comm.read().strip() == name:
+                    return
+        except OSError:
+            pass
+        time.sleep(0.02)
+    sys.exit('waited in vain for ' + name + ' in the foreground')
 def finish(code=None, signal=None):
     while read(60):
         pass
