@@ -16,7 +16,14 @@ fn a_session_its_swaps_and_its_refusals_are_written_down() {
         curl -sS -o /dev/null -H "X: $TOKEN" http://api.allowed.test/
         true"#;
     world.agent_sh(script).run().ok();
-    let log = world.log();
+    let mut log = world.log();
+    let numbers: Vec<_> = log.iter().map(|entry| entry["sequence"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
+    // The first request's end and the second one's refusal are written by tasks of their own.
+    let refused = log.iter().position(|entry| entry["action"] == "denied").unwrap();
+    assert!(refused > 2, "{log:?}");
+    let refusal = log.remove(refused);
+    log.insert(4, refusal);
     let kinds: Vec<_> =
         log.iter().map(|entry| (entry["action"].as_str().unwrap(), &entry["target"])).collect();
     assert_eq!(
@@ -48,8 +55,6 @@ fn a_session_its_swaps_and_its_refusals_are_written_down() {
     assert_eq!(log[4]["error_code"], "cleartext");
     let sessions: Vec<_> = log[1..].iter().map(|entry| &entry["agent"]["session_id"]).collect();
     assert!(sessions.iter().all(|session| *session == sessions[0]), "{sessions:?}");
-    let numbers: Vec<_> = log.iter().map(|entry| entry["sequence"].as_u64().unwrap()).collect();
-    assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
 }
 
 #[test]

@@ -86,7 +86,7 @@ def listen(address, dialled):
 def connect(proxy, credential, target):
     began = time.monotonic()
     with socket.create_connection(proxy) as stream:
-        stream.settimeout(30)
+        stream.settimeout(120)
         head = f"CONNECT {target} HTTP/1.1\r\nhost: {target}\r\nproxy-authorization: Basic {credential}\r\n\r\n"
         stream.sendall(head.encode())
         answer = b""
@@ -118,6 +118,10 @@ def main():
     user = ready["proxy_url"].split("//")[1].split("@")[0]
     credential = base64.b64encode(user.encode()).decode()
     answers = {target: connect((host, int(port)), credential, target) for target in asked["targets"]}
+    # The kernel connects before the listener hears of it.
+    connected = sum(answer["said"] == "200" for answer in answers.values())
+    while len(dialled) < connected:
+        time.sleep(0.02)
     process.terminate()
     process.wait()
     print(json.dumps({"answers": answers, "asked": names.asked, "dialled": dialled}))

@@ -8,10 +8,11 @@ use std::{
     path::{Path, PathBuf},
     process::id,
     sync::atomic::{AtomicU64, Ordering},
+    time::Instant,
 };
 
 use super::*;
-use crate::world::wait_until;
+use crate::world::PATIENCE;
 
 /// Actions at the same time, and how many of them are one agent's, which has no more places.
 const AT_ONCE: usize = 100;
@@ -121,6 +122,21 @@ impl Remains {
     }
 }
 
+/// What there is once nothing is under way any more, and nothing has come or gone for a second.
+fn at_rest(served: &Served<'_>) -> Remains {
+    let deadline = Instant::now() + PATIENCE;
+    let (mut last, mut since) = (Remains::of(served), Instant::now());
+    while last.descendants != STANDING || since.elapsed() < Duration::from_secs(1) {
+        assert!(Instant::now() < deadline, "in vain for {STANDING} processes at rest: {last:?}");
+        thread::sleep(Duration::from_millis(50));
+        let now = Remains::of(served);
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+    }
+    last
+}
+
 fn processes() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
@@ -211,13 +227,15 @@ fn a_thousand_actions_leave_nothing() {
         acting.into_iter().map(|one| one.join().unwrap()).collect()
     };
     let lines = run(lines, actions.len());
-    let settled = || Remains::of(&served).descendants == STANDING;
-    wait_until("the first actions are over", settled);
-    let before = Remains::of(&served);
+    let before = at_rest(&served);
     let lines = run(lines, IN_ALL / AGENTS);
-    wait_until("the actions are over", settled);
-    wait_until("everything is as it was", || Remains::of(&served) == before);
-    assert_eq!(Remains::of(&served), before);
+    let deadline = Instant::now() + PATIENCE;
+    let mut left = Remains::of(&served);
+    while left != before && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(50));
+        left = Remains::of(&served);
+    }
+    assert_eq!(left, before);
     let marked = processes().filter(|pid| {
         let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&arguments).contains(&mark)

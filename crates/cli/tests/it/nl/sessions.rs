@@ -3,7 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{AGENT, granted, with_secrets};
-use crate::{invocation::KEYLESS, mcp::unlock, world::World};
+use crate::{
+    invocation::KEYLESS,
+    mcp::unlock,
+    world::{World, wait_until},
+};
 
 /// The agent that each session of `keyless run` is.
 pub(crate) const RUN: &str = concat!("nl://keyless.dev/run/", env!("CARGO_PKG_VERSION"));
@@ -58,14 +62,15 @@ fn a_session_is_an_agent_and_its_grants_say_what_it_may_do() {
     assert_eq!(answers[2]["error"]["code"], "NL-E200", "{}", answers[2]);
     assert_eq!(answers[3]["error"]["code"], "NL-E100", "{}", answers[3]);
     let instance = answers[0]["agent"]["instance_id"].as_str().unwrap();
-    let lives: Vec<Value> = world
-        .log()
-        .into_iter()
-        .filter(|entry| entry["target"].as_str().is_some_and(|target| target.ends_with(instance)))
-        .map(|entry| entry["action"].clone())
-        .filter(|action| action.as_str().is_some_and(|action| action.starts_with("agent_")))
-        .collect();
-    assert_eq!(lives, ["agent_register", "agent_transition"]);
+    let lives = || -> Vec<Value> {
+        let log = world.log().into_iter();
+        log.filter(|entry| entry["target"].as_str().is_some_and(|it| it.ends_with(instance)))
+            .map(|entry| entry["action"].clone())
+            .filter(|action| action.as_str().is_some_and(|action| action.starts_with("agent_")))
+            .collect()
+    };
+    wait_until("the session is over", || lives().len() > 1);
+    assert_eq!(lives(), ["agent_register", "agent_transition"]);
     let listed = world.keyless(&["agent", "list", "--json"]).run().data();
     assert_eq!(listed["agents"], json!([]), "a session that is over is no agent");
 }

@@ -25,8 +25,10 @@ fn receiver(world: &World) -> (Background<'_>, u16) {
 /// What the receiver took, each once: a broker that ends before it has noted an answer tells the same again.
 fn taken(world: &World) -> Vec<Value> {
     let text = fs::read_to_string(world.operator_file("taken")).unwrap_or_default();
+    // The last line may be half written.
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     let mut taken: Vec<Value> =
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     taken.dedup_by_key(|one| one["message"]["payload"]["rotation_id"].clone());
     taken
 }
