@@ -100,7 +100,8 @@ fn changing(before: char, rest: &[char]) -> usize {
 /// Without how long a number is, how much blank follows it up to a column's end, and what stands in the bars of an hour.
 fn loose(screen: &str) -> String {
     let mut loose = String::new();
-    for character in screen.chars() {
+    // On a slow machine what took seconds takes minutes.
+    for character in screen.replace("0 min", "0 s").chars() {
         let character = if ('▁'..='█').contains(&character) { ' ' } else { character };
         if matches!(character, '0' | ' ' | '─') && loose.ends_with(character) {
             continue;
@@ -120,5 +121,6 @@ fn what_differs_from_run_to_run_is_no_difference() {
     assert_eq!(loose(&one), loose(&other));
     assert_ne!(loose(&one), loose(&steady("│by m-0190-ab, 7 h ago   │ sha 0123456789abcdef now")));
     assert_eq!(loose(&steady("3 s ago │")), loose(&steady("12 s ago│")));
+    assert_eq!(loose(&steady("3 s ago    │")), loose(&steady("12 min ago │")));
     assert!(one.contains("by 000000000, 0 s ago"), "{one}");
 }

@@ -87,18 +87,26 @@ impl<'w> Window<'w> {
         });
     }
 
-    /// Does something until the screen shows all of `texts`.
+    /// Does something until the screen shows all of `texts`; again only when it was seen what the last time came to.
     #[track_caller]
     pub(crate) fn until(&self, texts: &[&str], act: impl Fn(&Self)) {
-        for _ in 0..60 {
-            for _ in 0..6 {
+        let shows = |screen: &str| texts.iter().all(|text| screen.contains(text));
+        let looked = |times: usize, goes_on: &dyn Fn(&str) -> bool| {
+            (0..times).any(|_| {
                 let screen = self.screen(false);
-                if texts.iter().all(|text| screen.contains(text)) {
-                    return;
-                }
                 std::thread::sleep(std::time::Duration::from_millis(50));
+                shows(&screen) || !goes_on(&screen)
+            })
+        };
+        for _ in 0..60 {
+            looked(6, &|_| true);
+            let before = self.screen(false);
+            if shows(&before) {
+                return;
             }
             act(self);
+            // At a list's end nothing changes.
+            looked(60, &|screen| lasting(screen) == lasting(&before));
         }
         panic!("in vain for {texts:?}:\n{}", self.screen(false));
     }
@@ -135,6 +143,11 @@ impl<'w> Window<'w> {
         tmux.args(["-f", "/dev/null", "-u", "-S"]).arg(&self.socket).args(words);
         tmux
     }
+}
+
+/// A screen without what time alone changes.
+fn lasting(screen: &str) -> String {
+    screen.chars().filter(|one| !one.is_ascii_digit() && !one.is_whitespace()).collect()
 }
 
 impl Drop for Window<'_> {

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command};
 
-use super::in_a_browser;
+use super::Browser;
 use crate::{
     mcp::{Agent, unlocked},
     world::{TOKEN, World},
@@ -26,7 +26,7 @@ impl Answer {
 
 fn curl(arguments: &[&str]) -> Answer {
     let mut curl = Command::new("curl");
-    curl.args(["-sS", "-i", "--noproxy", "*", "--max-time", "20"]).args(arguments);
+    curl.args(["-sS", "-i", "--noproxy", "*", "--max-time", "120"]).args(arguments);
     Answer(String::from_utf8(curl.output().unwrap().stdout).unwrap())
 }
 
@@ -110,7 +110,7 @@ fn nobody_gets_further_than_what_they_have() {
 #[test]
 fn guesses_and_other_sites_are_refused() {
     let world = unlocked();
-    in_a_browser(
+    let mut browser = Browser::start(
         &world,
         "const { createServer } = require('node:http');
 const evil = createServer((_, answer) => answer.setHeader('Content-Type', 'text/html').end('<p>evil</p>'));
@@ -137,15 +137,24 @@ await foreign.goto(`http://localhost:${evil.address().port}/`);
 await foreign.evaluate((url) => { location.assign(url); }, link());
 await foreign.getByText('Are you the operator?').waitFor();
 const door = await arrive();
-for (let guess = 0; guess < 5; guess++) {
-  await door.getByLabel('Passphrase or code').fill('not the passphrase ' + guess);
+const guess = async (words) => {
+  await door.getByLabel('Passphrase or code').fill(words);
+  // The page before may say the same: this one's own answer is waited for.
+  const answered = door.waitForResponse((answer) => answer.request().method() === 'POST');
   await door.getByRole('button', { name: 'Go on' }).click();
-  await door.getByText('does not open the store').waitFor();
-}
-await door.getByLabel('Passphrase or code').fill(passphrase());
-await door.getByRole('button', { name: 'Go on' }).click();
-await door.getByText('too many wrong tries').waitFor();
+  await (await answered).finished(); await door.waitForLoadState();
+  await door.getByText(/does not open the store|too many wrong tries/).first().waitFor();
+  return await door.getByText('too many wrong tries').count() === 0;
+};
+// Five within a minute, which a busy machine may not come to at once.
+let judged = 0;
+while (judged < 30 && await guess('not the passphrase ' + judged)) judged += 1;
+assert.ok(judged >= 5, `${judged} guesses`);
+assert.equal(await guess(passphrase()), false);
+tell(String(judged));
 faults.length = 0; evil.close(); evil.closeAllConnections();",
     );
-    assert_eq!(world.log_of("wrong_passphrase").len(), 5);
+    let judged: usize = browser.told().parse().unwrap();
+    browser.done();
+    assert_eq!(world.log_of("wrong_passphrase").len(), judged);
 }
