@@ -31,8 +31,8 @@ pub struct Sighting {
 
 type Form = &'static str;
 
-/// How often a search begins anew, and after which pause: a second in all.
-const ATTEMPTS: usize = 100;
+/// How often a search begins anew, and after which pause: ten seconds in all.
+const ATTEMPTS: usize = 1000;
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl Canary {

@@ -10,7 +10,8 @@ use std::{
 
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(2);
+const ATTEMPTS: usize = 5;
 
 /// A running registry; dropping it ends it.
 pub struct ContainerRegistry {
@@ -25,6 +26,18 @@ impl ContainerRegistry {
     /// # Errors
     /// When it is not installed or does not start.
     pub fn start() -> io::Result<Self> {
+        let mut last = io::Error::other("docker-registry was not started");
+        // The port is free when we look; another process may take it before the registry does.
+        for _ in 0..ATTEMPTS {
+            match Self::try_start() {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => last = error,
+                settled => return settled,
+            }
+        }
+        Err(last)
+    }
+
+    fn try_start() -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("kl-registry-").tempdir()?;
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let config = folder.path().join("config.yml");
@@ -43,9 +56,12 @@ impl ContainerRegistry {
             .stderr(Stdio::null())
             .spawn()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let registry = Self { address, process, _folder: folder };
+        let mut registry = Self { address, process, _folder: folder };
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(address).is_err() {
+            if registry.process.try_wait()?.is_some() {
+                return Err(io::ErrorKind::AddrInUse.into());
+            }
             if Instant::now() > deadline {
                 return Err(io::Error::other("docker-registry did not start"));
             }

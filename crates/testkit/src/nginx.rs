@@ -34,7 +34,7 @@ pub struct Nginx {
 }
 
 const PROGRAM: &str = "/usr/sbin/nginx";
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(2);
 const ATTEMPTS: usize = 5;
 
 impl NginxOptions<'_> {

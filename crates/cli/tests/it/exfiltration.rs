@@ -181,7 +181,7 @@ def ask(name, kind, server):
     query += b''.join(bytes([len(part)]) + part.encode() for part in name.split('.'))
     query += struct.pack('>BHH', 0, kind, 1)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-        s.settimeout(5)
+        s.settimeout(60)
         try:
             s.sendto(query, (server, 53))
             answer = s.recv(2048)

@@ -124,7 +124,7 @@ impl Drop for Served<'_> {
         // Killed, it would leave its sockets.
         self.world.keyless(&["lock"]).run();
         let socket = self.world.home.keyless_home().join("run/agent.sock");
-        for _ in 0..600 {
+        for _ in 0..2400 {
             if !socket.exists() {
                 break;
             }

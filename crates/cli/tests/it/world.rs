@@ -25,7 +25,7 @@ use serde_json::Value;
 use crate::invocation::{Invocation, Seen};
 
 /// How long a test waits for something that is certain to happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The secret that most tests are about: its path, its variable and its only destination.
 pub(crate) const TOKEN: &str = "team/api/token";

@@ -53,7 +53,7 @@ def take_descriptor():
 
 def converse(name, lines):
     with socket.socket(socket.AF_UNIX) as stream:
-        stream.settimeout(5)
+        stream.settimeout(60)
         stream.connect(f"{RUN}/{name}")
         heard = []
         with stream.makefile("rw") as both:

@@ -56,7 +56,7 @@ def http(base, identity, method, path, body=None, headers=None):
         request.add_header(name, value)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(request, timeout=60) as answer:
+        with opener.open(request, timeout=180) as answer:
             status, head, text = answer.status, answer.headers, answer.read()
     except urllib.error.HTTPError as error:
         status, head, text = error.code, error.headers, error.read()
@@ -120,7 +120,7 @@ class Lines:
 
 def unix(path, identity):
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(60)
+    connection.settimeout(180)
     connection.connect(path)
     lines = Lines(connection.makefile("rb"), connection.makefile("wb"))
     hello = dict(identity.claim(), credential=identity.credential)
@@ -201,7 +201,7 @@ class Door:
     def close(self):
         if self.process:
             self.process.stdin.close()
-            self.process.wait(timeout=30)
+            self.process.wait(timeout=180)
 
 
 def main():
@@ -240,7 +240,7 @@ def main():
             process, lines = stdio(script["stdio"], identity)
             got = [lines.call(kind, payload) for kind, payload in step["messages"]]
             process.stdin.close()
-            process.wait(timeout=30)
+            process.wait(timeout=180)
             answers.append(got)
     print(json.dumps(answers))
 

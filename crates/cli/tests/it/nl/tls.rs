@@ -25,7 +25,7 @@ fn https_shows_a_certificate_and_may_ask_for_one() {
     let agent = |key: &str| served.agents["agent"][key].as_str().unwrap().to_owned();
     let curl = |roots: &str, more: &[&str]| {
         let url = format!("{}{}", served.base, more[0]);
-        let plain = ["curl", "-sS", "--max-time", "20", "--cacert", roots, &url];
+        let plain = ["curl", "-sS", "--max-time", "120", "--cacert", roots, &url];
         let command = [&plain[..], &more[1..]].concat();
         world.keyless(&[]).without_passphrase().instead(&command).run()
     };

@@ -4,7 +4,7 @@ import grpc
 
 metadata = (("authorization", "Bearer " + os.environ["TOKEN"]),)
 channel = grpc.secure_channel("api.allowed.test:443", grpc.ssl_channel_credentials())
-grpc.channel_ready_future(channel).result(timeout=20)
+grpc.channel_ready_future(channel).result(timeout=120)
 
 answer, call = channel.unary_unary("/test.Echo/Unary").with_call(b"hello", metadata=metadata)
 print("unary", answer.decode(), dict(call.trailing_metadata())["x-seen"])

@@ -72,6 +72,6 @@ await person.getByText('{TOKEN}: done.').first().waitFor();"
 
 fn curl(arguments: &[&str]) -> String {
     let mut curl = Command::new("curl");
-    curl.args(["-sS", "-i", "--noproxy", "*", "--max-time", "20"]).args(arguments);
+    curl.args(["-sS", "-i", "--noproxy", "*", "--max-time", "120"]).args(arguments);
     String::from_utf8(curl.output().unwrap().stdout).unwrap()
 }

@@ -38,7 +38,7 @@ async def main():
             if word == "ask":
                 request_id = (await tool("secrets_request_rotation", path=PATH))["request_id"]
                 print(request_id, flush=True)
-                print(await asyncio.wait_for(shown.get(), 20), flush=True)
+                print(await asyncio.wait_for(shown.get(), 120), flush=True)
             else:
                 print((await tool("secrets_poll_status", request_id=request_id))["status"]["kind"], flush=True)
                 break

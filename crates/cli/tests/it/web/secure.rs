@@ -61,7 +61,7 @@ await page.getByRole('heading', { name: 'Waiting for you' }).waitFor();",
     let root = world.operator_file("ca.pem").display().to_string();
     let url = world.keyless(&["web", "--json"]).without_passphrase().run().data()["url"].clone();
     let curl = |more: &[&str]| {
-        let words = ["curl", "-sS", "-i", "--noproxy", "*", "--max-time", "20"];
+        let words = ["curl", "-sS", "-i", "--noproxy", "*", "--max-time", "120"];
         let words = [&words[..], more, &[url.as_str().unwrap()]].concat();
         world.keyless(&[]).without_passphrase().instead(&words).run()
     };
