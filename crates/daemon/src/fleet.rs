@@ -268,7 +268,8 @@ impl Fleet {
             () = tokio::time::sleep(self.drain) => {}
             () = stop.asked() => {}
         }
-        self.notes.write(Note::Drained { cut: engine.in_flight() });
+        let cut = engine.in_flight();
+        self.notes.write(Note::Drained { cut });
         for place in &self.listening {
             let place = place.strip_prefix("forward:").unwrap_or(place);
             if let Some(path) = place.strip_prefix("unix:") {
@@ -276,6 +277,9 @@ impl Fleet {
             }
         }
         self.sessions.close().await?;
+        if cut > 0 {
+            engine.let_clients_go().await;
+        }
         if let Some(traces) = &self.traces {
             traces.flush().await;
         }

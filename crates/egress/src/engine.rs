@@ -32,6 +32,8 @@ use crate::{
 };
 
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
+/// For clients to see that what they read was cut.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// What an engine is set up with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -210,6 +212,17 @@ impl Engine {
             }
             landed.await;
         }
+    }
+
+    /// Waits for clients to go, a second at most. Who sees the connection end before having read that an answer was cut
+    /// may take what came of it for the whole.
+    pub async fn let_clients_go(&self) {
+        let gone = async {
+            while self.connections() > 0 {
+                tokio::time::sleep(FAREWELL / 100).await;
+            }
+        };
+        let _ = tokio::time::timeout(FAREWELL, gone).await;
     }
 
     /// Requests and tunnels that are under way.

@@ -90,6 +90,8 @@ impl Service {
 
     /// Ends every session, its end on record; gives up waiting after [`DRAIN`].
     pub(super) async fn end_sessions(&self) {
+        let engine = self.broker.engine();
+        let cut = engine.in_flight();
         self.closing.send_replace(true);
         let ended = async {
             while self.sessions.load(Ordering::Acquire) > 0 {
@@ -97,6 +99,9 @@ impl Service {
             }
         };
         let _ = tokio::time::timeout(DRAIN, ended).await;
+        if cut > 0 {
+            engine.let_clients_go().await;
+        }
     }
 
     pub(super) async fn close(&self, held: Held) {
