@@ -10,16 +10,16 @@
 //! form that nobody listed; the scrub is for servers that echo, not for accomplices.
 //! Follows reference/egress.md, traps 13, 24 and 25.
 
-mod base64;
 mod html;
 mod json;
 mod percent;
+mod symbols;
 
 use data_encoding::{HEXLOWER, HEXUPPER};
 use zeroize::Zeroizing;
 
-pub(crate) use self::base64::Shared;
-use self::{base64::Alphabet, html::Html, json::Json, percent::Percent};
+pub(crate) use self::symbols::{Alphabet, Shared};
+use self::{html::Html, json::Json, percent::Percent};
 use crate::{rewriter::Rewriter, sanitizer::FoundAs};
 
 /// Forms with fewer bytes than this are left out: they would be found where no value is. The value
@@ -84,13 +84,13 @@ pub fn echoes(value: &[u8]) -> Vec<Echo> {
     all
 }
 
-/// What base64 of anything that contains `value` contains, where that is long enough to be told.
-pub(crate) fn base64_middles(value: &[u8]) -> impl Iterator<Item = (Zeroizing<Vec<u8>>, Shared)> {
-    let placed = |before| {
-        let shared = Shared::of(value.len(), before);
-        Alphabet::ALL.map(|alphabet| (alphabet.middle(value, before), shared))
-    };
-    (0..3).flat_map(placed).filter(|(text, _)| text.len() >= MIN_ECHO)
+/// What anything that contains `value` contains in one of these alphabets, where that is long enough to be told.
+pub(crate) fn middles(
+    alphabets: [Alphabet; 2],
+    value: &[u8],
+) -> impl Iterator<Item = (Zeroizing<Vec<u8>>, Shared)> {
+    let placed = alphabets.into_iter().flat_map(|alphabet| alphabet.middles(value));
+    placed.filter(|(text, _)| text.len() >= MIN_ECHO)
 }
 
 /// A rewriter from every form of each value to its marker in the same form.
@@ -127,7 +127,7 @@ impl Form {
             .chain(percent::ALL.iter().map(Self::Percent))
             .chain(json::ALL.iter().map(Self::Json))
             .chain(html::ALL.iter().map(Self::Html))
-            .chain(Alphabet::ALL.map(Self::Base64))
+            .chain(Alphabet::BASE64.map(Self::Base64))
             .chain([Self::HexLower, Self::HexUpper])
     }
 
@@ -160,11 +160,8 @@ fn add_forms(value: &[u8], all: &mut Vec<Echo>) {
     for form in Form::all() {
         add(form.write(value), form);
     }
-    for alphabet in Alphabet::ALL {
-        for before in 0..3 {
-            let shared = Shared::of(value.len(), before);
-            add(alphabet.middle(value, before), Form::Base64Middle(shared));
-        }
+    for (text, shared) in Alphabet::BASE64.into_iter().flat_map(|one| one.middles(value)) {
+        add(text, Form::Base64Middle(shared));
     }
 }
 

@@ -1,10 +1,10 @@
 //! The texts to look for, for each kind of view.
 
-use data_encoding::{BASE32_NOPAD, BASE64, HEXLOWER};
+use data_encoding::{BASE64, HEXLOWER};
 use zeroize::Zeroizing;
 
 use super::{FoundAs, view};
-use crate::encodings::{Echo, Shared, base64_middles, echoes};
+use crate::encodings::{Alphabet, Echo, Shared, echoes, middles};
 
 /// Parts of a value with fewer bytes are left out.
 const MIN_PART: usize = 8;
@@ -50,8 +50,9 @@ fn echoed(value: &[u8]) -> impl Iterator<Item = Form> {
     echoes(value).into_iter().map(form)
 }
 
-fn in_base64(value: &[u8]) -> impl Iterator<Item = Form> {
-    base64_middles(value).map(|(text, shared)| whole(text, FoundAs::Base64, shared))
+/// Inside anything longer.
+fn inside(alphabets: [Alphabet; 2], value: &[u8]) -> impl Iterator<Item = Form> {
+    middles(alphabets, value).map(|(text, shared)| whole(text, FoundAs::Base64, shared))
 }
 
 /// In the text as it stands: what a thinned view leaves out may hold a value, or be a part of one.
@@ -100,21 +101,13 @@ fn disguised(value: &[u8]) -> Vec<Form> {
         form(value.iter().flat_map(|byte| [*byte, 0]).collect(), FoundAs::Plain),
         form(value.iter().flat_map(|byte| [0, *byte]).collect(), FoundAs::Plain),
     ];
-    // What follows changes the last symbol alone, where that has bits to spare.
-    let base32 = BASE32_NOPAD.encode(value).into_bytes();
-    let known = value.len() * 8 / 5;
-    if known >= MIN_PART {
-        let shared = Shared { before: false, after: !value.len().is_multiple_of(5) };
-        for text in [base32[..known].to_ascii_lowercase(), base32[..known].to_vec()] {
-            all.push(whole(Zeroizing::new(text), FoundAs::Base64, shared));
-        }
-    }
+    all.extend(inside(Alphabet::BASE32, value));
     let once = BASE64.encode(value);
     let hex_of_base64 = HEXLOWER.encode(once.as_bytes()).into_bytes();
     all.push(form(hex_of_base64, FoundAs::Hex));
     let base64_of_hex = HEXLOWER.encode(value).into_bytes();
     for inner in [once.into_bytes(), base64_of_hex] {
-        all.extend(in_base64(&inner));
+        all.extend(inside(Alphabet::BASE64, &inner));
     }
     all
 }
@@ -158,7 +151,7 @@ pub(super) fn plain(value: &[u8]) -> Vec<Form> {
     }
     let mut all = vec![form(trimmed.to_vec(), FoundAs::Plain)];
     if trimmed.len() >= MIN_PART {
-        all.extend(in_base64(trimmed));
+        all.extend(inside(Alphabet::BASE64, trimmed));
         all.extend(parts(trimmed));
     }
     all

@@ -99,9 +99,16 @@ fn no_symbol_with_a_bit_of_the_value_stays() {
             }
         }
         let line = [value, b"\n"].concat();
-        for text in [BASE32.encode(value), BASE32.encode(&line)] {
-            let found = sanitizer.find(text.as_bytes());
-            assert!(found[0].range == (0..(length * 8).div_ceil(5)), "{length}: {found:?}");
+        for before in 0..6 {
+            for what in [value, &line] {
+                let text = BASE32.encode(&[&neighbours[..before], what].concat());
+                for text in [text.to_ascii_lowercase(), text] {
+                    let found = sanitizer.find(text.as_bytes());
+                    let end = ((before + length) * 8).div_ceil(5);
+                    assert_eq!(found.len(), 1, "{text}: {found:?}");
+                    assert_eq!(found[0].range, before * 8 / 5..end, "{text}");
+                }
+            }
         }
     }
 }

@@ -42,6 +42,7 @@ const ATTEMPTS: &[(&str, &str, Fate)] = &[
     ("base64 of base64", "printf %s $V | base64 | base64", Found),
     ("base64 of hex", "printf %s $V | od -An -v -tx1 | tr -d ' \\n' | base64", Found),
     ("base32", "printf %s $V | base32", Found),
+    ("base32, at another alignment", "printf %s ab$V | base32", Found),
     ("hex with blanks", "printf %s $V | od -An -v -tx1", Found),
     ("hex in words", "printf %s $V | od -An -v -x", Found),
     ("percent escapes", "printf %s $V | od -An -v -tx1 | tr -d '\\n' | tr ' ' %", Found),

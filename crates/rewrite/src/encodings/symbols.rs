@@ -1,0 +1,119 @@
+//! Base64 and base32 of a value: alone, or as part of something longer (`user:value` in a Basic header).
+//!
+//! A symbol stands for six bits or five, so three bytes make four symbols, or five bytes eight. Where a value starts in
+//! the middle of such a group, or ends there, the symbols at that end carry bits of its neighbours too; only the symbols
+//! between them are known. What remains outside is at most four bits of the value at either end.
+
+use data_encoding::{BASE32, BASE64, BASE64URL, Encoding};
+use zeroize::Zeroizing;
+
+/// Whether the symbols beside a found text carry bits of the value, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shared {
+    pub(crate) before: bool,
+    pub(crate) after: bool,
+}
+
+/// Which symbols stand for the bits.
+#[derive(Clone, Copy)]
+pub(crate) enum Alphabet {
+    Base32,
+    /// As some write it who don't mind RFC 4648.
+    Base32Lower,
+    Base64,
+    Base64Url,
+}
+
+impl Alphabet {
+    pub(crate) const BASE32: [Self; 2] = [Self::Base32, Self::Base32Lower];
+    pub(crate) const BASE64: [Self; 2] = [Self::Base64, Self::Base64Url];
+
+    /// The value alone, padded. Without padding it is found by its middle.
+    pub(super) fn whole(self, value: &[u8]) -> Zeroizing<Vec<u8>> {
+        let mut text = self.encoding().encode(value).into_bytes();
+        if matches!(self, Self::Base32Lower) {
+            text.make_ascii_lowercase();
+        }
+        Zeroizing::new(text)
+    }
+
+    /// For each way in which a value may stand to the groups: the symbols that depend on it alone, and what those beside
+    /// them carry of it.
+    pub(crate) fn middles(
+        self,
+        value: &[u8],
+    ) -> impl Iterator<Item = (Zeroizing<Vec<u8>>, Shared)> {
+        (0..self.group())
+            .map(move |before| (self.middle(value, before), self.shared(value, before)))
+    }
+
+    /// The symbols that depend on `value` alone when `before` bytes of a group stand before it.
+    fn middle(self, value: &[u8], before: usize) -> Zeroizing<Vec<u8>> {
+        let mut placed = Zeroizing::new(Vec::with_capacity(before + value.len()));
+        placed.resize(before, 0);
+        placed.extend_from_slice(value);
+        let whole = self.whole(&placed);
+        let (first, end) = ((before * 8).div_ceil(self.bits()), placed.len() * 8 / self.bits());
+        Zeroizing::new(whole[first.min(end)..end].to_vec())
+    }
+
+    fn shared(self, value: &[u8], before: usize) -> Shared {
+        let cuts_a_group = |bytes: usize| !bytes.is_multiple_of(self.group());
+        Shared { before: cuts_a_group(before), after: cuts_a_group(before + value.len()) }
+    }
+
+    /// Bits of a symbol.
+    fn bits(self) -> usize {
+        self.encoding().bit_width()
+    }
+
+    /// Bytes that make whole symbols.
+    fn group(self) -> usize {
+        match self {
+            Self::Base32 | Self::Base32Lower => 5,
+            Self::Base64 | Self::Base64Url => 3,
+        }
+    }
+
+    fn encoding(self) -> Encoding {
+        match self {
+            Self::Base32 | Self::Base32Lower => BASE32,
+            Self::Base64 => BASE64,
+            Self::Base64Url => BASE64URL,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_stands_in_any_surroundings() {
+        let value = b"\xfb\xef\xbes3cret-value";
+        for before in 0..11 {
+            for after in 0..6 {
+                let text = [&vec![b'u'; before], &value[..], &vec![b'z'; after]].concat();
+                for alphabet in [Alphabet::BASE32, Alphabet::BASE64].concat() {
+                    let whole = String::from_utf8(alphabet.whole(&text).to_vec()).unwrap();
+                    let middle = alphabet.middle(value, before % alphabet.group());
+                    assert!(whole.contains(core::str::from_utf8(&middle).unwrap()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_middle_is_as_long_as_it_can_be() {
+        let lengths = |alphabet: Alphabet, length| {
+            let value = vec![b'x'; length];
+            alphabet.middles(&value).map(|(text, _)| text.len()).collect::<Vec<_>>()
+        };
+        assert_eq!(lengths(Alphabet::Base64, 8), [10, 10, 10]);
+        assert_eq!(lengths(Alphabet::Base64, 9), [12, 11, 11]);
+        assert_eq!(lengths(Alphabet::Base64, 10), [13, 12, 13]);
+        assert_eq!(lengths(Alphabet::Base64, 0), [0, 0, 0]);
+        assert_eq!(lengths(Alphabet::Base32, 10), [16, 15, 15, 15, 15]);
+        assert_eq!(lengths(Alphabet::Base32, 11), [17, 17, 16, 17, 17]);
+    }
+}
