@@ -121,13 +121,13 @@ impl AgentSecrets {
                     let words = words.and(" is used without an approval; there is nothing to ask");
                     return Err(Error::with(Code::Usage, words));
                 }
-                Asked::Rotation if !row.in_store => {
+                Asked::Rotation if !row.has_value() => {
                     let words = SafeText::default().and(&path);
                     let words =
                         words.and(" has no value yet; ask for one with secrets_request_provision");
                     return Err(Error::with(Code::SecretUnavailable, words));
                 }
-                Asked::Provision { .. } if row.in_store && self.has_value(&path).await? => {
+                Asked::Provision { .. } if row.has_value() && self.has_version(&path).await? => {
                     let words = SafeText::default().and(&path);
                     let words =
                         words.and(" has a value; ask for another with secrets_request_rotation");
@@ -226,7 +226,8 @@ impl AgentSecrets {
         }
     }
 
-    async fn has_value(&self, path: &SecretPath) -> Result<bool, Error> {
+    /// Whether a value of it was set here. One that another source keeps may not be there yet.
+    async fn has_version(&self, path: &SecretPath) -> Result<bool, Error> {
         Ok(self.vault.show(path).await?.version.is_some())
     }
 

@@ -125,8 +125,11 @@ impl Operator {
         self.record(Action::Create, path).await
     }
 
-    /// Whether the secret's value is `value`; nothing when there is no such secret.
+    /// Whether the secret's value is `value`; nothing when there is no such secret, or no value of it yet.
     pub async fn holds(&self, path: &SecretPath, value: &[u8]) -> Result<Option<bool>, Error> {
+        if self.vault.show(path).await.is_ok_and(|secret| secret.lacks_value()) {
+            return Ok(None);
+        }
         match self.vault.open(path).await {
             Ok(reading) => Ok(Some(reading.value.is(value))),
             Err(error) if error.code() == Code::SecretNotFound => Ok(None),

@@ -38,8 +38,8 @@ pub struct Row {
     pub required: bool,
     /// Who knows it.
     pub origin: Origin,
-    /// Whether the store has it; it may be kept elsewhere all the same.
-    pub in_store: bool,
+    /// What the store has of it; the value may be kept elsewhere all the same.
+    pub stored: Stored,
     /// What it is for.
     pub description: Option<String>,
     /// The variable in which programs look for it.
@@ -49,6 +49,27 @@ pub struct Row {
     /// What keeps it fresh. `format_regex` is the operator's: a project's would let an agent ask
     /// a value's characters one by one.
     pub upkeep: Upkeep,
+}
+
+/// What the store has of a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// It is not there.
+    Nothing,
+    /// What it is, and no value yet.
+    NoValue,
+    /// Its value, or which source keeps it.
+    Value,
+}
+
+impl Stored {
+    /// The verb of `keyless secret` that gives it a value.
+    pub fn verb(self) -> &'static str {
+        match self {
+            Self::Nothing => "add",
+            Self::NoValue | Self::Value => "rotate",
+        }
+    }
 }
 
 /// Who says what a secret is.
@@ -139,7 +160,11 @@ impl Known<'_> {
                 (false, Some(_)) => Origin::Project,
                 (false, None) => Origin::Bare,
             },
-            in_store: self.secret.is_some(),
+            stored: match self.secret {
+                None => Stored::Nothing,
+                Some(secret) if secret.lacks_value() => Stored::NoValue,
+                Some(_) => Stored::Value,
+            },
             description: [&ours.description, &index.description, &project.description]
                 .into_iter()
                 .flatten()
@@ -153,6 +178,11 @@ impl Known<'_> {
 }
 
 impl Row {
+    /// Whether the store has its value, or knows which source keeps it.
+    pub fn has_value(&self) -> bool {
+        self.stored == Stored::Value
+    }
+
     /// Takes over what is stricter; gives what was not taken over.
     fn tighten(&mut self, said: &Override) -> Vec<String> {
         let mut warnings = Vec::new();

@@ -30,7 +30,7 @@ pub(super) async fn run(ui: &Ui, command: SecretCommand) -> Result<ExitCode, Err
     match command {
         SecretCommand::Add(args) => add(ui, args).await?,
         SecretCommand::Check(args) => return check::run(ui, args).await,
-        SecretCommand::Import(args) => return import::run(ui, args).await,
+        SecretCommand::Import(args) => return Box::pin(import::run(ui, args)).await,
         SecretCommand::List => list(ui).await?,
         SecretCommand::Purge(args) => versions::purge(ui, args).await?,
         SecretCommand::Remove(args) => remove(ui, args).await?,

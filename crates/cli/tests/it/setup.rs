@@ -5,7 +5,12 @@ use std::{fmt::Write as _, fs};
 
 use serde_json::{Value, json};
 
-use crate::{invocation::Seen, terminal::at_a_terminal, world::World};
+use crate::{
+    invocation::Seen,
+    mcp::{Agent, approve, unlocked},
+    terminal::at_a_terminal,
+    world::World,
+};
 
 /// Names of credentials as projects have them, and the path that each shall have.
 const CREDENTIALS: &[(&str, &str)] = &[
@@ -172,6 +177,40 @@ fn a_weak_value_is_asked_for_again_or_skipped() {
     let paths: Vec<_> =
         listed["secrets"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
     assert_eq!(paths, ["personal/acme/api-key"]);
+}
+
+/// A path that an agent proposed and a person took without a value: it is there, and its value is missing all the same.
+#[test]
+fn a_secret_without_a_value_gets_its_first_one() {
+    let world = unlocked();
+    let mut agent = Agent::connect(&world);
+    let mut path = |name: &str| {
+        let path = format!("personal/{name}/api-key");
+        let proposed = json!({ "suggested_path": path, "metadata": {} });
+        let id = agent.ask("secrets_propose_new_path", &proposed);
+        approve(&world, &[&id, "--accept"]).ok();
+        path
+    };
+    let (held, asked) = (path("acme"), path("other"));
+    let reads = "import os\nos.environ['ACME_API_KEY']\nos.environ['OTHER_API_KEY']\n";
+    world.home.write("operator/work/app.py", reads).unwrap();
+    let found = format!("ACME_API_KEY={}\n", world.another_value());
+    world.home.write("operator/work/.env", found).unwrap();
+    let seen = setup(&world, &["--yes"]);
+    let came = phases(seen.exits(1));
+    let (_, _, data) = came.iter().find(|one| one.0 == "provision").unwrap();
+    assert_eq!(*data, json!({ "imported": 1, "missing": [asked] }));
+    assert!(seen.text().contains(&format!("keyless secret rotate {asked}")), "{}", seen.text());
+    let value = world.another_value();
+    let script = format!(
+        "expect('OTHER_API_KEY (not shown; empty skips): '); say({value:?} + '\\n'); finish(code=0)"
+    );
+    let root = world.operator_file("work");
+    at_a_terminal(&world, world.keyless(&["setup", "--root", root.to_str().unwrap()]), &script);
+    for path in [held, asked] {
+        let shown = world.keyless(&["secret", "show", &path, "--json"]).run().data();
+        assert_eq!(shown["version"], json!(1), "{shown}");
+    }
 }
 
 /// Nobody can be asked then: the others are taken in all the same, and that one is told to be missing.

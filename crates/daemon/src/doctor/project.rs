@@ -40,8 +40,8 @@ pub(super) fn look(places: &Places, folder: &Path, known: &[Secret]) -> Vec<Chec
         checks.push(by_environment(places, folder));
         return checks;
     }
-    for (path, row) in inventory.rows.iter().filter(|(_, row)| !row.in_store) {
-        let remedy = format!("keyless setup, or keyless secret add {path}");
+    for (path, row) in inventory.rows.iter().filter(|(_, row)| !row.has_value()) {
+        let remedy = format!("keyless setup, or keyless secret {} {path}", row.stored.verb());
         let found = format!("{path} is declared and has no value");
         checks.push(if row.required {
             Check::fault("project.secrets", found, remedy)

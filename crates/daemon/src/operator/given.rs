@@ -1,7 +1,7 @@
 //! A value that a person gives: what goes with it, and how it is read from what they typed, at the page or the screen.
 
 use keyless_core::{Code, Destination, Error, SafeText, SecretPath, approval::Asked};
-use keyless_vault::{EnvName, FormatVerdict, Secret, SourceConfig, Variant};
+use keyless_vault::{EnvName, FormatVerdict, Secret, Variant};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -45,13 +45,12 @@ pub struct Typed<'t> {
 }
 
 impl Occasion {
-    /// Of a secret that gets a value; nothing for one that is to be. What another source keeps may be there.
+    /// Of a secret that gets a value; nothing for one that is to be.
     pub fn of(secret: Option<&Secret>) -> Self {
-        let kept_here = |secret: &Secret| secret.metadata.source == SourceConfig::Local;
         match secret {
             None => Self::New,
-            Some(secret) if secret.version.is_some() || !kept_here(secret) => Self::Another,
-            Some(_) => Self::First,
+            Some(secret) if secret.lacks_value() => Self::First,
+            Some(_) => Self::Another,
         }
     }
 

@@ -218,7 +218,7 @@ impl Import {
             let Some(proposal) = &held.row.proposal else { continue };
             let metadata = proposer.metadata(proposal, held.value.as_bytes());
             let value = Zeroizing::new(held.value.as_bytes().to_vec());
-            held.row.outcome = match operator.add(&proposal.path, metadata, Some(value)).await {
+            held.row.outcome = match operator.provide(&proposal.path, metadata, value).await {
                 Ok(()) => Outcome::Imported,
                 Err(error) => Outcome::Refused(error.message()),
             };

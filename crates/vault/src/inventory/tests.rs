@@ -53,7 +53,7 @@ fn every_field_of_an_index_reads() {
     assert_eq!(row.upkeep.last_rotated_at, Some(date(2026, 4, 15)));
     assert_eq!(row.upkeep.capabilities_hint(), "read,rotate");
     assert_eq!(row.env.as_ref().unwrap().as_str(), "CI_KEY");
-    assert_eq!((row.origin, row.required, row.in_store), (Origin::Operator, true, false));
+    assert_eq!((row.origin, row.required, row.stored), (Origin::Operator, true, Stored::Nothing));
     assert!(inventory.faults.is_empty() && inventory.warnings.is_empty());
 }
 

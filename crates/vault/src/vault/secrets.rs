@@ -33,6 +33,13 @@ pub struct Secret {
     pub rotated_at: Option<Timestamp>,
 }
 
+impl Secret {
+    /// Whether it has no value yet. What another source keeps may be there.
+    pub fn lacks_value(&self) -> bool {
+        self.version.is_none() && self.metadata.source == SourceConfig::Local
+    }
+}
+
 impl Vault {
     /// Adds a secret, with its first value if it is kept here.
     ///

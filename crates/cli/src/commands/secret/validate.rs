@@ -65,7 +65,7 @@ async fn values(
 ) -> Result<BTreeMap<SecretPath, Option<String>>, Error> {
     let (_, vault) = unlock_vault(&args.factor).await?;
     let mut all = BTreeMap::new();
-    for (path, _) in inventory.rows.iter().filter(|(_, row)| row.in_store) {
+    for (path, _) in inventory.rows.iter().filter(|(_, row)| row.has_value()) {
         let fault = vault.open(path).await.err().map(|error| error.message());
         all.insert(path.clone(), fault);
     }
@@ -92,7 +92,7 @@ impl<'a> Judged<'a> {
     }
 
     fn state(&self) -> &str {
-        match (&self.fault, self.row.origin, self.row.in_store) {
+        match (&self.fault, self.row.origin, self.row.has_value()) {
             (Some(_), _, _) => "unavailable",
             (None, Origin::Bare, _) => "unknown",
             (None, _, false) => "missing",
@@ -102,7 +102,7 @@ impl<'a> Judged<'a> {
 
     /// A needed secret that can't be used as things are.
     fn is_bad(&self) -> bool {
-        let there = self.row.in_store && self.fault.is_none();
+        let there = self.row.has_value() && self.fault.is_none();
         self.row.required && (!there || self.freshness == Freshness::Expired)
     }
 

@@ -9,7 +9,7 @@ use keyless_core::{Code, Error, SecretPath};
 use keyless_daemon::{
     Operator, ci,
     setup::{Import, Judged, Outcome, Proposer, Scan, Wish},
-    vault::{Inventory, Metadata},
+    vault::{Inventory, Metadata, Row},
 };
 use serde_json::json;
 
@@ -21,6 +21,15 @@ use crate::{
     prompt,
     ui::{Ui, counted},
 };
+
+/// A value that is not there.
+struct Missing {
+    path: SecretPath,
+    /// In which it is looked for.
+    variable: Option<String>,
+    /// Of `keyless secret`.
+    verb: &'static str,
+}
 
 pub(super) async fn run(
     setup: &Setup<'_>,
@@ -52,29 +61,35 @@ pub(super) async fn run(
     if !setup.args.yes && io::stdin().is_terminal() {
         missing = from_person(missing, &operator, proposer).await?;
     }
-    let data = json!({ "imported": imported, "missing": missing.iter().map(|(path, _)| path).collect::<Vec<_>>() });
+    let data = json!({ "imported": imported, "missing": missing.iter().map(|one| &one.path).collect::<Vec<_>>() });
     Ok(match missing.first() {
         None => Came::done(
             format!("{} taken in; every value is there", counted(imported, "value")),
             data,
         ),
-        Some((path, _)) => {
-            let summary = match missing.len() {
-                1 => format!("1 value is missing: keyless secret add {path}"),
-                more => format!("{more} values are missing: keyless secret add {path}"),
+        Some(Missing { path, verb, .. }) => {
+            let are_missing = match missing.len() {
+                1 => "1 value is missing".to_owned(),
+                more => format!("{more} values are missing"),
             };
+            let summary = format!("{are_missing}: keyless secret {verb} {path}");
             Came::failed(summary, data)
         }
     })
 }
 
-/// What the project declares and nobody has, with the variable in which it is looked for.
-async fn missing(setup: &Setup<'_>) -> Result<Vec<(SecretPath, Option<String>)>, Error> {
+/// What the project declares and nobody has the value of.
+async fn missing(setup: &Setup<'_>) -> Result<Vec<Missing>, Error> {
     let store = keyless_daemon::open_store(&setup.places).await?;
     let inventory: Inventory =
         keyless_daemon::project_inventory(&setup.places, &store, &setup.root).await?;
-    let rows = inventory.rows.into_iter().filter(|(_, row)| !row.in_store);
-    Ok(rows.map(|(path, row)| (path, row.env.map(|name| name.to_string()))).collect())
+    let rows = inventory.rows.into_iter().filter(|(_, row)| !row.has_value());
+    let missing = |(path, row): (SecretPath, Row)| Missing {
+        path,
+        variable: row.env.map(|name| name.to_string()),
+        verb: row.stored.verb(),
+    };
+    Ok(rows.map(missing).collect())
 }
 
 /// Takes a file's values in as `secret import` does; gives how many.
@@ -118,15 +133,14 @@ async fn from_file(
 
 /// Asks for each value that is missing; gives those that stay so.
 async fn from_person(
-    missing: Vec<(SecretPath, Option<String>)>,
+    missing: Vec<Missing>,
     operator: &Operator,
     proposer: &Proposer<'_>,
-) -> Result<Vec<(SecretPath, Option<String>)>, Error> {
+) -> Result<Vec<Missing>, Error> {
     let mut still = Vec::new();
-    for (path, variable) in missing {
-        let name = variable.as_deref().unwrap_or_default();
-        if !given_by_person(&path, name, operator, proposer).await? {
-            still.push((path, variable));
+    for one in missing {
+        if !given_by_person(&one, operator, proposer).await? {
+            still.push(one);
         }
     }
     Ok(still)
@@ -134,24 +148,24 @@ async fn from_person(
 
 /// Asks for one value, again where what was typed is refused; `false` when the person skips it.
 async fn given_by_person(
-    path: &SecretPath,
-    name: &str,
+    Missing { path, variable, verb }: &Missing,
     operator: &Operator,
     proposer: &Proposer<'_>,
 ) -> Result<bool, Error> {
+    let name = variable.as_deref().unwrap_or_default();
     loop {
         let Some(value) = prompt::value_of(path, name)? else { return Ok(false) };
         let metadata = match proposer.judge_name(name) {
             Judged::Secret(proposal) => proposer.metadata(&proposal, &value),
             Judged::Skip(_) => Metadata::default(),
         };
-        let next = match operator.add(path, metadata, Some(value)).await {
+        let next = match operator.provide(path, metadata, value).await {
             Err(error) if error.code() == Code::ValueRefused => {
                 (error, "give another one, or skip it".to_owned())
             }
             Err(error) if error.code() == Code::ValueWeak => {
                 let skip =
-                    format!("skip it: keyless secret add {path} --allow-weak takes it as it is");
+                    format!("skip it: keyless secret {verb} {path} --allow-weak takes it as it is");
                 (error, format!("give another one, or {skip}"))
             }
             added => return added.map(|()| true),

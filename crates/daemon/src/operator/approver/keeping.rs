@@ -81,6 +81,28 @@ impl Approver {
     }
 }
 
+impl Operator {
+    /// Gives a secret its first value: adds it, or gives it to one that has none yet. That one keeps what its owner said,
+    /// and takes hosts and a variable of `metadata` where it has none.
+    ///
+    /// Fails with [`Code::SecretExists`] when it has a value, and as the vault does.
+    pub async fn provide(
+        &self,
+        path: &SecretPath,
+        metadata: Metadata,
+        value: Zeroizing<Vec<u8>>,
+    ) -> Result<(), Error> {
+        let known = self.vault.show(path).await.ok();
+        match known.filter(|secret| Occasion::of(Some(secret)) == Occasion::First) {
+            Some(known) => {
+                let to = metadata.egress.map(|rule| rule.to).unwrap_or_default();
+                Box::pin(replace(self, path, known.metadata, (to, metadata.env), value)).await
+            }
+            None => self.add(path, metadata, Some(value)).await,
+        }
+    }
+}
+
 /// Binds the secret and gives it the value; neither when one of them can't be done.
 async fn replace(
     operator: &Operator,

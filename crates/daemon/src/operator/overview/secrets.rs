@@ -3,7 +3,7 @@
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use keyless_core::Error;
 use keyless_store::LatestUse;
-use keyless_vault::{Freshness, Secret, SourceConfig};
+use keyless_vault::{Freshness, Secret};
 
 use super::Overview;
 
@@ -85,10 +85,8 @@ impl SecretRow {
     }
 
     fn on(today: Date, secret: Secret) -> Self {
-        let is_empty =
-            secret.version.is_none() && matches!(secret.metadata.source, SourceConfig::Local);
         let state = match secret.metadata.upkeep.freshness(today) {
-            _ if is_empty => SecretState::Missing,
+            _ if secret.lacks_value() => SecretState::Missing,
             _ if secret.is_compromised() => SecretState::Compromised,
             Freshness::Expired => SecretState::Expired,
             Freshness::Expiring => SecretState::Expiring,
