@@ -78,7 +78,7 @@ fn tables_fit_the_terminal() {
 fn what_takes_long_says_so() {
     let mut world = World::with_store();
     let handler = Handler::new(|_| async {
-        tokio::time::sleep(Duration::from_millis(1500)).await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
         reply(StatusCode::OK, "{}")
     });
     let _origin = world.origin_of("api.github.com", handler);

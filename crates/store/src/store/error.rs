@@ -171,9 +171,9 @@ impl From<StoreError> for Error {
             }
             StoreError::Refused(_) => no_server("it refuses this user, or what it asks for"),
             StoreError::Taken(_) => unusable("two writers met on one row; retry"),
-            StoreError::Unreachable(_) => {
-                no_server("it can't be reached; nothing is allowed until it is")
-            }
+            StoreError::Unreachable(_) => no_server(
+                "it can't be reached, or gives no connection in time; nothing is allowed until it does",
+            ),
             StoreError::Untrusted(_) => {
                 no_server("its certificate is not trusted, or it offers no TLS; see [store] roots")
             }
