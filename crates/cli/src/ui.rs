@@ -194,11 +194,6 @@ fn told(message: &str, next: Option<&str>) -> String {
     format!("{red}error{red:#}: {message}\n{next}")
 }
 
-/// `1 value`, `2 values`.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
 /// Six words a row, so that they can be copied by hand.
 pub(crate) fn in_rows(phrase: &str) -> String {
     let words: Vec<&str> = phrase.split(' ').collect();

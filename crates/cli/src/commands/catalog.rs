@@ -6,14 +6,14 @@ use std::{fmt::Write as _, process::ExitCode};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Places,
+    Places, counted,
     vault::{Provider, Providers, Tier, Variant, read_provider},
 };
 use serde_json::json;
 
 use crate::{
     args::{CatalogCommand, CatalogListArgs, CatalogShowArgs, CatalogValidateArgs},
-    ui::{Ui, counted, table},
+    ui::{Ui, table},
 };
 
 pub(super) async fn run(ui: &Ui, command: CatalogCommand) -> Result<ExitCode, Error> {

@@ -10,7 +10,7 @@ use std::{
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Places,
+    Places, counted,
     doctor::CheckState,
     setup::{Existing, Judged, Proposer, Scan, SetupState, Step, StepStatus, scan, write_manifest},
 };
@@ -20,7 +20,7 @@ use super::{doctor, pack::looks_secret};
 use crate::{
     args::SetupArgs,
     prompt,
-    ui::{Ui, counted, table},
+    ui::{Ui, table},
 };
 
 pub(super) async fn run(ui: &Ui, args: SetupArgs) -> Result<ExitCode, Error> {

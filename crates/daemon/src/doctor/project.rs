@@ -5,7 +5,7 @@ use std::path::Path;
 use keyless_vault::{IndexFile, Inventory, Manifest, Secret};
 
 use super::Check;
-use crate::{ci, places::Places};
+use crate::{ci, operator::counted, places::Places};
 
 pub(super) fn look(places: &Places, folder: &Path, known: &[Secret]) -> Vec<Check> {
     let Some(project) = Manifest::project_of(folder) else {
@@ -33,7 +33,7 @@ pub(super) fn look(places: &Places, folder: &Path, known: &[Secret]) -> Vec<Chec
     if checks.is_empty() {
         checks.push(Check::ok(
             "project.manifest",
-            format!("{} secrets in {place}", inventory.rows.len()),
+            format!("{} in {place}", counted(inventory.rows.len(), "secret")),
         ));
     }
     if ci::is_on() {

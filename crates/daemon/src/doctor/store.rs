@@ -8,7 +8,11 @@ use keyless_store::{AuditQuery, Store, StorePlace};
 use keyless_vault::{Freshness, Secret, SourceConfig};
 
 use super::Check;
-use crate::{operator, places::Places, store_place::store_place};
+use crate::{
+    operator::{self, counted},
+    places::Places,
+    store_place::store_place,
+};
 
 /// A clock may be set back by so many seconds without anybody noticing.
 const SLACK: i64 = 60;
@@ -51,7 +55,7 @@ pub(super) async fn look(places: &Places) -> Looked {
         }
     };
     let mut checks =
-        vec![Check::ok("store.there", format!("{} secrets in {place}", secrets.len()))];
+        vec![Check::ok("store.there", format!("{} in {place}", counted(secrets.len(), "secret")))];
     if let StorePlace::File(file) = &place {
         checks.extend(private("store.permissions", file));
     }

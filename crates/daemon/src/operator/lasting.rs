@@ -1,4 +1,4 @@
-//! How long, and how long ago, in words.
+//! How long, how long ago and how many, in words.
 
 use jiff::Timestamp;
 
@@ -10,6 +10,11 @@ pub fn lasting(seconds: u64) -> String {
         7200..=172_799 => format!("{} h", seconds / 3600),
         _ => format!("{} days", seconds / 86400),
     }
+}
+
+/// `1 value`, `2 values`.
+pub fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 /// `4 min ago`.

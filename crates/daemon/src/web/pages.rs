@@ -31,6 +31,7 @@ use super::{
     form::Proven,
     frame::{Failure, Room, page, word},
 };
+use crate::operator::counted;
 
 /// What a page's handler gives.
 type Page = Result<Html<String>, Failure>;
@@ -62,9 +63,4 @@ fn heading(title: &str, lead: &str) -> Markup {
 /// Nothing to show.
 fn empty(words: &str) -> Markup {
     html! { p .empty { (words) } }
-}
-
-/// `1 session`, `2 sessions`.
-fn counted(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

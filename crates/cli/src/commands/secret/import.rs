@@ -6,7 +6,7 @@ use std::{
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Operator, Places,
+    Operator, Places, counted,
     setup::{Import, ImportRow, Leave, Outcome, Proposer, Wish},
     vault::Providers,
 };
@@ -16,7 +16,7 @@ use super::super::{catalog::warn_of_faults, pack::looks_secret, unlock_vault};
 use crate::{
     args::{ImportArgs, LeaveWord},
     prompt,
-    ui::{Ui, counted, table},
+    ui::{Ui, table},
 };
 
 pub(super) async fn run(ui: &Ui, args: ImportArgs) -> Result<ExitCode, Error> {

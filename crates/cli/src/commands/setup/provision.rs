@@ -7,7 +7,7 @@ use std::{
 
 use keyless_core::{Code, Error, SecretPath};
 use keyless_daemon::{
-    Operator, ci,
+    Operator, ci, counted,
     setup::{Import, Judged, Outcome, Proposer, Scan, Wish},
     vault::{Inventory, Metadata, Row},
 };
@@ -17,10 +17,7 @@ use super::{
     super::{secret::import, unlock_vault},
     Came, Setup,
 };
-use crate::{
-    prompt,
-    ui::{Ui, counted},
-};
+use crate::{prompt, ui::Ui};
 
 /// A value that is not there.
 struct Missing {

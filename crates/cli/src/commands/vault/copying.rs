@@ -4,7 +4,7 @@ use std::{fs::File, io::Read, path::Path};
 
 use keyless_core::{Code, Error, SafeText, SecretPath};
 use keyless_daemon::{
-    Operator, read_passphrase_file, remember_passphrase_file,
+    Operator, counted, read_passphrase_file, remember_passphrase_file,
     vault::{
         Backup, BackupIdentities, BackupRecipients, Conflicts, Imported, MAX_BACKUP_BYTES,
         Metadata, Replacement,
@@ -19,7 +19,7 @@ use super::{
 use crate::{
     args::{ExportVaultArgs, ImportVaultArgs},
     prompt,
-    ui::{Ui, counted},
+    ui::Ui,
 };
 
 pub(super) async fn export(ui: &Ui, args: ExportVaultArgs) -> Result<(), Error> {

@@ -8,9 +8,9 @@ use keyless_store::LatestUse;
 use keyless_vault::Secret;
 use maud::{Markup, html};
 
-use super::{Page, counted, empty};
+use super::{Page, empty};
 use crate::{
-    operator::{SecretRow, SecretState, SecretsWanted, ago},
+    operator::{SecretRow, SecretState, SecretsWanted, ago, counted},
     web::{
         Web,
         dialog::{self, Act, Own},

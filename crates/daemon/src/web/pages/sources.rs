@@ -6,11 +6,14 @@ use axum::extract::State;
 use keyless_vault::SourceReport;
 use maud::{Markup, html};
 
-use super::{Page, counted, heading};
-use crate::web::{
-    Web,
-    form::Proven,
-    frame::{Room, page},
+use super::{Page, heading};
+use crate::{
+    operator::counted,
+    web::{
+        Web,
+        form::Proven,
+        frame::{Room, page},
+    },
 };
 
 pub(in crate::web) async fn sources(State(web): State<Arc<Web>>, Proven(visit): Proven) -> Page {

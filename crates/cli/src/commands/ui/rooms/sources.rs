@@ -1,6 +1,9 @@
 //! Where values come from, and whether each place can be asked.
 
-use keyless_daemon::vault::{SourceReport, State};
+use keyless_daemon::{
+    counted,
+    vault::{SourceReport, State},
+};
 use ratatui::layout::Constraint;
 
 use super::{Row, View};
@@ -18,7 +21,7 @@ pub(super) fn view(app: &App) -> View {
             "available".to_owned(),
             LOCAL.to_owned(),
             "sealed store".to_owned(),
-            format!("{} secrets here", view.local),
+            format!("{} here", counted(view.local, "secret")),
         ],
         marked: (0, Mood::Good),
     });
