@@ -126,5 +126,8 @@ async fn turn(
         screen.draw(app)?;
         forget_keys()?;
     }
+    if let Some(dialog) = &mut app.dialog {
+        dialog.takes_keys = true;
+    }
     Ok(None)
 }

@@ -33,7 +33,7 @@ fn a_request_is_answered_over_a_plain_terminal() {
     let id = agent.ask("secrets_request_use_approval", &reason);
     let script = format!(
         "resize(24, 80); expect('Waiting'); expect('{TOKEN}'); expect('look\\\\u{{202e}}')
-say('\\r'); expect('Deny'); pause(); say('\\t\\t'); pause(); say('\\r'); expect('until')
+say('\\r'); expect('Deny'); expect('Enter take'); say('\\t\\t'); pause(); say('\\r'); expect('until')
 say('q'); finish(code=0)"
     );
     at_a_terminal(&world, world.keyless(&["ui"]), &script);

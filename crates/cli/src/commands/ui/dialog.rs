@@ -39,6 +39,8 @@ pub(super) struct Dialog {
     about: About,
     /// The request has its answer, or its time is over.
     is_over: bool,
+    /// Whether it was seen: keys that were pressed before are none of its own.
+    pub(super) takes_keys: bool,
 }
 
 enum About {
@@ -49,6 +51,10 @@ enum About {
 }
 
 impl Dialog {
+    fn new(form: Form, about: About) -> Self {
+        Self { form, about, is_over: false, takes_keys: false }
+    }
+
     /// The dialog of a request. `secret` is what the vault has of it.
     pub(super) fn of_request(
         shown: Shown,
@@ -62,7 +68,7 @@ impl Dialog {
             (Asked::NewPathProposal { fields }, _) => proposal::path_form(&shown, fields),
             _ => request::permission_form(&shown),
         };
-        Self { form, about: About::Request(Box::new(shown), scene), is_over: false }
+        Self::new(form, About::Request(Box::new(shown), scene))
     }
 
     /// The dialog in which the operator gives a secret a value, asked by nobody; without one they add a secret.
@@ -70,19 +76,19 @@ impl Dialog {
         let path = secret.as_ref().map(|secret| secret.path.clone());
         let occasion = Occasion::of(secret.as_ref());
         let scene = ValueScene::new(path, secret, occasion, providers);
-        Self { form: scene.form(None), about: About::Value(scene), is_over: false }
+        Self::new(scene.form(None), About::Value(scene))
     }
 
     /// The dialog in which the operator changes what is known of a secret.
     pub(super) fn of_metadata(secret: Secret) -> Self {
         let form = edit::form(&secret.metadata);
-        Self { form, about: About::Metadata(Box::new(secret)), is_over: false }
+        Self::new(form, About::Metadata(Box::new(secret)))
     }
 
     /// The question whether a deed shall be done.
     pub(super) fn of_deed(deed: Deed) -> Self {
         let form = Form::new(Vec::new(), &[(Word::Accept, deed.button())]);
-        Self { form, about: About::Deed(deed), is_over: false }
+        Self::new(form, About::Deed(deed))
     }
 
     /// What stands over it.

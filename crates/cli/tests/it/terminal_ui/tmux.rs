@@ -65,12 +65,13 @@ impl<'w> Window<'w> {
         String::from_utf8(screen).unwrap()
     }
 
-    /// Waits until the screen shows all of `texts`.
+    /// Waits until the screen shows all of `texts`, in a dialog that takes keys if in any.
     #[track_caller]
     pub(crate) fn seen(&self, texts: &[&str]) {
         for _ in 0..600 {
             let screen = self.screen(false);
-            if texts.iter().all(|text| screen.contains(text)) {
+            let takes_keys = !screen.contains("└ … ─");
+            if takes_keys && texts.iter().all(|text| screen.contains(text)) {
                 return;
             }
             std::thread::sleep(std::time::Duration::from_millis(50));

@@ -31,7 +31,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, dialog: &mut Dialog, theme: Theme) {
     if let Some(left) = dialog.time_left() {
         block = block.title(Line::from(format!(" {left} ")).right_aligned());
     }
-    let foot = " Tab next  Enter take  PgDn read on  Esc not now ";
+    let foot = if dialog.takes_keys {
+        " Tab next  Enter take  PgDn read on  Esc not now "
+    } else {
+        " … "
+    };
     let block = block.title_bottom(Line::styled(foot, Theme::dim()));
     let inner = block.inner(area);
     frame.render_widget(block, area);
