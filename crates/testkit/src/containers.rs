@@ -2,7 +2,7 @@
 
 use std::{
     fs, io,
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     process::{Child, Command, Stdio},
     thread::sleep,
     time::{Duration, Instant},
@@ -10,8 +10,9 @@ use std::{
 
 use tempfile::TempDir;
 
+use crate::port::at_a_free_port;
+
 const PATIENCE: Duration = Duration::from_mins(2);
-const ATTEMPTS: usize = 5;
 
 /// A running registry; dropping it ends it.
 pub struct ContainerRegistry {
@@ -26,25 +27,16 @@ impl ContainerRegistry {
     /// # Errors
     /// When it is not installed or does not start.
     pub fn start() -> io::Result<Self> {
-        let mut last = io::Error::other("docker-registry was not started");
-        // The port is free when we look; another process may take it before the registry does.
-        for _ in 0..ATTEMPTS {
-            match Self::try_start() {
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse => last = error,
-                settled => return settled,
-            }
-        }
-        Err(last)
+        at_a_free_port(Self::start_at)
     }
 
-    fn try_start() -> io::Result<Self> {
+    fn start_at(address: SocketAddr) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("kl-registry-").tempdir()?;
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let config = folder.path().join("config.yml");
         let storage = folder.path().join("storage");
         let text = format!(
             "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {}}}}}\n\
-             http: {{addr: 127.0.0.1:{port}, relativeurls: true}}\n",
+             http: {{addr: {address}, relativeurls: true}}\n",
             storage.display()
         );
         fs::write(&config, text)?;
@@ -55,7 +47,6 @@ impl ContainerRegistry {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let mut registry = Self { address, process, _folder: folder };
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(address).is_err() {

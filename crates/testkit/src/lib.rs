@@ -19,6 +19,7 @@ mod git;
 mod grpc;
 mod nginx;
 mod origin;
+mod port;
 mod postgres;
 mod registry;
 

@@ -5,7 +5,7 @@
 
 use std::{
     fs, io,
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread::sleep,
@@ -14,7 +14,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::TestCa;
+use crate::{TestCa, port::at_a_free_port};
 
 /// What the server is to be.
 pub struct NginxOptions<'a> {
@@ -35,7 +35,6 @@ pub struct Nginx {
 
 const PROGRAM: &str = "/usr/sbin/nginx";
 const PATIENCE: Duration = Duration::from_mins(2);
-const ATTEMPTS: usize = 5;
 
 impl NginxOptions<'_> {
     /// Answers everything with the Authorization header and the target that it got.
@@ -52,25 +51,16 @@ impl Nginx {
     /// # Errors
     /// When nginx is not installed, or refuses its configuration: its error log is in the text.
     pub fn start(options: &NginxOptions<'_>) -> io::Result<Self> {
-        let mut last = io::Error::other("nginx was not started");
-        // The port is free when we look; another process may take it before nginx does.
-        for _ in 0..ATTEMPTS {
-            match Self::try_start(options) {
-                Err(error) if error.to_string().contains("Address already in use") => last = error,
-                settled => return settled,
-            }
-        }
-        Err(last)
+        at_a_free_port(|address| Self::start_at(address, options))
     }
 
-    fn try_start(options: &NginxOptions<'_>) -> io::Result<Self> {
+    fn start_at(address: SocketAddr, options: &NginxOptions<'_>) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("kl-nginx-").tempdir()?;
         let leaf = options.ca.issue(options.names)?;
         fs::write(folder.path().join("certificate.pem"), &leaf.certificate_pem)?;
         fs::write(folder.path().join("key.pem"), &leaf.key_pem)?;
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let config = folder.path().join("nginx.conf");
-        fs::write(&config, configuration(folder.path(), port, options.locations))?;
+        fs::write(&config, configuration(folder.path(), address.port(), options.locations))?;
         let process = Command::new(PROGRAM)
             .arg("-p")
             .arg(folder.path())
@@ -82,7 +72,6 @@ impl Nginx {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let mut nginx = Self { address, process, folder };
         nginx.wait_until_ready()?;
         Ok(nginx)

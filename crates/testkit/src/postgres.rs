@@ -7,7 +7,7 @@
 use std::{
     env, fs,
     io::{self, Write as _},
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::SocketAddr,
     os::unix::{
         fs::{MetadataExt as _, PermissionsExt as _, chown},
         process::CommandExt as _,
@@ -20,10 +20,12 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::TestCa;
+use crate::{
+    TestCa,
+    port::{at_a_free_port, is_taken},
+};
 
 const PATIENCE: Duration = Duration::from_mins(1);
-const ATTEMPTS: usize = 5;
 const VERSIONS: &str = "/usr/lib/postgresql";
 /// Owned by the user that Debian's package makes.
 const HOME_OF_USER: &str = "/var/lib/postgresql";
@@ -57,22 +59,12 @@ impl Postgres {
     /// # Errors
     /// When PostgreSQL is not installed, or does not start: its log is in the text.
     pub fn start(options: &PostgresOptions<'_>) -> io::Result<Self> {
-        let mut last = io::Error::other("PostgreSQL was not started");
-        // The port is free when we look; another process may take it before the database does.
-        for _ in 0..ATTEMPTS {
-            match Self::try_start(options) {
-                Err(error) if is_taken(&error) => last = error,
-                settled => return settled,
-            }
-        }
-        Err(last)
+        at_a_free_port(|address| Self::start_at(address, options))
     }
 
-    fn try_start(options: &PostgresOptions<'_>) -> io::Result<Self> {
+    fn start_at(address: SocketAddr, options: &PostgresOptions<'_>) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("kl-postgres-").tempdir()?;
         let leaf = options.ca.issue(options.names)?;
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let owner = owner()?;
         let mut database = Self { address, process: None, owner, folder };
         for (name, content) in [
@@ -264,11 +256,6 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-/// Whether its port is somebody else's.
-fn is_taken(error: &io::Error) -> bool {
-    error.to_string().contains("Address already in use")
 }
 
 /// What it prints, or as an error what it complains of.
