@@ -68,8 +68,11 @@ mod tests {
     #[tokio::test]
     async fn each_wait_lasts_as_long_as_it_says() {
         let (timer, moment) = (IdleTimer::default(), Duration::from_millis(40));
-        // Looked at once and left, so that the timer stands at its end.
-        let _ = time::timeout(Duration::ZERO, timer.sleep(moment)).await;
+        let start = Instant::now();
+        timer.sleep(moment).await;
+        assert!(start.elapsed() >= moment);
+        // Begun while the timer stands at the end of a shorter one, which was looked at once and left.
+        let _ = time::timeout(Duration::ZERO, timer.sleep(moment / 2)).await;
         let start = Instant::now();
         timer.sleep(moment).await;
         assert!(start.elapsed() >= moment);
