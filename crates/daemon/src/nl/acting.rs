@@ -112,7 +112,7 @@ mod tests {
     use serde_json::{Map, Value, json};
 
     use super::*;
-    use crate::nl::scene::Served;
+    use crate::nl::{caller::Caller, scene::Served};
 
     /// An action that waits for a person, as a command would for its end.
     fn payload() -> Map<String, Value> {
@@ -120,12 +120,18 @@ mod tests {
         Map::from_iter([("action".to_owned(), action)])
     }
 
-    #[tokio::test]
-    async fn an_action_ends_with_its_session() {
+    /// An agent whose action a person is asked about.
+    async fn asked() -> (Served, Caller) {
         let served = Served::new().await;
         served.add_asked().await;
-        let nl = &served.nl;
         let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
+        (served, caller)
+    }
+
+    #[tokio::test]
+    async fn an_action_ends_with_its_session() {
+        let (served, caller) = asked().await;
+        let nl = &served.nl;
         let instance = &caller.aid.instance_id;
         nl.present.begin(instance, None);
         let payload = payload();
@@ -144,10 +150,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_action_ends_when_the_operator_revokes_its_agent() {
-        let served = Served::new().await;
-        served.add_asked().await;
+        let (served, caller) = asked().await;
         let nl = &served.nl;
-        let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
         let payload = payload();
         let acting = nl.submit(&caller, &payload, "req-1", Timestamp::now());
         let revoking = async {

@@ -93,7 +93,7 @@ impl Operator {
         value: Zeroizing<Vec<u8>>,
     ) -> Result<(), Error> {
         let known = self.vault.show(path).await.ok();
-        match known.filter(|secret| Occasion::of(Some(secret)) == Occasion::First) {
+        match known.filter(Secret::lacks_value) {
             Some(known) => {
                 let to = metadata.egress.map(|rule| rule.to).unwrap_or_default();
                 Box::pin(replace(self, path, known.metadata, (to, metadata.env), value)).await
