@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::{Request, Response, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{body::Incoming, client::conn::http1};
@@ -80,7 +81,18 @@ impl Client {
 
     /// Sends `request` to `authority` and reads an answer of at most `max_answer` bytes. `Host` is
     /// set here.
-    pub async fn send(
+    pub fn send<'a>(
+        &'a self,
+        scheme: Scheme,
+        authority: &'a Authority,
+        whose: Whose,
+        request: &'a ClientRequest<'_>,
+        max_answer: usize,
+    ) -> BoxFuture<'a, Result<ClientAnswer, Error>> {
+        Box::pin(self.send_in_time(scheme, authority, whose, request, max_answer))
+    }
+
+    async fn send_in_time(
         &self,
         scheme: Scheme,
         authority: &Authority,

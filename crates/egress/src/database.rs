@@ -10,6 +10,7 @@ mod server;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use futures_util::future::BoxFuture;
 use keyless_core::{
     Authority, Code, Error, SafeText,
     database::{DatabaseFault, DatabaseQuery, DatabaseRows},
@@ -28,7 +29,14 @@ use crate::{Client, dial::Pinned, limits::CANCEL_TIME};
 impl Client {
     /// Runs one statement in a transaction of its own, on a connection of its own. Names, zones and
     /// roots are those of agents' traffic.
-    pub async fn query(&self, query: &DatabaseQuery) -> Result<DatabaseRows, DatabaseFault> {
+    pub fn query<'a>(
+        &'a self,
+        query: &'a DatabaseQuery,
+    ) -> BoxFuture<'a, Result<DatabaseRows, DatabaseFault>> {
+        Box::pin(self.query_in_time(query))
+    }
+
+    async fn query_in_time(&self, query: &DatabaseQuery) -> Result<DatabaseRows, DatabaseFault> {
         let mut course = Course::default();
         let work = self.query_within(query, &mut course);
         if let Ok(done) = timeout(query.patience, work).await {

@@ -38,7 +38,7 @@ pub(crate) async fn serve_proxy(engine: &Arc<Engine>, listener: TcpListener) {
         }
         let engine = Arc::clone(engine);
         match place(&engine) {
-            Some(place) => tokio::spawn(connect::serve(engine, stream, place)),
+            Some(place) => tokio::spawn(connect::serve(engine, Box::new(stream), place)),
             None => tokio::spawn(turn_away(stream)),
         };
     }
@@ -54,17 +54,17 @@ pub(crate) async fn serve_unix(
         let Some(stream) = accepted(listener.accept().await).await else { continue };
         let (engine, session) = (Arc::clone(engine), Arc::clone(session));
         tokio::spawn(async move {
-            serve_preamble(&engine, &session, BytesMut::new(), stream).await;
+            serve_preamble(&engine, &session, BytesMut::new(), Box::new(stream)).await;
         });
     }
 }
 
 /// Serves one connection that begins with a preamble, of which `received` has been read.
-pub(crate) async fn serve_preamble<S: Stream>(
+pub(crate) async fn serve_preamble(
     engine: &Arc<Engine>,
     session: &Arc<Session>,
     received: BytesMut,
-    stream: S,
+    stream: AnyStream,
 ) {
     match place(engine) {
         Some(_place) => preamble::serve(engine, session, received, stream).await,
@@ -108,6 +108,9 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
-fn prefixed<S>(inner: S) -> Prefixed<S> {
+/// One of them. What the doors do is long, and would be compiled anew for each kind.
+pub(crate) type AnyStream = Box<dyn Stream>;
+
+fn prefixed(inner: AnyStream) -> Prefixed<AnyStream> {
     Prefixed { prefix: BytesMut::new(), inner }
 }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use futures_util::future::BoxFuture;
 use keyless_core::{Authority, Code, Destination, Error, Host};
 use parking_lot::{Mutex, RwLock};
 use tokio::{
@@ -20,7 +21,8 @@ use tokio::{
 };
 
 use crate::{
-    Client, Limits, UpstreamProxy, door,
+    Client, Limits, UpstreamProxy,
+    door::{self, AnyStream},
     pool::Pool,
     ports::Broker,
     quota::Allowance,
@@ -260,43 +262,71 @@ impl Engine {
     }
 
     /// Serves the explicit proxy (CONNECT and absolute-form requests), for all sessions.
-    pub async fn serve_proxy(self: Arc<Self>, listener: TcpListener) {
-        let sweeper = self.sweep_forever();
-        tokio::select! {
-            () = door::serve_proxy(&self, listener) => {}
-            () = sweeper => {}
-        }
+    pub fn serve_proxy(self: Arc<Self>, listener: TcpListener) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let sweeper = self.sweep_forever();
+            tokio::select! {
+                () = door::serve_proxy(&self, listener) => {}
+                () = sweeper => {}
+            }
+        })
     }
 
     /// Serves raw connections that begin with a preamble, for one session, until it ends.
-    pub async fn serve_unix(self: Arc<Self>, listener: UnixListener, session: Arc<Session>) {
-        let ended = session.ended();
-        tokio::select! {
-            () = door::serve_unix(&self, listener, &session) => {}
-            () = self.sweep_forever() => {}
-            () = ended => {}
-        }
+    pub fn serve_unix(
+        self: Arc<Self>,
+        listener: UnixListener,
+        session: Arc<Session>,
+    ) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let ended = session.ended();
+            tokio::select! {
+                () = door::serve_unix(&self, listener, &session) => {}
+                () = self.sweep_forever() => {}
+                () = ended => {}
+            }
+        })
     }
 
     /// Serves one raw connection that begins with a preamble, until it ends. `received` is what has
     /// been read of it.
-    pub async fn serve_preamble(
+    pub fn serve_preamble(
         self: &Arc<Self>,
         session: Arc<Session>,
         received: Vec<u8>,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    ) {
-        door::serve_preamble(self, &session, received.as_slice().into(), stream).await;
+    ) -> BoxFuture<'_, ()> {
+        self.serve_received(session, received, Box::new(stream))
+    }
+
+    fn serve_received(
+        self: &Arc<Self>,
+        session: Arc<Session>,
+        received: Vec<u8>,
+        stream: AnyStream,
+    ) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            door::serve_preamble(self, &session, received.as_slice().into(), stream).await;
+        })
     }
 
     /// Serves one raw connection whose destination is known, until it ends.
-    pub async fn serve_stream(
+    pub fn serve_stream(
         self: &Arc<Self>,
         session: Arc<Session>,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         target: Target,
-    ) {
-        door::serve_stream(self, &session, stream, target).await;
+    ) -> BoxFuture<'_, ()> {
+        self.serve_handed_over(session, Box::new(stream), target)
+    }
+
+    fn serve_handed_over(
+        self: &Arc<Self>,
+        session: Arc<Session>,
+        stream: AnyStream,
+        target: Target,
+    ) -> BoxFuture<'_, ()> {
+        Box::pin(async move { door::serve_stream(self, &session, stream, target).await })
     }
 
     pub(crate) fn session(&self, id: &str) -> Option<Arc<Session>> {

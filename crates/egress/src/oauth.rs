@@ -6,6 +6,7 @@
 
 use bytes::Bytes;
 use data_encoding::BASE64;
+use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, Request, StatusCode, Version, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use jiff::Timestamp;
@@ -58,9 +59,15 @@ const REASONS: [&str; 6] = [
 
 impl Engine {
     /// Asks a token endpoint for an access token.
-    pub async fn fetch_token(&self, request: &TokenRequest<'_>) -> Result<TokenReply, Error> {
-        let patience = timeout(PATIENCE, self.exchange_token(request)).await;
-        patience.unwrap_or_else(|_| Err(unavailable("the token endpoint did not answer in time")))
+    pub fn fetch_token<'a>(
+        &'a self,
+        request: &'a TokenRequest<'_>,
+    ) -> BoxFuture<'a, Result<TokenReply, Error>> {
+        Box::pin(async move {
+            let patience = timeout(PATIENCE, self.exchange_token(request)).await;
+            patience
+                .unwrap_or_else(|_| Err(unavailable("the token endpoint did not answer in time")))
+        })
     }
 
     async fn exchange_token(&self, request: &TokenRequest<'_>) -> Result<TokenReply, Error> {

@@ -2,6 +2,9 @@
 //!
 //! A statement is written once, with numbered parameters (`$1`), numbers as `i64`, texts and bytes. What an engine
 //! does in its own way (locks, files, versions of the schema) is beside this, in `store`.
+//!
+//! Its futures are boxed: an `async fn` is compiled again wherever it is awaited, and everything that uses a store
+//! awaits these.
 
 mod query;
 mod row;
@@ -48,14 +51,16 @@ pub(crate) enum Place<'a> {
 
 impl Pool {
     /// Waits for a connection that is free.
-    pub(crate) async fn acquire(&self) -> Result<Connection, StoreError> {
-        match self {
-            Self::Postgres(pool) => {
-                let acquired = answered(async { pool.acquire().await.map_err(unreachable) });
-                Ok(Connection::Postgres(acquired.await?))
+    pub(crate) fn acquire(&self) -> BoxFuture<'_, Result<Connection, StoreError>> {
+        Box::pin(async move {
+            match self {
+                Self::Postgres(pool) => {
+                    let acquired = answered(async { pool.acquire().await.map_err(unreachable) });
+                    Ok(Connection::Postgres(acquired.await?))
+                }
+                Self::Sqlite(pool) => Ok(Connection::Sqlite(pool.acquire().await?)),
             }
-            Self::Sqlite(pool) => Ok(Connection::Sqlite(pool.acquire().await?)),
-        }
+        })
     }
 
     /// Connections to the same database for a thread that has a runtime of its own.

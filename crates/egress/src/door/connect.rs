@@ -17,7 +17,7 @@ use hyper_util::rt::TokioIo;
 use keyless_core::{Authority, Code, Error, SafeText};
 use tokio::net::TcpStream;
 
-use super::{Place, http::serve_http1, named};
+use super::{AnyStream, Place, http::serve_http1, named};
 use crate::{
     Engine, Session,
     account::Account,
@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// Serves one connection to the proxy.
-pub(super) async fn serve(engine: Arc<Engine>, stream: TcpStream, place: Place) {
+pub(super) async fn serve(engine: Arc<Engine>, stream: AnyStream, place: Place) {
     let limits = engine.limits.clone();
     serve_http1(stream, BytesMut::new(), Door::Proxy, &limits, move |request, guard| {
         answer(Arc::clone(&engine), request, guard, Arc::clone(&place))
@@ -169,7 +169,7 @@ fn parse(text: &str) -> Result<Authority, Error> {
 
 async fn carry(engine: Arc<Engine>, session: Arc<Session>, upgrade: OnUpgrade, way: Way) {
     let Ok(upgraded) = upgrade.await else { return };
-    let Ok(Parts { io, read_buf, .. }) = upgraded.downcast::<TokioIo<Guard<TcpStream>>>() else {
+    let Ok(Parts { io, read_buf, .. }) = upgraded.downcast::<TokioIo<Guard<AnyStream>>>() else {
         return;
     };
     let (inner, rest) = io.into_inner().into_parts();

@@ -23,7 +23,7 @@ use tokio::{
 };
 
 use super::{
-    Stream,
+    AnyStream,
     postgres::packet::{GSS_REQUEST, SSL_REQUEST, read_packet},
 };
 use crate::{refusal, tls::Prefixed};
@@ -106,7 +106,7 @@ impl Protocol {
 }
 
 /// Reads until it is clear what the client speaks, and leaves everything where it is.
-pub(super) async fn recognise<S: Stream>(stream: &mut Prefixed<S>) -> Option<Protocol> {
+pub(super) async fn recognise(stream: &mut Prefixed<AnyStream>) -> Option<Protocol> {
     let reading = async {
         loop {
             if let Some(protocol) = Protocol::of_bytes(&stream.prefix) {
@@ -123,7 +123,7 @@ pub(super) async fn recognise<S: Stream>(stream: &mut Prefixed<S>) -> Option<Pro
 }
 
 /// Tells the client why, and waits for it to hang up.
-pub(super) async fn say<S: Stream>(mut stream: Prefixed<S>, authority: &Authority, error: &Error) {
+pub(super) async fn say(mut stream: Prefixed<AnyStream>, authority: &Authority, error: &Error) {
     let telling = async {
         let protocol = match Protocol::of_port(authority.port) {
             Some(protocol) if stream.prefix.is_empty() => protocol,
@@ -135,11 +135,7 @@ pub(super) async fn say<S: Stream>(mut stream: Prefixed<S>, authority: &Authorit
     let _ = timeout(2 * PATIENCE, telling).await;
 }
 
-async fn say_as<S: Stream>(
-    stream: &mut Prefixed<S>,
-    protocol: Protocol,
-    error: &Error,
-) -> Option<()> {
+async fn say_as(stream: &mut Prefixed<AnyStream>, protocol: Protocol, error: &Error) -> Option<()> {
     if protocol == Protocol::Postgres {
         decline_encryption(stream).await?;
     }
@@ -172,7 +168,7 @@ fn line(error: &Error) -> String {
 }
 
 /// Says no to TLS and GSSAPI until the start-up packet has come.
-async fn decline_encryption<S: Stream>(stream: &mut Prefixed<S>) -> Option<()> {
+async fn decline_encryption(stream: &mut Prefixed<AnyStream>) -> Option<()> {
     loop {
         let (code, _) = read_packet(stream).await.ok().flatten()?;
         if code != SSL_REQUEST && code != GSS_REQUEST {

@@ -3,6 +3,7 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
+use futures_util::FutureExt as _;
 use http::{Request, Response};
 use hyper::{
     body::Incoming,
@@ -11,7 +12,7 @@ use hyper::{
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
-use super::{Stream, idle::IdleTimer};
+use super::{AnyStream, idle::IdleTimer};
 use crate::{
     Limits,
     guard::{Door, Guard, GuardHandle},
@@ -25,23 +26,22 @@ const CONNECTION_WINDOW: u32 = 4 << 20;
 const SEND_BUFFER: usize = 256 << 10;
 
 /// Serves the requests of one HTTP/1 connection by `answer`.
-pub(super) async fn serve_http1<S, F, A>(
-    stream: S,
+pub(super) async fn serve_http1<F, A>(
+    stream: AnyStream,
     already_read: BytesMut,
     door: Door,
     limits: &Limits,
     answer: F,
 ) where
-    S: Stream,
     F: Fn(Request<Incoming>, GuardHandle) -> A,
-    A: Future<Output = Response<AnswerBody>>,
+    A: Future<Output = Response<AnswerBody>> + Send + 'static,
 {
     let guard = Guard::new(stream, already_read, door, limits);
     let handle = guard.handle();
     let service = service_fn(move |request| {
         // Boxed: hyper moves what it is given four times, which for a request's whole future is
         // more than the nearest cache should bear.
-        let answered = Box::pin(answer(request, handle.clone()));
+        let answered = answer(request, handle.clone()).boxed();
         async move { Ok::<_, Infallible>(answered.await) }
     });
     let connection = http1::Builder::new()
@@ -59,9 +59,9 @@ pub(super) async fn serve_http1<S, F, A>(
 }
 
 /// Serves a lane over HTTP/1.
-pub(super) async fn serve_lane1<S: Stream>(
+pub(super) async fn serve_lane1(
     lane: Arc<Lane>,
-    stream: S,
+    stream: AnyStream,
     already_read: BytesMut,
     limits: &Limits,
 ) {
@@ -78,11 +78,11 @@ pub(super) async fn serve_lane1<S: Stream>(
 }
 
 /// Serves a lane over HTTP/2.
-pub(super) async fn serve_lane2<S: Stream>(lane: Arc<Lane>, stream: S, limits: &Limits) {
+pub(super) async fn serve_lane2(lane: Arc<Lane>, stream: AnyStream, limits: &Limits) {
     let service = service_fn(move |request| {
         let lane = Arc::clone(&lane);
         // Boxed for the same reason as over HTTP/1.
-        let answered = Box::pin(async move { lane.answer(request, None).await });
+        let answered = async move { lane.answer(request, None).await }.boxed();
         async move { Ok::<_, Infallible>(answered.await) }
     });
     let connection = http2::Builder::new(TokioExecutor::new())

@@ -6,7 +6,7 @@ use keyless_core::{Authority, Code, Error, Host, SafeText, Scheme};
 use tokio::net::TcpStream;
 
 use super::{
-    Stream,
+    AnyStream,
     farewell::{self, Protocol},
     http, log, postgres, prefixed,
 };
@@ -23,10 +23,10 @@ use crate::{
 };
 
 /// Serves a stream that the funnel hands over.
-pub(crate) async fn serve_stream<S: Stream>(
+pub(crate) async fn serve_stream(
     engine: &Arc<Engine>,
     session: &Arc<Session>,
-    stream: S,
+    stream: AnyStream,
     target: Target,
 ) {
     let authority = match target {
@@ -41,10 +41,10 @@ pub(crate) async fn serve_stream<S: Stream>(
 
 /// Serves a stream for `authority`. A refusal is the last word to the client, in its own protocol;
 /// where TLS is intercepted, it is the answer to every request instead.
-pub(super) async fn serve_name<S: Stream>(
+pub(super) async fn serve_name(
     engine: &Arc<Engine>,
     session: &Arc<Session>,
-    stream: Prefixed<S>,
+    stream: Prefixed<AnyStream>,
     authority: Authority,
 ) {
     if let Err(error) = engine.check(session, &authority) {
@@ -57,10 +57,10 @@ pub(super) async fn serve_name<S: Stream>(
     serve_tunnel(engine, session, stream, &authority, &standing).await;
 }
 
-async fn serve_tunnel<S: Stream>(
+async fn serve_tunnel(
     engine: &Arc<Engine>,
     session: &Arc<Session>,
-    stream: Prefixed<S>,
+    stream: Prefixed<AnyStream>,
     authority: &Authority,
     standing: &Standing,
 ) {
@@ -73,10 +73,10 @@ async fn serve_tunnel<S: Stream>(
 /// Serves a protocol that is not HTTP. At the very port that a secret names, a login to PostgreSQL is
 /// carried, and what no value can be put into is refused with the reason; elsewhere it is a tunnel
 /// like any other.
-async fn serve_foreign<S: Stream>(
+async fn serve_foreign(
     engine: &Arc<Engine>,
     session: &Arc<Session>,
-    stream: Prefixed<S>,
+    stream: Prefixed<AnyStream>,
     authority: Authority,
     standing: Standing,
     protocol: Protocol,
@@ -93,9 +93,9 @@ async fn serve_foreign<S: Stream>(
 }
 
 /// Logs the refusal, and tells the client.
-async fn refuse<S: Stream>(
+async fn refuse(
     session: &Session,
-    stream: Prefixed<S>,
+    stream: Prefixed<AnyStream>,
     authority: &Authority,
     error: &Error,
 ) {
@@ -121,10 +121,10 @@ pub(super) async fn dial_and_record(
 }
 
 /// Serves the requests inside a stream to a host that some secret names.
-pub(super) async fn intercept<S: Stream>(
+pub(super) async fn intercept(
     engine: &Arc<Engine>,
     session: &Arc<Session>,
-    mut stream: Prefixed<S>,
+    mut stream: Prefixed<AnyStream>,
     authority: Authority,
     standing: Standing,
 ) {
@@ -151,11 +151,13 @@ pub(super) async fn intercept<S: Stream>(
             match tls::accept(session, &authority.host, stream, limits.head_time).await {
                 Err(error) => log(session, Some(&authority), &error),
                 Ok(tls) if tls.get_ref().1.alpn_protocol() == Some(b"h2") => {
-                    http::serve_lane2(lane(Scheme::Https, authority, standing), tls, limits).await;
+                    let lane = lane(Scheme::Https, authority, standing);
+                    http::serve_lane2(lane, Box::new(tls), limits).await;
                 }
                 Ok(tls) => {
                     let lane = lane(Scheme::Https, authority, standing);
-                    http::serve_lane1(lane, tls, bytes::BytesMut::new(), limits).await;
+                    let nothing = bytes::BytesMut::new();
+                    http::serve_lane1(lane, Box::new(tls), nothing, limits).await;
                 }
             }
         }

@@ -25,7 +25,7 @@ use self::{
     client::{Client, Met},
     relay::Relay,
 };
-use super::{Stream, farewell, log, named};
+use super::{AnyStream, farewell, log, named};
 use crate::{
     Engine, Session,
     account::Account,
@@ -40,10 +40,10 @@ use crate::{
 
 pub use self::client::parse_startup;
 /// Serves one connection of a PostgreSQL client to a destination that some secret names.
-pub(super) async fn serve<S: Stream>(
+pub(super) async fn serve(
     engine: &Arc<Engine>,
     session: &Arc<Session>,
-    stream: Prefixed<S>,
+    stream: Prefixed<AnyStream>,
     authority: Authority,
     standing: Standing,
 ) {

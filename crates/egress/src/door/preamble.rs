@@ -7,15 +7,15 @@ use bytes::{Buf as _, BytesMut};
 use keyless_core::{Authority, AuthorityError, Code, Error, MAX_PREAMBLE_BYTES, SafeText};
 use tokio::{io::AsyncReadExt as _, time::timeout};
 
-use super::{Stream, log, named};
+use super::{AnyStream, log, named};
 use crate::{Engine, Session, tls::Prefixed};
 
 /// Reads the preamble, of which `received` has arrived already, and serves the rest.
-pub(super) async fn serve<S: Stream>(
+pub(super) async fn serve(
     engine: &Arc<Engine>,
     session: &Arc<Session>,
     received: BytesMut,
-    mut stream: S,
+    mut stream: AnyStream,
 ) {
     let read = timeout(engine.limits.preamble_time, read(received, &mut stream)).await;
     match read.unwrap_or_else(|_| Err(Code::HeadTimeout.into())) {
@@ -29,9 +29,9 @@ pub(super) async fn serve<S: Stream>(
 }
 
 /// The authority, and what came after its line; nothing when the other side leaves at once.
-async fn read<S: Stream>(
+async fn read(
     mut received: BytesMut,
-    stream: &mut S,
+    stream: &mut AnyStream,
 ) -> Result<Option<(Authority, BytesMut)>, Error> {
     received.reserve(MAX_PREAMBLE_BYTES);
     loop {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use futures_util::future::BoxFuture;
 use sqlx::{AssertSqlSafe, Database, Encode, Type};
 
 use super::{Connection, Place, Row, answered};
@@ -34,25 +35,30 @@ pub(crate) fn query_owned(sql: String) -> Query {
 
 /// Runs `$work` with the statement and the connection as sqlx has them for the engine at hand.
 macro_rules! run {
-    ($self:ident, $place:ident, |$query:ident, $connection:ident| $work:expr) => {{
-        let mut alone;
-        let connection = match $place.into() {
-            Place::This(connection) => connection,
-            Place::Any(pool) => {
-                alone = pool.acquire().await?;
-                &mut alone
-            }
-        };
-        match connection {
-            Connection::Postgres(held) => {
-                let ($query, $connection) = (bound::<sqlx::Postgres>($self), &mut **held);
-                answered(async move { Ok($work) }).await
-            }
-            Connection::Sqlite(held) => {
-                let ($query, $connection) = (bound::<sqlx::Sqlite>($self), &mut **held);
-                Ok($work)
-            }
+    ($self:ident, $place:ident, |$query:ident, $connection:ident| -> $answer:ty { $work:expr }) => {{
+        fn run(this: Query, place: Place<'_>) -> BoxFuture<'_, Result<$answer, StoreError>> {
+            Box::pin(async move {
+                let mut alone;
+                let connection = match place {
+                    Place::This(connection) => connection,
+                    Place::Any(pool) => {
+                        alone = pool.acquire().await?;
+                        &mut alone
+                    }
+                };
+                match connection {
+                    Connection::Postgres(held) => {
+                        let ($query, $connection) = (bound::<sqlx::Postgres>(this), &mut **held);
+                        answered(async move { Ok($work) }).await
+                    }
+                    Connection::Sqlite(held) => {
+                        let ($query, $connection) = (bound::<sqlx::Sqlite>(this), &mut **held);
+                        Ok($work)
+                    }
+                }
+            })
         }
+        run($self, $place.into())
     }};
 }
 
@@ -64,34 +70,39 @@ impl Query {
     }
 
     /// Runs it; gives how many rows it changed.
-    pub(crate) async fn execute<'p>(self, place: impl Into<Place<'p>>) -> Result<u64, StoreError> {
-        run!(self, place, |query, connection| query.execute(connection).await?.rows_affected())
+    pub(crate) fn execute<'p>(
+        self,
+        place: impl Into<Place<'p>>,
+    ) -> BoxFuture<'p, Result<u64, StoreError>> {
+        run!(self, place, |query, connection| -> u64 {
+            query.execute(connection).await?.rows_affected()
+        })
     }
 
     /// Its rows.
-    pub(crate) async fn fetch_all<'p>(
+    pub(crate) fn fetch_all<'p>(
         self,
         place: impl Into<Place<'p>>,
-    ) -> Result<Vec<Row>, StoreError> {
-        run!(self, place, |query, connection| {
+    ) -> BoxFuture<'p, Result<Vec<Row>, StoreError>> {
+        run!(self, place, |query, connection| -> Vec<Row> {
             query.fetch_all(connection).await?.into_iter().map(Row::from).collect()
         })
     }
 
     /// Its one row.
-    pub(crate) async fn fetch_one<'p>(
+    pub(crate) fn fetch_one<'p>(
         self,
         place: impl Into<Place<'p>>,
-    ) -> Result<Row, StoreError> {
-        run!(self, place, |query, connection| query.fetch_one(connection).await?.into())
+    ) -> BoxFuture<'p, Result<Row, StoreError>> {
+        run!(self, place, |query, connection| -> Row { query.fetch_one(connection).await?.into() })
     }
 
     /// Its one row, if there is one.
-    pub(crate) async fn fetch_optional<'p>(
+    pub(crate) fn fetch_optional<'p>(
         self,
         place: impl Into<Place<'p>>,
-    ) -> Result<Option<Row>, StoreError> {
-        run!(self, place, |query, connection| {
+    ) -> BoxFuture<'p, Result<Option<Row>, StoreError>> {
+        run!(self, place, |query, connection| -> Option<Row> {
             query.fetch_optional(connection).await?.map(Row::from)
         })
     }

@@ -4,6 +4,7 @@
 //! the connection unusable. So whatever is not committed is undone by closing its connection, which
 //! the database rolls back in every case; a new one costs about a millisecond.
 
+use futures_util::future::BoxFuture;
 use sqlx::{AssertSqlSafe, raw_sql};
 
 use super::{Connection, Pool, answered};
@@ -37,32 +38,34 @@ impl Transaction {
     pub(crate) async fn write(pool: &Pool, lock: Lock<'_>) -> Result<Self, StoreError> {
         // Statements after the lock see all that was committed before it: none is lost, none to be tried again.
         let number = lock.number();
-        let locked = || format!("BEGIN; SELECT pg_advisory_xact_lock({LOCK_CLASS}, {number})");
+        let locked = format!("BEGIN; SELECT pg_advisory_xact_lock({LOCK_CLASS}, {number})");
         Self::begin(pool, "BEGIN IMMEDIATE", locked).await
     }
 
     /// Begins a view in which nothing changes; it is to be committed as well.
     pub(crate) async fn view(pool: &Pool) -> Result<Self, StoreError> {
-        let frozen = || "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY".to_owned();
+        let frozen = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY".to_owned();
         Self::begin(pool, "BEGIN", frozen).await
     }
 
-    async fn begin(
-        pool: &Pool,
+    fn begin<'p>(
+        pool: &'p Pool,
         sqlite: &'static str,
-        postgres: impl FnOnce() -> String,
-    ) -> Result<Self, StoreError> {
-        let mut transaction = Self { connection: pool.acquire().await?, ended: false };
-        match &mut transaction.connection {
-            Connection::Postgres(held) => {
-                let begin = raw_sql(AssertSqlSafe(postgres()));
-                answered(async { Ok(begin.execute(&mut **held).await?) }).await?;
+        postgres: String,
+    ) -> BoxFuture<'p, Result<Self, StoreError>> {
+        Box::pin(async move {
+            let mut transaction = Self { connection: pool.acquire().await?, ended: false };
+            match &mut transaction.connection {
+                Connection::Postgres(held) => {
+                    let begin = raw_sql(AssertSqlSafe(postgres));
+                    answered(async { Ok(begin.execute(&mut **held).await?) }).await?;
+                }
+                Connection::Sqlite(held) => {
+                    sqlx::query(sqlite).execute(&mut **held).await?;
+                }
             }
-            Connection::Sqlite(held) => {
-                sqlx::query(sqlite).execute(&mut **held).await?;
-            }
-        }
-        Ok(transaction)
+            Ok(transaction)
+        })
     }
 
     /// On disk when this returns. When it fails on a server, it may have been done all the same.

@@ -11,7 +11,7 @@ use tokio::{
 use super::packet::{CANCEL_REQUEST, GSS_REQUEST, Garbled, SSL_REQUEST, read_packet};
 use crate::{
     Session,
-    door::Stream,
+    door::AnyStream,
     tls::{self, Prefixed},
 };
 
@@ -24,7 +24,7 @@ const WELCOME: [u8; 9] = [b'R', 0, 0, 0, 8, 0, 0, 0, 0];
 
 /// An agent that wants to log in, and has said as whom and with which password.
 pub(super) struct Client {
-    stream: Box<dyn Stream>,
+    stream: AnyStream,
     startup: Startup,
     password: Vec<u8>,
 }
@@ -48,10 +48,10 @@ pub struct Startup {
 
 impl Client {
     /// Hears what the client wants: over TLS if it asks for that, as `host`.
-    pub(super) async fn meet<S: Stream>(
+    pub(super) async fn meet(
         session: &Session,
         host: &Host,
-        stream: Prefixed<S>,
+        stream: Prefixed<AnyStream>,
         patience: Duration,
     ) -> Result<Met, Error> {
         let meeting = Self::hear(session, host, Box::new(stream), patience);
@@ -61,7 +61,7 @@ impl Client {
     async fn hear(
         session: &Session,
         host: &Host,
-        mut stream: Box<dyn Stream>,
+        mut stream: AnyStream,
         patience: Duration,
     ) -> Result<Met, Error> {
         let mut is_encrypted = false;
@@ -128,13 +128,13 @@ impl Client {
         }
     }
 
-    pub(super) fn into_stream(self) -> Box<dyn Stream> {
+    pub(super) fn into_stream(self) -> AnyStream {
         self.stream
     }
 }
 
 /// A `PasswordMessage`; nothing when the client has none.
-async fn read_password(stream: &mut Box<dyn Stream>) -> Result<Option<Vec<u8>>, Error> {
+async fn read_password(stream: &mut AnyStream) -> Result<Option<Vec<u8>>, Error> {
     let mut head = [0; 5];
     if stream.read_exact(&mut head).await.is_err() {
         return Ok(None);
@@ -181,7 +181,7 @@ pub fn parse_startup(packet: Vec<u8>) -> Option<Startup> {
     Some(Startup { packet, user, database })
 }
 
-async fn say(stream: &mut Box<dyn Stream>, words: &[u8]) -> Result<(), Error> {
+async fn say(stream: &mut AnyStream, words: &[u8]) -> Result<(), Error> {
     let saying = async {
         stream.write_all(words).await?;
         stream.flush().await
