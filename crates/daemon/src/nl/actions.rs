@@ -12,12 +12,12 @@ mod services;
 mod standby;
 mod versions;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use keyless_action::{Edition, Entrusted, Entry, Executor, Limits, Work};
 use keyless_core::{
-    ActionType, Allowed, Destination, Error, Grace, Handle, action::Action, audit::Agent,
-    grant::PermissionRef,
+    ActionType, Allowed, Destination, Error, Grace, Handle, SessionKey, action::Action,
+    audit::Agent, grant::PermissionRef,
 };
 use keyless_vault::{Metadata, Secret};
 use zeroize::Zeroizing;
@@ -102,6 +102,7 @@ impl ActionSession {
         self.drop_outdated().await;
         let mut secrets = Vec::with_capacity(order.allowed.len());
         let mut allowed = Vec::with_capacity(order.allowed.len());
+        let mut forms = BTreeMap::new();
         for (handle, verdict) in order.allowed {
             let path = verdict.path().clone();
             let secret = self.broker.vault().show(&path).await?;
@@ -110,6 +111,9 @@ impl ActionSession {
             let version = given.map(|given| given.version);
             let metadata = secret.metadata;
             let entry = entry(order.action.kind(), &metadata);
+            if entry == Entry::Placeholder {
+                forms.insert(path.clone(), metadata.placeholder.form());
+            }
             let is_exposed = metadata.unsafe_expose;
             let rule = metadata.egress;
             secrets.push(Entrusted { handle, path, version, entry, rule, is_exposed, edition });
@@ -118,7 +122,7 @@ impl ActionSession {
         let release = ActionRelease::new(
             &self.broker,
             &self.agent,
-            &self.key,
+            &SessionKey::from_random(**self.key),
             release::Of {
                 kind: order.action.kind(),
                 action_id: order.action_id.clone(),
@@ -126,8 +130,8 @@ impl ActionSession {
                 asking: order.asking,
             },
             allowed,
+            &forms,
         );
-        release.learn(&secrets).await?;
         let work = Work {
             action_id: order.action_id,
             action: order.action,

@@ -66,11 +66,10 @@ impl Grants {
         }
     }
 
-    /// Decides an action.
-    pub async fn evaluate(&self, request: &Request<'_>) -> Result<Verdict, Error> {
-        let loaded = self.refresh().await?;
+    /// Decides an action by what has just been read.
+    pub(crate) fn evaluate(&self, loaded: &Loaded, request: &Request<'_>) -> Verdict {
         let counted = Counted { uses: &loaded.uses, slots: &self.slots };
-        Ok(evaluate(request, &loaded.index, &counted, Timestamp::now()))
+        evaluate(request, &loaded.index, &counted, Timestamp::now())
     }
 
     /// Every permission's word about an action, the nearest first.

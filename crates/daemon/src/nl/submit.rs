@@ -247,7 +247,7 @@ impl NlService {
             // Who has but heard a token's name learns nothing of what its issuer may name.
             self.verify_delegation(caller, acting, kind, &[], &categories).await?;
         }
-        self.grants.refresh().await?;
+        let grants = self.grants.refresh().await?;
         caller.covers(kind, &[], &categories)?;
         let handles = action.handles().map_err(|error| bad_handle(&error.to_string()))?;
         course.written = handles.iter().map(|handle| handle.as_written().to_owned()).collect();
@@ -285,7 +285,7 @@ impl NlService {
             source_ip: caller.source_ip,
             approved,
         };
-        let verdict = self.grants.evaluate(&request).await?;
+        let verdict = self.grants.evaluate(&grants, &request);
         if let Some(acting) = &caller.acting {
             self.verify_delegation(caller, acting, kind, &subjects, &categories).await?;
         }

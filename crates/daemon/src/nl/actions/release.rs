@@ -1,16 +1,20 @@
 //! Values for one action: asked about, written down, opened.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use keyless_action::{Entrusted, Entry, Release, Released};
+use keyless_action::{Entrusted, Release, Released};
 use keyless_core::{
-    ActionType, Allowed, Code, Error, Permit, Placeholder, SafeText, SecretPath, SessionKey,
+    ActionType, Allowed, Code, Error, Permit, Placeholder, PlaceholderForm, SafeText, SecretPath,
+    SessionKey,
     audit::{Action, Agent, Detail, Draft, Outcome, Target},
 };
 use parking_lot::Mutex;
-use zeroize::Zeroizing;
 
 use super::Asking;
 use crate::{
@@ -36,20 +40,24 @@ pub(super) struct Of {
 pub(super) struct ActionRelease {
     broker: Broker,
     agent: Arc<Agent>,
-    key: Arc<Zeroizing<[u8; 32]>>,
     of: Of,
     allowed: Mutex<HashMap<SecretPath, Vec<Allowed>>>,
-    placeholders: Mutex<HashMap<SecretPath, String>>,
+    placeholders: HashMap<SecretPath, String>,
 }
 
 impl ActionRelease {
+    /// `forms` are those of the placeholders that this action will need, which `key` makes.
     pub(super) fn new(
         broker: &Broker,
         agent: &Agent,
-        key: &Arc<Zeroizing<[u8; 32]>>,
+        key: &SessionKey,
         of: Of,
         verdicts: Vec<Allowed>,
+        forms: &BTreeMap<SecretPath, PlaceholderForm>,
     ) -> Self {
+        let placeholder = |(path, form): (&SecretPath, &PlaceholderForm)| {
+            (path.clone(), Placeholder::derive(key, path, form).to_string())
+        };
         let mut allowed: HashMap<_, Vec<_>> = HashMap::new();
         for verdict in verdicts {
             allowed.entry(verdict.path().clone()).or_default().push(verdict);
@@ -57,22 +65,10 @@ impl ActionRelease {
         Self {
             broker: broker.clone(),
             agent: Arc::new(agent.clone()),
-            key: Arc::clone(key),
             of,
             allowed: Mutex::new(allowed),
-            placeholders: Mutex::default(),
+            placeholders: forms.iter().map(placeholder).collect(),
         }
-    }
-
-    /// Derives the placeholders that this action will need.
-    pub(super) async fn learn(&self, secrets: &[Entrusted]) -> Result<(), Error> {
-        let key = SessionKey::from_random(**self.key);
-        for secret in secrets.iter().filter(|secret| secret.entry == Entry::Placeholder) {
-            let form = self.broker.vault().show(&secret.path).await?.metadata.placeholder.form();
-            let placeholder = Placeholder::derive(&key, &secret.path, &form).to_string();
-            self.placeholders.lock().insert(secret.path.clone(), placeholder);
-        }
-        Ok(())
     }
 
     async fn open(&self, secret: &Entrusted) -> Result<Released, Error> {
@@ -135,7 +131,7 @@ fn note(secret: &Entrusted, is_exposed: bool) -> Option<String> {
 
 impl Release for ActionRelease {
     fn placeholder(&self, path: &SecretPath) -> Result<String, Error> {
-        self.placeholders.lock().get(path).cloned().ok_or(Code::Internal.into())
+        self.placeholders.get(path).cloned().ok_or(Code::Internal.into())
     }
 
     fn release<'a>(&'a self, secret: &'a Entrusted) -> BoxFuture<'a, Result<Released, Error>> {

@@ -42,7 +42,8 @@ async fn ask(grants: &Grants) -> Verdict {
         source_ip: None,
         approved: false,
     };
-    grants.evaluate(&request).await.unwrap()
+    let loaded = grants.refresh().await.unwrap();
+    grants.evaluate(&loaded, &request)
 }
 
 async fn allowed(grants: &Grants) -> Allowance {
