@@ -42,6 +42,14 @@ pub(crate) fn check(work: &Work) -> Result<(), Error> {
     }
 }
 
+/// Whether anything runs for an action.
+pub(crate) fn runs_command(deed: &Deed) -> bool {
+    match deed {
+        Deed::Exec { .. } | Deed::InjectStdin { .. } | Deed::InjectTempfile { .. } => true,
+        Deed::Delegate { .. } | Deed::SdkProxy { .. } | Deed::Template { .. } => false,
+    }
+}
+
 /// Prepares what runs for an action; `None` when its type runs nothing.
 pub(crate) fn prepare(
     work: &Work,

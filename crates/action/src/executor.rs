@@ -16,10 +16,10 @@ pub use crate::cleaning::Redaction;
 use crate::{
     captured::{Bounds, End, Ended, run_to_end},
     cleaning::{Cleaner, Sought, clean_outputs},
-    commands::{Prepared, check, prepare, render},
+    commands::{Prepared, check, prepare, render, runs_command},
     kept::Shelf,
     material::Materials,
-    ports::{Edition, Entrusted, Exit, Known, Release, Spawn},
+    ports::{Berth, Edition, Entrusted, Exit, Known, Release, Spawn},
     sdk::{Databases, Http, Providers, call},
 };
 
@@ -174,6 +174,9 @@ impl Executor {
     async fn attempt(&self, work: &Work, release: &dyn Release) -> Result<Outcome, Error> {
         // What can't be run opens nothing.
         check(work)?;
+        // What is opened is on record first, which takes a while.
+        let berth = runs_command(&work.action.deed)
+            .then(|| self.spawn.prepare(work.working_directory.as_deref()));
         let materials = Materials::fetch(&work.secrets, release).await?;
         self.remember(materials.known());
         if let Some((rendered, resolved)) = render(work, &materials, self.limits.rendered_life)? {
@@ -189,8 +192,8 @@ impl Executor {
         if work.action.kind() == ActionType::SdkProxy {
             return self.call_service(work, &materials).await;
         }
-        match prepare(work, &materials, &self.shelf)? {
-            Some(prepared) => self.carry_out(work, prepared).await,
+        match berth.zip(prepare(work, &materials, &self.shelf)?) {
+            Some((berth, prepared)) => self.carry_out(work, berth, prepared).await,
             None => Err(Error::with(
                 Code::ActionUnknown,
                 SafeText::words("nothing runs for ").and(work.action.kind().as_str()),
@@ -213,10 +216,15 @@ impl Executor {
         Ok(outcome)
     }
 
-    async fn carry_out(&self, work: &Work, prepared: Prepared) -> Result<Outcome, Error> {
+    async fn carry_out(
+        &self,
+        work: &Work,
+        berth: Box<dyn Berth>,
+        prepared: Prepared,
+    ) -> Result<Outcome, Error> {
         let Prepared { command, input, known, warnings } = prepared;
         self.remember(known);
-        let running = self.spawn.spawn(command).await?;
+        let running = berth.start(command).await?;
         let bounds = self.bounds(work);
         let ended = run_to_end(running, input, &bounds).await?;
         let mut outcome = self.cleaned(ended).await?;

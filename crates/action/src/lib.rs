@@ -32,8 +32,8 @@ pub use executor::{Executor, ExitReport, Limits, Outcome, Redaction, Services, W
 pub use kept::SECURE_DIRECTORY;
 /// What the broker implements.
 pub use ports::{
-    Command, Edition, Entrusted, Entry, Exchanged, Exit, File, Known, Process, Reach, Release,
-    Released, Running, Spawn,
+    Berth, Command, Edition, Entrusted, Entry, Exchanged, Exit, File, Known, Process, Reach,
+    Release, Released, Running, Spawn,
 };
 /// Services that are called with a credential.
 pub use sdk::{Answer, Call, Databases, Http, ProviderFault, Providers};

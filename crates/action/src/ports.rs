@@ -1,6 +1,6 @@
 //! What actions need of the broker: values under permits, and jails. Object-safe.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -89,8 +89,14 @@ pub struct Known {
 
 /// Makes jails.
 pub trait Spawn: Send + Sync + 'static {
+    /// Begins to prepare what a command will need that is not known yet; where it starts, if a person says so, is.
+    fn prepare(&self, working_directory: Option<&Path>) -> Box<dyn Berth>;
+}
+
+/// A place for one command.
+pub trait Berth: Send {
     /// Starts a shell with a script in a new jail.
-    fn spawn(&self, command: Command) -> BoxFuture<'_, Result<Running, Error>>;
+    fn start(self: Box<Self>, command: Command) -> BoxFuture<'static, Result<Running, Error>>;
 }
 
 /// What runs in a jail.

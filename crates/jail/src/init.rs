@@ -1,24 +1,24 @@
 //! The jail's init: makes the namespaces, becomes their PID 1, runs the command and reports its end.
 //!
 //! Two processes keep a jail. The first stage unshares, maps the user and waits; its child is PID 1,
-//! which sets everything up, waits for its job, forks the command, reaps orphans and watches the control
+//! which sets everything up, forks what becomes the command, waits for its job, reaps orphans and watches the control
 //! socket. When the caller dies (`kill -9` included) the socket hangs up and PID 1 ends, which ends every
 //! process of the jail; when the first stage dies the kernel kills PID 1. Both block all signals: the
 //! terminal's reach the command directly, as it stays in the caller's session and process group.
 //!
-//! A jail does one job. When its command ends, PID 1 ends all other processes before it says so.
+//! A jail does one job. When its command ends, PID 1 ends all other processes before it says so. It then stays until
+//! the caller lets it go: to take the namespaces down costs the kernel more than many a command costs, and whoever
+//! waits for the answer should not have to wait for that.
 //!
-//! What is built lives in `network`, `mounts`, `confine` and `seccomp`.
+//! What is built lives in `network`, `mounts`, `confine` and `seccomp`; what becomes the command in `starter`.
 
-use std::convert::Infallible;
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::os::unix::process::CommandExt;
-use std::process::{Command, exit};
+use std::process::exit;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
@@ -32,6 +32,7 @@ use crate::mounts::hosted::Surroundings;
 use crate::network::funnel::FunnelSockets;
 use crate::orders::{Ground, Job, Purpose};
 use crate::seccomp::Filters;
+use crate::starter::Starter;
 use crate::sys::{self, Fork, SignalMask};
 use crate::trust::stores::Stock;
 use crate::{confine, keeper, mounts, network};
@@ -155,7 +156,14 @@ impl PidOne<'_> {
             Ok(None) => None,
             Err(failure) => Some(Report::Failed(failure)),
         };
-        last_words.map_or(0, |report| i32::from(channel::send(self.control, &report, &[]).is_err()))
+        let Some(report) = last_words else { return 0 };
+        match channel::send(self.control, &report, &[]) {
+            Ok(()) => {
+                await_dismissal(self.control);
+                0
+            }
+            Err(_) => 1,
+        }
     }
 
     /// Builds the jail and starts the command; `None` when none came: it was only a probe, or not needed.
@@ -171,105 +179,52 @@ impl PidOne<'_> {
                 .during(Step::Supervision, || "report".into())?;
             return Ok(None);
         }
-        let (stock, filters) = self.stand(sockets)?;
-        let Some((mut job, streams)) =
-            Job::receive(self.control).during(Step::Orders, || "read the job".into())?
-        else {
+        let (stock, starter) = self.stand(sockets)?;
+        let read = || "read the job".into();
+        let Some(handed) = Job::take_over(self.control).during(Step::Orders, read)? else {
             return Ok(None);
         };
+        let job = handed.read().during(Step::Orders, read)?;
         mounts::trust(&job, stock)?;
         make_own_files(&job)?;
         confine::drop_privileges()?;
-        let command = self.start_command(&job, streams, &filters);
-        job.wipe();
-        command.map(Some)
+        // The command's environment and files are the command's alone from here on.
+        drop(job);
+        starter.start(&handed)?;
+        drop(handed);
+        channel::send(self.control, &Report::Ready, &[starter.pidfd()])
+            .during(Step::Supervision, || "report".into())?;
+        Ok(Some(starter.pid()))
     }
 
     /// Says that the jail stands, and prepares what any job needs. If none comes at once, prepares for a CA as well,
     /// while nobody waits for it.
-    fn stand(&self, sockets: FunnelSockets) -> Result<(Option<Stock>, Filters), Failure> {
+    fn stand(&self, sockets: FunnelSockets) -> Result<(Option<Stock>, Starter), Failure> {
         let FunnelSockets { tcp, dns_udp, dns_tcp } = &sockets;
         let fds = [tcp.as_fd(), dns_udp.as_fd(), dns_tcp.as_fd(), self.guardian.as_fd()];
         channel::send(self.control, &Report::Standing, &fds)
             .during(Step::Supervision, || "report".into())?;
         drop(sockets);
-        let filters = Filters::compile()?;
+        let starter = Starter::fork(&self.signals)?;
         let mut orders = [PollFd::new(self.control, PollFlags::IN)];
         let come = rustix::io::retry_on_intr(|| poll(&mut orders, Some(&AT_ONCE)))
             .during(Step::Supervision, || "wait for the job".into())?;
         let has_time = come == 0 && self.ground.expects_ca;
-        Ok((has_time.then(mounts::stock_trust).transpose()?, filters))
-    }
-
-    /// Forks the command and reports it once it has really been executed.
-    fn start_command(
-        &self,
-        job: &Job,
-        streams: Vec<OwnedFd>,
-        filters: &Filters,
-    ) -> Result<Pid, Failure> {
-        let step = Step::Supervision;
-        let (mut outcome, word) = io::pipe().during(step, || "open a pipe".into())?;
-        let pid = match sys::fork().during(step, || "fork the command".into())? {
-            Fork::Parent(pid) => pid,
-            Fork::Child => {
-                let Err(failure) = self.become_command(job, &streams, filters);
-                let _ = serde_json::to_writer(&word, &failure);
-                exit(127)
-            }
-        };
-        // The streams end with those that write them, and this process is none.
-        drop((word, streams));
-        // The pipe closes when the command is executed: then nothing is read.
-        let mut failure = Vec::new();
-        outcome.read_to_end(&mut failure).during(step, || "hear of the command".into())?;
-        if !failure.is_empty() {
-            let failure = serde_json::from_slice(&failure);
-            return Err(failure.during(step, || "read why the command failed".into())?);
-        }
-        let pidfd = pidfd_open(pid, PidfdFlags::empty()).during(step, || "open a pidfd".into())?;
-        channel::send(self.control, &Report::Ready, &[pidfd.as_fd()])
-            .during(step, || "report".into())?;
-        Ok(pid)
-    }
-
-    /// Executes the command in this process; returns only if that fails.
-    fn become_command(
-        &self,
-        job: &Job,
-        streams: &[OwnedFd],
-        filters: &Filters,
-    ) -> Result<Infallible, Failure> {
-        take_streams(streams).during(Step::Supervision, || "connect the streams".into())?;
-        sys::close_on_exec_above_stderr()
-            .during(Step::Supervision, || "close descriptors on exec".into())?;
-        rustix::process::chdir(job.working_directory.as_os_str())
-            .during(Step::WorkingDirectory, || {
-                format!("enter {}", job.working_directory.display())
-            })?;
-        filters.install()?;
-        sys::restore_signals(&self.signals)
-            .during(Step::Supervision, || "unblock signals".into())?;
-        let nothing = OsString::new();
-        let (program, arguments) = job.command.split_first().unwrap_or((&nothing, &[]));
-        // Looks PATH up in the given environment, and gives SIGPIPE its default back.
-        let error = Command::new(program)
-            .args(arguments)
-            .env_clear()
-            .envs(job.environment.iter().map(|one| (&one.name, &one.value)))
-            .exec();
-        Err(error).during(Step::Command, || format!("execute {}", program.display()))
+        Ok((has_time.then(mounts::stock_trust).transpose()?, starter))
     }
 }
 
-/// Input, output and errors; without any the command has those of its caller.
-fn take_streams(streams: &[OwnedFd]) -> io::Result<()> {
-    if let [input, output, errors] = streams {
-        rustix::stdio::dup2_stdin(input)?;
-        rustix::stdio::dup2_stdout(output)?;
-        rustix::stdio::dup2_stderr(errors)?;
+/// Returns once the caller has let go of the jail, in which nothing is left but PID 1.
+fn await_dismissal(control: &OwnedFd) {
+    loop {
+        let mut events = [PollFd::new(control, PollFlags::IN)];
+        let polled = rustix::io::retry_on_intr(|| poll(&mut events, None));
+        // A signal may have been ordered for what has ended meanwhile.
+        let is_order = events[0].revents() == PollFlags::IN;
+        if polled.is_err() || !is_order || channel::ordered_signal(control).is_none() {
+            return;
+        }
     }
-    Ok(())
 }
 
 fn die_with_first_stage(first_stage: &OwnedFd) -> Result<(), Failure> {

@@ -14,7 +14,7 @@
 //!
 //! ```text
 //!   broker ── spawn ──► first stage (unshare, maps) ── fork ──► PID 1 of the jail ── fork ──► command
-//!      ▲                    waits for PID 1                       mounts, network, reaps
+//!      ▲                    waits for PID 1                       mounts, network, reaps       waits for the job
 //!      ├────────── control socket: listening sockets, set-up errors, exit status ──┤
 //!      └─ Reserve: jails that stand already, made by the keeper ── fork ──► first stage …
 //! ```
@@ -36,8 +36,9 @@ mod keeper;
 mod orders;
 mod standing;
 
-// Inside: the jail's init.
+// Inside: the jail's init, and what becomes the command.
 mod init;
+mod starter;
 
 // Inside: what the init builds.
 mod confine;
@@ -63,7 +64,7 @@ pub use network::machine::{
 /// What to run and what to hide.
 pub use plan::{ESCAPE_VARIABLES, OwnFile, Plan, Variable};
 /// Jails that stand before they are needed.
-pub use reserve::Reserve;
+pub use reserve::{Outlook, Reserve};
 /// Making a jail, and its process.
 pub use spawn::{Exit, JailError, JailProcess, Jailed, Streams, check, spawn};
 /// What the kernel says of its clock, which has no safe wrapper either.

@@ -53,6 +53,12 @@ pub(crate) struct Job {
     pub(crate) own_files: Vec<OwnFile>,
 }
 
+/// A job as it is handed over, and the command's streams.
+pub(crate) struct HandedJob {
+    text: File,
+    streams: Vec<OwnedFd>,
+}
+
 impl Ground {
     /// The plan's, and the paths that the caller's own surroundings add to what is hidden.
     pub(crate) fn new(purpose: Purpose, plan: &Plan, hide_too: Vec<OsString>) -> Self {
@@ -90,7 +96,7 @@ impl Ground {
     /// Takes it, in the init.
     pub(crate) fn receive(channel: impl AsFd) -> io::Result<Self> {
         match channel::take_over(channel)?.map(<[OwnedFd; 1]>::try_from) {
-            Some(Ok([file])) => read(file),
+            Some(Ok([file])) => read(&File::from(file)),
             _ => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
@@ -115,25 +121,37 @@ impl Job {
         channel::hand_over(channel, &fds)
     }
 
-    /// Takes it, in the init; `None` when the caller is gone.
-    pub(crate) fn receive(channel: impl AsFd) -> io::Result<Option<(Self, Vec<OwnedFd>)>> {
+    /// Takes it over, unread; `None` when whoever gives it is gone.
+    pub(crate) fn take_over(channel: impl AsFd) -> io::Result<Option<HandedJob>> {
         let Some(mut fds) = channel::take_over(channel)? else { return Ok(None) };
         if fds.is_empty() {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let job = read(fds.remove(0))?;
-        Ok(Some((job, fds)))
-    }
-
-    /// Forgets what the command has got: its environment and its files.
-    pub(crate) fn wipe(&mut self) {
-        self.own_files.clear();
-        self.environment.clear();
+        Ok(Some(HandedJob { text: File::from(fds.remove(0)), streams: fds }))
     }
 
     /// A variable of the command's environment.
     pub(crate) fn variable(&self, name: &str) -> Option<&OsString> {
         variable(&self.environment, name)
+    }
+}
+
+impl HandedJob {
+    /// Reads it; nothing is lost by that for whoever it is passed on to.
+    pub(crate) fn read(&self) -> io::Result<Job> {
+        read(&self.text)
+    }
+
+    /// Hands the same over to another process.
+    pub(crate) fn pass_on(&self, channel: impl AsFd) -> io::Result<()> {
+        let streams = self.streams.iter().map(AsFd::as_fd);
+        let fds: Vec<_> = [self.text.as_fd()].into_iter().chain(streams).collect();
+        channel::hand_over(channel, &fds)
+    }
+
+    /// None where the command shares those of its caller.
+    pub(crate) fn streams(&self) -> &[OwnedFd] {
+        &self.streams
     }
 }
 
@@ -167,8 +185,9 @@ impl Write for Length {
     }
 }
 
-fn read<T: DeserializeOwned>(fd: OwnedFd) -> io::Result<T> {
-    let mut file = File::from(fd);
+fn read<T: DeserializeOwned>(mut file: &File) -> io::Result<T> {
+    // Whoever has read it before has moved the place that all copies of the descriptor share.
+    file.rewind()?;
     // In one allocation, so that no part of a value stays behind in an outgrown one.
     let length = usize::try_from(file.metadata()?.len()).unwrap_or(0);
     let mut text = Zeroizing::new(Vec::with_capacity(length + 1));
@@ -192,9 +211,13 @@ mod tests {
         ground.send(&here).expect("sent");
         assert_eq!(Ground::receive(&there).expect("received"), ground);
         Job::new(&plan).send(&here, &[]).expect("sent");
-        let (job, streams) = Job::receive(&there).expect("received").expect("a job");
-        assert_eq!((&job.command, streams.len()), (&vec![odd], 0));
+        let handed = Job::take_over(&there).expect("received").expect("a job");
+        assert_eq!((handed.read().expect("read").command, handed.streams().len()), (vec![odd], 0));
+        // As often as it is handed on.
+        handed.pass_on(&here).expect("sent");
+        let again = Job::take_over(&there).expect("received").expect("a job");
+        assert_eq!(again.read().expect("read").command, plan.command);
         drop(here);
-        assert!(Job::receive(&there).expect("the end").is_none());
+        assert!(Job::take_over(&there).expect("the end").is_none());
     }
 }

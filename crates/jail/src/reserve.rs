@@ -5,7 +5,8 @@
 //! list of what to hide (the configuration changed), or a host that looks different (a file that is covered was
 //! replaced, a socket has come, something was mounted) makes it useless, and it is taken down.
 //!
-//! Only jails that can't change the host's files are kept; what they see of them depends on the job in nothing.
+//! Only jails that can't change the host's files are kept; what they see of them depends on the job in nothing. So a
+//! caller that has to wait for something else before its command can begin may have the host looked at meanwhile.
 
 use std::{
     mem,
@@ -37,6 +38,14 @@ struct Kept {
     is_filling: bool,
 }
 
+/// What a jail for a command must be like, and what of the host mattered to that a moment ago.
+#[derive(Debug)]
+pub struct Outlook {
+    ground: Ground,
+    sight: Sight,
+    begun: Instant,
+}
+
 #[derive(Debug)]
 struct Ready {
     standing: Standing,
@@ -46,17 +55,42 @@ struct Ready {
 }
 
 impl Reserve {
+    /// How old a look at the host may be when a jail is taken by it; after that it is looked at again.
+    pub const FRESH: Duration = Duration::from_millis(50);
+
     /// Keeps at most so many standing; with none every command waits for a jail to be built.
     pub fn keeping(spare: usize) -> Self {
         Self { spare, kept: Mutex::default() }
     }
 
-    /// As [`crate::spawn`], but the command has these streams, a session of its own and no terminal; in a jail that
-    /// stands already, if there is one for it.
-    pub fn spawn_detached(&self, plan: &Plan, streams: Streams) -> Result<Jailed, JailError> {
+    /// Looks at the host for a command that will come at once, of which all is known that a jail is built by. `None`
+    /// where no jail stands for such a command.
+    pub fn look(&self, plan: &Plan) -> Option<Outlook> {
+        if self.spare == 0 {
+            return None;
+        }
+        let begun = Instant::now();
         let ground = Ground::new(Purpose::Run, plan, ways_out_of_caller());
+        let sight = Sight::of(&ground)?;
+        Some(Outlook { ground, sight, begun })
+    }
+
+    /// As [`crate::spawn`], but the command has these streams, a session of its own and no terminal; in a jail that
+    /// stands already, if there is one for it. The host is not looked at if the caller just has, for this command.
+    pub fn spawn_detached(
+        &self,
+        plan: &Plan,
+        streams: Streams,
+        outlook: Option<Outlook>,
+    ) -> Result<Jailed, JailError> {
+        let ground = Ground::new(Purpose::Run, plan, ways_out_of_caller());
+        let fits = |outlook: &Outlook| {
+            outlook.begun.elapsed() < Self::FRESH && outlook.ground.is_alike(&ground)
+        };
+        let seen = outlook.filter(fits).map(|outlook| outlook.sight);
         // One that has gone meanwhile takes no job.
-        let ready = self.take(&ground).filter(|ready| ready.hand(plan, Some(&streams)).is_ok());
+        let ready =
+            self.take(&ground, seen).filter(|ready| ready.hand(plan, Some(&streams)).is_ok());
         let standing = if let Some(ready) = ready {
             ready
         } else {
@@ -100,8 +134,11 @@ impl Reserve {
 
     /// One that is what would be built now, the longest standing of those that expect such a job; all others that
     /// are not are taken down.
-    fn take(&self, ground: &Ground) -> Option<Standing> {
-        let sight = if self.spare > 0 { Sight::of(ground)? } else { return None };
+    fn take(&self, ground: &Ground, seen: Option<Sight>) -> Option<Standing> {
+        if self.spare == 0 {
+            return None;
+        }
+        let sight = seen.or_else(|| Sight::of(ground))?;
         let mut kept = self.lock();
         kept.wanted = Some(ground.clone());
         kept.ready.retain(|ready| ready.ground.is_alike(ground) && ready.sight == sight);

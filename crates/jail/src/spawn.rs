@@ -96,7 +96,7 @@ impl Jailed {
     }
 }
 
-/// The command in a jail. Dropping it kills everything in the jail.
+/// The command in a jail. Dropping it kills everything in the jail, and takes that down.
 #[derive(Debug)]
 pub struct JailProcess {
     control: OwnedFd,
@@ -150,11 +150,20 @@ impl JailProcess {
                 }
             }
         };
-        // All but the init had ended before it told; of that the kernel takes care, and of a child its parent.
+        // All but the init had ended before it told. That waits to be let go: of the keeper's when this is dropped,
+        // of a child of ours now, as it has to be waited for.
+        if guardian.is_ours() {
+            self.kill();
+        }
         guardian.reap();
         self.foreground.restore();
         *end = End::Seen(exit);
         exit
+    }
+
+    /// Whether [`JailProcess::wait`] has seen the end, so that all there is left to do is to take the jail down.
+    pub fn has_ended(&self) -> bool {
+        self.end.try_lock().is_ok_and(|end| matches!(*end, End::Seen(_)))
     }
 
     /// Sends a signal to every process in the jail.

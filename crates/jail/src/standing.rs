@@ -109,6 +109,11 @@ impl Guardian {
         let _ = rustix::io::retry_on_intr(|| poll(&mut end, None));
     }
 
+    /// Whether it is a child of this process.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.child.is_some()
+    }
+
     /// Waits for it where nobody else would.
     pub(crate) fn reap(&mut self) {
         reap(&mut self.child);

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use futures_util::{FutureExt, future::BoxFuture};
 use keyless_core::database::{DatabaseFault, DatabaseQuery, DatabaseRows};
 use serde_json::json;
@@ -15,7 +17,13 @@ const VALUE: &str = "s3ntinel-of-the-database";
 struct Chatty;
 
 impl Spawn for Chatty {
-    fn spawn(&self, _: Command) -> BoxFuture<'_, Result<Running, Error>> {
+    fn prepare(&self, _: Option<&Path>) -> Box<dyn Berth> {
+        Box::new(Self)
+    }
+}
+
+impl Berth for Chatty {
+    fn start(self: Box<Self>, _: Command) -> BoxFuture<'static, Result<Running, Error>> {
         let words = SafeText::words("no jail: ").as_they_wrote(VALUE);
         Box::pin(async move { Err(Error::with(Code::IsolationFailed, words)) })
     }

@@ -7,7 +7,7 @@
 
 use std::ffi::CStr;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -65,6 +65,20 @@ impl Area {
     pub(crate) fn file(&mut self, name: impl AsRef<Path>, content: &[u8]) -> io::Result<PathBuf> {
         let path = Path::new(AREA).join(name);
         fs::write(&path, content)?;
+        Ok(path)
+    }
+
+    /// Gives a file of the area, which nothing is bound from yet, another name, and adds to it.
+    #[expect(clippy::unused_self, reason = "to have an area is the proof that it is mounted")]
+    pub(crate) fn complete(
+        &mut self,
+        begun: impl AsRef<Path>,
+        name: impl AsRef<Path>,
+        rest: &[u8],
+    ) -> io::Result<PathBuf> {
+        let path = Path::new(AREA).join(name);
+        fs::rename(Path::new(AREA).join(begun), &path)?;
+        fs::OpenOptions::new().append(true).open(&path)?.write_all(rest)?;
         Ok(path)
     }
 

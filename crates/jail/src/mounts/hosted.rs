@@ -7,6 +7,7 @@
 //! sockets, which the jail gets of its own.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 
@@ -20,12 +21,14 @@ pub(crate) struct Surroundings {
     pub(crate) ways_out: Vec<PathBuf>,
     /// To be replaced by directories of the jail's own, with these modes.
     pub(crate) gathering_places: Vec<(PathBuf, u32)>,
+    /// The kernel's list of mounts.
+    pub(crate) mounts: String,
 }
 
 impl Surroundings {
     pub(crate) fn read(ground: &Ground) -> Self {
-        let listed = fs::read("/proc/net/unix").unwrap_or_default();
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let listed = kernel_list("/proc/net/unix");
+        let mounts = String::from_utf8_lossy(&kernel_list("/proc/self/mountinfo")).into_owned();
         let mut ways_out = bound_sockets(&String::from_utf8_lossy(&listed));
         // A name may be one of another mount namespace, and something else in ours.
         ways_out.retain(|path| path.metadata().is_ok_and(|file| file.file_type().is_socket()));
@@ -44,8 +47,19 @@ impl Surroundings {
         let mut gathering_places = gathering_places();
         let own = ground.own_directories.iter();
         gathering_places.extend(own.map(|(path, mode)| (PathBuf::from(path), *mode)));
-        Self { ways_out, gathering_places }
+        Self { ways_out, gathering_places, mounts }
     }
+}
+
+/// Reads a list that has no length, a page at a time: without room for it, it would be made anew for every few lines.
+/// Empty where the kernel does not have it.
+fn kernel_list(path: &str) -> Vec<u8> {
+    let mut list = Vec::with_capacity(64 << 10);
+    let read = fs::File::open(path).and_then(|mut file| file.read_to_end(&mut list));
+    if read.is_err() {
+        list.clear();
+    }
+    list
 }
 
 /// Whether the jail has a folder of its own there, so that it is no matter what the host has in it: a `/tmp` may hold

@@ -4,7 +4,6 @@
 //! hidden now. What is compared is each covered place with the file that is there, and the host's mounts.
 
 use std::{
-    fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -32,12 +31,15 @@ impl Sight {
         if !ground.is_alike_for_all() {
             return None;
         }
-        let covers = Covers::resolve(ground, &Surroundings::read(ground)).ok()?;
+        let surroundings = Surroundings::read(ground);
+        let covers = Covers::resolve(ground, &surroundings).ok()?;
         let (targets, resolver): (Vec<_>, Vec<_>) =
             resolver::files(ground).into_iter().map(|(_, target, text)| (target, text)).unzip();
         let covered = covers.paths().cloned().chain(targets);
         let covered = covered.filter_map(|path| Some((path.clone(), file_id(&path)?))).collect();
-        Some(Self { covered, resolver, mounts: fs::read_to_string("/proc/self/mountinfo").ok()? })
+        // Where the list can't be read, two moments can't be told to be alike.
+        let mounts = Some(surroundings.mounts).filter(|list| !list.is_empty())?;
+        Some(Self { covered, resolver, mounts })
     }
 }
 
@@ -50,6 +52,8 @@ fn file_id(path: &Path) -> Option<FileId> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::{orders::Purpose, plan::Plan};
 

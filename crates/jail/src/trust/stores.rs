@@ -8,7 +8,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::mem;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -48,9 +47,10 @@ const FILE_LIMIT: u64 = 1 << 20;
 /// How deep a certificate directory is copied (Debian keeps `java/cacerts` in it).
 const DEPTH_LIMIT: u8 = 2;
 
-/// Our versions of the system's stores, but for the CA: copied into the area, bound nowhere yet.
+/// Our versions of the system's stores, but for the CA: begun or copied in the area, bound nowhere yet.
 pub(crate) struct Stock {
-    bundle: String,
+    /// The key store, where the system has one.
+    key_store: Option<jks::Begun>,
     bundles: BTreeSet<PathBuf>,
     key_stores: BTreeSet<PathBuf>,
     /// Each copy and what it is to be bound over.
@@ -76,14 +76,21 @@ pub fn system_bundle() -> String {
 }
 
 impl Stock {
-    /// Copies the directories of certificates: ours stand in them as links.
+    /// Begins the files and copies the directories of certificates: ours stand in them as links.
     pub(crate) fn take(area: &mut Area) -> io::Result<Self> {
+        let bundle = system_bundle();
+        area.file(BEGUN_BUNDLE, bundle.as_bytes())?;
         let mut stock = Self {
-            bundle: system_bundle(),
+            key_store: None,
             bundles: existing(BUNDLES.iter().map(PathBuf::from)),
             key_stores: existing(SYSTEM_KEY_STORES.iter().map(PathBuf::from)),
             directories: Vec::new(),
         };
+        if !stock.key_stores.is_empty() {
+            let (bytes, begun) = jks::Begun::new(&pem::certificates(&bundle), USUAL_CA);
+            area.file(BEGUN_KEY_STORE, &bytes)?;
+            stock.key_store = Some(begun);
+        }
         let directories = existing(DIRECTORIES.iter().map(PathBuf::from));
         for (number, directory) in directories.into_iter().enumerate() {
             let copy = area.directory(format!("certificates-{number}"))?;
@@ -131,19 +138,23 @@ impl TrustStores {
     /// the covers of hidden places, is given back.
     pub(crate) fn place(mut self, area: &mut Area) -> io::Result<Replacements> {
         area.file(CA_IN_JAIL, self.ca_pem.as_bytes())?;
-        let bundle = mem::take(&mut self.stock.bundle) + &self.ca_pem;
-        area.file(BUNDLE_IN_JAIL, bundle.as_bytes())?;
-        for bundle in self.stock.bundles.iter().filter(|path| !self.is_in_directory(path)) {
-            area.cover(BUNDLE_IN_JAIL, bundle);
+        let bundle = area.complete(BEGUN_BUNDLE, BUNDLE_IN_JAIL, self.ca_pem.as_bytes())?;
+        for original in self.stock.bundles.iter().filter(|path| !self.is_in_directory(path)) {
+            area.cover(&bundle, original);
         }
+        let ca = pem::certificates(&self.ca_pem);
         if !self.stock.key_stores.is_empty() {
-            let certificates = pem::certificates(&bundle);
-            let source = area.file(KEY_STORE_IN_JAIL, &jks::key_store(&certificates))?;
+            let begun = self.stock.key_store.take().filter(|begun| begun.missing() == ca.len());
+            let source = if let Some(begun) = begun {
+                area.complete(BEGUN_KEY_STORE, KEY_STORE_IN_JAIL, &begun.end(&ca))?
+            } else {
+                let all = pem::certificates(&fs::read_to_string(&bundle)?);
+                area.file(KEY_STORE_IN_JAIL, &jks::key_store(&all))?
+            };
             for store in self.stock.key_stores.iter().filter(|path| !self.is_in_directory(path)) {
                 area.cover(&source, store);
             }
         }
-        let ca = pem::certificates(&self.ca_pem);
         let hash = ca.first().and_then(|der| subject_hash::subject_hash(der));
         for (copy, directory) in &self.stock.directories {
             if let Some(hash) = &hash {
@@ -160,6 +171,11 @@ impl TrustStores {
 }
 
 const KEY_STORE_IN_JAIL: &str = "/run/keyless/cacerts.jks";
+/// The same before the CA is in them, in the area.
+const BEGUN_BUNDLE: &str = "certificates.begun";
+const BEGUN_KEY_STORE: &str = "cacerts.begun";
+/// A key store says at its beginning how many certificates are in it. Of a CA's there is usually one.
+const USUAL_CA: usize = 1;
 
 /// Links `HASH.N` to the CA; N tells certificates of the same name apart.
 pub(super) fn link_by_hash(directory: &Path, hash: &str) -> io::Result<()> {

@@ -70,6 +70,53 @@ fn a_hidden_file_that_is_replaced_takes_them_down() {
 }
 
 #[test]
+fn a_look_before_the_command_holds_for_a_moment_and_for_one_like_it() {
+    let scene = scene(User::Caller, "cat \"$F\"", json!([]));
+    let folder = scene.folder("home");
+    let (file, other, new) = (folder.join("token"), folder.join("other"), folder.join("new"));
+    for path in [&file, &other, &new] {
+        fs::write(path, "canary\n").expect("written");
+    }
+    let steps = json!([
+        "run", "refill", "look", "run", "ready", // as it was seen
+        "look", { "rename": [new, file] }, "rest", "run", "ready", // too long ago
+        "refill", "look", { "hide": other }, "run", "ready" // for another list
+    ]);
+    let scene = scene.with("hide", json!([file])).with("reserve", steps);
+    let text = scene.variable("F", file.to_str().expect("text")).play().text();
+    let expected = "Code(0)\nCode(0)\n1 ready\nCode(0)\n0 ready\nCode(0)\n0 ready\n";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn what_becomes_the_command_is_confined_while_it_waits() {
+    for user in users() {
+        let scene = scene(user, "true", json!(["run", "refill", "ready", "pause"]));
+        let mut command = scene.command();
+        let mut probe =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
+        let mut lines = BufReader::new(probe.stdout.take().expect("piped")).lines();
+        assert!(lines.any(|line| line.expect("text") == "2 ready"));
+        let is_confined = |pid: &u32| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let capabilities = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
+            let mut expected: Vec<String> =
+                capabilities.iter().map(|set| format!("{set}:\t{:016}", 0)).collect();
+            expected.extend(["NoNewPrivs:\t1", "Seccomp:\t2"].map(str::to_owned));
+            expected.iter().all(|line| status.lines().any(|other| other == line))
+        };
+        let end = Instant::now() + Duration::from_secs(30);
+        // One in each of the jails.
+        while below(probe.id()).iter().filter(|pid| is_confined(pid)).count() != 2 {
+            assert!(Instant::now() < end, "{user:?}");
+            thread::sleep(Duration::from_millis(10));
+        }
+        drop(probe.stdin.take());
+        probe.wait().expect("ended");
+    }
+}
+
+#[test]
 fn a_ca_comes_with_the_command() {
     let pem = "-----BEGIN CERTIFICATE-----\nY2FuYXJ5\n-----END CERTIFICATE-----\n";
     for user in users() {
@@ -107,8 +154,8 @@ fn they_end_with_their_caller() {
         assert!(lines.any(|line| line.expect("text") == "2 ready"));
         let end = Instant::now() + Duration::from_secs(30);
         let mut all = below(probe.id());
-        // The keeper, and two processes of each of two jails, once the last of the first jail has gone.
-        while all.len() != 5 {
+        // The keeper, and three processes of each of two jails, once the last of the first jail has gone.
+        while all.len() != 7 {
             assert!(Instant::now() < end, "{all:?}");
             thread::sleep(Duration::from_millis(10));
             all = below(probe.id());

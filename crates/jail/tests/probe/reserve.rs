@@ -2,7 +2,7 @@
 
 use std::{fs, fs::File, io, io::Read, path::PathBuf, thread};
 
-use keyless_jail::{Exit, JailError, Plan, Reserve, Streams};
+use keyless_jail::{Exit, JailError, Outlook, Plan, Reserve, Streams};
 use serde::Deserialize;
 
 #[derive(Debug, Deserialize)]
@@ -10,6 +10,8 @@ use serde::Deserialize;
 pub(crate) enum Step {
     /// Hide this as well from now on.
     Hide(PathBuf),
+    /// Look at the host for the next command.
+    Look,
     /// Wait until standard input ends.
     Pause,
     /// Say how many jails stand.
@@ -18,6 +20,8 @@ pub(crate) enum Step {
     Refill,
     /// Move the one file to the other's place.
     Rename(PathBuf, PathBuf),
+    /// Wait until what was seen of the host is old.
+    Rest,
     /// Run the command, and say what it wrote and how it ended.
     Run,
     /// Run it so often at the same time, and say how often it did well.
@@ -28,17 +32,20 @@ pub(crate) enum Step {
 
 pub(crate) fn play(steps: &[Step], mut plan: Plan) -> Result<(), JailError> {
     let reserve = Reserve::keeping(2);
+    let mut outlook = None;
     for step in steps {
         match step {
             Step::Hide(path) => plan.hide.push(path.clone()),
+            Step::Look => outlook = reserve.look(&plan),
             Step::Pause => {
                 let _ = io::stdin().read_to_end(&mut Vec::new());
             }
             Step::Ready => println!("{} ready", reserve.ready()),
             Step::Refill => reserve.refill(),
             Step::Rename(from, to) => fs::rename(from, to).expect("renamed"),
+            Step::Rest => thread::sleep(Reserve::FRESH),
             Step::Run => {
-                let (text, exit) = run(&reserve, &plan)?;
+                let (text, exit) = run(&reserve, &plan, outlook.take())?;
                 print!("{text}");
                 println!("{exit:?}");
             }
@@ -49,12 +56,16 @@ pub(crate) fn play(steps: &[Step], mut plan: Plan) -> Result<(), JailError> {
     Ok(())
 }
 
-fn run(reserve: &Reserve, plan: &Plan) -> Result<(String, Exit), JailError> {
+fn run(
+    reserve: &Reserve,
+    plan: &Plan,
+    outlook: Option<Outlook>,
+) -> Result<(String, Exit), JailError> {
     let (mut from_output, output) = io::pipe().expect("a pipe");
     let input = File::open("/dev/null").expect("opened").into();
     let errors = output.try_clone().expect("cloned").into();
     let streams = Streams { input, output: output.into(), errors };
-    let jailed = reserve.spawn_detached(plan, streams)?;
+    let jailed = reserve.spawn_detached(plan, streams, outlook)?;
     let exit = jailed.wait();
     let mut text = String::new();
     // Everything that could write has ended.
@@ -67,7 +78,7 @@ fn run_at_once(reserve: &Reserve, plan: &Plan, times: usize) -> usize {
         let runs: Vec<_> = (0..times)
             .map(|_| {
                 scope.spawn(|| {
-                    let done = run(reserve, plan);
+                    let done = run(reserve, plan, None);
                     reserve.refill();
                     matches!(done, Ok((_, Exit::Code(0))))
                 })

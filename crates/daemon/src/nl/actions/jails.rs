@@ -11,18 +11,19 @@ use std::{
     os::{fd::OwnedFd, unix::ffi::OsStringExt},
     path::{Path, PathBuf},
     sync::Arc,
+    time::Instant,
 };
 
 use futures_util::future::BoxFuture;
-use keyless_action::{Command, Exit, Process, Running, SECURE_DIRECTORY, Spawn};
+use keyless_action::{Berth, Command, Exit, Process, Running, SECURE_DIRECTORY, Spawn};
 use keyless_core::{Code, Error, SafeText, audit::Agent};
 use keyless_guest::{Funnel, Sockets};
-use keyless_jail::{FunnelSockets, JailProcess, Jailed, OwnFile, Plan, Streams, Variable};
+use keyless_jail::{FunnelSockets, JailProcess, Jailed, Outlook, OwnFile, Plan, Streams, Variable};
 use rustix::pipe::{PipeFlags, pipe_with};
 use signal_hook::consts::SIGTERM;
 use tokio::{
     net::unix::pipe,
-    task::{AbortHandle, spawn_blocking},
+    task::{AbortHandle, JoinHandle, spawn_blocking},
 };
 use zeroize::Zeroizing;
 
@@ -41,12 +42,30 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 const SHARED_MODE: u32 = 0o1777;
 
 /// Makes the jails of one agent's actions.
-pub(super) struct Jails {
+pub(super) struct Jails(Arc<Means>);
+
+/// What they are made with.
+struct Means {
     broker: Broker,
     agent: Agent,
     key: Arc<Zeroizing<[u8; 32]>>,
     places: Places,
     standby: Arc<Standby>,
+}
+
+/// What is prepared for a command before it is known.
+struct Prospect {
+    begun: Instant,
+    /// What of the machine no command sees.
+    concealed: Vec<PathBuf>,
+    /// For a command that is started by an agent.
+    outlook: Option<(View, Outlook)>,
+}
+
+/// A command's place, and what is being prepared.
+struct Place {
+    means: Arc<Means>,
+    prospect: JoinHandle<Result<Prospect, Error>>,
 }
 
 impl Jails {
@@ -57,20 +76,48 @@ impl Jails {
         key: Arc<Zeroizing<[u8; 32]>>,
         standby: Arc<Standby>,
     ) -> Self {
-        Self { broker, agent, key, places: places.clone(), standby }
+        Self(Arc::new(Means { broker, agent, key, places: places.clone(), standby }))
     }
+}
 
-    async fn start(&self, command: Command) -> Result<Running, Error> {
+impl Spawn for Jails {
+    fn prepare(&self, working_directory: Option<&Path>) -> Box<dyn Berth> {
+        let means = Arc::clone(&self.0);
+        let (has_outlook, foreseeing) = (working_directory.is_none(), Arc::clone(&means));
+        let prospect = tokio::spawn(async move { foreseeing.foresee(has_outlook).await });
+        Box::new(Place { means, prospect })
+    }
+}
+
+impl Berth for Place {
+    fn start(self: Box<Self>, command: Command) -> BoxFuture<'static, Result<Running, Error>> {
+        let Self { means, prospect } = *self;
+        Box::pin(async move { means.start(command, prospect).await })
+    }
+}
+
+impl Means {
+    async fn start(
+        &self,
+        command: Command,
+        prospect: JoinHandle<Result<Prospect, Error>>,
+    ) -> Result<Running, Error> {
         let reach = command.reach.clone();
         let door = Door::open(&self.broker, &self.agent, &self.key, reach).await?;
-        let mut plan = plan(command, door.as_ref());
-        plan.hide.extend(self.concealed().await?);
+        let mut prospect = prospect.await.map_err(|_| Error::new(Code::Internal))??;
+        // A person may have been asked meanwhile.
+        if prospect.begun.elapsed() >= Standby::FRESH {
+            prospect = self.foresee(prospect.outlook.is_some()).await?;
+        }
+        let (view, outlook) = prospect.outlook.unzip();
+        let mut plan = plan(command, door.as_ref(), view);
+        plan.hide.extend(prospect.concealed);
         let pipes = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| no_streams(&error.into()));
         let ((input, to_input), (from_output, output)) = (pipes()?, pipes()?);
         let (from_errors, errors) = pipes()?;
         let streams = Streams { input, output, errors };
         let standby = Arc::clone(&self.standby);
-        let spawned = spawn_blocking(move || standby.spawn_detached(&plan, streams)).await;
+        let spawned = spawn_blocking(move || standby.spawn_detached(&plan, streams, outlook)).await;
         let spawned = spawned.map_err(|_| Error::new(Code::Internal))?;
         let Jailed { sockets, process } = spawned.map_err(|error| explain_jail(&error))?;
         // Without a door the sockets close, and whatever is dialled refuses.
@@ -89,6 +136,24 @@ impl Jails {
         })
     }
 
+    /// Looks at what is the same whatever the command will be.
+    async fn foresee(&self, has_outlook: bool) -> Result<Prospect, Error> {
+        let begun = Instant::now();
+        let concealed = self.concealed().await?;
+        if !has_outlook {
+            return Ok(Prospect { begun, concealed, outlook: None });
+        }
+        let view = View::system();
+        let mut plan = Plan::default();
+        view.clone().enter(&mut plan);
+        plan.hide.extend(concealed.iter().cloned());
+        plan.environment = inherited(&view);
+        let standby = Arc::clone(&self.standby);
+        let outlook = spawn_blocking(move || standby.look(&plan)).await;
+        let outlook = outlook.map_err(|_| Error::new(Code::Internal))?;
+        Ok(Prospect { begun, concealed, outlook: outlook.map(|outlook| (view, outlook)) })
+    }
+
     /// Keyless's own files, those with its keys and passwords, and those that values are read from, wherever they lie.
     async fn concealed(&self) -> Result<Vec<PathBuf>, Error> {
         let mut all = self.places.all();
@@ -98,9 +163,11 @@ impl Jails {
     }
 }
 
-fn plan(command: Command, door: Option<&Door>) -> Plan {
+/// `view` is that of a command which an agent starts, if it was looked at before.
+fn plan(command: Command, door: Option<&Door>, view: Option<View>) -> Plan {
     let Command { script, environment, files, working_directory, holds_value, .. } = command;
-    let view = View::of(working_directory.filter(|_| !holds_value), !files.is_empty());
+    let of_command = || View::of(working_directory.filter(|_| !holds_value), !files.is_empty());
+    let view = view.unwrap_or_else(of_command);
     let mut variables = inherited(&view);
     if door.is_some() {
         let trust = keyless_jail::trust_environment();
@@ -114,27 +181,19 @@ fn plan(command: Command, door: Option<&Door>) -> Plan {
         mode: file.mode,
         content: std::mem::take(&mut *file.content),
     });
-    Plan {
+    let mut plan = Plan {
         command: ["/bin/sh", "-c", &script].map(OsString::from).into(),
         environment: variables,
-        working_directory: view.working_directory,
-        hide: view.hide,
-        show: Vec::new(),
         ca_pem: door.map_or_else(String::new, |door| door.trust_pem().to_owned()),
-        uts_name: None,
-        own_directories: view.own_directories,
         own_files: files.collect(),
-        read_only: view.read_only,
-    }
-}
-
-impl Spawn for Jails {
-    fn spawn(&self, command: Command) -> BoxFuture<'_, Result<Running, Error>> {
-        Box::pin(self.start(command))
-    }
+        ..Plan::default()
+    };
+    view.enter(&mut plan);
+    plan
 }
 
 /// What a command sees of the machine's files.
+#[derive(Clone)]
 struct View {
     working_directory: PathBuf,
     home: PathBuf,
@@ -162,6 +221,13 @@ impl View {
         let tmp = PathBuf::from("/tmp");
         let own_directories = vec![(tmp.clone(), SHARED_MODE)];
         Self { working_directory: tmp.clone(), home: tmp, hide, own_directories, read_only: true }
+    }
+
+    fn enter(self, plan: &mut Plan) {
+        plan.working_directory = self.working_directory;
+        plan.hide = self.hide;
+        plan.own_directories = self.own_directories;
+        plan.read_only = self.read_only;
     }
 }
 
@@ -216,11 +282,10 @@ impl Process for JailedAction {
 
 impl Drop for JailedAction {
     fn drop(&mut self) {
-        self.process.kill();
         if let Some(serving) = &self.serving {
             serving.abort();
         }
-        self.standby.ended();
+        self.standby.leave(Arc::clone(&self.process));
     }
 }
 
