@@ -1,7 +1,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
-    process::Stdio,
+    process::{Child, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -92,11 +92,7 @@ fn a_look_before_the_command_holds_for_a_moment_and_for_one_like_it() {
 fn what_becomes_the_command_is_confined_while_it_waits() {
     for user in users() {
         let scene = scene(user, "true", json!(["run", "refill", "ready", "pause"]));
-        let mut command = scene.command();
-        let mut probe =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
-        let mut lines = BufReader::new(probe.stdout.take().expect("piped")).lines();
-        assert!(lines.any(|line| line.expect("text") == "2 ready"));
+        let mut probe = waiting(&scene);
         let is_confined = |pid: &u32| {
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
             let capabilities = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
@@ -147,11 +143,7 @@ fn many_at_once_do_well() {
 fn they_end_with_their_caller() {
     for user in users() {
         let scene = scene(user, "true", json!(["run", "refill", "ready", "pause"]));
-        let mut command = scene.command();
-        let mut probe =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
-        let mut lines = BufReader::new(probe.stdout.take().expect("piped")).lines();
-        assert!(lines.any(|line| line.expect("text") == "2 ready"));
+        let mut probe = waiting(&scene);
         let end = Instant::now() + Duration::from_secs(30);
         let mut all = below(probe.id());
         // The keeper, and three processes of each of two jails, once the last of the first jail has gone.
@@ -169,6 +161,15 @@ fn they_end_with_their_caller() {
             thread::sleep(Duration::from_millis(10));
         }
     }
+}
+
+/// A probe that has two jails stand, until its input ends.
+fn waiting(scene: &Scene) -> Child {
+    let mut command = scene.command();
+    let mut probe = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
+    let mut lines = BufReader::new(probe.stdout.take().expect("piped")).lines();
+    assert!(lines.any(|line| line.expect("text") == "2 ready"));
+    probe
 }
 
 /// The processes that a process has started, and those that they have.
