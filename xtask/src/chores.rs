@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{bench, fuzz, setup, test};
+use crate::{bench, fuzz, macos, setup, test};
 
 /// Keyless's chores.
 #[derive(Parser)]
@@ -22,6 +22,8 @@ enum Chore {
     Fuzz(fuzz::Arguments),
     /// Makes a config repo of a size for `keyless pack`: git, mixed or prompts.
     GenPackRepo(bench::PackRepoArguments),
+    /// Checks that keyless compiles for macOS, from whatever machine; needs std's sources and zig.
+    Macos(macos::Arguments),
     /// Installs what the tests need and is missing (Debian; root or passwordless sudo).
     Setup,
     /// Runs everything that CI runs: setup, format, lint, docs, licences, tests, doctests, demo.
@@ -34,6 +36,7 @@ pub(crate) fn run() -> ExitCode {
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::GenPackRepo(arguments) => bench::generate_pack_repo(&arguments),
+        Chore::Macos(arguments) => macos::run(&arguments),
         Chore::Setup => setup::run(),
         Chore::Test(arguments) => test::run(&arguments),
     };

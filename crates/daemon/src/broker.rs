@@ -451,15 +451,9 @@ pub(crate) fn session_key() -> Result<SessionKey, Error> {
 }
 
 /// Fills `bytes` from the kernel.
-pub(crate) fn fill_random(mut bytes: &mut [u8]) -> Result<(), Error> {
-    while !bytes.is_empty() {
-        let flags = rustix::rand::GetRandomFlags::empty();
-        let filled = rustix::rand::getrandom(&mut *bytes, flags).map_err(|_| {
-            Error::with(Code::Internal, SafeText::words("the kernel gave no randomness"))
-        })?;
-        bytes = &mut bytes[filled..];
-    }
-    Ok(())
+pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<(), Error> {
+    getrandom::fill(bytes)
+        .map_err(|_| Error::with(Code::Internal, SafeText::words("the kernel gave no randomness")))
 }
 
 /// The secret as egress knows it; nothing when it names no destination, or others know its value.

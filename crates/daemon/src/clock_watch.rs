@@ -5,7 +5,7 @@
 //! says itself ([`in_step`]); some machines never have that, and some sandboxes don't tell.
 
 use jiff::{SignedDuration, Timestamp};
-use rustix::time::{ClockId, clock_gettime};
+use keyless_vault::Moment;
 
 /// From here on it is a jump and no correction (NL, chapter 05).
 const JUMP: SignedDuration = SignedDuration::from_secs(5);
@@ -19,36 +19,37 @@ pub(crate) fn in_step() -> Option<bool> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClockWatch {
     wall: Timestamp,
-    since_boot: SignedDuration,
+    boot: Moment,
 }
 
 impl ClockWatch {
     /// As they stand.
     pub(crate) fn now() -> Self {
-        let boot = clock_gettime(ClockId::Boottime);
-        let nanoseconds = i32::try_from(boot.tv_nsec).unwrap_or(0);
-        Self { wall: Timestamp::now(), since_boot: SignedDuration::new(boot.tv_sec, nanoseconds) }
+        Self { wall: Timestamp::now(), boot: Moment::now() }
     }
 
     /// By how much the wall clock was put forward, or back if negative, between `self` and `later`; nothing where both went
     /// alike.
     pub(crate) fn jump(&self, later: &Self) -> Option<SignedDuration> {
         let wall = later.wall.duration_since(self.wall);
-        let by = wall.checked_sub(later.since_boot.checked_sub(self.since_boot)?)?;
+        let passed = SignedDuration::try_from(later.boot.since(self.boot)).ok()?;
+        let by = wall.checked_sub(passed)?;
         (by.abs() > JUMP).then_some(by)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn a_jump_is_told_from_time_that_passes() {
         let before = ClockWatch::now();
-        let later = |wall: i64, boot: i64| {
-            let (wall, boot) = (SignedDuration::from_secs(wall), SignedDuration::from_secs(boot));
-            let now = ClockWatch { wall: before.wall + wall, since_boot: before.since_boot + boot };
+        let later = |wall: i64, boot: u64| {
+            let (wall, boot) = (SignedDuration::from_secs(wall), Duration::from_secs(boot));
+            let now = ClockWatch { wall: before.wall + wall, boot: before.boot + boot };
             before.jump(&now).map(|by| by.as_secs())
         };
         assert_eq!((later(60, 60), later(65, 60), later(55, 60)), (None, None, None));

@@ -2,14 +2,13 @@
 
 use std::io;
 
-use rustix::process::{
-    DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit,
-};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Makes this process undumpable: no core files, no ptrace, no `/proc/PID/mem` or `environ` for
-/// other processes of the user. Best effort, since a kernel without it is no worse than before.
+use crate::system::hide_memory;
+
+/// Makes this process one that others can't look into. Best effort, since a kernel without it is no worse than before.
 pub fn harden() {
-    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    let _ = hide_memory();
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
 }
 

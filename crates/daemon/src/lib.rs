@@ -68,6 +68,7 @@ pub mod setup;
 
 // This process
 mod hardening;
+mod system;
 mod systemd;
 
 #[cfg(test)]
@@ -137,6 +138,7 @@ pub use crate::{
     source_file::{NewSource, declare_source, undeclare_source},
     sources::with_sources,
     store_place::{StoreConfig, store_place},
+    system::this_program,
     traces::CollectorUrl,
     web::{WebConfig, WebTls},
     whole_file::write_whole,

@@ -2,9 +2,9 @@
 //!
 //! Structural, by the chain of parents, never by names. Source: reference/secrets.md, section 8.2.
 
-use std::fs;
-
 use keyless_mcp::secrets::TrustLevel;
+
+use crate::system::parent;
 
 /// More parents than any real chain has.
 const MAX_DEPTH: usize = 64;
@@ -25,26 +25,9 @@ pub(crate) fn trust_level(peer: Option<i32>) -> TrustLevel {
     }
 }
 
-fn parent(process: u32) -> Option<u32> {
-    parent_in(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
-}
-
-/// The fourth field of proc(5)'s `stat`; the second one, a name in brackets, may hold anything.
-fn parent_in(stat: &str) -> Option<u32> {
-    let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_whitespace().nth(1)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_parent_is_read_past_any_name() {
-        assert_eq!(parent_in("12 (a) b) c (d)) S 34 12 0"), Some(34));
-        assert_eq!(parent_in(""), None);
-        assert_eq!(parent(std::process::id()), Some(std::os::unix::process::parent_id()));
-    }
 
     #[test]
     fn a_parent_is_told() {

@@ -22,54 +22,45 @@
 //! The program that calls [`spawn`] must call [`init_if_asked`] first thing in `main`: the jail's init
 //! is the same executable, started again, so that no thread of the broker is ever forked. For [`Reserve`] it is
 //! started once, as the keeper, which forks an init for each jail.
+//!
+//! Elsewhere than on Linux the same functions say that there is no jail ([`JailError::NotLinux`]), and nothing runs.
 
 // What a caller says, and what it gets.
 mod hidden;
+mod outcome;
 mod plan;
-mod reserve;
-mod spawn;
 mod trust;
 
-// Between: a jail that waits for its job, what it is told, and who starts it.
-mod channel;
-mod keeper;
-mod orders;
-mod standing;
+// How it is done: on Linux, and not at all elsewhere.
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
+#[cfg(target_os = "linux")]
+mod linux;
 
-// Inside: the jail's init, and what becomes the command.
-mod init;
-mod starter;
-
-// Inside: what the init builds.
-mod confine;
-mod mounts;
-mod network;
-mod seccomp;
-
-// Around it.
-mod diagnosis;
-mod sys;
-mod terminal;
+#[cfg(not(target_os = "linux"))]
+use elsewhere as system;
+#[cfg(target_os = "linux")]
+use linux as system;
 
 /// The table of plaintext credential files that a jail covers unless told otherwise.
 pub use hidden::default_hidden;
-/// Must be the first call of `main`.
-pub use init::init_if_asked;
-/// The sockets on which the caller answers the jail, and where a connection wanted to go.
-pub use network::funnel::{DNS_PORT, FUNNEL_PORT, FunnelSockets, original_destination};
-/// The same network for a machine that is its own jail: a microVM guest.
-pub use network::machine::{
-    EverythingDevice, make_everything_local, redirect_everything, route_everything_to_device,
+/// The same network and trust for a machine that is its own jail: a microVM guest.
+#[cfg(target_os = "linux")]
+pub use linux::{
+    DNS_PORT, EverythingDevice, FUNNEL_PORT, make_everything_local, redirect_everything,
+    route_everything_to_device, trust_on_this_machine,
 };
+/// What comes of it.
+pub use outcome::{Exit, FunnelSockets, JailError, Jailed, Streams};
 /// What to run and what to hide.
 pub use plan::{ESCAPE_VARIABLES, OwnFile, Plan, Variable};
-/// Jails that stand before they are needed.
-pub use reserve::{Outlook, Reserve};
-/// Making a jail, and its process.
-pub use spawn::{Exit, JailError, JailProcess, Jailed, Streams, check, spawn};
 /// What the kernel says of its clock, which has no safe wrapper either.
-pub use sys::clock_in_step;
+pub use system::clock_in_step;
+/// Must be the first call of `main`.
+pub use system::init_if_asked;
+/// Where a connection wanted to go.
+pub use system::original_destination;
+/// Making a jail, its process, and jails that stand before they are needed.
+pub use system::{JailProcess, Outlook, Reserve, check, spawn};
 /// Where the session's certificate authority stands inside, and the variables that name it.
-pub use trust::{
-    BUNDLE_IN_JAIL, CA_IN_JAIL, system_bundle, trust_environment, trust_on_this_machine,
-};
+pub use trust::{BUNDLE_IN_JAIL, CA_IN_JAIL, system_bundle, trust_environment};

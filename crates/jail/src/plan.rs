@@ -126,20 +126,6 @@ pub const ESCAPE_VARIABLES: &[&str] = &[
     "XAUTHORITY",
 ];
 
-/// The paths that a variable of [`ESCAPE_VARIABLES`] names: as is, behind `unix:` or `unix://`, or
-/// among the comma separated fields of a D-Bus address (`unix:path=/p,guid=..;unix:path=/q`).
-pub(crate) fn paths_named(value: &str) -> Vec<PathBuf> {
-    value
-        .split([';', ','])
-        .filter_map(|field| {
-            let field = field.strip_prefix("unix:").unwrap_or(field);
-            let field = field.strip_prefix("path=").unwrap_or(field);
-            let path = field.strip_prefix("//").unwrap_or(field);
-            path.starts_with('/').then(|| PathBuf::from(path))
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,19 +139,5 @@ mod tests {
         assert!(words.contains("TOKEN") && words.contains("/tmp/f"), "{words}");
         let bytes = format!("{:?}", b"canary".as_slice());
         assert!(!words.contains("canary") && !words.contains(&bytes), "{words}");
-    }
-
-    #[test]
-    fn sockets_are_found_in_every_spelling() {
-        let check = |value: &str, expected: &[&str]| {
-            let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
-            assert_eq!(paths_named(value), expected, "{value}");
-        };
-        check("/tmp/ssh-x/agent.1", &["/tmp/ssh-x/agent.1"]);
-        check("unix:///var/run/docker.sock", &["/var/run/docker.sock"]);
-        check("unix:path=/run/user/1/bus,guid=ab;unix:path=/q", &["/run/user/1/bus", "/q"]);
-        check("/tmp/tmux-0/default,123,0", &["/tmp/tmux-0/default"]);
-        check("tcp://127.0.0.1:2375", &[]);
-        check("unix:abstract=/tmp/dbus-1", &[]);
     }
 }

@@ -6,19 +6,38 @@
 //!
 //! Source: reference/egress.md (g).
 
-mod jks;
-mod machine;
-pub(crate) mod nss;
-pub(crate) mod pem;
-pub(crate) mod stores;
-mod subject_hash;
-
-pub use self::{machine::trust_on_this_machine, stores::system_bundle};
+use std::fs;
 
 /// The session's CA alone, inside the jail.
 pub const CA_IN_JAIL: &str = "/run/keyless/ca.pem";
 /// The host's trusted certificates and the session's CA, inside the jail.
 pub const BUNDLE_IN_JAIL: &str = "/run/keyless/bundle.pem";
+
+/// The host's trusted certificates, PEM; empty when it has none.
+pub fn system_bundle() -> String {
+    // The first of the list: that is the order programs go by.
+    let system = BUNDLES.iter().find_map(|path| fs::read(path).ok()).unwrap_or_default();
+    let mut bundle = String::from_utf8_lossy(&system).into_owned();
+    if !bundle.is_empty() && !bundle.ends_with('\n') {
+        bundle.push('\n');
+    }
+    bundle
+}
+
+/// Files with all trusted certificates; the first that exists is the base of ours.
+pub(crate) const BUNDLES: &[&str] = &[
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/tls/cacert.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    "/etc/pki/tls/cert.pem",
+    "/etc/ssl/certs/ca-bundle.crt",
+    "/usr/lib/ssl/cert.pem",
+    "/usr/local/ssl/cert.pem",
+    "/var/lib/ca-certificates/ca-bundle.pem",
+];
 
 /// Each runtime's variable for trusted certificates, with its value inside the jail.
 ///

@@ -1,29 +1,39 @@
 //! Files below a root, reached without following a single link below it.
 //!
-//! The kernel holds the rule (`openat2` with `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS`), so nothing that is
-//! swapped in between can lead a write elsewhere. The root itself may be a link of the user's; a root inside
+//! The kernel holds the rule (`openat2` with `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS`; macOS' `O_NOFOLLOW_ANY`), so
+//! nothing that is swapped in between can lead a write elsewhere. The root itself may be a link of the user's; a root inside
 //! a project may not lead out of that project, because a project's links come from whoever wrote it.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "macos")]
+mod macos;
 
 use std::{
     ffi::CString,
-    fs::{self, File},
+    fs::{self, File, Permissions},
     io::{self, Read as _, Write as _},
-    os::fd::OwnedFd,
+    os::{
+        fd::OwnedFd,
+        unix::fs::{MetadataExt as _, PermissionsExt as _},
+    },
     path::{Path, PathBuf},
 };
 
 use rustix::{
-    fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags},
+    fs::{AtFlags, Mode, OFlags},
     io::Errno,
 };
 
+#[cfg(target_os = "linux")]
+use self::linux as system;
+#[cfg(target_os = "macos")]
+use self::macos as system;
 use crate::{
     error::{Code, PackError, Result},
     paths::{RelPath, shown},
     sha::{Content, Sha},
 };
-
-const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
 
 /// An open root.
 #[derive(Debug)]
@@ -96,7 +106,7 @@ impl Beneath {
     /// What stands there.
     pub(crate) fn look(&self, path: &RelPath) -> Result<Disk> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        match rustix::fs::openat2(&self.fd, path.as_str(), flags, Mode::empty(), RESOLVE) {
+        match system::open(&self.fd, path.as_str(), flags) {
             Ok(fd) => self.examine(path, fd),
             Err(Errno::NOENT) => Ok(Disk::Absent),
             Err(Errno::LOOP) => self.link(path),
@@ -110,7 +120,7 @@ impl Beneath {
     /// The content of a regular file; `None` when there is none.
     pub(crate) fn read(&self, path: &RelPath) -> Result<Option<Vec<u8>>> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        match rustix::fs::openat2(&self.fd, path.as_str(), flags, Mode::empty(), RESOLVE) {
+        match system::open(&self.fd, path.as_str(), flags) {
             Ok(fd) => {
                 let mut bytes = Vec::new();
                 let read = File::from(fd).read_to_end(&mut bytes);
@@ -166,9 +176,7 @@ impl Beneath {
         let opened = rustix::fs::openat(&parent, temporary, flags, Mode::from_raw_mode(raw));
         let mut file = File::from(opened.map_err(|error| fault(error.into()))?);
         let written = file.write_all(bytes).and_then(|()| match mode {
-            WriteMode::Exact(bits) => {
-                Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(bits & 0o7777))?)
-            }
+            WriteMode::Exact(bits) => file.set_permissions(Permissions::from_mode(bits & 0o7777)),
             WriteMode::New { .. } => Ok(()),
         });
         let renamed = written.and_then(|()| {
@@ -223,12 +231,11 @@ impl Beneath {
 
     /// Puts everything that was written on this file system onto the disk.
     pub(crate) fn sync_file_system(&self) -> Result<()> {
-        rustix::fs::syncfs(&self.fd).map_err(|error| self.fault("sync", None, error))
+        system::sync(&self.fd).map_err(|error| self.fault("sync", None, error))
     }
 
     fn folder(&self, path: &str) -> std::result::Result<OwnedFd, Errno> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        rustix::fs::openat2(&self.fd, path, flags, Mode::empty(), RESOLVE)
+        system::open(&self.fd, path, system::FOLDER)
     }
 
     fn parent(&self, path: &RelPath) -> Result<OwnedFd> {
@@ -236,17 +243,19 @@ impl Beneath {
     }
 
     fn examine(&self, path: &RelPath, fd: OwnedFd) -> Result<Disk> {
-        let stat = rustix::fs::fstat(&fd).map_err(|error| self.fault("read", Some(path), error))?;
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => {}
-            FileType::Directory => return Ok(Disk::Directory),
-            _ => return Err(self.in_the_way(path, "something that is no file stands there")),
+        let fault = |error: io::Error| PackError::io("read", &self.path.join(path), &error);
+        let mut file = File::from(fd);
+        let metadata = file.metadata().map_err(fault)?;
+        if metadata.is_dir() {
+            return Ok(Disk::Directory);
         }
-        let size = usize::try_from(stat.st_size).unwrap_or(0);
+        if !metadata.is_file() {
+            return Err(self.in_the_way(path, "something that is no file stands there"));
+        }
+        let size = usize::try_from(metadata.len()).unwrap_or(0);
         let mut bytes = Vec::with_capacity(size + 1);
-        let read = File::from(fd).read_to_end(&mut bytes);
-        read.map_err(|error| PackError::io("read", &self.path.join(path), &error))?;
-        Ok(Disk::File(DiskFile { sha: Sha::of(&bytes), mode: stat.st_mode & 0o7777 }))
+        file.read_to_end(&mut bytes).map_err(fault)?;
+        Ok(Disk::File(DiskFile { sha: Sha::of(&bytes), mode: metadata.mode() & 0o7777 }))
     }
 
     /// A link at the path itself is something that stands there; one above it is refused.

@@ -192,10 +192,9 @@ fn binding(site: &Site, request: &Request) -> Sha {
 
 fn random_token() -> Result<String> {
     let mut bytes = [0_u8; 32];
-    let filled = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
-    match filled {
-        Ok(32) => Ok(Sha::of(&bytes).to_string()),
-        _ => Err(PackError::new(Code::Unexpected, "the system gives no random numbers")),
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => Ok(Sha::of(&bytes).to_string()),
+        Err(_) => Err(PackError::new(Code::Unexpected, "the system gives no random numbers")),
     }
 }
 

@@ -6,7 +6,6 @@
 use std::{
     env, fs,
     path::{Path, PathBuf},
-    process::Command,
     sync::OnceLock,
 };
 
@@ -220,12 +219,7 @@ fn project_root(cwd: &Path) -> PathBuf {
 }
 
 fn host_name() -> Option<String> {
-    let kernel = fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let name = kernel.or_else(|| {
-        let output = Command::new("hostname").output().ok()?;
-        String::from_utf8(output.stdout).ok()
-    });
-    name.as_deref().and_then(ids::slug)
+    rustix::system::uname().nodename().to_str().ok().and_then(ids::slug)
 }
 
 /// A word as a shell takes it.

@@ -8,10 +8,11 @@
 //! ```
 //!
 //! Every question has a deadline, every line a length. The program is read, compared with its
-//! checksum and started through one file descriptor, so it can't be swapped in between; it gets no
+//! checksum and started from there, so it can't be swapped in between; it gets no
 //! environment but what the operator grants it. Stderr is drained and dropped: it may hold values.
 
 mod process;
+mod program;
 
 use std::{collections::VecDeque, path::PathBuf, sync::Arc, time::Duration};
 

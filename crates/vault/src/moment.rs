@@ -10,6 +10,12 @@ use rustix::time::{ClockId, clock_gettime};
 /// Timers stand still in suspend too, so that who waits looks at the clock this often.
 pub const LOOK: Duration = Duration::from_secs(30);
 
+/// Goes on in suspend. What macOS calls so does that by itself.
+#[cfg(target_os = "linux")]
+const CLOCK: ClockId = ClockId::Boottime;
+#[cfg(not(target_os = "linux"))]
+const CLOCK: ClockId = ClockId::Monotonic;
+
 /// A time, since the machine was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(Duration);
@@ -17,7 +23,7 @@ pub struct Moment(Duration);
 impl Moment {
     /// This moment.
     pub fn now() -> Self {
-        let time = clock_gettime(ClockId::Boottime);
+        let time = clock_gettime(CLOCK);
         let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
         Self(Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0)))
     }

@@ -28,16 +28,21 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// A heavy dependency and the rooms that may name it.
 const HOMES: &[(&str, &[&str])] = &[
     // A passphrase, and an agent's credential.
+    // The keychain of macOS.
+    ("apple-native-keyring-store", &["vault"]),
     ("argon2", &["daemon", "vault"]),
     ("clap", &["cli"]),
     ("hickory-proto", &["guest"]),
     ("hyper", &["daemon", "egress", "mcp", "testkit"]),
-    ("libc", &["jail"]),
+    // The daemon's for macOS alone.
+    ("libc", &["daemon", "jail"]),
     ("prometheus-client", &["daemon"]),
     ("rcgen", &["egress", "testkit"]),
     ("rmcp", &["mcp"]),
     ("rustls", &["egress", "testkit"]),
     ("seccompiler", &["jail"]),
+    // The desktop's keyring.
+    ("secret-service", &["vault"]),
     ("sqlx", &["store"]),
     // A word on the desktop.
     ("zbus", &["daemon"]),
@@ -116,12 +121,15 @@ fn the_tests_that_the_cases_name_exist() {
     }
 }
 
-/// The names under `[dependencies]` in a room's manifest.
+/// The names under `[dependencies]` in a room's manifest, those for one system among them.
 fn dependencies(room: &str) -> BTreeSet<String> {
     let manifest = root().join("crates").join(room).join("Cargo.toml");
     let text = fs::read_to_string(manifest).unwrap();
-    let section = text.split("\n[").find_map(|part| part.strip_prefix("dependencies]"));
-    let lines = section.unwrap_or_default().lines();
+    let sections = text.split("\n[").filter_map(|part| part.split_once("]\n"));
+    let wanted = |title: &str| {
+        title == "dependencies" || title.starts_with("target.") && title.ends_with(".dependencies")
+    };
+    let lines = sections.filter(|(title, _)| wanted(title)).flat_map(|(_, names)| names.lines());
     let name = |line: &str| line.split(['.', ' ', '=']).next().unwrap_or_default().to_owned();
     lines.map(name).filter(|name| !name.is_empty() && !name.starts_with('#')).collect()
 }

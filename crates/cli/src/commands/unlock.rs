@@ -97,7 +97,7 @@ async fn check(store: Store, word: &str, factor: Zeroizing<String>) -> Result<()
 /// no argument, environment or file has it.
 fn start_broker(word: &str, factor: &str, seconds: u64) -> Result<(), Error> {
     let failed = |_| Error::with(Code::Internal, SafeText::words("the broker can't be started"));
-    let mut child = Command::new("/proc/self/exe")
+    let mut child = Command::new(keyless_daemon::this_program().map_err(failed)?)
         .args(["broker", "--factor-stdin", "--for", &format!("{seconds}s")])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -101,7 +101,7 @@ impl Scene {
     }
 
     fn command(&self, arguments: &[OsString], stdin: &[u8]) -> io::Result<Output> {
-        let mut command = Command::new("/proc/self/exe");
+        let mut command = Command::new(keyless_daemon::this_program()?);
         command.args(arguments).env_clear().envs(self.home.environment());
         command.current_dir(self.home.work());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -7,14 +7,11 @@ use std::{
 };
 
 use super::Check;
-use crate::{places::Places, service};
-
-/// What a Unix socket's address holds, with its final zero (unix(7)).
-const MAX_ADDRESS: usize = 108;
+use crate::{places::Places, service, system::SOCKET_ADDRESS};
 
 pub(super) async fn look(places: &Places) -> Vec<Check> {
     let socket = places.agent_socket();
-    if socket.as_os_str().len() >= MAX_ADDRESS {
+    if socket.as_os_str().len() >= SOCKET_ADDRESS {
         let found = format!("{} is too long for a socket", socket.display());
         return vec![Check::fault(
             "broker.sockets",

@@ -1,8 +1,9 @@
 //! The kernel, what a jail needs of it, memory that stays out of swap, the clock's year, and who else runs jobs here.
 
-use std::{env, fs};
+use std::env;
 
 use jiff::Timestamp;
+use keyless_jail::JailError;
 
 use super::Check;
 use crate::clock_watch::in_step;
@@ -21,13 +22,19 @@ pub(super) fn look() -> Vec<Check> {
 }
 
 fn kernel() -> Check {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    Check::ok("machine.kernel", format!("Linux {}", release.trim()))
+    let machine = rustix::system::uname();
+    let (name, release) =
+        (machine.sysname().to_string_lossy(), machine.release().to_string_lossy());
+    Check::ok("machine.kernel", format!("{name} {release}"))
 }
 
 fn jail() -> Check {
     match keyless_jail::check() {
         Ok(()) => Check::ok("machine.jail", "namespaces, nf_tables and seccomp are to be had"),
+        // Nothing that a person could set right.
+        Err(error @ JailError::NotLinux) => {
+            Check::note("machine.jail", error.to_string(), "keyless run --no-jail")
+        }
         Err(error) => {
             let why = crate::run::explain_jail(&error);
             let remedy = "let this user make namespaces (sysctl kernel.unprivileged_userns_clone=1, an AppArmor \

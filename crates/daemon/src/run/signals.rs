@@ -3,7 +3,7 @@
 //! What the terminal sends (Ctrl-C, a window that closes) reaches the command itself, since it
 //! stays in the foreground process group; only what a process sent to Keyless is passed on.
 
-use std::{fs, sync::Arc, thread};
+use std::{sync::Arc, thread};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_jail::JailProcess;
@@ -11,6 +11,8 @@ use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH},
     iterator::{Handle, SignalsInfo, exfiltrator::WithOrigin},
 };
+
+use crate::system::heeded;
 
 const FORWARDED: &[i32] = &[SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
 
@@ -25,9 +27,7 @@ impl Caught {
     pub(super) fn begin() -> Result<Self, Error> {
         let failed = |_| Error::with(Code::Internal, SafeText::words("signals can't be handled"));
         // What the caller ignores (`nohup`), the command inherits as ignored.
-        let ignored = ignored(&fs::read_to_string("/proc/self/status").unwrap_or_default());
-        let wanted = FORWARDED.iter().filter(|&&signal| ignored & (1 << (signal - 1)) == 0);
-        SignalsInfo::new(wanted).map(Self).map_err(failed)
+        SignalsInfo::new(heeded(FORWARDED)).map(Self).map_err(failed)
     }
 
     /// Forwards to the jailed command.
@@ -66,22 +66,5 @@ impl Caught {
 impl Forwarding {
     pub(super) fn stop(self) {
         self.0.close();
-    }
-}
-
-/// The mask of ignored signals from `/proc/self/status`: bit N - 1 for signal N.
-fn ignored(status: &str) -> u64 {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_mask_reads() {
-        assert_eq!(ignored("SigBlk:\t0000000000000004\nSigIgn:\t0000000000001001\n"), 0x1001);
-        assert_eq!(ignored(""), 0);
     }
 }

@@ -1,20 +1,9 @@
 //! One running plugin: its program checked and started, its pipes, its end.
 
-use std::{
-    fs::File,
-    io::{self, Read},
-    os::{
-        fd::{AsRawFd, OwnedFd},
-        unix::fs::MetadataExt,
-    },
-    path::Path,
-    process::Stdio,
-    time::Duration,
-};
+use std::{io, process::Stdio, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Serialize, de::DeserializeOwned};
-use sha2::{Digest, Sha256};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     process::{Child, ChildStdin, ChildStdout, Command},
@@ -22,7 +11,10 @@ use tokio::{
 };
 use zeroize::Zeroizing;
 
-use super::{ClientError, Launch};
+use super::{
+    ClientError, Launch,
+    program::{Program, open_checked},
+};
 use crate::{
     line,
     messages::{METHODS, Request, Response, Version},
@@ -33,17 +25,16 @@ pub(super) struct Process {
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
+    _program: Program,
 }
 
 impl Process {
     pub(super) async fn spawn(launch: &Launch) -> Result<Self, ClientError> {
         let (program, checksum) = (launch.program.clone(), launch.checksum_sha256.clone());
         let checked = spawn_blocking(move || open_checked(&program, &checksum)).await;
-        let file = checked.map_err(|_| ClientError::Unstartable(io::ErrorKind::Other))??;
-        // What was read is what is started. The number stays open in the plugin, as the
-        // interpreter of a script opens it by this path again.
-        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let mut child = Command::new(path)
+        let mut program = checked.map_err(|_| ClientError::Unstartable(io::ErrorKind::Other))??;
+        let unstartable = |error: io::Error| ClientError::Unstartable(error.kind());
+        let mut child = Command::new(program.path().map_err(unstartable)?)
             .env_clear()
             .envs(launch.environment.iter().map(|(name, value)| (name, value)))
             .current_dir("/")
@@ -53,8 +44,8 @@ impl Process {
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
-            .map_err(|error| ClientError::Unstartable(error.kind()))?;
-        drop(file);
+            .map_err(unstartable)?;
+        program.started();
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         if let Some(mut stderr) = child.stderr.take() {
             tokio::spawn(async move {
@@ -63,7 +54,7 @@ impl Process {
             });
         }
         let (Some(stdin), Some(stdout)) = (stdin, stdout) else { return Err(ClientError::Died) };
-        Ok(Self { child, stdin, stdout: BufReader::new(stdout) })
+        Ok(Self { child, stdin, stdout: BufReader::new(stdout), _program: program })
     }
 
     pub(super) fn is_alive(&mut self) -> bool {
@@ -136,30 +127,4 @@ fn signal(group: Option<Pid>, signal: Signal) {
         // It may be gone already.
         let _ = kill_process_group(group, signal);
     }
-}
-
-/// Opens the program, makes sure that nobody else can change it, and compares what it is. Blocks.
-fn open_checked(program: &Path, checksum: &str) -> Result<OwnedFd, ClientError> {
-    let unstartable = |error: io::Error| ClientError::Unstartable(error.kind());
-    let mut file = File::open(program).map_err(unstartable)?;
-    let metadata = file.metadata().map_err(unstartable)?;
-    let owner = metadata.uid();
-    let ours = owner == rustix::process::geteuid().as_raw() || owner == 0;
-    if !metadata.is_file() || !ours || metadata.mode() & 0o022 != 0 {
-        return Err(ClientError::Unsafe);
-    }
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 64 * 1024];
-    loop {
-        match file.read(&mut buffer).map_err(unstartable)? {
-            0 => break,
-            count => hasher.update(&buffer[..count]),
-        }
-    }
-    let found = data_encoding::HEXLOWER.encode(&hasher.finalize());
-    if !found.eq_ignore_ascii_case(checksum) {
-        return Err(ClientError::Checksum);
-    }
-    // A descriptor without close-on-exec, for the child.
-    rustix::io::dup(&file).map_err(|error| unstartable(error.into()))
 }

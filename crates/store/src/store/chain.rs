@@ -77,7 +77,8 @@ fn keep(file: &Path, name: &str) -> io::Result<()> {
 
 /// The machine's name, for people, and something that no other home has.
 fn fresh_name() -> String {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let machine = rustix::system::uname();
+    let host = machine.nodename().to_string_lossy();
     let plain = |letter: &char| letter.is_ascii_alphanumeric() || *letter == '-';
     let host: String = host.chars().filter(plain).take(40).collect();
     let unique = Uuid::new_v4().simple().to_string();

@@ -17,6 +17,10 @@ const UNIT: &str = "keyless-broker.service";
 const MARK: &str = "# Written by `keyless broker install`, which writes it anew.";
 
 pub(super) fn run(ui: &Ui, args: &BrokerInstallArgs) -> Result<ExitCode, Error> {
+    if !cfg!(target_os = "linux") {
+        let words = "units are systemd's, which is Linux's; let launchd start keyless broker --keyfile FILE";
+        return Err(Error::with(Code::Usage, SafeText::words(words)));
+    }
     let file = folder()?.join(UNIT);
     let fault = |error: io::Error| path_unusable(&file, &error);
     if fs::read_to_string(&file).is_ok_and(|text| !text.contains(MARK)) {

@@ -19,7 +19,6 @@ use keyless_action::{Berth, Command, Exit, Process, Running, SECURE_DIRECTORY, S
 use keyless_core::{Code, Error, SafeText, audit::Agent};
 use keyless_guest::{Funnel, Sockets};
 use keyless_jail::{FunnelSockets, JailProcess, Jailed, Outlook, OwnFile, Plan, Streams, Variable};
-use rustix::pipe::{PipeFlags, pipe_with};
 use signal_hook::consts::SIGTERM;
 use tokio::{
     net::unix::pipe,
@@ -112,10 +111,10 @@ impl Means {
         let (view, outlook) = prospect.outlook.unzip();
         let mut plan = plan(command, door.as_ref(), view);
         plan.hide.extend(prospect.concealed);
-        let pipes = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| no_streams(&error.into()));
+        let pipes = || io::pipe().map_err(|error| no_streams(&error));
         let ((input, to_input), (from_output, output)) = (pipes()?, pipes()?);
         let (from_errors, errors) = pipes()?;
-        let streams = Streams { input, output, errors };
+        let streams = Streams { input: input.into(), output: output.into(), errors: errors.into() };
         let standby = Arc::clone(&self.standby);
         let spawned = spawn_blocking(move || standby.spawn_detached(&plan, streams, outlook)).await;
         let spawned = spawned.map_err(|_| Error::new(Code::Internal))?;
@@ -129,9 +128,9 @@ impl Means {
             standby: Arc::clone(&self.standby),
         };
         Ok(Running {
-            input: Box::new(sender(to_input)?),
-            output: Box::new(receiver(from_output)?),
-            errors: Box::new(receiver(from_errors)?),
+            input: Box::new(sender(to_input.into())?),
+            output: Box::new(receiver(from_output.into())?),
+            errors: Box::new(receiver(from_errors.into())?),
             process: Box::new(process),
         })
     }

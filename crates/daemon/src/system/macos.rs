@@ -1,0 +1,25 @@
+//! macOS.
+
+mod sys;
+
+use std::{env, io, os::unix::net::SocketAddr, path::PathBuf};
+
+pub(crate) use self::sys::{hide_memory, parent};
+
+/// What a Unix socket's address holds, with its final zero (`sys/un.h`).
+pub(crate) const SOCKET_ADDRESS: usize = 104;
+
+/// Those of `signals` that this process was not started with as ignored.
+pub(crate) fn heeded(signals: &[i32]) -> Vec<i32> {
+    signals.iter().copied().filter(|signal| !sys::is_ignored(*signal)).collect()
+}
+
+/// Where a service manager listens: a path.
+pub(crate) fn notify_address(place: &[u8]) -> io::Result<SocketAddr> {
+    SocketAddr::from_pathname(String::from_utf8_lossy(place).as_ref())
+}
+
+/// This program, to be started again.
+pub fn this_program() -> io::Result<PathBuf> {
+    env::current_exe()
+}

@@ -1,0 +1,37 @@
+//! Jails as Linux makes them.
+
+// What a caller asks for.
+mod reserve;
+mod spawn;
+
+// Between: a jail that waits for its job, what it is told, and who starts it.
+mod channel;
+mod keeper;
+mod orders;
+mod standing;
+
+// Inside: the jail's init, and what becomes the command.
+mod init;
+mod starter;
+
+// Inside: what the init builds.
+mod confine;
+mod mounts;
+mod network;
+mod seccomp;
+mod trust;
+
+// Around it.
+mod diagnosis;
+mod sys;
+mod terminal;
+
+pub use init::init_if_asked;
+pub use network::funnel::{DNS_PORT, FUNNEL_PORT, original_destination};
+pub use network::machine::{
+    EverythingDevice, make_everything_local, redirect_everything, route_everything_to_device,
+};
+pub use reserve::{Outlook, Reserve};
+pub use spawn::{JailProcess, check, spawn};
+pub use sys::clock_in_step;
+pub use trust::trust_on_this_machine;

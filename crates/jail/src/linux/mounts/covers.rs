@@ -1,0 +1,202 @@
+//! Hides paths of the host's tree, and brings shown ones back.
+//!
+//! A hidden directory is covered by an empty one, a hidden file by an empty file (or the emptiest text
+//! that its format allows), a socket by a file, on which `connect` is refused. All read-only. A name that
+//! is a symlink hides what it leads to. What can't be reached from here can't be reached by the command,
+//! and is skipped; anything else that fails stops the jail, as a secret would be visible.
+//!
+//! A limit of the kernel: when a program outside replaces a covered *file* by renaming another over it
+//! (`npm login` in a second terminal), the cover goes with the old file. Folders don't have this.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use super::area::{Area, EMPTY, NOTHING, bind};
+use super::hosted::Surroundings;
+use super::{Kind, attach, clone_tree, mount_point};
+use crate::linux::channel::{During, Failure, Step};
+use crate::linux::orders::Ground;
+
+/// Replaced as a whole by other files of this folder.
+const REPLACED: &[&str] = &["/dev", "/run"];
+/// Kernel file systems, looked after by `kernel`.
+const KERNEL: &[&str] = &["/proc", "/sys"];
+
+/// What happens at a path; the map's order has every path after those above it.
+enum Operation {
+    Hide(Kind),
+    /// A directory of the jail's own, with this mode.
+    Own(u32),
+    /// Brought back, from the copy.
+    Show(Kind, OwnedFd),
+}
+
+/// Decided, not yet done.
+pub(super) struct Covers(BTreeMap<PathBuf, Operation>);
+
+impl Covers {
+    /// Looks at the host's tree; `/run` and `/dev` must still be the host's.
+    pub(super) fn resolve(ground: &Ground, surroundings: &Surroundings) -> Result<Self, Failure> {
+        let shown: BTreeSet<PathBuf> = resolved(ground.show.iter().map(Path::new)).collect();
+        let asked = ground.hide.iter().map(Path::new);
+        let found = surroundings.ways_out.iter().map(PathBuf::as_path);
+        let mut wanted = BTreeMap::new();
+        for path in resolved(asked.chain(found)) {
+            match Kind::of(&path) {
+                Ok(kind) => drop(wanted.insert(path, Some(Operation::Hide(kind)))),
+                // Gone since it was found, as the socket of a program that ends.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    let doing = || format!("look at {}", path.display());
+                    return Err(error).during(Step::Hide, doing);
+                }
+            }
+        }
+        for (path, mode) in &surroundings.gathering_places {
+            wanted
+                .extend(resolved([path.as_path()]).map(|path| (path, Some(Operation::Own(*mode)))));
+        }
+        // A shown path takes the place of a wish to hide the same.
+        wanted.extend(shown.into_iter().map(|path| (path, None)));
+
+        let mut covers = Self(BTreeMap::new());
+        for (path, operation) in wanted {
+            match operation {
+                Some(_) if covers.is_gone(&path) => {}
+                Some(operation) => drop(covers.0.insert(path, operation)),
+                None => covers.show(path, ground.read_only)?,
+            }
+        }
+        Ok(covers)
+    }
+
+    /// In a jail that can't change the host's files, what is shown is the exception.
+    fn show(&mut self, path: PathBuf, always: bool) -> Result<(), Failure> {
+        let as_a_whole = REPLACED.iter().any(|replaced| path == Path::new(replaced));
+        let kernels = KERNEL.iter().any(|kernel| path.starts_with(kernel));
+        if (always || self.is_gone(&path)) && !as_a_whole && !kernels {
+            let deed = || format!("keep {} visible", path.display());
+            let kind = Kind::of(&path).during(Step::Hide, deed)?;
+            let tree = clone_tree(&path).during(Step::Hide, deed)?;
+            self.0.insert(path, Operation::Show(kind, tree));
+        }
+        Ok(())
+    }
+
+    /// Whether the nearest decision above a path already takes it away.
+    fn is_gone(&self, path: &Path) -> bool {
+        let mut above = path.ancestors().skip(1);
+        match above.find_map(|above| self.0.get(above)) {
+            Some(Operation::Show(..)) => false,
+            Some(Operation::Hide(_) | Operation::Own(_)) => true,
+            None => REPLACED.iter().chain(KERNEL).any(|replaced| path.starts_with(replaced)),
+        }
+    }
+
+    /// What something happens at.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.0.keys()
+    }
+
+    /// Prepares what covers, while the area can still be written.
+    pub(super) fn place(self, area: &mut Area) -> io::Result<Placed> {
+        let mut placed = Placed { steps: Vec::new() };
+        let Self(operations) = self;
+        for (number, (path, operation)) in operations.iter().enumerate() {
+            let source = match operation {
+                Operation::Show(..) => continue,
+                Operation::Own(mode) => area.private_directory(*mode)?,
+                Operation::Hide(Kind::File) => stand_in(area, path)?,
+                Operation::Hide(Kind::Directory) => {
+                    directory_with_room(area, number, path, &operations)?
+                }
+            };
+            placed.steps.push((path.clone(), Deed::Cover(source)));
+        }
+        for (path, operation) in operations {
+            if let Operation::Show(kind, tree) = operation {
+                placed.steps.push((path, Deed::Attach(kind, tree)));
+            }
+        }
+        // Each after what is above it.
+        placed.steps.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(placed)
+    }
+}
+
+enum Deed {
+    Cover(PathBuf),
+    Attach(Kind, OwnedFd),
+}
+
+/// Ready to be mounted.
+pub(super) struct Placed {
+    steps: Vec<(PathBuf, Deed)>,
+}
+
+impl Placed {
+    /// Mounts it all; `/run` and `/dev` must be the jail's by now.
+    pub(super) fn apply(self) -> Result<(), Failure> {
+        for (path, deed) in self.steps {
+            match deed {
+                Deed::Cover(source) => bind(&source, &path)
+                    .during(Step::Hide, || format!("cover {}", path.display()))?,
+                Deed::Attach(kind, tree) => attach_shown(&path, kind, &tree)
+                    .during(Step::Hide, || format!("bring {} back", path.display()))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn attach_shown(path: &Path, kind: Kind, tree: &OwnedFd) -> io::Result<()> {
+    if REPLACED.iter().any(|replaced| path.starts_with(replaced)) {
+        mount_point(path, kind)?;
+    }
+    attach(tree, path)
+}
+
+/// The empty directory, or one with mount points for what is shown below `path`.
+fn directory_with_room(
+    area: &mut Area,
+    number: usize,
+    path: &Path,
+    operations: &BTreeMap<PathBuf, Operation>,
+) -> io::Result<PathBuf> {
+    let below = operations
+        .range(path.to_path_buf()..)
+        .skip(1)
+        .take_while(|(other, _)| other.starts_with(path));
+    let mut directory = PathBuf::from(NOTHING);
+    for (other, operation) in below {
+        let (Operation::Show(kind, _), Ok(rest)) = (operation, other.strip_prefix(path)) else {
+            continue;
+        };
+        directory = area.directory(format!("covers/{number}"))?;
+        mount_point(&directory.join(rest), *kind)?;
+    }
+    Ok(directory)
+}
+
+/// The emptiest file that a program which expects to find one there still understands.
+fn stand_in(area: &mut Area, path: &Path) -> io::Result<PathBuf> {
+    match path.extension().and_then(OsStr::to_str) {
+        Some("json") => area.file("empty.json", b"{}\n"),
+        // Maven refuses an empty settings.xml.
+        Some("xml") if path.ends_with("settings.xml") => {
+            area.file("settings.xml", b"<settings/>\n")
+        }
+        _ => Ok(EMPTY.into()),
+    }
+}
+
+/// Existing paths without symlinks; the root itself is never one of them.
+fn resolved<'a>(paths: impl IntoIterator<Item = &'a Path>) -> impl Iterator<Item = PathBuf> {
+    paths
+        .into_iter()
+        .filter_map(|path| path.canonicalize().ok())
+        .filter(|path| path != Path::new("/"))
+}

@@ -1,0 +1,143 @@
+//! What of the host's surroundings leads out of a jail: sockets that have a path, and further mounts
+//! of kernel file systems.
+//!
+//! A network namespace keeps out what is abstract or on the network; a socket with a path is reached
+//! through the file system. All that are bound now are found here. One bound later in a shared
+//! directory such as `/tmp` is not, but for the gathering places: directories known to hold such
+//! sockets, which the jail gets of its own.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
+use std::path::{Path, PathBuf};
+
+use rustix::process::getuid;
+
+use crate::linux::orders::Ground;
+
+/// Read by the first stage, before it leaves the host's namespaces.
+pub(crate) struct Surroundings {
+    /// To be covered like hidden paths.
+    pub(crate) ways_out: Vec<PathBuf>,
+    /// To be replaced by directories of the jail's own, with these modes.
+    pub(crate) gathering_places: Vec<(PathBuf, u32)>,
+    /// The kernel's list of mounts.
+    pub(crate) mounts: String,
+}
+
+impl Surroundings {
+    pub(crate) fn read(ground: &Ground) -> Self {
+        let listed = kernel_list("/proc/net/unix");
+        let mounts = String::from_utf8_lossy(&kernel_list("/proc/self/mountinfo")).into_owned();
+        let mut ways_out = bound_sockets(&String::from_utf8_lossy(&listed));
+        // A name may be one of another mount namespace, and something else in ours.
+        ways_out.retain(|path| path.metadata().is_ok_and(|file| file.file_type().is_socket()));
+        ways_out.extend(kernel_mounts(&mounts));
+        let home = ground.home.as_ref().map(|home| (Path::new(home), 1));
+        for (folder, depth) in [("/tmp", 2), ("/var/tmp", 1)]
+            .map(|(folder, depth)| (Path::new(folder), depth))
+            .into_iter()
+            .chain(home)
+            .filter(|(folder, _)| !is_replaced(ground, folder))
+        {
+            find_sockets(folder, depth, &mut ways_out);
+        }
+        // Usually a link to /run, which is replaced.
+        ways_out.push("/var/run".into());
+        let mut gathering_places = gathering_places();
+        let own = ground.own_directories.iter();
+        gathering_places.extend(own.map(|(path, mode)| (PathBuf::from(path), *mode)));
+        Self { ways_out, gathering_places, mounts }
+    }
+}
+
+/// Reads a list that has no length, a page at a time: without room for it, it would be made anew for every few lines.
+/// Empty where the kernel does not have it.
+fn kernel_list(path: &str) -> Vec<u8> {
+    let mut list = Vec::with_capacity(64 << 10);
+    let read = fs::File::open(path).and_then(|mut file| file.read_to_end(&mut list));
+    if read.is_err() {
+        list.clear();
+    }
+    list
+}
+
+/// Whether the jail has a folder of its own there, so that it is no matter what the host has in it: a `/tmp` may hold
+/// thousands of folders.
+fn is_replaced(ground: &Ground, folder: &Path) -> bool {
+    ground.show.is_empty()
+        && ground.own_directories.iter().any(|(path, _)| folder.starts_with(Path::new(path)))
+}
+
+/// Made in advance where only the user's own program would: what is created later would be shared.
+fn gathering_places() -> Vec<(PathBuf, u32)> {
+    let tmux = PathBuf::from(format!("/tmp/tmux-{}", getuid().as_raw()));
+    let _ = fs::DirBuilder::new().mode(0o700).create(&tmux);
+    let shared = ["/tmp/.ICE-unix", "/tmp/.X11-unix", "/tmp/.XIM-unix", "/tmp/screens"];
+    shared.into_iter().map(|path| (path.into(), 0o1777)).chain([(tmux, 0o700)]).collect()
+}
+
+/// The paths in `/proc/net/unix`: every socket bound in this network namespace.
+fn bound_sockets(listed: &str) -> Vec<PathBuf> {
+    let path = |line: &str| line.find(" /").map(|start| PathBuf::from(&line[start + 1..]));
+    let mut paths: Vec<PathBuf> = listed.lines().filter_map(path).collect();
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+/// Mounts of kernel file systems elsewhere than where the jail replaces them (in a chroot, say): the
+/// host's processes and devices would show there.
+fn kernel_mounts(mountinfo: &str) -> Vec<PathBuf> {
+    const KINDS: &[&str] = &["devpts", "devtmpfs", "proc", "sysfs"];
+    const REPLACED: &[&str] = &["/dev", "/proc", "/sys"];
+    mountinfo
+        .lines()
+        .filter_map(|line| {
+            let (mount, kind) = line.split_once(" - ")?;
+            let path = PathBuf::from(unescape(mount.split(' ').nth(4)?));
+            let is_kernels = KINDS.contains(&kind.split(' ').next()?);
+            let elsewhere = !REPLACED.iter().any(|replaced| path.starts_with(replaced));
+            (is_kernels && elsewhere).then_some(path)
+        })
+        .collect()
+}
+
+/// Blanks stand as octal numbers in `mountinfo`.
+fn unescape(path: &str) -> String {
+    path.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
+}
+
+fn find_sockets(folder: &Path, depth: u8, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_socket() {
+            found.push(entry.path());
+        } else if kind.is_dir() && depth > 1 {
+            find_sockets(&entry.path(), depth - 1, found);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_read_from_the_kernels_list() {
+        let listed = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 18273 /tmp/a b/agent.1\n\
+            0000000000000000: 00000003 00000000 00000000 0001 03 18274\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 18275 @/tmp/.X11-unix/X0\n";
+        assert_eq!(bound_sockets(listed), [PathBuf::from("/tmp/a b/agent.1")]);
+    }
+
+    #[test]
+    fn a_proc_of_a_chroot_is_found_and_ours_is_not() {
+        let mounts = "22 27 0:21 / /proc rw,relatime shared:1 - proc proc rw\n\
+            99 27 0:21 / /srv/my\\040root/proc rw - proc proc rw\n\
+            23 27 0:6 / /dev/pts rw - devpts devpts rw\n";
+        assert_eq!(kernel_mounts(mounts), [PathBuf::from("/srv/my root/proc")]);
+    }
+}

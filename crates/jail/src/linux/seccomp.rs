@@ -1,0 +1,202 @@
+//! The system call filter: what a coding agent never needs is refused with EPERM.
+//!
+//! A deny list, since the command is any program at all; the namespaces and the missing capabilities
+//! are the wall, this is the second one. Three programs are stacked, and the kernel takes the
+//! strictest answer: calls refused with EPERM, `clone3` answered ENOSYS (its flags lie in memory,
+//! where a filter can't look; libc falls back to `clone`), and on x86-64 the x32 numbers answered
+//! ENOSYS. A 32-bit program is killed at its first call.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen::Dword, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule, TargetArch, apply_filter,
+};
+
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: TargetArch = TargetArch::x86_64;
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: TargetArch = TargetArch::aarch64;
+
+use crate::linux::channel::{During, Failure, Step};
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// The filter, ready to be installed: to compile it takes as long as a small command.
+pub(crate) struct Filters(Vec<BpfProgram>);
+
+impl Filters {
+    /// Compiles it.
+    pub(crate) fn compile() -> Result<Self, Failure> {
+        let programs = programs().map_err(io::Error::other);
+        let programs =
+            programs.during(Step::SystemCalls, || "compile the system call filter".into())?;
+        Ok(Self(programs))
+    }
+
+    /// Installs it on this thread and all that it starts. Needs `no_new_privs`.
+    pub(crate) fn install(&self) -> Result<(), Failure> {
+        let install = |program: &BpfProgram| {
+            apply_filter(program).map_err(|error| match error {
+                seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error) => error,
+                other => io::Error::other(other),
+            })
+        };
+        let installed = self.0.iter().try_for_each(install);
+        installed.during(Step::SystemCalls, || "install the system call filter".into())
+    }
+}
+
+fn programs() -> Result<Vec<BpfProgram>, seccompiler::BackendError> {
+    let mut programs = vec![
+        refuse(refused()?, libc::EPERM)?,
+        refuse(Rules::from([(libc::SYS_clone3, vec![])]), libc::ENOSYS)?,
+    ];
+    #[cfg(target_arch = "x86_64")]
+    programs.push(refuse_x32());
+    Ok(programs)
+}
+
+fn refuse(rules: Rules, errno: i32) -> Result<BpfProgram, seccompiler::BackendError> {
+    let action = SeccompAction::Errno(errno.unsigned_abs());
+    SeccompFilter::new(rules, SeccompAction::Allow, action, ARCHITECTURE)?.try_into()
+}
+
+/// Refused whatever the arguments.
+const ALWAYS: &[i64] = &[
+    // Mounts: the jail's own are what hides the credentials.
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fsopen,
+    libc::SYS_fspick,
+    libc::SYS_mount,
+    libc::SYS_mount_setattr,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_pivot_root,
+    libc::SYS_umount2,
+    // Other namespaces, and files by handle instead of by path.
+    libc::SYS_name_to_handle_at,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_setns,
+    // Other processes.
+    libc::SYS_kcmp,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    // Kernel keyrings: the session keyring is the user's.
+    libc::SYS_add_key,
+    libc::SYS_keyctl,
+    libc::SYS_request_key,
+    // Large kernel surfaces with a history.
+    libc::SYS_bpf,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_io_uring_setup,
+    libc::SYS_lookup_dcookie,
+    libc::SYS_nfsservctl,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    // The machine as a whole.
+    libc::SYS_acct,
+    libc::SYS_adjtimex,
+    libc::SYS_clock_adjtime,
+    libc::SYS_clock_settime,
+    libc::SYS_delete_module,
+    libc::SYS_finit_module,
+    libc::SYS_init_module,
+    // musl has no number for it there.
+    #[cfg(not(all(target_arch = "aarch64", target_env = "musl")))]
+    libc::SYS_kexec_file_load,
+    libc::SYS_kexec_load,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_reboot,
+    libc::SYS_settimeofday,
+    libc::SYS_swapoff,
+    libc::SYS_swapon,
+    libc::SYS_syslog,
+    libc::SYS_vhangup,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+];
+
+/// Address families that lead nowhere but to the funnel, or within the jail.
+const FAMILIES: &[i32] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+/// Linux, 32-bit `uname`, no address randomisation (debuggers), and the question what it is.
+const PERSONALITIES: &[u32] = &[0, 0x8, 0x0004_0000, 0xffff_ffff];
+/// `PTRACE_ATTACH`, `PTRACE_SEIZE`: of others. A child that asks to be traced still can be.
+const ATTACHING: &[u32] = &[16, 0x4206];
+/// Typing into the terminal that the caller's shell reads, and the console's clipboard.
+const TERMINAL_INPUT: &[u32] = &[0x5412, 0x541c];
+
+fn refused() -> Result<Rules, seccompiler::BackendError> {
+    let mut rules: Rules = ALWAYS.iter().map(|call| (*call, vec![])).collect();
+    let user_namespace = u64::from(libc::CLONE_NEWUSER.unsigned_abs());
+    for call in [libc::SYS_clone, libc::SYS_unshare] {
+        let asked = condition(0, SeccompCmpOp::MaskedEq(user_namespace), user_namespace)?;
+        rules.insert(call, vec![SeccompRule::new(vec![asked])?]);
+    }
+    let families: Vec<u32> = FAMILIES.iter().map(|family| family.unsigned_abs()).collect();
+    let other_netlink = vec![
+        condition(0, SeccompCmpOp::Eq, u64::from(libc::AF_NETLINK.unsigned_abs()))?,
+        condition(2, SeccompCmpOp::Ne, u64::from(libc::NETLINK_ROUTE.unsigned_abs()))?,
+    ];
+    let sockets = vec![none_of(0, &families)?, SeccompRule::new(other_netlink)?];
+    rules.insert(libc::SYS_socket, sockets);
+    rules.insert(libc::SYS_personality, vec![none_of(0, PERSONALITIES)?]);
+    rules.insert(libc::SYS_ptrace, any_of(0, ATTACHING)?);
+    rules.insert(libc::SYS_ioctl, any_of(1, TERMINAL_INPUT)?);
+    Ok(rules)
+}
+
+/// The kernel reads these arguments as 32 bits, so the upper half must not matter.
+fn condition(
+    argument: u8,
+    operator: SeccompCmpOp,
+    value: u64,
+) -> Result<SeccompCondition, seccompiler::BackendError> {
+    SeccompCondition::new(argument, Dword, operator, value)
+}
+
+fn any_of(argument: u8, values: &[u32]) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let one = |value: &u32| {
+        SeccompRule::new(vec![condition(argument, SeccompCmpOp::Eq, u64::from(*value))?])
+    };
+    values.iter().map(one).collect()
+}
+
+fn none_of(argument: u8, values: &[u32]) -> Result<SeccompRule, seccompiler::BackendError> {
+    let other = |value: &u32| condition(argument, SeccompCmpOp::Ne, u64::from(*value));
+    SeccompRule::new(values.iter().map(other).collect::<Result<_, _>>()?)
+}
+
+/// x32 calls carry the architecture of x86-64 and numbers from 0x4000_0000 on.
+#[cfg(target_arch = "x86_64")]
+fn refuse_x32() -> BpfProgram {
+    use seccompiler::sock_filter;
+    const X32_BIT: u32 = 0x4000_0000;
+    // Opcodes of linux/bpf_common.h: BPF_LD|BPF_W|BPF_ABS, BPF_JMP|BPF_JGE|BPF_K, BPF_RET|BPF_K.
+    let step = |code, jt, k| sock_filter { code, jt, jf: 0, k };
+    vec![
+        step(0x20, 0, 0),
+        step(0x35, 1, X32_BIT),
+        step(0x06, 0, libc::SECCOMP_RET_ALLOW),
+        step(0x06, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_filters_compile_and_stay_below_the_kernels_limit() {
+        for program in programs().expect("programs") {
+            assert!((1..=4096).contains(&program.len()), "{}", program.len());
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! A jail for one command, and how the caller keeps hold of it from outside.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use rustix::net::Shutdown;
+
+use crate::linux::channel::{self, Report};
+use crate::linux::orders::{Ground, Purpose};
+use crate::linux::standing::{Guardian, Origin, Standing};
+use crate::linux::sys;
+use crate::linux::terminal::Foreground;
+use crate::outcome::{Exit, JailError, Jailed};
+use crate::plan::{ESCAPE_VARIABLES, Plan};
+
+/// The command in a jail. Dropping it kills everything in the jail, and takes that down.
+#[derive(Debug)]
+pub struct JailProcess {
+    control: OwnedFd,
+    command: OwnedFd,
+    foreground: Foreground,
+    end: Mutex<End>,
+}
+
+/// How it ended, once it has; until then, who knows when everything has.
+#[derive(Debug)]
+enum End {
+    Open(Guardian),
+    Seen(Exit),
+}
+
+impl JailProcess {
+    pub(crate) fn new(
+        control: OwnedFd,
+        command: OwnedFd,
+        foreground: Foreground,
+        guardian: Guardian,
+    ) -> Self {
+        Self { control, command, foreground, end: Mutex::new(End::Open(guardian)) }
+    }
+
+    /// Sends a signal to the command (not to its children), as `kill` would. Does nothing once it ended.
+    pub fn signal(&self, signal: i32) {
+        let _ = sys::signal_pidfd(&self.command, signal);
+    }
+
+    /// Blocks until the command ends; by then every process of the jail has ended. May be called
+    /// again, and from any thread.
+    ///
+    /// If the caller was in the foreground of a terminal when it started the command, and the command
+    /// stops itself (an editor's Ctrl-Z), the caller's process stops as well, for its shell to see.
+    pub fn wait(&self) -> Exit {
+        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        let guardian = match &mut *end {
+            End::Open(guardian) => guardian,
+            End::Seen(exit) => return *exit,
+        };
+        let exit = loop {
+            match channel::receive(&self.control) {
+                Ok(Some((Report::Exited(code), _))) => break Exit::Code(code),
+                Ok(Some((Report::Signalled(signal), _))) => break Exit::Signal(signal),
+                Ok(Some((Report::Stopped, _))) => self.foreground.stop_with(&self.command),
+                // The init was killed, and with it everything.
+                _ => {
+                    guardian.see_the_end();
+                    break Exit::Signal(libc::SIGKILL);
+                }
+            }
+        };
+        // All but the init had ended before it told. That waits to be let go: of the keeper's when this is dropped,
+        // of a child of ours now, as it has to be waited for.
+        if guardian.is_ours() {
+            self.kill();
+        }
+        guardian.reap();
+        self.foreground.restore();
+        *end = End::Seen(exit);
+        exit
+    }
+
+    /// Whether [`JailProcess::wait`] has seen the end, so that all there is left to do is to take the jail down.
+    pub fn has_ended(&self) -> bool {
+        self.end.try_lock().is_ok_and(|end| matches!(*end, End::Seen(_)))
+    }
+
+    /// Sends a signal to every process in the jail.
+    pub fn signal_all(&self, signal: i32) {
+        channel::order_signal(&self.control, signal);
+    }
+
+    /// Kills everything in the jail; [`JailProcess::wait`] then says `Signal(9)`.
+    pub fn kill(&self) {
+        let _ = rustix::net::shutdown(&self.control, Shutdown::Both);
+    }
+}
+
+impl Drop for JailProcess {
+    fn drop(&mut self) {
+        self.kill();
+        self.wait();
+    }
+}
+
+/// Starts the plan's command in a new jail. Blocks for the few milliseconds of the set-up.
+///
+/// The command inherits standard input, output and error, the session, the process group and with
+/// it the terminal. It is running when this returns; its connections wait until they are accepted.
+pub fn spawn(plan: &Plan) -> Result<Jailed, JailError> {
+    let foreground = Foreground::remember();
+    let ground = Ground::new(Purpose::Run, plan, ways_out_of_caller());
+    let standing = Standing::make(&ground, Origin::Caller)?;
+    standing.hand(plan, None).map_err(JailError::Start)?;
+    standing.begin(plan, foreground)
+}
+
+/// Whether a jail can be made here, by making one and taking it down.
+pub fn check() -> Result<(), JailError> {
+    Standing::probe(&Ground::new(Purpose::Probe, &Plan::default(), ways_out_of_caller()))
+}
+
+/// The sockets that the caller's own variables name, wherever they are.
+pub(crate) fn ways_out_of_caller() -> Vec<OsString> {
+    ESCAPE_VARIABLES
+        .iter()
+        .filter_map(|name| std::env::var(name).ok())
+        .flat_map(|value| paths_named(&value))
+        .map(OsString::from)
+        .collect()
+}
+
+/// The paths that a variable of [`ESCAPE_VARIABLES`] names: as is, behind `unix:` or `unix://`, or
+/// among the comma separated fields of a D-Bus address (`unix:path=/p,guid=..;unix:path=/q`).
+fn paths_named(value: &str) -> Vec<PathBuf> {
+    value
+        .split([';', ','])
+        .filter_map(|field| {
+            let field = field.strip_prefix("unix:").unwrap_or(field);
+            let field = field.strip_prefix("path=").unwrap_or(field);
+            let path = field.strip_prefix("//").unwrap_or(field);
+            path.starts_with('/').then(|| PathBuf::from(path))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_found_in_every_spelling() {
+        let check = |value: &str, expected: &[&str]| {
+            let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
+            assert_eq!(paths_named(value), expected, "{value}");
+        };
+        check("/tmp/ssh-x/agent.1", &["/tmp/ssh-x/agent.1"]);
+        check("unix:///var/run/docker.sock", &["/var/run/docker.sock"]);
+        check("unix:path=/run/user/1/bus,guid=ab;unix:path=/q", &["/run/user/1/bus", "/q"]);
+        check("/tmp/tmux-0/default,123,0", &["/tmp/tmux-0/default"]);
+        check("tcp://127.0.0.1:2375", &[]);
+        check("unix:abstract=/tmp/dbus-1", &[]);
+    }
+}

@@ -1,0 +1,184 @@
+//! The host's trust stores, and the same with the session's CA in them.
+//!
+//! Read once the jail stands, placed as files of its read-only area that are bound over the originals: what is
+//! hidden stays hidden. What does not depend on the CA, which is most, is made before the jail has its job, if there
+//! is time. Each list follows what programs really open (Go's `root_linux.go`, OpenSSL's defaults
+//! of Debian, Fedora, SUSE, Alpine).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use super::{
+    jks,
+    nss::{Databases, Replacements},
+    pem, subject_hash,
+};
+use crate::linux::mounts::area::Area;
+use crate::linux::orders::Job;
+use crate::trust::{BUNDLE_IN_JAIL, BUNDLES, CA_IN_JAIL, system_bundle};
+
+/// Directories with a link for each certificate's subject hash.
+pub(super) const DIRECTORIES: &[&str] =
+    &["/etc/ssl/certs", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted/pem/directory-hash"];
+/// Key stores of a system's Java packages.
+pub(super) const SYSTEM_KEY_STORES: &[&str] =
+    &["/etc/ssl/certs/java/cacerts", "/etc/pki/ca-trust/extracted/java/cacerts"];
+/// Key stores below a Java home (since 9, and before).
+const KEY_STORES_OF_HOME: &[&str] = &["lib/security/cacerts", "jre/lib/security/cacerts"];
+
+/// A certificate file larger than this is not copied; it is no certificate.
+const FILE_LIMIT: u64 = 1 << 20;
+/// How deep a certificate directory is copied (Debian keeps `java/cacerts` in it).
+const DEPTH_LIMIT: u8 = 2;
+
+/// Our versions of the system's stores, but for the CA: begun or copied in the area, bound nowhere yet.
+pub(crate) struct Stock {
+    /// The key store, where the system has one.
+    key_store: Option<jks::Begun>,
+    bundles: BTreeSet<PathBuf>,
+    key_stores: BTreeSet<PathBuf>,
+    /// Each copy and what it is to be bound over.
+    directories: Vec<(PathBuf, PathBuf)>,
+}
+
+/// What was found, with symlinks resolved.
+pub(crate) struct TrustStores {
+    ca_pem: String,
+    stock: Stock,
+    databases: Databases,
+}
+
+impl Stock {
+    /// Begins the files and copies the directories of certificates: ours stand in them as links.
+    pub(crate) fn take(area: &mut Area) -> io::Result<Self> {
+        let bundle = system_bundle();
+        area.file(BEGUN_BUNDLE, bundle.as_bytes())?;
+        let mut stock = Self {
+            key_store: None,
+            bundles: existing(BUNDLES.iter().map(PathBuf::from)),
+            key_stores: existing(SYSTEM_KEY_STORES.iter().map(PathBuf::from)),
+            directories: Vec::new(),
+        };
+        if !stock.key_stores.is_empty() {
+            let (bytes, begun) = jks::Begun::new(&pem::certificates(&bundle), USUAL_CA);
+            area.file(BEGUN_KEY_STORE, &bytes)?;
+            stock.key_store = Some(begun);
+        }
+        let directories = existing(DIRECTORIES.iter().map(PathBuf::from));
+        for (number, directory) in directories.into_iter().enumerate() {
+            let copy = area.directory(format!("certificates-{number}"))?;
+            stock.copy(&directory, &copy, DEPTH_LIMIT)?;
+            stock.directories.push((copy, directory));
+        }
+        Ok(stock)
+    }
+
+    /// Copies a directory of certificates: links as they are, our stores in the place of theirs.
+    fn copy(&self, from: &Path, to: &Path, depth: u8) -> io::Result<()> {
+        for entry in fs::read_dir(from)?.flatten() {
+            let (original, copy) = (entry.path(), to.join(entry.file_name()));
+            let Ok(kind) = entry.file_type() else { continue };
+            if self.bundles.contains(&original) {
+                symlink(BUNDLE_IN_JAIL, copy)?;
+            } else if self.key_stores.contains(&original) {
+                symlink(KEY_STORE_IN_JAIL, copy)?;
+            } else if kind.is_symlink() {
+                symlink(fs::read_link(&original)?, copy)?;
+            } else if kind.is_dir() && depth > 0 {
+                fs::create_dir(&copy)?;
+                self.copy(&original, &copy, depth - 1)?;
+            } else if kind.is_file() && entry.metadata().is_ok_and(|file| file.len() <= FILE_LIMIT)
+            {
+                // One that can't be read out here can't be read in there either.
+                let _ = fs::copy(&original, &copy);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl TrustStores {
+    /// Those that the job's command would open.
+    pub(crate) fn read(job: &Job, mut stock: Stock) -> Self {
+        let homes = java_homes(job);
+        let of_homes =
+            homes.iter().flat_map(|home| KEY_STORES_OF_HOME.iter().map(|end| home.join(end)));
+        stock.key_stores.append(&mut existing(of_homes));
+        Self { ca_pem: job.ca_pem.clone(), stock, databases: Databases::read(job) }
+    }
+
+    /// Puts our versions into the area, to be bound over the host's; what is to be bound last, over
+    /// the covers of hidden places, is given back.
+    pub(crate) fn place(mut self, area: &mut Area) -> io::Result<Replacements> {
+        area.file(CA_IN_JAIL, self.ca_pem.as_bytes())?;
+        let bundle = area.complete(BEGUN_BUNDLE, BUNDLE_IN_JAIL, self.ca_pem.as_bytes())?;
+        for original in self.stock.bundles.iter().filter(|path| !self.is_in_directory(path)) {
+            area.cover(&bundle, original);
+        }
+        let ca = pem::certificates(&self.ca_pem);
+        if !self.stock.key_stores.is_empty() {
+            let begun = self.stock.key_store.take().filter(|begun| begun.missing() == ca.len());
+            let source = if let Some(begun) = begun {
+                area.complete(BEGUN_KEY_STORE, KEY_STORE_IN_JAIL, &begun.end(&ca))?
+            } else {
+                let all = pem::certificates(&fs::read_to_string(&bundle)?);
+                area.file(KEY_STORE_IN_JAIL, &jks::key_store(&all))?
+            };
+            for store in self.stock.key_stores.iter().filter(|path| !self.is_in_directory(path)) {
+                area.cover(&source, store);
+            }
+        }
+        let hash = ca.first().and_then(|der| subject_hash::subject_hash(der));
+        for (copy, directory) in &self.stock.directories {
+            if let Some(hash) = &hash {
+                link_by_hash(copy, hash)?;
+            }
+            area.cover(copy, directory);
+        }
+        self.databases.place(area)
+    }
+
+    fn is_in_directory(&self, path: &Path) -> bool {
+        self.stock.directories.iter().any(|(_, directory)| path.starts_with(directory))
+    }
+}
+
+const KEY_STORE_IN_JAIL: &str = "/run/keyless/cacerts.jks";
+/// The same before the CA is in them, in the area.
+const BEGUN_BUNDLE: &str = "certificates.begun";
+const BEGUN_KEY_STORE: &str = "cacerts.begun";
+/// A key store says at its beginning how many certificates are in it. Of a CA's there is usually one.
+const USUAL_CA: usize = 1;
+
+/// Links `HASH.N` to the CA; N tells certificates of the same name apart.
+pub(super) fn link_by_hash(directory: &Path, hash: &str) -> io::Result<()> {
+    for number in 0..10 {
+        match symlink(CA_IN_JAIL, directory.join(format!("{hash}.{number}"))) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            other => return other,
+        }
+    }
+    Ok(())
+}
+
+/// Of the command's `JAVA_HOME`, and of the `java` in its `PATH`.
+fn java_homes(job: &Job) -> Vec<PathBuf> {
+    let mut homes: Vec<PathBuf> =
+        job.variable("JAVA_HOME").map(PathBuf::from).into_iter().collect();
+    if let Some(path) = job.variable("PATH") {
+        let java =
+            std::env::split_paths(path).find_map(|folder| folder.join("java").canonicalize().ok());
+        // HOME/bin/java
+        homes.extend(
+            java.as_deref().and_then(|java| java.parent()?.parent()).map(Path::to_path_buf),
+        );
+    }
+    homes
+}
+
+pub(super) fn existing(paths: impl Iterator<Item = PathBuf>) -> BTreeSet<PathBuf> {
+    paths.filter_map(|path| path.canonicalize().ok()).collect()
+}

@@ -1,0 +1,47 @@
+//! The program of a plugin, which is started as it was read: nobody can put another in its place in between.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "macos")]
+mod macos;
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::unix::fs::MetadataExt,
+    path::Path,
+};
+
+use sha2::{Digest, Sha256};
+
+#[cfg(target_os = "linux")]
+pub(super) use self::linux::Program;
+#[cfg(target_os = "macos")]
+pub(super) use self::macos::Program;
+use super::ClientError;
+
+/// Opens the program, makes sure that nobody else can change it, and compares what it is. Blocks.
+pub(super) fn open_checked(path: &Path, checksum: &str) -> Result<Program, ClientError> {
+    let unstartable = |error: io::Error| ClientError::Unstartable(error.kind());
+    let file = File::open(path).map_err(unstartable)?;
+    let metadata = file.metadata().map_err(unstartable)?;
+    let owner = metadata.uid();
+    let ours = owner == rustix::process::geteuid().as_raw() || owner == 0;
+    if !metadata.is_file() || !ours || metadata.mode() & 0o022 != 0 {
+        return Err(ClientError::Unsafe);
+    }
+    let mut program = Program::hold(file).map_err(unstartable)?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match program.content().read(&mut buffer).map_err(unstartable)? {
+            0 => break,
+            count => hasher.update(&buffer[..count]),
+        }
+    }
+    let found = data_encoding::HEXLOWER.encode(&hasher.finalize());
+    if !found.eq_ignore_ascii_case(checksum) {
+        return Err(ClientError::Checksum);
+    }
+    Ok(program)
+}

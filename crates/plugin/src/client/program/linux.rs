@@ -1,0 +1,39 @@
+//! On Linux a descriptor is started: what was read through it.
+
+use std::{
+    fs::File,
+    io,
+    os::fd::{AsRawFd, OwnedFd},
+    path::PathBuf,
+};
+
+/// A program that is held.
+pub(in crate::client) struct Program {
+    file: File,
+    inherited: Option<OwnedFd>,
+}
+
+impl Program {
+    #[expect(clippy::unnecessary_wraps, reason = "macOS makes a copy, which may fail")]
+    pub(super) fn hold(file: File) -> io::Result<Self> {
+        Ok(Self { file, inherited: None })
+    }
+
+    /// What would be started, from its first byte on.
+    pub(super) fn content(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Where it can be started, until it has been: the number stays open in the plugin, as the interpreter of a
+    /// script opens it by this path again.
+    pub(in crate::client) fn path(&mut self) -> io::Result<PathBuf> {
+        // Without close-on-exec.
+        let inherited = self.inherited.insert(rustix::io::dup(&self.file)?);
+        Ok(format!("/proc/self/fd/{}", inherited.as_raw_fd()).into())
+    }
+
+    /// The plugin has what it needs, and no other child gets it.
+    pub(in crate::client) fn started(&mut self) {
+        self.inherited = None;
+    }
+}
