@@ -7,6 +7,7 @@ use std::{
 };
 
 use keyless_core::{Code, Error, SafeText};
+use keyless_guest::{bind_unix, connect_unix};
 use tokio::net::{UnixListener, UnixStream};
 
 use crate::places::unusable;
@@ -26,7 +27,7 @@ pub(crate) fn told_error(code: &str, detail: &str) -> Error {
 
 /// Whether somebody listens at `path`.
 pub(crate) async fn is_live(path: &Path) -> bool {
-    UnixStream::connect(path).await.is_ok()
+    connect_unix(path).await.is_ok()
 }
 
 /// Binds a socket of mode 0600; a dead one is replaced, a live one or another file is not.
@@ -38,7 +39,7 @@ pub(crate) async fn bind_private(path: &Path) -> Result<UnixListener, Error> {
     if fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket()) {
         let _ = fs::remove_file(path);
     }
-    let bound = UnixListener::bind(path).and_then(|listener| {
+    let bound = bind_unix(path).and_then(|listener| {
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map(|()| listener)
     });
     bound.map_err(|error| unusable(path, &error))

@@ -31,6 +31,7 @@ mod tun;
 // The hop to egress
 mod link;
 mod sys;
+mod unix;
 mod vsock;
 
 /// A bounded accept loop that owns its connections, for every door of this kind.
@@ -49,5 +50,7 @@ pub use names::{Exhausted, LIFE, Pool, TTL};
 pub use reflect::{Reflected, Reflector};
 /// The loop that does so.
 pub use tun::reflect_forever;
+/// Unix sockets at paths of any length.
+pub use unix::{bind_unix, connect_unix};
 /// Between a guest and its host.
 pub use vsock::{VsockAddr, VsockListener};

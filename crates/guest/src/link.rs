@@ -4,10 +4,13 @@ use std::{fmt, io, net::SocketAddr, path::PathBuf, str::FromStr};
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes},
-    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    net::{TcpListener, TcpStream, UnixListener},
 };
 
-use crate::vsock::{self, VsockAddr, VsockListener};
+use crate::{
+    unix::connect_unix,
+    vsock::{self, VsockAddr, VsockListener},
+};
 
 /// Bytes per direction of one connection. An idle tunnel costs twice this.
 const BUFFER: usize = 16 * 1024;
@@ -48,7 +51,7 @@ impl Link {
                 stream.set_nodelay(true)?;
                 Box::new(stream)
             }
-            Self::Unix(path) => Box::new(UnixStream::connect(path).await?),
+            Self::Unix(path) => Box::new(connect_unix(path).await?),
             Self::Vsock(address) => Box::new(vsock::connect(*address).await?),
         })
     }

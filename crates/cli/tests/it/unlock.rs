@@ -313,3 +313,36 @@ fn a_unit_for_systemd_is_written() {
     std::fs::write(&unit, "[Service]\nExecStart=/bin/true\n").unwrap();
     install().exits(3);
 }
+
+/// A test runner's scratch folder, say: deeper than a socket's address has room for.
+#[test]
+fn a_home_may_lie_deep() {
+    let world = World::empty();
+    let deep = world.home.work().join("a-folder-in-a-folder/".repeat(10));
+    fs::create_dir_all(&deep).unwrap();
+    let greeting = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"secrets_status","arguments":{}}}
+"#;
+    let named = deep.to_str().unwrap();
+    let keyless = |arguments: &[&str]| world.keyless(arguments).env("KEYLESS_HOME", named);
+    let recovery = world.operator_file("recovery");
+    keyless(&["init", "--recovery-file", recovery.to_str().unwrap()]).run().ok();
+    keyless(&["unlock", "--for", "10m"]).run().ok();
+    let add =
+        ["secret", "add", "team/api/token", "--value-stdin", "--env", "TOKEN", "--to", ALLOWED];
+    keyless(&add).stdin(world.canary.value()).run().ok();
+    // Over the session's three sockets: its offer, its way out, its tools.
+    let inside = "curl -sS http://10.0.0.1/ -o /dev/null -w '%{http_code}'; exec \"$0\" mcp";
+    let run = ["run", "--", "sh", "-c", inside, crate::invocation::KEYLESS];
+    let seen = keyless(&run).without_passphrase().stdin(greeting).run();
+    assert!(seen.ok().contains("\\\"state\\\":\\\"unlocked\\\""), "{}", seen.text());
+    // The operator's, and that of agents.
+    let waiting = keyless(&["approve", "--list", "--json"]).run();
+    assert_eq!(waiting.data()["pending"], json!([]));
+    for socket in ["agent", "operator", "nl"] {
+        assert!(deep.join(format!("run/{socket}.sock")).exists(), "{socket}");
+    }
+    let status = keyless(&["status", "--json"]).without_passphrase().run().data();
+    assert_eq!(status["unlocked"], json!(true), "{status}");
+    assert_eq!(keyless(&["lock"]).without_passphrase().run().ok(), "Locked.\n");
+}

@@ -11,14 +11,12 @@ use keyless_core::{
     Code, Error, SafeText,
     nl_message::{MessageType, NL_VERSION},
 };
+use keyless_guest::connect_unix;
 use keyless_mcp::Nl;
 use serde_json::{Map, Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy, stdin, stdout},
-    net::{
-        UnixStream,
-        unix::{OwnedReadHalf, OwnedWriteHalf},
-    },
+    net::unix::{OwnedReadHalf, OwnedWriteHalf},
     sync::Mutex,
 };
 use zeroize::Zeroizing;
@@ -136,7 +134,7 @@ impl Nl for NlClient {
 impl Connection {
     /// Connects and shows the credential.
     async fn open(socket: &Path, identity: &NlIdentity) -> Result<Self, Error> {
-        let stream = UnixStream::connect(socket).await.map_err(|_| Code::BrokerNotRunning)?;
+        let stream = connect_unix(socket).await.map_err(|_| Code::BrokerNotRunning)?;
         let (reader, writer) = stream.into_split();
         let mut connection = Self { reader: BufReader::new(reader), writer, proven: 0 };
         let answer = connection.call(MessageType::Handshake, identity.handshake()).await?;

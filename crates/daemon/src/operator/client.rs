@@ -4,6 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use data_encoding::HEXLOWER;
 use keyless_core::{Code, Error, SafeText, SecretPath, approval::RequestId};
+use keyless_guest::connect_unix;
 use keyless_vault::{Metadata, Vault};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -39,7 +40,7 @@ impl ApproverHandle {
     /// The broker's, if there is one, else one in this process. `vault` is the proof of the factor.
     pub async fn open(places: &Places, vault: impl Into<Arc<Vault>>) -> Result<Self, Error> {
         let vault = vault.into();
-        if let Ok(stream) = UnixStream::connect(places.operator_socket()).await {
+        if let Ok(stream) = connect_unix(&places.operator_socket()).await {
             let mut remote = RemoteApprover(BufReader::new(stream));
             remote.prove(&vault).await?;
             return Ok(Self::Remote(remote));
@@ -226,7 +227,7 @@ impl RemoteApprover {
 /// A link to the broker's page, and for how many seconds it is good; [`Code::BrokerNotRunning`] when
 /// there is no broker.
 pub async fn page_link(socket: &Path) -> Result<(String, u64), Error> {
-    let stream = UnixStream::connect(socket).await.map_err(lost)?;
+    let stream = connect_unix(socket).await.map_err(lost)?;
     let mut remote = RemoteApprover(BufReader::new(stream));
     match remote.call(&Call::OpenPage).await? {
         Reply::Page { url, seconds } => Ok((url, seconds)),

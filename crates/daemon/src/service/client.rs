@@ -3,6 +3,7 @@
 use std::{io, path::Path};
 
 use keyless_core::{Code, Error, SafeText};
+use keyless_guest::connect_unix;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::UnixStream,
@@ -87,7 +88,7 @@ pub async fn lock(socket: &Path) -> Result<bool, Error> {
 }
 
 pub(super) async fn connect(socket: &Path) -> Result<UnixStream, Error> {
-    UnixStream::connect(socket).await.map_err(|error| match error.kind() {
+    connect_unix(socket).await.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Code::Locked.into(),
         kind => Error::with(Code::PathUnusable, SafeText::words("agent.sock: ").and(kind)),
     })

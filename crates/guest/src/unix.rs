@@ -1,0 +1,69 @@
+//! Unix sockets at paths of any length.
+//!
+//! A socket's address holds 107 bytes of path (unix(7)), and a home in a deep folder has longer ones. The folder is
+//! held open then, and the socket is reached through it by its name alone.
+
+use std::{
+    fs::File,
+    io,
+    os::fd::AsRawFd as _,
+    path::{Path, PathBuf},
+};
+
+use tokio::net::{UnixListener, UnixStream};
+
+/// `sun_path` without the NUL at its end.
+const LONGEST: usize = 107;
+
+/// Connects to the socket at `path`.
+pub async fn connect_unix(path: &Path) -> io::Result<UnixStream> {
+    let way = Way::to(path)?;
+    UnixStream::connect(&way.path).await
+}
+
+/// Makes a socket at `path` and listens there.
+pub fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    let way = Way::to(path)?;
+    UnixListener::bind(&way.path)
+}
+
+/// A path that an address can hold.
+struct Way {
+    path: PathBuf,
+    /// What the path leads through.
+    _folder: Option<File>,
+}
+
+impl Way {
+    fn to(path: &Path) -> io::Result<Self> {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return Ok(Self { path: path.to_owned(), _folder: None });
+        };
+        if path.as_os_str().len() <= LONGEST {
+            return Ok(Self { path: path.to_owned(), _folder: None });
+        }
+        let folder = File::open(folder)?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(name);
+        Ok(Self { path, _folder: Some(folder) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_is_reached_however_deep_it_lies() {
+        let root = tempfile::tempdir().expect("a folder");
+        for depth in [0, 1, 20] {
+            let folder = root.path().join("a-folder-in-a-folder/".repeat(depth));
+            std::fs::create_dir_all(&folder).expect("made");
+            let path = folder.join("door.sock");
+            let missing = connect_unix(&path).await.map(drop).map_err(|error| error.kind());
+            assert_eq!(missing, Err(io::ErrorKind::NotFound), "{depth}");
+            let listener = bind_unix(&path).expect("bound");
+            let (near, far) = tokio::join!(connect_unix(&path), listener.accept());
+            assert!(near.is_ok() && far.is_ok() && path.exists(), "{depth}");
+        }
+    }
+}
