@@ -57,7 +57,10 @@ impl AgentSecrets {
     async fn answer(&self, ask: Ask) -> Result<Reply, Error> {
         match ask {
             Ask::Describe { path } => {
-                Ok(Reply::Described(described(&path, &self.row(&path).await?, today())))
+                let mut inventory = self.inventory().await?;
+                inventory.refuse_unread(&path)?;
+                let row = inventory.take(&path)?;
+                Ok(Reply::Described(described(&path, &row, today())))
             }
             Ask::List { path_contains, scope, freshness } => {
                 let today = today();
@@ -212,18 +215,7 @@ impl AgentSecrets {
 
     /// What is known of a path that this project may see.
     async fn row(&self, path: &SecretPath) -> Result<Row, Error> {
-        let mut inventory = self.inventory().await?;
-        if let Some(row) = inventory.rows.remove(path) {
-            return Ok(row);
-        }
-        match inventory.faults.iter().find(|fault| fault.path.as_ref() == Some(path)) {
-            Some(fault) => {
-                let words = SafeText::default().as_they_wrote(&fault.place);
-                let words = words.and(" ").as_they_wrote(&fault.why);
-                Err(Error::with(Code::ManifestInvalid, words))
-            }
-            None => Err(Error::with(Code::SecretNotFound, SafeText::default().and(path))),
-        }
+        self.inventory().await?.take(path)
     }
 
     /// Whether a value of it was set here. One that another source keeps may not be there yet.

@@ -9,9 +9,9 @@ mod manifest;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use keyless_core::{ApproveOnUse, SecretPath};
+use keyless_core::{ApproveOnUse, Code, Error, SafeText, SecretPath};
 use serde::Serialize;
 
 pub use self::{
@@ -93,6 +93,8 @@ impl Inventory {
             faults: index.faults.iter().chain(&manifest.faults).cloned().collect(),
             ..Self::default()
         };
+        let unread: BTreeSet<SecretPath> =
+            inventory.faults.iter().filter_map(|fault| fault.path.clone()).collect();
         for path in manifest.required.iter().chain(&manifest.optional) {
             let known = Known {
                 secret: stored.get(path).copied(),
@@ -105,6 +107,10 @@ impl Inventory {
                 let warnings = row.tighten(said);
                 inventory.warn(&format!("overrides.{:?}", path.as_str()), path, warnings);
             }
+            if unread.contains(path) {
+                // It may have asked for a person.
+                row.approve_on_use = ApproveOnUse::PerCall;
+            }
             if row.origin == Origin::Bare {
                 let why = "is declared and nothing else is known of it".to_owned();
                 inventory.warn(path.as_str(), path, vec![why]);
@@ -113,6 +119,24 @@ impl Inventory {
         }
         inventory.warn_of_undeclared(manifest);
         inventory
+    }
+
+    /// The row of `path`; [`Code::SecretNotFound`] where the project may not see it.
+    pub fn take(&mut self, path: &SecretPath) -> Result<Row, Error> {
+        let row = self.rows.remove(path);
+        row.ok_or_else(|| Error::with(Code::SecretNotFound, SafeText::default().and(path)))
+    }
+
+    /// Fails with [`Code::ManifestInvalid`] where something is said of `path` that can't be read.
+    pub fn refuse_unread(&self, path: &SecretPath) -> Result<(), Error> {
+        match self.faults.iter().find(|fault| fault.path.as_ref() == Some(path)) {
+            Some(fault) => {
+                let words = SafeText::default().as_they_wrote(&fault.place);
+                let words = words.and(" ").as_they_wrote(&fault.why);
+                Err(Error::with(Code::ManifestInvalid, words))
+            }
+            None => Ok(()),
+        }
     }
 
     fn warn(&mut self, place: &str, path: &SecretPath, why: Vec<String>) {

@@ -8,7 +8,7 @@ use keyless_daemon::{
     SessionHandle, Wanted, absolute_paths,
     ci::{self, CiSession},
     manifest_of,
-    vault::Vault,
+    vault::{Manifest, Vault},
 };
 
 use super::{config, open_store};
@@ -36,7 +36,7 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
         let opened = open_ci_session(&places, &args, &wanted).await?;
         (SessionHandle::Local(opened.session), Some(opened.home))
     } else {
-        (open_session(&places, &args, &wanted).await?, None)
+        (open_session(ui, &places, &args, &wanted).await?, None)
     };
     let config = Config::load(&places.config_file())?;
     let mut own = own_paths(&places, &args.factor, &config);
@@ -73,6 +73,7 @@ async fn open_ci_session(
 
 /// A session of the unlocked broker, or of one in this process when a passphrase is given.
 async fn open_session(
+    ui: &Ui,
     places: &Places,
     args: &RunArgs,
     wanted: &Wanted,
@@ -83,6 +84,7 @@ async fn open_session(
         Wanted::Nothing => None,
         _ => std::env::current_dir().ok().map(|here| manifest_of(&here)).transpose()?.flatten(),
     };
+    warn_of_unread(ui, manifest.as_deref());
     if file.is_none() && !routed && *wanted != Wanted::Nothing {
         match keyless_daemon::open_remote_session(
             &places.agent_socket(),
@@ -118,6 +120,15 @@ async fn open_session(
     let broker = Broker::asking_at_least(floor, door, vault, log);
     let inherited = keyless_daemon::inherited();
     Ok(SessionHandle::Local(broker.open_session(wanted, &inherited, caution).await?))
+}
+
+/// A project's words that can't be read may have asked for a person, so one is asked.
+fn warn_of_unread(ui: &Ui, manifest: Option<&str>) {
+    // A manifest that is no TOML opens no session, which says why.
+    let faults = manifest.and_then(|text| Manifest::parse(text).ok()).unwrap_or_default().faults;
+    for fault in faults.iter().filter(|fault| fault.path.is_some()) {
+        ui.warn(format!(".keyless/secrets.toml: {fault}; a person is asked at each use"));
+    }
 }
 
 /// Why a run opens the store itself, for one that can't.

@@ -41,7 +41,7 @@ pub struct Override {
 pub struct Fault {
     /// Where, such as `required[2]` or `secret."team/x"`.
     pub place: String,
-    /// The path that it is about, if it is one.
+    /// The path of which something is said that can't be read, if it is one.
     pub path: Option<SecretPath>,
     /// Why, as a fragment of a sentence.
     pub why: String,

@@ -74,7 +74,7 @@ impl Manifest {
             if optional.remove(path) {
                 let why = "is required as well; one of the two lists is enough".to_owned();
                 let place = format!("optional {:?}", path.as_str());
-                faults.push(Fault { place, path: Some(path.clone()), why });
+                faults.push(Fault { place, path: None, why });
             }
         }
         let secrets = by_path("secret", table.get("secret"), Entry::read, &mut faults);
@@ -157,9 +157,8 @@ fn paths(
             None => faults.push(fault("is not a path in quotes".to_owned())),
             Some(Err(error)) => faults.push(fault(error.to_string())),
             Some(Ok(path)) => {
-                if !all.insert(path.clone()) {
-                    faults
-                        .push(Fault { path: Some(path), ..fault("stands there twice".to_owned()) });
+                if !all.insert(path) {
+                    faults.push(fault("stands there twice".to_owned()));
                 }
             }
         }

@@ -83,6 +83,41 @@ fn a_project_only_tightens() {
     assert!(broken.exits(2).errors().contains("secrets.toml"), "{}", broken.errors());
 }
 
+/// One word that can't be read leaves nothing of an entry, and it may have been there to ask for a person.
+#[test]
+fn an_entry_that_cannot_be_read_asks_each_time() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    world.write_config();
+    unlock(&world);
+    let plain = format!("required = [\"{TOKEN}\", \"team/api/other\"]\n");
+    let gate = "approve_on_use = \"per-call\"";
+    let misspelt = format!("{plain}[overrides.\"{TOKEN}\"]\n{gate}\nretrieval_url = \"x\"\n");
+    let at_odds = format!(
+        "{plain}[secret.\"{TOKEN}\"]\ndescription = \"a\"\n[overrides.\"{TOKEN}\"]\n{gate}\n"
+    );
+    let undated = format!("[secret.\"{TOKEN}\"]\n{gate}\nexpires_at = \"soon\"\n");
+    for (manifest, index) in [(&misspelt, ""), (&at_odds, ""), (&plain, &*undated)] {
+        world.home.write("work/.keyless/secrets.toml", manifest).unwrap();
+        world.home.write("keyless/index.toml", index).unwrap();
+        let mut agent = Agent::connect(&world);
+        assert_eq!(agent.tool("secrets_describe", &about(TOKEN)), Err("merge-failed".to_owned()));
+        assert!(agent.tool("secrets_describe", &about("team/api/other")).is_ok());
+        let listed = agent.tool("secrets_list", &json!({})).unwrap();
+        assert_eq!(listed.as_array().unwrap().len(), 2, "{listed}");
+        let mut run = world.keyless(&["run", "--", "sh", "-c", USE]).without_passphrase().start();
+        wait_until("it is asked for", || !pending(&world).is_empty());
+        let id = pending(&world)[0]["id"].as_str().unwrap().to_owned();
+        approve(&world, &[&id, "--deny"]).ok();
+        assert_eq!(run.line(), "403", "{manifest}{index}");
+        approve(&world, &["--take-back", &id]).ok();
+    }
+    assert_eq!(origin.requests().len(), 0);
+    world.home.write("work/.keyless/secrets.toml", &misspelt).unwrap();
+    let warned = world.keyless(&["run", "--", "true"]).without_passphrase().run();
+    assert!(warned.exits(0).errors().contains("retrieval_url"), "{}", warned.errors());
+}
+
 #[test]
 fn a_rule_that_asks_holds_one_deed() {
     let mut world = World::with_store();
