@@ -6,9 +6,9 @@
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use ::http::{HeaderMap, Request, Response, StatusCode, header};
+use ::http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
+use http_body_util::{BodyExt as _, Full, Limited, combinators::BoxBody};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use keyless_core::{Code, Error, SafeText};
@@ -22,7 +22,10 @@ use tokio::{
     sync::Semaphore,
 };
 
-use crate::server::Server;
+use crate::{
+    message::{read, typed},
+    server::Server,
+};
 
 /// Where the endpoint is.
 pub const HTTP_PATH: &str = "/mcp";
@@ -38,6 +41,7 @@ const OWN_ORIGINS: [&str; 3] = ["http://127.0.0.1:*", "http://[::1]:*", "http://
 
 type Endpoint = StreamableHttpService<Server, LocalSessionManager>;
 type Answer = Response<BoxBody<Bytes, Infallible>>;
+type Body = BoxBody<Bytes, hyper::Error>;
 
 /// What a client shows to be served: `Authorization: Bearer …`.
 pub struct Credential(String);
@@ -115,7 +119,36 @@ async fn answer(
     if request.uri().path() != HTTP_PATH {
         return refusal(StatusCode::NOT_FOUND, "the endpoint is /mcp");
     }
-    endpoint.handle(request).await
+    match check_message(request).await {
+        Ok(request) => endpoint.handle(request).await,
+        Err(answer) => answer,
+    }
+}
+
+/// What is no message is answered by the rules of JSON-RPC before the SDK sees it.
+async fn check_message(request: Request<Incoming>) -> Result<Request<Body>, Answer> {
+    let (head, body) = request.into_parts();
+    let is_json = |kind: &header::HeaderValue| kind.as_bytes().starts_with(b"application/json");
+    if head.method != Method::POST || !head.headers.get(header::CONTENT_TYPE).is_some_and(is_json) {
+        return Ok(Request::from_parts(head, body.boxed()));
+    }
+    let Ok(body) = Limited::new(body, MAX_REQUEST).collect().await else {
+        let words = "the request is longer than 1 MiB, or broke off";
+        return Err(refusal(StatusCode::PAYLOAD_TOO_LARGE, words));
+    };
+    let body = body.to_bytes();
+    match read(&body).and_then(typed) {
+        Ok(_) => {
+            Ok(Request::from_parts(head, Full::new(body).map_err(|none| match none {}).boxed()))
+        }
+        Err(answer) => {
+            let mut response = Response::new(Full::new(Bytes::from(answer)).boxed());
+            *response.status_mut() = StatusCode::BAD_REQUEST;
+            let json = header::HeaderValue::from_static("application/json");
+            response.headers_mut().insert(header::CONTENT_TYPE, json);
+            Err(response)
+        }
+    }
 }
 
 fn refusal(status: StatusCode, words: &'static str) -> Answer {

@@ -16,6 +16,7 @@ pub mod secrets;
 
 // The protocol
 mod http;
+mod message;
 mod server;
 mod stdio;
 

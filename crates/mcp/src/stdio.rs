@@ -84,7 +84,8 @@ impl<R: AsyncBufRead + Send + Unpin> Lines<R> {
         loop {
             let Ok(chunk) = self.from.fill_buf().await else { return Read::End };
             if chunk.is_empty() {
-                return Read::End;
+                // Who ends without a line end has said it all the same.
+                return if self.line.is_empty() { Read::End } else { Read::Line };
             }
             let end = chunk.iter().position(|byte| *byte == b'\n');
             let taken = end.map_or(chunk.len(), |end| end + 1);

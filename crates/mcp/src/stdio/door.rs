@@ -1,14 +1,12 @@
 //! What may pass from the client to the SDK, and what is answered at the door. Pure.
 
 use rmcp::{RoleServer, service::RxJsonRpcMessage};
-use serde_json::{Value, json};
+use serde_json::Value;
+
+use crate::message::{read, refuse, typed};
 
 /// The key under which a request of the newest revision names its version, in place of `initialize`.
 const INLINE_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-
-// JSON-RPC 2.0, section 5.1.
-const PARSE_ERROR: i32 = -32700;
-const INVALID_REQUEST: i32 = -32600;
 
 /// Knows whether the conversation has begun.
 #[derive(Debug, Default)]
@@ -33,59 +31,46 @@ impl Door {
         if line.is_empty() {
             return Passed::Nothing;
         }
-        match serde_json::from_slice::<Value>(line) {
-            Err(_) => refuse(&Value::Null, PARSE_ERROR, "the line is not JSON"),
-            Ok(Value::Array(_)) => refuse(
-                &Value::Null,
-                INVALID_REQUEST,
-                "batches are not taken; send one message a line",
-            ),
-            Ok(message) => self.pass_message(message),
-        }
+        read(line).map_or_else(Passed::Answer, |message| self.pass_message(message))
     }
 
     /// The answer to a line over the limit.
     #[expect(clippy::unused_self, reason = "the door answers, whatever it knows")]
     pub(super) fn too_long(&self) -> Passed {
-        refuse(&Value::Null, INVALID_REQUEST, "the line is longer than 1 MiB")
+        Passed::Answer(refuse(&Value::Null, "the line is longer than 1 MiB"))
     }
 
     fn pass_message(&mut self, message: Value) -> Passed {
-        let id = message.get("id").cloned();
         let method = message.get("method").and_then(Value::as_str).unwrap_or_default().to_owned();
         if !self.begun && method.is_empty() {
-            return refuse(&Value::Null, INVALID_REQUEST, "the first message is initialize");
+            return Passed::Answer(refuse(&Value::Null, "the first message is initialize"));
         }
         if !self.begun {
             let inline = message["params"]["_meta"].get(INLINE_VERSION).is_some();
-            match (&id, method.as_str()) {
+            match (message.get("id"), method.as_str()) {
                 (Some(_), "initialize" | "ping") => {}
                 (Some(_), _) if inline => {}
                 (Some(id), _) => {
-                    return refuse(id, INVALID_REQUEST, "the first request is initialize");
+                    return Passed::Answer(refuse(id, "the first request is initialize"));
                 }
                 // Nobody waits for an answer to it.
                 (None, _) => return Passed::Nothing,
             }
         }
-        if let Ok(message) = serde_json::from_value(message) {
-            self.begun |= !matches!(method.as_str(), "ping" | "server/discover" | "");
-            Passed::Message(Box::new(message))
-        } else {
-            let id = id.filter(|id| id.is_string() || id.is_number()).unwrap_or_default();
-            refuse(&id, INVALID_REQUEST, "the line is no JSON-RPC 2.0 message")
+        match typed(message) {
+            Ok(message) => {
+                self.begun |= !matches!(method.as_str(), "ping" | "server/discover" | "");
+                Passed::Message(Box::new(message))
+            }
+            Err(answer) => Passed::Answer(answer),
         }
     }
 }
 
-fn refuse(id: &Value, code: i32, message: &str) -> Passed {
-    let error = json!({ "code": code, "message": message });
-    let answer = json!({ "jsonrpc": "2.0", "id": id, "error": error });
-    Passed::Answer(answer.to_string().into_bytes())
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn answers(door: &mut Door, line: &str) -> Option<(Value, i64)> {

@@ -31,6 +31,10 @@ fn http_serves_who_has_the_credential() {
     assert_eq!(status(&post(&["Origin: http://localhost:3000"], &hello)), "401");
     assert_eq!(status(&post(&[&bearer, "Origin: http://localhost:3000"], &hello)), "200");
     assert_eq!(status(&post(&[&bearer, "Host: evil.test"], &hello)), "403");
+    for (none, code) in [(json!([hello]), "-32600"), (json!({ "id": 1 }), "-32600")] {
+        let answer = post(&[&bearer], &none);
+        assert!(status(&answer) == "400" && answer.contains(code), "{answer}");
+    }
     let greeted = post(&[&bearer], &hello);
     assert!(status(&greeted) == "200" && greeted.contains("keyless-secrets"), "{greeted}");
     let session =

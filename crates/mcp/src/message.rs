@@ -1,0 +1,38 @@
+//! What is a message of JSON-RPC, and the answer to what is none. Pure.
+
+use rmcp::{RoleServer, service::RxJsonRpcMessage};
+use serde_json::{Value, json};
+
+// JSON-RPC 2.0, section 5.1.
+const PARSE_ERROR: i32 = -32700;
+const INVALID_REQUEST: i32 = -32600;
+
+/// Reads one JSON value that may be a message; gives the answer to one that can't be.
+pub(crate) fn read(text: &[u8]) -> Result<Value, Vec<u8>> {
+    match serde_json::from_slice::<Value>(text) {
+        Err(_) => Err(refusal(&Value::Null, PARSE_ERROR, "this is not JSON")),
+        Ok(Value::Array(_)) => {
+            Err(refuse(&Value::Null, "batches are not taken; send one message at a time"))
+        }
+        Ok(message) => Ok(message),
+    }
+}
+
+/// The message that `value` is; gives the answer to what is none.
+pub(crate) fn typed(value: Value) -> Result<RxJsonRpcMessage<RoleServer>, Vec<u8>> {
+    let id = value.get("id").cloned();
+    serde_json::from_value(value).map_err(|_| {
+        let id = id.filter(|id| id.is_string() || id.is_number()).unwrap_or_default();
+        refuse(&id, "this is no JSON-RPC 2.0 message")
+    })
+}
+
+/// The answer to a request that is not taken, for this reason.
+pub(crate) fn refuse(id: &Value, why: &str) -> Vec<u8> {
+    refusal(id, INVALID_REQUEST, why)
+}
+
+fn refusal(id: &Value, code: i32, why: &str) -> Vec<u8> {
+    let error = json!({ "code": code, "message": why });
+    json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string().into_bytes()
+}
