@@ -331,10 +331,10 @@ fn a_home_may_lie_deep() {
     let add =
         ["secret", "add", "team/api/token", "--value-stdin", "--env", "TOKEN", "--to", ALLOWED];
     keyless(&add).stdin(world.canary.value()).run().ok();
-    // Over the session's three sockets: its offer, its way out, its tools.
+    // Over the session's three sockets: its offer, its way out, its tools. The last line has no line end.
     let inside = "curl -sS http://10.0.0.1/ -o /dev/null -w '%{http_code}'; exec \"$0\" mcp";
     let run = ["run", "--", "sh", "-c", inside, crate::invocation::KEYLESS];
-    let seen = keyless(&run).without_passphrase().stdin(greeting).run();
+    let seen = keyless(&run).without_passphrase().stdin(greeting.trim_end()).run();
     assert!(seen.ok().contains("\\\"state\\\":\\\"unlocked\\\""), "{}", seen.text());
     // The operator's, and that of agents.
     let waiting = keyless(&["approve", "--list", "--json"]).run();
