@@ -8,6 +8,7 @@ mod look_alike;
 
 use std::fmt;
 
+use data_encoding::BASE32_NOPAD;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::Serialize;
 use sha2::Sha256;
@@ -88,6 +89,13 @@ impl SessionKey {
     /// HMAC(proxy key, session id).
     pub fn derive(proxy_key: &[u8], id: &str) -> Self {
         Self(Zeroizing::new(hmac_sha256(proxy_key, &[b"keyless/session\0", id.as_bytes()])))
+    }
+
+    /// What admits the session's programs to its proxy: 160 bits in 32 characters, the same whenever a
+    /// process serves this session under this key.
+    pub fn proxy_token(&self) -> String {
+        let bytes = hmac_sha256(&*self.0, &[b"keyless/proxy-token\0"]);
+        BASE32_NOPAD.encode(&bytes[..20]).to_ascii_lowercase()
     }
 }
 

@@ -172,7 +172,8 @@ impl Broker {
         let mut variables = variables(&chosen, &secrets);
         variables.extend(aliased.iter().filter_map(|aliased| resolved(aliased, &secrets)));
         secrets.extend(minted_slots(&secrets, &key)?);
-        let spec = SessionSpec { id, secrets, broker: Arc::clone(&broker) as _, ca: None };
+        let port = Arc::clone(&broker) as _;
+        let spec = SessionSpec { id, secrets, broker: port, ca: None, token: None };
         let all = self.vault.list().await?;
         let session = self.door.engine.open(spec)?;
         let follower = Follower {
@@ -342,7 +343,8 @@ pub async fn open_bare_session(places: &Places, door: EgressDoor) -> Result<Open
     let broker = SessionBroker::new(Arc::new(NoValues), log, agent("run", &id));
     let broker = Arc::new(broker);
     broker.record_life(Action::SessionStart, Vec::new()).await?;
-    let spec = SessionSpec { id, secrets: Vec::new(), broker: Arc::clone(&broker) as _, ca: None };
+    let port = Arc::clone(&broker) as _;
+    let spec = SessionSpec { id, secrets: Vec::new(), broker: port, ca: None, token: None };
     let session = engine.open(spec)?;
     let (variables, conceal, remove) = (Vec::new(), Vec::new(), Vec::new());
     let trust_pem = session.ca_pem().to_owned() + &extra_roots;

@@ -64,6 +64,7 @@ pub async fn explain(
         secrets: rules.into_iter().map(secret).collect(),
         broker: Arc::new(Nobody),
         ca: None,
+        token: None,
     })?;
     Ok(engine.explain(&session, asked).await)
 }

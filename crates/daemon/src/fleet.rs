@@ -30,10 +30,7 @@ use keyless_egress::{Session, SessionSecret};
 use keyless_store::{AuditLog, Store};
 use keyless_vault::{Catalog, MountedValues};
 use parking_lot::Mutex;
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    task::AbortHandle,
-};
+use tokio::task::AbortHandle;
 
 pub use self::{ca_files::CaFiles, listen::FleetListen, reload::ReloadState};
 pub(crate) use self::{
@@ -58,6 +55,7 @@ use crate::{
     notes::{Note, Notes},
     places::Places,
     reload::Watcher,
+    stop::Stop,
     systemd,
     telemetry::Telemetry,
     tokens::{Grant, Tokens},
@@ -284,27 +282,6 @@ impl Fleet {
             traces.flush().await;
         }
         Ok(())
-    }
-}
-
-/// SIGTERM and SIGINT.
-struct Stop {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Stop {
-    fn listen() -> Result<Self, Error> {
-        let failed = |_| Error::with(Code::Internal, SafeText::words("signals can't be handled"));
-        let terminate = signal(SignalKind::terminate()).map_err(failed)?;
-        Ok(Self { terminate, interrupt: signal(SignalKind::interrupt()).map_err(failed)? })
-    }
-
-    async fn asked(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
     }
 }
 

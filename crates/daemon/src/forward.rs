@@ -13,7 +13,6 @@ use keyless_core::{
 use keyless_guest::{Duplex, Link, Listener, VsockListener, accept_each, splice};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    signal::unix::{SignalKind, signal},
     sync::{Semaphore, mpsc},
     time::timeout,
 };
@@ -21,6 +20,7 @@ use tokio::{
 use crate::{
     fleet::{cannot_listen, read_token},
     sockets::bind_private,
+    stop::Stop,
 };
 
 /// A guest's connections at once, as many as a guest's funnel opens.
@@ -126,13 +126,10 @@ impl Forward {
     /// Forwards until SIGTERM or SIGINT. Faults go to `warn`: what a guest sent that is no preamble,
     /// and a sidecar that can't be reached.
     pub async fn serve_until_signal(mut self, warn: impl Fn(&Error)) -> Result<(), Error> {
-        let failed = |_| Error::with(Code::Internal, SafeText::words("signals can't be handled"));
-        let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        let mut stop = Stop::listen()?;
         loop {
             tokio::select! {
-                _ = terminate.recv() => break,
-                _ = interrupt.recv() => break,
+                () = stop.asked() => break,
                 Some(fault) = self.faults.recv() => {
                     warn(&fault);
                     // One line a second, whatever a guest does.

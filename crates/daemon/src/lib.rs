@@ -68,6 +68,7 @@ pub mod setup;
 
 // This process
 mod hardening;
+mod stop;
 mod system;
 mod systemd;
 

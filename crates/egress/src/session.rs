@@ -25,6 +25,8 @@ pub struct SessionSpec {
     pub broker: Arc<dyn Broker>,
     /// The authority that its programs trust already; a fresh one when absent.
     pub ca: Option<Arc<CaKeys>>,
+    /// What its programs were admitted by before; a fresh one when absent.
+    pub token: Option<String>,
 }
 
 /// One secret of a session.
@@ -58,7 +60,7 @@ pub(crate) struct Life {
 }
 
 impl Session {
-    /// Opens a session with a fresh token, and with a fresh authority unless it brings one.
+    /// Opens a session, with a fresh token and a fresh authority unless it brings them.
     pub(crate) fn open(
         spec: SessionSpec,
         allowance: Allowance,
@@ -68,10 +70,14 @@ impl Session {
             Some(keys) => CertificateAuthority::load(keys, leaves)?,
             None => CertificateAuthority::mint(leaves)?,
         };
+        let token = match spec.token {
+            Some(token) => token,
+            None => BASE32_NOPAD.encode(&tls::random::<20>()?).to_ascii_lowercase(),
+        };
         let table = Arc::new(SwapTable::new(&spec.secrets, Arc::clone(&spec.broker)));
         Ok(Self {
             id: spec.id.into(),
-            token: BASE32_NOPAD.encode(&tls::random::<20>()?).to_ascii_lowercase(),
+            token,
             table: ArcSwap::new(table),
             authority,
             broker: spec.broker,

@@ -114,6 +114,8 @@ mod sources;
 mod team;
 /// The terminal, full screen.
 mod terminal_ui;
+/// The units, under systemd itself.
+mod units;
 /// The broker in the background.
 mod unlock;
 /// What opens the store, and what was removed.

@@ -155,6 +155,7 @@ impl Sessions {
             secrets,
             broker: Arc::clone(&broker) as _,
             ca: self.ca.clone(),
+            token: Some(SessionKey::derive(&self.key, id.as_str()).proxy_token()),
         })?;
         Ok(Open { session, broker, used: Mutex::new(Instant::now()) })
     }

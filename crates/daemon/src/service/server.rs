@@ -34,6 +34,8 @@ use crate::{
     run::loopback_listener,
     session_book::SessionBook,
     sockets::{bind_private, is_live, is_ours},
+    stop::Stop,
+    systemd,
     web::{Desk, Web},
     window::{Keeper, Window},
 };
@@ -55,8 +57,8 @@ struct Service {
     config_problem: Mutex<Option<String>>,
 }
 
-/// Serves until the window ends or somebody locks. `ready` is called once the sockets listen, with the address
-/// where NL is served over HTTP.
+/// Serves until the window ends, somebody locks, or SIGTERM or SIGINT; each way sessions end in order, on
+/// record. `ready` is called once the sockets listen, with the address where NL is served over HTTP.
 pub async fn serve(
     broker: Broker,
     places: Places,
@@ -64,6 +66,7 @@ pub async fn serve(
     config: &Config,
     ready: impl FnOnce(Option<SocketAddr>),
 ) -> Result<(), Error> {
+    let mut stop = Stop::listen()?;
     let nl = &config.nl;
     // What a key's file lacks is said now, and not when something has to be told.
     for hook in &nl.webhooks {
@@ -135,11 +138,14 @@ pub async fn serve(
     let watcher = Watcher::new(vec![service.places.config_file()]).await;
     beside.spawn(follow_config(Arc::clone(&service), watcher));
     ready(nl_doors.http);
+    systemd::tell("READY=1");
     tokio::select! {
         () = keeper.run() => {}
         () = service.lock.notified() => {}
+        () = stop.asked() => {}
         () = accept(Arc::clone(&service), listener, None) => {}
     }
+    systemd::tell("STOPPING=1");
     drop(nl_doors);
     // The sockets go first: who comes now finds the store locked.
     let _ = fs::remove_file(&path);

@@ -162,6 +162,7 @@ impl Scene {
             secrets: vec![secret.clone()],
             broker: Arc::clone(&broker) as Arc<dyn Broker>,
             ca: None,
+            token: None,
         };
         let engine = Engine::new(config.clone()).unwrap();
         engine.log_strangers(Arc::clone(&broker) as _);
@@ -200,7 +201,7 @@ impl Scene {
         };
         let broker = Arc::clone(&self.broker) as Arc<dyn Broker>;
         let secrets = vec![secret];
-        let spec = SessionSpec { id: id.to_owned(), secrets, broker, ca: None };
+        let spec = SessionSpec { id: id.to_owned(), secrets, broker, ca: None, token: None };
         self.engine.open(spec).unwrap()
     }
 

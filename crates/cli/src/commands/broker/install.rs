@@ -70,19 +70,20 @@ fn unit(args: &BrokerInstallArgs) -> Result<String, Error> {
          [Unit]\n\
          Description=Keyless broker\n\n\
          [Service]\n\
-         Type=exec\n\
+         Type=notify\n\
          {home}\
          ExecStart={program} broker {option} {file}\n\
          Restart=on-failure\n\
          RestartSec=2\n\
+         # Neither bad arguments nor a wrong factor nor a lacking machine get better by trying again.\n\
+         RestartPreventExitStatus=2 5 7\n\
          # Values are locked in memory and never dumped.\n\
          LimitMEMLOCK=64M\n\
          LimitCORE=0\n\
-         UMask=0077\n\
-         # Actions run in jails of their own, which need namespaces.\n\
+         # Commands run in jails of its own making: these need namespaces, and what is forbidden or masked\n\
+         # here would be in there as well.\n\
          NoNewPrivileges=yes\n\
          RestrictRealtime=yes\n\
-         RestrictSUIDSGID=yes\n\
          SystemCallArchitectures=native\n\n\
          [Install]\n\
          WantedBy=default.target\n"

@@ -58,6 +58,7 @@ impl Door {
             secrets,
             broker: Arc::clone(&session_broker) as _,
             ca: None,
+            token: None,
         })?;
         let follower = Follower {
             vault: Arc::clone(broker.vault()),
