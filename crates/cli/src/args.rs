@@ -36,7 +36,9 @@ use crate::commands::pack::PackArgs;
 
 pub(crate) use self::{
     action::{ActionCommand, ExecArgs, SubmitArgs, TermArgs},
-    agent::{AgentAttestArgs, AgentChangeArgs, AgentCommand, AgentRegisterArgs, AgentShowArgs},
+    agent::{
+        AgentAttestArgs, AgentChangeArgs, AgentCommand, AgentName, AgentRegisterArgs, AgentShowArgs,
+    },
     audit::{
         AcceptBreakArgs, AuditCommand, CheckpointArgs, ExportArgs, ExportFormat, QueryArgs,
         ResultWord, TailArgs, VerifyArgs,

@@ -175,6 +175,10 @@ impl ActionRequest {
     /// Reads a request; unlike serde's, the error tells a bad placeholder from a bad message.
     pub fn from_json(json: &Value) -> Result<Self, ActionError> {
         let shape = |error: serde_json::Error| ActionError::Shape(error.to_string());
+        if json.get("type").is_some() && json.get("action").is_none() {
+            let words = "this is an action alone: a request has it as `action`, beside `nl_version`, `request_id` and `agent`";
+            return Err(ActionError::Shape(words.to_owned()));
+        }
         let mut outline = json.clone();
         let action = outline.get_mut("action").map(Value::take).unwrap_or_default();
         let action = Action::from_json(action)?;

@@ -212,6 +212,23 @@ impl Aid {
         Ok(())
     }
 
+    /// Whether it is a sub-agent of another one, or of a sub-agent of that one. `find` gives an agent by its instance.
+    pub fn is_below(
+        &self,
+        ancestor: &InstanceId,
+        find: impl Fn(&InstanceId) -> Option<Self>,
+    ) -> bool {
+        let mut above = self.parent().cloned();
+        for _ in 0..MAX_PARENTS {
+            match above {
+                Some(instance) if instance == *ancestor => return true,
+                Some(instance) => above = find(&instance).and_then(|one| one.parent().cloned()),
+                None => return false,
+            }
+        }
+        false
+    }
+
     /// Whether it may register and revoke agents of its organization by message, and read their log.
     pub fn is_administrator(&self) -> bool {
         self.metadata.get(ADMINISTRATOR) == Some(&Value::Bool(true))

@@ -114,7 +114,7 @@ codes! {
         "Keyless does not run commands of this kind, since they read secrets out.";
     /// The action ran longer than it may.
     ActionTimeout = "action_timeout", "NL-E303", 408, Failure, Agent, true,
-        "give it more time with timeout_ms, at most 600000, or do less",
+        "give it more time (timeout_ms, at most 600000; --timeout SECONDS of keyless exec), or do less",
         "The action took too long and was ended.";
     /// An action of a type that does not exist.
     ActionUnknown = "action_unknown", "NL-E300", 400, Usage, Agent, false,
@@ -122,8 +122,8 @@ codes! {
         "There is no action of that type.";
     /// An agent that would have more than the administrator who registers it.
     AgentExceeds = "agent_exceeds", "NL-E702", 403, Refused, Agent, false,
-        "register an agent within the administrator's own bounds, or have the operator do it: keyless agent register",
-        "The agent would have more than its administrator.";
+        "register an agent within your own bounds and under a name of its own, or have the operator do it: keyless agent register",
+        "The agent would have more than who registers it.";
     /// The agent's registration has passed its end.
     AgentExpired = "agent_expired", "NL-E105", 401, Refused, Operator, false,
         "register the agent anew: keyless agent register",
@@ -382,7 +382,7 @@ codes! {
         "The body's content type is not supported.";
     /// No message of the protocol.
     MessageMalformed = "message_malformed", "NL-E800", 400, Usage, Agent, false,
-        "send a message as the specification has it",
+        "send a message as the specification has it; keyless schema shows what each looks like",
         "The message could not be read.";
     /// An id that was used for something else.
     MessageReplayed = "message_replayed", "NL-E802", 409, Refused, Agent, false,

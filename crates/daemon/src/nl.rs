@@ -25,6 +25,7 @@ pub mod delegations;
 pub mod detection;
 pub mod grants;
 pub mod guard;
+mod sub_agents;
 mod upkeep;
 
 // The path

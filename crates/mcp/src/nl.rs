@@ -5,6 +5,7 @@
 //! stands, which was sanitized there.
 
 mod arguments;
+mod documents;
 mod table;
 
 use futures_util::future::BoxFuture;
@@ -12,7 +13,10 @@ use keyless_core::{Error, nl_message::MessageType};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use serde_json::{Map, Value};
 
-pub(crate) use self::table::{Row as TableRow, TOOLS};
+pub(crate) use self::{
+    documents::{DOCUMENTS, Document},
+    table::{Row as TableRow, TOOLS},
+};
 
 /// Carries messages to whoever serves the protocol, as the agent that it stands for. Object-safe.
 pub trait Nl: Send + Sync + 'static {

@@ -7,8 +7,9 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
         CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
-        CustomResult, ErrorCode, Implementation, JsonObject, ListToolsResult,
-        PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool,
+        CustomResult, ErrorCode, Implementation, JsonObject, ListResourcesResult, ListToolsResult,
+        PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+        ReadResourceResult, Resource, ServerCapabilities, ServerConfig, Tool,
     },
     service::RequestContext,
 };
@@ -94,6 +95,10 @@ impl Server {
     fn tools(&self) -> Vec<Tool> {
         self.toolsets().flat_map(Toolset::tools).collect()
     }
+
+    fn has_documents(&self) -> bool {
+        self.toolsets().any(|toolset| matches!(toolset, Toolset::Nl(_)))
+    }
 }
 
 impl Toolset {
@@ -153,9 +158,11 @@ impl ServerHandler for Server {
         }
         let mut about = Implementation::new(name, env!("CARGO_PKG_VERSION"));
         about.title = Some(title.to_owned());
-        let mut config = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
-            .with_server_info(about)
-            .with_instructions(instructions);
+        let tools = ServerCapabilities::builder().enable_tools();
+        let capabilities =
+            if self.has_documents() { tools.enable_resources().build() } else { tools.build() };
+        let mut config =
+            ServerConfig::new(capabilities).with_server_info(about).with_instructions(instructions);
         // For a client that asks for a version that nobody knows.
         config.protocol_version = ProtocolVersion::V_2025_06_18;
         config
@@ -179,6 +186,29 @@ impl ServerHandler for Server {
         Ok(ListToolsResult::with_all_items(self.tools()))
     }
 
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let documents = nl::DOCUMENTS.iter().filter(|_| self.has_documents());
+        let listed: Vec<Resource> = documents.map(nl::Document::listed).collect();
+        Ok(ListResourcesResult::with_all_items(listed))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let document = nl::Document::read(&request.uri).filter(|_| self.has_documents());
+        let document = document.ok_or_else(|| {
+            let words = format!("there is no document {}", shown(&request.uri));
+            ErrorData::resource_not_found(words, None)
+        })?;
+        Ok(ReadResourceResult::new(vec![document]).into())
+    }
+
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
@@ -200,7 +230,7 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         match request.method.as_str() {
-            "initialize" | "tools/call" | "tools/list" => {
+            "initialize" | "resources/list" | "resources/read" | "tools/call" | "tools/list" => {
                 let words = format!("the parameters of {} can't be read", request.method);
                 Err(ErrorData::invalid_params(words, None))
             }

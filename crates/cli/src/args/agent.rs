@@ -1,6 +1,6 @@
 //! Arguments of `keyless agent`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{convert::Infallible, path::PathBuf, str::FromStr, time::Duration};
 
 use clap::{Args, Subcommand};
 use keyless_core::{
@@ -16,6 +16,7 @@ pub(crate) enum AgentCommand {
     /// Let a provisioned or suspended agent act
     #[command(after_help = "\
 Examples:
+  keyless agent activate nl://acme.corp/bot/1.0.0
   keyless agent activate 550e8400-e29b-41d4-a716-446655440000")]
     Activate(AgentChangeArgs),
     /// Sign an attestation for an agent with a key of the store
@@ -105,8 +106,9 @@ pub(crate) struct AgentRegisterArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AgentChangeArgs {
-    /// The instance, a UUID
-    pub(crate) instance: InstanceId,
+    /// Its instance, or its URI where one agent has it
+    #[arg(value_name = "AGENT")]
+    pub(crate) agent: AgentName,
     /// Why, for the log
     #[arg(long, value_name = "TEXT", default_value = "by the operator")]
     pub(crate) reason: String,
@@ -116,8 +118,9 @@ pub(crate) struct AgentChangeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AgentAttestArgs {
-    /// The instance, a UUID
-    pub(crate) instance: InstanceId,
+    /// Its instance, or its URI where one agent has it
+    #[arg(value_name = "AGENT")]
+    pub(crate) agent: AgentName,
     /// The secret that is the key: PKCS #8 PEM, for ES256, ES384 or EdDSA
     #[arg(long, value_name = "PATH")]
     pub(crate) key: SecretPath,
@@ -139,10 +142,29 @@ pub(crate) struct AgentListArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AgentShowArgs {
-    /// The instance, a UUID
-    pub(crate) instance: InstanceId,
+    /// Its instance, or its URI where one agent has it
+    #[arg(value_name = "AGENT")]
+    pub(crate) agent: AgentName,
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
+}
+
+/// How a person names an agent that is registered.
+#[derive(Clone, Debug)]
+pub(crate) enum AgentName {
+    /// By its instance.
+    Instance(InstanceId),
+    /// By its URI, or by what is none: who looks for it says that there is no such agent.
+    Uri(String),
+}
+
+impl FromStr for AgentName {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        let instance = InstanceId::parse(text).map(Self::Instance);
+        Ok(instance.unwrap_or_else(|| Self::Uri(text.to_owned())))
+    }
 }
 
 fn parse_pattern(text: &str) -> Result<SecretPattern, String> {

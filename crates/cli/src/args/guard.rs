@@ -18,7 +18,7 @@ pub(crate) enum GuardCommand {
     )]
     Install(GuardInstallArgs),
     /// List the rules that are in force
-    #[command(after_help = "Examples:\n  keyless guard rules")]
+    #[command(alias = "list", after_help = "Examples:\n  keyless guard rules")]
     Rules,
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use data_encoding::BASE64;
 use keyless_core::{
-    Code, Error, Exit, SafeText,
+    Code, Error, Exit, Reference, SafeText,
     action::{
         Action, ActionContext, ActionError, ActionRequest, ActionResponse, AgentClaim, Deed,
         OutputEncoding, Status,
@@ -40,6 +40,11 @@ pub(super) async fn exec(ui: &Ui, args: ExecArgs) -> Result<ExitCode, Error> {
             .map(|project| ActionContext { project: Some(project), environment: None }),
         ..Action::new(Deed::Exec { template: args.template.join(" ") })
     };
+    if let Some(bare) = bare_reference(action.command().unwrap_or_default()) {
+        ui.warn(format!(
+            "{{{{{bare}}}}} stays as it is written; a reference to a secret is {{{{nl:{bare}}}}}"
+        ));
+    }
     let actions = open(&args.terms).await?;
     let response = actions.submit(request(action)).await;
     if ui.is_json() {
@@ -71,6 +76,13 @@ pub(super) async fn exec(ui: &Ui, args: ExecArgs) -> Result<ExitCode, Error> {
         ui.line(&format!("It could be run. Secrets: {}", response.secrets_validated.join(", ")));
     }
     Ok(status(&response))
+}
+
+/// The first `{{category/NAME}}`, which is a reference but for `nl:`. What has no slash may be anybody's template.
+fn bare_reference(command: &str) -> Option<&str> {
+    let inside = command.split("{{").skip(1).filter_map(|rest| rest.split_once("}}"));
+    let mut inside = inside.map(|(inside, _)| inside);
+    inside.find(|text| text.contains('/') && Reference::parse(text).is_ok())
 }
 
 /// What the command wrote, from what the answer says.

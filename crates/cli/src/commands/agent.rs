@@ -5,7 +5,8 @@ use std::{io::Write, os::unix::fs::OpenOptionsExt, path::Path, process::ExitCode
 use jiff::SignedDuration;
 use keyless_core::{
     ActionType, Code, Error, SafeText,
-    agent::{AgentState, Aid, AidScope, LifecycleAuthority, TrustLevel},
+    agent::{AgentState, Aid, AidScope, InstanceId, LifecycleAuthority, TrustLevel},
+    grant::GrantState,
 };
 use keyless_daemon::{
     Agents, CREDENTIAL_NOTE, Config, Registrar, Registration,
@@ -13,6 +14,7 @@ use keyless_daemon::{
         attestation::{self, Attestation},
         delegations::Delegations,
         detection::Detection,
+        grants::list_grants,
     },
     registered,
 };
@@ -21,8 +23,8 @@ use serde_json::json;
 use super::unlock_vault;
 use crate::{
     args::{
-        AgentAttestArgs, AgentChangeArgs, AgentCommand, AgentRegisterArgs, AgentShowArgs,
-        FactorArgs,
+        AgentAttestArgs, AgentChangeArgs, AgentCommand, AgentName, AgentRegisterArgs,
+        AgentShowArgs, FactorArgs,
     },
     ui::{Ui, table},
 };
@@ -66,8 +68,9 @@ async fn register(ui: &Ui, args: AgentRegisterArgs) -> Result<(), Error> {
         parent: args.parent.clone(),
         is_administrator: args.administrator,
     };
-    let (aid, credential) =
-        agents(&args.factor).await?.register(registration, Registrar::Operator).await?;
+    let (_, vault) = unlock_vault(&args.factor).await?;
+    let agents = Agents::new(&vault, keyless_daemon::audit_log(&vault))?;
+    let (aid, credential) = agents.register(registration, Registrar::Operator).await?;
     let instance = &aid.instance_id;
     let shown = match &args.credential_file {
         None => credential.as_str(),
@@ -80,13 +83,50 @@ async fn register(ui: &Ui, args: AgentRegisterArgs) -> Result<(), Error> {
         None => format!("{shown}\n{CREDENTIAL_NOTE}"),
         Some(file) => format!("in {}", file.display()),
     };
+    let grants = list_grants(vault.store()).await?;
+    let is_granted = grants.iter().any(|shown| {
+        shown.state == GrantState::Active
+            && shown.grant.agent_uri == aid.agent_uri
+            && shown.grant.organization_id == aid.organization_id
+            && shown.grant.instance_id.is_none()
+    });
+    let next = if is_granted {
+        "There are grants for it already: keyless grant list."
+    } else {
+        "It may do nothing until there is a grant: keyless grant create."
+    };
     let words = format!(
-        "Registered {}.\nInstance:   {instance}\nCredential: {kept}\n\
-         It may do nothing until there is a grant: keyless grant create.\n",
+        "Registered {}.\nInstance:   {instance}\nCredential: {kept}\n{next}\n",
         aid.agent_uri
     );
     ui.answer("agent register", &registered(&aid, shown), &words);
     Ok(())
+}
+
+/// The agent that is meant. By its URI it is the one that has it and is not revoked; of several, none.
+async fn one(agents: &Agents, name: &AgentName) -> Result<Aid, Error> {
+    let uri = match name {
+        AgentName::Instance(instance) => return agents.show(instance).await,
+        AgentName::Uri(uri) => uri,
+    };
+    let all = agents.list().await?;
+    let mut same: Vec<Aid> = all.into_iter().filter(|aid| aid.agent_uri.as_str() == uri).collect();
+    if same.len() > 1 {
+        same.retain(|aid| aid.lifecycle != AgentState::Revoked);
+    }
+    match (same.pop(), same.as_slice()) {
+        (Some(aid), []) => Ok(aid),
+        (None, _) => {
+            Err(Error::with(Code::AgentUnregistered, SafeText::default().as_they_wrote(uri)))
+        }
+        (Some(first), more) => {
+            let each: Vec<&InstanceId> =
+                std::iter::once(&first).chain(more).map(|aid| &aid.instance_id).collect();
+            let each: Vec<&str> = each.into_iter().map(InstanceId::as_str).collect();
+            let words = SafeText::words("several agents have this name; say which instance: ");
+            Err(Error::with(Code::Usage, words.as_they_wrote(&each.join(", "))))
+        }
+    }
 }
 
 /// What the words bound; nothing when there are none.
@@ -110,7 +150,7 @@ fn scope(args: &AgentRegisterArgs) -> Option<AidScope> {
 async fn attest(ui: &Ui, args: AgentAttestArgs) -> Result<(), Error> {
     let (_, vault) = unlock_vault(&args.factor).await?;
     let log = keyless_daemon::audit_log(&vault);
-    let aid = Agents::new(&vault, log.clone())?.show(&args.instance).await?;
+    let aid = one(&Agents::new(&vault, log.clone())?, &args.agent).await?;
     let life = SignedDuration::try_from(args.life).map_err(|_| Code::Usage)?;
     let Attestation { token, vendor_keys } =
         attestation::attest(&vault, &log, &aid, &args.key, life).await?;
@@ -153,10 +193,10 @@ fn row(aid: &Aid) -> Vec<String> {
 async fn show(ui: &Ui, args: &AgentShowArgs) -> Result<(), Error> {
     let (places, vault) = unlock_vault(&args.factor).await?;
     let log = keyless_daemon::audit_log(&vault);
-    let aid = Agents::new(&vault, log.clone())?.show(&args.instance).await?;
+    let aid = one(&Agents::new(&vault, log.clone())?, &args.agent).await?;
     let config = Config::load(&places.config_file())?;
     let detection = Detection::new(&vault, log, &config.nl)?;
-    let (standing, incidents) = detection.standing(&args.instance).await?;
+    let (standing, incidents) = detection.standing(&aid.instance_id).await?;
     let words = format!(
         "{}\nThreat score: {} ({}), {incidents} incidents remembered.\n",
         serde_json::to_string_pretty(&aid.as_message()).unwrap_or_default(),
@@ -173,10 +213,10 @@ async fn show(ui: &Ui, args: &AgentShowArgs) -> Result<(), Error> {
 async fn reset(ui: &Ui, args: &AgentChangeArgs) -> Result<(), Error> {
     let (places, vault) = unlock_vault(&args.factor).await?;
     let log = keyless_daemon::audit_log(&vault);
-    let aid = Agents::new(&vault, log.clone())?.show(&args.instance).await?;
+    let aid = one(&Agents::new(&vault, log.clone())?, &args.agent).await?;
     let config = Config::load(&places.config_file())?;
     let detection = Detection::new(&vault, log, &config.nl)?;
-    let shift = detection.reset(&args.instance, &args.reason).await?;
+    let shift = detection.reset(&aid.instance_id, &args.reason).await?;
     let next = match aid.lifecycle {
         AgentState::Suspended => {
             " It is suspended still: keyless agent activate lets it act again."
@@ -197,9 +237,10 @@ async fn change(ui: &Ui, name: &str, args: AgentChangeArgs, to: AgentState) -> R
     let log = keyless_daemon::audit_log(&vault);
     let agents = Agents::new(&vault, log.clone())?;
     let by = (to, LifecycleAuthority::Operator);
-    let aid = agents.change(&args.instance, by, &args.reason).await?;
+    let instance = one(&agents, &args.agent).await?.instance_id;
+    let aid = agents.change(&instance, by, &args.reason).await?;
     if to != AgentState::Active {
-        Delegations::new(&vault, log).revoke_of_agent(&args.instance).await?;
+        Delegations::new(&vault, log).revoke_of_agent(&instance).await?;
     }
     let words = format!("{} is {}.\n", aid.agent_uri, aid.lifecycle);
     ui.answer(name, &json!({ "aid": aid.as_message() }), &words);

@@ -6,11 +6,15 @@ use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
     Code, Error, SafeText,
     action::ActionType,
-    grant::{Conditions, Grant, GrantedAction, GrantedBy, Lack, Permission, Profile},
+    grant::{
+        Categories, Conditions, Forms, Grant, GrantedAction, GrantedBy, Lack, Permission, Profile,
+        Subject,
+    },
 };
 use keyless_daemon::{
     audit_log,
     nl::grants::{Grants, ShownGrant, list_grants, new_grant_id},
+    vault::Vault,
 };
 use serde_json::{Value, json};
 
@@ -57,9 +61,25 @@ async fn create(ui: &Ui, args: GrantCreateArgs) -> Result<(), Error> {
     let (_, vault) = unlock_vault(&args.factor).await?;
     let grants = Grants::new(&vault, audit_log(&vault));
     grants.create(grant.clone()).await?;
+    for pattern in idle_patterns(&grant, &vault).await? {
+        ui.warn(format!("no secret has a path that {pattern} names, so far"));
+    }
     let words = format!("Granted {} to {}.\n", grant.grant_id, grant.agent_uri);
     ui.answer("grant create", &json!({ "grant": grant }), &words);
     Ok(())
+}
+
+/// The patterns of a grant that name no secret of the store. Those of other providers can't be told.
+async fn idle_patterns(grant: &Grant, vault: &Vault) -> Result<Vec<String>, Error> {
+    let paths: Vec<_> = vault.list().await?.into_iter().map(|secret| secret.path).collect();
+    let categories = Categories::of(&paths);
+    let subjects: Vec<Subject> = paths.iter().cloned().map(Subject::Path).collect();
+    let forms: Vec<Forms<'_>> = subjects.iter().map(|subject| subject.forms(&categories)).collect();
+    let patterns = grant.permissions.iter().flat_map(|one| &one.secrets);
+    let idle = patterns.filter(|pattern| {
+        !pattern.as_str().contains("://") && !forms.iter().any(|forms| pattern.matches(forms))
+    });
+    Ok(idle.map(ToString::to_string).collect())
 }
 
 fn of_args(args: &GrantCreateArgs) -> Result<Grant, Error> {

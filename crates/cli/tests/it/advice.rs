@@ -57,6 +57,58 @@ fn the_next_step_is_one() {
     assert!(errors.contains("next:  set one of the variables that it names"), "{errors}");
 }
 
+#[test]
+fn who_begins_with_agents_is_told_what_is_meant() {
+    let world = World::with_token();
+    let uri = "nl://acme.corp/bot/1.0.0";
+    let agent = |verb: &str| world.keyless(&["agent", verb, uri]).run();
+    assert!(
+        agent("show")
+            .exits(3)
+            .errors()
+            .contains("There is no such agent. (nl://acme.corp/bot/1.0.0)")
+    );
+    let register = ["agent", "register", uri];
+    let said = world.keyless(&register).run().ok();
+    assert!(said.contains("It may do nothing until there is a grant"), "{said}");
+    // By its name, as long as one has it.
+    let errors = agent("suspend").exits(2).errors();
+    assert!(errors.contains("it has not acted yet"), "{errors}");
+    agent("activate").ok();
+    let errors = agent("activate").exits(2).errors();
+    assert!(errors.contains("it is active already"), "{errors}");
+    // What is granted to nobody, or names nothing, is said.
+    let grant = |pattern: &str| {
+        let create = ["grant", "create", "--agent", uri, "--secret", pattern, "--for", "1h"];
+        let made = world.keyless(&create).run();
+        made.ok();
+        made.errors()
+    };
+    assert!(!grant("api/*").contains("warning"));
+    let idle = grant("apis/*");
+    assert!(idle.contains("warning: no secret has a path that apis/* names, so far"), "{idle}");
+    let said = world.keyless(&register).run().ok();
+    assert!(said.contains("There are grants for it already"), "{said}");
+    let errors = agent("suspend").exits(2).errors();
+    assert!(errors.contains("several agents have this name; say which instance"), "{errors}");
+    let explain = ["grant", "explain", "--agent", uri, "team/api/nope"];
+    let errors = world.keyless(&explain).run().errors();
+    assert!(errors.contains("there is no secret team/api/nope in the store"), "{errors}");
+    // An action without the request that it belongs in, and a reference without its beginning.
+    world.home.write("work/action.json", r#"{"type":"exec","template":"true"}"#).unwrap();
+    let errors = world.keyless(&["action", "submit", "action.json"]).run().exits(2).errors();
+    assert!(errors.contains("an action alone") && errors.contains("keyless schema"), "{errors}");
+    let ran = world.keyless(&["exec", "--", "echo {{api/TOKEN}}"]).run();
+    assert_eq!(ran.ok(), "{{api/TOKEN}}\n");
+    assert!(
+        ran.errors().contains("a reference to a secret is {{nl:api/TOKEN}}"),
+        "{}",
+        ran.errors()
+    );
+    let errors = world.keyless(&["exec", "--timeout", "1", "--", "sleep 9"]).run().errors();
+    assert!(errors.contains("--timeout SECONDS"), "{errors}");
+}
+
 /// Twenty-four words are copied by hand from rows, on a narrow screen too; and one value is one.
 #[test]
 fn a_new_phrase_stands_in_rows() {

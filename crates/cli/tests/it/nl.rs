@@ -16,6 +16,8 @@ mod scale;
 pub(crate) mod sessions;
 /// HTTPS.
 mod tls;
+/// The same as tools, over the Model Context Protocol.
+mod tools;
 /// Values that were replaced.
 mod versions;
 /// Word to the operator's receivers.
@@ -568,53 +570,4 @@ fn a_person_allows_one_action_once() {
     assert_eq!(served.act(&other)["body"]["error"]["nl_code"], "NL-E204");
     assert_eq!(ask()["body"]["status"], "success");
     assert_eq!(served.act(&action)["body"]["error"]["nl_code"], "NL-E204");
-}
-
-#[test]
-fn tools_of_the_nl_set_are_messages() {
-    let world = with_secrets();
-    let served = Served::start(&world);
-    granted(&world, AGENT, &["db/*"]);
-    let agent = &served.agents["agent"];
-    let text = |key: &str| agent[key].as_str().unwrap().to_owned();
-    let mut tools_server = world
-        .keyless(&["mcp", "--toolset", "secrets,nl"])
-        .without_passphrase()
-        .env("NL_AGENT_URI", text("agent_uri"))
-        .env("NL_INSTANCE_ID", text("instance_id"))
-        .env("NL_AGENT_CREDENTIAL", text("credential"))
-        .start();
-    let mut call = |id: u64, method: &str, params: Value| {
-        let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        tools_server.say(&message.to_string());
-        serde_json::from_str::<Value>(&tools_server.line()).unwrap()["result"].clone()
-    };
-    let hello = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
-    assert_eq!(call(1, "initialize", hello)["serverInfo"]["name"], "keyless");
-    let tools = call(2, "tools/list", json!({}))["tools"].clone();
-    let names: Vec<&str> =
-        tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert!(names.contains(&"nl_execute_action") && names.contains(&"secrets_list"), "{names:?}");
-    let mut tool = |id: u64, name: &str, arguments: Value| {
-        call(id, "tools/call", json!({ "name": name, "arguments": arguments }))
-    };
-    let done = tool(
-        3,
-        "nl_execute_action",
-        json!({
-            "type": "inject_stdin", "command": "cat", "secret_ref": "{{nl:db/PASSWORD}}", "purpose": "test",
-        }),
-    );
-    assert_eq!(done["structuredContent"]["result"]["stdout"], "[REDACTED:db/PASSWORD]\n", "{done}");
-    let denied = tool(
-        4,
-        "nl_execute_action",
-        json!({ "type": "exec", "template": "true {{nl:api/TOKEN}}" }),
-    );
-    assert_eq!(denied["isError"], true, "{denied}");
-    assert!(denied["content"][0]["text"].as_str().unwrap().contains("NL-E200"), "{denied}");
-    let listed = tool(5, "nl_list_secrets", json!({}));
-    assert_eq!(listed["structuredContent"]["secrets"][0]["name"], BOXED, "{listed}");
-    let access = tool(6, "nl_check_access", json!({ "secret_name": TOKEN }));
-    assert_eq!(access["structuredContent"]["allowed"], false, "{access}");
 }

@@ -21,7 +21,7 @@ pub enum AgentState {
 /// Who changes a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Authority {
-    /// An administrator of its organization, by message.
+    /// Who is above it: an administrator of its organization, or its parent.
     Administrator,
     /// The agent itself, by its first successful authentication.
     Authentication,
@@ -38,7 +38,7 @@ pub enum Authority {
 
 /// A change of state that this authority can't make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{from} can't become {to} this way")]
+#[error("{}", self.why())]
 pub struct RefusedTransition {
     from: AgentState,
     to: AgentState,
@@ -82,6 +82,19 @@ impl AgentState {
             _ => false,
         };
         if may { Ok(to) } else { Err(RefusedTransition { from: self, to }) }
+    }
+}
+
+impl RefusedTransition {
+    fn why(self) -> String {
+        match (self.from, self.to) {
+            (from, to) if from == to => format!("it is {from} already"),
+            (AgentState::Revoked, _) => "it is revoked, which is for good".to_owned(),
+            (AgentState::Provisioned, AgentState::Suspended) => {
+                "it has not acted yet, so there is nothing to suspend; it can be revoked".to_owned()
+            }
+            (from, to) => format!("{from} can't become {to} this way"),
+        }
     }
 }
 

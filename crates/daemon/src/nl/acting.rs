@@ -2,18 +2,22 @@
 
 use std::{sync::Arc, time::Duration};
 
+use jiff::Timestamp;
 use keyless_core::{
     Code, Error,
-    agent::{AgentState, InstanceId},
+    agent::{AgentState, Aid, InstanceId, LifecycleAuthority},
+    audit,
     grant::PermissionRef,
 };
 
 use super::{
     actions::{ActionOrder, ActionOutcome, ActionSession},
+    agents::named,
     caller::Caller,
     room::Over,
     service::NlService,
 };
+use crate::broker::agent;
 
 /// How often it is looked whether somebody else has revoked an agent that is at work.
 const LOOK: Duration = Duration::from_millis(500);
@@ -26,15 +30,66 @@ pub(crate) async fn end_revoked(service: Arc<NlService>) {
     }
 }
 
+/// How agents are revoked.
+pub(super) struct Ending {
+    /// By whom, in the log's words.
+    pub(super) who: audit::Agent,
+    pub(super) reason: &'static str,
+    /// Whether what they have handed on ends.
+    pub(super) ends_delegations: bool,
+    /// Whether what they have under way ends.
+    pub(super) ends_actions: bool,
+}
+
 impl NlService {
     async fn dismiss_revoked(&self) {
         for instance in self.present.busy() {
             // A store that can't be read now may be the next time; nothing new begins without it.
             let Ok(aid) = self.agents.show(&instance).await else { continue };
-            if aid.lifecycle == AgentState::Revoked {
+            let in_force = self.agents.in_force(&aid, Timestamp::now()).await;
+            // Those above it count as well: with its parent a sub-agent is no more.
+            let is_over = in_force.is_err_and(|error| error.code() == Code::AgentRevoked);
+            if is_over || aid.lifecycle == AgentState::Revoked {
                 self.dismiss(&instance, Code::AgentRevoked);
             }
         }
+    }
+
+    /// Revokes agents, with what they have handed on and have under way; gives the numbers of tokens and of actions.
+    pub(super) async fn revoke_all(
+        &self,
+        agents: &[Aid],
+        ending: &Ending,
+    ) -> Result<(usize, usize), Error> {
+        let (mut tokens, mut actions) = (0, 0);
+        for aid in agents {
+            let instance = &aid.instance_id;
+            if aid.lifecycle != AgentState::Revoked {
+                let to = (AgentState::Revoked, LifecycleAuthority::Administrator);
+                self.agents.change_as(instance, to, Some(&ending.who), ending.reason).await?;
+            }
+            if ending.ends_delegations {
+                tokens += self.delegations.revoke_of_agent(instance).await?;
+            }
+            if ending.ends_actions {
+                actions += self.dismiss(instance, Code::AgentRevoked);
+            }
+        }
+        Ok((tokens, actions))
+    }
+
+    /// Revokes the sub-agents of an agent that is no more.
+    pub(super) async fn revoke_below(&self, parent: &InstanceId) -> Result<(), Error> {
+        let all = self.agents.list().await?;
+        let is_below = |aid: &&Aid| aid.is_below(parent, |one| named(&all, one));
+        let below: Vec<Aid> = all.iter().filter(is_below).cloned().collect();
+        let ending = Ending {
+            who: agent("broker", "broker"),
+            reason: "its parent is no more",
+            ends_delegations: true,
+            ends_actions: true,
+        };
+        self.revoke_all(&below, &ending).await.map(drop)
     }
 
     /// Ends what an agent has under way, for good; gives the number of its actions.
@@ -104,11 +159,7 @@ impl Acting {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
-    use keyless_core::{
-        ActionType,
-        agent::{AgentState, LifecycleAuthority},
-    };
+    use keyless_core::ActionType;
     use serde_json::{Map, Value, json};
 
     use super::*;

@@ -1,18 +1,19 @@
 //! What the administrator of an organization does by message: registers agents, looks at them, revokes them, reads their log.
 //!
 //! An administrator is an agent that the operator registered as one. It hands out nothing that it has not: what an agent may use,
-//! grants say, and those are the operator's alone. Source: reference/nl.md, sections 1.8, 7 and 8.3.
+//! grants say, and those are the operator's alone. What other agents may bring in below themselves is in `sub_agents`.
+//! Source: reference/nl.md, sections 1.8, 7 and 8.3.
 
-use std::{collections::BTreeMap, time::Instant};
+mod wanted;
 
-use jiff::{SignedDuration, Timestamp};
+use std::time::Instant;
+
+use jiff::Timestamp;
 use keyless_core::{
-    ActionType, Code, Error, SafeText, SecretPath,
-    agent::{
-        AgentState, AgentType, AgentUri, Aid, AidScope, CLOCK_SKEW, InstanceId, LifecycleAuthority,
-        TrustLevel,
-    },
+    Code, Error, SafeText, SecretPath,
+    agent::{AgentUri, Aid, InstanceId},
     audit::{self, Entry, Target},
+    delegation::TokenId,
     nl_message::{MessageType, NlFault},
     threat::Band,
 };
@@ -21,51 +22,26 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use self::wanted::AnswerableKind;
+pub(super) use self::wanted::Wanted;
 use super::{
-    agents::{Registrar, Registration, as_logged, registered},
+    acting::Ending,
+    agents::{Registrar, Registration, as_logged, is_below, registered},
     answer::Outcome,
     caller::Caller,
+    delegations::Revoker,
     service::NlService,
 };
 
-/// How long an agent lives if nothing is said, as at the command line.
-const LIFE: SignedDuration = SignedDuration::from_hours(12);
 /// Registrations a minute of an organization's administrators, and as many revocations.
 const CHANGES: u32 = 10;
+/// Delegations of others that they revoke a minute.
+const DELEGATIONS: u32 = 60;
 /// Their queries a minute.
 const QUERIES: u32 = 30;
 /// The largest page of the log, and what one has if nothing is said.
 const LARGEST_PAGE: usize = 100;
 const PAGE: usize = 50;
-
-/// What a registration asks for.
-#[derive(Deserialize)]
-struct Wanted {
-    agent_uri: AgentUri,
-    organization_id: String,
-    agent_type: AgentType,
-    capabilities: Vec<ActionType>,
-    scope: Option<AidScope>,
-    delegated_by: Answerable,
-    #[serde(default)]
-    session_context: BTreeMap<String, String>,
-    requested_ttl_hours: Option<u32>,
-}
-
-/// Who answers for a new agent.
-#[derive(Deserialize)]
-struct Answerable {
-    #[serde(rename = "type")]
-    kind: AnswerableKind,
-    identifier: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum AnswerableKind {
-    Agent,
-    Human,
-}
 
 /// What a revocation asks for.
 #[derive(Deserialize)]
@@ -129,32 +105,22 @@ impl NlService {
         caller: &Caller,
         payload: &Map<String, Value>,
     ) -> Result<Outcome, NlFault> {
+        if caller.asks_below_itself(payload) {
+            return self.register_below(caller, read(payload)?).await;
+        }
         let administrator = self.administrator(caller, MessageType::AgentRegister).await?;
         let wanted: Wanted = read(payload)?;
-        let parent = match wanted.delegated_by.kind {
+        let answerable = wanted.delegated_by.as_ref().ok_or_else(|| {
+            let words = "delegated_by has the type and the identifier of who answers for it";
+            NlFault::new(Code::MessageMalformed, SafeText::words(words))
+        })?;
+        let parent = match answerable.kind {
             AnswerableKind::Agent => {
-                let parent = self.agents.active_of(&wanted.delegated_by.identifier).await?;
-                Some(parent.instance_id)
+                Some(self.agents.active_of(&answerable.identifier).await?.instance_id)
             }
             AnswerableKind::Human => None,
         };
-        let asked = wanted.requested_ttl_hours;
-        let asked = asked.map(|hours| SignedDuration::from_hours(hours.into()));
-        // Its time begins a moment later than it is looked at here.
-        let left = administrator.expires_at.duration_since(Timestamp::now()) - CLOCK_SKEW;
-        let registration = Registration {
-            agent_uri: wanted.agent_uri,
-            organization_id: wanted.organization_id,
-            agent_type: wanted.agent_type,
-            trust_level: administrator.trust_level.min(TrustLevel::L1),
-            capabilities: wanted.capabilities,
-            scope: wanted.scope,
-            session_context: wanted.session_context,
-            life: asked.unwrap_or_else(|| LIFE.min(left)),
-            registered_by: wanted.delegated_by.identifier,
-            parent,
-            is_administrator: false,
-        };
+        let registration = Registration { parent, ..wanted.below(administrator) };
         let by = Registrar::Administrator(administrator);
         let (aid, credential) = self.agents.register(registration, by).await?;
         Ok(Outcome::done(MessageType::AgentRegisterAck, 201, registered(&aid, &credential)))
@@ -181,42 +147,51 @@ impl NlService {
         Err(NlFault::new(Code::AgentUnknown, words).at_status(404))
     }
 
-    /// Revokes every agent of a URI in the administrator's organization, with what they have handed on and under way.
+    /// Revokes every agent of a URI, with its sub-agents, what they have handed on and have under way: to an administrator, in
+    /// its organization, to others, below themselves.
     pub(super) async fn revoke_agents(
         &self,
         caller: &Caller,
         payload: &Map<String, Value>,
     ) -> Result<Value, NlFault> {
-        let administrator = self.administrator(caller, MessageType::RevocationRequest).await?;
+        let is_administrator = caller.aid.is_administrator();
+        if is_administrator {
+            self.administrator(caller, MessageType::RevocationRequest).await?;
+        }
         let wanted: Revocation = read(payload)?;
         if wanted.effective == Effective::Scheduled {
             let words = SafeText::words("a revocation is immediate here; send it when it is due");
             return Err(NlFault::new(Code::MessageMalformed, words));
         }
-        let (mut tokens, mut actions) = (0, 0);
-        let theirs = self.agents.list().await?.into_iter().filter(|aid| {
-            aid.agent_uri == wanted.agent_uri
-                && aid.organization_id == administrator.organization_id
-        });
-        let theirs: Vec<Aid> = theirs.collect();
+        let all = self.agents.list().await?;
+        let theirs: Vec<&Aid> = all
+            .iter()
+            .filter(|aid| aid.agent_uri == wanted.agent_uri)
+            .filter(|aid| match is_administrator {
+                true => aid.organization_id == caller.aid.organization_id,
+                false => caller.acting.is_none() && is_below(aid, &caller.aid, &all),
+            })
+            .collect();
+        if theirs.is_empty() && !is_administrator {
+            return Err(no_administrator());
+        }
         if theirs.is_empty() {
             let words = SafeText::default().as_they_wrote(wanted.agent_uri.as_str());
             return Err(NlFault::new(Code::AgentUnregistered, words));
         }
-        let (who, reason) = (as_logged(administrator), wanted.reason.as_str());
-        for aid in &theirs {
-            let instance = &aid.instance_id;
-            if aid.lifecycle != AgentState::Revoked {
-                let to = (AgentState::Revoked, LifecycleAuthority::Administrator);
-                self.agents.change_as(instance, to, Some(&who), reason).await?;
-            }
-            if wanted.revoke_delegations {
-                tokens += self.delegations.revoke_of_agent(instance).await?;
-            }
-            if wanted.cancel_inflight {
-                actions += self.dismiss(instance, Code::AgentRevoked);
-            }
-        }
+        let goes = |aid: &&Aid| {
+            let is_or_is_below =
+                |one: &&Aid| one.instance_id == aid.instance_id || is_below(aid, one, &all);
+            theirs.iter().any(is_or_is_below)
+        };
+        let ended: Vec<Aid> = all.iter().filter(goes).cloned().collect();
+        let ending = Ending {
+            who: as_logged(&caller.aid),
+            reason: wanted.reason.as_str(),
+            ends_delegations: wanted.revoke_delegations,
+            ends_actions: wanted.cancel_inflight,
+        };
+        let (tokens, actions) = self.revoke_all(&ended, &ending).await?;
         let partners = wanted.propagate_to.iter().map(|domain| {
             json!({ "trust_domain": domain, "status": "failed", "reason": "no_federation" })
         });
@@ -290,6 +265,26 @@ impl NlService {
         }))
     }
 
+    /// As whom a caller revokes a token: its own, or, an administrator, what any agent of its organization has issued.
+    pub(super) async fn revoker<'a>(
+        &self,
+        caller: &'a Caller,
+        id: &TokenId,
+    ) -> Result<Revoker<'a>, NlFault> {
+        let aid = &caller.aid;
+        if aid.is_administrator()
+            && let Ok(links) = self.delegations.links(id).await
+            && let Some(token) = links.first()
+            && let Ok(issuer) = self.agents.show(&token.issuer_instance).await
+            && issuer.organization_id == aid.organization_id
+            && !links.iter().any(|link| link.issuer_instance == aid.instance_id)
+        {
+            let by = self.administrator(caller, MessageType::DelegationRevoke).await?;
+            return Ok(Revoker::Administrator(by));
+        }
+        Ok(Revoker::Agent(&aid.instance_id))
+    }
+
     /// The caller, counted, if it is an administrator and may send such a message now.
     async fn administrator<'a>(
         &self,
@@ -305,7 +300,11 @@ impl NlService {
         if self.detection.band(&aid.instance_id).await? >= Band::Orange {
             return Err(Code::ThreatTooHigh.into());
         }
-        let limit = if is_query { QUERIES } else { CHANGES };
+        let limit = match kind {
+            MessageType::AuditQuery => QUERIES,
+            MessageType::DelegationRevoke => DELEGATIONS,
+            _ => CHANGES,
+        };
         self.rates.step_administration((kind, limit), &aid.organization_id, Instant::now())?;
         Ok(aid)
     }

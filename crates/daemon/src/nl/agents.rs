@@ -70,18 +70,33 @@ impl Agents {
 
     /// Registers an agent; gives its identity, and its credential, which nobody can ever be shown again.
     ///
-    /// [`Code::Usage`] names the fields that make it none; [`Code::AgentExceeds`] those that go beyond the administrator.
+    /// [`Code::Usage`] names the fields that make it none; [`Code::AgentExceeds`] those that go beyond who registers it.
     pub async fn register(
         &self,
         wanted: Registration,
         by: Registrar<'_>,
     ) -> Result<(Aid, Zeroizing<String>), Error> {
+        let aid = self.drafted(wanted, by).await?;
+        let credential = credential::draw()?;
+        let hash = self.hash(&credential).await?;
+        self.store.insert_agent(&self.sealed(aid.clone(), hash)).await?;
+        self.record(Action::AgentRegister, &aid, by.as_logged(), "registered").await?;
+        Ok((aid, credential))
+    }
+
+    /// The identity that [`Self::register`] would register, and its faults, with nobody registered.
+    pub(super) async fn drafted(
+        &self,
+        wanted: Registration,
+        by: Registrar<'_>,
+    ) -> Result<Aid, Error> {
         let now = Timestamp::now();
         let parent = match &wanted.parent {
             Some(instance) => Some(self.show(instance).await?),
             None => None,
         };
         let mut aid = registration::identity(wanted, now)?;
+        by.allow(&aid)?;
         if let Some(parent) = parent {
             let more = aid.exceeds(&parent);
             if !more.is_empty() {
@@ -96,12 +111,7 @@ impl Agents {
                 parent_instance_id: Some(parent.instance_id),
             });
         }
-        by.allow(&aid)?;
-        let credential = credential::draw()?;
-        let hash = self.hash(&credential).await?;
-        self.store.insert_agent(&self.sealed(aid.clone(), hash)).await?;
-        self.record(Action::AgentRegister, &aid, by.as_logged(), "registered").await?;
-        Ok((aid, credential))
+        Ok(aid)
     }
 
     /// Who shows a credential. An agent's first time makes it active.
@@ -324,6 +334,11 @@ fn actor(by: Authority, aid: &Aid) -> audit::Agent {
 /// The agent of an instance.
 pub(super) fn named(all: &[Aid], instance: &InstanceId) -> Option<Aid> {
     all.iter().find(|aid| aid.instance_id == *instance).cloned()
+}
+
+/// Whether an agent is a sub-agent of another one, directly or not.
+pub(super) fn is_below(aid: &Aid, ancestor: &Aid, all: &[Aid]) -> bool {
+    aid.is_below(&ancestor.instance_id, |one| named(all, one))
 }
 
 fn unknown(instance: &InstanceId) -> Error {

@@ -7,7 +7,7 @@
 use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use keyless_core::{
-    Code, Destination, SafeText,
+    Code, Destination, SafeText, SecretPath,
     action::{Action, Deed, TemplateSource},
     approval::{Asked, MAX_DEED_REASON_CHARS, WantedAction},
     nl_message::NlFault,
@@ -35,10 +35,21 @@ pub(super) struct Approval<'a> {
 impl NlService {
     /// Uses up a person's word, or asks for it: then [`Code::ApprovalRequired`] tells the request's name.
     pub(super) async fn approve(&self, approval: Approval<'_>) -> Result<(), NlFault> {
+        let path = approval.meant.first().map(|meant| &meant.path);
+        self.allowed_by_person(approval.caller, path, approval.wanted()?).await
+    }
+
+    /// As [`Self::approve`], of a deed of the caller that may be no action.
+    pub(super) async fn allowed_by_person(
+        &self,
+        caller: &Caller,
+        path: Option<&SecretPath>,
+        wanted: WantedAction,
+    ) -> Result<(), NlFault> {
         let question = Question {
-            session: approval.caller.aid.instance_id.as_str(),
-            path: approval.meant.first().map(|meant| &meant.path),
-            asked: Asked::ActionApproval { wanted: Box::new(approval.wanted()?) },
+            session: caller.aid.instance_id.as_str(),
+            path,
+            asked: Asked::ActionApproval { wanted: Box::new(wanted) },
         };
         match self.requests.stand(question).await? {
             Stand::Passed => Ok(()),
@@ -49,7 +60,7 @@ impl NlService {
                     .with("approval_id", request.id.to_string())
                     .with("expires_in_seconds", left.max(0))
                     .with("retry_after_seconds", AGAIN)
-                    .suggesting(SafeText::words("Send the same action again once it is approved.")))
+                    .suggesting(SafeText::words("Send the same again once it is approved.")))
             }
         }
     }
@@ -59,16 +70,7 @@ impl Approval<'_> {
     /// All that a person has to know; [`Code::ApprovalRequired`] when nobody could be shown it all.
     fn wanted(&self) -> Result<WantedAction, NlFault> {
         let text = what(&self.action.deed);
-        // As it is shown, with everything visible.
-        let shown = SafeText::default().as_they_wrote_in_full(&text);
-        if shown.as_str().chars().count() > MAX_DEED_REASON_CHARS {
-            let words =
-                SafeText::words("a person would have to allow it, and it is too long to be shown");
-            let advice = "Send a shorter action, such as one that runs a script.";
-            return Err(NlFault::new(Code::ApprovalRequired, words)
-                .with("max_characters", MAX_DEED_REASON_CHARS)
-                .suggesting(SafeText::words(advice)));
-        }
+        is_readable(&text)?;
         Ok(WantedAction {
             agent: self.caller.aid.agent_uri.clone(),
             acting_for: self
@@ -98,8 +100,22 @@ impl Approval<'_> {
     }
 }
 
+/// Whether a person can be shown all of it; [`Code::ApprovalRequired`] when they can't.
+pub(super) fn is_readable(text: &str) -> Result<(), NlFault> {
+    // As it is shown, with everything visible.
+    let shown = SafeText::default().as_they_wrote_in_full(text);
+    if shown.as_str().chars().count() <= MAX_DEED_REASON_CHARS {
+        return Ok(());
+    }
+    let words = SafeText::words("a person would have to allow it, and it is too long to be shown");
+    let advice = "Send a shorter one; an action may run a script.";
+    Err(NlFault::new(Code::ApprovalRequired, words)
+        .with("max_characters", MAX_DEED_REASON_CHARS)
+        .suggesting(SafeText::words(advice)))
+}
+
 /// A purpose, as much of it as is shown.
-fn beginning(purpose: &str) -> String {
+pub(super) fn beginning(purpose: &str) -> String {
     let more = purpose.chars().count().saturating_sub(PURPOSE_SHOWN);
     let shown: String = purpose.chars().take(PURPOSE_SHOWN).collect();
     if more > 0 { format!("{shown}… ({more} more characters)") } else { shown }

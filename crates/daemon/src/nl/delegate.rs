@@ -156,16 +156,19 @@ impl NlService {
         Ok(Outcome::done(MessageType::XDelegation, 200, body))
     }
 
-    /// `delegation_revoke`: a token of the caller's, with all that came of it.
+    /// `delegation_revoke`: a token of the caller's, or of its organization if it administers one, with all that came of it.
     pub(super) async fn revoke_delegation(
         &self,
         caller: &Caller,
         payload: &Map<String, Value>,
     ) -> Result<Outcome, NlFault> {
         let id = token_id(payload)?;
-        let reason = payload.get("reason").and_then(Value::as_str).unwrap_or("by its issuer");
+        let by = self.revoker(caller, &id).await?;
+        let reason = payload.get("reason").and_then(Value::as_str).unwrap_or(match by {
+            Revoker::Administrator(_) => "by an administrator",
+            Revoker::Agent(_) | Revoker::Operator => "by its issuer",
+        });
         let reason: String = reason.chars().take(200).collect();
-        let by = Revoker::Agent(&caller.aid.instance_id);
         let cascade = self.delegations.revoke(&id, by, &reason).await.map_err(|error| {
             let fault = NlFault::from(error);
             // C-17: the number stands for several things, and says which.

@@ -34,6 +34,8 @@ pub struct Delegations {
 /// Who revokes.
 #[derive(Clone, Copy, Debug)]
 pub enum Revoker<'a> {
+    /// An administrator: each token that an agent of its organization has issued.
+    Administrator(&'a Aid),
     /// An agent: its own tokens, and what came of them.
     Agent(&'a InstanceId),
     /// The operator, or Keyless for them.
@@ -112,6 +114,7 @@ impl Delegations {
             }
         }
         let who = match by {
+            Revoker::Administrator(aid) => as_logged(aid),
             Revoker::Agent(instance) => agent("agent", instance.as_str()),
             Revoker::Operator => agent("operator", "operator"),
         };

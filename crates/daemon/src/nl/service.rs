@@ -302,6 +302,7 @@ impl NlService {
     pub(crate) async fn close_session(&self, instance: &InstanceId) -> Result<(), Error> {
         self.dismiss(instance, Code::SessionEnded);
         self.delegations.revoke_of_agent(instance).await?;
+        self.revoke_below(instance).await?;
         self.agents.close_session(instance).await?;
         // One that was suspended stays on the list, and what it did with it.
         self.detection.forget_orphans().await

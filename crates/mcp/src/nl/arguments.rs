@@ -116,10 +116,65 @@ pub(super) struct RevokeDelegation {
     reason: Option<String>,
 }
 
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(super) struct RegisterAgent {
+    /// What it is to be called, `nl://vendor/type/version`: a name that no other agent and no grant has.
+    agent_uri: String,
+    /// `coding_assistant`, `autonomous_executor`, `orchestrator`, `ci_cd_pipeline` or `custom:ORG/NAME`.
+    agent_type: String,
+    /// The types of actions that may ever be handed on to it, such as `exec`; none that you have not.
+    capabilities: Vec<String>,
+    /// The secrets that may ever be: `projects`, `environments`, and `categories` and `secret_patterns` if you like.
+    scope: Option<Map<String, Value>>,
+    /// How long it lives at most; 12 when absent, and no longer than you.
+    requested_ttl_hours: Option<u32>,
+    /// Where it runs, as words of your own.
+    session_context: Option<BTreeMap<String, String>>,
+    /// What for: a person reads it.
+    purpose: Option<String>,
+    /// Whose it is; your organization when absent.
+    organization_id: Option<String>,
+    /// For an administrator: who answers for it, as `type` (`human` or `agent`) and `identifier`. Left out, you do.
+    delegated_by: Option<Map<String, Value>>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(super) struct RevokeAgent {
+    /// The agents of this URI.
+    agent_uri: String,
+    /// `compromised`, `decommissioned`, `policy_violation` or `administrative`.
+    reason: String,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(super) struct QueryAudit {
+    /// Only what agents of this URI did.
+    agent_uri: Option<String>,
+    /// Only what was done to this: a secret's path, an agent, a host.
+    target: Option<String>,
+    /// Only from this time on, in UTC.
+    from: Option<String>,
+    /// Only until this time, in UTC.
+    to: Option<String>,
+    /// Only what belongs to one request.
+    correlation_id: Option<String>,
+    /// Only what ended so: `success`, `denied`, `blocked`, `error` or `timeout`.
+    result: Option<String>,
+    /// Only of one machine.
+    platform: Option<String>,
+    /// Which page; 1 when absent.
+    page: Option<u32>,
+    /// Entries on it, 100 at most; 50 when absent.
+    page_size: Option<u32>,
+}
+
 impl Arguments for CheckAccess {}
 impl Arguments for CreateDelegation {}
 impl Arguments for ListSecrets {}
 impl Arguments for Nothing {}
+impl Arguments for QueryAudit {}
+impl Arguments for RegisterAgent {}
+impl Arguments for RevokeAgent {}
 impl Arguments for RevokeDelegation {}
 
 impl Arguments for ExecuteAction {

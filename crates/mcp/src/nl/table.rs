@@ -86,9 +86,30 @@ pub(crate) const TOOLS: &[Row] = &[
     row::<arguments::RevokeDelegation>(
         "nl_revoke_delegation",
         "Revoke a delegation",
-        "Ends a delegation of yours, and all that were made from it.",
+        "Ends a delegation of yours, and all that were made from it; an administrator ends any of its organization's.",
         Effect::Delegates,
         MessageType::DelegationRevoke,
+    ),
+    row::<arguments::RegisterAgent>(
+        "nl_register_agent",
+        "Register a sub-agent",
+        "Asks for an agent below you, to hand a part of your work to with nl_create_delegation. A person decides: the          answer has error.details.approval_id; repeat the same call every few seconds until it is allowed or denied. Then          you get its identity and, once, the credential that its process shows. It may do nothing that you don't hand          on, and ends with you. An administrator names who answers for it in delegated_by, and nobody is asked.",
+        Effect::Delegates,
+        MessageType::AgentRegister,
+    ),
+    row::<arguments::RevokeAgent>(
+        "nl_revoke_agent",
+        "Revoke sub-agents",
+        "Ends sub-agents of yours for good, with what they have handed on and what they are doing; an administrator ends          any of its organization's.",
+        Effect::Delegates,
+        MessageType::RevocationRequest,
+    ),
+    row::<arguments::QueryAudit>(
+        "nl_query_audit",
+        "Query the audit log",
+        "For an administrator alone: what the agents of its organization did, oldest first, never values. Anybody else          is refused with NL-E501; do not try again.",
+        Effect::Reads,
+        MessageType::AuditQuery,
     ),
 ];
 

@@ -40,6 +40,9 @@ pub(super) async fn run(ui: &Ui, args: GrantExplainArgs) -> Result<ExitCode, Err
     if aid.is_none() {
         ui.warn("no agent of that name is registered; taken as one of trust level L0");
     }
+    for path in args.paths.iter().filter(|path| !paths.contains(path)) {
+        ui.warn(format!("there is no secret {path} in the store"));
+    }
     let bounds = aid.as_ref().map(|aid| aid.covers(args.action, &subjects, request.categories));
     let (mut words, mut all_allowed) = (String::new(), true);
     if let Some(Err(code)) = bounds {

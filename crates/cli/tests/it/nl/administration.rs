@@ -17,7 +17,7 @@ fn administers(over: &str) {
 
     let wanted = json!({
         "agent_uri": WORKER, "organization_id": "acme", "agent_type": "ci_cd_pipeline",
-        "capabilities": ["exec"], "scope": { "projects": ["*"], "environments": ["*"] },
+        "capabilities": ["exec", "delegate"], "scope": { "projects": ["*"], "environments": ["*"] },
         "delegated_by": { "type": "human", "identifier": "ann@acme.corp" },
         "requested_ttl_hours": 2,
     });
@@ -42,6 +42,24 @@ fn administers(over: &str) {
     // It is somebody now, and may do what a grant says: the operator's word, not the administrator's.
     assert_eq!(served.client(&json!([act])).remove(0)["status"], "denied");
     granted_with(&world, WORKER, &["db/*"], &["--organization", "acme"]);
+    let scope = json!({ "secrets": ["db/PASSWORD"], "actions": ["exec"], "max_uses": 2 });
+    let handed = send(
+        "worker",
+        "delegation_request",
+        json!({ "delegate_to": HELPER, "delegation_scope": scope }),
+    );
+    let token = served.client(&json!([handed])).remove(0)["token_id"].clone();
+    // Neither whom it is for nor an agent elsewhere can end it; the administrator of who issued it can.
+    let end = json!({ "token_id": token });
+    let answers = served.client(&json!([
+        send("helper", "delegation_revoke", end.clone()),
+        send("admin", "delegation_revoke", end),
+    ]));
+    assert!(answers[0]["error"].to_string().contains("NL-E700"), "{}", answers[0]);
+    assert_eq!(answers[1]["status"], "revoked", "{}", answers[1]);
+    let shown = world.keyless(&["delegation", "list", "--json"]).run().data();
+    let reason = &shown["delegations"][0]["token"]["revoked"]["reason"];
+    assert_eq!(*reason, "by an administrator", "{shown}");
     let revocation = json!({
         "revocation_id": "rev-1", "agent_uri": WORKER, "scope": "global", "reason": "compromised",
         "effective": "immediate", "revoke_delegations": true, "cancel_inflight": true,

@@ -1,10 +1,14 @@
 use jiff::SignedDuration;
-use keyless_core::{ActionType, Code, nl_message::Shape};
+use keyless_core::{
+    ActionType, Code,
+    agent::{AgentState, LifecycleAuthority},
+    nl_message::Shape,
+};
 use serde_json::json;
 
 use super::*;
 use crate::nl::{
-    agents::Registrar,
+    agents::{Registrar, Registration},
     scene::{Served, registration},
 };
 

@@ -53,14 +53,16 @@ pub enum Registrar<'a> {
     Administrator(&'a Aid),
     /// The operator.
     Operator,
+    /// The agent whose sub-agent it is to be, once a person has allowed it.
+    Parent(&'a Aid),
 }
 
 impl Registrar<'_> {
-    /// Whether they may register this one. An administrator gives nothing that it has not itself, makes no other, and nobody
+    /// Whether they may register this one. An agent gives nothing that it has not itself, makes no administrator, and nobody
     /// that passes for a session of Keyless.
     pub(super) fn allow(self, aid: &Aid) -> Result<(), Error> {
-        let Self::Administrator(administrator) = self else { return Ok(()) };
-        let mut more = aid.exceeds(administrator);
+        let (Self::Administrator(above) | Self::Parent(above)) = self else { return Ok(()) };
+        let mut more = aid.exceeds(above);
         more.extend(aid.is_administrator().then_some("metadata.administrator"));
         more.extend((aid.agent_uri.vendor() == OWN_VENDOR).then_some("agent_uri"));
         if more.is_empty() {
@@ -71,7 +73,7 @@ impl Registrar<'_> {
 
     pub(super) fn as_logged(self) -> audit::Agent {
         match self {
-            Self::Administrator(administrator) => as_logged(administrator),
+            Self::Administrator(above) | Self::Parent(above) => as_logged(above),
             Self::Operator => keyless_agent("operator", "operator"),
         }
     }

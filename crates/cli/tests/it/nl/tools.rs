@@ -1,0 +1,163 @@
+//! The toolset `nl`: messages as tools, and documents that need no identity.
+
+use super::*;
+
+const REVIEWER: &str = "nl://acme.corp/reviewer/1.0.0";
+
+/// `keyless mcp` and a client of it.
+struct Tools<'w> {
+    server: Background<'w>,
+    said: u64,
+}
+
+impl<'w> Tools<'w> {
+    /// As nobody yet: greeted, and nothing called.
+    fn start(server: Invocation<'w>) -> Self {
+        Self { server: server.without_passphrase().start(), said: 0 }
+    }
+
+    /// As an agent that shows its credential.
+    fn of(world: &'w World, toolsets: &str, agent: &Value) -> Self {
+        let text = |key: &str| agent[key].as_str().unwrap().to_owned();
+        let server = world
+            .keyless(&["mcp", "--toolset", toolsets])
+            .env("NL_AGENT_URI", text("agent_uri"))
+            .env("NL_INSTANCE_ID", text("instance_id"))
+            .env("NL_AGENT_CREDENTIAL", text("credential"));
+        let mut tools = Self::start(server);
+        tools.greet();
+        tools
+    }
+
+    fn greet(&mut self) -> Value {
+        let hello = json!({
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" },
+        });
+        self.ask("initialize", &hello)["result"].clone()
+    }
+
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        self.said += 1;
+        let message =
+            json!({ "jsonrpc": "2.0", "id": self.said, "method": method, "params": params });
+        self.server.say(&message.to_string());
+        serde_json::from_str(&self.server.line()).unwrap()
+    }
+
+    fn call(&mut self, name: &str, arguments: &Value) -> Value {
+        let params = json!({ "name": name, "arguments": arguments });
+        self.ask("tools/call", &params)["result"].clone()
+    }
+
+    /// The error that a call is answered with.
+    fn refused(&mut self, name: &str, arguments: &Value) -> Value {
+        let answer = self.call(name, arguments);
+        assert_eq!(answer["isError"], true, "{answer}");
+        let text: Value =
+            serde_json::from_str(answer["content"][0]["text"].as_str().unwrap()).unwrap();
+        text["error"].clone()
+    }
+}
+
+#[test]
+fn tools_of_the_nl_set_are_messages() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let mut tools = Tools::of(&world, "secrets,nl", &served.agents["agent"]);
+    assert_eq!(tools.greet()["serverInfo"]["name"], "keyless");
+    let listed = tools.ask("tools/list", &json!({}))["result"]["tools"].clone();
+    let names: Vec<&str> =
+        listed.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"nl_execute_action") && names.contains(&"secrets_list"), "{names:?}");
+    let reads = json!({
+        "type": "inject_stdin", "command": "cat", "secret_ref": "{{nl:db/PASSWORD}}", "purpose": "test",
+    });
+    let done = tools.call("nl_execute_action", &reads);
+    assert_eq!(done["structuredContent"]["result"]["stdout"], "[REDACTED:db/PASSWORD]\n", "{done}");
+    let denied = json!({ "type": "exec", "template": "true {{nl:api/TOKEN}}" });
+    let denied = tools.refused("nl_execute_action", &denied);
+    assert_eq!(denied["nl_code"], "NL-E200", "{denied}");
+    let listed = tools.call("nl_list_secrets", &json!({}));
+    assert_eq!(listed["structuredContent"]["secrets"][0]["name"], BOXED, "{listed}");
+    let access = tools.call("nl_check_access", &json!({ "secret_name": TOKEN }));
+    assert_eq!(access["structuredContent"]["allowed"], false, "{access}");
+}
+
+#[test]
+fn documents_are_read_before_anybody_is_known() {
+    let world = World::empty();
+    // No store, no broker, no identity.
+    let mut tools = Tools::start(world.keyless(&["mcp", "--toolset", "nl"]));
+    assert!(tools.greet()["capabilities"]["resources"].is_object());
+    let listed = tools.ask("resources/list", &json!({}))["result"]["resources"].clone();
+    let uris: Vec<&Value> =
+        listed.as_array().unwrap().iter().map(|document| &document["uri"]).collect();
+    assert_eq!(uris.len(), 5, "{listed}");
+    let mut all = String::new();
+    for uri in uris {
+        let read = tools.ask("resources/read", &json!({ "uri": uri }))["result"].clone();
+        assert_eq!(read["contents"][0]["uri"], *uri, "{read}");
+        all += read["contents"][0]["text"].as_str().unwrap();
+    }
+    for said in
+        ["{{nl:category/NAME}}", "inject_tempfile", "NL-4-DENY-001", "nl_register_agent", "$defs"]
+    {
+        assert!(all.contains(said), "{said}");
+    }
+    let nothing = json!({ "uri": "nl-provider://docs/values" });
+    assert_eq!(tools.ask("resources/read", &nothing)["error"]["code"], -32002);
+    // The other toolsets have none.
+    let mut secrets = Tools::start(world.keyless(&["mcp", "--toolset", "secrets"]));
+    assert!(secrets.greet()["capabilities"].get("resources").is_none());
+}
+
+#[test]
+fn an_agent_gets_a_sub_agent_once_a_person_allows_it() {
+    let world = with_secrets();
+    let mut served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let mut tools = Tools::of(&world, "nl", &served.agents["agent"]);
+    let wanted = json!({
+        "agent_uri": REVIEWER, "agent_type": "coding_assistant", "capabilities": ["exec"],
+        "requested_ttl_hours": 1, "purpose": "to review what I have done",
+    });
+    let waits = tools.refused("nl_register_agent", &wanted);
+    assert_eq!(waits["nl_code"], "NL-E204", "{waits}");
+    let id = waits["details"]["approval_id"].as_str().unwrap().to_owned();
+    // What the person sees is what it will be.
+    let shown = world.keyless(&["approve", "--list"]).run().ok();
+    assert!(shown.contains(&id), "{shown}");
+    world.keyless(&["approve", "--once", &id]).run().ok();
+    let done = tools.call("nl_register_agent", &wanted);
+    let registered = &done["structuredContent"];
+    assert_eq!(registered["aid"]["agent_uri"], REVIEWER, "{done}");
+    assert_eq!(registered["aid"]["delegated_by"]["identifier"], AGENT);
+    // A name that brings somebody's grants is nobody's to take; others' agents and the log are not the caller's.
+    let taken =
+        json!({ "agent_uri": HELPER, "agent_type": "coding_assistant", "capabilities": ["exec"] });
+    assert_eq!(tools.refused("nl_register_agent", &taken)["nl_code"], "NL-E702");
+    let other = json!({ "agent_uri": HELPER, "reason": "decommissioned" });
+    assert_eq!(tools.refused("nl_revoke_agent", &other)["nl_code"], "NL-E100");
+    assert_eq!(tools.refused("nl_query_audit", &json!({}))["nl_code"], "NL-E501");
+
+    // It may use what is handed on to it, and nothing besides.
+    served.know("reviewer", registered);
+    let action = json!({ "type": "exec", "template": "true {{nl:db/PASSWORD}}" });
+    let alone = json!({ "door": "unix", "as": "reviewer", "action": action });
+    assert_eq!(served.client(&json!([alone])).remove(0)["status"], "denied");
+    let scope = json!({ "secrets": ["db/PASSWORD"], "actions": ["exec"], "max_uses": 2 });
+    let handed = json!({ "delegate_to": REVIEWER, "delegation_scope": scope });
+    let token =
+        tools.call("nl_create_delegation", &handed)["structuredContent"]["token_id"].clone();
+    let mut under = alone;
+    under["delegation"] = json!({ "token_id": token });
+    assert_eq!(served.client(&json!([under])).remove(0)["status"], "success");
+    let end = json!({ "agent_uri": REVIEWER, "reason": "decommissioned" });
+    let ended = tools.call("nl_revoke_agent", &end);
+    assert_eq!(ended["structuredContent"]["local_result"]["aid_revoked"], true, "{ended}");
+    let over = served.client(&json!([under])).remove(0);
+    assert_eq!(over["error"]["code"], "NL-E104", "{over}");
+    let text = serde_json::to_string(&world.log()).unwrap();
+    assert!(!text.contains(registered["credential"]["value"].as_str().unwrap()));
+}
