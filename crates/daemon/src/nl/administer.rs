@@ -106,7 +106,7 @@ impl NlService {
         payload: &Map<String, Value>,
     ) -> Result<Outcome, NlFault> {
         if caller.asks_below_itself(payload) {
-            return self.register_below(caller, read(payload)?).await;
+            return Box::pin(self.register_below(caller, read(payload)?)).await;
         }
         let administrator = self.administrator(caller, MessageType::AgentRegister).await?;
         let wanted: Wanted = read(payload)?;
@@ -167,9 +167,12 @@ impl NlService {
         let theirs: Vec<&Aid> = all
             .iter()
             .filter(|aid| aid.agent_uri == wanted.agent_uri)
-            .filter(|aid| match is_administrator {
-                true => aid.organization_id == caller.aid.organization_id,
-                false => caller.acting.is_none() && is_below(aid, &caller.aid, &all),
+            .filter(|aid| {
+                if is_administrator {
+                    aid.organization_id == caller.aid.organization_id
+                } else {
+                    caller.acting.is_none() && is_below(aid, &caller.aid, &all)
+                }
             })
             .collect();
         if theirs.is_empty() && !is_administrator {

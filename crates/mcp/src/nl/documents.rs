@@ -104,14 +104,14 @@ fn rules() -> String {
         .to_owned();
     let guard = Guard::standard();
     let mut rules: Vec<&Rule> = guard.rules().collect();
-    rules.sort_by_key(|rule| (word(rule.category), &rule.id));
+    rules.sort_by_cached_key(|rule| (word(&rule.category), rule.id.clone()));
     let mut category = None;
     for rule in rules {
         if category != Some(rule.category) {
             category = Some(rule.category);
-            let _ = write!(text, "\n## {}\n\n", word(rule.category));
+            let _ = write!(text, "\n## {}\n\n", word(&rule.category));
         }
-        let _ = write!(text, "- `{}` ({}): {}", rule.id, word(rule.severity), rule.description);
+        let _ = write!(text, "- `{}` ({}): {}", rule.id, word(&rule.severity), rule.description);
         if let Some(instead) = &rule.safe_alternative {
             let _ = write!(text, " Instead: {instead}");
         }
@@ -121,7 +121,7 @@ fn rules() -> String {
 }
 
 /// A category or a severity, in the protocol's word.
-fn word(one: impl Serialize) -> String {
+fn word(one: &impl Serialize) -> String {
     json!(one).as_str().unwrap_or_default().to_owned()
 }
 
