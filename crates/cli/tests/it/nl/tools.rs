@@ -77,7 +77,7 @@ fn tools_of_the_nl_set_are_messages() {
     assert_eq!(done["structuredContent"]["result"]["stdout"], "[REDACTED:db/PASSWORD]\n", "{done}");
     let denied = json!({ "type": "exec", "template": "true {{nl:api/TOKEN}}" });
     let denied = tools.refused("nl_execute_action", &denied);
-    assert_eq!(denied["nl_code"], "NL-E200", "{denied}");
+    assert_eq!(denied["code"], "NL-E200", "{denied}");
     let listed = tools.call("nl_list_secrets", &json!({}));
     assert_eq!(listed["structuredContent"]["secrets"][0]["name"], BOXED, "{listed}");
     let access = tools.call("nl_check_access", &json!({ "secret_name": TOKEN }));
@@ -123,7 +123,7 @@ fn an_agent_gets_a_sub_agent_once_a_person_allows_it() {
         "requested_ttl_hours": 1, "purpose": "to review what I have done",
     });
     let waits = tools.refused("nl_register_agent", &wanted);
-    assert_eq!(waits["nl_code"], "NL-E204", "{waits}");
+    assert_eq!(waits["code"], "NL-E204", "{waits}");
     let id = waits["details"]["approval_id"].as_str().unwrap().to_owned();
     // What the person sees is what it will be.
     let shown = world.keyless(&["approve", "--list"]).run().ok();
@@ -136,10 +136,10 @@ fn an_agent_gets_a_sub_agent_once_a_person_allows_it() {
     // A name that brings somebody's grants is nobody's to take; others' agents and the log are not the caller's.
     let taken =
         json!({ "agent_uri": HELPER, "agent_type": "coding_assistant", "capabilities": ["exec"] });
-    assert_eq!(tools.refused("nl_register_agent", &taken)["nl_code"], "NL-E702");
+    assert_eq!(tools.refused("nl_register_agent", &taken)["code"], "NL-E702");
     let other = json!({ "agent_uri": HELPER, "reason": "decommissioned" });
-    assert_eq!(tools.refused("nl_revoke_agent", &other)["nl_code"], "NL-E100");
-    assert_eq!(tools.refused("nl_query_audit", &json!({}))["nl_code"], "NL-E501");
+    assert_eq!(tools.refused("nl_revoke_agent", &other)["code"], "NL-E100");
+    assert_eq!(tools.refused("nl_query_audit", &json!({}))["code"], "NL-E501");
 
     // It may use what is handed on to it, and nothing besides.
     served.know("reviewer", registered);

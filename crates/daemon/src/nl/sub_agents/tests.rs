@@ -119,16 +119,17 @@ async fn nobody_is_asked_about_what_can_not_be() {
 async fn a_parent_ends_its_own_and_is_followed_by_them() {
     let served = Served::new().await;
     let (nl, parent) = (&served.nl, parent(&served).await);
-    let child = async |name: &str, of: &Aid| {
-        let more = json!({ "agent_uri": format!("nl://acme.corp/{name}/1.0.0") });
+    let child = async |name: &str, of: &Aid, hours: u32| {
+        let uri = format!("nl://acme.corp/{name}/1.0.0");
+        let more = json!({ "agent_uri": uri, "requested_ttl_hours": hours });
         let wanted: Wanted = serde_json::from_value(Value::Object(payload(&more))).unwrap();
         let parent = Some(of.instance_id.clone());
         let registration = Registration { parent, ..wanted.below(of) };
         nl.agents.register(registration, Registrar::Operator).await.unwrap().0
     };
-    let first = child("first", &parent.aid).await;
-    let second = child("second", &first).await;
-    let other = child("third", &parent.aid).await;
+    let first = child("first", &parent.aid, 2).await;
+    let second = child("second", &first, 1).await;
+    let other = child("third", &parent.aid, 1).await;
     let stranger = served.agent("stranger", &[ActionType::Delegate], &[]).await;
     let revocation = |aid: &Aid| {
         let wanted = json!({ "agent_uri": aid.agent_uri.as_str(), "reason": "decommissioned" });
