@@ -134,9 +134,9 @@ fn an_agent_gets_a_sub_agent_once_a_person_allows_it() {
     assert_eq!(registered["aid"]["agent_uri"], REVIEWER, "{done}");
     assert_eq!(registered["aid"]["delegated_by"]["identifier"], AGENT);
     // A name that brings somebody's grants is nobody's to take; others' agents and the log are not the caller's.
-    let taken =
+    let namesake =
         json!({ "agent_uri": HELPER, "agent_type": "coding_assistant", "capabilities": ["exec"] });
-    assert_eq!(tools.refused("nl_register_agent", &taken)["code"], "NL-E702");
+    assert_eq!(tools.refused("nl_register_agent", &namesake)["code"], "NL-E702");
     let other = json!({ "agent_uri": HELPER, "reason": "decommissioned" });
     assert_eq!(tools.refused("nl_revoke_agent", &other)["code"], "NL-E100");
     assert_eq!(tools.refused("nl_query_audit", &json!({}))["code"], "NL-E501");
