@@ -80,7 +80,7 @@ pub use keyless_egress::{Explanation, Question};
 /// Where a forwarder's streams go on to.
 pub use keyless_guest::Link;
 /// A jail's init is the same executable, and whether one can be made here.
-pub use keyless_jail::{check as check_jail, init_if_asked};
+pub use keyless_jail::{check as check_jail, close_on_exec_above_stderr, init_if_asked};
 /// Tools for agents.
 pub use keyless_mcp as mcp;
 /// The store below a vault.
@@ -126,7 +126,8 @@ pub use crate::{
     },
     passphrase::{read_passphrase_file, remember_passphrase_file, remembered_passphrase_files},
     places::{
-        KEYLESS_HOME, KEYLESS_PASSPHRASE_FILE, Places, is_inside_session, unusable as path_unusable,
+        KEYLESS_HOME, KEYLESS_PASSPHRASE_FILE, Places, is_inside_session, keyless_home,
+        unusable as path_unusable,
     },
     providers::providers,
     run::{Ended, Isolation, RunSpec, SessionHandle, absolute_paths, run},

@@ -40,8 +40,8 @@ impl Places {
 
     /// What the environment says: `KEYLESS_HOME`, else XDG, else the XDG defaults below `HOME`.
     pub fn from_environment() -> Result<Self, Error> {
-        if let Some(home) = directory(KEYLESS_HOME) {
-            return Ok(Self::below(&absolute(&home)?));
+        if let Some(home) = keyless_home()? {
+            return Ok(Self::below(&home));
         }
         let home = directory("HOME").ok_or_else(|| {
             Error::with(Code::PathUnusable, SafeText::words("neither KEYLESS_HOME nor HOME is set"))
@@ -195,6 +195,11 @@ pub(crate) fn private_directory(path: &Path) -> Result<(), Error> {
     }
     let detail = SafeText::default().as_they_wrote(&path.to_string_lossy());
     Err(Error::with(Code::KeyFileUnsafe, detail))
+}
+
+/// `KEYLESS_HOME`, as a process in another folder has to be told it; `None` when it is not set.
+pub fn keyless_home() -> Result<Option<PathBuf>, Error> {
+    directory(KEYLESS_HOME).map(|home| absolute(&home)).transpose()
 }
 
 fn directory(variable: &str) -> Option<PathBuf> {

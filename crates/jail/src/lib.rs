@@ -54,13 +54,13 @@ pub use linux::{
 pub use outcome::{Exit, FunnelSockets, JailError, Jailed, Streams};
 /// What to run and what to hide.
 pub use plan::{ESCAPE_VARIABLES, OwnFile, Plan, Variable};
-/// What the kernel says of its clock, which has no safe wrapper either.
-pub use system::clock_in_step;
 /// Must be the first call of `main`.
 pub use system::init_if_asked;
 /// Where a connection wanted to go.
 pub use system::original_destination;
 /// Making a jail, its process, and jails that stand before they are needed.
 pub use system::{JailProcess, Outlook, Reserve, check, spawn};
+/// What the kernel says of its clock, and what it does to descriptors, which have no safe wrapper either.
+pub use system::{clock_in_step, close_on_exec_above_stderr};
 /// Where the session's certificate authority stands inside, and the variables that name it.
 pub use trust::{BUNDLE_IN_JAIL, CA_IN_JAIL, system_bundle, trust_environment};

@@ -33,5 +33,5 @@ pub use network::machine::{
 };
 pub use reserve::{Outlook, Reserve};
 pub use spawn::{JailProcess, check, spawn};
-pub use sys::clock_in_step;
+pub use sys::{clock_in_step, close_on_exec_above_stderr};
 pub use trust::trust_on_this_machine;

@@ -2,7 +2,7 @@
 
 mod install;
 
-use std::{io::BufRead, process::ExitCode, sync::Arc};
+use std::{io::Read, process::ExitCode, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
@@ -17,6 +17,9 @@ use crate::{
     prompt,
     ui::Ui,
 };
+
+/// More than a file of a passphrase may have, and no path is longer.
+const MAX_FACTOR: usize = 8 * 1024;
 
 pub(super) async fn run(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
     if let Some(BrokerCommand::Install(install)) = &args.command {
@@ -47,10 +50,12 @@ pub(super) async fn run(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Its word, then what it is, to the end: a passphrase from a file may have lines.
 fn factor_from_stdin() -> Result<Factor, Error> {
-    let mut line = Zeroizing::new(String::with_capacity(4096));
+    let mut all = Zeroizing::new(String::with_capacity(MAX_FACTOR));
     let fault = || Error::with(Code::Usage, SafeText::words("no factor on stdin"));
-    std::io::stdin().lock().read_line(&mut line).map_err(|_| fault())?;
-    let (word, text) = line.trim_end_matches('\n').split_once(' ').ok_or_else(fault)?;
+    let mut limited = std::io::stdin().lock().take(MAX_FACTOR as u64);
+    limited.read_to_string(&mut all).map_err(|_| fault())?;
+    let (word, text) = all.split_once(' ').ok_or_else(fault)?;
     factor_of(word, Zeroizing::new(text.to_owned()))
 }

@@ -9,7 +9,7 @@ use std::{
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Config, Places, Store, absolute_paths,
+    Config, KEYLESS_HOME, Places, Store, absolute_paths, keyless_home,
     vault::{Factor, Keyfile, Passphrase, RecoveryPhrase, Vault},
 };
 use serde_json::json;
@@ -97,21 +97,20 @@ async fn check(store: Store, word: &str, factor: Zeroizing<String>) -> Result<()
 /// no argument, environment or file has it.
 fn start_broker(word: &str, factor: &str, seconds: u64) -> Result<(), Error> {
     let failed = |_| Error::with(Code::Internal, SafeText::words("the broker can't be started"));
+    // It outlives this process: what a script holds open here, a lock or a pipe, is not to wait for it.
+    keyless_daemon::close_on_exec_above_stderr().map_err(failed)?;
     let mut child = Command::new(keyless_daemon::this_program().map_err(failed)?)
         .args(["broker", "--factor-stdin", "--for", &format!("{seconds}s")])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
+        .envs(keyless_home()?.map(|home| (KEYLESS_HOME, home)))
         .current_dir("/")
         .spawn()
         .map_err(failed)?;
-    let mut line = Zeroizing::new(String::with_capacity(factor.len() + 16));
-    line.push_str(word);
-    line.push(' ');
-    line.push_str(factor);
-    line.push('\n');
     if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(line.as_bytes()).map_err(failed)?;
+        let parts = [word, " ", factor];
+        parts.iter().try_for_each(|part| stdin.write_all(part.as_bytes())).map_err(failed)?;
     }
     let mut answer = String::new();
     if let Some(stdout) = child.stdout.take() {

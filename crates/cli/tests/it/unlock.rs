@@ -314,35 +314,65 @@ fn a_unit_for_systemd_is_written() {
     install().exits(3);
 }
 
+/// A lock that a script holds, say, or the pipe that waits for its end.
+#[test]
+fn the_broker_keeps_nothing_open_of_who_started_it() {
+    let world = World::with_store();
+    let script = "exec 9> held; exec \"$0\" unlock --for 10m";
+    let script = ["sh", "-c", script, crate::invocation::KEYLESS];
+    world.keyless(&[]).instead(&script).run().ok();
+    let pid = status(&world)["broker"]["pid"].as_u64().unwrap();
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let open: Vec<_> = open.filter_map(|one| fs::read_link(one.ok()?.path()).ok()).collect();
+    assert!(!open.is_empty() && !open.iter().any(|file| file.ends_with("held")), "{open:?}");
+    world.keyless(&["lock"]).run().ok();
+}
+
 /// A test runner's scratch folder, say: deeper than a socket's address has room for.
 #[test]
-fn a_home_may_lie_deep() {
+fn a_home_may_lie_deep_or_be_named_from_here() {
     let world = World::empty();
     let deep = world.home.work().join("a-folder-in-a-folder/".repeat(10));
     fs::create_dir_all(&deep).unwrap();
+    let near = world.home.work().join("near");
     let greeting = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
 {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"secrets_status","arguments":{}}}
 "#;
-    let named = deep.to_str().unwrap();
-    let keyless = |arguments: &[&str]| world.keyless(arguments).env("KEYLESS_HOME", named);
+    for (named, place) in [(deep.to_str().unwrap(), &deep), ("near", &near)] {
+        let keyless = |arguments: &[&str]| world.keyless(arguments).env("KEYLESS_HOME", named);
+        let recovery = world.operator_file(&format!("recovery-{}", named.len()));
+        keyless(&["init", "--recovery-file", recovery.to_str().unwrap()]).run().ok();
+        keyless(&["unlock", "--for", "10m"]).run().ok();
+        let add =
+            ["secret", "add", "team/api/token", "--value-stdin", "--env", "TOKEN", "--to", ALLOWED];
+        keyless(&add).stdin(world.canary.value()).run().ok();
+        // Over the session's three sockets: its offer, its way out, its tools. The last line has no line end.
+        let inside = "curl -sS http://10.0.0.1/ -o /dev/null -w '%{http_code}'; exec \"$0\" mcp";
+        let run = ["run", "--", "sh", "-c", inside, crate::invocation::KEYLESS];
+        let seen = keyless(&run).without_passphrase().stdin(greeting.trim_end()).run();
+        assert!(seen.ok().contains("\\\"state\\\":\\\"unlocked\\\""), "{}", seen.text());
+        // The operator's, and that of agents.
+        let waiting = keyless(&["approve", "--list", "--json"]).run();
+        assert_eq!(waiting.data()["pending"], json!([]));
+        for socket in ["agent", "operator", "nl"] {
+            assert!(place.join(format!("run/{socket}.sock")).exists(), "{socket} in {named}");
+        }
+        let status = keyless(&["status", "--json"]).without_passphrase().run().data();
+        assert_eq!(status["unlocked"], json!(true), "{status}");
+        assert_eq!(keyless(&["lock"]).without_passphrase().run().ok(), "Locked.\n");
+    }
+}
+
+#[test]
+fn a_passphrase_of_two_lines_opens_the_store_everywhere() {
+    let world = World::empty();
+    let file =
+        world.home.write("operator/two-lines", "a first line of it\nand a second\n").unwrap();
     let recovery = world.operator_file("recovery");
+    let keyless =
+        |arguments: &[&str]| world.keyless(arguments).env("KEYLESS_PASSPHRASE_FILE", &file);
     keyless(&["init", "--recovery-file", recovery.to_str().unwrap()]).run().ok();
     keyless(&["unlock", "--for", "10m"]).run().ok();
-    let add =
-        ["secret", "add", "team/api/token", "--value-stdin", "--env", "TOKEN", "--to", ALLOWED];
-    keyless(&add).stdin(world.canary.value()).run().ok();
-    // Over the session's three sockets: its offer, its way out, its tools. The last line has no line end.
-    let inside = "curl -sS http://10.0.0.1/ -o /dev/null -w '%{http_code}'; exec \"$0\" mcp";
-    let run = ["run", "--", "sh", "-c", inside, crate::invocation::KEYLESS];
-    let seen = keyless(&run).without_passphrase().stdin(greeting.trim_end()).run();
-    assert!(seen.ok().contains("\\\"state\\\":\\\"unlocked\\\""), "{}", seen.text());
-    // The operator's, and that of agents.
-    let waiting = keyless(&["approve", "--list", "--json"]).run();
-    assert_eq!(waiting.data()["pending"], json!([]));
-    for socket in ["agent", "operator", "nl"] {
-        assert!(deep.join(format!("run/{socket}.sock")).exists(), "{socket}");
-    }
-    let status = keyless(&["status", "--json"]).without_passphrase().run().data();
-    assert_eq!(status["unlocked"], json!(true), "{status}");
-    assert_eq!(keyless(&["lock"]).without_passphrase().run().ok(), "Locked.\n");
+    assert_eq!(keyless(&["run", "--", "echo", "ran"]).without_passphrase().run().ok(), "ran\n");
+    keyless(&["lock"]).run().ok();
 }

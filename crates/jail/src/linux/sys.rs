@@ -72,7 +72,7 @@ pub(crate) fn inherit(command: &mut Command, fds: &[BorrowedFd<'_>]) {
 }
 
 /// Marks every descriptor but the standard three to be closed on exec (Linux 5.11).
-pub(crate) fn close_on_exec_above_stderr() -> io::Result<()> {
+pub fn close_on_exec_above_stderr() -> io::Result<()> {
     // SAFETY: only flags of descriptors change; none is closed under its owner.
     let done = unsafe {
         libc::syscall(

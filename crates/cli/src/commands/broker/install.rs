@@ -7,7 +7,7 @@ use std::{
 };
 
 use keyless_core::{Code, Error, SafeText};
-use keyless_daemon::{KEYLESS_HOME, path_unusable, write_whole};
+use keyless_daemon::{KEYLESS_HOME, keyless_home, path_unusable, write_whole};
 use serde_json::json;
 
 use crate::{args::BrokerInstallArgs, ui::Ui};
@@ -59,8 +59,7 @@ fn unit(args: &BrokerInstallArgs) -> Result<String, Error> {
     let file = fs::canonicalize(file).map_err(|error| path_unusable(file, &error))?;
     let program =
         env::current_exe().map_err(|error| path_unusable(Path::new("keyless"), &error))?;
-    let home = env::var_os(KEYLESS_HOME).map(PathBuf::from);
-    let home = home.map_or_else(String::new, |home| {
+    let home = keyless_home()?.map_or_else(String::new, |home| {
         format!("Environment={}\n", quoted(&format!("{KEYLESS_HOME}={}", home.display())))
     });
     let (program, file) =
