@@ -320,7 +320,7 @@ async fn open_store() -> Result<(Places, Store), Error> {
 /// The vault, unlocked by what the arguments, the environment or a person give.
 async fn unlock_vault(factor: &FactorArgs) -> Result<(Places, Vault), Error> {
     let (places, store) = open_store().await?;
-    let vault = Vault::unlock(store, prompt::factor(factor)?).await?;
+    let vault = keyless_daemon::open_vault(store, prompt::factor(factor)?).await?;
     let config = Config::load(&places.config_file())?;
     let vault = keyless_daemon::with_sources(vault, &places, &config)?;
     Ok((places, vault))

@@ -145,6 +145,8 @@ pub enum Action {
     InjectTempfile,
     /// An agent listed what it may use.
     List,
+    /// The store was closed.
+    Lock,
     /// The operator has seen that a part of the log is not what was written; the log goes on behind it.
     LogBreakAccepted,
     /// A key of the log took the place of another; this is the first entry that it vouches for.
@@ -179,6 +181,8 @@ pub enum Action {
     SessionStart,
     /// A file was made with secrets.
     Template,
+    /// The store was opened for a while.
+    Unlock,
     /// A secret's metadata changed.
     Update,
     /// The log was verified.
@@ -423,6 +427,7 @@ impl Action {
             Self::LogBreakAccepted => "log_break_accepted",
             Self::LogKeyRotation => "log_key_rotation",
             Self::LogRemoval => "log_removal",
+            Self::Lock => "lock",
             Self::LogRotation => "log_rotation",
             Self::Query => "query",
             Self::ResponseLevelChange => "response_level_change",
@@ -437,6 +442,7 @@ impl Action {
             Self::SessionEnd => "session_end",
             Self::SessionStart => "session_start",
             Self::Template => "template",
+            Self::Unlock => "unlock",
             Self::Update => "update",
             Self::Verify => "verify",
         }

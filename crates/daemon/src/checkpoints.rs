@@ -23,6 +23,7 @@ use uuid::Uuid;
 
 use crate::{
     broker::{agent, plain_entry},
+    opening::open_vault,
     places::{Places, unusable},
 };
 
@@ -89,7 +90,7 @@ pub async fn verify_log(
     check: LogCheck,
 ) -> Result<VerifiedLog, Error> {
     let vault = match check.factor {
-        Some(factor) => Some(Vault::unlock(store.clone(), factor).await?),
+        Some(factor) => Some(open_vault(store.clone(), factor).await?),
         None => None,
     };
     let key = match &vault {

@@ -53,6 +53,7 @@ mod log_breaks;
 mod log_keeping;
 mod metrics;
 mod notes;
+mod opening;
 mod operator;
 mod provenance;
 mod run;
@@ -115,6 +116,7 @@ pub use crate::{
         serve_nl_stdio,
     },
     notes::{Note, Notes, RequestNote},
+    opening::open_vault,
     operator::{
         Answer, Approver, ApproverHandle, By, ChainState, CheckWhen, Edited, EgressView, Given,
         HOUR_BARS, Known, LOG_ACTIONS, LOG_OUTCOMES, LogView, LogWanted, Named, Occasion, Operator,

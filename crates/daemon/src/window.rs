@@ -11,14 +11,23 @@
 //! `config.toml` is the operator's; who asks for more gets what it allows.
 //! Source: reference/secrets.md, sections 8 and 19 (rows 12 and 19).
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use jiff::Timestamp;
-use keyless_core::{ApproveOnUse, Code, Error, SafeText};
+use keyless_core::{ApproveOnUse, Code, Error, SafeText, audit::Action};
+use keyless_store::AuditLog;
 use keyless_vault::{LOOK, Moment, Vault};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::sync::Notify;
+
+use crate::opening;
 
 /// `[unlock]` of `config.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -66,6 +75,9 @@ pub struct Window {
 /// Closes the store when it is time, and opens it again.
 pub(crate) struct Keeper {
     vault: Arc<Vault>,
+    log: AuditLog,
+    /// That the store is open is on record, and that it was closed is not yet.
+    on_record: AtomicBool,
     window: Window,
     born: Moment,
     locks_at: Mutex<Moment>,
@@ -99,10 +111,23 @@ impl UnlockConfig {
 
 impl Keeper {
     /// Keeps a vault that was just opened by a stronger factor.
-    pub(crate) fn new(vault: Arc<Vault>, window: Window) -> Self {
-        let born = Moment::now();
+    pub(crate) fn new(vault: Arc<Vault>, log: AuditLog, window: Window) -> Self {
+        let (born, on_record) = (Moment::now(), AtomicBool::default());
         let locks_at = Mutex::new(born + window.length);
-        Self { vault, window, born, locks_at, changed: Notify::new() }
+        Self { vault, log, on_record, window, born, locks_at, changed: Notify::new() }
+    }
+
+    /// Writes down that the store is open, and by what.
+    pub(crate) async fn opened(&self, by: &str) {
+        self.on_record.store(true, Ordering::Relaxed);
+        opening::record(&self.log, Action::Unlock, "operator", by).await;
+    }
+
+    /// Writes down that the store was closed, by whom and why, if that is not on record.
+    pub(crate) async fn closed(&self, who: &str, why: &str) {
+        if self.on_record.swap(false, Ordering::Relaxed) {
+            opening::record(&self.log, Action::Lock, who, why).await;
+        }
     }
 
     /// Runs until nothing but a stronger factor opens the store again.
@@ -110,8 +135,12 @@ impl Keeper {
         loop {
             self.until_closing().await;
             // What can't be read can't be reopened either.
-            if !self.vault.relock().await.unwrap_or(false) {
+            let reopens = self.vault.relock().await.unwrap_or(false);
+            if !reopens {
                 self.vault.lock();
+            }
+            self.closed("broker", "its time is over").await;
+            if !reopens {
                 return;
             }
             let end = (self.born + self.window.longest).over();
@@ -122,28 +151,38 @@ impl Keeper {
         }
     }
 
-    /// Opens the locked store by a code, for at most what the window allows. Gives for how long.
+    /// Opens the locked store by a code, for at most what the window allows. Gives for how long. A wrong code
+    /// is on record.
     pub(crate) async fn reopen(
         &self,
         code: &str,
         asked: Option<Duration>,
     ) -> Result<Duration, Error> {
+        let granted = self.open_again(code, asked).await;
+        if let Err(error) = &granted {
+            opening::record_refusal(&self.log, error.code()).await;
+        }
+        granted
+    }
+
+    async fn open_again(&self, code: &str, asked: Option<Duration>) -> Result<Duration, Error> {
         self.vault.reopen(code, Timestamp::now(), self.born.elapsed()).await?;
         let end = self.born + self.window.longest;
         let rest = end.left();
         let granted = asked.unwrap_or(self.window.length).min(self.window.length).min(rest);
         *self.locks_at.lock() = Moment::now() + granted;
         self.changed.notify_waiters();
+        self.opened("a code").await;
         Ok(granted)
     }
 
     /// Takes a code as proof of the operator: it opens a store that has locked itself, and is judged alone
-    /// at an open one.
+    /// at an open one. Who asks for it puts a wrong one on record.
     pub(crate) async fn prove(&self, code: &str) -> Result<(), Error> {
         if self.vault.is_open() {
             return self.vault.judge_code(code, Timestamp::now(), self.born.elapsed()).await;
         }
-        self.reopen(code, None).await.map(drop)
+        self.open_again(code, None).await.map(drop)
     }
 
     /// The least that every secret asks for.

@@ -19,7 +19,6 @@ use keyless_core::{
 use keyless_daemon::{
     Broker, EgressDoor,
     nl::actions::{OwnActions, OwnTerms},
-    vault::Vault,
 };
 use serde_json::Value;
 
@@ -121,7 +120,7 @@ pub(super) async fn run(_: &Ui, command: ActionCommand) -> Result<ExitCode, Erro
 async fn open(terms: &TermArgs) -> Result<OwnActions, Error> {
     let (places, store) = open_store().await?;
     let config = config(&places, &terms.routes)?;
-    let vault = Vault::unlock(store, prompt::factor(&terms.factor)?).await?;
+    let vault = keyless_daemon::open_vault(store, prompt::factor(&terms.factor)?).await?;
     let vault = std::sync::Arc::new(keyless_daemon::with_sources(vault, &places, &config)?);
     let log = keyless_daemon::audit_log(&vault);
     keyless_daemon::annotate_log(&log, &config);

@@ -5,10 +5,7 @@ mod install;
 use std::{io::Read, process::ExitCode, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
-use keyless_daemon::{
-    Broker, EgressDoor,
-    vault::{Factor, Vault},
-};
+use keyless_daemon::{Broker, EgressDoor, vault::Factor};
 use zeroize::Zeroizing;
 
 use super::{config, open_store, unlock::factor_of};
@@ -29,7 +26,7 @@ pub(super) async fn run(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
     let factor =
         if args.factor_stdin { factor_from_stdin()? } else { prompt::factor(&args.factor)? };
     let config = config(&places, &RouteArgs::default())?;
-    let vault = Vault::unlock(store, factor).await?;
+    let vault = keyless_daemon::open_vault(store, factor).await?;
     let vault = Arc::new(keyless_daemon::with_sources(vault, &places, &config)?);
     let door = EgressDoor::new(&config)?;
     let log = keyless_daemon::audit_log(&vault);

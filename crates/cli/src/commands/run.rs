@@ -8,7 +8,7 @@ use keyless_daemon::{
     SessionHandle, Wanted, absolute_paths,
     ci::{self, CiSession},
     manifest_of,
-    vault::{Manifest, Vault},
+    vault::Manifest,
 };
 
 use super::{config, open_store};
@@ -111,7 +111,7 @@ async fn open_session(
         Code::TerminalRequired => Error::with(Code::Locked, SafeText::words(why_it_asks(routed))),
         _ => error,
     })?;
-    let vault = Vault::unlock(store, factor).await?;
+    let vault = keyless_daemon::open_vault(store, factor).await?;
     let vault = Arc::new(keyless_daemon::with_sources(vault, places, &config)?);
     let caution = Caution::of(&vault, &places.index_file(), manifest.as_deref()).await?;
     let log = keyless_daemon::audit_log(&vault);

@@ -10,7 +10,7 @@ use std::{
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
     Config, KEYLESS_HOME, Places, Store, absolute_paths, keyless_home,
-    vault::{Factor, Keyfile, Passphrase, RecoveryPhrase, Vault},
+    vault::{Factor, Keyfile, Passphrase, RecoveryPhrase},
 };
 use serde_json::json;
 use zeroize::Zeroizing;
@@ -90,7 +90,7 @@ pub(super) fn factor_of(word: &str, text: Zeroizing<String>) -> Result<Factor, E
 /// Tries the factor here, so that a wrong one is told at once.
 async fn check(store: Store, word: &str, factor: Zeroizing<String>) -> Result<(), Error> {
     let factor = factor_of(word, factor)?;
-    Vault::unlock(store, factor).await.map(drop)
+    keyless_daemon::open_vault(store, factor).await.map(drop)
 }
 
 /// Starts this executable as a broker and waits until it listens. The factor goes through a pipe:

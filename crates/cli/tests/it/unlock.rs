@@ -67,8 +67,10 @@ fn a_run_needs_no_passphrase_until_lock() {
     assert!(seen.exits(5).errors().contains("next:  run keyless unlock"), "{}", seen.errors());
     let again = world.keyless(&["lock", "--json"]).run().data();
     assert_eq!(again["was_unlocked"], json!(false));
-    // The secret; the session and its agent begin; a release and its request; both end.
-    assert_eq!(world.log().len(), 7, "{:?}", world.log());
+    // The secret; the store opens; the session and its agent begin; a release and its request; both end; it closes.
+    wait_until("its end is on record", || world.log().last().unwrap()["action"] == "lock");
+    let log = world.log();
+    assert_eq!((log.len(), &log[1]["action"]), (9, &json!("unlock")), "{log:?}");
 }
 
 #[test]
@@ -84,6 +86,12 @@ fn a_wrong_passphrase_opens_nothing() {
     let seen = world.keyless(&["unlock", "--json"]).run();
     assert_eq!(seen.exits(5).json()["errors"][0]["code"], json!("wrong_passphrase"));
     assert_eq!(status(&world)["unlocked"], json!(false));
+    world.keyless(&["run", "--", "true"]).run().exits(5);
+    let tries = world.log_of("wrong_passphrase");
+    let seen = |entry: &Value| (entry["action"].clone(), entry["result"].clone());
+    let tried: Vec<_> = tries.iter().map(seen).collect();
+    assert_eq!(tried, vec![(json!("unlock"), json!("denied")); 2], "{:?}", world.log());
+    world.keyless(&["audit", "verify"]).without_passphrase().run().ok();
 }
 
 #[test]
@@ -274,6 +282,22 @@ fn a_code_reopens_the_store_under_a_running_session() {
     drop(session);
     world.keyless(&["lock"]).run().ok();
     wait_until("the broker is gone", || status(&world)["unlocked"] == json!(false));
+    let openings = || -> Vec<String> {
+        let log = world.log();
+        let log =
+            log.iter().filter(|entry| ["unlock", "lock"].iter().any(|one| entry["action"] == *one));
+        log.map(|entry| format!("{} {}", entry["action"], entry["error_code"])).collect()
+    };
+    let expected = [
+        r#""unlock" null"#,
+        r#""lock" null"#,
+        r#""unlock" "totp_wrong""#,
+        r#""unlock" "totp_wrong""#,
+        r#""unlock" null"#,
+        r#""unlock" "totp_replayed""#,
+        r#""lock" null"#,
+    ];
+    wait_until("each is on record", || openings() == expected);
 }
 
 #[test]

@@ -105,7 +105,7 @@ pub async fn serve(
     beside.spawn(keep_phases(Arc::clone(&vault), log.clone(), nl.grace()));
     beside.spawn(desktop::watch(Arc::clone(broker.requests()), places.clone()));
     beside.spawn(keep_log(Arc::clone(&vault), log.clone(), places.clone()));
-    let keeper = Arc::new(Keeper::new(Arc::clone(&vault), window));
+    let keeper = Arc::new(Keeper::new(Arc::clone(&vault), log.clone(), window));
     let (lock, book) = (Arc::new(Notify::new()), Arc::new(SessionBook::default()));
     let desk = Arc::new(Desk {
         vault: Arc::clone(&vault),
@@ -137,6 +137,7 @@ pub async fn serve(
     });
     let watcher = Watcher::new(vec![service.places.config_file()]).await;
     beside.spawn(follow_config(Arc::clone(&service), watcher));
+    keeper.opened("from cold").await;
     ready(nl_doors.http);
     systemd::tell("READY=1");
     tokio::select! {
@@ -152,6 +153,7 @@ pub async fn serve(
     let _ = fs::remove_file(&operator_path);
     drop(beside);
     service.end_sessions().await;
+    keeper.closed("operator", "for good, until it is unlocked anew").await;
     // Sessions have ended theirs; what a killed client left goes too.
     service.broker.requests().take_all_back().await
 }

@@ -25,7 +25,7 @@ impl Scene {
         let desk = Desk {
             requests: Arc::new(Requests::new(&vault, log.clone())),
             approver: Arc::new(Approver::new(Arc::clone(&vault))),
-            keeper: Arc::new(Keeper::new(Arc::clone(&vault), window)),
+            keeper: Arc::new(Keeper::new(Arc::clone(&vault), log.clone(), window)),
             book: Arc::new(SessionBook::default()),
             lock: Arc::default(),
             places: Places::below(std::path::Path::new("/nonexistent")),

@@ -68,7 +68,7 @@ async fn pass(places: &Places, mut door: Door) -> Result<Option<Vault>, Error> {
 
 async fn unlock(passphrase: Zeroizing<String>) -> Result<Vault, Error> {
     let (_, store) = open_store().await?;
-    Vault::unlock(store, Factor::Passphrase(Passphrase::new(passphrase))).await
+    keyless_daemon::open_vault(store, Factor::Passphrase(Passphrase::new(passphrase))).await
 }
 
 async fn create(

@@ -156,7 +156,7 @@ async fn open(opener: &OpenerArgs) -> Result<Vault, Error> {
     }
     let (_, store) = open_store().await?;
     let phrase = RecoveryPhrase::parse(&prompt::recovery_phrase()?)?;
-    Vault::unlock(store, Factor::Recovery(phrase)).await
+    keyless_daemon::open_vault(store, Factor::Recovery(phrase)).await
 }
 
 /// Something that is told once.

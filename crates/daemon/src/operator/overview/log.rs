@@ -19,7 +19,7 @@ const OF_SESSION: u32 = 200;
 pub const LOG_OUTCOMES: [Outcome; 5] =
     [Outcome::Success, Outcome::Denied, Outcome::Blocked, Outcome::Error, Outcome::Timeout];
 /// The acts that can be asked for.
-pub const LOG_ACTIONS: [Action; 23] = [
+pub const LOG_ACTIONS: [Action; 25] = [
     Action::Egress,
     Action::Exec,
     Action::Template,
@@ -33,6 +33,8 @@ pub const LOG_ACTIONS: [Action; 23] = [
     Action::Answer,
     Action::SessionStart,
     Action::SessionEnd,
+    Action::Unlock,
+    Action::Lock,
     Action::Create,
     Action::Update,
     Action::Rotate,

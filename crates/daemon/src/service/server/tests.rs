@@ -26,7 +26,7 @@ impl Served {
         let door = EgressDoor::new(&Config::default()).unwrap();
         let broker = Broker::new(door, Arc::clone(&vault), log.clone());
         let window = UnlockConfig::default().window(None).unwrap();
-        let keeper = Arc::new(Keeper::new(Arc::clone(&vault), window));
+        let keeper = Arc::new(Keeper::new(Arc::clone(&vault), log.clone(), window));
         let desk = Arc::new(Desk {
             requests: Arc::clone(broker.requests()),
             approver: Arc::new(Approver::of(&broker)),
