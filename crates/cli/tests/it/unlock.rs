@@ -87,9 +87,9 @@ fn a_wrong_passphrase_opens_nothing() {
     assert_eq!(seen.exits(5).json()["errors"][0]["code"], json!("wrong_passphrase"));
     assert_eq!(status(&world)["unlocked"], json!(false));
     world.keyless(&["run", "--", "true"]).run().exits(5);
-    let tries = world.log_of("wrong_passphrase");
+    let refused = world.log_of("wrong_passphrase");
     let seen = |entry: &Value| (entry["action"].clone(), entry["result"].clone());
-    let tried: Vec<_> = tries.iter().map(seen).collect();
+    let tried: Vec<_> = refused.iter().map(seen).collect();
     assert_eq!(tried, vec![(json!("unlock"), json!("denied")); 2], "{:?}", world.log());
     world.keyless(&["audit", "verify"]).without_passphrase().run().ok();
 }

@@ -47,7 +47,8 @@ FailureAction=exit-force
 Type=oneshot
 TimeoutStartSec=240
 ExecStart=/bin/bash -eu /scene/$story
-ExecStopPost=/bin/sh -c 'journalctl --no-pager -o short-monotonic > /scene/journal'
+# What is left would have a minute and a half to end by itself.
+ExecStopPost=/bin/sh -c 'journalctl --no-pager -o short-monotonic > /scene/journal; kill -KILL -1'
 StandardOutput=append:/scene/told
 StandardError=append:/scene/told
 UNIT
