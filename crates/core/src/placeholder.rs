@@ -93,9 +93,9 @@ impl SessionKey {
 
     /// What admits the session's programs to its proxy: 160 bits in 32 characters, the same whenever a
     /// process serves this session under this key.
-    pub fn proxy_token(&self) -> String {
+    pub fn proxy_token(&self) -> Zeroizing<String> {
         let bytes = hmac_sha256(&*self.0, &[b"keyless/proxy-token\0"]);
-        BASE32_NOPAD.encode(&bytes[..20]).to_ascii_lowercase()
+        Zeroizing::new(BASE32_NOPAD.encode(&bytes[..20]).to_ascii_lowercase())
     }
 }
 

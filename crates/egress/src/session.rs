@@ -7,6 +7,7 @@ use data_encoding::{BASE32_NOPAD, BASE64};
 use keyless_core::{Authority, Code, EgressRule, Error, Host, Placeholder, SecretPath};
 use subtle::ConstantTimeEq as _;
 use tokio::sync::watch;
+use zeroize::Zeroizing;
 
 use crate::{
     ports::{Broker, Event, Finished},
@@ -26,7 +27,7 @@ pub struct SessionSpec {
     /// The authority that its programs trust already; a fresh one when absent.
     pub ca: Option<Arc<CaKeys>>,
     /// What its programs were admitted by before; a fresh one when absent.
-    pub token: Option<String>,
+    pub token: Option<Zeroizing<String>>,
 }
 
 /// One secret of a session.
@@ -43,7 +44,7 @@ pub struct SessionSecret {
 /// An open session: its placeholders, its certificate authority, its proxy credential.
 pub struct Session {
     id: Arc<str>,
-    token: String,
+    token: Zeroizing<String>,
     table: ArcSwap<SwapTable>,
     authority: CertificateAuthority,
     broker: Arc<dyn Broker>,
@@ -72,7 +73,7 @@ impl Session {
         };
         let token = match spec.token {
             Some(token) => token,
-            None => BASE32_NOPAD.encode(&tls::random::<20>()?).to_ascii_lowercase(),
+            None => Zeroizing::new(BASE32_NOPAD.encode(&tls::random::<20>()?).to_ascii_lowercase()),
         };
         let table = Arc::new(SwapTable::new(&spec.secrets, Arc::clone(&spec.broker)));
         Ok(Self {
@@ -104,7 +105,7 @@ impl Session {
     /// `SESSION:TOKEN`, the user information of the session's proxy URL. It opens the proxy for
     /// this session's placeholders and nothing else.
     pub fn proxy_credential(&self) -> String {
-        format!("{}:{}", self.id, self.token)
+        format!("{}:{}", self.id, self.token.as_str())
     }
 
     pub(crate) fn authority(&self) -> &CertificateAuthority {

@@ -26,15 +26,10 @@ const NAMES: [&str; 9] = [
 const PLAIN: [&str; 6] = ["String", "Box<str>", "Arc<str>", "Cow<", "Vec<u8>", "&'a str"];
 
 /// Fields that are named so and hold no value of the vault's.
-const HARMLESS: [(&str, &str, &str); 7] = [
+const HARMLESS: [(&str, &str, &str); 6] = [
     ("crates/core/src/agent.rs", "token", "a vendor's word about an agent, which the agent shows"),
     ("crates/daemon/src/nl/attestation/attestor.rs", "token", "the same, for the agent to show"),
     ("crates/egress/src/door/postgres/client.rs", "password", "what the agent sent: a placeholder"),
-    (
-        "crates/egress/src/session.rs",
-        "token",
-        "the session's own name at the proxy, which its agent has",
-    ),
     ("crates/egress/src/swap/basic.rs", "credential", "what the agent sent: a placeholder"),
     (
         "crates/mcp/src/secrets/arguments.rs",
