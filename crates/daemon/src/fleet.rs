@@ -274,6 +274,10 @@ impl Fleet {
                 let _ = fs::remove_file(path);
             }
         }
+        if cut == 0 {
+            // The last bytes of an answer may still be on their way to a client.
+            engine.let_clients_go().await;
+        }
         self.sessions.close().await?;
         if cut > 0 {
             engine.let_clients_go().await;

@@ -216,8 +216,8 @@ impl Engine {
         }
     }
 
-    /// Waits for clients to go, a second at most. Who sees the connection end before having read that an answer was cut
-    /// may take what came of it for the whole.
+    /// Waits for clients to go, a second at most: an answer that was given is not yet written to the last byte, and who
+    /// sees the connection end before having read that one was cut may take what came of it for the whole.
     pub async fn let_clients_go(&self) {
         let gone = async {
             while self.connections() > 0 {
