@@ -1,7 +1,7 @@
 //! Unix sockets at paths of any length.
 //!
-//! A socket's address holds 107 bytes of path (unix(7)), and a home in a deep folder has longer ones. The folder is
-//! held open then, and the socket is reached through it by its name alone.
+//! A socket's address holds 107 bytes of path (unix(7)), and a home in a deep folder has longer ones. On Linux the
+//! folder is held open then, and the socket is reached through it by its name alone.
 
 use std::{
     fs::File,
@@ -39,7 +39,7 @@ impl Way {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
             return Ok(Self { path: path.to_owned(), _folder: None });
         };
-        if path.as_os_str().len() <= LONGEST {
+        if !cfg!(target_os = "linux") || path.as_os_str().len() <= LONGEST {
             return Ok(Self { path: path.to_owned(), _folder: None });
         }
         let folder = File::open(folder)?;

@@ -383,6 +383,10 @@ fn a_home_may_lie_deep_or_be_named_from_here() {
         }
         let status = keyless(&["status", "--json"]).without_passphrase().run().data();
         assert_eq!(status["unlocked"], json!(true), "{status}");
+        let doctor = keyless(&["doctor", "--json"]).without_passphrase().run().json();
+        let checks = doctor["data"]["checks"].as_array().unwrap();
+        let sockets = checks.iter().find(|check| check["id"] == "broker.sockets");
+        assert_eq!(sockets.unwrap()["state"], "ok", "{doctor}");
         assert_eq!(keyless(&["lock"]).without_passphrase().run().ok(), "Locked.\n");
     }
 }

@@ -7,11 +7,11 @@ use std::{
 };
 
 use super::Check;
-use crate::{places::Places, service, system::SOCKET_ADDRESS};
+use crate::{places::Places, service, system::LONGEST_SOCKET};
 
 pub(super) async fn look(places: &Places) -> Vec<Check> {
     let socket = places.agent_socket();
-    if socket.as_os_str().len() >= SOCKET_ADDRESS {
+    if LONGEST_SOCKET.is_some_and(|longest| socket.as_os_str().len() > longest) {
         let found = format!("{} is too long for a socket", socket.display());
         return vec![Check::fault(
             "broker.sockets",

@@ -8,8 +8,8 @@ use std::{
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
-/// What a Unix socket's address holds, with its final zero (unix(7)).
-pub(crate) const SOCKET_ADDRESS: usize = 108;
+/// How long the path of a socket may be; as long as any, since one is reached through its folder.
+pub(crate) const LONGEST_SOCKET: Option<usize> = None;
 
 /// No core files, no ptrace, no `/proc/PID/mem` or `environ` for other processes of the user.
 pub(crate) fn hide_memory() -> io::Result<()> {

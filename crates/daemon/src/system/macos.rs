@@ -6,8 +6,8 @@ use std::{env, io, os::unix::net::SocketAddr, path::PathBuf};
 
 pub(crate) use self::sys::{hide_memory, parent};
 
-/// What a Unix socket's address holds, with its final zero (`sys/un.h`).
-pub(crate) const SOCKET_ADDRESS: usize = 104;
+/// How long the path of a socket may be: what its address holds, without the final zero (`sys/un.h`).
+pub(crate) const LONGEST_SOCKET: Option<usize> = Some(103);
 
 /// Those of `signals` that this process was not started with as ignored.
 pub(crate) fn heeded(signals: &[i32]) -> Vec<i32> {
