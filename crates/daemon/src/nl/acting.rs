@@ -12,7 +12,7 @@ use keyless_core::{
 
 use super::{
     actions::{ActionOrder, ActionOutcome, ActionSession},
-    agents::named,
+    agents::is_below,
     caller::Caller,
     room::Over,
     service::NlService,
@@ -81,8 +81,8 @@ impl NlService {
     /// Revokes the sub-agents of an agent that is no more.
     pub(super) async fn revoke_below(&self, parent: &InstanceId) -> Result<(), Error> {
         let all = self.agents.list().await?;
-        let is_below = |aid: &&Aid| aid.is_below(parent, |one| named(&all, one));
-        let below: Vec<Aid> = all.iter().filter(is_below).cloned().collect();
+        let below: Vec<Aid> =
+            all.iter().filter(|aid| is_below(aid, parent, &all)).cloned().collect();
         let ending = Ending {
             who: agent("broker", "broker"),
             reason: "its parent is no more",

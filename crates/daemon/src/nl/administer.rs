@@ -171,7 +171,7 @@ impl NlService {
                 if is_administrator {
                     aid.organization_id == caller.aid.organization_id
                 } else {
-                    caller.acting.is_none() && is_below(aid, &caller.aid, &all)
+                    caller.acting.is_none() && is_below(aid, &caller.aid.instance_id, &all)
                 }
             })
             .collect();
@@ -183,9 +183,8 @@ impl NlService {
             return Err(NlFault::new(Code::AgentUnregistered, words));
         }
         let goes = |aid: &&Aid| {
-            let is_or_is_below =
-                |one: &&Aid| one.instance_id == aid.instance_id || is_below(aid, one, &all);
-            theirs.iter().any(is_or_is_below)
+            let mut above = theirs.iter().map(|one| &one.instance_id);
+            above.any(|one| *one == aid.instance_id || is_below(aid, one, &all))
         };
         let ended: Vec<Aid> = all.iter().filter(goes).cloned().collect();
         let ending = Ending {

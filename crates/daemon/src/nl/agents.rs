@@ -337,8 +337,8 @@ pub(super) fn named(all: &[Aid], instance: &InstanceId) -> Option<Aid> {
 }
 
 /// Whether an agent is a sub-agent of another one, directly or not.
-pub(super) fn is_below(aid: &Aid, ancestor: &Aid, all: &[Aid]) -> bool {
-    aid.is_below(&ancestor.instance_id, |one| named(all, one))
+pub(super) fn is_below(aid: &Aid, ancestor: &InstanceId, all: &[Aid]) -> bool {
+    aid.is_below(ancestor, |one| named(all, one))
 }
 
 fn unknown(instance: &InstanceId) -> Error {

@@ -65,7 +65,7 @@ impl NlService {
     async fn has_own_name(&self, aid: &Aid, parent: &Aid) -> Result<(), Error> {
         let all = self.agents.list().await?;
         let mut same = all.iter().filter(|other| other.agent_uri == aid.agent_uri);
-        let is_taken = same.any(|other| !is_below(other, parent, &all));
+        let is_taken = same.any(|other| !is_below(other, &parent.instance_id, &all));
         let grants = self.grants.list().await?;
         let mut same = grants.iter().filter(|shown| shown.grant.agent_uri == aid.agent_uri);
         let is_over = |state| matches!(state, GrantState::Expired | GrantState::Revoked);
