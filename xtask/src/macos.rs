@@ -30,8 +30,8 @@ pub(crate) struct Arguments {
 
 /// Checks the whole program.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let installed = ask("rustc", &["--print", "sysroot"]).map(PathBuf::from);
-    let sysroot = arguments.sysroot.clone().or(installed).unwrap_or_default();
+    let installed = PathBuf::from(ask("rustc", &["--print", "sysroot"]).unwrap_or_default());
+    let sysroot = arguments.sysroot.as_ref().unwrap_or(&installed);
     if !sysroot.join(SOURCES).exists() {
         let words = format!(
             "no {SOURCES} below {}: `rustup component add rust-src`; or --sysroot with a copy of the toolchain (links do) and \
@@ -45,8 +45,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     fs::create_dir_all(&folder).map_err(Failure::file(&folder))?;
     let compiler = script(&folder, "cc", &C_COMPILER.replace("ZIG", &zig))?;
     let archiver = script(&folder, "ar", &format!("exec {zig} ar \"$@\"\n"))?;
-    let rustc = ask("rustc", &["--print", "sysroot"]).unwrap_or_default() + "/bin/rustc";
-    let rustc = format!("exec {rustc} --sysroot {} \"$@\"\n", sysroot.display());
+    let (rustc, sysroot) = (installed.join("bin/rustc"), sysroot.display());
+    let rustc = format!("exec {} --sysroot {sysroot} \"$@\"\n", rustc.display());
     let rustc = script(&folder, "rustc", &rustc)?;
     let std = ["check", "-Zbuild-std=std,panic_unwind", "--target", TARGET];
     let what = ["--target-dir", FOLDER, "-p", "keyless"];

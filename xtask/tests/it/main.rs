@@ -27,9 +27,9 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// A heavy dependency and the rooms that may name it.
 const HOMES: &[(&str, &[&str])] = &[
-    // A passphrase, and an agent's credential.
     // The keychain of macOS.
     ("apple-native-keyring-store", &["vault"]),
+    // A passphrase, and an agent's credential.
     ("argon2", &["daemon", "vault"]),
     ("clap", &["cli"]),
     ("hickory-proto", &["guest"]),
