@@ -8,6 +8,7 @@ mod spawn;
 mod channel;
 mod keeper;
 mod orders;
+mod pipes;
 mod standing;
 
 // Inside: the jail's init, and what becomes the command.

@@ -86,6 +86,25 @@ fn ten_mebibytes_pass_unchanged() {
     assert_eq!(seen.errors(), "");
 }
 
+/// What a shell gives as a file reaches the command, both ways; nothing else that was open does.
+#[test]
+fn a_shells_process_substitution_reaches_the_command() {
+    let world = World::empty();
+    for options in ["--no-secrets", "--no-secrets --no-jail"] {
+        let script = format!(
+            r#"exec 8</ 9< <(echo unnamed)
+"$0" run {options} -- sh -c 'cat "$1" "$2"; echo out >"$3"; ls /proc/self/fd | grep -c "^[89]$"' sh \
+    <(printf 'one\n') <(printf 'two\n') >(cat)"#
+        );
+        let shell = world.keyless(&[]).instead(&["bash", "-c", &script, KEYLESS]).run();
+        shell.exits(if options.contains("jail") { 0 } else { 1 });
+        let mut lines: Vec<_> = shell.text().lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        let open = if options.contains("jail") { "2" } else { "0" };
+        assert_eq!(lines, [open, "one", "out", "two"], "{options}: {}", shell.errors());
+    }
+}
+
 #[test]
 fn a_closed_stdin_is_closed() {
     let world = World::empty();

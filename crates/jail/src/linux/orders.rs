@@ -7,7 +7,7 @@ use std::{
     ffi::OsString,
     fs::File,
     io::{self, Read, Seek, Write},
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, OwnedFd, RawFd},
 };
 
 use rustix::fs::MemfdFlags;
@@ -51,6 +51,8 @@ pub(crate) struct Job {
     pub(crate) working_directory: OsString,
     pub(crate) ca_pem: String,
     pub(crate) own_files: Vec<OwnFile>,
+    /// The caller's pipes that the command shares, by the numbers that both know them by.
+    pub(crate) pipes: Vec<RawFd>,
 }
 
 /// A job as it is handed over, and the command's streams.
@@ -103,13 +105,14 @@ impl Ground {
 }
 
 impl Job {
-    pub(crate) fn new(plan: &Plan) -> Self {
+    pub(crate) fn new(plan: &Plan, pipes: Vec<RawFd>) -> Self {
         Self {
             command: plan.command.clone(),
             environment: plan.environment.clone(),
             working_directory: plan.working_directory.clone().into(),
             ca_pem: plan.ca_pem.clone(),
             own_files: plan.own_files.clone(),
+            pipes,
         }
     }
 
@@ -210,7 +213,7 @@ mod tests {
         let ground = Ground::new(Purpose::Run, &plan, vec![]);
         ground.send(&here).expect("sent");
         assert_eq!(Ground::receive(&there).expect("received"), ground);
-        Job::new(&plan).send(&here, &[]).expect("sent");
+        Job::new(&plan, vec![]).send(&here, &[]).expect("sent");
         let handed = Job::take_over(&there).expect("received").expect("a job");
         assert_eq!((handed.read().expect("read").command, handed.streams().len()), (vec![odd], 0));
         // As often as it is handed on.

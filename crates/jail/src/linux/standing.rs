@@ -18,6 +18,7 @@ use crate::{
         channel::{self, Failure, Report, Step},
         diagnosis, init, keeper,
         orders::{Ground, Job},
+        pipes,
         spawn::JailProcess,
         sys,
         terminal::Foreground,
@@ -77,8 +78,10 @@ impl Standing {
 
     /// Gives it its job; fails where the jail has gone before anything of it was done.
     pub(crate) fn hand(&self, plan: &Plan, streams: Option<&Streams>) -> io::Result<()> {
-        let streams = streams.map(|streams| [&streams.input, &streams.output, &streams.errors]);
-        Job::new(plan).send(&self.control, streams.as_ref().map_or(&[], |all| all))
+        let Some(Streams { input, output, errors }) = streams else {
+            return Job::new(plan, pipes::named_in(&plan.command)).send(&self.control, &[]);
+        };
+        Job::new(plan, vec![]).send(&self.control, &[input, output, errors])
     }
 
     /// Waits until the command of the job that was handed over runs.

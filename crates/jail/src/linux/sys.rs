@@ -85,6 +85,20 @@ pub fn close_on_exec_above_stderr() -> io::Result<()> {
     outcome(done)
 }
 
+/// Takes that mark from `fds` again; one that is not open is passed over.
+pub(crate) fn keep_on_exec(fds: &[RawFd]) -> io::Result<()> {
+    for fd in fds {
+        // SAFETY: fcntl on a number is harmless; only a flag changes, and nothing is closed.
+        if unsafe { libc::fcntl(*fd, libc::F_SETFD, 0) } == -1 {
+            let error = io::Error::last_os_error();
+            if error.raw_os_error() != Some(libc::EBADF) {
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The signals that a thread did not take.
 pub(crate) struct SignalMask(libc::sigset_t);
 
