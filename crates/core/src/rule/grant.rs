@@ -315,8 +315,10 @@ mod tests {
             ..RequestFacts::default()
         };
         assert!(sealing.applies(&host("auth.test"), &post("/token")));
-        // One server may read it as /token, so its answer is looked into.
-        assert!(sealing.applies(&host("auth.test"), &post("//token")));
+        // Some server may read these as /token, so their answers are looked into.
+        for path in ["//token", "/token/", "/Token", "/token.json", "/x/../token"] {
+            assert!(sealing.applies(&host("auth.test"), &post(path)), "{path}");
+        }
         assert!(!sealing.applies(&host("auth.test"), &post("/other")));
         assert!(!sealing.applies(&host("api.test"), &post("/token")));
         assert!(sealing.names(&host("auth.test")));

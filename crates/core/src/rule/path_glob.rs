@@ -4,7 +4,8 @@
 //! is one slash or two. So a path has several readings, and a rule holds only when it holds in all
 //! of them; then no server can read a request as something that the rule does not name. Dot
 //! segments, control characters and doubly encoded bytes have no reading at all: no client needs
-//! them. Source: design.md, section 5; reference/egress.md, row 30 and (c) 12.
+//! them. Of a rule that holds something back it is enough that it could hold, for servers that don't
+//! look at capitals, too. Source: design.md, section 5; reference/egress.md, row 30 and (c) 12.
 
 use std::{fmt, str::FromStr};
 
@@ -88,16 +89,22 @@ impl PathGlob {
     pub(super) fn matches(&self, path: &PathReadings, number: usize) -> bool {
         let (reading, path) = &path.0[number];
         let pattern = segments(&self.0, READINGS[*reading]);
-        pattern.is_some_and(|pattern| {
-            wildcard(
-                &pattern,
-                path,
-                |segment| segment == b"**",
-                |glob, segment| {
-                    wildcard(glob, segment, |byte| *byte == b'*', |one, other| one == other)
-                },
-            )
-        })
+        pattern.is_some_and(|pattern| fits(&pattern, path, u8::eq))
+    }
+
+    /// Whether it holds for some server that does not look at capitals, at a slash at the end or at
+    /// the suffix of a format (`/token.json`).
+    pub(super) fn could_match(&self, path: &PathReadings, number: usize) -> bool {
+        let (reading, path) = &path.0[number];
+        let Some(pattern) = segments(&self.0, READINGS[*reading]) else { return false };
+        let pattern = without_last_slash(&pattern);
+        let path = without_last_slash(path);
+        let without_suffix = path.split_last().and_then(|(last, before)| {
+            let dot = last.iter().rposition(|byte| *byte == b'.')?;
+            Some([before, &[last[..dot].to_vec()]].concat())
+        });
+        let could = |path: &[Vec<u8>]| fits(pattern, path, u8::eq_ignore_ascii_case);
+        could(path) || without_suffix.is_some_and(|path| could(&path))
     }
 
     /// The text.
@@ -174,6 +181,20 @@ fn segments(path: &str, reading: Reading) -> Option<Segments> {
         all.push(last);
     }
     Some(all)
+}
+
+/// Whether a pattern's segments are those of a path, where letters are the `same`.
+fn fits(pattern: &[Vec<u8>], path: &[Vec<u8>], same: fn(&u8, &u8) -> bool) -> bool {
+    let within =
+        |glob: &Vec<u8>, segment: &Vec<u8>| wildcard(glob, segment, |byte| *byte == b'*', same);
+    wildcard(pattern, path, |segment| segment == b"**", within)
+}
+
+fn without_last_slash(segments: &[Vec<u8>]) -> &[Vec<u8>] {
+    match segments {
+        [before @ .., last] if last.is_empty() && !before.is_empty() => before,
+        all => all,
+    }
 }
 
 fn hex(bytes: &[u8]) -> Option<u8> {
@@ -276,6 +297,23 @@ mod tests {
             "*",
         ] {
             assert!(!holds("/repos/acme/**", path), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_some_server_takes_for_the_same_could_match() {
+        let could = |glob: &str, path: &str| {
+            let glob = PathGlob::parse(glob).unwrap();
+            let path = PathReadings::of(path).unwrap();
+            (0..path.len()).any(|number| glob.could_match(&path, number))
+        };
+        for path in ["/token", "/Token", "/token/", "/token.json", "//TOKEN/", "/token;v=1"] {
+            assert!(could("/token", path), "{path}");
+        }
+        assert!(could("/repos/acme/**", "/repos/ACME/site"));
+        assert!(could("/repos/", "/repos") && could("/", "/"));
+        for path in ["/tokens", "/token/x", "/", "/x.token"] {
+            assert!(!could("/token", path), "{path}");
         }
     }
 

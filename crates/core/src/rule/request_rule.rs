@@ -126,14 +126,23 @@ impl RequestRule {
 
     /// Whether the rule names the request in some reading, and looks into its body.
     fn looks_into(&self, host: &Host, request: &RequestFacts, path: &PathReadings) -> bool {
-        let named = |method: &String| (0..path.len()).any(|at| self.names(host, method, path, at));
-        self.calls != Calls::Any && request.methods.iter().any(named)
+        let could =
+            |method: &String| (0..path.len()).any(|at| self.could_name(host, method, path, at));
+        self.calls != Calls::Any && request.methods.iter().any(could)
     }
 
     fn names(&self, host: &Host, method: &str, path: &PathReadings, reading: usize) -> bool {
+        self.names_before_path(host, method) && self.path.matches(path, reading)
+    }
+
+    /// Whether some server could take the request for one that the rule names.
+    fn could_name(&self, host: &Host, method: &str, path: &PathReadings, reading: usize) -> bool {
+        self.names_before_path(host, method) && self.path.could_match(path, reading)
+    }
+
+    fn names_before_path(&self, host: &Host, method: &str) -> bool {
         let method = self.methods.is_empty() || self.methods.iter().any(|one| one == method);
-        let host = self.host.as_ref().is_none_or(|pattern| pattern.names(host));
-        method && host && self.path.matches(path, reading)
+        method && self.host.as_ref().is_none_or(|pattern| pattern.names(host))
     }
 }
 
@@ -204,14 +213,14 @@ pub(super) fn look_into<'r>(
     path.is_some_and(|path| rules.any(|rule| rule.looks_into(host, request, &path)))
 }
 
-/// Whether the rule names the request in some reading. One that can't be read could be any.
+/// Whether the rule could name the request in some reading. One that can't be read could be any.
 pub(super) fn is_named(rule: &RequestRule, host: &Host, request: &RequestFacts) -> bool {
     let Some(path) = PathReadings::of(&request.path) else {
         return rule.host.as_ref().is_none_or(|at| at.names(host));
     };
     let readings = 0..path.len();
-    let named = |at| request.methods.iter().any(|method| rule.names(host, method, &path, at));
-    readings.into_iter().any(named)
+    let could = |at| request.methods.iter().any(|method| rule.could_name(host, method, &path, at));
+    readings.into_iter().any(could)
 }
 
 /// A request in one reading.
@@ -243,12 +252,14 @@ impl Case<'_> {
             || all_named(&self.calls.json_rpc, Calls::json_rpc)
     }
 
-    /// Whether a rule names the request, or one thing that its body calls or could call.
+    /// Whether a rule could name the request, or one thing that its body calls or could call.
     fn touches(&self, rules: &[RequestRule]) -> bool {
         let touched = |calls: &Option<Vec<String>>, patterns: &[String]| {
             calls.as_ref().is_none_or(|calls| calls.iter().any(|call| any_matches(patterns, call)))
         };
-        self.naming(rules).any(|rule| match &rule.calls {
+        let could =
+            |rule: &&RequestRule| rule.could_name(self.host, self.method, self.path, self.reading);
+        rules.iter().filter(could).any(|rule| match &rule.calls {
             Calls::Any => true,
             Calls::GraphQl(patterns) => touched(&self.calls.graphql, patterns),
             Calls::JsonRpc(patterns) => touched(&self.calls.json_rpc, patterns),
@@ -404,6 +415,23 @@ mod tests {
         assert!(!allowed(&allow, &facts("POST", "/repos/acme/x")));
         assert!(!allowed(&allow, &facts("GET", "/repos/other")));
         assert!(allowed(&[], &facts("DELETE", "/anything")));
+    }
+
+    /// A rule that holds something back counts wherever some server could take the request so.
+    #[test]
+    fn no_spelling_gets_around_a_question() {
+        let (allow, ask) = (["* /**"], ["DELETE /repos/acme/**", "POST /hooks/deploy"]);
+        let asked =
+            |method, path| said(&allow, &ask, Otherwise::Deny, &facts(method, path)) == Said::Ask;
+        for path in ["/repos/acme/site", "/repos/ACME/site", "/Repos/acme", "//repos/acme/"] {
+            assert!(asked("DELETE", path), "{path}");
+        }
+        for path in ["/hooks/deploy/", "/hooks/deploy.json", "/hooks/Deploy"] {
+            assert!(asked("POST", path), "{path}");
+        }
+        assert!(!asked("GET", "/repos/acme/site") && !asked("POST", "/hooks/deployed"));
+        // What is allowed is so by the letter.
+        assert!(!allowed(&["GET /repos/acme/**"], &facts("GET", "/repos/ACME/site")));
     }
 
     #[test]

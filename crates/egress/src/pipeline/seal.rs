@@ -45,7 +45,7 @@ pub(super) async fn seal(
     }
     let request = task.subject.request.as_ref();
     let facts = request.map(|(method, path)| RequestFacts {
-        methods: vec![method.clone()],
+        methods: vec![method.to_ascii_uppercase()],
         path: path.clone(),
         ..RequestFacts::default()
     });

@@ -51,9 +51,12 @@ pub(super) fn of_head(parts: &Parts) -> RequestFacts {
     }
 }
 
-/// The method, and those that a header or parameter would have the server take in its place.
+/// The method, in capitals too since some servers take it so, and those that a header or parameter
+/// would have the server take in its place.
 fn methods(parts: &Parts) -> Vec<String> {
-    let mut methods = vec![parts.method.as_str().to_owned()];
+    let method = parts.method.as_str();
+    let mut methods = vec![method.to_owned()];
+    methods.extend(Some(method.to_ascii_uppercase()).filter(|capitals| capitals != method));
     let by_header = METHODS.iter().flat_map(|name| parts.headers.get_all(*name));
     methods.extend(by_header.map(|value| said_in_capitals(value.as_bytes())));
     let query = parts.uri.query().unwrap_or_default();
