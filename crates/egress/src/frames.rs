@@ -52,7 +52,10 @@ pub(crate) async fn carry<A, B>(
     let both = async {
         tokio::try_join!(
             up.run(|kind, beginning| swap.begin(kind == Kind::Text, beginning), |_| {}),
-            down.run(|kind, _| scrub.begin(kind == Kind::Text), |payload| scrub.control(payload)),
+            down.run(
+                |kind, _| Some(scrub.begin(kind == Kind::Text)),
+                |payload| scrub.control(payload),
+            ),
         )
     };
     let end = tokio::select! {

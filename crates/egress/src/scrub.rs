@@ -19,6 +19,7 @@
 
 mod body;
 mod message;
+mod messages;
 mod values;
 
 use std::sync::Arc;
@@ -46,6 +47,9 @@ use crate::{
 /// The most of a small coded body, once decoded, that is looked at before its head leaves.
 const MAX_AHEAD: usize = 4 << 20;
 
+const PART_OF_CODED: &str = "it is a part of a coded body";
+const UNKNOWN_CODING: &str = "its coding is unknown";
+
 /// Scrubs a response to a request with `method`. Waits for the body only if that is small.
 ///
 /// The body must know its exact length where `Content-Length` was given, as hyper's does.
@@ -53,7 +57,7 @@ pub(crate) async fn scrub_response<B>(
     table: &Arc<SwapTable>,
     route: &Route<'_>,
     method: &Method,
-    response: Response<B>,
+    mut response: Response<B>,
 ) -> Result<Response<ScrubBody<B>>, Error>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -62,10 +66,8 @@ where
         return Ok(response.map(ScrubBody::untouched));
     }
     let slot = table.released().slot();
+    scrub_head(table, route.authority, &mut response);
     let (mut parts, body) = response.into_parts();
-    // The server's own words on the status line: nobody needs them, and they could be a value.
-    parts.extensions.remove::<ReasonPhrase>();
-    scrub_values(&slot.known(), &mut parts.headers);
     let body = if is_bodiless(method, parts.status) || body.is_end_stream() {
         ScrubBody::untouched(body)
     } else if slot.known().count() == 0 {
@@ -76,7 +78,16 @@ where
     Ok(Response::from_parts(parts, body))
 }
 
-/// Scrubs the header values of a message from `authority` that has no body of interest (1xx, 101).
+/// Scrubs the head of a response from `authority`.
+pub(crate) fn scrub_head<B>(table: &SwapTable, authority: &Authority, response: &mut Response<B>) {
+    if table.names(&authority.host) {
+        // The server's own words on the status line: nobody needs them, and they could be a value.
+        response.extensions_mut().remove::<ReasonPhrase>();
+        scrub_headers(table, authority, response.headers_mut());
+    }
+}
+
+/// Scrubs the fields of an interim response from `authority`, of which nothing else is passed on.
 pub(crate) fn scrub_headers(table: &SwapTable, authority: &Authority, headers: &mut HeaderMap) {
     if table.names(&authority.host) {
         scrub_values(&table.released().slot().known(), headers);
@@ -97,10 +108,17 @@ where
             let declared = body.size_hint().exact().is_some();
             let kept = declared || has_lengths_inside(&parts.headers);
             let lengths = if kept { Lengths::Kept } else { Lengths::Free };
-            Ok(ScrubBody::changing(body, Scrubbing::new(slot, None, lengths), None))
+            let scrubbing = Scrubbing::new(slot, None, lengths).of_messages(&parts.headers);
+            Ok(ScrubBody::changing(body, scrubbing, None))
         }
-        Coded::By(_) | Coded::Opaque => Ok(ScrubBody::untouched(body)),
+        Coded::By(_) => Ok(watched_unread(slot, body, PART_OF_CODED)),
+        Coded::Opaque => Ok(watched_unread(slot, body, UNKNOWN_CODING)),
     }
+}
+
+/// A body that passes until a value is sent out, and breaks off then.
+fn watched_unread<B>(slot: Arc<Slot>, body: B, why: &'static str) -> ScrubBody<B> {
+    ScrubBody::changing(body, Scrubbing::of_unreadable(slot, why), None)
 }
 
 async fn scrub_body<B>(
@@ -114,13 +132,13 @@ where
     let partial = parts.status == StatusCode::PARTIAL_CONTENT;
     match Coded::of(&parts.headers) {
         Coded::Identity => {}
-        Coded::By(_) if partial => return Err(unreadable("it is a part of a coded body")),
+        Coded::By(_) if partial => return Err(unreadable(PART_OF_CODED)),
         Coded::By(coding) => return scrub_coded(slot, parts, body, coding).await,
-        Coded::Opaque => return Err(unreadable("its coding is unknown")),
+        Coded::Opaque => return Err(unreadable(UNKNOWN_CODING)),
     }
     if partial || has_lengths_inside(&parts.headers) {
         remove_digests(&mut parts.headers);
-        let scrubbing = Scrubbing::new(slot, None, Lengths::Kept);
+        let scrubbing = Scrubbing::new(slot, None, Lengths::Kept).of_messages(&parts.headers);
         return Ok(ScrubBody::changing(body, scrubbing, None));
     }
     if body.size_hint().exact().is_some_and(|length| length <= MAX_WHOLE) {
@@ -129,7 +147,8 @@ where
     }
     parts.headers.remove(header::CONTENT_LENGTH);
     remove_digests(&mut parts.headers);
-    Ok(ScrubBody::changing(body, Scrubbing::new(slot, None, Lengths::Free), None))
+    let scrubbing = Scrubbing::new(slot, None, Lengths::Free).of_messages(&parts.headers);
+    Ok(ScrubBody::changing(body, scrubbing, None))
 }
 
 /// A coded body is decoded some way before its head is passed on: a server that names a coding and
@@ -150,7 +169,8 @@ where
     let recoder = Recoder::new(coding).map_err(|_| Error::new(Code::Internal))?;
     let kept = has_lengths_inside(&parts.headers);
     let lengths = if kept { Lengths::Kept } else { Lengths::Free };
-    let mut body = ScrubBody::changing(body, Scrubbing::new(slot, Some(recoder), lengths), None);
+    let scrubbing = Scrubbing::new(slot, Some(recoder), lengths).of_messages(&parts.headers);
+    let mut body = ScrubBody::changing(body, scrubbing, None);
     if !kept && !is_event_stream(&parts.headers) {
         let enough = if small { MAX_AHEAD } else { 1 };
         body.look_ahead(enough).await.map_err(|error| match error {

@@ -95,14 +95,15 @@ pub(crate) fn middles(
 
 /// A rewriter from every form of each value to its marker in the same form.
 ///
-/// Where two values share a form, the marker of the first one is taken.
+/// Where two values share a form, the marker of the first one is taken. Its streams are covered.
 pub fn scrubber<'a>(secrets: impl IntoIterator<Item = (&'a [u8], &'a str)>) -> Rewriter {
-    Rewriter::new(secrets.into_iter().flat_map(|(value, marker)| {
+    let pairs = secrets.into_iter().flat_map(|(value, marker)| {
         echoes(value).into_iter().map(move |mut echo| {
             let replacement = echo.replacement(marker);
             (core::mem::take(&mut *echo.pattern), replacement)
         })
-    }))
+    });
+    Rewriter::new(pairs).covered()
 }
 
 /// A way of writing bytes down.

@@ -4,7 +4,8 @@
 //! Bytes arrive in any chunks, and the output is what it would have been on the whole. The leftmost
 //! match wins, of those the longest; the engine goes over its input once and never looks at its own
 //! output again. It holds back only bytes that a pattern may still cover, at most the longest
-//! pattern less one, and nothing where no pattern can be starting.
+//! pattern less one, and nothing where no pattern can be starting; where the patterns are secret,
+//! also what could be some other value, so that what waits tells nothing (`cover.rs`).
 //!
 //! Deliberately not here: what may be swapped where and for whom (`egress`), decoding of bodies
 //! and of Basic credentials (`egress`), and anything that reads a file, a socket, the clock or the
@@ -27,6 +28,7 @@
 // === What to look for ===
 mod patterns;
 // === Looking for it in a stream ===
+mod cover;
 mod scanner;
 // === Putting something else in its place ===
 mod rewriter;

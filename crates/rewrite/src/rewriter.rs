@@ -9,6 +9,7 @@ use std::{borrow::Cow, fmt, ops::Range, sync::Arc};
 use zeroize::Zeroizing;
 
 use crate::{
+    cover::Cover,
     patterns::PatternSet,
     scanner::{Piece, Scanner},
 };
@@ -20,6 +21,7 @@ use crate::{
 pub struct Rewriter {
     patterns: PatternSet,
     pairs: Arc<[Pair]>,
+    cover: Cover,
 }
 
 struct Pair {
@@ -35,12 +37,22 @@ impl Rewriter {
             replacement: Zeroizing::new(replacement),
         };
         let pairs: Arc<[Pair]> = pairs.into_iter().map(wrap).collect();
-        Self { patterns: PatternSet::new(pairs.iter().map(|pair| &*pair.pattern)), pairs }
+        let patterns = PatternSet::new(pairs.iter().map(|pair| &*pair.pattern));
+        Self { patterns, pairs, cover: Cover::default() }
+    }
+
+    /// The same for patterns that nobody who sees a stream go through may learn: what is held back
+    /// does not depend on how they begin.
+    #[must_use]
+    pub fn covered(self) -> Self {
+        let cover = Cover::over(self.pairs.iter().map(|pair| pair.pattern.as_slice()));
+        Self { cover, ..self }
     }
 
     /// Begins a stream.
     pub fn stream(&self) -> RewriteStream {
-        RewriteStream { rewriter: self.clone(), scanner: Scanner::new(&self.patterns), replaced: 0 }
+        let scanner = Scanner::under(self.cover, &self.patterns);
+        RewriteStream { rewriter: self.clone(), scanner, replaced: 0 }
     }
 
     /// Rewrites a whole message at once; borrowed if there was nothing to replace.
@@ -129,7 +141,7 @@ impl RewriteStream {
         plain
     }
 
-    /// Takes the end of the stream and appends what was held back.
+    /// Takes the end of the stream and appends what was held back. Another may then begin.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         let Self { rewriter, scanner, replaced } = self;
         scanner.finish(|piece| *replaced += rewriter.put(&piece, &[], out));

@@ -1,13 +1,17 @@
 //! Searches a stream that arrives in chunks, and says of each byte what it is as soon as that is certain.
 //!
 //! Between chunks it keeps the bytes from the first place at which a pattern may still complete, and
-//! nothing else. What becomes of a match is the caller's matter (`rewriter.rs` is one such caller).
+//! nothing else but what a cover has wait with them. What becomes of a match is the caller's matter
+//! (`rewriter.rs` is one such caller).
 
 use core::ops::Range;
 
 use zeroize::Zeroizing;
 
-use crate::patterns::{Ending, Found, PatternId, PatternSet, Search};
+use crate::{
+    cover::Cover,
+    patterns::{Ending, Found, PatternId, PatternSet, Search},
+};
 
 /// A part of the stream whose fate is decided. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,30 +30,40 @@ pub enum Piece<'a> {
 pub struct Scanner {
     patterns: PatternSet,
     held: Held,
+    cover: Cover,
 }
 
 impl Scanner {
     /// A scanner at the start of a stream; it allocates only once it must hold bytes back.
     pub fn new(patterns: &PatternSet) -> Self {
-        Self { patterns: patterns.clone(), held: Held::default() }
+        Self { patterns: patterns.clone(), held: Held::default(), cover: Cover::default() }
+    }
+
+    /// The same under a cover.
+    pub(crate) fn under(cover: Cover, patterns: &PatternSet) -> Self {
+        Self { cover, ..Self::new(patterns) }
     }
 
     /// Takes the next chunk and gives `sink` every piece that is now decided.
     pub fn feed(&mut self, chunk: &[u8], mut sink: impl FnMut(Piece<'_>)) {
-        let Self { patterns, held } = self;
+        let Self { patterns, held, cover } = self;
         let search = patterns.search();
-        let Some(mut at) = held.settle(&search, chunk, &mut sink) else { return };
+        let covered = cover.begins(&held.0, chunk, search.longest());
+        let covered_here = covered.saturating_sub(held.0.len());
+        let Some(mut at) = held.settle(&search, chunk, covered, &mut sink) else { return };
         let mut plain = at;
         let decided = loop {
             match search.next(chunk, at, Ending::Open) {
-                Found::Match { start, len, pattern } => {
+                Found::Match { start, len, pattern } if start < covered_here => {
                     emit_chunk(plain..start, &mut sink);
                     sink(Piece::Match(pattern));
                     at = start + len;
                     plain = at;
                 }
-                Found::Nothing => break chunk.len(),
-                Found::Undecided { start } => break start,
+                Found::Nothing => break covered_here.max(at),
+                Found::Match { start, .. } | Found::Undecided { start } => {
+                    break start.min(covered_here).max(at);
+                }
             }
         };
         emit_chunk(plain..decided, &mut sink);
@@ -84,18 +98,27 @@ impl Held {
     /// Enough of the next chunk to decide nearly always, and little to copy.
     const FIRST_LOAN: usize = 32;
 
-    /// Decides about the held bytes with the help of `chunk`, as little of it as it takes.
+    /// Decides about the held bytes with the help of `chunk`, as little of it as it takes, up to
+    /// the place from which on they are `covered`, counted over both.
     ///
     /// Gives the place in `chunk` where the search goes on, or `None` if all of it is held as well.
     fn settle(
         &mut self,
         search: &Search<'_>,
         chunk: &[u8],
+        covered: usize,
         sink: &mut impl FnMut(Piece<'_>),
     ) -> Option<usize> {
         let ours = self.0.len();
         let (mut at, mut plain, mut lent) = (0, 0, 0);
         while at < ours {
+            if at >= covered {
+                // What is covered is less than the longest pattern, so `chunk` is, too.
+                self.append(&chunk[lent..], search.longest());
+                emit_held(&self.0[plain..at], sink);
+                self.0.drain(..at);
+                return None;
+            }
             match search.at(&self.0, at, Ending::Open) {
                 Found::Match { len, pattern, .. } => {
                     emit_held(&self.0[plain..at], sink);

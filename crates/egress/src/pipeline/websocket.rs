@@ -69,7 +69,7 @@ pub(super) async fn open(
     let swap = MessageSwap::new(&task.table, &exchange.route(connection.version()), &path);
     tunnel::record(session, &task.subject.correlation_id, task.authority, "websocket")?;
     hop::strip_response(response.headers_mut());
-    scrub::scrub_headers(&task.table, task.authority, response.headers_mut());
+    scrub::scrub_head(&task.table, task.authority, &mut response);
     match opening {
         Opening::Http1(pass) => {
             add_upgrade(response.headers_mut());

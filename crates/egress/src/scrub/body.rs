@@ -1,7 +1,7 @@
 //! The body of a response on its way through the scrub.
 //!
-//! At most a piece is decoded at a time, and bytes are held back only where a value may be
-//! starting.
+//! At most a piece is decoded at a time, and bytes are held back only where some value may be
+//! starting, whichever (`keyless_rewrite`'s cover).
 
 use std::{
     sync::Arc,
@@ -14,6 +14,7 @@ use keyless_core::Error;
 use keyless_rewrite::RewriteStream;
 
 use super::{
+    messages::Messages,
     scrub_values, unreadable,
     values::{Lengths, Slot},
 };
@@ -40,6 +41,9 @@ pub(crate) struct Scrubbing {
     /// behind the others, since those may hold bytes back.
     layers: Vec<RewriteStream>,
     lengths: Lengths,
+    messages: Option<Messages>,
+    /// Why nothing may pass once there is something to look for.
+    unreadable: Option<&'static str>,
 }
 
 impl Scrubbing {
@@ -54,7 +58,19 @@ impl Scrubbing {
             layers: Vec::from_iter((known.count() > 0).then(|| known.rewriter(lengths).stream())),
             slot,
             lengths,
+            messages: None,
+            unreadable: None,
         }
+    }
+
+    /// The scrub of a body that can't be looked into: it passes as long as nothing was sent out.
+    pub(super) fn of_unreadable(slot: Arc<Slot>, why: &'static str) -> Self {
+        Self { unreadable: Some(why), ..Self::new(slot, None, Lengths::Kept) }
+    }
+
+    /// The scrub of a body that may consist of messages.
+    pub(super) fn of_messages(self, headers: &HeaderMap) -> Self {
+        Self { messages: Messages::of(headers), ..self }
     }
 
     fn give(&mut self) -> Result<Option<Bytes>, CodingError> {
@@ -75,11 +91,11 @@ impl Scrubbing {
     fn step(&mut self) -> Result<Bytes, CodingError> {
         let Some(recoder) = &mut self.recoder else {
             let chunk = core::mem::take(&mut self.input);
-            return Ok(pass_through(&mut self.layers, chunk));
+            return Ok(pass_messages(&mut self.messages, &mut self.layers, chunk));
         };
         let mut plain = Vec::new();
         self.more = recoder.decode(&mut self.input, &mut plain)?;
-        let scrubbed = pass_through(&mut self.layers, plain.into());
+        let scrubbed = pass_messages(&mut self.messages, &mut self.layers, plain.into());
         let mut coded = Vec::new();
         recoder.encode(&scrubbed, &mut coded)?;
         if self.input.is_empty() && !self.more {
@@ -90,13 +106,7 @@ impl Scrubbing {
 
     /// Gives everything that was held back, through the layers behind, and ends the coding.
     fn rest(&mut self) -> Result<Bytes, CodingError> {
-        let mut rest = Vec::new();
-        for layer in &mut self.layers {
-            let mut out = Vec::new();
-            layer.feed(&rest, &mut out);
-            layer.finish(&mut out);
-            rest = out;
-        }
+        let rest = settle(&mut self.layers);
         let Some(recoder) = &mut self.recoder else { return Ok(rest.into()) };
         let mut coded = Vec::new();
         recoder.encode(&rest, &mut coded)?;
@@ -120,6 +130,9 @@ impl Change for Scrubbing {
     }
 
     fn poll_give(&mut self, _: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Error>> {
+        if let Some(why) = self.unreadable.filter(|_| self.slot.known().count() > 0) {
+            return Poll::Ready(Err(unreadable(why)));
+        }
         Poll::Ready(self.give().map_err(|error| unreadable(words(&error))))
     }
 
@@ -140,6 +153,35 @@ fn words(error: &CodingError) -> &'static str {
         CodingError::Truncated => "it ended before its coding did",
         CodingError::Encode(_) => "it could not be coded again",
     }
+}
+
+/// What `chunk` becomes, with nothing held back at the end of a message.
+fn pass_messages(
+    messages: &mut Option<Messages>,
+    layers: &mut [RewriteStream],
+    mut chunk: Bytes,
+) -> Bytes {
+    let mut out = Vec::new();
+    while let Some(end) = messages.as_mut().and_then(|messages| messages.end_in(&chunk)) {
+        out.extend_from_slice(&pass_through(layers, chunk.split_to(end)));
+        out.append(&mut settle(layers));
+    }
+    let rest = pass_through(layers, chunk);
+    if out.is_empty() {
+        return rest;
+    }
+    out.extend_from_slice(&rest);
+    out.into()
+}
+
+/// What every layer held back, through the layers behind.
+fn settle(layers: &mut [RewriteStream]) -> Vec<u8> {
+    layers.iter_mut().fold(Vec::new(), |rest, layer| {
+        let mut out = Vec::new();
+        layer.feed(&rest, &mut out);
+        layer.finish(&mut out);
+        out
+    })
 }
 
 /// What `chunk` becomes; the chunk itself, without a copy, where nothing is found.

@@ -16,12 +16,11 @@ impl MessageScrub {
         Self(table.released().slot())
     }
 
-    /// The scrub of a message; none while nothing was sent out. Binary formats carry lengths
-    /// inside, so there a placeholder is as long as the value.
-    pub(crate) fn begin(&self, is_text: bool) -> Option<Scrubbing> {
+    /// The scrub of a message, of what is sent out while it comes as well. Binary formats carry
+    /// lengths inside, so there a placeholder is as long as the value.
+    pub(crate) fn begin(&self, is_text: bool) -> Scrubbing {
         let lengths = if is_text { Lengths::Free } else { Lengths::Kept };
-        let sent = self.0.known().count() > 0;
-        sent.then(|| Scrubbing::new(Arc::clone(&self.0), None, lengths))
+        Scrubbing::new(Arc::clone(&self.0), None, lengths)
     }
 
     /// Scrubs the payload of a Close, Ping or Pong, which has no room to grow.

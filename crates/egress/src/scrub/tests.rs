@@ -325,6 +325,57 @@ fn no_event_waits_in_any_coding() {
     }
 }
 
+/// A message of gRPC or AWS's may end in any byte, also in one that values have.
+#[test]
+fn no_message_waits_for_the_next() {
+    let bench = bench();
+    let call =
+        |text: &str| [&[0, 0, 0, 0, u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+    let event =
+        |text: &str| [&[0, 0, 0, 4 + u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+    for (kind, messages) in [
+        ("application/grpc", [call("all is"), call(&VALUE[..5]), call("")]),
+        (
+            "application/vnd.amazon.eventstream",
+            [event("twelve and more"), event("one and another Z"), event("again twelve and")],
+        ),
+    ] {
+        let sizes: Vec<usize> = messages.iter().map(Vec::len).collect();
+        let mut arrived = response(200, None, Chunks::cut(&messages.concat(), &sizes, false));
+        arrived.headers_mut().insert("content-type", kind.parse().unwrap());
+        let frames = run(async {
+            let authority = authority("api.test");
+            let route = route(&authority);
+            let got = scrub_response(&bench.table, &route, &Method::GET, arrived).await.unwrap();
+            drained(got.into_body()).await.unwrap().0
+        });
+        assert_eq!(frames, messages, "{kind}");
+    }
+}
+
+/// What nobody can look into passes while there is nothing to look for, and no longer.
+#[test]
+fn a_body_that_cannot_be_looked_into_breaks_off_at_a_release() {
+    for (status, coding) in [(200, "compress"), (206, "gzip")] {
+        let bench = Bench::one();
+        let frames = run(async {
+            let authority = authority("api.test");
+            let route = route(&authority);
+            let mut arrived = response(status, None, Chunks::cut(b"before after", &[7], false));
+            arrived.headers_mut().insert(CONTENT_ENCODING, coding.parse().unwrap());
+            let got = scrub_response(&bench.table, &route, &Method::GET, arrived).await.unwrap();
+            let mut body = got.into_body();
+            let first = http_body_util::BodyExt::frame(&mut body).await.unwrap().unwrap();
+            assert_eq!(first.into_data().unwrap(), "before ", "{coding}");
+            let request = Request::builder().uri("/").header("a", bench.placeholder(0));
+            let request = request.body(Chunks::cut(b"", &[], true)).unwrap();
+            swap_request(&bench.table, &route, request).await.unwrap();
+            drained(body).await
+        });
+        assert!(frames.is_err(), "{coding}");
+    }
+}
+
 /// Length of these pieces when coded and flushed, without an end.
 fn flushed(coding: Coding, pieces: &[&[u8]]) -> usize {
     let decoder = crate::coding::Decoder::new(coding).unwrap();

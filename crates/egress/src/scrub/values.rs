@@ -117,11 +117,12 @@ impl Known {
 }
 
 fn length_keeping(values: &[(Placeholder, Zeroizing<Vec<u8>>)]) -> Rewriter {
-    Rewriter::new(values.iter().flat_map(|(placeholder, value)| {
+    let pairs = values.iter().flat_map(|(placeholder, value)| {
         echoes(value).into_iter().map(|echo| {
             let mut marker = echo.replacement(placeholder.as_str());
             marker.resize(echo.pattern().len(), b'*');
             (echo.pattern().to_vec(), marker)
         })
-    }))
+    });
+    Rewriter::new(pairs).covered()
 }

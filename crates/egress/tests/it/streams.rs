@@ -1,6 +1,6 @@
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
-use http::{HeaderMap, Request, StatusCode};
+use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, Empty, StreamBody, combinators::BoxBody};
 use hyper::client::conn::http2::{self, SendRequest};
@@ -61,10 +61,15 @@ fn both_sides_may_speak_at_once_and_end_with_trailers() {
         let trailers =
             HeaderMap::from_iter([("grpc-status".parse().unwrap(), "0".parse().unwrap())]);
         let end = stream::once(async { Ok(Frame::trailers(trailers)) });
-        Reply::new(StreamBody::new(echo.chain(end)).boxed_unsync())
+        let mut reply = Reply::new(StreamBody::new(echo.chain(end)).boxed_unsync());
+        let content_type = HeaderValue::from_static("application/grpc");
+        reply.headers_mut().insert(header::CONTENT_TYPE, content_type);
+        reply
     });
     let allowed = OriginOptions::tls(&ca, &[ALLOWED]).handler(handler).alpn(Alpn::Http2);
     let scene = Scene::of(Setting { allowed, ..Setting::with(ca) });
+    let message =
+        |number: u8| Bytes::from([&b"\0\0\0\0\x09message "[..], &[b'0' + number]].concat());
     scene.runtime.block_on(async {
         let mut client = client(&scene).await;
         let (say, said) = tokio::sync::mpsc::unbounded_channel::<Bytes>();
@@ -77,12 +82,12 @@ fn both_sides_may_speak_at_once_and_end_with_trailers() {
             .header("authorization", format!("Bearer {}", scene.placeholder))
             .body(BodyExt::boxed(StreamBody::new(body)))
             .unwrap();
-        say.send(Bytes::from_static(b"message 0")).unwrap();
+        say.send(message(0)).unwrap();
         let mut answer = client.send_request(request).await.unwrap().into_body();
         for number in 0..5 {
             let frame = answer.frame().await.unwrap().unwrap();
-            assert_eq!(frame.into_data().unwrap(), format!("message {number}"));
-            say.send(Bytes::from(format!("message {}", number + 1))).unwrap();
+            assert_eq!(frame.into_data().unwrap(), message(number));
+            say.send(message(number + 1)).unwrap();
         }
         drop(say);
         let mut trailers = None;

@@ -1,5 +1,6 @@
 use std::io::{Read as _, Write as _};
 
+use hyper::ext::ReasonPhrase;
 use keyless_core::{Code, Location, Locations};
 use keyless_testkit::{Handler, OriginOptions, Script, TestCa, websocket};
 
@@ -68,6 +69,48 @@ fn echoes_in_frames_are_scrubbed() {
     let whole = format!("Bearer {}", scene.placeholder);
     assert!(text.contains(&whole), "{text}");
     assert_eq!(text.matches("kloak_").count(), 4, "{text}");
+}
+
+/// The status line of a handshake has the server's own words, like any other.
+#[test]
+fn a_value_in_the_reason_of_a_handshake_stays_there() {
+    let ca = TestCa::new();
+    let scene = Scene::of(Setting {
+        allowed: OriginOptions::tls(&ca, &[ALLOWED]).handler(Handler::new(|request| async move {
+            let value = request.headers()["authorization"].clone();
+            let mut reply = websocket::say(request, Vec::new());
+            let reason = ReasonPhrase::try_from(value.as_bytes()).unwrap();
+            reply.extensions_mut().insert(reason);
+            reply
+        })),
+        ..Setting::with(ca)
+    });
+    let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
+    let head = format!("{HANDSHAKE}authorization: Bearer {}\r\n\r\n", scene.placeholder);
+    stream.write_all(head.as_bytes()).unwrap();
+    let head = read_head(&mut stream);
+    assert!(head.starts_with("HTTP/1.1 101 Switching Protocols\r\n"), "{head}");
+}
+
+/// A message that began before anything was sent out ends after it.
+#[test]
+fn a_value_that_is_sent_while_a_message_comes_is_scrubbed_from_its_end() {
+    let scene = Scene::of(Setting {
+        locations: Locations::from_iter([Location::Websocket]),
+        ..Setting::default()
+    });
+    let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
+    stream.write_all(format!("{HANDSHAKE}\r\n").as_bytes()).unwrap();
+    assert!(read_head(&mut stream).starts_with("HTTP/1.1 101"));
+    let mut beginning = frame(1, b"before ");
+    beginning[0] &= 0x7f;
+    stream.write_all(&beginning).unwrap();
+    // The way back has begun by then, too.
+    let mut begun = [0; 9];
+    stream.read_exact(&mut begun).unwrap();
+    assert_eq!(begun, *b"\x01\x07before ");
+    stream.write_all(&frame(0, scene.placeholder.as_bytes())).unwrap();
+    assert_eq!(read_message(&mut stream), scene.placeholder.as_bytes());
 }
 
 #[test]

@@ -143,6 +143,32 @@ fn a_long_value_is_scrubbed_whole_and_by_line() {
     }
 }
 
+proptest! {
+    /// Who may have a server say anything sees when what of it comes, and learns no value by that.
+    #[test]
+    fn what_waits_does_not_tell_how_a_value_begins(
+        values in vec("[A-Za-z0-9_]{20}", 2),
+        guesses in vec((any::<bool>(), 0_usize..28, 0_usize..20, "[a-z {},\n\"]{0,4}"), 1..12),
+        sizes in sizes(),
+    ) {
+        // Beginnings of both, in all of their forms; of no form all.
+        let text: Vec<u8> = guesses.iter().flat_map(|(first, form, length, noise)| {
+            let forms = echoes(values[usize::from(*first)].as_bytes());
+            let form = forms[form % forms.len()].pattern();
+            [noise.as_bytes(), &form[..*(length.min(&(form.len() - 1)))]].concat()
+        }).collect();
+        let arrivals = |value: &str| {
+            let (mut stream, mut out) = (scrubber([(value.as_bytes(), MARKER)]).stream(), Vec::new());
+            let feed = |chunk| { stream.feed(chunk, &mut out); out.len() };
+            let arrived: Vec<usize> = cut(&text, &sizes).into_iter().map(feed).collect();
+            (arrived, stream.replaced())
+        };
+        let (of_one, of_other) = (arrivals(&values[0]), arrivals(&values[1]));
+        prop_assume!(of_one.1 + of_other.1 == 0);
+        prop_assert_eq!(of_one.0, of_other.0);
+    }
+}
+
 #[test]
 fn the_end_of_an_event_is_not_held() {
     let scrubber = scrubber([(&b"ghp_abcdefghijklmnopqrstuvwxyz012345"[..], MARKER)]);

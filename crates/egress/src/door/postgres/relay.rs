@@ -38,7 +38,7 @@ pub(super) struct Relay<S> {
 enum State {
     Head,
     /// This many bytes are to come.
-    Body(usize, Option<Box<Scrubbing>>),
+    Body(usize, Box<Scrubbing>),
 }
 
 impl<S> Relay<S> {
@@ -59,7 +59,7 @@ impl<S> Relay<S> {
                     let body = body.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
                     self.ready.extend_from_slice(head);
                     self.came.advance(HEAD);
-                    self.state = State::Body(body, self.scrub.begin(false).map(Box::new));
+                    self.state = State::Body(body, Box::new(self.scrub.begin(false)));
                 }
                 State::Body(left, scrubbing) => {
                     let part = self.came.split_to(self.came.len().min(*left));
@@ -68,13 +68,8 @@ impl<S> Relay<S> {
                     }
                     *left -= part.len();
                     let ends = *left == 0;
-                    match scrubbing {
-                        None => self.ready.extend_from_slice(&part),
-                        Some(scrubbing) => {
-                            give(scrubbing, part.freeze(), ends, &mut self.ready)
-                                .map_err(io::Error::other)?;
-                        }
-                    }
+                    give(scrubbing, part.freeze(), ends, &mut self.ready)
+                        .map_err(io::Error::other)?;
                     if ends {
                         self.state = State::Head;
                     }
@@ -86,7 +81,7 @@ impl<S> Relay<S> {
 
 /// A message's body that is there as a whole, scrubbed.
 pub(super) fn scrubbed(scrub: &MessageScrub, body: &[u8]) -> Result<Vec<u8>, Error> {
-    let Some(mut scrubbing) = scrub.begin(false) else { return Ok(body.to_vec()) };
+    let mut scrubbing = scrub.begin(false);
     let mut out = BytesMut::with_capacity(body.len());
     give(&mut scrubbing, Bytes::copy_from_slice(body), true, &mut out)?;
     Ok(out.into())
