@@ -3,6 +3,7 @@
 //! Who may do what is decided before; what comes here is allowed, secret by secret. Each value's
 //! release is durable in the log before it opens. Source: reference/nl.md, section 3; design.md, section 1.
 
+mod concealed;
 mod door;
 mod jails;
 mod operator;
@@ -22,6 +23,7 @@ use keyless_core::{
 use keyless_vault::{Metadata, Secret};
 use zeroize::Zeroizing;
 
+pub(super) use self::concealed::concealed;
 pub(crate) use self::standby::Standby;
 use self::{jails::Jails, release::ActionRelease};
 use crate::{

@@ -48,7 +48,7 @@ pub(super) fn aid(name: &str) -> Aid {
 /// A service with two secrets, `t/api/token` and `t/db/password`, and a home of its own.
 pub(super) struct Served {
     pub(super) nl: Arc<NlService>,
-    pub(super) folder: tempfile::TempDir,
+    pub(super) _folder: tempfile::TempDir,
 }
 
 impl Served {
@@ -61,7 +61,7 @@ impl Served {
         let broker = Broker::new(door, vault, log);
         let nl =
             NlService::new(&broker, &Places::below(folder.path()), &NlConfig::default()).unwrap();
-        Self { nl: Arc::new(nl), folder }
+        Self { nl: Arc::new(nl), _folder: folder }
     }
 
     /// One more secret, `t/api/asked`, about each use of which a person is asked.

@@ -5,7 +5,7 @@ mod course;
 mod file;
 mod told;
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use keyless_core::{
@@ -19,13 +19,16 @@ use keyless_vault::Vault;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use self::told::{as_written, bad_handle, read, response, text};
 pub(super) use self::{
     course::{Course, Done},
     told::denied,
 };
+use self::{
+    file::Hidden,
+    told::{as_written, bad_handle, read, response, text},
+};
 use super::{
-    actions::{ActionOrder, ActionOutcome, Asking},
+    actions::{ActionOrder, ActionOutcome, Asking, concealed},
     answer::{Outcome, json_size},
     apart::{Weight, apart},
     approve::Approval,
@@ -224,8 +227,12 @@ impl NlService {
     /// The action with its text, if the guard lets it pass.
     async fn guarded(&self, mut action: Action) -> Result<Action, NlFault> {
         let (weight, guard) = (Weight::of_action(&action), Arc::clone(&self.guard));
+        let hidden = match template(&mut action) {
+            Some(TemplateSource::Path(_)) => concealed(&self.places, &self.broker).await?,
+            _ => Vec::new(),
+        };
         let judging = move || {
-            with_text(&mut action)?;
+            with_text(&mut action, hidden)?;
             guard.check_action(&action).map(|()| action)
         };
         apart(weight, judging).await?
@@ -357,19 +364,22 @@ async fn parsed(action: Value) -> Result<Action, NlFault> {
     apart(weight, move || read(action)).await?
 }
 
-/// A template's file is read here, by the rights that everybody has; also that of an action for another agent,
-/// so that what is judged is what is done.
-fn with_text(action: &mut Action) -> Result<(), NlFault> {
+/// The text of a template, of an action for another agent as well, so that what is judged is what is done.
+fn template(action: &mut Action) -> Option<&mut TemplateSource> {
     match &mut action.deed {
-        Deed::Delegate { delegated_action, .. } => with_text(delegated_action),
-        Deed::Template { source, .. } => {
-            if let TemplateSource::Path(path) = source {
-                *source = TemplateSource::Inline(file::read(path)?);
-            }
-            Ok(())
-        }
-        _ => Ok(()),
+        Deed::Delegate { delegated_action, .. } => template(delegated_action),
+        Deed::Template { source, .. } => Some(source),
+        _ => None,
     }
+}
+
+/// A template's file is read here, by the rights that everybody has, and not from what is `hidden`.
+fn with_text(action: &mut Action, hidden: Vec<PathBuf>) -> Result<(), NlFault> {
+    let Some(source) = template(action) else { return Ok(()) };
+    if let TemplateSource::Path(path) = source {
+        *source = TemplateSource::Inline(file::read(path, &Hidden::with(hidden))?);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

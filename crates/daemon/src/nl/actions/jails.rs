@@ -26,8 +26,8 @@ use tokio::{
 };
 use zeroize::Zeroizing;
 
-use super::{door::Door, standby::Standby};
-use crate::{broker::Broker, config::Config, places::Places, run::explain_jail};
+use super::{concealed::concealed, door::Door, standby::Standby};
+use crate::{broker::Broker, places::Places, run::explain_jail};
 
 /// What of `/` is the system's own, not people's.
 const SYSTEM: &[&str] = &[
@@ -138,7 +138,7 @@ impl Means {
     /// Looks at what is the same whatever the command will be.
     async fn foresee(&self, has_outlook: bool) -> Result<Prospect, Error> {
         let begun = Instant::now();
-        let concealed = self.concealed().await?;
+        let concealed = concealed(&self.places, &self.broker).await?;
         if !has_outlook {
             return Ok(Prospect { begun, concealed, outlook: None });
         }
@@ -151,14 +151,6 @@ impl Means {
         let outlook = spawn_blocking(move || standby.look(&plan)).await;
         let outlook = outlook.map_err(|_| Error::new(Code::Internal))?;
         Ok(Prospect { begun, concealed, outlook: outlook.map(|outlook| (view, outlook)) })
-    }
-
-    /// Keyless's own files, those with its keys and passwords, and those that values are read from, wherever they lie.
-    async fn concealed(&self) -> Result<Vec<PathBuf>, Error> {
-        let mut all = self.places.all();
-        all.extend(Config::load(&self.places.config_file())?.files_with_credentials());
-        all.extend(self.broker.value_files().await?);
-        Ok(all)
     }
 }
 

@@ -93,9 +93,12 @@ async fn the_file_of_a_template_for_another_is_judged_with_the_rest() {
     let served = Served::new().await;
     let issuer = served.agent("a", &[Delegate, Template], &["*"]).await;
     let helper = served.agent("b", &[Template], &[]).await;
-    let path = served.folder.path().join("template");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("template");
     fs::write(&path, "{{nl:api/none}}").unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    for (path, mode) in [(folder.path(), 0o755), (&path, 0o644)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
     let delegate = action(json!({
         "type": "delegate", "delegate_to": helper.aid.agent_uri.as_str(), "dry_run": true,
         "delegated_action": { "type": "template", "template_path": path },
