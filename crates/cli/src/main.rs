@@ -5,6 +5,7 @@ mod commands;
 mod demo;
 mod prompt;
 mod ui;
+mod visible;
 
 fn main() -> std::process::ExitCode {
     // A jail's init is this same executable, started again.

@@ -18,6 +18,7 @@ use zeroize::Zeroizing;
 use crate::{
     args::{FactorArgs, ValueArgs},
     ui::Ui,
+    visible::visible,
 };
 
 /// The largest value, in bytes.
@@ -154,7 +155,7 @@ pub(crate) fn confirm(question: &str) -> Result<bool, Error> {
 /// Asks a yes-or-no question; without a terminal the answer is an error that names another way.
 pub(crate) fn acknowledged(question: &str, other_way: &'static str) -> Result<bool, Error> {
     need_terminal(other_way)?;
-    anstream::eprint!("{question} [y/N] ");
+    anstream::eprint!("{} [y/N] ", visible(question));
     let _ = io::stderr().flush();
     let mut answer = String::new();
     let read = io::stdin().read_line(&mut answer);

@@ -1,4 +1,5 @@
 //! All printing: words for people, one JSON envelope for machines. Nothing else writes to stdout.
+//! What people read comes by `visible.rs`, so that nothing in it hides.
 //!
 //! The envelope is the pack door's: `{schema_version, ok, command, …, data, warnings, errors}`.
 
@@ -16,6 +17,8 @@ use indicatif::ProgressBar;
 use keyless_core::{Code, Error};
 use serde::Serialize;
 use serde_json::{Value, json};
+
+use crate::visible::{one_line, visible};
 
 /// What takes longer is told to be under way.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -58,7 +61,8 @@ impl Ui {
         let text = text.into();
         if self.format == Format::Words && !self.hushed {
             let style = AnsiColor::Yellow.on_default().bold();
-            anstream::eprintln!("{style}warning{style:#}: {text}");
+            let shown = text.replace('\n', "\n         ");
+            anstream::eprintln!("{style}warning{style:#}: {}", visible(&shown));
         }
         self.warnings.borrow_mut().push(text);
     }
@@ -87,7 +91,7 @@ impl Ui {
     /// A line for people; machines don't get it.
     pub(crate) fn line(&self, text: &str) {
         if self.format == Format::Words {
-            say(&mut anstream::stdout(), &format!("{text}\n"));
+            say(&mut anstream::stdout(), &visible(&format!("{text}\n")));
         }
     }
 
@@ -106,7 +110,7 @@ impl Ui {
     /// The answer: `words` for people, `data` for machines.
     pub(crate) fn answer(&self, command: &str, data: &impl Serialize, words: &str) {
         match self.format {
-            Format::Words => say(&mut anstream::stdout(), words),
+            Format::Words => say(&mut anstream::stdout(), &visible(words)),
             Format::Json => {
                 let data = serde_json::to_value(data).unwrap_or(Value::Null);
                 let envelope = self.envelope(command, true, &data, &[]);
@@ -133,7 +137,7 @@ impl Ui {
                 Self::verbatim(&format!("{envelope:#}"));
             }
             Format::Words => {
-                anstream::eprint!("{}", fault_words(command, error));
+                anstream::eprint!("{}", visible(&fault_words(command, error)));
             }
         }
         ExitCode::from(error.code().exit() as u8)
@@ -141,7 +145,7 @@ impl Ui {
 
     /// What happened and what to do next, where the fault came in another's answer.
     pub(crate) fn fault(message: &str, next: Option<&str>) {
-        anstream::eprint!("{}", told(message, next));
+        anstream::eprint!("{}", visible(&told(message, next)));
     }
 
     fn envelope(&self, command: &str, ok: bool, data: &Value, errors: &[Value]) -> Value {
@@ -191,6 +195,8 @@ fn told(message: &str, next: Option<&str>) -> String {
     let red = AnsiColor::Red.on_default().bold();
     let cyan = AnsiColor::Cyan.on_default();
     let next = next.map(|next| format!("{cyan}next{cyan:#}:  {next}.\n")).unwrap_or_default();
+    // Where somebody else's words have lines, these are seen to go on.
+    let message = message.replace('\n', "\n       ");
     format!("{red}error{red:#}: {message}\n{next}")
 }
 
@@ -203,7 +209,7 @@ pub(crate) fn in_rows(phrase: &str) -> String {
 
 /// A line of a running service's log, on stderr.
 pub(crate) fn log(line: &str) {
-    anstream::eprintln!("{line}");
+    anstream::eprintln!("{}", visible(line));
 }
 
 /// Rows under a head, in columns as wide as their widest cell, two spaces apart. At a terminal that is narrower the
@@ -217,6 +223,8 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 fn table_within(room: usize, head: &[&str], rows: &[Vec<String>]) -> String {
+    let shown = |row: &Vec<String>| row.iter().map(|cell| one_line(cell).into_owned()).collect();
+    let rows: &[Vec<String>] = &rows.iter().map(shown).collect::<Vec<_>>();
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([head[column].chars().count()]).max().unwrap_or(0)

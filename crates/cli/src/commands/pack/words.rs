@@ -10,13 +10,12 @@ use keyless_pack::{
     RollbackData, StatusData, Summary, UpdateData, UpdateKind,
 };
 
+use crate::{ui::Ui, visible::one_line};
+
 pub(super) fn error(error: &PackError) {
-    let red = AnsiColor::Red.on_default().bold();
-    let cyan = AnsiColor::Cyan.on_default();
-    anstream::eprintln!("{red}error{red:#}: {} ({})", error.message(), error.code().as_str());
-    if let Some(hint) = error.hint_text() {
-        anstream::eprintln!("{cyan}next{cyan:#}:  {}.", super::for_people(hint));
-    }
+    let message = format!("{} ({})", error.message(), error.code().as_str());
+    let next = error.hint_text().map(super::for_people);
+    Ui::fault(&message, next.as_deref());
 }
 
 pub(super) fn plan(data: &PlanData) -> String {
@@ -28,7 +27,7 @@ pub(super) fn preview(data: &PreviewData) -> String {
     for file in data.diff.iter().flat_map(|diff| &diff.files) {
         match &file.unified {
             Some(diff) => text.push_str(&coloured(diff)),
-            None => writeln!(text, "{}: no diff to show", file.path).expect("a string"),
+            None => writeln!(text, "{}: no diff to show", one_line(&file.path)).expect("a string"),
         }
     }
     text
@@ -69,7 +68,7 @@ pub(super) fn status(data: &StatusData) -> String {
             DriftKind::Modified => ("modified", AnsiColor::Yellow.on_default()),
         };
         let edited = if item.edited { "  (edited after it was deployed)" } else { "" };
-        writeln!(text, "{style}{mark}{style:#}  {}  {}{edited}", item.target, item.path)
+        writeln!(text, "{style}{mark}{style:#}  {}  {}{edited}", item.target, one_line(&item.path))
             .expect("a string");
     }
     let summary = data.summary;
@@ -96,8 +95,14 @@ pub(super) fn doctor(data: &DoctorData) -> String {
         writeln!(text, "mended {}", fix.gitignore_path).expect("a string");
     }
     for token in &data.plaintext_tokens {
-        writeln!(text, "{}:{} holds a credential ({})", token.path, token.line, token.kind)
-            .expect("a string");
+        writeln!(
+            text,
+            "{}:{} holds a credential ({})",
+            one_line(&token.path),
+            token.line,
+            token.kind
+        )
+        .expect("a string");
     }
     next(&mut text, &data.next_actions);
     text
@@ -115,7 +120,7 @@ pub(super) fn explain_plan(data: &ExplainPlanData) -> String {
             .iter()
             .map(|module| format!("{} ({})", module.module_id, module.layer.unwrap_or("unknown")))
             .collect();
-        writeln!(text, "{} {}  {}", mark(change.op), change.path, modules.join(", "))
+        writeln!(text, "{} {}  {}", mark(change.op), one_line(&change.path), modules.join(", "))
             .expect("a string");
     }
     if text.is_empty() { "No changes.\n".to_owned() } else { text }
@@ -124,7 +129,7 @@ pub(super) fn explain_plan(data: &ExplainPlanData) -> String {
 pub(super) fn explain_status(data: &ExplainStatusData) -> String {
     let mut text = String::new();
     for item in &data.drift {
-        writeln!(text, "{:?} {}  {}", item.kind, item.path, item.modules.join(", "))
+        writeln!(text, "{:?} {}  {}", item.kind, one_line(&item.path), item.modules.join(", "))
             .expect("a string");
     }
     if text.is_empty() { "No drift.\n".to_owned() } else { text }
@@ -140,16 +145,17 @@ pub(super) fn rollback(data: &RollbackData) -> String {
 pub(super) fn propose(data: &ProposeData) -> String {
     let mut text = String::new();
     for candidate in data.candidates.iter().flatten() {
-        writeln!(text, "would propose {}  {}", candidate.module_id, candidate.path)
+        writeln!(text, "would propose {}  {}", candidate.module_id, one_line(&candidate.path))
             .expect("a string");
     }
     for skipped in data.skipped.iter().flatten() {
-        writeln!(text, "skipped {}: {}", skipped.path, skipped.reason_message).expect("a string");
+        writeln!(text, "skipped {}: {}", one_line(&skipped.path), skipped.reason_message)
+            .expect("a string");
     }
     match (&data.branch, data.reason) {
         (Some(branch), _) => {
             for file in &data.files {
-                writeln!(text, "wrote {file}").expect("a string");
+                writeln!(text, "wrote {}", one_line(file)).expect("a string");
             }
             writeln!(text, "Committed on branch {branch}; merge it to keep the edits.")
                 .expect("a string");
@@ -164,7 +170,7 @@ pub(super) fn restore(data: &RestoreData) -> String {
     let verb = if data.reason == "dry_run" { "would restore" } else { "restored" };
     let mut text = String::new();
     for file in &data.restored {
-        writeln!(text, "{verb} {}", file.path).expect("a string");
+        writeln!(text, "{verb} {}", one_line(&file.path)).expect("a string");
     }
     if text.is_empty() { "Nothing is missing.\n".to_owned() } else { text }
 }
@@ -185,7 +191,7 @@ pub(super) fn overlay_rebase(data: &OverlayRebaseData) -> String {
         [("updated", &report.updated), ("deleted", &report.deleted), ("kept", &report.skipped)]
     {
         for file in files {
-            writeln!(text, "{what} {file}").expect("a string");
+            writeln!(text, "{what} {}", one_line(file)).expect("a string");
         }
     }
     text.push_str(if data.dry_run { "Nothing was written.\n" } else { "Rebased.\n" });
@@ -234,7 +240,7 @@ fn changes(changes: &[Change], summary: Summary) -> String {
             "{style}{}{style:#} {}  {}{note}",
             mark(change.op),
             change.target,
-            change.path
+            one_line(&change.path)
         )
         .expect("a string");
     }
@@ -274,7 +280,7 @@ fn coloured(diff: &str) -> String {
             Some(b'@') => AnsiColor::Cyan.on_default(),
             _ => Style::new(),
         };
-        format!("{style}{line}{style:#}\n")
+        format!("{style}{}{style:#}\n", one_line(line))
     };
     diff.lines().map(line).collect()
 }
