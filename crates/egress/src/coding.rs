@@ -21,6 +21,9 @@ pub(crate) use self::recoder::Recoder;
 
 /// The most plain bytes that one step of a decoder gives.
 pub(crate) const PIECE: usize = 64 * 1024;
+/// Bodies with wide windows that are open at the same time, in the whole process: 2 GiB when every
+/// one of them is filled, which takes its sender a few hundred bytes each.
+const MAX_WIDE: usize = 128;
 
 const GRPC_ENCODING: &str = "grpc-encoding";
 const GRPC_ACCEPT_ENCODING: &str = "grpc-accept-encoding";
@@ -58,12 +61,20 @@ pub(crate) enum CodingError {
     /// An encoder failed.
     #[error("the body could not be coded")]
     Encode(#[source] io::Error),
+    /// As many as may be are open with wide windows.
+    #[error("too many bodies are coded with br or zstd")]
+    Crowded,
 }
 
 impl Coding {
     /// Every one, for tests.
     #[cfg(test)]
     pub(crate) const ALL: [Self; 4] = [Self::Brotli, Self::Deflate, Self::Gzip, Self::Zstd];
+
+    /// Whether a body may ask for a window of megabytes.
+    fn is_wide(self) -> bool {
+        matches!(self, Self::Brotli | Self::Zstd)
+    }
 
     fn parse(token: &str) -> Option<Self> {
         match token.to_ascii_lowercase().as_str() {
@@ -102,7 +113,8 @@ fn is_plain(token: &str) -> bool {
     token.eq_ignore_ascii_case("identity") || token.eq_ignore_ascii_case("aws-chunked")
 }
 
-/// Leaves only codings that we can look into in `Accept-Encoding`. An absent header stays absent.
+/// Leaves only codings that we can look into in `Accept-Encoding`, and none with wide windows where
+/// gzip will do. An absent header stays absent.
 pub(crate) fn narrow_accept_encoding(headers: &mut HeaderMap) {
     if headers.contains_key(GRPC_ACCEPT_ENCODING) {
         headers.insert(GRPC_ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -112,14 +124,16 @@ pub(crate) fn narrow_accept_encoding(headers: &mut HeaderMap) {
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         return;
     }
-    let known = |item: &&str| {
-        let token = item.split(';').next().unwrap_or_default().trim();
-        token.eq_ignore_ascii_case("identity") || Coding::parse(token).is_some()
-    };
+    let coding = |item: &str| Coding::parse(item.split(';').next().unwrap_or_default().trim());
     let values: Vec<String> = (headers.get_all(header::ACCEPT_ENCODING).iter())
         .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
         .collect();
     let items = || values.iter().flat_map(|list| list.split(',')).map(str::trim);
+    let has_gzip = items().any(|item| coding(item) == Some(Coding::Gzip));
+    let known = |item: &&str| match coding(item) {
+        Some(coding) => !(has_gzip && coding.is_wide()),
+        None => item.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("identity"),
+    };
     if values.is_empty() || items().all(|item| known(&item)) {
         return;
     }

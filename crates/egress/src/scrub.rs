@@ -166,7 +166,7 @@ where
     let small = body.size_hint().exact().is_some_and(|length| length <= MAX_WHOLE);
     parts.headers.remove(header::CONTENT_LENGTH);
     remove_digests(&mut parts.headers);
-    let recoder = Recoder::new(coding).map_err(|_| Error::new(Code::Internal))?;
+    let recoder = Recoder::new(coding).map_err(|error| unreadable(body::words(&error)))?;
     let kept = has_lengths_inside(&parts.headers);
     let lengths = if kept { Lengths::Kept } else { Lengths::Free };
     let scrubbing = Scrubbing::new(slot, Some(recoder), lengths).of_messages(&parts.headers);

@@ -1,8 +1,14 @@
 //! A coded body on its way through: decoded, changed by the caller, and coded again as it was.
 
+use std::sync::{Arc, LazyLock};
+
 use bytes::Bytes;
 
-use super::{Coding, CodingError, decoder::Decoder, encoder::Encoder};
+use super::{Coding, CodingError, MAX_WIDE, decoder::Decoder, encoder::Encoder};
+use crate::room::{Place, Room};
+
+/// Of the process, since its memory is.
+static WIDE: LazyLock<Arc<Room>> = LazyLock::new(|| Room::of(MAX_WIDE));
 
 /// A decoder and, from the first plain byte on, the encoder that undoes it.
 pub(crate) struct Recoder {
@@ -10,12 +16,15 @@ pub(crate) struct Recoder {
     encoder: Option<Encoder>,
     began: bool,
     unflushed: bool,
+    _place: Option<Place>,
 }
 
 impl Recoder {
     pub(crate) fn new(coding: Coding) -> Result<Self, CodingError> {
+        let place = || WIDE.enter().ok_or(CodingError::Crowded);
+        let place = coding.is_wide().then(place).transpose()?;
         let decoder = Decoder::new(coding)?;
-        Ok(Self { decoder, encoder: None, began: false, unflushed: false })
+        Ok(Self { decoder, encoder: None, began: false, unflushed: false, _place: place })
     }
 
     /// As [`Decoder::step`].

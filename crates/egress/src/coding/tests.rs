@@ -182,4 +182,19 @@ fn accept_encoding_is_narrowed_to_what_we_can_read() {
     assert_eq!(narrowed(Some("gzip;q=1.0, dcb, *;q=0.1"), false).unwrap(), "gzip;q=1.0");
     assert_eq!(narrowed(Some("compress, *"), false).unwrap(), "identity");
     assert_eq!(narrowed(Some("gzip"), true).unwrap(), "identity");
+    // Wide windows only where there is no other way.
+    assert_eq!(narrowed(Some("gzip, br;q=1, zstd, deflate"), false).unwrap(), "gzip, deflate");
+    assert_eq!(narrowed(Some("br, zstd"), false).unwrap(), "br, zstd");
+}
+
+/// Some hundred bytes of brotli fill a window of 16 MiB, so that there can't be any number of these.
+#[test]
+fn wide_windows_are_counted() {
+    let open = || Recoder::new(Coding::Brotli);
+    let all: Vec<_> = (0..MAX_WIDE).map(|_| open().expect("room")).collect();
+    assert!(matches!(open(), Err(CodingError::Crowded)));
+    assert!(matches!(Recoder::new(Coding::Zstd), Err(CodingError::Crowded)));
+    assert!(Recoder::new(Coding::Gzip).is_ok());
+    drop(all);
+    assert!(open().is_ok());
 }

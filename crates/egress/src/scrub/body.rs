@@ -147,11 +147,12 @@ impl Change for Scrubbing {
     }
 }
 
-fn words(error: &CodingError) -> &'static str {
+pub(super) fn words(error: &CodingError) -> &'static str {
     match error {
         CodingError::Corrupt => "it is not in the coding that its Content-Encoding names",
         CodingError::Truncated => "it ended before its coding did",
         CodingError::Encode(_) => "it could not be coded again",
+        CodingError::Crowded => "too many bodies are coded with br or zstd by now; ask for gzip",
     }
 }
 

@@ -251,6 +251,7 @@ pub(super) fn refused(error: &CodingError) -> Error {
         CodingError::Corrupt => "the body is not in its coding",
         CodingError::Truncated => "the body ended before its coding did",
         CodingError::Encode(_) => "the body could not be coded again",
+        CodingError::Crowded => "too many bodies are coded with br or zstd by now; use gzip",
     };
     Error::with(Code::BodyCoding, words.into())
 }
