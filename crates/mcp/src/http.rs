@@ -8,6 +8,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use ::http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http_body_util::{BodyExt as _, Full, Limited, combinators::BoxBody};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -69,7 +70,15 @@ impl Credential {
 }
 
 /// Serves until the task is dropped. [`Code::Usage`] when others could reach the listener.
-pub async fn serve_http(
+pub fn serve_http(
+    server: Server,
+    listener: TcpListener,
+    credential: Credential,
+) -> BoxFuture<'static, Result<(), Error>> {
+    Box::pin(serve_listener(server, listener, credential))
+}
+
+async fn serve_listener(
     server: Server,
     listener: TcpListener,
     credential: Credential,

@@ -8,6 +8,7 @@ mod door;
 
 use std::{future::Future, io};
 
+use futures_util::future::BoxFuture;
 use keyless_core::{Code, Error, SafeText};
 use rmcp::{
     RoleServer, ServiceExt,
@@ -29,8 +30,9 @@ pub const MAX_LINE: usize = 1024 * 1024;
 const OUTBOX: usize = 64;
 
 /// Serves on this process's stdin and stdout until stdin ends.
-pub async fn serve_stdio(server: Server) -> Result<(), Error> {
-    serve_streams(server, tokio::io::stdin(), tokio::io::stdout()).await
+// Boxed like `serve_http`: the SDK is compiled here once, and not again where it is awaited.
+pub fn serve_stdio(server: Server) -> BoxFuture<'static, Result<(), Error>> {
+    Box::pin(serve_streams(server, tokio::io::stdin(), tokio::io::stdout()))
 }
 
 /// Serves on a pair of streams until the first one ends.
