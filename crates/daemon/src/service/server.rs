@@ -15,12 +15,13 @@ use futures_util::future::BoxFuture;
 use keyless_core::{Code, Error, SafeText};
 use parking_lot::Mutex;
 use tokio::{
-    net::UnixListener,
-    sync::{Notify, watch},
+    net::{UnixListener, UnixStream},
+    sync::{Notify, Semaphore, watch},
     task::JoinSet,
 };
 
 use self::{caller::Bound, conversation::converse};
+use super::protocol::Answer;
 use crate::{
     broker::Broker,
     config::Config,
@@ -174,18 +175,39 @@ async fn follow_config(service: Arc<Service>, mut watcher: Watcher) {
     }
 }
 
+/// Conversations of the tools in one jail, which must not take the descriptors of everybody else. A
+/// process outside of jails could end the broker by other means.
+const CONVERSATIONS_OF_A_JAIL: usize = 64;
+
 /// Serves a socket: `agent.sock`, or the one of the session `bound`, for the tools inside its jail.
 async fn accept(service: Arc<Service>, listener: UnixListener, bound: Option<Arc<Bound>>) {
+    let most = bound.as_ref().map_or(Semaphore::MAX_PERMITS, |_| CONVERSATIONS_OF_A_JAIL);
+    let room = Arc::new(Semaphore::new(most));
     loop {
         match listener.accept().await {
             Ok((stream, _)) if is_ours(&stream) => {
-                let bound = bound.clone();
-                tokio::spawn(converse(Arc::clone(&service), stream, bound));
+                let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
+                    turn_away(&stream);
+                    continue;
+                };
+                let conversation = converse(Arc::clone(&service), stream, bound.clone());
+                tokio::spawn(async move {
+                    conversation.await;
+                    drop(place);
+                });
             }
             Ok(_) => {}
             // Out of descriptors, say; the next accept may do.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
+    }
+}
+
+/// Says that there are too many. Who does not read it at once is not waited for.
+fn turn_away(stream: &UnixStream) {
+    let answer = Answer::error(&Code::TooManyConnections.into());
+    if let Ok(text) = serde_json::to_vec(&answer) {
+        let _ = stream.try_write(&[&text, &b"\n"[..]].concat());
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{egress_door::EgressDoor, scene::Scene, window::UnlockConfig};
 /// A service that does not listen.
 struct Served {
     service: Arc<Service>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 /// The client's end of a conversation.
@@ -53,7 +53,7 @@ impl Served {
             proxy: ([127, 0, 0, 1], 1).into(),
             config_problem: Mutex::default(),
         };
-        Self { service: Arc::new(service), _folder: folder }
+        Self { service: Arc::new(service), folder }
     }
 
     fn connect(&self, bound: Option<&Arc<Bound>>) -> Client {
@@ -112,6 +112,30 @@ async fn a_run_that_is_over_is_over_for_who_is_connected() {
     assert_eq!(speaking.say(&greeting()).await, Value::Null);
     let mut late = served.connect(Some(&bound));
     assert_eq!(late.say(&hello()).await, Value::Null);
+}
+
+#[tokio::test]
+async fn a_jail_takes_no_more_than_its_share_of_conversations() {
+    let served = Served::new().await;
+    let bound = served.jailed().await;
+    let place = served.folder.path().join("tools.sock");
+    let listener = UnixListener::bind(&place).unwrap();
+    let serving = tokio::spawn(accept(Arc::clone(&served.service), listener, Some(bound)));
+    let connect = async || Client(BufReader::new(UnixStream::connect(&place).await.unwrap()));
+    let mut open = Vec::new();
+    for _ in 0..CONVERSATIONS_OF_A_JAIL {
+        let mut client = connect().await;
+        assert_eq!(client.say(&hello()).await["ticket"]["session"], "s-1");
+        open.push(client);
+    }
+    let mut refused = connect().await;
+    assert_eq!(refused.hear().await["code"], "too_many_connections");
+    assert_eq!(refused.hear().await, Value::Null);
+    open.clear();
+    while connect().await.say(&hello()).await["ticket"]["session"] != "s-1" {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    serving.abort();
 }
 
 #[tokio::test]
