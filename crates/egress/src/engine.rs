@@ -89,6 +89,8 @@ pub struct Engine {
     pub(crate) pool: Arc<Pool>,
     pub(crate) limits: Limits,
     pub(crate) room: Arc<Room>,
+    /// For the requests in flight.
+    pub(crate) requests: Arc<Room>,
     config: Mutex<EngineConfig>,
     reach: ArcSwap<Reach>,
     roots: ArcSwap<Roots>,
@@ -110,6 +112,7 @@ impl Engine {
         Ok(Arc::new(Self {
             pool: Arc::new(Pool::new(&limits)),
             room: Room::of(limits.connections),
+            requests: Room::of(limits.requests),
             reach: ArcSwap::from_pointee(Reach::new(&config)),
             roots: ArcSwap::from_pointee(Roots::load(&config.extra_roots_pem, 0)?),
             generation: AtomicU64::new(0),

@@ -38,6 +38,9 @@ pub struct Limits {
     pub leaves: usize,
     /// Requests that one HTTP/2 connection of a client may have in flight. Default: 128.
     pub streams: u32,
+    /// Requests in flight at the same time, of all connections: each may hold back a few hundred
+    /// KiB for a client that does not read. Default: 4,096.
+    pub requests: usize,
 }
 
 impl Default for Limits {
@@ -56,6 +59,7 @@ impl Default for Limits {
             pool_idle_per_destination: 64,
             leaves: 256,
             streams: 128,
+            requests: 4_096,
         }
     }
 }

@@ -20,8 +20,9 @@ use crate::{
     refusal::{self, After, Subject},
 };
 
-const STREAM_WINDOW: u32 = 1 << 20;
-const CONNECTION_WINDOW: u32 = 4 << 20;
+/// What of a request's body may wait for its destination. The client is on this machine, or next to it.
+const STREAM_WINDOW: u32 = 256 << 10;
+const CONNECTION_WINDOW: u32 = 1 << 20;
 /// One stream's answer that waits for a slow reader.
 const SEND_BUFFER: usize = 256 << 10;
 

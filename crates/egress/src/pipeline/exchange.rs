@@ -49,7 +49,7 @@ impl<'a> Exchange<'a> {
         let client = request.version();
         hop::strip_request(request.headers_mut(), client);
         let again = Again::keep(self.task, &request);
-        let mut hold = Hold::on(self.task);
+        let mut hold = Hold::on(self.task)?;
         let account = Arc::clone(hold.account());
         let asking = async {
             let mut connection = self.connect(Wanted::Any).await?;

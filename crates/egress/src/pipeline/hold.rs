@@ -7,22 +7,25 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use keyless_core::Error;
+use keyless_core::{Code, Error};
 
 use super::{Refused, Task};
-use crate::account::Account;
+use crate::{account::Account, room::Place};
 
 /// One request under way, from its head to its answer's last byte.
 pub(super) struct Hold {
     withdrawn: BoxFuture<'static, Error>,
     account: Arc<Account>,
+    _place: Place,
 }
 
 impl Hold {
-    pub(super) fn on(task: &Task<'_>) -> Self {
+    pub(super) fn on(task: &Task<'_>) -> Result<Self, Error> {
         let (engine, session) = (&task.lane.engine, &task.lane.session);
+        let crowded = || Error::with(Code::TooManyConnections, "too many requests at once".into());
+        let place = engine.requests.enter().ok_or_else(crowded)?;
         let account = Account::open(engine, session, Arc::clone(&task.subject));
-        Self { withdrawn: Box::pin(task.ground().withdrawn()), account }
+        Ok(Self { withdrawn: Box::pin(task.ground().withdrawn()), account, _place: place })
     }
 
     /// Does `work` unless it may not go on; then it is dropped where it stands.

@@ -47,7 +47,7 @@ pub(super) async fn open(
     add_upgrade(request.headers_mut());
     *request.method_mut() = Method::GET;
     let mut exchange = Exchange::new(task);
-    let mut hold = Hold::on(task);
+    let mut hold = Hold::on(task)?;
     let account = Arc::clone(hold.account());
     let shaking = async {
         let mut connection = exchange.connect(Wanted::Upgrade).await?;

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use http::HeaderName;
 use keyless_core::Placeholder;
-use keyless_rewrite::{PatternSet, Piece, Rewriter, Scanner, echoes, scrubber};
+use keyless_rewrite::{Echo, PatternSet, Piece, Rewriter, Scanner, echoes, scrubber};
 use zeroize::Zeroizing;
 
 /// What was sent out.
@@ -22,9 +22,9 @@ pub(crate) struct Known {
     values: Vec<(Placeholder, Zeroizing<Vec<u8>>)>,
     free: Rewriter,
     kept: OnceLock<Rewriter>,
-    /// The values in lower case, as they would stand in the name of a field.
+    /// Every form of the values in lower case, as it would stand in the name of a field.
     names: PatternSet,
-    /// The length of the shortest value, in bytes.
+    /// The length of the shortest of these, in bytes.
     shortest: usize,
 }
 
@@ -78,14 +78,15 @@ impl Slot {
 impl Known {
     fn new(values: Vec<(Placeholder, Zeroizing<Vec<u8>>)>) -> Self {
         let pairs = values.iter().map(|(placeholder, value)| (&***value, placeholder.as_str()));
-        let lower = |value: &[u8]| Zeroizing::new(value.to_ascii_lowercase());
-        let names: Vec<_> = values.iter().map(|(_, value)| lower(value)).collect();
+        let forms = values.iter().flat_map(|(_, value)| echoes(value));
+        let lower = |form: Echo| Zeroizing::new(form.pattern().to_ascii_lowercase());
+        let names: Vec<_> = forms.map(lower).collect();
+        let shortest = names.iter().map(|name| name.len()).min().unwrap_or(usize::MAX);
         let names = PatternSet::new(names.iter().map(|name| name.as_slice()));
-        let shortest = values.iter().map(|(_, value)| value.len()).min().unwrap_or(usize::MAX);
         Self { free: scrubber(pairs), kept: OnceLock::new(), names, shortest, values }
     }
 
-    /// Whether a field's name contains a value; names are lower case here.
+    /// Whether a field's name contains a form of a value; names are lower case here.
     pub(crate) fn is_in_name(&self, name: &HeaderName) -> bool {
         if name.as_str().len() < self.shortest {
             return false;

@@ -249,6 +249,27 @@ fn one_connection_too_many_is_told_so() {
 }
 
 #[test]
+fn one_request_too_many_is_told_so() {
+    let limits = Limits { requests: 1, ..Limits::default() };
+    let scene = Scene::of(Setting {
+        config: EngineConfig { limits, ..EngineConfig::default() },
+        ..Setting::default()
+    });
+    let ask = |path: &str| {
+        let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
+        let head = format!("GET {path} HTTP/1.1\r\nhost: {ALLOWED}\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        (read_head(&mut stream), stream)
+    };
+    let (head, slow) = ask("/drip?n=4000&chunk=1&ms=20");
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    let (head, _) = ask("/status/204");
+    assert!(head.contains("x-keyless-refused: too_many_connections"), "{head}");
+    drop(slow);
+    assert!(comes_true(|| ask("/status/204").0.starts_with("HTTP/1.1 204")));
+}
+
+#[test]
 fn a_closed_session_is_over() {
     let scene = Scene::new();
     let (_, mut tunnel) = scene.connect("other.test:443");
