@@ -3,12 +3,14 @@
 //! One broker serves one `keyless run`, or all of them as a service. Values leave it only through
 //! [`SessionBroker`], under a permit.
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
+mod variables;
+
+use std::{path::PathBuf, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_core::{
-    ApproveOnUse, Code, Error, Placeholder, SafeText, SecretPath, SecretValue, SessionKey, Signer,
+    ApproveOnUse, Code, Error, SafeText, SecretPath, SecretValue, SessionKey,
     audit::{Action, Agent, Draft, Outcome, Target},
 };
 use keyless_egress::{Engine, Session, SessionSecret, SessionSpec};
@@ -19,6 +21,10 @@ use tokio::task::AbortHandle;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
+use self::variables::{
+    is_offered, placeholder, refuse_shared_variables, refuse_variables_of_sessions, resolved,
+    unnamed, variables,
+};
 use crate::{
     aliases::{Aliased, aliases},
     caution::Caution,
@@ -67,6 +73,8 @@ pub struct OpenSession {
     pub conceal: Vec<PathBuf>,
     /// Variables that hold values, which the agent must not inherit.
     pub remove: Vec<String>,
+    /// The secrets that the command finds nowhere, though it may use them.
+    pub(crate) unnamed: Vec<SecretPath>,
     /// The secrets that it may use.
     pub(crate) paths: Vec<SecretPath>,
     engine: Arc<Engine>,
@@ -159,18 +167,20 @@ impl Broker {
         let mut chosen = self.choose(wanted).await?;
         self.add_aliased(&aliased, &mut chosen).await?;
         refuse_shared_variables(&chosen)?;
+        refuse_variables_of_sessions(&chosen, &aliased)?;
         let id = session_id("s");
         self.learn_grants(&chosen).await?;
         let values = Arc::clone(&self.tokens) as _;
         let broker = SessionBroker::new(values, self.log.clone(), agent("run", &id));
         let broker = Arc::new(broker.asking(Arc::clone(&self.requests) as _, caution));
         let paths: Vec<SecretPath> = chosen.iter().map(|secret| secret.path.clone()).collect();
+        let unnamed = unnamed(&chosen, &aliased);
         broker.record_life(Action::SessionStart, paths.clone()).await?;
         let key = session_key()?;
         let mut secrets: Vec<SessionSecret> =
             chosen.iter().filter_map(|secret| session_secret(secret, &key)).collect();
-        let mut variables = variables(&chosen, &secrets);
-        variables.extend(aliased.iter().filter_map(|aliased| resolved(aliased, &secrets)));
+        let mut variables = variables(&chosen, &key);
+        variables.extend(aliased.iter().filter_map(|aliased| resolved(aliased, &chosen, &key)));
         secrets.extend(minted_slots(&secrets, &key)?);
         let port = Arc::clone(&broker) as _;
         let spec = SessionSpec { id, secrets, broker: port, ca: None, token: None };
@@ -191,6 +201,7 @@ impl Broker {
             variables,
             conceal: self.value_files().await?,
             remove: self.variables_with_values(&all, inherited, &chosen).await,
+            unnamed,
             paths,
             engine: Arc::clone(&self.door.engine),
             broker,
@@ -298,6 +309,7 @@ impl Broker {
         for path in paths {
             let secret = self.vault.show(path).await?;
             refuse_unbound(&secret)?;
+            refuse_compromised(&secret)?;
             chosen.push(secret);
         }
         self.add_companions(&mut chosen).await?;
@@ -348,13 +360,14 @@ pub async fn open_bare_session(places: &Places, door: EgressDoor) -> Result<Open
     let session = engine.open(spec)?;
     let (variables, conceal, remove) = (Vec::new(), Vec::new(), Vec::new());
     let trust_pem = session.ca_pem().to_owned() + &extra_roots;
-    let (paths, following) = (Vec::new(), None);
+    let (unnamed, paths, following) = (Vec::new(), Vec::new(), None);
     Ok(OpenSession {
         session,
         trust_pem,
         variables,
         conceal,
         remove,
+        unnamed,
         paths,
         engine,
         broker,
@@ -384,9 +397,7 @@ impl Values for VaultValues {
         let (vault, floor) = (&self.0, self.1);
         Box::pin(async move {
             let secret = vault.show(path).await?;
-            if secret.is_compromised() {
-                return Err(Error::with(Code::SecretCompromised, SafeText::default().and(path)));
-            }
+            refuse_compromised(&secret)?;
             Ok(secret.metadata.approve_on_use.tightened_by(floor))
         })
     }
@@ -464,34 +475,10 @@ pub(crate) fn session_secret(secret: &Secret, key: &SessionKey) -> Option<Sessio
         return None;
     }
     Some(SessionSecret {
-        placeholder: Placeholder::derive(key, &secret.path, &secret.metadata.placeholder.form()),
+        placeholder: placeholder(secret, key),
         path: secret.path.clone(),
         rule: secret.metadata.egress.clone()?,
     })
-}
-
-/// Whether an agent that asks for no secret by name gets this one.
-fn is_offered(secret: &Secret) -> bool {
-    !secret.metadata.honeypot
-        && secret.metadata.egress.as_ref().is_some_and(|rule| {
-            let signs = matches!(rule.sign, Some(Signer::Hmac(_) | Signer::TlsClient { .. }));
-            secret.metadata.env.is_some() || rule.inject.is_some() || signs
-        })
-}
-
-fn variables(chosen: &[Secret], secrets: &[SessionSecret]) -> Vec<Variable> {
-    let pair = |(secret, bound): (&Secret, &SessionSecret)| {
-        let name = secret.metadata.env.as_ref()?.to_string();
-        Some(Variable { name, placeholder: bound.placeholder.to_string() })
-    };
-    chosen.iter().zip(secrets).filter_map(pair).collect()
-}
-
-/// The placeholder in place of the alias.
-fn resolved(aliased: &Aliased, secrets: &[SessionSecret]) -> Option<Variable> {
-    let secret = secrets.iter().find(|secret| secret.path == aliased.path)?;
-    let placeholder = secret.placeholder.to_string();
-    Some(Variable { name: aliased.variable.clone(), placeholder })
 }
 
 fn refuse_unbound(secret: &Secret) -> Result<(), Error> {
@@ -504,16 +491,10 @@ fn refuse_unbound(secret: &Secret) -> Result<(), Error> {
     Err(Error::with(Code::Usage, detail))
 }
 
-/// Two secrets in one variable: the agent would get one of them, and nobody would know which.
-fn refuse_shared_variables(chosen: &[Secret]) -> Result<(), Error> {
-    let mut seen: HashMap<&str, &SecretPath> = HashMap::new();
-    for secret in chosen {
-        let Some(name) = &secret.metadata.env else { continue };
-        if let Some(other) = seen.insert(name.as_str(), &secret.path) {
-            let words = SafeText::default().and(other).and(" and ").and(&secret.path);
-            let words = words.and(" both want the variable ").as_they_wrote(name.as_str());
-            return Err(Error::with(Code::Usage, words.and("; name one with --secret")));
-        }
+fn refuse_compromised(secret: &Secret) -> Result<(), Error> {
+    if secret.is_compromised() {
+        let path = SafeText::default().and(&secret.path);
+        return Err(Error::with(Code::SecretCompromised, path));
     }
     Ok(())
 }

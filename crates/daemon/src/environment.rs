@@ -8,6 +8,10 @@ use crate::broker::{Inherited, Variable};
 const PROXY_VARIABLES: &[&str] =
     &["http_proxy", "https_proxy", "all_proxy", "no_proxy", "ftp_proxy"];
 
+/// What sends programs through a proxy that look at no variable of the others.
+const PROXY_SWITCHES: &[&str] =
+    &["NODE_USE_ENV_PROXY", "npm_config_proxy", "npm_config_https_proxy"];
+
 /// This process's environment, as a session is told of it.
 pub fn inherited() -> Vec<Inherited> {
     let text = |text: OsString| text.to_string_lossy().into_owned();
@@ -26,6 +30,16 @@ pub(crate) struct Changes<'a> {
     pub(crate) escapes: &'a [&'a str],
     /// Trust, and the proxy where there is no jail.
     pub(crate) set: &'a [(String, String)],
+}
+
+/// Whether a session's command is given, or loses, this variable for the session's own sake: trust, proxies, and
+/// Keyless's own. With a placeholder in it the command would reach nothing.
+pub fn is_of_sessions(name: &str) -> bool {
+    let trusts = keyless_jail::trust_environment().into_iter().any(|(trust, _)| trust == name);
+    trusts
+        || name.starts_with("KEYLESS_")
+        || PROXY_SWITCHES.contains(&name)
+        || PROXY_VARIABLES.contains(&name.to_ascii_lowercase().as_str())
 }
 
 /// The command's whole environment, from the caller's.
@@ -60,9 +74,10 @@ pub(crate) fn proxy_variables(url: &str) -> Vec<(String, String)> {
     for name in ["NO_PROXY", "no_proxy"] {
         all.push((name.to_owned(), "localhost,127.0.0.1,::1".to_owned()));
     }
-    all.push(("NODE_USE_ENV_PROXY".to_owned(), "1".to_owned()));
-    all.push(("npm_config_proxy".to_owned(), url.to_owned()));
-    all.push(("npm_config_https_proxy".to_owned(), url.to_owned()));
+    for name in PROXY_SWITCHES {
+        let value = if name.starts_with("NODE_") { "1" } else { url };
+        all.push(((*name).to_owned(), value.to_owned()));
+    }
     all
 }
 
@@ -95,5 +110,17 @@ mod tests {
         let expected: Vec<(OsString, OsString)> =
             expected.iter().map(|(name, value)| (name.into(), value.into())).collect();
         assert_eq!(environment, expected);
+    }
+
+    #[test]
+    fn what_a_session_sets_no_secret_takes() {
+        let set = keyless_jail::trust_environment().into_iter().map(|(name, _)| name.to_owned());
+        let proxies = proxy_variables("http://127.0.0.1:1").into_iter().map(|(name, _)| name);
+        for name in set.chain(proxies).chain(["KEYLESS_AGENT_SOCKET".to_owned()]) {
+            assert!(is_of_sessions(&name), "{name}");
+        }
+        for name in ["GITHUB_TOKEN", "PROXY_TOKEN", "NPM_TOKEN"] {
+            assert!(!is_of_sessions(name), "{name}");
+        }
     }
 }

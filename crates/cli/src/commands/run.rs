@@ -1,6 +1,6 @@
 //! `keyless run`: a command that uses secrets without holding them.
 
-use std::{path::PathBuf, process::ExitCode, sync::Arc};
+use std::{fs, path::PathBuf, process::ExitCode, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
@@ -38,14 +38,18 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
     } else {
         (open_session(ui, &places, &args, &wanted).await?, None)
     };
+    warn_of_unnamed(ui, &session);
     let config = Config::load(&places.config_file())?;
     let mut own = own_paths(&places, &args.factor, &config);
     own.extend(home.iter().map(|home| home.path().to_owned()));
     let asks = config.pack.approve_apply != ApproveApply::Never;
+    let hide = absolute_paths(args.hide.iter().map(PathBuf::as_path));
+    let show = absolute_paths(args.show.iter().map(PathBuf::as_path));
+    warn_of_covers(ui, &hide, &show, &own);
     let spec = RunSpec {
         command: args.command,
-        hide: absolute_paths(args.hide.iter().map(PathBuf::as_path)),
-        show: absolute_paths(args.show.iter().map(PathBuf::as_path)),
+        hide,
+        show,
         own,
         isolation,
         deploys_ask_at: asks.then(|| places.agent_socket()),
@@ -120,6 +124,31 @@ async fn open_session(
     let broker = Broker::asking_at_least(floor, door, vault, log);
     let inherited = keyless_daemon::inherited();
     Ok(SessionHandle::Local(broker.open_session(wanted, &inherited, caution).await?))
+}
+
+/// Who names a secret expects the command to find it.
+fn warn_of_unnamed(ui: &Ui, session: &SessionHandle) {
+    for path in session.unnamed() {
+        let next = if ci::is_on() {
+            format!("say env_var = \"NAME\" at [secret.\"{path}\"] in .keyless/secrets.toml")
+        } else {
+            format!("keyless secret set {path} --env NAME")
+        };
+        ui.warn(format!(
+            "{path} has no variable, so the command finds no placeholder of it: {next}"
+        ));
+    }
+}
+
+/// What `--hide` and `--show` come to where that is not what was meant: a slip in a name hides nothing.
+fn warn_of_covers(ui: &Ui, hide: &[PathBuf], show: &[PathBuf], own: &[PathBuf]) {
+    for path in hide.iter().filter(|path| fs::symlink_metadata(path).is_err()) {
+        ui.warn(format!("--hide {}: nothing is there, so nothing is hidden", path.display()));
+    }
+    for path in show.iter().filter(|path| own.iter().any(|own| path.starts_with(own))) {
+        let place = path.display();
+        ui.warn(format!("--show {place}: the command sees what Keyless keeps for itself there"));
+    }
 }
 
 /// A project's words that can't be read may have asked for a person, so one is asked.

@@ -97,7 +97,7 @@ fn a_shells_process_substitution_reaches_the_command() {
     <(printf 'one\n') <(printf 'two\n') >(cat)"#
         );
         let shell = world.keyless(&[]).instead(&["bash", "-c", &script, KEYLESS]).run();
-        shell.exits(if options.contains("jail") { 0 } else { 1 });
+        shell.exits(i32::from(!options.contains("jail")));
         let mut lines: Vec<_> = shell.text().lines().map(str::to_owned).collect();
         lines.sort_unstable();
         let open = if options.contains("jail") { "2" } else { "0" };
@@ -173,6 +173,23 @@ fn files_are_hidden_and_shown_as_told() {
     let netrc = world.home.home().join(".netrc");
     let shown = look(&["--show", netrc.to_str().unwrap()]);
     assert_eq!(shown, "private wordsdeep wordsnetrc wordsdeep.txt\n");
+}
+
+/// A slip in a name would leave open what was to be hidden.
+#[test]
+fn a_cover_over_nothing_is_told() {
+    let world = World::with_store();
+    let errors = |options: &[&str]| {
+        let options = [BARE, options].concat();
+        world.agent_with(&options, &["true"]).run().errors()
+    };
+    world.home.write("work/private.txt", "private words").unwrap();
+    assert_eq!(errors(&["--hide", "private.txt"]), "");
+    let told = errors(&["--hide", "privat.txt"]);
+    assert!(told.contains("nothing is there, so nothing is hidden"), "{told}");
+    let store = world.home.keyless_home().join("store.db");
+    let told = errors(&["--show", store.to_str().unwrap()]);
+    assert!(told.contains("what Keyless keeps for itself"), "{told}");
 }
 
 #[test]

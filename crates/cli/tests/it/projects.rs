@@ -69,3 +69,57 @@ fn an_alias_in_the_environment_becomes_a_placeholder() {
     assert!(seen.exits(2).errors().contains("does not name with --secret"), "{}", seen.errors());
     assert_eq!(origin.requests().len(), 2);
 }
+
+/// Sessions set trust and proxies themselves: with a placeholder there the command would reach nothing.
+#[test]
+fn a_variable_of_sessions_takes_no_placeholder() {
+    let world = World::with_token();
+    for name in
+        ["SSL_CERT_FILE", "HTTPS_PROXY", "https_proxy", "KEYLESS_AGENT_SOCKET", "npm_config_proxy"]
+    {
+        for verb in ["add", "set"] {
+            let path = if verb == "add" { "team/api/other" } else { TOKEN };
+            let words = ["secret", verb, path, "--to", ALLOWED, "--env", name];
+            let refused = world.keyless(&words).run();
+            let errors = refused.exits(2).errors();
+            assert!(errors.contains(name) && errors.contains("every session sets"), "{errors}");
+        }
+    }
+    let run = |name: &str| world.agent(&["true"]).env(name, format!("@secret:{TOKEN}")).run();
+    let errors = run("NODE_EXTRA_CA_CERTS").exits(2).errors();
+    assert!(errors.contains("take the alias out of it"), "{errors}");
+    // Nor does a project choose one for a job.
+    let text =
+        format!("required = [{TOKEN:?}]\n[secret.{TOKEN:?}]\nenv_var = \"CURL_CA_BUNDLE\"\n");
+    manifest(&world, &text);
+    let job = world.agent(&["true"]).env("KEYLESS_CI", "1");
+    let job = job.env("KEYLESS_SECRET_TO__TEAM__API__TOKEN", ALLOWED);
+    let value = world.canary.value().to_owned();
+    let errors =
+        job.env_with_value("KEYLESS_SECRET__TEAM__API__TOKEN", &value).run().exits(2).errors();
+    assert!(errors.contains("wants the variable CURL_CA_BUNDLE"), "{errors}");
+}
+
+/// Who names a secret expects the command to find it.
+#[test]
+fn a_secret_without_a_variable_is_told() {
+    let world = World::with_store();
+    world.add(TOKEN, &["--to", ALLOWED]).ok();
+    let run = |alias: &str| world.agent_with(&["--secret", TOKEN], &["true"]).env("A", alias).run();
+    let errors = run("none").errors();
+    assert!(errors.contains("has no variable") && errors.contains("--env NAME"), "{errors}");
+    assert_eq!(run(&format!("@secret:{TOKEN}")).errors(), "");
+    assert_eq!(world.agent(&["true"]).run().errors(), "", "of what was not named nobody asks");
+}
+
+#[test]
+fn a_long_manifest_is_one_for_everybody() {
+    let world = World::with_token();
+    let text = |length: usize| format!("required = [{TOKEN:?}]\n#{}\n", "x".repeat(length));
+    manifest(&world, &text(300 * 1024));
+    world.keyless(&["secret", "validate"]).run().ok();
+    world.agent(&["true"]).run().ok();
+    manifest(&world, &text(1024 * 1024));
+    world.keyless(&["secret", "validate"]).run().exits(2);
+    world.agent(&["true"]).run().exits(2);
+}

@@ -1,6 +1,8 @@
 //! Secrets from birth to removal, by words and as JSON; sources other than the store; rotation
 //! under a running session.
 
+use std::fs;
+
 use keyless_testkit::Canary;
 use serde_json::json;
 
@@ -310,4 +312,59 @@ expect('?1049l'); finish(code=0)"
     assert!(screen.contains("]52;c;UW03LXhUNHc5WnJLMmJWcA=="));
     let looks = world.log().into_iter().filter(|entry| entry["action"] == "reveal");
     assert_eq!(looks.count(), 3);
+}
+
+/// Each variable keeps its own secret's placeholder, whoever of the others is out of use.
+#[test]
+fn a_compromised_secret_shifts_no_other() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    for name in ["first", "second", "third"] {
+        let (path, variable) = (format!("team/api/{name}"), name.to_uppercase());
+        let value = world.another_value();
+        let add = ["secret", "add", &path, "--to", ALLOWED, "--env", &variable, "--value-stdin"];
+        world
+            .keyless(&add)
+            .stdin(if name == "second" { world.canary.value().into() } else { value })
+            .run()
+            .ok();
+    }
+    let revoke = ["secret", "revoke", "team/api/first", "--compromised", "--yes"];
+    world.keyless(&revoke).run().ok();
+    let script = r#"curl -sS -o /dev/null -H "X: $SECOND" https://api.allowed.test/; curl -sS -H "X: $FIRST" https://api.allowed.test/"#;
+    let refused = world.agent_sh(script).run().ok();
+    assert_eq!(origin.requests()[0].header("x"), Some(world.canary.value().into()));
+    assert!(refused.contains("unknown_placeholder"), "{refused}");
+    assert_eq!(origin.requests().len(), 1);
+    let run = ["run", "--secret", "team/api/first", "--", "true"];
+    let errors = world.keyless(&run).run().exits(4).errors();
+    assert!(errors.contains("compromised") && errors.contains("secret rotate"), "{errors}");
+    // With a new value it is there again.
+    let rotate = ["secret", "rotate", "team/api/first", "--value-stdin"];
+    world.keyless(&rotate).stdin(world.another_value()).run().ok();
+    world.keyless(&run).run().ok();
+}
+
+/// Editors of Windows put it before text.
+#[test]
+fn a_byte_order_mark_is_no_part_of_a_value() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    let marked = format!("\u{feff}{}\r\n", world.canary.value());
+    let add = |path: &str, variable: &str, more: &[&str]| {
+        let words = ["secret", "add", path, "--to", ALLOWED, "--env", variable];
+        let added = world.keyless(&[&words[..], more].concat()).stdin(&marked[..]).run();
+        added.ok();
+        added.errors()
+    };
+    let errors = add("team/api/stream", "STREAM", &["--value-stdin"]);
+    assert!(errors.contains("byte order mark, which was left out"), "{errors}");
+    let file = world.operator_file("marked");
+    fs::write(&file, &marked).unwrap();
+    add("team/api/file", "FILE", &["--source", &format!("file:{}", file.display())]);
+    let script = r#"for t in "$STREAM" "$FILE"; do curl -sS -o /dev/null -H "X: $t" https://api.allowed.test/; done"#;
+    world.agent_sh(script).run().ok();
+    for asked in origin.requests() {
+        assert_eq!(asked.header("x"), Some(world.canary.value().into()));
+    }
 }

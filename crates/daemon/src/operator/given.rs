@@ -5,6 +5,8 @@ use keyless_vault::{EnvName, FormatVerdict, Secret, Variant};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
+use crate::environment::is_of_sessions;
+
 /// What goes with a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Given {
@@ -109,11 +111,17 @@ pub fn read_destinations(text: &str) -> Result<Vec<Destination>, Error> {
     parsed.collect()
 }
 
-/// A variable's name; [`Code::Usage`] when it is none.
+/// A variable's name; [`Code::Usage`] when it is none, or one that no secret may have.
 pub fn read_variable(name: &str) -> Result<EnvName, Error> {
-    EnvName::parse(name).map_err(|error| {
-        Error::with(Code::Usage, SafeText::default().as_they_wrote(&error.to_string()))
-    })
+    let refuse = |words: &str| {
+        let place = SafeText::default().as_they_wrote(name).and(": ");
+        Error::with(Code::Usage, place.as_they_wrote(words))
+    };
+    if is_of_sessions(name) {
+        let words = "every session sets this variable itself or keeps it away, so it can't hold a placeholder";
+        return Err(refuse(words));
+    }
+    EnvName::parse(name).map_err(|error| refuse(&error.to_string()))
 }
 
 /// A secret's path; [`Code::PathInvalid`] says what it lacks.

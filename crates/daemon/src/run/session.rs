@@ -3,7 +3,7 @@
 use std::{io, path::PathBuf, sync::Arc};
 
 use futures_util::future::BoxFuture;
-use keyless_core::{Code, Error, SafeText};
+use keyless_core::{Code, Error, SafeText, SecretPath};
 use keyless_egress::{Engine, Session};
 use keyless_guest::{Carrier, PreambleCarrier};
 use tokio::net::{TcpListener, TcpStream};
@@ -33,6 +33,14 @@ impl SessionHandle {
         match self {
             Self::Local(session) => &session.remove,
             Self::Remote(session) => &session.offer().remove,
+        }
+    }
+
+    /// The secrets that the command finds nowhere, though it may use them.
+    pub fn unnamed(&self) -> &[SecretPath] {
+        match self {
+            Self::Local(session) => &session.unnamed,
+            Self::Remote(session) => &session.offer().unnamed,
         }
     }
 

@@ -12,6 +12,7 @@ use tokio::{
 use super::protocol::{Answer, Call, MAX_LINE, SessionOffer, Status};
 use crate::{
     broker::{Inherited, Wanted},
+    places::unusable,
     sockets::told_error,
 };
 
@@ -90,7 +91,7 @@ pub async fn lock(socket: &Path) -> Result<bool, Error> {
 pub(super) async fn connect(socket: &Path) -> Result<UnixStream, Error> {
     connect_unix(socket).await.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Code::Locked.into(),
-        kind => Error::with(Code::PathUnusable, SafeText::words("agent.sock: ").and(kind)),
+        _ => unusable(socket, &error),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use keyless_core::{Error, approval::WantedDeploy};
+use keyless_core::{Error, SecretPath, approval::WantedDeploy};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -126,6 +126,8 @@ pub struct SessionOffer {
     pub conceal: Vec<PathBuf>,
     /// Variables that hold values.
     pub remove: Vec<String>,
+    /// Secrets of the session that its command finds nowhere.
+    pub unnamed: Vec<SecretPath>,
 }
 
 /// How the broker is.

@@ -1,11 +1,10 @@
 //! From a variable's name, and its value where there is one, to a path: by the catalog first, then by words.
 
 use keyless_core::{Destination, SecretPath};
-use keyless_vault::{
-    EnvMeaning, EnvName, FormatVerdict, Metadata, Provider, Providers, Scope, Variant,
-};
+use keyless_vault::{EnvMeaning, FormatVerdict, Metadata, Provider, Providers, Scope, Variant};
 
 use super::names;
+use crate::{environment::is_of_sessions, operator::read_variable};
 
 /// Says what variables of one project hold.
 pub struct Proposer<'a> {
@@ -38,6 +37,9 @@ pub struct Proposal {
     pub to: Vec<Destination>,
 }
 
+/// Why a proxy's address is none, though it may have a password in it.
+const OF_SESSIONS: &str = "is set by sessions; a proxy stands in [egress.upstream_proxy]";
+
 /// What a name begins with when it is for trying things out.
 const TEST_PREFIXES: &[&str] = &["DEMO_", "DUMMY_", "TEST_"];
 
@@ -55,6 +57,9 @@ impl<'a> Proposer<'a> {
 
     /// What `name` holds, by its name alone.
     pub fn judge_name(&self, name: &str) -> Judged {
+        if is_of_sessions(name) {
+            return Judged::Skip(OF_SESSIONS);
+        }
         if let Some(judged) = self.by_catalog(name, None) {
             return judged;
         }
@@ -76,6 +81,8 @@ impl<'a> Proposer<'a> {
             return Judged::Skip(why);
         }
         match self.judge_name(name) {
+            // No session would give it to a command, whatever is in it.
+            skip @ Judged::Skip(OF_SESSIONS) => skip,
             Judged::Skip(_) if self.is_known_token(value) => self.by_value(name, value),
             Judged::Skip(_) if holds_password(value) || self.looks(name, value) => {
                 self.by_words(name)
@@ -110,7 +117,7 @@ impl<'a> Proposer<'a> {
 
     /// What the store should know of a value of this proposal.
     pub fn metadata(&self, proposal: &Proposal, value: &[u8]) -> Metadata {
-        let env = EnvName::parse(&proposal.variable).ok();
+        let env = read_variable(&proposal.variable).ok();
         let metadata = Metadata { env, ..Metadata::default() };
         let Some((_, variant)) =
             proposal.pattern.as_deref().and_then(|id| self.providers.variant(id))
@@ -303,6 +310,7 @@ mod tests {
             ("CI_COMMIT_SHA", Err("is a setting by its name")),
             ("API_KEY", Err("says nothing of whose secret it is")),
             ("GREETING", Err("does not look like a secret")),
+            ("SSL_CERT_FILE", Err(OF_SESSIONS)),
         ];
         for (name, expected) in rows {
             assert_eq!(path_of(&proposer.judge_name(name)), expected, "{name}");
@@ -321,6 +329,7 @@ mod tests {
             ("REDIS_URL", "redis://app:hunter2@cache:6379/0", Ok("personal/redis/url")),
             ("REDIS_URL", "redis://cache:6379/0", Err("is a setting by its name")),
             ("GITHUB_TOKEN", "", Err("is empty")),
+            ("HTTPS_PROXY", "http://ada:hunter2@proxy.test:3128", Err(OF_SESSIONS)),
             ("GITHUB_TOKEN", "${OTHER}", Err("refers to something else")),
             ("GITHUB_TOKEN", "@secret:team/github/token", Err("is an alias already")),
             ("AWS_REGION", "eu-central-1", Err("is a setting of a service in the catalog")),

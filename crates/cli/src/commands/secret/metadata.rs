@@ -3,7 +3,10 @@
 use std::path::Path;
 
 use keyless_core::{Code, EgressRule, Error, Locations, Otherwise, SafeText, Sealing};
-use keyless_daemon::vault::{EnvName, LookAlikeShape, Metadata, PlaceholderShape, SourceConfig};
+use keyless_daemon::{
+    read_variable,
+    vault::{EnvName, LookAlikeShape, Metadata, PlaceholderShape, SourceConfig},
+};
 
 use crate::args::{
     GrantWord, InjectionWord, RuleArgs, SealingWord, SignerWord, SwitchWord, UpkeepArgs, UseArgs,
@@ -28,9 +31,7 @@ pub(super) fn changed_metadata(
     change_upkeep(&mut metadata, upkeep);
     metadata.egress = changed_rule(metadata.egress, args)?;
     if let Some(name) = &args.env {
-        let name =
-            EnvName::parse(name).map_err(|error| usage("--env ", name, &error.to_string()))?;
-        metadata.env = Some(name);
+        metadata.env = Some(read_variable(name)?);
     }
     if let Some(form) = &args.placeholder {
         metadata.placeholder = parse_placeholder(form)?;

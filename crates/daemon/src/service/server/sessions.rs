@@ -83,6 +83,7 @@ impl Service {
             proxy_url: format!("http://{}@{}", open.session.proxy_credential(), self.proxy),
             conceal: open.conceal.clone(),
             remove: open.remove.clone(),
+            unnamed: open.unnamed.clone(),
         };
         let (sockets, serving) = ([socket, agent_socket], [serving, tools]);
         Ok((Held { open, bound, sockets, serving }, offer))
