@@ -40,11 +40,11 @@ use clap::{
     error::{ContextKind, ContextValue},
 };
 use keyless_core::{Code, Error, SafeText};
-use keyless_daemon::{Config, Places, Store, ci, vault::Vault};
+use keyless_daemon::{Config, Places, Store, ci, refuse_unset_clock, vault::Vault};
 
 use crate::{
     args,
-    args::{Cli, Command, FactorArgs, RouteArgs, SecretCommand},
+    args::{Cli, Command, FactorArgs, RouteArgs},
     demo, prompt,
     ui::{Format, Ui},
 };
@@ -71,6 +71,11 @@ pub(crate) fn main() -> ExitCode {
     }
     if ci::is_on() && needs_store(&cli.command) {
         return ui.fail(name, &ci::refusal());
+    }
+    if let Err(error) = refuse_unset_clock()
+        && !is_timeless(&cli.command)
+    {
+        return ui.fail(name, &error);
     }
     keyless_daemon::harden();
     let runtime =
@@ -130,7 +135,6 @@ fn verb_of(fault: &str) -> String {
 /// Whether a command is nothing without a store or a person.
 fn needs_store(command: &Command) -> bool {
     match command {
-        Command::Secret(SecretCommand::Validate(args)) => args.values,
         Command::Action(_)
         | Command::Agent(_)
         | Command::Approve(_)
@@ -167,6 +171,18 @@ fn needs_store(command: &Command) -> bool {
         | Command::Setup(_)
         | Command::Status => false,
     }
+}
+
+/// Whether a command makes nothing that bears a time: it tells of a clock that is not set, or of words alone.
+fn is_timeless(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Completions(_)
+            | Command::Doctor
+            | Command::Manual(_)
+            | Command::Schema(_)
+            | Command::Status
+    )
 }
 
 async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {

@@ -228,6 +228,10 @@ codes! {
     CommandNotFound = "command_not_found", "NL-E800", 404, CommandNotFound, Operator, false,
         "check the command's name and PATH",
         "The command does not exist.";
+    /// The machine's clock stands before 1970.
+    ClockUnusable = "clock_unusable", "NL-E800", 500, Environment, Operator, false,
+        "set the clock, and have a time service keep it: timedatectl set-ntp true",
+        "This machine's clock can't be right, and Keyless goes by it.";
     /// The command to run can't be executed.
     CommandNotExecutable = "command_not_executable", "NL-E800", 403, NotExecutable, Operator, false,
         "make the file executable, or name its interpreter",
@@ -286,7 +290,7 @@ codes! {
         "Policy confines egress to listed hosts, and this is none of them.";
     /// The disk is full.
     DiskFull = "disk_full", "NL-E502", 507, Store, Operator, true,
-        "free disk space, then retry",
+        "free disk space, or raise the limit on the size of files (ulimit -f), then retry",
         "The disk is full; nothing was changed.";
     /// The proxy is about to stop; what is under way may end, nothing begins.
     Draining = "draining", "NL-E206", 503, Failure, Agent, true,

@@ -5,6 +5,7 @@
 //! says itself ([`in_step`]); some machines never have that, and some sandboxes don't tell.
 
 use jiff::{SignedDuration, Timestamp};
+use keyless_core::{Code, Error, SafeText};
 use keyless_vault::Moment;
 
 /// From here on it is a jump and no correction (NL, chapter 05).
@@ -13,6 +14,20 @@ const JUMP: SignedDuration = SignedDuration::from_secs(5);
 /// Whether something keeps the clock in step; nothing where the kernel does not tell.
 pub(crate) fn in_step() -> Option<bool> {
     keyless_jail::clock_in_step()
+}
+
+/// Fails with [`Code::ClockUnusable`] where the clock stands before 1970, as on machines without a battery: ids,
+/// certificates and the log's times can't be of then.
+pub fn refuse_unset_clock() -> Result<(), Error> {
+    refuse_before_1970(Timestamp::now())
+}
+
+fn refuse_before_1970(now: Timestamp) -> Result<(), Error> {
+    if now >= Timestamp::UNIX_EPOCH {
+        return Ok(());
+    }
+    let words = SafeText::words("it says ").as_they_wrote(&now.strftime("%Y-%m-%d").to_string());
+    Err(Error::with(Code::ClockUnusable, words))
 }
 
 /// How both clocks stood when they were looked at last.
@@ -43,6 +58,14 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn a_clock_that_was_never_set_is_told() {
+        let told = refuse_before_1970("1969-12-31T23:59:59Z".parse().unwrap()).unwrap_err();
+        assert_eq!(told.code(), Code::ClockUnusable);
+        assert!(told.message().contains("1969-12-31"), "{}", told.message());
+        refuse_before_1970(Timestamp::UNIX_EPOCH).unwrap();
+    }
 
     #[test]
     fn a_jump_is_told_from_time_that_passes() {

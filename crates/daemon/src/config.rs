@@ -18,6 +18,7 @@ use crate::{
     liveness::LivenessConfig,
     log_keeping::{AuditConfig, ComplianceConfig},
     passphrase::read_passphrase_file,
+    places::unusable,
     store_place::StoreConfig,
     web::WebConfig,
     window::UnlockConfig,
@@ -156,7 +157,10 @@ impl Config {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(invalid(path, &error.to_string())),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(invalid(path, "it is not UTF-8"));
+            }
+            Err(error) => return Err(unusable(path, &error)),
         };
         Self::parse(&text).map_err(|fault| invalid(path, &fault))
     }

@@ -1,10 +1,17 @@
 //! Keeps other processes of the same user, and core files, away from this one's memory.
 
-use std::io;
+use std::{io, sync::Arc};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use signal_hook::consts::SIGXFSZ;
 
 use crate::system::hide_memory;
+
+/// Has a write beyond a limit on files' size fail and say so, in place of ending this process. Commands begin with the
+/// signal's own action again: a handler does not go through exec.
+pub fn outlive_file_limits() {
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+}
 
 /// Makes this process one that others can't look into. Best effort, since a kernel without it is no worse than before.
 pub fn harden() {

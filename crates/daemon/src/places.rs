@@ -178,10 +178,15 @@ pub(crate) fn is_in_jail() -> bool {
     directory(KEYLESS_AGENT_SOCKET).is_some()
 }
 
-/// The operating system refused this file, directory or socket.
+/// The operating system refused this file, directory or socket, or has no room for it.
 pub fn unusable(path: &Path, error: &io::Error) -> Error {
     let place = SafeText::default().as_they_wrote(&path.to_string_lossy());
-    Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Error::with(Code::DiskFull, place)
+        }
+        kind => Error::with(Code::PathUnusable, place.and(": ").and(kind)),
+    }
 }
 
 /// Creates `path` with mode 0700, or checks that what is there is a directory of ours.

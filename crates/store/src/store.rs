@@ -19,7 +19,7 @@ use sqlx::{Connection as _, SqliteConnection, query_scalar};
 use tokio::sync::Mutex;
 
 pub(crate) use self::chain::OwnChain;
-pub(crate) use self::error::LOG_TAMPERED;
+pub(crate) use self::error::{IO_FAILS, LOG_TAMPERED, READ_ONLY};
 pub(crate) use self::server::apart;
 pub use self::{
     error::StoreError,

@@ -4,14 +4,16 @@
 mod provision;
 
 use std::{
+    io,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
-use keyless_core::{Code, Error, SafeText};
+use keyless_core::Error;
 use keyless_daemon::{
     Places, counted,
     doctor::CheckState,
+    path_unusable,
     setup::{Existing, Judged, Proposer, Scan, SetupState, Step, StepStatus, scan, write_manifest},
 };
 use serde_json::{Value, json};
@@ -50,11 +52,11 @@ struct Came {
 impl<'u> Setup<'u> {
     fn new(ui: &'u Ui, args: SetupArgs) -> Result<Self, Error> {
         let root = args.root.clone().unwrap_or_else(|| PathBuf::from("."));
-        let unusable = |error: std::io::Error| {
-            let place = SafeText::default().as_they_wrote(&root.to_string_lossy());
-            Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
-        };
+        let unusable = |error: io::Error| path_unusable(&root, &error);
         let real = root.canonicalize().map_err(unusable)?;
+        if !real.is_dir() {
+            return Err(unusable(io::ErrorKind::NotADirectory.into()));
+        }
         Ok(Self { ui, args, places: Places::from_environment()?, root: real })
     }
 

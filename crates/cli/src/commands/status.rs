@@ -54,7 +54,9 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
 /// Of a file only whether it is there; a server is asked.
 async fn is_there(places: &Places, store: &StorePlace) -> Result<bool, Error> {
     match store {
-        StorePlace::File(file) => Ok(file.exists()),
+        StorePlace::File(file) => {
+            file.try_exists().map_err(|error| keyless_daemon::path_unusable(file, &error))
+        }
         StorePlace::Server(_) => match keyless_daemon::open_store(places).await {
             Err(error) if error.code() == Code::NotInitialised => Ok(false),
             opened => opened.map(|_| true),

@@ -4,10 +4,15 @@ mod copying;
 mod envelope;
 
 use std::{
-    fs::OpenOptions, io::Write, os::unix::fs::OpenOptionsExt, path::Path, process::ExitCode,
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    process::ExitCode,
 };
 
-use keyless_core::{Code, Error, SafeText};
+use keyless_core::Error;
+use keyless_daemon::path_unusable;
 
 use crate::{args::VaultCommand, ui::Ui};
 
@@ -22,11 +27,12 @@ pub(super) async fn run(ui: &Ui, command: VaultCommand) -> Result<ExitCode, Erro
 
 /// Writes a new 0600 file and makes it durable; never over one that is there.
 fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let unusable = |error: io::Error| path_unusable(path, &error);
     let mut options = OpenOptions::new();
-    let file = options.write(true).create_new(true).mode(0o600).open(path);
-    let written = file.and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
-    written.map_err(|error| {
-        let place = SafeText::default().as_they_wrote(&path.to_string_lossy());
-        Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
+    let mut file = options.write(true).create_new(true).mode(0o600).open(path).map_err(unusable)?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|error| {
+        // A part of it is of no use, and would stand in the way of the next try.
+        let _ = fs::remove_file(path);
+        unusable(error)
     })
 }

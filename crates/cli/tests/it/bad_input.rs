@@ -292,6 +292,70 @@ fn a_full_disk_loses_nothing() {
     world.keyless(&["audit", "verify"]).run().ok();
 }
 
+/// A part of a file would be of no use, and stand in the way of the next try.
+#[test]
+fn a_copy_that_finds_no_room_leaves_no_file() {
+    let world = World::with_token();
+    let folder = world.home.root().join("small");
+    fs::create_dir(&folder).unwrap();
+    let small = SmallDisk::at(folder);
+    fs::write(small.0.join("ballast"), vec![0; 8 << 20]).unwrap_err();
+    let copy = small.0.join("vault.age");
+    let recipient = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
+    let export = ["vault", "export", copy.to_str().unwrap(), "--to", recipient];
+    assert_refused(&world, &bad(&export, 6, "disk_full", &["vault.age"]));
+    assert!(!copy.exists());
+    fs::remove_file(small.0.join("ballast")).unwrap();
+    world.keyless(&export).run().ok();
+}
+
+/// A limit on the size of files ends a write and not Keyless; the command has the signal as ever.
+#[test]
+fn a_limit_on_files_is_told() {
+    let world = World::with_token();
+    let limited = |script: &str| world.keyless(&[]).instead(&["sh", "-c", script, KEYLESS]).run();
+    for blocks in [1, 20] {
+        let seen = limited(&format!(r#"ulimit -f {blocks}; exec "$0" run -- true"#));
+        let errors = seen.exits(6).errors();
+        assert!(errors.contains("ulimit -f") && errors.contains("next:  "), "{blocks}: {errors}");
+    }
+    let seen = limited(r#""$0" run -- sh -c 'ulimit -f 1; head -c 9999 /dev/zero > f; echo $?'"#);
+    assert_eq!(seen.ok(), "153\n");
+}
+
+/// A folder that may not be read is not an empty one, and one that may not be written is not a broken disk.
+#[test]
+fn folders_that_are_closed_are_said_to_be() {
+    let world = World::with_store();
+    let home = world.home.keyless_home();
+    let (root, home) = (world.home.root(), home.as_path());
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root {
+        run("chown", &["-R".as_ref(), "65534:65534".as_ref(), root]);
+    }
+    let ask = |words: &[&str]| {
+        let ids = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
+        let before: &[&str] = if is_root { &ids } else { &[] };
+        let asked = world.keyless(&[]).env("KEYLESS_HOME", "").env("XDG_DATA_HOME", root);
+        asked.instead(&[before, &[KEYLESS], words].concat()).run()
+    };
+    let mode = |mode: u32| fs::set_permissions(home, fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o000);
+    let said = ask(&["status"]).ok();
+    assert!(said.contains("you may not read or write it") && !said.contains("none at"), "{said}");
+    let said = ask(&["doctor"]).exits(1).text();
+    assert!(said.contains("you may not read and write"), "{said}");
+    assert!(said.contains("chmod u+rwx") && !said.contains("audit verify"), "{said}");
+    mode(0o500);
+    for beside in ["store.db-wal", "store.db-shm"] {
+        let _ = fs::remove_file(home.join(beside));
+    }
+    let errors = ask(&["secret", "list"]).exits(6).errors();
+    assert!(errors.contains("may not write its file or the folder"), "{errors}");
+    mode(0o700);
+    ask(&["secret", "list"]).ok();
+}
+
 /// A tmpfs over the store's folder, with a copy of the store; needs root, as CI has it.
 struct SmallDisk(std::path::PathBuf);
 
@@ -300,11 +364,16 @@ impl SmallDisk {
         let home = world.home.keyless_home();
         let copy = world.home.root().join("operator/copy");
         run("cp", &["-a".as_ref(), &home, &copy]);
-        let options = ["-t", "tmpfs", "-o", "size=600k,mode=700", "keyless-small"].map(Path::new);
-        run("mount", &[&options[..], &[&home]].concat());
-        run("cp", &["-a".as_ref(), &copy.join("."), &home]);
+        let disk = Self::at(home);
+        run("cp", &["-a".as_ref(), &copy.join("."), &disk.0]);
         fs::remove_dir_all(copy).unwrap();
-        Self(home)
+        disk
+    }
+
+    fn at(folder: std::path::PathBuf) -> Self {
+        let options = ["-t", "tmpfs", "-o", "size=600k,mode=700", "keyless-small"].map(Path::new);
+        run("mount", &[&options[..], &[&folder]].concat());
+        Self(folder)
     }
 }
 

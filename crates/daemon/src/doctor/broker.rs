@@ -6,6 +6,8 @@ use std::{
     path::Path,
 };
 
+use keyless_core::Code;
+
 use super::Check;
 use crate::{places::Places, service, system::LONGEST_SOCKET};
 
@@ -25,7 +27,10 @@ pub(super) async fn look(places: &Places) -> Vec<Check> {
             checks.push(Check::fault(
                 "broker.running",
                 error.message(),
-                "keyless lock, then keyless unlock",
+                match error.code() {
+                    Code::PathUnusable => Code::PathUnusable.remediation().action,
+                    _ => "keyless lock, then keyless unlock",
+                },
             ));
         }
         Ok(None) => {

@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::fs::{Access, access};
+
 use super::Check;
 use crate::places::Places;
 
@@ -35,6 +37,10 @@ fn permissions(folder: &Path) -> Option<Check> {
     if metadata.mode() & 0o022 != 0 {
         let found = format!("others may write to {place}");
         return Some(Check::fault("home.permissions", found, format!("chmod go-w {place}")));
+    }
+    if access(folder, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).is_err() {
+        let found = format!("you may not read and write {place}");
+        return Some(Check::fault("home.permissions", found, format!("chmod u+rwx {place}")));
     }
     None
 }

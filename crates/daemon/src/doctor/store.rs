@@ -38,7 +38,7 @@ pub(super) async fn look(places: &Places) -> Looked {
         }
         Err(error) => {
             let remedy = match error.code() {
-                Code::StoreUnreachable => Code::StoreUnreachable.remediation().action,
+                code @ (Code::StoreUnreachable | Code::StoreUnusable) => code.remediation().action,
                 _ => "keyless audit verify; restore a backup",
             };
             return none(Check::fault("store.there", error.message(), remedy));

@@ -5,7 +5,10 @@ use std::{env, fs, io, os::unix::process::ExitStatusExt, process::Stdio};
 use keyless_core::{Code, Error, SafeText};
 
 use super::{Ended, RunSpec, SessionHandle, signals::Caught};
-use crate::environment::{Changes, command_environment, proxy_variables};
+use crate::{
+    environment::{Changes, command_environment, proxy_variables},
+    places::unusable,
+};
 
 /// Runs the command with the session's proxy in its environment.
 pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended, Error> {
@@ -58,10 +61,7 @@ impl CaFiles {
             fs::write(directory.path().join("ca.pem"), ca_pem)?;
             Ok(Self { directory })
         };
-        write().map_err(|error| {
-            let detail = SafeText::words("the CA's files: ").and(error.kind());
-            Error::with(Code::PathUnusable, detail)
-        })
+        write().map_err(|error| unusable(&env::temp_dir(), &error))
     }
 
     fn trust_environment(&self) -> Vec<(String, String)> {

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     engine::{Connection, Lock, Pool, Transaction, query},
-    store::{LOG_TAMPERED, OwnChain, Store, StoreError},
+    store::{IO_FAILS, LOG_TAMPERED, OwnChain, READ_ONLY, Store, StoreError},
 };
 
 /// How long after a failure the kept entries are tried again.
@@ -184,6 +184,8 @@ fn told(error: &StoreError) -> Error {
         StoreError::LogTampered => LOG_TAMPERED,
         StoreError::NotBegun => "this machine's log begins when the vault is unlocked here",
         StoreError::Unreachable(_) => "the database server can't be reached",
+        StoreError::Io(_) => IO_FAILS,
+        StoreError::ReadOnly(_) => READ_ONLY,
         StoreError::DamagedRow { .. } => "the log's head is damaged; run keyless audit verify",
         _ => "the store can't be written",
     };

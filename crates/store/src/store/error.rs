@@ -38,6 +38,9 @@ pub enum StoreError {
     /// The audit log does not contain what the vault's key vouched for, or what this process wrote.
     #[error("the audit log was cut or replaced")]
     LogTampered,
+    /// The disk fails, or a limit on the size of files is reached.
+    #[error("reading or writing the file fails")]
+    Io(#[source] sqlx::Error),
     /// There is no file.
     #[error("there is no store")]
     Missing,
@@ -52,6 +55,9 @@ pub enum StoreError {
     /// This home has no chain of the audit log yet, and the vault is locked.
     #[error("this machine's audit log begins when the vault is unlocked here")]
     NotBegun,
+    /// The file or its folder may not be written, or is on a disk that can't be.
+    #[error("the file can't be written")]
+    ReadOnly(#[source] sqlx::Error),
     /// The server does not let us in, or not do this.
     #[error("the database server refuses it")]
     Refused(#[source] sqlx::Error),
@@ -69,10 +75,20 @@ pub enum StoreError {
 /// How [`StoreError::LogTampered`] is told.
 pub(crate) const LOG_TAMPERED: &str = "the log was cut or replaced; run keyless audit verify";
 
+/// How [`StoreError::Io`] is told.
+pub(crate) const IO_FAILS: &str =
+    "reading or writing its file fails: the disk, or a limit on the size of files (ulimit -f)";
+
+/// How [`StoreError::ReadOnly`] is told.
+pub(crate) const READ_ONLY: &str = "you may not write its file or the folder that it lies in";
+
 // SQLite's primary result codes, https://www.sqlite.org/rescode.html; extended ones carry them in
 // the low byte.
+const PERM: i32 = 3;
 const BUSY: i32 = 5;
 const LOCKED: i32 = 6;
+const READONLY: i32 = 8;
+const IOERR: i32 = 10;
 const CORRUPT: i32 = 11;
 const FULL: i32 = 13;
 const CANTOPEN: i32 = 14;
@@ -112,7 +128,9 @@ fn of_sqlite(code: i32, error: sqlx::Error) -> StoreError {
         CONSTRAINT => StoreError::Taken(error),
         CORRUPT => StoreError::Damaged(error),
         FULL => StoreError::DiskFull(error),
+        IOERR => StoreError::Io(error),
         NOTADB => StoreError::Foreign,
+        PERM | READONLY => StoreError::ReadOnly(error),
         CANTOPEN => StoreError::File(io::Error::other(error)),
         _ => StoreError::Engine(error),
     }
@@ -156,6 +174,7 @@ impl From<StoreError> for Error {
                 Self::with(Code::StoreUnusable, words)
             }
             StoreError::Foreign => unusable("the file there is not a Keyless store"),
+            StoreError::Io(_) => unusable(IO_FAILS),
             StoreError::LogClosedElsewhere => {
                 unusable("another process has closed a part of the log meanwhile; nothing is lost")
             }
@@ -169,6 +188,7 @@ impl From<StoreError> for Error {
             StoreError::NotBegun => {
                 unusable("this machine's audit log begins when the vault is unlocked here")
             }
+            StoreError::ReadOnly(_) => unusable(READ_ONLY),
             StoreError::Refused(_) => no_server("it refuses this user, or what it asks for"),
             StoreError::Taken(_) => unusable("two writers met on one row; retry"),
             StoreError::Unreachable(_) => no_server(
