@@ -11,7 +11,7 @@ use std::{
 use keyless_core::{Code, Error, SafeText, SecretPath};
 use keyless_daemon::{
     KEYLESS_PASSPHRASE_FILE, Places, ci, read_passphrase_file, remember_passphrase_file,
-    vault::{Factor, Keyfile, Passphrase},
+    vault::{Factor, Keyfile, Passphrase, drop_mark},
 };
 use zeroize::Zeroizing;
 
@@ -93,7 +93,8 @@ pub(crate) fn recovery_phrase() -> Result<Zeroizing<String>, Error> {
     hidden("Recovery phrase (24 words): ", "a terminal")
 }
 
-/// A secret's value: from stdin, a file, or a prompt. One trailing line end of a stream is dropped.
+/// A secret's value: from stdin, a file, or a prompt. Of a stream, a byte order mark at its start and one trailing
+/// line end are dropped.
 pub(crate) fn value(ui: &Ui, args: &ValueArgs) -> Result<Zeroizing<Vec<u8>>, Error> {
     let bytes = match &args.from_file {
         Some(path) => read_limited(&mut open(path)?)?,
@@ -103,7 +104,7 @@ pub(crate) fn value(ui: &Ui, args: &ValueArgs) -> Result<Zeroizing<Vec<u8>>, Err
             return Ok(Zeroizing::new(typed.as_bytes().to_vec()));
         }
     };
-    Ok(without_line_end(ui, bytes))
+    Ok(without_line_end(ui, without_mark(ui, bytes)))
 }
 
 /// A secret's value, typed without echo; nothing when the line is empty.
@@ -200,6 +201,13 @@ fn read_limited(from: &mut impl Read) -> Result<Zeroizing<Vec<u8>>, Error> {
         return Err(Error::with(Code::ValueRefused, detail));
     }
     Ok(bytes)
+}
+
+fn without_mark(ui: &Ui, mut bytes: Zeroizing<Vec<u8>>) -> Zeroizing<Vec<u8>> {
+    if drop_mark(&mut bytes) {
+        ui.warn("the value began with a byte order mark, which was left out");
+    }
+    bytes
 }
 
 fn without_line_end(ui: &Ui, mut bytes: Zeroizing<Vec<u8>>) -> Zeroizing<Vec<u8>> {

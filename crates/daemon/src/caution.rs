@@ -6,9 +6,6 @@ use std::{collections::BTreeMap, fs, path::Path};
 use keyless_core::{ApproveOnUse, Code, Error, SafeText, SecretPath};
 use keyless_vault::{IndexFile, Inventory, Manifest, Vault};
 
-/// The largest manifest, in bytes.
-const MAX_MANIFEST: u64 = 256 * 1024;
-
 /// The policies that were tightened, by path.
 #[derive(Clone, Debug, Default)]
 pub struct Caution(BTreeMap<SecretPath, ApproveOnUse>);
@@ -59,8 +56,8 @@ pub fn manifest_of(folder: &Path) -> Result<Option<String>, Error> {
     };
     let length =
         fs::metadata(&file).map_err(|error| fault(SafeText::default().and(error.kind())))?;
-    if length.len() > MAX_MANIFEST {
-        return Err(fault("it has more than 256 KiB".into()));
+    if length.len() > Manifest::MAX_BYTES {
+        return Err(fault("it has more than 1 MiB".into()));
     }
     let text = fs::read_to_string(&file);
     text.map(Some).map_err(|error| fault(SafeText::default().and(error.kind())))

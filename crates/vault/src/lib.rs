@@ -61,7 +61,7 @@ pub use crate::{
     source::{
         Answer, Capabilities, Capability, Held, HttpAnswer, HttpFault, HttpRequest,
         MAX_ANSWER_BYTES, MAX_VALUE_BYTES, MountedValues, Reading, SourceHttp, SourceKind, State,
-        Warning,
+        Warning, drop_mark,
     },
     upkeep::{EXPIRING_DAYS, Freshness, RotationMethod, Upkeep},
     vault::{Conflicts, Envelope, Imported, Replacement, Secret, Vault, Version},

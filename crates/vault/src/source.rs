@@ -48,6 +48,7 @@ pub(crate) use self::{
 };
 pub use self::{
     backend::{Answer, Capabilities, Held, State},
+    file::drop_mark,
     http::{HttpAnswer, HttpFault, HttpRequest, MAX_ANSWER_BYTES, SourceHttp},
     keepass::read_anything as read_keepass,
     mounted::MountedValues,
@@ -79,6 +80,11 @@ pub struct Reading {
 /// Something that was put right while a value was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
+    /// The file began with a byte order mark, which is not part of the value.
+    ByteOrderMark {
+        /// Which file.
+        file: PathBuf,
+    },
     /// The file ended with a line feed, which is not part of the value.
     TrailingNewline {
         /// Which file.
@@ -159,6 +165,9 @@ impl fmt::Debug for Reading {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::ByteOrderMark { file } => {
+                write!(f, "{} begins with a byte order mark, which was left out", file.display())
+            }
             Self::TrailingNewline { file } => {
                 write!(f, "{} ends with a newline, which was left out", file.display())
             }

@@ -16,8 +16,6 @@ use super::entry::{Entry, Fault, Override, by_path};
 
 /// Where a project's manifest lies below its root.
 const MANIFEST: &str = ".keyless/secrets.toml";
-/// More than anybody writes by hand.
-const MAX_BYTES: u64 = 1024 * 1024;
 
 /// What a project says of the secrets that it uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,6 +42,9 @@ pub struct IndexFile {
 }
 
 impl Manifest {
+    /// The most bytes of a manifest, or of the operator's index: more than anybody writes by hand.
+    pub const MAX_BYTES: u64 = 1024 * 1024;
+
     /// The project that `from` lies in: the nearest folder with a manifest, up to the one that is
     /// a repository's root. None beyond that: a manifest in `/tmp` is nobody's.
     pub fn project_of(from: &Path) -> Option<PathBuf> {
@@ -118,7 +119,9 @@ fn read(file: &Path) -> Result<String, Error> {
     match fs::metadata(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
         Err(error) => return Err(fault(&error)),
-        Ok(metadata) if metadata.len() > MAX_BYTES => return Err(invalid(file, "over 1 MiB")),
+        Ok(metadata) if metadata.len() > Manifest::MAX_BYTES => {
+            return Err(invalid(file, "over 1 MiB"));
+        }
         Ok(metadata) if !metadata.is_file() => return Err(invalid(file, "not a regular file")),
         Ok(_) => {}
     }

@@ -1,7 +1,8 @@
 //! The source `file`: the whole content of a file that the broker can read.
 //!
 //! Symbolic links are followed. One newline at the end of a single line is not part of the value,
-//! as editors put it there; text of several lines is taken as it is, since keys in PEM end with one.
+//! as editors put it there; text of several lines is taken as it is, since keys in PEM end with one. Neither is a byte
+//! order mark at the start, which editors of Windows put there.
 
 use std::{
     fs::{File, OpenOptions},
@@ -42,20 +43,23 @@ pub(super) fn read(path: &SecretPath, file: &Path, binding: Binding) -> Result<R
     if bytes.len() > MAX_VALUE_BYTES {
         return Err(too_large(path));
     }
+    let mut warnings = Vec::new();
+    if drop_mark(&mut bytes) {
+        warnings.push(Warning::ByteOrderMark { file: file.to_owned() });
+    }
     let kept = without_newline(&bytes).len();
-    let warnings = if kept < bytes.len() {
-        vec![Warning::TrailingNewline { file: file.to_owned() }]
-    } else {
-        Vec::new()
-    };
+    if kept < bytes.len() {
+        warnings.push(Warning::TrailingNewline { file: file.to_owned() });
+    }
     bytes.truncate(kept);
     let value = SecretValue::new(path.clone(), std::mem::take(&mut *bytes), binding);
     Ok(Reading { value: value.map_err(|why| refused(path, why))?, warnings })
 }
 
-/// The file's bytes without the newline of a single line. Blocks.
+/// The file's bytes without a byte order mark, and without the newline of a single line. Blocks.
 pub(super) fn bytes(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let mut bytes = content(file)?;
+    drop_mark(&mut bytes);
     let kept = without_newline(&bytes).len();
     bytes.truncate(kept);
     Ok(bytes)
@@ -87,6 +91,16 @@ pub(super) fn open(file: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(flags).open(file)
 }
 
+/// Takes a byte order mark away from the start of `value`, within its buffer; whether there was one.
+pub fn drop_mark(value: &mut Zeroizing<Vec<u8>>) -> bool {
+    let found = value.starts_with(b"\xef\xbb\xbf");
+    if found {
+        // What moves up leaves its last bytes behind, which are wiped with the whole buffer.
+        value.drain(..3);
+    }
+    found
+}
+
 /// `bytes` without the newline that ends its only line.
 fn without_newline(bytes: &[u8]) -> &[u8] {
     let Some(line) = bytes.strip_suffix(b"\n") else { return bytes };
@@ -102,6 +116,18 @@ fn missing(file: &Path, error: &io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mark_at_the_start_goes() {
+        for (bytes, found, left) in [
+            (&b"\xef\xbb\xbfv"[..], true, &b"v"[..]),
+            (b"v\xef\xbb\xbf", false, b"v\xef\xbb\xbf"),
+            (b"", false, b""),
+        ] {
+            let mut value = Zeroizing::new(bytes.to_vec());
+            assert_eq!((drop_mark(&mut value), &value[..]), (found, left));
+        }
+    }
 
     #[test]
     fn one_newline_of_one_line_goes() {
