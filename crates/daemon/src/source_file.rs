@@ -49,6 +49,18 @@ pub fn declare_source(places: &Places, new: &NewSource) -> Result<(), Error> {
         );
         return Err(Error::with(Code::Usage, words.as_they_wrote(name)));
     }
+    let unknown = |name: &str| {
+        let whole = name.split_once('.').map_or(name, |(table, _)| table);
+        let known = RouterConfig::settings_of(&new.kind)?;
+        (!known.contains(&whole)).then_some(known)
+    };
+    let strange = new.settings.iter().find_map(|(name, _)| Some((name, unknown(name)?)));
+    if let Some((name, known)) = strange {
+        let words = SafeText::words("a source of type ").as_they_wrote(&new.kind);
+        let words = words.and(" has no setting ").as_they_wrote(name);
+        let words = words.and("; there are ").as_they_wrote(&known.join(", "));
+        return Err(Error::with(Code::Usage, words));
+    }
     if sources(&document).any(|table| is(table, "name", &new.name)) {
         let words = SafeText::words("there is a source ").as_they_wrote(&new.name);
         return Err(Error::with(
@@ -67,6 +79,10 @@ pub fn declare_source(places: &Places, new: &NewSource) -> Result<(), Error> {
             Some(("environment", variable)) => {
                 source["environment"].or_insert(value(toml_edit::InlineTable::new()))[variable] =
                     value(text);
+            }
+            Some(("config", key)) => {
+                source["config"].or_insert(value(toml_edit::InlineTable::new()))[key] =
+                    number(text).map_or_else(|| value(text), value);
             }
             _ => source[name] = number(text).map_or_else(|| value(text), value),
         }

@@ -15,7 +15,8 @@ Examples:
       --route team/ --credential sources/corp/token --access readwrite
   keyless source add desk --type keepass file=/home/ada/secrets.kdbx --credential sources/desk/password
 
-Settings are those of docs/sources.md, one NAME=VALUE each; environment.NAME=VALUE is a variable for its program.")]
+Settings are those of docs/sources.md, one NAME=VALUE each; environment.NAME=VALUE is a variable for its program, \
+config.NAME=VALUE what a plugin is told.")]
     Add(SourceAddArgs),
     /// Say what a source holds, by the references that a secret may name; never values
     #[command(after_help = "\

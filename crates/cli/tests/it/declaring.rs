@@ -50,6 +50,8 @@ fn a_source_is_added_and_taken_out_and_the_rest_of_the_file_stays() {
         (&["corp", "--type", "vault", "addr=https://v.test", "token=abc"], "--credential"),
         (&["corp", "--type", "nonsense"], "unknown"),
         (&["corp", "--type", "vault"], "addr is missing"),
+        (&["corp", "--type", "vault", "addr=v.test"], "no https:// URL"),
+        (&["corp", "--type", "pass", "foldr=work"], "there are folder, program"),
         (&["Corp", "--type", "env"], "no name"),
         (&["corp", "--type", "env", "--route", "team"], "slash"),
         (&["corp", "--type", "env", "nothing"], "NAME=VALUE"),

@@ -21,6 +21,25 @@ const DEVBOYS_KINDS: &[(&str, &str)] =
 /// What devboy writes in place of a credential where none of ours is needed.
 const NO_CREDENTIAL: &[&str] = &["biometric", "default-profile"];
 
+/// What each kind of source reads of its table; for programs with what is read of every program.
+const SETTINGS: &[(&str, &[&str])] = &[
+    ("1password", &["vault", "account", "program", "checksum_sha256", "environment"]),
+    ("aws-secrets-manager", &["region", "access_key_id", "endpoint", "browse_below"]),
+    ("aws-ssm", &["region", "access_key_id", "endpoint", "browse_below"]),
+    ("bitwarden", &["program", "checksum_sha256", "environment"]),
+    ("env", &[]),
+    ("files", &["folder"]),
+    ("keepass", &["file", "keyfile"]),
+    ("keyring", &["service"]),
+    ("openbao", &["addr", "mount", "namespace", "role_id", "browse_below"]),
+    ("pass", &["folder", "program", "checksum_sha256", "environment"]),
+    ("plugin", &["program", "checksum_sha256", "environment", "config"]),
+    ("vault", &["addr", "mount", "namespace", "role_id", "browse_below"]),
+];
+
+/// What is read of every source.
+const SETTINGS_OF_ALL: &[&str] = &["access", "cache_ttl_seconds", "timeout_seconds"];
+
 /// The whole file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RouterConfig {
@@ -91,6 +110,12 @@ pub(crate) struct Resolved<'a> {
 }
 
 impl RouterConfig {
+    /// What can be set about a source of `kind`; nothing for a kind that is unknown.
+    pub fn settings_of(kind: &str) -> Option<Vec<&'static str>> {
+        let own = SETTINGS.iter().find(|(one, _)| *one == our_kind(kind))?.1;
+        Some(own.iter().chain(SETTINGS_OF_ALL).copied().collect())
+    }
+
     /// Reads the file; nothing when there is none. [`Code::SourcesInvalid`] says where it is wrong.
     /// Blocks.
     pub fn load(file: &Path) -> Result<Self, Error> {
@@ -211,13 +236,13 @@ fn is_known(name: &str, sources: &BTreeMap<String, SourceSpec>) -> bool {
     matches!(name, "local" | "env") || sources.contains_key(name)
 }
 
+fn our_kind(kind: &str) -> &str {
+    DEVBOYS_KINDS.iter().find(|(theirs, _)| *theirs == kind).map_or(kind, |(_, ours)| ours)
+}
+
 fn source(table: &Table) -> Result<SourceSpec, String> {
     let (name, kind) = (required(table, "name")?, required(table, "type")?);
-    let kind = DEVBOYS_KINDS
-        .iter()
-        .find(|(theirs, _)| *theirs == kind)
-        .map_or(kind.as_str(), |(_, ours)| ours)
-        .to_owned();
+    let kind = our_kind(&kind).to_owned();
     let begins = name.bytes().next().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     let fine = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
     if !begins || !name.bytes().all(fine) {
@@ -239,8 +264,8 @@ fn source(table: &Table) -> Result<SourceSpec, String> {
         Some(_) => return Err(format!("{name}: timeout_seconds is from 1 to 600")),
     };
     let mut settings = table.clone();
-    let ours = ["name", "type", "access", "cache_ttl_seconds", "timeout_seconds"];
-    settings.retain(|key, _| !ours.contains(&key));
+    let names = ["name", "type"];
+    settings.retain(|key, _| !names.contains(&key) && !SETTINGS_OF_ALL.contains(&key));
     Ok(SourceSpec { name, kind, access, cache_ttl, deadline, settings })
 }
 

@@ -190,8 +190,12 @@ impl State {
         match self {
             Self::Available => None,
             Self::Locked => Some("unlock it or sign in, or renew its credential"),
-            Self::NeedsCredential => Some("name its credential under [source_credentials]"),
-            Self::NotInstalled => Some("install its program, or correct its place and checksum"),
+            Self::NeedsCredential => {
+                Some("name its credential under [source_credentials], or set it up (pass init)")
+            }
+            Self::NotInstalled => Some(
+                "see that its program, folder or file is there, and the program's checksum right",
+            ),
             Self::Unavailable => Some("see whether it is up and reachable"),
         }
     }

@@ -107,6 +107,9 @@ impl VaultSource {
         if settings.contains_key("token") {
             return Err("a token does not stand in sources.toml: keep it as a secret and name it under [source_credentials]".to_owned());
         }
+        if !address.starts_with("https://") && !address.starts_with("http://") {
+            return Err("addr is no https:// URL (http:// is for this machine alone)".to_owned());
+        }
         Ok(Self {
             http,
             address: address.trim_end_matches('/').to_owned(),
