@@ -103,6 +103,34 @@ pub struct UrlCatalogs {
     settings: Settings,
 }
 
+impl Outcome {
+    /// What to do about it; nothing where nothing is amiss.
+    pub fn hint(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Loaded | Self::LoadedFromCache => return None,
+            Self::BlockedContentType => "the server has to say application/json",
+            Self::BlockedHttpStatus => "it has to answer with status 200 and without a redirect",
+            Self::BlockedHttpsRequired => "name an address with https://",
+            Self::BlockedParse | Self::BlockedSchemaVersion => {
+                "keyless catalog validate FILE says what is wrong with such a file"
+            }
+            Self::BlockedPin => {
+                "it is not the file that was pinned; keyless catalog pin URL, once you know why"
+            }
+            Self::BlockedSize => "a catalog has at most 256 KiB",
+            Self::BlockedSsrf => "a catalog does not come from an internal address",
+            Self::BlockedTofuMismatch => {
+                "it is not the file of the first fetch; keyless catalog forget URL, once you know why"
+            }
+            Self::NetworkError => "see whether the server is up, and its certificate right",
+            Self::Pending => "keyless catalog refresh fetches it",
+            Self::ServedStaleCache => {
+                "the server does not answer; what it brought before stays in force"
+            }
+        })
+    }
+}
+
 impl UrlCatalogs {
     /// Reads the settings. `Code::CatalogInvalid` when they can't be used. Blocks.
     pub fn load(places: &Places) -> Result<Self, Error> {
@@ -146,7 +174,7 @@ impl UrlCatalogs {
         self.settings.enable_url_catalogs
     }
 
-    /// Fails with `Code::CatalogInvalid` on an address that can't be named: it is not https, or is there already.
+    /// Fails with `Code::Usage` on an address that can't be named: it is not https, or is there already.
     pub fn check_new(&self, url: &str, pin: Option<&str>) -> Result<(), Error> {
         split(url).ok_or_else(|| refused(url, "is no plain https address"))?;
         if let Some(pin) = pin
@@ -155,7 +183,7 @@ impl UrlCatalogs {
         {
             return Err(refused(pin, "is no SHA-256 in 64 lower hex digits"));
         }
-        if self.settings.source.iter().any(|source| source.url == url) {
+        if self.names(url) {
             return Err(refused(url, "is there already"));
         }
         Ok(())
@@ -177,6 +205,17 @@ impl UrlCatalogs {
                 document::enable(document);
             }
         })?;
+        Ok(())
+    }
+
+    /// Whether an address is named.
+    pub fn names(&self, url: &str) -> bool {
+        self.settings.source.iter().any(|source| source.url == url)
+    }
+
+    /// Lets what the addresses bring count.
+    pub fn enable(&mut self) -> Result<(), Error> {
+        self.settings = self.files.edit_settings(document::enable)?;
         Ok(())
     }
 
@@ -374,5 +413,5 @@ pub(crate) fn split(url: &str) -> Option<(Authority, &str)> {
 
 fn refused(what: &str, why: &'static str) -> Error {
     let words = SafeText::default().as_they_wrote(what).and(" ").and(SafeText::words(why));
-    Error::with(Code::CatalogInvalid, words)
+    Error::with(Code::Usage, words)
 }

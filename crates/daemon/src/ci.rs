@@ -30,7 +30,7 @@ use crate::{
     providers::providers,
 };
 
-/// `1` or `true`: values come from the environment alone, and nobody is asked.
+/// Anything but nothing, `0`, `false`, `no` and `off`: values come from the environment alone, and nobody is asked.
 const KEYLESS_CI: &str = "KEYLESS_CI";
 /// Followed by a path as in `KEYLESS_SECRET__TEAM__API__TOKEN`: hosts that may receive the value, apart by commas.
 const KEYLESS_SECRET_TO: &str = "KEYLESS_SECRET_TO__";
@@ -46,9 +46,11 @@ pub fn turn_on() {
 
 /// Whether env-only mode is on: by `--ci`, or by `KEYLESS_CI`. Variables of services that run jobs do not count.
 pub fn is_on() -> bool {
-    let by_variable =
-        || env::var(KEYLESS_CI).is_ok_and(|word| matches!(word.as_str(), "1" | "true"));
-    TURNED_ON.get().is_some() || by_variable()
+    TURNED_ON.get().is_some() || env::var(KEYLESS_CI).is_ok_and(|word| says_yes(&word))
+}
+
+fn says_yes(word: &str) -> bool {
+    !matches!(word.trim().to_ascii_lowercase().as_str(), "" | "0" | "false" | "no" | "off")
 }
 
 /// That a command needs what there is not in env-only mode.
@@ -87,11 +89,14 @@ pub async fn open_session(
     let log = operator::audit_log(&vault);
     let vault = Arc::new(vault);
     let hands = Operator::with_log(Arc::clone(&vault), log.clone());
+    let mut paths = Vec::with_capacity(chosen.len());
     for (path, metadata) in chosen {
         hands.add(&path, metadata, None).await?;
+        paths.push(path);
     }
+    let (wanted, all) = (Wanted::These(paths), inherited());
     let broker = Broker::asking_at_least(ApproveOnUse::Never, door, vault, log);
-    let session = broker.open_session(&Wanted::All, &inherited(), Caution::default()).await?;
+    let session = broker.open_session(&wanted, &all, Caution::default()).await?;
     Ok(CiSession { session, home })
 }
 

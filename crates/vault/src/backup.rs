@@ -33,12 +33,9 @@ pub struct Backup(pub(crate) Document<Zeroizing<Vec<u8>>>);
 impl BackupRecipients {
     /// Reads keys, one or several. [`Code::Usage`] names the one that is none.
     pub fn parse<'a>(keys: impl IntoIterator<Item = &'a str>) -> Result<Self, Error> {
-        let parsed = keys.into_iter().map(|key| {
-            key.parse().map_err(|_| {
-                let words = SafeText::default().as_they_wrote(key);
-                Error::with(Code::Usage, words.and(" is no age recipient (age1…)"))
-            })
-        });
+        let parsed = keys
+            .into_iter()
+            .map(|key| key.parse().map_err(|_| Error::with(Code::Usage, no_recipient(key))));
         let all: Vec<Recipient> = parsed.collect::<Result<_, _>>()?;
         if all.is_empty() {
             let words = SafeText::words("a copy needs a recipient: --to age1…");
@@ -102,6 +99,21 @@ impl Backup {
     /// Whether there is none in it.
     pub fn is_empty(&self) -> bool {
         self.0.secrets.is_empty()
+    }
+}
+
+/// Why a text is no recipient. A private key is not repeated.
+fn no_recipient(key: &str) -> SafeText {
+    if key.to_ascii_uppercase().contains("AGE-SECRET-KEY-") {
+        return SafeText::words(
+            "that is a private key, which stays with you: age-keygen -y FILE prints its recipient (age1…)",
+        );
+    }
+    let words = SafeText::default().as_they_wrote(key);
+    if key.starts_with("ssh-") {
+        words.and(" is a key of SSH, which Keyless does not encrypt to; age-keygen makes one of age (age1…)")
+    } else {
+        words.and(" is no age recipient (age1…)")
     }
 }
 

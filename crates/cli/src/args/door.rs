@@ -1,6 +1,9 @@
 //! The doors for agents: `keyless serve` and `keyless mcp`.
 
-use std::path::PathBuf;
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+};
 
 use clap::{Args, ValueEnum};
 
@@ -11,8 +14,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) factor: FactorArgs,
     /// Where HTTP is served; loopback only where there is no TLS
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9741")]
-    pub(crate) http: std::net::SocketAddr,
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9741", value_parser = parse_address)]
+    pub(crate) http: SocketAddr,
     /// Serve HTTPS with this certificate, a chain in PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
@@ -39,11 +42,22 @@ pub(crate) struct McpArgs {
     #[arg(long, value_name = "SET", default_value = "secrets", value_delimiter = ',')]
     pub(crate) toolset: Vec<ToolsetWord>,
     /// Serve streamable HTTP at http://ADDR/mcp in place of stdin and stdout; loopback only
-    #[arg(long, value_name = "ADDR", requires = "credential_file")]
-    pub(crate) http: Option<std::net::SocketAddr>,
+    #[arg(long, value_name = "ADDR", requires = "credential_file", value_parser = parse_address)]
+    pub(crate) http: Option<SocketAddr>,
     /// The bearer credential that a client shows (made, 0600, when it is not there)
     #[arg(long, value_name = "FILE", requires = "http")]
     pub(crate) credential_file: Option<PathBuf>,
+}
+
+/// `127.0.0.1:9741`, `[::1]:9741` or `localhost:9741`.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.strip_prefix("localhost:").and_then(|port| port.parse().ok());
+    match port {
+        Some(port) => Ok((Ipv4Addr::LOCALHOST, port).into()),
+        None => text
+            .parse()
+            .map_err(|_| "give an address and a port, such as 127.0.0.1:9741".to_owned()),
+    }
 }
 
 /// `--toolset`.
@@ -55,4 +69,19 @@ pub(crate) enum ToolsetWord {
     Pack,
     /// What agents may know of secrets, and ask of a person.
     Secrets,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_may_be_this_machine_by_name() {
+        let shown = |text: &str| parse_address(text).map(|address| address.to_string());
+        assert_eq!(shown("localhost:0").as_deref(), Ok("127.0.0.1:0"));
+        assert_eq!(shown("[::1]:9741").as_deref(), Ok("[::1]:9741"));
+        for bad in ["localhost", "localhost:x", "example.com:80", "127.0.0.1"] {
+            assert!(shown(bad).is_err_and(|why| why.contains("127.0.0.1:9741")), "{bad}");
+        }
+    }
 }

@@ -11,6 +11,7 @@ use keyless_testkit::Canary;
 use serde_json::{Value, json};
 
 use crate::{
+    invocation::KEYLESS,
     terminal::at_a_terminal,
     world::{ALLOWED, EVIL, TOKEN, VARIABLE, World},
 };
@@ -128,6 +129,13 @@ fn what_is_no_whole_copy_is_refused() {
         refused(&flipped, &key);
     }
     world.keyless(&["vault", "export", text(&broken), "--to", "age1x"]).run().exits(2);
+    // A private key in the wrong place is not shown again.
+    let private = fs::read_to_string(&key).unwrap().lines().last().unwrap().to_owned();
+    let mistaken = ["vault", "export", text(&broken), "--to", &private];
+    let refused = std::process::Command::new(KEYLESS).args(mistaken).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("private key") && said.contains("age-keygen -y"), "{said}");
+    assert!(!said.contains(&private));
     let seen = import(&world, &copy, &copy, &[], 3);
     assert!(!seen.to_string().contains("AGE-SECRET"), "{seen}");
     // A copy of this very store says nothing new.

@@ -187,3 +187,23 @@ fn what_is_no_catalog_is_not_taken() {
     let unasked = ["catalog", "add-url", URL, "--enable"];
     world.keyless(&unasked).run().exits(2);
 }
+
+/// What was added before addresses counted is let count by the word that the warning names.
+#[test]
+fn an_address_may_be_let_count_later() {
+    let mut world = World::empty();
+    let _origin = served(&mut world, "application/json", &catalog("one"));
+    let add = ["catalog", "add-url", URL, "--yes"];
+    let warned = world.keyless(&add).run();
+    assert!(warned.errors().contains("--enable lets them"), "{}", warned.errors());
+    let known = || {
+        let listed = world.keyless(&["catalog", "list", "acme", "--json"]).run().data();
+        listed["patterns"].as_array().unwrap().len()
+    };
+    assert_eq!(known(), 0);
+    assert_eq!(outcome(&world, &["add-url", URL, "--enable"], 0), json!("loaded-from-cache"));
+    assert_eq!(known(), 1);
+    // Once is enough for everything else.
+    let errors = world.keyless(&add).run().exits(2).errors();
+    assert!(errors.contains("is there already"), "{errors}");
+}

@@ -34,9 +34,14 @@ fn what_is_missing_or_takes_a_person_is_told_at_once() {
     for name in ["KEYLESS_SECRET__TEAM__GITHUB__TOKEN", "GITHUB_TOKEN"] {
         assert!(said.contains(name), "{said}");
     }
-    for command in
-        [&["init"][..], &["secret", "list"], &["secret", "add", "a/b/c"], &["unlock"], &["approve"]]
-    {
+    for command in [
+        &["init"][..],
+        &["secret", "list"],
+        &["secret", "validate"],
+        &["secret", "add", "a/b/c"],
+        &["unlock"],
+        &["approve"],
+    ] {
         let refused =
             world.keyless(&[&["--json"], command].concat()).env("KEYLESS_CI", "true").run();
         assert_eq!(
@@ -65,6 +70,8 @@ fn the_doctor_tells_the_mode() {
     };
     let state = |check: Option<serde_json::Value>| check.map(|check| check["state"].clone());
     assert_eq!(state(mode("KEYLESS_CI", "1")), Some(json!("ok")));
+    assert_eq!(state(mode("KEYLESS_CI", "Yes")), Some(json!("ok")));
+    assert_eq!(state(mode("KEYLESS_CI", "off")), None);
     assert_eq!(state(mode("GITHUB_ACTIONS", "true")), Some(json!("note")));
     assert_eq!(state(mode("UNRELATED", "1")), None);
 }

@@ -79,3 +79,17 @@ fn a_hook_that_was_there_goes_on_as_ever() {
     world.keyless(&["hooks", "install"]).run().exits(2);
     world.keyless(&["hooks", "install", "--shared"]).run().ok();
 }
+
+/// husky writes its folder anew at each install of packages, and what is added there with it.
+#[test]
+fn a_folder_of_huskys_gets_no_hook() {
+    let world = World::empty();
+    git(&world, &["init", "-q"]).ok();
+    git(&world, &["config", "core.hooksPath", ".husky/_"]).ok();
+    world.home.write("work/.husky/_/pre-commit", "#!/bin/sh\n").unwrap();
+    let errors = world.keyless(&["hooks", "install"]).run().exits(2).errors();
+    assert!(errors.contains("keyless hooks check --staged"), "{errors}");
+    assert!(errors.contains(".husky/pre-commit"), "{errors}");
+    let left = fs::read_dir(world.home.work().join(".husky/_")).unwrap().count();
+    assert_eq!(left, 1);
+}

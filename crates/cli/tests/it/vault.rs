@@ -128,7 +128,12 @@ fn a_removed_secret_comes_back_until_it_is_purged() {
     let rotate = ["secret", "rotate", TOKEN, "--value-stdin"];
     world.keyless(&rotate).stdin(&fresh[..]).run().ok();
     run(&["secret", "remove", TOKEN, "--yes"]).ok();
-    run(&["secret", "show", TOKEN]).exits(3);
+    let shown = run(&["secret", "show", TOKEN]);
+    assert!(
+        shown.exits(3).errors().contains("secret restore brings it back"),
+        "{}",
+        shown.errors()
+    );
     let add = world.add(TOKEN, &["--to", ALLOWED, "--env", VARIABLE]);
     assert!(add.exits(2).errors().contains("restore or purge"), "{}", add.errors());
 

@@ -172,12 +172,23 @@ impl Vault {
     /// it without the key, so it is for people to read, never to decide on.
     /// [`Code::NotInitialised`] when there is no vault.
     pub async fn list_unverified(store: &Store) -> Result<Vec<Secret>, Error> {
+        let index = Self::unverified(store).await?;
+        Ok(index.present().map(|(path, secret)| Secret::of(path, secret)).collect())
+    }
+
+    /// One secret of a store that is locked, as [`Self::list_unverified`] gives them; [`Code::SecretNotFound`] says
+    /// whether it was removed.
+    pub async fn show_unverified(store: &Store, path: &SecretPath) -> Result<Secret, Error> {
+        let index = Self::unverified(store).await?;
+        Ok(Secret::of(path, index.find(path)?))
+    }
+
+    async fn unverified(store: &Store) -> Result<Index, Error> {
         let rows = store.rows().await?;
         if rows.header.is_none() {
             return Err(Code::NotInitialised.into());
         }
-        let index = Index::read_unverified(&rows, 0)?;
-        Ok(index.present().map(|(path, secret)| Secret::of(path, secret)).collect())
+        Index::read_unverified(&rows, 0)
     }
 
     /// One secret.

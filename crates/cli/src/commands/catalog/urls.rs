@@ -18,6 +18,10 @@ pub(super) async fn add(
     args: CatalogAddUrlArgs,
 ) -> Result<ExitCode, Error> {
     let mut catalogs = UrlCatalogs::load(places)?;
+    if args.enable && args.pin.is_none() && catalogs.names(&args.url) {
+        catalogs.enable()?;
+        return tell_of(ui, places, &catalogs, &args.url).await;
+    }
     catalogs.check_new(&args.url, args.pin.as_deref())?;
     let question = "A catalog says where freshly typed tokens may go. Trust this address?";
     if args.pin.is_none() && !args.yes && !prompt::confirm(question)? {
@@ -25,9 +29,18 @@ pub(super) async fn add(
         return Ok(ExitCode::SUCCESS);
     }
     catalogs.add(&args.url, args.pin, args.refresh_seconds, args.enable)?;
+    tell_of(ui, places, &catalogs, &args.url).await
+}
+
+/// Fetches what has to be, and tells of one address.
+async fn tell_of(
+    ui: &Ui,
+    places: &Places,
+    catalogs: &UrlCatalogs,
+    url: &str,
+) -> Result<ExitCode, Error> {
     let reports = catalogs.refresh(&Config::load(&places.config_file())?, false).await?;
-    let reports: Vec<UrlReport> =
-        reports.into_iter().filter(|report| report.url == args.url).collect();
+    let reports: Vec<UrlReport> = reports.into_iter().filter(|report| report.url == url).collect();
     if !catalogs.is_enabled() {
         ui.warn("catalogs from addresses don't count yet: --enable lets them");
     }
@@ -90,8 +103,9 @@ fn words(reports: &[UrlReport]) -> String {
             outcome.as_str().unwrap_or_default().to_owned(),
             report.sha256.clone().unwrap_or_default(),
             report.expected.clone().unwrap_or_default(),
+            report.outcome.hint().unwrap_or_default().to_owned(),
         ]
     };
     let rows: Vec<Vec<String>> = reports.iter().map(row).collect();
-    table(&["ADDRESS", "PROVIDER", "OUTCOME", "SHA-256", "HAS TO BE"], &rows)
+    table(&["ADDRESS", "PROVIDER", "OUTCOME", "SHA-256", "HAS TO BE", "NEXT"], &rows)
 }

@@ -32,6 +32,11 @@ pub(super) fn install(ui: &Ui, args: &HooksInstallArgs) -> Result<ExitCode, Erro
             place.and(", outside of this repository; --shared puts it there, for all that use it");
         return Err(Error::with(Code::Usage, words));
     }
+    if is_huskys(&folder) {
+        let words = "husky writes the folder of hooks anew at each install of packages, so ours would be gone: put \
+                     the line `keyless hooks check --staged` into .husky/pre-commit, which husky runs";
+        return Err(Error::with(Code::Usage, SafeText::words(words)));
+    }
     fs::create_dir_all(&folder).map_err(|error| path_unusable(&folder, &error))?;
     let (hook, before) = (folder.join(HOOK), folder.join(BEFORE));
     let chained = !is_ours(&hook) && fs::symlink_metadata(&hook).is_ok();
@@ -69,6 +74,11 @@ fn is_own(folder: &Path) -> Result<bool, Error> {
     let real = |path: PathBuf| fs::canonicalize(&path).unwrap_or(path);
     let folder = real(folder.to_owned());
     Ok(folder.starts_with(real(git::common()?)) || folder.starts_with(real(git::top()?)))
+}
+
+/// Whether husky (from version 9 on) keeps its own scripts there, which lead to those in the folder above.
+fn is_huskys(folder: &Path) -> bool {
+    folder.ends_with(".husky/_")
 }
 
 fn is_ours(hook: &Path) -> bool {
