@@ -14,12 +14,13 @@ mod head;
 mod relay;
 mod whole;
 
-use std::sync::Arc;
+use std::{future::ready, sync::Arc};
 
+use futures_util::FutureExt as _;
 use keyless_core::{Code, Error};
 use tokio::{
     io::{AsyncRead, AsyncWrite, split},
-    sync::Mutex,
+    sync::{Mutex, Notify},
 };
 
 use self::relay::{Kind, Relay};
@@ -49,13 +50,14 @@ pub(crate) async fn carry<A, B>(
     let (to_client, to_upstream) = (Mutex::new(to_client), Mutex::new(to_upstream));
     let up = Relay::new(from_client, &to_upstream, &to_client, Masking::FromClient);
     let down = Relay::new(from_upstream, &to_client, &to_upstream, Masking::FromServer);
+    let answered = Notify::new();
     let both = async {
+        let swapped = |kind, beginning: &[u8]| swap.begin(kind == Kind::Text, beginning);
+        let scrubbed = |kind, _: &[u8]| Some(scrub.begin(kind == Kind::Text));
+        let control = |payload: &mut [u8]| scrub.control(payload);
         tokio::try_join!(
-            up.run(|kind, beginning| swap.begin(kind == Kind::Text, beginning), |_| {}),
-            down.run(
-                |kind, _| Some(scrub.begin(kind == Kind::Text)),
-                |payload| scrub.control(payload),
-            ),
+            up.run(swapped, |_| {}, answered.notified()),
+            down.run(scrubbed, control, ready(())).inspect(|_| answered.notify_one()),
         )
     };
     let end = tokio::select! {

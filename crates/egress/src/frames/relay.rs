@@ -22,6 +22,8 @@ const READ: usize = 16 << 10;
 const POLICY: [u8; 2] = 1008_u16.to_be_bytes();
 /// How long a Close may wait for a peer that doesn't read.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// How long a Close may wait for the other side's own, once nothing more follows it.
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// What a message says it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +51,8 @@ pub(super) struct Relay<'a, R, W, V> {
     back: &'a Mutex<V>,
     masking: Masking,
     input: BytesMut,
+    /// Whether this side has said that it is over.
+    closed: bool,
 }
 
 /// A data message that has begun and not ended.
@@ -65,15 +69,17 @@ where
     V: AsyncWrite + Unpin,
 {
     pub(super) fn new(from: R, to: &'a Mutex<W>, back: &'a Mutex<V>, masking: Masking) -> Self {
-        Self { from, to, back, masking, input: BytesMut::new() }
+        Self { from, to, back, masking, input: BytesMut::new(), closed: false }
     }
 
     /// Carries frames until their side ends. `begin` says what is done to a message, by its kind
     /// and first bytes; `control` is applied to the payloads of control frames, in place.
+    /// After a Close, its side's end is passed on only once `answered` is over.
     pub(super) async fn run<C: Change>(
         mut self,
         begin: impl Fn(Kind, &[u8]) -> Option<C>,
         control: impl Fn(&mut [u8]),
+        answered: impl Future<Output = ()>,
     ) -> Result<(), Error> {
         let relayed = self.relay(begin, control).await;
         if let Err(Ended::Refused(error)) = &relayed {
@@ -90,6 +96,11 @@ where
             Err(Ended::Refused(error)) => Err(error),
             // The end of one side is passed on; the other may still have something to say.
             Ok(()) | Err(Ended::Gone) => {
+                // Browsers end a stream of HTTP/2 with their Close, and wait for the answer. Many
+                // servers can't be half-closed: what ends their reading ends all.
+                if self.closed {
+                    let _ = timeout(ANSWER, answered).await;
+                }
                 let _ = self.to.lock().await.shutdown().await;
                 Ok(())
             }
@@ -107,6 +118,7 @@ where
                 let mut payload = self.next_payload(head, 0, head.length).await?;
                 control(&mut payload);
                 self.send(head, payload).await?;
+                self.closed |= head.opcode == CLOSE;
                 continue;
             }
             let current: &mut Message<C> = match (&mut message, Kind::of(head.opcode)) {

@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    future::ready,
     task::{Context, Poll},
 };
 
@@ -18,7 +19,7 @@ pub async fn relayed(bytes: &[u8], from_client: bool, read: bool) -> (Vec<u8>, b
     let masking = if from_client { Masking::FromClient } else { Masking::FromServer };
     let (to, back) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     let relay = Relay::new(bytes, &to, &back, masking);
-    let carried = relay.run(|_, _| read.then(Unchanged::default), |_| {}).await;
+    let carried = relay.run(|_, _| read.then(Unchanged::default), |_| {}, ready(())).await;
     (to.into_inner(), carried.is_err())
 }
 

@@ -6,7 +6,7 @@ use http_body_util::{BodyExt, Empty, StreamBody, combinators::BoxBody};
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use keyless_core::Code;
-use keyless_testkit::{Alpn, Handler, OriginOptions, Reply, TestCa};
+use keyless_testkit::{Alpn, Handler, OriginOptions, Reply, TestCa, websocket};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -166,6 +166,32 @@ fn a_websocket_goes_over_a_stream() {
         request.header("authorization").unwrap(),
         format!("Bearer {}", scene.canary.value())
     );
+}
+
+/// Browsers end the stream with their Close, which a server over HTTP/1.1 may take for the end of all.
+#[test]
+fn a_close_at_the_end_of_a_stream_is_answered() {
+    let ca = TestCa::new();
+    let handler = Handler::new(|request| async move { websocket::accept_whole(request) });
+    let allowed = OriginOptions::tls(&ca, &[ALLOWED]).handler(handler);
+    let scene = Scene::of(Setting { allowed, ..Setting::with(ca) });
+    scene.runtime.block_on(async {
+        let mut client = client(&scene).await;
+        assert_eq!(client.send_request(get("/")).await.unwrap().status(), 400);
+        let opening = Request::connect("https://allowed.test/")
+            .extension(hyper::ext::Protocol::from_static("websocket"))
+            .header("sec-websocket-version", "13")
+            .body(empty())
+            .unwrap();
+        let answer = client.send_request(opening).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        let mut stream = TokioIo::new(hyper::upgrade::on(answer).await.unwrap());
+        stream.write_all(&[0x88, 0x82, 0, 0, 0, 0, 0x0f, 0xa0]).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut close = Vec::new();
+        stream.read_to_end(&mut close).await.unwrap();
+        assert_eq!(close, [0x88, 2, 0x0f, 0xa0]);
+    });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! Frames are copied one by one with their fragmentation; extensions are never agreed.
 
-use std::io;
+use std::{io, time::Duration};
 
 use data_encoding::BASE64;
 use http::{
@@ -19,6 +19,20 @@ use super::handler::{Reply, RequestBody, reply};
 /// Answers 101 and then repeats every frame; 400 when the request is no websocket handshake.
 pub fn accept(request: Request<RequestBody>) -> Reply {
     accept_with(request, repeat)
+}
+
+/// Likewise, as a server that can't be half-closed (Python's TLS): a client that ends its side
+/// with its Close gets no answer to it.
+pub fn accept_whole(request: Request<RequestBody>) -> Reply {
+    accept_with(request, |mut stream| async move {
+        let (first, payload) = read_frame(&mut stream).await?;
+        let ended = stream.read_u8();
+        if tokio::time::timeout(Duration::from_millis(300), ended).await.is_ok() {
+            return Ok(());
+        }
+        stream.write_all(&server_frame(first, &payload)).await?;
+        stream.shutdown().await
+    })
 }
 
 /// Answers 101, then sends these frames verbatim and ends; 400 likewise.
