@@ -20,10 +20,10 @@ use futures_util::FutureExt as _;
 use keyless_core::{Code, Error};
 use tokio::{
     io::{AsyncRead, AsyncWrite, split},
-    sync::{Mutex, Notify},
+    sync::Notify,
 };
 
-use self::relay::{Kind, Relay};
+use self::relay::{Kind, Line, Relay};
 pub use self::whole::relayed;
 use crate::{
     account::Account,
@@ -47,7 +47,7 @@ pub(crate) async fn carry<A, B>(
     let (session, scrub) = (Arc::clone(&ground.session), MessageScrub::new(&ground.table));
     let (from_client, to_client) = split(Metered::new(client, Arc::clone(&account)));
     let (from_upstream, to_upstream) = split(upstream);
-    let (to_client, to_upstream) = (Mutex::new(to_client), Mutex::new(to_upstream));
+    let (to_client, to_upstream) = (Line::new(to_client), Line::new(to_upstream));
     let up = Relay::new(from_client, &to_upstream, &to_client, Masking::FromClient);
     let down = Relay::new(from_upstream, &to_client, &to_upstream, Masking::FromServer);
     let answered = Notify::new();
@@ -62,7 +62,10 @@ pub(crate) async fn carry<A, B>(
     };
     let end = tokio::select! {
         ended = both => ended.err(),
-        error = ground.withdrawn() => Some(error),
+        error = ground.withdrawn() => {
+            relay::close(&to_client, &to_upstream, &error).await;
+            Some(error)
+        }
     };
     tunnel::log_end(&session, account.subject(), end);
 }

@@ -19,9 +19,12 @@ pub(super) struct UnderWay {
     owed: Mutex<Vec<Draft>>,
 }
 
-/// What was released to one request.
+/// What was released to one request. A WebSocket is one, and may have a million messages: so each
+/// secret, place and rule stands here once.
 #[derive(Default)]
 struct Uses {
+    /// How often something was released.
+    swaps: u64,
     secrets: Vec<SecretPath>,
     locations: Vec<Location>,
     rules: Vec<String>,
@@ -32,13 +35,10 @@ impl UnderWay {
     pub(super) fn note(&self, request: &RequestInfo, secrets: Vec<SecretPath>) {
         let mut all = self.uses.lock();
         let uses = all.entry(request.correlation_id.clone()).or_default();
-        uses.secrets.extend(secrets);
-        uses.locations.extend(&request.locations);
-        for rule in &request.rules {
-            if !uses.rules.contains(rule) {
-                uses.rules.push(rule.clone());
-            }
-        }
+        uses.swaps += secrets.len() as u64;
+        secrets.into_iter().for_each(|secret| note_once(&mut uses.secrets, &secret));
+        request.locations.iter().for_each(|place| note_once(&mut uses.locations, place));
+        request.rules.iter().for_each(|rule| note_once(&mut uses.rules, rule));
     }
 
     /// Completes `draft` by what it came to, and hands it to the log.
@@ -63,7 +63,7 @@ impl UnderWay {
             path,
             rule: Some(decided_by(&uses.rules)),
             status: finished.status,
-            swaps: Some(uses.secrets.len() as u64).filter(|count| *count > 0),
+            swaps: Some(uses.swaps).filter(|count| *count > 0),
             locations: uses.locations,
             ..Detail::default()
         };
@@ -90,7 +90,38 @@ impl UnderWay {
     }
 }
 
+fn note_once<T: Clone + PartialEq>(all: &mut Vec<T>, one: &T) {
+    if !all.contains(one) {
+        all.push(one.clone());
+    }
+}
+
 /// What is forwarded without a value is so by policy.
 fn decided_by(rules: &[String]) -> String {
     if rules.is_empty() { "policy".to_owned() } else { rules.join("; ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_many_messages_use_is_noted_once_and_counted() {
+        let request = RequestInfo {
+            correlation_id: "req-1".to_owned(),
+            authority: keyless_core::Authority::parse("chat.test:443").unwrap(),
+            method: "GET".to_owned(),
+            path: "/room".to_owned(),
+            locations: vec![Location::Websocket],
+            rules: vec!["to chat.test".to_owned()],
+        };
+        let secret: SecretPath = SecretPath::parse("team/chat/token").unwrap();
+        let under_way = UnderWay::default();
+        for _ in 0..1000 {
+            under_way.note(&request, vec![secret.clone()]);
+        }
+        let uses = under_way.uses.lock().remove("req-1").unwrap();
+        assert_eq!((uses.swaps, uses.secrets), (1000, vec![secret]));
+        assert_eq!((uses.locations, uses.rules), (request.locations, request.rules));
+    }
 }

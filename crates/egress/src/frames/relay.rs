@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use keyless_core::Error;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
-    sync::{Mutex, MutexGuard},
+    sync::Mutex,
     time::timeout,
 };
 
@@ -43,12 +43,57 @@ impl Kind {
     }
 }
 
+/// What leads to one side.
+pub(super) struct Line<W> {
+    writer: W,
+    /// Whether a frame has begun there and not ended, so that nothing else may stand.
+    within: bool,
+}
+
+impl<W: AsyncWrite + Unpin> Line<W> {
+    pub(super) fn new(writer: W) -> Mutex<Self> {
+        Mutex::new(Self { writer, within: false })
+    }
+
+    pub(super) fn into_writer(self) -> W {
+        self.writer
+    }
+
+    /// Says to its side that it is over, and why. Best effort: it may be gone already.
+    async fn close(&mut self, error: &Error, masked: bool) {
+        if !self.within {
+            let reason = [&POLICY, error.code().as_str().as_bytes()].concat();
+            // The mask hides nothing here: the reason is ours.
+            let mask = masked.then_some([0; 4]);
+            let mut bytes = Vec::new();
+            let length = reason.len() as u64;
+            FrameHead { fin: true, opcode: CLOSE, mask, length }.write(&mut bytes);
+            bytes.extend_from_slice(&reason);
+            let _ = self.writer.write_all(&bytes).await;
+        }
+        let _ = self.writer.shutdown().await;
+    }
+}
+
+/// Says to both sides that it is over, once nothing is carried any more.
+pub(super) async fn close(
+    to_client: &Mutex<Line<impl AsyncWrite + Unpin>>,
+    to_upstream: &Mutex<Line<impl AsyncWrite + Unpin>>,
+    error: &Error,
+) {
+    let both = async {
+        to_upstream.lock().await.close(error, true).await;
+        to_client.lock().await.close(error, false).await;
+    };
+    let _ = timeout(FAREWELL, both).await;
+}
+
 /// One direction.
 pub(super) struct Relay<'a, R, W, V> {
     from: R,
-    to: &'a Mutex<W>,
+    to: &'a Mutex<Line<W>>,
     /// The way back, for a refusal's Close.
-    back: &'a Mutex<V>,
+    back: &'a Mutex<Line<V>>,
     masking: Masking,
     input: BytesMut,
     /// Whether this side has said that it is over.
@@ -68,7 +113,12 @@ where
     W: AsyncWrite + Unpin,
     V: AsyncWrite + Unpin,
 {
-    pub(super) fn new(from: R, to: &'a Mutex<W>, back: &'a Mutex<V>, masking: Masking) -> Self {
+    pub(super) fn new(
+        from: R,
+        to: &'a Mutex<Line<W>>,
+        back: &'a Mutex<Line<V>>,
+        masking: Masking,
+    ) -> Self {
         Self { from, to, back, masking, input: BytesMut::new(), closed: false }
     }
 
@@ -81,19 +131,17 @@ where
         control: impl Fn(&mut [u8]),
         answered: impl Future<Output = ()>,
     ) -> Result<(), Error> {
-        let relayed = self.relay(begin, control).await;
-        if let Err(Ended::Refused(error)) = &relayed {
-            let reason = [&POLICY, error.code().as_str().as_bytes()].concat();
-            let both = async {
-                send_close(self.to.lock().await, &reason, self.masking == Masking::FromClient)
-                    .await;
-                send_close(self.back.lock().await, &reason, self.masking == Masking::FromServer)
-                    .await;
-            };
-            let _ = timeout(FAREWELL, both).await;
-        }
-        match relayed {
-            Err(Ended::Refused(error)) => Err(error),
+        match self.relay(begin, control).await {
+            Err(Ended::Refused(error)) => {
+                // What the other direction has begun may end first.
+                let masked = self.masking == Masking::FromClient;
+                let both = async {
+                    self.to.lock().await.close(&error, masked).await;
+                    self.back.lock().await.close(&error, !masked).await;
+                };
+                let _ = timeout(FAREWELL, both).await;
+                Err(error)
+            }
             // The end of one side is passed on; the other may still have something to say.
             Ok(()) | Err(Ended::Gone) => {
                 // Browsers end a stream of HTTP/2 with their Close, and wait for the answer. Many
@@ -101,7 +149,7 @@ where
                 if self.closed {
                     let _ = timeout(ANSWER, answered).await;
                 }
-                let _ = self.to.lock().await.shutdown().await;
+                let _ = self.to.lock().await.writer.shutdown().await;
                 Ok(())
             }
         }
@@ -149,7 +197,8 @@ where
         let mut bytes = Vec::with_capacity(14);
         head.write(&mut bytes);
         let mut to = self.to.lock().await;
-        to.write_all(&bytes).await?;
+        to.within = true;
+        to.writer.write_all(&bytes).await?;
         let mut left = head.length;
         while left > 0 {
             if self.input.is_empty() {
@@ -159,10 +208,11 @@ where
                 }
             }
             let piece = usize::try_from(left).unwrap_or(usize::MAX).min(self.input.len());
-            to.write_all(&self.input.split_to(piece)).await?;
+            to.writer.write_all(&self.input.split_to(piece)).await?;
             left -= piece as u64;
         }
-        Ok(to.flush().await?)
+        to.within = false;
+        Ok(to.writer.flush().await?)
     }
 
     /// Sends what the change makes of a frame, as one frame or, if it is long, as several.
@@ -194,8 +244,10 @@ where
         FrameHead { length: payload.len() as u64, ..head }.write(&mut bytes);
         bytes.extend_from_slice(&payload);
         let mut to = self.to.lock().await;
-        to.write_all(&bytes).await?;
-        Ok(to.flush().await?)
+        to.within = true;
+        to.writer.write_all(&bytes).await?;
+        to.within = false;
+        Ok(to.writer.flush().await?)
     }
 
     async fn next_head(&mut self) -> Result<Option<FrameHead>, Ended> {
@@ -278,16 +330,4 @@ impl From<std::io::Error> for Ended {
     fn from(error: std::io::Error) -> Self {
         refusal::find(&error).map_or(Self::Gone, Self::Refused)
     }
-}
-
-/// Says to one side that it is over, and why. Best effort: it may be gone already.
-async fn send_close<W: AsyncWrite + Unpin>(mut to: MutexGuard<'_, W>, reason: &[u8], masked: bool) {
-    // The mask hides nothing here: the reason is ours.
-    let mask = masked.then_some([0; 4]);
-    let mut bytes = Vec::new();
-    let length = reason.len() as u64;
-    FrameHead { fin: true, opcode: CLOSE, mask, length }.write(&mut bytes);
-    bytes.extend_from_slice(reason);
-    let _ = to.write_all(&bytes).await;
-    let _ = to.shutdown().await;
 }

@@ -8,19 +8,21 @@ use std::{
 
 use bytes::Bytes;
 use keyless_core::Error;
-use tokio::sync::Mutex;
 
-use super::{Masking, relay::Relay};
+use super::{
+    Masking,
+    relay::{Line, Relay},
+};
 use crate::passage::Change;
 
 /// Carries what a client (or a server) sends. Gives what goes on to the other side, and whether the
 /// frames were refused. With `read`, messages go through a change that changes nothing.
 pub async fn relayed(bytes: &[u8], from_client: bool, read: bool) -> (Vec<u8>, bool) {
     let masking = if from_client { Masking::FromClient } else { Masking::FromServer };
-    let (to, back) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let (to, back) = (Line::new(Vec::new()), Line::new(Vec::new()));
     let relay = Relay::new(bytes, &to, &back, masking);
     let carried = relay.run(|_, _| read.then(Unchanged::default), |_| {}, ready(())).await;
-    (to.into_inner(), carried.is_err())
+    (to.into_inner().into_writer(), carried.is_err())
 }
 
 /// Gives what it takes.

@@ -192,7 +192,31 @@ fn a_session_that_ends_cuts_its_websockets() {
     stream.write_all(format!("{HANDSHAKE}\r\n").as_bytes()).unwrap();
     assert!(read_head(&mut stream).starts_with("HTTP/1.1 101"));
     scene.engine.close(scene.session.id());
-    assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
+    let mut close = Vec::new();
+    let _ = stream.read_to_end(&mut close);
+    assert_eq!(close, [&[0x88, 15, 0x03, 0xf0][..], b"session_ended"].concat());
+}
+
+/// A Close would stand in the middle of the frame.
+#[test]
+fn a_session_that_ends_within_a_frame_just_cuts() {
+    let scene = Scene::new();
+    let mut stream = scene.tls(ALLOWED, &[]);
+    stream.write_all(format!("{HANDSHAKE}\r\n").as_bytes()).unwrap();
+    assert!(read_head(&mut stream).starts_with("HTTP/1.1 101"));
+    // The client reads nothing, so the echo stands still on its way.
+    let message = vec![b'x'; 32 << 20];
+    let mut writer = stream;
+    let sent = std::thread::spawn(move || {
+        let _ = writer.write_all(&frame(2, &message));
+        writer
+    });
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    scene.engine.close(scene.session.id());
+    let mut stream = sent.join().unwrap();
+    let mut received = Vec::new();
+    let _ = stream.read_to_end(&mut received);
+    assert!(!received.windows(13).any(|bytes| bytes == b"session_ended"));
 }
 
 #[test]
