@@ -90,6 +90,11 @@ impl SecretValue {
         *self.bytes == *bytes
     }
 
+    /// Whether both are the same value. Tells nothing else of either.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        self.is(&other.bytes)
+    }
+
     /// Opens the value to hand it to the source that keeps it, or whose own credential it is. For
     /// `vault` alone.
     pub fn expose_to_its_source(&self) -> &[u8] {

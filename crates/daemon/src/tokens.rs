@@ -14,15 +14,15 @@ use std::{
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_core::{
-    Allowed, ApproveOnUse, Binding, By, Code, EgressRule, EgressUse, Error, Permit, RequestFacts,
-    SafeText, Scheme, SecretPath, SecretValue, Verdict,
+    Allowed, ApproveOnUse, Binding, By, Code, EgressRule, EgressUse, Error, GrantKind, Permit,
+    RequestFacts, SafeText, Scheme, SecretPath, SecretValue, Verdict,
     audit::{Action, Agent, Detail, Draft, Outcome, Target},
     decide_egress, decide_grant,
 };
 use keyless_egress::{Engine, Released, TokenReply, TokenRequest};
 use keyless_store::AuditLog;
 use parking_lot::Mutex;
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::{sync::Mutex as AsyncMutex, time::sleep};
 use zeroize::Zeroizing;
 
 use crate::{broker::plain_entry, values::Values};
@@ -35,6 +35,9 @@ const UNTOLD: Duration = Duration::from_mins(30);
 /// reason.
 const RESPITE: Duration = Duration::from_secs(10);
 const PERMIT_LIFE: Duration = Duration::from_secs(30);
+/// When it is looked whether a refresh token that was refused has been replaced by somebody else.
+const LOOKS: [Duration; 3] =
+    [Duration::from_millis(100), Duration::from_millis(400), Duration::from_secs(1)];
 
 /// A source of values, with access tokens in the place of grants.
 pub(crate) struct Tokens {
@@ -62,12 +65,19 @@ struct Slot {
 #[derive(Default)]
 struct State {
     token: Option<Token>,
-    /// The refresh token that took the stored one's place.
-    refresh: Option<Zeroizing<Vec<u8>>>,
+    /// A newer refresh token than the stored one, whose source can't be written.
+    newer: Option<Newer>,
     /// When and why the last request failed: an answer for those who were waiting then.
     failed: Option<(Instant, Error)>,
     /// When a token was last given up because it was refused.
     given_up: Option<Instant>,
+}
+
+/// A refresh token that came with an access token.
+struct Newer {
+    refresh: SecretValue,
+    /// What the source has, and is spent. Once it has something else, that is to be used.
+    stored: SecretValue,
 }
 
 struct Token {
@@ -124,13 +134,52 @@ impl Tokens {
         slot: &Slot,
         state: &mut State,
     ) -> Result<SecretValue, Error> {
-        let Grant { rule, client_secret } = &slot.grant;
-        let (allowed, grant) = decide_grant(path, rule).ok_or(Code::Internal)?;
-        let stored = match &state.refresh {
-            Some(refresh) => value_of(path, refresh.to_vec())?,
-            None => self.inner.open(path).await?,
+        let stored = self.inner.open(path).await?;
+        let credential = match &state.newer {
+            Some(newer) if newer.stored.is_same_as(&stored) => newer.refresh.copy_for_cache(),
+            _ => stored.copy_for_cache(),
         };
-        let credential = self.released(allowed, stored, grant).await?;
+        let mut reply = self.ask(path, &slot.grant, credential).await;
+        if matches!(&reply, Err(error) if error.code() == Code::TokenUnavailable)
+            && let Some(other) = self.other_than(path, &stored, slot).await?
+        {
+            reply = self.ask(path, &slot.grant, other).await;
+        }
+        self.keep(path, state, reply?).await
+    }
+
+    /// What took the place of a refresh token that was refused: another process of this store may
+    /// have been there first, and then puts the next one there within moments.
+    async fn other_than(
+        &self,
+        path: &SecretPath,
+        refused: &SecretValue,
+        slot: &Slot,
+    ) -> Result<Option<SecretValue>, Error> {
+        let rotates = slot.grant.rule.oauth.as_ref().map(|grant| grant.kind);
+        if rotates != Some(GrantKind::RefreshToken) {
+            return Ok(None);
+        }
+        for wait in LOOKS {
+            sleep(wait).await;
+            let stored = self.inner.open(path).await?;
+            if !stored.is_same_as(refused) {
+                return Ok(Some(stored));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Asks the endpoint, with what its credential is now.
+    async fn ask(
+        &self,
+        path: &SecretPath,
+        grant: &Grant,
+        credential: SecretValue,
+    ) -> Result<TokenReply, Error> {
+        let Grant { rule, client_secret } = grant;
+        let (allowed, grant) = decide_grant(path, rule).ok_or(Code::Internal)?;
+        let credential = self.released(allowed, credential, grant).await?;
         let client_secret = match client_secret {
             Some((path, rule)) => {
                 let allowed = allowed_at(path, rule, grant)?;
@@ -141,8 +190,7 @@ impl Tokens {
         };
         let request =
             TokenRequest { grant, credential: &credential, client_secret: client_secret.as_ref() };
-        let reply = self.engine.fetch_token(&request).await?;
-        self.keep(path, state, reply).await
+        self.engine.fetch_token(&request).await
     }
 
     async fn keep(
@@ -156,7 +204,10 @@ impl Tokens {
         if let Some(refresh) = refresh_token {
             // The old one may be void by now: what can't be stored is at least used on.
             self.inner.keep(path, refresh.clone()).await?;
-            state.refresh = Some(refresh);
+            let stored = self.inner.open(path).await?;
+            let refresh = value_of(path, refresh.to_vec())?;
+            let is_stored = stored.is_same_as(&refresh);
+            state.newer = (!is_stored).then_some(Newer { refresh, stored });
         }
         let obtained = Instant::now();
         let life = expires_in.map_or(UNTOLD, Duration::from_secs);

@@ -1,7 +1,10 @@
 //! Tokens that the agent never holds: got on the host with a stored grant, and minted in answers
 //! that it asks for itself.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    process::Stdio,
+    sync::{Arc, Mutex},
+};
 
 use http::{Request, StatusCode, header};
 use http_body_util::BodyExt as _;
@@ -27,6 +30,8 @@ struct State {
     /// Where given, the only refresh token that is taken, and the next one.
     refresh: Option<(String, Vec<String>)>,
     expires_in: u64,
+    /// How many token requests have to be there before the first is answered.
+    awaited: usize,
 }
 
 impl Provider {
@@ -49,6 +54,13 @@ async fn token(request: Request<RequestBody>, state: Arc<Mutex<State>>) -> Reply
     let path = request.uri().path().to_owned();
     let body = request.into_body().collect().await.unwrap().to_bytes();
     let body = String::from_utf8_lossy(&body).into_owned();
+    {
+        let mut state = state.lock().unwrap();
+        state.awaited = state.awaited.saturating_sub(1);
+    }
+    while state.lock().unwrap().awaited > 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
     let mut state = state.lock().unwrap();
     if path == "/odd" {
         return reply(StatusCode::OK, format!("token={}", state.tokens[0]));
@@ -99,7 +111,7 @@ async fn interface(request: Request<RequestBody>, state: Arc<Mutex<State>>) -> R
 
 fn state(world: &World, tokens: usize) -> State {
     let tokens = (0..tokens).map(|_| world.another_value()).collect();
-    State { tokens, given: 0, refresh: None, expires_in: 3600 }
+    State { tokens, given: 0, refresh: None, expires_in: 3600, awaited: 1 }
 }
 
 #[test]
@@ -164,6 +176,82 @@ fn a_refresh_token_that_rotates_is_stored() {
         .run()
         .ok();
     assert!(told.contains("token_unavailable") && told.contains("400 invalid_grant"), "{told}");
+}
+
+/// A secret with a refresh token that the provider takes, and gives the next for.
+fn rotating(world: &mut World, tokens: usize) -> (Provider, &'static str) {
+    let mut state = state(world, tokens);
+    let next = (0..tokens).map(|_| world.another_value()).collect();
+    state.refresh = Some((world.canary.value().to_owned(), next));
+    state.expires_in = 1;
+    let provider = Provider::start(world, state);
+    let grant = "refresh-token https://auth.allowed.test/token my-client";
+    world.add(CLIENT, &["--to", ALLOWED, "--env", "TOKEN", "--oauth", grant]).ok();
+    world.write_config();
+    let ask = r#"curl -sS -o /dev/null -w '%{http_code} ' -H "Authorization: Bearer $TOKEN" https://api.allowed.test/"#;
+    (provider, ask)
+}
+
+/// What a broker has kept from the last answer is no more than what the store has.
+#[test]
+fn a_refresh_token_that_the_operator_replaces_is_taken_up() {
+    let mut world = World::with_store();
+    let (provider, ask) = rotating(&mut world, 3);
+    world.keyless(&["unlock"]).run().ok();
+    let run = |world: &World| {
+        let arguments = ["run", "--secret", CLIENT, "--", "sh", "-c", ask];
+        world.keyless(&arguments).without_passphrase().run().ok()
+    };
+    assert_eq!(run(&world), "200 ");
+    let fresh = world.another_value();
+    let next = vec![world.another_value()];
+    provider.state.lock().unwrap().refresh = Some((fresh.clone(), next));
+    assert_eq!(run(&world), "502 ", "the one that it had is void");
+    let rotate = ["secret", "rotate", CLIENT, "--value-stdin"];
+    world.keyless(&rotate).stdin(fresh.as_str()).run().ok();
+    assert_eq!(run(&world), "200 ");
+}
+
+/// Runs that open the store themselves have a broker each.
+#[test]
+fn runs_that_refresh_at_the_same_time_do_not_lose_the_token() {
+    let mut world = World::with_store();
+    let (provider, ask) = rotating(&mut world, 3);
+    {
+        let mut state = provider.state.lock().unwrap();
+        state.awaited = 2;
+        // The interface takes what either of them got.
+        let token = state.tokens[0].clone();
+        state.tokens.fill(token);
+    }
+    let run = || {
+        let mut command =
+            world.agent_with(&["--secret", CLIENT], &["sh", "-c", ask]).into_command();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap()
+    };
+    let said = [run(), run()].map(|running| {
+        let output = running.wait_with_output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    });
+    assert_eq!(said, ["200 ", "200 "]);
+    assert_eq!(provider.bodies().len(), 3, "one of them had to look again");
+}
+
+/// Clients that only POST, as those of GraphQL do, would meet a revoked token for ever.
+#[test]
+fn a_token_that_is_refused_to_a_post_is_not_used_again() {
+    let mut world = World::with_store();
+    let state = state(&world, 3);
+    let provider = Provider::start(&mut world, state);
+    let grant = "client-credentials https://auth.allowed.test/token my-client";
+    world.add(CLIENT, &["--to", ALLOWED, "--env", "TOKEN", "--oauth", grant]).ok();
+    let script = r#"
+        ask() { curl -sS -o /dev/null -w '%{http_code} ' -d body -H "Authorization: Bearer $TOKEN" "$@"; }
+        ask https://api.allowed.test/revoke
+        ask https://api.allowed.test/one
+        ask https://api.allowed.test/two"#;
+    assert_eq!(world.agent_sh(script).run().ok(), "200 401 200 ");
+    assert_eq!(provider.bodies().len(), 2);
 }
 
 #[test]

@@ -1,39 +1,39 @@
-//! One more try when a token that was got on the host turns out to be spent: the upstream said 401,
-//! the token is got anew, and a request that may be repeated is. Source: reference/egress.md (e) 90.
+//! What follows when a token that was got on the host turns out to be spent: the upstream said 401,
+//! the token is given up, and a request that may be repeated is. Source: reference/egress.md (e) 90.
 
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
+use http::{Request, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::Empty;
 use hyper::body::Incoming;
 
 use super::Task;
 
-/// A request that may be sent again: safe or idempotent, and without a body.
+/// A request with such a token, until its answer says whether the token was good.
 pub(super) struct Again {
-    method: Method,
-    uri: Uri,
-    version: Version,
-    headers: HeaderMap,
     since: Instant,
+    /// There if it may be sent again: safe or idempotent, and without a body.
+    request: Option<Request<Empty<Bytes>>>,
 }
 
 impl Again {
-    /// Keeps what a second try takes, if one could come of it.
+    /// Keeps what a second try takes; nothing where requests have no such token.
     pub(super) fn keep(task: &Task<'_>, request: &Request<Incoming>) -> Option<Self> {
-        let repeatable = request.method().is_idempotent() && request.body().is_end_stream();
-        if !repeatable || !task.table.has_grant(task.scheme, task.authority) {
+        if !task.table.has_grant(task.scheme, task.authority) {
             return None;
         }
-        Some(Self {
-            method: request.method().clone(),
-            uri: request.uri().clone(),
-            version: request.version(),
-            headers: request.headers().clone(),
-            since: Instant::now(),
-        })
+        let repeatable = request.method().is_idempotent() && request.body().is_end_stream();
+        let request = repeatable.then(|| {
+            let mut copy = Request::new(Empty::new());
+            request.method().clone_into(copy.method_mut());
+            request.uri().clone_into(copy.uri_mut());
+            *copy.version_mut() = request.version();
+            request.headers().clone_into(copy.headers_mut());
+            copy
+        });
+        Some(Self { since: Instant::now(), request })
     }
 
     /// The request once more, if the answer was for want of a good token and there is another now.
@@ -47,14 +47,8 @@ impl Again {
         }
         let table = &task.table;
         let secrets = table.granted(task.scheme, task.authority);
-        if !table.broker().renew(secrets, task.authority, self.since).await {
-            return None;
-        }
-        let mut request = Request::new(Empty::new());
-        *request.method_mut() = self.method;
-        *request.uri_mut() = self.uri;
-        *request.version_mut() = self.version;
-        *request.headers_mut() = self.headers;
-        Some(request)
+        // Also where this request stays refused: the next one shall not meet the same.
+        let renewed = table.broker().renew(secrets, task.authority, self.since).await;
+        self.request.filter(|_| renewed)
     }
 }
