@@ -109,3 +109,6 @@ assert s3.get_object(Bucket="site", Key="trailer")["Body"].read() == b"".join(pa
 changed = Chunked(None).send(url + "changed", parts)
 changed.data = changed.data.replace(b"b" * 65536, b"b" * 65535 + b"x")
 print(refused(changed))
+# What some regions' presigned URLs are by default.
+older = session.client("s3", config=Config(signature_version="s3", s3={"addressing_style": "path"}))
+print(refused(older.generate_presigned_url("get_object", Params={"Bucket": "site", "Key": key})))

@@ -150,23 +150,21 @@ impl<B: Body<Data = Bytes> + Unpin> Sent<B> {
     /// Reads a body that is short.
     pub(super) async fn read(&mut self) -> Result<(), Error> {
         if self.read.is_none() {
-            let incomplete =
-                |_| Error::with(Code::BadRequest, "the body did not arrive whole".into());
             self.read = Some(read_whole(&mut self.body).await.map_err(incomplete)?);
         }
         Ok(())
     }
 
-    /// Reads a body that has to be signed, if it is not longer than `most`.
-    pub(super) async fn read_up_to(&mut self, most: u64) -> Result<(), Error> {
+    /// Reads a body that has to be known as a whole, whether it says its length or not. False where
+    /// it is longer than `most`: not all of it is to be had any more, so its request is refused.
+    pub(super) async fn read_up_to(&mut self, most: u64) -> Result<bool, Error> {
         if self.is_empty() {
             self.read = Some((Bytes::new(), None));
         }
-        if self.read.is_none() && self.body.size_hint().exact().is_none_or(|n| n > most) {
-            let words = "its body takes part, and is too long or of unknown length";
-            return Err(Error::with(Code::SignatureRefused, words.into()));
+        if self.read.is_none() && self.body.size_hint().lower() <= most {
+            self.read = read_within(&mut self.body, most).await.map_err(incomplete)?;
         }
-        self.read().await
+        Ok(self.read.is_some())
     }
 
     fn is_empty(&self) -> bool {
@@ -256,8 +254,23 @@ pub(super) fn refused(error: &CodingError) -> Error {
     Error::with(Code::BodyCoding, words.into())
 }
 
+fn incomplete<E>(_: E) -> Error {
+    Error::with(Code::BadRequest, "the body did not arrive whole".into())
+}
+
 /// Reads a body that has said how short it is.
 pub(crate) async fn read_whole<B>(body: &mut B) -> Result<(Bytes, Option<HeaderMap>), B::Error>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    read_within(body, u64::MAX).await.map(Option::unwrap_or_default)
+}
+
+/// Reads a body with its trailers; none where it has more than `most` bytes.
+async fn read_within<B>(
+    body: &mut B,
+    most: u64,
+) -> Result<Option<(Bytes, Option<HeaderMap>)>, B::Error>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -275,8 +288,11 @@ where
             }
             Err(other) => trailers = other.into_trailers().ok(),
         }
+        if first.len().max(all.len()) as u64 > most {
+            return Ok(None);
+        }
     }
-    Ok((if all.is_empty() { first } else { all.into() }, trailers))
+    Ok(Some((if all.is_empty() { first } else { all.into() }, trailers)))
 }
 
 /// Decodes a small body, unless that makes it large.

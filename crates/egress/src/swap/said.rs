@@ -9,7 +9,7 @@ use keyless_core::{BodyCalls, Code, Error, RequestFacts};
 use super::{
     Route, calls,
     find::percent_decoded,
-    plan::{Sent, decode_whole, refused},
+    plan::{MAX_WHOLE, Sent, decode_whole, refused},
     table::{Facts, SwapTable},
 };
 use crate::coding::Coded;
@@ -75,12 +75,10 @@ where
 {
     let query = parts.uri.query().unwrap_or_default();
     let mut documents = parameters(query.as_bytes(), b"query");
-    if !sent.is_small() {
-        let words =
-            "its body is too long to look what it calls; send at most 256 KiB with a length";
+    if !sent.read_up_to(MAX_WHOLE).await? {
+        let words = "its body is too long to look what it calls; send at most 256 KiB";
         return Err(Error::with(Code::RuleDenied, words.into()));
     }
-    sent.read().await?;
     let body = plain(&parts.headers, sent.whole().cloned().unwrap_or_default())?;
     match (documents.next(), documents.next(), body.is_empty()) {
         (None, _, _) => Ok(calls::in_body(&parts.headers, &body)),

@@ -59,8 +59,7 @@ impl Signing {
         }
         if let Some((request, signer)) = signing.by_aws(facts, parts)? {
             if request.needs_body(parts)? {
-                sent.read_up_to(MAX_SIGNED).await?;
-                signing.reads_body = true;
+                signing.read(sent).await?;
             }
             let placeholder = table.secret(signer).placeholder.as_str();
             let empty = Bytes::new();
@@ -77,11 +76,22 @@ impl Signing {
             if let Some(chosen) = ledger.choose(&rivals, Location::Header)? {
                 signing.hmacs.push(chosen);
                 parts.headers.insert(name_of(&header)?, HeaderValue::from_static(""));
-                sent.read_up_to(MAX_SIGNED).await?;
-                signing.reads_body = true;
+                signing.read(sent).await?;
             }
         }
         Ok(signing)
+    }
+
+    async fn read<B>(&mut self, sent: &mut Sent<B>) -> Result<(), Error>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        self.reads_body = true;
+        if sent.read_up_to(MAX_SIGNED).await? {
+            Ok(())
+        } else {
+            Err(refused("its body takes part, and is longer than 16 MiB"))
+        }
     }
 
     /// Signs the request as it will be sent; `body` is all of it where that was read. Gives what
@@ -112,17 +122,30 @@ impl Signing {
 
     /// The AWS signature of the request, and the key that belongs to its id.
     fn by_aws(&self, facts: &Facts, parts: &Parts) -> Result<Option<(AwsRequest, usize)>, Error> {
-        let Some(request) = AwsRequest::find(parts) else { return Ok(None) };
-        let is_ours = |secret: &&usize| match &self.table.secret(**secret).rule.sign {
-            Some(Signer::Aws { access_key_id }) => self
-                .table
-                .secret_at(access_key_id)
-                .is_some_and(|id| id.placeholder.as_str() == request.access_key_id()),
+        let Some(request) = AwsRequest::find(parts) else {
+            let older = aws::older_key_id(parts).and_then(|id| self.aws_signer(facts, &id));
+            return match older {
+                None => Ok(None),
+                Some(_) => Err(refused(
+                    "it is signed by AWS's older method; have the client use Signature Version 4",
+                )),
+            };
+        };
+        let Some(signer) = self.aws_signer(facts, request.access_key_id()) else { return Ok(None) };
+        request.refuse_unsupported(parts)?;
+        Ok(Some((request, signer)))
+    }
+
+    /// The key that belongs to the access key id whose placeholder this is.
+    fn aws_signer(&self, facts: &Facts, id: &str) -> Option<usize> {
+        let is_ours = |secret: &usize| match &self.table.secret(*secret).rule.sign {
+            Some(Signer::Aws { access_key_id }) => {
+                let named = self.table.secret_at(access_key_id);
+                named.is_some_and(|named| named.placeholder.as_str() == id)
+            }
             _ => false,
         };
-        let Some(signer) = facts.signers.iter().find(is_ours) else { return Ok(None) };
-        request.refuse_unsupported(parts)?;
-        Ok(Some((request, *signer)))
+        facts.signers.iter().copied().find(is_ours)
     }
 
     fn hmac_headers(&self, facts: &Facts) -> Vec<String> {

@@ -99,8 +99,13 @@ fn bodies_are_looked_into_where_a_rule_says_so() {
     ] {
         assert_eq!(send(path, body).status, 200, "{body}");
     }
+    let listing = r#"{"method":"tools/list"}"#;
+    let untold = ["-H", "transfer-encoding: chunked", "--data-binary", listing];
+    let untold = [&json[..], &untold, &["https://allowed.test/rpc"]].concat();
+    assert_eq!(bearer(&scene, &untold).status, 200, "of no declared length");
     let arrived = scene.allowed.requests();
-    assert_eq!(arrived.len(), 4);
+    assert_eq!(arrived.len(), 5);
+    assert_eq!(arrived[4].body, listing.as_bytes());
     assert_eq!(arrived[0].body, br#"{"query":"query Q { viewer { login } }"}"#);
     for (path, body) in [
         ("/graphql", r#"{"query":"mutation viewer { deleteRef { id } }"}"#),
@@ -119,7 +124,10 @@ fn bodies_are_looked_into_where_a_rule_says_so() {
     std::fs::write(scene.path("long"), long).unwrap();
     let long = format!("@{}", scene.path("long").display());
     assert_refused(&scene, &send("/rpc", &long), "256 KiB");
-    assert_eq!(scene.allowed.requests().len(), 4);
+    let untold = ["-H", "transfer-encoding: chunked", "--data-binary", &long];
+    let untold = [&json[..], &untold, &["https://allowed.test/rpc"]].concat();
+    assert_refused(&scene, &bearer(&scene, &untold), "256 KiB");
+    assert_eq!(scene.allowed.requests().len(), 5);
 }
 
 #[test]

@@ -32,6 +32,17 @@ pub(super) struct AwsRequest {
     paths: PathCoding,
 }
 
+/// The access key id of a request that is signed by Version 2: clients of S3 still presign so in
+/// some regions.
+pub(super) fn older_key_id(parts: &Parts) -> Option<String> {
+    let header = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    if let Some((id, _)) = header.and_then(|value| value.strip_prefix("AWS ")?.split_once(':')) {
+        return Some(id.to_owned());
+    }
+    let id = parameters(parts.uri.query()?.as_bytes(), b"AWSAccessKeyId").next()?;
+    String::from_utf8(id).ok()
+}
+
 /// Where the signature stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {

@@ -194,6 +194,19 @@ fn what_is_signed_may_not_change() {
     check(|it| drop(it.parts.headers.remove("x-amz-date")));
 }
 
+/// The examples of the S3 guide's "Signing and authenticating REST requests (AWS Signature Version 2)".
+#[test]
+fn the_older_method_is_recognised() {
+    let header = [("authorization", "AWS AKIAIOSFODNN7EXAMPLE:qgk2+6Sv9/oM7G3qLEjTH1a1l1g=")];
+    let query = "/p?AWSAccessKeyId=AKIAIOSFODNN7EXAMPLE&Expires=1141889120&Signature=vjby%3D";
+    for (target, headers) in [("/p", &header[..]), (query, &[])] {
+        let example = Example::new(S3_KEY, Method::GET, target, headers);
+        assert_eq!(older_key_id(&example.parts).as_deref(), Some("AKIAIOSFODNN7EXAMPLE"));
+        assert!(AwsRequest::find(&example.parts).is_none());
+    }
+    assert!(examples().iter().all(|example| older_key_id(&example.parts).is_none()));
+}
+
 #[test]
 fn what_can_not_be_signed_is_refused_with_the_reason() {
     let told = |payload: &'static str, algorithm: &str| {
