@@ -211,6 +211,13 @@ impl EgressConfig {
         self
     }
 
+    /// Files that it names, whose contents are taken up as it is.
+    pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let upstream = self.upstream_proxy.as_ref();
+        let credential = upstream.and_then(|proxy| proxy.credential_file.as_ref());
+        self.extra_roots.iter().chain(credential).cloned()
+    }
+
     /// The proxy that leads out, with its credential read.
     pub(crate) fn proxy(&self) -> Result<Option<UpstreamProxy>, Error> {
         let Some(proxy) = &self.upstream_proxy else { return Ok(None) };

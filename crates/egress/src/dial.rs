@@ -170,6 +170,11 @@ impl Pinned {
         &self.addresses
     }
 
+    /// Whether the addresses are those of the proxy that leads out.
+    pub(crate) fn is_through_proxy(&self) -> bool {
+        self.through.is_some()
+    }
+
     /// Alternates between the families, so that a dead one costs one head start only.
     fn new(addresses: Vec<SocketAddr>) -> Self {
         let (mut v6, mut v4): (Vec<_>, Vec<_>) =

@@ -94,7 +94,11 @@ impl Engine {
             let zone = |ip| if zone_of(ip) == Zone::External { "external" } else { "internal" };
             let say = |at: &std::net::SocketAddr| format!("{at} ({})", zone(at.ip()));
             let addresses: Vec<String> = pinned.addresses().iter().map(say).collect();
-            addresses.join(", ")
+            let addresses = addresses.join(", ");
+            match pinned.is_through_proxy() {
+                true => format!("sent on by name, through the upstream proxy at {addresses}"),
+                false => addresses,
+            }
         });
         steps.push(step(rule, why));
         pinned.map(drop)

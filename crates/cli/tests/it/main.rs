@@ -38,6 +38,8 @@ mod catalog;
 mod ci;
 /// curl, git, Python, Node, npm and pip, with no setting of their own.
 mod clients;
+/// Inside a company: a proxy that leads out.
+mod company;
 /// As many connections as there may be.
 mod crowd;
 /// Databases that are logged in to with a placeholder.

@@ -83,11 +83,13 @@ impl Reloader {
 
     /// The files that matter now.
     pub(super) fn files(&self) -> Vec<PathBuf> {
-        // Roots that a file names which can't be used yet are watched too, so that they may come later.
-        let roots = self.config.load().map(|config| config.egress.extra_roots).unwrap_or_default();
+        // What a file names and can't be used yet is watched too, so that it may come later.
+        let config = self.config.load().unwrap_or_default();
         let mounted = &self.sessions.mounted;
         let values = mounted.files(&mounted.catalog());
-        let rules = [self.catalog.clone(), self.config.file.clone()].into_iter().chain(roots);
+        let rules = [self.catalog.clone(), self.config.file.clone()]
+            .into_iter()
+            .chain(config.egress.files());
         rules.chain(values.into_iter().map(|(file, _)| file)).collect()
     }
 

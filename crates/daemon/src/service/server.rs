@@ -166,7 +166,7 @@ async fn follow_config(service: Arc<Service>, mut watcher: Watcher) {
         let file = service.places.config_file();
         let loaded = Config::load(&file);
         let mut files = vec![file];
-        files.extend(loaded.iter().flat_map(|config| config.egress.extra_roots.iter().cloned()));
+        files.extend(loaded.iter().flat_map(|config| config.egress.files()));
         watcher.watch(files).await;
         let _ = watcher.changed().await;
         let config = Config::load(&service.places.config_file());
