@@ -108,7 +108,7 @@ impl Approver {
 
     async fn allow_session(&self, request: &Request) -> Result<Decision, Error> {
         self.operator.vault.show(secret_of(request)?).await?;
-        if self.show(request, Timestamp::now()).await.is_per_call() {
+        if self.show(request, Timestamp::now()).await.is_one_deed() {
             let words = about(request).and(" is asked for at every use; allow it once");
             return Err(Error::with(Code::Usage, words));
         }
@@ -286,6 +286,17 @@ mod tests {
         let reason = "to look".to_owned();
         let asked = Asked::UseApproval { reason, deed: None, per_call: true };
         let id = ask(&approver, asked).await;
+        let refused = approver.answer(&id, Answer::AllowSession, None).await.unwrap_err();
+        assert_eq!(refused.code(), Code::Usage);
+        approver.answer(&id, Answer::AllowOnce, None).await.unwrap();
+    }
+
+    /// Of a rule about requests: the next request would be asked about all the same.
+    #[tokio::test]
+    async fn one_deed_is_not_allowed_for_a_session() {
+        let (approver, _scene) = approver(Some(b"Qm7-xT4w9ZrK2bVp")).await;
+        let (reason, deed) = ("to look".to_owned(), Some("DELETE a.test:443/x".to_owned()));
+        let id = ask(&approver, Asked::UseApproval { reason, deed, per_call: false }).await;
         let refused = approver.answer(&id, Answer::AllowSession, None).await.unwrap_err();
         assert_eq!(refused.code(), Code::Usage);
         approver.answer(&id, Answer::AllowOnce, None).await.unwrap();
