@@ -95,9 +95,10 @@ impl Engine {
             let say = |at: &std::net::SocketAddr| format!("{at} ({})", zone(at.ip()));
             let addresses: Vec<String> = pinned.addresses().iter().map(say).collect();
             let addresses = addresses.join(", ");
-            match pinned.is_through_proxy() {
-                true => format!("sent on by name, through the upstream proxy at {addresses}"),
-                false => addresses,
+            if pinned.is_through_proxy() {
+                format!("sent on by name, through the upstream proxy at {addresses}")
+            } else {
+                addresses
             }
         });
         steps.push(step(rule, why));
