@@ -64,14 +64,15 @@ impl Engine {
         let Question { scheme, authority, .. } = asked;
         let mut steps = Vec::new();
         let refusal = self.ask_rules(session, authority, &mut steps).await.err();
+        let passes_through = self.reach().passes_through(&authority.host);
         if refusal.is_none() {
-            steps.push(interception(session, *scheme, authority));
+            steps.push(interception(session, *scheme, authority, passes_through));
         }
         let table = session.table();
         let fate = |secret: &SessionSecret| fate(secret, asked);
         let secrets = match refusal {
-            None => table.in_force().iter().map(fate).collect(),
-            Some(_) => Vec::new(),
+            None if !passes_through => table.in_force().iter().map(fate).collect(),
+            _ => Vec::new(),
         };
         let code = refusal.map(|error| error.code().as_str());
         Explanation { allowed: code.is_none(), code, steps, secrets }
@@ -122,11 +123,19 @@ fn words_of(reason: Reason) -> &'static str {
     }
 }
 
-fn interception(session: &Session, scheme: Scheme, authority: &Authority) -> Step {
+fn interception(
+    session: &Session,
+    scheme: Scheme,
+    authority: &Authority,
+    passes_through: bool,
+) -> Step {
     let table = session.table();
     let naming = table.in_force().iter().filter(|secret| secret.rule.names(&authority.host));
     let paths: Vec<&str> = naming.map(|secret| secret.path.as_str()).collect();
     let why = match (paths.is_empty(), scheme) {
+        _ if passes_through => {
+            "pass_through names the host: tunnelled, and a placeholder leaves as it is".to_owned()
+        }
         (true, Scheme::Https) => "no secret names the host: tunnelled, untouched".to_owned(),
         (true, Scheme::Http) => "no secret names the host: forwarded as it is".to_owned(),
         (false, _) => format!("requests are read, since the host is named by {}", paths.join(", ")),

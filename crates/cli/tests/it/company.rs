@@ -73,3 +73,15 @@ fn a_new_credential_for_the_proxy_is_taken_up() {
     let way = format!("through the upstream proxy at {}", corporate.address);
     assert!(words.contains(&way), "{words}");
 }
+
+#[test]
+fn explain_knows_what_is_left_alone() {
+    let world = World::with_token();
+    let route = "api.allowed.test:443=127.0.0.1:1";
+    let words = ["egress", "explain", "https://api.allowed.test/", "--connect-to", route];
+    assert!(world.keyless(&words).run().ok().contains("requests are read"));
+    let config = "[egress]\npass_through = [\"*.allowed.test\"]\n";
+    world.home.write("keyless/config.toml", config).unwrap();
+    let told = world.keyless(&words).run().ok();
+    assert!(told.contains("pass_through names the host") && !told.contains("swapped"), "{told}");
+}
