@@ -244,7 +244,7 @@ impl Broker for SessionBroker {
             if let Some(telemetry) = &self.telemetry {
                 telemetry.metrics.used(all.len());
             }
-            self.under_way.note(request, secrets);
+            self.under_way.note(request, &secrets);
             Ok(all)
         })
     }

@@ -32,13 +32,19 @@ struct Uses {
 
 impl UnderWay {
     /// Remembers what a request was given.
-    pub(super) fn note(&self, request: &RequestInfo, secrets: Vec<SecretPath>) {
+    pub(super) fn note(&self, request: &RequestInfo, secrets: &[SecretPath]) {
         let mut all = self.uses.lock();
         let uses = all.entry(request.correlation_id.clone()).or_default();
         uses.swaps += secrets.len() as u64;
-        secrets.into_iter().for_each(|secret| note_once(&mut uses.secrets, &secret));
-        request.locations.iter().for_each(|place| note_once(&mut uses.locations, place));
-        request.rules.iter().for_each(|rule| note_once(&mut uses.rules, rule));
+        for secret in secrets {
+            note_once(&mut uses.secrets, secret);
+        }
+        for place in &request.locations {
+            note_once(&mut uses.locations, place);
+        }
+        for rule in &request.rules {
+            note_once(&mut uses.rules, rule);
+        }
     }
 
     /// Completes `draft` by what it came to, and hands it to the log.
@@ -118,7 +124,7 @@ mod tests {
         let secret: SecretPath = SecretPath::parse("team/chat/token").unwrap();
         let under_way = UnderWay::default();
         for _ in 0..1000 {
-            under_way.note(&request, vec![secret.clone()]);
+            under_way.note(&request, std::slice::from_ref(&secret));
         }
         let uses = under_way.uses.lock().remove("req-1").unwrap();
         assert_eq!((uses.swaps, uses.secrets), (1000, vec![secret]));
