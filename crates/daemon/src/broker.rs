@@ -335,6 +335,14 @@ impl OpenSession {
         self.broker.record_life(Action::SessionEnd, Vec::new()).await?;
         over
     }
+
+    /// Ends the session, and the broker that was there for it alone.
+    pub(crate) async fn end_with_its_broker(self) -> Result<(), Error> {
+        let broker = Arc::clone(&self.broker);
+        let ended = self.end().await;
+        broker.settle().await;
+        ended
+    }
 }
 
 impl Drop for OpenSession {

@@ -279,6 +279,7 @@ impl Fleet {
             engine.let_clients_go().await;
         }
         self.sessions.close().await?;
+        self.sessions.values.settle().await;
         if cut > 0 {
             engine.let_clients_go().await;
         }

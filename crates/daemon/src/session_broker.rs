@@ -112,6 +112,11 @@ impl SessionBroker {
         self.log.append(draft).await.map(drop)
     }
 
+    /// Resolves once no value is being fetched whose loss would cost more than another try.
+    pub(crate) async fn settle(&self) {
+        self.values.settle().await;
+    }
+
     /// The next use of `path` fetches its value anew.
     pub(crate) fn forget(&self, path: &SecretPath) {
         self.leases.lock().retain(|(leased, _), _| leased != path);

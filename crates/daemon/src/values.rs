@@ -29,6 +29,11 @@ pub(crate) trait Values: Send + Sync + 'static {
         Box::pin(async { Ok(()) })
     }
 
+    /// Resolves once nothing is being fetched whose loss would cost more than another try.
+    fn settle(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+
     /// What was fetched until `since` was refused by the upstream; whether there may be a better one.
     fn expire<'a>(&'a self, _path: &'a SecretPath, _since: Instant) -> BoxFuture<'a, bool> {
         Box::pin(async { false })

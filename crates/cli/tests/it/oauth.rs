@@ -11,7 +11,7 @@ use http_body_util::BodyExt as _;
 use keyless_testkit::{Canary, Coding, Handler, Origin, Reply, RequestBody, reply};
 use serde_json::json;
 
-use crate::world::{ALLOWED, EVIL, World};
+use crate::world::{ALLOWED, EVIL, World, wait_until};
 
 const AUTH: &str = "auth.allowed.test";
 const CLIENT: &str = "team/auth/client";
@@ -235,6 +235,27 @@ fn runs_that_refresh_at_the_same_time_do_not_lose_the_token() {
     });
     assert_eq!(said, ["200 ", "200 "]);
     assert_eq!(provider.bodies().len(), 3, "one of them had to look again");
+}
+
+/// The answer has the next refresh token in it, and nobody else will ever get that one.
+#[test]
+fn a_client_that_leaves_while_it_is_refreshed_loses_nothing() {
+    let mut world = World::with_store();
+    let (provider, ask) = rotating(&mut world, 3);
+    provider.state.lock().unwrap().awaited = 2;
+    let impatient = ask.replace("curl", "curl -m 3") + "; true";
+    let state = Arc::clone(&provider.state);
+    let answering = std::thread::spawn(move || {
+        wait_until("it is asked", || state.lock().unwrap().awaited == 1);
+        std::thread::sleep(std::time::Duration::from_secs(5));
+        state.lock().unwrap().awaited = 0;
+    });
+    let run =
+        |script: &str| world.agent_with(&["--secret", CLIENT], &["sh", "-c", script]).run().ok();
+    assert_eq!(run(&impatient), "000 ");
+    answering.join().unwrap();
+    assert_eq!(run(ask), "200 ");
+    assert_eq!(provider.bodies().len(), 2);
 }
 
 /// Clients that only POST, as those of GraphQL do, would meet a revoked token for ever.

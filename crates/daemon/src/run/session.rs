@@ -90,7 +90,7 @@ impl SessionHandle {
 
     pub(super) async fn end(self) -> Result<(), Error> {
         match self {
-            Self::Local(session) => session.end().await,
+            Self::Local(session) => session.end_with_its_broker().await,
             Self::Remote(session) => session.end().await,
         }
     }
