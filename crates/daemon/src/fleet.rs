@@ -60,6 +60,7 @@ use crate::{
     telemetry::Telemetry,
     tokens::{Grant, Tokens},
     traces::{CollectorUrl, Traces},
+    values::Values as _,
 };
 
 /// What a sidecar serves.
