@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     net::SocketAddr,
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -27,9 +27,9 @@ use crate::{
     ports::Broker,
     quota::Allowance,
     reach::Reach,
-    refusal,
     room::Room,
     session::{Session, SessionSecret, SessionSpec},
+    strangers::Strangers,
     tls::{Roots, RootsError},
 };
 
@@ -96,7 +96,7 @@ pub struct Engine {
     roots: ArcSwap<Roots>,
     generation: AtomicU64,
     sessions: RwLock<HashMap<String, Arc<Session>>>,
-    strangers: OnceLock<Arc<dyn Broker>>,
+    pub(crate) strangers: Strangers,
     draining: AtomicBool,
     in_flight: AtomicUsize,
     landed: Notify,
@@ -119,7 +119,7 @@ impl Engine {
             config: Mutex::new(config),
             limits,
             sessions: RwLock::default(),
-            strangers: OnceLock::new(),
+            strangers: Strangers::new(),
             draining: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
             landed: Notify::new(),
@@ -147,14 +147,12 @@ impl Engine {
     /// Where refusals at the explicit proxy are logged that concern no session: no credential, an
     /// unknown session, a head that can't be read. Said once; without it they are answered only.
     pub fn log_strangers(&self, broker: Arc<dyn Broker>) {
-        let _ = self.strangers.set(broker);
+        self.strangers.log_to(broker);
     }
 
     /// Logs the refusal of a connection that belongs to no session, as [`Self::log_strangers`] says.
     pub fn log_stranger(&self, error: &Error) {
-        if let Some(strangers) = self.strangers.get() {
-            refusal::log_stranger(&**strangers, error);
-        }
+        self.strangers.log(error);
     }
 
     /// Ends a session: its next request is refused, its tunnels are cut.

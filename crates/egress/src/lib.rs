@@ -30,6 +30,7 @@ mod explain;
 mod guard;
 mod reach;
 mod room;
+mod strangers;
 mod tls;
 mod tunnel;
 mod upstream_proxy;

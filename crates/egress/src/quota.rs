@@ -25,7 +25,8 @@ pub(crate) struct Quota {
     bytes: Option<Mutex<Bucket>>,
 }
 
-struct Bucket {
+/// What fills steadily, up to its size.
+pub(crate) struct Bucket {
     size: f64,
     left: f64,
     per_second: f64,
@@ -62,12 +63,13 @@ impl Quota {
 }
 
 impl Bucket {
-    fn full(size: f64, time: Duration, now: Instant) -> Self {
+    /// One that holds `size`, and would fill in `time`.
+    pub(crate) fn full(size: f64, time: Duration, now: Instant) -> Self {
         Self { size, left: size, per_second: size / time.as_secs_f64(), filled: now }
     }
 
     /// Takes `amount` if it is there.
-    fn spend(&mut self, amount: f64, now: Instant) -> bool {
+    pub(crate) fn spend(&mut self, amount: f64, now: Instant) -> bool {
         self.fill(now);
         let enough = self.left >= amount;
         if enough {

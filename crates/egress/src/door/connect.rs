@@ -76,7 +76,11 @@ fn authenticate(engine: &Engine, headers: &HeaderMap) -> Result<Arc<Session>, Er
     let known = credential.and_then(|(id, token)| Some((engine.session(&id)?, token)));
     match known {
         Some((session, token)) if session.knows_token(&token) => return Ok(session),
-        Some((session, _)) => super::log(&session, None, &error),
+        Some((session, _)) => {
+            if let Some(paced) = engine.strangers.paced(&error) {
+                super::log(&session, None, &paced);
+            }
+        }
         None => engine.log_stranger(&error),
     }
     Err(error)
