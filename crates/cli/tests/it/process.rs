@@ -54,6 +54,18 @@ fn a_death_by_signal_is_one() {
     assert_eq!(shell.run().ok(), "143\n");
 }
 
+/// A home that is mounted at a second place, too, hides its credentials there as well.
+#[test]
+fn a_hidden_file_has_no_other_name() {
+    let world = World::empty();
+    world.home.write("home/.netrc", "machine api.test password other").unwrap();
+    world.home.write("home/plain", "seen").unwrap();
+    let script = r#"mkdir ../again && mount --bind "$HOME" ../again &&
+        exec "$0" run --no-secrets -- cat ../again/.netrc ../again/plain"#;
+    let namespaces = ["unshare", "-Urm", "sh", "-c", script, KEYLESS];
+    assert_eq!(world.keyless(&[]).instead(&namespaces).run().ok(), "seen");
+}
+
 #[test]
 fn signals_to_keyless_reach_the_command() {
     let world = World::empty();

@@ -7,6 +7,7 @@
 //! The order matters: everything is read and cloned from the host's tree first, then `/run` is replaced
 //! and filled with the read-only area, and only then is anything bound.
 
+mod aliases;
 pub(crate) mod area;
 mod covers;
 mod devices;

@@ -7,7 +7,7 @@ use std::{
     ffi::OsString,
     fs::File,
     io::{self, Read, Seek, Write},
-    os::fd::{AsFd, OwnedFd, RawFd},
+    os::fd::{AsFd, OwnedFd},
 };
 
 use rustix::fs::MemfdFlags;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use zeroize::Zeroizing;
 
 use crate::{
-    linux::channel,
+    linux::{channel, pipes::Pipe},
     plan::{OwnFile, Plan, Variable},
 };
 
@@ -52,7 +52,7 @@ pub(crate) struct Job {
     pub(crate) ca_pem: String,
     pub(crate) own_files: Vec<OwnFile>,
     /// The caller's pipes that the command shares, by the numbers that both know them by.
-    pub(crate) pipes: Vec<RawFd>,
+    pub(crate) pipes: Vec<Pipe>,
 }
 
 /// A job as it is handed over, and the command's streams.
@@ -105,7 +105,7 @@ impl Ground {
 }
 
 impl Job {
-    pub(crate) fn new(plan: &Plan, pipes: Vec<RawFd>) -> Self {
+    pub(crate) fn new(plan: &Plan, pipes: Vec<Pipe>) -> Self {
         Self {
             command: plan.command.clone(),
             environment: plan.environment.clone(),

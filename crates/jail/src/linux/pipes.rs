@@ -8,20 +8,38 @@ use std::{
     fs,
     os::{
         fd::RawFd,
-        unix::{ffi::OsStrExt, fs::FileTypeExt},
+        unix::{
+            ffi::OsStrExt,
+            fs::{FileTypeExt, MetadataExt},
+        },
     },
 };
 
+use serde::{Deserialize, Serialize};
+
 const NAMES: [&[u8]; 2] = [b"/dev/fd/", b"/proc/self/fd/"];
 
+/// A pipe by the number that caller and command know it by, and the kernel's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Pipe {
+    number: RawFd,
+    inode: u64,
+}
+
 /// The descriptors behind the standard three that `command` names and that are pipes in this process.
-pub(crate) fn named_in(command: &[OsString]) -> Vec<RawFd> {
+pub(crate) fn named_in(command: &[OsString]) -> Vec<Pipe> {
     let arguments = command.iter().map(|argument| argument.as_bytes());
     let mut numbers: Vec<RawFd> = arguments.flat_map(numbers_in).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    numbers.retain(|number| *number > libc::STDERR_FILENO && is_pipe(*number));
-    numbers
+    numbers.retain(|number| *number > libc::STDERR_FILENO);
+    numbers.into_iter().filter_map(pipe).collect()
+}
+
+/// Those that are the same pipes here: a number may stand for something of the jail's own in another process.
+pub(crate) fn here(pipes: &[Pipe]) -> Vec<RawFd> {
+    let same = |one: &&Pipe| pipe(one.number) == Some(**one);
+    pipes.iter().filter(same).map(|pipe| pipe.number).collect()
 }
 
 /// What stands behind each of [`NAMES`], anywhere in an argument (`--data=@/dev/fd/63`).
@@ -38,9 +56,9 @@ fn number(text: &[u8]) -> Option<RawFd> {
     str::from_utf8(&text[..digits]).ok()?.parse().ok()
 }
 
-fn is_pipe(number: RawFd) -> bool {
-    let open = fs::metadata(format!("/proc/self/fd/{number}"));
-    open.is_ok_and(|open| open.file_type().is_fifo())
+fn pipe(number: RawFd) -> Option<Pipe> {
+    let open = fs::metadata(format!("/proc/self/fd/{number}")).ok()?;
+    open.file_type().is_fifo().then(|| Pipe { number, inode: open.ino() })
 }
 
 #[cfg(test)]
@@ -53,7 +71,10 @@ mod tests {
     fn only_pipes_that_are_named_are_passed_on() {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         let folder = fs::File::open("/").expect("the root");
-        let named = |text: String| named_in(&["cat".into(), text.into()]);
+        let named = |text: String| {
+            let pipes = named_in(&["cat".into(), text.into()]);
+            pipes.into_iter().map(|pipe| pipe.number).collect::<Vec<_>>()
+        };
         let (reader, writer, folder) = (reader.as_raw_fd(), writer.as_raw_fd(), folder.as_raw_fd());
         assert_eq!(named(format!("/dev/fd/{reader}")), [reader]);
         assert_eq!(named(format!("--data=@/proc/self/fd/{writer},/dev/fd/{reader}")).len(), 2);
@@ -63,5 +84,15 @@ mod tests {
         ] {
             assert!(named(text.clone()).is_empty(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_number_that_stands_for_another_is_not_passed_on() {
+        let (reader, _writer) = std::io::pipe().expect("a pipe");
+        let number = reader.as_raw_fd();
+        let named = named_in(&[format!("/dev/fd/{number}").into()]);
+        assert_eq!(here(&named), [number]);
+        let other = Pipe { number, inode: named[0].inode + 1 };
+        assert!(here(&[other]).is_empty());
     }
 }

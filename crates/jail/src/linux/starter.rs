@@ -20,6 +20,7 @@ use crate::linux::{
     channel::{self, During, Failure, Report, Step},
     confine,
     orders::{HandedJob, Job},
+    pipes,
     seccomp::Filters,
     sys::{self, Fork, SignalMask},
 };
@@ -90,7 +91,7 @@ fn become_command(
     let job = handed.read().during(Step::Orders, read)?;
     take_streams(handed.streams()).during(Step::Supervision, || "connect the streams".into())?;
     sys::close_on_exec_above_stderr()
-        .and_then(|()| sys::keep_on_exec(&job.pipes))
+        .and_then(|()| sys::keep_on_exec(&pipes::here(&job.pipes)))
         .during(Step::Supervision, || "close descriptors on exec".into())?;
     rustix::process::chdir(job.working_directory.as_os_str())
         .during(Step::WorkingDirectory, || format!("enter {}", job.working_directory.display()))?;

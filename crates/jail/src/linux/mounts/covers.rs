@@ -2,7 +2,7 @@
 //!
 //! A hidden directory is covered by an empty one, a hidden file by an empty file (or the emptiest text
 //! that its format allows), a socket by a file, on which `connect` is refused. All read-only. A name that
-//! is a symlink hides what it leads to. What can't be reached from here can't be reached by the command,
+//! is a symlink hides what it leads to, and what is mounted elsewhere as well is hidden there, too. What can't be reached from here can't be reached by the command,
 //! and is skipped; anything else that fails stops the jail, as a secret would be visible.
 //!
 //! A limit of the kernel: when a program outside replaces a covered *file* by renaming another over it
@@ -14,6 +14,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use super::aliases::Mounts;
 use super::area::{Area, EMPTY, NOTHING, bind};
 use super::hosted::Surroundings;
 use super::{Kind, attach, clone_tree, mount_point};
@@ -44,7 +45,9 @@ impl Covers {
         let asked = ground.hide.iter().map(Path::new);
         let found = surroundings.ways_out.iter().map(PathBuf::as_path);
         let mut wanted = BTreeMap::new();
-        for path in resolved(asked.chain(found)) {
+        let aliases = aliases(ground, &surroundings.mounts);
+        let also = aliases.iter().map(PathBuf::as_path);
+        for path in resolved(asked.chain(found).chain(also)) {
             match Kind::of(&path) {
                 Ok(kind) => drop(wanted.insert(path, Some(Operation::Hide(kind)))),
                 // Gone since it was found, as the socket of a program that ends.
@@ -179,6 +182,18 @@ fn directory_with_room(
         mount_point(&directory.join(rest), *kind)?;
     }
     Ok(directory)
+}
+
+/// Where what is to be hidden shows under other names. In a jail that sees the system's folders alone,
+/// whatever is mounted there is the system's.
+fn aliases(ground: &Ground, mountinfo: &str) -> Vec<PathBuf> {
+    if ground.read_only {
+        return Vec::new();
+    }
+    let mounts = Mounts::parse(mountinfo);
+    let hidden = resolved(ground.hide.iter().map(Path::new));
+    let others = hidden.flat_map(|path| mounts.other_names(&path));
+    others.filter(|other| other.metadata().is_ok()).collect()
 }
 
 /// The emptiest file that a program which expects to find one there still understands.

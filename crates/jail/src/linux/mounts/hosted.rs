@@ -104,7 +104,7 @@ fn kernel_mounts(mountinfo: &str) -> Vec<PathBuf> {
 }
 
 /// Blanks stand as octal numbers in `mountinfo`.
-fn unescape(path: &str) -> String {
+pub(super) fn unescape(path: &str) -> String {
     path.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 }
 
