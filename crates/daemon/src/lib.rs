@@ -133,7 +133,7 @@ pub use crate::{
         unusable as path_unusable,
     },
     providers::providers,
-    run::{Ended, Isolation, RunSpec, SessionHandle, absolute_paths, run},
+    run::{Ended, Isolation, Ran, RunSpec, SessionHandle, absolute_paths, run},
     service::{
         RemoteSession, SessionOffer, Status, lock as lock_service,
         open_session as open_remote_session, reopen as reopen_service, serve,

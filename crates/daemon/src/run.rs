@@ -58,15 +58,25 @@ pub enum Ended {
     Signal(i32),
 }
 
+/// A command that has come to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// How.
+    pub ended: Ended,
+    /// Whether its session was over before: the broker was locked, is gone, or was told to end it.
+    pub outlived_session: bool,
+}
+
 /// Runs the command to its end, and ends the session.
-pub async fn run(spec: &RunSpec, session: SessionHandle) -> Result<Ended, Error> {
+pub async fn run(spec: &RunSpec, session: SessionHandle) -> Result<Ran, Error> {
     let ended = match spec.isolation {
         Isolation::Jail => jailed::run(spec, &session).await,
         Isolation::ProxyOnly => proxied::run(spec, &session).await,
     };
+    let outlived_session = session.is_over();
     let closed = session.end().await;
     let ended = ended?;
-    closed.map(|()| ended)
+    closed.map(|()| Ran { ended, outlived_session })
 }
 
 /// The paths that must be hidden beside Keyless's own: files named on the command line.

@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf, process::ExitCode, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    ApproveApply, Broker, Caution, Config, EgressDoor, Ended, Isolation, Places, RunSpec,
+    ApproveApply, Broker, Caution, Config, EgressDoor, Ended, Isolation, Places, Ran, RunSpec,
     SessionHandle, Wanted, absolute_paths,
     ci::{self, CiSession},
     manifest_of,
@@ -54,10 +54,17 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
         isolation,
         deploys_ask_at: asks.then(|| places.agent_socket()),
     };
-    let ended = keyless_daemon::run(&spec, session).await;
+    let ran = keyless_daemon::run(&spec, session).await;
     // Before a signal that the command died by ends this process too.
     drop(home);
-    match ended? {
+    let Ran { ended, outlived_session } = ran?;
+    if outlived_session {
+        ui.warn(
+            "the session was over before the command: the broker was locked or ended, or somebody ended the session. \
+             What the command asked for after that was refused",
+        );
+    }
+    match ended {
         Ended::Code(code) => Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))),
         Ended::Signal(signal) => keyless_daemon::die_by_signal(signal),
     }

@@ -125,11 +125,14 @@ async fn rotate(ui: &Ui, args: RotateArgs) -> Result<(), Error> {
     if expired {
         ui.warn("the old value's date is forgotten; keyless secret set --expires DATE gives the new one's");
     }
-    let data = json!({ "path": args.path, "version": version });
-    let words = format!(
-        "{} is at version {version}; running sessions take it up within seconds.\n",
-        args.path
+    // What a source keeps has its versions there, if any.
+    let version = Some(version).filter(|version| *version > 0);
+    let what = version.map_or_else(
+        || "has a new value at its source".to_owned(),
+        |new| format!("is at version {new}"),
     );
+    let data = json!({ "path": args.path, "version": version });
+    let words = format!("{} {what}; running sessions take it up within seconds.\n", args.path);
     ui.answer("secret rotate", &data, &words);
     Ok(())
 }

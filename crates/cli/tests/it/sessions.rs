@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::{
+    invocation::KEYLESS,
     mcp::{Agent, unlocked},
     world::{TOKEN, World},
 };
@@ -44,4 +45,23 @@ fn sessions_are_listed_looked_into_and_ended_by_command() {
     assert!(log.contains("session_end"), "{log}");
     let nobody = world.keyless(&["session", "show", "nobody"]).run();
     assert!(nobody.exits(3).errors().contains("on record"), "{}", nobody.errors());
+}
+
+/// Its requests are refused from then on, and nobody would know why.
+#[test]
+fn a_command_that_outlives_its_session_is_told() {
+    let world = unlocked();
+    let run = |meanwhile: &str| {
+        let script = format!(
+            r#""$0" run -- sh -c 'echo up > up; while [ -e up ]; do sleep 0.05; done' &
+            while [ ! -e up ]; do sleep 0.05; done; {meanwhile}; rm up; wait $!"#
+        );
+        let run = world.keyless(&[]).without_passphrase();
+        run.instead(&["sh", "-c", &script, KEYLESS]).run()
+    };
+    let seen = run("true");
+    assert_eq!((seen.ok().as_str(), seen.errors().as_str()), ("", ""));
+    let seen = run(r#""$0" lock"#);
+    seen.ok();
+    assert!(seen.errors().contains("the session was over before"), "{}", seen.errors());
 }

@@ -199,7 +199,7 @@ fn hashicorp_vault_by_token_and_by_approle() {
     assert!(refused.exits(2).text().contains("may only read"), "{}", refused.text());
     world.keyless(&["source", "check"]).run().exits(1);
     declare("access = \"readwrite\"");
-    rotate(world.canary.value()).data();
+    assert_eq!(rotate(world.canary.value()).data()["version"], json!(null), "it is the source's");
     assert_eq!(state(&world, "corp")["state"], json!("available"));
     let may = json!(["read", "list", "write", "rotate", "audit"]);
     assert_eq!(state(&world, "corp")["effective"], may);
@@ -294,7 +294,8 @@ fn pass_with_real_gnupg() {
     assert_eq!(state(&world, "mine")["state"], json!("available"));
     let fresh = world.another_value();
     let rotate = ["secret", "rotate", TOKEN, "--value-stdin"];
-    world.keyless(&rotate).stdin(&fresh[..]).run().ok();
+    let said = world.keyless(&rotate).stdin(&fresh[..]).run().ok();
+    assert!(said.contains("has a new value at its source"), "{said}");
     world.agent_sh(USE).run().ok();
     assert_eq!(origin.requests()[1].header("x"), Some(fresh));
     run("pass", &["rm", "-f", "work/team/api/token"], "");

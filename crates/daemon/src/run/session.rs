@@ -88,6 +88,14 @@ impl SessionHandle {
         }
     }
 
+    /// Whether its broker has ended it before its command did.
+    pub(super) fn is_over(&self) -> bool {
+        match self {
+            Self::Local(_) => false,
+            Self::Remote(session) => session.is_over(),
+        }
+    }
+
     pub(super) async fn end(self) -> Result<(), Error> {
         match self {
             Self::Local(session) => session.end_with_its_broker().await,

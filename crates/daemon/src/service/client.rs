@@ -28,6 +28,14 @@ impl RemoteSession {
         &self.offer
     }
 
+    /// Whether the service has ended the session already, or is gone.
+    pub(crate) fn is_over(&self) -> bool {
+        match self.connection.try_read(&mut [0]) {
+            Ok(count) => count == 0,
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        }
+    }
+
     /// Ends the session and waits until the service has closed its side.
     pub(crate) async fn end(mut self) -> Result<(), Error> {
         // A service that is gone has ended the session too.

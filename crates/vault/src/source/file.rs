@@ -18,6 +18,9 @@ use zeroize::Zeroizing;
 
 use super::{MAX_VALUE_BYTES, Reading, Source, Warning, refused, shown, too_large, unavailable};
 
+/// What is told of a folder, a pipe or a device.
+pub(super) const NO_FILE: io::ErrorKind = io::ErrorKind::InvalidInput;
+
 /// One file.
 pub(crate) struct FileSource<'a> {
     file: &'a Path,
@@ -69,7 +72,7 @@ pub(super) fn bytes(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
 fn content(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let opened = open(file)?;
     if !opened.metadata()?.is_file() {
-        return Err(io::ErrorKind::InvalidInput.into());
+        return Err(NO_FILE.into());
     }
     let limit = MAX_VALUE_BYTES + 1;
     let mut bytes = Zeroizing::new(vec![0; limit]);
@@ -110,12 +113,27 @@ fn without_newline(bytes: &[u8]) -> &[u8] {
 
 fn missing(file: &Path, error: &io::Error) -> Error {
     let words = SafeText::words("the file ").as_they_wrote(&shown(file));
-    unavailable(words.and(" can't be read: ").and(error.kind()))
+    unavailable(words.and(" can't be read: ").and(why(error.kind())))
+}
+
+/// Why a file is not read; [`NO_FILE`] of what is none.
+pub(super) fn why(kind: io::ErrorKind) -> SafeText {
+    match kind {
+        NO_FILE => SafeText::words("it is no regular file"),
+        kind => SafeText::default().and(kind),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_file_is_said_to_be_none() {
+        let device = Path::new("/dev/null");
+        let told = missing(device, &content(device).unwrap_err());
+        assert!(told.message().contains("/dev/null can't be read: it is no regular file"));
+    }
 
     #[test]
     fn a_mark_at_the_start_goes() {

@@ -208,7 +208,7 @@ fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, io::ErrorKind> {
     let opened = file::open(path).map_err(|error| error.kind())?;
     let metadata = opened.metadata().map_err(|error| error.kind())?;
     if !metadata.is_file() {
-        return Err(io::ErrorKind::InvalidInput);
+        return Err(file::NO_FILE);
     }
     let length = usize::try_from(metadata.len()).ok().filter(|_| metadata.len() <= MAX_FILE_BYTES);
     // One more, so that the end is found without moving what was read.
@@ -220,15 +220,15 @@ fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, io::ErrorKind> {
 
 impl From<Fault> for SourceFault {
     fn from(fault: Fault) -> Self {
-        let file = |what: &'static str, kind: io::ErrorKind| {
+        let unread = |what: &'static str, kind: io::ErrorKind| {
             let gone = kind == io::ErrorKind::NotFound;
             let state = if gone { State::NotInstalled } else { State::Unavailable };
-            let words = SafeText::words(what).and(" can't be read: ").and(kind);
+            let words = SafeText::words(what).and(" can't be read: ").and(file::why(kind));
             Self { state, words }
         };
         let (state, words) = match fault {
-            Fault::File(kind) => return file("the database", kind),
-            Fault::KeyfileGone(kind) => return file("the keyfile", kind),
+            Fault::File(kind) => return unread("the database", kind),
+            Fault::KeyfileGone(kind) => return unread("the keyfile", kind),
             Fault::Unsupported(what) => {
                 let words = SafeText::words("Keyless does not know ").and(what);
                 return Self { state: State::Unavailable, words };
