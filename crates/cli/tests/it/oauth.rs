@@ -258,6 +258,31 @@ fn a_client_that_leaves_while_it_is_refreshed_loses_nothing() {
     assert_eq!(provider.bodies().len(), 2);
 }
 
+#[test]
+fn a_store_that_is_locked_waits_for_a_refresh() {
+    let mut world = World::with_store();
+    let (provider, ask) = rotating(&mut world, 3);
+    provider.state.lock().unwrap().awaited = 2;
+    world.keyless(&["unlock"]).run().ok();
+    let run = || {
+        let arguments = ["run", "--secret", CLIENT, "--", "sh", "-c", ask];
+        world.keyless(&arguments).without_passphrase()
+    };
+    let mut command = run().into_command();
+    let mut running = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    wait_until("it is asked", || provider.state.lock().unwrap().awaited == 1);
+    let state = Arc::clone(&provider.state);
+    let answering = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        state.lock().unwrap().awaited = 0;
+    });
+    world.keyless(&["lock"]).run().ok();
+    answering.join().unwrap();
+    running.wait().unwrap();
+    world.keyless(&["unlock"]).run().ok();
+    assert_eq!(run().run().ok(), "200 ");
+}
+
 /// Clients that only POST, as those of GraphQL do, would meet a revoked token for ever.
 #[test]
 fn a_token_that_is_refused_to_a_post_is_not_used_again() {

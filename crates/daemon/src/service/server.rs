@@ -154,7 +154,9 @@ pub async fn serve(
     let _ = fs::remove_file(&operator_path);
     drop(beside);
     service.end_sessions().await;
-    service.broker.session_values().settle().await;
+    if service.broker.vault().is_open() {
+        service.broker.session_values().settle().await;
+    }
     keeper.closed("operator", "for good, until it is unlocked anew").await;
     // Sessions have ended theirs; what a killed client left goes too.
     service.broker.requests().take_all_back().await

@@ -17,6 +17,7 @@ use super::{
     super::protocol::{Answer, Call, MAX_LINE, Status},
     Service,
     caller::{Bound, Caller},
+    sessions::DRAIN,
 };
 use crate::{
     agent_secrets::AgentSecrets,
@@ -146,6 +147,9 @@ impl Service {
                 }
             }
             Call::Lock => {
+                // What a token endpoint is about to answer could not be stored any more.
+                let values = self.broker.session_values();
+                let _ = tokio::time::timeout(DRAIN, values.settle()).await;
                 self.broker.vault().lock();
                 Answer::Locked
             }

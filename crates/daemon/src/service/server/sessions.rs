@@ -23,8 +23,8 @@ use crate::{
     sockets::bind_private,
 };
 
-/// How long sessions may take to end when the store is locked.
-const DRAIN: Duration = Duration::from_secs(2);
+/// How long sessions, and refreshes that are under way, may take to end when the store is locked.
+pub(super) const DRAIN: Duration = Duration::from_secs(2);
 
 /// A session of one connection, and the sockets of its own: for its traffic, and for its tools.
 pub(super) struct Held {
