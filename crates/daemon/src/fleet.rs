@@ -22,6 +22,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_core::{
     Code, Error, ForwardToken, Placeholder, SafeText, SecretPath, SessionId, SessionKey,
@@ -125,7 +126,12 @@ pub fn fleet_placeholders(
 }
 
 /// Reads everything, listens everywhere, and begins to serve.
-pub async fn start_fleet(places: &Places, spec: FleetSpec) -> Result<Fleet, Error> {
+// Boxed, as what is awaited in another crate is compiled in that one, and the binary's own is not optimised.
+pub fn start_fleet(places: &Places, spec: FleetSpec) -> BoxFuture<'_, Result<Fleet, Error>> {
+    Box::pin(start(places, spec))
+}
+
+async fn start(places: &Places, spec: FleetSpec) -> Result<Fleet, Error> {
     raise_open_files();
     let catalog = read_catalog(&spec.catalog)?;
     places.prepare_runtime()?;

@@ -7,6 +7,7 @@
 
 use std::{fs, io, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc, time::Duration};
 
+use futures_util::future::BoxFuture;
 use keyless_core::{
     Authority, Code, Error, ForwardLine, ForwardToken, MAX_PREAMBLE_BYTES, SafeText, SessionId,
 };
@@ -73,7 +74,12 @@ struct Way {
 }
 
 /// Listens everywhere and begins to forward.
-pub async fn start_forward(spec: ForwardSpec) -> Result<Forward, Error> {
+// Boxed, as what is awaited in another crate is compiled in that one, and the binary's own is not optimised.
+pub fn start_forward(spec: ForwardSpec) -> BoxFuture<'static, Result<Forward, Error>> {
+    Box::pin(start(spec))
+}
+
+async fn start(spec: ForwardSpec) -> Result<Forward, Error> {
     let token = spec.token.as_deref().map(read_token).transpose()?;
     check_admission(&spec.to, token.as_ref())?;
     // A fault that nobody has taken yet stands for those that come meanwhile.

@@ -14,6 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use futures_util::future::BoxFuture;
 use keyless_core::Error;
 
 pub use self::session::SessionHandle;
@@ -68,15 +69,18 @@ pub struct Ran {
 }
 
 /// Runs the command to its end, and ends the session.
-pub async fn run(spec: &RunSpec, session: SessionHandle) -> Result<Ran, Error> {
-    let ended = match spec.isolation {
-        Isolation::Jail => jailed::run(spec, &session).await,
-        Isolation::ProxyOnly => proxied::run(spec, &session).await,
-    };
-    let outlived_session = session.is_over();
-    let closed = session.end().await;
-    let ended = ended?;
-    closed.map(|()| Ran { ended, outlived_session })
+// Boxed, as what is awaited in another crate is compiled in that one, and the binary's own is not optimised.
+pub fn run(spec: &RunSpec, session: SessionHandle) -> BoxFuture<'_, Result<Ran, Error>> {
+    Box::pin(async move {
+        let ended = match spec.isolation {
+            Isolation::Jail => jailed::run(spec, &session).await,
+            Isolation::ProxyOnly => proxied::run(spec, &session).await,
+        };
+        let outlived_session = session.is_over();
+        let closed = session.end().await;
+        let ended = ended?;
+        closed.map(|()| Ran { ended, outlived_session })
+    })
 }
 
 /// The paths that must be hidden beside Keyless's own: files named on the command line.

@@ -34,13 +34,13 @@ pub(super) async fn run(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
         // Away from the terminal that started it: a closed window does not close the store.
         let _ = rustix::process::setsid();
     }
-    let ready = |_| {
+    let ready = Box::new(|_| {
         if args.factor_stdin {
             println!("ready");
         } else {
             ui.line(&format!("Listening on {}.", places.agent_socket().display()));
         }
-    };
+    });
     let window = config.unlock.window(args.window)?;
     let broker = Broker::asking_at_least(window.floor, door, vault, log);
     keyless_daemon::serve(broker, places.clone(), window, &config, ready).await?;

@@ -31,14 +31,14 @@ pub(super) async fn run(ui: &Ui, args: ServeArgs) -> Result<ExitCode, Error> {
     let window = config.unlock.window(args.window)?;
     let door = EgressDoor::new(&config)?;
     let broker = Broker::asking_at_least(window.floor, door, vault, log);
-    let ready = |http: Option<std::net::SocketAddr>| {
+    let ready = Box::new(|http: Option<std::net::SocketAddr>| {
         if let Some(address) = http {
             ui.line(&format!(
                 "Serving NL on {scheme}://{address}/nl/v1 and {}.",
                 places.nl_socket().display()
             ));
         }
-    };
+    });
     keyless_daemon::serve(broker, places.clone(), window, &config, ready).await?;
     Ok(ExitCode::SUCCESS)
 }

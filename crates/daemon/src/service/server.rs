@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, LocalBoxFuture};
 use keyless_core::{Code, Error, SafeText};
 use parking_lot::Mutex;
 use tokio::{
@@ -60,12 +60,23 @@ struct Service {
 
 /// Serves until the window ends, somebody locks, or SIGTERM or SIGINT; each way sessions end in order, on
 /// record. `ready` is called once the sockets listen, with the address where NL is served over HTTP.
-pub async fn serve(
+// Boxed, as what is awaited in another crate is compiled in that one, and the binary's own is not optimised.
+pub fn serve<'a>(
+    broker: Broker,
+    places: Places,
+    window: Window,
+    config: &'a Config,
+    ready: Box<dyn FnOnce(Option<SocketAddr>) + 'a>,
+) -> LocalBoxFuture<'a, Result<(), Error>> {
+    Box::pin(serve_to_the_end(broker, places, window, config, ready))
+}
+
+async fn serve_to_the_end(
     broker: Broker,
     places: Places,
     window: Window,
     config: &Config,
-    ready: impl FnOnce(Option<SocketAddr>),
+    ready: Box<dyn FnOnce(Option<SocketAddr>) + '_>,
 ) -> Result<(), Error> {
     let mut stop = Stop::listen()?;
     let nl = &config.nl;
