@@ -12,12 +12,13 @@ use super::{
 };
 use crate::metadata::{EnvName, LookAlikeShape, PlaceholderShape};
 
-const API_VERSION: &str = "keyless.dev/v1alpha1";
-const KIND: &str = "SecretProxy";
+/// Ours, and the source document's own name for the same.
+const API_VERSIONS: [&str; 2] = ["keyless.dev/v1alpha1", "agents.jomcgi.dev/v1alpha1"];
+const KINDS: [&str; 1] = ["SecretProxy"];
 
 pub(super) fn check(raw: RawCatalog) -> Result<Catalog, CatalogError> {
-    expect_word(&raw.api_version, API_VERSION)?;
-    expect_word(&raw.kind, KIND)?;
+    expect_word(&raw.api_version, &API_VERSIONS)?;
+    expect_word(&raw.kind, &KINDS)?;
     let mut seen = Seen::default();
     let mut entries = Vec::with_capacity(raw.spec.secrets.len());
     for raw in &raw.spec.secrets {
@@ -136,11 +137,12 @@ fn look_alike(
         .map_err(|why| CatalogError::at(place(raw), CatalogFault::Placeholder(why)))
 }
 
-fn expect_word(raw: &Spanned<String>, expected: &'static str) -> Result<(), CatalogError> {
-    if raw.value == expected {
+/// One of `words`, the first of which is the one to write.
+fn expect_word(raw: &Spanned<String>, words: &[&'static str]) -> Result<(), CatalogError> {
+    if words.contains(&raw.value.as_str()) {
         Ok(())
     } else {
-        let found = raw.value.clone();
+        let (found, expected) = (raw.value.clone(), words[0]);
         Err(CatalogError::at(place(raw), CatalogFault::ApiVersion { found, expected }))
     }
 }

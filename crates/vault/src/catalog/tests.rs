@@ -28,6 +28,19 @@ spec:
     policy: allowlist
 "#;
 
+/// The custom resource of spec/egress-secret-proxy.md, "Future Work", with the indentation that it lost there.
+const OF_THE_SPEC: &str = r#"
+apiVersion: agents.jomcgi.dev/v1alpha1
+kind: SecretProxy
+metadata: { name: github-and-model, namespace: agent-platform }
+spec:
+  replicas: 3
+  secrets:
+    - env: GITHUB_TOKEN
+      secretRef: { name: agent-github-bot, key: token }
+      egressTo: ["api.github.com", "github.com"]
+"#;
+
 /// A catalog with one entry, some of whose lines are replaced.
 fn with(env: &str, secret_ref: &str, to: &str, more: &str) -> String {
     format!(
@@ -128,6 +141,20 @@ fn faults_are_told_with_their_line() {
         let error = parse_catalog(&text).unwrap_err();
         assert_eq!(error.line(), Some(line), "{error}\n{text}");
         assert!(error.to_string().contains(words), "{error} lacks {words:?}");
+    }
+}
+
+#[test]
+fn the_specifications_resource_is_one() {
+    let catalog = parse_catalog(OF_THE_SPEC).unwrap();
+    assert_eq!(catalog.name.as_deref(), Some("github-and-model"));
+    let [entry] = &catalog.entries[..] else { panic!("{catalog:?}") };
+    assert_eq!((entry.env.as_str(), entry.rule.to.len()), ("GITHUB_TOKEN", 2));
+    assert_eq!((entry.secret.name(), entry.secret.key()), ("agent-github-bot", "token"));
+    let labelled = OF_THE_SPEC.replace("namespace: ", "labels: { app: agents }, namespace: ");
+    assert_eq!(parse_catalog(&labelled).unwrap(), catalog);
+    for surprise in [("replicas: 3", "replicas: many"), ("namespace: ", "nmespace: ")] {
+        assert!(parse_catalog(&OF_THE_SPEC.replace(surprise.0, surprise.1)).is_err());
     }
 }
 

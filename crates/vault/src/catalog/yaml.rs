@@ -3,7 +3,7 @@
 //! Aliases, merge keys and deep nesting have no use here, so the parser's budget leaves none: a
 //! text can't grow while it is read.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use serde::{
     Deserialize, Deserializer,
@@ -23,16 +23,26 @@ pub(super) struct RawCatalog {
     pub(super) spec: RawSpec,
 }
 
+/// As a custom resource has it. All but the name is the cluster's.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawMetadata {
     #[serde(default)]
     pub(super) name: Option<String>,
+    #[serde(default, rename = "namespace")]
+    _namespace: Option<String>,
+    #[serde(default, rename = "labels")]
+    _labels: BTreeMap<String, String>,
+    #[serde(default, rename = "annotations")]
+    _annotations: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawSpec {
+    /// How many proxies an operator would start.
+    #[serde(default, rename = "replicas")]
+    _replicas: u32,
     pub(super) secrets: Vec<RawEntry>,
     #[serde(default)]
     pub(super) internal: RawInternal,
