@@ -24,6 +24,8 @@ use super::{Web, form::Proven, visitors::Visit};
 
 /// Requests also end by their time, and the proof by its own.
 const LOOK: Duration = Duration::from_secs(1);
+/// A store that closes mostly takes its broker along, and then nobody is left to sign in at.
+const ENDING: Duration = Duration::from_secs(2);
 /// However fast agents ask, a page is drawn anew this often at most.
 const PAUSE: Duration = Duration::from_millis(300);
 
@@ -57,7 +59,11 @@ impl Following {
             if let Some(told) = self.told {
                 sleep(PAUSE.saturating_sub(told.elapsed())).await;
             }
-            if !self.visit.is_proven() || !self.web.desk.vault.is_open() {
+            let is_open = self.web.desk.vault.is_open();
+            if !is_open {
+                sleep(ENDING).await;
+            }
+            if !is_open || !self.visit.is_proven() {
                 self.over = true;
                 return Some(Event::default().event("over").data("sign in again"));
             }
@@ -87,9 +93,22 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     use keyless_core::SecretPath;
+    use tokio::time::timeout;
 
     use super::*;
     use crate::web::{pages, scene::Scene};
+
+    /// A page that loads itself anew while its broker ends would show the browser's own words.
+    #[tokio::test]
+    async fn a_page_is_not_sent_to_a_broker_that_ends_with_its_store() {
+        let scene = Scene::new().await;
+        let (web, visit) = (Arc::clone(&scene.web), scene.proven_visit());
+        let mut following = Following { web, visit, last: None, told: None, over: false };
+        assert!(following.next().await.is_some());
+        scene.web.desk.vault.lock();
+        assert!(timeout(ENDING / 4, following.next()).await.is_err());
+        assert!(following.next().await.is_some() && following.over);
+    }
 
     /// Two hundred wait and fifty come in a second: a page is told as often as people look, and stays small.
     #[tokio::test]

@@ -61,7 +61,7 @@ export function follow(list, changed) {
   });
   source.addEventListener("error", () => {
     // It was answered, and not with events: the page says why.
-    if (source.readyState === EventSource.CLOSED) return location.reload();
+    if (source.readyState === EventSource.CLOSED) return void anew();
     misses += 1;
     // The first one is a connection that ended; the browser makes another.
     if (misses > 1) lost?.removeAttribute("hidden");
@@ -69,8 +69,17 @@ export function follow(list, changed) {
   // The proof is over, or the store is locked: the server asks for the factor.
   source.addEventListener("over", () => {
     source.close();
-    location.reload();
+    void anew();
   });
+  /** Loads the page again, if there is somebody to load it from. */
+  async function anew() {
+    try {
+      await fetch(where, { headers: byScript });
+      location.reload();
+    } catch {
+      lost?.removeAttribute("hidden");
+    }
+  }
 }
 
 /** @param {number} count */
