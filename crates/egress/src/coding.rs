@@ -124,15 +124,14 @@ pub(crate) fn narrow_accept_encoding(headers: &mut HeaderMap) {
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         return;
     }
-    let coding = |item: &str| Coding::parse(item.split(';').next().unwrap_or_default().trim());
     let values: Vec<String> = (headers.get_all(header::ACCEPT_ENCODING).iter())
         .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
         .collect();
     let items = || values.iter().flat_map(|list| list.split(',')).map(str::trim);
-    let has_gzip = items().any(|item| coding(item) == Some(Coding::Gzip));
-    let known = |item: &&str| match coding(item) {
+    let has_gzip = items().any(|item| Coding::parse(token(item)) == Some(Coding::Gzip));
+    let known = |item: &&str| match Coding::parse(token(item)) {
         Some(coding) => !(has_gzip && coding.is_wide()),
-        None => item.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("identity"),
+        None => token(item).eq_ignore_ascii_case("identity"),
     };
     if values.is_empty() || items().all(|item| known(&item)) {
         return;
@@ -141,6 +140,11 @@ pub(crate) fn narrow_accept_encoding(headers: &mut HeaderMap) {
     let narrowed = if kept.is_empty() { "identity".to_owned() } else { kept.join(", ") };
     let narrowed = HeaderValue::try_from(narrowed).unwrap_or(HeaderValue::from_static("identity"));
     headers.insert(header::ACCEPT_ENCODING, narrowed);
+}
+
+/// What an item of Accept-Encoding names, without its weight.
+fn token(item: &str) -> &str {
+    item.split(';').next().unwrap_or_default().trim()
 }
 
 #[cfg(test)]

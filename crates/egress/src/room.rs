@@ -1,21 +1,21 @@
-//! How many connections of clients are open, and how many may be; the bound changes with a reload.
+//! How many of something are open, and how many may be; the bound changes with a reload.
 
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
-/// The connections that may be open at the same time.
+/// How many may be open at the same time.
 pub(crate) struct Room {
     open: AtomicUsize,
     most: AtomicUsize,
 }
 
-/// The place of one connection, free again when it is dropped.
+/// The place of one, free again when it is dropped.
 pub(crate) struct Place(Arc<Room>);
 
 impl Room {
-    /// Room for `most` connections.
+    /// Room for `most`.
     pub(crate) fn of(most: usize) -> Arc<Self> {
         Arc::new(Self { open: AtomicUsize::new(0), most: AtomicUsize::new(most) })
     }

@@ -66,7 +66,7 @@ where
         return Ok(response.map(ScrubBody::untouched));
     }
     let slot = table.released().slot();
-    scrub_head(table, route.authority, &mut response);
+    scrub_whole_head(&slot.known(), &mut response);
     let (mut parts, body) = response.into_parts();
     let body = if is_bodiless(method, parts.status) || body.is_end_stream() {
         ScrubBody::untouched(body)
@@ -81,10 +81,14 @@ where
 /// Scrubs the head of a response from `authority`.
 pub(crate) fn scrub_head<B>(table: &SwapTable, authority: &Authority, response: &mut Response<B>) {
     if table.names(&authority.host) {
-        // The server's own words on the status line: nobody needs them, and they could be a value.
-        response.extensions_mut().remove::<ReasonPhrase>();
-        scrub_headers(table, authority, response.headers_mut());
+        scrub_whole_head(&table.released().slot().known(), response);
     }
+}
+
+fn scrub_whole_head<B>(known: &Known, response: &mut Response<B>) {
+    // The server's own words on the status line: nobody needs them, and they could be a value.
+    response.extensions_mut().remove::<ReasonPhrase>();
+    scrub_values(known, response.headers_mut());
 }
 
 /// Scrubs the fields of an interim response from `authority`, of which nothing else is passed on.

@@ -1,4 +1,4 @@
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write};
 
 use hyper::ext::ReasonPhrase;
 use keyless_core::{Code, Location, Locations};
@@ -99,9 +99,7 @@ fn a_value_that_is_sent_while_a_message_comes_is_scrubbed_from_its_end() {
         locations: Locations::from_iter([Location::Websocket]),
         ..Setting::default()
     });
-    let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
-    stream.write_all(format!("{HANDSHAKE}\r\n").as_bytes()).unwrap();
-    assert!(read_head(&mut stream).starts_with("HTTP/1.1 101"));
+    let mut stream = opened(&scene);
     let mut beginning = frame(1, b"before ");
     beginning[0] &= 0x7f;
     stream.write_all(&beginning).unwrap();
@@ -119,9 +117,7 @@ fn text_messages_are_swapped_where_the_secret_asks_for_it() {
         locations: Locations::from_iter([Location::Header, Location::Websocket]),
         ..Setting::default()
     });
-    let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
-    stream.write_all(format!("{HANDSHAKE}\r\n").as_bytes()).unwrap();
-    assert!(read_head(&mut stream).starts_with("HTTP/1.1 101"));
+    let mut stream = opened(&scene);
     let message = format!("{{\"token\":\"{}\"}}", scene.placeholder).into_bytes();
     stream.write_all(&frame(1, &message)).unwrap();
     assert_eq!(read_message(&mut stream), message, "swapped, echoed, scrubbed");
@@ -155,9 +151,7 @@ fn a_refused_message_closes_both_sides_with_the_reason() {
         locations: Locations::from_iter([Location::Websocket]),
         ..Setting::default()
     });
-    let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
-    stream.write_all(format!("{HANDSHAKE}\r\n").as_bytes()).unwrap();
-    assert!(read_head(&mut stream).starts_with("HTTP/1.1 101"));
+    let mut stream = opened(&scene);
     let hidden = format!("{{\"a\":\"{}\"}}", scene.placeholder.replacen('k', "\\u006b", 1));
     stream.write_all(&frame(1, hidden.as_bytes())).unwrap();
     let mut close = Vec::new();
@@ -188,9 +182,7 @@ fn frames_that_break_the_protocol_end_it() {
 #[test]
 fn a_session_that_ends_cuts_its_websockets() {
     let scene = Scene::new();
-    let mut stream = scene.tls(ALLOWED, &[]);
-    stream.write_all(format!("{HANDSHAKE}\r\n").as_bytes()).unwrap();
-    assert!(read_head(&mut stream).starts_with("HTTP/1.1 101"));
+    let mut stream = opened(&scene);
     scene.engine.close(scene.session.id());
     let mut close = Vec::new();
     let _ = stream.read_to_end(&mut close);
@@ -201,12 +193,9 @@ fn a_session_that_ends_cuts_its_websockets() {
 #[test]
 fn a_session_that_ends_within_a_frame_just_cuts() {
     let scene = Scene::new();
-    let mut stream = scene.tls(ALLOWED, &[]);
-    stream.write_all(format!("{HANDSHAKE}\r\n").as_bytes()).unwrap();
-    assert!(read_head(&mut stream).starts_with("HTTP/1.1 101"));
+    let mut writer = opened(&scene);
     // The client reads nothing, so the echo stands still on its way.
     let message = vec![b'x'; 32 << 20];
-    let mut writer = stream;
     let sent = std::thread::spawn(move || {
         let _ = writer.write_all(&frame(2, &message));
         writer
@@ -286,6 +275,14 @@ fn an_upstream_must_prove_that_it_is_one() {
     assert!(head.contains("x-keyless-refused: upstream_protocol"), "{head}");
 }
 
+/// A connection on which a handshake without any secret was answered.
+fn opened(scene: &Scene) -> impl Read + Write + use<> {
+    let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
+    stream.write_all(format!("{HANDSHAKE}\r\n").as_bytes()).unwrap();
+    assert!(read_head(&mut stream).starts_with("HTTP/1.1 101"));
+    stream
+}
+
 /// A short, unmasked server frame with this first byte.
 fn server_frame(first: u8, payload: &[u8]) -> Vec<u8> {
     [&[first, u8::try_from(payload.len()).unwrap()][..], payload].concat()
@@ -336,7 +333,7 @@ fn frame(opcode: u8, message: &[u8]) -> Vec<u8> {
 }
 
 /// The payload of one message, put together from its frames.
-fn read_message(stream: &mut impl std::io::Read) -> Vec<u8> {
+fn read_message(stream: &mut impl Read) -> Vec<u8> {
     let mut message = Vec::new();
     loop {
         let mut head = [0; 2];

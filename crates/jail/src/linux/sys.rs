@@ -85,16 +85,11 @@ pub fn close_on_exec_above_stderr() -> io::Result<()> {
     outcome(done)
 }
 
-/// Takes that mark from `fds` again; one that is not open is passed over.
+/// Takes that mark from `fds` again.
 pub(crate) fn keep_on_exec(fds: &[RawFd]) -> io::Result<()> {
     for fd in fds {
         // SAFETY: fcntl on a number is harmless; only a flag changes, and nothing is closed.
-        if unsafe { libc::fcntl(*fd, libc::F_SETFD, 0) } == -1 {
-            let error = io::Error::last_os_error();
-            if error.raw_os_error() != Some(libc::EBADF) {
-                return Err(error);
-            }
-        }
+        outcome(unsafe { libc::fcntl(*fd, libc::F_SETFD, 0) }.into())?;
     }
     Ok(())
 }

@@ -14,11 +14,11 @@ use crate::metadata::{EnvName, LookAlikeShape, PlaceholderShape};
 
 /// Ours, and the source document's own name for the same.
 const API_VERSIONS: [&str; 2] = ["keyless.dev/v1alpha1", "agents.jomcgi.dev/v1alpha1"];
-const KINDS: [&str; 1] = ["SecretProxy"];
+const KIND: &str = "SecretProxy";
 
 pub(super) fn check(raw: RawCatalog) -> Result<Catalog, CatalogError> {
     expect_word(&raw.api_version, &API_VERSIONS)?;
-    expect_word(&raw.kind, &KINDS)?;
+    expect_word(&raw.kind, &[KIND])?;
     let mut seen = Seen::default();
     let mut entries = Vec::with_capacity(raw.spec.secrets.len());
     for raw in &raw.spec.secrets {
