@@ -12,6 +12,7 @@ use std::{fmt, ops::Range, sync::Arc};
 
 use memchr::memmem;
 
+pub(crate) use self::grams::{Bitmap, word};
 use self::{
     dictionary::{Dictionary, Verdict},
     grams::Grams,

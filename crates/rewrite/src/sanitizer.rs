@@ -17,8 +17,8 @@ use zeroize::Zeroizing;
 
 use self::{
     forms::{Form, Sought},
-    screen::{Screen, Suspects},
-    view::{Room, View, decoded, percent_decoded, thinned, without_strings},
+    screen::{EscapeScreen, Escapes, Screen, Suspects},
+    view::{Escaping, Room, View, thinned, without_strings},
 };
 use crate::{encodings::Shared, patterns::PatternSet};
 
@@ -58,6 +58,8 @@ pub struct Sanitizer {
     values: Vec<Zeroizing<Vec<u8>>>,
     /// Nothing where everything is suspect.
     screen: Option<Screen>,
+    /// The same for what is escaped.
+    escapes: Option<EscapeScreen>,
     exact: Patterns,
     bare: Patterns,
     folded: Patterns,
@@ -95,10 +97,15 @@ impl Sanitizer {
         let lengths = texts(&exact).chain(texts(&bare)).chain(texts(&folded)).map(<[u8]>::len);
         let longest = lengths.chain(values.iter().map(|value| value.len())).max().unwrap_or(0);
         let screen = Screen::new(texts(&exact), texts(&bare).chain(texts(&folded)), longest);
+        let stretched: Vec<_> = values.iter().flat_map(|value| forms::stretched(value)).collect();
+        let matches = texts(&plain).chain(stretched.iter().map(|text| text.as_slice()));
+        let matches: Vec<&[u8]> = matches.collect();
+        let shortest = texts(&plain).map(<[u8]>::len).min().unwrap_or(0);
+        let escapes = Some(EscapeScreen::new(&matches, shortest));
         // As they stand where parts of them are looked for.
         let values = values.iter().map(|value| forms::joined(value)).collect();
         let [exact, bare, folded, plain] = [exact, bare, folded, plain].map(Patterns::new);
-        Self { values, screen, exact, bare, folded, plain }
+        Self { values, screen, escapes, exact, bare, folded, plain }
     }
 
     /// Every place where a value stands, in order, none overlapping another.
@@ -142,24 +149,46 @@ impl Sanitizer {
             }
             self.search_thinned(&whole, part, thinned, found);
         }
-        if let Some(seen) = without_strings(segment, once) {
+        if suspects.has_strings
+            && let Some(seen) = without_strings(segment, once)
+        {
             for part in self.suspects(seen.bytes(), residue).parts {
                 self.search_thinned(&seen, part, thinned, found);
             }
         }
-        if let Some(once) = percent_decoded(segment, once) {
-            self.search(&once, &self.plain, Some(FoundAs::Percent), found);
-            if let Some(twice) = percent_decoded(once.bytes(), twice) {
-                let twice = twice.over(&once, 0);
-                self.search(&twice, &self.plain, Some(FoundAs::Percent), found);
+        self.find_undone(&whole, Escaping::Percent, [once, twice], found);
+        self.find_undone(&whole, Escaping::Text, [once, twice], found);
+    }
+
+    /// What stands there once its escapes are undone, and once those are undone that come of it.
+    fn find_undone(
+        &self,
+        text: &View<'_>,
+        escaping: Escaping,
+        rooms: [&mut Room; 2],
+        found: &mut Vec<Finding>,
+    ) {
+        let [once, twice] = rooms;
+        let escapes = Escapes::of(text.bytes(), escaping, self.escapes.as_ref());
+        if escapes.is_empty() {
+            return;
+        }
+        let label = (escaping == Escaping::Percent).then_some(FoundAs::Percent);
+        for part in self.parts(&escapes) {
+            let once = escapes.undone(part.clone(), once).over(text, part.start);
+            self.search(&once, &self.plain, label, found);
+            if escapes.may_be_twice {
+                let escapes = Escapes::of(once.bytes(), escaping, self.escapes.as_ref());
+                for part in self.parts(&escapes) {
+                    let twice = escapes.undone(part.clone(), twice).over(&once, part.start);
+                    self.search(&twice, &self.plain, label, found);
+                }
             }
         }
-        if let Some(once) = decoded(segment, once) {
-            self.search(&once, &self.plain, None, found);
-            if let Some(twice) = decoded(once.bytes(), twice) {
-                self.search(&twice.over(&once, 0), &self.plain, None, found);
-            }
-        }
+    }
+
+    fn parts(&self, escapes: &Escapes<'_>) -> Vec<Range<usize>> {
+        self.escapes.as_ref().map_or_else(|| escapes.everywhere(), |screen| screen.parts(escapes))
     }
 
     fn suspects(&self, text: &[u8], room: &mut Room) -> Suspects {
@@ -190,8 +219,8 @@ impl Sanitizer {
         let mut at = 0;
         while let Some((range, id)) = patterns.set.find(bytes, at) {
             let sought = &patterns.sought[id.index()];
-            // In a part that goes on, the whole may begin.
-            at = if sought.part == forms::Part::Whole { range.end } else { range.start + 1 };
+            // Another may begin within it.
+            at = range.start + 1;
             let range = self.stretched(sought, bytes, range);
             let form = label.unwrap_or(sought.form);
             found.push(Finding { range: view.original(range), value: sought.value, form });
@@ -232,10 +261,14 @@ impl Patterns {
 }
 
 fn with_shared(shared: Shared, bytes: &[u8], range: Range<usize>) -> Range<usize> {
-    let is_symbol = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/-_".contains(byte);
-    let before = shared.before && bytes[..range.start].last().is_some_and(is_symbol);
-    let after = shared.after && bytes.get(range.end).is_some_and(is_symbol);
+    let before = shared.before && bytes[..range.start].last().is_some_and(|byte| is_symbol(*byte));
+    let after = shared.after && bytes.get(range.end).is_some_and(|byte| is_symbol(*byte));
     range.start - usize::from(before)..range.end + usize::from(after)
+}
+
+/// Whether it may be a symbol of base64 or base32.
+fn is_symbol(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+/-_".contains(&byte)
 }
 
 fn texts(forms: &[(Form, usize)]) -> impl Iterator<Item = &[u8]> {

@@ -82,7 +82,7 @@ impl Grams {
 const AT_ONCE: usize = 4;
 
 /// Up to eight bytes, the first the lowest.
-fn word(gram: &[u8]) -> u64 {
+pub(crate) fn word(gram: &[u8]) -> u64 {
     gram.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
@@ -142,8 +142,8 @@ impl Table {
     }
 }
 
-/// A bit per place.
-struct Bitmap {
+/// A set with a bit per place.
+pub(crate) struct Bitmap {
     words: Zeroizing<Vec<u64>>,
     shift: u32,
 }
@@ -152,7 +152,8 @@ impl Bitmap {
     /// At most a megabyte, which a second-level cache holds.
     const BITS: core::ops::RangeInclusive<usize> = 1 << 12..=1 << 23;
 
-    fn new(grams: usize) -> Self {
+    /// For about so many grams.
+    pub(crate) fn new(grams: usize) -> Self {
         let bits = Self::bits_for(grams);
         let words = Zeroizing::new(vec![0; bits / 64]);
         Self { words, shift: 64 - bits.trailing_zeros() }
@@ -165,7 +166,7 @@ impl Bitmap {
     }
 
     /// Whether it was not there before.
-    fn insert(&mut self, gram: u64) -> bool {
+    pub(crate) fn insert(&mut self, gram: u64) -> bool {
         let new = self.known(gram) == 0;
         let (word, bit) = self.place(gram);
         self.words[word] |= 1 << bit;
@@ -174,7 +175,7 @@ impl Bitmap {
 
     /// 1 where `gram` may be in the set, else 0.
     #[inline]
-    fn known(&self, gram: u64) -> u8 {
+    pub(crate) fn known(&self, gram: u64) -> u8 {
         let (word, bit) = self.place(gram);
         u8::from(self.words[word] >> bit & 1 != 0)
     }

@@ -125,6 +125,19 @@ fn parts(value: &[u8]) -> Vec<Form> {
     vec![part(&value[..length], Part::Head), part(&value[value.len() - length..], Part::Tail)]
 }
 
+/// What a part of a value in such a text may come to with the rest beside it.
+pub(super) fn stretched(value: &[u8]) -> Vec<Zeroizing<Vec<u8>>> {
+    let rest = joined(value);
+    let whole = |part: Form| {
+        let length = part.text.len().min(rest.len());
+        Zeroizing::new(match part.part {
+            Part::Tail => [&rest[..rest.len() - length], &part.text].concat(),
+            Part::Head | Part::Whole => [&part.text, &rest[length..]].concat(),
+        })
+    };
+    parts(value.trim_ascii_end()).into_iter().map(whole).collect()
+}
+
 /// In the bare text in lower case and without what separates hex digits.
 pub(super) fn folded(value: &[u8]) -> Vec<Form> {
     let value = value.trim_ascii_end();

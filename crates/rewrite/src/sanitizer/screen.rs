@@ -1,15 +1,19 @@
 //! Tells in one pass where a value may stand, so that the views are made of those places alone.
 //!
 //! The views leave bytes out and make letters small. The residue of a text is what is left when all is gone
-//! that any of them leaves out beside what can't be seen, and all letters are small: it takes no more than a look
-//! into a table for a byte. What a view has in a row, the residue has in a row; so where a view contains
+//! that any of them leaves out, and all letters are small: beside the sequences of a terminal it takes no more than a
+//! look into a table for a byte. What a view has in a row, the residue has in a row; so where a view contains
 //! a pattern, the residue of the text contains the residue of the pattern, and where it doesn't, no
 //! view has to be made. What is found here is only a suspicion.
 
+mod escapes;
+
 use std::{iter, ops::Range};
 
+use memchr::memchr;
 use zeroize::Zeroizing;
 
+pub(super) use self::escapes::{EscapeScreen, Escapes};
 use super::view::{self, Room};
 use crate::patterns::PatternSet;
 
@@ -19,6 +23,7 @@ const MIN_EXACT: usize = 6;
 const MIN_THINNED: usize = 4;
 /// How many bytes of a text have a mark.
 const STRIDE: usize = 64;
+const ESC: u8 = 0x1b;
 
 /// What to suspect.
 pub(super) struct Screen {
@@ -35,6 +40,8 @@ pub(super) struct Suspects {
     pub(super) parts: Vec<Range<usize>>,
     /// All of the text is to be looked at as it stands.
     pub(super) exact_everywhere: bool,
+    /// There may be strings that a terminal keeps to itself.
+    pub(super) has_strings: bool,
 }
 
 impl Screen {
@@ -71,14 +78,16 @@ impl Screen {
             // Another may begin within it.
             from = hit.start + 1;
         }
-        Suspects { parts, exact_everywhere: self.has_short || residue.is_cut }
+        let exact_everywhere = self.has_short || residue.is_cut;
+        Suspects { parts, exact_everywhere, has_strings: residue.has_strings }
     }
 }
 
 impl Suspects {
     /// Without a screen, all of it.
     pub(super) fn all_of(text: &[u8]) -> Self {
-        Self { parts: iter::once(0..text.len()).collect(), exact_everywhere: false }
+        let parts = iter::once(0..text.len()).collect();
+        Self { parts, exact_everywhere: false, has_strings: true }
     }
 }
 
@@ -87,8 +96,11 @@ struct Residue<'a> {
     bytes: &'a [u8],
     marks: Vec<Mark>,
     end: usize,
-    /// Sequences were left out that have bytes of the residue in them: what stands in one, or has one, is not found.
+    /// Sequences of a terminal were left out, which have bytes of the residue in them: what stands in one, or has one, is
+    /// not found.
     is_cut: bool,
+    /// Some of them may begin strings.
+    has_strings: bool,
 }
 
 /// A place in the text, and how many bytes of the residue come from before it.
@@ -103,22 +115,20 @@ impl<'a> Residue<'a> {
         let room = view::make_filled_room(room, text.len() + STRIDE);
         let mut marks = Vec::with_capacity(text.len() / STRIDE + 1);
         let mut mark = Mark { there: 0, here: 0 };
-        let mut is_cut = false;
-        while let Some(rest) = text.get(mark.there..).filter(|rest| !rest.is_empty()) {
-            // Not behind what an `x` may take back in a view.
-            if !view::is_x(rest[0]) {
-                marks.push(mark);
-            }
-            match rest.first_chunk::<STRIDE>() {
-                Some(block) if !may_hide(block) => {
-                    let room = room[mark.here..].first_chunk_mut().expect("a stride more");
-                    mark.here += squeezed(block, room);
-                    mark.there += STRIDE;
-                }
-                _ => is_cut |= mark.pass_over(rest, room),
-            }
+        let (mut is_cut, mut has_strings) = (false, false);
+        loop {
+            let rest = &text[mark.there..];
+            let shown = memchr(ESC, rest).unwrap_or(rest.len());
+            mark.squeeze(&rest[..shown], room, &mut marks);
+            let Some(sequence) = text.get(mark.there..).filter(|rest| !rest.is_empty()) else {
+                break;
+            };
+            is_cut |= sequence.len() > 1;
+            // One that is itself left out, too, may begin a string.
+            has_strings |= sequence.get(1).is_some_and(|one| *one == ESC || view::is_string(*one));
+            mark.there += view::unseen(sequence);
         }
-        Self { bytes: &room[..mark.here], marks, end: text.len(), is_cut }
+        Self { bytes: &room[..mark.here], marks, end: text.len(), is_cut, has_strings }
     }
 
     /// The stretch of the text with the byte at `here`, at least as many bytes of the residue before it as the first number
@@ -134,29 +144,29 @@ impl<'a> Residue<'a> {
 }
 
 impl Mark {
-    /// Moves over the next stride, what can't be seen left out; says whether there was a sequence of that.
-    fn pass_over(&mut self, rest: &[u8], room: &mut [u8]) -> bool {
-        let end = rest.len().min(STRIDE);
-        let mut at = 0;
-        let mut is_cut = false;
-        while at < end {
-            let unseen = if is_lead(rest[at]) { view::unseen(&rest[at..]) } else { 0 };
-            is_cut |= unseen > 0;
-            at += unseen;
-            // With the lead of what can be seen.
-            let from = at + usize::from(unseen == 0);
-            let until = rest.get(from..end).map_or(at, |rest| {
-                from + rest.iter().position(|byte| is_lead(*byte)).unwrap_or(rest.len())
-            });
-            for byte in &rest[at..until] {
-                let residue = RESIDUE[usize::from(*byte)];
-                room[self.here] = residue;
-                self.here += usize::from(residue != 0);
+    /// Moves over this, which has no sequence of a terminal.
+    fn squeeze(&mut self, mut shown: &[u8], room: &mut [u8], marks: &mut Vec<Self>) {
+        while let Some(first) = shown.first() {
+            if may_begin(*first) {
+                marks.push(*self);
             }
-            at = until;
+            let room = &mut room[self.here..];
+            let done = if let Some((block, rest)) = shown.split_first_chunk::<STRIDE>() {
+                self.here += squeezed(block, room.first_chunk_mut().expect("a stride more"));
+                shown = rest;
+                STRIDE
+            } else {
+                let mut length = 0;
+                for byte in shown {
+                    let residue = RESIDUE[usize::from(*byte)];
+                    room[length] = residue;
+                    length += usize::from(residue != 0);
+                }
+                self.here += length;
+                std::mem::take(&mut shown).len()
+            };
+            self.there += done;
         }
-        self.there += at;
-        is_cut
     }
 }
 
@@ -172,15 +182,9 @@ fn squeezed(block: &[u8; STRIDE], room: &mut [u8; STRIDE]) -> usize {
     length
 }
 
-/// Whether something that can't be seen may begin in this.
-fn may_hide(block: &[u8; STRIDE]) -> bool {
-    // All of them, which takes a few instructions, where the first would take a branch for each.
-    block.iter().fold(false, |any, byte| any | is_lead(*byte))
-}
-
-/// Whether a sequence of bytes that can't be seen may begin with this.
-fn is_lead(byte: u8) -> bool {
-    matches!(byte, 0x1b | 0xc2 | 0xe2 | 0xef)
+/// Whether a part may begin with this: not behind what an `x` takes back in a view, nor in a character.
+fn may_begin(byte: u8) -> bool {
+    !view::is_x(byte) && byte & 0xc0 != 0x80
 }
 
 /// What is left of a pattern.
@@ -201,8 +205,25 @@ const fn residues() -> [u8; 256] {
         #[expect(clippy::cast_possible_truncation, reason = "it is below 256")]
         let byte = at as u8;
         residues[at] = match byte {
-            // Whatever a thinned view leaves out by itself, or with an `x`.
-            0..=b' ' | b':' | b'-' | b',' | b'|' | b'0' | b'\\' | b'x' | b'X' => 0,
+            // What a thinned view leaves out by itself, or with an `x`; and every byte of the characters of no width,
+            // wherever it stands, so that these need not be looked for.
+            0..=b' '
+            | b':'
+            | b'-'
+            | b','
+            | b'|'
+            | b'0'
+            | b'\\'
+            | b'x'
+            | b'X'
+            | 0xc2
+            | 0xe2
+            | 0xef
+            | 0x80..=0x8f
+            | 0xa0..=0xaf
+            | 0xb8
+            | 0xbb
+            | 0xbf => 0,
             _ => byte.to_ascii_lowercase(),
         };
         at += 1;

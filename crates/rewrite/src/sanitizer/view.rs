@@ -12,8 +12,8 @@ use zeroize::Zeroizing;
 
 use self::thinning::Thinned;
 pub(super) use self::{
-    escapes::{decoded, percent_decoded},
-    thinning::{is_x, remains, thinned, unseen, without_strings},
+    escapes::{Escape, Escaping},
+    thinning::{is_string, is_x, remains, thinned, unseen, without_strings},
 };
 
 /// Where the bytes of a view stand.
@@ -124,50 +124,54 @@ pub(super) fn make_filled_room(room: &mut Room, length: usize) -> &mut [u8] {
     &mut room[..length]
 }
 
-/// What stands in a view for something in the text.
+/// What stands in a view for something in the text: a byte, a character, nothing.
 #[derive(Clone, Copy)]
-enum Symbol {
-    Byte(u8),
-    Char(char),
-    Nothing,
+pub(super) struct Symbol {
+    bytes: [u8; 4],
+    length: u8,
 }
 
-/// The text with symbols in the place of what `decode` knows, for which it gives the length and the symbol; nothing when
-/// there is none of that. `next` gives where one may begin. No symbol has more bytes than what it stands for.
+impl Symbol {
+    const NOTHING: Self = Self { bytes: [0; 4], length: 0 };
+
+    fn byte(byte: u8) -> Self {
+        Self { bytes: [byte, 0, 0, 0], length: 1 }
+    }
+
+    /// In UTF-8.
+    fn char(char: char) -> Self {
+        let mut bytes = [0; 4];
+        let length = char.encode_utf8(&mut bytes).len();
+        Self { bytes, length: u8::try_from(length).expect("at most four") }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+/// The text with symbols in the place of stretches of so many bytes, in order. No symbol has more bytes than what it
+/// stands for.
 fn replaced<'a>(
     text: &[u8],
     room: &'a mut Room,
-    next: impl Fn(&[u8]) -> Option<usize>,
-    decode: impl Fn(&[u8]) -> Option<(usize, Symbol)>,
-) -> Option<View<'a>> {
+    places: impl Iterator<Item = (usize, usize, Symbol)>,
+) -> View<'a> {
     make_room(room, text.len());
     room.clear();
     let mut runs = Vec::new();
-    let (mut at, mut kept) = (0, 0);
-    while let Some(found) = next(&text[at..]) {
-        at += found;
-        let Some((length, symbol)) = decode(&text[at..]) else {
-            at += 1;
-            continue;
-        };
+    let mut kept = 0;
+    for (at, length, symbol) in places {
         keep(room, &mut runs, text, kept..at);
         let run = Run { here: room.len(), there: at, decoded: length };
-        match symbol {
-            Symbol::Byte(byte) => room.push(byte),
-            Symbol::Char(char) => room.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes()),
-            Symbol::Nothing => {}
-        }
+        room.extend_from_slice(symbol.bytes());
         if room.len() > run.here {
             runs.push(run);
         }
-        at += length;
-        kept = at;
-    }
-    if kept == 0 {
-        return None;
+        kept = at + length;
     }
     keep(room, &mut runs, text, kept..text.len());
-    Some(View::new(room.as_slice(), WayBack::Runs(runs)))
+    View::new(room.as_slice(), WayBack::Runs(runs))
 }
 
 fn keep(room: &mut Room, runs: &mut Vec<Run>, text: &[u8], range: Range<usize>) {

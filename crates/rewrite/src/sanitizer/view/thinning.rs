@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use memchr::{memchr, memchr2};
+use memchr::{memchr_iter, memchr2};
 use zeroize::Zeroizing;
 
 use super::{Room, Symbol, View, WayBack, make_filled_room, replaced};
@@ -179,28 +179,36 @@ pub(in crate::sanitizer) fn without_strings<'a>(
     text: &[u8],
     room: &'a mut Room,
 ) -> Option<View<'a>> {
-    replaced(
-        text,
-        room,
-        |rest| memchr(0x1b, rest),
-        |rest| match rest {
-            [0x1b, introducer, string @ ..] if is_string(*introducer) => {
-                let end = memchr2(0x07, 0x1b, string)?;
-                // Another sequence ends it too, and is one of its own.
-                let closing = match &string[end..] {
-                    [0x07, ..] => 1,
-                    [0x1b, b'\\', ..] => 2,
-                    _ => 0,
-                };
-                Some((2 + end + closing, Symbol::Nothing))
-            }
-            _ => None,
-        },
-    )
+    let mut end = 0;
+    let mut strings = memchr_iter(0x1b, text)
+        .filter_map(|at| {
+            let length = (at >= end).then(|| string(&text[at..]))??;
+            end = at + length;
+            Some((at, length, Symbol::NOTHING))
+        })
+        .peekable();
+    strings.peek()?;
+    Some(replaced(text, room, strings))
+}
+
+/// The length of such a string at the beginning of this.
+fn string(rest: &[u8]) -> Option<usize> {
+    let [0x1b, introducer, string @ ..] = rest else { return None };
+    if !is_string(*introducer) {
+        return None;
+    }
+    let end = memchr2(0x07, 0x1b, string)?;
+    // Another sequence ends it too, and is one of its own.
+    let closing = match &string[end..] {
+        [0x07, ..] => 1,
+        [0x1b, b'\\', ..] => 2,
+        _ => 0,
+    };
+    Some(2 + end + closing)
 }
 
 /// What follows ESC before an operating system command and its like.
-fn is_string(introducer: u8) -> bool {
+pub(in crate::sanitizer) fn is_string(introducer: u8) -> bool {
     matches!(introducer, b']' | b'P' | b'X' | b'^' | b'_')
 }
 
