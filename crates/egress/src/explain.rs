@@ -2,8 +2,8 @@
 //! is what the doors and the pipeline ask, in their order.
 
 use keyless_core::{
-    Authority, By, Code, EgressUse, Error, Location, RequestFacts, SafeText, Scheme, SecretPath,
-    Signer, Verdict, Zone, decide_egress, zone_of,
+    Authority, AuthorityError, By, Code, EgressUse, Error, Location, RequestFacts, SafeText,
+    Scheme, SecretPath, Signer, Verdict, Zone, decide_egress, zone_of,
 };
 use serde::Serialize;
 
@@ -38,17 +38,19 @@ pub struct Step {
 pub struct SecretFate {
     /// The secret.
     pub path: SecretPath,
-    /// For each part of a request: `swapped`, `asks` (it waits for the operator), `left as it is`,
+    /// For each part that such a request has: `swapped`, `asks` (it waits for the operator), `left as it is`,
     /// or the code of the refusal.
     pub locations: Vec<(Location, &'static str)>,
     /// What the proxy does of its own accord: `sets it`, `signs`, or nothing.
     pub of_its_own: Option<&'static str>,
 }
 
-/// A request that is asked about.
+/// A request that is asked about, or a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// HTTP or HTTPS.
+    /// Which of them.
+    pub asks: Asks,
+    /// HTTP or HTTPS; of a login, that it goes by verified TLS alone.
     pub scheme: Scheme,
     /// Where it would go.
     pub authority: Authority,
@@ -58,15 +60,38 @@ pub struct Question {
     pub method: String,
 }
 
+/// What leaves, and so which places there are for a placeholder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// A login at a PostgreSQL database: a password.
+    Login,
+    /// A request: all places but that. What a GET asks for may become a WebSocket.
+    Request,
+}
+
+/// Where PostgreSQL listens.
+const POSTGRES_PORT: u16 = 5432;
+
+impl Asks {
+    fn has(self, location: Location, method: &str) -> bool {
+        match (self, location) {
+            (Self::Login, location) => location == Location::Password,
+            (Self::Request, Location::Password) => false,
+            (Self::Request, Location::Websocket) => method == "GET",
+            (Self::Request, _) => true,
+        }
+    }
+}
+
 impl Engine {
     /// Asks every rule about a request of `session`. Looks the name up, and connects to nothing.
     pub async fn explain(&self, session: &Session, asked: &Question) -> Explanation {
-        let Question { scheme, authority, .. } = asked;
+        let authority = &asked.authority;
         let mut steps = Vec::new();
         let refusal = self.ask_rules(session, authority, &mut steps).await.err();
         let passes_through = self.reach().passes_through(&authority.host);
         if refusal.is_none() {
-            steps.push(interception(session, *scheme, authority, passes_through));
+            steps.push(interception(session, asked, passes_through));
         }
         let table = session.table();
         let fate = |secret: &SessionSecret| fate(secret, asked);
@@ -123,33 +148,47 @@ fn words_of(reason: Reason) -> &'static str {
     }
 }
 
-fn interception(
-    session: &Session,
-    scheme: Scheme,
-    authority: &Authority,
-    passes_through: bool,
-) -> Step {
+fn interception(session: &Session, asked: &Question, passes_through: bool) -> Step {
+    let Question { asks, scheme, authority, .. } = asked;
     let table = session.table();
-    let naming = table.in_force().iter().filter(|secret| secret.rule.names(&authority.host));
+    let names = |secret: &&SessionSecret| match asks {
+        // A login is carried at the very port that a secret names.
+        Asks::Login => secret.rule.covers(*scheme, authority),
+        Asks::Request => secret.rule.names(&authority.host),
+    };
+    let naming = table.in_force().iter().filter(names);
     let paths: Vec<&str> = naming.map(|secret| secret.path.as_str()).collect();
-    let why = match (paths.is_empty(), scheme) {
+    let why = match (paths.is_empty(), asks, scheme) {
         _ if passes_through => {
             "pass_through names the host: tunnelled, and a placeholder leaves as it is".to_owned()
         }
-        (true, Scheme::Https) => "no secret names the host: tunnelled, untouched".to_owned(),
-        (true, Scheme::Http) => "no secret names the host: forwarded as it is".to_owned(),
-        (false, _) => format!("requests are read, since the host is named by {}", paths.join(", ")),
+        (true, Asks::Login, _) => "no secret names host and port: tunnelled, untouched".to_owned(),
+        (true, Asks::Request, Scheme::Https) => {
+            "no secret names the host: tunnelled, untouched".to_owned()
+        }
+        (true, Asks::Request, Scheme::Http) => {
+            "no secret names the host: forwarded as it is".to_owned()
+        }
+        (false, Asks::Login, _) => {
+            format!("the login is read, since host and port are named by {}", paths.join(", "))
+        }
+        (false, Asks::Request, _) => {
+            format!("requests are read, since the host is named by {}", paths.join(", "))
+        }
     };
     Step { rule: "interception", passes: true, why }
 }
 
 fn fate(secret: &SessionSecret, asked: &Question) -> SecretFate {
     let (path, rule) = (&secret.path, &secret.rule);
-    let Question { scheme, authority, .. } = asked;
-    let request = &RequestFacts {
-        methods: vec![asked.method.clone()],
-        path: asked.path.clone(),
-        ..RequestFacts::default()
+    let Question { asks, scheme, authority, .. } = asked;
+    let request = &match asks {
+        Asks::Login => RequestFacts::default(),
+        Asks::Request => RequestFacts {
+            methods: vec![asked.method.clone()],
+            path: asked.path.clone(),
+            ..RequestFacts::default()
+        },
     };
     let decide = |by| {
         let one = EgressUse { path, rule, scheme: *scheme, authority, by, request };
@@ -161,7 +200,7 @@ fn fate(secret: &SessionSecret, asked: &Question) -> SecretFate {
         }
     };
     let at = |location| (location, decide(By::Placeholder { location, occurrence: 1 }));
-    let covered = rule.covers(*scheme, authority);
+    let covered = *asks == Asks::Request && rule.covers(*scheme, authority);
     let of_its_own = match (covered, &rule.inject, &rule.sign) {
         (true, Some(_), _) => Some("sets it"),
         (true, None, Some(Signer::TlsClient { .. })) => Some("signs handshakes"),
@@ -171,33 +210,65 @@ fn fate(secret: &SessionSecret, asked: &Question) -> SecretFate {
     };
     SecretFate {
         path: path.clone(),
-        locations: Location::ALL.into_iter().map(at).collect(),
+        locations: Location::ALL
+            .into_iter()
+            .filter(|location| asks.has(*location, &asked.method))
+            .map(at)
+            .collect(),
         of_its_own,
     }
 }
 
 impl Question {
-    /// Reads a URL: `http://` or `https://`, a host, a port and a path if need be.
+    /// Reads a URL: `http://` or `https://`, a host, a port and a path if need be. `postgres://` asks about a login.
     pub fn parse(url: &str, method: &str) -> Result<Self, Error> {
         let fault = |words: &'static str| Error::with(Code::Usage, SafeText::words(words));
-        let (scheme, rest) = match url.split_once("://") {
-            Some(("https", rest)) => (Scheme::Https, rest),
-            Some(("http", rest)) => (Scheme::Http, rest),
-            _ => return Err(fault("a URL begins with https:// or http://")),
+        let (asks, scheme, rest) = match url.split_once("://") {
+            Some(("https", rest)) => (Asks::Request, Scheme::Https, rest),
+            Some(("http", rest)) => (Asks::Request, Scheme::Http, rest),
+            Some(("postgres" | "postgresql", rest)) => (Asks::Login, Scheme::Https, rest),
+            _ => return Err(fault("a URL begins with https://, http:// or postgres://")),
         };
         let (host, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let path = rest.split(['?', '#']).next().unwrap_or_default();
         let path = if path.is_empty() { "/" } else { path }.to_owned();
-        let authority = Authority::parse_for(host, scheme).map_err(|error| {
+        let unreadable = |error| {
             Error::with(Code::Usage, SafeText::words("the URL's host can't be read: ").and(error))
-        })?;
-        Ok(Self { scheme, authority, path, method: method.to_ascii_uppercase() })
+        };
+        let authority = match asks {
+            Asks::Login => login_authority(host),
+            Asks::Request => Authority::parse_for(host, scheme),
+        };
+        let (authority, method) = (authority.map_err(unreadable)?, method.to_ascii_uppercase());
+        Ok(Self { asks, scheme, authority, path, method })
     }
+}
+
+/// Of `user:password@host:port`, host and port; the rest is nothing to us.
+fn login_authority(text: &str) -> Result<Authority, AuthorityError> {
+    let host = text.rsplit_once('@').map_or(text, |(_, host)| host);
+    let authority = Authority::parse_for(host, Scheme::Https)?;
+    let has_port = Authority::parse(host).is_ok();
+    Ok(if has_port { authority } else { Authority { port: POSTGRES_PORT, ..authority } })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_login_is_read_like_a_client_reads_it() {
+        let read =
+            |url| Question::parse(url, "GET").map(|read| (read.asks, read.authority.to_string()));
+        for (url, authority) in [
+            ("postgres://db.test/shop", "db.test:5432"),
+            ("postgresql://u:p@db.test:6432/shop", "db.test:6432"),
+            ("postgres://[::1]/", "[::1]:5432"),
+        ] {
+            assert_eq!(read(url), Ok((Asks::Login, authority.to_owned())), "{url}");
+        }
+        assert!(read("postgres:///shop").is_err());
+    }
 
     #[test]
     fn targets_read() {

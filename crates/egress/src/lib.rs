@@ -54,7 +54,7 @@ pub use crate::client::{Client, ClientAnswer, ClientRequest, Whose};
 /// The proxy itself, and how it is set up.
 pub use crate::engine::{EgressPolicy, Engine, EngineConfig, EngineError, Target};
 /// What would happen to a request, and why.
-pub use crate::explain::{Explanation, Question, SecretFate, Step};
+pub use crate::explain::{Asks, Explanation, Question, SecretFate, Step};
 /// The strict reading of an HTTP/1 head, for the fuzz target `http_head`.
 pub use crate::guard::{Door, Framing, parse_head};
 /// Every bound of the proxy, with its source.

@@ -21,13 +21,14 @@ pub(crate) enum EgressCommand {
     #[command(after_help = "\
 Examples:
   keyless egress explain https://api.github.com/user
-  keyless egress explain https://10.0.0.7:8443 --catalog catalog.yaml --json")]
+  keyless egress explain https://10.0.0.7:8443 --catalog catalog.yaml --json
+  keyless egress explain postgres://db.example.com")]
     Explain(ExplainArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// Where the request would go
+    /// Where the request would go; postgres://HOST:PORT for a login
     #[arg(value_name = "URL")]
     pub(crate) url: String,
     /// The request's method

@@ -483,6 +483,15 @@ fn explain_asks_every_rule_and_sends_nothing() {
     );
     assert_eq!(answer["secrets"][0]["path"], TOKEN);
     assert_eq!(answer["secrets"][0]["locations"][2], serde_json::json!(["header", "swapped"]));
+    let places = |answer: &Value| {
+        let places = answer["secrets"][0]["locations"].as_array().unwrap().iter();
+        places.map(|place| place[0].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let all = ["basic", "body", "header", "path", "query", "websocket"];
+    assert_eq!(places(&answer), all);
+    assert_eq!(places(&explain("https://api.allowed.test/", &["--method", "post"])), all[..5]);
+    let answer = explain("postgres://me@api.allowed.test:443/shop", &[]);
+    assert_eq!(answer["secrets"][0]["locations"], serde_json::json!([["password", "swapped"]]));
     let answer =
         explain("http://api.allowed.test/", &["--connect-to", "api.allowed.test:80=127.0.0.1:1"]);
     assert_eq!(answer["secrets"][0]["locations"][2][1], "cleartext");
