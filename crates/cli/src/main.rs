@@ -8,7 +8,7 @@ mod ui;
 mod visible;
 
 fn main() -> std::process::ExitCode {
-    keyless_daemon::outlive_file_limits();
+    keyless_daemon::settle_signals();
     // A jail's init is this same executable, started again.
     keyless_daemon::init_if_asked();
     commands::main()

@@ -5,12 +5,16 @@ use std::{io, sync::Arc};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::SIGXFSZ;
 
-use crate::system::hide_memory;
+use crate::system::{heeded, hide_memory};
 
-/// Has a write beyond a limit on files' size fail and say so, in place of ending this process. Commands begin with the
-/// signal's own action again: a handler does not go through exec.
-pub fn outlive_file_limits() {
-    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+/// Has a write beyond a limit on files' size fail and say so, in place of ending this process, and the ends of children
+/// heard of, whatever the caller ignores. A command begins with what the caller has: a handler does not go through exec,
+/// and what is ignored already needs none.
+pub fn settle_signals() {
+    for signal in heeded(&[SIGXFSZ]) {
+        let _ = signal_hook::flag::register(signal, Arc::default());
+    }
+    keyless_jail::hear_of_children();
 }
 
 /// Makes this process one that others can't look into. Best effort, since a kernel without it is no worse than before.

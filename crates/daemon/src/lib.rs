@@ -106,7 +106,7 @@ pub use crate::{
     explain::{Subject, explain},
     fleet::{CaFiles, Fleet, FleetListen, FleetSpec, ReloadState, fleet_placeholders, start_fleet},
     forward::{Forward, ForwardListen, ForwardSpec, start_forward},
-    hardening::{die_by_signal, harden, outlive_file_limits},
+    hardening::{die_by_signal, harden, settle_signals},
     http_credential::http_credential,
     inventory::project_inventory,
     liveness::{Checked, LivenessConfig, LivenessVerdict},

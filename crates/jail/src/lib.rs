@@ -62,5 +62,7 @@ pub use system::original_destination;
 pub use system::{JailProcess, Outlook, Reserve, check, spawn};
 /// What the kernel says of its clock, and what it does to descriptors, which have no safe wrapper either.
 pub use system::{clock_in_step, close_on_exec_above_stderr};
+/// The signals that a command would ignore if nothing stood between it and its caller.
+pub use system::{hear_of_children, ignored_by_caller, start_ignoring};
 /// Where the session's certificate authority stands inside, and the variables that name it.
 pub use trust::{BUNDLE_IN_JAIL, CA_IN_JAIL, system_bundle, trust_environment};

@@ -37,6 +37,9 @@ pub struct Plan {
     pub own_files: Vec<OwnFile>,
     /// Whether the host's files can't be changed, but for what is shown.
     pub read_only: bool,
+    /// Signals that the command begins with as ignored, beside those that the caller ignores: SIGPIPE and SIGCHLD,
+    /// which the caller needs for itself, may be among them.
+    pub ignored_signals: Vec<i32>,
 }
 
 /// A variable of the command's environment. Its value may be a secret's: no `Debug`, and wiped on drop.

@@ -238,3 +238,23 @@ fn ignored_signals_stay_ignored() {
     let shell = world.keyless(&[]).instead(&["sh", "-c", script, KEYLESS]);
     assert_eq!(shell.run().ok(), "alive\n");
 }
+
+/// Every signal that can be ignored; Rust's start and ours change some for this program, and the command must not notice.
+#[test]
+fn the_command_ignores_what_its_caller_ignores() {
+    let world = World::empty();
+    let ignoring = "for signal in $(seq 64); do trap '' $signal 2> /dev/null; done";
+    let look = "grep SigIgn /proc/self/status";
+    let ignored = |run: &str| {
+        let script = format!("{ignoring}; exec {run} {look}");
+        world.keyless(&[]).instead(&["bash", "-c", &script, KEYLESS]).run().ok()
+    };
+    let heeded = |run: &str| {
+        let script = format!("exec {run} {look}");
+        world.keyless(&[]).instead(&["bash", "-c", &script, KEYLESS]).run().ok()
+    };
+    for run in [r#""$0" run --no-secrets --"#, r#""$0" run --no-secrets --no-jail --"#] {
+        assert_eq!(ignored(run), ignored(""), "{run}");
+        assert_eq!(heeded(run), heeded(""), "{run}");
+    }
+}

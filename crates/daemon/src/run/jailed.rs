@@ -45,6 +45,7 @@ pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended
         hide,
         show,
         ca_pem: session.trust_pem().to_owned(),
+        ignored_signals: keyless_jail::ignored_by_caller(),
         ..Plan::default()
     };
     let signals = Caught::begin()?;

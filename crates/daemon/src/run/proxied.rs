@@ -28,6 +28,7 @@ pub(super) async fn run(spec: &RunSpec, session: &SessionHandle) -> Result<Ended
     let mut command = tokio::process::Command::new(program);
     command.args(arguments).env_clear().envs(environment);
     command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
+    keyless_jail::start_ignoring(command.as_std_mut(), keyless_jail::ignored_by_caller());
     let signals = Caught::begin()?;
     let mut child = command.kill_on_drop(true).spawn().map_err(|error| {
         let code = match error.kind() {

@@ -51,6 +51,7 @@ pub(crate) struct Job {
     pub(crate) working_directory: OsString,
     pub(crate) ca_pem: String,
     pub(crate) own_files: Vec<OwnFile>,
+    pub(crate) ignored_signals: Vec<i32>,
     /// The caller's pipes that the command shares, by the numbers that both know them by.
     pub(crate) pipes: Vec<Pipe>,
 }
@@ -112,6 +113,7 @@ impl Job {
             working_directory: plan.working_directory.clone().into(),
             ca_pem: plan.ca_pem.clone(),
             own_files: plan.own_files.clone(),
+            ignored_signals: plan.ignored_signals.clone(),
             pipes,
         }
     }

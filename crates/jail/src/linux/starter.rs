@@ -99,11 +99,11 @@ fn become_command(
     let nothing = OsString::new();
     let (program, arguments) = job.command.split_first().unwrap_or((&nothing, &[]));
     // Looks PATH up in the given environment, and gives SIGPIPE its default back.
-    let error = Command::new(program)
-        .args(arguments)
-        .env_clear()
-        .envs(job.environment.iter().map(|one| (&one.name, &one.value)))
-        .exec();
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear();
+    command.envs(job.environment.iter().map(|one| (&one.name, &one.value)));
+    sys::start_ignoring(&mut command, job.ignored_signals.clone());
+    let error = command.exec();
     Err(error).during(Step::Command, || format!("execute {}", program.display()))
 }
 

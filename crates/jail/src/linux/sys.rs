@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::FdFlags;
 use rustix::path::Arg;
@@ -115,6 +116,64 @@ pub(crate) fn restore_signals(mask: &SignalMask) -> io::Result<()> {
     zero_or_number(unsafe {
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask.0, std::ptr::null_mut())
     })
+}
+
+/// Whether whoever started this process had it ignore SIGPIPE, and SIGCHLD.
+static PIPES_IGNORED: AtomicBool = AtomicBool::new(false);
+static CHILDREN_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// Run before Rust's own start, which ignores SIGPIPE in every program.
+#[used]
+// SAFETY: the loader calls what stands in this section with nothing that matters here, once, on the only thread.
+#[unsafe(link_section = ".init_array")]
+static NOTE_PIPES: extern "C" fn() = note_pipes;
+
+extern "C" fn note_pipes() {
+    PIPES_IGNORED.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
+}
+
+fn is_ignored(signal: i32) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: nothing is changed; `action` is filled unless the call fails.
+    unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) == 0
+            && action.assume_init().sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// Has this process hear of its children's ends though its caller ignores SIGCHLD: without that the kernel reaps them,
+/// and waiting for one fails.
+pub fn hear_of_children() {
+    if is_ignored(libc::SIGCHLD) {
+        CHILDREN_IGNORED.store(true, Ordering::Relaxed);
+        // SAFETY: the default action runs no code of ours.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    }
+}
+
+/// The signals that the caller of this process ignores and that this process itself does not any more, or for reasons
+/// of its own: what a command would ignore without Keyless in between. All others it inherits.
+pub fn ignored_by_caller() -> Vec<i32> {
+    let known = [(&PIPES_IGNORED, libc::SIGPIPE), (&CHILDREN_IGNORED, libc::SIGCHLD)];
+    let ignored = known.into_iter().filter(|(is_ignored, _)| is_ignored.load(Ordering::Relaxed));
+    ignored.map(|(_, signal)| signal).collect()
+}
+
+/// Has the process that `command` becomes or starts ignore `signals`.
+pub fn start_ignoring(command: &mut Command, signals: Vec<i32>) {
+    if signals.is_empty() {
+        return;
+    }
+    // SAFETY: between fork and exec the closure makes one system call per signal and allocates nothing. It comes
+    // after std, which gives SIGPIPE its default back.
+    unsafe {
+        command.pre_exec(move || {
+            for signal in &signals {
+                libc::signal(*signal, libc::SIG_IGN);
+            }
+            Ok(())
+        });
+    }
 }
 
 /// Runs `work` while this thread does not take `signal`.
