@@ -4,6 +4,7 @@
 mod provision;
 
 use std::{
+    collections::BTreeSet,
     io,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -23,7 +24,11 @@ use crate::{
     args::SetupArgs,
     prompt,
     ui::{Ui, table},
+    visible::one_line,
 };
+
+/// Places that are told by name; the JSON line has all.
+const NAMED: usize = 3;
 
 pub(super) async fn run(ui: &Ui, args: SetupArgs) -> Result<ExitCode, Error> {
     let setup = Setup::new(ui, args)?;
@@ -176,9 +181,31 @@ fn scanned(found: &Scan) -> Came {
     let (variables, files) = (found.variables.len(), found.files);
     let more = if found.cut_short { ", and there are more files" } else { "" };
     Came::done(
-        format!("{} in {}{more}", counted(variables, "variable"), counted(files, "file")),
-        json!({ "variables": variables, "files": files, "cut_short": found.cut_short }),
+        format!(
+            "{} in {}{more}{}",
+            counted(variables, "variable"),
+            counted(files, "file"),
+            unreadable(&found.unreadable)
+        ),
+        json!({
+            "variables": variables, "files": files, "cut_short": found.cut_short,
+            "unreadable": found.unreadable,
+        }),
     )
+}
+
+/// What could not be looked into: the first few by name, since a secret may be in any of them.
+fn unreadable(places: &BTreeSet<PathBuf>) -> String {
+    if places.is_empty() {
+        return String::new();
+    }
+    let place = |place: &PathBuf| one_line(&place.to_string_lossy()).into_owned();
+    let named: Vec<_> = places.iter().take(NAMED).map(place).collect();
+    let rest = match places.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("; can't be read: {}{rest}", named.join(", "))
 }
 
 async fn examined(root: &Path) -> Result<Came, Error> {

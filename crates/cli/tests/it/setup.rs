@@ -1,12 +1,12 @@
 //! A project comes to Keyless: everything that is a credential is found, nothing of it is lost, and it can be left and
 //! taken up again.
 
-use std::{fmt::Write as _, fs};
+use std::{fmt::Write as _, fs, os::unix::fs::PermissionsExt as _, process::Command};
 
 use serde_json::{Value, json};
 
 use crate::{
-    invocation::Seen,
+    invocation::{KEYLESS, Seen},
     mcp::{Agent, approve, unlocked},
     terminal::at_a_terminal,
     world::World,
@@ -242,4 +242,42 @@ fn an_alias_keeps_its_path() {
     let manifest = fs::read_to_string(world.operator_file("work/.keyless/secrets.toml")).unwrap();
     assert!(manifest.contains("\"acme/production/plain\""), "{manifest}");
     assert!(!manifest.contains("team/github"), "{manifest}");
+}
+
+/// A secret may be in what could not be looked into, so it is named; the rest is found all the same.
+#[test]
+fn folders_that_can_not_be_read_are_named() {
+    let world = World::empty();
+    world.home.write("operator/work/.env", "GITHUB_TOKEN=\n").unwrap();
+    for place in ["closed/.env", "open/b.ts", "open/c.ts"] {
+        world.home.write(&format!("operator/work/{place}"), "process.env.X_TOKEN\n").unwrap();
+    }
+    let closed = ["work/closed", "work/open/b.ts"].map(|place| world.operator_file(place));
+    for place in &closed {
+        fs::set_permissions(place, fs::Permissions::from_mode(0o000)).unwrap();
+    }
+    // Nothing is closed to root.
+    let is_root = rustix::process::geteuid().is_root();
+    let ids = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    let before: &[&str] = if is_root { &ids } else { &[] };
+    if is_root {
+        let mut chown = Command::new("chown");
+        chown.args(["-R", "65534:65534"]).arg(world.home.root());
+        assert!(chown.status().unwrap().success());
+    }
+    let root = world.operator_file("work");
+    let words = ["setup", "--scan-only", "--root", root.to_str().unwrap()];
+    let scan = |more: &[&str]| {
+        let line = [before, &[KEYLESS], &words, more].concat();
+        world.keyless(&[]).instead(&line).run()
+    };
+    let seen = scan(&["--json"]);
+    let found = phases(seen.exits(0));
+    assert_eq!(found[0].2["unreadable"], json!(["closed", "open/b.ts"]));
+    let names = found[1].2["variables"].as_array().unwrap().iter();
+    let names: Vec<_> = names.map(|one| one["variable"].as_str().unwrap()).collect();
+    assert_eq!(names, ["GITHUB_TOKEN", "X_TOKEN"]);
+    let told = scan(&[]).ok();
+    assert!(told.contains("2 files; can't be read: closed, open/b.ts"), "{told}");
+    fs::set_permissions(&closed[0], fs::Permissions::from_mode(0o700)).unwrap();
 }

@@ -6,7 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -50,6 +50,8 @@ pub struct Scan {
     pub files: usize,
     /// Whether there were more files than are looked at.
     pub cut_short: bool,
+    /// Folders and files that would have been looked at and can't be read, from the project's root.
+    pub unreadable: BTreeSet<PathBuf>,
 }
 
 /// One variable.
@@ -75,7 +77,11 @@ pub fn scan(root: &Path, proposer: &Proposer<'_>) -> Scan {
     let mut looked = Looking { root, proposer, found: Scan::default() };
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
-        let mut entries: Vec<_> = fs::read_dir(&folder).into_iter().flatten().flatten().collect();
+        let read = fs::read_dir(&folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let Ok(mut entries) = read else {
+            looked.unreadable(&folder);
+            continue;
+        };
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let (Ok(kind), path) = (entry.file_type(), entry.path()) else { continue };
@@ -111,7 +117,7 @@ impl Looking<'_> {
         if !is_env && !is_code {
             return;
         }
-        let Some(text) = read(path) else { return };
+        let Some(text) = self.read(path) else { return };
         self.found.files += 1;
         if is_env {
             self.dotenv(path, &text);
@@ -139,7 +145,7 @@ impl Looking<'_> {
 
     /// `{"mcpServers": {"x": {"env": {"NAME": "value"}}}}`, under whatever key the servers stand.
     fn client(&mut self, path: &Path) {
-        let Some(text) = read(path) else { return };
+        let Some(text) = self.read(path) else { return };
         let Ok(settings) = serde_json::from_str::<Value>(&text) else { return };
         self.found.files += 1;
         let servers =
@@ -190,12 +196,28 @@ impl Looking<'_> {
         }
         known
     }
-}
 
-fn read(path: &Path) -> Option<Zeroizing<String>> {
-    let metadata = fs::symlink_metadata(path).ok()?;
-    if !metadata.is_file() || metadata.len() > MAX_FILE {
-        return None;
+    /// A file's text; what is no text, or too long for one, is data.
+    fn read(&mut self, path: &Path) -> Option<Zeroizing<String>> {
+        let read = fs::symlink_metadata(path).and_then(|metadata| {
+            let is_text = metadata.is_file() && metadata.len() <= MAX_FILE;
+            is_text.then(|| fs::read_to_string(path).map(Zeroizing::new)).transpose()
+        });
+        let is_data = [io::ErrorKind::InvalidData, io::ErrorKind::NotFound];
+        match read {
+            Ok(text) => text,
+            Err(error) => {
+                if !is_data.contains(&error.kind()) {
+                    self.unreadable(path);
+                }
+                None
+            }
+        }
     }
-    fs::read_to_string(path).ok().map(Zeroizing::new)
+
+    fn unreadable(&mut self, path: &Path) {
+        let place = path.strip_prefix(self.root).unwrap_or(path);
+        let place = if place.as_os_str().is_empty() { Path::new(".") } else { place };
+        self.found.unreadable.insert(place.to_owned());
+    }
 }
