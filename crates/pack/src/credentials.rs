@@ -10,6 +10,7 @@ mod adopt;
 mod configs;
 mod forms;
 mod random;
+mod utf16;
 
 use std::{borrow::Cow, ops::Range};
 
@@ -20,6 +21,7 @@ use self::random::is_random;
 pub use self::{
     adopt::{AdoptData, Found, Where},
     forms::{TokenForm, TokenForms},
+    utf16::utf16_text,
 };
 pub(crate) use self::{
     adopt::{find, replace},
@@ -53,7 +55,7 @@ pub struct Finding {
     /// The catalog's pattern, where it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
-    /// The value's bytes in the file; absent where it goes over more than one line.
+    /// The value's bytes in the file; absent where it goes over more than one line, or is in UTF-16.
     #[serde(skip)]
     pub(crate) range: Option<Range<usize>>,
 }
@@ -127,14 +129,26 @@ pub(crate) fn check_manifest(site: &Site) -> Result<()> {
 /// Everything in a file that looks like a credential, at most one a line.
 pub fn scan(file: &str, bytes: &[u8], forms: &TokenForms) -> Vec<Finding> {
     let bytes = &bytes[..bytes.len().min(MAX_SCANNED)];
+    if let Some(text) = utf16_text(bytes) {
+        let mut findings = scan_text(file, &text, forms);
+        for finding in &mut findings {
+            finding.range = None;
+        }
+        return findings;
+    }
     if bytes[..bytes.len().min(8192)].contains(&0) {
         return Vec::new();
     }
-    let text = String::from_utf8_lossy(bytes);
+    scan_text(file, &String::from_utf8_lossy(bytes), forms)
+}
+
+fn scan_text(file: &str, text: &str, forms: &TokenForms) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut start = 0;
     for (number, line) in text.split_inclusive('\n').enumerate() {
-        let seen = if line.starts_with("-----BEGIN ") && line.contains("PRIVATE KEY-----") {
+        // A byte order mark may stand before the first.
+        let beginning = line.trim_start_matches('\u{feff}');
+        let seen = if beginning.starts_with("-----BEGIN ") && line.contains("PRIVATE KEY-----") {
             begins_a_key(&text[start + line.len()..])
         } else {
             look(line, forms)

@@ -30,7 +30,7 @@ mod workspace;
 mod yaml;
 
 pub use credentials::{
-    AdoptData, Finding, Found, NOT_A_SECRET, TokenForm, TokenForms, Where, scan,
+    AdoptData, Finding, Found, NOT_A_SECRET, TokenForm, TokenForms, Where, scan, utf16_text,
 };
 pub use manifest::ModuleKind;
 pub use overlay::{OverlayKind, OverlayScope};

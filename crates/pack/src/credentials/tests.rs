@@ -71,3 +71,27 @@ fn only_formats_that_tell_something_are_taken_from_a_catalog() {
     assert!(catalog().of(digest).is_none());
     assert_eq!(catalog().of(&filled("lin_api_{40}")).unwrap().pattern, "linear-key");
 }
+
+/// As PowerShell writes it, with and without a mark.
+#[test]
+fn text_in_utf16_is_text() {
+    let key = filled("-----BEGIN RSA PRIVATE KEY-----\n{48}\n");
+    let token = filled("größe\r\napi_key = {40}\r\n");
+    let stored = |text: &str, mark: &str, bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        mark.encode_utf16().chain(text.encode_utf16()).flat_map(bytes).collect()
+    };
+    for (text, line) in [(&key, 1), (&token, 2)] {
+        for mark in ["", "\u{feff}"] {
+            for bytes in [u16::to_le_bytes, u16::to_be_bytes] {
+                let findings = scan("f", &stored(text, mark, bytes), &TokenForms::default());
+                assert_eq!(findings.len(), 1, "{text}");
+                assert_eq!((findings[0].line, &findings[0].range), (line, &None), "{text}");
+            }
+        }
+        let marked = [&b"\xef\xbb\xbf"[..], text.as_bytes()].concat();
+        assert_eq!(scan("f", &marked, &TokenForms::default()).len(), 1, "{text}");
+        // A program with a text in it is none.
+        let binary = [&[0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0][..], text.as_bytes()].concat();
+        assert_eq!(scan("f", &binary, &TokenForms::default()), [], "{text}");
+    }
+}

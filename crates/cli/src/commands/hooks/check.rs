@@ -7,7 +7,7 @@ use keyless_daemon::{
     Places,
     setup::{aliases_in, known_paths},
 };
-use keyless_pack::{NOT_A_SECRET, TokenForms, scan};
+use keyless_pack::{NOT_A_SECRET, TokenForms, scan, utf16_text};
 use serde::Serialize;
 use serde_json::json;
 
@@ -62,7 +62,8 @@ fn look(
         kind: "secret",
         what: format!("looks like a credential ({})", finding.kind),
     }));
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let decoded = utf16_text(bytes);
+    let Some(text) = decoded.as_deref().or_else(|| std::str::from_utf8(bytes).ok()) else { return };
     let lines: Vec<&str> = text.lines().collect();
     for alias in aliases_in(file, text) {
         let marked = lines.get(alias.line - 1).is_some_and(|line| line.contains(NOT_A_SECRET));
