@@ -348,3 +348,11 @@ fn config(places: &Places, routes: &RouteArgs) -> Result<Config, Error> {
     config.egress = config.egress.with_flags(&routes.connect_to, &routes.extra_root);
     Ok(config)
 }
+
+/// An update of the program leaves the broker that runs as it is, with the faults that the update mends.
+fn other_version(other: &str) -> String {
+    let ours = env!("CARGO_PKG_VERSION");
+    format!(
+        "the broker that runs is {other}, this is keyless {ours}: keyless lock, then keyless unlock, starts it anew"
+    )
+}

@@ -212,6 +212,10 @@ codes! {
     BrokerNotRunning = "broker_not_running", "NL-E305", 503, Locked, Operator, true,
         "have the person run keyless unlock",
         "Keyless's broker is not running, so nothing can be asked.";
+    /// The broker that runs is of another version, and the two don't understand each other.
+    BrokerOutdated = "broker_outdated", "NL-E305", 503, Environment, Operator, false,
+        "keyless lock, then keyless unlock: that starts the broker anew (a service: restart it)",
+        "The broker that runs was started by another version of keyless.";
     /// The agent was registered without this type of action.
     CapabilityMissing = "capability_missing", "NL-E108", 403, Refused, Operator, false,
         "register the agent with the capability it needs",

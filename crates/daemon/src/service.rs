@@ -11,6 +11,6 @@ mod protocol;
 mod server;
 
 pub use client::{RemoteSession, lock, open_session, reopen, status};
-pub(crate) use protocol::Ticket;
 pub use protocol::{SessionOffer, Status};
+pub(crate) use protocol::{Ticket, UNREADABLE_CALL};
 pub use server::serve;

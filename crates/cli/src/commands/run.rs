@@ -11,7 +11,7 @@ use keyless_daemon::{
     vault::Manifest,
 };
 
-use super::{config, open_store};
+use super::{config, open_store, other_version};
 use crate::{
     args::{FactorArgs, RunArgs},
     prompt,
@@ -39,6 +39,9 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
         (open_session(ui, &places, &args, &wanted).await?, None)
     };
     warn_of_unnamed(ui, &session);
+    if let Some(other) = session.other_version() {
+        ui.warn(other_version(&other));
+    }
     let config = Config::load(&places.config_file())?;
     let mut own = own_paths(&places, &args.factor, &config);
     own.extend(home.iter().map(|home| home.path().to_owned()));

@@ -6,6 +6,7 @@ use keyless_core::{Code, Error};
 use keyless_daemon::{Places, StorePlace, store_place};
 use serde_json::json;
 
+use super::other_version;
 use crate::ui::Ui;
 
 pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
@@ -46,6 +47,9 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
     let words = format!("Store:   {store}\nBroker:  {broker}\nJail:    {jail}\n");
     if let Some(problem) = service.as_ref().and_then(|status| status.config_problem.as_ref()) {
         ui.warn(format!("config.toml as it lies there is not in force: {problem}"));
+    }
+    if let Some(other) = service.as_ref().and_then(keyless_daemon::Status::other_version) {
+        ui.warn(other_version(&other));
     }
     ui.answer("status", &data, &words);
     Ok(ExitCode::SUCCESS)

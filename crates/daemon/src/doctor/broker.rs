@@ -63,6 +63,10 @@ fn running(status: &service::Status) -> Vec<Check> {
             format!("process {process}, open for another {minutes} min, {sessions} sessions");
         Check::ok("broker.running", found)
     }];
+    if let Some(other) = status.other_version() {
+        let found = format!("it is {other}, this is keyless {}", env!("CARGO_PKG_VERSION"));
+        checks.push(Check::note("broker.version", found, "keyless lock, then keyless unlock"));
+    }
     if let Some(problem) = &status.config_problem {
         let found = format!("the last reload of config.toml failed: {problem}");
         checks.push(Check::fault(

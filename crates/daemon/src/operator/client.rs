@@ -21,6 +21,7 @@ use super::{
 use crate::{
     liveness::Checked,
     places::Places,
+    service::UNREADABLE_CALL,
     session_book::{SessionRow, not_open},
     sockets::told_error,
 };
@@ -216,6 +217,7 @@ impl RemoteApprover {
         let mut limited = (&mut self.0).take(MAX_LINE as u64);
         limited.read_until(b'\n', &mut line).await.map_err(lost)?;
         match serde_json::from_slice(&line) {
+            Ok(Reply::Error { detail, .. }) if detail == UNREADABLE_CALL => Err(unexpected()),
             Ok(Reply::Error { code, detail }) => Err(told_error(&code, &detail)),
             Ok(reply) => Ok(reply),
             Err(_) if line.is_empty() => Err(Code::BrokerNotRunning.into()),
@@ -254,6 +256,6 @@ fn lost(_: std::io::Error) -> Error {
 }
 
 fn unexpected() -> Error {
-    let words = "the broker's answer can't be read; is it another version?";
-    Error::with(Code::Internal, SafeText::words(words))
+    let words = "it does not understand this keyless, or this keyless does not understand it";
+    Error::with(Code::BrokerOutdated, SafeText::words(words))
 }

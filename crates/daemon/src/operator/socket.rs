@@ -22,6 +22,7 @@ use zeroize::Zeroizing;
 use super::messages::{Call, MAX_LINE, Reply};
 use crate::{
     broker::{Broker, agent, fill_random, plain_entry},
+    service::UNREADABLE_CALL,
     sockets::is_ours,
     web::{Desk, Web},
 };
@@ -94,9 +95,7 @@ impl Conversation<'_> {
             }
             let reply = match serde_json::from_slice(&line) {
                 Ok(call) => self.answer(call).await,
-                Err(_) => {
-                    Err(Error::with(Code::BadRequest, SafeText::words("the call can't be read")))
-                }
+                Err(_) => Err(Error::with(Code::BadRequest, SafeText::words(UNREADABLE_CALL))),
             };
             let reply = reply.unwrap_or_else(|error| Reply::Error {
                 code: error.code().as_str().to_owned(),

@@ -44,6 +44,14 @@ impl SessionHandle {
         }
     }
 
+    /// What the session's broker is called, if that is of another version than this program.
+    pub fn other_version(&self) -> Option<String> {
+        match self {
+            Self::Local(_) => None,
+            Self::Remote(session) => session.offer().other_version(),
+        }
+    }
+
     pub(super) fn conceal(&self) -> &[PathBuf] {
         match self {
             Self::Local(session) => &session.conceal,

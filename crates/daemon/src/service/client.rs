@@ -9,7 +9,9 @@ use tokio::{
     net::UnixStream,
 };
 
-use super::protocol::{Answer, Call, MAX_LINE, SessionOffer, Status};
+use super::protocol::{
+    Answer, Call, MAX_LINE, OURS, SessionOffer, Status, UNREADABLE_CALL, other_version,
+};
 use crate::{
     broker::{Inherited, Wanted},
     places::unusable,
@@ -104,6 +106,19 @@ pub(super) async fn connect(socket: &Path) -> Result<UnixStream, Error> {
 }
 
 pub(super) async fn call(connection: &mut UnixStream, call: &Call) -> Result<Answer, Error> {
+    let answer = exchange(connection, call).await?;
+    match serde_json::from_slice(&answer) {
+        Ok(Answer::Error { detail, .. }) if detail == UNREADABLE_CALL => {
+            Err(outdated(connection).await)
+        }
+        Ok(Answer::Error { code, detail }) => Err(told_error(&code, &detail)),
+        Ok(answer) => Ok(answer),
+        Err(_) => Err(outdated(connection).await),
+    }
+}
+
+/// A call's answer, a line that is not empty.
+async fn exchange(connection: &mut UnixStream, call: &Call) -> Result<Vec<u8>, Error> {
     let lost = |_: io::Error| Error::with(Code::Locked, SafeText::words("the broker went away"));
     let mut line = serde_json::to_vec(call).map_err(|_| Error::new(Code::Internal))?;
     line.push(b'\n');
@@ -112,20 +127,78 @@ pub(super) async fn call(connection: &mut UnixStream, call: &Call) -> Result<Ans
     let limit = MAX_LINE as u64;
     let mut reader = BufReader::new(&mut *connection).take(limit);
     reader.read_until(b'\n', &mut answer).await.map_err(lost)?;
-    match serde_json::from_slice(&answer) {
-        Ok(Answer::Error { code, detail }) => Err(told_error(&code, &detail)),
-        Ok(answer) => Ok(answer),
-        Err(_) if answer.is_empty() => {
-            Err(Error::with(Code::Locked, SafeText::words("the broker went away")))
+    if answer.is_empty() { Err(lost(io::ErrorKind::UnexpectedEof.into())) } else { Ok(answer) }
+}
+
+/// Call and answer were not understood: who is there? The call for that is the oldest, and nothing but the version is
+/// read of its answer.
+async fn outdated(connection: &mut UnixStream) -> Error {
+    let status = exchange(connection, &Call::Status).await.unwrap_or_default();
+    let status: serde_json::Value = serde_json::from_slice(&status).unwrap_or_default();
+    let words = match other_version(status["version"].as_str()) {
+        Some(other) => {
+            SafeText::words("it is ").as_they_wrote(&other).and(", this is keyless ").and(OURS)
         }
-        Err(_) => {
-            let detail =
-                SafeText::words("the broker's answer can't be read; is it another version?");
-            Err(Error::with(Code::Internal, detail))
-        }
-    }
+        None => SafeText::words("both say that they are keyless ").and(OURS),
+    };
+    Error::with(Code::BrokerOutdated, words)
 }
 
 fn unexpected(_: &Answer) -> Error {
     Error::with(Code::Internal, SafeText::words("the broker answered another call"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A broker of another version, which gives these lines for answers whatever it is asked.
+    async fn other_broker(answers: &[serde_json::Value]) -> Error {
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        let answers: Vec<String> = answers.iter().map(|answer| format!("{answer}\n")).collect();
+        tokio::spawn(async move {
+            let mut stream = BufReader::new(theirs);
+            for answer in answers {
+                stream.read_line(&mut String::new()).await.unwrap();
+                stream.get_mut().write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        call(&mut ours, &Call::Hello { ticket: None }).await.unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn a_broker_of_another_version_is_said_to_be_one() {
+        let unknown =
+            json!({ "answer": "error", "code": "bad_request", "detail": UNREADABLE_CALL });
+        let status =
+            |version| json!({ "answer": "status", "version": version, "is": "unlike ours" });
+        let another = json!({ "answer": "other", "than": "ours" });
+        for (answers, words) in [
+            ([unknown.clone(), json!({ "answer": "status", "pid": 1 })], "it is an older keyless"),
+            ([unknown, status("9.8.7")], "it is keyless 9.8.7"),
+            ([another.clone(), status("9.8.7")], "it is keyless 9.8.7"),
+            ([another, status(OURS)], "both say that they are keyless"),
+        ] {
+            let error = other_broker(&answers).await;
+            assert_eq!(error.code(), Code::BrokerOutdated, "{words}");
+            assert!(error.message().contains(words), "{}", error.message());
+        }
+    }
+
+    #[test]
+    fn an_older_brokers_offer_is_taken() {
+        let offer: SessionOffer = serde_json::from_value(json!({
+            "id": "s-1", "variables": [], "trust_pem": "", "socket": "/s", "agent_socket": "/a",
+            "proxy_url": "", "conceal": [], "remove": [],
+        }))
+        .unwrap();
+        assert_eq!(
+            (&offer.unnamed[..], offer.other_version().as_deref()),
+            (&[][..], Some("an older keyless"))
+        );
+        let now = SessionOffer { version: Some(OURS.to_owned()), ..offer };
+        assert_eq!(now.other_version(), None);
+    }
 }

@@ -13,6 +13,9 @@ use crate::{
 /// The longest line, in bytes: an environment may have megabytes.
 pub(super) const MAX_LINE: usize = 8 * 1024 * 1024;
 
+/// What a broker says of a call that it does not know, as one of another version makes it.
+pub(crate) const UNREADABLE_CALL: &str = "the call can't be read";
+
 /// What a client asks.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "snake_case", deny_unknown_fields)]
@@ -127,7 +130,30 @@ pub struct SessionOffer {
     /// Variables that hold values.
     pub remove: Vec<String>,
     /// Secrets of the session that its command finds nowhere.
+    #[serde(default)]
     pub unnamed: Vec<SecretPath>,
+    /// The broker's version; none from one that does not say it yet.
+    #[serde(default)]
+    pub version: Option<String>,
+}
+
+/// The version of this program. Broker and client may be of two, since an update leaves a running broker as it is.
+pub(crate) const OURS: &str = env!("CARGO_PKG_VERSION");
+
+/// What a broker of another version is called; `None` for one of ours.
+pub(super) fn other_version(version: Option<&str>) -> Option<String> {
+    match version {
+        Some(OURS) => None,
+        Some(other) => Some(format!("keyless {other}")),
+        None => Some("an older keyless".to_owned()),
+    }
+}
+
+impl SessionOffer {
+    /// What its broker is called, if that is of another version than this program.
+    pub fn other_version(&self) -> Option<String> {
+        other_version(self.version.as_deref())
+    }
 }
 
 /// How the broker is.
@@ -148,6 +174,16 @@ pub struct Status {
     /// Why config.toml as it lies there is not in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_problem: Option<String>,
+    /// Its version; none from one that does not say it yet.
+    #[serde(default)]
+    pub version: Option<String>,
+}
+
+impl Status {
+    /// What the broker is called, if it is of another version than this program.
+    pub fn other_version(&self) -> Option<String> {
+        other_version(self.version.as_deref())
+    }
 }
 
 impl Answer {

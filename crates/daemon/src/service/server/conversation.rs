@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{
-    super::protocol::{Answer, Call, MAX_LINE, Status},
+    super::protocol::{Answer, Call, MAX_LINE, OURS, Status, UNREADABLE_CALL},
     Service,
     caller::{Bound, Caller},
     sessions::DRAIN,
@@ -68,7 +68,7 @@ pub(super) async fn converse(service: Arc<Service>, stream: UnixStream, bound: O
         let answer = if let Ok(call) = serde_json::from_slice(&line) {
             service.answer(call, &mut caller).await
         } else {
-            let detail = SafeText::words("the call can't be read");
+            let detail = SafeText::words(UNREADABLE_CALL);
             Answer::error(&Error::with(Code::BadRequest, detail))
         };
         let Ok(mut text) = serde_json::to_vec(&answer) else { break };
@@ -167,6 +167,7 @@ impl Service {
                 takes_codes: self.keeper.takes_codes(),
                 sessions: self.sessions.load(Ordering::Relaxed),
                 config_problem: self.config_problem.lock().clone(),
+                version: Some(OURS.to_owned()),
             }),
             Call::OpenSession { wanted, inherited, manifest } if caller.session.is_none() => {
                 match self.open(&wanted, &inherited, manifest.as_deref()).await {

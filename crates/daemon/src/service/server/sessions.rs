@@ -12,7 +12,7 @@ use keyless_core::Error;
 use tokio::{sync::watch, task::JoinHandle};
 
 use super::{
-    super::protocol::{SessionOffer, Ticket},
+    super::protocol::{OURS, SessionOffer, Ticket},
     Service,
     caller::Bound,
     serve_tools,
@@ -84,6 +84,7 @@ impl Service {
             conceal: open.conceal.clone(),
             remove: open.remove.clone(),
             unnamed: open.unnamed.clone(),
+            version: Some(OURS.to_owned()),
         };
         let (sockets, serving) = ([socket, agent_socket], [serving, tools]);
         Ok((Held { open, bound, sockets, serving }, offer))
