@@ -34,6 +34,7 @@ mod pages;
 mod passkeys;
 #[cfg(test)]
 mod scene;
+mod seats;
 mod settings;
 mod visitors;
 mod words;
@@ -114,9 +115,10 @@ impl Web {
         let tls = self.desk.settings().await?.tls.map(|tls| tls.load()).transpose()?.map(Arc::new);
         let (listeners, port) = localhost_listeners().await?;
         let address = Address { host: format!("localhost:{port}"), secure: tls.is_some() };
+        let seats = Arc::default();
         for listener in listeners {
             let routes = door::routes(Arc::clone(self), address.clone());
-            tokio::spawn(door::serve(listener, tls.clone(), routes));
+            tokio::spawn(door::serve(listener, tls.clone(), routes, Arc::clone(&seats)));
         }
         Ok(address)
     }

@@ -14,7 +14,11 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use hyper::server::conn::http1;
+use hyper::{
+    body::Incoming,
+    server::conn::http1,
+    service::{Service as _, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
@@ -23,7 +27,6 @@ use keyless_egress::ServerTls;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
-    sync::Semaphore,
     time::{sleep, timeout},
 };
 
@@ -31,10 +34,10 @@ use super::{
     Address, Web, assets,
     frame::{Failure, lead_back},
     handlers, keeping, live, pages, passkeys,
+    seats::{Seat, Seats},
 };
 
-/// A browser opens six at a time, and each tab holds one more for the live list.
-const CONNECTIONS: usize = 64;
+/// For a head, and for a handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What every answer carries. Trusted types: the one policy that turns text into elements is in live.js. With
@@ -90,26 +93,35 @@ pub(super) fn routes(web: Arc<Web>, address: Address) -> Router {
 }
 
 /// Serves until the process ends.
-pub(super) async fn serve(listener: TcpListener, tls: Option<Arc<ServerTls>>, routes: Router) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+pub(super) async fn serve(
+    listener: TcpListener,
+    tls: Option<Arc<ServerTls>>,
+    routes: Router,
+    seats: Arc<Seats>,
+) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // Out of descriptors, say; the next accept may do.
             sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let Ok(place) = Arc::clone(&room).try_acquire_owned() else { continue };
+        let Some(taken) = seats.take() else { continue };
         let (tls, routes) = (tls.clone(), routes.clone());
         tokio::spawn(async move {
-            match tls {
-                None => serve_connection(stream, routes).await,
-                Some(tls) => {
-                    if let Ok(Ok(stream)) = timeout(PATIENCE, tls.accept(stream)).await {
-                        serve_connection(stream, routes).await;
+            let serving = async {
+                match tls {
+                    None => serve_connection(stream, routes, taken.seat()).await,
+                    Some(tls) => {
+                        if let Ok(Ok(stream)) = timeout(PATIENCE, tls.accept(stream)).await {
+                            serve_connection(stream, routes, taken.seat()).await;
+                        }
                     }
                 }
+            };
+            tokio::select! {
+                () = serving => {}
+                () = taken.wanted() => {}
             }
-            drop(place);
         });
     }
 }
@@ -117,11 +129,22 @@ pub(super) async fn serve(listener: TcpListener, tls: Option<Arc<ServerTls>>, ro
 async fn serve_connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     routes: Router,
+    seat: Arc<Seat>,
 ) {
+    let routes = TowerToHyperService::new(routes);
+    let service = service_fn(|mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(Arc::clone(&seat));
+        let (answering, seat) = (routes.call(request), Arc::clone(&seat));
+        async move {
+            let answer = answering.await;
+            seat.is_answered();
+            answer
+        }
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
+        .serve_connection(TokioIo::new(stream), service);
     // Its errors are about a browser that is gone.
     let _ = connection.await;
 }

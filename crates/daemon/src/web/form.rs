@@ -3,7 +3,7 @@
 //! A form is believed only with the word that the visit's own pages carry. What is typed goes into buffers
 //! that are wiped, as far as they are ours: the bytes pass through the HTTP library's as well.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use axum::{
     body::to_bytes,
@@ -12,9 +12,10 @@ use axum::{
 };
 use keyless_core::{Code, Error, SafeText};
 use keyless_vault::MAX_VALUE_BYTES;
+use tokio::time::timeout;
 use zeroize::Zeroizing;
 
-use super::{Web, frame::Failure, visitors::Visit};
+use super::{Web, frame::Failure, seats::Seat, visitors::Visit};
 
 /// The visit's cookie.
 pub(super) const COOKIE: &str = "keyless";
@@ -24,6 +25,8 @@ const BY_SCRIPT: &str = "x-keyless-script";
 pub(super) const FORM_WORD: &str = "form";
 /// Every byte of a value may come as `%XX`.
 const MAX_FORM_BYTES: usize = 3 * MAX_VALUE_BYTES + 16 * 1024;
+/// For all of a form, over whatever carries the page's port elsewhere.
+const FORM_TIME: Duration = Duration::from_secs(30);
 
 /// A browser that came by a link; it may have proven nothing.
 pub(super) struct Guest(pub(super) Arc<Visit>);
@@ -56,8 +59,13 @@ impl FromRequestParts<Arc<Web>> for Guest {
         let visit = cookies(&parts.headers)
             .find_map(|cookie| web.visitors.visit(place.unwrap_or_default(), cookie));
         let visit = visit.ok_or(Failure::NoVisit)?;
-        if !parts.headers.contains_key(BY_SCRIPT) && visit.is_proven() {
-            visit.act();
+        if visit.is_proven() {
+            if let Some(seat) = seat(parts) {
+                seat.is_operators();
+            }
+            if !parts.headers.contains_key(BY_SCRIPT) {
+                visit.act();
+            }
         }
         Ok(Self(visit))
     }
@@ -82,7 +90,12 @@ impl FromRequest<Arc<Web>> for SentByGuest {
         let (mut parts, body) = request.into_parts();
         let Guest(visit) = Guest::from_request_parts(&mut parts, web).await?;
         let too_large = |_| bad_form("the form is too large");
-        let bytes = to_bytes(body, MAX_FORM_BYTES).await.map_err(too_large)?;
+        let coming = timeout(FORM_TIME, to_bytes(body, MAX_FORM_BYTES)).await;
+        let bytes =
+            coming.map_err(|_| bad_form("the form did not come in time"))?.map_err(too_large)?;
+        if let Some(seat) = seat(&parts) {
+            seat.is_judged();
+        }
         let fields = Fields::read(&bytes);
         if !visit.is_own_form(fields.text(FORM_WORD)) {
             return Err(bad_form("the form is not from this visit; load the page again").into());
@@ -137,6 +150,11 @@ impl Fields {
 /// The fields of a query, as a filter has them.
 pub(super) fn query(text: Option<&str>) -> Fields {
     Fields::read(text.unwrap_or_default().as_bytes())
+}
+
+/// The connection that it came by.
+fn seat(parts: &Parts) -> Option<&Seat> {
+    parts.extensions.get::<Arc<Seat>>().map(Arc::as_ref)
 }
 
 /// Every cookie of our name: a browser may have one of another server of this machine, too.

@@ -38,9 +38,9 @@ pub(super) async fn open(
 pub(super) async fn sign_in(State(web): State<Arc<Web>>, mut sent: SentByGuest) -> Answered {
     match web.factor.prove(&web, &sent.visit, sent.fields.take("factor")).await {
         Ok(()) => {
-            // A cookie or a form's word from before the proof is worth nothing after it.
+            // A path, a cookie or a form's word from before the proof is worth nothing after it.
             let renewed = web.visitors.renew(&sent.visit)?.ok_or(Failure::NoVisit)?;
-            with_cookie(&web, &renewed, to(&sent.visit, ""))
+            with_cookie(&web, &renewed, Redirect::to(&format!("/{}/", renewed.place)))
         }
         Err(error) => Err(Failure::Unproven(sent.visit, Some(error), web.desk.vault.is_open())),
     }
@@ -171,6 +171,14 @@ mod tests {
         line.strip_prefix("keyless=").unwrap().split(';').next().unwrap()
     }
 
+    /// Where an answer leads, which is where its cookie is for.
+    fn place(response: &Response) -> String {
+        let place = response.headers()[header::LOCATION].to_str().unwrap();
+        let line = response.headers()[header::SET_COOKIE].to_str().unwrap();
+        assert!(line.contains(&format!("; Path={place};")), "{line}");
+        place.trim_matches('/').to_owned()
+    }
+
     #[tokio::test]
     async fn a_visit_is_another_one_once_it_is_proven() {
         let scene = Scene::new().await;
@@ -178,9 +186,18 @@ mod tests {
         let (web, before) = (&scene.web, Arc::clone(&sent.visit));
         let answer = sign_in(State(Arc::clone(web)), sent).await.ok().unwrap();
         assert!(!before.is_proven() && web.visitors.visit(&opened.place, &opened.cookie).is_none());
-        let after = web.visitors.visit(&opened.place, cookie(&answer)).unwrap();
+        let proven = place(&answer);
+        assert_ne!(proven, opened.place, "browsers send its cookie to that path of every port");
+        assert!(web.visitors.visit(&opened.place, cookie(&answer)).is_none());
+        let after = web.visitors.visit(&proven, cookie(&answer)).unwrap();
         assert!(after.is_proven() && !after.is_own_form(before.form_word()));
         assert!(web.visitors.renew(&before).unwrap().is_none(), "a second one in flight");
+
+        // Nobody else learned that path, and the operator has other tabs there.
+        after.forget_proof();
+        let again = web.visitors.renew(&after).unwrap().unwrap();
+        assert!(again.place == proven && again.cookie != cookie(&answer));
+        assert!(web.visitors.visit(&proven, cookie(&answer)).is_none());
     }
 
     #[tokio::test]

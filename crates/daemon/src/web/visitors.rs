@@ -2,7 +2,9 @@
 //!
 //! A visit has two halves. Its cookie goes with requests below its own path and nowhere else, and nobody but the
 //! browser that opened the link knows that path: cookies don't tell ports apart, so a server on another
-//! port of this machine, an agent's perhaps, would be sent a cookie for `/`.
+//! port of this machine, an agent's perhaps, would be sent a cookie for `/`. Such a server can also plant one: whoever
+//! opened a link for themselves can have the operator's browser go on with that visit. A first proof makes another
+//! visit of it, at a path of its own, so that a cookie that is worth something is sent to no path that others know.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -58,6 +60,8 @@ pub(super) struct Visit {
     form: String,
     born: Moment,
     whose: Whose,
+    /// Whether its place was told to nobody before the factor was proven.
+    is_behind_a_proof: bool,
     state: Mutex<State>,
 }
 
@@ -117,12 +121,13 @@ impl Visitors {
         fits.then_some(visit)
     }
 
-    /// A proven visit in place of one whose factor was proven just now: its cookie and its form's word are new, so
-    /// that who knew the old ones has nothing. Nothing when that visit is over.
+    /// A proven visit in place of one whose factor was proven just now: its cookie and its form's word are new, and so
+    /// is its place at the first proof, so that who knew the old ones has nothing. Nothing when that visit is over.
     pub(super) fn renew(&self, old: &Visit) -> Result<Option<Opened>, Error> {
-        let now = Moment::now();
-        let (place, born) = (old.place.clone(), old.born);
-        let visit = Visit { place, born, ..Visit::new(now, Whose::Operators)? };
+        let fresh = Visit::new(Moment::now(), Whose::Operators)?;
+        // A later proof leaves the operator's other tabs where they are.
+        let place = if old.is_behind_a_proof { &old.place } else { &fresh.place }.clone();
+        let visit = Visit { place, born: old.born, is_behind_a_proof: true, ..fresh };
         visit.prove();
         let opened = Opened { place: visit.place.clone(), cookie: visit.cookie.clone() };
         let mut visits = self.visits.lock();
@@ -131,6 +136,7 @@ impl Visitors {
             return Ok(None);
         }
         old.forget_proof();
+        visits.remove(&old.place);
         visits.insert(visit.place.clone(), Arc::new(visit));
         Ok(Some(opened))
     }
@@ -157,6 +163,7 @@ impl Visit {
             form: random_word()?,
             born: now,
             whose,
+            is_behind_a_proof: false,
             state: Mutex::new(state),
         })
     }

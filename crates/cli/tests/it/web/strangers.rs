@@ -1,6 +1,6 @@
 //! Who has no link, no cookie, no factor, or another name for the page.
 
-use std::{fs, process::Command};
+use std::{fs, io::Write as _, net::TcpStream, process::Command};
 
 use super::Browser;
 use crate::{
@@ -70,7 +70,7 @@ fn nobody_gets_further_than_what_they_have() {
     let form = asked.0.split("name=\"form\" value=\"").nth(1).unwrap();
     let form = form.split('"').next().unwrap();
     let passphrase = fs::read_to_string(world.operator_file("passphrase")).unwrap();
-    let send_as = |cookie: &str, room: &str, from: &str, own: &str| {
+    let send_as = |home: &str, cookie: &str, room: &str, from: &str, own: &str| {
         let (origin, field) = (format!("Origin: {from}"), format!("form={own}"));
         let factor = format!("factor={}", passphrase.trim());
         curl(&[
@@ -85,7 +85,7 @@ fn nobody_gets_further_than_what_they_have() {
             &format!("{home}{room}"),
         ])
     };
-    let send = |room: &str, from: &str, own: &str| send_as(cookie, room, from, own);
+    let send = |room: &str, from: &str, own: &str| send_as(&home, cookie, room, from, own);
     assert_eq!(send("sign-in", "https://evil.test", form).status(), "403");
     assert_eq!(send("sign-in", "null", form).status(), "403");
     assert_eq!(send("sign-in", origin, "0123").status(), "400", "a form of another page");
@@ -94,9 +94,11 @@ fn nobody_gets_further_than_what_they_have() {
     assert_eq!(proven.status(), "303");
     assert_eq!(curl(&["-b", cookie, &home]).status(), "403", "the cookie from before the proof");
     let cookie = proven.head("set-cookie").unwrap().split(';').next().unwrap();
+    assert_eq!(curl(&["-b", cookie, &home]).status(), "403", "the path from before the proof");
+    let home = format!("{origin}{}", proven.head("location").unwrap());
     let inside = curl(&["-b", cookie, &home]);
     assert!(inside.0.contains(TOKEN));
-    let send = |room: &str, from: &str, own: &str| send_as(cookie, room, from, own);
+    let send = |room: &str, from: &str, own: &str| send_as(&home, cookie, room, from, own);
     assert_eq!(send("lock", origin, form).status(), "400", "the word from before the proof");
     let form = inside.0.split("name=\"form\" value=\"").nth(1).unwrap();
     let form = form.split('"').next().unwrap();
@@ -104,6 +106,79 @@ fn nobody_gets_further_than_what_they_have() {
     assert_eq!(send("lock", "https://evil.test", form).status(), "403");
     assert_eq!(send("sign-out", origin, form).status(), "200");
     assert_eq!(curl(&["-b", cookie, &home]).status(), "403", "a visit that is over");
+}
+
+/// Browsers send a cookie for a path to that path of every port, and take one from any port: a server of an agent's can
+/// have the operator prove their factor in a visit that the agent opened. What it knows of that visit is worth nothing then.
+#[test]
+fn a_visit_that_an_agent_planted_is_not_the_agents_once_it_is_proven() {
+    let world = unlocked();
+    super::in_a_browser(
+        &world,
+        "const { createServer, get } = require('node:http');
+const ask = (url, headers = {}) => new Promise((done) => get(url, { headers }, (answer) => {
+  let body = ''; answer.on('data', (part) => { body += part; }); answer.on('end', () => done({ answer, body }));
+}));
+const address = link(), opened = (await ask(address)).answer.headers;
+const place = opened.location, home = new URL(address).origin + place, cookie = opened['set-cookie'][0].split(';')[0];
+const heard = [];
+const evil = createServer((request, answer) => {
+  heard.push(request.headers.cookie);
+  if (request.url !== '/plant') return answer.setHeader('Content-Type', 'text/html').end('<p>evil</p>');
+  answer.writeHead(302, { 'Set-Cookie': `${cookie}; Path=${place}`, Location: home }).end();
+});
+await new Promise((ready) => evil.listen(0, 'localhost', ready));
+const port = evil.address().port;
+const victim = await arrive({}, `http://localhost:${port}/plant`);
+assert.equal(victim.url(), home);
+await victim.getByLabel('Passphrase or code').fill(passphrase());
+await victim.getByRole('button', { name: 'Go on' }).click();
+await victim.getByRole('heading', { name: 'Waiting for you' }).waitFor();
+// Any picture on a page of the agent's has the browser send it what is for that path.
+const other = await victim.context().newPage(); await other.goto(`http://localhost:${port}/`);
+await other.evaluate((url) => new Promise((done) => {
+  const picture = new Image(); picture.onerror = picture.onload = done; picture.src = url;
+}), `${place}picture`);
+const known = heard.at(-1);
+assert.ok(known.startsWith('keyless='), 'the cookie that was planted, at least');
+for (const room of ['', 'secrets']) {
+  const { answer, body } = await ask(home + room, { cookie: known });
+  assert.equal(answer.statusCode, 403, body);
+}
+evil.close(); evil.closeAllConnections();",
+    );
+}
+
+/// Any process of the machine may connect. Who takes every connection there is, and says nothing there or says it slowly,
+/// gives way to who comes later.
+#[test]
+fn connections_that_only_sit_there_keep_nobody_out() {
+    let world = unlocked();
+    let url = link(&world);
+    let origin = url.split_once("/open/").unwrap().0;
+    let opened = curl(&[&url]);
+    let cookie = opened.head("set-cookie").unwrap().split(';').next().unwrap();
+    let (place, port) = (opened.head("location").unwrap(), origin.rsplit_once(':').unwrap().1);
+    let head = format!("Host: localhost:{port}\r\nOrigin: {origin}\r\nCookie: {cookie}\r\n");
+    let said = [
+        String::new(),
+        "GET / HTTP/1.1\r\n".to_owned(),
+        format!("GET {place} HTTP/1.1\r\n{head}\r\n"),
+        format!("POST {place}sign-in HTTP/1.1\r\n{head}Content-Length: 1000\r\n\r\nform="),
+    ];
+    let sitting = said.iter().flat_map(|said| {
+        (0..70).map(move |_| {
+            let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+            // It may have been sent away already.
+            let _ = stream.write_all(said.as_bytes());
+            stream
+        })
+    });
+    let sitting: Vec<TcpStream> = sitting.collect();
+    let asked = curl(&["--max-time", "5", &origin.replace("localhost", "127.0.0.1")]);
+    assert_eq!(asked.status(), "421", "it is answered at once: {}", asked.0);
+    assert_eq!(curl(&["--max-time", "5", &link(&world)]).status(), "303");
+    drop(sitting);
 }
 
 /// Guessing is cut short, on record, and another site's page can neither read nor frame nor post.
