@@ -54,8 +54,9 @@ impl Moment {
 impl Add<Duration> for Moment {
     type Output = Self;
 
+    /// How long something holds is often another's word: a lease without end ends with the clock.
     fn add(self, more: Duration) -> Self {
-        Self(self.0 + more)
+        Self(self.0.saturating_add(more))
     }
 }
 
@@ -74,6 +75,13 @@ mod tests {
         let now = Moment::now();
         // It is written in hundredths.
         assert!(before <= now.0 && now.0 <= uptime() + Duration::from_millis(10));
+    }
+
+    /// A server that gives leases of all the seconds that fit its number.
+    #[test]
+    fn no_lease_is_longer_than_the_clock_goes() {
+        let far = Moment::now() + Duration::from_secs(u64::MAX);
+        assert!(far > Moment::now() && far + Duration::from_secs(1) >= far);
     }
 
     #[tokio::test]

@@ -23,6 +23,8 @@ use crate::{broker::plain_entry, values::Values};
 const MARGIN: Duration = Duration::from_secs(30);
 /// How long a token is used whose end the endpoint does not tell; a 401 renews it before.
 const UNTOLD: Duration = Duration::from_mins(30);
+/// No token is kept for longer than this without asking, whatever its endpoint says: the clock ends somewhere.
+const LONGEST: Duration = Duration::from_hours(24 * 365);
 const PERMIT_LIFE: Duration = Duration::from_secs(30);
 /// When it is looked whether a refresh token that was refused has been replaced by somebody else.
 const LOOKS: [Duration; 3] =
@@ -138,8 +140,7 @@ impl Fetcher {
             state.newer = (!is_stored).then_some(Newer { refresh, stored });
         }
         let obtained = Instant::now();
-        let life = expires_in.map_or(UNTOLD, Duration::from_secs);
-        let until = obtained + life.saturating_sub(MARGIN);
+        let until = good_until(obtained, expires_in);
         state.token = Some(Token { value: access_token, obtained, until });
         Ok(value)
     }
@@ -200,4 +201,24 @@ fn value_of(path: &SecretPath, bytes: Vec<u8>) -> Result<SecretValue, Error> {
         let words = SafeText::words("the token of ").and(path).and(" can't be used: ");
         Error::with(Code::TokenUnavailable, words.and(error))
     })
+}
+
+/// Until when a token is used that its endpoint says to be good for so many seconds.
+fn good_until(obtained: Instant, expires_in: Option<u64>) -> Instant {
+    let life = expires_in.map_or(UNTOLD, Duration::from_secs);
+    obtained + life.saturating_sub(MARGIN).min(LONGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_used_until_shortly_before_its_end() {
+        let now = Instant::now();
+        let used_for = |expires_in| good_until(now, expires_in) - now;
+        assert_eq!(used_for(Some(90)), Duration::from_mins(1));
+        assert_eq!((used_for(Some(1)), used_for(None) + MARGIN), (Duration::ZERO, UNTOLD));
+        assert_eq!(used_for(Some(u64::MAX)), LONGEST, "an endpoint says what it likes");
+    }
 }
