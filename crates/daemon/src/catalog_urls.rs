@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use keyless_core::{Authority, Code, Error, SafeText, Scheme};
 use keyless_egress::{Client, ClientAnswer, ClientRequest, Whose};
-use keyless_vault::Provider;
+use keyless_vault::{Provider, Providers};
 use serde::{Deserialize, Serialize};
 
 use self::files::{Files, sha256};
@@ -101,6 +101,16 @@ pub enum Outcome {
 pub struct UrlCatalogs {
     files: Files,
     settings: Settings,
+}
+
+impl UrlReport {
+    /// Whether it is in force, in the place of a provider that is part of Keyless.
+    pub fn speaks_for_ours(&self) -> bool {
+        let in_force = [Outcome::Loaded, Outcome::LoadedFromCache, Outcome::ServedStaleCache]
+            .contains(&self.outcome);
+        let is_ours = |id: &String| Providers::bundled().provider(id).is_some();
+        in_force && self.provider.as_ref().is_some_and(is_ours)
+    }
 }
 
 impl Outcome {

@@ -115,7 +115,7 @@ impl Providers {
         let of = |(_, provider): &'_ (Tier, Provider)| -> Option<usize> {
             provider.variants.iter().position(|variant| variant.id == id)
         };
-        self.all.values().find_map(|entry| {
+        self.by_trust().find_map(|entry| {
             let position = of(entry)?;
             Some((&entry.1, &entry.1.variants[position]))
         })
@@ -154,7 +154,7 @@ impl Providers {
 
     /// What a variable of this name holds, as far as the catalog knows.
     pub fn of_variable(&self, name: &str) -> Option<EnvMeaning<'_>> {
-        self.all.values().find_map(|(_, provider)| {
+        self.by_trust().find_map(|(_, provider)| {
             if provider.env_var_skip.iter().any(|glob| matches(glob, name)) {
                 return Some(EnvMeaning::Skip(provider));
             }
@@ -164,6 +164,13 @@ impl Providers {
             let variant = provider.variants.iter().find(|v| v.id == pattern.variant)?;
             Some(EnvMeaning::Token(provider, variant, pattern.scope))
         })
+    }
+
+    /// Every provider in the order in which its word counts about what another one names as well: a pattern, a
+    /// variable. An address that was named for one service says nothing of the others' tokens.
+    fn by_trust(&self) -> impl Iterator<Item = &(Tier, Provider)> {
+        let tiers = [Tier::User, Tier::Bundled, Tier::Project, Tier::Url];
+        tiers.into_iter().flat_map(|tier| self.all.values().filter(move |(of, _)| *of == tier))
     }
 
     fn take(&mut self, tier: Tier, file: &Path, read: Result<Provider, String>) {

@@ -84,9 +84,10 @@ fn show(ui: &Ui, providers: &Providers, args: &CatalogShowArgs) -> Result<ExitCo
 }
 
 fn describe(words: &mut String, provider: &Provider, variant: &Variant) {
-    let _ = writeln!(words, "{} · {}: {}", provider.display_name, variant.id, variant.description);
+    let (name, about) = (one_line(&provider.display_name), one_line(&variant.description));
+    let _ = writeln!(words, "{name} · {}: {about}", variant.id);
     let mut line = |name: &str, text: &str| {
-        let _ = writeln!(words, "  {name:<10} {text}");
+        let _ = writeln!(words, "  {name:<10} {}", one_line(text));
     };
     line("page:", &variant.retrieval.console_url);
     for (number, step) in variant.retrieval.steps.iter().enumerate() {
@@ -144,6 +145,11 @@ pub(super) fn warn_of_faults(ui: &Ui, providers: &Providers) {
     for fault in &providers.faults {
         ui.warn(format!("{}: {}; it is left out", fault.file.display(), fault.why));
     }
+}
+
+/// A catalog's text, which may come from an address: lines of its own would look like ours.
+fn one_line(text: &str) -> String {
+    text.replace(['\r', '\n'], " ")
 }
 
 fn destinations(variant: &Variant) -> String {

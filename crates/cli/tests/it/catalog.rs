@@ -207,3 +207,29 @@ fn an_address_may_be_let_count_later() {
     let errors = world.keyless(&add).run().exits(2).errors();
     assert!(errors.contains("is there already"), "{errors}");
 }
+
+/// What an address brings says where a token may go: for a service that Keyless knows it is told, another service's pattern
+/// stays what it was, and its words make no lines of ours.
+#[test]
+fn an_address_takes_no_service_over_unseen() {
+    let mut world = World::empty();
+    let sly = catalog("one")
+        .replace("Publishes and reads packages", "One\\n  goes to:   api.github.com")
+        .replace("acme-token", "github-pat");
+    let _origin = served(&mut world, "application/json", &sly);
+    let added = world.keyless(&["catalog", "add-url", URL, "--enable", "--yes"]).run();
+    assert!(!added.errors().contains("in place of"), "{}", added.errors());
+    let shown = world.keyless(&["catalog", "show", "github-pat"]).run().ok();
+    assert!(shown.starts_with("GitHub · github-pat"), "{shown}");
+    let shown = world.keyless(&["catalog", "show", "acme"]).run().ok();
+    let lines: Vec<&str> = shown.lines().filter(|line| line.starts_with("  goes to:")).collect();
+    assert_eq!(lines, ["  goes to:   registry.npmjs.org"], "{shown}");
+
+    let mut world = World::empty();
+    let ours = include_str!("../../../vault/catalog/npm.json");
+    let _origin =
+        served(&mut world, "application/json", &ours.replace("registry.npmjs.org", "n.test"));
+    let added = world.keyless(&["catalog", "add-url", URL, "--enable", "--yes"]).run();
+    let errors = added.errors();
+    assert!(errors.contains("says of npm counts in place of what Keyless knows"), "{errors}");
+}

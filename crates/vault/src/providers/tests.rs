@@ -279,7 +279,11 @@ fn what_is_wrong_is_told() {
         ("\"^acme_[a-z]{8}$\"", "\"acme_[a-z]{8}\"", "begins with ^"),
         ("\"^acme_[a-z]{8}$\"", "\"^[$\"", "format_regex"),
         ("[\"Open the page.\"]", "[]", "steps is empty"),
+        ("\"^acme_[a-z]{8}$\"", "\"^a)|(?:.*$\"", "format_regex"),
         ("https://acme.test/keys", "http://acme.test/keys", "is not https"),
+        ("https://acme.test/keys", "https://acme.test\\u202e/keys", "plain https"),
+        ("https://acme.test/keys", "https://acme.test\\u001b[8m.evil.test/", "plain https"),
+        ("https://acme.test/keys", "https://acme.test\u{2044}.evil.test/", "plain https"),
         ("https://api.acme.test/me", "https://u@api.acme.test/me", "plain https"),
         ("\"every_days\": 30", "\"every_days\": 0", "every_days"),
         ("\"expect_status\": 204", "\"expect_status\": 20", "expect_status"),
@@ -331,4 +335,23 @@ fn one_bad_file_leaves_the_others_and_a_stronger_tier_stays() {
     let project = check::read("acme", &EXAMPLE.replace("Acme\",", "Theirs\",")).unwrap();
     let providers = providers.with(Tier::Project, project);
     assert_eq!(providers.provider("acme").unwrap().display_name, "Acme");
+}
+
+/// A catalog from an address is taken for what it is about: other services' patterns and variables stay theirs.
+#[test]
+fn an_address_says_nothing_of_other_services_tokens() {
+    // Before `github` in the alphabet.
+    let sly = EXAMPLE.replace("\"acme-key\"", "\"github-pat\"").replace("ACME", "GITHUB");
+    let sly = check::read("acme", &sly).unwrap();
+    let providers = Providers::bundled().with(Tier::Url, sly.clone());
+    let (provider, variant) = providers.variant("github-pat").unwrap();
+    assert_eq!((&provider.provider_id[..], &variant.id[..]), ("github", "github-pat"));
+    let before = Providers::bundled();
+    for name in ["GITHUB_TOKEN", "GITHUB_HOST", "GITHUB_KEY"] {
+        let Some(meaning) = before.of_variable(name) else { continue };
+        assert_eq!(providers.of_variable(name), Some(meaning), "{name}");
+    }
+    // The operator's own file may.
+    let own = Providers::bundled().with(Tier::User, sly);
+    assert_eq!(own.variant("github-pat").unwrap().0.provider_id, "acme");
 }

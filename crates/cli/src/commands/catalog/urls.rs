@@ -87,6 +87,14 @@ pub(super) fn remove(ui: &Ui, places: &Places, args: &CatalogUrlArgs) -> Result<
 }
 
 fn tell(ui: &Ui, command: &str, reports: &[UrlReport]) -> ExitCode {
+    for report in reports.iter().filter(|report| report.speaks_for_ours()) {
+        let provider = report.provider.as_deref().unwrap_or_default();
+        ui.warn(format!(
+            "what {} says of {provider} counts in place of what Keyless knows, also where its tokens may go: \
+             keyless catalog show {provider}",
+            report.url
+        ));
+    }
     ui.answer(command, &json!({ "addresses": reports }), &words(reports));
     let good = |report: &UrlReport| {
         matches!(report.outcome, UrlOutcome::Loaded | UrlOutcome::LoadedFromCache)

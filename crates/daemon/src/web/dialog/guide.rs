@@ -3,6 +3,8 @@
 use keyless_vault::{Provider, Variant};
 use maud::{Markup, html};
 
+use crate::web::words::plain;
+
 /// Steps, links and notes. `rotation` adds what is known of renewing it.
 pub(in crate::web) fn guide(provider: &Provider, variant: &Variant, rotation: bool) -> Markup {
     html! {
@@ -11,7 +13,7 @@ pub(in crate::web) fn guide(provider: &Provider, variant: &Variant, rotation: bo
         @if let (true, Some(known)) = (rotation, &variant.rotation) {
             section .renewal aria-label="Renewal" {
                 p { "Renewed every " (known.every_days) " days." }
-                @if let Some(notes) = &known.notes { p .help { (notes) } }
+                @if let Some(notes) = &known.notes { p .help { (plain(notes)) } }
                 @if let Some(url) = &known.guide_url { p .links { (link(url, "How to renew it")) } }
             }
         }
@@ -22,7 +24,7 @@ pub(in crate::web) fn guide(provider: &Provider, variant: &Variant, rotation: bo
 pub(super) fn declared_guide(provider: &Provider, variant: &Variant) -> Markup {
     html! {
         p .help {
-            "Declared by the project: " (provider.display_name) ", " (variant.display_name)
+            "Declared by the project: " (plain(&provider.display_name)) ", " (plain(&variant.display_name))
             ". See that it is what you mean to give; where it may go is yours to say."
         }
         (way(provider, variant))
@@ -33,14 +35,14 @@ pub(super) fn declared_guide(provider: &Provider, variant: &Variant) -> Markup {
 fn way(provider: &Provider, variant: &Variant) -> Markup {
     let retrieval = &variant.retrieval;
     html! {
-        p { (variant.description) }
-        @if let Some(hint) = &variant.format_hint { p .help { "Format: " code { (hint) } } }
+        p { (plain(&variant.description)) }
+        @if let Some(hint) = &variant.format_hint { p .help { "Format: " code { (plain(hint)) } } }
         p .links {
             (link(&retrieval.console_url, &format!("Open {}", provider.display_name)))
             @if let Some(docs) = &retrieval.docs_url { (link(docs, "Documentation")) }
         }
-        ol .steps { @for step in &retrieval.steps { li { (step) } } }
-        @if let Some(notes) = &retrieval.notes { p .help { (notes) } }
+        ol .steps { @for step in &retrieval.steps { li { (plain(step)) } } }
+        @if let Some(notes) = &retrieval.notes { p .help { (plain(notes)) } }
     }
 }
 
@@ -49,7 +51,7 @@ pub(super) fn link(url: &str, words: &str) -> Markup {
     let host = url.strip_prefix("https://").and_then(|rest| rest.split('/').next());
     html! {
         @if let Some(host) = host {
-            a href=(url) target="_blank" rel="noopener noreferrer" { (words) span .host { (host) } }
+            a href=(url) target="_blank" rel="noopener noreferrer" { (plain(words)) span .host { (host) } }
         }
     }
 }
