@@ -37,6 +37,8 @@ use super::{
     seats::{Seat, Seats},
 };
 
+/// Browsers keep 180 cookies of 4 KiB for a name, and send what any port of `localhost` has them keep.
+const MAX_HEAD: usize = 1 << 20;
 /// For a head, and for a handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -144,6 +146,7 @@ async fn serve_connection(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
+        .max_buf_size(MAX_HEAD)
         .serve_connection(TokioIo::new(stream), service);
     // Its errors are about a browser that is gone.
     let _ = connection.await;

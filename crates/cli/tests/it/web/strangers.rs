@@ -1,6 +1,11 @@
 //! Who has no link, no cookie, no factor, or another name for the page.
 
-use std::{fs, io::Write as _, net::TcpStream, process::Command};
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    process::Command,
+};
 
 use super::Browser;
 use crate::{
@@ -147,6 +152,23 @@ for (const room of ['', 'secrets']) {
 }
 evil.close(); evil.closeAllConnections();",
     );
+}
+
+/// A page on another port can have the browser keep cookies for all of `localhost`, as many as it keeps for one name.
+#[test]
+fn the_cookies_of_other_ports_keep_nobody_out() {
+    let world = unlocked();
+    let url = link(&world);
+    let port = url.split_once("/open/").unwrap().0.rsplit_once(':').unwrap().1;
+    let cookies: Vec<String> =
+        (0..180).map(|number| format!("{number:03}={}", "x".repeat(4092))).collect();
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+    let (path, cookies) = (url.rsplit_once(port).unwrap().1, cookies.join("; "));
+    let head = format!("Host: localhost:{port}\r\nCookie: {cookies}\r\nConnection: close");
+    stream.write_all(format!("GET {path} HTTP/1.1\r\n{head}\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 303"), "{answer}");
 }
 
 /// Any process of the machine may connect. Who takes every connection there is, and says nothing there or says it slowly,
