@@ -255,3 +255,156 @@ fn impostor() -> Error {
     let words = "it could not prove that it knows the password";
     Error::with(Code::UpstreamProtocol, SafeText::words(words))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::io::{DuplexStream, duplex};
+
+    use super::*;
+
+    const PASSWORD: &[u8] = b"sesame-open-the-door";
+    const START: &[u8] = b"start";
+
+    /// A database that has proven its name, and means no good all the same.
+    struct Hostile {
+        stream: DuplexStream,
+        heard: Vec<u8>,
+    }
+
+    impl Hostile {
+        async fn say(&mut self, kind: u8, body: &[u8]) {
+            let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+            self.stream.write_all(&[&[kind], &length[..], body].concat()).await.unwrap();
+        }
+
+        async fn ask(&mut self, code: u32, more: &[u8]) {
+            self.say(b'R', &[&code.to_be_bytes(), more].concat()).await;
+        }
+
+        /// Asks for SCRAM, and gives the nonce that it is answered with.
+        async fn scram(&mut self) -> Vec<u8> {
+            self.ask(10, b"SCRAM-SHA-256\0\0").await;
+            self.hear().await;
+            let nonce = self.heard.windows(2).position(|bytes| bytes == b"r=").unwrap();
+            self.heard[nonce + 2..].to_vec()
+        }
+
+        /// A challenge as it should be.
+        async fn scram_to_its_end(&mut self) {
+            let nonce = [&self.scram().await[..], b"more"].concat();
+            self.challenge(&nonce, "1").await;
+            self.hear().await;
+        }
+
+        async fn challenge(&mut self, nonce: &[u8], iterations: &str) {
+            let rest = format!(",s=c2FsdHNhbHQ=,i={iterations}");
+            self.ask(11, &[b"r=", nonce, rest.as_bytes()].concat()).await;
+        }
+
+        async fn hear(&mut self) {
+            let read = self.stream.read_buf(&mut self.heard).await.unwrap();
+            assert_ne!(read, 0);
+        }
+    }
+
+    /// What the login comes to, and all that the database heard.
+    async fn against(play: impl AsyncFnOnce(&mut Hostile)) -> (Code, Vec<u8>) {
+        let (ours, stream) = duplex(1 << 20);
+        let (mut server, mut hostile) = (Server::over(ours), Hostile { stream, heard: Vec::new() });
+        let hello = Hello { packet: START, user: b"ana" };
+        let playing = async {
+            hostile.hear().await;
+            play(&mut hostile).await;
+            pending::<()>().await;
+        };
+        let login = tokio::select! {
+            login = server.log_in(&hello, PASSWORD, Duration::from_mins(1)) => login,
+            () = playing => unreachable!("it waits"),
+        };
+        let code = match login {
+            Ok(_) => panic!("nobody was let in"),
+            Err(LoginFault::By(error)) => error.code(),
+            Err(LoginFault::ByServer(_)) => panic!("it is no refusal of the database's"),
+        };
+        drop(server);
+        hostile.stream.read_to_end(&mut hostile.heard).await.unwrap();
+        (code, hostile.heard)
+    }
+
+    #[track_caller]
+    fn assert_kept((code, heard): (Code, Vec<u8>)) {
+        assert_eq!(code, Code::UpstreamProtocol);
+        assert!(heard.starts_with(START));
+        assert!(!heard.windows(PASSWORD.len()).any(|bytes| bytes == PASSWORD));
+    }
+
+    /// Who does not prove to know the password lets nobody in, and does not hear it.
+    #[tokio::test]
+    async fn scram_goes_both_ways() {
+        // A nonce of its own.
+        assert_kept(
+            against(async |it| {
+                it.scram().await;
+                it.challenge(b"of-its-own", "4096").await;
+            })
+            .await,
+        );
+        // No word about the password, a wrong one, an error.
+        for last in [&b""[..], b"v=d3Jvbmc=", b"e=other-error"] {
+            assert_kept(
+                against(async |it| {
+                    it.scram_to_its_end().await;
+                    it.ask(12, last).await;
+                })
+                .await,
+            );
+        }
+        // In, before it has shown anything: after its challenge, and instead of one.
+        assert_kept(
+            against(async |it| {
+                it.scram_to_its_end().await;
+                it.ask(0, b"").await;
+            })
+            .await,
+        );
+        assert_kept(
+            against(async |it| {
+                it.scram().await;
+                it.ask(0, b"").await;
+            })
+            .await,
+        );
+    }
+
+    /// More than what protects anybody is work for nothing.
+    #[tokio::test]
+    async fn nobody_hashes_for_as_long_as_a_database_likes() {
+        for iterations in ["2147483648", "4294967297", "1000001", "", "-1", "x"] {
+            assert_kept(
+                against(async |it| {
+                    let nonce = [&it.scram().await[..], b"more"].concat();
+                    it.challenge(&nonce, iterations).await;
+                })
+                .await,
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn no_message_is_longer_than_a_login_takes_and_no_remarks_are_endless() {
+        for length in [0, 3, 1 << 20, u32::MAX] {
+            let head = [&b"R"[..], &length.to_be_bytes()].concat();
+            assert_kept(against(async |it| it.stream.write_all(&head).await.unwrap()).await);
+        }
+        assert_kept(
+            against(async |it| {
+                for _ in 0..=MAX_REMARKS {
+                    it.say(b'N', b"SNOTICE\0Mx\0\0").await;
+                }
+            })
+            .await,
+        );
+    }
+}
