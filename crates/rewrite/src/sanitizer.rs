@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 
 use self::{
     forms::{Form, Sought},
-    screen::{EscapeScreen, Escapes, Screen, Suspects},
+    screen::{EscapeScreen, Escapes, Screen, Suspects, Suspicion},
     view::{Escaping, Room, View, thinned, without_strings},
 };
 use crate::{encodings::Shared, patterns::PatternSet};
@@ -156,8 +156,9 @@ impl Sanitizer {
                 self.search_thinned(&seen, part, thinned, found);
             }
         }
-        self.find_undone(&whole, Escaping::Percent, [once, twice], found);
-        self.find_undone(&whole, Escaping::Text, [once, twice], found);
+        let [percent, text] = self.suspicions(segment);
+        self.find_undone(&whole, Escaping::Percent, &percent, [once, twice], found);
+        self.find_undone(&whole, Escaping::Text, &text, [once, twice], found);
     }
 
     /// What stands there once its escapes are undone, and once those are undone that come of it.
@@ -165,30 +166,48 @@ impl Sanitizer {
         &self,
         text: &View<'_>,
         escaping: Escaping,
+        suspicion: &Suspicion,
         rooms: [&mut Room; 2],
         found: &mut Vec<Finding>,
     ) {
         let [once, twice] = rooms;
-        let escapes = Escapes::of(text.bytes(), escaping, self.escapes.as_ref());
-        if escapes.is_empty() {
+        if !suspicion.everywhere {
+            return self.find_undone_in_parts(text, escaping, suspicion, once, found);
+        }
+        let Some(once) = escaping.undone(text.bytes(), once) else { return };
+        let once = once.over(text, 0);
+        self.search(&once, &self.plain, escaping.label(), found);
+        let [percent, others] = self.suspicions(once.bytes());
+        let suspicion = if escaping == Escaping::Percent { percent } else { others };
+        if !suspicion.everywhere {
+            self.find_undone_in_parts(&once, escaping, &suspicion, twice, found);
+        } else if let Some(twice) = escaping.undone(once.bytes(), twice) {
+            self.search(&twice.over(&once, 0), &self.plain, escaping.label(), found);
+        }
+    }
+
+    fn find_undone_in_parts(
+        &self,
+        text: &View<'_>,
+        escaping: Escaping,
+        suspicion: &Suspicion,
+        room: &mut Room,
+        found: &mut Vec<Finding>,
+    ) {
+        if suspicion.is_none() {
             return;
         }
-        let label = (escaping == Escaping::Percent).then_some(FoundAs::Percent);
-        for part in self.parts(&escapes) {
-            let once = escapes.undone(part.clone(), once).over(text, part.start);
-            self.search(&once, &self.plain, label, found);
-            if escapes.may_be_twice {
-                let escapes = Escapes::of(once.bytes(), escaping, self.escapes.as_ref());
-                for part in self.parts(&escapes) {
-                    let twice = escapes.undone(part.clone(), twice).over(&once, part.start);
-                    self.search(&twice, &self.plain, label, found);
-                }
+        let escapes = Escapes::of(text.bytes(), escaping);
+        for part in suspicion.parts(&escapes) {
+            if let Some(undone) = escapes.undone(part.clone(), room) {
+                self.search(&undone.over(text, part.start), &self.plain, escaping.label(), found);
             }
         }
     }
 
-    fn parts(&self, escapes: &Escapes<'_>) -> Vec<Range<usize>> {
-        self.escapes.as_ref().map_or_else(|| escapes.everywhere(), |screen| screen.parts(escapes))
+    fn suspicions(&self, text: &[u8]) -> [Suspicion; 2] {
+        let all = || [(); 2].map(|()| Suspicion::of_everything());
+        self.escapes.as_ref().map_or_else(all, |screen| screen.suspicions(text))
     }
 
     fn suspects(&self, text: &[u8], room: &mut Room) -> Suspects {

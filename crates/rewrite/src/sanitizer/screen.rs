@@ -13,9 +13,9 @@ use std::{iter, ops::Range};
 use memchr::memchr;
 use zeroize::Zeroizing;
 
-pub(super) use self::escapes::{EscapeScreen, Escapes};
+pub(super) use self::escapes::{EscapeScreen, Escapes, Suspicion};
 use super::view::{self, Room};
-use crate::patterns::PatternSet;
+use crate::patterns::{Bitmap, PatternSet, word};
 
 /// Patterns of the text as it stands that leave less are looked for in all of it: they'd be suspected everywhere.
 const MIN_EXACT: usize = 6;
@@ -32,6 +32,16 @@ pub(super) struct Screen {
     reach: usize,
     /// There are patterns of the text as it stands that are not screened for.
     has_short: bool,
+    /// How the others begin.
+    beginnings: Beginnings,
+}
+
+/// The first bytes of patterns of the text as it stands.
+struct Beginnings {
+    grams: Bitmap,
+    width: usize,
+    /// Some have a terminal's sequence in them.
+    has_escape: bool,
 }
 
 /// What the screen lets through.
@@ -52,31 +62,37 @@ impl Screen {
         thinned: impl Iterator<Item = &'p [u8]>,
         longest: usize,
     ) -> Option<Self> {
-        let (mut residues, short): (Vec<_>, Vec<_>) =
-            exact.map(of_pattern).partition(|residue| residue.len() >= MIN_EXACT);
-        residues.extend(thinned.map(of_pattern));
+        let (long, short): (Vec<_>, Vec<_>) =
+            exact.partition(|pattern| of_pattern(pattern).len() >= MIN_EXACT);
+        let residues: Vec<_> = long.iter().copied().chain(thinned).map(of_pattern).collect();
         let can_screen = residues.iter().all(|residue| residue.len() >= MIN_THINNED);
         can_screen.then(|| Self {
             residues: PatternSet::new(residues.iter().map(|residue| residue.as_slice())),
             reach: longest + 1,
             has_short: !short.is_empty(),
+            beginnings: Beginnings::of(&long),
         })
     }
 
     /// Looks at a text; `room` is for its residue.
     pub(super) fn suspects(&self, text: &[u8], room: &mut Room) -> Suspects {
-        let residue = Residue::of(text, room);
-        let mut parts: Vec<Range<usize>> = Vec::new();
+        let mut residue = Residue::of(text, room, &self.beginnings);
+        let mut hits = std::mem::take(&mut residue.begun);
         let mut from = 0;
         while let Some((hit, _)) = self.residues.find(residue.bytes, from) {
+            hits.push(hit.start);
+            // Another may begin within it.
+            from = hit.start + 1;
+        }
+        hits.sort_unstable();
+        let mut parts: Vec<Range<usize>> = Vec::new();
+        for hit in hits {
             // The match itself, and a rest of the value on either side.
-            let part = residue.around(hit.start, self.reach..self.reach * 2);
+            let part = residue.around(hit, self.reach..self.reach * 2);
             match parts.last_mut() {
                 Some(last) if part.start <= last.end => last.end = part.end,
                 _ => parts.push(part),
             }
-            // Another may begin within it.
-            from = hit.start + 1;
         }
         let exact_everywhere = self.has_short || residue.is_cut;
         Suspects { parts, exact_everywhere, has_strings: residue.has_strings }
@@ -91,14 +107,32 @@ impl Suspects {
     }
 }
 
+impl Beginnings {
+    fn of(patterns: &[&[u8]]) -> Self {
+        let width = patterns.iter().map(|pattern| pattern.len()).min().unwrap_or(1).min(8);
+        let mut grams = Bitmap::new(patterns.len());
+        for pattern in patterns {
+            grams.insert(word(&pattern[..width]));
+        }
+        let has_escape = patterns.iter().any(|pattern| pattern.contains(&ESC));
+        Self { grams, width, has_escape }
+    }
+
+    /// Whether a pattern may begin with this.
+    fn may_be(&self, text: &[u8]) -> bool {
+        text.get(..self.width).is_some_and(|gram| self.grams.known(word(gram)) != 0)
+    }
+}
+
 /// What is left of a text, and the way back.
 struct Residue<'a> {
     bytes: &'a [u8],
     marks: Vec<Mark>,
     end: usize,
-    /// Sequences of a terminal were left out, which have bytes of the residue in them: what stands in one, or has one, is
-    /// not found.
+    /// Sequences of a terminal were left out: a pattern that has one is not found.
     is_cut: bool,
+    /// Where one was left out in which a pattern may begin, in bytes of the residue.
+    begun: Vec<usize>,
     /// Some of them may begin strings.
     has_strings: bool,
 }
@@ -111,24 +145,31 @@ struct Mark {
 }
 
 impl<'a> Residue<'a> {
-    fn of(text: &[u8], room: &'a mut Room) -> Self {
+    fn of(text: &[u8], room: &'a mut Room, beginnings: &Beginnings) -> Self {
         let room = view::make_filled_room(room, text.len() + STRIDE);
         let mut marks = Vec::with_capacity(text.len() / STRIDE + 1);
         let mut mark = Mark { there: 0, here: 0 };
-        let (mut is_cut, mut has_strings) = (false, false);
+        let mut begun = Vec::new();
+        let mut has_strings = false;
+        let mut is_cut = false;
         loop {
             let rest = &text[mark.there..];
             let shown = memchr(ESC, rest).unwrap_or(rest.len());
             mark.squeeze(&rest[..shown], room, &mut marks);
-            let Some(sequence) = text.get(mark.there..).filter(|rest| !rest.is_empty()) else {
+            let sequence = &rest[shown..];
+            if sequence.is_empty() {
                 break;
-            };
-            is_cut |= sequence.len() > 1;
+            }
+            let length = view::unseen(sequence);
+            is_cut |= beginnings.has_escape;
+            if (1..length).any(|at| beginnings.may_be(&sequence[at..])) {
+                begun.push(mark.here);
+            }
             // One that is itself left out, too, may begin a string.
             has_strings |= sequence.get(1).is_some_and(|one| *one == ESC || view::is_string(*one));
-            mark.there += view::unseen(sequence);
+            mark.there += length;
         }
-        Self { bytes: &room[..mark.here], marks, end: text.len(), is_cut, has_strings }
+        Self { bytes: &room[..mark.here], marks, end: text.len(), is_cut, begun, has_strings }
     }
 
     /// The stretch of the text with the byte at `here`, at least as many bytes of the residue before it as the first number
@@ -156,13 +197,7 @@ impl Mark {
                 shown = rest;
                 STRIDE
             } else {
-                let mut length = 0;
-                for byte in shown {
-                    let residue = RESIDUE[usize::from(*byte)];
-                    room[length] = residue;
-                    length += usize::from(residue != 0);
-                }
-                self.here += length;
+                self.here += squeezed(shown, room.first_chunk_mut().expect("a stride more"));
                 std::mem::take(&mut shown).len()
             };
             self.there += done;
@@ -170,8 +205,9 @@ impl Mark {
     }
 }
 
-/// Puts the residue of a block at the beginning of `room`, and gives its length.
-fn squeezed(block: &[u8; STRIDE], room: &mut [u8; STRIDE]) -> usize {
+/// Puts the residue of at most a stride at the beginning of `room`, and gives its length.
+#[inline]
+fn squeezed(block: &[u8], room: &mut [u8; STRIDE]) -> usize {
     let mut length = 0;
     for byte in block {
         let residue = RESIDUE[usize::from(*byte)];

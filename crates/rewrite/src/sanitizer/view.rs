@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use self::thinning::Thinned;
 pub(super) use self::{
-    escapes::{Escape, Escaping},
+    escapes::{Escape, Escaping, each_pair},
     thinning::{is_string, is_x, remains, thinned, unseen, without_strings},
 };
 
@@ -150,33 +150,46 @@ impl Symbol {
     }
 }
 
-/// The text with symbols in the place of stretches of so many bytes, in order. No symbol has more bytes than what it
-/// stands for.
-fn replaced<'a>(
-    text: &[u8],
+/// A view under construction, of a text with symbols in the place of stretches of it.
+struct Replacing<'t, 'a> {
+    text: &'t [u8],
     room: &'a mut Room,
-    places: impl Iterator<Item = (usize, usize, Symbol)>,
-) -> View<'a> {
-    make_room(room, text.len());
-    room.clear();
-    let mut runs = Vec::new();
-    let mut kept = 0;
-    for (at, length, symbol) in places {
-        keep(room, &mut runs, text, kept..at);
-        let run = Run { here: room.len(), there: at, decoded: length };
-        room.extend_from_slice(symbol.bytes());
-        if room.len() > run.here {
-            runs.push(run);
-        }
-        kept = at + length;
-    }
-    keep(room, &mut runs, text, kept..text.len());
-    View::new(room.as_slice(), WayBack::Runs(runs))
+    runs: Vec<Run>,
+    /// How far the text is in the room.
+    kept: usize,
 }
 
-fn keep(room: &mut Room, runs: &mut Vec<Run>, text: &[u8], range: Range<usize>) {
-    if !range.is_empty() {
-        runs.push(Run { here: room.len(), there: range.start, decoded: 0 });
-        room.extend_from_slice(&text[range]);
+impl<'t, 'a> Replacing<'t, 'a> {
+    fn new(text: &'t [u8], room: &'a mut Room) -> Self {
+        make_room(room, text.len());
+        room.clear();
+        Self { text, room, runs: Vec::new(), kept: 0 }
+    }
+
+    /// Puts a symbol in the place of so many bytes, behind those before; it has no more than these.
+    fn replace(&mut self, at: usize, length: usize, symbol: Symbol) {
+        self.keep(at);
+        let here = self.room.len();
+        self.room.extend_from_slice(symbol.bytes());
+        if self.room.len() > here {
+            self.runs.push(Run { here, there: at, decoded: length });
+        }
+        self.kept = at + length;
+    }
+
+    fn keep(&mut self, end: usize) {
+        if self.kept < end {
+            self.runs.push(Run { here: self.room.len(), there: self.kept, decoded: 0 });
+            self.room.extend_from_slice(&self.text[self.kept..end]);
+        }
+    }
+
+    /// Nothing where nothing was replaced.
+    fn finish(mut self) -> Option<View<'a>> {
+        if self.kept == 0 {
+            return None;
+        }
+        self.keep(self.text.len());
+        Some(View::new(self.room.as_slice(), WayBack::Runs(self.runs)))
     }
 }

@@ -7,19 +7,22 @@
 //! no escape at all is found without this. What is escaped twice has an escape that stands for a part of another; then
 //! everything is undone.
 
-use std::{iter, ops::Range};
+use std::ops::Range;
 
+use memchr::memchr3;
 use zeroize::Zeroizing;
 
 use super::super::{
     is_symbol,
-    view::{Escape, Escaping, Room, View},
+    view::{Escape, Escaping, Room, View, each_pair},
 };
 use crate::patterns::{Bitmap, word};
 
 /// One escape in this many bytes, or more: then it costs less to undo all than to ask for each.
 const DENSE: usize = 12;
-/// The most escapes that are looked at behind one.
+/// How far a text is from its beginning before that is said of it.
+const MANY: usize = 1024;
+/// How far is looked behind an escape, in bytes that are shown and others escapes.
 const MAX_STEPS: usize = 16;
 /// The longest gram that is known, in bytes.
 const MAX_WIDTH: usize = 8;
@@ -33,6 +36,21 @@ pub(in crate::sanitizer) struct EscapeScreen {
     width: usize,
     /// How far from an escape a match with it goes, in bytes of the view.
     reach: usize,
+    /// What makes an escape that matters to no match behind a backslash; 0xff makes none there.
+    harmless: [u8; COMMON.len()],
+}
+
+/// The commonest escapes of all: what stands behind the backslash, and what for.
+const COMMON: [(u8, u8); 4] = [(b'"', b'"'), (b'n', b'\n'), (b'r', b'\r'), (b't', b'\t')];
+
+/// Which escapes of a text matter.
+#[derive(Default)]
+pub(in crate::sanitizer) struct Suspicion {
+    /// All of them, and what is undone may be undone again.
+    pub(in crate::sanitizer) everywhere: bool,
+    /// Those at these places.
+    at: Vec<usize>,
+    reach: usize,
 }
 
 /// The escapes of a text.
@@ -40,8 +58,6 @@ pub(in crate::sanitizer) struct Escapes<'t> {
     text: &'t [u8],
     escaping: Escaping,
     all: Vec<Place>,
-    /// What is undone may be undone again.
-    pub(in crate::sanitizer) may_be_twice: bool,
 }
 
 /// Where an escape stands, but not for what: that may be a part of a value.
@@ -51,8 +67,6 @@ struct Place {
     /// Where its symbol begins in the view, and how many bytes that has.
     here: usize,
     width: usize,
-    /// They may stand in a match.
-    may_match: bool,
 }
 
 impl EscapeScreen {
@@ -62,27 +76,136 @@ impl EscapeScreen {
         let width = (shortest / 2).clamp(1, MAX_WIDTH);
         let mut bytes: Zeroizing<Vec<bool>> =
             Zeroizing::new((0..=u8::MAX).map(is_symbol).collect());
-        let mut grams = Bitmap::new(lengths().sum());
+        let mut grams = Bitmap::new(lengths().sum::<usize>() * 2);
         for text in matches {
             text.iter().for_each(|byte| bytes[usize::from(*byte)] = true);
             for gram in text.windows(width) {
                 grams.insert(word(gram));
+                grams.insert(other(word(gram)));
             }
         }
         let longest = lengths().max().unwrap_or(0);
-        Self { bytes, grams, width, reach: longest + 2 }
+        let harmless =
+            COMMON.map(|(escaped, byte)| if bytes[usize::from(byte)] { 0xff } else { escaped });
+        Self { bytes, grams, width, reach: longest + 2, harmless }
+    }
+
+    /// Looks at a text, for percent escapes and for the others.
+    pub(in crate::sanitizer) fn suspicions(&self, text: &[u8]) -> [Suspicion; 2] {
+        let mut all = [(); 2].map(|()| Suspicion { reach: self.reach, ..Suspicion::default() });
+        let Some(first) = memchr3(b'%', b'&', b'\\', text) else { return all };
+        let mut count = 0;
+        // Those within another don't matter: what has one inside stands for what may begin one, so all is undone.
+        each_pair(&text[first..], may_be_one(self.harmless), |at| {
+            let at = first + at;
+            let (which, escaping) = match text[at] {
+                b'%' => (0, Escaping::Percent),
+                _ => (1, Escaping::Text),
+            };
+            if !all[which].everywhere
+                && let Some(escape) = escaping.at(text, at)
+            {
+                count += 1;
+                self.look_at(text, escaping, &escape, &mut all[which]);
+                all[which].everywhere |= count * DENSE > at + MANY;
+            }
+        });
+        all
+    }
+
+    fn look_at(&self, text: &[u8], escaping: Escaping, escape: &Escape, into: &mut Suspicion) {
+        let bytes = escape.symbol.bytes();
+        let before = &text[escape.at.saturating_sub(escaping.longest() - 1)..escape.at];
+        let follows = || before.iter().any(|byte| escaping.begins(*byte));
+        into.everywhere |= match bytes {
+            [] => follows(),
+            [byte] => escaping.begins(*byte) || escaping.goes_on(*byte) && follows(),
+            _ => false,
+        };
+        let is_sought = |byte: &u8| self.bytes[usize::from(*byte)];
+        let may_match = bytes.is_empty() || bytes.iter().any(is_sought);
+        if may_match && !into.everywhere && self.may_be_inside(text, escaping, escape) {
+            into.at.push(escape.at);
+        }
+    }
+
+    /// Whether a match may have this escape inside, or beside it.
+    fn may_be_inside(&self, text: &[u8], escaping: Escaping, escape: &Escape) -> bool {
+        // Some of several bytes may stand in a match, and others not, so that the neighbours say little.
+        if escape.symbol.bytes().len() > 1 {
+            return true;
+        }
+        let before = escape.at.checked_sub(self.width).map(|start| &text[start..escape.at]);
+        before.is_some_and(|gram| self.knows(gram))
+            || self.knows_what_follows(&text[escape.at + escape.length..], escaping)
+    }
+
+    fn knows_what_follows(&self, mut rest: &[u8], escaping: Escaping) -> bool {
+        if let Some(gram) = rest.get(..self.width)
+            && !gram.iter().fold(false, |any, byte| any | escaping.begins(*byte))
+        {
+            return self.knows(gram);
+        }
+        let mut gram = Zeroizing::new([0; MAX_WIDTH]);
+        let mut length = 0;
+        for _ in 0..MAX_STEPS {
+            // The text ends before a match would.
+            let Some(first) = rest.first() else { return false };
+            let escape = if escaping.begins(*first) { escaping.at(rest, 0) } else { None };
+            let bytes = escape.as_ref().map_or(&rest[..1], |escape| escape.symbol.bytes());
+            for byte in bytes {
+                gram[length] = *byte;
+                length += 1;
+                if length == self.width {
+                    return self.knows(&gram[..length]);
+                }
+            }
+            rest = &rest[escape.map_or(1, |escape| escape.length)..];
+        }
+        true
+    }
+
+    fn knows(&self, gram: &[u8]) -> bool {
+        let word = word(gram);
+        self.grams.known(word) & self.grams.known(other(word)) != 0
+    }
+}
+
+/// Whether an escape may begin with these two bytes that isn't one of the harmless.
+#[expect(
+    clippy::needless_bitwise_bool,
+    reason = "without a branch it is done for many bytes at once"
+)]
+fn may_be_one(harmless: [u8; COMMON.len()]) -> impl Fn(u8, u8) -> bool {
+    move |byte, next| {
+        let in_entity = (next >= b'0') | (next == b'#') | (next == b'+');
+        let is_harmless = harmless.iter().fold(false, |any, one| any | (next == *one));
+        (byte == b'%') & (next >= b'0')
+            | (byte == b'&') & in_entity
+            | (byte == b'\\') & !is_harmless
+    }
+}
+
+/// Stands for a gram at a second place of the set, so that hardly any other is taken for it.
+fn other(word: u64) -> u64 {
+    !word.rotate_left(29)
+}
+
+impl Suspicion {
+    /// Without a screen, all of them.
+    pub(in crate::sanitizer) fn of_everything() -> Self {
+        Self { everywhere: true, ..Self::default() }
+    }
+
+    pub(in crate::sanitizer) fn is_none(&self) -> bool {
+        !self.everywhere && self.at.is_empty()
     }
 
     /// The parts of the text around the escapes that matter, in order.
     pub(in crate::sanitizer) fn parts(&self, escapes: &Escapes<'_>) -> Vec<Range<usize>> {
-        if escapes.may_be_twice || escapes.all.len() * DENSE > escapes.text.len() {
-            return escapes.everywhere();
-        }
         let mut parts: Vec<Range<usize>> = Vec::new();
-        for (index, place) in escapes.all.iter().enumerate() {
-            if !place.may_match || !self.may_be_inside(escapes, index) {
-                continue;
-            }
+        for at in &self.at {
+            let place = &escapes.all[escapes.all.partition_point(|place| place.at < *at)];
             let start = escapes.original(place.here.saturating_sub(self.reach)).start;
             let end = escapes.original(place.here + place.width + self.reach).end;
             let end = end.min(escapes.text.len());
@@ -93,83 +216,19 @@ impl EscapeScreen {
         }
         parts
     }
-
-    /// Whether a match may have this escape inside, or beside it.
-    fn may_be_inside(&self, escapes: &Escapes<'_>, index: usize) -> bool {
-        let place = &escapes.all[index];
-        // Some of several bytes may stand in a match, and others not, so that the neighbours say little.
-        if place.width > 1 {
-            return true;
-        }
-        let before = place.at.checked_sub(self.width).map(|start| &escapes.text[start..place.at]);
-        before.is_some_and(|gram| self.knows(gram)) || self.knows_what_follows(escapes, index)
-    }
-
-    fn knows_what_follows(&self, escapes: &Escapes<'_>, index: usize) -> bool {
-        let mut gram = Zeroizing::new([0; MAX_WIDTH]);
-        let (mut length, mut at) = (0, escapes.all[index].end());
-        let mut after = escapes.all[index + 1..].iter();
-        for _ in 0..MAX_STEPS {
-            let next = after.next();
-            let shown = &escapes.text[at..next.map_or(escapes.text.len(), |next| next.at)];
-            let undone = next.and_then(|next| escapes.escaping.at(escapes.text, next.at));
-            let symbol = undone.map(|escape| escape.symbol);
-            for piece in [shown, symbol.as_ref().map_or(&[], |symbol| symbol.bytes())] {
-                let kept = piece.len().min(self.width - length);
-                gram[length..][..kept].copy_from_slice(&piece[..kept]);
-                length += kept;
-            }
-            match next {
-                _ if length == self.width => return self.knows(&gram[..length]),
-                // The text ends before a match would.
-                None => return false,
-                Some(next) => at = next.end(),
-            }
-        }
-        true
-    }
-
-    fn knows(&self, gram: &[u8]) -> bool {
-        self.grams.known(word(gram)) != 0
-    }
 }
 
 impl<'t> Escapes<'t> {
-    /// Those of this text; without a screen they all may stand in a match.
-    pub(in crate::sanitizer) fn of(
-        text: &'t [u8],
-        escaping: Escaping,
-        screen: Option<&EscapeScreen>,
-    ) -> Self {
-        let mut escapes = Self { text, escaping, all: Vec::new(), may_be_twice: screen.is_none() };
-        // How much shorter the view is up to here, and where something in it may begin another escape.
-        let (mut saved, mut begun) = (0, None);
-        escaping.each(text, |found| match found {
-            Err(at) => begun = Some(at - saved),
-            Ok(Escape { at, length, symbol }) => {
-                let (here, bytes) = (at - saved, symbol.bytes());
-                let follows = begun.is_some_and(|begun| here - begun < escaping.longest());
-                escapes.may_be_twice |= match bytes {
-                    [] => follows,
-                    [byte] => escaping.begins(*byte) || follows && escaping.goes_on(*byte),
-                    _ => false,
-                };
-                let is_sought = |byte: &u8| screen.is_none_or(|one| one.bytes[usize::from(*byte)]);
-                let may_match = bytes.is_empty() || bytes.iter().any(is_sought);
-                escapes.all.push(Place { at, length, here, width: bytes.len(), may_match });
-                saved += length - bytes.len();
-            }
+    /// Those of this text.
+    pub(in crate::sanitizer) fn of(text: &'t [u8], escaping: Escaping) -> Self {
+        let mut all = Vec::new();
+        let mut saved = 0;
+        escaping.each(text, |Escape { at, length, symbol }| {
+            let width = symbol.bytes().len();
+            all.push(Place { at, length, here: at - saved, width });
+            saved += length - width;
         });
-        escapes
-    }
-
-    pub(in crate::sanitizer) fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
-    /// All of the text, as the parts of it to look at.
-    pub(in crate::sanitizer) fn everywhere(&self) -> Vec<Range<usize>> {
-        iter::once(0..self.text.len()).collect()
+        Self { text, escaping, all }
     }
 
     /// A part of the text, which cuts none of them, with those in it undone.
@@ -177,10 +236,11 @@ impl<'t> Escapes<'t> {
         &self,
         part: Range<usize>,
         room: &'a mut Room,
-    ) -> View<'a> {
+    ) -> Option<View<'a>> {
         let first = self.all.partition_point(|place| place.at < part.start);
         let inside = self.all[first..].iter().map(|place| place.at);
-        self.escaping.undone(self.text, part.clone(), inside.take_while(|at| *at < part.end), room)
+        let inside = inside.take_while(|at| *at < part.end);
+        self.escaping.undone_at(self.text, part.clone(), inside, room)
     }
 
     /// What stands in the text for the byte of the view at `here`.

@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
-use memchr::{memchr_iter, memchr2_iter};
-
-use super::{Room, Symbol, View, replaced};
+use super::{Replacing, Room, Symbol, View};
+use crate::sanitizer::FoundAs;
 
 /// A way of writing bytes as others.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,24 +22,29 @@ pub(in crate::sanitizer) struct Escape {
 }
 
 impl Escaping {
-    /// Tells `then` each escape of a text, in order, and where something only begins as one does.
-    pub(in crate::sanitizer) fn each(
-        self,
-        text: &[u8],
-        mut then: impl FnMut(Result<Escape, usize>),
-    ) {
+    /// Tells `then` each escape of a text, in order.
+    pub(in crate::sanitizer) fn each(self, text: &[u8], mut then: impl FnMut(Escape)) {
         let mut end = 0;
         let look = |at: usize| {
             // Unless it belongs to the one before.
-            if at >= end {
-                let escape = self.at(text, at);
-                end = escape.as_ref().map_or(at, |escape| at + escape.length);
-                then(escape.ok_or(at));
+            if at >= end
+                && let Some(escape) = self.at(text, at)
+            {
+                end = at + escape.length;
+                then(escape);
             }
         };
         match self {
-            Self::Percent => memchr_iter(b'%', text).for_each(look),
-            Self::Text => memchr2_iter(b'\\', b'&', text).for_each(look),
+            Self::Percent => each_pair(text, |byte, _| byte == b'%', look),
+            Self::Text => each_pair(text, |byte, _| matches!(byte, b'\\' | b'&'), look),
+        }
+    }
+
+    /// What a value is said to be found as, whatever it is underneath.
+    pub(in crate::sanitizer) fn label(self) -> Option<FoundAs> {
+        match self {
+            Self::Percent => Some(FoundAs::Percent),
+            Self::Text => None,
         }
     }
 
@@ -50,7 +54,7 @@ impl Escaping {
         Some(Escape { at, length, symbol })
     }
 
-    /// No escape has more bytes, but for line ends that are escaped within it.
+    /// No escape has more bytes.
     pub(in crate::sanitizer) fn longest(self) -> usize {
         match self {
             Self::Percent => 3,
@@ -66,7 +70,7 @@ impl Escaping {
         }
     }
 
-    /// Whether this byte may be in it where it stands for itself no more, behind its first.
+    /// Whether this byte may be in one behind its first.
     pub(in crate::sanitizer) fn goes_on(self, byte: u8) -> bool {
         match self {
             Self::Percent => byte.is_ascii_hexdigit(),
@@ -88,19 +92,60 @@ impl Escaping {
         }
     }
 
-    /// A part of a text with its escapes undone, which are at these places of the text.
+    /// A text with its escapes undone; nothing when there are none.
     pub(in crate::sanitizer) fn undone<'a>(
         self,
         text: &[u8],
-        part: Range<usize>,
-        escapes: impl Iterator<Item = usize>,
         room: &'a mut Room,
-    ) -> View<'a> {
-        let places = escapes.filter_map(|at| {
-            let (length, symbol) = self.decode(&text[at..])?;
-            Some((at - part.start, length, symbol))
+    ) -> Option<View<'a>> {
+        let mut view = Replacing::new(text, room);
+        self.each(text, |Escape { at, length, symbol }| view.replace(at, length, symbol));
+        view.finish()
+    }
+
+    /// A part of a text with those escapes undone that begin at these places of the text.
+    pub(in crate::sanitizer) fn undone_at<'a>(
+        self,
+        text: &[u8],
+        part: Range<usize>,
+        places: impl Iterator<Item = usize>,
+        room: &'a mut Room,
+    ) -> Option<View<'a>> {
+        let mut view = Replacing::new(&text[part.clone()], room);
+        for Escape { at, length, symbol } in places.filter_map(|at| self.at(text, at)) {
+            view.replace(at - part.start, length, symbol);
+        }
+        view.finish()
+    }
+}
+
+/// Tells `then` where a byte is that is looked for, by itself and the one behind it (0xff at the end). They stand close
+/// together: so 64 bytes at a time become a bit each, which costs less than to set out anew behind every one.
+pub(in crate::sanitizer) fn each_pair(
+    text: &[u8],
+    is_one: impl Fn(u8, u8) -> bool,
+    mut then: impl FnMut(usize),
+) {
+    let mut start = 0;
+    while let Some(block) = text[start..].first_chunk::<65>() {
+        let mut flags = [0; 64];
+        for (flag, (byte, next)) in flags.iter_mut().zip(block[..64].iter().zip(&block[1..])) {
+            *flag = u8::from(is_one(*byte, *next));
+        }
+        let mut bits = flags.as_chunks().0.iter().rev().fold(0, |bits, flags| {
+            // The lowest bit of each byte, beside the others at the top.
+            bits << 8 | u64::from_le_bytes(*flags).wrapping_mul(0x0102_0408_1020_4080) >> 56
         });
-        replaced(&text[part.clone()], room, places)
+        while bits != 0 {
+            then(start + bits.trailing_zeros() as usize);
+            bits &= bits - 1;
+        }
+        start += 64;
+    }
+    for at in start..text.len() {
+        if is_one(text[at], text.get(at + 1).copied().unwrap_or(0xff)) {
+            then(at);
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use memchr::{memchr_iter, memchr2};
 use zeroize::Zeroizing;
 
-use super::{Room, Symbol, View, WayBack, make_filled_room, replaced};
+use super::{Replacing, Room, Symbol, View, WayBack, make_filled_room};
 
 /// A text with bytes left out, walked again from the nearest mark.
 pub(super) struct Thinned<'a> {
@@ -179,16 +179,15 @@ pub(in crate::sanitizer) fn without_strings<'a>(
     text: &[u8],
     room: &'a mut Room,
 ) -> Option<View<'a>> {
-    let mut end = 0;
-    let mut strings = memchr_iter(0x1b, text)
-        .filter_map(|at| {
-            let length = (at >= end).then(|| string(&text[at..]))??;
-            end = at + length;
-            Some((at, length, Symbol::NOTHING))
-        })
-        .peekable();
-    strings.peek()?;
-    Some(replaced(text, room, strings))
+    let mut view = Replacing::new(text, room);
+    for at in memchr_iter(0x1b, text) {
+        if at >= view.kept
+            && let Some(length) = string(&text[at..])
+        {
+            view.replace(at, length, Symbol::NOTHING);
+        }
+    }
+    view.finish()
 }
 
 /// The length of such a string at the beginning of this.
