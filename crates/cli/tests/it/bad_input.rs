@@ -1,13 +1,13 @@
 //! What can't be used ends with the documented exit status and says what, why and what next: in
 //! words, and as JSON. Nothing is lost and nothing panics. Source: issue 2, "Bad input".
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command, time::Instant};
 
 use serde_json::{Value, json};
 
 use crate::{
     invocation::{KEYLESS, Seen},
-    world::{ALLOWED, TOKEN, VARIABLE, World, wait_until},
+    world::{ALLOWED, PATIENCE, TOKEN, VARIABLE, World, wait_until},
 };
 
 /// A command that must fail, and how.
@@ -289,6 +289,41 @@ fn a_full_disk_loses_nothing() {
     world.agent(&["true"]).run().ok();
     world.keyless(&rotate).stdin(&fresh[..]).run().ok();
     assert_eq!(version(), json!(2));
+    world.keyless(&["audit", "verify"]).run().ok();
+}
+
+/// A session that is open when the disk fills: what can't be written down is not sent, and nobody has to start anew.
+#[test]
+fn a_full_disk_holds_an_open_session_until_there_is_room() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    let small = SmallDisk::over(&world);
+    let script = format!(
+        "while read word; do curl -sS -o /dev/null -w '%{{http_code}}\\n' -H \"X: ${VARIABLE}\" https://{ALLOWED}/; done"
+    );
+    let mut session = world.agent(&["sh", "-c", &script]).start();
+    let mut used = || {
+        session.say("use");
+        session.line()
+    };
+    assert_eq!(used(), "200");
+    fs::write(small.0.join("ballast"), vec![0; 8 << 20]).unwrap_err();
+    // What the file has room for already is written still.
+    let mut until = |status: &str| {
+        let deadline = Instant::now() + PATIENCE;
+        while used() != status {
+            assert!(Instant::now() < deadline, "waited in vain until {status}");
+        }
+    };
+    until("503");
+    let sent = origin.requests().len();
+    until("503");
+    until("503");
+    assert_eq!(origin.requests().len(), sent, "nothing leaves that is not on record");
+    world.keyless(&["secret", "list"]).run().ok();
+    fs::remove_file(small.0.join("ballast")).unwrap();
+    until("200");
+    assert!(session.wait().success());
     world.keyless(&["audit", "verify"]).run().ok();
 }
 
