@@ -95,6 +95,8 @@ impl Process {
             signal(group, Signal::TERM);
             drop(self.stdin);
             if tokio::time::timeout(grace, self.child.wait()).await.is_ok() {
+                // What it has started and not taken along.
+                signal(group, Signal::KILL);
                 return;
             }
         }

@@ -214,6 +214,33 @@ async fn an_idle_plugin_is_ended_in_peace() {
     assert!(client.get("a").await.unwrap().is_none());
 }
 
+/// What it has started goes with it, also when it goes in peace itself.
+#[tokio::test]
+async fn nothing_of_an_ended_plugin_stays() {
+    let mark = tempfile::tempdir().unwrap();
+    let mark = mark.path().join("child");
+    let stays =
+        format!("trap '' TERM; echo $$ > {0}.new; mv {0}.new {0}; exec sleep 3600", mark.display());
+    let head = format!(
+        "import subprocess\nsubprocess.Popen(['sh', '-c', {stays:?}], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)\n\
+         while not os.path.exists({mark:?}): time.sleep(0.01)\n\
+         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))"
+    );
+    let scene = Scene::new(&head, "");
+    let client = scene.client();
+    assert!(client.get("a").await.unwrap().is_none());
+    let child = fs::read_to_string(&mark).unwrap();
+    // Empty once it has ended, though nobody may have waited for it yet.
+    let command = || fs::read(format!("/proc/{}/cmdline", child.trim())).unwrap_or_default();
+    assert!(!command().is_empty());
+    client.reset().await;
+    let began = Instant::now();
+    while !command().is_empty() {
+        assert!(began.elapsed() < Duration::from_secs(30), "what it started goes on");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// The author's end, over plain buffers.
 #[test]
 fn the_authors_end_answers_each_line() {
