@@ -28,7 +28,7 @@ const SETTINGS: &[(&str, &[&str])] = &[
     ("aws-ssm", &["region", "access_key_id", "endpoint", "browse_below"]),
     ("bitwarden", &["program", "checksum_sha256", "environment"]),
     ("env", &[]),
-    ("files", &["folder"]),
+    ("files", &["folder", "links_out"]),
     ("keepass", &["file", "keyfile"]),
     ("keyring", &["service"]),
     ("openbao", &["addr", "mount", "namespace", "role_id", "browse_below"]),

@@ -1,15 +1,18 @@
 //! The source `files`: a folder with one file per secret, such as a mount of Kubernetes.
 //!
-//! A reference is the file's place below the folder and can't lead out of it by `..`.
+//! A reference is the file's place below the folder and can't lead out of it by `..`, nor by a link, unless the operator
+//! says so: the folder is hidden from jails, and what lies elsewhere is not. Links within it, as Kubernetes' own, are
+//! followed.
 
 use std::{
-    fs,
+    fs, io,
     path::{Component, Path, PathBuf},
 };
 
 use keyless_core::{SecretPath, SecretValue};
 use tokio::task::spawn_blocking;
-use toml::Table;
+use toml::{Table, Value};
+use zeroize::Zeroizing;
 
 use super::{
     backend::{
@@ -19,16 +22,39 @@ use super::{
 };
 use crate::router::required;
 
+/// What a link out of the folder comes to.
+const LINKED_OUT: &str = "the file is a link out of the source's folder, which alone is hidden from jails: name the \
+                          folder where it really is, or set links_out = true";
+
 /// One folder.
 pub(crate) struct FolderSource {
     folder: PathBuf,
+    links: Links,
+}
+
+/// Where links may lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Links {
+    Anywhere,
+    Within,
+}
+
+/// Why a file was not read.
+enum Unread {
+    LinkedOut,
+    Io(io::Error),
 }
 
 impl FolderSource {
     pub(crate) fn new(settings: &Table) -> Result<Self, String> {
         let folder = PathBuf::from(required(settings, "folder")?);
+        let links = match settings.get("links_out") {
+            None | Some(Value::Boolean(false)) => Links::Within,
+            Some(Value::Boolean(true)) => Links::Anywhere,
+            Some(_) => return Err("links_out is true or false".to_owned()),
+        };
         if folder.is_absolute() {
-            Ok(Self { folder })
+            Ok(Self { folder, links })
         } else {
             Err("folder is not absolute".to_owned())
         }
@@ -76,14 +102,32 @@ impl Backend for FolderSource {
             if !below.components().all(|part| matches!(part, Component::Normal(_))) {
                 return Err(SourceFault::new(State::Available, "the reference leaves the folder"));
             }
-            let file = self.folder.join(below);
-            let read = spawn_blocking(move || file::bytes(&file)).await;
+            let (folder, file, links) = (self.folder.clone(), self.folder.join(below), self.links);
+            let read = spawn_blocking(move || read(&folder, &file, links)).await;
             match read.expect("reading a file does not panic") {
                 Ok(bytes) => Ok(Some(Fetched { bytes, lease: None })),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-                Err(_) => Err(SourceFault::new(State::Unavailable, "the file can't be read")),
+                Err(Unread::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                Err(Unread::Io(_)) => {
+                    Err(SourceFault::new(State::Unavailable, "the file can't be read"))
+                }
+                Err(Unread::LinkedOut) => Err(SourceFault::new(State::Available, LINKED_OUT)),
             }
         })
+    }
+}
+
+/// The file's bytes, from where it really is. Blocks.
+fn read(folder: &Path, file: &Path, links: Links) -> Result<Zeroizing<Vec<u8>>, Unread> {
+    let file = file.canonicalize()?;
+    if links == Links::Within && !file.starts_with(folder.canonicalize()?) {
+        return Err(Unread::LinkedOut);
+    }
+    Ok(file::bytes(&file)?)
+}
+
+impl From<io::Error> for Unread {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
     }
 }
 
@@ -115,4 +159,52 @@ pub(super) fn files_below(
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    async fn get(folder: &Path, more: &str, reference: &str) -> Result<Option<String>, String> {
+        let settings = format!("folder = {:?}\n{more}", folder.display().to_string());
+        let source = FolderSource::new(&settings.parse().unwrap()).unwrap();
+        let got = source.get(reference, None).await;
+        got.map(|got| got.map(|one| String::from_utf8(one.bytes.to_vec()).unwrap()))
+            .map_err(|fault| fault.words.as_str().to_owned())
+    }
+
+    #[tokio::test]
+    async fn a_link_leads_out_of_the_folder_only_where_the_operator_says_so() {
+        let root = tempfile::tempdir().unwrap();
+        let [mount, real, elsewhere] =
+            ["mount", "real", "elsewhere"].map(|name| root.path().join(name));
+        // As Kubernetes mounts, through a link as well.
+        fs::create_dir_all(real.join("..2026")).unwrap();
+        fs::create_dir_all(&elsewhere).unwrap();
+        fs::write(real.join("..2026/token"), "within").unwrap();
+        fs::write(elsewhere.join("token"), "without").unwrap();
+        for (target, link) in [
+            (real.clone(), mount.clone()),
+            ("..2026".into(), real.join("..data")),
+            ("..data/token".into(), real.join("token")),
+            (elsewhere.join("token"), real.join("absolute")),
+            ("../elsewhere/token".into(), real.join("relative")),
+            (elsewhere.clone(), real.join("folder")),
+            ("nowhere".into(), real.join("dangling")),
+        ] {
+            symlink(target, link).unwrap();
+        }
+        assert_eq!(get(&mount, "", "token").await, Ok(Some("within".to_owned())));
+        assert_eq!(get(&mount, "", "dangling").await, Ok(None));
+        for reference in ["absolute", "relative", "folder/token"] {
+            let refused = get(&mount, "", reference).await.unwrap_err();
+            assert!(refused.contains("links_out = true"), "{reference}: {refused}");
+            let allowed = get(&mount, "links_out = true", reference).await;
+            assert_eq!(allowed, Ok(Some("without".to_owned())), "{reference}");
+        }
+        let settings = "folder = \"/x\"\nlinks_out = \"yes\"".parse().unwrap();
+        assert!(FolderSource::new(&settings).is_err());
+    }
 }
