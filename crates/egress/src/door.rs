@@ -5,6 +5,7 @@
 //! Source: design.md, section 5; reference/egress.md (c) 21 and 34.
 
 mod connect;
+mod cut;
 mod farewell;
 mod http;
 mod idle;
@@ -12,7 +13,7 @@ mod named;
 mod postgres;
 mod preamble;
 
-use std::{io, sync::Arc, time::Duration};
+use std::{any::Any, io, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
 use keyless_core::{Authority, Code, Error};
@@ -22,8 +23,9 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-pub(crate) use self::named::serve_stream;
+use self::cut::Handed;
 pub use self::postgres::parse_startup;
+pub(crate) use self::{cut::Cut, named::serve_stream};
 use crate::{Engine, Session, refusal, tls::Prefixed};
 
 /// A connection's place among those that may be open; shared by the tasks that it becomes.
@@ -54,7 +56,8 @@ pub(crate) async fn serve_unix(
         let Some(stream) = accepted(listener.accept().await).await else { continue };
         let (engine, session) = (Arc::clone(engine), Arc::clone(session));
         tokio::spawn(async move {
-            serve_preamble(&engine, &session, BytesMut::new(), Box::new(stream)).await;
+            let stream = Box::new(Handed::new(stream));
+            serve_preamble(&engine, &session, BytesMut::new(), stream).await;
         });
     }
 }
@@ -104,9 +107,16 @@ fn log(session: &Session, authority: Option<&Authority>, error: &Error) {
 }
 
 /// Any stream that a door can serve.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    /// Which kind it is, for [`Cut`].
+    fn as_any(&self) -> &dyn Any;
+}
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
 
 /// One of them. What the doors do is long, and would be compiled anew for each kind.
 pub(crate) type AnyStream = Box<dyn Stream>;

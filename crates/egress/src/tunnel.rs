@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
 
 use crate::{
     account::{Account, Way},
+    door::Cut,
     ports::Event,
     refusal::{self, Subject},
     session::Session,
@@ -24,21 +25,26 @@ use crate::{
 /// Bytes in flight per direction: fast enough for a download, small enough for 2,000 idle tunnels.
 const BUFFER: usize = 16 << 10;
 
-/// Joins the two sides. An end on one side is passed on and the other goes on (half-close).
+/// Joins the two sides. An end on one side is passed on and the other goes on (half-close); whatever else ends the
+/// tunnel, both sides see that it was cut.
 pub(crate) async fn join<A, B>(ground: Ground, account: Arc<Account>, client: A, mut upstream: B)
 where
-    A: AsyncRead + AsyncWrite + Unpin,
-    B: AsyncRead + AsyncWrite + Unpin,
+    A: AsyncRead + AsyncWrite + Unpin + Cut,
+    B: AsyncRead + AsyncWrite + Unpin + Cut,
 {
     let session = Arc::clone(&ground.session);
     let mut client = Metered::new(client, account);
-    let end = tokio::select! {
-        // A broken side ends the tunnel; there is nobody to tell.
+    let (whole, end) = tokio::select! {
+        // A broken side ends the tunnel.
         copied = copy_bidirectional_with_sizes(&mut client, &mut upstream, BUFFER, BUFFER) => {
-            copied.err().and_then(|error| refusal::find(&error))
+            (copied.is_ok(), copied.err().and_then(|error| refusal::find(&error)))
         }
-        error = ground.withdrawn() => Some(error),
+        error = ground.withdrawn() => (false, Some(error)),
     };
+    if !whole {
+        client.inner.cut();
+        upstream.cut();
+    }
     log_end(&session, client.account.subject(), end);
 }
 

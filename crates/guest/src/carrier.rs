@@ -1,12 +1,15 @@
 //! Where the funnel's connections go on to: a port, and the carrier that ships.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, os::fd::AsFd as _, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture};
 use keyless_core::{Authority, Host};
 use tokio::{io::AsyncWriteExt, net::TcpStream, time::timeout};
 
-use crate::link::{Duplex, Link, splice};
+use crate::{
+    link::{Duplex, Link, splice},
+    unix::{connect_unix, send_with},
+};
 
 /// How long the egress socket may take to accept and to read the preamble, as long as a client of
 /// egress may take to send it (reference/egress.md (d)).
@@ -59,7 +62,7 @@ impl Carrier for PreambleCarrier {
         let way_out = self.way_out.clone();
         async move {
             let preamble = target.authority().to_preamble();
-            let dialled = timeout(DIAL_TIMEOUT, dial(way_out, preamble)).await;
+            let dialled = timeout(DIAL_TIMEOUT, dial(way_out, preamble, &stream)).await;
             let Ok(Ok(mut egress)) = dialled else { return };
             // A failure has closed both sides by the end of this block; they are the ones to know.
             let _ = splice(&mut stream, &mut *egress).await;
@@ -68,7 +71,14 @@ impl Carrier for PreambleCarrier {
     }
 }
 
-async fn dial(way_out: Link, preamble: String) -> io::Result<Box<dyn Duplex>> {
+/// Over a Unix socket, which knows no resets, egress gets a copy of the client's own socket as well: so it can tell the
+/// client of a connection that is cut.
+async fn dial(way_out: Link, preamble: String, client: &TcpStream) -> io::Result<Box<dyn Duplex>> {
+    if let Link::Unix(path) = &way_out {
+        let egress = connect_unix(path).await?;
+        send_with(&egress, preamble.as_bytes(), client.as_fd()).await?;
+        return Ok(Box::new(egress));
+    }
     let mut egress = way_out.dial().await?;
     egress.write_all(preamble.as_bytes()).await?;
     Ok(egress)
@@ -76,7 +86,59 @@ async fn dial(way_out: Link, preamble: String) -> io::Result<Box<dyn Duplex>> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::{ErrorKind, IoSliceMut},
+        mem::MaybeUninit,
+        os::fd::OwnedFd,
+    };
+
+    use rustix::net::{
+        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, connect_unspec, recvmsg,
+    };
+    use tokio::{
+        io::{AsyncReadExt as _, Interest},
+        net::{TcpListener, UnixListener, UnixStream},
+    };
+
     use super::*;
+
+    async fn begun(egress: &UnixStream) -> (Vec<u8>, Option<OwnedFd>) {
+        let receive = || {
+            let (mut space, mut text) =
+                ([MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))], [0; 64]);
+            let mut control = RecvAncillaryBuffer::new(&mut space);
+            let mut into = [IoSliceMut::new(&mut text)];
+            let count = recvmsg(egress, &mut into, &mut control, RecvFlags::empty())?.bytes;
+            let socket = control.drain().find_map(|message| match message {
+                RecvAncillaryMessage::ScmRights(mut sockets) => sockets.next(),
+                _ => None,
+            });
+            Ok((text[..count].to_vec(), socket))
+        };
+        egress.async_io(Interest::READABLE, receive).await.unwrap()
+    }
+
+    /// Bytes still go through the funnel; the socket is for saying that a connection was cut.
+    #[tokio::test]
+    async fn egress_gets_the_clients_own_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("egress.sock");
+        let egress = UnixListener::bind(&path).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (accepted, _) = listener.accept().await.unwrap();
+        let target = Target::Name(Authority::parse("api.test:80").unwrap());
+        tokio::spawn(PreambleCarrier::new(path).carry(accepted, target));
+        let (mut egress, _) = egress.accept().await.unwrap();
+        let (preamble, socket) = begun(&egress).await;
+        assert_eq!(preamble, b"api.test:80\n");
+        egress.write_all(b"half of").await.unwrap();
+        client.read_exact(&mut [0; 7]).await.unwrap();
+        connect_unspec(socket.unwrap()).unwrap();
+        let error = client.read(&mut [0]).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+        assert!(egress.read(&mut [0]).await.is_ok_and(|count| count == 0), "the funnel lets go");
+    }
 
     #[test]
     fn a_preamble_names_what_is_known() {

@@ -5,12 +5,17 @@
 
 use std::{
     fs::File,
-    io,
-    os::fd::AsRawFd as _,
+    io::{self, IoSlice},
+    mem::MaybeUninit,
+    os::fd::{AsRawFd as _, BorrowedFd},
     path::{Path, PathBuf},
 };
 
-use tokio::net::{UnixListener, UnixStream};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use tokio::{
+    io::Interest,
+    net::{UnixListener, UnixStream},
+};
 
 /// `sun_path` without the NUL at its end.
 const LONGEST: usize = 107;
@@ -25,6 +30,29 @@ pub async fn connect_unix(path: &Path) -> io::Result<UnixStream> {
 pub fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     let way = Way::to(path)?;
     UnixListener::bind(&way.path)
+}
+
+/// Sends `bytes`, and `descriptor` with the first of them.
+pub(crate) async fn send_with(
+    stream: &UnixStream,
+    bytes: &[u8],
+    descriptor: BorrowedFd<'_>,
+) -> io::Result<()> {
+    let offer = |bytes: &[u8], descriptors: &[BorrowedFd<'_>]| {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(descriptors));
+        }
+        // Rust's programs ignore SIGPIPE.
+        let sent = sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::empty())?;
+        Ok(sent)
+    };
+    let mut sent = stream.async_io(Interest::WRITABLE, || offer(bytes, &[descriptor])).await?;
+    while sent < bytes.len() {
+        sent += stream.async_io(Interest::WRITABLE, || offer(&bytes[sent..], &[])).await?;
+    }
+    Ok(())
 }
 
 /// A path that an address can hold.

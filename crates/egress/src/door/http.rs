@@ -1,6 +1,6 @@
 //! HTTP toward the client: hyper's servers behind the guard, with the engine's bounds.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
 use futures_util::FutureExt as _;
@@ -12,7 +12,7 @@ use hyper::{
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
-use super::{AnyStream, idle::IdleTimer};
+use super::{AnyStream, cut::Severable, idle::IdleTimer};
 use crate::{
     Limits,
     guard::{Door, Guard, GuardHandle},
@@ -37,6 +37,8 @@ pub(super) async fn serve_http1<F, A>(
     F: Fn(Request<Incoming>, GuardHandle) -> A,
     A: Future<Output = Response<AnswerBody>> + Send + 'static,
 {
+    let (stream, knife) = Severable::new(stream);
+    let stream: AnyStream = Box::new(stream);
     let guard = Guard::new(stream, already_read, door, limits);
     let handle = guard.handle();
     let service = service_fn(move |request| {
@@ -55,8 +57,12 @@ pub(super) async fn serve_http1<F, A>(
         .header_read_timeout(limits.idle_time)
         .serve_connection(TokioIo::new(guard), service)
         .with_upgrades();
-    // Its errors are about a client that is gone.
-    let _ = connection.await;
+    let mut connection = pin!(connection);
+    // Other errors are about a client that is gone.
+    if connection.as_mut().await.is_err_and(|error| error.is_user()) {
+        // An answer's body broke off, and to HTTP/1.0 the end of the connection is the end of the body.
+        knife.cut();
+    }
 }
 
 /// Serves a lane over HTTP/1.

@@ -1,12 +1,18 @@
 use std::{
-    io::{Read, Write as _},
-    sync::mpsc,
+    io::{ErrorKind, IoSlice, Read, Write as _},
+    mem::MaybeUninit,
+    net::{TcpListener, TcpStream},
+    os::{fd::AsFd as _, unix::net::UnixStream},
+    sync::{Arc, mpsc},
     thread,
     time::Duration,
 };
 
+use data_encoding::BASE64;
 use keyless_core::Code;
 use keyless_egress::{Allowance, EgressPolicy};
+use keyless_testkit::OriginOptions;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use crate::scene::{ALLOWED, Answer, PATIENCE, Scene, Setting, comes_true, read_head};
 
@@ -34,6 +40,21 @@ fn is_cut(mut stream: impl Read + Send + 'static) -> bool {
         tell.send(rest.len())
     });
     told.recv_timeout(PATIENCE).is_ok_and(|length| length < 900_000)
+}
+
+/// Whether it ends with a reset: without TLS, chunks and lengths, that alone tells a cut from an end.
+fn is_reset(mut stream: TcpStream) -> bool {
+    let ended = stream.read_to_end(&mut Vec::new());
+    ended.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset)
+}
+
+/// Allows the allowed host alone.
+fn lock_down(scene: &Scene) {
+    // Without its exact route, the other origin is just a loopback address.
+    scene.reload(|config| {
+        config.connect_to.retain(|from, _| from.host.to_string() == ALLOWED);
+        config.policy = EgressPolicy::Allowlist(Vec::new());
+    });
 }
 
 /// One more request over a kept-alive connection.
@@ -97,12 +118,8 @@ fn the_lockdown_can_be_flipped() {
     let scene = Scene::new();
     let (head, tunnel) = scene.connect("other.test:443");
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
-    // Without its exact route, this origin is just a loopback address.
-    scene.reload(|config| {
-        config.connect_to.retain(|from, _| from.host.to_string() == ALLOWED);
-        config.policy = EgressPolicy::Allowlist(Vec::new());
-    });
-    assert!(is_cut(tunnel));
+    lock_down(&scene);
+    assert!(is_reset(tunnel));
     assert!(scene.waits_for(Code::DestinationNotListed));
     let (head, _) = scene.connect("other.test:443");
     assert!(head.contains("x-keyless-refused: destination_not_listed"), "{head}");
@@ -110,6 +127,53 @@ fn the_lockdown_can_be_flipped() {
     scene.reload(|_| {});
     let (head, _) = scene.connect("other.test:443");
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+}
+
+/// To HTTP/1.0, the end of the connection is the end of the body.
+#[test]
+fn a_cut_answer_in_the_clear_does_not_look_whole() {
+    let other = OriginOptions::cleartext();
+    let scene = Scene::of(Setting { other, ..Setting::default() });
+    let credential = BASE64.encode(scene.session.proxy_credential().as_bytes());
+    let ask = |path: &str| {
+        let mut stream = scene.plain();
+        let head = format!(
+            "GET http://other.test{path} HTTP/1.0\r\nhost: other.test\r\nproxy-authorization: Basic {credential}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let head = read_head(&mut stream);
+        assert!(head.contains(" 200 ") && !head.contains("content-length"), "{head}");
+        stream
+    };
+    let mut whole = ask("/events?n=3&ms=1");
+    assert!(whole.read_to_end(&mut Vec::new()).unwrap() > 10);
+    let mut endless = ask("/events?n=1000000&ms=5");
+    endless.read_exact(&mut [0; 10]).unwrap();
+    lock_down(&scene);
+    assert!(is_reset(endless));
+}
+
+/// A Unix socket knows no resets, so the funnel hands its client's own socket over.
+#[test]
+fn a_client_behind_a_funnel_sees_the_reset() {
+    let scene = Scene::new();
+    let path = scene.path("egress.sock");
+    let listener = scene.runtime.block_on(async { tokio::net::UnixListener::bind(&path) }).unwrap();
+    scene.runtime.spawn(Arc::clone(&scene.engine).serve_unix(listener, Arc::clone(&scene.session)));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    let (accepted, _) = listener.accept().unwrap();
+    let funnel = UnixStream::connect(&path).unwrap();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let sockets = [accepted.as_fd()];
+    assert!(control.push(SendAncillaryMessage::ScmRights(&sockets)));
+    let preamble = [IoSlice::new(b"other.test:443\n")];
+    sendmsg(&funnel, &preamble, &mut control, SendFlags::empty()).unwrap();
+    assert!(scene.other.wait_until(PATIENCE, |seen| !seen.connections.is_empty()));
+    lock_down(&scene);
+    assert!(is_reset(client));
 }
 
 #[test]
