@@ -1,9 +1,10 @@
 //! Tokens that servers mint for the agent: it holds placeholders, they are kept here until the
 //! session ends.
 //!
-//! The placeholders are there from the start, eight for each kind of token of each secret that has
-//! answers sealed, so that nothing of a session changes while it runs. The ninth token of a kind
-//! takes the first one's place: by then that has been refreshed eight times.
+//! There is room for eight of each kind of token of each secret that has answers sealed, from the session's start on, so
+//! that its hosts and rules don't change while it runs. A ninth token of a kind has the first one's room, under a name and
+//! placeholder of its own: the first one, which has been refreshed eight times by then, is dropped, and its placeholder
+//! stands for nothing.
 
 use std::collections::HashMap;
 
@@ -11,9 +12,11 @@ use keyless_core::{
     Binding, Code, EgressRule, Error, Placeholder, PlaceholderForm, SafeText, SecretPath,
     SecretValue, SessionKey,
 };
-use keyless_egress::{Minted, SessionSecret};
+use keyless_egress::{Kept, Minted, SessionSecret};
 use parking_lot::Mutex;
 use zeroize::Zeroizing;
+
+use crate::broker::session_key;
 
 /// Tokens of one kind that are kept at a time.
 const SLOTS: usize = 8;
@@ -22,11 +25,18 @@ const SLOTS: usize = 8;
 #[derive(Default)]
 pub(crate) struct MintedTokens(Mutex<HashMap<(SecretPath, String), Ring>>);
 
-/// The tokens of one kind, youngest in the slot before `next`.
+/// The tokens of one kind, each at its number's place.
 #[derive(Default)]
 struct Ring {
-    tokens: Vec<(SecretPath, Zeroizing<Vec<u8>>)>,
-    next: usize,
+    tokens: Vec<Token>,
+    /// How many there have been.
+    count: usize,
+}
+
+struct Token {
+    number: usize,
+    kept: Kept,
+    value: Zeroizing<Vec<u8>>,
 }
 
 /// The secrets that stand for what `secret` has sealed.
@@ -50,31 +60,64 @@ pub(crate) fn slots(secret: &SessionSecret, key: &SessionKey) -> Result<Vec<Sess
 }
 
 impl MintedTokens {
-    /// Keeps a token; the same one again stays where it is. Gives the secret that stands for it.
-    pub(crate) fn keep(&self, minted: &Minted) -> Result<SecretPath, Error> {
+    /// Keeps a token; the same one again stays where it is. Gives what stands for it.
+    pub(crate) fn keep(&self, minted: &Minted) -> Result<Kept, Error> {
+        let Minted { parent, kind, value, .. } = minted;
         let mut rings = self.0.lock();
-        let ring = rings.entry((minted.parent.clone(), minted.kind.clone())).or_default();
-        if let Some((path, _)) = ring.tokens.iter().find(|(_, value)| *value == minted.value) {
-            return Ok(path.clone());
+        let ring = rings.entry((parent.clone(), kind.clone())).or_default();
+        if let Some(token) = ring.tokens.iter().find(|token| token.value == *value) {
+            return Ok(token.kept.clone());
         }
-        let path = slot_path(&minted.parent, &minted.kind, ring.next)?;
-        value_of(&path, &minted.value)?;
-        let token = (path.clone(), minted.value.clone());
-        match ring.tokens.get_mut(ring.next) {
-            Some(slot) => *slot = token,
+        let number = ring.count;
+        let slot = slot_path(parent, kind, number % SLOTS)?;
+        let younger = if number < SLOTS {
+            None
+        } else {
+            let path = slot_path(parent, kind, number)?;
+            // By a key of its own: nobody has to find it again.
+            let form = PlaceholderForm::Default;
+            let placeholder = Placeholder::derive(&session_key()?, &path, &form);
+            Some((path, placeholder))
+        };
+        let kept = Kept { slot, younger };
+        value_of(kept.path(), value)?;
+        let token = Token { number, kept: kept.clone(), value: value.clone() };
+        match ring.tokens.get_mut(number % SLOTS) {
+            Some(oldest) => *oldest = token,
             None => ring.tokens.push(token),
         }
-        ring.next = (ring.next + 1) % SLOTS;
-        Ok(path)
+        ring.count += 1;
+        Ok(kept)
     }
 
-    /// The token that a secret stands for, if it is one of ours.
+    /// The token that a secret stands for, if it is one of ours; [`Code::SecretWithdrawn`] of one that made room.
     pub(crate) fn open(&self, path: &SecretPath) -> Option<Result<SecretValue, Error>> {
         let rings = self.0.lock();
-        let mut tokens = rings.values().flat_map(|ring| &ring.tokens);
-        let (path, value) = tokens.find(|(slot, _)| slot == path)?;
-        Some(value_of(path, value))
+        let (number, ring) = rings.iter().find_map(|((parent, kind), ring)| {
+            let number = number_of(path, parent, kind).filter(|number| *number < ring.count)?;
+            Some((number, ring))
+        })?;
+        let token = ring.tokens.iter().find(|token| token.number == number);
+        Some(token.map_or_else(
+            || {
+                let words = "younger tokens took its room";
+                Err(Error::with(Code::SecretWithdrawn, words.into()))
+            },
+            |token| value_of(path, &token.value),
+        ))
     }
+
+    /// Whether it stood for a token that made room for another.
+    pub(crate) fn has_dropped(&self, path: &SecretPath) -> bool {
+        self.open(path).is_some_and(|value| value.is_err())
+    }
+}
+
+/// Which token of a kind this path is, from zero.
+fn number_of(path: &SecretPath, parent: &SecretPath, kind: &str) -> Option<usize> {
+    let (_, number) = path.as_str().rsplit_once('-')?;
+    let number = number.parse::<usize>().ok()?.checked_sub(1)?;
+    slot_path(parent, kind, number).is_ok_and(|one| one == *path).then_some(number)
 }
 
 /// `team/google/client/access-token-1`.
@@ -119,16 +162,27 @@ mod tests {
     #[test]
     fn each_token_has_its_slot_and_the_oldest_makes_room() {
         let tokens = MintedTokens::default();
-        let keep = |value: &str| tokens.keep(&minted("access_token", value)).unwrap().to_string();
+        let kept = |value: &str| tokens.keep(&minted("access_token", value)).unwrap();
+        let keep = |value: &str| kept(value).path().to_string();
+        let opened = |path: &str| tokens.open(&SecretPath::parse(path).unwrap());
         assert_eq!(keep("token-number-1"), "team/google/client/access-token-1");
         assert_eq!(keep("token-number-2"), "team/google/client/access-token-2");
         assert_eq!(keep("token-number-1"), "team/google/client/access-token-1");
         for number in 3..=9 {
             keep(&format!("token-number-{number}"));
         }
-        assert_eq!(keep("token-number-9"), "team/google/client/access-token-1");
-        let second = SecretPath::parse("team/google/client/access-token-2").unwrap();
-        assert!(tokens.open(&second).unwrap().unwrap().occurs_in(b"token-number-2"));
+        // In the room of the first, and not under its name.
+        let ninth = kept("token-number-9");
+        assert_eq!(ninth.slot.as_str(), "team/google/client/access-token-1");
+        assert_eq!(ninth.path().as_str(), "team/google/client/access-token-9");
+        assert_eq!(kept("token-number-9"), ninth);
+        let ninth = opened("team/google/client/access-token-9").unwrap().unwrap();
+        assert!(ninth.occurs_in(b"token-number-9"));
+        let first = opened("team/google/client/access-token-1").unwrap();
+        assert_eq!(first.err().map(|error| error.code()), Some(Code::SecretWithdrawn));
+        let second = opened("team/google/client/access-token-2").unwrap().unwrap();
+        assert!(second.occurs_in(b"token-number-2"));
+        assert!(opened("team/google/client/access-token-10").is_none());
         assert!(tokens.open(&parent()).is_none());
         assert!(tokens.keep(&minted("id_token", "short")).is_err());
     }

@@ -11,8 +11,8 @@ use std::{
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_core::{
-    Allowed, Authority, Code, Consent, Error, Held, Location, Permit, SafeText, SecretPath,
-    SecretValue,
+    Allowed, Authority, Code, Consent, Error, Held, Location, Permit, Placeholder, SafeText,
+    SecretPath, SecretValue,
     audit::{Action, Outcome},
 };
 use zeroize::Zeroizing;
@@ -41,9 +41,8 @@ pub trait Broker: Send + Sync + 'static {
         Box::pin(async move { Err(error) })
     }
 
-    /// Keeps a token that a server has just minted. Gives the path of the session's secret that
-    /// stands for it from now on.
-    fn keep(&self, minted: Minted) -> BoxFuture<'_, Result<SecretPath, Error>> {
+    /// Keeps a token that a server has just minted. Gives what stands for it from now on.
+    fn keep(&self, minted: Minted) -> BoxFuture<'_, Result<Kept, Error>> {
         let words = SafeText::words("nobody keeps the tokens of ").and(&minted.parent);
         Box::pin(async move { Err(Error::with(Code::TokenUnavailable, words)) })
     }
@@ -88,6 +87,23 @@ pub struct RequestInfo {
     pub locations: Vec<Location>,
     /// Which words of its secret's rule let each use pass, in their order.
     pub rules: Vec<String>,
+}
+
+/// What stands for a minted token. A session has room for so many; then the oldest one's room is used again, under
+/// another name and placeholder, so that the old placeholder stands for nothing and never for another's token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The secret of the session's start that this room was made for, by whose rule the token is used.
+    pub slot: SecretPath,
+    /// The token's own path and placeholder, unless it is the first in its room.
+    pub younger: Option<(SecretPath, Placeholder)>,
+}
+
+impl Kept {
+    /// The token's path.
+    pub fn path(&self) -> &SecretPath {
+        self.younger.as_ref().map_or(&self.slot, |(path, _)| path)
+    }
 }
 
 /// A token that a server has just minted.

@@ -1,16 +1,17 @@
 //! One session as egress sees it: who, which placeholders, by which rules, through which broker.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use arc_swap::ArcSwap;
 use data_encoding::{BASE32_NOPAD, BASE64};
 use keyless_core::{Authority, Code, EgressRule, Error, Host, Placeholder, SecretPath};
+use parking_lot::Mutex;
 use subtle::ConstantTimeEq as _;
 use tokio::sync::watch;
 use zeroize::Zeroizing;
 
 use crate::{
-    ports::{Broker, Event, Finished},
+    ports::{Broker, Event, Finished, Kept},
     quota::{Allowance, Quota},
     swap::SwapTable,
     tls::{self, CaKeys, CertificateAuthority},
@@ -46,10 +47,32 @@ pub struct Session {
     id: Arc<str>,
     token: Zeroizing<String>,
     table: ArcSwap<SwapTable>,
+    secrets: Mutex<Secrets>,
     authority: CertificateAuthority,
     broker: Arc<dyn Broker>,
     life: watch::Sender<Life>,
     quota: ArcSwap<Quota>,
+}
+
+/// What a table is made of.
+struct Secrets {
+    given: Vec<SessionSecret>,
+    /// The younger tokens in the room of older ones, by the secret that was given for it.
+    younger: HashMap<SecretPath, (SecretPath, Placeholder)>,
+}
+
+impl Secrets {
+    /// Each with the path that it was given under.
+    fn now(&self) -> Vec<(SecretPath, SessionSecret)> {
+        let now = self.given.iter().map(|given| {
+            let mut now = given.clone();
+            if let Some((path, placeholder)) = self.younger.get(&given.path) {
+                (now.path, now.placeholder) = (path.clone(), placeholder.clone());
+            }
+            (given.path.clone(), now)
+        });
+        now.collect()
+    }
 }
 
 /// How far a session has come.
@@ -80,6 +103,7 @@ impl Session {
             id: spec.id.into(),
             token,
             table: ArcSwap::new(table),
+            secrets: Mutex::new(Secrets { given: spec.secrets, younger: HashMap::new() }),
             authority,
             broker: spec.broker,
             life: watch::Sender::new(Life::default()),
@@ -160,12 +184,32 @@ impl Session {
 
     /// Takes up these secrets; whether one is gone, or names a host less.
     pub(crate) fn replace_secrets(&self, secrets: &[SessionSecret]) -> bool {
+        let mut all = self.secrets.lock();
+        all.given = secrets.to_vec();
         let before = self.table();
-        let table = before.renewed(secrets);
+        let table = before.renewed(all.now());
         let withdrawn = !table.keeps_all(&before);
         self.table.store(Arc::new(table));
+        drop(all);
         self.note_change();
         withdrawn
+    }
+
+    /// Takes up a minted token; gives its placeholder. Nothing that is open ends by it: hosts and rules stay as they are.
+    pub(crate) fn put_in(&self, kept: &Kept) -> Result<Placeholder, Error> {
+        let placeholder = |table: &SwapTable| {
+            table.secret_at(kept.path()).map(|secret| secret.placeholder.clone())
+        };
+        if let Some(known) = placeholder(&self.table()) {
+            return Ok(known);
+        }
+        let mut all = self.secrets.lock();
+        if let Some(younger) = &kept.younger {
+            all.younger.insert(kept.slot.clone(), younger.clone());
+            let table = self.table().renewed(all.now());
+            self.table.store(Arc::new(table));
+        }
+        placeholder(&self.table()).ok_or_else(|| Code::Internal.into())
     }
 
     pub(crate) fn quota(&self) -> arc_swap::Guard<Arc<Quota>> {

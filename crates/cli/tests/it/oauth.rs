@@ -344,6 +344,37 @@ except urllib.error.HTTPError as error:
     assert_eq!(minted[1]["target"], "team/auth/client/access-token-2");
 }
 
+/// One that was dropped is nobody's: its placeholder never stands for another account's token.
+#[test]
+fn a_ninth_minted_token_has_a_placeholder_of_its_own() {
+    let mut world = World::with_store();
+    let state = state(&world, 9);
+    let tokens = state.tokens.clone();
+    let provider = Provider::start(&mut world, state);
+    let seal = "POST auth.allowed.test/** to=api.allowed.test fields=access_token";
+    world.add(CLIENT, &["--to", AUTH, "--env", "SECRET", "--seal", seal]).ok();
+    let script = r#"
+import json, os, urllib.error, urllib.parse, urllib.request
+def ask(url, body=None, token=None):
+    request = urllib.request.Request(url, data=body)
+    if token: request.add_header("Authorization", "Bearer " + token)
+    try:
+        return urllib.request.urlopen(request).read().decode()
+    except urllib.error.HTTPError as error:
+        return str(error.code) + " " + str(error.headers["X-Keyless-Refused"])
+form = urllib.parse.urlencode({"grant_type": "client_credentials", "client_secret": os.environ["SECRET"]}).encode()
+held = [json.loads(ask("https://auth.allowed.test/token", form))["access_token"] for _ in range(9)]
+print(len(set(held)))
+print(held[8] in ask("https://api.allowed.test/9", token=held[8]))
+print(ask("https://api.allowed.test/2", token=held[1]))
+print(ask("https://api.allowed.test/1", token=held[0]))"#;
+    let said = world.agent_python(script).run().ok();
+    assert_eq!(said, "9\nTrue\n401 None\n403 unknown_placeholder\n");
+    let sent = provider.api.requests();
+    let sent: Vec<_> = sent.iter().map(|it| it.header("authorization").unwrap()).collect();
+    assert_eq!(sent, [&tokens[8], &tokens[1]].map(|token| format!("Bearer {token}")));
+}
+
 /// Over both versions, and in every coding that a token endpoint may answer in.
 #[test]
 fn coded_answers_are_sealed_over_both_versions() {

@@ -72,9 +72,9 @@ pub(super) async fn seal(
             value,
         };
         let value = minted.value.clone();
-        let path = table.broker().keep(minted).await?;
-        let secret = table.secret_at(&path).ok_or(Code::Internal)?;
-        table.released().remember(&secret.placeholder, &value);
+        let kept = table.broker().keep(minted).await?;
+        let placeholder = task.lane.session.put_in(&kept)?;
+        table.released().remember(&placeholder, &value);
     }
     Ok(Response::from_parts(parts, Sealed::Read(body)))
 }

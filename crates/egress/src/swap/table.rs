@@ -28,6 +28,8 @@ pub(crate) struct SwapTable {
     /// Those in force, then those that were withdrawn: their placeholders stay known, so that who
     /// sends one is told why it does not work.
     secrets: Vec<SessionSecret>,
+    /// The paths that those in force were given under: a younger token has another one of its own.
+    given: Vec<SecretPath>,
     in_force: usize,
     patterns: PatternSet,
     spellings: Vec<PlaceholderSpelling>,
@@ -85,25 +87,39 @@ pub(super) enum BodyInterest {
 impl SwapTable {
     /// The table of a session with these secrets.
     pub(crate) fn new(secrets: &[SessionSecret], broker: Arc<dyn Broker>) -> Self {
-        Self::build(secrets.to_vec(), secrets.len(), broker, ReleasedValues::default())
+        let given = secrets.iter().map(|secret| secret.path.clone()).collect();
+        Self::build(secrets.to_vec(), given, broker, ReleasedValues::default())
     }
 
-    /// The table of the same session with other secrets. What was sent out so far is scrubbed on.
-    pub(crate) fn renewed(&self, secrets: &[SessionSecret]) -> Self {
-        let is_gone = |old: &&SessionSecret| {
-            secrets.iter().all(|secret| secret.placeholder != old.placeholder)
+    /// The table of the same session with other secrets, each with the path that it was given under. What was sent out
+    /// so far is scrubbed on.
+    pub(crate) fn renewed(&self, secrets: Vec<(SecretPath, SessionSecret)>) -> Self {
+        let (given, mut all): (Vec<_>, Vec<_>) = secrets.into_iter().unzip();
+        let in_force = all.len();
+        // A token whose room a younger one has is forgotten, or a long session would remember all.
+        let made_room = |index: usize, old: &SessionSecret| {
+            let given_as = self.given.get(index).unwrap_or(&old.path);
+            let place = given.iter().position(|path| path == given_as);
+            place.is_some_and(|place| all[place].path != *given_as)
         };
-        let gone = self.secrets.iter().filter(is_gone);
-        let all = secrets.iter().chain(gone).cloned().collect();
-        Self::build(all, secrets.len(), Arc::clone(&self.broker), self.released.clone())
+        let is_gone = |(index, old): &(usize, &SessionSecret)| {
+            all.iter().all(|secret| secret.placeholder != old.placeholder)
+                && !made_room(*index, old)
+        };
+        let gone: Vec<_> =
+            self.secrets.iter().enumerate().filter(is_gone).map(|(_, old)| old.clone()).collect();
+        all.extend(gone);
+        debug_assert_eq!(given.len(), in_force, "each in force was given");
+        Self::build(all, given, Arc::clone(&self.broker), self.released.clone())
     }
 
     fn build(
         secrets: Vec<SessionSecret>,
-        in_force: usize,
+        given: Vec<SecretPath>,
         broker: Arc<dyn Broker>,
         released: ReleasedValues,
     ) -> Self {
+        let in_force = given.len();
         let spellings: Vec<_> = (secrets.iter().enumerate())
             .flat_map(|(index, secret)| spelled(index, secret.placeholder.as_str()))
             .collect();
@@ -117,6 +133,7 @@ impl SwapTable {
                 .any(|secret| matches!(secret.rule.sign, Some(Signer::TlsClient { .. }))),
             has_seals: secrets.iter().any(|secret| !secret.rule.seal.is_empty()),
             secrets,
+            given,
             in_force,
             spellings,
             broker,
@@ -141,19 +158,23 @@ impl SwapTable {
 
     /// Whether every secret that was in force toward `host` still is.
     pub(crate) fn keeps(&self, before: &Self, host: &Host) -> bool {
-        let mut theirs = before.in_force().iter().filter(|secret| secret.rule.names(host));
-        theirs.all(|old| {
-            self.in_force().iter().any(|new| new.path == old.path && new.rule.names(host))
-        })
+        let mut theirs = before.as_given().filter(|(_, old)| old.rule.names(host));
+        theirs
+            .all(|(path, _)| self.as_given().any(|(new, now)| new == path && now.rule.names(host)))
     }
 
     /// Whether every secret is still in force, toward every destination that it had.
     pub(crate) fn keeps_all(&self, before: &Self) -> bool {
-        before.in_force().iter().all(|old| {
-            self.in_force().iter().any(|new| {
-                new.path == old.path && old.rule.to.iter().all(|to| new.rule.to.contains(to))
+        before.as_given().all(|(path, old)| {
+            self.as_given().any(|(new, now)| {
+                new == path && old.rule.to.iter().all(|to| now.rule.to.contains(to))
             })
         })
+    }
+
+    /// The secrets in force, each with the path that it was given under.
+    fn as_given(&self) -> impl Iterator<Item = (&SecretPath, &SessionSecret)> {
+        self.given.iter().zip(&self.secrets)
     }
 
     /// The secrets in force.
