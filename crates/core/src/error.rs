@@ -198,7 +198,7 @@ codes! {
         "The copy of the vault can't be read.";
     /// A head, chunk or field that no careful parser takes.
     BadRequest = "bad_request", "NL-E800", 400, Usage, Agent, false,
-        "send a well-formed HTTP request",
+        "correct what the message names, and send the request again",
         "The request was malformed and was not sent on.";
     /// A body digest header would no longer fit the swapped body.
     BodyDigest = "body_digest", "NL-E301", 400, Refused, Agent, false,
