@@ -35,6 +35,7 @@ mod tls;
 mod tunnel;
 mod upstream_proxy;
 mod withdrawal;
+mod write_through;
 
 // From a request to its answer
 mod pipeline;

@@ -12,12 +12,13 @@ use std::{
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use keyless_core::Error;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::{
     door::Cut,
     passage::Change,
     scrub::{MessageScrub, Scrubbing},
+    write_through::write_through,
 };
 
 /// Kind and length.
@@ -136,23 +137,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Relay<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Relay<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
-    }
-}
+write_through!(Relay<S>);
 
 #[cfg(test)]
 mod tests {
