@@ -25,7 +25,7 @@ const SLOTS: usize = 8;
 #[derive(Default)]
 pub(crate) struct MintedTokens(Mutex<HashMap<(SecretPath, String), Ring>>);
 
-/// The tokens of one kind, each at its number's place.
+/// The tokens of one kind, the youngest eight, each at its number's place.
 #[derive(Default)]
 struct Ring {
     tokens: Vec<Token>,
@@ -34,7 +34,6 @@ struct Ring {
 }
 
 struct Token {
-    number: usize,
     kept: Kept,
     value: Zeroizing<Vec<u8>>,
 }
@@ -81,7 +80,7 @@ impl MintedTokens {
         };
         let kept = Kept { slot, younger };
         value_of(kept.path(), value)?;
-        let token = Token { number, kept: kept.clone(), value: value.clone() };
+        let token = Token { kept: kept.clone(), value: value.clone() };
         match ring.tokens.get_mut(number % SLOTS) {
             Some(oldest) => *oldest = token,
             None => ring.tokens.push(token),
@@ -97,14 +96,11 @@ impl MintedTokens {
             let number = number_of(path, parent, kind).filter(|number| *number < ring.count)?;
             Some((number, ring))
         })?;
-        let token = ring.tokens.iter().find(|token| token.number == number);
-        Some(token.map_or_else(
-            || {
-                let words = "younger tokens took its room";
-                Err(Error::with(Code::SecretWithdrawn, words.into()))
-            },
-            |token| value_of(path, &token.value),
-        ))
+        if number + SLOTS < ring.count {
+            let words = "younger tokens took its room";
+            return Some(Err(Error::with(Code::SecretWithdrawn, words.into())));
+        }
+        Some(value_of(path, &ring.tokens[number % SLOTS].value))
     }
 
     /// Whether it stood for a token that made room for another.
