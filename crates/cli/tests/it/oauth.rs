@@ -300,15 +300,21 @@ fn a_token_that_is_refused_to_a_post_is_not_used_again() {
     assert_eq!(provider.bodies().len(), 2);
 }
 
+/// A secret whose provider's answers are sealed, and the tokens that will be in them.
+fn sealed(world: &mut World, tokens: usize, seal: &str) -> (Provider, Vec<String>) {
+    let state = state(world, tokens);
+    let tokens = state.tokens.clone();
+    let provider = Provider::start(world, state);
+    world.add(CLIENT, &["--to", AUTH, "--env", "SECRET", "--seal", seal]).ok();
+    (provider, tokens)
+}
+
 #[test]
 fn minted_tokens_are_placeholders_to_the_agent() {
     let mut world = World::with_store();
-    let state = state(&world, 2);
-    let tokens = state.tokens.clone();
-    let provider = Provider::start(&mut world, state);
-    let evil = world.origin(EVIL);
     let seal = "POST auth.allowed.test/** to=api.allowed.test";
-    world.add(CLIENT, &["--to", AUTH, "--env", "SECRET", "--seal", seal]).ok();
+    let (provider, tokens) = sealed(&mut world, 2, seal);
+    let evil = world.origin(EVIL);
     let script = r#"
 import json, os, ssl, urllib.error, urllib.parse, urllib.request
 def ask(url, body=None, token=None, context=None):
@@ -348,11 +354,8 @@ except urllib.error.HTTPError as error:
 #[test]
 fn a_ninth_minted_token_has_a_placeholder_of_its_own() {
     let mut world = World::with_store();
-    let state = state(&world, 9);
-    let tokens = state.tokens.clone();
-    let provider = Provider::start(&mut world, state);
     let seal = "POST auth.allowed.test/** to=api.allowed.test fields=access_token";
-    world.add(CLIENT, &["--to", AUTH, "--env", "SECRET", "--seal", seal]).ok();
+    let (provider, tokens) = sealed(&mut world, 9, seal);
     let script = r#"
 import json, os, urllib.error, urllib.parse, urllib.request
 def ask(url, body=None, token=None):
@@ -379,11 +382,8 @@ print(ask("https://api.allowed.test/1", token=held[0]))"#;
 #[test]
 fn coded_answers_are_sealed_over_both_versions() {
     let mut world = World::with_store();
-    let state = state(&world, 8);
-    let tokens = state.tokens.clone();
-    let provider = Provider::start(&mut world, state);
     let seal = "POST auth.allowed.test/** to=api.allowed.test";
-    world.add(CLIENT, &["--to", AUTH, "--env", "SECRET", "--seal", seal]).ok();
+    let (provider, tokens) = sealed(&mut world, 8, seal);
     let script = r#"
 for version in http1.1 http2; do for coding in br deflate gzip zstd; do
     answer=$(curl -sS --$version --compressed -d "client_secret=$SECRET" https://auth.allowed.test/$coding)
