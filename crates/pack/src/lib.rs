@@ -1,7 +1,7 @@
 //! Agent configuration as code: one config repo, deployed to every coding agent, with plan, diff and rollback.
 //!
 //! Formats, envelopes, codes and file names are agentpack 0.9.1's, so that its users can switch without
-//! converting anything; `shared/reference/agentpack.md` is the digest of them. What is done otherwise is done
+//! converting anything; `reference/agentpack.md` is the digest of them. What is done otherwise is done
 //! for safety: an apply is one journalled transaction under a lock, carries out exactly the plan that was
 //! reviewed, follows no link, and deploys no credential. This crate knows no secrets and no daemon.
 //!

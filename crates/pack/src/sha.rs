@@ -22,13 +22,6 @@ impl Sha {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The digest of these pieces, one after the other.
-    pub fn of_all<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        let mut hasher = Sha256::new();
-        pieces.into_iter().for_each(|piece| hasher.update(piece));
-        Self(hasher.finalize().into())
-    }
-
     /// Reads 64 hex digits.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.as_bytes();
@@ -121,7 +114,6 @@ mod tests {
         let text = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(sha.to_string(), text);
         assert_eq!(Sha::parse(text), Some(sha));
-        assert_eq!(Sha::of_all([&b"a"[..], b"bc"]), sha);
         assert_eq!(Sha::parse("zz"), None);
     }
 }

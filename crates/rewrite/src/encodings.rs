@@ -22,6 +22,9 @@ pub(crate) use self::symbols::{Alphabet, Shared};
 use self::{html::Html, json::Json, percent::Percent};
 use crate::{rewriter::Rewriter, sanitizer::FoundAs};
 
+const UPPER: &[u8; 16] = b"0123456789ABCDEF";
+const LOWER: &[u8; 16] = b"0123456789abcdef";
+
 /// Forms with fewer bytes than this are left out: they would be found where no value is. The value
 /// as it is stays in, whatever its length.
 pub const MIN_ECHO: usize = 8;

@@ -14,7 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("daemon", &["action", "core", "egress", "guest", "jail", "mcp", "store", "vault"]),
     ("egress", &["core", "rewrite"]),
     ("guest", &["core"]),
-    ("init", &["core", "guest", "jail"]),
+    ("init", &["guest", "jail"]),
     ("jail", &[]),
     ("pack", &[]),
     ("mcp", &["core"]),

@@ -283,10 +283,15 @@ impl Decoder<'_> {
         }
     }
 
-    /// A list of words that may be absent.
+    /// Words that may be absent, in whatever order.
     fn words(&self, node: &Node, name: &str) -> Result<BTreeSet<String>> {
+        Ok(self.texts(node, name)?.into_iter().collect())
+    }
+
+    /// A list of words that may be absent.
+    fn texts(&self, node: &Node, name: &str) -> Result<Vec<String>> {
         let Some(list) = node.get(name).filter(|node| !node.is_null()) else {
-            return Ok(BTreeSet::new());
+            return Ok(Vec::new());
         };
         let fault = |line| self.fault(line, &format!("`{name}` must be a list of words"));
         let items = list.list().ok_or_else(|| fault(list.line))?;

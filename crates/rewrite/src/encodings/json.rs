@@ -2,6 +2,8 @@
 
 use zeroize::Zeroizing;
 
+use super::{LOWER, UPPER};
+
 /// One writer's habits.
 pub(super) struct Json {
     /// Characters that are written as `\uXXXX`.
@@ -9,9 +11,6 @@ pub(super) struct Json {
     slash: &'static [u8],
     digits: &'static [u8; 16],
 }
-
-const UPPER: &[u8; 16] = b"0123456789ABCDEF";
-const LOWER: &[u8; 16] = b"0123456789abcdef";
 
 pub(super) static ALL: [Json; 11] = [
     Json { by_number: none, slash: b"/", digits: LOWER },

@@ -2,15 +2,14 @@
 
 use zeroize::Zeroizing;
 
+use super::{LOWER, UPPER};
+
 /// One encoder's habits.
 pub(super) struct Percent {
     keeps: fn(u8) -> bool,
     space: &'static [u8],
     digits: &'static [u8; 16],
 }
-
-const UPPER: &[u8; 16] = b"0123456789ABCDEF";
-const LOWER: &[u8; 16] = b"0123456789abcdef";
 
 /// Each encoder with upper-case and with lower-case digits.
 pub(super) static ALL: [Percent; 18] = [

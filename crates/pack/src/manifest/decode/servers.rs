@@ -85,19 +85,6 @@ impl Decoder<'_> {
         Ok(targets)
     }
 
-    /// A list of scalars in their order.
-    fn texts(&self, node: &Node, key: &str) -> Result<Vec<String>> {
-        let Some(list) = node.get(key).filter(|node| !node.is_null()) else {
-            return Ok(Vec::new());
-        };
-        let fault = |line| self.fault(line, &format!("`{key}` must be a list of words"));
-        let items = list.list().ok_or_else(|| fault(list.line))?;
-        items
-            .iter()
-            .map(|item| item.text().map(str::to_owned).ok_or_else(|| fault(item.line)))
-            .collect()
-    }
-
     fn pairs(&self, name: &str, node: &Node, key: &str) -> Result<BTreeMap<String, String>> {
         let fault = || self.server_fault(name, node, &format!("`{key}` must map names to texts"));
         let Some(map) = node.get(key).filter(|node| !node.is_null()) else {
