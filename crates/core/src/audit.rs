@@ -29,7 +29,7 @@ pub use self::{
     segment::{Break, Segment},
     verify::{Stretch, Tampered, Verifier, verify},
 };
-use crate::{Authority, Code, Location, SafeText, SecretPath, policy::Allowed};
+use crate::{ActionType, Authority, Code, Location, SafeText, SecretPath, policy::Allowed};
 
 /// The NL version that entries follow.
 pub const NL_VERSION: &str = "1.0";
@@ -187,6 +187,21 @@ pub enum Action {
     Update,
     /// The log was verified.
     Verify,
+}
+
+/// The log's word for a type of action.
+impl From<ActionType> for Action {
+    fn from(kind: ActionType) -> Self {
+        match kind {
+            ActionType::Delegate => Self::Delegate,
+            ActionType::Egress => Self::Egress,
+            ActionType::Exec => Self::Exec,
+            ActionType::InjectStdin => Self::InjectStdin,
+            ActionType::InjectTempfile => Self::InjectTempfile,
+            ActionType::SdkProxy => Self::SdkProxy,
+            ActionType::Template => Self::Template,
+        }
+    }
 }
 
 /// How it ended.

@@ -60,7 +60,7 @@ impl Account {
         let action = match (outcome, end.code) {
             (Outcome::Blocked, _) => Action::Blocked,
             (Outcome::Denied, _) => Action::Denied,
-            _ => action(self.kind),
+            _ => self.kind.into(),
         };
         let stopped = matches!(action, Action::Blocked | Action::Denied);
         let mut draft = self.draft(action, outcome, &end);
@@ -123,18 +123,6 @@ fn outcome(code: Option<Code>) -> Outcome {
         // Whoever may not is denied; what went wrong in another way is an error.
         Some(code) if matches!(nl_status(code), 401 | 403 | 429) => Outcome::Denied,
         Some(_) => Outcome::Error,
-    }
-}
-
-fn action(kind: ActionType) -> Action {
-    match kind {
-        ActionType::Delegate => Action::Delegate,
-        ActionType::Egress => Action::Egress,
-        ActionType::Exec => Action::Exec,
-        ActionType::InjectStdin => Action::InjectStdin,
-        ActionType::InjectTempfile => Action::InjectTempfile,
-        ActionType::SdkProxy => Action::SdkProxy,
-        ActionType::Template => Action::Template,
     }
 }
 

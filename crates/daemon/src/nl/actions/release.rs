@@ -12,7 +12,7 @@ use keyless_action::{Entrusted, Release, Released};
 use keyless_core::{
     ActionType, Allowed, Code, Error, Permit, Placeholder, PlaceholderForm, SafeText, SecretPath,
     SessionKey,
-    audit::{Action, Agent, Detail, Draft, Outcome, Target},
+    audit::{Agent, Detail, Draft, Outcome, Target},
 };
 use parking_lot::Mutex;
 
@@ -113,7 +113,7 @@ impl ActionRelease {
             ..Draft::new(
                 Timestamp::now(),
                 Arc::clone(&self.agent),
-                audited(self.of.kind),
+                self.of.kind.into(),
                 Outcome::Success,
                 Target::Secrets(vec![path.clone()]),
                 self.of.correlation_id.clone(),
@@ -136,18 +136,5 @@ impl Release for ActionRelease {
 
     fn release<'a>(&'a self, secret: &'a Entrusted) -> BoxFuture<'a, Result<Released, Error>> {
         Box::pin(self.open(secret))
-    }
-}
-
-/// The log's word for a type of action.
-fn audited(kind: ActionType) -> Action {
-    match kind {
-        ActionType::Delegate => Action::Delegate,
-        ActionType::Egress => Action::Egress,
-        ActionType::Exec => Action::Exec,
-        ActionType::InjectStdin => Action::InjectStdin,
-        ActionType::InjectTempfile => Action::InjectTempfile,
-        ActionType::SdkProxy => Action::SdkProxy,
-        ActionType::Template => Action::Template,
     }
 }
