@@ -69,8 +69,7 @@ struct Lost(Arc<Markup>);
 /// Draws the page of what went wrong at `path`, if something did, with the way back from there.
 pub(super) fn lead_back(path: &str, response: &mut Response) {
     let Some(Lost(inside)) = response.extensions_mut().remove() else { return };
-    let Html(text) =
-        whole("Not done", &html! { main .door #main { (logo()) (inside) (way_back(path)) } });
+    let Html(text) = whole("Not done", &door(&html! { (inside) (way_back(path)) }));
     *response.body_mut() = Body::from(text);
     let html = HeaderValue::from_static("text/html; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, html);
@@ -160,26 +159,23 @@ pub(super) fn fault(error: &Error) -> Markup {
 
 fn sign_in(visit: &Visit, error: Option<&Error>, open: bool) -> Html<String> {
     let inside = html! {
-        main .door #main {
-            (logo())
-            h1 { @if open { "Are you the operator?" } @else { "The store has locked itself" } }
-            @if !open {
-                p { "Give a code of your authenticator app, which opens it again. With the passphrase: "
-                    code { "keyless unlock" } "." }
-            }
-            @if let Some(error) = error { (fault(error)) }
-            form method="post" action={ "/" (visit.place) "/sign-in" } {
-                (word(visit))
-                @if open { (factor_field(visit, "Passphrase or code", true)) }
-                @else { (factor_input("Code", true)) }
-                div .fault role="alert" data-fault="" hidden {}
-                button .main { "Go on" }
-            }
-            p .small { "An agent can’t answer this: it has neither. What you allow here, it may use; "
-                "what you type here, it never sees." }
+        h1 { @if open { "Are you the operator?" } @else { "The store has locked itself" } }
+        @if !open {
+            p { "Give a code of your authenticator app, which opens it again. With the passphrase: "
+                code { "keyless unlock" } "." }
         }
+        @if let Some(error) = error { (fault(error)) }
+        form method="post" action={ "/" (visit.place) "/sign-in" } {
+            (word(visit))
+            @if open { (factor_field(visit, "Passphrase or code", true)) }
+            @else { (factor_input("Code", true)) }
+            div .fault role="alert" data-fault="" hidden {}
+            button .main { "Go on" }
+        }
+        p .small { "An agent can’t answer this: it has neither. What you allow here, it may use; "
+            "what you type here, it never sees." }
     };
-    whole("Sign in", &inside)
+    whole("Sign in", &door(&inside))
 }
 
 /// Goes on to a visit by a step of its own: the browser sends no cookie along another site's.
@@ -187,51 +183,37 @@ pub(super) fn step(place: &str) -> Html<String> {
     let home = format!("/{place}/");
     let inside = html! {
         meta http-equiv="refresh" content={ "0; url=" (home) };
-        main .door #main {
-            (logo())
-            h1 { "Your link is good" }
-            p { a href=(home) { "Go on" } }
-        }
+        (door(&html! { h1 { "Your link is good" } p { a href=(home) { "Go on" } } }))
     };
     whole("Go on", &inside)
 }
 
 fn no_visit() -> Html<String> {
-    let inside = html! {
-        main .door #main {
-            (logo())
-            h1 { "This link is used up" }
-            p { "Each link opens one visit, within two minutes. In a terminal:" }
-            p { code .line { "keyless web" } }
-        }
-    };
-    whole("Link used up", &inside)
+    let words = "Each link opens one visit, within two minutes. In a terminal:";
+    to_terminal("Link used up", "This link is used up", words, "keyless web")
 }
 
 /// The end of a visit by the operator's own wish.
 pub(super) fn signed_out() -> Html<String> {
-    let inside = html! {
-        main .door #main {
-            (logo())
-            h1 { "You are signed out" }
-            p { "Agents go on as before; what they ask waits for you. To come back, in a terminal:" }
-            p { code .line { "keyless web" } }
-        }
-    };
-    whole("Signed out", &inside)
+    let words = "Agents go on as before; what they ask waits for you. To come back, in a terminal:";
+    to_terminal("Signed out", "You are signed out", words, "keyless web")
 }
 
 /// The end of everything by the operator's own wish.
 pub(super) fn locked() -> Html<String> {
-    let inside = html! {
-        main .door #main {
-            (logo())
-            h1 { "Everything is locked" }
-            p { "The store is closed and every session has ended. To open it again, in a terminal:" }
-            p { code .line { "keyless unlock" } }
-        }
-    };
-    whole("Locked", &inside)
+    let words = "The store is closed and every session has ended. To open it again, in a terminal:";
+    to_terminal("Locked", "Everything is locked", words, "keyless unlock")
+}
+
+/// The end of a way at the page: it goes on with a command.
+fn to_terminal(title: &str, heading: &str, words: &str, command: &str) -> Html<String> {
+    let inside = html! { h1 { (heading) } p { (words) } p { code .line { (command) } } };
+    whole(title, &door(&inside))
+}
+
+/// A page outside of all rooms.
+fn door(inside: &Markup) -> Markup {
+    html! { main .door #main { (logo()) (inside) } }
 }
 
 fn told(error: &Error) -> Markup {
