@@ -3,11 +3,12 @@
 //! One set for all hosts of the session: what one host was sent, another may be told to show. A
 //! value that was replaced (a rotation) stays known: the upstream may still echo it.
 
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
 use http::HeaderName;
 use keyless_core::Placeholder;
 use keyless_rewrite::{Echo, PatternSet, Piece, Rewriter, Scanner, echoes, scrubber};
+use parking_lot::RwLock;
 use zeroize::Zeroizing;
 
 /// What was sent out.
@@ -58,14 +59,14 @@ impl Default for Slot {
 impl Slot {
     /// The values of this moment.
     pub(crate) fn known(&self) -> Arc<Known> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.read())
     }
 
     fn remember(&self, placeholder: &Placeholder, value: &[u8]) {
         if self.known().holds(placeholder, value) {
             return;
         }
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.write();
         if known.holds(placeholder, value) {
             return;
         }

@@ -1,16 +1,14 @@
 //! One session's placeholders as patterns, the rules behind them, and what follows from the rules
 //! for one route. Built once per session and shared by all its requests.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use keyless_core::{
     Authority, By, Code, EgressUse, Host, Location, PlaceVerdict, RequestFacts, Scheme, SecretPath,
     Signer, Verdict, decide_egress, judge_place,
 };
 use keyless_rewrite::{PatternId, PatternSet};
+use parking_lot::RwLock;
 use zeroize::Zeroizing;
 
 use super::{
@@ -356,11 +354,11 @@ fn remembered<K: Clone + Eq + std::hash::Hash, V: Clone>(
     key: &K,
     work_out: impl FnOnce(&K) -> V,
 ) -> V {
-    if let Some(known) = memory.read().unwrap_or_else(PoisonError::into_inner).get(key) {
+    if let Some(known) = memory.read().get(key) {
         return known.clone();
     }
     let value = work_out(key);
-    let mut memory = memory.write().unwrap_or_else(PoisonError::into_inner);
+    let mut memory = memory.write();
     if memory.len() >= MAX_REMEMBERED {
         memory.clear();
     }
