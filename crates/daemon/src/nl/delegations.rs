@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use data_encoding::{BASE64, HEXLOWER};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
     Code, Error, SafeText,
     agent::{AgentUri, Aid, InstanceId},
@@ -23,6 +23,9 @@ use crate::broker::{agent, fill_random, plain_entry};
 
 /// The longest chain that is walked, whatever the depth was when it was made.
 const MAX_LINKS: usize = 64;
+
+/// How long a token that is over stays in the list.
+const KEPT: SignedDuration = SignedDuration::from_hours(24);
 
 /// The delegations of an open vault.
 pub struct Delegations {
@@ -68,9 +71,7 @@ impl Delegations {
         presented: &Presented<'_>,
         is_active: &(dyn Fn(&InstanceId) -> bool + Sync),
     ) -> Result<Token, Error> {
-        let rows = self.genuine().await?;
-        let links = links(&rows, id)?;
-        let used = rows.get(id).map_or(u64::MAX, |row| row.used);
+        let (links, used) = self.chain(id).await?;
         let now = Timestamp::now();
         verify(&links, presented, used, &|instance| is_active(instance), now)?;
         links.into_iter().next().ok_or_else(|| Code::DelegationInvalid.into())
@@ -78,7 +79,7 @@ impl Delegations {
 
     /// A token, the one that it was made from, and so on to the root.
     pub(super) async fn links(&self, id: &TokenId) -> Result<Vec<Token>, Error> {
-        links(&self.genuine().await?, id)
+        self.chain(id).await.map(|(links, _)| links)
     }
 
     /// Takes a use; [`Code::DelegationExhausted`] when none is left.
@@ -108,7 +109,8 @@ impl Delegations {
         let found = rows.get(id).ok_or_else(unknown)?;
         if let Revoker::Agent(instance) = by {
             // Its issuer, or an issuer above; to others the token is unknown.
-            let above = links(&rows, id).unwrap_or_else(|_| vec![found.token.clone()]);
+            let above = self.chain(id).await.map(|(links, _)| links);
+            let above = above.unwrap_or_else(|_| vec![found.token.clone()]);
             if !above.iter().any(|link| link.issuer_instance == *instance) {
                 return Err(unknown());
             }
@@ -134,6 +136,15 @@ impl Delegations {
         self.revoke_trees(&rows, &roots, &who, "agent_not_in_force").await
     }
 
+    /// Forgets tokens that have been over for a day: the log knows what they were.
+    pub(super) async fn forget(&self, now: Timestamp) -> Result<(), Error> {
+        // What came of a token never outlives it.
+        let is_over = |row: &DelegationRow| now.duration_since(row.token.expires_at) >= KEPT;
+        let rows = self.genuine().await?.into_values();
+        let over: Vec<_> = rows.filter(is_over).map(|row| row.token.token_id).collect();
+        Ok(self.store.remove_delegations(&over).await?)
+    }
+
     /// Every genuine token with its uses, oldest first.
     pub async fn list(&self) -> Result<Vec<(Token, u64)>, Error> {
         let mut rows: Vec<_> = self.genuine().await?.into_values().collect();
@@ -148,8 +159,7 @@ impl Delegations {
         id: &TokenId,
         by: &Aid,
     ) -> Result<(Token, Zeroizing<String>), Error> {
-        let rows = self.genuine().await?;
-        let links = links(&rows, id)?;
+        let (links, _) = self.chain(id).await?;
         let token = links.first().ok_or_else(|| unknown(id))?;
         let is_this = |one: &InstanceId| *one == by.instance_id;
         if token.subject != by.agent_uri || !token.subject_instance.as_ref().is_none_or(is_this) {
@@ -232,12 +242,33 @@ impl Delegations {
         Ok(revoked.len())
     }
 
+    /// The token, its parent, and so on to the root, with the uses of the first. Agents make as many tokens as they like,
+    /// so these alone are read.
+    async fn chain(&self, id: &TokenId) -> Result<(Vec<Token>, u64), Error> {
+        let (mut links, mut used) = (Vec::new(), None);
+        let mut next = Some(id.clone());
+        while let Some(id) = next.take() {
+            let row = self.store.delegation(&id).await?.filter(|row| self.is_genuine(&id, row));
+            let row = row.ok_or_else(|| unknown(&id))?;
+            next.clone_from(&row.token.parent_token_id);
+            used.get_or_insert(row.used);
+            links.push(row.token);
+            if links.len() > MAX_LINKS {
+                return Err(Code::DelegationInvalid.into());
+            }
+        }
+        Ok((links, used.unwrap_or(u64::MAX)))
+    }
+
     async fn genuine(&self) -> Result<HashMap<TokenId, DelegationRow>, Error> {
         let rows = self.store.delegations().await?.into_iter();
-        let fits = |row: &DelegationRow| {
-            self.voucher.fits(&DelegationRow::sealed_bytes(&row.token), &row.seal)
-        };
-        Ok(rows.filter(fits).map(|row| (row.token.token_id.clone(), row)).collect())
+        let named = rows.map(|row| (row.token.token_id.clone(), row));
+        Ok(named.filter(|(id, row)| self.is_genuine(id, row)).collect())
+    }
+
+    fn is_genuine(&self, id: &TokenId, row: &DelegationRow) -> bool {
+        row.token.token_id == *id
+            && self.voucher.fits(&DelegationRow::sealed_bytes(&row.token), &row.seal)
     }
 
     fn sealed(&self, token: Token) -> DelegationRow {
@@ -273,21 +304,6 @@ impl Delegations {
         };
         self.log.append(draft).await.map(drop)
     }
-}
-
-/// The token, its parent, and so on to the root.
-fn links(rows: &HashMap<TokenId, DelegationRow>, id: &TokenId) -> Result<Vec<Token>, Error> {
-    let mut links = Vec::new();
-    let mut next = Some(id.clone());
-    while let Some(id) = next.take() {
-        let row = rows.get(&id).ok_or_else(|| unknown(&id))?;
-        next.clone_from(&row.token.parent_token_id);
-        links.push(row.token.clone());
-        if links.len() > MAX_LINKS {
-            return Err(Code::DelegationInvalid.into());
-        }
-    }
-    Ok(links)
 }
 
 fn unknown(id: &TokenId) -> Error {

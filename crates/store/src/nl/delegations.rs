@@ -63,6 +63,13 @@ impl Store {
         transaction.commit().await
     }
 
+    /// One token; none where its row can't be read, since that hands nothing on.
+    pub async fn delegation(&self, token: &TokenId) -> Result<Option<DelegationRow>, StoreError> {
+        let select = query("SELECT body, used, seal FROM delegations WHERE token_id = $1");
+        let row = select.bind(token.as_str()).fetch_optional(&self.pool).await?;
+        Ok(row.and_then(|row| delegation_row(&row).ok()))
+    }
+
     /// All tokens, oldest first. A row that can't be read is left out: it hands nothing on.
     pub async fn delegations(&self) -> Result<Vec<DelegationRow>, StoreError> {
         let select = query("SELECT body, used, seal FROM delegations");
@@ -110,13 +117,17 @@ impl Store {
         Ok(done == 1)
     }
 
-    /// Forgets tokens for good.
+    /// Forgets tokens for good, all or none.
     pub async fn remove_delegations(&self, tokens: &[TokenId]) -> Result<(), StoreError> {
+        if tokens.is_empty() {
+            return Ok(());
+        }
+        let mut transaction = Transaction::write(&self.pool, Lock::Rows).await?;
         for token in tokens {
             let remove = query("DELETE FROM delegations WHERE token_id = $1").bind(token.as_str());
-            remove.execute(&self.pool).await?;
+            remove.execute(transaction.connection()).await?;
         }
-        Ok(())
+        transaction.commit().await
     }
 }
 

@@ -99,7 +99,11 @@ async fn a_token_is_used_as_often_as_it_says(engine: Engine) {
     }
     scene.store.close().await;
     let again = scene.opened_again().await;
-    assert_eq!(again.delegations().await.unwrap(), [DelegationRow { used: 2, ..row }]);
+    let row = DelegationRow { used: 2, ..row };
+    assert_eq!(again.delegation(&id).await.unwrap().as_ref(), Some(&row));
+    assert_eq!(again.delegations().await.unwrap(), [row]);
+    again.remove_delegations(std::slice::from_ref(&id)).await.unwrap();
+    assert_eq!(again.delegation(&id).await.unwrap(), None);
 }
 
 async fn of_many_who_show_one_proof_one_is_believed(engine: Engine) {

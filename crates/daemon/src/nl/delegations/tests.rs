@@ -131,3 +131,21 @@ async fn what_came_of_a_token_ends_with_it() {
     let revoked = entries.iter().filter(|entry| entry.action == Action::DelegationRevoke).count();
     assert_eq!(revoked, 3);
 }
+
+#[tokio::test]
+async fn what_is_over_for_long_is_forgotten() {
+    let scene = Scene::new().await;
+    let all = Delegations::new(&scene.vault, scene.log.clone());
+    let first = hand_on(&all, 1, None).await;
+    let second = hand_on(&all, 2, Some(&first)).await;
+    let over = first.expires_at;
+    let listed = async |at: Timestamp| {
+        all.forget(at).await.unwrap();
+        all.list().await.unwrap().len()
+    };
+    assert_eq!(listed(over + SignedDuration::from_hours(23)).await, 2);
+    present(&all, &second, 3).await.unwrap();
+    assert_eq!(listed(over + SignedDuration::from_hours(24)).await, 0);
+    let refused = present(&all, &second, 3).await.unwrap_err();
+    assert_eq!(refused.code(), Code::DelegationInvalid);
+}
