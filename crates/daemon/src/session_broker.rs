@@ -9,6 +9,7 @@
 //! while of a permit's life; an approval that is taken back ends all permits at once.
 
 mod deciding;
+mod leases;
 mod under_way;
 
 use std::{
@@ -28,7 +29,11 @@ use keyless_store::AuditLog;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use self::{deciding::deciding_setting, under_way::UnderWay};
+use self::{
+    deciding::deciding_setting,
+    leases::{Lease, Leases},
+    under_way::UnderWay,
+};
 use crate::{
     approvals::{NobodyToAsk, UseGate, WantedUse},
     caution::Caution,
@@ -49,7 +54,7 @@ pub(crate) struct SessionBroker {
     agent: Arc<Agent>,
     gate: Arc<dyn UseGate>,
     caution: Caution,
-    leases: Mutex<HashMap<(SecretPath, Authority), Lease>>,
+    leases: Leases,
     /// The request that each secret was last allowed for: its head and body are one use.
     allowed_for: Mutex<HashMap<SecretPath, String>>,
     minted: MintedTokens,
@@ -57,18 +62,10 @@ pub(crate) struct SessionBroker {
     telemetry: Option<Telemetry>,
 }
 
-/// A released value and when its permit ends.
-struct Lease {
-    released: Arc<Released>,
-    until: Timestamp,
-    /// [`UseGate::taken_back`] when it was released.
-    taken_back: u64,
-}
-
 impl SessionBroker {
     pub(crate) fn new(values: Arc<dyn Values>, log: AuditLog, agent: Agent) -> Self {
         let (agent, gate) = (Arc::new(agent), Arc::new(NobodyToAsk));
-        let (leases, allowed_for) = (Mutex::default(), Mutex::default());
+        let (leases, allowed_for) = (Leases::default(), Mutex::default());
         let (minted, under_way) = (MintedTokens::default(), UnderWay::default());
         let (caution, telemetry) = (Caution::default(), None);
         Self {
@@ -119,12 +116,12 @@ impl SessionBroker {
 
     /// The next use of `path` fetches its value anew.
     pub(crate) fn forget(&self, path: &SecretPath) {
-        self.leases.lock().retain(|(leased, _), _| leased != path);
+        self.leases.forget(|leased| leased == path);
     }
 
     /// The next use of anything fetches its value anew.
     pub(crate) fn forget_all(&self) {
-        self.leases.lock().clear();
+        self.leases.forget(|_| true);
     }
 
     async fn release_one(
@@ -149,12 +146,13 @@ impl SessionBroker {
         let mut draft = self.use_of(request, vec![path.clone()], rule);
         draft.allowed = Some(allowed);
         let recorded = self.log.append(draft).await?;
-        let until = Timestamp::now() + PERMIT_LIFE;
+        let now = Timestamp::now();
+        let until = now + PERMIT_LIFE;
         let permit = Permit::from_recorded(recorded, until).ok_or(Code::Internal)?;
         let released = Arc::new(Released::new(value, permit));
         if policy != ApproveOnUse::PerCall {
-            let lease = Lease { released: Arc::clone(&released), until, taken_back };
-            self.leases.lock().insert((path, request.authority.clone()), lease);
+            let lease = Lease::new(Arc::clone(&released), until, taken_back);
+            self.leases.put(path, request.authority.clone(), lease, now);
         }
         Ok(released)
     }
@@ -182,11 +180,7 @@ impl SessionBroker {
 
     /// The value released earlier, if its permit still has some time.
     fn lease(&self, path: &SecretPath, authority: &Authority) -> Option<Arc<Released>> {
-        let margin = Timestamp::now() + Duration::from_secs(1);
-        let leases = self.leases.lock();
-        let lease = leases.get(&(path.clone(), authority.clone()))?;
-        let holds = margin < lease.until && lease.taken_back == self.gate.taken_back();
-        holds.then(|| Arc::clone(&lease.released))
+        self.leases.value(path, authority, Timestamp::now(), self.gate.taken_back())
     }
 
     fn use_of(
@@ -283,7 +277,7 @@ impl Broker for SessionBroker {
         Box::pin(async move {
             let kept = self.minted.keep(&minted)?;
             // The token that made room is not to be had any more.
-            self.leases.lock().retain(|(leased, _), _| !self.minted.has_dropped(leased));
+            self.leases.forget(|leased| self.minted.has_dropped(leased));
             let target = Target::Secrets(vec![kept.path().clone()]);
             let correlation_id = minted.correlation_id;
             let mut draft = self.draft(Action::Create, Outcome::Success, target, correlation_id);
@@ -303,10 +297,9 @@ impl Broker for SessionBroker {
         Box::pin(async move {
             let mut renewed = false;
             for path in secrets {
-                let lease = (path.clone(), authority.clone());
-                let was_used = self.leases.lock().contains_key(&lease);
+                let was_used = self.leases.has(&path, authority);
                 if was_used && self.values.expire(&path, since).await {
-                    self.leases.lock().remove(&lease);
+                    self.leases.remove(&path, authority);
                     renewed = true;
                 }
             }

@@ -1,6 +1,6 @@
 //! The entry about a request or tunnel that is over, with what was released to it while it lasted.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use keyless_core::{
     Error, Location, SecretPath,
@@ -16,7 +16,7 @@ pub(super) struct UnderWay {
     /// What was released, by correlation id.
     uses: Mutex<HashMap<String, Uses>>,
     /// Entries about what is over, which the log did not take yet.
-    owed: Mutex<Vec<Draft>>,
+    owed: Mutex<VecDeque<Draft>>,
 }
 
 /// What was released to one request. A WebSocket is one, and may have a million messages: so each
@@ -78,22 +78,28 @@ impl UnderWay {
             let _ = log.append_soon(draft);
         } else {
             // While the log takes nothing, nothing is released; so these stay few.
-            self.owed.lock().push(draft);
+            self.owed.lock().push_back(draft);
         }
     }
 
     /// Hands the log what it is owed; an error while it takes nothing.
     pub(super) fn settle(&self, log: &AuditLog) -> Result<(), Error> {
         log.check()?;
-        let owed = {
-            let mut owed = self.owed.lock();
-            if owed.is_empty() {
-                return Ok(());
-            }
-            std::mem::take(&mut *owed)
-        };
-        owed.into_iter().try_for_each(|draft| log.append_soon(draft))
+        hand_over(&mut self.owed.lock(), || log.check(), |draft| log.append_soon(draft))
     }
+}
+
+/// Gives what is owed, as long as it is taken; the rest stays owed.
+fn hand_over<T>(
+    owed: &mut VecDeque<T>,
+    is_taken: impl Fn() -> Result<(), Error>,
+    give: impl Fn(T) -> Result<(), Error>,
+) -> Result<(), Error> {
+    while !owed.is_empty() {
+        is_taken()?;
+        owed.pop_front().map_or(Ok(()), &give)?;
+    }
+    Ok(())
 }
 
 fn note_once<T: Clone + PartialEq>(all: &mut Vec<T>, one: &T) {
@@ -109,7 +115,28 @@ fn decided_by(rules: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
+    use keyless_core::Code;
+
     use super::*;
+
+    #[test]
+    fn what_a_full_log_does_not_take_stays_owed() {
+        let (mut owed, taken) = (VecDeque::from([1, 2, 3, 4]), RefCell::new(Vec::new()));
+        let give = |one: i32| {
+            taken.borrow_mut().push(one);
+            Ok(())
+        };
+        let room_for = |most: usize| {
+            let is_full = taken.borrow().len() >= most;
+            if is_full { Err(Code::AuditUnavailable.into()) } else { Ok(()) }
+        };
+        assert!(hand_over(&mut owed, || room_for(2), give).is_err());
+        assert_eq!(owed, [3, 4]);
+        hand_over(&mut owed, || room_for(9), give).unwrap();
+        assert_eq!((owed.len(), &taken.borrow()[..]), (0, &[1, 2, 3, 4][..]));
+    }
 
     #[test]
     fn what_many_messages_use_is_noted_once_and_counted() {
