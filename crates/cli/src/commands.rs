@@ -33,14 +33,17 @@ mod unlock;
 mod vault;
 mod web;
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 use clap::{
     FromArgMatches as _,
     error::{ContextKind, ContextValue},
 };
 use keyless_core::{Code, Error, SafeText};
-use keyless_daemon::{Config, Places, Store, ci, refuse_unset_clock, vault::Vault};
+use keyless_daemon::{
+    Config, Places, Store, check_place, ci, create_whole, path_unusable, refuse_unset_clock,
+    vault::Vault,
+};
 
 use crate::{
     args,
@@ -340,6 +343,16 @@ async fn unlock_vault(factor: &FactorArgs) -> Result<(Places, Vault), Error> {
     let config = Config::load(&places.config_file())?;
     let vault = keyless_daemon::with_sources(vault, &places, &config)?;
     Ok((places, vault))
+}
+
+/// Writes a new file for its owner alone; never over one that is there.
+fn write_private(file: &Path, text: &[u8]) -> Result<(), Error> {
+    create_whole(file, text, 0o600).map_err(|error| path_unusable(file, &error))
+}
+
+/// Whether [`write_private`] will find a place, before what it is to write is made: nobody sees that twice.
+fn check_private(file: Option<&Path>) -> Result<(), Error> {
+    file.map_or(Ok(()), |file| check_place(file).map_err(|error| path_unusable(file, &error)))
 }
 
 /// `config.toml` with the command line's routes and roots.

@@ -1,28 +1,21 @@
 //! Adds a path to a project's manifest, once a person has registered it. The agent's side does that, with the agent's
 //! rights, as it reads the manifest; comments and order stay.
 
-use std::{fs, io, os::unix::fs::PermissionsExt as _, path::Path};
+use std::{fs, io, path::Path};
 
 use keyless_core::SecretPath;
 use keyless_vault::Manifest;
 use toml_edit::{Array, DocumentMut, Item, Value};
 
-use crate::whole_file::write_whole;
+use crate::whole_file::rewrite_whole;
 
 /// Declares `path` as optional in the manifest of the project that `folder` lies in. Nothing changes where there is
 /// no manifest, or it declares the path already. Blocks.
 pub(crate) fn declare(folder: &Path, path: &SecretPath) -> io::Result<()> {
     let Some(project) = Manifest::project_of(folder) else { return Ok(()) };
-    // A link stays one: what it leads to is written.
-    let file = fs::canonicalize(project.join(".keyless/secrets.toml"))?;
+    let file = project.join(".keyless/secrets.toml");
     let text = fs::read_to_string(&file)?;
-    match with_path(&text, path) {
-        Some(text) => {
-            let mode = fs::metadata(&file)?.permissions().mode() & 0o777;
-            write_whole(&file, text.as_bytes(), mode)
-        }
-        None => Ok(()),
-    }
+    with_path(&text, path).map_or(Ok(()), |text| rewrite_whole(&file, text.as_bytes()))
 }
 
 /// The manifest with `path` in it; nothing when there is nothing to add, or the text can't be edited.

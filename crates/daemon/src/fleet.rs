@@ -14,9 +14,8 @@ mod sessions;
 mod standing;
 
 use std::{
-    fs, io,
+    fs,
     net::SocketAddr,
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -54,7 +53,7 @@ use crate::{
     health::{self, Vitals},
     metrics::Metrics,
     notes::{Note, Notes},
-    places::Places,
+    places::{Places, unusable},
     reload::Watcher,
     stop::Stop,
     systemd,
@@ -62,6 +61,7 @@ use crate::{
     tokens::{Grant, Tokens},
     traces::{CollectorUrl, Traces},
     values::Values as _,
+    whole_file::write_whole,
 };
 
 /// What a sidecar serves.
@@ -329,17 +329,7 @@ fn read_catalog(path: &Path) -> Result<Catalog, Error> {
 
 fn write_ca(places: &Places, session: &Session) -> Result<PathBuf, Error> {
     let path = places.runtime().join(format!("ca-{}.pem", session.id()));
-    let write = || -> io::Result<()> {
-        let _ = fs::remove_file(&path);
-        let mut options = fs::OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(0o644).open(&path)?;
-        io::Write::write_all(&mut file, session.ca_pem().as_bytes())
-    };
-    write().map_err(|error| unusable(&path.to_string_lossy(), &error))?;
+    write_whole(&path, session.ca_pem().as_bytes(), 0o644)
+        .map_err(|error| unusable(&path, &error))?;
     Ok(path)
-}
-
-fn unusable(place: &str, error: &io::Error) -> Error {
-    let detail = SafeText::default().as_they_wrote(place).and(": ").and(error.kind());
-    Error::with(Code::PathUnusable, detail)
 }

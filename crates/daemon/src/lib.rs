@@ -146,6 +146,6 @@ pub use crate::{
     system::this_program,
     traces::CollectorUrl,
     web::{WebConfig, WebTls},
-    whole_file::write_whole,
+    whole_file::{check_place, create_whole, write_whole},
     window::{Profile, Span, UnlockConfig, Window},
 };

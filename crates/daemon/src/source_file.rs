@@ -10,7 +10,10 @@ use keyless_vault::{
 };
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
 
-use crate::{places::Places, whole_file::write_whole};
+use crate::{
+    places::{Places, unusable},
+    whole_file::write_whole,
+};
 
 /// Settings that would be a credential in a file; it is a secret of the store instead.
 const CREDENTIALS: &[&str] =
@@ -170,10 +173,7 @@ fn write(places: &Places, document: &DocumentMut) -> Result<(), Error> {
     })?;
     let nobody: Arc<dyn SourceHttp> = Arc::new(Nobody);
     Router::new(config, &nobody)?;
-    let failed = |error: io::Error| {
-        let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
-        Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
-    };
+    let failed = |error: io::Error| unusable(&file, &error);
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder).map_err(failed)?;
     }

@@ -1,6 +1,6 @@
 //! `keyless agent`: who agents are, and their lives.
 
-use std::{io::Write, os::unix::fs::OpenOptionsExt, path::Path, process::ExitCode};
+use std::process::ExitCode;
 
 use jiff::SignedDuration;
 use keyless_core::{
@@ -19,8 +19,9 @@ use keyless_daemon::{
     registered,
 };
 use serde_json::json;
+use zeroize::Zeroizing;
 
-use super::unlock_vault;
+use super::{check_private, unlock_vault, write_private};
 use crate::{
     args::{
         AgentAttestArgs, AgentChangeArgs, AgentCommand, AgentName, AgentRegisterArgs,
@@ -68,6 +69,7 @@ async fn register(ui: &Ui, args: AgentRegisterArgs) -> Result<(), Error> {
         parent: args.parent.clone(),
         is_administrator: args.administrator,
     };
+    check_private(args.credential_file.as_deref())?;
     let (_, vault) = unlock_vault(&args.factor).await?;
     let agents = Agents::new(&vault, keyless_daemon::audit_log(&vault))?;
     let (aid, credential) = agents.register(registration, Registrar::Operator).await?;
@@ -75,7 +77,8 @@ async fn register(ui: &Ui, args: AgentRegisterArgs) -> Result<(), Error> {
     let shown = match &args.credential_file {
         None => credential.as_str(),
         Some(file) => {
-            write_private(file, &credential)?;
+            let text = Zeroizing::new(format!("{}\n", *credential));
+            write_private(file, text.as_bytes())?;
             ""
         }
     };
@@ -250,14 +253,4 @@ async fn change(ui: &Ui, name: &str, args: AgentChangeArgs, to: AgentState) -> R
 async fn agents(factor: &FactorArgs) -> Result<Agents, Error> {
     let (_, vault) = unlock_vault(factor).await?;
     Agents::new(&vault, keyless_daemon::audit_log(&vault))
-}
-
-fn write_private(file: &Path, credential: &str) -> Result<(), Error> {
-    let mut options = std::fs::OpenOptions::new();
-    let opened = options.write(true).create_new(true).mode(0o600).open(file);
-    let written = opened.and_then(|mut file| file.write_all(format!("{credential}\n").as_bytes()));
-    written.map_err(|error| {
-        let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
-        Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
-    })
 }

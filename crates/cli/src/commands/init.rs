@@ -1,16 +1,16 @@
 //! `keyless init`: a new store, and the recovery phrase once.
 
-use std::{
-    fs::OpenOptions, io::Write, os::unix::fs::OpenOptionsExt, path::Path, process::ExitCode,
-};
+use std::process::ExitCode;
 
-use keyless_core::{Code, Error, SafeText};
+use keyless_core::Error;
 use keyless_daemon::{
     Places,
     vault::{Passphrase, Vault},
 };
 use serde_json::json;
+use zeroize::Zeroizing;
 
+use super::{check_private, write_private};
 use crate::{
     args::InitArgs,
     prompt,
@@ -20,13 +20,15 @@ use crate::{
 pub(super) async fn run(ui: &Ui, args: InitArgs) -> Result<ExitCode, Error> {
     let places = Places::from_environment()?;
     keyless_daemon::refuse_existing_store(&places).await?;
+    check_private(args.recovery_file.as_deref())?;
     let passphrase = prompt::new_passphrase(&args.factor)?;
     let store = keyless_daemon::create_store(&places).await?;
     let (_vault, phrase) = Vault::create(store, Passphrase::new(passphrase)).await?;
     let words = phrase.expose_to_operator();
     let store_path = keyless_daemon::store_place(&places)?.to_string();
     if let Some(path) = &args.recovery_file {
-        write_private(path, &words)?;
+        let line = Zeroizing::new(format!("{}\n", *words));
+        write_private(path, line.as_bytes())?;
         let text = format!(
             "Made the store {store_path}.\nThe recovery phrase is in {}. Keep it where this machine can't lose it.\n",
             path.display()
@@ -43,15 +45,4 @@ pub(super) async fn run(ui: &Ui, args: InitArgs) -> Result<ExitCode, Error> {
     );
     ui.answer("init", &json!({ "store": store_path, "recovery_phrase": *words }), &text);
     Ok(ExitCode::SUCCESS)
-}
-
-fn write_private(path: &Path, phrase: &str) -> Result<(), Error> {
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create_new(true).mode(0o600).open(path);
-    let written =
-        file.and_then(|mut file| writeln!(file, "{phrase}").and_then(|()| file.sync_all()));
-    written.map_err(|error| {
-        let place = SafeText::default().as_they_wrote(&path.to_string_lossy());
-        Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
-    })
 }

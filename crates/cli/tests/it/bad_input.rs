@@ -131,6 +131,27 @@ fn values_that_can_not_be_swapped() {
     world.keyless(&free).stdin("two\nlines of text").run().ok();
 }
 
+/// What is shown once is not made where the file that is to have it finds no place.
+#[test]
+fn a_phrase_or_a_credential_that_nobody_would_have_is_not_made() {
+    let world = World::empty();
+    let taken = world.home.write("operator/taken", "mine").unwrap();
+    let places =
+        [(taken.to_str().unwrap(), "it is there already"), ("/gone/phrase", "it is not there")];
+    for (place, why) in places {
+        let init = ["init", "--recovery-file", place];
+        assert_refused(&world, &bad(&init, 3, "path_unusable", &[place, why]));
+    }
+    assert_refused(&world, &bad(&["secret", "list"], 3, "not_initialised", &[]));
+    let world = World::with_store();
+    for (place, why) in places {
+        let agent = ["agent", "register", "nl://acme.corp/bot/1.0.0", "--credential-file", place];
+        assert_refused(&world, &bad(&agent, 3, "path_unusable", &[place, why]));
+    }
+    assert_eq!(world.keyless(&["agent", "list", "--json"]).run().data()["agents"], json!([]));
+    assert_eq!(fs::read_to_string(taken).unwrap(), "mine");
+}
+
 #[test]
 fn no_store_and_no_key() {
     let world = World::empty();

@@ -1,9 +1,8 @@
-//! The key from which a fleet's placeholders are derived: 32 or more bytes in a private file.
+//! The key from which a fleet's placeholders are derived: 16 or more bytes in a private file.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Read, Write},
-    os::unix::fs::OpenOptionsExt,
+    fs::{self, File},
+    io::{self, Read},
     path::Path,
 };
 
@@ -11,7 +10,7 @@ use data_encoding::HEXLOWER;
 use keyless_core::{Code, Error, SafeText};
 use zeroize::Zeroizing;
 
-use crate::{broker::fill_random, places::unusable};
+use crate::{broker::fill_random, places::unusable, whole_file::create_whole};
 
 const MIN_BYTES: usize = 16;
 const MAX_BYTES: usize = 4096;
@@ -40,11 +39,9 @@ pub(crate) fn read_or_make(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
     }
     let mut random = Zeroizing::new([0_u8; 32]);
     fill_random(&mut *random)?;
-    let text = Zeroizing::new(HEXLOWER.encode(&*random));
-    let mut options = OpenOptions::new();
-    let made = options.write(true).create_new(true).mode(0o600).open(path);
-    let written = made.and_then(|mut file| writeln!(file, "{}", *text));
-    match written {
+    let mut text = Zeroizing::new(HEXLOWER.encode(&*random));
+    text.push('\n');
+    match create_whole(path, text.as_bytes(), 0o600) {
         Ok(()) => read(path),
         // Another sidecar was faster: its key is the key.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => read(path),

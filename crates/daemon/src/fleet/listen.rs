@@ -6,7 +6,7 @@ use keyless_core::{Code, Error, SafeText, SessionId, SessionIdError};
 use keyless_guest::VsockListener;
 use tokio::net::TcpListener;
 
-use super::{Fleet, forward_door, unusable};
+use super::{Fleet, forward_door};
 use crate::sockets::bind_private;
 
 /// Where a sidecar listens.
@@ -88,7 +88,7 @@ impl Fleet {
 pub(super) async fn bind_tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
     let name = address.to_string();
     let listener = TcpListener::bind(address).await.map_err(|e| cannot_listen(&name, &e))?;
-    let address = listener.local_addr().map_err(|error| unusable(&name, &error))?;
+    let address = listener.local_addr().map_err(|e| cannot_listen(&name, &e))?;
     Ok((listener, address))
 }
 

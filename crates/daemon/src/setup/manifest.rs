@@ -3,7 +3,6 @@
 use std::{
     fmt::Write as _,
     fs,
-    io::Write as _,
     path::{Path, PathBuf},
 };
 
@@ -14,7 +13,7 @@ use super::{
     propose::{Judged, Proposal},
     scan::Scan,
 };
-use crate::places::unusable;
+use crate::{places::unusable, whole_file::write_whole};
 
 const HEAD: &str = "\
 # What this project needs, by path; no value stands here, so it may be committed.
@@ -43,14 +42,7 @@ pub fn write(root: &Path, scan: &Scan, existing: Existing) -> Result<PathBuf, Er
         }
         fs::rename(&file, file.with_extension("toml.before")).map_err(|error| failed(&error))?;
     }
-    let mut new =
-        tempfile::NamedTempFile::new_in(root.join(".keyless")).map_err(|error| failed(&error))?;
-    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    new.write_all(text(scan).as_bytes())
-        .and_then(|()| new.as_file().set_permissions(readable))
-        .and_then(|()| new.as_file().sync_all())
-        .map_err(|error| failed(&error))?;
-    new.persist(&file).map_err(|error| failed(&error.error))?;
+    write_whole(&file, text(scan).as_bytes(), 0o644).map_err(|error| failed(&error))?;
     Ok(file)
 }
 

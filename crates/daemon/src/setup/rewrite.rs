@@ -3,14 +3,13 @@
 use std::{
     fs,
     ops::Range,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
 use keyless_core::{Code, Error, SafeText};
 use serde::Serialize;
 
-use crate::{places::unusable, whole_file::write_whole};
+use crate::{places::unusable, whole_file::rewrite_whole};
 
 /// What became of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -46,16 +45,13 @@ pub(super) fn rewrite(
         rest = place.end;
     }
     written.push_str(&text[rest..]);
-    // Its mode stays.
-    let mode = fs::metadata(&file).map(|metadata| metadata.permissions().mode());
-    mode.and_then(|mode| write_whole(&file, written.as_bytes(), mode))
-        .map_err(|error| unusable(&file, &error))?;
+    rewrite_whole(&file, written.as_bytes()).map_err(|error| unusable(&file, &error))?;
     Ok(LeftBehind { file, replaced: edits.len() })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
 

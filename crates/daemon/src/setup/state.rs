@@ -12,7 +12,10 @@ use keyless_core::Error;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::places::{Places, private_directory, unusable};
+use crate::{
+    places::{Places, private_directory, unusable},
+    whole_file::write_whole,
+};
 
 const SCHEMA: u32 = 1;
 
@@ -102,9 +105,7 @@ impl SetupState {
             private_directory(folder)?;
         }
         let text = toml::to_string(self).expect("a state is plain data");
-        let beside = self.file.with_extension("new");
-        fs::write(&beside, text)
-            .and_then(|()| fs::rename(&beside, &self.file))
+        write_whole(&self.file, text.as_bytes(), 0o600)
             .map_err(|error| unusable(&self.file, &error))
     }
 }

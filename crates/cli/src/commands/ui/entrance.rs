@@ -1,10 +1,8 @@
 //! Comes in: asks for the passphrase at the screen, or makes a store and says which places there are beside it.
 
-use std::{fs, io::Write, os::unix::fs::OpenOptionsExt};
-
-use keyless_core::{Code, Error, SafeText};
+use keyless_core::{Code, Error};
 use keyless_daemon::{
-    Config, Places,
+    Config, NewSource, Places, declare_source,
     vault::{Factor, Passphrase, Vault},
 };
 use zeroize::Zeroizing;
@@ -84,22 +82,12 @@ async fn create(
 
 /// Writes `sources.toml`, unless somebody has.
 fn declare(places: &Places, kinds: &[&str]) -> Result<(), Error> {
-    let file = places.sources_file();
-    if kinds.is_empty() || file.exists() {
+    if places.sources_file().exists() {
         return Ok(());
     }
-    let sources =
-        kinds.iter().map(|kind| format!("\n[[source]]\nname = \"{kind}\"\ntype = \"{kind}\"\n"));
-    let text = format!("schema_version = 1\n{}", sources.collect::<String>());
-    let write = || {
-        if let Some(folder) = file.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create_new(true).mode(0o600).open(&file)?.write_all(text.as_bytes())
+    let named_so = |kind: &&str| {
+        let name = (*kind).to_owned();
+        declare_source(places, &NewSource { kind: name.clone(), name, ..NewSource::default() })
     };
-    write().map_err(|error: std::io::Error| {
-        let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
-        Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
-    })
+    kinds.iter().try_for_each(named_so)
 }

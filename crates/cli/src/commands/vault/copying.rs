@@ -12,10 +12,7 @@ use keyless_daemon::{
 };
 use serde_json::json;
 
-use super::{
-    super::{secret::source_word, unlock_vault},
-    write_private,
-};
+use super::super::{secret::source_word, unlock_vault, write_private};
 use crate::{
     args::{ExportVaultArgs, ImportVaultArgs},
     prompt,

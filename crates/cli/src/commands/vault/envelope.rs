@@ -6,11 +6,9 @@ use keyless_daemon::{
     vault::{EnvelopeKind, Factor, Keyfile, MachineBinding, Passphrase, RecoveryPhrase, Vault},
 };
 use serde_json::json;
+use zeroize::Zeroizing;
 
-use super::{
-    super::{open_store, unlock_vault},
-    write_private,
-};
+use super::super::{open_store, unlock_vault, write_private};
 use crate::{
     args::{EnvelopeAddArgs, EnvelopeCommand, EnvelopeRemoveArgs, EnvelopeWord, OpenerArgs},
     prompt,
@@ -177,7 +175,8 @@ impl Shown<'_> {
     ) -> Result<(), Error> {
         if let Some(path) = &args.output {
             data["file"] = json!(path);
-            return write_private(path, format!("{}\n", self.text).as_bytes());
+            let line = Zeroizing::new(format!("{}\n", self.text));
+            return write_private(path, line.as_bytes());
         }
         if ui.is_json() {
             data[self.field] = json!(self.text);

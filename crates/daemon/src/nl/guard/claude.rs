@@ -3,7 +3,7 @@
 //! Source: code.claude.com/docs/en/hooks: JSON on stdin; status 2 blocks, and stderr is the reason that the
 //! model reads. An allowed call gets no word, since an explicit `allow` would skip the person's own prompt.
 
-use std::{fs, io::Write, path::Path};
+use std::{fs, io, path::Path};
 
 use keyless_core::{
     Code, Error, SafeText,
@@ -12,6 +12,7 @@ use keyless_core::{
 use serde_json::{Map, Value, json};
 
 use super::GuardRules;
+use crate::whole_file::{rewrite_whole, write_whole};
 
 /// The command that Claude Code is told to run.
 pub const HOOK_COMMAND: &str = "keyless guard hook";
@@ -56,7 +57,7 @@ pub fn install(settings: &Path) -> Result<Installed, Error> {
     };
     let text = match fs::read_to_string(settings) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "{}".to_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "{}".to_owned(),
         Err(error) => return Err(unusable(&error.kind().to_string())),
     };
     let mut whole: Map<String, Value> =
@@ -113,19 +114,22 @@ fn refusal(blocked: &Blocked) -> Refusal {
     Refusal { words, json }
 }
 
-fn write(file: &Path, whole: &Map<String, Value>) -> std::io::Result<()> {
-    let folder = file.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
-    let mut new = tempfile::NamedTempFile::new_in(folder)?;
-    new.write_all(serde_json::to_string_pretty(whole)?.as_bytes())?;
-    new.write_all(b"\n")?;
-    new.as_file().sync_all()?;
-    new.persist(file)?;
-    Ok(())
+/// The person's own file: its mode stays, and a link into the files that they keep in git stays one.
+fn write(file: &Path, whole: &Map<String, Value>) -> io::Result<()> {
+    let text = serde_json::to_string_pretty(whole)? + "\n";
+    if file.exists() {
+        return rewrite_whole(file, text.as_bytes());
+    }
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    write_whole(file, text.as_bytes(), 0o600)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
     use super::*;
 
     fn ask(input: &Value) -> Option<Refusal> {
@@ -165,5 +169,18 @@ mod tests {
         assert_eq!(whole["model"], "x");
         assert_eq!(whole["hooks"]["PreToolUse"].as_array().unwrap().len(), 2);
         assert_eq!(whole["hooks"]["PreToolUse"][1]["hooks"][0]["command"], HOOK_COMMAND);
+    }
+
+    #[test]
+    fn settings_that_a_person_keeps_elsewhere_stay_there() {
+        let home = tempfile::tempdir().unwrap();
+        let (kept, link) = (home.path().join("dotfiles.json"), home.path().join("settings.json"));
+        fs::write(&kept, "{}").unwrap();
+        fs::set_permissions(&kept, fs::Permissions::from_mode(0o644)).unwrap();
+        symlink(&kept, &link).unwrap();
+        assert_eq!(install(&link).unwrap(), Installed::Added);
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert!(fs::read_to_string(&kept).unwrap().contains(HOOK_COMMAND));
+        assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o644);
     }
 }
