@@ -51,7 +51,7 @@ fn the_next_step_is_one() {
     assert!(errors.contains("next:  run it inside a git repository"), "{errors}");
     // A job has variables, and neither sources nor a person.
     let manifest = format!("required = [\"{TOKEN}\"]\n");
-    world.home.write("work/.keyless/secrets.toml", manifest).unwrap();
+    world.declares(manifest);
     let job = world.keyless(&["--ci", "run", "--secret", TOKEN, "--", "true"]);
     let errors = job.without_passphrase().run().exits(1).errors();
     assert!(errors.contains("next:  set one of the variables that it names"), "{errors}");

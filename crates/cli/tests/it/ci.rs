@@ -9,7 +9,7 @@ const MANIFEST: &str = "required = [\"team/github/token\"]\noptional = [\"team/o
 fn a_job_uses_what_its_environment_holds_and_never_holds_it() {
     let mut world = World::empty();
     let origin = world.origin("api.github.com");
-    world.home.write("work/.keyless/secrets.toml", MANIFEST).unwrap();
+    world.declares(MANIFEST);
     let script = "case \"$GITHUB_TOKEN\" in kloak_*|github_pat_*) ;; *) exit 9;; esac; \
                   curl -sS -o /dev/null -H \"Authorization: Bearer $GITHUB_TOKEN\" https://api.github.com/user";
     let run = |variable: &str| {
@@ -28,7 +28,7 @@ fn a_job_uses_what_its_environment_holds_and_never_holds_it() {
 #[test]
 fn what_is_missing_or_takes_a_person_is_told_at_once() {
     let world = World::empty();
-    world.home.write("work/.keyless/secrets.toml", MANIFEST).unwrap();
+    world.declares(MANIFEST);
     let missing = world.keyless(&["--ci", "run", "--json", "--", "true"]).run();
     let said = missing.exits(1).text() + &missing.errors();
     for name in ["KEYLESS_SECRET__TEAM__GITHUB__TOKEN", "GITHUB_TOKEN"] {

@@ -36,7 +36,7 @@ fn a_home_in_order_is_told_so_and_every_fault_with_its_remedy() {
     world.keyless(&["secret", "set", TOKEN, "--expires", "2020-01-01"]).run().ok();
     world.home.write("keyless/config.toml", "[egress\n").unwrap();
     world.home.write("keyless/catalog/acme.json", "{}").unwrap();
-    world.home.write("work/.keyless/secrets.toml", "required = [\"team/none/such\"]\n").unwrap();
+    world.declares("required = [\"team/none/such\"]\n");
     let token = format!("ghp_{}", "Zk3v9QwT1rXb7LmN5pYc2HsDf8GjKa4EuVoR");
     world
         .home

@@ -42,7 +42,7 @@ fn a_commit_holds_no_secret_and_no_alias_of_nothing() {
     assert!((refused.exits(1).text() + &refused.errors()).contains("not known here"));
     let found = world.keyless(&["hooks", "check", "--staged", "--json"]).run();
     assert_eq!(found.exits(1).json()["data"]["findings"][0]["kind"], json!("alias"));
-    world.home.write("work/.keyless/secrets.toml", "required = [\"team/none/such\"]\n").unwrap();
+    world.declares("required = [\"team/none/such\"]\n");
     commit(&world, "more.txt", "the manifest names it now\n").ok();
 }
 

@@ -13,7 +13,7 @@ const GITHUB: &str = "api.github.com";
 const PATH: &str = "team/github/token";
 
 /// An origin that takes this value alone, as the catalog's check for GitHub asks.
-fn github(world: &mut World, value: &str) -> Origin {
+pub(crate) fn github(world: &mut World, value: &str) -> Origin {
     let right = format!("Bearer {value}");
     let takes =
         move |headers: &HeaderMap| headers.get("authorization").is_some_and(|v| *v == *right);

@@ -4,20 +4,10 @@ use std::{fs, path::PathBuf, process::Command};
 
 use serde_json::Value;
 
-use crate::{invocation::Background, world::World};
+use crate::{invocation::Background, proxy::CATALOG, world::World};
 
 const PAGE: usize = 4096;
 const NOTHING: [u8; PAGE] = [0; PAGE];
-
-const CATALOG: &str = "\
-apiVersion: keyless.dev/v1alpha1
-kind: SecretProxy
-spec:
-  secrets:
-    - env: API_TOKEN
-      secretRef: { name: api, key: token }
-      egressTo: [api.allowed.test]
-";
 
 /// Where the sidecar takes forwarders, below the world's root.
 const DOOR: &str = "run/forward.sock";

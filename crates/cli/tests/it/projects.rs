@@ -5,17 +5,12 @@ use serde_json::json;
 
 use crate::world::{ALLOWED, TOKEN, VARIABLE, World};
 
-fn manifest(world: &World, text: &str) {
-    world.home.write("work/.keyless/secrets.toml", text).unwrap();
-}
-
 #[test]
 fn what_is_needed_and_there_is_told_by_path() {
     let world = World::with_store();
     let options = ["--approve-on-use", "session", "--expires", "2999-01-31"];
     world.add(TOKEN, &[&["--to", ALLOWED, "--env", VARIABLE], &options[..]].concat()).ok();
-    manifest(
-        &world,
+    world.declares(
         "required = [\"team/api/token\", \"team/Bad\"]\noptional = [\"team/x/other\"]\n\
          [overrides.\"team/api/token\"]\napprove_on_use = \"never\"",
     );
@@ -32,7 +27,7 @@ fn what_is_needed_and_there_is_told_by_path() {
     assert_eq!(answer["data"]["faults"], json!([fault]));
     assert_eq!(answer["warnings"].as_array().unwrap().len(), 2, "{answer}");
 
-    manifest(&world, "required = [\"team/api/token\"]");
+    world.declares("required = [\"team/api/token\"]");
     world.keyless(&["secret", "validate"]).run().ok();
     world.keyless(&["secret", "set", TOKEN, "--expires", "2020-01-01"]).run().ok();
     let text = world.keyless(&["secret", "validate"]).run();
@@ -43,7 +38,7 @@ fn what_is_needed_and_there_is_told_by_path() {
 fn no_manifest_and_a_broken_one_are_told() {
     let world = World::with_store();
     world.keyless(&["secret", "validate"]).run().exits(3);
-    manifest(&world, "required = [");
+    world.declares("required = [");
     let answer = world.keyless(&["secret", "validate", "--json"]).run();
     assert_eq!(answer.exits(2).json()["errors"][0]["code"], json!("manifest_invalid"));
 }
@@ -91,7 +86,7 @@ fn a_variable_of_sessions_takes_no_placeholder() {
     // Nor does a project choose one for a job.
     let text =
         format!("required = [{TOKEN:?}]\n[secret.{TOKEN:?}]\nenv_var = \"CURL_CA_BUNDLE\"\n");
-    manifest(&world, &text);
+    world.declares(&text);
     let job = world.agent(&["true"]).env("KEYLESS_CI", "1");
     let job = job.env("KEYLESS_SECRET_TO__TEAM__API__TOKEN", ALLOWED);
     let value = world.canary.value().to_owned();
@@ -116,10 +111,10 @@ fn a_secret_without_a_variable_is_told() {
 fn a_long_manifest_is_one_for_everybody() {
     let world = World::with_token();
     let text = |length: usize| format!("required = [{TOKEN:?}]\n#{}\n", "x".repeat(length));
-    manifest(&world, &text(300 * 1024));
+    world.declares(text(300 * 1024));
     world.keyless(&["secret", "validate"]).run().ok();
     world.agent(&["true"]).run().ok();
-    manifest(&world, &text(1024 * 1024));
+    world.declares(text(1024 * 1024));
     world.keyless(&["secret", "validate"]).run().exits(2);
     world.agent(&["true"]).run().exits(2);
 }

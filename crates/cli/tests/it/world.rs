@@ -73,6 +73,11 @@ impl World {
         world
     }
 
+    /// Writes the manifest of the agent's project.
+    pub(crate) fn declares(&self, manifest: impl AsRef<[u8]>) -> PathBuf {
+        self.home.write("work/.keyless/secrets.toml", manifest).unwrap()
+    }
+
     /// Adds a secret with the canary as its value.
     pub(crate) fn add(&self, path: &str, rule: &[&str]) -> Seen {
         let arguments = [&["secret", "add", path, "--value-stdin"], rule].concat();

@@ -39,6 +39,12 @@ impl Terminal {
         self.script.stdin.as_mut().expect("open").write_all(text.as_bytes()).expect("typed");
     }
 
+    /// Types a scene's command into the shell that reads there.
+    fn starts(&mut self, job: &Scene) {
+        let line: Vec<String> = job.command_line().iter().map(|word| format!("'{word}'")).collect();
+        self.types(&format!("{}\n", line.join(" ")));
+    }
+
     /// Waits until `text` has been printed since the last call.
     fn shows(&mut self, text: &str) {
         let end = Instant::now() + Duration::from_secs(30);
@@ -100,8 +106,7 @@ fn the_shell_outside_can_stop_and_continue_it_and_interrupt_it() {
     terminal.types("PS1='out''> '\n");
     terminal.shows("out> ");
     let job = Scene::new(&["bash", "--norc", "-i"]).variable("PS1", "in> ");
-    let line: Vec<String> = job.command_line().iter().map(|word| format!("'{word}'")).collect();
-    terminal.types(&format!("{}\n", line.join(" ")));
+    terminal.starts(&job);
     terminal.shows("in> ");
     terminal.types("exit 5\n");
     terminal.shows("out> ");
@@ -109,8 +114,7 @@ fn the_shell_outside_can_stop_and_continue_it_and_interrupt_it() {
     terminal.shows("status=5.");
 
     let job = Scene::new(&["sh", "-c", JOB]);
-    let line: Vec<String> = job.command_line().iter().map(|word| format!("'{word}'")).collect();
-    terminal.types(&format!("{}\n", line.join(" ")));
+    terminal.starts(&job);
     terminal.shows("up\r\n");
     terminal.types("\x1a");
     terminal.shows("Stopped");
@@ -134,8 +138,7 @@ fn a_command_that_stops_itself_stops_the_caller() {
     terminal.types("PS1='out''> '\n");
     terminal.shows("out> ");
     let job = Scene::new(&["sh", "-c", "echo up; kill -STOP $$; echo after; exit 7"]);
-    let line: Vec<String> = job.command_line().iter().map(|word| format!("'{word}'")).collect();
-    terminal.types(&format!("{}\n", line.join(" ")));
+    terminal.starts(&job);
     terminal.shows("up\r\n");
     terminal.shows("Stopped");
     terminal.shows("out> ");

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use keyless_core::{Code, Error};
+use keyless_core::Code;
 use keyless_store::{AuditLog, Store};
 use keyless_vault::{
     EnvName, Factor, KdfCost, Metadata, RecoveryPhrase, SourceConfig, Vault, Warning,
@@ -10,7 +10,7 @@ use keyless_vault::{
 use zeroize::Zeroizing;
 
 use crate::scene::{
-    Engine, PASSPHRASE, Scene, bound, by_passphrase, on_both, opened, passphrase, path, value,
+    Engine, PASSPHRASE, Scene, bound, by_passphrase, code, on_both, opened, passphrase, path, value,
 };
 
 on_both! {
@@ -20,10 +20,6 @@ on_both! {
     secrets_come_change_and_go
     values_must_fit_their_use
     the_audit_log_is_sealed_with_its_key
-}
-
-fn code<T: std::fmt::Debug>(answer: Result<T, Error>) -> Code {
-    answer.unwrap_err().code()
 }
 
 async fn both_factors_open_it_and_others_do_not(engine: Engine) {

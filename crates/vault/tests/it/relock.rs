@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
-use keyless_core::{Code, Error};
+use keyless_core::Code;
 use keyless_vault::{EnvelopeKind, Factor, Keyfile, MachineBinding, Vault};
 use sha1::Sha1;
 
-use crate::scene::{Engine, PASSPHRASE, Scene, bound, by_passphrase, on_both, opened, path, value};
+use crate::scene::{
+    Engine, PASSPHRASE, Scene, bound, by_passphrase, code, on_both, opened, path, value,
+};
 
 on_both! {
     a_code_reopens_what_a_timer_locked
@@ -16,10 +18,6 @@ on_both! {
     an_app_that_was_replaced_opens_nothing
     envelopes_come_and_go_but_never_the_last
     removed_versions_and_secrets_stay_removed
-}
-
-fn code<T: std::fmt::Debug>(answer: Result<T, Error>) -> Code {
-    answer.unwrap_err().code()
 }
 
 /// What an authenticator app does with the URI that it was shown.

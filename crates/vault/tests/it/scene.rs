@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use keyless_core::{Destination, EgressRule, SecretPath};
+use keyless_core::{Code, Destination, EgressRule, Error, SecretPath};
 use keyless_store::{Server, Store, StorePlace};
 pub(crate) use keyless_testkit::{Engine, on_both};
 use keyless_testkit::{Postgres, PostgresOptions, TestCa};
@@ -98,4 +98,10 @@ pub(crate) fn bound() -> Metadata {
 pub(crate) async fn opened(vault: &Vault, at: &str) -> String {
     let reading = vault.open(&path(at)).await.unwrap();
     String::from_utf8(reading.value.expose_for_sealing().to_vec()).unwrap()
+}
+
+/// Why something was refused.
+#[track_caller]
+pub(crate) fn code<T: std::fmt::Debug>(answer: Result<T, Error>) -> Code {
+    answer.unwrap_err().code()
 }

@@ -13,7 +13,7 @@ fn a_missing_value_is_typed_by_a_person_and_the_work_goes_on() {
     let mut world = World::with_store();
     let origin = world.origin(ALLOWED);
     world.write_config();
-    world.home.write("work/.keyless/secrets.toml", format!("required = [\"{TOKEN}\"]\n")).unwrap();
+    world.declares(format!("required = [\"{TOKEN}\"]\n"));
     unlock(&world);
     let mut agent = Agent::connect(&world);
     let listed = agent.tool("secrets_list", &json!({})).unwrap();
@@ -126,7 +126,7 @@ expect('done.'); finish(code=0)";
 fn a_registered_path_stands_in_the_projects_manifest() {
     let world = unlocked();
     let before = format!("# ours\nrequired = [\"{TOKEN}\"] # needed\n");
-    let file = world.home.write("work/.keyless/secrets.toml", &before).unwrap();
+    let file = world.declares(&before);
     let mut agent = Agent::connect(&world);
     let proposed = json!({ "suggested_path": "team/new/key", "metadata": {} });
     let id = agent.ask("secrets_propose_new_path", &proposed);
@@ -180,7 +180,7 @@ fn what_a_manifest_declares_stands_beside_a_proposal_and_over_a_value() {
         "required = [\"{path}\"]\n[secret.\"{path}\"]\ndescription = \"Nightly job\"\n\
          retrieval_url = \"https://acme.test/keys\"\npattern_id = \"github-pat\"\nrotate_every_days = 90\n"
     );
-    world.home.write("work/.keyless/secrets.toml", manifest).unwrap();
+    world.declares(manifest);
     let mut agent = Agent::connect(&world);
     let fields = json!({ "description": "Words of mine", "rotate_every_days": 30 });
     let id = agent.ask("secrets_propose_metadata", &json!({ "path": path, "fields": fields }));

@@ -55,7 +55,7 @@ fn an_sdk_plays_the_story(command: &[&str], file: &str, client: &str) {
     let mut world = World::with_store();
     let origin = world.origin(ALLOWED);
     world.write_config();
-    world.home.write("work/.keyless/secrets.toml", format!("required = [\"{TOKEN}\"]\n")).unwrap();
+    world.declares(format!("required = [\"{TOKEN}\"]\n"));
     unlock(&world);
     world.home.write(&format!("work/{file}"), client).unwrap();
     let keyless = crate::invocation::KEYLESS;

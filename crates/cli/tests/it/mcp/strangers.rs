@@ -163,7 +163,7 @@ fn no_tool_and_no_error_shows_a_value() {
     gated(&world, "per-call");
     let manifest =
         format!("required = [\"{TOKEN}\", \"Bad\", 7]\noptional = [\"team/bare/key\"]\n");
-    world.home.write("work/.keyless/secrets.toml", manifest).unwrap();
+    world.declares(manifest);
     let canary = world.canary.value().to_owned();
     let mut agent = Agent::connect(&world);
     let names = [

@@ -65,7 +65,7 @@ fn a_project_only_tightens() {
         [("never", "session", "403"), ("session", "never", "403"), ("never", "never", "200")]
     {
         gated(&world, own);
-        world.home.write("work/.keyless/secrets.toml", manifest(theirs)).unwrap();
+        world.declares(manifest(theirs));
         let mut run = world.keyless(&["run", "--", "sh", "-c", USE]).without_passphrase().start();
         if status == "403" {
             wait_until("it is asked for", || !pending(&world).is_empty());
@@ -78,7 +78,7 @@ fn a_project_only_tightens() {
         }
     }
     assert_eq!(origin.requests().len(), 1);
-    world.home.write("work/.keyless/secrets.toml", "required = [").unwrap();
+    world.declares("required = [");
     let broken = world.keyless(&["run", "--", "true"]).without_passphrase().run();
     assert!(broken.exits(2).errors().contains("secrets.toml"), "{}", broken.errors());
 }
@@ -98,7 +98,7 @@ fn an_entry_that_cannot_be_read_asks_each_time() {
     );
     let undated = format!("[secret.\"{TOKEN}\"]\n{gate}\nexpires_at = \"soon\"\n");
     for (manifest, index) in [(&misspelt, ""), (&at_odds, ""), (&plain, &*undated)] {
-        world.home.write("work/.keyless/secrets.toml", manifest).unwrap();
+        world.declares(manifest);
         world.home.write("keyless/index.toml", index).unwrap();
         let mut agent = Agent::connect(&world);
         assert_eq!(agent.tool("secrets_describe", &about(TOKEN)), Err("merge-failed".to_owned()));
@@ -113,7 +113,7 @@ fn an_entry_that_cannot_be_read_asks_each_time() {
         approve(&world, &["--take-back", &id]).ok();
     }
     assert_eq!(origin.requests().len(), 0);
-    world.home.write("work/.keyless/secrets.toml", &misspelt).unwrap();
+    world.declares(&misspelt);
     let warned = world.keyless(&["run", "--", "true"]).without_passphrase().run();
     assert!(warned.exits(0).errors().contains("retrieval_url"), "{}", warned.errors());
 }
@@ -187,7 +187,7 @@ fn what_a_session_asked_leave_for_goes_with_it() {
     world.write_config();
     gated(&world, "per-call");
     let manifest = format!("required = [\"{TOKEN}\", \"team/new/key\"]\n");
-    world.home.write("work/.keyless/secrets.toml", manifest).unwrap();
+    world.declares(manifest);
     unlock(&world);
     let mut agent = Agent::connect(&world);
     agent.ask("secrets_request_use_approval", &json!({ "path": TOKEN, "reason": "to look" }));

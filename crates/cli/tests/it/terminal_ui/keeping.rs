@@ -2,12 +2,11 @@
 
 use std::fs;
 
-use http::StatusCode;
-use keyless_testkit::{Handler, reply};
 use serde_json::json;
 
 use super::{golden::both_sizes, tmux::Window};
 use crate::{
+    liveness::github,
     mcp::{USE, unlock, unlocked},
     world::{ALLOWED, TOKEN, World},
 };
@@ -18,13 +17,7 @@ use crate::{
 fn a_secret_is_added_and_its_service_asked_on_screen() {
     let mut world = World::with_token();
     let live = world.github_token();
-    let right = format!("Bearer {live}");
-    let handler = Handler::new(move |request: http::Request<keyless_testkit::RequestBody>| {
-        let fits = request.headers().get("authorization").is_some_and(|value| *value == *right);
-        async move { reply(if fits { StatusCode::OK } else { StatusCode::UNAUTHORIZED }, "{}") }
-    });
-    let _origin = world.origin_of("api.github.com", handler);
-    world.write_config();
+    let _origin = github(&mut world, &live);
     unlock(&world);
     let window = Window::open(&world, world.keyless(&["ui"]), (120, 40));
     window.say("3");

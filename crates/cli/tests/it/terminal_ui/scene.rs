@@ -34,7 +34,7 @@ pub(crate) fn furnish(world: &World) {
     );
     write(world, "modules/many/SKILL.md", "---\nname: many\ndescription: Many files\n---\n");
     let manifest = format!("required = [{TOKEN:?}, \"team/github/token\", \"team/stripe/key\"]\n");
-    world.home.write("work/.keyless/secrets.toml", manifest).unwrap();
+    world.declares(manifest);
 }
 
 /// Deploys are asked about, and a grant leaves each of its actions to a person.

@@ -14,7 +14,7 @@ fn a_missing_value_is_typed_at_the_page_and_the_work_goes_on() {
     let mut world = World::with_store();
     let origin = world.origin(ALLOWED);
     world.write_config();
-    world.home.write("work/.keyless/secrets.toml", format!("required = [\"{TOKEN}\"]\n")).unwrap();
+    world.declares(format!("required = [\"{TOKEN}\"]\n"));
     unlock(&world);
     let mut agent = Agent::connect(&world);
     let value = world.canary.value();

@@ -1,11 +1,10 @@
 //! What the operator does by themselves, from the inventory: values, other metadata, a question to the service.
 
-use http::StatusCode;
-use keyless_testkit::{Handler, reply};
 use serde_json::json;
 
 use super::in_a_browser;
 use crate::{
+    liveness::github,
     mcp::{USE, unlock, unlocked},
     world::{ALLOWED, TOKEN, VARIABLE, World},
 };
@@ -118,13 +117,7 @@ await tabs[1].getByText('changed meanwhile').waitFor();"
 fn the_service_is_asked_from_the_page() {
     let mut world = World::with_store();
     let (dead, live) = (world.github_token(), world.github_token());
-    let right = format!("Bearer {live}");
-    let handler = Handler::new(move |request: http::Request<keyless_testkit::RequestBody>| {
-        let fits = request.headers().get("authorization").is_some_and(|value| *value == *right);
-        async move { reply(if fits { StatusCode::OK } else { StatusCode::UNAUTHORIZED }, "{}") }
-    });
-    let _origin = world.origin_of("api.github.com", handler);
-    world.write_config();
+    let _origin = github(&mut world, &live);
     let config = std::fs::read_to_string(world.home.keyless_home().join("config.toml")).unwrap();
     world
         .home

@@ -66,7 +66,7 @@ fn pages_are_for_everybody() {
     let world = unlocked();
     gated(&world, "session");
     let manifest = format!("required = [\"{TOKEN}\", \"team/github/token\"]\n");
-    world.home.write("work/.keyless/secrets.toml", manifest).unwrap();
+    world.declares(manifest);
     let mut agent = Agent::connect(&world);
     let value = agent.ask("secrets_request_provision", &about("team/github/token"));
     let fields = json!({ "description": "Main token", "rotate_every_days": 60 });

@@ -48,7 +48,7 @@ fn every_view_has_its_picture() {
     gated(&world, "session");
     let used = ask_use("to look at the board\u{202e}\u{200b}, and nothing else");
     let manifest = format!("required = [{TOKEN:?}, \"team/github/token\", \"team/stripe/key\"]\n");
-    world.home.write("work/.keyless/secrets.toml", manifest).unwrap();
+    world.declares(manifest);
     let value = agent.ask("secrets_request_provision", &about("team/stripe/key"));
     let rotate = agent.ask("secrets_request_rotation", &about("team/github/token"));
     let fields = json!({ "description": "Main token of the boards", "rotate_every_days": 60 });
