@@ -11,11 +11,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use keyless_egress::Engine;
 use parking_lot::Mutex;
 use serde_json::json;
-use tokio::{net::TcpListener, sync::Semaphore, time::sleep};
+use tokio::{net::TcpListener, sync::Semaphore};
 
 use crate::{
     fleet::ReloadState,
     metrics::{Levels, Metrics},
+    sockets::next_tcp,
 };
 
 /// Collectors and probes come a few at a time.
@@ -34,11 +35,7 @@ pub(crate) struct Vitals {
 pub(crate) async fn serve(listener: TcpListener, metrics: Arc<Metrics>, vitals: Vitals) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors, say; the next accept may do.
-            sleep(Duration::from_millis(50)).await;
-            continue;
-        };
+        let (stream, _) = next_tcp(&listener).await;
         let Ok(place) = Arc::clone(&room).try_acquire_owned() else { continue };
         let (metrics, vitals) = (Arc::clone(&metrics), vitals.clone());
         let service = service_fn(move |request: Request<Incoming>| {

@@ -1,19 +1,51 @@
-//! Unix sockets that only this user can reach.
+//! Unix sockets that only this user can reach, and who comes to those and others.
 
 use std::{
     fs,
+    future::Future,
+    io,
+    net::SocketAddr,
     os::unix::fs::{FileTypeExt, PermissionsExt},
     path::Path,
+    time::Duration,
 };
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_guest::{bind_unix, connect_unix};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use crate::places::unusable;
 
-/// Only this user's processes; the directory's mode says so already.
-pub(crate) fn is_ours(stream: &UnixStream) -> bool {
+/// How long nothing is accepted once it has failed.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The next connection of this user's processes.
+pub(crate) async fn next_own(listener: &UnixListener) -> UnixStream {
+    loop {
+        let (stream, _) = next(|| listener.accept()).await;
+        if is_ours(&stream) {
+            return stream;
+        }
+    }
+}
+
+/// The next connection, and where it comes from.
+pub(crate) async fn next_tcp(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    next(|| listener.accept()).await
+}
+
+async fn next<T, F: Future<Output = io::Result<T>>>(mut accept: impl FnMut() -> F) -> T {
+    loop {
+        match accept().await {
+            Ok(accepted) => return accepted,
+            // Out of descriptors, say; the next accept may do.
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
+
+/// The directory's mode says so already.
+fn is_ours(stream: &UnixStream) -> bool {
     let ours = rustix::process::geteuid().as_raw();
     stream.peer_cred().is_ok_and(|peer| peer.uid() == ours)
 }

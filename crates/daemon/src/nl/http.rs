@@ -34,6 +34,7 @@ use super::{
     caller::{Presented, Standing},
     service::NlService,
 };
+use crate::sockets::next_tcp;
 
 /// Connections at a time.
 const MAX_CONNECTIONS: usize = 256;
@@ -61,11 +62,7 @@ pub(crate) async fn serve(service: Arc<NlService>, listener: TcpListener, listen
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
-        let Ok((stream, peer)) = listener.accept().await else {
-            // Out of descriptors, say; the next accept may do.
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            continue;
-        };
+        let (stream, peer) = next_tcp(&listener).await;
         let (service, listening) = (Arc::clone(&service), listening.clone());
         tokio::spawn(async move {
             match listening.tls.clone() {

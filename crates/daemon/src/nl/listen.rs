@@ -1,6 +1,6 @@
 //! Where NL is served: a private Unix socket always, HTTP where the operator says so.
 
-use std::{fs, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{fs, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_egress::{ServerFiles, ServerTls};
@@ -13,7 +13,7 @@ use super::{http, ndjson, service::NlService};
 use crate::{
     config::{NlConfig, NlTls},
     places::Places,
-    sockets::{bind_private, is_ours},
+    sockets::{bind_private, next_own},
 };
 
 /// The doors of a service; they close when this is dropped.
@@ -74,15 +74,8 @@ async fn bind(address: SocketAddr, has_tls: bool) -> Result<TcpListener, Error> 
 
 async fn accept(service: Arc<NlService>, listener: UnixListener) {
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) if is_ours(&stream) => {
-                let service = Arc::clone(&service);
-                let (reader, writer) = stream.into_split();
-                tokio::spawn(async move { ndjson::serve(service, reader, writer, None).await });
-            }
-            Ok(_) => {}
-            // Out of descriptors, say; the next accept may do.
-            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-        }
+        let (reader, writer) = next_own(&listener).await.into_split();
+        let service = Arc::clone(&service);
+        tokio::spawn(async move { ndjson::serve(service, reader, writer, None).await });
     }
 }

@@ -23,7 +23,7 @@ use super::messages::{Call, MAX_LINE, Reply};
 use crate::{
     broker::{Broker, agent, fill_random, plain_entry},
     service::UNREADABLE_CALL,
-    sockets::is_ours,
+    sockets::next_own,
     web::{Desk, Web},
 };
 
@@ -46,20 +46,13 @@ impl OperatorDoor {
     /// Serves until the task is dropped.
     pub(crate) async fn serve(self: Arc<Self>, listener: UnixListener) {
         loop {
-            match listener.accept().await {
-                Ok((stream, _)) if is_ours(&stream) => {
-                    let door = Arc::clone(&self);
-                    tokio::spawn(async move {
-                        let stream = BufReader::new(stream);
-                        let (nonce, proven) = (None, None);
-                        // A connection that breaks off has nobody to tell.
-                        let _ = Conversation { door: &door, stream, nonce, proven }.run().await;
-                    });
-                }
-                Ok(_) => {}
-                // Out of descriptors, say; the next accept may do.
-                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-            }
+            let stream = BufReader::new(next_own(&listener).await);
+            let door = Arc::clone(&self);
+            tokio::spawn(async move {
+                let (nonce, proven) = (None, None);
+                // A connection that breaks off has nobody to tell.
+                let _ = Conversation { door: &door, stream, nonce, proven }.run().await;
+            });
         }
     }
 

@@ -8,7 +8,6 @@ use std::{
     fs,
     net::SocketAddr,
     sync::{Arc, atomic::AtomicU64},
-    time::Duration,
 };
 
 use futures_util::future::{BoxFuture, LocalBoxFuture};
@@ -24,7 +23,7 @@ use self::{caller::Bound, conversation::converse};
 use super::protocol::Answer;
 use crate::{
     broker::Broker,
-    config::Config,
+    config::{Config, NlConfig},
     desktop,
     liveness::LivenessChecks,
     log_keeping::{annotate_log, keep_log},
@@ -34,7 +33,7 @@ use crate::{
     reload::Watcher,
     run::loopback_listener,
     session_book::SessionBook,
-    sockets::{bind_private, is_live, is_ours},
+    sockets::{bind_private, is_live, next_own},
     stop::Stop,
     systemd,
     web::{Desk, Web},
@@ -86,16 +85,8 @@ async fn serve_to_the_end(
     }
     annotate_log(broker.log(), config);
     places.prepare_runtime()?;
-    let path = places.agent_socket();
-    if is_live(&path).await {
-        let detail = SafeText::words(
-            "the store is unlocked already: run keyless lock first, or have that broker serve NL by `http` under `nl` in config.toml",
-        );
-        return Err(Error::with(Code::Usage, detail));
-    }
-    let listener = bind_private(&path).await?;
-    let operator_path = places.operator_socket();
-    let operator_listener = bind_private(&operator_path).await?;
+    let listener = bind_agent_socket(&places).await?;
+    let operator_listener = bind_private(&places.operator_socket()).await?;
     let speaking = Arc::new(NlService::new(&broker, &places, nl)?);
     let nl_doors = Listeners::open(Arc::clone(&speaking), &places, nl).await?;
     let (proxy_listener, proxy) = loopback_listener().await?;
@@ -103,20 +94,8 @@ async fn serve_to_the_end(
     tokio::spawn(Arc::clone(broker.engine()).serve_proxy(proxy_listener));
     // What goes on beside the conversations, and ends with them.
     let mut beside = JoinSet::new();
-    beside.spawn(tidy_agents(Arc::clone(&speaking)));
-    beside.spawn(end_revoked(Arc::clone(&speaking)));
+    begin_upkeep(&mut beside, &broker, &speaking, &places, nl);
     let (vault, log) = (Arc::clone(broker.vault()), broker.log().clone());
-    let telling = Telling {
-        vault: Arc::clone(&vault),
-        log: log.clone(),
-        engine: Arc::clone(broker.engine()),
-        places: places.clone(),
-        grace: nl.grace(),
-    };
-    beside.spawn(tell_all(telling, nl.webhooks.clone()));
-    beside.spawn(keep_phases(Arc::clone(&vault), log.clone(), nl.grace()));
-    beside.spawn(desktop::watch(Arc::clone(broker.requests()), places.clone()));
-    beside.spawn(keep_log(Arc::clone(&vault), log.clone(), places.clone()));
     let keeper = Arc::new(Keeper::new(Arc::clone(&vault), log.clone(), window));
     let (lock, book) = (Arc::new(Notify::new()), Arc::new(SessionBook::default()));
     let desk = Arc::new(Desk {
@@ -161,8 +140,8 @@ async fn serve_to_the_end(
     systemd::tell("STOPPING=1");
     drop(nl_doors);
     // The sockets go first: who comes now finds the store locked.
-    let _ = fs::remove_file(&path);
-    let _ = fs::remove_file(&operator_path);
+    let _ = fs::remove_file(service.places.agent_socket());
+    let _ = fs::remove_file(service.places.operator_socket());
     drop(beside);
     service.end_sessions().await;
     if service.broker.vault().is_open() {
@@ -171,6 +150,42 @@ async fn serve_to_the_end(
     keeper.closed("operator", "for good, until it is unlocked anew").await;
     // Sessions have ended theirs; what a killed client left goes too.
     service.broker.requests().take_all_back().await
+}
+
+/// One broker serves a store: a second one is refused.
+async fn bind_agent_socket(places: &Places) -> Result<UnixListener, Error> {
+    let path = places.agent_socket();
+    if is_live(&path).await {
+        let detail = SafeText::words(
+            "the store is unlocked already: run keyless lock first, or have that broker serve NL by `http` under `nl` in config.toml",
+        );
+        return Err(Error::with(Code::Usage, detail));
+    }
+    bind_private(&path).await
+}
+
+/// What happens by itself as time goes by, to agents, rotations, requests and the log.
+fn begin_upkeep(
+    beside: &mut JoinSet<()>,
+    broker: &Broker,
+    speaking: &Arc<NlService>,
+    places: &Places,
+    nl: &NlConfig,
+) {
+    let (vault, log) = (broker.vault(), broker.log());
+    let telling = Telling {
+        vault: Arc::clone(vault),
+        log: log.clone(),
+        engine: Arc::clone(broker.engine()),
+        places: places.clone(),
+        grace: nl.grace(),
+    };
+    beside.spawn(tidy_agents(Arc::clone(speaking)));
+    beside.spawn(end_revoked(Arc::clone(speaking)));
+    beside.spawn(tell_all(telling, nl.webhooks.clone()));
+    beside.spawn(keep_phases(Arc::clone(vault), log.clone(), nl.grace()));
+    beside.spawn(desktop::watch(Arc::clone(broker.requests()), places.clone()));
+    beside.spawn(keep_log(Arc::clone(vault), log.clone(), places.clone()));
 }
 
 /// Keeps the policy in step with config.toml; one that can't be used leaves what is in force, and
@@ -198,22 +213,16 @@ async fn accept(service: Arc<Service>, listener: UnixListener, bound: Option<Arc
     let most = bound.as_ref().map_or(Semaphore::MAX_PERMITS, |_| CONVERSATIONS_OF_A_JAIL);
     let room = Arc::new(Semaphore::new(most));
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) if is_ours(&stream) => {
-                let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
-                    turn_away(&stream);
-                    continue;
-                };
-                let conversation = converse(Arc::clone(&service), stream, bound.clone());
-                tokio::spawn(async move {
-                    conversation.await;
-                    drop(place);
-                });
-            }
-            Ok(_) => {}
-            // Out of descriptors, say; the next accept may do.
-            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-        }
+        let stream = next_own(&listener).await;
+        let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
+            turn_away(&stream);
+            continue;
+        };
+        let conversation = converse(Arc::clone(&service), stream, bound.clone());
+        tokio::spawn(async move {
+            conversation.await;
+            drop(place);
+        });
     }
 }
 

@@ -27,7 +27,7 @@ use keyless_egress::ServerTls;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
-    time::{sleep, timeout},
+    time::timeout,
 };
 
 use super::{
@@ -36,6 +36,7 @@ use super::{
     handlers, keeping, live, pages, passkeys,
     seats::{Seat, Seats},
 };
+use crate::sockets::next_tcp;
 
 /// Browsers keep 180 cookies of 4 KiB for a name, and send what any port of `localhost` has them keep.
 const MAX_HEAD: usize = 1 << 20;
@@ -102,11 +103,7 @@ pub(super) async fn serve(
     seats: Arc<Seats>,
 ) {
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors, say; the next accept may do.
-            sleep(Duration::from_millis(50)).await;
-            continue;
-        };
+        let (stream, _) = next_tcp(&listener).await;
         let Some(taken) = seats.take() else { continue };
         let (tls, routes) = (tls.clone(), routes.clone());
         tokio::spawn(async move {

@@ -1,5 +1,7 @@
 //! Conversations over a pair of sockets.
 
+use std::time::Duration;
+
 use keyless_core::agent::InstanceId;
 use serde_json::{Value, json};
 use tokio::{
