@@ -33,10 +33,10 @@ mod unlock;
 mod vault;
 mod web;
 
-use std::{path::Path, process::ExitCode};
+use std::{iter::successors, path::Path, process::ExitCode};
 
 use clap::{
-    FromArgMatches as _,
+    ArgMatches, FromArgMatches as _,
     error::{ContextKind, ContextValue},
 };
 use keyless_core::{Code, Error, SafeText};
@@ -58,9 +58,11 @@ pub(crate) fn main() -> ExitCode {
         return pack::main_as_agentpack();
     }
     completions::answer_shell();
-    let read = args::grouped().try_get_matches();
-    let cli = match read.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => cli,
+    let read = args::grouped()
+        .try_get_matches()
+        .and_then(|matches| Ok((name_of(&matches), Cli::from_arg_matches(&matches)?)));
+    let (name, cli) = match read {
+        Ok(read) => read,
         Err(error) => return refuse_arguments(&with_likeliest(error)),
     };
     let ui = Ui::new(if cli.json { Format::Json } else { Format::Words });
@@ -68,17 +70,16 @@ pub(crate) fn main() -> ExitCode {
     if let Command::Pack(args) = &cli.command {
         return pack::run(&ui, args);
     }
-    let name = name_of(&cli.command);
     if cli.ci {
         ci::turn_on();
     }
     if ci::is_on() && needs_store(&cli.command) {
-        return ui.fail(name, &ci::refusal());
+        return ui.fail(&name, &ci::refusal());
     }
     if let Err(error) = refuse_unset_clock()
         && !is_timeless(&cli.command)
     {
-        return ui.fail(name, &error);
+        return ui.fail(&name, &error);
     }
     keyless_daemon::harden();
     let runtime =
@@ -87,12 +88,12 @@ pub(crate) fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => {
             let detail = SafeText::words("threads can't be started: ").and(error.kind());
-            return ui.fail(name, &Error::with(Code::Internal, detail));
+            return ui.fail(&name, &Error::with(Code::Internal, detail));
         }
     };
     let outcome = runtime.block_on(dispatch(&ui, cli.command));
     runtime.shutdown_background();
-    outcome.unwrap_or_else(|error| ui.fail(name, &error))
+    outcome.unwrap_or_else(|error| ui.fail(&name, &error))
 }
 
 /// With the likeliest of the commands that a slip of the finger may have meant: clap names all that are somewhat alike, the
@@ -228,105 +229,10 @@ async fn dispatch(ui: &Ui, command: Command) -> Result<ExitCode, Error> {
     }
 }
 
-fn name_of(command: &Command) -> &'static str {
-    use crate::args::{
-        ActionCommand, AgentCommand, AuditCommand, CatalogCommand, DelegationCommand,
-        EgressCommand, EnvelopeCommand, GrantCommand, GuardCommand, HooksCommand, SecretCommand,
-        SessionCommand, VaultCommand,
-    };
-    match command {
-        Command::Action(ActionCommand::DryRun(_)) => "action dry-run",
-        Command::Action(ActionCommand::Submit(_)) => "action submit",
-        Command::Agent(AgentCommand::Activate(_)) => "agent activate",
-        Command::Agent(AgentCommand::Attest(_)) => "agent attest",
-        Command::Agent(AgentCommand::List(_)) => "agent list",
-        Command::Agent(AgentCommand::Register(_)) => "agent register",
-        Command::Agent(AgentCommand::Reset(_)) => "agent reset",
-        Command::Agent(AgentCommand::Revoke(_)) => "agent revoke",
-        Command::Agent(AgentCommand::Show(_)) => "agent show",
-        Command::Agent(AgentCommand::Suspend(_)) => "agent suspend",
-        Command::Approve(_) => "approve",
-        Command::Audit(AuditCommand::AcceptBreak(_)) => "audit accept-break",
-        Command::Audit(AuditCommand::Checkpoint(_)) => "audit checkpoint",
-        Command::Audit(AuditCommand::Export(_)) => "audit export",
-        Command::Audit(AuditCommand::Query(_)) => "audit query",
-        Command::Audit(AuditCommand::Rotate(_)) => "audit rotate",
-        Command::Audit(AuditCommand::Segments) => "audit segments",
-        Command::Audit(AuditCommand::Tail(_)) => "audit tail",
-        Command::Audit(AuditCommand::Verify(_)) => "audit verify",
-        Command::Broker(args) if args.command.is_some() => "broker install",
-        Command::Broker(_) => "broker",
-        Command::Catalog(CatalogCommand::AddUrl(_)) => "catalog add-url",
-        Command::Catalog(CatalogCommand::Forget(_)) => "catalog forget",
-        Command::Catalog(CatalogCommand::List(_)) => "catalog list",
-        Command::Catalog(CatalogCommand::Pin(_)) => "catalog pin",
-        Command::Catalog(CatalogCommand::Refresh(_)) => "catalog refresh",
-        Command::Catalog(CatalogCommand::Remove(_)) => "catalog remove",
-        Command::Catalog(CatalogCommand::Show(_)) => "catalog show",
-        Command::Catalog(CatalogCommand::Status) => "catalog status",
-        Command::Catalog(CatalogCommand::Validate(_)) => "catalog validate",
-        Command::Completions(_) => "completions",
-        Command::Delegation(DelegationCommand::List(_)) => "delegation list",
-        Command::Delegation(DelegationCommand::Revoke(_)) => "delegation revoke",
-        Command::Demo => "demo",
-        Command::Doctor => "doctor",
-        Command::Egress(EgressCommand::Explain(_)) => "egress explain",
-        Command::Exec(_) => "exec",
-        Command::Forward(_) => "forward",
-        Command::Grant(GrantCommand::Create(_)) => "grant create",
-        Command::Grant(GrantCommand::Explain(_)) => "grant explain",
-        Command::Grant(GrantCommand::List) => "grant list",
-        Command::Grant(GrantCommand::Revoke(_)) => "grant revoke",
-        Command::Grant(GrantCommand::Show(_)) => "grant show",
-        Command::Guard(GuardCommand::Check(_)) => "guard check",
-        Command::Guard(GuardCommand::Hook) => "guard hook",
-        Command::Guard(GuardCommand::Install(_)) => "guard install",
-        Command::Guard(GuardCommand::Rules) => "guard rules",
-        Command::Hooks(HooksCommand::Check(_)) => "hooks check",
-        Command::Hooks(HooksCommand::Install(_)) => "hooks install",
-        Command::Hooks(HooksCommand::Uninstall) => "hooks uninstall",
-        Command::Init(_) => "init",
-        Command::Lock => "lock",
-        Command::Manual(_) => "manual",
-        Command::Mcp(_) => "mcp",
-        Command::Pack(_) => "pack",
-        Command::Placeholders(_) => "placeholders",
-        Command::Proxy(_) => "proxy",
-        Command::Run(_) => "run",
-        Command::Secret(SecretCommand::Add(_)) => "secret add",
-        Command::Secret(SecretCommand::Check(_)) => "secret check",
-        Command::Secret(SecretCommand::Import(_)) => "secret import",
-        Command::Secret(SecretCommand::List) => "secret list",
-        Command::Secret(SecretCommand::Purge(_)) => "secret purge",
-        Command::Secret(SecretCommand::Remove(_)) => "secret remove",
-        Command::Secret(SecretCommand::Restore(_)) => "secret restore",
-        Command::Secret(SecretCommand::Reveal(_)) => "secret reveal",
-        Command::Secret(SecretCommand::Revoke(_)) => "secret revoke",
-        Command::Secret(SecretCommand::Rotate(_)) => "secret rotate",
-        Command::Secret(SecretCommand::Set(_)) => "secret set",
-        Command::Secret(SecretCommand::Show(_)) => "secret show",
-        Command::Secret(SecretCommand::Validate(_)) => "secret validate",
-        Command::Secret(SecretCommand::Versions(_)) => "secret versions",
-        Command::Schema(_) => "schema",
-        Command::Serve(_) => "serve",
-        Command::Session(SessionCommand::End(_)) => "session end",
-        Command::Session(SessionCommand::List(_)) => "session list",
-        Command::Session(SessionCommand::Show(_)) => "session show",
-        Command::Setup(_) => "setup",
-        Command::Source(command) => source::name(command),
-        Command::Status => "status",
-        Command::Ui(_) => "ui",
-        Command::Unlock(_) => "unlock",
-        Command::Vault(VaultCommand::Envelope(command)) => match command {
-            EnvelopeCommand::Add(_) => "vault envelope add",
-            EnvelopeCommand::Change(_) => "vault envelope change",
-            EnvelopeCommand::List => "vault envelope list",
-            EnvelopeCommand::Remove(_) => "vault envelope remove",
-        },
-        Command::Vault(VaultCommand::Export(_)) => "vault export",
-        Command::Vault(VaultCommand::Import(_)) => "vault import",
-        Command::Web(_) => "web",
-    }
+/// The verb as an answer names it, `secret add`.
+fn name_of(matches: &ArgMatches) -> String {
+    let words = successors(matches.subcommand(), |(_, below)| below.subcommand());
+    words.map(|(word, _)| word).collect::<Vec<_>>().join(" ")
 }
 
 /// The store where the environment says, opened; not unlocked.

@@ -24,17 +24,6 @@ pub(super) async fn run(ui: &Ui, command: SourceCommand) -> Result<ExitCode, Err
     }
 }
 
-/// What a verb is called in answers.
-pub(super) fn name(command: &SourceCommand) -> &'static str {
-    match command {
-        SourceCommand::Add(_) => "source add",
-        SourceCommand::Browse(_) => "source browse",
-        SourceCommand::Check(_) => "source check",
-        SourceCommand::List(_) => "source list",
-        SourceCommand::Remove(_) => "source remove",
-    }
-}
-
 async fn list(ui: &Ui, args: SourceListArgs) -> Result<ExitCode, Error> {
     let (places, store) = open_store().await?;
     let secrets = keyless_daemon::list_secrets(&store).await?;
