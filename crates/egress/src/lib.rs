@@ -38,6 +38,8 @@ mod withdrawal;
 mod write_through;
 
 // From a request to its answer
+mod http2;
+mod incoming;
 mod pipeline;
 mod pool;
 mod refusal;

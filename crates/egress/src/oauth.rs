@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     Engine,
-    pool::{Key, Means, Wanted, explain},
+    pool::{Key, Means, UNHEARD, Wanted},
     ports::Released,
 };
 
@@ -87,7 +87,7 @@ impl Engine {
         let mut connection = self.pool.get(&key, Wanted::Fresh, &means).await?;
         let message = message(request, connection.version())?;
         let message = message.map(|body| body.map_err(|never| match never {}).boxed_unsync());
-        let answer = connection.send(message).await.map_err(|failure| explain(failure.error()))?;
+        let answer = connection.send(message, UNHEARD).await.map_err(|failure| failure.error)?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
         let body = body.map_err(|_| unavailable("the token endpoint's answer broke off"))?;

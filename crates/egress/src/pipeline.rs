@@ -19,16 +19,20 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
+use h2::ext::Protocol;
 use http::{Method, Request, Response, Version, header};
 use http_body_util::combinators::UnsyncBoxBody;
-use hyper::{body::Incoming, ext::Protocol};
 use keyless_core::{Authority, Code, Error, SafeText, Scheme};
 
-use self::{agreement::Agreed, body::BoxError, exchange::Exchange, websocket::Opening};
+use self::{
+    agreement::Agreed, body::BoxError, exchange::Exchange, interim::Line, websocket::Opening,
+};
 use crate::{
     Engine, Session,
     dial::Pinned,
     guard::Approved,
+    http2::Hints,
+    incoming::Incoming,
     pool::Key,
     reach::Standing,
     refusal::{self, After, Subject},
@@ -46,6 +50,13 @@ pub(crate) struct Lane {
     pub(crate) engine: Arc<Engine>,
     pub(crate) session: Arc<Session>,
     pub(crate) bound: Bound,
+}
+
+/// What a request came over, and what its answer may need of it.
+pub(crate) enum Via {
+    /// The guard has approved it.
+    Http1(Approved),
+    Http2(Hints),
 }
 
 /// Where the requests of a connection may go.
@@ -94,16 +105,16 @@ impl Lane {
         }
     }
 
-    /// Answers one request; over HTTP/1, one that the guard has approved.
+    /// Answers one request.
     pub(crate) async fn answer(
         &self,
         request: Request<Incoming>,
-        approved: Option<Approved>,
+        via: Via,
     ) -> Response<AnswerBody> {
         let subject = Subject { request: Some(said_of(&request)), ..Subject::default() };
         let mut subject = Arc::new(subject);
         let answer = answer_form(&request);
-        let tried = AssertUnwindSafe(self.try_answer(request, approved, &mut subject));
+        let tried = AssertUnwindSafe(self.try_answer(request, via, &mut subject));
         let Refused { error, logged } = match tried.catch_unwind().await {
             Ok(Ok(response)) => return response,
             Ok(Err(refused)) => refused,
@@ -119,7 +130,7 @@ impl Lane {
     async fn try_answer(
         &self,
         request: Request<Incoming>,
-        approved: Option<Approved>,
+        via: Via,
         subject: &mut Arc<Subject>,
     ) -> Result<Response<AnswerBody>, Refused> {
         // Nobody else has it before the task does, so nothing is copied.
@@ -145,9 +156,9 @@ impl Lane {
         };
         let (subject, authority) = (Arc::clone(subject), &authority);
         let task = Task { lane: self, scheme, authority, key, subject, identity, table, as_of };
-        let (guard, upgrade) = match approved {
-            Some(Approved { guard, upgrade }) => (Some(guard), upgrade),
-            None => (None, None),
+        let (line, upgrade) = match via {
+            Via::Http1(Approved { guard, upgrade }) => (Line::Http1(guard), upgrade),
+            Via::Http2(hints) => (Line::Http2(hints), None),
         };
         let opening = match upgrade.filter(|_| request.version() == Version::HTTP_11) {
             Some(pass) => Some(Opening::Http1(pass)),
@@ -156,7 +167,7 @@ impl Lane {
         match opening {
             // Rare, and large: not part of every request's future.
             Some(opening) => Box::pin(websocket::open(&task, request, opening)).await,
-            None => Exchange::new(&task).run(request, guard.as_ref()).await,
+            None => Exchange::new(&task).run(request, line).await,
         }
     }
 

@@ -15,16 +15,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hyper::client::conn::http2;
 use keyless_core::{Authority, Error, Scheme};
 use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 
-pub(crate) use self::connection::{Connection, OutgoingBody, explain};
+pub(crate) use self::connection::{Connection, OutgoingBody, UNHEARD};
 use self::connection::{Http1, Sender, open};
 use crate::{
     Limits,
     dial::{Dialer, Pinned},
+    http2,
     tls::{Alpn, ClientIdentity, Roots},
 };
 
@@ -76,7 +76,7 @@ struct Home {
 #[derive(Default)]
 struct Kept {
     http1: Vec<(Http1, Instant)>,
-    http2: Option<http2::SendRequest<OutgoingBody>>,
+    http2: Option<http2::Client>,
     speaks_http1: bool,
     used: Option<Instant>,
     /// When and why dialling failed last: an answer for those who were waiting then.

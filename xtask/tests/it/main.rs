@@ -32,6 +32,7 @@ const HOMES: &[(&str, &[&str])] = &[
     // A passphrase, and an agent's credential.
     ("argon2", &["daemon", "vault"]),
     ("clap", &["cli"]),
+    ("h2", &["egress"]),
     ("hickory-proto", &["guest"]),
     ("hyper", &["daemon", "egress", "mcp", "testkit"]),
     // The daemon's for macOS alone.

@@ -22,7 +22,8 @@ use crate::{
     Engine, Session,
     account::Account,
     guard::{Door, Guard, GuardHandle},
-    pipeline::{AnswerBody, Bound, Lane},
+    incoming,
+    pipeline::{AnswerBody, Bound, Lane, Via},
     reach::Standing,
     refusal::{self, After, Subject},
     session::parse_credential,
@@ -62,7 +63,9 @@ async fn answer(
         return connect(&engine, &session, request, place).await;
     }
     let bound = Bound::PerRequest;
-    Lane { engine, session, bound }.answer(request, Some(approved)).await
+    Lane { engine, session, bound }
+        .answer(request.map(incoming::Incoming::Http1), Via::Http1(approved))
+        .await
 }
 
 /// The session whose credential the request carries; who has none is written into the log.

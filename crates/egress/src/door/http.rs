@@ -1,30 +1,22 @@
-//! HTTP toward the client: hyper's servers behind the guard, with the engine's bounds.
+//! HTTP toward the client: hyper's server behind the guard, or our own for HTTP/2, with the engine's bounds.
 
-use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, pin::pin, sync::Arc};
 
 use bytes::BytesMut;
 use futures_util::FutureExt as _;
 use http::{Request, Response};
-use hyper::{
-    body::Incoming,
-    server::conn::{http1, http2},
-    service::service_fn,
-};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
 
 use super::{AnyStream, cut::Severable, idle::IdleTimer};
 use crate::{
     Limits,
     guard::{Door, Guard, GuardHandle},
-    pipeline::{AnswerBody, Lane},
+    http2,
+    incoming::Incoming,
+    pipeline::{AnswerBody, Lane, Via},
     refusal::{self, After, Subject},
 };
-
-/// What of a request's body may wait for its destination. The client is on this machine, or next to it.
-const STREAM_WINDOW: u32 = 256 << 10;
-const CONNECTION_WINDOW: u32 = 1 << 20;
-/// One stream's answer that waits for a slow reader.
-const SEND_BUFFER: usize = 256 << 10;
 
 /// Serves the requests of one HTTP/1 connection by `answer`.
 pub(super) async fn serve_http1<F, A>(
@@ -34,7 +26,7 @@ pub(super) async fn serve_http1<F, A>(
     limits: &Limits,
     answer: F,
 ) where
-    F: Fn(Request<Incoming>, GuardHandle) -> A,
+    F: Fn(Request<hyper::body::Incoming>, GuardHandle) -> A,
     A: Future<Output = Response<AnswerBody>> + Send + 'static,
 {
     let (stream, knife) = Severable::new(stream);
@@ -76,7 +68,9 @@ pub(super) async fn serve_lane1(
         let lane = Arc::clone(&lane);
         async move {
             match guard.verdict() {
-                Ok(approved) => lane.answer(request, Some(approved)).await,
+                Ok(approved) => {
+                    lane.answer(request.map(Incoming::Http1), Via::Http1(approved)).await
+                }
                 Err(code) => refused_head(&lane, code),
             }
         }
@@ -86,26 +80,11 @@ pub(super) async fn serve_lane1(
 
 /// Serves a lane over HTTP/2.
 pub(super) async fn serve_lane2(lane: Arc<Lane>, stream: AnyStream, limits: &Limits) {
-    let service = service_fn(move |request| {
+    let serving = http2::serve(stream, limits, |request, hints| {
         let lane = Arc::clone(&lane);
-        // Boxed for the same reason as over HTTP/1.
-        let answered = async move { lane.answer(request, None).await }.boxed();
-        async move { Ok::<_, Infallible>(answered.await) }
+        async move { lane.answer(request.map(Incoming::Http2), Via::Http2(hints)).await }.boxed()
     });
-    let connection = http2::Builder::new(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_send_buf_size(SEND_BUFFER)
-        .max_concurrent_streams(limits.streams)
-        // WebSockets (RFC 8441).
-        .enable_connect_protocol()
-        .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
-        // A client that vanished without a word holds nothing for longer than this.
-        .keep_alive_interval(Duration::from_mins(1))
-        .keep_alive_timeout(Duration::from_secs(20))
-        .serve_connection(TokioIo::new(stream), service);
-    let _ = connection.await;
+    Box::pin(serving).await;
 }
 
 fn refused_head(lane: &Lane, code: keyless_core::Code) -> Response<AnswerBody> {

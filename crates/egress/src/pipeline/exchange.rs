@@ -9,21 +9,21 @@ use http::{
 };
 use http_body::Body;
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use keyless_core::{Authority, Code, Error, Scheme};
 
 use super::{
     AnswerBody, Refused, Task,
     body::{Nothing, Verdict, Watched},
     hold::Hold,
-    hop, interim,
+    hop,
+    interim::{self, Line},
     renewal::Again,
     seal,
 };
 use crate::{
     account::Account,
-    guard::GuardHandle,
-    pool::{Connection, Means, OutgoingBody, Wanted, explain},
+    incoming::Incoming,
+    pool::{Connection, Means, OutgoingBody, Wanted},
     scrub,
     swap::{self, Route},
 };
@@ -32,31 +32,31 @@ use crate::{
 pub(super) struct Exchange<'a> {
     task: &'a Task<'a>,
     verdict: Verdict,
+    /// Where interim answers go, if the client understands them.
+    line: Option<Line>,
 }
 
 impl<'a> Exchange<'a> {
     pub(super) fn new(task: &'a Task<'a>) -> Self {
-        Self { task, verdict: Verdict::default() }
+        Self { task, verdict: Verdict::default(), line: None }
     }
 
     /// Sends the request and makes the answer.
     pub(super) async fn run(
         mut self,
         mut request: Request<Incoming>,
-        guard: Option<&GuardHandle>,
+        line: Line,
     ) -> Result<Response<AnswerBody>, Refused> {
         let method = request.method().clone();
         let client = request.version();
+        self.line = Some(line).filter(|_| interim::is_understood(client));
         hop::strip_request(request.headers_mut(), client);
         let again = Again::keep(self.task, &request);
         let mut hold = Hold::on(self.task)?;
         let account = Arc::clone(hold.account());
         let asking = async {
             let mut connection = self.connect(Wanted::Any).await?;
-            let mut request = self.prepare(request, connection.version(), &account).await?;
-            if let Some(guard) = guard.filter(|_| interim::is_understood(client)) {
-                interim::forward(self.task, &mut request, guard);
-            }
+            let request = self.prepare(request, connection.version(), &account).await?;
             let mut response = self.send(&mut connection, request).await?;
             if let Some(again) = again
                 && let Some(request) = Box::pin(again.after(self.task, &response)).await
@@ -128,16 +128,16 @@ impl<'a> Exchange<'a> {
         connection: &mut Connection,
         request: Request<OutgoingBody>,
     ) -> Result<Response<Incoming>, Refused> {
-        let mut failure = match connection.send(request).await {
+        let mut failure = match connection.send(request, self.interim()).await {
             Ok(response) => return Ok(response),
             Err(failure) => failure,
         };
-        if let Some(request) = failure.take_message() {
+        if let Some(request) = failure.unsent.take() {
             let fresh = self.connect(Wanted::Fresh).await?;
             // A request is written for one version; a destination seldom changes its mind.
             if fresh.version() == connection.version() {
                 *connection = fresh;
-                failure = match connection.send(request).await {
+                failure = match connection.send(*request, self.interim()).await {
                     Ok(response) => return Ok(response),
                     Err(failure) => failure,
                 };
@@ -145,7 +145,7 @@ impl<'a> Exchange<'a> {
         }
         match self.verdict.refusal() {
             Some(error) => Err(Refused { error, logged: true }),
-            None => Err(explain(failure.error()).into()),
+            None => Err(failure.error.into()),
         }
     }
 
@@ -178,6 +178,10 @@ impl<'a> Exchange<'a> {
                 watched.over(source).held_by(hold).boxed_unsync()
             }
         }))
+    }
+
+    fn interim(&self) -> Option<impl Fn(StatusCode, &HeaderMap) + use<>> {
+        self.line.as_ref().map(|line| interim::forward(self.task, line))
     }
 
     pub(super) fn route(&self, upstream_version: Version) -> Route<'a> {

@@ -7,10 +7,8 @@
 use http::{HeaderMap, HeaderName, HeaderValue, Version, header};
 use keyless_core::{Code, Error};
 
-use crate::refusal::REFUSED;
+use crate::{http2::is_of_http1, refusal::REFUSED};
 
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const PROXY_INFO: HeaderName = HeaderName::from_static("proxy-authentication-info");
 const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 
@@ -32,7 +30,7 @@ pub(super) fn strip_request(headers: &mut HeaderMap, client: Version) {
     let named = named_by_connection(headers);
     retain(headers, |name| {
         !named.contains(name)
-            && !is_hop_by_hop(name)
+            && !is_of_http1(name)
             && *name != header::PROXY_AUTHORIZATION
             && *name != header::TE
             && *name != HTTP2_SETTINGS
@@ -60,20 +58,12 @@ pub(super) fn strip_response(headers: &mut HeaderMap) {
     let named = named_by_connection(headers);
     retain(headers, |name| {
         !named.contains(name)
-            && !is_hop_by_hop(name)
+            && !is_of_http1(name)
             && *name != header::PROXY_AUTHENTICATE
             && *name != PROXY_INFO
             && *name != header::ALT_SVC
             && *name != REFUSED
     });
-}
-
-fn is_hop_by_hop(name: &HeaderName) -> bool {
-    *name == header::CONNECTION
-        || *name == header::TRANSFER_ENCODING
-        || *name == header::UPGRADE
-        || *name == KEEP_ALIVE
-        || *name == PROXY_CONNECTION
 }
 
 fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {

@@ -1,36 +1,51 @@
-//! Interim answers (103 Early Hints and the like) on their way to an HTTP/1 client.
+//! Interim answers (103 Early Hints and the like) on their way to the client, scrubbed.
 //!
-//! hyper's servers can't send them, so the guard writes them between answers. 100 is not among
-//! them: hyper sends its own as soon as the body is asked for. HTTP/2 clients get none.
+//! Over HTTP/1 hyper's servers can't send them, so the guard writes them between answers. 100 is not
+//! among them: the server sends its own as soon as the body is asked for.
 //! Source: reference/egress.md (c) 23; (e) 66 and 67.
 
 use std::{fmt::Write as _, sync::Arc};
 
-use http::{HeaderMap, Request, StatusCode, Version};
+use http::{HeaderMap, StatusCode, Version};
 
 use super::{Task, hop};
-use crate::{guard::GuardHandle, pool::OutgoingBody, scrub};
+use crate::{guard::GuardHandle, http2::Hints, scrub};
 
-/// Has the interim answers to `request` forwarded, scrubbed.
-pub(super) fn forward(task: &Task<'_>, request: &mut Request<OutgoingBody>, guard: &GuardHandle) {
-    let (guard, table) = (guard.clone(), Arc::clone(&task.table));
-    let authority = task.authority.clone();
-    hyper::ext::on_informational(request, move |response| {
-        // 101 is an answer, not an interim one.
-        let own = [StatusCode::CONTINUE, StatusCode::SWITCHING_PROTOCOLS];
-        if own.contains(&response.status()) {
-            return;
-        }
-        let mut headers = response.headers().clone();
-        hop::strip_response(&mut headers);
-        scrub::scrub_headers(&table, &authority, &mut headers);
-        guard.write_interim(&head_of(response.status(), &headers));
-    });
+/// Where the interim answers to one request are sent.
+#[derive(Clone)]
+pub(super) enum Line {
+    Http1(GuardHandle),
+    Http2(Hints),
 }
 
 /// Whether this client understands interim answers.
 pub(super) fn is_understood(version: Version) -> bool {
-    version == Version::HTTP_11
+    version >= Version::HTTP_11
+}
+
+/// Passes the interim answers to a request on.
+pub(super) fn forward(task: &Task<'_>, line: &Line) -> impl Fn(StatusCode, &HeaderMap) + use<> {
+    let (line, table) = (line.clone(), Arc::clone(&task.table));
+    let authority = task.authority.clone();
+    move |status, headers| {
+        // 101 is an answer, not an interim one.
+        if [StatusCode::CONTINUE, StatusCode::SWITCHING_PROTOCOLS].contains(&status) {
+            return;
+        }
+        let mut headers = headers.clone();
+        hop::strip_response(&mut headers);
+        scrub::scrub_headers(&table, &authority, &mut headers);
+        line.send(status, headers);
+    }
+}
+
+impl Line {
+    fn send(&self, status: StatusCode, headers: HeaderMap) {
+        match self {
+            Self::Http1(guard) => guard.write_interim(&head_of(status, &headers)),
+            Self::Http2(hints) => hints.send(status, headers),
+        }
+    }
 }
 
 fn head_of(status: StatusCode, headers: &HeaderMap) -> Vec<u8> {

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::Empty;
-use hyper::body::Incoming;
 
 use super::Task;
+use crate::incoming::Incoming;
 
 /// A request with such a token, until its answer says whether the token was good.
 pub(super) struct Again {

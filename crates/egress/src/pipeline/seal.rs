@@ -13,7 +13,6 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt as _, Limited};
-use hyper::body::Incoming;
 use keyless_core::{Code, Error, RequestFacts};
 use serde_json::Value;
 use zeroize::Zeroizing;
@@ -21,6 +20,7 @@ use zeroize::Zeroizing;
 use super::Task;
 use crate::{
     coding::{Coded, Recoder},
+    incoming::{Incoming, IncomingError},
     ports::Minted,
     swap::form_parameters,
 };
@@ -81,12 +81,12 @@ pub(super) async fn seal(
 
 impl Body for Sealed {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = IncomingError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, IncomingError>>> {
         match &mut *self {
             Self::Read(body) if body.is_empty() => Poll::Ready(None),
             Self::Read(body) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(body))))),

@@ -5,16 +5,19 @@
 
 use std::{pin::pin, sync::Arc};
 
+use bytes::Bytes;
 use data_encoding::BASE64;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Empty};
-use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use keyless_core::{Code, Error};
 use sha1::{Digest as _, Sha1};
 
-use super::{AnswerBody, Refused, Task, exchange::Exchange, hold::Hold, hop};
-use crate::{frames, guard::UpgradePass, pool::Wanted, scrub, swap::MessageSwap, tls, tunnel};
+use super::{AnswerBody, Refused, Task, body::BoxError, exchange::Exchange, hold::Hold, hop};
+use crate::{
+    frames, guard::UpgradePass, http2, incoming::Incoming, pool::Wanted, scrub, swap::MessageSwap,
+    tls, tunnel,
+};
 
 /// RFC 6455, section 1.3.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -40,6 +43,9 @@ pub(super) async fn open(
     }
     let expected = accept_for(request.headers())?;
     let client = hyper::upgrade::on(&mut request);
+    // Over HTTP/1 there is none, over HTTP/2 it is the client's frames.
+    let (parts, frames) = request.into_parts();
+    let mut request = Request::from_parts(parts, Empty::<Bytes>::new());
     let path = request.uri().path().to_owned();
     let version = request.version();
     hop::strip_request(request.headers_mut(), version);
@@ -70,24 +76,28 @@ pub(super) async fn open(
     tunnel::record(session, &task.subject.correlation_id, task.authority, "websocket")?;
     hop::strip_response(response.headers_mut());
     scrub::scrub_head(&task.table, task.authority, &mut response);
+    let (ground, upstream) = (task.ground(), TokioIo::new(upstream));
     match opening {
         Opening::Http1(pass) => {
             add_upgrade(response.headers_mut());
             pass.grant();
+            tokio::spawn(async move {
+                if let Ok(client) = client.await {
+                    let client = TokioIo::new(client);
+                    frames::carry(ground, account, swap, client, upstream).await;
+                }
+            });
+            Ok(response.map(|_| Empty::new().map_err(|never| match never {}).boxed_unsync()))
         }
         Opening::Http2 => {
             response.headers_mut().remove(header::SEC_WEBSOCKET_ACCEPT);
+            response.headers_mut().remove(header::CONTENT_LENGTH);
             *response.status_mut() = StatusCode::OK;
+            let (client, body) = http2::tunnel(frames);
+            tokio::spawn(frames::carry(ground, account, swap, client, upstream));
+            Ok(response.map(|_| body.map_err(BoxError::from).boxed_unsync()))
         }
     }
-    let ground = task.ground();
-    tokio::spawn(async move {
-        if let Ok(client) = client.await {
-            let (client, upstream) = (TokioIo::new(client), TokioIo::new(upstream));
-            frames::carry(ground, account, swap, client, upstream).await;
-        }
-    });
-    Ok(response.map(|_| Empty::new().map_err(|never| match never {}).boxed_unsync()))
 }
 
 /// The value that proves the upstream has read this handshake.

@@ -1,35 +1,36 @@
 //! One connection to a destination: how it is opened, and how a request goes over it.
 
 use std::{
-    error::Error as _,
+    error::Error as StdError,
     future::poll_fn,
+    io::ErrorKind,
     pin::{Pin, pin},
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use bytes::Bytes;
-use http::{Request, Response, Version};
+use http::{HeaderMap, Request, Response, StatusCode, Version};
 use http_body_util::combinators::UnsyncBoxBody;
-use hyper::{
-    body::Incoming,
-    client::conn::{TrySendError, http1, http2},
-};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper::client::conn::{TrySendError, http1};
+use hyper_util::rt::TokioIo;
 use keyless_core::{Code, Error, SafeText, Scheme};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Home, Key, Means};
-use crate::tls::{self, Alpn};
+use crate::{
+    http2,
+    incoming::Incoming,
+    tls::{self, Alpn},
+};
 
 /// A body on its way to a destination.
 pub(crate) type OutgoingBody = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Flow-control windows: large enough for a fast download over some distance, small enough that a
-/// slow reader holds little.
-const STREAM_WINDOW: u32 = 1 << 20;
-const CONNECTION_WINDOW: u32 = 4 << 20;
 const MAX_HEAD: usize = 256 << 10;
+
+const TOOK_TOO_LONG: &str = "the answer took too long";
+const WANTS_CERTIFICATE: &str = "it asks for a client certificate that it takes";
 
 /// A connection that is checked out for one request.
 pub(crate) struct Connection {
@@ -40,7 +41,17 @@ pub(crate) struct Connection {
 /// The sending half of a connection.
 pub(super) enum Sender {
     Http1(Http1),
-    Http2(http2::SendRequest<OutgoingBody>),
+    Http2(http2::Client),
+}
+
+/// For requests of which only the answer is wanted.
+pub(crate) const UNHEARD: Option<fn(StatusCode, &HeaderMap)> = None;
+
+/// A request without an answer.
+pub(crate) struct Failure {
+    pub(crate) error: Error,
+    /// The request, where nothing of it was written: it may be sent over another connection.
+    pub(crate) unsent: Option<Box<Request<OutgoingBody>>>,
 }
 
 /// An HTTP/1.1 connection, kept or in use.
@@ -93,15 +104,26 @@ impl Connection {
         self
     }
 
-    /// Sends a request and waits for the answer's head. A request that was not written comes back
-    /// with the error and may be sent over another connection.
+    /// Sends a request and waits for the answer's head; `interim` is told of what comes before it.
     pub(crate) async fn send(
         &mut self,
-        request: Request<OutgoingBody>,
-    ) -> Result<Response<Incoming>, TrySendError<Request<OutgoingBody>>> {
+        mut request: Request<OutgoingBody>,
+        interim: Option<impl Fn(StatusCode, &HeaderMap) + Send + Sync + 'static>,
+    ) -> Result<Response<Incoming>, Failure> {
         match self.sender.as_mut().expect("the sender leaves only on drop") {
-            Sender::Http1(http1) => http1.send(request).await,
-            Sender::Http2(sender) => sender.try_send_request(request).await,
+            Sender::Http1(http1) => {
+                if let Some(tell) = interim {
+                    hyper::ext::on_informational(&mut request, move |head| {
+                        tell(head.status(), head.headers());
+                    });
+                }
+                let answer = http1.send(request).await;
+                answer.map(|answer| answer.map(Incoming::Http1)).map_err(Failure::of_http1)
+            }
+            Sender::Http2(client) => {
+                let answer = client.send(request, interim).await;
+                answer.map(|answer| answer.map(Incoming::Http2)).map_err(Failure::of_http2)
+            }
         }
     }
 }
@@ -117,7 +139,7 @@ impl Http1 {
     async fn send(
         &mut self,
         request: Request<OutgoingBody>,
-    ) -> Result<Response<Incoming>, TrySendError<Request<OutgoingBody>>> {
+    ) -> Result<Response<hyper::body::Incoming>, TrySendError<Request<OutgoingBody>>> {
         let mut answer = pin!(self.sender.try_send_request(request));
         let driver = &mut self.driver;
         poll_fn(|cx| {
@@ -203,7 +225,10 @@ pub(super) async fn open(
     let tcp = means.dialer.dial(&key.pinned).await?;
     let tls = tls::connect(config, &key.authority.host, tcp, patience).await?;
     match tls.get_ref().1.alpn_protocol() {
-        Some(b"h2") => http2_over(tls).await,
+        Some(b"h2") => {
+            let client = http2::Client::open(tls).await;
+            client.map(Sender::Http2).map_err(|error| explain_http2(&error))
+        }
         _ => http1_over(tls).await,
     }
 }
@@ -222,34 +247,36 @@ where
     Ok(Sender::Http1(Http1 { sender, driver: Some(Box::pin(connection.with_upgrades())) }))
 }
 
-async fn http2_over<S>(stream: S) -> Result<Sender, Error>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_header_list_size(u32::try_from(MAX_HEAD).expect("256 KiB fit into 32 bits"))
-        // Notices a destination that vanished without a word.
-        .keep_alive_interval(Duration::from_secs(30))
-        .keep_alive_timeout(Duration::from_secs(20))
-        .handshake(TokioIo::new(stream))
-        .await
-        .map_err(|error| explain(&error))?;
-    tokio::spawn(connection);
-    Ok(Sender::Http2(sender))
+impl Failure {
+    fn of_http1(mut failure: TrySendError<Request<OutgoingBody>>) -> Self {
+        let unsent = failure.take_message().map(Box::new);
+        Self { error: explain(failure.error()), unsent }
+    }
+
+    fn of_http2(failure: http2::Failure) -> Self {
+        Self { error: explain_http2(&failure.error), unsent: failure.unsent }
+    }
 }
 
 /// What went wrong on the way, in words that hold nothing of the traffic.
-pub(crate) fn explain(error: &hyper::Error) -> Error {
+fn explain(error: &hyper::Error) -> Error {
     let words = match error {
-        e if asks_for_certificate(e) => "it asks for a client certificate that it takes",
+        e if asks_for_certificate(e) => WANTS_CERTIFICATE,
         e if e.is_parse_too_large() => "the answer's head is too large",
         e if e.is_parse() => "the answer is not HTTP",
         e if e.is_incomplete_message() => "the connection ended before the answer",
-        e if e.is_timeout() => "the answer took too long",
+        e if e.is_timeout() => TOOK_TOO_LONG,
         e if e.is_body_write_aborted() => "the request's body ended early",
+        _ => "the connection broke",
+    };
+    Error::with(Code::UpstreamProtocol, SafeText::words(words))
+}
+
+/// The same over HTTP/2.
+fn explain_http2(error: &h2::Error) -> Error {
+    let words = match error.get_io() {
+        Some(io) if asks_for_certificate(io) => WANTS_CERTIFICATE,
+        Some(io) if io.kind() == ErrorKind::TimedOut => TOOK_TOO_LONG,
         _ => "the connection broke",
     };
     Error::with(Code::UpstreamProtocol, SafeText::words(words))
@@ -257,9 +284,9 @@ pub(crate) fn explain(error: &hyper::Error) -> Error {
 
 /// Whether the other side ended TLS for want of a client certificate; in TLS 1.3 it says so only
 /// after the handshake.
-fn asks_for_certificate(error: &hyper::Error) -> bool {
+fn asks_for_certificate(error: &(dyn StdError + 'static)) -> bool {
     use rustls::{AlertDescription, Error as Tls};
-    let mut source = error.source();
+    let mut source = Some(error);
     while let Some(error) = source {
         let io = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
         match io.and_then(|inner| inner.downcast_ref::<Tls>()) {

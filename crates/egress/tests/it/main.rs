@@ -17,6 +17,8 @@ mod foreign;
 mod framing;
 /// HTTP/1 and HTTP/2 in every combination; trailers, Expect, bodies, the pool.
 mod http;
+/// Interim answers over HTTP/1 and HTTP/2 in every combination.
+mod interim;
 /// Random requests, against a model and against no proxy.
 mod model;
 /// What a secret may be used for inside its host, and credentials that the proxy sets itself.

@@ -111,6 +111,8 @@ pub(crate) struct TestBroker {
 }
 
 pub(crate) struct Answer {
+    /// The heads of the interim answers that came before it.
+    pub(crate) interim: Vec<String>,
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) body: String,
@@ -234,6 +236,7 @@ impl Scene {
             Answer::parse(&text)
         } else {
             Answer {
+                interim: Vec::new(),
                 status: 0,
                 head: text,
                 body: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -331,15 +334,16 @@ impl Scene {
 impl Answer {
     /// Reads what curl printed: the last head and the body.
     pub(crate) fn parse(text: &str) -> Self {
-        let mut rest = text;
+        let (mut rest, mut interim) = (text, Vec::new());
         loop {
             let (head, body) = rest.split_once("\r\n\r\n").unwrap_or((rest, ""));
             let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
             if (100..200).contains(&status) && status != 101 {
+                interim.push(head.to_owned());
                 rest = body;
                 continue;
             }
-            return Self { status, head: head.to_owned(), body: body.to_owned() };
+            return Self { interim, status, head: head.to_owned(), body: body.to_owned() };
         }
     }
 

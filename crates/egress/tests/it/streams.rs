@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
@@ -6,14 +8,16 @@ use http_body_util::{BodyExt, Empty, StreamBody, combinators::BoxBody};
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use keyless_core::Code;
-use keyless_testkit::{Alpn, Handler, OriginOptions, Reply, TestCa, websocket};
+use keyless_testkit::{
+    Alpn, Handler, OriginOptions, Reply, Script, Snapshot, Step, TestCa, websocket,
+};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
 };
 use tokio_rustls::TlsConnector;
 
-use crate::scene::{ALLOWED, Scene, Setting};
+use crate::scene::{ALLOWED, PATIENCE, Scene, Setting};
 
 type Body = BoxBody<Bytes, std::convert::Infallible>;
 
@@ -32,6 +36,37 @@ fn a_refused_stream_leaves_the_others_alone() {
         assert_eq!(slow.await.unwrap().to_bytes().len(), 40);
     });
     scene.assert_refused(&[Code::AuthorityMismatch; 2]);
+}
+
+/// Whether its answer is still awaited or has begun.
+#[test]
+fn a_stream_that_is_reset_takes_its_request_with_it() {
+    let ca = TestCa::new();
+    let head = "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nbegun";
+    for answer in ["", head] {
+        let steps = [Step::ReadHead, Step::Send(answer.into()), Step::ReadToEnd];
+        let allowed = OriginOptions::tls(&ca, &[ALLOWED]).alpn(Alpn::Http1);
+        let allowed = allowed.script(Script::new(steps));
+        let scene = Scene::of(Setting { allowed, ..Setting::with(ca.clone()) });
+        scene.runtime.block_on(async {
+            let mut client = client(&scene).await;
+            let mut request = Box::pin(client.send_request(get("/")));
+            if answer.is_empty() {
+                while scene.allowed.recorded().is_empty() {
+                    let moment = tokio::time::sleep(Duration::from_millis(10));
+                    tokio::select! { _ = &mut request => panic!("nobody answers"), () = moment => {} }
+                }
+            } else {
+                assert_eq!(request.as_mut().await.unwrap().status(), 200);
+            }
+            drop(request);
+            // The connection goes on, without that stream.
+            let closed = |record: &Snapshot| record.connections.iter().all(|one| one.closed);
+            let is_gone = tokio::task::block_in_place(|| scene.allowed.wait_until(PATIENCE, closed));
+            assert!(is_gone, "{answer:?}");
+            drop(client);
+        });
+    }
 }
 
 #[test]
@@ -166,6 +201,29 @@ fn a_websocket_goes_over_a_stream() {
         request.header("authorization").unwrap(),
         format!("Bearer {}", scene.canary.value())
     );
+}
+
+/// To the origin's HTTP/1.1 the frames would be that body.
+#[test]
+fn a_websocket_with_a_length_is_reset() {
+    let scene = Scene::new();
+    scene.runtime.block_on(async {
+        let (requests, connection) = h2::client::handshake(tls(&scene).await).await.unwrap();
+        tokio::spawn(connection);
+        let get = Request::get("https://allowed.test/status/204").body(()).unwrap();
+        let mut requests = requests.ready().await.unwrap();
+        let (answer, _) = requests.send_request(get, true).unwrap();
+        assert_eq!(answer.await.unwrap().status(), 204);
+        let open = Request::connect("https://allowed.test/websocket")
+            .extension(h2::ext::Protocol::from_static("websocket"))
+            .header("sec-websocket-version", "13")
+            .header("content-length", "5")
+            .body(())
+            .unwrap();
+        let (answer, _frames) = requests.send_request(open, false).unwrap();
+        assert_eq!(answer.await.unwrap_err().reason(), Some(h2::Reason::PROTOCOL_ERROR));
+    });
+    assert_eq!(scene.allowed.requests().len(), 1);
 }
 
 /// Browsers end the stream with their Close, which a server over HTTP/1.1 may take for the end of all.

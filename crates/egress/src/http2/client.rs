@@ -1,0 +1,181 @@
+//! HTTP/2 toward a destination: one connection for all who ask there.
+
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use h2::{
+    SendStream,
+    client::{Builder, ResponseFuture, SendRequest},
+};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body::Body as _;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::Mutex as AsyncMutex,
+    task::JoinSet,
+};
+
+use super::{
+    Incoming, Outgoing,
+    alive::{Heard, KeepAlive, Patience},
+    fit, pipe, say_length,
+};
+use crate::room::Room;
+
+/// Flow-control windows: large enough for a fast download over some distance, small enough that a
+/// slow reader holds little.
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 4 << 20;
+const MAX_HEAD: u32 = 256 << 10;
+/// One stream's request that waits for a slow destination.
+const SEND_BUFFER: usize = 1 << 20;
+/// Notices a destination that vanished without a word.
+const PATIENCE: Patience =
+    Patience { silence: Duration::from_secs(30), answer: Duration::from_secs(20) };
+
+/// One connection, shared.
+#[derive(Clone)]
+pub(crate) struct Client {
+    requests: SendRequest<Bytes>,
+    /// Held until a request's stream is open: those who wait for one can still go elsewhere.
+    turn: Arc<AsyncMutex<()>>,
+    streams: Arc<Room>,
+}
+
+/// A request without an answer.
+pub(crate) struct Failure {
+    pub(crate) error: h2::Error,
+    /// The request, where nothing of it was sent.
+    pub(crate) unsent: Option<Box<Request<Outgoing>>>,
+}
+
+impl Client {
+    /// Shakes hands, and has the connection served.
+    pub(crate) async fn open(
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> Result<Self, h2::Error> {
+        let (stream, signs) = Heard::new(stream);
+        let (requests, mut connection) = builder().handshake(stream).await?;
+        let pings = connection.ping_pong().expect("nobody has taken it");
+        let mut alive = KeepAlive::new(pings, signs, PATIENCE);
+        let streams = Room::of(usize::MAX);
+        let open = Arc::clone(&streams);
+        tokio::spawn(poll_fn(move |cx| match Pin::new(&mut connection).poll(cx) {
+            Poll::Pending => alive.poll_silent(cx, open.open() > 0),
+            // What went wrong reaches whoever has a request on it.
+            Poll::Ready(_) => Poll::Ready(()),
+        }));
+        Ok(Self { requests, turn: Arc::default(), streams })
+    }
+
+    /// Whether it takes no more requests.
+    pub(crate) fn is_closed(&self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        matches!(self.requests.clone().poll_ready(&mut cx), Poll::Ready(Err(_)))
+    }
+
+    /// Sends a request and waits for the answer's head; `interim` is told of what comes before it.
+    /// What is left of the request's body then goes on by itself.
+    pub(crate) async fn send(
+        &self,
+        request: Request<Outgoing>,
+        interim: Option<impl Fn(StatusCode, &HeaderMap)>,
+    ) -> Result<Response<Incoming>, Failure> {
+        let place = self.streams.enter();
+        let (mut answer, body) = self.begin(request).await?;
+        let sending = match body {
+            Some((body, to)) => self.send_body(body, to).await,
+            None => None,
+        };
+        let answered = poll_fn(|cx| poll_answer(&mut answer, interim.as_ref(), cx));
+        let (parts, stream) = answered.await.map_err(Failure::of)?.into_parts();
+        if let Some(mut sending) = sending {
+            sending.detach_all();
+        }
+        let body = Incoming::new(stream, &parts.headers).with(place);
+        Ok(Response::from_parts(parts, body))
+    }
+
+    /// Sends a body: at once if it is there, else by a task that ends when what is given is dropped.
+    async fn send_body(&self, body: Outgoing, to: SendStream<Bytes>) -> Option<JoinSet<()>> {
+        let mut sending = Box::pin(pipe::send(body, to));
+        if poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx))).await.is_ready() {
+            return None;
+        }
+        let place = self.streams.enter();
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            sending.await;
+            drop(place);
+        });
+        Some(task)
+    }
+
+    /// Sends a head, as soon as the destination takes one more.
+    async fn begin(
+        &self,
+        request: Request<Outgoing>,
+    ) -> Result<(ResponseFuture, Option<(Outgoing, SendStream<Bytes>)>), Failure> {
+        let _turn = self.turn.lock().await;
+        let mut requests = self.requests.clone();
+        if let Err(error) = poll_fn(|cx| requests.poll_ready(cx)).await {
+            return Err(Failure { error, unsent: Some(Box::new(request)) });
+        }
+        let (mut parts, body) = request.into_parts();
+        fit(&mut parts.headers);
+        let length = body.size_hint().exact();
+        // Of a request without a body only a length that one would expect is said (RFC 9110, section 8.6).
+        say_length(
+            &mut parts.headers,
+            length.filter(|&length| length > 0 || has_body(&parts.method)),
+        );
+        let ends = body.is_end_stream();
+        let sent = requests.send_request(Request::from_parts(parts, ()), ends);
+        let (answer, to) = sent.map_err(Failure::of)?;
+        poll_fn(|cx| requests.poll_ready(cx)).await.map_err(Failure::of)?;
+        Ok((answer, (!ends).then_some((body, to))))
+    }
+}
+
+impl Failure {
+    fn of(error: h2::Error) -> Self {
+        Self { error, unsent: None }
+    }
+}
+
+fn builder() -> Builder {
+    let mut builder = Builder::new();
+    builder
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buffer_size(SEND_BUFFER)
+        .max_header_list_size(MAX_HEAD)
+        // Until the destination says how many it takes.
+        .initial_max_send_streams(100)
+        .enable_push(false);
+    builder
+}
+
+fn poll_answer(
+    answer: &mut ResponseFuture,
+    interim: Option<&impl Fn(StatusCode, &HeaderMap)>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Response<h2::RecvStream>, h2::Error>> {
+    if let Some(interim) = interim {
+        while let Poll::Ready(Some(Ok(head))) = answer.poll_informational(cx) {
+            interim(head.status(), head.headers());
+        }
+    }
+    Pin::new(answer).poll(cx)
+}
+
+/// Whether a body means something to this method.
+fn has_body(method: &Method) -> bool {
+    ![Method::GET, Method::HEAD, Method::DELETE, Method::CONNECT].contains(method)
+}

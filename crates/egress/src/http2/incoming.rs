@@ -1,0 +1,85 @@
+//! A body as it comes over one stream. What was read makes room for more.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use h2::{Reason, RecvStream};
+use http::{HeaderMap, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+
+use super::{Hints, said_length};
+use crate::room::Place;
+
+/// A body over HTTP/2.
+pub(crate) struct Incoming {
+    stream: RecvStream,
+    /// What is still to come, where the head said how much.
+    left: Option<u64>,
+    data_done: bool,
+    /// For a client that waits until its body is asked for.
+    awaited: Option<Hints>,
+    /// Its place among its connection's streams.
+    _place: Option<Place>,
+}
+
+impl Incoming {
+    pub(super) fn new(stream: RecvStream, headers: &HeaderMap) -> Self {
+        let left = said_length(headers);
+        Self { stream, left, data_done: false, awaited: None, _place: None }
+    }
+
+    /// Says 100 by `hints` when the body is first asked for.
+    pub(super) fn awaited(self, hints: Option<Hints>) -> Self {
+        Self { awaited: hints, ..self }
+    }
+
+    /// Keeps `place` as long as there is this body.
+    pub(super) fn with(self, place: Option<Place>) -> Self {
+        Self { _place: place, ..self }
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
+        if !self.data_done {
+            if let Some(data) = ready!(self.stream.poll_data(cx)) {
+                let data = data?;
+                // Its stream may be over by now, and then nobody waits for room.
+                let _ = self.stream.flow_control().release_capacity(data.len());
+                self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
+                return Poll::Ready(Some(Ok(Frame::data(data))));
+            }
+            self.data_done = true;
+        }
+        let trailers = ready!(self.stream.poll_trailers(cx))?;
+        Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
+    }
+}
+
+impl Body for Incoming {
+    type Data = Bytes;
+    type Error = h2::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
+        if let Some(hints) = self.awaited.take() {
+            hints.send(StatusCode::CONTINUE, HeaderMap::new());
+        }
+        match ready!(self.poll_next(cx)) {
+            // An answer came before all was read, and that is no fault (RFC 9113, section 8.1).
+            Some(Err(error)) if error.reason() == Some(Reason::NO_ERROR) => Poll::Ready(None),
+            frame => Poll::Ready(frame),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.stream.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
