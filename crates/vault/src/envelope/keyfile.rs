@@ -58,8 +58,10 @@ impl Keyfile {
         let write = || -> io::Result<()> {
             let mut options = OpenOptions::new();
             let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
-            file.write_all(&*key)?;
-            file.sync_all()
+            file.write_all(&*key).and_then(|()| file.sync_all()).inspect_err(|_| {
+                // A part of a key opens nothing, and would stand in the way of the next try.
+                let _ = fs::remove_file(path);
+            })
         };
         write().map_err(|error| unusable(path, &error))?;
         Ok(Self(key))
@@ -155,7 +157,12 @@ fn machine_id() -> Result<String, Error> {
 }
 
 fn unusable(path: &Path, error: &io::Error) -> Error {
-    Error::with(Code::PathUnusable, place(path).and(": ").and(error.kind()))
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Error::with(Code::DiskFull, place(path))
+        }
+        kind => Error::with(Code::PathUnusable, place(path).and(": ").and(kind)),
+    }
 }
 
 fn place(path: &Path) -> SafeText {
@@ -180,6 +187,12 @@ mod tests {
         assert_eq!(*Keyfile::read(&path).unwrap().0, *made.0);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         assert_eq!(code(Keyfile::create(&path)), Code::PathUnusable);
+    }
+
+    #[test]
+    fn a_full_disk_is_told_as_such() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        assert_eq!(unusable(Path::new("vault.key"), &full).code(), Code::DiskFull);
     }
 
     #[test]

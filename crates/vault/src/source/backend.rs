@@ -21,7 +21,9 @@ pub(crate) trait Backend: Send + Sync {
     }
 
     /// What the source calls the secret `path`; `rest` is what the route's prefix left of it.
-    fn reference(&self, path: &SecretPath, rest: &str, route: Option<&Table>) -> String;
+    fn reference(&self, path: &SecretPath, rest: &str, _route: Option<&Table>) -> String {
+        if rest.is_empty() { path.to_string() } else { rest.to_owned() }
+    }
 
     /// How it is.
     fn state<'a>(&'a self, credential: Option<&'a SecretValue>) -> Answer<'a, State>;

@@ -4,7 +4,7 @@
 //! `username`, `notes` and `totp`. The source's credential is the session key that `bw unlock`
 //! prints. Source: <https://bitwarden.com/help/cli/>
 
-use keyless_core::{SecretPath, SecretValue};
+use keyless_core::SecretValue;
 use serde::Deserialize;
 use toml::Table;
 use zeroize::Zeroizing;
@@ -50,10 +50,6 @@ impl BitwardenSource {
 impl Backend for BitwardenSource {
     fn capabilities(&self) -> Capabilities {
         Capabilities::READ.and(Capabilities::LIST)
-    }
-
-    fn reference(&self, path: &SecretPath, rest: &str, _: Option<&Table>) -> String {
-        if rest.is_empty() { path.to_string() } else { rest.to_owned() }
     }
 
     fn state<'a>(&'a self, credential: Option<&'a SecretValue>) -> Answer<'a, State> {

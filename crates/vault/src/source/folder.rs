@@ -9,7 +9,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use keyless_core::{SecretPath, SecretValue};
+use keyless_core::SecretValue;
 use tokio::task::spawn_blocking;
 use toml::{Table, Value};
 use zeroize::Zeroizing;
@@ -64,10 +64,6 @@ impl FolderSource {
 impl Backend for FolderSource {
     fn capabilities(&self) -> Capabilities {
         Capabilities::READ.and(Capabilities::LIST)
-    }
-
-    fn reference(&self, path: &SecretPath, rest: &str, _: Option<&Table>) -> String {
-        if rest.is_empty() { path.to_string() } else { rest.to_owned() }
     }
 
     fn files(&self) -> Vec<PathBuf> {

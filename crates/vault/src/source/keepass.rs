@@ -20,7 +20,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use keyless_core::{SafeText, SecretPath, SecretValue};
+use keyless_core::{SafeText, SecretValue};
 use tokio::task::spawn_blocking;
 use toml::Table;
 use zeroize::Zeroizing;
@@ -128,10 +128,6 @@ impl KeePassSource {
 impl Backend for KeePassSource {
     fn capabilities(&self) -> Capabilities {
         Capabilities::READ.and(Capabilities::LIST)
-    }
-
-    fn reference(&self, path: &SecretPath, rest: &str, _: Option<&Table>) -> String {
-        if rest.is_empty() { path.to_string() } else { rest.to_owned() }
     }
 
     fn state<'a>(&'a self, credential: Option<&'a SecretValue>) -> Answer<'a, State> {

@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     process::Command,
+    task::spawn_blocking,
 };
 use toml::Table;
 use zeroize::Zeroizing;
@@ -84,8 +85,8 @@ impl Program {
         entry.map(|(_, value)| value.as_str())
     }
 
-    /// Whether it is there, and the one that was allowed.
-    pub(crate) fn check(&self) -> Result<(), SourceFault> {
+    /// Whether it is there, and the one that was allowed. Blocks.
+    fn check(&self) -> Result<(), SourceFault> {
         let metadata = fs::metadata(&self.path).map_err(|_| self.missing())?;
         if !metadata.is_file() || metadata.mode() & 0o111 == 0 {
             return Err(self.missing());
@@ -107,7 +108,10 @@ impl Program {
         input: Option<&[u8]>,
         secrets: &[(&str, &str)],
     ) -> Result<Ran, SourceFault> {
-        self.check()?;
+        // A checksum means that all of it is read, and some are a hundred megabytes.
+        let program = self.clone();
+        let checked = spawn_blocking(move || program.check()).await;
+        checked.expect("reading a program does not panic")?;
         let inherited = INHERITED.iter().filter_map(|name| Some((*name, std::env::var_os(name)?)));
         let mut child = Command::new(&self.path)
             .args(arguments)
