@@ -161,10 +161,67 @@ impl Sessions {
     }
 
     async fn end(&self, ended: Vec<(SessionId, Arc<Open>)>) -> Result<(), Error> {
-        for (id, open) in ended {
+        // All of them, also where their end can't be written down.
+        for (id, _) in &ended {
             self.engine.close(id.as_str());
+        }
+        for (_, open) in ended {
             open.broker.record_life(Action::SessionEnd, Vec::new()).await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, sync::Weak};
+
+    use keyless_store::Store;
+    use keyless_vault::MountedValues;
+
+    use super::*;
+    use crate::{config::Config, egress_door::EgressDoor, metrics::Metrics, notes::Notes};
+
+    const CATALOG: &str = "\
+apiVersion: keyless.dev/v1alpha1
+kind: SecretProxy
+spec:
+  secrets:
+    - env: API_TOKEN
+      secretRef: { name: api, key: token }
+      egressTo: [api.allowed.test]
+";
+
+    #[tokio::test]
+    async fn every_session_ends_also_where_the_log_takes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        fs::write(place("catalog.yaml"), CATALOG).unwrap();
+        let catalog = Catalog::load(&place("catalog.yaml")).unwrap();
+        let engine = EgressDoor::for_catalog(&Config::default(), &catalog).unwrap().engine;
+        let store = Store::create_or_open(&place("store.db")).await.unwrap();
+        let log = AuditLog::start(&store, None);
+        let mounted = Arc::new(Mounted::new(MountedValues::new(place("mounted")), catalog));
+        let inner = Arc::clone(&mounted) as _;
+        let values = Tokens::over(inner, Arc::clone(&engine), log.clone(), agent("proxy", "a"));
+        let (metrics, notes) = (Arc::new(Metrics::new()), Notes::none());
+        let sessions = Sessions {
+            engine,
+            mounted,
+            values: Arc::new(values),
+            key: Zeroizing::new(vec![7; 32]),
+            log,
+            ca: None,
+            telemetry: Telemetry { metrics, notes, traces: None },
+            open: tokio::sync::Mutex::default(),
+        };
+        let mut open: Vec<Weak<Session>> = Vec::new();
+        for name in ["one", "two", "three"] {
+            let one = sessions.get(&SessionId::parse(name).unwrap()).await.unwrap();
+            open.push(Arc::downgrade(&one.session));
+        }
+        store.close().await;
+        assert_eq!(sessions.close().await.unwrap_err().code(), Code::AuditUnavailable);
+        assert!(open.iter().all(|session| session.upgrade().is_none()));
     }
 }
