@@ -255,8 +255,7 @@ impl Broker {
             let Some(grant) = &rule.oauth else { continue };
             let client_secret = match &grant.client_secret {
                 Some(path) => {
-                    let secret = self.vault.show(path).await?;
-                    refuse_unbound(&secret)?;
+                    let secret = self.bound(path).await?;
                     secret.metadata.egress.map(|rule| (path.clone(), rule))
                 }
                 None => None,
@@ -266,6 +265,13 @@ impl Broker {
         Ok(())
     }
 
+    /// A secret that a session may have.
+    async fn bound(&self, path: &SecretPath) -> Result<Secret, Error> {
+        let secret = self.vault.show(path).await?;
+        refuse_unbound(&secret)?;
+        Ok(secret)
+    }
+
     /// A key that signs for AWS is recognised by its id, which comes with it.
     async fn add_companions(&self, chosen: &mut Vec<Secret>) -> Result<(), Error> {
         let ids: Vec<SecretPath> = chosen.iter().filter_map(companion).cloned().collect();
@@ -273,9 +279,7 @@ impl Broker {
             if chosen.iter().any(|secret| secret.path == id) {
                 continue;
             }
-            let secret = self.vault.show(&id).await?;
-            refuse_unbound(&secret)?;
-            chosen.push(secret);
+            chosen.push(self.bound(&id).await?);
         }
         Ok(())
     }
@@ -287,9 +291,7 @@ impl Broker {
     ) -> Result<(), Error> {
         for Aliased { path, .. } in aliased {
             if chosen.iter().all(|secret| secret.path != *path) {
-                let secret = self.vault.show(path).await?;
-                refuse_unbound(&secret)?;
-                chosen.push(secret);
+                chosen.push(self.bound(path).await?);
             }
         }
         Ok(())
@@ -307,8 +309,7 @@ impl Broker {
         };
         let mut chosen = Vec::with_capacity(paths.len());
         for path in paths {
-            let secret = self.vault.show(path).await?;
-            refuse_unbound(&secret)?;
+            let secret = self.bound(path).await?;
             refuse_compromised(&secret)?;
             chosen.push(secret);
         }

@@ -232,7 +232,7 @@ impl UrlCatalogs {
     /// Takes an address away, with what was fetched from it.
     pub fn remove(&mut self, url: &str) -> Result<(), Error> {
         self.find(url)?;
-        self.forget_known(url)?;
+        self.files.forget(url)?;
         self.settings = self.files.edit_settings(|document| document::remove(document, url))?;
         Ok(())
     }
@@ -240,7 +240,7 @@ impl UrlCatalogs {
     /// Forgets what an address brought at the first fetch: the next one counts as the first.
     pub fn forget(&self, url: &str) -> Result<(), Error> {
         self.find(url)?;
-        self.forget_known(url)
+        self.files.forget(url)
     }
 
     /// Pins an address to `sha256`, or to what was fetched from it. Gives what it is pinned to.
@@ -333,10 +333,6 @@ impl UrlCatalogs {
             Expected::Known(first) => first == digest,
         };
         fits.then(|| Provider::parse(std::str::from_utf8(&bytes).ok()?).ok()).flatten()
-    }
-
-    fn forget_known(&self, url: &str) -> Result<(), Error> {
-        self.files.forget(url)
     }
 
     fn find(&self, url: &str) -> Result<&Source, Error> {

@@ -92,11 +92,8 @@ impl MintedTokens {
     /// The token that a secret stands for, if it is one of ours; [`Code::SecretWithdrawn`] of one that made room.
     pub(crate) fn open(&self, path: &SecretPath) -> Option<Result<SecretValue, Error>> {
         let rings = self.0.lock();
-        let (number, ring) = rings.iter().find_map(|((parent, kind), ring)| {
-            let number = number_of(path, parent, kind).filter(|number| *number < ring.count)?;
-            Some((number, ring))
-        })?;
-        if number + SLOTS < ring.count {
+        let (number, ring) = find(&rings, path)?;
+        if ring.has_dropped(number) {
             let words = "younger tokens took its room";
             return Some(Err(Error::with(Code::SecretWithdrawn, words.into())));
         }
@@ -105,8 +102,25 @@ impl MintedTokens {
 
     /// Whether it stood for a token that made room for another.
     pub(crate) fn has_dropped(&self, path: &SecretPath) -> bool {
-        self.open(path).is_some_and(|value| value.is_err())
+        find(&self.0.lock(), path).is_some_and(|(number, ring)| ring.has_dropped(number))
     }
+}
+
+impl Ring {
+    fn has_dropped(&self, number: usize) -> bool {
+        number + SLOTS < self.count
+    }
+}
+
+/// Which token of which ring this path is.
+fn find<'r>(
+    rings: &'r HashMap<(SecretPath, String), Ring>,
+    path: &SecretPath,
+) -> Option<(usize, &'r Ring)> {
+    rings.iter().find_map(|((parent, kind), ring)| {
+        let number = number_of(path, parent, kind).filter(|number| *number < ring.count)?;
+        Some((number, ring))
+    })
 }
 
 /// Which token of a kind this path is, from zero.
