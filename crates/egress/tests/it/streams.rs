@@ -9,7 +9,7 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use keyless_core::Code;
 use keyless_testkit::{
-    Alpn, Handler, OriginOptions, Reply, Script, Snapshot, Step, TestCa, websocket,
+    Alpn, Handler, OriginOptions, Reply, Script, Snapshot, Step, TestCa, reply, websocket,
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -67,6 +67,37 @@ fn a_stream_that_is_reset_takes_its_request_with_it() {
             drop(client);
         });
     }
+}
+
+/// Whose body waits for more, while nobody answers.
+#[test]
+fn an_upload_that_is_reset_is_reset_at_its_destination() {
+    let ca = TestCa::new();
+    let (say, said) = std::sync::mpsc::channel();
+    let handler = Handler::new(move |request| {
+        let say = say.clone();
+        async move {
+            say.send(request.into_body().collect().await.is_err()).unwrap();
+            reply(StatusCode::OK, "")
+        }
+    });
+    let allowed = OriginOptions::tls(&ca, &[ALLOWED]).handler(handler).alpn(Alpn::Http2);
+    let scene = Scene::of(Setting { allowed, ..Setting::with(ca) });
+    scene.runtime.block_on(async {
+        let mut client = client(&scene).await;
+        let begun = stream::iter([Ok(Frame::data(Bytes::from_static(b"begun")))]);
+        let body = StreamBody::new(begun.chain(stream::pending()));
+        let request = Request::post("https://allowed.test/").body(BodyExt::boxed(body)).unwrap();
+        let mut request = Box::pin(client.send_request(request));
+        while scene.allowed.requests().is_empty() {
+            let moment = tokio::time::sleep(Duration::from_millis(10));
+            tokio::select! { _ = &mut request => panic!("nobody answers"), () = moment => {} }
+        }
+        drop(request);
+        let said = tokio::task::block_in_place(|| said.recv_timeout(PATIENCE));
+        assert_eq!(said, Ok(true), "it was taken for whole, or is still awaited");
+        drop(client);
+    });
 }
 
 #[test]
