@@ -11,11 +11,14 @@ mod row;
 mod transaction;
 mod words;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
-use sqlx::{PgPool, Postgres, Sqlite, SqlitePool, pool::PoolConnection};
-use tokio::time::timeout;
+use sqlx::{
+    Connection as _, PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool,
+    pool::PoolConnection,
+};
+use tokio::{sync::Mutex, time::timeout};
 
 pub(crate) use self::{
     query::{Query, Value, query, query_owned},
@@ -31,7 +34,16 @@ const ANSWER: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub(crate) enum Pool {
     Postgres(PgPool),
-    Sqlite(SqlitePool),
+    Sqlite(InFile),
+}
+
+/// The connections to a file.
+#[derive(Clone, Debug)]
+pub(crate) struct InFile {
+    pool: SqlitePool,
+    /// For short questions: one of the pool's is asked for a sign of life each time that it is given back, which takes as
+    /// long as the question. Absent once closed.
+    reader: Arc<Mutex<Option<SqliteConnection>>>,
 }
 
 /// One of them, in use.
@@ -45,8 +57,23 @@ pub(crate) enum Connection {
 pub(crate) enum Place<'a> {
     /// By itself, on any connection.
     Any(&'a Pool),
+    /// By itself, where a question that reads a row or two is answered soonest.
+    Soon(&'a Pool),
     /// Among others of a transaction.
     This(&'a mut Connection),
+}
+
+/// A connection of sqlx.
+pub(crate) enum Held<'a> {
+    Postgres(&'a mut PgConnection),
+    Sqlite(&'a mut SqliteConnection),
+}
+
+impl InFile {
+    /// A pool of them, and one beside it.
+    pub(crate) fn new(pool: SqlitePool, reader: SqliteConnection) -> Self {
+        Self { pool, reader: Arc::new(Mutex::new(Some(reader))) }
+    }
 }
 
 impl Pool {
@@ -58,16 +85,21 @@ impl Pool {
                     let acquired = answered(async { pool.acquire().await.map_err(unreachable) });
                     Ok(Connection::Postgres(acquired.await?))
                 }
-                Self::Sqlite(pool) => Ok(Connection::Sqlite(pool.acquire().await?)),
+                Self::Sqlite(file) => Ok(Connection::Sqlite(file.pool.acquire().await?)),
             }
         })
+    }
+
+    /// The place for a question that reads a row or two.
+    pub(crate) fn soon(&self) -> Place<'_> {
+        Place::Soon(self)
     }
 
     /// Connections to the same database for a thread that has a runtime of its own.
     pub(crate) fn apart(&self) -> Self {
         match self {
             Self::Postgres(pool) => Self::Postgres(apart(pool)),
-            Self::Sqlite(pool) => Self::Sqlite(pool.clone()),
+            Self::Sqlite(file) => Self::Sqlite(file.clone()),
         }
     }
 
@@ -75,7 +107,22 @@ impl Pool {
     pub(crate) async fn close(&self) {
         match self {
             Self::Postgres(pool) => pool.close().await,
-            Self::Sqlite(pool) => pool.close().await,
+            Self::Sqlite(InFile { pool, reader }) => {
+                pool.close().await;
+                if let Some(reader) = reader.lock().await.take() {
+                    // Nothing was written on it that could fail to be.
+                    let _ = reader.close().await;
+                }
+            }
+        }
+    }
+}
+
+impl Connection {
+    pub(crate) fn held(&mut self) -> Held<'_> {
+        match self {
+            Self::Postgres(held) => Held::Postgres(held),
+            Self::Sqlite(held) => Held::Sqlite(held),
         }
     }
 }

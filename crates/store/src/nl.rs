@@ -22,7 +22,7 @@ use crate::{
 impl Store {
     /// Grows with every change of agents, grants and delegations, by whatever process.
     pub async fn nl_revision(&self) -> Result<i64, StoreError> {
-        query("SELECT revision FROM nl_revision").fetch_one(&self.pool).await?.try_get(0)
+        query("SELECT revision FROM nl_revision").fetch_one(self.pool.soon()).await?.try_get(0)
     }
 }
 

@@ -15,9 +15,6 @@ use std::{
     sync::Arc,
 };
 
-use sqlx::{Connection as _, SqliteConnection, query_scalar};
-use tokio::sync::Mutex;
-
 pub(crate) use self::chain::OwnChain;
 pub(crate) use self::error::{IO_FAILS, LOG_TAMPERED, READ_ONLY};
 pub(crate) use self::server::apart;
@@ -37,23 +34,18 @@ pub struct Store {
     pub(crate) chain: Arc<OwnChain>,
     /// Where closed parts of it are kept.
     pub(crate) segments: Arc<Path>,
-    watch: Watch,
     place: Arc<StorePlace>,
 }
 
-/// What tells that something was written.
-#[derive(Clone, Debug)]
-enum Watch {
-    /// The vault's commitment, which every change of its rows renews.
-    Commitment,
-    /// SQLite's own count, on a connection that never writes; absent once closed.
-    Connection(Arc<Mutex<Option<SqliteConnection>>>),
+/// Changes with every change of the vault's rows, by whatever program, and with nothing else. Equal marks of one
+/// [`Store`] mean that they are what they were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeMark {
+    /// How many changes were counted.
+    revision: i64,
+    /// The commitment's, so that another store in the place of this one is none that was seen.
+    mac: Option<Vec<u8>>,
 }
-
-/// Changes with every change of the vault's rows, by whatever process. Equal marks of one [`Store`] mean that they
-/// are what they were.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChangeMark([u8; 32]);
 
 impl Store {
     /// Opens the store; [`StoreError::Missing`] when there is none.
@@ -90,31 +82,24 @@ impl Store {
 
     async fn in_file(file: PathBuf, options: StoreOptions) -> Result<Self, StoreError> {
         file::refuse_missing(&file)?;
-        let (pool, watch) = file::connect(&file, options).await?;
-        let watch = Watch::Connection(Arc::new(Mutex::new(Some(watch))));
-        let (pool, chain) = (Pool::Sqlite(pool), Arc::new(OwnChain::only()));
+        let pool = Pool::Sqlite(file::connect(&file, options).await?);
+        let chain = Arc::new(OwnChain::only());
         let segments = file.with_file_name("audit").into();
-        Ok(Self { pool, chain, segments, watch, place: Arc::new(StorePlace::File(file)) })
+        Ok(Self { pool, chain, segments, place: Arc::new(StorePlace::File(file)) })
     }
 
     async fn on_server(server: Box<Server>, absent: server::Absent) -> Result<Self, StoreError> {
         let (pool, database) = server.connect(absent).await?;
         let chain = Arc::new(OwnChain::of_home(server.home(), &database)?);
         let segments = server.home().join("audit").join(chain.name()).into();
-        let (pool, watch) = (Pool::Postgres(pool), Watch::Commitment);
-        Ok(Self { pool, chain, segments, watch, place: Arc::new(StorePlace::Server(server)) })
+        let pool = Pool::Postgres(pool);
+        Ok(Self { pool, chain, segments, place: Arc::new(StorePlace::Server(server)) })
     }
 
     /// Closes the connections of all clones; a file's write-ahead log is folded into it, unless another process has
     /// it open. Waits for writes under way.
     pub async fn close(&self) {
         self.pool.close().await;
-        if let Watch::Connection(watch) = &self.watch
-            && let Some(watch) = watch.lock().await.take()
-        {
-            // Nothing was written on it that could fail to be.
-            let _ = watch.close().await;
-        }
     }
 
     /// Where the store lies.
@@ -124,23 +109,10 @@ impl Store {
 
     /// The mark of this moment.
     pub async fn change_mark(&self) -> Result<ChangeMark, StoreError> {
-        let mut mark = [0; 32];
-        match &self.watch {
-            Watch::Commitment => {
-                let row = query("SELECT mac FROM commitment").fetch_optional(&self.pool).await?;
-                let mac: Vec<u8> = row.map_or(Ok(Vec::new()), |row| row.try_get(0))?;
-                let length = mac.len().min(mark.len());
-                mark[..length].copy_from_slice(&mac[..length]);
-            }
-            Watch::Connection(watch) => {
-                // On a connection that never writes, as SQLite doesn't count a connection's own commits.
-                let mut watch = watch.lock().await;
-                let watch = watch.as_mut().ok_or(StoreError::Engine(sqlx::Error::PoolClosed))?;
-                let version: i64 = query_scalar("PRAGMA data_version").fetch_one(watch).await?;
-                mark[..8].copy_from_slice(&version.to_be_bytes());
-            }
-        }
-        Ok(ChangeMark(mark))
+        let select =
+            query("SELECT revision, mac FROM vault_revision LEFT JOIN commitment USING (id)");
+        let row = select.fetch_one(self.pool.soon()).await?;
+        Ok(ChangeMark { revision: row.try_get(0)?, mac: row.try_get(1)? })
     }
 
     /// Lets the database look through the whole file, in time in proportion to its size; of a server, whether it

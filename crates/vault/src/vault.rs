@@ -106,7 +106,7 @@ impl Vault {
         let mut seen = self.seen.lock().await;
         // Before the rows: what is written in between then shows as another mark next time.
         let mark = self.store.change_mark().await?;
-        if seen.mark != Some(mark) {
+        if seen.mark.as_ref() != Some(&mark) {
             let index = Index::verify(&self.store.rows().await?, &key)?;
             seen.refuse_rollback(&index)?;
             *seen = Seen { index: Arc::new(index), mark: Some(mark) };

@@ -40,6 +40,8 @@ pub struct Grants {
 pub(crate) struct Loaded {
     revision: Option<i64>,
     index: Arc<GrantIndex>,
+    /// Whether some permission has so many uses and no more.
+    is_counted: bool,
     uses: Arc<Uses>,
 }
 
@@ -192,9 +194,13 @@ impl Grants {
         if loaded.revision != Some(revision) {
             let grants = self.genuine().await?.into_iter().map(|row| row.grant);
             loaded.index = Arc::new(GrantIndex::new(grants));
+            let mut permissions = loaded.index.grants().iter().flat_map(|grant| &grant.permissions);
+            loaded.is_counted = permissions.any(|one| one.conditions.max_uses.is_some());
             loaded.revision = Some(revision);
         }
-        loaded.uses = Arc::new(self.store.grant_uses().await?);
+        if loaded.is_counted {
+            loaded.uses = Arc::new(self.store.grant_uses().await?);
+        }
         *self.loaded.lock() = loaded.clone();
         Ok(loaded)
     }

@@ -101,13 +101,20 @@ pub(super) async fn advance(
         put.bind(entry.text()).bind(own.name()).execute(connection).await?;
         return Ok(());
     };
-    let put = query("UPDATE audit_head SET last = $1, key_number = $2 WHERE chain = $3");
+    let (chain, sequence, hash) = (own.name(), entry.sequence(), entry.entry_hash());
+    let put = query(
+        "UPDATE audit_head SET last = $1, key_number = $2, sealed_sequence = $3, sealed_hash = $4, \
+         seal = $5 WHERE chain = $6",
+    );
     put.bind(entry.text())
         .bind(i64::from(key.number()))
-        .bind(own.name())
-        .execute(&mut *connection)
+        .bind(stored(sequence))
+        .bind(hash)
+        .bind(sealer.seal(chain, sequence, hash))
+        .bind(chain)
+        .execute(connection)
         .await?;
-    put_seal(connection, own.name(), (entry.sequence(), entry.entry_hash()), sealer).await
+    Ok(())
 }
 
 /// Seals the end of our chain as it is; a vault does so when it is made, so that from then on a
@@ -267,13 +274,18 @@ async fn put_seal(
     let put = query(
         "UPDATE audit_head SET sealed_sequence = $1, sealed_hash = $2, seal = $3 WHERE chain = $4",
     );
-    put.bind(i64::try_from(sequence).expect("no log grows to 2^63 entries"))
+    put.bind(stored(sequence))
         .bind(hash)
         .bind(sealer.seal(chain, sequence, hash))
         .bind(chain)
         .execute(connection)
         .await?;
     Ok(())
+}
+
+/// A place in a chain, as the database has it.
+pub(super) fn stored(sequence: u64) -> i64 {
+    i64::try_from(sequence).expect("no log grows to 2^63 entries")
 }
 
 fn damaged() -> StoreError {

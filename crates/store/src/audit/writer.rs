@@ -158,7 +158,7 @@ pub(super) async fn insert_rows(
             let (now, later) = rows.split_at_mut(size);
             let mut insert = query(sql.as_str()).bind(chain);
             for entry in now {
-                insert = insert.bind(sequence(entry)).bind(entry.take_text());
+                insert = insert.bind(head::stored(entry.sequence())).bind(entry.take_text());
             }
             insert.execute(&mut *connection).await?;
             rows = later;
@@ -171,10 +171,6 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.queue.close();
     }
-}
-
-fn sequence(entry: &Pending) -> i64 {
-    i64::try_from(entry.sequence()).expect("no log grows to 2^63 entries")
 }
 
 fn told(error: &StoreError) -> Error {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use futures_util::future::BoxFuture;
 use sqlx::{AssertSqlSafe, Database, Encode, Type};
 
-use super::{Connection, Place, Row, answered};
+use super::{Held, Place, Pool, Row, answered};
 use crate::store::StoreError;
 
 /// A statement that is about to run.
@@ -38,21 +38,26 @@ macro_rules! run {
     ($self:ident, $place:ident, |$query:ident, $connection:ident| -> $answer:ty { $work:expr }) => {{
         fn run(this: Query, place: Place<'_>) -> BoxFuture<'_, Result<$answer, StoreError>> {
             Box::pin(async move {
-                let mut alone;
-                let connection = match place {
-                    Place::This(connection) => connection,
-                    Place::Any(pool) => {
+                let (mut alone, mut reader);
+                let held = match place {
+                    Place::This(connection) => connection.held(),
+                    Place::Soon(Pool::Sqlite(file)) => {
+                        reader = file.reader.lock().await;
+                        let closed = StoreError::Engine(sqlx::Error::PoolClosed);
+                        Held::Sqlite(reader.as_mut().ok_or(closed)?)
+                    }
+                    Place::Any(pool) | Place::Soon(pool) => {
                         alone = pool.acquire().await?;
-                        &mut alone
+                        alone.held()
                     }
                 };
-                match connection {
-                    Connection::Postgres(held) => {
-                        let ($query, $connection) = (bound::<sqlx::Postgres>(this), &mut **held);
+                match held {
+                    Held::Postgres($connection) => {
+                        let $query = bound::<sqlx::Postgres>(this);
                         answered(async move { Ok($work) }).await
                     }
-                    Connection::Sqlite(held) => {
-                        let ($query, $connection) = (bound::<sqlx::Sqlite>(this), &mut **held);
+                    Held::Sqlite($connection) => {
+                        let $query = bound::<sqlx::Sqlite>(this);
                         Ok($work)
                     }
                 }

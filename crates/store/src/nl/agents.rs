@@ -66,7 +66,7 @@ impl Store {
     /// One agent.
     pub async fn agent(&self, instance: &InstanceId) -> Result<Option<AgentRow>, StoreError> {
         let select = query("SELECT aid, credential, seal FROM agents WHERE instance_id = $1");
-        let row = select.bind(instance.as_str()).fetch_optional(&self.pool).await?;
+        let row = select.bind(instance.as_str()).fetch_optional(self.pool.soon()).await?;
         row.as_ref().map(agent_row).transpose()
     }
 

@@ -78,7 +78,7 @@ impl Store {
     /// The uses that were had.
     pub async fn grant_uses(&self) -> Result<Uses, StoreError> {
         let select = query("SELECT grant_id, permission, used FROM grant_uses");
-        let rows = select.fetch_all(&self.pool).await?;
+        let rows = select.fetch_all(self.pool.soon()).await?;
         Ok(rows.iter().filter_map(|row| use_row(row).ok().flatten()).collect())
     }
 

@@ -30,7 +30,8 @@ impl Store {
     /// An agent's record; nothing for one that never did anything.
     pub async fn threat(&self, instance: &InstanceId) -> Result<Option<ThreatRow>, StoreError> {
         let select = query("SELECT record, seal FROM threats WHERE instance_id = $1");
-        let Some(row) = select.bind(instance.as_str()).fetch_optional(&self.pool).await? else {
+        let Some(row) = select.bind(instance.as_str()).fetch_optional(self.pool.soon()).await?
+        else {
             return Ok(None);
         };
         let record = serde_json::from_str(row.try_get::<&str>(0)?)

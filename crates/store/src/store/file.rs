@@ -13,11 +13,12 @@ use std::{
 };
 
 use sqlx::{
-    ConnectOptions, SqliteConnection, SqlitePool, query_scalar,
+    ConnectOptions, SqliteConnection, query_scalar,
     sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous},
 };
 
 use super::StoreError;
+use crate::engine::InFile;
 
 /// How long a writer waits for its turn. SQLite asks ten times a second in the end, and seldom meets
 /// the moment between two transactions of a writer in another process that never rests.
@@ -34,15 +35,12 @@ pub struct StoreOptions {
     pub max_pages: Option<u32>,
 }
 
-/// Connects, brings the file to our schema; gives the connections and one that never writes.
-pub(super) async fn connect(
-    file: &Path,
-    options: StoreOptions,
-) -> Result<(SqlitePool, SqliteConnection), StoreError> {
+/// Connects, and brings the file to our schema.
+pub(super) async fn connect(file: &Path, options: StoreOptions) -> Result<InFile, StoreError> {
     let connect = connect_options(file, options);
-    let mut watch = connect.connect().await?;
-    use_wal(&mut watch).await?;
-    schema::migrate(&mut watch).await?;
+    let mut reader = connect.connect().await?;
+    use_wal(&mut reader).await?;
+    schema::migrate(&mut reader).await?;
     let pool = SqlitePoolOptions::new()
         .max_connections(CONNECTIONS)
         .test_before_acquire(false)
@@ -50,7 +48,7 @@ pub(super) async fn connect(
         .idle_timeout(None)
         .max_lifetime(None)
         .connect_lazy_with(connect);
-    Ok((pool, watch))
+    Ok(InFile::new(pool, reader))
 }
 
 /// Fails with [`StoreError::Missing`] where there is no file; keeps one that is there private.

@@ -33,6 +33,10 @@ pub(super) const MIGRATIONS: &[Migration] = &[
     Migration::of_both(include_str!("../../migrations/0050_audit_segments.sql")),
     Migration::of_both(include_str!("../../migrations/0060_audit_keys.sql")),
     Migration::of_both(include_str!("../../migrations/0061_delegation_proofs.sql")),
+    Migration {
+        sqlite: include_str!("../../migrations/0062_vault_revision.sql"),
+        postgres: Some(include_str!("../../migrations/postgres/0062_vault_revision.sql")),
+    },
 ];
 
 #[expect(clippy::cast_possible_wrap, reason = "a handful")]

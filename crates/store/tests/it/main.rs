@@ -6,6 +6,7 @@ mod breaks;
 mod contacts;
 mod file;
 mod keys;
+mod marks;
 mod nl;
 mod passkeys;
 mod requests;
