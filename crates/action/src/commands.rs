@@ -43,7 +43,7 @@ pub(crate) fn check(work: &Work) -> Result<(), Error> {
 }
 
 /// Whether anything runs for an action.
-pub(crate) fn runs_command(deed: &Deed) -> bool {
+pub fn runs_command(deed: &Deed) -> bool {
     match deed {
         Deed::Exec { .. } | Deed::InjectStdin { .. } | Deed::InjectTempfile { .. } => true,
         Deed::Delegate { .. } | Deed::SdkProxy { .. } | Deed::Template { .. } => false,

@@ -16,10 +16,10 @@ pub use crate::cleaning::Redaction;
 use crate::{
     captured::{Bounds, End, Ended, run_to_end},
     cleaning::{Cleaner, Sought, clean_outputs},
-    commands::{Prepared, check, prepare, render, runs_command},
+    commands::{Prepared, check, prepare, render},
     kept::Shelf,
     material::Materials,
-    ports::{Berth, Edition, Entrusted, Exit, Known, Release, Spawn},
+    ports::{Berth, Edition, Entrusted, Exit, Known, Release},
     sdk::{Databases, Http, Providers, call},
 };
 
@@ -113,7 +113,6 @@ pub struct Services {
 
 /// Does one agent's actions.
 pub struct Executor {
-    spawn: Arc<dyn Spawn>,
     services: Services,
     limits: Limits,
     shelf: Shelf,
@@ -130,14 +129,20 @@ struct Memory {
 
 impl Executor {
     /// For one agent: what its actions have had is looked for in all that follow.
-    pub fn new(spawn: Arc<dyn Spawn>, services: Services, limits: Limits) -> Self {
-        Self { spawn, services, limits, shelf: Shelf::default(), known: Mutex::default() }
+    pub fn new(services: Services, limits: Limits) -> Self {
+        Self { services, limits, shelf: Shelf::default(), known: Mutex::default() }
     }
 
-    /// Does an action with the values that `release` gives for it.
-    pub async fn run(&self, work: &Work, release: &dyn Release) -> Outcome {
+    /// Does an action with the values that `release` gives for it; its command, if it
+    /// [runs](crate::runs_command) one, in `berth`.
+    pub async fn run(
+        &self,
+        work: &Work,
+        berth: Option<Box<dyn Berth>>,
+        release: &dyn Release,
+    ) -> Outcome {
         let executed_at = Timestamp::now();
-        let mut outcome = match self.attempt(work, release).await {
+        let mut outcome = match self.attempt(work, berth, release).await {
             Ok(outcome) => outcome,
             Err(fault) => Outcome::failed(fault),
         };
@@ -171,12 +176,14 @@ impl Executor {
         if is_clean { fault } else { Error::new(fault.code()) }
     }
 
-    async fn attempt(&self, work: &Work, release: &dyn Release) -> Result<Outcome, Error> {
+    async fn attempt(
+        &self,
+        work: &Work,
+        berth: Option<Box<dyn Berth>>,
+        release: &dyn Release,
+    ) -> Result<Outcome, Error> {
         // What can't be run opens nothing.
         check(work)?;
-        // What is opened is on record first, which takes a while.
-        let berth = runs_command(&work.action.deed)
-            .then(|| self.spawn.prepare(work.working_directory.as_deref()));
         let materials = Materials::fetch(&work.secrets, release).await?;
         self.remember(materials.known());
         if let Some((rendered, resolved)) = render(work, &materials, self.limits.rendered_life)? {

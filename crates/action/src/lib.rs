@@ -26,6 +26,8 @@ mod sdk;
 // What the agent gets to see
 mod cleaning;
 
+/// What takes a place to run in.
+pub use commands::runs_command;
 /// The whole of one action, and what came of it.
 pub use executor::{Executor, ExitReport, Limits, Outcome, Redaction, Services, Work};
 /// Where the files of an action are, in its jail.
@@ -33,7 +35,7 @@ pub use kept::SECURE_DIRECTORY;
 /// What the broker implements.
 pub use ports::{
     Berth, Command, Edition, Entrusted, Entry, Exchanged, Exit, File, Known, Process, Reach,
-    Release, Released, Running, Spawn,
+    Release, Released, Running,
 };
 /// Services that are called with a credential.
 pub use sdk::{Answer, Call, Databases, Http, ProviderFault, Providers};

@@ -1,6 +1,6 @@
 //! What actions need of the broker: values under permits, and jails. Object-safe.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -87,13 +87,7 @@ pub struct Known {
     pub value: Zeroizing<Vec<u8>>,
 }
 
-/// Makes jails.
-pub trait Spawn: Send + Sync + 'static {
-    /// Begins to prepare what a command will need that is not known yet; where it starts, if a person says so, is.
-    fn prepare(&self, working_directory: Option<&Path>) -> Box<dyn Berth>;
-}
-
-/// A place for one command.
+/// A place for one command, which may be prepared before the command is known.
 pub trait Berth: Send {
     /// Starts a shell with a script in a new jail.
     fn start(self: Box<Self>, command: Command) -> BoxFuture<'static, Result<Running, Error>>;

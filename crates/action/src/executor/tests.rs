@@ -1,5 +1,3 @@
-use std::path::Path;
-
 use futures_util::{FutureExt, future::BoxFuture};
 use keyless_core::database::{DatabaseFault, DatabaseQuery, DatabaseRows};
 use serde_json::json;
@@ -15,12 +13,6 @@ const VALUE: &str = "s3ntinel-of-the-database";
 
 /// Nothing can be done, and why is told with a value in it.
 struct Chatty;
-
-impl Spawn for Chatty {
-    fn prepare(&self, _: Option<&Path>) -> Box<dyn Berth> {
-        Box::new(Self)
-    }
-}
 
 impl Berth for Chatty {
     fn start(self: Box<Self>, _: Command) -> BoxFuture<'static, Result<Running, Error>> {
@@ -58,7 +50,7 @@ fn a_fault_is_cleaned_like_any_output() {
         http: Arc::new(Chatty),
         databases: Arc::new(Chatty),
     };
-    let executor = Executor::new(Arc::new(Chatty), services, Limits::default());
+    let executor = Executor::new(services, Limits::default());
     let work = Work {
         action_id: "act_1".to_owned(),
         action: serde_json::from_value(json!({"type": "exec", "template": "true"})).unwrap(),
@@ -67,7 +59,9 @@ fn a_fault_is_cleaned_like_any_output() {
         permissions: Vec::new(),
         working_directory: None,
     };
-    let fault = || executor.run(&work, &Chatty).now_or_never().unwrap().fault.unwrap();
+    let fault = || {
+        executor.run(&work, Some(Box::new(Chatty)), &Chatty).now_or_never().unwrap().fault.unwrap()
+    };
     assert!(fault().message().contains(VALUE));
     let value = Zeroizing::new(VALUE.as_bytes().to_vec());
     executor.remember(vec![Known { name: "db/PASSWORD".to_owned(), value }]);

@@ -15,7 +15,7 @@ mod versions;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use keyless_action::{Edition, Entrusted, Entry, Executor, Limits, Work};
+use keyless_action::{Edition, Entrusted, Entry, Executor, Limits, Work, runs_command};
 use keyless_core::{
     ActionType, Allowed, Destination, Error, Grace, Handle, SessionKey, action::Action,
     audit::Agent, grant::PermissionRef,
@@ -24,6 +24,7 @@ use keyless_vault::{Metadata, Secret};
 use zeroize::Zeroizing;
 
 pub(super) use self::concealed::concealed;
+pub(in crate::nl) use self::jails::Foresight;
 pub(crate) use self::standby::Standby;
 use self::{jails::Jails, release::ActionRelease};
 use crate::{
@@ -45,6 +46,7 @@ pub struct ActionSession {
     broker: Broker,
     agent: Agent,
     key: Arc<Zeroizing<[u8; 32]>>,
+    jails: Jails,
     executor: Executor,
     grace: Grace,
 }
@@ -67,6 +69,8 @@ pub struct ActionOrder {
     pub working_directory: Option<PathBuf>,
     /// Whether somebody is asked about secrets whose owner wants that.
     pub asking: Asking,
+    /// Preparations that were begun before; without any they begin now.
+    pub(in crate::nl) foresight: Option<Foresight>,
 }
 
 /// Whether a person is asked about a secret whose owner wants to be.
@@ -92,15 +96,17 @@ impl ActionSession {
         let mut key = Zeroizing::new([0_u8; 32]);
         fill_random(&mut *key)?;
         let key = Arc::new(key);
-        let jails =
-            Jails::new(broker.clone(), places, agent.clone(), Arc::clone(&key), Arc::clone(jails));
-        let services = services::services(broker.engine(), places)?;
-        let executor = Executor::new(Arc::new(jails), services, limits);
-        Ok(Self { broker: broker.clone(), agent, key, executor, grace })
+        let jails = Jails::new(broker, places, agent.clone(), Arc::clone(&key), jails);
+        let executor = Executor::new(services::services(broker.engine(), places)?, limits);
+        Ok(Self { broker: broker.clone(), agent, key, jails, executor, grace })
     }
 
     /// Does an action. Nothing of a value is in what it gives.
     pub async fn run(&self, order: ActionOrder) -> Result<ActionOutcome, Error> {
+        // What is opened is on record first, which takes a while.
+        let working_directory = order.working_directory.as_deref();
+        let berth = runs_command(&order.action.deed)
+            .then(|| self.jails.berth(working_directory, order.foresight));
         self.drop_outdated().await;
         let mut secrets = Vec::with_capacity(order.allowed.len());
         let mut allowed = Vec::with_capacity(order.allowed.len());
@@ -142,7 +148,7 @@ impl ActionSession {
             permissions: order.permissions,
             working_directory: order.working_directory,
         };
-        Ok(self.executor.run(&work, &release).await)
+        Ok(self.executor.run(&work, berth, &release).await)
     }
 
     /// Drops rendered files whose permissions do not hold any more.

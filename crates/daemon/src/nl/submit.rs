@@ -8,6 +8,7 @@ mod told;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
+use keyless_action::runs_command;
 use keyless_core::{
     ActionType, Code, SafeText, SecretPath,
     action::{Action, Deed, Status, TemplateSource},
@@ -28,7 +29,7 @@ use self::{
     told::{as_written, bad_handle, read, response, text},
 };
 use super::{
-    actions::{ActionOrder, ActionOutcome, Asking, concealed},
+    actions::{ActionOrder, ActionOutcome, Asking, Foresight, concealed},
     answer::{Outcome, json_size},
     apart::{Weight, apart},
     approve::Approval,
@@ -187,6 +188,9 @@ impl NlService {
         if band == Band::Red {
             return Err(Code::ThreatTooHigh.into());
         }
+        if !action.dry_run && runs_command(&action.deed) {
+            course.foresight = Some(Foresight::begin(&self.broker, &self.places, &self.jails));
+        }
         let (meant, verdict) = self.judge(caller, &action, course, false).await?;
         let allowance = match verdict {
             Verdict::Allow(allowance) if band < Band::Orange || action.dry_run => allowance,
@@ -330,6 +334,7 @@ impl NlService {
             permissions,
             working_directory: None,
             asking: Asking::Agent,
+            foresight: course.foresight.take(),
         };
         let is_lost = caller.acting.is_some() && account.kind == ActionType::Template;
         let mut outcome = tokio::select! {

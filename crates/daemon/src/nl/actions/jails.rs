@@ -15,7 +15,7 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use keyless_action::{Berth, Command, Exit, Process, Running, SECURE_DIRECTORY, Spawn};
+use keyless_action::{Berth, Command, Exit, Process, Running, SECURE_DIRECTORY};
 use keyless_core::{Code, Error, SafeText, audit::Agent};
 use keyless_guest::{Funnel, Sockets};
 use keyless_jail::{FunnelSockets, JailProcess, Jailed, Outlook, OwnFile, Plan, Streams, Variable};
@@ -45,12 +45,22 @@ pub(super) struct Jails(Arc<Means>);
 
 /// What they are made with.
 struct Means {
-    broker: Broker,
+    machine: Machine,
     agent: Agent,
     key: Arc<Zeroizing<[u8; 32]>>,
+}
+
+/// What all jails have in common, whoever's they are.
+#[derive(Clone)]
+struct Machine {
+    broker: Broker,
     places: Places,
     standby: Arc<Standby>,
 }
+
+/// Preparations for a command that an agent is likely to start in a moment. Begun while it is still judged whether it
+/// may: nothing in them is about the command or the agent.
+pub(in crate::nl) struct Foresight(JoinHandle<Result<Prospect, Error>>);
 
 /// What is prepared for a command before it is known.
 struct Prospect {
@@ -67,23 +77,35 @@ struct Place {
     prospect: JoinHandle<Result<Prospect, Error>>,
 }
 
-impl Jails {
-    pub(super) fn new(
-        broker: Broker,
-        places: &Places,
-        agent: Agent,
-        key: Arc<Zeroizing<[u8; 32]>>,
-        standby: Arc<Standby>,
-    ) -> Self {
-        Self(Arc::new(Means { broker, agent, key, places: places.clone(), standby }))
+impl Foresight {
+    pub(in crate::nl) fn begin(broker: &Broker, places: &Places, standby: &Arc<Standby>) -> Self {
+        Self(Machine::new(broker, places, standby).begin_to_foresee(true))
     }
 }
 
-impl Spawn for Jails {
-    fn prepare(&self, working_directory: Option<&Path>) -> Box<dyn Berth> {
+impl Jails {
+    pub(super) fn new(
+        broker: &Broker,
+        places: &Places,
+        agent: Agent,
+        key: Arc<Zeroizing<[u8; 32]>>,
+        standby: &Arc<Standby>,
+    ) -> Self {
+        Self(Arc::new(Means { machine: Machine::new(broker, places, standby), agent, key }))
+    }
+
+    /// A place for one command; where a person says so, it starts in a folder of theirs.
+    pub(super) fn berth(
+        &self,
+        working_directory: Option<&Path>,
+        foresight: Option<Foresight>,
+    ) -> Box<dyn Berth> {
         let means = Arc::clone(&self.0);
-        let (has_outlook, foreseeing) = (working_directory.is_none(), Arc::clone(&means));
-        let prospect = tokio::spawn(async move { foreseeing.foresee(has_outlook).await });
+        let prospect = match (working_directory, foresight) {
+            (None, Some(Foresight(begun))) => begun,
+            (None, None) => means.machine.begin_to_foresee(true),
+            (Some(_), _) => means.machine.begin_to_foresee(false),
+        };
         Box::new(Place { means, prospect })
     }
 }
@@ -102,11 +124,12 @@ impl Means {
         prospect: JoinHandle<Result<Prospect, Error>>,
     ) -> Result<Running, Error> {
         let reach = command.reach.clone();
-        let door = Door::open(&self.broker, &self.agent, &self.key, reach).await?;
+        let machine = &self.machine;
+        let door = Door::open(&machine.broker, &self.agent, &self.key, reach).await?;
         let mut prospect = prospect.await.map_err(|_| Error::new(Code::Internal))??;
         // A person may have been asked meanwhile.
         if prospect.begun.elapsed() >= Standby::FRESH {
-            prospect = self.foresee(prospect.outlook.is_some()).await?;
+            prospect = machine.foresee(prospect.outlook.is_some()).await?;
         }
         let (view, outlook) = prospect.outlook.unzip();
         let mut plan = plan(command, door.as_ref(), view);
@@ -115,7 +138,7 @@ impl Means {
         let ((input, to_input), (from_output, output)) = (pipes()?, pipes()?);
         let (from_errors, errors) = pipes()?;
         let streams = Streams { input: input.into(), output: output.into(), errors: errors.into() };
-        let standby = Arc::clone(&self.standby);
+        let standby = Arc::clone(&machine.standby);
         let spawned = spawn_blocking(move || standby.spawn_detached(&plan, streams, outlook)).await;
         let spawned = spawned.map_err(|_| Error::new(Code::Internal))?;
         let Jailed { sockets, process } = spawned.map_err(|error| explain_jail(&error))?;
@@ -125,7 +148,7 @@ impl Means {
             process: Arc::new(process),
             serving,
             _door: door,
-            standby: Arc::clone(&self.standby),
+            standby: Arc::clone(&machine.standby),
         };
         Ok(Running {
             input: Box::new(sender(to_input.into())?),
@@ -133,6 +156,18 @@ impl Means {
             errors: Box::new(receiver(from_errors.into())?),
             process: Box::new(process),
         })
+    }
+}
+
+impl Machine {
+    fn new(broker: &Broker, places: &Places, standby: &Arc<Standby>) -> Self {
+        let (broker, places) = (broker.clone(), places.clone());
+        Self { broker, places, standby: Arc::clone(standby) }
+    }
+
+    fn begin_to_foresee(&self, has_outlook: bool) -> JoinHandle<Result<Prospect, Error>> {
+        let machine = self.clone();
+        tokio::spawn(async move { machine.foresee(has_outlook).await })
     }
 
     /// Looks at what is the same whatever the command will be.

@@ -110,6 +110,7 @@ impl OwnActions {
             permissions: Vec::new(),
             working_directory: self.terms.working_directory.clone(),
             asking: Asking::Operator,
+            foresight: None,
         };
         let outcome = self.session.run(order).await?;
         response.secrets_used = names;

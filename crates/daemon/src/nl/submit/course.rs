@@ -5,7 +5,7 @@ use keyless_core::{Grace, Handle, SecretPath, nl_message::NlFault};
 use keyless_vault::Vault;
 
 use crate::nl::{
-    actions::{ActionOutcome, Redaction, older_version, version_warning},
+    actions::{ActionOutcome, Foresight, Redaction, older_version, version_warning},
     answer::Outcome,
     resolve::Meant,
 };
@@ -27,6 +27,8 @@ pub(in crate::nl) struct Course {
     pub(in crate::nl) redacted: Vec<Redaction>,
     /// What the agent should know beside.
     pub(in crate::nl) warnings: Vec<String>,
+    /// Preparations for its command, while it is judged.
+    pub(in crate::nl) foresight: Option<Foresight>,
 }
 
 /// What became of an action that may be done.
