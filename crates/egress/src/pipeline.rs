@@ -184,12 +184,7 @@ impl Lane {
         if !table.has_client_keys() {
             return Ok((None, request));
         }
-        let route = swap::Route {
-            scheme,
-            authority,
-            correlation_id: &subject.correlation_id,
-            upstream_version: Version::HTTP_11,
-        };
+        let route = judged_route(scheme, authority, subject);
         let (parts, body) = request.into_parts();
         let identity = Box::pin(swap::client_identity(table, &route, &parts)).await?;
         Ok((identity, Request::from_parts(parts, body)))
@@ -207,12 +202,7 @@ impl Lane {
         if scheme == Scheme::Https || !self.session.intercepts(&authority.host) {
             return Ok(request);
         }
-        let route = swap::Route {
-            scheme,
-            authority,
-            correlation_id: &subject.correlation_id,
-            upstream_version: Version::HTTP_11,
-        };
+        let route = judged_route(scheme, authority, subject);
         let (parts, body) = request.into_parts();
         swap::judge_head(&self.session.table(), &route, &parts)?;
         Ok(Request::from_parts(parts, body))
@@ -259,6 +249,16 @@ impl Lane {
         }
         Ok(pinned)
     }
+}
+
+/// A route by which a head is judged before there is a connection: nothing is framed by its version.
+fn judged_route<'r>(
+    scheme: Scheme,
+    authority: &'r Authority,
+    subject: &'r Subject,
+) -> swap::Route<'r> {
+    let (correlation_id, upstream_version) = (&subject.correlation_id, Version::HTTP_11);
+    swap::Route { scheme, authority, correlation_id, upstream_version }
 }
 
 /// A refusal on its way to the client.

@@ -233,7 +233,8 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     content_type.unwrap_or_default().to_ascii_lowercase().starts_with(b"text/event-stream")
 }
 
-fn is_bodiless(method: &Method, status: StatusCode) -> bool {
+/// Whether an answer ends with its head (RFC 9110, sections 9.3.2, 15.2, 15.3.5 and 15.4.5).
+pub(crate) fn is_bodiless(method: &Method, status: StatusCode) -> bool {
     let by_status = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     *method == Method::HEAD || by_status || status.is_informational()
 }

@@ -168,7 +168,7 @@ impl<'a> Exchange<'a> {
         };
         let scrubbing = pin!(scrubbing);
         let response = hold.during(pin!(connection.during(scrubbing))).await?;
-        let bodiless = is_bodiless(method, response.status());
+        let bodiless = scrub::is_bodiless(method, response.status());
         let source = Some(connection).filter(Connection::is_busy).map(Connection::let_go);
         Ok(response.map(|body| {
             if bodiless {
@@ -192,13 +192,6 @@ impl<'a> Exchange<'a> {
             upstream_version,
         }
     }
-}
-
-/// Whether an answer ends with its head (RFC 9110, sections 9.3.2, 15.3.5 and 15.4.5).
-fn is_bodiless(method: &Method, status: StatusCode) -> bool {
-    *method == Method::HEAD
-        || status == StatusCode::NO_CONTENT
-        || status == StatusCode::NOT_MODIFIED
 }
 
 /// Puts target, `Host` and version into the form that the upstream's version has. The path and
