@@ -2,7 +2,7 @@
 //!
 //! What was answered is kept for some minutes and given again to the same agent with the same
 //! message; the same id with anything else is refused. A copy that comes while the first is being
-//! done waits for its answer.
+//! done waits for its answer, and is done in its place if the first comes to none.
 
 use std::{
     collections::HashMap,
@@ -40,9 +40,18 @@ pub(crate) struct Fingerprint {
 
 struct Seen {
     print: Fingerprint,
+    /// When it came; once it is answered, when that was.
     at: Instant,
     bytes: usize,
     progress: watch::Sender<Progress>,
+}
+
+impl Seen {
+    /// Several long actions may take longer than answers are kept.
+    fn counts(&self, now: Instant) -> bool {
+        let is_under_way = matches!(*self.progress.borrow(), Progress::UnderWay);
+        is_under_way || now.duration_since(self.at) < KEPT
+    }
 }
 
 #[derive(Clone)]
@@ -70,18 +79,21 @@ pub(crate) struct First<'a> {
 impl Replays {
     /// Lets the message `id` in, or waits for what the first of its kind came to.
     pub(crate) async fn enter(&self, id: &str, print: Fingerprint) -> Result<Turn<'_>, NlFault> {
-        let mut progress = match self.look(id, print)? {
-            Ok(first) => return Ok(Turn::First(first)),
-            Err(progress) => progress,
-        };
-        let done = progress.wait_for(|progress| !matches!(progress, Progress::UnderWay)).await;
-        match done.as_deref() {
-            Ok(Progress::Done(outcome)) => Ok(Turn::Again(Arc::clone(outcome))),
-            Ok(_) => {
-                let words = SafeText::words("it was done, and its answer is no longer kept");
-                Err(NlFault::new(Code::MessageReplayed, words))
+        loop {
+            let mut progress = match self.look(id, print.clone(), Instant::now())? {
+                Ok(first) => return Ok(Turn::First(first)),
+                Err(progress) => progress,
+            };
+            let done = progress.wait_for(|progress| !matches!(progress, Progress::UnderWay)).await;
+            match done.as_deref() {
+                Ok(Progress::Done(outcome)) => return Ok(Turn::Again(Arc::clone(outcome))),
+                Ok(_) => {
+                    let words = SafeText::words("it was done, and its answer is no longer kept");
+                    return Err(NlFault::new(Code::MessageReplayed, words));
+                }
+                // Nothing was done, a person is asked first, say: this one is the next to try.
+                Err(_) => {}
             }
-            Err(_) => Err(Code::Internal.into()),
         }
     }
 
@@ -89,17 +101,17 @@ impl Replays {
         &self,
         id: &str,
         print: Fingerprint,
+        now: Instant,
     ) -> Result<Result<First<'_>, watch::Receiver<Progress>>, NlFault> {
         let mut seen = self.seen.lock();
-        let now = Instant::now();
-        if let Some(earlier) = seen.get(id).filter(|seen| now.duration_since(seen.at) < KEPT) {
+        if let Some(earlier) = seen.get(id).filter(|seen| seen.counts(now)) {
             if earlier.print != print {
                 return Err(Code::MessageReplayed.into());
             }
             return Ok(Err(earlier.progress.subscribe()));
         }
         if seen.len() >= MAX_SEEN {
-            seen.retain(|_, seen| now.duration_since(seen.at) < KEPT);
+            seen.retain(|_, seen| seen.counts(now));
         }
         if seen.len() >= MAX_SEEN {
             let words = SafeText::words("too many messages within ten minutes");
@@ -129,7 +141,7 @@ impl Replays {
             oldest.progress.send_replace(Progress::Forgotten);
         }
         if let Some(seen) = seen.get_mut(id) {
-            seen.bytes = bytes;
+            (seen.bytes, seen.at) = (bytes, Instant::now());
             seen.progress.send_replace(Progress::Done(Arc::clone(outcome)));
         }
     }
@@ -165,6 +177,26 @@ mod tests {
 
     fn print() -> Fingerprint {
         Fingerprint { instance: "a".to_owned(), digest: [0; 32] }
+    }
+
+    #[tokio::test]
+    async fn a_copy_of_what_came_to_nothing_is_the_next_to_try() {
+        let replays = Replays::default();
+        let Ok(Turn::First(first)) = replays.enter("one", print()).await else { panic!("seen") };
+        let (turn, ()) = tokio::join!(replays.enter("one", print()), async { drop(first) });
+        assert!(matches!(turn, Ok(Turn::First(_))));
+    }
+
+    #[test]
+    fn what_is_still_being_done_is_not_done_twice() {
+        let (replays, start) = (Replays::default(), Instant::now());
+        let Ok(Ok(first)) = replays.look("one", print(), start) else { panic!("seen") };
+        assert!(matches!(replays.look("one", print(), start + KEPT * 2), Ok(Err(_))));
+        let body = serde_json::json!({});
+        first.finish(&Arc::new(Outcome::done(MessageType::ActionResponse, 200, body)), 10);
+        // From its answer on it is kept for as long as any.
+        assert!(matches!(replays.look("one", print(), start + KEPT / 2), Ok(Err(_))));
+        assert!(matches!(replays.look("one", print(), start + KEPT * 2), Ok(Ok(_))));
     }
 
     #[tokio::test]
