@@ -17,7 +17,12 @@ const SKEW: i64 = 30;
 
 /// How it is known that a token is its presenter's.
 pub(crate) enum Binding {
-    /// Keyless hands the work over by itself, or the presenter's socket is its own.
+    /// The issuer's own message has the work in it, and Keyless hands that over by itself.
+    Issuers {
+        /// Whether a person has allowed this very work.
+        was_asked_about: bool,
+    },
+    /// The presenter's socket is its own.
     Known,
     /// Not at all: a name alone is good for nothing.
     Missing,

@@ -106,6 +106,19 @@ impl Caller {
         }
         agent
     }
+
+    /// Whose message it is: of work that is handed on by an action that is who hands it on, and the agent that does it
+    /// has not said a word.
+    pub(crate) fn sender(&self) -> &Aid {
+        let handed = self.acting.as_ref().filter(|acting| acting.is_of_issuer());
+        handed.and_then(|acting| acting.issuers.first()).unwrap_or(&self.aid)
+    }
+
+    /// Whether a person has allowed this very action already, as work that is handed on.
+    pub(crate) fn was_asked_about(&self) -> bool {
+        let binding = self.acting.as_ref().map(|acting| &acting.binding);
+        matches!(binding, Some(Binding::Issuers { was_asked_about: true }))
+    }
 }
 
 /// A delegation and who gave it.
@@ -115,4 +128,11 @@ pub(crate) struct Acting {
     pub(crate) token: Token,
     /// How it is known to be the presenter's.
     pub(crate) binding: Binding,
+}
+
+impl Acting {
+    /// Whether it is its issuer's own message that is done.
+    pub(crate) fn is_of_issuer(&self) -> bool {
+        matches!(self.binding, Binding::Issuers { .. })
+    }
 }

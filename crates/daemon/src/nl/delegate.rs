@@ -12,21 +12,23 @@ use keyless_core::{
     delegation::{
         DEFAULT_MAX_DEPTH, MAX_SINGLE_USE_LIFE, Order, Presented, Token, TokenId, TokenScope,
     },
-    grant::{Categories, GrantId, GrantState, SecretPattern, Subject, Verdict},
+    grant::{Categories, GrantId, GrantState, SecretPattern, Subject},
     nl_message::{MessageType, NlFault},
+    threat::Band,
 };
 use serde_json::{Map, Value, json};
 
 use super::{
     agents::named,
     answer::Outcome,
+    approve::Approval,
     binding::{Binding, ShownProof},
     caller::{Acting, Caller, Standing},
     delegations::Revoker,
     record::Account,
     resolve::Meant,
     service::NlService,
-    submit::{Course, Done, denied},
+    submit::{Allowed, Course, Done},
 };
 
 /// Who answers for agents that the operator registered.
@@ -42,16 +44,12 @@ impl NlService {
         course: &mut Course,
     ) -> Result<Done, NlFault> {
         // The issuer itself must be allowed to hand these secrets on.
-        let (meant, verdict) = self.judge(caller, &action, course, false).await?;
-        let allowance = match verdict {
-            Verdict::Allow(allowance) => allowance,
-            Verdict::Deny(denial) => return Err(denied(&denial, &meant, ActionType::Delegate)),
-            Verdict::Ask(_) => return Err(Code::ApprovalRequired.into()),
-        };
+        let Allowed { meant, allowance, is_asked } = self.allowed(caller, &action, course).await?;
         course.grants = allowance.grants().iter().map(ToString::to_string).collect();
         course.resolved_at = Some(Timestamp::now());
         let is_dry_run = action.dry_run;
-        let Deed::Delegate { delegate_to, delegated_action, delegation_scope } = action.deed else {
+        let Deed::Delegate { delegate_to, delegated_action, delegation_scope } = &action.deed
+        else {
             return Err(Code::Internal.into());
         };
         let kind = delegated_action.kind();
@@ -59,13 +57,22 @@ impl NlService {
         self.bounds(caller, kind, &meant).await?;
         let subject = self
             .agents
-            .active_of(&delegate_to)
+            .active_of(delegate_to)
             .await
             .map_err(|error| NlFault::new(Code::DelegationInvalid, error.detail().clone()))?;
-        let scope = scope(&delegation_scope, vec![kind])?;
+        let scope = scope(delegation_scope, vec![kind])?;
         let standing = self.standing(caller, &scope).await?;
         if is_dry_run {
             return Ok(Done::Checked);
+        }
+        // A watched agent's work waits for a person, whoever is to do it.
+        let band = self.detection.band(&caller.aid.instance_id).await?;
+        let is_asked = is_asked || band >= Band::Orange;
+        if is_asked {
+            // They are shown what it may reach there; what can't be done is not asked about.
+            let theirs = self.allowed(caller, delegated_action, &mut Course::default()).await?;
+            let hosts = theirs.allowance.allowed_hosts();
+            self.approve(Approval { caller, action: &action, meant: &meant, hosts }).await?;
         }
         let reservation = self.grants.reserve(&allowance).await?;
         let life = delegation_scope.ttl_seconds;
@@ -73,7 +80,7 @@ impl NlService {
         let token = self.at_a_use(caller, issuing).await?;
         let running = reservation.started();
         // The token has never left, and the delegate is who it was made for.
-        let binding = Binding::Known;
+        let binding = Binding::Issuers { was_asked_about: is_asked };
         let issuers = caller.everybody().cloned().collect();
         let acting = Acting { issuers, token: token.clone(), binding };
         let delegate = Caller {
@@ -83,7 +90,7 @@ impl NlService {
             acting: Some(acting),
         };
         let id = format!("{}.delegated", account.correlation_id);
-        let one = self.one(&delegate, Ok(*delegated_action), &id, Timestamp::now());
+        let one = self.one(&delegate, Ok((**delegated_action).clone()), &id, Timestamp::now());
         // An action inside an action, and no deeper: a delegated one is no delegation.
         let outcome = Box::pin(one).await;
         drop(running);
@@ -227,7 +234,7 @@ impl NlService {
         let id = &acting.token.token_id;
         let who = (&caller.aid.agent_uri, &caller.aid.instance_id);
         match &acting.binding {
-            Binding::Known => {}
+            Binding::Issuers { .. } | Binding::Known => {}
             Binding::Missing => return Err(unproven()),
             Binding::Shown(proof) => {
                 let take = async |text: &str| self.delegations.take_proof(id, who, text, now).await;

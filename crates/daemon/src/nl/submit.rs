@@ -46,6 +46,15 @@ const COMPROMISE_SEEN: Duration = Duration::from_millis(400);
 /// What all of a message's actions may give, as JSON, in bytes.
 const MAX_ANSWER: usize = (16 << 20) + (64 << 10);
 
+/// What the grants allow.
+pub(super) struct Allowed {
+    /// The secrets that are meant.
+    pub(super) meant: Vec<Meant>,
+    pub(super) allowance: Allowance,
+    /// Whether a person has to be asked first.
+    pub(super) is_asked: bool,
+}
+
 impl NlService {
     /// Does what an action message asks for: one action, or several one after the other.
     pub(super) async fn submit(
@@ -175,11 +184,9 @@ impl NlService {
         course: &mut Course,
     ) -> Result<Done, NlFault> {
         let action = self.guarded(action).await?;
-        if let Deed::Delegate { .. } = &action.deed {
-            return Box::pin(self.delegate(caller, action, account, course)).await;
-        }
+        let is_handed_on = matches!(action.deed, Deed::Delegate { .. });
         // Before it is judged: what it may do is asked when its turn has come.
-        let _place = if action.dry_run {
+        let _place = if action.dry_run || is_handed_on {
             None
         } else {
             Some(self.room.enter(&caller.aid.instance_id).await?)
@@ -188,36 +195,19 @@ impl NlService {
         if band == Band::Red {
             return Err(Code::ThreatTooHigh.into());
         }
+        if is_handed_on {
+            return Box::pin(self.delegate(caller, action, account, course)).await;
+        }
         if !action.dry_run && runs_command(&action.deed) {
             course.foresight = Some(Foresight::begin(&self.broker, &self.places, &self.jails));
         }
-        let (meant, verdict) = self.judge(caller, &action, course, false).await?;
-        let allowance = match verdict {
-            Verdict::Allow(allowance) if band < Band::Orange || action.dry_run => allowance,
-            Verdict::Allow(allowance) => {
-                // Whatever a watched agent does waits for a person, as if its grant had said so.
-                let hosts = allowance.allowed_hosts();
-                self.approve(Approval { caller, action: &action, meant: &meant, hosts }).await?;
-                allowance
-            }
-            Verdict::Deny(denial) => return Err(denied(&denial, &meant, action.kind())),
-            Verdict::Ask(needed) => {
-                course.grants = needed.each.iter().map(|(_, at)| at.grant.to_string()).collect();
-                // What it would be allowed, had a person said so; they are shown what it comes to.
-                let (_, verdict) = self.judge(caller, &action, course, true).await?;
-                let allowance = match verdict {
-                    Verdict::Allow(allowance) => allowance,
-                    Verdict::Deny(denial) => return Err(denied(&denial, &meant, action.kind())),
-                    Verdict::Ask(_) => return Err(Code::ApprovalRequired.into()),
-                };
-                if !action.dry_run {
-                    let hosts = allowance.allowed_hosts();
-                    self.approve(Approval { caller, action: &action, meant: &meant, hosts })
-                        .await?;
-                }
-                allowance
-            }
-        };
+        let Allowed { meant, allowance, is_asked } = self.allowed(caller, &action, course).await?;
+        // Whatever a watched agent does waits for a person, as if its grant had said so.
+        let is_asked = is_asked || band >= Band::Orange;
+        if is_asked && !action.dry_run && !caller.was_asked_about() {
+            let hosts = allowance.allowed_hosts();
+            self.approve(Approval { caller, action: &action, meant: &meant, hosts }).await?;
+        }
         course.grants = allowance.grants().iter().map(ToString::to_string).collect();
         course.resolved_at = Some(Timestamp::now());
         if action.dry_run {
@@ -226,6 +216,30 @@ impl NlService {
         self.run(caller, action, meant, allowance, account, course)
             .await
             .map(|outcome| Done::Ran(Box::new(outcome)))
+    }
+
+    /// What the grants allow, and whether a person has to be asked first: then it is what it comes to once they have
+    /// said so, so that nobody is asked about what can't be.
+    pub(super) async fn allowed(
+        &self,
+        caller: &Caller,
+        action: &Action,
+        course: &mut Course,
+    ) -> Result<Allowed, NlFault> {
+        let (meant, verdict) = self.judge(caller, action, course, false).await?;
+        let (meant, verdict, is_asked) = match verdict {
+            Verdict::Ask(needed) => {
+                course.grants = needed.each.iter().map(|(_, at)| at.grant.to_string()).collect();
+                let (meant, verdict) = self.judge(caller, action, course, true).await?;
+                (meant, verdict, true)
+            }
+            decided => (meant, decided, false),
+        };
+        match verdict {
+            Verdict::Allow(allowance) => Ok(Allowed { meant, allowance, is_asked }),
+            Verdict::Deny(denial) => Err(denied(&denial, &meant, action.kind())),
+            Verdict::Ask(_) => Err(Code::ApprovalRequired.into()),
+        }
     }
 
     /// The action with its text, if the guard lets it pass.

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use keyless_core::{
     Code, Error,
     action::Encoding,
-    agent::{AgentState, LifecycleAuthority},
+    agent::{AgentState, InstanceId, LifecycleAuthority},
     audit::{Action, Detail, Draft, Outcome, Target},
     deny::Category,
     nl_message::NlFault,
@@ -17,7 +17,7 @@ use keyless_core::{
 
 use super::{
     agents::as_logged,
-    caller::Caller,
+    caller::{Acting, Caller},
     rates::{AGENT_LIMIT, RateState},
     record::Account,
     service::NlService,
@@ -50,12 +50,17 @@ impl NlService {
         let now = Timestamp::now();
         let is_encoded = course.redacted.iter().map(|found| found.encoding != Encoding::Plain);
         let mut seen = of_redactions(is_encoded, now);
+        // What keeps another agent from work that it was handed, the message's own end has as well.
+        let is_of_issuer = caller.acting.as_ref().is_some_and(Acting::is_of_issuer);
+        let fault = fault.filter(|_| !is_of_issuer);
         seen.extend(fault.iter().flat_map(|fault| of_fault(fault.code(), category(fault), now)));
         if seen.is_empty() {
             return Ok(None);
         }
-        let instance = &caller.aid.instance_id;
-        let shift = self.detection.add(instance, as_logged(&caller.aid), &seen).await?;
+        // Who does what another one's message says has not chosen it, and does not hear how it ends.
+        let sender = caller.sender();
+        let instance = &sender.instance_id;
+        let shift = self.detection.add(instance, as_logged(sender), &seen).await?;
         // A value in an output and a denial are written down with the action's own end (NL-2.6.7).
         let is_new = |one: &Incident| {
             matches!(one.method, DetectionMethod::Honeypot | DetectionMethod::PatternMatching)
@@ -66,14 +71,13 @@ impl NlService {
         if self.detection.band(instance).await? < Band::Red {
             return Ok(None);
         }
-        self.stop(caller, shift).await?;
+        self.stop(instance, shift).await?;
         let is_bait = fault.is_some_and(|fault| fault.code() == Code::HoneypotTouched);
         Ok((!is_bait).then(|| Code::ThreatTooHigh.into()))
     }
 
     /// Suspends a red agent, with all that it has handed on.
-    async fn stop(&self, caller: &Caller, shift: Shift) -> Result<(), Error> {
-        let instance = &caller.aid.instance_id;
+    async fn stop(&self, instance: &InstanceId, shift: Shift) -> Result<(), Error> {
         // Somebody else may have stopped it meanwhile.
         if self.agents.show(instance).await?.lifecycle == AgentState::Active {
             let by = LifecycleAuthority::Detection { score: shift.after.score };

@@ -70,6 +70,26 @@ fn values_in_outputs_bring_a_person_in_and_then_end_it() {
 }
 
 #[test]
+fn what_an_agent_hands_on_counts_against_it_and_not_against_who_does_it() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    served.client(&json!([{ "over": "unix", "as": "helper", "messages": [] }]));
+    let handed = |template: &str| {
+        served.act(&json!({
+            "type": "delegate", "delegate_to": HELPER, "delegated_action": exec(template),
+            "delegation_scope": { "secrets": ["db/PASSWORD"], "max_uses": 1, "ttl_seconds": 300 },
+        }))
+    };
+    let shown = handed("printf %s {{nl:db/PASSWORD}}");
+    assert_eq!(shown["body"]["result"]["stdout"], "[REDACTED:db/PASSWORD]", "{shown}");
+    assert_eq!(threat(&world, &instance(&served))["level"], "orange");
+    let helper = served.agents["helper"]["instance_id"].as_str().unwrap();
+    assert_eq!(threat(&world, helper)["score"], 0);
+    assert_eq!(code(&handed("true {{nl:db/PASSWORD}}")), "NL-E204");
+}
+
+#[test]
 fn a_secret_that_others_know_is_used_by_nobody() {
     let world = with_secrets();
     let served = Served::start(&world);

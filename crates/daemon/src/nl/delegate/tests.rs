@@ -2,10 +2,10 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use keyless_core::approval::Decision;
+use keyless_core::{approval::Decision, threat::of_redactions};
 
 use super::*;
-use crate::nl::{binding, scene::Served};
+use crate::nl::{agents::as_logged, binding, scene::Served};
 
 use ActionType::{Delegate, Exec, Template};
 
@@ -167,4 +167,43 @@ async fn a_proof_is_good_for_all_that_its_message_asks_and_for_no_other() {
     assert!(!served.nl.requests.all().await.unwrap()[0].allows_use(Timestamp::now()));
     // What else the same message asks rests on the same proof.
     assert_eq!(done(&served, &caller, exec()).await, Some(Code::ApprovalRequired));
+}
+
+/// Work for `to`, which reads a secret.
+fn handed(to: &Caller) -> Action {
+    action(json!({
+        "type": "delegate", "delegate_to": to.aid.agent_uri.as_str(),
+        "delegated_action": { "type": "exec", "template": "true {{nl:api/token}}" },
+        "delegation_scope": { "secrets": ["api/token"], "max_uses": 1 },
+    }))
+}
+
+/// A person is asked once about work for another, and it is done as far as it can be.
+async fn is_asked_about_once(served: &Served, issuer: &Caller, helper: &Caller) {
+    assert_eq!(done(served, issuer, handed(helper)).await, Some(Code::ApprovalRequired));
+    let waiting = served.nl.requests.all().await.unwrap();
+    served.nl.requests.settle(&waiting[0].id, Decision::AllowOnce).await.unwrap();
+    // It gets as far as the value, which nobody has given yet.
+    assert_eq!(done(served, issuer, handed(helper)).await, Some(Code::SecretUnavailable));
+    assert_eq!(served.nl.requests.all().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_person_who_is_to_be_asked_is_asked_about_work_for_another() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Exec], &[]).await;
+    served.allow(&issuer, json!({ "require_human_approval": true })).await;
+    let helper = served.agent("b", &[Exec], &[]).await;
+    is_asked_about_once(&served, &issuer, &helper).await;
+}
+
+#[tokio::test]
+async fn a_watched_agent_hands_nothing_on_without_a_person() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Exec], &["*"]).await;
+    let helper = served.agent("b", &[Exec], &[]).await;
+    let shown = of_redactions([false].into_iter(), Timestamp::now());
+    let (instance, by) = (&issuer.aid.instance_id, as_logged(&issuer.aid));
+    served.nl.detection.add(instance, by, &shown).await.unwrap();
+    is_asked_about_once(&served, &issuer, &helper).await;
 }
