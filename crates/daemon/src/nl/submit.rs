@@ -191,6 +191,7 @@ impl NlService {
         } else {
             Some(self.room.enter(&caller.aid.instance_id).await?)
         };
+        self.still_in_force(caller).await?;
         let band = self.detection.band(&caller.aid.instance_id).await?;
         if band == Band::Red {
             return Err(Code::ThreatTooHigh.into());
@@ -216,6 +217,13 @@ impl NlService {
         self.run(caller, action, meant, allowance, account, course)
             .await
             .map(|outcome| Done::Ran(Box::new(outcome)))
+    }
+
+    /// Whether the agent may still act: it may have been suspended since its message came, while earlier actions of it
+    /// were done.
+    async fn still_in_force(&self, caller: &Caller) -> Result<(), NlFault> {
+        let aid = self.agents.show(&caller.aid.instance_id).await?;
+        Ok(self.agents.in_force(&aid, Timestamp::now()).await?)
     }
 
     /// What the grants allow, and whether a person has to be asked first: then it is what it comes to once they have

@@ -1,5 +1,7 @@
 //! Several actions in one message.
 
+use keyless_core::agent::{AgentState, LifecycleAuthority};
+
 use super::*;
 use crate::nl::scene::Served;
 
@@ -20,4 +22,18 @@ async fn each_action_of_a_message_is_counted() {
     // 120 a minute, and the first of each message, which the door has counted.
     assert_eq!((done, answers.len()), (127, 140));
     assert_eq!(answers[139]["error"]["nl_code"], "NL-E202", "{}", answers[139]);
+}
+
+#[tokio::test]
+async fn an_agent_that_is_suspended_begins_nothing_more_of_its_message() {
+    let served = Served::new().await;
+    let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
+    let (nl, instance) = (&served.nl, &caller.aid.instance_id);
+    let action = json!({ "type": "exec", "template": "true {{nl:api/token}}", "dry_run": true });
+    let checked = async || nl.one(&caller, read(action.clone()), "req-1", Timestamp::now()).await;
+    assert_eq!(checked().await.fault.map(|fault| fault.code()), None);
+    // As the operator does while an earlier action of the message runs.
+    let to = (AgentState::Suspended, LifecycleAuthority::Operator);
+    nl.agents.change(instance, to, "a test").await.unwrap();
+    assert_eq!(checked().await.fault.map(|fault| fault.code()), Some(Code::AgentSuspended));
 }
