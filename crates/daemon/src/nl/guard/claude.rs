@@ -42,7 +42,9 @@ pub fn answer(rules: &GuardRules, input: &str) -> Option<Refusal> {
     let Some(tool) = call["tool_name"].as_str() else {
         return Some(refusal(&Blocked::failure("")));
     };
-    let (action_type, text) = attempt(tool, &call["tool_input"]);
+    let Some((action_type, text)) = attempt(tool, &call["tool_input"]) else {
+        return Some(refusal(&Blocked::failure("")));
+    };
     match rules.check(action_type, &text) {
         Decision::Allow => None,
         Decision::Block(blocked) => Some(refusal(&blocked)),
@@ -78,18 +80,36 @@ pub fn install(settings: &Path) -> Result<Installed, Error> {
     Ok(Installed::Added)
 }
 
-/// What a tool is about to do, as the guard knows it.
-fn attempt(tool: &str, input: &Value) -> (&'static str, String) {
-    let field = |name: &str| input[name].as_str().unwrap_or_default();
-    match tool {
-        "Bash" => ("exec", field("command").to_owned()),
-        "Read" | "NotebookRead" => ("exec", format!("cat {}", quoted(field("file_path")))),
-        "Grep" => ("exec", format!("grep -r x {}", quoted(field("path")))),
-        "WebFetch" => ("api_call", format!("GET {}", field("url"))),
+/// What a tool is about to do, as the guard knows it; nothing when a field that says so is not there as a text.
+fn attempt(tool: &str, input: &Value) -> Option<(&'static str, String)> {
+    let field = |name: &str| input[name].as_str();
+    Some(match tool {
+        "Bash" => ("exec", field("command")?.to_owned()),
+        "Grep" => ("exec", searched(input)?),
+        "NotebookRead" => ("exec", format!("cat {}", quoted(field("notebook_path")?))),
+        "Read" => ("exec", format!("cat {}", quoted(field("file_path")?))),
+        "WebFetch" => ("api_call", format!("GET {}", field("url")?)),
         _ if tool.starts_with("mcp__") => ("tool_call", tool.to_owned()),
         // Other tools of Claude Code neither run commands nor read files.
         _ => ("tool_call", String::new()),
+    })
+}
+
+/// A search shows lines of what it finds: of its folder, and of the files that its glob names there.
+fn searched(input: &Value) -> Option<String> {
+    let text = |name: &str| match &input[name] {
+        Value::Null => Some(""),
+        given => given.as_str(),
+    };
+    let (path, glob) = (text("path")?, text("glob")?);
+    let mut command = format!("grep -r x {}", quoted(path));
+    // With `!` it names what is left out.
+    let names = glob.split(['{', ',', '}', ' ']).filter(|name| !name.starts_with('!'));
+    let names: Vec<String> = names.filter(|name| !name.is_empty()).map(quoted).collect();
+    if !names.is_empty() {
+        command = format!("{command}; cat {}", names.join(" "));
     }
+    Some(command)
 }
 
 fn quoted(word: &str) -> String {
@@ -143,9 +163,23 @@ mod tests {
         assert!(ask(&call("Bash", json!({ "command": "git status" }))).is_none());
         assert!(ask(&call("Edit", json!({ "file_path": "a.rs" }))).is_none());
         assert!(ask(&call("Read", json!({ "file_path": "/w/src/it's.rs" }))).is_none());
+        for glob in ["*.{ts,tsx}", "!.env", "**/*.rs", ".env.example"] {
+            let search = json!({ "pattern": "x", "glob": glob, "output_mode": "content" });
+            assert!(ask(&call("Grep", search)).is_none(), "{glob}");
+        }
+        assert!(ask(&call("Grep", json!({ "pattern": "x" }))).is_none());
         for (tool, input) in [
             ("Bash", json!({ "command": "env" })),
             ("Read", json!({ "file_path": "/w/.env" })),
+            ("NotebookRead", json!({ "notebook_path": "/w/.env" })),
+            ("Grep", json!({ "pattern": "x", "path": "/w/.env" })),
+            ("Grep", json!({ "pattern": "x", "glob": ".env" })),
+            ("Grep", json!({ "pattern": "x", "path": "/w", "glob": "**/{.env,.envrc}" })),
+            // What it is about can't be read.
+            ("Bash", json!({ "command": ["cat", ".env"] })),
+            ("Bash", json!(null)),
+            ("Read", json!({ "path": "/w/.env" })),
+            ("Grep", json!({ "pattern": "x", "glob": [".env"] })),
             ("mcp__vault__reveal_secret", json!({})),
         ] {
             let refusal = ask(&call(tool, input)).unwrap();
