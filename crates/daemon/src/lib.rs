@@ -57,6 +57,7 @@ mod opening;
 mod operator;
 mod provenance;
 mod run;
+mod seats;
 mod service;
 mod telemetry;
 mod traces;

@@ -34,7 +34,6 @@ mod pages;
 mod passkeys;
 #[cfg(test)]
 mod scene;
-mod seats;
 mod settings;
 mod visitors;
 mod words;
@@ -50,8 +49,10 @@ use self::{
     factor::FactorGate,
     visitors::{LINK_LIFE, Visitors, Whose},
 };
-use crate::run::loopback_listener;
+use crate::{run::loopback_listener, seats::Seats};
 
+/// A browser opens six at a time, and each tab holds one more for the live list.
+const MAX_CONNECTIONS: usize = 64;
 /// Ports that another program may have on the other address.
 const PORTS_TRIED: usize = 16;
 
@@ -115,7 +116,7 @@ impl Web {
         let tls = self.desk.settings().await?.tls.map(|tls| tls.load()).transpose()?.map(Arc::new);
         let (listeners, port) = localhost_listeners().await?;
         let address = Address { host: format!("localhost:{port}"), secure: tls.is_some() };
-        let seats = Arc::default();
+        let seats = Seats::of(MAX_CONNECTIONS);
         for listener in listeners {
             let routes = door::routes(Arc::clone(self), address.clone());
             tokio::spawn(door::serve(listener, tls.clone(), routes, Arc::clone(&seats)));

@@ -166,6 +166,8 @@ fn refusal(status: StatusCode, words: &'static str) -> Answer {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/plain"));
     if status == StatusCode::UNAUTHORIZED {
+        // Who has no credential sends nothing more on it, and can't keep it by leaving answers unread.
+        headers.insert(header::CONNECTION, header::HeaderValue::from_static("close"));
         let realm = header::HeaderValue::from_static("Bearer realm=\"keyless\"");
         headers.insert(header::WWW_AUTHENTICATE, realm);
     }

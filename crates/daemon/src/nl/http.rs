@@ -23,7 +23,6 @@ use serde_json::{Map, Value};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
-    sync::Semaphore,
 };
 use zeroize::Zeroizing;
 
@@ -34,12 +33,17 @@ use super::{
     caller::{Presented, Standing},
     service::NlService,
 };
-use crate::sockets::next_tcp;
+use crate::{
+    seats::{Seat, Seats},
+    sockets::next_tcp,
+};
 
 /// Connections at a time.
 const MAX_CONNECTIONS: usize = 256;
 /// How long a head may take to arrive.
 const HEAD_TIME: Duration = Duration::from_secs(10);
+/// How soon it is looked again whether there is room.
+const AGAIN: Duration = Duration::from_millis(50);
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
 
@@ -59,35 +63,57 @@ pub(crate) struct Listening {
 
 /// Serves until the task is dropped.
 pub(crate) async fn serve(service: Arc<NlService>, listener: TcpListener, listening: Listening) {
-    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let seats = Seats::of(MAX_CONNECTIONS);
     loop {
-        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
         let (stream, peer) = next_tcp(&listener).await;
+        // All are at work: the first that is done makes room.
+        let taken = loop {
+            match seats.take() {
+                Some(taken) => break taken,
+                None => tokio::time::sleep(AGAIN).await,
+            }
+        };
         let (service, listening) = (Arc::clone(&service), listening.clone());
         tokio::spawn(async move {
-            match listening.tls.clone() {
-                None => serve_connection(service, stream, peer.ip(), &listening).await,
-                Some(tls) => {
-                    let shaken = tokio::time::timeout(HEAD_TIME, tls.accept(stream)).await;
-                    if let Ok(Ok(stream)) = shaken {
-                        serve_connection(service, stream, peer.ip(), &listening).await;
+            let client = Client { peer: peer.ip(), seat: taken.seat() };
+            let serving = async {
+                match listening.tls.clone() {
+                    None => serve_connection(service, stream, &client, &listening).await,
+                    Some(tls) => {
+                        let shaken = tokio::time::timeout(HEAD_TIME, tls.accept(stream)).await;
+                        if let Ok(Ok(stream)) = shaken {
+                            serve_connection(service, stream, &client, &listening).await;
+                        }
                     }
                 }
+            };
+            tokio::select! {
+                () = serving => {}
+                () = taken.wanted() => {}
             }
-            drop(place);
         });
     }
+}
+
+/// Who is connected.
+struct Client {
+    peer: IpAddr,
+    seat: Arc<Seat>,
 }
 
 async fn serve_connection(
     service: Arc<NlService>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    peer: IpAddr,
+    client: &Client,
     listening: &Listening,
 ) {
     let answering = service_fn(|request: Request<Incoming>| {
         let service = Arc::clone(&service);
-        async move { Ok::<_, Infallible>(answer(service, request, peer, listening).await) }
+        async move {
+            let answer = answer(service, request, client, listening).await;
+            client.seat.is_answered();
+            Ok::<_, Infallible>(answer)
+        }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
@@ -98,7 +124,7 @@ async fn serve_connection(
 async fn answer(
     service: Arc<NlService>,
     request: Request<Incoming>,
-    peer: IpAddr,
+    client: &Client,
     listening: &Listening,
 ) -> Answer {
     let id = request.headers().get("x-nl-request-id").cloned();
@@ -106,9 +132,9 @@ async fn answer(
     let is_discovery = path == DISCOVERY;
     let asked = caching::asked(request.headers());
     let counted = refuse_pages(request.headers(), listening);
-    let answered = match counted.and_then(|()| service.count_address(peer)) {
+    let answered = match counted.and_then(|()| service.count_address(client.peer)) {
         Ok(rate) => {
-            let done = dispatch(&service, request, peer, listening).await;
+            let done = dispatch(&service, request, client, listening).await;
             let mut answered = done.unwrap_or_else(|fault| refused(fault, Shape::Bare));
             // Whoever is nobody has the address's window alone.
             answered.rate = answered.rate.or(Some(rate));
@@ -140,7 +166,7 @@ async fn answer(
 async fn dispatch(
     service: &Arc<NlService>,
     request: Request<Incoming>,
-    peer: IpAddr,
+    client: &Client,
     listening: &Listening,
 ) -> Result<Answered, NlFault> {
     let (method, uri) = (request.method().clone(), request.uri().clone());
@@ -153,7 +179,7 @@ async fn dispatch(
         Route::Message { kind, payload } => (kind, payload),
         Route::Discovery => (MessageType::DiscoveryRequest, Map::new()),
     };
-    let presented = presented(request.headers(), uri.query(), peer);
+    let presented = presented(request.headers(), uri.query(), client.peer);
     let message = if method == Method::POST {
         let mut message = read(request, kind).await?;
         message.payload.append(&mut more);
@@ -162,6 +188,7 @@ async fn dispatch(
         more.extend(route::query(uri.query().unwrap_or_default()));
         Message { shape: Shape::Bare, kind, id: None, payload: more }
     };
+    client.seat.is_judged();
     Ok(service.answer(Arc::new(presented), message).await)
 }
 
@@ -278,4 +305,38 @@ fn rendered(answered: &Answered, id: Option<HeaderValue>) -> Answer {
         }
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpStream,
+    };
+
+    use super::*;
+    use crate::nl::scene::Served;
+
+    #[tokio::test]
+    async fn who_only_sits_there_keeps_no_agent_out() {
+        let served = Served::new().await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let listening = Listening { tls: None, plain_discovery: false };
+        tokio::spawn(serve(Arc::clone(&served.nl), listener, listening));
+        let mut idle = Vec::new();
+        for _ in 0..MAX_CONNECTIONS {
+            idle.push(TcpStream::connect(address).await.unwrap());
+        }
+        let mut agent = TcpStream::connect(address).await.unwrap();
+        let head = b"GET /nl/v1/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        agent.write_all(head).await.unwrap();
+        let mut answer = Vec::new();
+        agent.read_to_end(&mut answer).await.unwrap();
+        assert!(answer.starts_with(b"HTTP/1.1 "), "{answer:?}");
+        // The oldest has given way to it, and the next is still there.
+        assert_eq!(idle[0].read(&mut [0]).await.unwrap(), 0);
+        let next = idle[1].try_read(&mut [0]).map_err(|error| error.kind());
+        assert_eq!(next, Err(std::io::ErrorKind::WouldBlock));
+    }
 }

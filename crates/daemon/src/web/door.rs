@@ -34,9 +34,11 @@ use super::{
     Address, Web, assets,
     frame::{Failure, lead_back},
     handlers, keeping, live, pages, passkeys,
-    seats::{Seat, Seats},
 };
-use crate::sockets::next_tcp;
+use crate::{
+    seats::{Seat, Seats},
+    sockets::next_tcp,
+};
 
 /// Browsers keep 180 cookies of 4 KiB for a name, and send what any port of `localhost` has them keep.
 const MAX_HEAD: usize = 1 << 20;

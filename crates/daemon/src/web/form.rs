@@ -15,7 +15,8 @@ use keyless_vault::MAX_VALUE_BYTES;
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
-use super::{Web, frame::Failure, seats::Seat, visitors::Visit};
+use super::{Web, frame::Failure, visitors::Visit};
+use crate::seats::Seat;
 
 /// The visit's cookie.
 pub(super) const COOKIE: &str = "keyless";

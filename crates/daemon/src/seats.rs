@@ -1,7 +1,8 @@
-//! Who is connected to the page: as many as there is room for, and who only sits there gives way.
+//! Who is connected to the page, and to the NL Protocol's door: as many as there is room for, and who only sits there
+//! gives way.
 //!
-//! Any process of this machine may connect. Browsers need a handful of connections; whoever opens all that there are,
-//! and says nothing on them or says it slowly, would else keep the operator out.
+//! Any process of this machine may connect. Whoever opens all that there are, and says nothing on them, says it slowly
+//! or does not read what it is answered, would else keep out the operator or every agent.
 
 use std::{
     collections::VecDeque,
@@ -14,16 +15,15 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// A browser opens six at a time, and each tab holds one more for the live list.
-const MOST: usize = 64;
-
-/// The page's connections, oldest first.
-#[derive(Default)]
-pub(super) struct Seats(Mutex<VecDeque<Arc<Seat>>>);
+/// A door's connections, oldest first.
+pub(crate) struct Seats {
+    most: usize,
+    taken: Mutex<VecDeque<Arc<Seat>>>,
+}
 
 /// One connection.
 #[derive(Default)]
-pub(super) struct Seat {
+pub(crate) struct Seat {
     claim: AtomicU8,
     wanted: Notify,
 }
@@ -33,24 +33,29 @@ pub(super) struct Seat {
 enum Claim {
     /// Nothing, or nothing yet.
     None,
-    /// A whole form of some visit, which is judged just now.
+    /// A whole form of some visit, or a whole message, which is judged and done just now.
     Judged,
     /// A proven visit.
     Operators,
 }
 
 /// A seat that is taken; left when this is dropped.
-pub(super) struct Taken {
+pub(crate) struct Taken {
     seats: Arc<Seats>,
     seat: Arc<Seat>,
 }
 
 impl Seats {
+    /// As many seats as `most`.
+    pub(crate) fn of(most: usize) -> Arc<Self> {
+        Arc::new(Self { most, taken: Mutex::default() })
+    }
+
     /// A seat for a new connection, for which the oldest of those that showed nothing leaves where it has to. None while
-    /// all are the operator's.
-    pub(super) fn take(self: &Arc<Self>) -> Option<Taken> {
-        let mut seats = self.0.lock();
-        if seats.len() >= MOST {
+    /// all are the operator's, or judged.
+    pub(crate) fn take(self: &Arc<Self>) -> Option<Taken> {
+        let mut seats = self.taken.lock();
+        if seats.len() >= self.most {
             let idle = seats.iter().position(|seat| seat.claims(Claim::None))?;
             if let Some(seat) = seats.remove(idle) {
                 seat.wanted.notify_one();
@@ -64,35 +69,35 @@ impl Seats {
 
 impl Taken {
     /// For the requests that come here.
-    pub(super) fn seat(&self) -> Arc<Seat> {
+    pub(crate) fn seat(&self) -> Arc<Seat> {
         Arc::clone(&self.seat)
     }
 
     /// Waits until another connection needs it.
-    pub(super) async fn wanted(&self) {
+    pub(crate) async fn wanted(&self) {
         self.seat.wanted.notified().await;
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.seats.0.lock().retain(|seat| !Arc::ptr_eq(seat, &self.seat));
+        self.seats.taken.lock().retain(|seat| !Arc::ptr_eq(seat, &self.seat));
     }
 }
 
 impl Seat {
-    /// A whole form has come, and is judged until its answer is there.
-    pub(super) fn is_judged(&self) {
+    /// A whole form or message has come, and is judged until its answer is there.
+    pub(crate) fn is_judged(&self) {
         self.claim.fetch_max(Claim::Judged as u8, Ordering::Relaxed);
     }
 
     /// The operator is here.
-    pub(super) fn is_operators(&self) {
+    pub(crate) fn is_operators(&self) {
         self.claim.fetch_max(Claim::Operators as u8, Ordering::Relaxed);
     }
 
     /// An answer is there.
-    pub(super) fn is_answered(&self) {
+    pub(crate) fn is_answered(&self) {
         let (judged, none) = (Claim::Judged as u8, Claim::None as u8);
         // Nothing to do where it was not judged.
         let _ = self.claim.compare_exchange(judged, none, Ordering::Relaxed, Ordering::Relaxed);
@@ -109,9 +114,11 @@ mod tests {
 
     use super::*;
 
+    const MOST: usize = 8;
+
     #[test]
     fn who_only_sits_there_gives_way_oldest_first() {
-        let seats = Arc::<Seats>::default();
+        let seats = Seats::of(MOST);
         let mut taken: Vec<_> = (0..MOST).map(|_| seats.take().unwrap()).collect();
         taken[0].seat().is_operators();
         taken[1].seat().is_judged();
@@ -124,12 +131,12 @@ mod tests {
         let newer = seats.take().unwrap();
         assert!(!left(&taken[0]) && left(&taken[1]) && !left(&new));
         drop((taken.split_off(1), new, newer));
-        assert_eq!(seats.0.lock().len(), 1);
+        assert_eq!(seats.taken.lock().len(), 1);
     }
 
     #[test]
     fn the_operators_connections_are_bounded_too() {
-        let seats = Arc::<Seats>::default();
+        let seats = Seats::of(MOST);
         let taken: Vec<_> = (0..MOST).map(|_| seats.take().unwrap()).collect();
         for taken in &taken {
             taken.seat().is_operators();
