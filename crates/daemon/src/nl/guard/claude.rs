@@ -105,9 +105,14 @@ fn searched(input: &Value) -> Option<String> {
     let mut command = format!("grep -r x {}", quoted(path));
     // With `!` it names what is left out.
     let names = glob.split(['{', ',', '}', ' ']).filter(|name| !name.starts_with('!'));
-    let names: Vec<String> = names.filter(|name| !name.is_empty()).map(quoted).collect();
-    if !names.is_empty() {
-        command = format!("{command}; cat {}", names.join(" "));
+    for name in names.filter(|name| !name.is_empty()) {
+        // What a pattern may stand for, the rules about what is shown as a whole know, in whatever folder.
+        let pattern = name.contains(['*', '?']).then(|| name.rsplit('/').next().unwrap_or(name));
+        let shows = match pattern {
+            Some(pattern) => format!("cat {}", quoted(pattern)),
+            None => format!("grep x {}", quoted(name)),
+        };
+        command = format!("{command}; {shows}");
     }
     Some(command)
 }
@@ -175,6 +180,7 @@ mod tests {
             ("Grep", json!({ "pattern": "x", "path": "/w/.env" })),
             ("Grep", json!({ "pattern": "x", "glob": ".env" })),
             ("Grep", json!({ "pattern": "x", "path": "/w", "glob": "**/{.env,.envrc}" })),
+            ("Grep", json!({ "pattern": "x", "glob": "**/.env*" })),
             // What it is about can't be read.
             ("Bash", json!({ "command": ["cat", ".env"] })),
             ("Bash", json!(null)),
