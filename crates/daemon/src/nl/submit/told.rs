@@ -85,7 +85,8 @@ pub(super) fn response(
 pub(in crate::nl) fn denied(denial: &Denial, meant: &[Meant], kind: ActionType) -> NlFault {
     let path = match &denial.subject {
         Some(Subject::Path(path)) => Some(path),
-        _ => None,
+        Some(Subject::Provider { .. }) => None,
+        None => return NlFault::new(denial.code(), denial.words("", kind)),
     };
     let written = meant.iter().find(|meant| Some(&meant.path) == path);
     let written = written.map_or("", |meant| meant.handle.as_written());
