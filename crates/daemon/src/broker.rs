@@ -3,6 +3,7 @@
 //! One broker serves one `keyless run`, or all of them as a service. Values leave it only through
 //! [`SessionBroker`], under a permit.
 
+mod hidden;
 mod variables;
 
 use std::{path::PathBuf, sync::Arc};
@@ -21,9 +22,12 @@ use tokio::task::AbortHandle;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
-use self::variables::{
-    is_offered, placeholder, refuse_shared_variables, refuse_variables_of_sessions, resolved,
-    unnamed, variables,
+use self::{
+    hidden::Hidden,
+    variables::{
+        is_offered, placeholder, refuse_shared_variables, refuse_variables_of_sessions, resolved,
+        unnamed, variables,
+    },
 };
 use crate::{
     aliases::{Aliased, aliases},
@@ -47,6 +51,7 @@ pub struct Broker {
     log: AuditLog,
     requests: Arc<Requests>,
     tokens: Arc<Tokens>,
+    hidden: Arc<Hidden>,
 }
 
 /// Which secrets a session may use.
@@ -118,7 +123,7 @@ impl Broker {
         let tokens = Tokens::over(values, engine, log.clone(), agent("broker", "none"));
         let tokens = Arc::new(tokens);
         let requests = Arc::new(Requests::new(&vault, log.clone()));
-        Self { door, vault, log, requests, tokens }
+        Self { door, vault, log, requests, tokens, hidden: Arc::default() }
     }
 
     /// The vault, open.
@@ -134,6 +139,11 @@ impl Broker {
     /// What agents ask of a person.
     pub(crate) fn requests(&self) -> &Arc<Requests> {
         &self.requests
+    }
+
+    /// What the operator hides from runs.
+    pub(crate) fn hidden(&self) -> &Hidden {
+        &self.hidden
     }
 
     /// Has refusals that concern no session written into the log.

@@ -32,11 +32,12 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
              and the command can read your files and other processes of yours. Values still stay with Keyless.",
         );
     }
+    let hide = absolute_paths(args.hide.iter().map(PathBuf::as_path));
     let (session, home) = if ci::is_on() {
         let opened = open_ci_session(&places, &args, &wanted).await?;
         (SessionHandle::Local(opened.session), Some(opened.home))
     } else {
-        (open_session(ui, &places, &args, &wanted).await?, None)
+        (open_session(ui, &places, &args, &wanted, &hide).await?, None)
     };
     warn_of_unnamed(ui, &session);
     if let Some(other) = session.other_version() {
@@ -46,7 +47,6 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
     let mut own = own_paths(&places, &args.factor, &config);
     own.extend(home.iter().map(|home| home.path().to_owned()));
     let asks = config.pack.approve_apply != ApproveApply::Never;
-    let hide = absolute_paths(args.hide.iter().map(PathBuf::as_path));
     let show = absolute_paths(args.show.iter().map(PathBuf::as_path));
     warn_of_covers(ui, &hide, &show, &own);
     let spec = RunSpec {
@@ -91,6 +91,7 @@ async fn open_session(
     places: &Places,
     args: &RunArgs,
     wanted: &Wanted,
+    hide: &[PathBuf],
 ) -> Result<SessionHandle, Error> {
     let routed = !args.routes.connect_to.is_empty() || !args.routes.extra_root.is_empty();
     let file = prompt::factor_file(&args.factor);
@@ -105,6 +106,7 @@ async fn open_session(
             wanted,
             keyless_daemon::inherited(),
             manifest.clone(),
+            hide,
         )
         .await
         {

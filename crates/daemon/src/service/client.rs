@@ -1,6 +1,9 @@
 //! The client's side of `agent.sock`.
 
-use std::{io, path::Path};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_guest::connect_unix;
@@ -48,16 +51,18 @@ impl RemoteSession {
     }
 }
 
-/// Opens a session at the service. `Code::Locked` when there is none.
+/// Opens a session at the service, whose command won't see what is at `hide`. `Code::Locked` when there is none.
 pub async fn open_session(
     socket: &Path,
     wanted: &Wanted,
     inherited: Vec<Inherited>,
     manifest: Option<String>,
+    hide: &[PathBuf],
 ) -> Result<RemoteSession, Error> {
     let mut connection = connect(socket).await?;
     let wanted = wanted.clone();
-    match call(&mut connection, &Call::OpenSession { wanted, inherited, manifest }).await? {
+    let hide = hide.iter().map(|path| path.clone().into_os_string()).collect();
+    match call(&mut connection, &Call::OpenSession { wanted, inherited, manifest, hide }).await? {
         Answer::Session(offer) => Ok(RemoteSession { offer, connection }),
         other => Err(unexpected(&other)),
     }

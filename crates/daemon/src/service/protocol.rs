@@ -1,6 +1,6 @@
 //! The messages of `agent.sock`: one JSON object a line, one answer per call.
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use keyless_core::{Error, SecretPath, approval::WantedDeploy};
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,10 @@ pub(super) enum Call {
         /// The text of the project's manifest.
         #[serde(default)]
         manifest: Option<String>,
+        /// What the operator hides from the command, as absolute paths; a broker that does not know the word opens no
+        /// such session.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        hide: Vec<OsString>,
     },
     /// Open a store that has locked itself.
     Reopen {

@@ -1,5 +1,7 @@
 //! Sessions as agents: who is in a jail speaks NL at the jail's own socket, and grants say what it may do.
 
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
 use serde_json::{Value, json};
 
 use super::{AGENT, granted, with_secrets};
@@ -28,8 +30,14 @@ for kind, payload in json.loads(sys.argv[1]):
 
 /// What the messages of a script are answered, from inside a session's jail.
 pub(crate) fn spoken(world: &World, script: &Value) -> Vec<Value> {
+    spoken_with(world, &[], script)
+}
+
+/// The same, with options for `keyless run`.
+fn spoken_with(world: &World, options: &[&str], script: &Value) -> Vec<Value> {
     let script = script.to_string();
-    let seen = world.keyless(&["run", "--", "python3", "-c", SPEAK, &script]);
+    let command = ["--", "python3", "-c", SPEAK, &script];
+    let seen = world.keyless(&[&["run"], options, &command].concat());
     let text = seen.without_passphrase().run().ok();
     text.lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["payload"].clone())
@@ -73,6 +81,28 @@ fn a_session_is_an_agent_and_its_grants_say_what_it_may_do() {
     assert_eq!(lives(), ["agent_register", "agent_transition"]);
     let listed = world.keyless(&["agent", "list", "--json"]).run().data();
     assert_eq!(listed["agents"], json!([]), "a session that is over is no agent");
+}
+
+#[test]
+fn an_action_is_no_way_to_what_is_hidden_from_its_session() {
+    let world = with_secrets();
+    unlock(&world);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plan");
+    fs::write(&file, "of theirs").unwrap();
+    for (path, mode) in [(folder.path(), 0o755), (&file, 0o644)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let file = file.to_str().unwrap();
+    let action = json!({ "type": "template", "template_path": file });
+    let script = json!([["action_request", { "action": action }]]);
+    let without_grant = spoken(&world, &script).remove(0);
+    assert_eq!(without_grant["error"]["code"], "NL-E200", "{without_grant}");
+    granted(&world, RUN, &["db/*"]);
+    assert_eq!(spoken(&world, &script)[0]["status"], "success");
+    let hidden = spoken_with(&world, &["--hide", file], &script).remove(0);
+    assert_eq!(hidden["error"]["keyless_code"], "path_unusable", "{hidden}");
+    assert_eq!(spoken(&world, &script)[0]["status"], "success");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What is said on a connection of `agent.sock`, call by call.
 
 use std::{
+    path::PathBuf,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -169,8 +170,10 @@ impl Service {
                 config_problem: self.config_problem.lock().clone(),
                 version: Some(OURS.to_owned()),
             }),
-            Call::OpenSession { wanted, inherited, manifest } if caller.session.is_none() => {
-                match self.open(&wanted, &inherited, manifest.as_deref()).await {
+            Call::OpenSession { wanted, inherited, manifest, hide } if caller.session.is_none() => {
+                let hide = hide.into_iter().map(PathBuf::from).collect();
+                let hidden = self.broker.hidden().hide(hide);
+                match self.open(&wanted, &inherited, manifest.as_deref(), hidden).await {
                     Ok((held, offer)) => {
                         let (id, paths) = (held.open.session.id(), held.open.paths.clone());
                         caller.entered = Some(self.book.enter(id, SessionKind::Run, paths));

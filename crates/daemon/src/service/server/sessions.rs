@@ -32,6 +32,8 @@ pub(super) struct Held {
     pub(super) bound: Arc<Bound>,
     pub(super) sockets: [PathBuf; 2],
     pub(super) serving: [JoinHandle<()>; 2],
+    /// What no agent's action sees until then.
+    _hidden: Arc<[PathBuf]>,
 }
 
 impl Service {
@@ -56,6 +58,7 @@ impl Service {
         wanted: &Wanted,
         inherited: &[Inherited],
         manifest: Option<&str>,
+        hidden: Arc<[PathBuf]>,
     ) -> Result<(Held, SessionOffer), Error> {
         let index_file = self.places.index_file();
         let caution = Caution::of(self.broker.vault(), &index_file, manifest).await?;
@@ -87,7 +90,7 @@ impl Service {
             version: Some(OURS.to_owned()),
         };
         let (sockets, serving) = ([socket, agent_socket], [serving, tools]);
-        Ok((Held { open, bound, sockets, serving }, offer))
+        Ok((Held { open, bound, sockets, serving, _hidden: hidden }, offer))
     }
 
     /// Ends every session, its end on record; gives up waiting after [`DRAIN`].
