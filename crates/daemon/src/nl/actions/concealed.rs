@@ -4,17 +4,40 @@ use std::path::PathBuf;
 
 use keyless_core::Error;
 
-use crate::{broker::Broker, config::Config, places::Places};
+use crate::{
+    broker::Broker, config::Config, passphrase::remembered_passphrase_files, places::Places,
+};
 
-/// Keyless's own files, those with its keys and passwords, and those that values are read from, wherever they lie; and what
-/// the operator hides from a run that is open.
+/// Keyless's own files, those with its keys and passwords, those that opened the store, and those that values are read from,
+/// wherever they lie; and what the operator hides from a run that is open.
 pub(in crate::nl) async fn concealed(
     places: &Places,
     broker: &Broker,
 ) -> Result<Vec<PathBuf>, Error> {
     let mut all = places.all();
     all.extend(Config::load(&places.config_file())?.files_with_credentials());
+    all.extend(remembered_passphrase_files(places));
     all.extend(broker.value_files().await?);
     all.extend(broker.hidden().all());
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{nl::scene::Served, passphrase::remember_passphrase_file};
+
+    #[tokio::test]
+    async fn what_opens_the_store_and_what_a_run_hides_is_out_of_sight() {
+        let served = Served::new().await;
+        let (places, broker) = (&served.nl.places, &served.nl.broker);
+        let (factor, hidden) = (PathBuf::from("/etc/pass"), PathBuf::from("/etc/plan"));
+        remember_passphrase_file(places, &factor);
+        let run = broker.hidden().hide(vec![hidden.clone()]);
+        let seen = concealed(places, broker).await.unwrap();
+        assert!(seen.contains(&places.all()[0]) && seen.contains(&factor), "{seen:?}");
+        assert!(seen.contains(&hidden), "{seen:?}");
+        drop(run);
+        assert!(!concealed(places, broker).await.unwrap().contains(&hidden));
+    }
 }
