@@ -96,7 +96,7 @@ async fn register(ui: &Ui, args: AgentRegisterArgs) -> Result<(), Error> {
     let next = if is_granted {
         "There are grants for it already: keyless grant list."
     } else {
-        "It may do nothing until there is a grant: keyless grant create."
+        "It may use no secret until there is a grant: keyless grant create."
     };
     let words = format!(
         "Registered {}.\nInstance:   {instance}\nCredential: {kept}\n{next}\n",

@@ -70,7 +70,7 @@ fn who_begins_with_agents_is_told_what_is_meant() {
     );
     let register = ["agent", "register", uri];
     let said = world.keyless(&register).run().ok();
-    assert!(said.contains("It may do nothing until there is a grant"), "{said}");
+    assert!(said.contains("It may use no secret until there is a grant"), "{said}");
     // By its name, as long as one has it.
     let errors = agent("suspend").exits(2).errors();
     assert!(errors.contains("it has not acted yet"), "{errors}");

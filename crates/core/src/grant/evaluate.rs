@@ -1,5 +1,4 @@
-//! Decides an action: every secret needs one permission all of whose conditions hold, and one without secrets some grant
-//! for such actions.
+//! Decides an action: every secret needs one permission all of whose conditions hold.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -67,9 +66,6 @@ pub fn evaluate(
     counts: &dyn Counts,
     now: Timestamp,
 ) -> Verdict {
-    if request.subjects.is_empty() {
-        return without_secrets(request, grants, now);
-    }
     let (mut each, mut asks) = (Vec::new(), false);
     for subject in request.subjects {
         match best(request, grants, counts, now, subject) {
@@ -92,41 +88,6 @@ pub fn evaluate(
     } else {
         Verdict::Allow(allowance(request, grants, each))
     }
-}
-
-/// An action without secrets uses nothing of a grant, and still runs on this machine: who has no grant for its type that is in
-/// force does nothing at all.
-fn without_secrets(request: &Request<'_>, grants: &GrantIndex, now: Timestamp) -> Verdict {
-    let mut nearest = DenyReason::NoGrant;
-    for grant in grants.of_agent(request.agent_uri).filter(|grant| is_for(request, grant)) {
-        let names = |named: &&Permission| {
-            named.action_types.iter().any(|named| named.names(request.action))
-        };
-        for permission in grant.permissions.iter().filter(names) {
-            match of_agent(request, permission, now) {
-                None => return Verdict::Allow(allowance(request, grants, Vec::new())),
-                Some(reason) => nearest = nearest.max(reason),
-            }
-        }
-    }
-    Verdict::Deny(Denial { subject: None, reason: nearest, grant: None })
-}
-
-/// What of a permission's conditions is not met by the agent itself, whatever it is to use.
-fn of_agent(request: &Request<'_>, permission: &Permission, now: Timestamp) -> Option<DenyReason> {
-    let is = &permission.conditions;
-    let context = |(key, value): (&String, &String)| request.contexts.get(key) == Some(value);
-    let address = |ranges: &Vec<super::IpRange>| {
-        request.source_ip.is_some_and(|address| ranges.iter().any(|range| range.contains(address)))
-    };
-    let fails = [
-        (now < is.valid_from, DenyReason::NotYetValid),
-        (now > is.valid_until, DenyReason::Expired),
-        (is.min_trust_level.is_some_and(|least| request.trust < least), DenyReason::TrustLevel),
-        (!is.allowed_contexts.iter().all(context), DenyReason::Context),
-        (!is.allowed_ip_ranges.as_ref().is_none_or(address), DenyReason::Address),
-    ];
-    fails.into_iter().find_map(|(fails, reason)| fails.then_some(reason))
 }
 
 /// The best answer for one secret, and the permission that gives it: of those that allow the first, of those
@@ -179,23 +140,30 @@ pub(super) fn conditions(
     now: Timestamp,
 ) -> Said {
     let is = &permission.conditions;
+    let context = |(key, value): (&String, &String)| request.contexts.get(key) == Some(value);
     let environment = |allowed: &Vec<String>| match subject {
         Subject::Path(path) => {
             allowed.iter().any(|name| name.eq_ignore_ascii_case(path.environment()))
         }
         Subject::Provider { .. } => false,
     };
+    let address = |ranges: &Vec<super::IpRange>| {
+        request.source_ip.is_some_and(|address| ranges.iter().any(|range| range.contains(address)))
+    };
     let fails = [
+        (now < is.valid_from, DenyReason::NotYetValid),
+        (now > is.valid_until, DenyReason::Expired),
+        (is.min_trust_level.is_some_and(|least| request.trust < least), DenyReason::TrustLevel),
+        (!is.allowed_contexts.iter().all(context), DenyReason::Context),
         (!is.allowed_environments.as_ref().is_none_or(environment), DenyReason::Environment),
+        (!is.allowed_ip_ranges.as_ref().is_none_or(address), DenyReason::Address),
         (request.writes && !is.allow_writes, DenyReason::Writes),
         (is.max_concurrent.is_some_and(|most| counts.running(at) >= most), DenyReason::Concurrency),
         (is.max_per_minute.is_some_and(|most| counts.recent(at) >= most), DenyReason::Rate),
         (is.max_uses.is_some_and(|most| counts.uses(at) >= most), DenyReason::Exhausted),
     ];
-    let more = fails.into_iter().filter_map(|(fails, reason)| fails.then_some(reason));
-    // Reasons are in the order in which conditions are looked at.
-    match of_agent(request, permission, now).into_iter().chain(more).min() {
-        Some(reason) => Said::Deny(reason),
+    match fails.into_iter().find(|(fails, _)| *fails) {
+        Some((_, reason)) => Said::Deny(reason),
         None if is.require_human_approval && !request.approved => Said::Ask,
         None => Said::Allow,
     }

@@ -73,11 +73,6 @@ impl GrantIndex {
         })
     }
 
-    /// The grants that name an agent.
-    pub(super) fn of_agent<'a>(&'a self, agent: &'a AgentUri) -> impl Iterator<Item = &'a Grant> {
-        self.grants.iter().filter(move |grant| grant.agent_uri == *agent)
-    }
-
     /// The permissions whose patterns may name a secret, in the order of the grants.
     pub(super) fn candidates<'a>(
         &'a self,

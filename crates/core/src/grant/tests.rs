@@ -81,7 +81,6 @@ impl Counts for Counted {
 /// A request and everything that it stands on; a test changes what it is about.
 struct Scene {
     grants: Vec<Value>,
-    /// Nothing for an action without secrets.
     path: &'static str,
     action: ActionType,
     trust: TrustLevel,
@@ -112,8 +111,7 @@ impl Scene {
     fn ask<T>(&self, ask: impl Fn(&Request<'_>, &GrantIndex, &dyn Counts, Timestamp) -> T) -> T {
         let grants = self.grants.iter().map(|grant| serde_json::from_value(grant.clone()).unwrap());
         let index = GrantIndex::new(grants.map(|grant: Grant| grant.under(Profile::Seed).0));
-        let subject = || Subject::Path(SecretPath::parse(self.path).unwrap());
-        let subjects: Vec<Subject> = (!self.path.is_empty()).then(subject).into_iter().collect();
+        let subjects = [Subject::Path(SecretPath::parse(self.path).unwrap())];
         let contexts = BTreeMap::from([("repository".to_owned(), self.repository.to_owned())]);
         let request = Request {
             agent_uri: &AgentUri::parse(URI).unwrap(),
@@ -144,30 +142,6 @@ impl Scene {
 
     fn is_allowed(&self) -> bool {
         matches!(self.verdict(), Verdict::Allow(_))
-    }
-}
-
-#[test]
-fn an_action_without_secrets_wants_a_grant_too() {
-    let scene = |change: &dyn Fn(&mut Scene)| {
-        let mut scene = Scene::of(of_section_8_2(), "");
-        change(&mut scene);
-        scene
-    };
-    assert!(scene(&|_| {}).is_allowed());
-    // What it does not use is had by nobody.
-    assert!(scene(&|scene| scene.counted.uses = 1000).is_allowed());
-    for (change, reason) in [
-        (&(|scene: &mut Scene| scene.grants.clear()) as &dyn Fn(&mut Scene), DenyReason::NoGrant),
-        (&|scene| scene.grants[0]["revoked"] = json!(true), DenyReason::NoGrant),
-        (&|scene| scene.action = ActionType::Template, DenyReason::NoGrant),
-        (&|scene| scene.now = "2026-02-09T12:00:00Z", DenyReason::Expired),
-        (&|scene| scene.trust = TrustLevel::L0, DenyReason::TrustLevel),
-    ] {
-        let Verdict::Deny(denial) = scene(change).verdict() else { panic!("not denied") };
-        assert_eq!((denial.reason, &denial.subject), (reason, &None));
-        let told = denial.words("", ActionType::Exec);
-        assert!(!told.as_str().contains("secret"), "{told:?}");
     }
 }
 

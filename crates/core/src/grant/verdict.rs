@@ -123,12 +123,8 @@ impl Denial {
 
     /// What an agent is told beside the code. `written` is the secret's name as the agent wrote it.
     pub fn words(&self, written: &str, action: ActionType) -> SafeText {
-        let about = SafeText::words(self.reason.words());
-        let about = match &self.subject {
-            Some(_) => about.and(": secret '").as_they_wrote(written).and("', "),
-            None => about.and(": "),
-        };
-        about.and("action type '").and(action.as_str()).and("'")
+        let about = SafeText::words(self.reason.words()).and(": secret '");
+        about.as_they_wrote(written).and("', action type '").and(action.as_str()).and("'")
     }
 }
 

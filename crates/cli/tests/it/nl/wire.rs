@@ -97,7 +97,6 @@ fn each_fault_has_the_registrys_status() {
 fn messages_have_the_forms_of_the_wire() {
     let world = with_secrets();
     let served = Served::start(&world);
-    granted(&world, AGENT, &["db/*"]);
     let socket = world.home.keyless_home().join("run/nl.sock");
     let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -142,7 +141,6 @@ fn messages_have_the_forms_of_the_wire() {
 fn who_may_not_act_is_on_record_with_each_try() {
     let world = with_secrets();
     let served = Served::start(&world);
-    granted(&world, AGENT, &["db/*"]);
     let instance = served.agents["agent"]["instance_id"].as_str().unwrap();
     let action = json!({ "type": "exec", "template": "true" });
     assert_eq!(served.act(&action)["body"]["status"], "success");

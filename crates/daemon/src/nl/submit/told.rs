@@ -85,8 +85,7 @@ pub(super) fn response(
 pub(in crate::nl) fn denied(denial: &Denial, meant: &[Meant], kind: ActionType) -> NlFault {
     let path = match &denial.subject {
         Some(Subject::Path(path)) => Some(path),
-        Some(Subject::Provider { .. }) => None,
-        None => return NlFault::new(denial.code(), denial.words("", kind)),
+        _ => None,
     };
     let written = meant.iter().find(|meant| Some(&meant.path) == path);
     let written = written.map_or("", |meant| meant.handle.as_written());
