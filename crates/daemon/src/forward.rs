@@ -198,14 +198,16 @@ impl Way {
     }
 }
 
-/// What arrived up to the preamble's end and a little beyond; nothing when the guest left at once.
+/// The preamble; nothing when the guest left at once. Byte by byte: a funnel sends its client's socket along with it, at
+/// which a read of a Unix socket ends, and after one that did not fill its buffer tokio waits for more to come, though
+/// all may be there.
 async fn read_preamble(guest: &mut dyn Duplex) -> Result<Vec<u8>, Error> {
     let mut received = Vec::with_capacity(MAX_PREAMBLE_BYTES);
     loop {
-        match guest.read_buf(&mut received).await {
-            Ok(0) if received.is_empty() => return Ok(received),
-            Ok(0) | Err(_) => return Err(no_preamble()),
-            Ok(_) => {}
+        match guest.read_u8().await {
+            Ok(byte) => received.push(byte),
+            Err(_) if received.is_empty() => return Ok(received),
+            Err(_) => return Err(no_preamble()),
         }
         match Authority::from_preamble(&received) {
             Ok(Some(_)) => return Ok(received),
