@@ -14,7 +14,6 @@ use keyless_core::{
     },
     grant::{Categories, GrantId, GrantState, SecretPattern, Subject},
     nl_message::{MessageType, NlFault},
-    threat::Band,
 };
 use serde_json::{Map, Value, json};
 
@@ -42,6 +41,7 @@ impl NlService {
         action: Action,
         account: &Account,
         course: &mut Course,
+        is_watched: bool,
     ) -> Result<Done, NlFault> {
         // The issuer itself must be allowed to hand these secrets on.
         let Allowed { meant, allowance, is_asked } = self.allowed(caller, &action, course).await?;
@@ -66,8 +66,7 @@ impl NlService {
             return Ok(Done::Checked);
         }
         // A watched agent's work waits for a person, whoever is to do it.
-        let band = self.detection.band(&caller.aid.instance_id).await?;
-        let is_asked = is_asked || band >= Band::Orange;
+        let is_asked = is_asked || is_watched;
         if is_asked {
             // They are shown what it may reach there; what can't be done is not asked about.
             let theirs = self.allowed(caller, delegated_action, &mut Course::default()).await?;

@@ -197,7 +197,8 @@ impl NlService {
             return Err(Code::ThreatTooHigh.into());
         }
         if is_handed_on {
-            return Box::pin(self.delegate(caller, action, account, course)).await;
+            let is_watched = band >= Band::Orange;
+            return Box::pin(self.delegate(caller, action, account, course, is_watched)).await;
         }
         if !action.dry_run && runs_command(&action.deed) {
             course.foresight = Some(Foresight::begin(&self.broker, &self.places, &self.jails));
