@@ -238,7 +238,14 @@ fn name_of(matches: &ArgMatches) -> String {
 /// The store where the environment says, opened; not unlocked.
 async fn open_store() -> Result<(Places, Store), Error> {
     let places = Places::from_environment()?;
-    let store = keyless_daemon::open_store(&places).await?;
+    let store = keyless_daemon::open_store(&places).await.map_err(|error| match error.code() {
+        Code::NotInitialised if keyless_daemon::is_inside_session() => {
+            let words = "an agent's session does not see the store; keyless mcp has the tools of one, and the operator \
+                         runs this outside of it";
+            Error::with(Code::OperatorRequired, SafeText::words(words))
+        }
+        _ => error,
+    })?;
     Ok((places, store))
 }
 

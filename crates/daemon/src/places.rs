@@ -217,9 +217,9 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
     })
 }
 
-/// Whether this process is an agent's: a session of `keyless run` says so.
+/// Whether this process is an agent's: a session of `keyless run` says so, or its jail.
 pub fn is_inside_session() -> bool {
-    env::var_os(KEYLESS_AGENT_SOCKET).is_some()
+    env::var_os(KEYLESS_AGENT_SOCKET).is_some() || keyless_jail::is_inside()
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ mod scan;
 mod state;
 
 pub use self::{
-    aliases::{AliasUse, aliases_in, known_paths},
+    aliases::{AliasUse, KnownPaths, aliases_in},
     import::{Import, ImportRow, Leave, Outcome, Wish},
     manifest::{Existing, write as write_manifest},
     propose::{Judged, Proposal, Proposer},

@@ -56,6 +56,8 @@ pub use outcome::{Exit, FunnelSockets, JailError, Jailed, Streams};
 pub use plan::{ESCAPE_VARIABLES, OwnFile, Plan, Variable};
 /// Must be the first call of `main`.
 pub use system::init_if_asked;
+/// Whether the caller is in a jail itself.
+pub use system::is_inside;
 /// Where a connection wanted to go.
 pub use system::original_destination;
 /// Making a jail, its process, and jails that stand before they are needed.

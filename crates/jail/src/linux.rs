@@ -28,6 +28,7 @@ mod sys;
 mod terminal;
 
 pub use init::init_if_asked;
+pub use mounts::area::is_inside;
 pub use network::funnel::{DNS_PORT, FUNNEL_PORT, original_destination};
 pub use network::machine::{
     EverythingDevice, make_everything_local, redirect_everything, route_everything_to_device,

@@ -455,3 +455,18 @@ fn a_reader_who_has_gone_is_no_error() {
     let output = shell.args(["-c", pipe, env!("CARGO_BIN_EXE_keyless")]).output().unwrap();
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// Below `/dev` and `/run` (as disks that the desktop mounts are) a jail has nothing of the host's.
+#[test]
+fn who_starts_in_a_folder_that_the_jail_lacks_is_told_how_to_bring_it_in() {
+    let world = World::empty();
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let place = folder.path().to_str().unwrap();
+    let run = |options: &str| {
+        let script = format!("cd {place} && exec {KEYLESS} run {options} --no-secrets -- pwd");
+        world.keyless(&[]).instead(&["sh", "-c", &script]).run()
+    };
+    let said = run("").exits(3).errors();
+    assert!(said.contains(&format!("keyless run --show {place} brings the folder in")), "{said}");
+    assert_eq!(run(&format!("--show {place}")).ok().trim_end(), place);
+}

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 use serde_json::json;
 
 use crate::{
-    invocation::Seen,
+    invocation::{KEYLESS, Seen},
     world::{TOKEN, World},
 };
 
@@ -92,4 +92,56 @@ fn a_folder_of_huskys_gets_no_hook() {
     assert!(errors.contains(".husky/pre-commit"), "{errors}");
     let left = fs::read_dir(world.home.work().join(".husky/_")).unwrap().count();
     assert_eq!(left, 1);
+}
+
+/// A package's manifest says what its files may name, and so does that of the repository around it.
+#[test]
+fn every_manifest_around_a_file_counts() {
+    let world = World::with_store();
+    git(&world, &["init", "-q"]).ok();
+    world.declares("required = [\"team/root/key\"]\n");
+    let package = "required = [\"team/package/key\"]\n";
+    world.home.write("work/package/.keyless/secrets.toml", package).unwrap();
+    world.keyless(&["hooks", "install"]).run().ok();
+    let both = "A=@secret:team/package/key\nB=@secret:team/root/key\n";
+    commit(&world, "package/.env.example", both).ok();
+    let said = commit(&world, ".env.example", both).exits(1).errors();
+    assert!(said.contains(".env.example:1: @secret:team/package/key names a secret"), "{said}");
+    assert!(!said.contains("team/root/key"), "{said}");
+}
+
+/// git reads `:0:name` as a stage and a name.
+#[test]
+fn no_name_of_a_file_hides_what_is_in_it() {
+    let world = World::empty();
+    git(&world, &["init", "-q"]).ok();
+    world.keyless(&["hooks", "install"]).run().ok();
+    commit(&world, "notes", "fine\n").ok();
+    for name in ["0:notes", "1:notes", "-n", ":(top)a", "line\nend", " \u{202e}"] {
+        let said = commit(&world, name, &format!("key = {}\n", token())).exits(1).errors();
+        let rows = said.lines().filter(|line| line.contains("looks like a credential"));
+        assert_eq!(rows.count(), 1, "{name:?}: {said}");
+        fs::remove_file(world.home.work().join(name)).unwrap();
+    }
+}
+
+/// An agent's session does not see which secrets there are, so what a commit names is not judged by that.
+#[test]
+fn an_agent_commits_aliases_and_no_values() {
+    let world = World::with_token();
+    git(&world, &["init", "-q"]).ok();
+    world.keyless(&["hooks", "install"]).run().ok();
+    world.home.write("work/.env.example", format!("TOKEN=@secret:{TOKEN}\n")).unwrap();
+    let commit = "git -c user.name=t -c user.email=t@example.com commit -q -m x";
+    let seen = world.agent_sh(&format!("git add -A && {commit}")).run();
+    let said = seen.exits(0).errors();
+    assert!(said.contains("1 alias was not looked up"), "{said}");
+
+    world.home.write("work/config.yaml", format!("key: {}\n", token())).unwrap();
+    let said = world.agent_sh(&format!("git add -A && {commit}")).run().exits(1).errors();
+    assert!(said.contains("config.yaml:1: looks like a credential"), "{said}");
+    let program = KEYLESS;
+    let said = world.agent_sh(&format!("{program} secret list")).run().exits(5).errors();
+    assert!(said.contains("an agent's session does not see the store"), "{said}");
+    assert!(!said.contains("keyless init"), "{said}");
 }

@@ -1,6 +1,11 @@
 //! A run in a jail: the funnel's sockets come out of it, and are served here.
 
-use std::{env, os::fd::AsFd, path::PathBuf, sync::Arc};
+use std::{
+    env,
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_guest::{Carrier, Funnel, Sockets};
@@ -109,8 +114,16 @@ pub(crate) fn explain_jail(error: &JailError) -> Error {
         words = words.and(": ").as_they_wrote(&inner.to_string());
         cause = inner.source();
     }
-    if let JailError::Unavailable { remedy, .. } = error {
-        words = words.and("; ").as_they_wrote(remedy);
+    match error {
+        JailError::Unavailable { remedy, .. } => words = words.and("; ").as_they_wrote(remedy),
+        // It is there outside: the jail has another folder in its place, or in that of one above.
+        JailError::WorkingDirectory { path, .. } if Path::new(path).is_dir() => {
+            words = words
+                .and("; a jail has a /dev and a /run of its own, and keyless run --show ")
+                .as_they_wrote(&path.to_string_lossy())
+                .and(" brings the folder in");
+        }
+        _ => {}
     }
     Error::with(code, words)
 }

@@ -1,11 +1,17 @@
 //! Aliases in files, and whether anything here resolves them.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
 
 use keyless_core::{ALIAS_PREFIX, Code, Error, SecretPath};
 use keyless_vault::{IndexFile, Manifest};
 
-use crate::{operator, places::Places};
+use crate::{
+    operator,
+    places::{Places, is_inside_session},
+};
 
 /// Files in which an alias is an example.
 const PROSE: &[&str] = &["adoc", "html", "markdown", "md", "rst", "txt"];
@@ -38,22 +44,50 @@ pub fn aliases_in(file: &Path, text: &str) -> Vec<AliasUse> {
     text.lines().enumerate().flat_map(in_line).collect()
 }
 
-/// Every path that an alias may name here: of the store, the operator's index, and the project that `folder` lies in.
-/// No store is an empty one.
-pub async fn known_paths(places: &Places, folder: &Path) -> Result<BTreeSet<SecretPath>, Error> {
-    let mut known: BTreeSet<SecretPath> = match operator::open_store(places).await {
-        Ok(store) => {
-            operator::list_secrets(&store).await?.into_iter().map(|one| one.path).collect()
-        }
-        Err(error) if error.code() == Code::NotInitialised => BTreeSet::new(),
-        Err(error) => return Err(error),
-    };
-    known.extend(IndexFile::load(&places.index_file())?.secrets.into_keys());
-    if let Some(project) = Manifest::project_of(folder) {
-        let manifest = Manifest::load(&project)?;
-        known.extend(manifest.required.into_iter().chain(manifest.optional));
+/// The paths that an alias may name: of the store, the operator's index, and the projects around its file.
+#[derive(Debug)]
+pub struct KnownPaths {
+    /// Of the store and the index; nothing where they can't be seen.
+    everywhere: Option<BTreeSet<SecretPath>>,
+    projects: BTreeMap<PathBuf, BTreeSet<SecretPath>>,
+}
+
+impl KnownPaths {
+    /// Reads what holds for every file. No store is an empty one, but in a session, which sees none.
+    pub async fn read(places: &Places) -> Result<Self, Error> {
+        let mut known: BTreeSet<SecretPath> = match operator::open_store(places).await {
+            Ok(store) => {
+                operator::list_secrets(&store).await?.into_iter().map(|one| one.path).collect()
+            }
+            Err(error) if error.code() == Code::NotInitialised => {
+                if is_inside_session() {
+                    return Ok(Self { everywhere: None, projects: BTreeMap::new() });
+                }
+                BTreeSet::new()
+            }
+            Err(error) => return Err(error),
+        };
+        known.extend(IndexFile::load(&places.index_file())?.secrets.into_keys());
+        Ok(Self { everywhere: Some(known), projects: BTreeMap::new() })
     }
-    Ok(known)
+
+    /// Whether an alias in a file of `folder` names something; nothing when it can't be told from here. Blocks.
+    pub fn resolves(&mut self, folder: &Path, path: &SecretPath) -> Result<Option<bool>, Error> {
+        if self.everywhere.as_ref().is_some_and(|known| known.contains(path)) {
+            return Ok(Some(true));
+        }
+        for project in Manifest::projects_above(folder) {
+            if !self.projects.contains_key(project) {
+                let manifest = Manifest::load(project)?;
+                let declared = manifest.required.into_iter().chain(manifest.optional).collect();
+                self.projects.insert(project.to_owned(), declared);
+            }
+            if self.projects[project].contains(path) {
+                return Ok(Some(true));
+            }
+        }
+        Ok(self.everywhere.as_ref().map(|_| false))
+    }
 }
 
 /// What stands after each `@secret:` that begins a value, and has a slash as every path has.

@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs, io,
+    fs, io, mem,
     path::{Path, PathBuf},
 };
 
@@ -48,15 +48,16 @@ impl Manifest {
     /// The project that `from` lies in: the nearest folder with a manifest, up to the one that is
     /// a repository's root. None beyond that: a manifest in `/tmp` is nobody's.
     pub fn project_of(from: &Path) -> Option<PathBuf> {
-        for folder in from.ancestors() {
-            if folder.join(MANIFEST).is_file() {
-                return Some(folder.to_owned());
-            }
-            if folder.join(".git").exists() {
-                break;
-            }
-        }
-        None
+        Self::projects_above(from).next().map(Path::to_owned)
+    }
+
+    /// Every project that `from` lies in, the nearest first: a package's, then that of the repository around it.
+    pub fn projects_above(from: &Path) -> impl Iterator<Item = &Path> {
+        let mut beyond = false;
+        let within = from
+            .ancestors()
+            .take_while(move |folder| !mem::replace(&mut beyond, folder.join(".git").exists()));
+        within.filter(|folder| folder.join(MANIFEST).is_file())
     }
 
     /// Reads the manifest of `project`. [`Code::ManifestInvalid`] when it is no TOML. Blocks.

@@ -1,18 +1,18 @@
 //! `keyless hooks check`: raw secrets in files, and aliases that nothing resolves.
 
-use std::{collections::BTreeSet, env, fs, path::Path, process::ExitCode};
+use std::{env, fs, path::Path, process::ExitCode};
 
-use keyless_core::{Code, Error, SafeText, SecretPath};
+use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
     Places,
-    setup::{aliases_in, known_paths},
+    setup::{KnownPaths, aliases_in},
 };
 use keyless_pack::{NOT_A_SECRET, TokenForms, scan, utf16_text};
 use serde::Serialize;
 use serde_json::json;
 
 use super::{super::pack::token_forms, git};
-use crate::{args::HooksCheckArgs, ui::Ui};
+use crate::{args::HooksCheckArgs, ui::Ui, visible::one_line};
 
 /// Something that should not be committed.
 #[derive(Debug, Serialize)]
@@ -23,16 +23,25 @@ struct Found {
     what: String,
 }
 
+/// What was looked at and found.
+struct Looking {
+    forms: TokenForms,
+    known: KnownPaths,
+    found: Vec<Found>,
+    files: usize,
+    /// Aliases of which it can't be told here whether anything resolves them.
+    untold: usize,
+}
+
 pub(super) async fn run(ui: &Ui, args: &HooksCheckArgs) -> Result<ExitCode, Error> {
     let here = if args.staged { git::top()? } else { current_folder()? };
-    let known = known_paths(&Places::from_environment()?, &here).await?;
+    let known = KnownPaths::read(&Places::from_environment()?).await?;
     let forms = token_forms();
-    let (mut found, mut looked_at) = (Vec::new(), 0);
+    let mut looking = Looking { forms, known, found: Vec::new(), files: 0, untold: 0 };
     if args.staged {
         for file in git::staged()? {
             let Some(bytes) = git::staged_bytes(&file) else { continue };
-            looked_at += 1;
-            look(&file, &bytes, &forms, &known, &mut found);
+            looking.look(&here, &file, &bytes)?;
         }
     }
     for file in &args.files {
@@ -40,45 +49,66 @@ pub(super) async fn run(ui: &Ui, args: &HooksCheckArgs) -> Result<ExitCode, Erro
             let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
             Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
         })?;
-        looked_at += 1;
-        look(file, &bytes, &forms, &known, &mut found);
+        looking.look(&current_folder()?, file, &bytes)?;
     }
-    let data = json!({ "files": looked_at, "findings": found });
+    let Looking { found, files, untold, .. } = looking;
+    if untold > 0 {
+        let aliases =
+            if untold == 1 { "1 alias was".to_owned() } else { format!("{untold} aliases were") };
+        ui.warn(format!(
+            "{aliases} not looked up: an agent's session does not see which secrets there are"
+        ));
+    }
+    let data = json!({ "files": files, "findings": found });
     ui.answer("hooks check", &data, &words(&found));
     Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn look(
-    file: &Path,
-    bytes: &[u8],
-    forms: &TokenForms,
-    known: &BTreeSet<SecretPath>,
-    found: &mut Vec<Found>,
-) {
-    let name = file.to_string_lossy().into_owned();
-    found.extend(scan(&name, bytes, forms).into_iter().map(|finding| Found {
-        file: finding.file,
-        line: finding.line,
-        kind: "secret",
-        what: format!("looks like a credential ({})", finding.kind),
-    }));
-    let decoded = utf16_text(bytes);
-    let Some(text) = decoded.as_deref().or_else(|| std::str::from_utf8(bytes).ok()) else { return };
-    let lines: Vec<&str> = text.lines().collect();
-    for alias in aliases_in(file, text) {
-        let marked = lines.get(alias.line - 1).is_some_and(|line| line.contains(NOT_A_SECRET));
-        let what = match &alias.path {
-            Some(path) if known.contains(path) => continue,
-            _ if marked => continue,
-            Some(path) => format!("@secret:{path} names a secret that is not known here"),
-            None => format!("@secret:{} is no path (project/category/name)", alias.written),
+impl Looking {
+    /// Looks through a file, whose name is seen from `here`.
+    fn look(&mut self, here: &Path, file: &Path, bytes: &[u8]) -> Result<(), Error> {
+        self.files += 1;
+        let name = file.to_string_lossy().into_owned();
+        let looks = scan(&name, bytes, &self.forms);
+        self.found.extend(looks.into_iter().map(|finding| Found {
+            file: finding.file,
+            line: finding.line,
+            kind: "secret",
+            what: format!("looks like a credential ({})", finding.kind),
+        }));
+        let decoded = utf16_text(bytes);
+        let Some(text) = decoded.as_deref().or_else(|| std::str::from_utf8(bytes).ok()) else {
+            return Ok(());
         };
-        found.push(Found { file: name.clone(), line: alias.line, kind: "alias", what });
+        let lines: Vec<&str> = text.lines().collect();
+        let whole = here.join(file);
+        for alias in aliases_in(file, text) {
+            let marked = lines.get(alias.line - 1).is_some_and(|line| line.contains(NOT_A_SECRET));
+            let resolves = match &alias.path {
+                Some(path) => self.known.resolves(whole.parent().unwrap_or(here), path)?,
+                None => Some(false),
+            };
+            let what = match (&alias.path, resolves) {
+                (_, Some(true)) => continue,
+                _ if marked => continue,
+                (_, None) => {
+                    self.untold += 1;
+                    continue;
+                }
+                (Some(path), _) => format!("@secret:{path} names a secret that is not known here"),
+                (None, _) => {
+                    format!("@secret:{} is no path (project/category/name)", alias.written)
+                }
+            };
+            self.found.push(Found { file: name.clone(), line: alias.line, kind: "alias", what });
+        }
+        Ok(())
     }
 }
 
 fn words(found: &[Found]) -> String {
-    let rows = found.iter().map(|one| format!("{}:{}: {}\n", one.file, one.line, one.what));
+    let row = |one: &Found| format!("{}:{}: {}\n", one_line(&one.file), one.line, one.what);
+    let rows = found.iter().map(row);
     let mut words: String = rows.collect();
     if found.is_empty() {
         return "Nothing found.\n".to_owned();

@@ -33,7 +33,8 @@ pub(super) fn staged() -> Result<Vec<PathBuf>, Error> {
 
 /// A file as it is staged; nothing for what is no file, such as a submodule.
 pub(super) fn staged_bytes(file: &Path) -> Option<Vec<u8>> {
-    let mut object = b":".to_vec();
+    // With its stage, which a name such as `0:notes` would be taken for otherwise.
+    let mut object = b":0:".to_vec();
     object.extend(file.as_os_str().as_bytes());
     let output =
         Command::new("git").args(["cat-file", "blob"]).arg(OsStr::from_bytes(&object)).output();
@@ -42,7 +43,8 @@ pub(super) fn staged_bytes(file: &Path) -> Option<Vec<u8>> {
 
 fn one_path(arguments: &[&str]) -> Result<PathBuf, Error> {
     let mut line = ask(arguments)?;
-    while line.last() == Some(&b'\n') {
+    // git's own line end; any further one is the name's.
+    if line.last() == Some(&b'\n') {
         line.pop();
     }
     Ok(PathBuf::from(OsStr::from_bytes(&line)))

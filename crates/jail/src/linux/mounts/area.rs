@@ -128,6 +128,11 @@ pub(crate) fn bind(source: &Path, target: &Path) -> rustix::io::Result<()> {
     }
 }
 
+/// Whether this process is in a jail, by what every jail has.
+pub fn is_inside() -> bool {
+    Path::new(NOTHING).is_dir()
+}
+
 pub(super) fn mount_tmpfs(path: &str, options: &CStr) -> io::Result<()> {
     Ok(mount("tmpfs", path, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, options)?)
 }
