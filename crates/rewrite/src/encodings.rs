@@ -224,6 +224,8 @@ mod tests {
         assert_eq!(scrub(value, "[a/b<c>d\"e]"), "[kloak_<1>]");
         assert_eq!(scrub(value, "[a%2Fb%3Cc%3Ed%22e]"), "[kloak_%3C1%3E]");
         assert_eq!(scrub(value, "[a\\/b<c>d\\\"e]"), "[kloak_<1>]");
+        // As Go and Spring put a token of base64 into a path.
+        assert_eq!(scrub("abc+def/ghi=", "/t/abc+def%2Fghi=/x"), "/t/kloak_%3C1%3E/x");
         assert_eq!(scrub(value, "[a/b\\u003cc\\u003ed\\\"e]"), "[kloak_\\u003c1\\u003e]");
         assert_eq!(scrub(value, "[a/b&lt;c&gt;d&quot;e]"), "[kloak_&lt;1&gt;]");
         assert_eq!(scrub(value, "[612f623c633e642265]"), "[6b6c6f616b5f3c313e]");

@@ -12,7 +12,7 @@ pub(super) struct Percent {
 }
 
 /// Each encoder with upper-case and with lower-case digits.
-pub(super) static ALL: [Percent; 18] = [
+pub(super) static ALL: [Percent; 26] = [
     Percent { keeps: component, space: b"%20", digits: UPPER },
     Percent { keeps: component, space: b"%20", digits: LOWER },
     Percent { keeps: form, space: b"+", digits: UPPER },
@@ -29,6 +29,14 @@ pub(super) static ALL: [Percent; 18] = [
     Percent { keeps: unreserved, space: b"+", digits: LOWER },
     Percent { keeps: unreserved_and_slash, space: b"%20", digits: UPPER },
     Percent { keeps: unreserved_and_slash, space: b"%20", digits: LOWER },
+    Percent { keeps: segment, space: b"%20", digits: UPPER },
+    Percent { keeps: segment, space: b"%20", digits: LOWER },
+    Percent { keeps: segment_go, space: b"%20", digits: UPPER },
+    Percent { keeps: segment_go, space: b"%20", digits: LOWER },
+    Percent { keeps: uri, space: b"%20", digits: UPPER },
+    Percent { keeps: uri, space: b"%20", digits: LOWER },
+    Percent { keeps: form_dotnet, space: b"+", digits: UPPER },
+    Percent { keeps: form_dotnet, space: b"+", digits: LOWER },
     Percent { keeps: nothing, space: b"%20", digits: UPPER },
     Percent { keeps: nothing, space: b"%20", digits: LOWER },
 ];
@@ -75,6 +83,26 @@ fn form_php(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._".contains(&byte)
 }
 
+/// .NET's `HttpUtility.UrlEncode`.
+fn form_dotnet(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-_.!*()".contains(&byte)
+}
+
+/// RFC 3986's `pchar`, as Spring and many others write one segment of a path.
+fn segment(byte: u8) -> bool {
+    unreserved(byte) || b"!$&'()*+,;=:@".contains(&byte)
+}
+
+/// Go's `url.PathEscape`.
+fn segment_go(byte: u8) -> bool {
+    unreserved(byte) || b"$&+=:@".contains(&byte)
+}
+
+/// ECMAScript's `encodeURI`.
+fn uri(byte: u8) -> bool {
+    segment(byte) || b"/?#".contains(&byte)
+}
+
 /// WHATWG URL, path percent-encode set: what a URL parser encodes on its own.
 fn path(byte: u8) -> bool {
     query(byte) && !b"?^`{}".contains(&byte)
@@ -108,6 +136,10 @@ mod tests {
         check(component, b"%20", text, "a-._~%20%2F!*'()%2B%C3%A9");
         check(form, b"+", text, "a-._%7E+%2F%21*%27%28%29%2B%C3%A9");
         check(form_php, b"+", text, "a-._%7E+%2F%21%2A%27%28%29%2B%C3%A9");
+        check(form_dotnet, b"+", text, "a-._%7E+%2F!*%27()%2B%C3%A9");
+        check(segment, b"%20", "a/b+c=d:e@f;g?[|]", "a%2Fb+c=d:e@f;g%3F%5B%7C%5D");
+        check(segment_go, b"%20", "a/b+c=d:e@f;g!", "a%2Fb+c=d:e@f%3Bg%21");
+        check(uri, b"%20", "a/b+c=d:e@f;g?#[|]", "a/b+c=d:e@f;g?#%5B%7C%5D");
         check(path, b"%20", "/a?b#c'd ", "/a%3Fb%23c%27d%20");
         check(query, b"%20", "/a?b#c'd ", "/a?b%23c%27d%20");
         check(nothing, b"%20", "a1", "%61%31");
