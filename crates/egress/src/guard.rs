@@ -23,7 +23,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use keyless_core::Code;
+use keyless_core::{Code, Error};
 use parking_lot::Mutex;
 use tokio::time::{Sleep, sleep};
 
@@ -70,7 +70,7 @@ enum State {
     /// Not HTTP any more.
     Raw,
     /// A chunk or trailer that no careful reader takes.
-    Broken(Code),
+    Broken(Error),
     /// Refused: nothing more is read.
     Ended,
 }
@@ -125,7 +125,7 @@ impl<S> Guard<S> {
                 match progress.end {
                     None => {}
                     Some(Ok(())) => self.state = State::Head { scanned: 0 },
-                    Some(Err(code)) => self.state = State::Broken(code),
+                    Some(Err(error)) => self.state = State::Broken(error),
                 }
                 true
             }
@@ -151,19 +151,19 @@ impl<S> Guard<S> {
     fn advance_head(&mut self) -> bool {
         let State::Head { scanned } = &mut self.state else { return false };
         match line::find_head_end(&self.buffer, scanned) {
-            Ok(Some(end)) if end > self.rules.head_bytes => self.refuse(Code::HeadTooLarge),
+            Ok(Some(end)) if end > self.rules.head_bytes => self.refuse(Code::HeadTooLarge.into()),
             Ok(Some(end)) => {
                 self.timer = None;
                 match parse_head(&self.buffer[..end], self.rules.door, self.rules.head_fields) {
                     Ok(framing) => self.approve(end, framing),
-                    Err(code) => self.refuse(code),
+                    Err(error) => self.refuse(error),
                 }
             }
             Ok(None) if self.buffer.len() > self.rules.head_bytes => {
-                self.refuse(Code::HeadTooLarge);
+                self.refuse(Code::HeadTooLarge.into());
             }
             Ok(None) => return false,
-            Err(code) => self.refuse(code),
+            Err(error) => self.refuse(error),
         }
         true
     }
@@ -183,13 +183,13 @@ impl<S> Guard<S> {
         self.shared.lock().verdicts.push_back(Ok(framing));
     }
 
-    fn refuse(&mut self, code: Code) {
+    fn refuse(&mut self, error: Error) {
         self.buffer.clear();
         self.buffer.extend_from_slice(REFUSED_HEAD);
         self.approved = REFUSED_HEAD.len();
         self.state = State::Ended;
         self.timer = None;
-        self.shared.lock().verdicts.push_back(Err(code));
+        self.shared.lock().verdicts.push_back(Err(error));
     }
 
     /// Whether the time for a head that has begun is over.

@@ -50,9 +50,9 @@ async fn answer(
     let approved = match guard.verdict() {
         Ok(approved) => approved,
         // Whose it is can't be told from a head that can't be read.
-        Err(code) => {
-            engine.log_stranger(&code.into());
-            return refusal::answer(&code.into(), After::Close);
+        Err(error) => {
+            engine.log_stranger(&error);
+            return refusal::answer(&error, After::Close);
         }
     };
     let session = match authenticate(&engine, request.headers()) {

@@ -71,7 +71,7 @@ pub(super) async fn serve_lane1(
                 Ok(approved) => {
                     lane.answer(request.map(Incoming::Http1), Via::Http1(approved)).await
                 }
-                Err(code) => refused_head(&lane, code),
+                Err(error) => refused_head(&lane, &error),
             }
         }
     })
@@ -87,11 +87,11 @@ pub(super) async fn serve_lane2(lane: Arc<Lane>, stream: AnyStream, limits: &Lim
     Box::pin(serving).await;
 }
 
-fn refused_head(lane: &Lane, code: keyless_core::Code) -> Response<AnswerBody> {
+fn refused_head(lane: &Lane, error: &keyless_core::Error) -> Response<AnswerBody> {
     let subject = Subject {
         correlation_id: refusal::correlation_id().unwrap_or_default(),
         authority: lane.authority().cloned(),
         request: None,
     };
-    refusal::refuse(&lane.session, &subject, &code.into(), After::Close)
+    refusal::refuse(&lane.session, &subject, error, After::Close)
 }

@@ -1,7 +1,9 @@
 //! Follows a chunked body to its end and refuses sizes and line ends that readers disagree on.
 //! The decoding itself is hyper's.
 
-use keyless_core::Code;
+use keyless_core::{Code, Error};
+
+use super::head::malformed;
 
 /// The longest size line, extensions included.
 const MAX_SIZE_LINE: usize = 4 << 10;
@@ -29,7 +31,7 @@ pub(super) struct Progress {
     /// How many bytes belong to the body.
     pub(super) taken: usize,
     /// Its end, or what is wrong with it.
-    pub(super) end: Option<Result<(), Code>>,
+    pub(super) end: Option<Result<(), Error>>,
 }
 
 #[derive(Clone, Copy)]
@@ -80,7 +82,7 @@ impl Chunks {
             }
             match self.step(bytes[taken]) {
                 Ok(state) => self.state = state,
-                Err(code) => return Progress { taken, end: Some(Err(code)) },
+                Err(error) => return Progress { taken, end: Some(Err(error)) },
             }
             taken += 1;
             if matches!(self.state, State::Done) {
@@ -90,7 +92,7 @@ impl Chunks {
         Progress { taken, end: None }
     }
 
-    fn step(&mut self, byte: u8) -> Result<State, Code> {
+    fn step(&mut self, byte: u8) -> Result<State, Error> {
         Ok(match (self.state, byte) {
             (State::Size { digits, size }, b) if b.is_ascii_hexdigit() && digits < MAX_DIGITS => {
                 let digit = char::from(b).to_digit(16).expect("it is a hexadecimal digit");
@@ -119,17 +121,17 @@ impl Chunks {
                 self.count_trailer(begins)?;
                 State::Trailer
             }
-            _ => return Err(Code::BadRequest),
+            _ => return Err(malformed("its body is not in chunks as it says")),
         })
     }
 
     /// Counts one byte of a trailer; with the two bytes of its line's end where it `begins`.
-    fn count_trailer(&mut self, begins: bool) -> Result<(), Code> {
+    fn count_trailer(&mut self, begins: bool) -> Result<(), Error> {
         self.trailer_bytes += if begins { 3 } else { 1 };
         self.trailer_fields += usize::from(begins);
         let TrailerBounds { bytes, fields } = self.bounds;
         let fits = self.trailer_bytes + 2 < bytes && self.trailer_fields < fields;
-        if fits { Ok(()) } else { Err(Code::HeadTooLarge) }
+        if fits { Ok(()) } else { Err(Code::HeadTooLarge.into()) }
     }
 }
 
@@ -143,7 +145,7 @@ mod tests {
 
     fn end_of(bytes: &[u8]) -> Option<Result<usize, Code>> {
         let progress = Chunks::new(BOUNDS).take(bytes);
-        progress.end.map(|end| end.map(|()| progress.taken))
+        progress.end.map(|end| end.map(|()| progress.taken).map_err(|error| error.code()))
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, sync::Arc, task::Waker};
 
 use bytes::BytesMut;
-use keyless_core::Code;
+use keyless_core::{Code, Error};
 use parking_lot::Mutex;
 
 use super::Framing;
@@ -28,7 +28,7 @@ pub(crate) struct UpgradePass(Option<GuardHandle>);
 
 #[derive(Default)]
 pub(super) struct Shared {
-    pub(super) verdicts: VecDeque<Result<Framing, Code>>,
+    pub(super) verdicts: VecDeque<Result<Framing, Error>>,
     pub(super) decision: Option<Decision>,
     /// Interim answers that wait to be written.
     pub(super) interim: BytesMut,
@@ -42,8 +42,9 @@ pub(super) enum Decision {
 
 impl GuardHandle {
     /// The verdict on the head that hyper has just handed to the service.
-    pub(crate) fn verdict(&self) -> Result<Approved, Code> {
-        let verdict = self.0.lock().verdicts.pop_front().unwrap_or(Err(Code::Internal));
+    pub(crate) fn verdict(&self) -> Result<Approved, Error> {
+        let verdict =
+            self.0.lock().verdicts.pop_front().unwrap_or_else(|| Err(Code::Internal.into()));
         let upgrade = match verdict? {
             Framing::Upgrade => Some(UpgradePass(Some(self.clone()))),
             _ => None,

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use http::Uri;
 use httparse::{Error as Malformed, Header, Request, Status};
-use keyless_core::Code;
+use keyless_core::{Code, Error, SafeText};
 
 /// Where a head arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,21 +38,22 @@ const MAX_FIELDS: usize = 100;
 /// than 100.
 ///
 /// # Errors
-/// [`Code::HeadTooLarge`] for too many fields, [`Code::BadRequest`] for everything that readers
-/// could take differently.
-pub fn parse_head(bytes: &[u8], door: Door, max_fields: usize) -> Result<Framing, Code> {
+/// [`Code::HeadTooLarge`] for too many fields, [`Code::BadRequest`] with the reason for everything
+/// that readers could take differently.
+pub fn parse_head(bytes: &[u8], door: Door, max_fields: usize) -> Result<Framing, Error> {
     let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
     let room = max_fields.min(fields.len());
     let mut request = Request::new(&mut []);
     match request.parse_with_uninit_headers(bytes, &mut fields[..room]) {
         Ok(Status::Complete(length)) if length == bytes.len() => {}
-        Err(Malformed::TooManyHeaders) => return Err(Code::HeadTooLarge),
-        Ok(_) | Err(_) => return Err(Code::BadRequest),
+        Err(Malformed::TooManyHeaders) => return Err(Code::HeadTooLarge.into()),
+        Err(fault) => return Err(malformed(what_is_wrong(fault))),
+        Ok(_) => return Err(malformed(NO_HEAD)),
     }
     let (Some(method), Some(target), Some(version)) =
         (request.method, request.path, request.version)
     else {
-        return Err(Code::BadRequest);
+        return Err(malformed(NO_HEAD));
     };
     check_target(method, target, door)?;
     check_hosts(request.headers, version)?;
@@ -70,11 +71,30 @@ pub fn parse_head(bytes: &[u8], door: Door, max_fields: usize) -> Result<Framing
     }
 }
 
-fn check_target(method: &str, target: &str, door: Door) -> Result<(), Code> {
+/// A request that is not sent on, and why.
+pub(super) fn malformed(why: &'static str) -> Error {
+    Error::with(Code::BadRequest, SafeText::words(why))
+}
+
+pub(super) const NO_HEAD: &str = "it does not begin as a request of HTTP/1 does";
+
+fn what_is_wrong(fault: Malformed) -> &'static str {
+    match fault {
+        Malformed::HeaderName => {
+            "a line of its head is no field: it is folded, or there is a space before the colon"
+        }
+        Malformed::HeaderValue => "a field's value has a letter that values have not",
+        Malformed::Token => "the method or the target has a letter that they have not",
+        Malformed::Version => "it is neither HTTP/1.0 nor HTTP/1.1",
+        _ => NO_HEAD,
+    }
+}
+
+fn check_target(method: &str, target: &str, door: Door) -> Result<(), Error> {
     match (method == "CONNECT", door) {
-        (true, Door::Inside) => Err(Code::BadRequest),
+        (true, Door::Inside) => Err(malformed("a CONNECT inside of a connection to a host")),
         _ if is_plain_path(target) || target.parse::<Uri>().is_ok() => Ok(()),
-        _ => Err(Code::BadRequest),
+        _ => Err(malformed("the target is neither a path nor a URL")),
     }
 }
 
@@ -85,38 +105,42 @@ fn is_plain_path(target: &str) -> bool {
     target.len() < 1024 && target.starts_with('/') && target.bytes().all(plain)
 }
 
-fn check_hosts(fields: &[Header<'_>], version: u8) -> Result<(), Code> {
+fn check_hosts(fields: &[Header<'_>], version: u8) -> Result<(), Error> {
     match (values(fields, "host").count(), version) {
         (1, _) | (0, 0) => Ok(()),
-        _ => Err(Code::BadRequest),
+        (0, _) => Err(malformed("it has no field Host")),
+        _ => Err(malformed("it has more than one field Host")),
     }
 }
 
-fn body_framing(fields: &[Header<'_>], version: u8) -> Result<Framing, Code> {
+fn body_framing(fields: &[Header<'_>], version: u8) -> Result<Framing, Error> {
     let mut lengths = values(fields, "content-length");
     let mut codings = values(fields, "transfer-encoding");
     match (lengths.next(), codings.next()) {
         (None, None) => Ok(Framing::Empty),
         (Some(length), None) if lengths.next().is_none() => parse_length(length),
+        (Some(_), None) => Err(malformed("it has more than one field Content-Length")),
+        (Some(_), Some(_)) => Err(malformed("it has both Content-Length and Transfer-Encoding")),
         (None, Some(coding)) if codings.next().is_none() && version == 1 => {
             if coding.eq_ignore_ascii_case(b"chunked") {
                 Ok(Framing::Chunked)
             } else {
-                Err(Code::BadRequest)
+                Err(malformed("it has a Transfer-Encoding other than chunked"))
             }
         }
-        _ => Err(Code::BadRequest),
+        (None, Some(_)) if version == 1 => {
+            Err(malformed("it has more than one field Transfer-Encoding"))
+        }
+        (None, Some(_)) => Err(malformed("HTTP/1.0 has no Transfer-Encoding")),
     }
 }
 
-fn parse_length(value: &[u8]) -> Result<Framing, Code> {
+fn parse_length(value: &[u8]) -> Result<Framing, Error> {
     let decimal = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-    let text = str::from_utf8(value).map_err(|_| Code::BadRequest)?;
-    match text.parse() {
-        // hyper's own bound.
-        Ok(length) if decimal && length < u64::MAX - 2 => Ok(Framing::Length(length)),
-        _ => Err(Code::BadRequest),
-    }
+    let length = str::from_utf8(value).ok().filter(|_| decimal).and_then(|text| text.parse().ok());
+    // hyper's own bound.
+    let length = length.filter(|length: &u64| *length < u64::MAX - 2);
+    length.map(Framing::Length).ok_or_else(|| malformed("its Content-Length is no number of bytes"))
 }
 
 fn asks_for_websocket(fields: &[Header<'_>]) -> bool {
@@ -134,6 +158,7 @@ mod tests {
 
     fn parse(lines: &str) -> Result<Framing, Code> {
         parse_head(format!("{lines}\r\n\r\n").as_bytes(), Door::Inside, 256)
+            .map_err(|error| error.code())
     }
 
     fn fields(fields: &str) -> Result<Framing, Code> {
@@ -172,7 +197,8 @@ mod tests {
     #[test]
     fn a_tunnel_has_no_tunnel_inside() {
         let connect = b"CONNECT a.test:443 HTTP/1.1\r\nhost: a.test:443\r\n\r\n";
-        assert_eq!(parse_head(connect, Door::Inside, 256), Err(Code::BadRequest));
+        let refused = parse_head(connect, Door::Inside, 256).unwrap_err();
+        assert_eq!(refused.code(), Code::BadRequest);
         assert_eq!(parse_head(connect, Door::Proxy, 256), Ok(Framing::Tunnel));
     }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Buf as _;
-use keyless_core::Code;
+use keyless_core::{Code, Error};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::sleep,
@@ -43,8 +43,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Guard<S> {
             if this.advance() {
                 continue;
             }
-            match this.state {
-                State::Broken(code) => return Poll::Ready(Err(broken(code))),
+            match &this.state {
+                State::Broken(error) => return Poll::Ready(Err(broken(error.clone()))),
                 // Refused: an end would make hyper drop the answer that is being written.
                 State::Ended | State::Paused => return Poll::Pending,
                 _ => {}
@@ -58,7 +58,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Guard<S> {
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => {
                     ready!(this.poll_timer(cx));
-                    this.refuse(Code::HeadTimeout);
+                    this.refuse(Code::HeadTimeout.into());
                 }
             }
         }
@@ -182,6 +182,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Guard<S> {
     }
 }
 
-fn broken(code: Code) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, keyless_core::Error::new(code))
+fn broken(error: Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
 }

@@ -11,23 +11,37 @@ fn what_readers_disagree_on_is_refused_and_closed() {
     let post = "POST / HTTP/1.1\r\nhost: allowed.test\r\n";
     let mut refused = Vec::new();
     let cases = [
-        format!("{post}content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
-        format!("{post}content-length: 5\r\ncontent-length: 6\r\n\r\nhello!"),
-        format!("{post}transfer-encoding: xchunked\r\n\r\n0\r\n\r\n"),
-        format!("{post}transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n"),
-        format!("{post}content-length: +5\r\n\r\nhello"),
-        format!("{post}x: y\n\r\n"),
-        format!("{post}x : y\r\n\r\n"),
-        format!("{post}x: y\r\n folded\r\n\r\n"),
-        format!("{post}x: a\0b\r\n\r\n"),
-        format!("{post}host: other.test\r\n\r\n"),
-        "CONNECT other.test:443 HTTP/1.1\r\nhost: other.test:443\r\n\r\n".to_owned(),
-        "GET / HTTP/1.1\r\n\r\n".to_owned(),
-        "GET / HTTP/3.0\r\nhost: allowed.test\r\n\r\n".to_owned(),
-        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
-        "\u{1}\u{2}\r\n\r\n".to_owned(),
+        (
+            format!("{post}content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
+            "both Content-Length and Transfer-Encoding",
+        ),
+        (
+            format!("{post}content-length: 5\r\ncontent-length: 6\r\n\r\nhello!"),
+            "more than one field Content-Length",
+        ),
+        (format!("{post}transfer-encoding: xchunked\r\n\r\n0\r\n\r\n"), "other than chunked"),
+        (
+            format!("{post}transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n"),
+            "other than chunked",
+        ),
+        (format!("{post}content-length: +5\r\n\r\nhello"), "no number of bytes"),
+        (format!("{post}x: y\n\r\n"), "does not end with CR and LF"),
+        (format!("{post}x : y\r\n\r\n"), "a space before the colon"),
+        (format!("{post}x: y\r\n folded\r\n\r\n"), "folded"),
+        (format!("{post}x: a\0b\r\n\r\n"), "a letter that values have not"),
+        (format!("{post}host: other.test\r\n\r\n"), "more than one field Host"),
+        (
+            "CONNECT other.test:443 HTTP/1.1\r\nhost: other.test:443\r\n\r\n".to_owned(),
+            "a CONNECT inside",
+        ),
+        ("GET / HTTP/1.1\r\n\r\n".to_owned(), "no field Host"),
+        ("GET / HTTP/3.0\r\nhost: allowed.test\r\n\r\n".to_owned(), "neither HTTP/1.0 nor"),
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(), "neither HTTP/1.0 nor"),
+        // What speaks another protocol, such as TLS once more, gets its answer at once.
+        ("\u{1}".to_owned(), "does not begin as a request"),
+        ("\u{16}\u{3}\u{1}".to_owned(), "does not begin as a request"),
     ];
-    for case in cases {
+    for (case, why) in cases {
         let text = scene.raw(case.as_bytes());
         let answer = Answer::parse(&text);
         assert_eq!(
@@ -35,6 +49,7 @@ fn what_readers_disagree_on_is_refused_and_closed() {
             (400, Some("bad_request")),
             "{case:?}: {text}"
         );
+        assert!(text.contains(why), "{case:?}: {text}");
         refused.push(Code::BadRequest);
         scene.assert_refused(&refused);
     }
