@@ -17,7 +17,7 @@ use hyper_util::rt::TokioIo;
 use keyless_core::{Code, Error, SafeText, Scheme};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Home, Key, Means};
+use super::{Home, Key, Means, ragged::Ragged};
 use crate::{
     http2,
     incoming::Incoming,
@@ -118,7 +118,8 @@ impl Connection {
                     });
                 }
                 let answer = http1.send(request).await;
-                answer.map(|answer| answer.map(Incoming::Http1)).map_err(Failure::of_http1)
+                let answer = answer.map_err(Failure::of_http1)?;
+                Ok(in_our_version(answer).map(Incoming::Http1))
             }
             Sender::Http2(client) => {
                 let answer = client.send(request, interim).await;
@@ -229,7 +230,7 @@ pub(super) async fn open(
             let client = http2::Client::open(tls).await;
             client.map(Sender::Http2).map_err(|error| explain_http2(&error))
         }
-        _ => http1_over(tls).await,
+        _ => http1_over(Ragged::new(tls)).await,
     }
 }
 
@@ -245,6 +246,15 @@ where
         .await
         .map_err(|error| explain(&error))?;
     Ok(Sender::Http1(Http1 { sender, driver: Some(Box::pin(connection.with_upgrades())) }))
+}
+
+/// What is passed on says the version of who passes it on (RFC 9110, section 2.5): as HTTP/1.0, an answer without a length
+/// would look whole wherever it breaks off.
+fn in_our_version<B>(mut answer: Response<B>) -> Response<B> {
+    if answer.version() == Version::HTTP_10 {
+        *answer.version_mut() = Version::HTTP_11;
+    }
+    answer
 }
 
 impl Failure {

@@ -351,6 +351,36 @@ fn an_upstream_that_speaks_no_http_is_a_bad_gateway() {
     assert_eq!((answer.status, answer.refusal()), (502, Some("upstream_protocol")));
 }
 
+/// As it does for curl, Node and Python without Keyless; what tells a length or comes in chunks is cut off there.
+#[test]
+fn an_answer_of_no_length_ends_with_its_connection_however_that_ends() {
+    let (one, two) = ("HTTP/1.0 200 OK", "HTTP/1.1 200 OK");
+    let text = "x".repeat(300_000);
+    for (head, body, whole) in [
+        (one.to_owned(), text.clone(), true),
+        (two.to_owned(), text.clone(), true),
+        (format!("{one}\r\ncontent-length: 300001"), text.clone(), false),
+        (format!("{two}\r\ntransfer-encoding: chunked"), format!("493e0\r\n{text}\r\n"), false),
+    ] {
+        let answer = format!("{head}\r\n\r\n{body}");
+        let script = Script::new([Step::ReadHead, Step::Send(answer.into()), Step::Abort]);
+        let ca = TestCa::new();
+        let scene = Scene::of(Setting {
+            allowed: OriginOptions::tls(&ca, &[ALLOWED]).script(script).alpn(Alpn::Http1),
+            ..Setting::with(ca)
+        });
+        for version in ["--http1.1", "--http2"] {
+            // With a value released, an answer's end is held back for the scrub.
+            let token = format!("authorization: Bearer {}", scene.placeholder);
+            let answer = scene.curl(&[version, "-H", &token, "https://allowed.test/"]);
+            assert_eq!(answer.status, if whole { 200 } else { 0 }, "{version} {head}");
+            assert!(!whole || answer.body == text, "{version} {head}: {}", answer.body.len());
+            // One that breaks off after its head would look whole as HTTP/1.0.
+            assert!(!answer.head.starts_with("HTTP/1.0"), "{}", answer.head);
+        }
+    }
+}
+
 #[test]
 fn a_client_that_leaves_takes_the_upstream_with_it() {
     for alpn in [Alpn::Http1, Alpn::Http2] {
