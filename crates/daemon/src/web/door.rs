@@ -66,7 +66,11 @@ const HEADERS: [(&str, &str); 7] = [
 pub(super) fn routes(web: Arc<Web>, address: Address) -> Router {
     let own = Own(Arc::new(address));
     Router::new()
-        .route("/open/{link}", get(handlers::open))
+        // What only looks (HEAD) does not use a link up.
+        .route(
+            "/open/{link}",
+            get(handlers::open).head(|| async { StatusCode::METHOD_NOT_ALLOWED }),
+        )
         .route("/assets/{name}", get(assets::serve))
         .route("/{place}/", get(pages::waiting))
         .route("/{place}/sign-in", post(handlers::sign_in))

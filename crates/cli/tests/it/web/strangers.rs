@@ -53,6 +53,8 @@ fn nobody_gets_further_than_what_they_have() {
     for name in ["evil.test", "127.0.0.1"] {
         assert_eq!(curl(&["-H", &format!("Host: {name}:{port}"), &url]).status(), "421");
     }
+    // Who only looks, as a program that previews links does, leaves it good as well.
+    assert_eq!(curl(&["--head", &url]).status(), "405");
     let opened = curl(&[&url]);
     let place = opened.head("location").unwrap().to_owned();
     let cookie = opened.head("set-cookie").unwrap().to_owned();
