@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use keyless_core::is_invisible;
+
 /// What our own styles begin and end with (`anstyle`): bold, red, green, yellow, cyan, and none.
 const STYLES: [&str; 6] = ["\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[36m"];
 
@@ -48,25 +50,11 @@ pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Control characters, and those without a shape of their own that change how others look or hide
-/// a text: of direction, of no width, tags and the selectors beyond those of emoji.
+/// Control characters but for line ends and tabs, and what leaves no ink or changes how others look.
 fn is_unseen(character: char) -> bool {
     match character {
         '\n' | '\t' => false,
-        '\u{ad}'
-        | '\u{61c}'
-        | '\u{115f}'
-        | '\u{1160}'
-        | '\u{180e}'
-        | '\u{200b}'..='\u{200f}'
-        | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}'
-        | '\u{3164}'
-        | '\u{feff}'
-        | '\u{ffa0}'
-        | '\u{fff9}'..='\u{fffb}'
-        | '\u{e0000}'..='\u{e0fff}' => true,
-        other => other.is_control(),
+        other => other.is_control() || is_invisible(other),
     }
 }
 
@@ -82,6 +70,7 @@ mod tests {
         let shown = "a\\u{1b}[8mb\\u{1b}]0;t\\u{7}\\rc\\u{202e}d\\u{200b}\\u{e0041}\\u{9b}2J\n\te é ❤\u{fe0f}";
         assert_eq!(visible(text), shown);
         assert_eq!(one_line("a\nb\x1b[1mc"), "a\\nb\\u{1b}[1mc");
+        assert_eq!(visible("a\u{2800}b\u{fe00}c\u{34f}"), "a\\u{2800}b\\u{fe00}c\\u{34f}");
         assert!(matches!(visible("plain\n"), Cow::Borrowed(_)));
     }
 

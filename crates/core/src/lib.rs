@@ -41,6 +41,7 @@ pub mod threat;
 // What is told and what is written down
 pub mod audit;
 mod error;
+mod invisible;
 pub mod nl_message;
 mod reply;
 
@@ -56,6 +57,7 @@ pub use crate::{
         Given, Grace, Had, Handle, HandleError, HandleTarget, TemplatePart, Version, parse_template,
     },
     host::{Host, HostError, HostName},
+    invisible::is_invisible,
     path::{PathError, SecretPath},
     permit::{Permit, Usage},
     placeholder::{

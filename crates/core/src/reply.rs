@@ -8,7 +8,7 @@ use std::{fmt, io};
 
 use serde::{Serialize, Serializer};
 
-use crate::{Authority, Destination, Host, Placeholder, SecretPath};
+use crate::{Authority, Destination, Host, Placeholder, SecretPath, is_invisible};
 
 /// The most of an agent's own words that are repeated back, in characters.
 const MAX_ECHO: usize = 300;
@@ -107,6 +107,7 @@ impl SafeText {
             match character {
                 '\'' | '"' | '\\' => self.0.push(character),
                 '\n' => self.0.push(' '),
+                other if is_invisible(other) => self.0.extend(other.escape_unicode()),
                 other => self.0.extend(other.escape_debug()),
             }
         }
@@ -145,6 +146,9 @@ mod tests {
     fn their_words_are_shortened_and_made_visible() {
         let text = SafeText::words("host ").as_they_wrote("a\u{202e}b'\n\r");
         assert_eq!(text.as_str(), "host a\\u{202e}b' \\r");
+        // A letter and a sign without a shape.
+        let text = SafeText::default().as_they_wrote("a\u{3164}b\u{2800}\u{fe00} é ❤");
+        assert_eq!(text.as_str(), "a\\u{3164}b\\u{2800}\\u{fe00} é ❤");
         let long = SafeText::default().as_they_wrote(&"x".repeat(400));
         assert_eq!(long.as_str().chars().count(), MAX_ECHO + 1);
     }

@@ -23,7 +23,7 @@ const CORPUS: &str = concat!(
     "<script>alert(1)</script>KEEP1 <img src=x onerror=alert(1)>KEEP2 \"><svg onload=alert(1)>KEEP3 ",
     "</p></bdi></td></dialog></form><form action=https://evil.test>KEEP4 ' onfocus=alert(1) autofocus KEEP5 ",
     "javascript:alert(1) https://evil.test/ {{7*7}}${7*7}<%= 7*7 %>KEEP6 &lt;b&gt;KEEP7&#x202e; ",
-    "KEEP8\u{202e}txet neddih\u{202c}\u{2066}\u{2069}\u{200b}\u{200e}\u{feff}\u{ad} KEEP9\u{e0041}\u{e0042}",
+    "KEEP8\u{202e}txet neddih\u{202c}\u{2066}\u{2069}\u{200b}\u{200e}\u{feff}\u{ad} KEEP9\u{e0041}\u{e0042}\u{2800}\u{3164}\u{fe00}\u{34f}",
     "<style>*{display:none}</style><base href=//evil.test><meta http-equiv=refresh content=0;url=//evil.test>KEEP10",
 );
 /// What may not stand where texts are stored, and comes in by other ways.
@@ -31,7 +31,7 @@ const CONTROL: &str = " \u{1b}[2J\u{7}\u{9b}31m";
 
 /// Looks at each page: nothing became an element or an attribute, nothing ran, nothing is hidden, every word is there.
 const SCRIPT: &str = r#"
-const unseen = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]|\udb40/;
+const unseen = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff\u2800\u3164\ufe00\u034f]|\udb40/;
 const foreign = 'script:not([src^="/assets/"]), style, base, meta[http-equiv], img, iframe, object, embed, ' +
   '[onerror], [onload], [onfocus]';
 async function look(name, words) {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use keyless_core::approval::Status;
+use keyless_core::{approval::Status, is_invisible};
 use maud::{Markup, html};
 
 use crate::operator::Shown;
@@ -94,10 +94,13 @@ fn marked<'a>(lines: impl Iterator<Item = (&'a str, &'static str)>) -> Markup {
 
 fn pieces(text: &str) -> Vec<Piece> {
     let (mut pieces, mut seen, mut marks) = (Vec::new(), String::new(), MARKS);
+    let mut before = ' ';
     for character in text.chars() {
         let (is_mark, is_visible) = look_at(character);
         marks = if is_mark { marks + 1 } else { 0 };
-        if is_visible && marks <= MARKS {
+        let is_lost = selects_nothing(before, character);
+        before = character;
+        if is_visible && !is_lost && marks <= MARKS {
             seen.push(character);
             continue;
         }
@@ -117,11 +120,20 @@ fn look_at(character: char) -> (bool, bool) {
     if matches!(character, '\'' | '"' | '\\') {
         return (false, true);
     }
+    if is_invisible(character) {
+        return (false, false);
+    }
     // The standard library's own tables: after a letter it leaves marks as they are.
     let after_a_letter = format!("a{character}");
     let is_visible = after_a_letter.escape_debug().eq(after_a_letter.chars());
     let is_mark = is_visible && !character.escape_debug().eq([character]);
     (is_mark, is_visible)
+}
+
+/// Whether this chooses the emoji, or the text, of what has neither: it changes nothing that one sees.
+fn selects_nothing(before: char, character: char) -> bool {
+    let is_selector = matches!(character, '\u{fe0e}' | '\u{fe0f}');
+    is_selector && (before.is_ascii() || before.is_alphanumeric() || look_at(before).0)
 }
 
 fn name_of(character: char) -> &'static str {
@@ -138,6 +150,9 @@ fn name_of(character: char) -> &'static str {
         '\u{202a}'..='\u{202e}' => "changes the direction of what follows",
         '\u{2066}'..='\u{2069}' => "isolates the direction of what follows",
         '\u{feff}' => "byte order mark",
+        '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' => "a letter without a shape",
+        '\u{2800}' => "a cell of Braille without a dot",
+        '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => "chooses between shapes of a letter",
         '\u{e0000}'..='\u{e007f}' => "tag: text that nobody sees",
         _ => "a character that can’t be seen",
     }
@@ -178,6 +193,33 @@ mod tests {
             rest,
         ];
         assert_eq!(pieces, expected);
+    }
+
+    /// Letters, signs and marks that have no shape are drawn as nothing.
+    #[test]
+    fn what_has_no_shape_is_shown() {
+        for unseen in [
+            '\u{34f}',
+            '\u{115f}',
+            '\u{1160}',
+            '\u{17b4}',
+            '\u{180b}',
+            '\u{2800}',
+            '\u{3164}',
+            '\u{fe00}',
+            '\u{fe0f}',
+            '\u{ffa0}',
+            '\u{fffc}',
+            '\u{16fe4}',
+            '\u{1d159}',
+            '\u{e0100}',
+        ] {
+            let text = format!("a{unseen}b");
+            assert!(pieces(&text).contains(&Piece::Unseen(unseen)), "U+{:04X}", u32::from(unseen));
+        }
+        let emoji = "❤\u{fe0f} ☀\u{fe0e}";
+        assert_eq!(pieces(emoji), [Piece::Seen(emoji.to_owned())]);
+        assert_eq!(pieces("❤\u{fe0f}\u{fe0f}").len(), 2);
     }
 
     #[test]
