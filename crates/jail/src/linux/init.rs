@@ -185,7 +185,7 @@ impl PidOne<'_> {
             return Ok(None);
         };
         let job = handed.read().during(Step::Orders, read)?;
-        mounts::trust(&job, stock)?;
+        mounts::trust(&self.ground, &job, stock)?;
         make_own_files(&job)?;
         confine::drop_privileges()?;
         // The command's environment and files are the command's alone from here on.

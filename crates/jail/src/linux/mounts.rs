@@ -28,7 +28,7 @@ use rustix::mount::{
 use crate::linux::channel::{During, Failure, Step};
 use crate::linux::orders::{Ground, Job};
 use crate::linux::sys::{self, Reach};
-use crate::linux::trust::stores::{Stock, TrustStores};
+use crate::linux::trust::stores::{Stock, TrustStores, Way};
 use area::Area;
 use covers::Covers;
 use devices::Devices;
@@ -56,22 +56,21 @@ pub(crate) fn build(ground: &Ground, surroundings: &Surroundings) -> Result<(), 
     kernel::restrict().during(Step::Proc, || "restrict /proc and /sys".into())
 }
 
-/// Prepares for a CA that may come, in a jail that stands.
+/// Prepares for a CA that may come, in a jail that stands. Nobody waits, so that all is copied: then there is less to
+/// do when somebody does.
 pub(crate) fn stock_trust() -> Result<Stock, Failure> {
-    let mut area = reopen()?;
-    let stock = Stock::take(&mut area).during(Step::Trust, || "copy the trust stores".into())?;
-    area.bind_all()?;
-    Ok(stock)
+    take_stock(Way::Copied)
 }
 
 /// Puts the job's CA, if it has one, into every trust store that is seen in the jail, which stands.
-pub(crate) fn trust(job: &Job, stock: Option<Stock>) -> Result<(), Failure> {
+pub(crate) fn trust(ground: &Ground, job: &Job, stock: Option<Stock>) -> Result<(), Failure> {
     if job.ca_pem.is_empty() {
         return Ok(());
     }
     let stock = match stock {
         Some(stock) => stock,
-        None => stock_trust()?,
+        // A jail that people work in sees the host's files change.
+        None => take_stock(if ground.read_only { Way::Layered } else { Way::Copied })?,
     };
     let mut area = reopen()?;
     let databases = TrustStores::read(job, stock)
@@ -79,6 +78,14 @@ pub(crate) fn trust(job: &Job, stock: Option<Stock>) -> Result<(), Failure> {
         .during(Step::Trust, || "prepare the trust stores".into())?;
     area.bind_all()?;
     databases.bind()
+}
+
+fn take_stock(way: Way) -> Result<Stock, Failure> {
+    let mut area = reopen()?;
+    let stock =
+        Stock::take(&mut area, way).during(Step::Trust, || "copy the trust stores".into())?;
+    area.bind_all()?;
+    Ok(stock)
 }
 
 fn reopen() -> Result<Area, Failure> {

@@ -1,3 +1,5 @@
+use std::process::Command;
+
 use crate::process::which;
 use crate::scene::{Scene, User, users};
 
@@ -14,14 +16,22 @@ fn scene(user: User, script: &str) -> Scene {
         .fold(scene.variable("PATH", path), |scene, (name, value)| scene.variable(name, value))
 }
 
+/// Jails that people work in, and those of a single command.
+fn ways() -> impl Iterator<Item = (User, bool)> {
+    users().into_iter().flat_map(|user| [(user, false), (user, true)])
+}
+
 #[test]
 fn the_system_bundle_has_the_ca_and_the_roots_as_before() {
     let roots = std::fs::read_to_string(SYSTEM_BUNDLE).unwrap_or_default();
-    for user in users() {
-        let bundle = scene(user, &format!("cat {}", keyless_jail::BUNDLE_IN_JAIL)).play().text();
+    for (user, read_only) in ways() {
+        let cat = |file: &str| {
+            scene(user, &format!("cat {file}")).with("read_only", read_only).play().text()
+        };
+        let bundle = cat(keyless_jail::BUNDLE_IN_JAIL);
         assert_eq!(bundle, format!("{roots}{CA}"));
         if !roots.is_empty() {
-            assert_eq!(scene(user, &format!("cat {SYSTEM_BUNDLE}")).play().text(), bundle);
+            assert_eq!(cat(SYSTEM_BUNDLE), bundle);
         }
     }
     assert_eq!(std::fs::read_to_string(SYSTEM_BUNDLE).unwrap_or_default(), roots);
@@ -35,11 +45,49 @@ fn openssl_finds_the_ca_in_the_directory_and_keeps_its_links() {
         HASH.trim(),
     );
     let before = std::fs::read_dir("/etc/ssl/certs").expect("a directory").count();
-    for user in users() {
-        let text = scene(user, &script).play().text();
-        assert_eq!(text, "/run/keyless/ca.pem: OK\n/run/keyless/ca.pem\n");
-        let count = scene(user, "ls -A /etc/ssl/certs | wc -l").play().text();
+    for (user, read_only) in ways() {
+        let play = |script: &str| scene(user, script).with("read_only", read_only).play().text();
+        assert_eq!(play(&script), "/run/keyless/ca.pem: OK\n/run/keyless/ca.pem\n");
+        let count = play("ls -A /etc/ssl/certs | wc -l");
         assert_eq!(count.trim().parse::<usize>().expect("a number"), before + 1);
+        let written = play("touch /etc/ssl/certs/mine 2>/dev/null && echo written || echo kept");
+        assert_eq!(written, "kept\n");
+    }
+}
+
+/// What ours is laid over must not show what is covered there, or what lies under a mount.
+#[test]
+fn what_is_hidden_or_mounted_in_a_directory_of_certificates_is_as_elsewhere() {
+    let certs = "/etc/ssl/certs";
+    let script = format!(
+        "cd {certs}; cat credential; cat corporate/root.pem; ls own.pem {0}.0 {0}.1; readlink -e {0}.1",
+        HASH.trim()
+    );
+    let prepare = format!(
+        "mount -t tmpfs of-the-test {certs} && cd {certs} && mkdir corporate && echo canary > credential && \
+         echo under > corporate/root.pem && touch own.pem {0}.0 && mount -t tmpfs of-the-test corporate && \
+         echo mounted > corporate/root.pem && exec \"$@\"",
+        HASH.trim()
+    );
+    let plain = prepare.replace("&& mount -t tmpfs of-the-test corporate ", "");
+    for read_only in [false, true] {
+        for (prepare, hide, expected) in [
+            (&plain, None, "canary\nmounted\n"),
+            (&prepare, None, "canary\nmounted\n"),
+            (&plain, Some("credential"), "mounted\n"),
+            (&prepare, Some("corporate"), "canary\n"),
+        ] {
+            let hidden: Vec<_> = hide.iter().map(|name| format!("{certs}/{name}")).collect();
+            let script = format!("({script}) 2>/dev/null || true");
+            let scene = scene(User::Caller, &script).with("read_only", read_only);
+            let line = scene.with("hide", hidden);
+            let mut command = Command::new("unshare");
+            command.args(["--user", "--map-root-user", "--mount", "sh", "-c", prepare, "sh"]);
+            let output = command.args(line.command_line()).output().expect("unshare starts");
+            let text = String::from_utf8_lossy(&output.stdout);
+            let ours = format!("{0}.0\n{0}.1\nown.pem\n/run/keyless/ca.pem\n", HASH.trim());
+            assert_eq!(text, format!("{expected}{ours}"), "{read_only} {hide:?} {output:?}");
+        }
     }
 }
 

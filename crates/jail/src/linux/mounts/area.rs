@@ -5,7 +5,7 @@
 //! D-Bus, the agents of SSH and GPG, nscd, systemd. Only links into a store of packages are kept
 //! (NixOS finds its programs through `/run/current-system`).
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount, mount_bind};
 use rustix::process::getuid;
 
+use super::hosted::mount_points;
 use super::{Kind, mount_point};
 use crate::linux::channel::{During, Failure, Step};
 use crate::linux::sys::{self, Reach};
@@ -99,6 +100,28 @@ impl Area {
         Ok(path)
     }
 
+    /// Shows `upper`, of this area, and the host's directory `target` there as one, read-only; a name that both have
+    /// is `upper`'s. For a short time: neither may change from here on (`overlayfs`, "Changes to underlying
+    /// filesystems"). Fails, and does nothing, where the kernel can't (Linux 5.11), and where something is mounted
+    /// below `target`, such as a cover: what lies under it would show.
+    #[expect(clippy::unused_self, reason = "to have an area is the proof that it is mounted")]
+    pub(crate) fn layer(&mut self, upper: &Path, target: &Path) -> io::Result<()> {
+        if has_mounts_below(&fs::read_to_string("/proc/self/mountinfo")?, target) {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
+        let layers = [upper, target].map(Path::to_str);
+        let [Some(upper), Some(lower)] = layers else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        // What separates layers and options.
+        if [upper, lower].iter().any(|path| path.contains([':', ',', '\\', '"'])) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let options = CString::new(format!("lowerdir={upper}:{lower}"))?;
+        let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
+        Ok(mount("overlay", target, "overlay", flags, options.as_c_str())?)
+    }
+
     /// `source`, of this area, shall stand at `target`.
     pub(crate) fn cover(&mut self, source: impl Into<PathBuf>, target: impl Into<PathBuf>) {
         self.binds.push((source.into(), target.into()));
@@ -126,6 +149,11 @@ pub(crate) fn bind(source: &Path, target: &Path) -> rustix::io::Result<()> {
         Err(Errno::NOENT) if !target.exists() => Ok(()),
         other => other,
     }
+}
+
+/// By the kernel's list of mounts.
+fn has_mounts_below(mountinfo: &str, directory: &Path) -> bool {
+    mount_points(mountinfo).any(|point| point != directory && point.starts_with(directory))
 }
 
 /// Whether this process is in a jail, by what every jail has.

@@ -103,6 +103,11 @@ fn kernel_mounts(mountinfo: &str) -> Vec<PathBuf> {
         .collect()
 }
 
+/// Where something is mounted, by the kernel's list.
+pub(super) fn mount_points(mountinfo: &str) -> impl Iterator<Item = PathBuf> {
+    mountinfo.lines().filter_map(|line| Some(unescape(line.split(' ').nth(4)?).into()))
+}
+
 /// Blanks stand as octal numbers in `mountinfo`.
 pub(super) fn unescape(path: &str) -> String {
     path.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")

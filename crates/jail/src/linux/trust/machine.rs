@@ -42,7 +42,7 @@ pub fn trust_on_this_machine(ca_pem: &str) -> io::Result<usize> {
     if let Some(hash) = subject_hash::subject_hash(first) {
         for directory in existing(DIRECTORIES.iter().map(PathBuf::from)) {
             // Read-only images keep their directories; the bundles and variables reach most programs.
-            if link_by_hash(&directory, &hash).is_ok() {
+            if link_by_hash(&directory, &directory, &hash).is_ok() {
                 stores += 1;
             }
         }

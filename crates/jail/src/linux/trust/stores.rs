@@ -2,8 +2,8 @@
 //!
 //! Read once the jail stands, placed as files of its read-only area that are bound over the originals: what is
 //! hidden stays hidden. What does not depend on the CA, which is most, is made before the jail has its job, if there
-//! is time. Each list follows what programs really open (Go's `root_linux.go`, OpenSSL's defaults
-//! of Debian, Fedora, SUSE, Alpine).
+//! is time. Where a single command waits, ours is laid over a directory of some hundred links instead of copying it. Each
+//! list follows what programs really open (Go's `root_linux.go`, OpenSSL's defaults of Debian, Fedora, SUSE, Alpine).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -40,8 +40,24 @@ pub(crate) struct Stock {
     key_store: Option<jks::Begun>,
     bundles: BTreeSet<PathBuf>,
     key_stores: BTreeSet<PathBuf>,
-    /// Each copy and what it is to be bound over.
-    directories: Vec<(PathBuf, PathBuf)>,
+    directories: Vec<Directory>,
+}
+
+/// A directory of certificates.
+struct Directory {
+    original: PathBuf,
+    /// In the area: all of it, or only what takes the place of something there.
+    ours: PathBuf,
+    is_copied: bool,
+}
+
+/// How our links get into a directory of certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Into a copy: the host's directory may change while the jail lives.
+    Copied,
+    /// In a directory laid over the host's, for one command that waits. Copied where that can't be.
+    Layered,
 }
 
 /// What was found, with symlinks resolved.
@@ -52,8 +68,8 @@ pub(crate) struct TrustStores {
 }
 
 impl Stock {
-    /// Begins the files and copies the directories of certificates: ours stand in them as links.
-    pub(crate) fn take(area: &mut Area) -> io::Result<Self> {
+    /// Begins the files and the directories of certificates: our stores stand in them as links.
+    pub(crate) fn take(area: &mut Area, way: Way) -> io::Result<Self> {
         let bundle = system_bundle();
         area.file(BEGUN_BUNDLE, bundle.as_bytes())?;
         let mut stock = Self {
@@ -68,36 +84,52 @@ impl Stock {
             stock.key_store = Some(begun);
         }
         let directories = existing(DIRECTORIES.iter().map(PathBuf::from));
-        for (number, directory) in directories.into_iter().enumerate() {
-            let copy = area.directory(format!("certificates-{number}"))?;
-            stock.copy(&directory, &copy, DEPTH_LIMIT)?;
-            stock.directories.push((copy, directory));
+        for (number, original) in directories.into_iter().enumerate() {
+            let ours = area.directory(format!("certificates-{number}"))?;
+            stock.link_stores(&original, &ours)?;
+            let is_copied = way == Way::Copied;
+            if is_copied {
+                copy_beside(&original, &ours, DEPTH_LIMIT)?;
+            }
+            stock.directories.push(Directory { original, ours, is_copied });
         }
         Ok(stock)
     }
 
-    /// Copies a directory of certificates: links as they are, our stores in the place of theirs.
-    fn copy(&self, from: &Path, to: &Path, depth: u8) -> io::Result<()> {
-        for entry in fs::read_dir(from)?.flatten() {
-            let (original, copy) = (entry.path(), to.join(entry.file_name()));
-            let Ok(kind) = entry.file_type() else { continue };
-            if self.bundles.contains(&original) {
-                symlink(BUNDLE_IN_JAIL, copy)?;
-            } else if self.key_stores.contains(&original) {
-                symlink(KEY_STORE_IN_JAIL, copy)?;
-            } else if kind.is_symlink() {
-                symlink(fs::read_link(&original)?, copy)?;
-            } else if kind.is_dir() && depth > 0 {
-                fs::create_dir(&copy)?;
-                self.copy(&original, &copy, depth - 1)?;
-            } else if kind.is_file() && entry.metadata().is_ok_and(|file| file.len() <= FILE_LIMIT)
-            {
-                // One that can't be read out here can't be read in there either.
-                let _ = fs::copy(&original, &copy);
-            }
+    /// Puts links to our stores where those of a directory are.
+    fn link_stores(&self, original: &Path, ours: &Path) -> io::Result<()> {
+        let bundles = self.bundles.iter().map(|store| (store, BUNDLE_IN_JAIL));
+        let key_stores = self.key_stores.iter().map(|store| (store, KEY_STORE_IN_JAIL));
+        for (store, target) in bundles.chain(key_stores) {
+            let Ok(name) = store.strip_prefix(original) else { continue };
+            let link = ours.join(name);
+            fs::create_dir_all(link.parent().unwrap_or(ours))?;
+            symlink(target, link)?;
         }
         Ok(())
     }
+}
+
+/// Copies a directory of certificates beside what is there already, which stays: links as they are.
+fn copy_beside(from: &Path, to: &Path, depth: u8) -> io::Result<()> {
+    for entry in fs::read_dir(from)?.flatten() {
+        let (original, copy) = (entry.path(), to.join(entry.file_name()));
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_dir() {
+            if depth > 0 {
+                fs::create_dir_all(&copy)?;
+                copy_beside(&original, &copy, depth - 1)?;
+            }
+        } else if copy.symlink_metadata().is_ok() {
+            // Ours.
+        } else if kind.is_symlink() {
+            symlink(fs::read_link(&original)?, copy)?;
+        } else if kind.is_file() && entry.metadata().is_ok_and(|file| file.len() <= FILE_LIMIT) {
+            // One that can't be read out here can't be read in there either.
+            let _ = fs::copy(&original, &copy);
+        }
+    }
+    Ok(())
 }
 
 impl TrustStores {
@@ -132,17 +164,22 @@ impl TrustStores {
             }
         }
         let hash = ca.first().and_then(|der| subject_hash::subject_hash(der));
-        for (copy, directory) in &self.stock.directories {
+        for Directory { original, ours, is_copied } in &self.stock.directories {
             if let Some(hash) = &hash {
-                link_by_hash(copy, hash)?;
+                link_by_hash(ours, original, hash)?;
             }
-            area.cover(copy, directory);
+            if *is_copied {
+                area.cover(ours, original);
+            } else if area.layer(ours, original).is_err() {
+                copy_beside(original, ours, DEPTH_LIMIT)?;
+                area.cover(ours, original);
+            }
         }
         self.databases.place(area)
     }
 
     fn is_in_directory(&self, path: &Path) -> bool {
-        self.stock.directories.iter().any(|(_, directory)| path.starts_with(directory))
+        self.stock.directories.iter().any(|directory| path.starts_with(&directory.original))
     }
 }
 
@@ -153,10 +190,11 @@ const BEGUN_KEY_STORE: &str = "cacerts.begun";
 /// A key store says at its beginning how many certificates are in it. Of a CA's there is usually one.
 const USUAL_CA: usize = 1;
 
-/// Links `HASH.N` to the CA; N tells certificates of the same name apart.
-pub(super) fn link_by_hash(directory: &Path, hash: &str) -> io::Result<()> {
-    for number in 0..10 {
-        match symlink(CA_IN_JAIL, directory.join(format!("{hash}.{number}"))) {
+/// Links `HASH.N` to the CA; N tells certificates of the same name apart, those of `original` among them.
+pub(super) fn link_by_hash(directory: &Path, original: &Path, hash: &str) -> io::Result<()> {
+    let names = (0..10).map(|number| format!("{hash}.{number}"));
+    for name in names.filter(|name| original.join(name).symlink_metadata().is_err()) {
+        match symlink(CA_IN_JAIL, directory.join(name)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             other => return other,
         }
