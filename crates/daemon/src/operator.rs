@@ -23,7 +23,7 @@ use keyless_core::{
 use keyless_store::{AuditLog, AuditQuery, Store};
 use keyless_vault::{
     Backup, BackupRecipients, Conflicts, EnvelopeKind, FormatVerdict, Imported, Metadata,
-    PlaceholderShape, Replacement, Secret, Vault, Weakness,
+    NewSecret, PlaceholderShape, Replacement, Secret, Vault, Weakness,
 };
 use zeroize::Zeroizing;
 
@@ -114,15 +114,36 @@ impl Operator {
         metadata: Metadata,
         value: Option<Zeroizing<Vec<u8>>>,
     ) -> Result<(), Error> {
-        // A path that is taken is refused as such, below.
-        if let Some(value) = &value
-            && self.vault.show(path).await.is_err()
-        {
-            self.refuse_weak(path, &metadata, value)?;
-            self.refuse_dead(path, &metadata, value).await?;
+        let new = NewSecret { path: path.clone(), metadata, value };
+        self.refuse_new(&new).await?;
+        self.add_judged(vec![new]).await.pop().unwrap_or_else(|| Err(Code::Internal.into()))
+    }
+
+    /// Refuses a new secret for what its value looks like; a path that is taken the vault refuses as such.
+    async fn refuse_new(&self, new: &NewSecret) -> Result<(), Error> {
+        let NewSecret { path, metadata, value } = new;
+        let Some(value) = value else { return Ok(()) };
+        if self.vault.show(path).await.is_ok() {
+            return Ok(());
         }
-        self.vault.add(path.clone(), metadata, value).await?;
-        self.record(Action::Create, path).await
+        self.refuse_weak(path, metadata, value)?;
+        self.refuse_dead(path, metadata, value).await
+    }
+
+    /// Adds secrets whose values were judged, all at once, and puts them on record in one entry. Answers in their order.
+    async fn add_judged(&self, new: Vec<NewSecret>) -> Vec<Result<(), Error>> {
+        let count = new.len();
+        let added = match self.vault.add_all(new).await {
+            Ok(added) => added,
+            Err(error) => return vec![Err(error); count],
+        };
+        let paths: Vec<_> = added.iter().flatten().map(|secret| secret.path.clone()).collect();
+        let recorded = if paths.is_empty() {
+            Ok(())
+        } else {
+            self.note(Action::Create, Target::Secrets(paths), "").await
+        };
+        added.into_iter().map(|added| added.and_then(|_| recorded.clone())).collect()
     }
 
     /// Whether the secret's value is `value`; nothing when there is no such secret, or no value of it yet.

@@ -64,7 +64,7 @@ pub use crate::{
         Warning, drop_mark,
     },
     upkeep::{EXPIRING_DAYS, Freshness, RotationMethod, Upkeep},
-    vault::{Conflicts, Envelope, Imported, Replacement, Secret, Vault, Version},
+    vault::{Conflicts, Envelope, Imported, NewSecret, Replacement, Secret, Vault, Version},
     voucher::Voucher,
     weakness::Weakness,
 };

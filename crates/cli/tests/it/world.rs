@@ -165,14 +165,22 @@ impl World {
 
     /// What somebody who may write the store's file does with Python's sqlite3.
     pub(crate) fn sqlite(&self, statements: &str) {
-        let script = "import sqlite3, sys
-db = sqlite3.connect(sys.argv[1])
-db.executescript(sys.argv[2])
-db.commit()";
+        self.python_sqlite("db.executescript(sys.argv[2])", statements);
+    }
+
+    /// What this query says, one row.
+    pub(crate) fn sqlite_says(&self, query: &str) -> String {
+        self.python_sqlite("print(*db.execute(sys.argv[2]).fetchone())", query).trim().to_owned()
+    }
+
+    fn python_sqlite(&self, act: &str, statements: &str) -> String {
+        let script =
+            format!("import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1])\n{act}\ndb.commit()");
         let store = self.home.keyless_home().join("store.db");
         let mut python = Command::new("python3");
-        let output = python.args(["-c", script]).arg(store).arg(statements).output().unwrap();
+        let output = python.args(["-c", &script]).arg(store).arg(statements).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
     }
 
     /// The store as bytes, with everything in the one file.

@@ -5,7 +5,7 @@
 //! one step, and a second run finds what the first one kept. A path that holds another value is never written.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     fs,
     io::Read as _,
     ops::Range,
@@ -13,7 +13,7 @@ use std::{
 };
 
 use keyless_core::{ALIAS_PREFIX, Code, Error, SafeText, SecretPath};
-use keyless_vault::Weakness;
+use keyless_vault::{NewSecret, Weakness};
 use zeroize::Zeroizing;
 
 use super::{
@@ -212,16 +212,35 @@ impl Import {
         Ok(())
     }
 
-    /// Puts what is new into the vault. One that is refused stays where it is, and the others go on.
+    /// Puts what is new into the vault, at once. One that is refused stays where it is, and the others go on.
     pub async fn keep(&mut self, operator: &Operator, proposer: &Proposer<'_>) {
-        for held in self.held.iter_mut().filter(|held| held.row.outcome == Outcome::New) {
-            let Some(proposal) = &held.row.proposal else { continue };
-            let metadata = proposer.metadata(proposal, held.value.as_bytes());
-            let value = Zeroizing::new(held.value.as_bytes().to_vec());
-            held.row.outcome = match operator.provide(&proposal.path, metadata, value).await {
+        let mut given = Vec::new();
+        let mut rows: Vec<Vec<&mut ImportRow>> = Vec::new();
+        let mut places: BTreeMap<(SecretPath, &str), usize> = BTreeMap::new();
+        for Held { row, value, .. } in &mut self.held {
+            let (Outcome::New, Some(proposal)) = (&row.outcome, &row.proposal) else { continue };
+            match places.entry((proposal.path.clone(), value.as_str())) {
+                // Two variables with one value may share its path.
+                Entry::Occupied(place) => rows[*place.get()].push(row),
+                Entry::Vacant(place) => {
+                    given.push(NewSecret {
+                        path: proposal.path.clone(),
+                        metadata: proposer.metadata(proposal, value.as_bytes()),
+                        value: Some(Zeroizing::new(value.as_bytes().to_vec())),
+                    });
+                    place.insert(rows.len());
+                    rows.push(vec![row]);
+                }
+            }
+        }
+        for (rows, answer) in rows.into_iter().zip(operator.provide_all(given).await) {
+            let outcome = match answer {
                 Ok(()) => Outcome::Imported,
                 Err(error) => Outcome::Refused(error.message()),
             };
+            for row in rows {
+                row.outcome = outcome.clone();
+            }
         }
     }
 

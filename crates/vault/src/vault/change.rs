@@ -18,7 +18,7 @@ pub(super) enum Change {
 
 impl Vault {
     /// Does what `plan` says about the index as it is under the write lock. All of it is on disk
-    /// when this returns, or nothing.
+    /// when this returns, or nothing. A plan without changes writes nothing.
     pub(super) async fn mutate<T>(
         &self,
         plan: impl FnOnce(&Index) -> Result<(Vec<Change>, T), Error>,
@@ -28,6 +28,9 @@ impl Vault {
         let index = Index::verify(&writing.rows().await?, &key)?;
         self.seen.lock().await.refuse_rollback(&index)?;
         let (changes, answer) = plan(&index)?;
+        if changes.is_empty() {
+            return Ok(answer);
+        }
         for change in changes {
             carry_out(&mut writing, change).await?;
         }

@@ -1,5 +1,7 @@
 //! Adds, changes, lists and removes secrets.
 
+use std::collections::BTreeSet;
+
 use jiff::{Timestamp, tz::TimeZone};
 use keyless_core::{Binding, Code, Error, SafeText, SecretPath, SecretValue};
 use keyless_store::{SecretRow, Store, VersionRow};
@@ -33,6 +35,16 @@ pub struct Secret {
     pub rotated_at: Option<Timestamp>,
 }
 
+/// A secret that is to be added.
+pub struct NewSecret {
+    /// Its identity.
+    pub path: SecretPath,
+    /// What is said of it.
+    pub metadata: Metadata,
+    /// Its first value, if it is kept here.
+    pub value: Option<Zeroizing<Vec<u8>>>,
+}
+
 impl Secret {
     /// Whether it has no value yet. What another source keeps may be there.
     pub fn lacks_value(&self) -> bool {
@@ -51,29 +63,33 @@ impl Vault {
         metadata: Metadata,
         value: Option<Zeroizing<Vec<u8>>>,
     ) -> Result<Secret, Error> {
-        metadata.check()?;
+        let added = self.add_all(vec![NewSecret { path, metadata, value }]).await?;
+        added.into_iter().next().unwrap_or_else(|| Err(Code::Internal.into()))
+    }
+
+    /// Adds many secrets as [`Vault::add`] does, in one mutation: each one costs a look at all rows. Says of each one in
+    /// turn whether it was taken; those that were are durable together, and when this fails none is there.
+    pub async fn add_all(&self, new: Vec<NewSecret>) -> Result<Vec<Result<Secret, Error>>, Error> {
         let now = Timestamp::now();
-        let first = match value {
-            None => None,
-            Some(value) => Some(self.seal_version(&path, &metadata, value, 1, now)?),
-        };
-        let row = to_row(&path, &metadata, now, now);
+        let sealed: Vec<_> = new.into_iter().map(|one| self.sealed_first(one, now)).collect();
         self.mutate(|index| {
-            if let Some(there) = index.secrets.get(&path) {
-                let words = SafeText::default().and(&path);
-                let words = match there.removed_at {
-                    None => words,
-                    Some(_) => words.and(" was removed: keyless secret restore or purge it"),
-                };
-                return Err(Error::with(Code::SecretExists, words));
+            let mut changes = Vec::new();
+            let mut taken = BTreeSet::new();
+            let mut added = Vec::with_capacity(sealed.len());
+            for one in sealed {
+                let fits = one.and_then(|(secret, first)| {
+                    refuse_known(index, &secret.path)?;
+                    if !taken.insert(secret.path.clone()) {
+                        let words = SafeText::default().and(&secret.path);
+                        return Err(Error::with(Code::SecretExists, words));
+                    }
+                    let row = to_row(&secret.path, &secret.metadata, now, now);
+                    changes.push(Change::InsertSecret(row));
+                    changes.extend(first.map(Change::InsertVersion));
+                    Ok(secret)
+                });
+                added.push(fits);
             }
-            let version = first.as_ref().map(|row| row.version);
-            let rotated_at = first.as_ref().map(|row| row.created_at);
-            let mut changes = vec![Change::InsertSecret(row)];
-            changes.extend(first.map(Change::InsertVersion));
-            let (created_at, updated_at) = (now, now);
-            let path = path.clone();
-            let added = Secret { path, metadata, created_at, updated_at, version, rotated_at };
             Ok((changes, added))
         })
         .await
@@ -208,6 +224,21 @@ impl Vault {
         Ok(judge_format(rule, value.expose_for_sealing()))
     }
 
+    /// What a new secret will be, and its first value's row.
+    fn sealed_first(
+        &self,
+        NewSecret { path, metadata, value }: NewSecret,
+        now: Timestamp,
+    ) -> Result<(Secret, Option<VersionRow>), Error> {
+        metadata.check()?;
+        let first =
+            value.map(|value| self.seal_version(&path, &metadata, value, 1, now)).transpose()?;
+        let version = first.as_ref().map(|row| row.version);
+        let rotated_at = first.as_ref().map(|row| row.created_at);
+        let (created_at, updated_at) = (now, now);
+        Ok((Secret { path, metadata, created_at, updated_at, version, rotated_at }, first))
+    }
+
     fn seal_version(
         &self,
         path: &SecretPath,
@@ -271,6 +302,17 @@ impl Secret {
             rotated_at: secret.current().map(|version| version.created_at),
         }
     }
+}
+
+/// A path is another secret's also while that one is removed.
+fn refuse_known(index: &Index, path: &SecretPath) -> Result<(), Error> {
+    let Some(there) = index.secrets.get(path) else { return Ok(()) };
+    let words = SafeText::default().and(path);
+    let words = match there.removed_at {
+        None => words,
+        Some(_) => words.and(" was removed: keyless secret restore or purge it"),
+    };
+    Err(Error::with(Code::SecretExists, words))
 }
 
 fn copied(path: &SecretPath, value: &[u8], binding: Binding) -> Result<SecretValue, Error> {

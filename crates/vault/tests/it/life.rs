@@ -2,10 +2,10 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use keyless_core::Code;
+use keyless_core::{Code, Error};
 use keyless_store::{AuditLog, Store};
 use keyless_vault::{
-    EnvName, Factor, KdfCost, Metadata, RecoveryPhrase, SourceConfig, Vault, Warning,
+    EnvName, Factor, KdfCost, Metadata, NewSecret, RecoveryPhrase, SourceConfig, Vault, Warning,
 };
 use zeroize::Zeroizing;
 
@@ -191,4 +191,43 @@ fn nothing_prints_what_it_holds() {
     let zeros = "abandon ".repeat(23) + "art";
     let phrase = RecoveryPhrase::parse(&Zeroizing::new(zeros)).unwrap();
     assert!(!format!("{phrase:?}").contains("abandon"));
+}
+
+/// A batch is one mutation: what doesn't fit is told by itself, and nothing else waits for it.
+#[tokio::test]
+async fn many_secrets_are_added_at_once_and_each_is_judged_by_itself() {
+    let scene = Scene::new().await;
+    scene.vault.add(path("a/b/there"), Metadata::default(), Some(value("old"))).await.unwrap();
+    let new = |name: &str, text: &str| NewSecret {
+        path: path(name),
+        metadata: Metadata::default(),
+        value: Some(value(text)),
+    };
+    let before = generation(&scene).await;
+    let all = vec![
+        new("a/b/one", "first"),
+        new("a/b/there", "another"),
+        new("a/b/one", "again"),
+        NewSecret { value: None, ..new("a/b/later", "") },
+        new("a/b/two", "second"),
+    ];
+    let answers = scene.vault.add_all(all).await.unwrap();
+    let codes: Vec<_> =
+        answers.iter().map(|answer| answer.as_ref().err().map(Error::code)).collect();
+    let exists = Some(Code::SecretExists);
+    assert_eq!(codes, [None, exists, exists, None, None]);
+    assert_eq!(generation(&scene).await, before + 1, "one mutation");
+    let vault = scene.again().await;
+    for (name, text) in [("a/b/one", "first"), ("a/b/there", "old"), ("a/b/two", "second")] {
+        assert_eq!(opened(&vault, name).await, text);
+    }
+    assert!(vault.show(&path("a/b/later")).await.unwrap().lacks_value());
+
+    let again = vault.add_all(vec![new("a/b/one", "third")]).await.unwrap();
+    assert_eq!(again[0].as_ref().unwrap_err().code(), Code::SecretExists);
+    assert_eq!(generation(&scene).await, before + 1, "nothing to write");
+}
+
+async fn generation(scene: &Scene) -> u64 {
+    scene.store().await.rows().await.unwrap().commitment.unwrap().generation
 }

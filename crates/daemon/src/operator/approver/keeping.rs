@@ -1,7 +1,7 @@
 //! What the operator does to a secret: values, asked for or not, other metadata, a question to its service.
 
 use keyless_core::{Code, Destination, EgressRule, Error, SafeText, SecretPath};
-use keyless_vault::{EnvName, Metadata, Secret};
+use keyless_vault::{EnvName, Metadata, NewSecret, Secret};
 use zeroize::Zeroizing;
 
 use super::{
@@ -92,14 +92,38 @@ impl Operator {
         metadata: Metadata,
         value: Zeroizing<Vec<u8>>,
     ) -> Result<(), Error> {
-        let known = self.vault.show(path).await.ok();
-        match known.filter(Secret::lacks_value) {
-            Some(known) => {
-                let to = metadata.egress.map(|rule| rule.to).unwrap_or_default();
-                Box::pin(replace(self, path, known.metadata, (to, metadata.env), value)).await
-            }
-            None => self.add(path, metadata, Some(value)).await,
+        let new = NewSecret { path: path.clone(), metadata, value: Some(value) };
+        self.provide_all(vec![new]).await.pop().unwrap_or_else(|| Err(Code::Internal.into()))
+    }
+
+    /// Gives many secrets their first values, as [`Operator::provide`] does; answers in their order. Those that are added
+    /// are all there, or none is.
+    pub async fn provide_all(&self, given: Vec<NewSecret>) -> Vec<Result<(), Error>> {
+        let mut answers = Vec::with_capacity(given.len());
+        let (mut new, mut places) = (Vec::new(), Vec::new());
+        for (place, one) in given.into_iter().enumerate() {
+            let known = self.vault.show(&one.path).await.ok().filter(Secret::lacks_value);
+            let answer = match (known, one) {
+                (Some(known), NewSecret { path, metadata, value: Some(value) }) => {
+                    let to = metadata.egress.map(|rule| rule.to).unwrap_or_default();
+                    let bound = (to, metadata.env);
+                    Box::pin(replace(self, &path, known.metadata, bound, value)).await
+                }
+                (_, one) => {
+                    let judged = self.refuse_new(&one).await;
+                    if judged.is_ok() {
+                        new.push(one);
+                        places.push(place);
+                    }
+                    judged
+                }
+            };
+            answers.push(answer);
         }
+        for (place, added) in places.into_iter().zip(self.add_judged(new).await) {
+            answers[place] = added;
+        }
+        answers
     }
 }
 
