@@ -225,3 +225,48 @@ fn unreachable(to: &Link, kind: io::ErrorKind) -> Error {
     let words = SafeText::words("the sidecar at ").as_they_wrote(&to.to_string());
     Error::with(Code::ConnectFailed, words.and(": ").and(kind))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{IoSlice, Write as _},
+        mem::MaybeUninit,
+        os::{fd::AsFd as _, unix::net::UnixStream},
+    };
+
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+    use tokio::net::UnixListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_stands_behind_a_preamble_with_a_socket_is_passed_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let (door, to) = (folder.path().join("guest.sock"), folder.path().join("sidecar.sock"));
+        let sidecar = UnixListener::bind(&to).unwrap();
+        let forward = start_forward(ForwardSpec {
+            listen: vec![ForwardListen::Unix(door.clone())],
+            to: Link::Unix(to),
+            session: SessionId::parse("thread-7").unwrap(),
+            token: None,
+            socket_mode: 0o600,
+        });
+        let _forward = forward.await.unwrap();
+        // The forwarder's task is of this thread, so that all of this is there before it reads.
+        let mut guest = UnixStream::connect(&door).unwrap();
+        let preamble = b"api.allowed.test:443\n";
+        let descriptors = [guest.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+        let sent = sendmsg(&guest, &[IoSlice::new(preamble)], &mut control, SendFlags::empty());
+        assert_eq!(sent, Ok(preamble.len()));
+        guest.write_all(b"ClientHello").unwrap();
+        let (mut heard, _) = sidecar.accept().await.unwrap();
+        let expected = "keyless-forward/1 thread-7\napi.allowed.test:443\nClientHello";
+        let mut received = vec![0; expected.len()];
+        let read = timeout(PATIENCE, heard.read_exact(&mut received)).await;
+        read.expect("the guest says no more, and is not waited for").unwrap();
+        assert_eq!(String::from_utf8_lossy(&received), expected);
+    }
+}
