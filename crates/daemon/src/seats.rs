@@ -1,5 +1,5 @@
-//! Who is connected to the page, and to the NL Protocol's door: as many as there is room for, and who only sits there
-//! gives way.
+//! Who is connected to the page, to the operator's socket and to the NL Protocol's doors: as many as there is room for,
+//! and who only sits there gives way.
 //!
 //! Any process of this machine may connect. Whoever opens all that there are, and says nothing on them, says it slowly
 //! or does not read what it is answered, would else keep out the operator or every agent.
@@ -8,12 +8,16 @@ use std::{
     collections::VecDeque,
     sync::{
         Arc,
-        atomic::{AtomicU8, Ordering},
+        atomic::{AtomicU8, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+
+/// How soon it is looked again whether there is room.
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// A door's connections, oldest first.
 pub(crate) struct Seats {
@@ -24,20 +28,26 @@ pub(crate) struct Seats {
 /// One connection.
 #[derive(Default)]
 pub(crate) struct Seat {
-    claim: AtomicU8,
+    standing: AtomicU8,
+    /// Messages that are judged and done just now.
+    under_way: AtomicUsize,
     wanted: Notify,
+    left: Notify,
 }
 
 /// What a connection has shown of itself; the greater one stays.
 #[derive(Clone, Copy)]
-enum Claim {
-    /// Nothing, or nothing yet.
-    None,
-    /// A whole form of some visit, or a whole message, which is judged and done just now.
-    Judged,
-    /// A proven visit.
-    Operators,
+enum Standing {
+    /// Nothing yet.
+    Nobody,
+    /// A credential, which others may have too.
+    Known,
+    /// The operator's factor.
+    Operator,
 }
+
+/// A message that is under way until this is dropped.
+pub(crate) struct UnderWay(Arc<Seat>);
 
 /// A seat that is taken; left when this is dropped.
 pub(crate) struct Taken {
@@ -51,19 +61,30 @@ impl Seats {
         Arc::new(Self { most, taken: Mutex::default() })
     }
 
-    /// A seat for a new connection, for which the oldest of those that showed nothing leaves where it has to. None while
-    /// all are the operator's, or judged.
+    /// A seat for a new connection, for which the oldest of those that have nothing under way leaves where it has to: of
+    /// those that are nobody, then of those that are known. None while all are the operator's, or at work.
     pub(crate) fn take(self: &Arc<Self>) -> Option<Taken> {
         let mut seats = self.taken.lock();
         if seats.len() >= self.most {
-            let idle = seats.iter().position(|seat| seat.claims(Claim::None))?;
-            if let Some(seat) = seats.remove(idle) {
+            let idle = |standing| seats.iter().position(|seat| seat.only_sits_there(standing));
+            let oldest = idle(Standing::Nobody).or_else(|| idle(Standing::Known))?;
+            if let Some(seat) = seats.remove(oldest) {
                 seat.wanted.notify_one();
             }
         }
         let seat = Arc::<Seat>::default();
         seats.push_back(Arc::clone(&seat));
         Some(Taken { seats: Arc::clone(self), seat })
+    }
+
+    /// A seat as soon as there is one: the first that is done at work makes room.
+    pub(crate) async fn wait(self: &Arc<Self>) -> Taken {
+        loop {
+            match self.take() {
+                Some(taken) => return taken,
+                None => tokio::time::sleep(AGAIN).await,
+            }
+        }
     }
 }
 
@@ -82,29 +103,51 @@ impl Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         self.seats.taken.lock().retain(|seat| !Arc::ptr_eq(seat, &self.seat));
+        self.seat.left.notify_one();
     }
 }
 
 impl Seat {
-    /// A whole form or message has come, and is judged until its answer is there.
+    /// A whole form or message has come where one is done at a time, and is judged until its answer is there.
     pub(crate) fn is_judged(&self) {
-        self.claim.fetch_max(Claim::Judged as u8, Ordering::Relaxed);
+        self.under_way.store(1, Ordering::Relaxed);
+    }
+
+    /// Its answer is there.
+    pub(crate) fn is_answered(&self) {
+        self.under_way.store(0, Ordering::Relaxed);
+    }
+
+    /// A whole message has come where several are done at a time.
+    pub(crate) fn begin(self: &Arc<Self>) -> UnderWay {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        UnderWay(Arc::clone(self))
+    }
+
+    /// A credential was shown.
+    pub(crate) fn is_known(&self) {
+        self.standing.fetch_max(Standing::Known as u8, Ordering::Relaxed);
     }
 
     /// The operator is here.
     pub(crate) fn is_operators(&self) {
-        self.claim.fetch_max(Claim::Operators as u8, Ordering::Relaxed);
+        self.standing.fetch_max(Standing::Operator as u8, Ordering::Relaxed);
     }
 
-    /// An answer is there.
-    pub(crate) fn is_answered(&self) {
-        let (judged, none) = (Claim::Judged as u8, Claim::None as u8);
-        // Nothing to do where it was not judged.
-        let _ = self.claim.compare_exchange(judged, none, Ordering::Relaxed, Ordering::Relaxed);
+    /// Waits until the connection is no more, for one task that goes on beside it.
+    pub(crate) async fn left(&self) {
+        self.left.notified().await;
     }
 
-    fn claims(&self, claim: Claim) -> bool {
-        self.claim.load(Ordering::Relaxed) == claim as u8
+    fn only_sits_there(&self, standing: Standing) -> bool {
+        self.standing.load(Ordering::Relaxed) == standing as u8
+            && self.under_way.load(Ordering::Relaxed) == 0
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -132,6 +175,30 @@ mod tests {
         assert!(!left(&taken[0]) && left(&taken[1]) && !left(&new));
         drop((taken.split_off(1), new, newer));
         assert_eq!(seats.taken.lock().len(), 1);
+    }
+
+    #[test]
+    fn who_is_known_gives_way_after_those_who_are_nobody_and_never_at_work() {
+        let seats = Seats::of(MOST);
+        let taken: Vec<_> = (0..MOST).map(|_| seats.take().unwrap()).collect();
+        taken[..MOST - 1].iter().for_each(|taken| taken.seat().is_known());
+        let (first, second) = (taken[0].seat().begin(), taken[0].seat().begin());
+        let left = |at: usize| taken[at].wanted().now_or_never().is_some();
+        let nobody = seats.take().unwrap();
+        assert!(left(MOST - 1), "the youngest, who showed nothing");
+        nobody.seat().is_known();
+        drop(first);
+        let _one = seats.take().unwrap();
+        assert!(!left(0) && left(1), "the oldest has a message under way still");
+        drop(second);
+        let _work = taken[2].seat().begin();
+        nobody.seat().is_operators();
+        assert!(!left(0));
+        drop(taken);
+        assert!(nobody.seat().left().now_or_never().is_none());
+        let seat = nobody.seat();
+        drop(nobody);
+        assert!(seat.left().now_or_never().is_some());
     }
 
     #[test]

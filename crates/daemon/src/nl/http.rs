@@ -42,8 +42,6 @@ use crate::{
 const MAX_CONNECTIONS: usize = 256;
 /// How long a head may take to arrive.
 const HEAD_TIME: Duration = Duration::from_secs(10);
-/// How soon it is looked again whether there is room.
-const AGAIN: Duration = Duration::from_millis(50);
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
 
@@ -66,13 +64,7 @@ pub(crate) async fn serve(service: Arc<NlService>, listener: TcpListener, listen
     let seats = Seats::of(MAX_CONNECTIONS);
     loop {
         let (stream, peer) = next_tcp(&listener).await;
-        // All are at work: the first that is done makes room.
-        let taken = loop {
-            match seats.take() {
-                Some(taken) => break taken,
-                None => tokio::time::sleep(AGAIN).await,
-            }
-        };
+        let taken = seats.wait().await;
         let (service, listening) = (Arc::clone(&service), listening.clone());
         tokio::spawn(async move {
             let client = Client { peer: peer.ip(), seat: taken.seat() };

@@ -13,8 +13,12 @@ use super::{http, ndjson, service::NlService};
 use crate::{
     config::{NlConfig, NlTls},
     places::Places,
+    seats::Seats,
     sockets::{bind_private, next_own},
 };
+
+/// Connections to the socket at a time, as many as over HTTP.
+const MAX_CONNECTIONS: usize = 256;
 
 /// The doors of a service; they close when this is dropped.
 pub(crate) struct Listeners {
@@ -73,9 +77,61 @@ async fn bind(address: SocketAddr, has_tls: bool) -> Result<TcpListener, Error> 
 }
 
 async fn accept(service: Arc<NlService>, listener: UnixListener) {
+    let seats = Seats::of(MAX_CONNECTIONS);
     loop {
-        let (reader, writer) = next_own(&listener).await.into_split();
+        let stream = next_own(&listener).await;
+        let taken = seats.wait().await;
         let service = Arc::clone(&service);
-        tokio::spawn(async move { ndjson::serve(service, reader, writer, None).await });
+        tokio::spawn(async move {
+            let (reader, writer) = stream.into_split();
+            tokio::select! {
+                () = ndjson::serve(service, reader, writer, None, taken.seat()) => {}
+                () = taken.wanted() => {}
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use keyless_guest::connect_unix;
+    use serde_json::{Value, json};
+    use tokio::{
+        io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+        net::UnixStream,
+    };
+
+    use super::*;
+    use crate::nl::scene::Served;
+
+    /// One line said, one heard.
+    async fn ask(stream: &mut BufReader<UnixStream>, message: &Value) -> Value {
+        stream.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+        let mut line = String::new();
+        stream.read_line(&mut line).await.unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    #[tokio::test]
+    async fn who_only_sits_at_the_socket_keeps_no_agent_out() {
+        let served = Served::new().await;
+        let home = tempfile::tempdir().unwrap();
+        let socket = home.path().join("nl.sock");
+        let listener = bind_private(&socket).await.unwrap();
+        tokio::spawn(accept(Arc::clone(&served.nl), listener));
+        let connect = async || BufReader::new(connect_unix(&socket).await.unwrap());
+        let mut idle = Vec::new();
+        for _ in 0..MAX_CONNECTIONS {
+            let mut stream = connect().await;
+            // Each has its seat before the next one comes.
+            ask(&mut stream, &json!({})).await;
+            idle.push(stream);
+        }
+        let mut agent = connect().await;
+        let answer = ask(&mut agent, &json!({})).await;
+        assert_eq!(answer["message_type"], "error", "{answer}");
+        // The oldest has given way to it, and the next is still there.
+        assert_eq!(idle[0].read(&mut [0]).await.unwrap(), 0);
+        assert!(ask(&mut idle[1], &json!({})).await.is_object());
     }
 }

@@ -25,6 +25,7 @@ use super::{
     rates::AGENT_LIMIT,
     service::NlService,
 };
+use crate::seats::Seat;
 
 /// How long the rest of a line may take.
 const LINE_TIME: Duration = Duration::from_secs(30);
@@ -33,18 +34,19 @@ const AT_ONCE: usize = 32;
 /// Answers that may wait for a client which does not read.
 const OUTBOX: usize = 64;
 
-/// Serves one connection until it ends. On that of a `session` nothing needs to be shown.
+/// Serves one connection until it ends. On that of a `session` nothing needs to be shown. `seat` is told what it is doing.
 pub(crate) async fn serve(
     service: Arc<NlService>,
     from: impl AsyncRead + Send + Unpin,
     to: impl AsyncWrite + Send + Unpin + 'static,
     session: Option<&Aid>,
+    seat: Arc<Seat>,
 ) {
     let (outbox, inbox) = mpsc::channel(OUTBOX);
-    let writer = tokio::spawn(write_lines(to, inbox));
+    let writer = tokio::spawn(write_until_left(to, inbox, Arc::clone(&seat)));
     let presented = session.map(|aid| Arc::new(Presented::session(aid)));
     let room = Arc::new(Semaphore::new(AT_ONCE));
-    let mut conversation = Conversation { service, presented, outbox, room };
+    let mut conversation = Conversation { service, presented, outbox, room, seat };
     let mut lines = Lines { from: BufReader::new(from), line: Vec::new() };
     while let Some(read) = lines.next().await {
         if conversation.take(read).await.is_none() {
@@ -61,6 +63,7 @@ struct Conversation {
     presented: Option<Arc<Presented>>,
     outbox: mpsc::Sender<Value>,
     room: Arc<Semaphore>,
+    seat: Arc<Seat>,
 }
 
 impl Conversation {
@@ -96,9 +99,11 @@ impl Conversation {
         };
         let place = Arc::clone(&self.room).acquire_owned().await.ok()?;
         let (service, presented) = (Arc::clone(&self.service), Arc::clone(presented));
-        let outbox = self.outbox.clone();
+        let (outbox, under_way) = (self.outbox.clone(), self.seat.begin());
         tokio::spawn(async move {
             let answered = service.answer(presented, message).await;
+            // Who doesn't read the answer only sits there.
+            drop(under_way);
             let _ = outbox.send(answered.body).await;
             drop(place);
         });
@@ -106,7 +111,10 @@ impl Conversation {
     }
 
     async fn greet(&mut self, message: &Message) -> Option<()> {
-        let outcome = match self.introduced(&message.payload).await {
+        let under_way = self.seat.begin();
+        let introduced = self.introduced(&message.payload).await;
+        drop(under_way);
+        let outcome = match introduced {
             Ok(aid) => Outcome::done(MessageType::HandshakeAck, 200, greeting(&aid)),
             Err(fault) => Outcome::failed(MessageType::Error, json!({}), fault),
         };
@@ -123,6 +131,7 @@ impl Conversation {
         };
         let aid = self.service.handshake(&presented).await?;
         self.presented = Some(presented);
+        self.seat.is_known();
         Ok(aid)
     }
 
@@ -200,6 +209,18 @@ async fn read_line(from: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -
         if end.is_some() {
             return Some(fits);
         }
+    }
+}
+
+async fn write_until_left(
+    to: impl AsyncWrite + Unpin,
+    inbox: mpsc::Receiver<Value>,
+    seat: Arc<Seat>,
+) {
+    tokio::select! {
+        () = write_lines(to, inbox) => {}
+        // To who does not read, it would go on for ever.
+        () = seat.left() => {}
     }
 }
 

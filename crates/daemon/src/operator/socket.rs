@@ -22,6 +22,7 @@ use zeroize::Zeroizing;
 use super::messages::{Call, MAX_LINE, Reply};
 use crate::{
     broker::{Broker, agent, fill_random, plain_entry},
+    seats::{Seat, Seats},
     service::UNREADABLE_CALL,
     sockets::next_own,
     web::{Desk, Web},
@@ -29,6 +30,8 @@ use crate::{
 
 /// How long a proof holds for its connection.
 const PROOF_LIFE: Duration = Duration::from_mins(10);
+/// Connections at a time: a person's commands need a few. Who proves nothing gives way, so that those always come in.
+const MAX_CONNECTIONS: usize = 64;
 
 /// What the socket needs of the broker.
 pub(crate) struct OperatorDoor {
@@ -45,13 +48,19 @@ impl OperatorDoor {
 
     /// Serves until the task is dropped.
     pub(crate) async fn serve(self: Arc<Self>, listener: UnixListener) {
+        let seats = Seats::of(MAX_CONNECTIONS);
         loop {
             let stream = BufReader::new(next_own(&listener).await);
+            let taken = seats.wait().await;
             let door = Arc::clone(&self);
             tokio::spawn(async move {
-                let (nonce, proven) = (None, None);
-                // A connection that breaks off has nobody to tell.
-                let _ = Conversation { door: &door, stream, nonce, proven }.run().await;
+                let (nonce, proven, seat) = (None, None, taken.seat());
+                let conversation = Conversation { door: &door, stream, nonce, proven, seat };
+                tokio::select! {
+                    // A connection that breaks off has nobody to tell.
+                    _ = conversation.run() => {}
+                    () = taken.wanted() => {}
+                }
             });
         }
     }
@@ -75,6 +84,7 @@ struct Conversation<'a> {
     stream: BufReader<UnixStream>,
     nonce: Option<[u8; 32]>,
     proven: Option<Moment>,
+    seat: Arc<Seat>,
 }
 
 impl Conversation<'_> {
@@ -86,10 +96,12 @@ impl Conversation<'_> {
             if !line.ends_with(b"\n") {
                 return Ok(());
             }
+            let under_way = self.seat.begin();
             let reply = match serde_json::from_slice(&line) {
                 Ok(call) => self.answer(call).await,
                 Err(_) => Err(Error::with(Code::BadRequest, SafeText::words(UNREADABLE_CALL))),
             };
+            drop(under_way);
             let reply = reply.unwrap_or_else(|error| Reply::Error {
                 code: error.code().as_str().to_owned(),
                 detail: error.detail().as_str().to_owned(),
@@ -154,6 +166,7 @@ impl Conversation<'_> {
         let proof = HEXLOWER.decode(proof.as_bytes()).unwrap_or_default();
         if nonce.is_some_and(|nonce| self.door.voucher.fits(&nonce, &proof)) {
             self.proven = Some(Moment::now());
+            self.seat.is_operators();
             return Ok(Reply::Proven);
         }
         self.door.record_refusal().await?;

@@ -91,6 +91,29 @@ fn a_stranger_of_the_same_account_gets_no_value_and_no_say() {
     assert_eq!(agent.status(&id), "pending");
 }
 
+/// As many connections as a process may have: those that showed nothing give way, and not to the operator alone.
+#[test]
+fn who_takes_all_connections_keeps_no_operator_out() {
+    let world = unlocked();
+    let mut agent = Agent::connect(&world);
+    let id = agent.ask("secrets_request_rotation", &about(TOKEN));
+    let run = world.home.keyless_home().join("run");
+    let mut first = Stranger::at(&world, run.join("operator.sock"));
+    first.call(&json!({ "call": "challenge" }));
+    let crowd: Vec<_> = (0..200)
+        .map(|_| {
+            let mut stranger = Stranger::at(&world, run.join("operator.sock"));
+            stranger.call(&json!({ "call": "challenge" }));
+            stranger
+        })
+        .collect();
+    assert!(first.has_ended(), "the oldest has given way");
+    let listed = approve(&world, &["--list", "--json"]).data();
+    assert_eq!(listed["pending"][0]["id"], json!(id), "{listed}");
+    approve(&world, &[&id, "--deny"]).ok();
+    drop(crowd);
+}
+
 /// Words about an action, a deploy or one deed are the broker's: else a person would read one thing and allow another.
 #[test]
 fn an_agent_puts_no_words_into_the_brokers_mouth() {
@@ -145,6 +168,13 @@ struct Stranger<'w> {
 impl<'w> Stranger<'w> {
     fn at(world: &'w World, socket: PathBuf) -> Self {
         Self { world, stream: std::io::BufReader::new(UnixStream::connect(socket).unwrap()) }
+    }
+
+    /// Whether the other side has closed the connection.
+    fn has_ended(&mut self) -> bool {
+        let patience = std::time::Duration::from_secs(10);
+        self.stream.get_ref().set_read_timeout(Some(patience)).unwrap();
+        std::io::Read::read(&mut self.stream, &mut [0]).is_ok_and(|read| read == 0)
     }
 
     fn call(&mut self, call: &Value) -> Value {

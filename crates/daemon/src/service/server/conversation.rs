@@ -58,7 +58,7 @@ pub(super) async fn converse(service: Arc<Service>, stream: UnixStream, bound: O
                 biased;
                 () = caller.ended() => {}
                 _ = closing.wait_for(|closing| *closing) => {}
-                () = serve_session(Arc::clone(&service.nl), from, writer, agent.as_ref()) => {}
+                () = serve_session(Arc::clone(&service.nl), from, writer, agent.as_ref(), Arc::default()) => {}
             }
             if let (Some(agent), None) = (agent, &caller.bound) {
                 // Not to be written: it ends by its time, and nobody can speak as it any more.
