@@ -17,7 +17,10 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use http_body::Body as _;
 use jiff::{Timestamp, fmt::rfc2822::DateTimePrinter};
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::timeout,
+};
 
 use super::{
     Incoming, Outgoing,
@@ -53,14 +56,16 @@ struct Way {
     interim_left: usize,
 }
 
-/// Serves the requests of one connection by `answer`, until it ends.
+/// Serves the requests of one connection by `answer`, until it ends. One that doesn't begin as HTTP/2 does within the time
+/// of a head is closed: before that nobody can be asked whether they are there.
 pub(crate) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     limits: &Limits,
     answer: impl Fn(Request<Incoming>, Hints) -> Answering,
 ) {
     let (stream, signs) = Heard::new(stream);
-    let Ok(mut connection) = builder(limits).handshake(stream).await else { return };
+    let begun = timeout(limits.head_time, builder(limits).handshake(stream)).await;
+    let Ok(Ok(mut connection)) = begun else { return };
     let pings = connection.ping_pong().expect("nobody has taken it");
     let mut alive = KeepAlive::new(pings, signs, PATIENCE);
     loop {

@@ -1,4 +1,4 @@
-use std::io::Write as _;
+use std::io::{ErrorKind, Read as _, Write as _};
 
 use keyless_core::Code;
 use keyless_egress::EngineConfig;
@@ -135,6 +135,25 @@ fn a_head_that_does_not_come_times_out() {
     let head = read_head(&mut stream);
     assert!(head.starts_with("HTTP/1.1 408"), "{head}");
     assert!(head.contains("head_timeout"));
+}
+
+/// HTTP/2 agreed upon, and not begun: nothing of it can be answered yet.
+#[test]
+fn a_preface_that_does_not_come_times_out() {
+    let scene = Scene::of(Setting {
+        config: EngineConfig { limits: hasty(), ..EngineConfig::default() },
+        ..Setting::default()
+    });
+    for begun in ["", "PRI * HTTP/2.0"] {
+        let mut stream = scene.tls(ALLOWED, &[b"h2"]);
+        stream.write_all(begun.as_bytes()).unwrap();
+        stream.flush().unwrap();
+        let mut heard = Vec::new();
+        // Its settings, and the end: a connection that stays open is a time-out of this read.
+        let ended = stream.read_to_end(&mut heard).map_err(|error| error.kind());
+        assert!(matches!(ended, Ok(_) | Err(ErrorKind::UnexpectedEof)), "{begun:?}: {ended:?}");
+        assert_eq!(stream.conn.alpn_protocol(), Some(&b"h2"[..]));
+    }
 }
 
 #[test]
