@@ -282,6 +282,13 @@ impl Broker {
         Ok(secret)
     }
 
+    /// A secret that is asked for by its name: one that others know is refused now, and not at its first use.
+    async fn named(&self, path: &SecretPath) -> Result<Secret, Error> {
+        let secret = self.bound(path).await?;
+        refuse_compromised(&secret)?;
+        Ok(secret)
+    }
+
     /// A key that signs for AWS is recognised by its id, which comes with it.
     async fn add_companions(&self, chosen: &mut Vec<Secret>) -> Result<(), Error> {
         let ids: Vec<SecretPath> = chosen.iter().filter_map(companion).cloned().collect();
@@ -289,7 +296,7 @@ impl Broker {
             if chosen.iter().any(|secret| secret.path == id) {
                 continue;
             }
-            chosen.push(self.bound(&id).await?);
+            chosen.push(self.named(&id).await?);
         }
         Ok(())
     }
@@ -300,8 +307,10 @@ impl Broker {
         chosen: &mut Vec<Secret>,
     ) -> Result<(), Error> {
         for Aliased { path, .. } in aliased {
-            if chosen.iter().all(|secret| secret.path != *path) {
-                chosen.push(self.bound(path).await?);
+            match chosen.iter().find(|secret| secret.path == *path) {
+                // Where all are chosen, those that others know are among them, without a use.
+                Some(secret) => refuse_compromised(secret)?,
+                None => chosen.push(self.named(path).await?),
             }
         }
         Ok(())
@@ -319,9 +328,7 @@ impl Broker {
         };
         let mut chosen = Vec::with_capacity(paths.len());
         for path in paths {
-            let secret = self.bound(path).await?;
-            refuse_compromised(&secret)?;
-            chosen.push(secret);
+            chosen.push(self.named(path).await?);
         }
         self.add_companions(&mut chosen).await?;
         Ok(chosen)

@@ -339,6 +339,9 @@ fn a_compromised_secret_shifts_no_other() {
     let run = ["run", "--secret", "team/api/first", "--", "true"];
     let errors = world.keyless(&run).run().exits(4).errors();
     assert!(errors.contains("compromised") && errors.contains("secret rotate"), "{errors}");
+    let alias = world.keyless(&["run", "--", "true"]).env("KEY", "@secret:team/api/first");
+    let errors = alias.run().exits(4).errors();
+    assert!(errors.contains("compromised") && errors.contains("team/api/first"), "{errors}");
     // With a new value it is there again.
     let rotate = ["secret", "rotate", "team/api/first", "--value-stdin"];
     world.keyless(&rotate).stdin(world.another_value()).run().ok();
