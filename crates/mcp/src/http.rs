@@ -23,10 +23,7 @@ use tokio::{
     sync::Semaphore,
 };
 
-use crate::{
-    message::{read, typed},
-    server::Server,
-};
+use crate::{message, server::Server};
 
 /// Where the endpoint is.
 pub const HTTP_PATH: &str = "/mcp";
@@ -146,8 +143,8 @@ async fn check_message(request: Request<Incoming>) -> Result<Request<Body>, Answ
         return Err(refusal(StatusCode::PAYLOAD_TOO_LARGE, words));
     };
     let body = body.to_bytes();
-    match read(&body).and_then(typed) {
-        Ok(_) => {
+    match message::check(&body) {
+        Ok(()) => {
             Ok(Request::from_parts(head, Full::new(body).map_err(|none| match none {}).boxed()))
         }
         Err(answer) => {

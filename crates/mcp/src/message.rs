@@ -21,10 +21,20 @@ pub(crate) fn read(text: &[u8]) -> Result<Value, Vec<u8>> {
 /// The message that `value` is; gives the answer to what is none.
 pub(crate) fn typed(value: Value) -> Result<RxJsonRpcMessage<RoleServer>, Vec<u8>> {
     let id = value.get("id").cloned();
-    serde_json::from_value(value).map_err(|_| {
-        let id = id.filter(|id| id.is_string() || id.is_number()).unwrap_or_default();
-        refuse(&id, "this is no JSON-RPC 2.0 message")
-    })
+    serde_json::from_value(value).map_err(|_| no_message(id))
+}
+
+/// Whether `text` is a message as it stands, for who reads it once more: by way of a [`Value`], the last of two members of
+/// one name would stand for both. Gives the answer to what is none.
+pub(crate) fn check(text: &[u8]) -> Result<(), Vec<u8>> {
+    let id = read(text)?.get("id").cloned();
+    let message = serde_json::from_slice::<RxJsonRpcMessage<RoleServer>>(text);
+    message.map(drop).map_err(|_| no_message(id))
+}
+
+fn no_message(id: Option<Value>) -> Vec<u8> {
+    let id = id.filter(|id| id.is_string() || id.is_number()).unwrap_or_default();
+    refuse(&id, "this is no JSON-RPC 2.0 message")
 }
 
 /// The answer to a request that is not taken, for this reason.

@@ -16,13 +16,14 @@ fn http_serves_who_has_the_credential() {
     let credential = door.credential(&world);
     let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } } });
-    let post = |headers: &[&str], body: &Value| {
+    let post_text = |headers: &[&str], body: &str| {
         let mut curl = std::process::Command::new("curl");
         curl.args(["-sS", "-i", "--noproxy", "*", "-H", "Content-Type: application/json"]);
-        curl.args(["-H", "Accept: application/json, text/event-stream", "-d", &body.to_string()]);
+        curl.args(["-H", "Accept: application/json, text/event-stream", "-d", body]);
         curl.args(headers.iter().flat_map(|header| ["-H", header])).arg(&door.url);
         String::from_utf8(curl.output().unwrap().stdout).unwrap()
     };
+    let post = |headers: &[&str], body: &Value| post_text(headers, &body.to_string());
     let bearer = format!("Authorization: Bearer {credential}");
     let status = |answer: &str| answer.split(' ').nth(1).unwrap_or_default().to_owned();
     let refused = post(&[], &hello).to_lowercase();
@@ -36,6 +37,10 @@ fn http_serves_who_has_the_credential() {
         let answer = post(&[&bearer], &none);
         assert!(status(&answer) == "400" && answer.contains(code), "{answer}");
     }
+    // Two members of one name: nobody can say which of them is meant.
+    let twice = hello.to_string().replacen(r#""id":1"#, r#""id":1,"id":2"#, 1);
+    let answer = post_text(&[&bearer], &twice);
+    assert!(status(&answer) == "400" && answer.contains("-32600"), "{answer}");
     let greeted = post(&[&bearer], &hello);
     assert!(status(&greeted) == "200" && greeted.contains("keyless-secrets"), "{greeted}");
     let session =
