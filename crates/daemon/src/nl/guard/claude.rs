@@ -64,20 +64,41 @@ pub fn install(settings: &Path) -> Result<Installed, Error> {
     };
     let mut whole: Map<String, Value> =
         serde_json::from_str(&text).map_err(|error| unusable(&error.to_string()))?;
-    if text.contains(HOOK_COMMAND) {
-        return Ok(Installed::Before);
-    }
     let hooks = whole.entry("hooks").or_insert_with(|| json!({}));
     let hooks = hooks.as_object_mut().ok_or_else(|| unusable("`hooks` is not an object"))?;
     let before_tools = hooks.entry("PreToolUse").or_insert_with(|| json!([]));
     let before_tools =
         before_tools.as_array_mut().ok_or_else(|| unusable("`PreToolUse` is not a list"))?;
+    if before_tools.iter().any(asks_before_each) {
+        return Ok(Installed::Before);
+    }
     before_tools.push(json!({
         "matcher": "*",
         "hooks": [{ "type": "command", "command": HOOK_COMMAND }],
     }));
     write(settings, &whole).map_err(|error| unusable(&error.kind().to_string()))?;
     Ok(Installed::Added)
+}
+
+/// Whether this entry of `PreToolUse` has the guard asked, whatever the tool: one for some tools alone lets the others by.
+fn asks_before_each(entry: &Value) -> bool {
+    let all_tools = match &entry["matcher"] {
+        Value::Null => true,
+        matcher => matcher.as_str().is_some_and(|text| ["", "*", ".*"].contains(&text)),
+    };
+    let hooks = entry["hooks"].as_array();
+    let asks = |hook: &Value| {
+        hook["type"] == "command" && hook["command"].as_str().is_some_and(asks_guard)
+    };
+    all_tools && hooks.is_some_and(|hooks| hooks.iter().any(asks))
+}
+
+/// Whether a command is [`HOOK_COMMAND`], maybe by a path of the program's or with variables of its own.
+fn asks_guard(command: &str) -> bool {
+    let words = command.split_whitespace().map(|word| word.trim_matches(['"', '\'']));
+    let mut words = words.skip_while(|word| word.contains('=') || ["env", "exec"].contains(word));
+    let program = words.next().and_then(|program| program.rsplit('/').next());
+    [program, words.next(), words.next()].into_iter().eq(HOOK_COMMAND.split(' ').map(Some))
 }
 
 /// What a tool is about to do, as the guard knows it; nothing when a field that says so is not there as a text.
@@ -209,6 +230,42 @@ mod tests {
         assert_eq!(whole["model"], "x");
         assert_eq!(whole["hooks"]["PreToolUse"].as_array().unwrap().len(), 2);
         assert_eq!(whole["hooks"]["PreToolUse"][1]["hooks"][0]["command"], HOOK_COMMAND);
+    }
+
+    #[test]
+    fn only_a_hook_before_each_tool_is_there_already() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("settings.json");
+        let installed = |settings: Value| {
+            fs::write(&file, settings.to_string()).unwrap();
+            let installed = install(&file).unwrap();
+            assert_eq!(install(&file).unwrap(), Installed::Before);
+            installed
+        };
+        let before = |entry: Value| json!({ "hooks": { "PreToolUse": [entry] } });
+        let runs = |command: &str| json!([{ "type": "command", "command": command }]);
+        for absent in [
+            json!({ "permissions": { "allow": ["Bash(keyless guard hook:*)"] } }),
+            json!({ "hooks": { "PostToolUse": [{ "matcher": "*", "hooks": runs(HOOK_COMMAND) }] } }),
+            before(json!({ "matcher": "Bash", "hooks": runs(HOOK_COMMAND) })),
+            before(json!({ "matcher": "*", "description": HOOK_COMMAND, "hooks": runs("true") })),
+            before(json!({ "matcher": "*", "hooks": runs("echo keyless guard hook") })),
+            before(json!({ "matcher": "*", "hooks": runs("keyless guard check x") })),
+            before(
+                json!({ "matcher": "*", "hooks": [{ "type": "prompt", "command": HOOK_COMMAND }] }),
+            ),
+        ] {
+            assert_eq!(installed(absent.clone()), Installed::Added, "{absent}");
+        }
+        for there in [
+            before(json!({ "hooks": runs(HOOK_COMMAND) })),
+            before(json!({ "matcher": "", "hooks": runs("/opt/bin/keyless guard hook") })),
+            before(
+                json!({ "matcher": ".*", "hooks": runs("KEYLESS_HOME=/x \"$HOME/bin/keyless\" guard hook") }),
+            ),
+        ] {
+            assert_eq!(installed(there.clone()), Installed::Before, "{there}");
+        }
     }
 
     #[test]
