@@ -87,7 +87,7 @@ fn install(ui: &Ui, args: &GuardInstallArgs) -> Result<ExitCode, Error> {
     let added = claude::install(&file)? == Installed::Added;
     let what = if added { "now asks" } else { "already asks" };
     let words = format!("Claude Code {what} the guard before each tool ({}).\n", file.display());
-    ui.answer("guard install", &json!({ "file": file, "added": added }), &words);
+    ui.answer("guard install", &json!({ "file": file.to_string_lossy(), "added": added }), &words);
     Ok(ExitCode::SUCCESS)
 }
 

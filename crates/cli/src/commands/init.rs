@@ -33,7 +33,7 @@ pub(super) async fn run(ui: &Ui, args: InitArgs) -> Result<ExitCode, Error> {
             "Made the store {store_path}.\nThe recovery phrase is in {}. Keep it where this machine can't lose it.\n",
             path.display()
         );
-        let data = json!({ "store": store_path, "recovery_file": path });
+        let data = json!({ "store": store_path, "recovery_file": path.to_string_lossy() });
         ui.answer("init", &data, &text);
         return Ok(ExitCode::SUCCESS);
     }

@@ -21,6 +21,10 @@ pub(super) fn run(ui: &Ui, args: &ManualArgs) -> Result<ExitCode, Error> {
         Error::with(Code::PathUnusable, place.and(": ").and(error.kind()))
     })?;
     let words = format!("{pages} pages in {}.\n", args.folder.display());
-    ui.answer("manual", &json!({ "folder": args.folder, "pages": pages }), &words);
+    ui.answer(
+        "manual",
+        &json!({ "folder": args.folder.to_string_lossy(), "pages": pages }),
+        &words,
+    );
     Ok(ExitCode::SUCCESS)
 }

@@ -4,6 +4,7 @@
 mod provision;
 
 use std::{
+    borrow::Cow,
     collections::BTreeSet,
     io,
     path::{Path, PathBuf},
@@ -118,10 +119,10 @@ impl<'u> Setup<'u> {
         let row = |(name, one): (&String, &keyless_daemon::setup::Variable)| match &one.judged {
             Judged::Secret(proposal) => json!({
                 "variable": name, "path": proposal.path, "pattern": proposal.pattern, "to": proposal.to,
-                "used_in": one.used_in,
+                "used_in": texts(&one.used_in),
             }),
             Judged::Skip(why) => {
-                json!({ "variable": name, "skipped": why, "used_in": one.used_in })
+                json!({ "variable": name, "skipped": why, "used_in": texts(&one.used_in) })
             }
         };
         let count = found.secrets();
@@ -147,7 +148,10 @@ impl<'u> Setup<'u> {
             return Ok(Came::skipped("was not wanted"));
         }
         let file = write_manifest(&self.root, found, existing)?;
-        Ok(Came::done(format!("written: {}", file.display()), json!({ "file": file })))
+        Ok(Came::done(
+            format!("written: {}", file.display()),
+            json!({ "file": file.to_string_lossy() }),
+        ))
     }
 
     /// A line for people, or one for machines.
@@ -189,7 +193,7 @@ fn scanned(found: &Scan) -> Came {
         ),
         json!({
             "variables": variables, "files": files, "cut_short": found.cut_short,
-            "unreadable": found.unreadable,
+            "unreadable": texts(&found.unreadable),
         }),
     )
 }
@@ -206,6 +210,11 @@ fn unreadable(places: &BTreeSet<PathBuf>) -> String {
         more => format!(" and {more} more"),
     };
     format!("; can't be read: {}{rest}", named.join(", "))
+}
+
+/// Names of files as JSON has them, which knows nothing but UTF-8.
+fn texts(places: &BTreeSet<PathBuf>) -> Vec<Cow<'_, str>> {
+    places.iter().map(|place| place.to_string_lossy()).collect()
 }
 
 async fn examined(root: &Path) -> Result<Came, Error> {

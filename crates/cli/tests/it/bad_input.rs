@@ -470,3 +470,42 @@ fn who_starts_in_a_folder_that_the_jail_lacks_is_told_how_to_bring_it_in() {
     assert!(said.contains(&format!("keyless run --show {place} brings the folder in")), "{said}");
     assert_eq!(run(&format!("--show {place}")).ok().trim_end(), place);
 }
+
+/// A name of bytes that are no UTF-8, as old file systems and archives have them, is told as well as can be.
+#[test]
+fn names_that_are_no_utf_8_stop_nothing() {
+    let world = World::with_store();
+    let folder = r"$(printf 'caf\351')";
+    let run = |script: &str| {
+        let script = format!(
+            "mkdir -p {folder} && cd {folder} && git init -q && keyless() {{ {KEYLESS} \"$@\"; }} && {script}"
+        );
+        world.keyless(&[]).instead(&["sh", "-c", &script]).run()
+    };
+    for script in [
+        "keyless hooks install --json && keyless hooks install",
+        "keyless hooks uninstall --json",
+        "keyless guard install claude --user --json",
+        "HOME=$PWD keyless guard install claude --user --json",
+        "touch key && HOME=$PWD keyless broker install --keyfile key --json",
+        "keyless manual $PWD/pages --json",
+        "echo 'f(process.env.ACME_API_KEY)' > \"$(printf 'x\\351.js')\" && keyless setup --write-manifest --json",
+        "head -c 30 /dev/urandom | base64 > ../long; echo \"ACME_API_KEY=$(cat ../long)\" > .env && \
+         keyless secret import $PWD/.env --leave aliases --yes --json",
+        "keyless doctor --json",
+        "test -z \"$(keyless run --no-secrets --hide $PWD/.env -- cat .env)\"",
+    ] {
+        let seen = run(script);
+        let told = seen.errors();
+        assert!(!told.contains("panicked"), "{script}: {told}");
+        seen.ok();
+    }
+    let said = run("KEYLESS_HOME=$PWD/home keyless init --recovery-file ../never");
+    let told = said.exits(6).errors();
+    assert!(told.contains("not in UTF-8") && !told.contains("server"), "{told}");
+
+    world.keyless(&["unlock"]).run().ok();
+    let hidden = run("unset KEYLESS_PASSPHRASE_FILE; keyless run --hide $PWD/.env -- cat .env");
+    world.keyless(&["lock"]).run().ok();
+    assert_eq!(hidden.ok(), "");
+}

@@ -7,7 +7,7 @@ use std::{
 };
 
 use keyless_core::{Code, Error, SafeText};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::{places::unusable, whole_file::rewrite_whole};
 
@@ -15,9 +15,15 @@ use crate::{places::unusable, whole_file::rewrite_whole};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftBehind {
     /// Which.
+    #[serde(serialize_with = "as_text")]
     pub file: PathBuf,
     /// How many values are gone from it.
     pub replaced: usize,
+}
+
+/// A name that is no UTF-8 can be said in none of our answers as it is.
+fn as_text<S: Serializer>(file: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&file.to_string_lossy())
 }
 
 /// Puts each text in its place in `file`, which must still be `text`. [`Code::PathUnusable`] when it is not: nothing

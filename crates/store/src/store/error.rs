@@ -169,6 +169,9 @@ impl From<StoreError> for Error {
             }
             StoreError::DiskFull(_) => Code::DiskFull.into(),
             StoreError::Engine(_) => unusable("the database engine failed"),
+            StoreError::File(error) if error.kind() == io::ErrorKind::InvalidFilename => {
+                unusable("its path is not in UTF-8, which SQLite wants; KEYLESS_HOME names another")
+            }
             StoreError::File(error) => {
                 let words = SafeText::words("the file can't be opened: ").and(error.kind());
                 Self::with(Code::StoreUnusable, words)

@@ -37,6 +37,7 @@ pub struct StoreOptions {
 
 /// Connects, and brings the file to our schema.
 pub(super) async fn connect(file: &Path, options: StoreOptions) -> Result<InFile, StoreError> {
+    refuse_unnameable(file).map_err(StoreError::File)?;
     let connect = connect_options(file, options);
     let mut reader = connect.connect().await?;
     use_wal(&mut reader).await?;
@@ -61,8 +62,14 @@ pub(super) fn refuse_missing(file: &Path) -> Result<(), StoreError> {
     }
 }
 
+/// A name that is no UTF-8 can't be given to SQLite; sqlx's own word for that would be taken for a server's.
+fn refuse_unnameable(file: &Path) -> io::Result<()> {
+    if file.to_str().is_some() { Ok(()) } else { Err(io::ErrorKind::InvalidFilename.into()) }
+}
+
 /// Makes an empty file, unless there is one.
 pub(super) fn make_private(file: &Path) -> io::Result<()> {
+    refuse_unnameable(file)?;
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.map_or_else(|| PathBuf::from("."), Path::to_path_buf);
     DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;

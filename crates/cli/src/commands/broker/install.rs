@@ -1,7 +1,11 @@
 //! `keyless broker install`: a unit for the systemd of this user.
 
 use std::{
-    env, fs, io,
+    env,
+    ffi::{OsStr, OsString},
+    fmt::Write as _,
+    fs, io,
+    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -37,7 +41,7 @@ pub(super) fn run(ui: &Ui, args: &BrokerInstallArgs) -> Result<ExitCode, Error> 
         "Written: {}\nNext: systemctl --user daemon-reload; systemctl --user enable --now keyless-broker\n",
         file.display()
     );
-    ui.answer("broker install", &json!({ "unit": file }), &words);
+    ui.answer("broker install", &json!({ "unit": file.to_string_lossy() }), &words);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -60,10 +64,11 @@ fn unit(args: &BrokerInstallArgs) -> Result<String, Error> {
     let program =
         env::current_exe().map_err(|error| path_unusable(Path::new("keyless"), &error))?;
     let home = keyless_home()?.map_or_else(String::new, |home| {
-        format!("Environment={}\n", quoted(&format!("{KEYLESS_HOME}={}", home.display())))
+        let mut setting = OsString::from(KEYLESS_HOME);
+        setting.extend(["=".as_ref(), home.as_os_str()]);
+        format!("Environment={}\n", quoted(setting))
     });
-    let (program, file) =
-        (quoted(&program.display().to_string()), quoted(&file.display().to_string()));
+    let (program, file) = (quoted(program), quoted(file));
     Ok(format!(
         "{MARK}\n\
          [Unit]\n\
@@ -90,9 +95,23 @@ fn unit(args: &BrokerInstallArgs) -> Result<String, Error> {
 }
 
 /// A word of a unit: quoted, and nothing in it expanded (systemd.service(5), systemd.unit(5)).
-fn quoted(word: &str) -> String {
-    let word = word.replace('\\', r"\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
-    format!("\"{word}\"")
+fn quoted(word: impl AsRef<OsStr>) -> String {
+    let mut quoted = String::from("\"");
+    for chunk in word.as_ref().as_bytes().utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '\n' => quoted.push_str(r"\n"),
+                '\\' | '"' => quoted.extend(['\\', character]),
+                '%' | '$' => quoted.extend([character, character]),
+                other => quoted.push(other),
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(quoted, r"\x{byte:02x}");
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 #[cfg(test)]
@@ -102,5 +121,7 @@ mod tests {
     #[test]
     fn words_of_a_unit_stay_as_they_are() {
         assert_eq!(quoted(r#"/a b/"c"\d%h$e"#), r#""/a b/\"c\"\\d%%h$$e""#);
+        assert_eq!(quoted("a\nb é"), r#""a\nb é""#);
+        assert_eq!(quoted(OsStr::from_bytes(b"caf\xe9/x")), r#""caf\xe9/x""#);
     }
 }

@@ -50,7 +50,11 @@ pub(super) fn install(ui: &Ui, args: &HooksInstallArgs) -> Result<ExitCode, Erro
     if runs_first {
         words.push_str("The hook that was there runs first, as ever.\n");
     }
-    ui.answer("hooks install", &json!({ "hook": hook, "chained": runs_first }), &words);
+    ui.answer(
+        "hooks install",
+        &json!({ "hook": hook.to_string_lossy(), "chained": runs_first }),
+        &words,
+    );
     Ok(ExitCode::SUCCESS)
 }
 
@@ -65,7 +69,11 @@ pub(super) fn uninstall(ui: &Ui) -> Result<ExitCode, Error> {
     }
     let words =
         if removed { "Commits are no longer checked.\n" } else { "There was no hook of ours.\n" };
-    ui.answer("hooks uninstall", &json!({ "hook": hook, "removed": removed }), words);
+    ui.answer(
+        "hooks uninstall",
+        &json!({ "hook": hook.to_string_lossy(), "removed": removed }),
+        words,
+    );
     Ok(ExitCode::SUCCESS)
 }
 

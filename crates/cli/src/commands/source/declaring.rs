@@ -38,7 +38,7 @@ pub(super) fn add(ui: &Ui, args: SourceAddArgs) -> Result<ExitCode, Error> {
     declare_source(&places, &new)?;
     let file = places.sources_file();
     let words = format!("{} stands in {}. {NEXT}\n", new.name, file.display());
-    ui.answer("source add", &json!({ "source": new.name, "file": file }), &words);
+    ui.answer("source add", &json!({ "source": new.name, "file": file.to_string_lossy() }), &words);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -48,6 +48,10 @@ pub(super) async fn remove(ui: &Ui, args: &SourceRemoveArgs) -> Result<ExitCode,
     undeclare_source(&places, &args.name, &secrets)?;
     let file = places.sources_file();
     let words = format!("{} is gone from {}. {NEXT}\n", args.name, file.display());
-    ui.answer("source remove", &json!({ "source": args.name, "file": file }), &words);
+    ui.answer(
+        "source remove",
+        &json!({ "source": args.name, "file": file.to_string_lossy() }),
+        &words,
+    );
     Ok(ExitCode::SUCCESS)
 }

@@ -25,7 +25,7 @@ pub(super) async fn export(ui: &Ui, args: ExportVaultArgs) -> Result<(), Error> 
     let secrets = vault.list().await?.len();
     let copy = Operator::new(vault).export(&recipients).await?;
     write_private(&args.file, &copy)?;
-    let data = json!({ "file": args.file, "secrets": secrets });
+    let data = json!({ "file": args.file.to_string_lossy(), "secrets": secrets });
     let words = format!(
         "{} holds {} with all versions. Only --to's keys open it; this store is not needed.\n",
         args.file.display(),

@@ -174,7 +174,7 @@ impl Shown<'_> {
         data: &mut serde_json::Value,
     ) -> Result<(), Error> {
         if let Some(path) = &args.output {
-            data["file"] = json!(path);
+            data["file"] = json!(path.to_string_lossy());
             let line = Zeroizing::new(format!("{}\n", self.text));
             return write_private(path, line.as_bytes());
         }
