@@ -252,8 +252,12 @@ mod tests {
             socket_mode: 0o600,
         });
         let _forward = forward.await.unwrap();
-        // The forwarder's task is of this thread, so that all of this is there before it reads.
         let mut guest = UnixStream::connect(&door).unwrap();
+        // The forwarder's tasks are of this thread: they have accepted it and wait for its bytes by then, and read no more
+        // until all that follows is there, of which one event tells.
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
         let preamble = b"api.allowed.test:443\n";
         let descriptors = [guest.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
