@@ -7,6 +7,9 @@ use std::time::Duration;
 /// How long a database is asked to cancel a statement.
 pub(crate) const CANCEL_TIME: Duration = Duration::from_secs(5);
 
+/// What looking for a token costs beside its own length.
+pub(crate) const TOKEN_OVERHEAD: usize = 256;
+
 /// The bounds of an [`Engine`](crate::Engine).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -41,6 +44,10 @@ pub struct Limits {
     /// Requests in flight at the same time, of all connections: each may hold back a few hundred
     /// KiB for a client that does not read. Default: 4,096.
     pub requests: usize,
+    /// What a session may know of tokens that answers minted for it, in bytes and 256 for each. Each is looked
+    /// for in all answers until the session ends: its server may show it for as long, and none may be let through for being
+    /// old. Default: 1 MiB, some 700 of the usual JWTs or 3,500 opaque ones, with which a new one takes seconds to take up.
+    pub minted_bytes: usize,
 }
 
 impl Default for Limits {
@@ -60,6 +67,7 @@ impl Default for Limits {
             leaves: 256,
             streams: 128,
             requests: 4_096,
+            minted_bytes: 1 << 20,
         }
     }
 }

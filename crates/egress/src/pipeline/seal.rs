@@ -1,7 +1,8 @@
 //! Tokens that an answer mints: kept by the broker before the agent sees the answer, which then has
 //! their placeholders. Using one is a swap like any other.
 //!
-//! An answer that may hold tokens and can't be read is not passed on. Source: design.md, section 5,
+//! An answer that may hold tokens and can't be read is not passed on, nor one whose tokens are more than a session can look
+//! for: those that were replaced can still be shown, and are looked for until it ends. Source: design.md, section 5,
 //! "tokens minted on the way"; reference/egress.md (e) 88.
 
 use std::{
@@ -63,6 +64,12 @@ pub(super) async fn seal(
     let is_token = |name: &str| table.secret(parent).rule.seal.iter().any(|one| one.is_token(name));
     let mut tokens = Vec::new();
     find(&parts.headers, &plain, &is_token, &mut tokens)?;
+    let values = tokens.iter().map(|(_, value)| value.as_slice());
+    if !table.released().has_room(values, task.lane.engine.limits.minted_bytes) {
+        let words =
+            "the session has had as many tokens as are kept from an agent; begin another session";
+        return Err(Error::with(Code::TokenUnavailable, words.into()));
+    }
     for (kind, value) in tokens {
         let minted = Minted {
             parent: table.secret(parent).path.clone(),

@@ -11,6 +11,8 @@ use keyless_rewrite::{Echo, PatternSet, Piece, Rewriter, Scanner, echoes, scrubb
 use parking_lot::RwLock;
 use zeroize::Zeroizing;
 
+use crate::limits::TOKEN_OVERHEAD;
+
 /// What was sent out.
 #[derive(Clone, Default)]
 pub(crate) struct ReleasedValues(Arc<Slot>);
@@ -42,6 +44,19 @@ impl ReleasedValues {
     /// Keeps a value that is about to be sent.
     pub(crate) fn remember(&self, placeholder: &Placeholder, value: &[u8]) {
         self.0.remember(placeholder, value);
+    }
+
+    /// Whether these may be remembered too, if all values together may take so many bytes.
+    pub(crate) fn has_room<'v>(
+        &self,
+        values: impl Iterator<Item = &'v [u8]>,
+        bytes: usize,
+    ) -> bool {
+        let known = self.0.known();
+        let new = values.filter(|new| !known.values.iter().any(|(_, value)| **value == **new));
+        let mut new = new.peekable();
+        // Who brings nothing new is let through even where there is no room.
+        new.peek().is_none() || known.weight() + new.map(weight).sum::<usize>() <= bytes
     }
 
     /// What was sent out, from now on.
@@ -108,6 +123,10 @@ impl Known {
         }
     }
 
+    fn weight(&self) -> usize {
+        self.values.iter().map(|(_, value)| weight(value)).sum()
+    }
+
     /// Number of values.
     pub(crate) fn count(&self) -> usize {
         self.values.len()
@@ -116,6 +135,10 @@ impl Known {
     fn holds(&self, placeholder: &Placeholder, value: &[u8]) -> bool {
         self.values.iter().any(|(other, known)| other == placeholder && **known == *value)
     }
+}
+
+fn weight(value: &[u8]) -> usize {
+    value.len() + TOKEN_OVERHEAD
 }
 
 fn length_keeping(values: &[(Placeholder, Zeroizing<Vec<u8>>)]) -> Rewriter {

@@ -22,8 +22,8 @@ use keyless_core::{
     },
 };
 use keyless_egress::{
-    Allowance, Broker, Engine, EngineConfig, Event, Finished, Limits, Released, RequestInfo,
-    Session, SessionSecret, SessionSpec,
+    Allowance, Broker, Engine, EngineConfig, Event, Finished, Kept, Limits, Minted, Released,
+    RequestInfo, Session, SessionSecret, SessionSpec,
 };
 use keyless_testkit::{Canary, Origin, OriginOptions, TestCa};
 use parking_lot::Mutex;
@@ -412,6 +412,11 @@ impl Broker for TestBroker {
             Err(Error::with(Code::RuleDenied, "the operator said no".into()))
         };
         Box::pin(async move { answer })
+    }
+
+    /// All under the placeholder of the secret that has them sealed.
+    fn keep(&self, minted: Minted) -> BoxFuture<'_, Result<Kept, Error>> {
+        Box::pin(async move { Ok(Kept { slot: minted.parent, younger: None }) })
     }
 
     fn record(&self, event: Event) -> Result<(), Error> {
