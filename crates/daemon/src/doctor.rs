@@ -13,9 +13,13 @@ mod store;
 
 use std::path::Path;
 
+use keyless_core::Code;
 use serde::Serialize;
 
-use crate::places::Places;
+use crate::{
+    operator::open_store,
+    places::{Places, is_inside_session},
+};
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -76,6 +80,10 @@ impl Check {
 
 /// Looks at this machine, the operator's files, the store, the broker, and the project that `folder` lies in.
 pub async fn examine(places: &Places, folder: &Path) -> Vec<Check> {
+    if is_inside_session() && sees_no_store(places).await {
+        let found = "this is an agent's session: nothing of Keyless's own is seen here, and no jail can be made";
+        return vec![Check::note("session.inside", found, "run keyless doctor outside of it")];
+    }
     let mut checks = machine::look();
     checks.extend(home::look(places));
     checks.extend(files::look(places));
@@ -86,4 +94,8 @@ pub async fn examine(places: &Places, folder: &Path) -> Vec<Check> {
     checks.extend(store.checks);
     checks.extend(project::look(places, folder, &known));
     checks
+}
+
+async fn sees_no_store(places: &Places) -> bool {
+    open_store(places).await.is_err_and(|error| error.code() == Code::NotInitialised)
 }

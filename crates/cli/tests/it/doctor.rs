@@ -4,7 +4,10 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use serde_json::{Value, json};
 
-use crate::world::{TOKEN, World};
+use crate::{
+    invocation::KEYLESS,
+    world::{TOKEN, World},
+};
 
 fn checks(world: &World, status: i32) -> Vec<(String, String)> {
     let answer =
@@ -78,4 +81,13 @@ fn a_running_broker_tells_its_last_bad_reload() {
     world.home.write("keyless/config.toml", "[egress\n").unwrap();
     let told = || checks(&world, 1).contains(&("broker.reload".to_owned(), "fault".to_owned()));
     crate::world::wait_until("the broker has seen the file", told);
+}
+
+/// What a jail hides, and can't make, is no fault of the machine's for an agent to set right.
+#[test]
+fn in_an_agents_session_nothing_is_found_wrong() {
+    let world = World::with_token();
+    let told = world.agent(&[KEYLESS, "doctor"]).run().ok();
+    assert!(told.contains("note     session.inside"), "{told}");
+    assert!(!told.contains("fault") && !told.contains("keyless init"), "{told}");
 }
