@@ -220,14 +220,16 @@ fn fate(secret: &SessionSecret, asked: &Question) -> SecretFate {
 }
 
 impl Question {
-    /// Reads a URL: `http://` or `https://`, a host, a port and a path if need be. `postgres://` asks about a login.
+    /// Reads a URL: `http://` or `https://` (`ws://`, `wss://`), a host, a port and a path if need be. `postgres://` asks about a login.
     pub fn parse(url: &str, method: &str) -> Result<Self, Error> {
         let fault = |words: &'static str| Error::with(Code::Usage, SafeText::words(words));
-        let (asks, scheme, rest) = match url.split_once("://") {
-            Some(("https", rest)) => (Asks::Request, Scheme::Https, rest),
-            Some(("http", rest)) => (Asks::Request, Scheme::Http, rest),
-            Some(("postgres" | "postgresql", rest)) => (Asks::Login, Scheme::Https, rest),
-            _ => return Err(fault("a URL begins with https://, http:// or postgres://")),
+        let (word, rest) = url.split_once("://").unwrap_or_default();
+        let (asks, scheme) = match word.to_ascii_lowercase().as_str() {
+            // A WebSocket begins with a request.
+            "https" | "wss" => (Asks::Request, Scheme::Https),
+            "http" | "ws" => (Asks::Request, Scheme::Http),
+            "postgres" | "postgresql" => (Asks::Login, Scheme::Https),
+            _ => return Err(fault("a URL begins with https://, http://, wss:// or postgres://")),
         };
         let (host, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let path = rest.split(['?', '#']).next().unwrap_or_default();
@@ -278,6 +280,7 @@ mod tests {
         };
         assert_eq!(read("https://API.test/x?y"), Ok("GET api.test:443/x".to_owned()));
         assert_eq!(read("http://api.test:8080?/"), Ok("GET api.test:8080/".to_owned()));
+        assert_eq!(read("WSS://api.test/x"), Ok("GET api.test:443/x".to_owned()));
         for bad in ["api.test", "ftp://api.test", "https:///x", "https://a@b/"] {
             assert!(read(bad).is_err(), "{bad}");
         }
