@@ -7,6 +7,7 @@
 //! Source: reference/egress.md (c) 27; (f) on what a small idle limit costs.
 
 mod connection;
+mod driver;
 mod ragged;
 
 use std::{

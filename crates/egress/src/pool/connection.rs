@@ -5,7 +5,6 @@ use std::{
     future::poll_fn,
     io::ErrorKind,
     pin::{Pin, pin},
-    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -17,7 +16,7 @@ use hyper_util::rt::TokioIo;
 use keyless_core::{Code, Error, SafeText, Scheme};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Home, Key, Means, ragged::Ragged};
+use super::{Home, Key, Means, driver::Driver, ragged::Ragged};
 use crate::{
     http2,
     incoming::Incoming,
@@ -57,13 +56,9 @@ pub(crate) struct Failure {
 /// An HTTP/1.1 connection, kept or in use.
 pub(super) struct Http1 {
     pub(super) sender: http1::SendRequest<OutgoingBody>,
-    /// What moves its bytes. As long as it is here, whoever has a request on the connection polls it
-    /// along with their own work: a small request then needs no second task, which would have to be
-    /// woken for it, on the other core as like as not. Gone once it has a task of its own.
+    /// Gone once it has a task of its own.
     driver: Option<Driver>,
 }
-
-type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
 
 impl Connection {
     pub(super) fn new(sender: Sender, home: Home) -> Self {
@@ -132,8 +127,8 @@ impl Connection {
 impl Http1 {
     /// Whether it is still open at the other end. One that nobody polls has to be asked.
     pub(super) fn is_open(&mut self) -> bool {
-        // Ready also where it has a task, which then notices by itself.
-        let _ = drive(&mut self.driver, &mut Context::from_waker(Waker::noop()));
+        // One that has a task notices by itself.
+        self.driver.take_if(Driver::is_over);
         !self.sender.is_closed()
     }
 
@@ -141,29 +136,13 @@ impl Http1 {
         &mut self,
         request: Request<OutgoingBody>,
     ) -> Result<Response<hyper::body::Incoming>, TrySendError<Request<OutgoingBody>>> {
+        Driver::attend(self.driver.as_ref());
         let mut answer = pin!(self.sender.try_send_request(request));
-        let driver = &mut self.driver;
-        poll_fn(|cx| {
-            if drive(driver, cx).is_ready() {
-                return answer.as_mut().poll(cx);
-            }
-            // Nothing but the driver brings the answer, so that it need not wake us as well.
-            answer.as_mut().poll(&mut Context::from_waker(Waker::noop()))
-        })
-        .await
+        poll_fn(|cx| Driver::poll_beside(&mut self.driver, cx, |cx| answer.as_mut().poll(cx))).await
     }
 
     async fn during<T>(&mut self, mut work: Pin<&mut impl Future<Output = T>>) -> T {
-        poll_fn(|cx| {
-            if let Poll::Ready(done) = work.as_mut().poll(cx) {
-                return Poll::Ready(done);
-            }
-            match drive(&mut self.driver, cx) {
-                Poll::Ready(()) => Poll::Pending,
-                Poll::Pending => work.as_mut().poll(cx),
-            }
-        })
-        .await
+        poll_fn(|cx| Driver::poll_beside(&mut self.driver, cx, |cx| work.as_mut().poll(cx))).await
     }
 
     fn let_go(&mut self) {
@@ -172,20 +151,9 @@ impl Http1 {
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             // Its error reaches whoever has a request on it.
-            runtime.spawn(driver);
+            runtime.spawn(driver.into_future());
         }
     }
-}
-
-/// Moves a connection on that has no task of its own. Ready when it has one, or was just done with,
-/// which reaches whoever has a request on it.
-fn drive(driver: &mut Option<Driver>, cx: &mut Context<'_>) -> Poll<()> {
-    let Some(driving) = driver else { return Poll::Ready(()) };
-    if driving.as_mut().poll(cx).is_pending() {
-        return Poll::Pending;
-    }
-    *driver = None;
-    Poll::Ready(())
 }
 
 impl Drop for Connection {
@@ -245,7 +213,7 @@ where
         .handshake(TokioIo::new(stream))
         .await
         .map_err(|error| explain(&error))?;
-    Ok(Sender::Http1(Http1 { sender, driver: Some(Box::pin(connection.with_upgrades())) }))
+    Ok(Sender::Http1(Http1 { sender, driver: Some(Driver::new(connection.with_upgrades())) }))
 }
 
 /// What is passed on says the version of who passes it on (RFC 9110, section 2.5): as HTTP/1.0, an answer without a length
@@ -312,4 +280,59 @@ fn asks_for_certificate(error: &(dyn StdError + 'static)) -> bool {
         }
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+        task::{Context, Poll, Wake},
+    };
+
+    use futures_util::FutureExt as _;
+    use http_body_util::{BodyExt as _, Empty};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Task(AtomicUsize);
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// A task that wakes itself is polled once more, and another core is woken for it.
+    #[tokio::test]
+    async fn a_request_over_a_kept_connection_waits_for_nothing_but_its_answer() {
+        let (ours, mut theirs) = tokio::io::duplex(1024);
+        let Ok(Sender::Http1(mut http1)) = http1_over(ours).await else { panic!("HTTP/1.1") };
+        for _ in 0..3 {
+            let task = Arc::<Task>::default();
+            let waker = Arc::clone(&task).into();
+            let cx = &mut Context::from_waker(&waker);
+            let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
+            let answer = {
+                let mut answer = pin!(http1.send(Request::new(body)));
+                assert!(answer.poll_unpin(cx).is_pending());
+                assert_eq!(task.0.load(Ordering::SeqCst), 0);
+                assert!(theirs.read(&mut [0; 1024]).await.unwrap() > 0);
+                theirs.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+                assert_eq!(task.0.load(Ordering::SeqCst), 1);
+                answer.poll_unpin(cx)
+            };
+            let Poll::Ready(Ok(answer)) = answer else { panic!("no answer") };
+            let mut read = pin!(answer.into_body().collect());
+            let read = pin!(http1.during(read.as_mut())).poll_unpin(cx);
+            let Poll::Ready(Ok(whole)) = read else { panic!("no body") };
+            assert_eq!(whole.to_bytes(), "ok");
+            assert_eq!(task.0.load(Ordering::SeqCst), 1);
+            assert!(http1.sender.is_ready());
+        }
+    }
 }
