@@ -108,9 +108,17 @@ const PYTHON_MODULES: &[(&str, &str)] = &[
     ("pykeepass", "pykeepass"),
 ];
 
+/// Whether packages of this Python are a distribution's (PEP 668).
+const IS_MANAGED: &str =
+    "import os, sysconfig; os.stat(sysconfig.get_path('stdlib') + '/EXTERNALLY-MANAGED')";
+
+/// The oldest Node that the packages below run with, and the one that npm gives where there is none so new.
+const OLDEST_NODE: u32 = 20;
+const NODE: &str = "node@22";
+
 /// Packages that npm installs for all: alphabetical.
 const NPM_PACKAGES: &[&str] = &[
-    // Later ones of these two want a newer Node than Debian has.
+    // What the tests say of these two is of these versions.
     "@bitwarden/cli@2025.6.1",
     "@modelcontextprotocol/conformance@0.1.13",
     "@modelcontextprotocol/sdk",
@@ -122,6 +130,8 @@ const NPM_PACKAGES: &[&str] = &[
 
 /// Cargo's subcommands that `cargo xtask test` calls.
 const SUBCOMMANDS: &[&str] = &["cargo-nextest", "cargo-deny"];
+
+const NOT_ROOT: &str = "neither root nor sudo without a password";
 
 /// Installs what is missing.
 pub(crate) fn run() -> Result<(), Failure> {
@@ -139,6 +149,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     for (module, name) in PYTHON_MODULES {
         ensure_python_module(module, name)?;
     }
+    ensure_node()?;
     NPM_PACKAGES.iter().try_for_each(|package| ensure_npm_package(package))?;
     SUBCOMMANDS.iter().try_for_each(|name| ensure_subcommand(name))?;
     vm::ensure()?;
@@ -151,15 +162,37 @@ pub(crate) fn run() -> Result<(), Failure> {
     }
 }
 
-/// Installs a module from PyPI, for this user, unless Python can import it.
+/// Installs a module from PyPI for all of this machine, unless Python can import it: tests play in homes of their own,
+/// where what one user has is not seen.
 fn ensure_python_module(module: &'static str, name: &str) -> Result<(), Failure> {
     if Check::PythonModule(module).holds() {
         return Ok(());
     }
-    let install = ["-m", "pip", "install", "--quiet", name];
+    let install = ["-s", "-m", "pip", "install", "--quiet", name];
+    if ask("python3", &["-c", IS_MANAGED]).is_none() {
+        return call(&mut command("python3", &install));
+    }
     // Debian's own Python asks to be told that the system's packages are not its business here.
-    let managed = [&install[..], &["--user", "--break-system-packages"]].concat();
-    call(&mut command("python3", &install)).or_else(|_| call(&mut command("python3", &managed)))
+    let managed = [&["python3"][..], &install, &["--break-system-packages"]].concat();
+    call(&mut as_root(&managed).ok_or_else(|| by_hand(&["python3-pip"], NOT_ROOT))?)
+}
+
+/// Installs a newer Node from npm where it is as old as Debian's: what npm has does not run with it.
+fn ensure_node() -> Result<(), Failure> {
+    if node_version().is_some_and(|version| version >= OLDEST_NODE) {
+        return Ok(());
+    }
+    install_npm_package(NODE)?;
+    match node_version() {
+        Some(version) if version >= OLDEST_NODE => Ok(()),
+        found => Err(Failure::Other(format!(
+            "the tests need Node {OLDEST_NODE} or newer first on the PATH, which has {found:?}; {NODE} is installed now"
+        ))),
+    }
+}
+
+fn node_version() -> Option<u32> {
+    ask("node", &["--version"])?.trim_start_matches('v').split('.').next()?.parse().ok()
 }
 
 /// Installs a package from npm unless it is there.
@@ -167,8 +200,17 @@ fn ensure_npm_package(package: &'static str) -> Result<(), Failure> {
     // Not where it is only there for another one, since Node does not find it then.
     match ask("npm", &["ls", "--global", "--depth=0", package]) {
         Some(_) => Ok(()),
-        None => call(&mut command("npm", &["install", "--global", "--silent", package])),
+        None => install_npm_package(package),
     }
+}
+
+fn install_npm_package(package: &'static str) -> Result<(), Failure> {
+    let install = ["npm", "install", "--global", "--silent", package];
+    let folder = ask("npm", &["prefix", "--global"]).unwrap_or_default() + "/lib";
+    if ask("test", &["-w", &folder]).is_some() {
+        return call(&mut command(install[0], &install[1..]));
+    }
+    call(&mut as_root(&install).ok_or_else(|| by_hand(&["npm"], NOT_ROOT))?)
 }
 
 /// Builds a cargo subcommand from crates.io unless it is there.
@@ -189,24 +231,24 @@ fn install_packages(packages: &[&str]) -> Result<(), Failure> {
     if !Check::Program("apt-get").holds() {
         return Err(by_hand(packages, "this is not Debian"));
     }
-    let root = ask("id", &["-u"]).as_deref() == Some("0");
-    if !root && ask("sudo", &["-n", "true"]).is_none() {
-        return Err(by_hand(packages, "neither root nor sudo without a password"));
-    }
+    let apt_get = |arguments: &[&str]| {
+        let quiet = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"];
+        as_root(&[&quiet[..], arguments].concat()).ok_or_else(|| by_hand(packages, NOT_ROOT))
+    };
+    let mut update = apt_get(&["update", "-qq"])?;
     println!("    missing Debian packages: {wanted}");
-    call(&mut apt_get(root, &["update", "-qq"]))?;
+    call(&mut update)?;
     let install = [&["install", "--yes", "-qq", "--no-install-recommends"], packages].concat();
-    call(&mut apt_get(root, &install))
+    call(&mut apt_get(&install)?)
 }
 
-fn apt_get(root: bool, arguments: &[&str]) -> Command {
-    let quiet = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"];
-    let words = [&quiet[..], arguments].concat();
-    if root {
-        command(words[0], &words[1..])
-    } else {
-        command("sudo", &[&["-n"], &words[..]].concat())
+/// These words as root, if they may be: by `sudo` where this user is another.
+fn as_root(words: &[&str]) -> Option<Command> {
+    if ask("id", &["-u"]).as_deref() == Some("0") {
+        return Some(command(words[0], &words[1..]));
     }
+    ask("sudo", &["-n", "true"])?;
+    Some(command("sudo", &[&["-n"], words].concat()))
 }
 
 fn by_hand(packages: &[&str], reason: &str) -> Failure {
@@ -223,7 +265,7 @@ impl Check {
             Self::GitProgram(name) => ask("git", &["--exec-path"])
                 .is_some_and(|folder| Path::new(&folder).join(name).exists()),
             Self::PythonModule(name) => {
-                ask("python3", &["-c", &format!("import {name}")]).is_some()
+                ask("python3", &["-s", "-c", &format!("import {name}")]).is_some()
             }
             Self::Program(name) => is_on_path(name),
         }

@@ -156,7 +156,8 @@ fn python_httpx() {
 import os, httpx
 answer = httpx.get("https://api.allowed.test/",
     headers={"Authorization": "Bearer " + os.environ["TOKEN"]})
-print(answer.raise_for_status().text)"#;
+answer.raise_for_status()
+print(answer.text)"#;
     assert_swapped_and_scrubbed(&world, &origin, &world.agent_python(script).run().ok());
 }
 
