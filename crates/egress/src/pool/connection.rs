@@ -285,11 +285,8 @@ fn asks_for_certificate(error: &(dyn StdError + 'static)) -> bool {
 #[cfg(test)]
 mod tests {
     use std::{
-        sync::{
-            Arc,
-            atomic::{AtomicUsize, Ordering},
-        },
-        task::{Context, Poll, Wake},
+        sync::Arc,
+        task::{Context, Poll},
     };
 
     use futures_util::FutureExt as _;
@@ -297,15 +294,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
-
-    #[derive(Default)]
-    struct Task(AtomicUsize);
-
-    impl Wake for Task {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
-    }
+    use crate::pool::driver::tests::Task;
 
     /// A task that wakes itself is polled once more, and another core is woken for it.
     #[tokio::test]
@@ -320,10 +309,10 @@ mod tests {
             let answer = {
                 let mut answer = pin!(http1.send(Request::new(body)));
                 assert!(answer.poll_unpin(cx).is_pending());
-                assert_eq!(task.0.load(Ordering::SeqCst), 0);
+                assert_eq!(task.woken(), 0);
                 assert!(theirs.read(&mut [0; 1024]).await.unwrap() > 0);
                 theirs.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
-                assert_eq!(task.0.load(Ordering::SeqCst), 1);
+                assert_eq!(task.woken(), 1);
                 answer.poll_unpin(cx)
             };
             let Poll::Ready(Ok(answer)) = answer else { panic!("no answer") };
@@ -331,7 +320,7 @@ mod tests {
             let read = pin!(http1.during(read.as_mut())).poll_unpin(cx);
             let Poll::Ready(Ok(whole)) = read else { panic!("no body") };
             assert_eq!(whole.to_bytes(), "ok");
-            assert_eq!(task.0.load(Ordering::SeqCst), 1);
+            assert_eq!(task.woken(), 1);
             assert!(http1.sender.is_ready());
         }
     }

@@ -116,15 +116,22 @@ impl Wake for Bell {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use futures_util::FutureExt as _;
 
     use super::*;
 
+    /// Counts how often it was woken.
     #[derive(Default)]
-    struct Task(AtomicUsize);
+    pub(in crate::pool) struct Task(AtomicUsize);
+
+    impl Task {
+        pub(in crate::pool) fn woken(&self) -> usize {
+            self.0.load(Ordering::SeqCst)
+        }
+    }
 
     impl Wake for Task {
         fn wake(self: Arc<Self>) {
@@ -152,7 +159,7 @@ mod tests {
             polled += 1;
             if polled == until { Poll::Ready(()) } else { Poll::Pending }
         });
-        (polled, task.0.load(Ordering::SeqCst), done.is_ready())
+        (polled, task.woken(), done.is_ready())
     }
 
     #[test]
@@ -180,13 +187,13 @@ mod tests {
         };
         assert!(wait(&mut driver, false).is_pending());
         bell.wake_by_ref();
-        assert_eq!(task.0.load(Ordering::SeqCst), 1);
+        assert_eq!(task.woken(), 1);
         // It is rung before the poll that follows, and heard there.
         Driver::attend(driver.as_ref());
         bell.wake_by_ref();
         assert!(wait(&mut driver, true).is_ready());
         bell.wake_by_ref();
-        assert_eq!(task.0.load(Ordering::SeqCst), 1, "nobody waits");
+        assert_eq!(task.woken(), 1, "nobody waits");
     }
 
     #[test]
