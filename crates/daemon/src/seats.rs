@@ -108,7 +108,7 @@ impl Drop for Taken {
 }
 
 impl Seat {
-    /// A whole form or message has come where one is done at a time, and is judged until its answer is there.
+    /// A whole form has come, and is judged until its answer is there.
     pub(crate) fn is_judged(&self) {
         self.under_way.store(1, Ordering::Relaxed);
     }
@@ -118,7 +118,7 @@ impl Seat {
         self.under_way.store(0, Ordering::Relaxed);
     }
 
-    /// A whole message has come where several are done at a time.
+    /// A whole message has come.
     pub(crate) fn begin(self: &Arc<Self>) -> UnderWay {
         self.under_way.fetch_add(1, Ordering::Relaxed);
         UnderWay(Arc::clone(self))

@@ -101,11 +101,7 @@ async fn serve_connection(
 ) {
     let answering = service_fn(|request: Request<Incoming>| {
         let service = Arc::clone(&service);
-        async move {
-            let answer = answer(service, request, client, listening).await;
-            client.seat.is_answered();
-            Ok::<_, Infallible>(answer)
-        }
+        async move { Ok::<_, Infallible>(answer(service, request, client, listening).await) }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
@@ -180,7 +176,7 @@ async fn dispatch(
         more.extend(route::query(uri.query().unwrap_or_default()));
         Message { shape: Shape::Bare, kind, id: None, payload: more }
     };
-    client.seat.is_judged();
+    let _under_way = client.seat.begin();
     Ok(service.answer(Arc::new(presented), message).await)
 }
 
