@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount, mount_bind};
 use rustix::process::getuid;
 
-use super::hosted::mount_points;
+use super::hosted::{mount_list, mount_points};
 use super::{Kind, mount_point};
 use crate::linux::channel::{During, Failure, Step};
 use crate::linux::sys::{self, Reach};
@@ -106,7 +106,9 @@ impl Area {
     /// below `target`, such as a cover: what lies under it would show.
     #[expect(clippy::unused_self, reason = "to have an area is the proof that it is mounted")]
     pub(crate) fn layer(&mut self, upper: &Path, target: &Path) -> io::Result<()> {
-        if has_mounts_below(&fs::read_to_string("/proc/self/mountinfo")?, target) {
+        let mounts = mount_list();
+        let mut points = mount_points(&mounts);
+        if mounts.is_empty() || points.any(|point| point != target && point.starts_with(target)) {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
         let layers = [upper, target].map(Path::to_str);
@@ -149,11 +151,6 @@ pub(crate) fn bind(source: &Path, target: &Path) -> rustix::io::Result<()> {
         Err(Errno::NOENT) if !target.exists() => Ok(()),
         other => other,
     }
-}
-
-/// By the kernel's list of mounts.
-fn has_mounts_below(mountinfo: &str, directory: &Path) -> bool {
-    mount_points(mountinfo).any(|point| point != directory && point.starts_with(directory))
 }
 
 /// Whether this process is in a jail, by what every jail has.

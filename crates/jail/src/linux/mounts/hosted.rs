@@ -28,7 +28,7 @@ pub(crate) struct Surroundings {
 impl Surroundings {
     pub(crate) fn read(ground: &Ground) -> Self {
         let listed = kernel_list("/proc/net/unix");
-        let mounts = String::from_utf8_lossy(&kernel_list("/proc/self/mountinfo")).into_owned();
+        let mounts = mount_list();
         let mut ways_out = bound_sockets(&String::from_utf8_lossy(&listed));
         // A name may be one of another mount namespace, and something else in ours.
         ways_out.retain(|path| path.metadata().is_ok_and(|file| file.file_type().is_socket()));
@@ -49,6 +49,11 @@ impl Surroundings {
         gathering_places.extend(own.map(|(path, mode)| (PathBuf::from(path), *mode)));
         Self { ways_out, gathering_places, mounts }
     }
+}
+
+/// The kernel's list of mounts, as this process sees them. Empty where it can't be read.
+pub(super) fn mount_list() -> String {
+    String::from_utf8_lossy(&kernel_list("/proc/self/mountinfo")).into_owned()
 }
 
 /// Reads a list that has no length, a page at a time: without room for it, it would be made anew for every few lines.
@@ -95,7 +100,7 @@ fn kernel_mounts(mountinfo: &str) -> Vec<PathBuf> {
         .lines()
         .filter_map(|line| {
             let (mount, kind) = line.split_once(" - ")?;
-            let path = PathBuf::from(unescape(mount.split(' ').nth(4)?));
+            let path = mount_point(mount)?;
             let is_kernels = KINDS.contains(&kind.split(' ').next()?);
             let elsewhere = !REPLACED.iter().any(|replaced| path.starts_with(replaced));
             (is_kernels && elsewhere).then_some(path)
@@ -105,7 +110,11 @@ fn kernel_mounts(mountinfo: &str) -> Vec<PathBuf> {
 
 /// Where something is mounted, by the kernel's list.
 pub(super) fn mount_points(mountinfo: &str) -> impl Iterator<Item = PathBuf> {
-    mountinfo.lines().filter_map(|line| Some(unescape(line.split(' ').nth(4)?).into()))
+    mountinfo.lines().filter_map(mount_point)
+}
+
+fn mount_point(line: &str) -> Option<PathBuf> {
+    Some(unescape(line.split(' ').nth(4)?).into())
 }
 
 /// Blanks stand as octal numbers in `mountinfo`.
