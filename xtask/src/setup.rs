@@ -141,9 +141,8 @@ pub(crate) fn run() -> Result<(), Failure> {
     }
     // A Python that is not Debian's does not see Debian's modules.
     for need in missing() {
-        if let Check::PythonModule(_) = need.check {
-            let distribution = need.package.trim_start_matches("python3-");
-            call(&mut command("python3", &["-m", "pip", "install", "--quiet", distribution]))?;
+        if let Check::PythonModule(module) = need.check {
+            ensure_python_module(module, need.package.trim_start_matches("python3-"))?;
         }
     }
     for (module, name) in PYTHON_MODULES {
