@@ -1,6 +1,9 @@
 //! Real git, real commits: what is checked, and what becomes of hooks that were there.
 
-use std::{fs, os::unix::fs::PermissionsExt as _};
+use std::{
+    fs,
+    os::unix::{ffi::OsStrExt as _, fs::PermissionsExt as _},
+};
 
 use serde_json::json;
 
@@ -123,6 +126,95 @@ fn no_name_of_a_file_hides_what_is_in_it() {
         assert_eq!(rows.count(), 1, "{name:?}: {said}");
         fs::remove_file(world.home.work().join(name)).unwrap();
     }
+}
+
+/// Links are looked into too, and submodules are none of this repository's files.
+#[test]
+fn files_of_every_kind_are_looked_into() {
+    let world = World::empty();
+    git(&world, &["init", "-q"]).ok();
+    let work = world.home.work();
+    for sub in ["sub", "was"] {
+        git(&world, &["init", "-q", sub]).ok();
+        git(&world, &["-C", sub, "commit", "-q", "--allow-empty", "-m", "x"]).ok();
+    }
+    git(&world, &["add", "was"]).ok();
+    git(&world, &["commit", "-q", "-m", "x"]).ok();
+    let check = |files: u64, findings: usize| {
+        git(&world, &["add", "-A"]).ok();
+        let seen = world.keyless(&["hooks", "check", "--staged", "--json"]).run().json();
+        assert_eq!(seen["data"]["files"], json!(files));
+        assert_eq!(seen["data"]["findings"].as_array().unwrap().len(), findings, "{seen}");
+    };
+    check(0, 0);
+    // What was a submodule is a file now, beside files in names and bytes of every kind.
+    fs::remove_dir_all(work.join("was")).unwrap();
+    world.home.write("work/was", format!("key = {}\n", token())).unwrap();
+    let name = std::ffi::OsStr::from_bytes(b"no \xff\xfe text");
+    fs::write(work.join(name), format!("key = {}\n", token())).unwrap();
+    std::os::unix::fs::symlink(format!("token={}", token()), work.join("link")).unwrap();
+    for (name, text) in
+        [("empty", ""), ("open", "no end of a line"), ("ends", "a\n\n"), ("bin", "\0\n")]
+    {
+        world.home.write(&format!("work/{name}"), text).unwrap();
+    }
+    world.home.write("work/great", "x\n".repeat(100_000)).unwrap();
+    check(8, 3);
+}
+
+/// A name that git no longer knows any bytes for, and one whose bytes another object stands in for.
+#[test]
+fn nothing_passes_that_git_does_not_hand_out_as_it_is_committed() {
+    let world = World::empty();
+    git(&world, &["init", "-q"]).ok();
+    let object = |text: &str| {
+        world.home.write("work/key", text).unwrap();
+        git(&world, &["add", "key"]).ok();
+        git(&world, &["rev-parse", ":key"]).ok().trim_end().to_owned()
+    };
+    let harmless = object("nothing\n");
+    let staged = object(&format!("key = {}\n", token()));
+    let check = || world.keyless(&["hooks", "check", "--staged"]).run();
+    git(&world, &["replace", &staged, &harmless]).ok();
+    check().exits(1);
+    git(&world, &["replace", "-d", &staged]).ok();
+
+    let kept = world.home.work().join(".git/objects").join(&staged[..2]).join(&staged[2..]);
+    fs::set_permissions(&kept, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::write(&kept, "broken").unwrap();
+    let said = check().exits(3).errors();
+    assert!(said.contains("git says: "), "{said}");
+    fs::remove_file(&kept).unwrap();
+    let said = check().exits(3).errors();
+    assert!(said.contains("git has no staged bytes of key"), "{said}");
+}
+
+/// Each process takes milliseconds, and a commit may bring thousands of files.
+#[test]
+fn git_is_asked_as_often_for_many_files_as_for_one() {
+    let world = World::empty();
+    git(&world, &["init", "-q"]).ok();
+    let counting = "#!/bin/sh\necho git >> \"$HOME/asked\"\nPATH=${PATH#*:} exec git \"$@\"\n";
+    world.home.write("bin/git", counting).unwrap();
+    let bin = world.home.root().join("bin");
+    fs::set_permissions(bin.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
+    let environment = world.home.environment();
+    let path = environment.iter().find(|(name, _)| *name == "PATH").map(|(_, path)| path.clone());
+    let path = format!("{}:{}", bin.display(), path.unwrap().to_str().unwrap());
+    let asked = world.home.root().join("home/asked");
+    let mut counts = Vec::new();
+    for files in [1, 40] {
+        for file in 0..files {
+            world.home.write(&format!("work/{file}"), format!("{file}\n")).unwrap();
+        }
+        git(&world, &["add", "-A"]).ok();
+        let seen =
+            world.keyless(&["hooks", "check", "--staged", "--json"]).env("PATH", &path).run();
+        assert_eq!(seen.data()["files"], json!(files));
+        counts.push(fs::read_to_string(&asked).unwrap().lines().count());
+        fs::remove_file(&asked).unwrap();
+    }
+    assert_eq!(counts[0], counts[1]);
 }
 
 /// An agent's session does not see which secrets there are, so what a commit names is not judged by that.

@@ -39,10 +39,7 @@ pub(super) async fn run(ui: &Ui, args: &HooksCheckArgs) -> Result<ExitCode, Erro
     let forms = token_forms();
     let mut looking = Looking { forms, known, found: Vec::new(), files: 0, untold: 0 };
     if args.staged {
-        for file in git::staged()? {
-            let Some(bytes) = git::staged_bytes(&file) else { continue };
-            looking.look(&here, &file, &bytes)?;
-        }
+        looking.look_at_staged(&here)?;
     }
     for file in &args.files {
         let bytes = fs::read(file).map_err(|error| {
@@ -65,6 +62,22 @@ pub(super) async fn run(ui: &Ui, args: &HooksCheckArgs) -> Result<ExitCode, Erro
 }
 
 impl Looking {
+    /// Looks through what the next commit brings into the working tree `top`.
+    fn look_at_staged(&mut self, top: &Path) -> Result<(), Error> {
+        let files = git::staged()?;
+        if files.is_empty() {
+            return Ok(());
+        }
+        let mut objects = git::Objects::open()?;
+        for staged in &files {
+            match objects.bytes(staged) {
+                Ok(bytes) => self.look(top, &staged.file, &bytes)?,
+                Err(why) => return Err(objects.failure(staged, &why)),
+            }
+        }
+        objects.close()
+    }
+
     /// Looks through a file, whose name is seen from `here`.
     fn look(&mut self, here: &Path, file: &Path, bytes: &[u8]) -> Result<(), Error> {
         self.files += 1;

@@ -2,12 +2,17 @@
 
 use std::{
     ffi::OsStr,
+    io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _},
     os::unix::ffi::OsStrExt as _,
-    path::{Path, PathBuf},
-    process::Command,
+    path::PathBuf,
+    process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
+    thread::{self, JoinHandle},
 };
 
 use keyless_core::{Code, Error, SafeText};
+
+/// The mode of an entry that is another repository's commit.
+const SUBMODULE: &str = "160000";
 
 /// The working tree's root.
 pub(super) fn top() -> Result<PathBuf, Error> {
@@ -24,21 +29,118 @@ pub(super) fn hooks() -> Result<PathBuf, Error> {
     one_path(&["rev-parse", "--path-format=absolute", "--git-path", "hooks"])
 }
 
-/// The files that the next commit adds or changes, from the working tree's root.
-pub(super) fn staged() -> Result<Vec<PathBuf>, Error> {
-    let list = ask(&["diff", "--cached", "--name-only", "-z", "--diff-filter=ACMRT"])?;
-    let names = list.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    Ok(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
+/// A file that the next commit adds or changes, as it is staged.
+pub(super) struct Staged {
+    /// From the working tree's root.
+    pub(super) file: PathBuf,
+    /// Git's name for its bytes, which none of a file's own can be taken for.
+    object: String,
 }
 
-/// A file as it is staged; nothing for what is no file, such as a submodule.
-pub(super) fn staged_bytes(file: &Path) -> Option<Vec<u8>> {
-    // With its stage, which a name such as `0:notes` would be taken for otherwise.
-    let mut object = b":0:".to_vec();
-    object.extend(file.as_os_str().as_bytes());
-    let output =
-        Command::new("git").args(["cat-file", "blob"]).arg(OsStr::from_bytes(&object)).output();
-    output.ok().filter(|output| output.status.success()).map(|output| output.stdout)
+/// The files that the next commit adds or changes; a submodule is none.
+pub(super) fn staged() -> Result<Vec<Staged>, Error> {
+    let list = ask(&[
+        "diff",
+        "--cached",
+        "--raw",
+        "-z",
+        "--no-abbrev",
+        "--no-renames",
+        "--no-relative",
+        "--ita-invisible-in-index",
+        "--diff-filter=AMT",
+    ])?;
+    let mut fields = list.split(|byte| *byte == 0).filter(|field| !field.is_empty());
+    let mut files = Vec::new();
+    // `:OLDMODE MODE OLDOBJECT OBJECT STATUS`, then the name.
+    while let (Some(what), Some(name)) = (fields.next(), fields.next()) {
+        let what = std::str::from_utf8(what).unwrap_or_default();
+        let [_, mode, _, object, _] = what.split(' ').collect::<Vec<_>>()[..] else {
+            return Err(unusable(SafeText::words("git diff's list can't be read")));
+        };
+        if mode != SUBMODULE {
+            let file = PathBuf::from(OsStr::from_bytes(name));
+            files.push(Staged { file, object: object.to_owned() });
+        }
+    }
+    Ok(files)
+}
+
+/// One git that hands out the bytes of objects.
+pub(super) struct Objects {
+    git: Child,
+    wanted: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    /// Read beside the answers: git would wait for whoever leaves it full.
+    said: JoinHandle<String>,
+}
+
+impl Objects {
+    pub(super) fn open() -> Result<Self, Error> {
+        let mut git = git(&["cat-file", "--batch"])
+            // A commit takes the object that is staged, not one that stands in for it here.
+            .env("GIT_NO_REPLACE_OBJECTS", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| not_run(&error))?;
+        let wanted = git.stdin.take().expect("it is piped");
+        let answers = git.stdout.take().expect("it is piped");
+        let mut errors = git.stderr.take().expect("it is piped");
+        let said = thread::spawn(move || {
+            let mut said = Vec::new();
+            // Whatever came before a fault is told.
+            let _ = errors.read_to_end(&mut said);
+            String::from_utf8_lossy(&said).into_owned()
+        });
+        Ok(Self { git, wanted, answers: BufReader::new(answers), said })
+    }
+
+    /// A file's bytes.
+    pub(super) fn bytes(&mut self, staged: &Staged) -> io::Result<Vec<u8>> {
+        let object = &staged.object;
+        writeln!(self.wanted, "{object}")?;
+        self.wanted.flush()?;
+        let mut head = String::new();
+        self.answers.read_line(&mut head)?;
+        // `OBJECT blob SIZE`, or `OBJECT missing`.
+        let size =
+            head.trim_end().strip_prefix(object).and_then(|rest| rest.strip_prefix(" blob "));
+        let Some(size) = size.and_then(|size| size.parse().ok()) else {
+            let absent = head.ends_with(" missing\n");
+            return Err(if absent { ErrorKind::NotFound } else { ErrorKind::InvalidData }.into());
+        };
+        let mut bytes = Vec::new();
+        self.answers.by_ref().take(size).read_to_end(&mut bytes)?;
+        let mut end = [0];
+        self.answers.read_exact(&mut end)?;
+        if end == *b"\n" { Ok(bytes) } else { Err(ErrorKind::InvalidData.into()) }
+    }
+
+    /// Why a file's bytes did not come: git's own words, if it said any.
+    pub(super) fn failure(self, staged: &Staged, why: &io::Error) -> Error {
+        match self.end() {
+            Ok((_, said)) if !said.is_empty() => failed(&said),
+            _ => {
+                let file = staged.file.to_string_lossy();
+                let words = SafeText::words("git has no staged bytes of ").as_they_wrote(&file);
+                unusable(words.and(": ").and(why.kind()))
+            }
+        }
+    }
+
+    /// Lets git end; fails as it does.
+    pub(super) fn close(self) -> Result<(), Error> {
+        let (status, said) = self.end().map_err(|error| not_run(&error))?;
+        if status.success() { Ok(()) } else { Err(failed(&said)) }
+    }
+
+    fn end(self) -> io::Result<(ExitStatus, String)> {
+        let Self { mut git, wanted, answers, said } = self;
+        drop((wanted, answers));
+        Ok((git.wait()?, said.join().unwrap_or_default()))
+    }
 }
 
 fn one_path(arguments: &[&str]) -> Result<PathBuf, Error> {
@@ -51,20 +153,32 @@ fn one_path(arguments: &[&str]) -> Result<PathBuf, Error> {
 }
 
 fn ask(arguments: &[&str]) -> Result<Vec<u8>, Error> {
-    let unusable = |words: SafeText| Error::with(Code::PathUnusable, words);
-    let output = Command::new("git")
-        .args(arguments)
-        .env("LC_ALL", "C")
-        .output()
-        .map_err(|error| unusable(SafeText::words("git: ").and(error.kind())))?;
+    let output = git(arguments).output().map_err(|error| not_run(&error))?;
     if output.status.success() {
         return Ok(output.stdout);
     }
-    let said = String::from_utf8_lossy(&output.stderr);
+    Err(failed(&String::from_utf8_lossy(&output.stderr)))
+}
+
+fn git(arguments: &[&str]) -> Command {
+    let mut git = Command::new("git");
+    git.args(arguments).env("LC_ALL", "C");
+    git
+}
+
+fn not_run(error: &io::Error) -> Error {
+    unusable(SafeText::words("git: ").and(error.kind()))
+}
+
+fn failed(said: &str) -> Error {
     // Its words in the one language that every git of ours speaks: see `LC_ALL` above.
     if said.contains("not a git repository") {
-        return Err(Code::RepositoryMissing.into());
+        return Code::RepositoryMissing.into();
     }
     let said = said.lines().next().unwrap_or("git failed");
-    Err(unusable(SafeText::words("git says: ").as_they_wrote(said)))
+    unusable(SafeText::words("git says: ").as_they_wrote(said))
+}
+
+fn unusable(words: SafeText) -> Error {
+    Error::with(Code::PathUnusable, words)
 }
