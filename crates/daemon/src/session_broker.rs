@@ -24,7 +24,7 @@ use keyless_core::{
     Allowed, ApproveOnUse, Authority, Code, Consent, Error, Held, Permit, SafeText, SecretPath,
     audit::{Action, Agent, Detail, Draft, Outcome, Target},
 };
-use keyless_egress::{Broker, Event, Finished, Kept, Minted, Released, RequestInfo};
+use keyless_egress::{Broker, Event, Finished, Kept, Minted, Recording, Released, RequestInfo};
 use keyless_store::AuditLog;
 use parking_lot::Mutex;
 use uuid::Uuid;
@@ -273,19 +273,17 @@ impl Broker for SessionBroker {
         })
     }
 
-    fn keep(&self, minted: Minted) -> BoxFuture<'_, Result<Kept, Error>> {
-        Box::pin(async move {
-            let kept = self.minted.keep(&minted)?;
-            // The token that made room is not to be had any more.
-            self.leases.forget(|leased| self.minted.has_dropped(leased));
-            let target = Target::Secrets(vec![kept.path().clone()]);
-            let correlation_id = minted.correlation_id;
-            let mut draft = self.draft(Action::Create, Outcome::Success, target, correlation_id);
-            draft.detail.authority = Some(minted.authority.to_string());
-            draft.detail.kind = Some("minted".to_owned());
-            self.log.append(draft).await?;
-            Ok(kept)
-        })
+    fn keep(&self, minted: Minted) -> Result<(Kept, Recording<'_>), Error> {
+        let kept = self.minted.keep(&minted)?;
+        // The token that made room is not to be had any more.
+        self.leases.forget(|leased| self.minted.has_dropped(leased));
+        let target = Target::Secrets(vec![kept.path().clone()]);
+        let correlation_id = minted.correlation_id;
+        let mut draft = self.draft(Action::Create, Outcome::Success, target, correlation_id);
+        draft.detail.authority = Some(minted.authority.to_string());
+        draft.detail.kind = Some("minted".to_owned());
+        let recording = async move { self.log.append(draft).await.map(drop) };
+        Ok((kept, Box::pin(recording)))
     }
 
     fn renew<'a>(

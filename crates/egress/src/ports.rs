@@ -41,10 +41,11 @@ pub trait Broker: Send + Sync + 'static {
         Box::pin(async move { Err(error) })
     }
 
-    /// Keeps a token that a server has just minted. Gives what stands for it from now on.
-    fn keep(&self, minted: Minted) -> BoxFuture<'_, Result<Kept, Error>> {
+    /// Keeps a token that a server has just minted. Gives what stands for it from now on, at once, since whoever waits for
+    /// something may be gone by then; and what resolves when that is on record.
+    fn keep(&self, minted: Minted) -> Result<(Kept, Recording<'_>), Error> {
         let words = SafeText::words("nobody keeps the tokens of ").and(&minted.parent);
-        Box::pin(async move { Err(Error::with(Code::TokenUnavailable, words)) })
+        Err(Error::with(Code::TokenUnavailable, words))
     }
 
     /// An upstream refused requests since `since` that had tokens of these secrets. Whether another
@@ -65,6 +66,9 @@ pub trait Broker: Send + Sync + 'static {
     /// Takes note of what a request or tunnel came to. Nothing waits for it.
     fn finished(&self, finished: Finished);
 }
+
+/// An entry on its way to the log.
+pub type Recording<'a> = BoxFuture<'a, Result<(), Error>>;
 
 /// A value and the permit that opens it.
 pub struct Released {

@@ -11,6 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures_util::future::try_join_all;
 use http::{HeaderMap, HeaderValue, Response, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt as _, Limited};
@@ -22,7 +23,7 @@ use super::Task;
 use crate::{
     coding::{Coded, Recoder},
     incoming::{Incoming, IncomingError},
-    ports::Minted,
+    ports::{Minted, Recording},
     swap::form_parameters,
 };
 
@@ -70,20 +71,42 @@ pub(super) async fn seal(
             "the session has had as many tokens as are kept from an agent; begin another session";
         return Err(Error::with(Code::TokenUnavailable, words.into()));
     }
-    for (kind, value) in tokens {
-        let minted = Minted {
-            parent: table.secret(parent).path.clone(),
-            correlation_id: task.subject.correlation_id.clone(),
-            authority: task.authority.clone(),
-            kind,
-            value,
-        };
-        let value = minted.value.clone();
-        let kept = table.broker().keep(minted).await?;
-        let placeholder = task.lane.session.put_in(&kept)?;
-        table.released().remember(&placeholder, &value);
+    // All are known to the scrub, and all entries on their way, before anything is waited for.
+    let (mut recordings, mut kept) = (Vec::new(), Ok(()));
+    for token in tokens {
+        match keep(task, parent, token) {
+            Ok(recording) => recordings.push(recording),
+            Err(error) => kept = Err(error),
+        }
     }
+    try_join_all(recordings).await?;
+    kept?;
     Ok(Response::from_parts(parts, Sealed::Read(body)))
+}
+
+/// Has one token kept, and looked for in all answers from here on; what resolves when that is on record.
+fn keep<'t>(
+    task: &'t Task<'_>,
+    parent: usize,
+    (kind, value): (String, Zeroizing<Vec<u8>>),
+) -> Result<Recording<'t>, Error> {
+    let table = &task.table;
+    let minted = Minted {
+        parent: table.secret(parent).path.clone(),
+        correlation_id: task.subject.correlation_id.clone(),
+        authority: task.authority.clone(),
+        kind,
+        value: value.clone(),
+    };
+    let (kept, recording) = table.broker().keep(minted)?;
+    let placeholder = match &kept.younger {
+        Some((_, placeholder)) => placeholder,
+        None => &table.secret_at(&kept.slot).ok_or(Code::Internal)?.placeholder,
+    };
+    // Also where the session has lost its parent by now: its server may show it all the same.
+    table.released().remember(placeholder, &value);
+    task.lane.session.put_in(&kept)?;
+    Ok(recording)
 }
 
 impl Body for Sealed {

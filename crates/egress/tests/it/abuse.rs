@@ -4,12 +4,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use http::StatusCode;
-use keyless_core::{EgressRule, Sealing};
-use keyless_egress::{EngineConfig, Limits};
-use keyless_testkit::{Handler, OriginOptions, TestCa, reply};
-
-use crate::scene::{ALLOWED, PATIENCE, Scene, Setting};
+use crate::scene::{ALLOWED, PATIENCE, Scene};
 
 const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
@@ -50,48 +45,6 @@ fn rapid_resets_are_told_to_go_away() {
     assert_eq!(goaway(&scene, &flood), Some(ENHANCE_YOUR_CALM));
     assert!(scene.allowed.requests().len() < 2_000, "{}", scene.allowed.requests().len());
     assert_still_serves(&scene);
-}
-
-/// An old token may still be shown by its server, so all are looked for: of those that no agent can be kept from, none comes.
-#[test]
-fn tokens_without_end_are_refused_and_the_first_one_is_still_scrubbed() {
-    let ca = TestCa::new();
-    // Who asks says which token.
-    let handler = Handler::new(|request| async move {
-        let number = request.uri().query().unwrap_or_default().to_owned();
-        let token = format!("minted-token-number-{number}-{}", "x".repeat(20));
-        let text = match request.uri().path() {
-            "/token" => format!(r#"{{"access_token":"{token}"}}"#),
-            _ => token,
-        };
-        reply(StatusCode::OK, text)
-    });
-    let scene = Scene::of(Setting {
-        allowed: OriginOptions::tls(&ca, &[ALLOWED]).handler(handler),
-        rule: |rule| {
-            let seal = vec![Sealing::parse("POST allowed.test/token").unwrap()];
-            EgressRule { seal, ..rule }
-        },
-        // Room for four.
-        config: EngineConfig {
-            limits: Limits { minted_bytes: 4 * (256 + 48), ..Limits::default() },
-            ..EngineConfig::default()
-        },
-        ..Setting::with(ca)
-    });
-    let mint =
-        |number: u32| scene.curl(&["-X", "POST", &format!("https://allowed.test/token?{number}")]);
-    for number in 1..=4 {
-        let answer = mint(number);
-        assert!(answer.body.contains(&scene.placeholder), "{number}: {}", answer.body);
-    }
-    let refused = mint(5);
-    assert_eq!((refused.status, refused.refusal()), (502, Some("token_unavailable")));
-    assert!(!refused.body.contains("minted-token") && refused.body.contains("another session"));
-    // The same one again is no more to look for.
-    assert_eq!(mint(4).status, 200);
-    let shown = scene.curl(&["https://allowed.test/shown?1"]);
-    assert!(shown.status == 200 && shown.body.contains(&scene.placeholder), "{}", shown.body);
 }
 
 /// 4 KiB in the table, named 16,000 times in one head: 64 MiB if it were unpacked.

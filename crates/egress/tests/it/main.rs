@@ -19,6 +19,8 @@ mod framing;
 mod http;
 /// Interim answers over HTTP/1 and HTTP/2 in every combination.
 mod interim;
+/// Tokens that answers mint: kept from the agent, whoever is in a hurry.
+mod minted;
 /// Random requests, against a model and against no proxy.
 mod model;
 /// What a secret may be used for inside its host, and credentials that the proxy sets itself.

@@ -3,6 +3,7 @@
 
 use std::{
     collections::HashMap,
+    future::{pending, ready},
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
     path::PathBuf,
@@ -22,8 +23,8 @@ use keyless_core::{
     },
 };
 use keyless_egress::{
-    Allowance, Broker, Engine, EngineConfig, Event, Finished, Kept, Limits, Minted, Released,
-    RequestInfo, Session, SessionSecret, SessionSpec,
+    Allowance, Broker, Engine, EngineConfig, Event, Finished, Kept, Limits, Minted, Recording,
+    Released, RequestInfo, Session, SessionSecret, SessionSpec,
 };
 use keyless_testkit::{Canary, Origin, OriginOptions, TestCa};
 use parking_lot::Mutex;
@@ -108,6 +109,10 @@ pub(crate) struct TestBroker {
     pub(crate) finished: Mutex<Vec<Finished>>,
     /// Requests whose path has this word make it panic.
     pub(crate) stumbles_over: Mutex<Option<&'static str>>,
+    /// How many minted tokens came to be kept.
+    pub(crate) kept: Mutex<usize>,
+    /// Nothing about minted tokens comes to be on record.
+    pub(crate) log_stands: Mutex<bool>,
 }
 
 pub(crate) struct Answer {
@@ -154,6 +159,8 @@ impl Scene {
             asked: Mutex::default(),
             finished: Mutex::default(),
             stumbles_over: Mutex::default(),
+            kept: Mutex::default(),
+            log_stands: Mutex::default(),
         });
         let to = setting.destinations.iter().map(|to| Destination::parse(to).unwrap()).collect();
         let rule = EgressRule { locations: setting.locations, ..EgressRule::to(to) };
@@ -415,8 +422,11 @@ impl Broker for TestBroker {
     }
 
     /// All under the placeholder of the secret that has them sealed.
-    fn keep(&self, minted: Minted) -> BoxFuture<'_, Result<Kept, Error>> {
-        Box::pin(async move { Ok(Kept { slot: minted.parent, younger: None }) })
+    fn keep(&self, minted: Minted) -> Result<(Kept, Recording<'_>), Error> {
+        *self.kept.lock() += 1;
+        let recording: Recording<'_> =
+            if *self.log_stands.lock() { Box::pin(pending()) } else { Box::pin(ready(Ok(()))) };
+        Ok((Kept { slot: minted.parent, younger: None }, recording))
     }
 
     fn record(&self, event: Event) -> Result<(), Error> {
