@@ -11,6 +11,7 @@ mod exchange;
 mod hold;
 mod hop;
 mod interim;
+mod minting;
 mod renewal;
 mod seal;
 mod websocket;
@@ -25,7 +26,12 @@ use http_body_util::combinators::UnsyncBoxBody;
 use keyless_core::{Authority, Code, Error, SafeText, Scheme};
 
 use self::{
-    agreement::Agreed, body::BoxError, exchange::Exchange, interim::Line, websocket::Opening,
+    agreement::Agreed,
+    body::BoxError,
+    exchange::Exchange,
+    interim::Line,
+    minting::{Lasting, Minting},
+    websocket::Opening,
 };
 use crate::{
     Engine, Session,
@@ -80,6 +86,7 @@ struct Task<'a> {
     table: Arc<SwapTable>,
     /// The session's version at which the destination was judged.
     as_of: u64,
+    minting: Minting,
 }
 
 impl Task<'_> {
@@ -106,15 +113,27 @@ impl Lane {
     }
 
     /// Answers one request.
-    pub(crate) async fn answer(
+    pub(crate) fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        via: Via,
+    ) -> impl Future<Output = Response<AnswerBody>> + Send {
+        let minting = Minting::default();
+        let until_read = minting.clone();
+        let work = async move { self.answer_one(request, via, minting).await };
+        Lasting::new(work.boxed(), until_read)
+    }
+
+    async fn answer_one(
         &self,
         request: Request<Incoming>,
         via: Via,
+        minting: Minting,
     ) -> Response<AnswerBody> {
         let subject = Subject { request: Some(said_of(&request)), ..Subject::default() };
         let mut subject = Arc::new(subject);
         let answer = answer_form(&request);
-        let tried = AssertUnwindSafe(self.try_answer(request, via, &mut subject));
+        let tried = AssertUnwindSafe(self.try_answer(request, via, &mut subject, minting));
         let Refused { error, logged } = match tried.catch_unwind().await {
             Ok(Ok(response)) => return response,
             Ok(Err(refused)) => refused,
@@ -132,6 +151,7 @@ impl Lane {
         request: Request<Incoming>,
         via: Via,
         subject: &mut Arc<Subject>,
+        minting: Minting,
     ) -> Result<Response<AnswerBody>, Refused> {
         // Nobody else has it before the task does, so nothing is copied.
         Arc::make_mut(subject).correlation_id = refusal::correlation_id()?;
@@ -155,7 +175,8 @@ impl Lane {
             identity: identity.as_ref().map(ClientIdentity::fingerprint),
         };
         let (subject, authority) = (Arc::clone(subject), &authority);
-        let task = Task { lane: self, scheme, authority, key, subject, identity, table, as_of };
+        let task =
+            Task { lane: self, scheme, authority, key, subject, identity, table, as_of, minting };
         let (line, upgrade) = match via {
             Via::Http1(Approved { guard, upgrade }) => (Line::Http1(guard), upgrade),
             Via::Http2(hints) => (Line::Http2(hints), None),

@@ -63,7 +63,7 @@ async fn answer(
         return connect(&engine, &session, request, place).await;
     }
     let bound = Bound::PerRequest;
-    Lane { engine, session, bound }
+    Arc::new(Lane { engine, session, bound })
         .answer(request.map(incoming::Incoming::Http1), Via::Http1(approved))
         .await
 }

@@ -18,7 +18,7 @@ use super::{
     hop,
     interim::{self, Line},
     renewal::Again,
-    seal,
+    seal::{self, Sealed},
 };
 use crate::{
     account::Account,
@@ -57,20 +57,43 @@ impl<'a> Exchange<'a> {
         let asking = async {
             let mut connection = self.connect(Wanted::Any).await?;
             let request = self.prepare(request, connection.version(), &account).await?;
+            let sealing = seal::sealing(self.task);
+            let _unread = sealing.map(|_| self.task.minting.begin());
             let mut response = self.send(&mut connection, request).await?;
             if let Some(again) = again
                 && let Some(request) = Box::pin(again.after(self.task, &response)).await
             {
                 (response, connection) = Box::pin(self.once_more(request, &account)).await?;
             }
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                let detail = "it switched protocols unasked".into();
+                return Err(Error::with(Code::UpstreamProtocol, detail).into());
+            }
+            let response = self.take(response, &mut connection, &account, sealing).await?;
             Ok::<_, Refused>((response, connection))
         };
         let (response, connection) = hold.during(pin!(asking)).await?;
-        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            let detail = "it switched protocols unasked".into();
-            return Err(Error::with(Code::UpstreamProtocol, detail).into());
-        }
         self.finish(&method, response, connection, hold).await
+    }
+
+    /// Cleans an answer's head, and reads it where it may hold tokens that some secret has sealed.
+    pub(super) async fn take(
+        &self,
+        mut response: Response<Incoming>,
+        connection: &mut Connection,
+        account: &Account,
+        sealing: Option<usize>,
+    ) -> Result<Response<Sealed>, Refused> {
+        account.answered(response.status());
+        hop::check_transfer_coding(response.headers())?;
+        hop::strip_response(response.headers_mut());
+        match sealing {
+            Some(parent) => {
+                let sealing = Box::pin(seal::seal(self.task, parent, response));
+                Ok(connection.during(pin!(sealing)).await?)
+            }
+            None => Ok(response.map(Sealed::Untouched)),
+        }
     }
 
     /// Sends a request whose token was renewed after a refusal.
@@ -149,23 +172,18 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Cleans and scrubs the answer.
+    /// Scrubs the answer.
     pub(super) async fn finish(
         &self,
         method: &Method,
-        mut response: Response<Incoming>,
+        response: Response<Sealed>,
         mut connection: Connection,
         mut hold: Hold,
     ) -> Result<Response<AnswerBody>, Refused> {
-        hold.account().answered(response.status());
-        hop::check_transfer_coding(response.headers())?;
-        hop::strip_response(response.headers_mut());
         let route = self.route(connection.version());
-        // A small body is read whole here, and one that may hold tokens.
-        let scrubbing = async {
-            let response = seal::seal(self.task, response).await?;
-            Ok(scrub::scrub_response(&self.task.table, &route, method, response).await?)
-        };
+        // A small body is read whole here.
+        let scrubbing =
+            async { Ok(scrub::scrub_response(&self.task.table, &route, method, response).await?) };
         let scrubbing = pin!(scrubbing);
         let response = hold.during(pin!(connection.during(scrubbing))).await?;
         let bodiless = scrub::is_bodiless(method, response.status());

@@ -9,13 +9,14 @@ use std::{
 use futures_util::future::BoxFuture;
 use keyless_core::{Code, Error};
 
-use super::{Refused, Task};
+use super::{Refused, Task, minting::Minting};
 use crate::{account::Account, room::Place};
 
 /// One request under way, from its head to its answer's last byte.
 pub(super) struct Hold {
     withdrawn: BoxFuture<'static, Error>,
     account: Arc<Account>,
+    minting: Minting,
     _place: Place,
 }
 
@@ -25,18 +26,24 @@ impl Hold {
         let crowded = || Error::with(Code::TooManyConnections, "too many requests at once".into());
         let place = engine.requests.enter().ok_or_else(crowded)?;
         let account = Account::open(engine, session, Arc::clone(&task.subject));
-        Ok(Self { withdrawn: Box::pin(task.ground().withdrawn()), account, _place: place })
+        let (withdrawn, minting) = (Box::pin(task.ground().withdrawn()), task.minting.clone());
+        Ok(Self { withdrawn, account, minting, _place: place })
     }
 
-    /// Does `work` unless it may not go on; then it is dropped where it stands.
+    /// Does `work` unless it may not go on; then it is dropped where it stands, but for tokens that have to be read.
     pub(super) async fn during<T>(
         &mut self,
-        work: Pin<&mut impl Future<Output = Result<T, Refused>>>,
+        mut work: Pin<&mut impl Future<Output = Result<T, Refused>>>,
     ) -> Result<T, Refused> {
         tokio::select! {
             biased;
-            done = work => done,
-            error = &mut self.withdrawn => Err(error.into()),
+            done = &mut work => done,
+            error = &mut self.withdrawn => {
+                if error.code() != Code::SessionEnded {
+                    self.minting.read_out(work).await;
+                }
+                Err(error.into())
+            }
         }
     }
 

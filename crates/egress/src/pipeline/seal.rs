@@ -36,26 +36,28 @@ pub(super) enum Sealed {
     Untouched(Incoming),
 }
 
-/// Has every token of an answer kept that some secret says is to be sealed.
-pub(super) async fn seal(
-    task: &Task<'_>,
-    response: Response<Incoming>,
-) -> Result<Response<Sealed>, Error> {
-    let table = &task.table;
-    if !table.may_seal() {
-        return Ok(response.map(Sealed::Untouched));
+/// The secret that has the tokens sealed which an answer to this request may mint.
+pub(super) fn sealing(task: &Task<'_>) -> Option<usize> {
+    if !task.table.may_seal() {
+        return None;
     }
-    let request = task.subject.request.as_ref();
-    let facts = request.map(|(method, path)| RequestFacts {
+    let (method, path) = task.subject.request.as_ref()?;
+    let facts = RequestFacts {
         methods: vec![method.to_ascii_uppercase()],
         path: path.clone(),
         ..RequestFacts::default()
-    });
-    let seals = facts.and_then(|facts| table.sealing(&task.authority.host, &facts));
-    let Some(parent) = seals.filter(|_| response.status().is_success()) else {
-        return Ok(response.map(Sealed::Untouched));
     };
-    if response.body().is_end_stream() {
+    task.table.sealing(&task.authority.host, &facts)
+}
+
+/// Has every token of an answer kept that the secret `parent` says is to be sealed.
+pub(super) async fn seal(
+    task: &Task<'_>,
+    parent: usize,
+    response: Response<Incoming>,
+) -> Result<Response<Sealed>, Error> {
+    let table = &task.table;
+    if !response.status().is_success() || response.body().is_end_stream() {
         return Ok(response.map(Sealed::Untouched));
     }
     let (parts, body) = response.into_parts();

@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use keyless_core::{Code, Error};
 use sha1::{Digest as _, Sha1};
 
-use super::{AnswerBody, Refused, Task, body::BoxError, exchange::Exchange, hold::Hold, hop};
+use super::{AnswerBody, Refused, Task, body::BoxError, exchange::Exchange, hold::Hold, hop, seal};
 use crate::{
     frames, guard::UpgradePass, http2, incoming::Incoming, pool::Wanted, scrub, swap::MessageSwap,
     tls, tunnel,
@@ -61,12 +61,17 @@ pub(super) async fn open(
         let response = exchange.send(&mut connection, request).await?;
         Ok::<_, Refused>((response, connection))
     };
-    let (mut response, connection) = hold.during(pin!(shaking)).await?;
+    let (mut response, mut connection) = hold.during(pin!(shaking)).await?;
     match (response.status(), &opening) {
         (StatusCode::SWITCHING_PROTOCOLS, _) => {}
         // The client would take it for the WebSocket.
         (status, Opening::Http2) if status.is_success() => return Err(not_a_websocket().into()),
-        _ => return exchange.finish(&Method::GET, response, connection, hold).await,
+        _ => {
+            let sealing = seal::sealing(task);
+            let taking = exchange.take(response, &mut connection, &account, sealing);
+            let response = hold.during(pin!(taking)).await?;
+            return exchange.finish(&Method::GET, response, connection, hold).await;
+        }
     }
     account.answered(response.status());
     check_accept(response.headers(), &expected)?;

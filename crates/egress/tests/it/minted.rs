@@ -1,25 +1,66 @@
 //! Tokens that answers mint: kept from the agent, whoever is in a hurry.
 
-use std::io::Write as _;
+use std::{
+    io::{Read, Write},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
 
-use http::StatusCode;
-use keyless_core::{EgressRule, Sealing};
+use http::{Method, StatusCode};
+use keyless_core::{Code, EgressRule, Sealing};
 use keyless_egress::{EngineConfig, Limits};
 use keyless_testkit::{Handler, OriginOptions, TestCa, reply};
+use tokio::sync::Semaphore;
 
-use crate::scene::{ALLOWED, Scene, Setting, comes_true};
+use crate::{
+    scene::{ALLOWED, Scene, Setting, comes_true, read_head},
+    streams,
+};
+
+/// Where a token's answer is held up at its server.
+#[derive(Clone)]
+struct Gate {
+    reached: Arc<Semaphore>,
+    opened: Arc<Semaphore>,
+}
+
+impl Gate {
+    fn closed() -> Self {
+        Self { reached: Arc::new(Semaphore::new(0)), opened: Arc::new(Semaphore::new(0)) }
+    }
+
+    fn open() -> Self {
+        let gate = Self::closed();
+        gate.opened.close();
+        gate
+    }
+
+    async fn pass(&self) {
+        self.reached.add_permits(1);
+        // An error is a gate that stays open.
+        let _ = self.opened.acquire().await;
+    }
+
+    fn is_reached(&self) -> bool {
+        self.reached.available_permits() > 0
+    }
+}
 
 /// A host that mints tokens at `/token`, and shows them again elsewhere; who asks says which one.
-fn minting(limits: Limits) -> Scene {
-    let ca = TestCa::new();
-    let handler = Handler::new(|request| async move {
-        let number = request.uri().query().unwrap_or_default().to_owned();
-        let token = format!("minted-token-number-{number}-{}", "x".repeat(20));
-        let text = match request.uri().path() {
-            "/token" => format!(r#"{{"access_token":"{token}"}}"#),
-            _ => token,
-        };
-        reply(StatusCode::OK, text)
+fn minting(limits: Limits, gate: &Gate) -> Scene {
+    let (ca, gate) = (TestCa::new(), gate.clone());
+    let handler = Handler::new(move |request| {
+        let gate = gate.clone();
+        async move {
+            let number = request.uri().query().unwrap_or_default().to_owned();
+            let token = format!("minted-token-number-{number}-{}", "x".repeat(20));
+            if request.uri().path() != "/token" {
+                return reply(StatusCode::OK, token);
+            }
+            gate.pass().await;
+            reply(StatusCode::OK, format!(r#"{{"access_token":"{token}"}}"#))
+        }
     });
     Scene::of(Setting {
         allowed: OriginOptions::tls(&ca, &[ALLOWED]).handler(handler),
@@ -33,18 +74,29 @@ fn minting(limits: Limits) -> Scene {
 }
 
 /// A client that has asked for the first token, and not read any answer.
-fn asking(scene: &Scene) -> impl Sized + use<> {
+fn asking(scene: &Scene) -> impl Read + Write + use<> {
     let mut client = scene.tls(ALLOWED, &[b"http/1.1"]);
-    let request = format!("POST /token?1 HTTP/1.1\r\nhost: {ALLOWED}\r\ncontent-length: 0\r\n\r\n");
-    client.write_all(request.as_bytes()).unwrap();
+    let head = format!("POST /token?1 HTTP/1.1\r\nhost: {ALLOWED}\r\ncontent-length: 0\r\n\r\n");
+    client.write_all(head.as_bytes()).unwrap();
     client
+}
+
+fn has_kept_one(scene: &Scene) -> bool {
+    comes_true(|| *scene.broker.kept.lock() == 1)
+}
+
+#[track_caller]
+fn assert_scrubbed(scene: &Scene) {
+    let shown = scene.curl(&["https://allowed.test/shown?1"]);
+    assert!(shown.status == 200 && shown.body.contains(&scene.placeholder), "{}", shown.body);
 }
 
 /// An old token may still be shown by its server, so all are looked for: of those that no agent can be kept from, none comes.
 #[test]
 fn tokens_without_end_are_refused_and_the_first_one_is_still_scrubbed() {
     // Room for four.
-    let scene = minting(Limits { minted_bytes: 4 * (256 + 48), ..Limits::default() });
+    let limits = Limits { minted_bytes: 4 * (256 + 48), ..Limits::default() };
+    let scene = minting(limits, &Gate::open());
     let mint =
         |number: u32| scene.curl(&["-X", "POST", &format!("https://allowed.test/token?{number}")]);
     for number in 1..=4 {
@@ -56,18 +108,69 @@ fn tokens_without_end_are_refused_and_the_first_one_is_still_scrubbed() {
     assert!(!refused.body.contains("minted-token") && refused.body.contains("another session"));
     // The same one again is no more to look for.
     assert_eq!(mint(4).status, 200);
-    let shown = scene.curl(&["https://allowed.test/shown?1"]);
-    assert!(shown.status == 200 && shown.body.contains(&scene.placeholder), "{}", shown.body);
+    assert_scrubbed(&scene);
 }
 
 /// While the entry about it is on its way to the log, its client goes.
 #[test]
 fn a_token_is_scrubbed_though_nobody_waited_for_it_to_be_on_record() {
-    let scene = minting(Limits::default());
+    let scene = minting(Limits::default(), &Gate::open());
     *scene.broker.log_stands.lock() = true;
     let client = asking(&scene);
-    assert!(comes_true(|| *scene.broker.kept.lock() == 1));
+    assert!(has_kept_one(&scene));
     drop(client);
-    let shown = scene.curl(&["https://allowed.test/shown?1"]);
-    assert!(shown.status == 200 && shown.body.contains(&scene.placeholder), "{}", shown.body);
+    assert_scrubbed(&scene);
+}
+
+/// It is minted once its request is there, and its server may show it from then on.
+#[test]
+fn a_token_is_scrubbed_though_its_client_left_before_it_came() {
+    let gate = Gate::closed();
+    let scene = minting(Limits::default(), &gate);
+    let client = asking(&scene);
+    assert!(comes_true(|| gate.is_reached()));
+    drop(client);
+    assert!(comes_true(|| scene.engine.connections() == 0));
+    gate.opened.close();
+    assert!(has_kept_one(&scene));
+    assert_scrubbed(&scene);
+    assert!(comes_true(|| scene.engine.in_flight() == 0));
+}
+
+#[test]
+fn a_token_is_scrubbed_though_its_stream_was_reset_before_it_came() {
+    let gate = Gate::closed();
+    let scene = minting(Limits::default(), &gate);
+    scene.runtime.block_on(async {
+        let mut client = streams::client(&scene).await;
+        let mut request = streams::get("/token?1");
+        *request.method_mut() = Method::POST;
+        tokio::select! {
+            _ = client.send_request(request) => panic!("nobody answers"),
+            _ = gate.reached.acquire() => {}
+        }
+        drop(client);
+        while scene.engine.connections() > 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+    gate.opened.close();
+    assert!(has_kept_one(&scene));
+    assert_scrubbed(&scene);
+}
+
+#[test]
+fn a_token_is_scrubbed_though_its_secret_was_withdrawn_before_it_came() {
+    let gate = Gate::closed();
+    let scene = minting(Limits::default(), &gate);
+    let mut client = asking(&scene);
+    assert!(comes_true(|| gate.is_reached()));
+    scene.engine.replace_secrets(&scene.session, &[]);
+    // Time to notice, of which nothing tells while the answer is awaited.
+    thread::sleep(Duration::from_millis(300));
+    gate.opened.close();
+    assert!(has_kept_one(&scene));
+    assert!(scene.waits_for(Code::SecretWithdrawn));
+    assert!(!read_head(&mut client).contains("200"));
+    assert_scrubbed(&scene);
 }

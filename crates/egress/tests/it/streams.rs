@@ -19,7 +19,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::scene::{ALLOWED, PATIENCE, Scene, Setting};
 
-type Body = BoxBody<Bytes, std::convert::Infallible>;
+pub(crate) type Body = BoxBody<Bytes, std::convert::Infallible>;
 
 #[test]
 fn a_refused_stream_leaves_the_others_alone() {
@@ -338,14 +338,14 @@ async fn tls(scene: &Scene) -> tokio_rustls::client::TlsStream<TcpStream> {
     connector.connect(ALLOWED.try_into().unwrap(), stream).await.unwrap()
 }
 
-async fn client(scene: &Scene) -> SendRequest<Body> {
+pub(crate) async fn client(scene: &Scene) -> SendRequest<Body> {
     let io = TokioIo::new(tls(scene).await);
     let (sender, connection) = http2::handshake(TokioExecutor::new(), io).await.unwrap();
     tokio::spawn(connection);
     sender
 }
 
-fn get(path: &str) -> Request<Body> {
+pub(crate) fn get(path: &str) -> Request<Body> {
     get_with(path, &[])
 }
 
