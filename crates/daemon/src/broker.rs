@@ -25,8 +25,8 @@ use zeroize::Zeroizing;
 use self::{
     hidden::Hidden,
     variables::{
-        is_offered, placeholder, refuse_shared_variables, refuse_variables_of_sessions, resolved,
-        unnamed, variables,
+        add_key_ids, is_offered, placeholder, refuse_shared_variables,
+        refuse_variables_of_sessions, resolved, unnamed, variables,
     },
 };
 use crate::{
@@ -184,17 +184,25 @@ impl Broker {
         let broker = SessionBroker::new(values, self.log.clone(), agent("run", &id));
         let broker = Arc::new(broker.asking(Arc::clone(&self.requests) as _, caution));
         let paths: Vec<SecretPath> = chosen.iter().map(|secret| secret.path.clone()).collect();
-        let unnamed = unnamed(&chosen, &aliased);
         broker.record_life(Action::SessionStart, paths.clone()).await?;
         let key = session_key()?;
         let mut secrets: Vec<SessionSecret> =
             chosen.iter().filter_map(|secret| session_secret(secret, &key)).collect();
         let mut variables = variables(&chosen, &key);
         variables.extend(aliased.iter().filter_map(|aliased| resolved(aliased, &chosen, &key)));
+        let all = self.vault.list().await?;
+        let remove = self.variables_with_values(&all, inherited, &chosen).await;
+        let kept = |variable: &&Inherited| !remove.contains(&variable.name);
+        let kept: Vec<&Inherited> = inherited.iter().filter(kept).collect();
+        add_key_ids(&mut variables, &chosen, &aliased, &kept, &key);
+        let asked_for = |path: &SecretPath| match wanted {
+            Wanted::These(paths) => paths.contains(path),
+            _ => aliased.iter().any(|aliased| aliased.path == *path),
+        };
+        let unnamed = unnamed(&chosen, asked_for, &variables, &key);
         secrets.extend(minted_slots(&secrets, &key)?);
         let port = Arc::clone(&broker) as _;
         let spec = SessionSpec { id, secrets, broker: port, ca: None, token: None };
-        let all = self.vault.list().await?;
         let session = self.door.engine.open(spec)?;
         let follower = Follower {
             vault: Arc::clone(&self.vault),
@@ -210,7 +218,7 @@ impl Broker {
             session,
             variables,
             conceal: self.value_files().await?,
-            remove: self.variables_with_values(&all, inherited, &chosen).await,
+            remove,
             unnamed,
             paths,
             engine: Arc::clone(&self.door.engine),
@@ -290,8 +298,11 @@ impl Broker {
     }
 
     /// A key that signs for AWS is recognised by its id, which comes with it.
-    async fn add_companions(&self, chosen: &mut Vec<Secret>) -> Result<(), Error> {
-        let ids: Vec<SecretPath> = chosen.iter().filter_map(companion).cloned().collect();
+    async fn add_companions(
+        &self,
+        ids: Vec<SecretPath>,
+        chosen: &mut Vec<Secret>,
+    ) -> Result<(), Error> {
         for id in ids {
             if chosen.iter().any(|secret| secret.path == id) {
                 continue;
@@ -313,7 +324,11 @@ impl Broker {
                 None => chosen.push(self.named(path).await?),
             }
         }
-        Ok(())
+        let asked_for =
+            |secret: &&Secret| aliased.iter().any(|aliased| aliased.path == secret.path);
+        let ids: Vec<SecretPath> =
+            chosen.iter().filter(asked_for).filter_map(companion).cloned().collect();
+        self.add_companions(ids, chosen).await
     }
 
     pub(crate) async fn choose(&self, wanted: &Wanted) -> Result<Vec<Secret>, Error> {
@@ -321,7 +336,12 @@ impl Broker {
             Wanted::Nothing => return Ok(Vec::new()),
             Wanted::All => {
                 let mut all = self.vault.list().await?;
-                all.retain(is_offered);
+                let offered = all.iter().filter(|secret| is_offered(secret));
+                let companions: Vec<SecretPath> = offered.filter_map(companion).cloned().collect();
+                let comes_along = |secret: &Secret| {
+                    !secret.metadata.honeypot && companions.contains(&secret.path)
+                };
+                all.retain(|secret| is_offered(secret) || comes_along(secret));
                 return Ok(all);
             }
             Wanted::These(paths) => paths,
@@ -330,7 +350,8 @@ impl Broker {
         for path in paths {
             chosen.push(self.named(path).await?);
         }
-        self.add_companions(&mut chosen).await?;
+        let ids = chosen.iter().filter_map(companion).cloned().collect();
+        self.add_companions(ids, &mut chosen).await?;
         Ok(chosen)
     }
 }

@@ -80,6 +80,26 @@ fn a_client_certificate_opens_the_door_for_requests_within_its_rules() {
     assert!(log.iter().filter(used).count() >= 3, "{log:?}");
 }
 
+/// Neither of them has a variable: the key is used by itself, and its certificates with it.
+#[test]
+fn certificates_that_stand_apart_come_along_with_their_key() {
+    let mut world = World::with_store();
+    let _nginx = nginx(&mut world);
+    let leaf = client(&world, "apart");
+    let add = |path: &str, sign: &str, value: &str| {
+        let words = ["secret", "add", path, "--value-stdin", "--to", ALLOWED, "--sign", sign];
+        world.keyless(&words).stdin(value).run().ok();
+    };
+    add("team/corp/tls-crt", "tls-chain", &leaf.certificate_pem);
+    add(KEY, "tls-client:team/corp/tls-crt", &leaf.key_pem);
+    let ask = ["curl", "-sS", "https://api.allowed.test/open/a"];
+    for options in [&[][..], &["--secret", KEY]] {
+        let seen = world.agent_with(options, &ask).run();
+        assert!(seen.ok().contains("SUCCESS CN=apart GET"), "{}", seen.text());
+        assert_eq!(seen.errors(), "");
+    }
+}
+
 #[test]
 fn a_fleet_mounts_key_and_certificates_side_by_side() {
     let mut world = World::empty();

@@ -49,6 +49,42 @@ fn boto3_signs_with_placeholders_and_aws_sees_the_real_key() {
     assert!(uses.iter().any(|entry| signed(&entry)), "{uses:?}");
 }
 
+/// An alias names the key alone; its id comes along to where programs look for it, unless something is there.
+#[test]
+fn an_alias_of_a_key_for_aws_brings_its_id_along() {
+    let mut world = World::with_store();
+    let (id, key) = (world.another_value(), world.another_value());
+    add(&world, "team/aws/access-key-id", &id, &[]);
+    add(&world, "team/aws/secret-access-key", &key, &["--sign", "aws:team/aws/access-key-id"]);
+    let aws = Aws::start(&mut world, &HOSTS, &id, &key);
+    let alias = "@secret:team/aws/secret-access-key";
+    let script = "import boto3; print(boto3.client('sts', region_name='us-east-1').get_caller_identity()['Account'])";
+    let seen = world.agent_python(script).env("AWS_SECRET_ACCESS_KEY", alias).run();
+    assert_eq!(seen.ok().trim(), "123456789012");
+    assert!(aws.log().contains("good") && !aws.log().contains("BAD"), "{}", aws.log());
+    assert_eq!(seen.errors(), "");
+
+    let print = |name: &str| world.agent(&["printenv", name]);
+    let left = print("APP_ACCESS_KEY_ID").env("APP_SECRET_ACCESS_KEY", alias).run();
+    assert!(left.ok().starts_with("kloak_") && left.errors().is_empty(), "{}", left.errors());
+    // The id itself is a value that the command is not left.
+    let id = print("AWS_ACCESS_KEY_ID").env_with_value("AWS_ACCESS_KEY_ID", &id);
+    assert!(id.env("AWS_SECRET_ACCESS_KEY", alias).run().ok().starts_with("kloak_"));
+
+    let another = print("AWS_ACCESS_KEY_ID").env("AWS_ACCESS_KEY_ID", "AKIAANOTHER");
+    let another = another.env("AWS_SECRET_ACCESS_KEY", alias).run();
+    assert_eq!(another.ok().trim(), "AKIAANOTHER");
+    let nowhere = print("KEY").env("KEY", alias).run();
+    nowhere.ok();
+    for seen in [another, nowhere] {
+        let errors = seen.errors();
+        let next = "keyless secret set team/aws/access-key-id --env NAME";
+        assert!(errors.contains("has no variable") && errors.contains(next), "{errors}");
+    }
+    let both = world.agent(&["true"]).env("KEY", alias);
+    assert_eq!(both.env("ID", "@secret:team/aws/access-key-id").run().errors(), "");
+}
+
 /// The receiver, in the test's own words: GitHub's rule.
 #[test]
 fn a_webhook_is_signed_by_the_proxy() {

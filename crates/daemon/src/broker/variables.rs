@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use keyless_core::{Code, Error, Placeholder, SafeText, SecretPath, SessionKey, Signer};
 use keyless_vault::{EnvName, Secret};
 
-use super::{Variable, companion};
+use super::{Inherited, Variable, companion};
 use crate::{aliases::Aliased, environment::is_of_sessions};
 
 /// Whether an agent that asks for no secret by name gets this one.
@@ -21,14 +21,68 @@ fn has_use(secret: &Secret) -> bool {
     })
 }
 
-/// Those of which the command has nothing: neither a variable, nor an alias, nor a key that they come along with.
-pub(super) fn unnamed(chosen: &[Secret], aliased: &[Aliased]) -> Vec<SecretPath> {
+/// Those that somebody asked for and the command has nothing of: the secret is in no variable and has no other use, or
+/// it is the id of a key for AWS, without which the command can't sign.
+pub(super) fn unnamed(
+    chosen: &[Secret],
+    asked_for: impl Fn(&SecretPath) -> bool,
+    variables: &[Variable],
+    key: &SessionKey,
+) -> Vec<SecretPath> {
     let nowhere = |secret: &&Secret| {
-        !has_use(secret)
-            && aliased.iter().all(|aliased| aliased.path != secret.path)
-            && chosen.iter().all(|key| companion(key) != Some(&secret.path))
+        let own = placeholder(secret, key);
+        let mut signs_for = chosen.iter().filter(|key| companion(key) == Some(&secret.path));
+        let is_meant = match signs_for.clone().next() {
+            None => asked_for(&secret.path),
+            Some(_) => signs_for.any(|key| key_id_of(key).is_some() && asked_for(&key.path)),
+        };
+        is_meant
+            && !has_use(secret)
+            && variables.iter().all(|variable| variable.placeholder != own.as_str())
     };
     chosen.iter().filter(nowhere).map(|secret| secret.path.clone()).collect()
+}
+
+/// Adds the placeholder of an AWS key's id, where programs look for it beside the key, unless something is there.
+/// `inherited` is what the command is left of its environment.
+pub(super) fn add_key_ids(
+    variables: &mut Vec<Variable>,
+    chosen: &[Secret],
+    aliased: &[Aliased],
+    inherited: &[&Inherited],
+    key: &SessionKey,
+) {
+    for signer in chosen {
+        let Some(path) = key_id_of(signer) else { continue };
+        let Some(id) = chosen.iter().find(|secret| secret.path == *path) else { continue };
+        let placeholder = placeholder(id, key).to_string();
+        let own = signer.metadata.env.iter().map(EnvName::as_str);
+        let others = aliased.iter().filter(|alias| alias.path == signer.path);
+        for name in own.chain(others.map(|alias| alias.variable.as_str())) {
+            let Some(name) = beside(name) else { continue };
+            let is_taken = inherited.iter().any(|one| one.name == name && !one.value.is_empty())
+                || variables.iter().any(|variable| variable.name == name);
+            if !is_taken {
+                variables.push(Variable { name, placeholder: placeholder.clone() });
+            }
+        }
+    }
+}
+
+/// The id of this key for AWS.
+fn key_id_of(secret: &Secret) -> Option<&SecretPath> {
+    match secret.metadata.egress.as_ref()?.sign.as_ref()? {
+        Signer::Aws { access_key_id } => Some(access_key_id),
+        _ => None,
+    }
+}
+
+/// Where a program that finds a key in the variable `name` looks for its id: `AWS_ACCESS_KEY_ID` beside
+/// `AWS_SECRET_ACCESS_KEY`, and so with other beginnings.
+fn beside(name: &str) -> Option<String> {
+    let with = |key: &str, id: &str| name.strip_suffix(key).map(|begin| begin.to_owned() + id);
+    with("SECRET_ACCESS_KEY", "ACCESS_KEY_ID")
+        .or_else(|| with("secret_access_key", "access_key_id"))
 }
 
 /// The variables of the secrets. One whose value others know has its placeholder too, which stands for nothing until
