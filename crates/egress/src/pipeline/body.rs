@@ -38,6 +38,20 @@ pub(super) struct Watched<B> {
     source: Option<Connection>,
     hold: Option<Hold>,
     account: Option<(Arc<Account>, Way)>,
+    ahead: Ahead,
+}
+
+/// What a body gives, or that it is over.
+type Given = Option<Result<Frame<Bytes>, BoxError>>;
+
+/// How far the beginning of a body has come.
+enum Ahead {
+    /// It has begun, or how it begins is of no matter.
+    Gone,
+    /// It was looked at, and is still to be given.
+    Seen(Given),
+    /// Nothing was given yet, and its head may still wait for it.
+    Unseen,
 }
 
 /// The body of an answer that has none: over before it begins, with the length that a GET's would
@@ -54,7 +68,8 @@ impl Verdict {
 impl<B> Watched<B> {
     /// Watches `inner`, and leaves in `verdict` what it was refused for.
     pub(super) fn new(inner: B, verdict: Verdict) -> Self {
-        Self { inner, verdict, broke_off: None, source: None, hold: None, account: None }
+        let ahead = Ahead::Gone;
+        Self { inner, verdict, broke_off: None, source: None, hold: None, account: None, ahead }
     }
 
     /// Keeps the connection that the body comes over until the body is done.
@@ -62,10 +77,10 @@ impl<B> Watched<B> {
         Self { source, ..self }
     }
 
-    /// Ends the body when what it stands on is withdrawn.
+    /// Ends an answer's body when what it stands on is withdrawn.
     pub(super) fn held_by(self, hold: Hold) -> Self {
         let account = Some((Arc::clone(hold.account()), Way::Received));
-        Self { hold: Some(hold), account, ..self }
+        Self { hold: Some(hold), account, ahead: Ahead::Unseen, ..self }
     }
 
     /// A request's body: counted as sent, and where it breaks off, that is its sender's doing and
@@ -97,18 +112,24 @@ impl<B> Watched<B> {
     }
 }
 
-impl<B> Body for Watched<B>
+impl<B> Watched<B>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
 {
-    type Data = Bytes;
-    type Error = BoxError;
+    /// Looks at the body's beginning before its head leaves: where that is what ends it, there can still be an answer.
+    pub(super) fn poll_begin(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.poll_next(cx).map(|given| {
+            let given = match given {
+                Some(Err(error)) => return Err(error),
+                given => given,
+            };
+            self.ahead = Ahead::Seen(given);
+            Ok(())
+        })
+    }
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Given> {
         if let Poll::Ready(error) = self.poll_withdrawn(cx) {
             self.refused(error.clone());
             (self.hold, self.account) = (None, None);
@@ -145,13 +166,51 @@ where
             }
         }
     }
+}
+
+impl<B> Body for Watched<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Given> {
+        match std::mem::replace(&mut self.ahead, Ahead::Gone) {
+            Ahead::Seen(given) => return Poll::Ready(given),
+            Ahead::Gone => return self.poll_next(cx),
+            Ahead::Unseen => {}
+        }
+        let polled = self.poll_next(cx);
+        if let Poll::Ready(failed @ Some(Err(_))) = polled {
+            // A head is sent with the first bytes of its body, or once there are none. One whose body fails first would be
+            // lost with it.
+            self.ahead = Ahead::Seen(failed);
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        polled
+    }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        match &self.ahead {
+            Ahead::Seen(given) => given.is_none(),
+            Ahead::Gone | Ahead::Unseen => self.inner.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        let mut hint = self.inner.size_hint();
+        let seen = match &self.ahead {
+            Ahead::Seen(Some(Ok(frame))) => frame.data_ref().map_or(0, Bytes::len) as u64,
+            _ => 0,
+        };
+        match hint.exact() {
+            Some(rest) => hint = SizeHint::with_exact(rest + seen),
+            None => hint.set_lower(hint.lower() + seen),
+        }
+        hint
     }
 }
 
@@ -177,6 +236,9 @@ impl Body for Nothing {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use futures_util::poll;
     use http_body_util::BodyExt as _;
 
     use super::*;
@@ -201,5 +263,15 @@ mod tests {
         let body = Watched::new(Panics, verdict.clone());
         assert!(body.collect().await.is_err());
         assert_eq!(verdict.refusal().unwrap().code(), Code::Internal);
+    }
+
+    /// What sends it has its head out by then.
+    #[tokio::test]
+    async fn an_answer_that_fails_first_lets_its_head_go_before() {
+        let ahead = Ahead::Unseen;
+        let mut body = Watched { ahead, ..Watched::new(Panics, Verdict::default()) };
+        let mut frame = pin!(body.frame());
+        assert!(poll!(frame.as_mut()).is_pending());
+        assert!(frame.await.is_some_and(|frame| frame.is_err()));
     }
 }

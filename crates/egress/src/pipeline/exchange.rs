@@ -1,6 +1,12 @@
 //! A request over a pooled connection, and its answer.
 
-use std::{pin::pin, sync::Arc};
+use std::{
+    error::Error as StdError,
+    io::{self, ErrorKind},
+    iter::successors,
+    pin::pin,
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use http::{
@@ -186,16 +192,34 @@ impl<'a> Exchange<'a> {
             async { Ok(scrub::scrub_response(&self.task.table, &route, method, response).await?) };
         let scrubbing = pin!(scrubbing);
         let response = hold.during(pin!(connection.during(scrubbing))).await?;
-        let bodiless = scrub::is_bodiless(method, response.status());
+        if scrub::is_bodiless(method, response.status()) {
+            return Ok(response.map(|body| Nothing(body.size_hint()).boxed_unsync()));
+        }
+        let (parts, body) = response.into_parts();
+        let mut body = Watched::new(body, self.verdict.clone()).held_by(hold);
+        if let Some(Err(error)) = connection.at_once(|cx| body.poll_begin(cx)).await {
+            return Err(self.broken(&*error));
+        }
         let source = Some(connection).filter(Connection::is_busy).map(Connection::let_go);
-        Ok(response.map(|body| {
-            if bodiless {
-                Nothing(body.size_hint()).boxed_unsync()
-            } else {
-                let watched = Watched::new(body, self.verdict.clone());
-                watched.over(source).held_by(hold).boxed_unsync()
+        Ok(Response::from_parts(parts, body.over(source).boxed_unsync()))
+    }
+
+    /// Why there is no answer, where its body broke before anything of it was sent.
+    fn broken(&self, error: &(dyn StdError + 'static)) -> Refused {
+        if let Some(error) = self.verdict.refusal() {
+            return Refused { error, logged: true };
+        }
+        let kind = |error: &(dyn StdError + 'static)| {
+            error.downcast_ref::<io::Error>().map(io::Error::kind)
+        };
+        let words = match successors(Some(error), |&error| error.source()).find_map(kind) {
+            // As hyper has it.
+            Some(ErrorKind::InvalidInput | ErrorKind::InvalidData) => {
+                "the response's chunks can't be read"
             }
-        }))
+            _ => "the response broke off",
+        };
+        Error::with(Code::UpstreamProtocol, words.into()).into()
     }
 
     fn interim(&self) -> Option<impl Fn(StatusCode, &HeaderMap) + use<>> {

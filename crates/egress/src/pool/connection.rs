@@ -5,6 +5,7 @@ use std::{
     future::poll_fn,
     io::ErrorKind,
     pin::{Pin, pin},
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -88,6 +89,22 @@ impl Connection {
         match &mut self.sender {
             Some(Sender::Http1(http1)) => http1.during(work).await,
             Some(Sender::Http2(_)) | None => work.await,
+        }
+    }
+
+    /// What `poll` comes to by what is here already; nothing where more has to come.
+    pub(crate) async fn at_once<T>(
+        &mut self,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Option<T> {
+        let driver = match &mut self.sender {
+            Some(Sender::Http1(http1)) => &mut http1.driver,
+            Some(Sender::Http2(_)) | None => &mut None,
+        };
+        let polled = poll_fn(|cx| Poll::Ready(Driver::poll_beside(driver, cx, &mut poll)));
+        match polled.await {
+            Poll::Ready(done) => Some(done),
+            Poll::Pending => None,
         }
     }
 
@@ -284,10 +301,7 @@ fn asks_for_certificate(error: &(dyn StdError + 'static)) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        sync::Arc,
-        task::{Context, Poll},
-    };
+    use std::sync::Arc;
 
     use futures_util::FutureExt as _;
     use http_body_util::{BodyExt as _, Empty};

@@ -351,6 +351,39 @@ fn an_upstream_that_speaks_no_http_is_a_bad_gateway() {
     assert_eq!((answer.status, answer.refusal()), (502, Some("upstream_protocol")));
 }
 
+/// Whether its chunks are none or it ends, there is nothing of it yet that was passed on.
+#[test]
+fn an_answer_whose_body_breaks_at_once_is_a_bad_gateway() {
+    let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    let long = format!("fa0\r\n{}\r\n", "x".repeat(4000));
+    for (answer, why) in [
+        (format!("{chunked}no chunk\r\n"), "chunks can't be read"),
+        (format!("{chunked}FFFFFFFFFFFFFFFF1\r\n"), "chunks can't be read"),
+        (format!("{chunked}{long}no chunk\r\n"), ""),
+    ] {
+        let script = Script::new([Step::ReadHead, Step::Send(answer.clone().into()), Step::Abort]);
+        let ca = TestCa::new();
+        let scene = Scene::of(Setting {
+            allowed: OriginOptions::tls(&ca, &[ALLOWED]).script(script).alpn(Alpn::Http1),
+            ..Setting::with(ca)
+        });
+        for version in ["--http1.1", "--http2"] {
+            let token = format!("authorization: Bearer {}", scene.placeholder);
+            for header in ["accept: */*", &token] {
+                let answer = scene.curl(&[version, "-H", header, "https://allowed.test/"]);
+                if why.is_empty() {
+                    assert_eq!(answer.status, 0, "{version} {}", answer.head);
+                    continue;
+                }
+                let told = (answer.status, answer.refusal());
+                assert_eq!(told, (502, Some("upstream_protocol")), "{version} {}", answer.body);
+                assert!(answer.body.contains(why), "{version} {}", answer.body);
+            }
+        }
+        assert_eq!(scene.refused().len(), if why.is_empty() { 0 } else { 4 }, "{answer}");
+    }
+}
+
 /// As it does for curl, Node and Python without Keyless; what tells a length or comes in chunks is cut off there.
 #[test]
 fn an_answer_of_no_length_ends_with_its_connection_however_that_ends() {
