@@ -219,6 +219,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Server<S> {
 }
 
 impl Message {
+    /// Whether it is a remark that a client shows its user.
+    pub(crate) fn is_notice(&self) -> bool {
+        self.kind == b'N'
+    }
+
     /// What an authentication message asks for, and the rest of it.
     fn authentication(&self) -> Option<(u32, &[u8])> {
         let (code, rest) = self.body.split_first_chunk::<4>()?;

@@ -113,10 +113,16 @@ impl Login<'_> {
                 return Err(Refused::ByServer(scrubbed(&message, &scrub)?));
             }
         };
-        for remark in remarks {
-            client.pass(&scrubbed(&remark, &scrub)?).await?;
+        // Before they are let in, libpq takes nothing else, and no notice of anything.
+        let (notices, about_version): (Vec<_>, Vec<_>) =
+            remarks.into_iter().partition(Message::is_notice);
+        for message in about_version {
+            client.pass(&scrubbed(&message, &scrub)?).await?;
         }
         client.welcome().await?;
+        for notice in notices {
+            client.pass(&scrubbed(&notice, &scrub)?).await?;
+        }
         Ok((ground, account, server))
     }
 

@@ -1,11 +1,16 @@
 use std::{
-    io::{Read as _, Write as _},
+    io::{Read, Write},
+    net::{Shutdown, TcpListener, TcpStream},
     os::unix::net::UnixStream,
+    process::Command,
     sync::Arc,
+    thread,
 };
 
 use keyless_core::{Authority, Code};
 use keyless_egress::EngineConfig;
+use keyless_testkit::TestCa;
+use rustls::{ServerConnection, StreamOwned};
 
 use crate::scene::{PATIENCE, Scene, Setting};
 
@@ -42,7 +47,7 @@ fn postgres_shows_the_reason() {
 /// A login is heard to its end before anything is dialled, and what is none goes nowhere.
 #[test]
 fn a_login_that_is_none_reaches_no_database() {
-    let database = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let database = TcpListener::bind("127.0.0.1:0").unwrap();
     database.set_nonblocking(true).unwrap();
     let at = Authority::parse(&database.local_addr().unwrap().to_string()).unwrap();
     let config = EngineConfig {
@@ -74,6 +79,92 @@ fn a_login_that_is_none_reaches_no_database() {
         scene.broker.events.lock().clear();
     }
     assert!(database.accept().is_err(), "something was dialled");
+}
+
+/// libpq takes none before it is let in. The database does not wait for that: it says them when they come to its mind.
+#[test]
+fn notices_before_a_login_come_after_it() {
+    let ca = TestCa::new();
+    let database = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = Authority::parse(&database.local_addr().unwrap().to_string()).unwrap();
+    let config = EngineConfig {
+        connect_to: [(Authority::parse("allowed.test:5432").unwrap(), at)].into(),
+        ..EngineConfig::default()
+    };
+    let destinations = vec!["allowed.test:5432"];
+    let tls = ca.issue(&["allowed.test"]).unwrap().server_config(&[]).unwrap();
+    let scene = Scene::of(Setting { destinations, config, ..Setting::with(ca) });
+    let value = scene.canary.value().to_owned();
+    let serving = thread::spawn(move || {
+        let (mut tcp, _) = database.accept().unwrap();
+        tcp.read_exact(&mut [0; 8]).unwrap();
+        tcp.write_all(b"S").unwrap();
+        let tls = ServerConnection::new(Arc::new(tls)).unwrap();
+        remark_and_let_in(StreamOwned::new(tls, tcp), &value);
+    });
+    let door = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = door.local_addr().unwrap().port();
+    let door = {
+        let database = dial(&scene, "allowed.test:5432");
+        thread::spawn(move || join(door.accept().unwrap().0, database))
+    };
+    let psql = Command::new("psql")
+        .args(["-X", "-c", "SELECT 1", "-d"])
+        .arg(format!("host=127.0.0.1 port={port} user=agent dbname=notes sslmode=disable"))
+        .env("PGPASSWORD", &scene.placeholder)
+        .output()
+        .unwrap();
+    let said = [psql.stdout, psql.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    for expected in ["SELECT 1", "before the login", &scene.placeholder] {
+        assert!(said.contains(expected), "no {expected}: {said}");
+    }
+    scene.canary.assert_absent("what psql said", said.as_bytes());
+    door.join().unwrap();
+    serving.join().unwrap();
+}
+
+/// A database that remarks something before it asks who is there, and again before it lets them in.
+fn remark_and_let_in(mut client: impl Read + Write, password: &str) {
+    fn say(client: &mut impl Write, kind: u8, body: &[u8]) {
+        let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+        client.write_all(&[&[kind], &length[..], body].concat()).unwrap();
+    }
+    fn hear(client: &mut impl Read) -> Vec<u8> {
+        let mut length = [0; 4];
+        client.read_exact(&mut length).unwrap();
+        let mut body = vec![0; usize::try_from(u32::from_be_bytes(length)).unwrap() - 4];
+        client.read_exact(&mut body).unwrap();
+        body
+    }
+    let notice = |words: &str| format!("SNOTICE\0VNOTICE\0C00000\0M{words}\0\0");
+    hear(&mut client);
+    say(&mut client, b'N', notice("before the login").as_bytes());
+    say(&mut client, b'R', &[0, 0, 0, 3]);
+    client.read_exact(&mut [0]).unwrap();
+    assert!(hear(&mut client).starts_with(password.as_bytes()));
+    say(&mut client, b'N', notice(&format!("welcome with {password}")).as_bytes());
+    say(&mut client, b'R', &[0, 0, 0, 0]);
+    say(&mut client, b'Z', b"I");
+    client.read_exact(&mut [0]).unwrap();
+    assert_eq!(hear(&mut client), b"SELECT 1\0");
+    say(&mut client, b'C', b"SELECT 1\0");
+    say(&mut client, b'Z', b"I");
+    // Its goodbye.
+    let _ = client.read_to_end(&mut Vec::new());
+}
+
+/// Carries bytes both ways, until both have ended.
+fn join(client: TcpStream, database: UnixStream) {
+    let (mut from, mut to) = (client.try_clone().unwrap(), database.try_clone().unwrap());
+    let there = thread::spawn(move || {
+        let _ = std::io::copy(&mut from, &mut to);
+        let _ = to.shutdown(Shutdown::Write);
+    });
+    let (mut from, mut to) = (database, client);
+    let _ = std::io::copy(&mut from, &mut to);
+    let _ = to.shutdown(Shutdown::Write);
+    there.join().unwrap();
 }
 
 #[test]
@@ -109,7 +200,7 @@ fn others_show_it_in_their_own_words() {
 /// Where no secret would be needed, another protocol is none of our business.
 #[test]
 fn a_foreign_tunnel_stays_a_tunnel() {
-    let database = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let database = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = Authority::parse(&database.local_addr().unwrap().to_string()).unwrap();
     let route = |from: &str| (Authority::parse(from).unwrap(), at.clone());
     let config = EngineConfig {
