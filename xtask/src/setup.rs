@@ -152,6 +152,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     NPM_PACKAGES.iter().try_for_each(|package| ensure_npm_package(package))?;
     SUBCOMMANDS.iter().try_for_each(|name| ensure_subcommand(name))?;
     vm::ensure()?;
+    check_namespaces()?;
     match missing()[..] {
         [] => {
             println!("    everything is there");
@@ -171,9 +172,34 @@ fn ensure_python_module(module: &'static str, name: &str) -> Result<(), Failure>
     if ask("python3", &["-c", IS_MANAGED]).is_none() {
         return call(&mut command("python3", &install));
     }
-    // Debian's own Python asks to be told that the system's packages are not its business here.
-    let managed = [&["python3"][..], &install, &["--break-system-packages"]].concat();
+    // Debian's own Python asks to be told that the system's packages are not its business here. What is too old of them
+    // stays, below the newer one: pip can't take away what Debian installed.
+    let beside = ["--break-system-packages", "--ignore-installed"];
+    let managed = [&["python3"][..], &install, &beside].concat();
     call(&mut as_root(&managed).ok_or_else(|| by_hand(&["python3-pip"], NOT_ROOT))?)
+}
+
+/// Whether the tests can make jails: what a jail needs first, asked before half an hour of compiling.
+fn check_namespaces() -> Result<(), Failure> {
+    let namespaces = [
+        "--user",
+        "--map-root-user",
+        "--mount",
+        "--pid",
+        "--net",
+        "--fork",
+        "--mount-proc",
+        "true",
+    ];
+    if ask("unshare", &namespaces).is_some() {
+        return Ok(());
+    }
+    Err(Failure::Other(format!(
+        "the tests make jails, and this machine makes no namespaces: `unshare {}` fails. In a container: start it with \
+         --security-opt seccomp=unconfined --security-opt systempaths=unconfined. Elsewhere `cargo run --release -- doctor` \
+         names the setting",
+        namespaces.join(" ")
+    )))
 }
 
 /// Installs a newer Node from npm where it is as old as Debian's: what npm has does not run with it.
