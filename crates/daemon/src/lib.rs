@@ -81,8 +81,8 @@ mod scene;
 pub use keyless_egress::{Explanation, Question};
 /// Where a forwarder's streams go on to.
 pub use keyless_guest::Link;
-/// A jail's init is the same executable, and whether one can be made here.
-pub use keyless_jail::{check as check_jail, close_on_exec_above_stderr, init_if_asked};
+/// A jail's init is the same executable.
+pub use keyless_jail::{close_on_exec_above_stderr, init_if_asked};
 /// Tools for agents.
 pub use keyless_mcp as mcp;
 /// The store below a vault.
@@ -134,7 +134,7 @@ pub use crate::{
         unusable as path_unusable,
     },
     providers::providers,
-    run::{Ended, Isolation, Ran, RunSpec, SessionHandle, absolute_paths, run},
+    run::{Ended, Isolation, Ran, RunSpec, SessionHandle, absolute_paths, check_jail, run},
     service::{
         RemoteSession, SessionOffer, Status, lock as lock_service,
         open_session as open_remote_session, reopen as reopen_service, serve,

@@ -17,9 +17,9 @@ use std::{
 use futures_util::future::BoxFuture;
 use keyless_core::Error;
 
-pub use self::session::SessionHandle;
+pub use self::{jailed::check_jail, session::SessionHandle};
 pub(crate) use self::{
-    jailed::explain_jail,
+    jailed::{causes, explain_jail},
     session::{EngineCarrier, loopback_listener},
 };
 

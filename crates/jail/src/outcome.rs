@@ -63,6 +63,16 @@ pub enum JailError {
     },
 }
 
+impl JailError {
+    /// What makes a jail possible here, where a setting of the machine is in the way: a command or a sentence.
+    pub fn remedy(&self) -> Option<&str> {
+        match self {
+            Self::Unavailable { remedy, .. } => Some(remedy),
+            _ => None,
+        }
+    }
+}
+
 /// A running command and the way out of its jail.
 #[derive(Debug)]
 pub struct Jailed {

@@ -17,7 +17,7 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
     let there = matches!(found, Ok(true));
     let jail = match keyless_daemon::check_jail() {
         Ok(()) => "available".to_owned(),
-        Err(error) => format!("not available: {error}"),
+        Err(error) => format!("not available: {}", error.detail()),
     };
     let data = json!({
         "store": store.to_string(),

@@ -3,10 +3,11 @@
 use std::env;
 
 use jiff::Timestamp;
+use keyless_core::{Code, Error};
 use keyless_jail::JailError;
 
 use super::Check;
-use crate::clock_watch::in_step;
+use crate::{clock_watch::in_step, run::causes};
 
 /// Locked memory that holds the values of a large store, in bytes.
 const LOCKED_WANTED: u64 = 1024 * 1024;
@@ -36,10 +37,9 @@ fn jail() -> Check {
             Check::note("machine.jail", error.to_string(), "keyless run --no-jail")
         }
         Err(error) => {
-            let why = crate::run::explain_jail(&error);
-            let remedy = "let this user make namespaces (sysctl kernel.unprivileged_userns_clone=1, an AppArmor \
-                          profile), or keyless run --no-jail, which says what is lost";
-            Check::fault("machine.jail", why.message(), remedy)
+            let found = Error::with(Code::JailUnavailable, causes(&error)).message();
+            let remedy = error.remedy().unwrap_or("keyless run --no-jail, which says what is lost");
+            Check::fault("machine.jail", found, remedy)
         }
     }
 }

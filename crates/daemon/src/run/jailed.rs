@@ -100,7 +100,16 @@ fn working_directory() -> Result<PathBuf, Error> {
     })
 }
 
-/// What a person is told of a jail that was not made, cause by cause.
+/// Whether a jail can be made here: makes one.
+///
+/// # Errors
+///
+/// `jail_unavailable`, with what is in the way and what helps.
+pub fn check_jail() -> Result<(), Error> {
+    keyless_jail::check().map_err(|error| explain_jail(&error))
+}
+
+/// What a person is told of a jail that was not made, and what helps where it is known.
 pub(crate) fn explain_jail(error: &JailError) -> Error {
     let code = match error {
         JailError::CommandNotFound { .. } => Code::CommandNotFound,
@@ -108,22 +117,28 @@ pub(crate) fn explain_jail(error: &JailError) -> Error {
         JailError::WorkingDirectory { .. } => Code::PathUnusable,
         _ => Code::JailUnavailable,
     };
+    let words = causes(error);
+    let words = match error {
+        // It is there outside: the jail has another folder in its place, or in that of one above.
+        JailError::WorkingDirectory { path, .. } if Path::new(path).is_dir() => words
+            .and("; a jail has a /dev and a /run of its own, and keyless run --show ")
+            .as_they_wrote(&path.to_string_lossy())
+            .and(" brings the folder in"),
+        _ => match error.remedy() {
+            Some(remedy) => words.and("; ").as_they_wrote(remedy),
+            None => words,
+        },
+    };
+    Error::with(code, words)
+}
+
+/// Why a jail was not made, cause by cause.
+pub(crate) fn causes(error: &JailError) -> SafeText {
     let mut words = SafeText::default().as_they_wrote(&error.to_string());
     let mut cause = std::error::Error::source(error);
     while let Some(inner) = cause {
         words = words.and(": ").as_they_wrote(&inner.to_string());
         cause = inner.source();
     }
-    match error {
-        JailError::Unavailable { remedy, .. } => words = words.and("; ").as_they_wrote(remedy),
-        // It is there outside: the jail has another folder in its place, or in that of one above.
-        JailError::WorkingDirectory { path, .. } if Path::new(path).is_dir() => {
-            words = words
-                .and("; a jail has a /dev and a /run of its own, and keyless run --show ")
-                .as_they_wrote(&path.to_string_lossy())
-                .and(" brings the folder in");
-        }
-        _ => {}
-    }
-    Error::with(code, words)
+    words
 }

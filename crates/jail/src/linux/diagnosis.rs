@@ -21,6 +21,8 @@ pub(crate) struct Machine {
     max_net_namespaces: Option<String>,
     /// Whether a seccomp filter is on us already, as a container has.
     filtered: bool,
+    /// Whether a profile of AppArmor is on us, as a container has where the host has AppArmor.
+    confined: bool,
 }
 
 impl Machine {
@@ -30,12 +32,14 @@ impl Machine {
             fs::read_to_string(format!("/proc/sys/{path}")).ok().map(|text| text.trim().to_owned())
         };
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let profile = fs::read_to_string("/proc/self/attr/current").unwrap_or_default();
         Self {
             userns_clone: setting("kernel/unprivileged_userns_clone"),
             apparmor_restricts: setting("kernel/apparmor_restrict_unprivileged_userns"),
             max_user_namespaces: setting("user/max_user_namespaces"),
             max_net_namespaces: setting("user/max_net_namespaces"),
             filtered: status.lines().any(|line| line == "Seccomp:\t2"),
+            confined: profile.trim_end().ends_with("(enforce)"),
         }
     }
 }
@@ -90,7 +94,7 @@ fn namespaces(number: i32, machine: &Machine) -> Option<Words> {
         ),
         libc::EPERM | libc::EACCES if machine.filtered => (
             "the container or jail that this runs in forbids namespaces (its seccomp filter)",
-            "start the container with --security-opt seccomp=unconfined, or use --no-jail",
+            OPEN_CONTAINER,
         ),
         libc::EPERM | libc::EACCES => apparmor(machine).unwrap_or((
             "a security module or a chroot forbids user namespaces",
@@ -101,11 +105,22 @@ fn namespaces(number: i32, machine: &Machine) -> Option<Words> {
 }
 
 fn apparmor(machine: &Machine) -> Option<Words> {
-    (machine.apparmor_restricts.as_deref() == Some("1")).then_some((
-        "AppArmor takes all rights from user namespaces: kernel.apparmor_restrict_unprivileged_userns is 1",
-        "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
-    ))
+    if machine.apparmor_restricts.as_deref() == Some("1") {
+        return Some((
+            "AppArmor takes all rights from user namespaces: kernel.apparmor_restrict_unprivileged_userns is 1",
+            "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+        ));
+    }
+    let words = (
+        "the AppArmor profile that this runs under forbids it, as a container's does",
+        OPEN_CONTAINER,
+    );
+    machine.confined.then_some(words)
 }
+
+/// All at once: each of them alone only shows the next one that is in the way.
+const OPEN_CONTAINER: &str = "start the container with --security-opt seccomp=unconfined --security-opt \
+     systempaths=unconfined, on a host with AppArmor also --security-opt apparmor=unconfined, or use --no-jail";
 
 const NO_NF_TABLES: Words = (
     "this kernel has no nf_tables with NAT (CONFIG_NF_TABLES_INET, CONFIG_NFT_REDIR), or does not load it",
@@ -113,7 +128,7 @@ const NO_NF_TABLES: Words = (
 );
 const NO_PROC: Words = (
     "a new /proc may not be mounted, since parts of this one are covered, as containers do",
-    "start the container with --security-opt systempaths=unconfined, or use --no-jail",
+    OPEN_CONTAINER,
 );
 const NO_SETFCAP: Words = (
     "root without CAP_SETFCAP, as in a container, may not map itself into a user namespace",
@@ -172,6 +187,12 @@ mod tests {
             libc::EACCES,
             Machine { apparmor_restricts: one(), ..Machine::default() },
             Some("apparmor"),
+        );
+        check(
+            Step::Mounts,
+            libc::EACCES,
+            Machine { confined: true, ..Machine::default() },
+            Some("apparmor=unconfined"),
         );
         check(Step::PacketFilter, libc::EOPNOTSUPP, Machine::default(), Some("nft_redir"));
         check(Step::Proc, libc::EPERM, Machine::default(), Some("systempaths"));
