@@ -3,7 +3,8 @@
 //! Two TLS origins and a git server on loopback, a store in a scratch home, and an "agent" (a shell
 //! script with curl, git and Python or Node) inside `keyless run`. Then every byte that the agent
 //! side saw is searched for the value. Nothing here reaches into Keyless: the demo runs the same
-//! binary as a user would.
+//! binary as a user would. Where no jail can be made, as in most containers, it shows what does not
+//! need one, and says so.
 
 mod agent;
 mod report;
@@ -14,7 +15,10 @@ use std::process::ExitCode;
 
 use keyless_core::Error;
 
-use self::{report::Report, scene::Scene};
+use self::{
+    report::{Report, WithoutJail},
+    scene::Scene,
+};
 use crate::ui::Ui;
 
 /// Plays the story and tells it.
@@ -22,12 +26,20 @@ pub(crate) fn run(ui: &Ui) -> Result<ExitCode, Error> {
     ui.line("Keyless demo: an agent uses a credential that it never holds. Offline, in seconds.\n");
     let report = tokio::task::block_in_place(play)?;
     report.tell(ui);
-    Ok(if report.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(match report.without_jail() {
+        _ if !report.is_ok() => ExitCode::FAILURE,
+        None => ExitCode::SUCCESS,
+        Some(without) => ExitCode::from(without.why.code().exit() as u8),
+    })
 }
 
 fn play() -> Result<Report, Error> {
     let scene = Scene::set()?;
-    let steps = steps::all(&scene)?;
-    let seen = agent::run(&scene, &steps)?;
-    Ok(Report::judge(&scene, &steps, &seen))
+    let mut steps = steps::all(&scene)?;
+    let without_jail = keyless_daemon::check_jail().err().map(|why| {
+        let left_out = steps.extract_if(.., |step| step.needs_jail).map(|step| step.name).collect();
+        WithoutJail { why, left_out }
+    });
+    let seen = agent::run(&scene, &steps, without_jail.is_none())?;
+    Ok(Report::judge(&scene, &steps, &seen, without_jail))
 }

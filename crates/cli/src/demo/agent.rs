@@ -28,11 +28,11 @@ done
 echo "the agent's terminal: token is $GITHUB_TOKEN"
 "#;
 
-/// Plays every step in one session.
-pub(super) fn run(scene: &Scene, steps: &[Step]) -> Result<Seen, Error> {
+/// Plays every step in one session, in a jail or with proxy variables alone.
+pub(super) fn run(scene: &Scene, steps: &[Step], in_jail: bool) -> Result<Seen, Error> {
     let work = scene.home.work();
     write_scripts(&work, steps).map_err(|error| fault("the agent's scripts", &error))?;
-    let output = scene.run_agent(&["sh".into(), "driver.sh".into()])?;
+    let output = scene.run_agent(&["sh".into(), "driver.sh".into()], in_jail)?;
     let terminal = [output.stdout, output.stderr].concat();
     if !output.status.success() {
         let said = String::from_utf8_lossy(&terminal).into_owned();

@@ -1,5 +1,6 @@
 //! What came of it: a table for people, one object for machines, and the search for the value.
 
+use keyless_core::Error;
 use keyless_testkit::Origin;
 use serde_json::{Value, json};
 
@@ -17,6 +18,15 @@ pub(super) struct Report {
     leaks: Vec<String>,
     placeholder: String,
     searched: usize,
+    without_jail: Option<WithoutJail>,
+}
+
+/// What there is to say where the agent was in no jail.
+pub(super) struct WithoutJail {
+    /// Why none can be made here.
+    pub(super) why: Error,
+    /// The steps that were not played, by name.
+    pub(super) left_out: Vec<&'static str>,
 }
 
 struct Line {
@@ -28,9 +38,15 @@ struct Line {
 
 impl Report {
     /// Judges every step and searches everything for the value.
-    pub(super) fn judge(scene: &Scene, steps: &[Step], seen: &Seen) -> Self {
+    pub(super) fn judge(
+        scene: &Scene,
+        steps: &[Step],
+        seen: &Seen,
+        without_jail: Option<WithoutJail>,
+    ) -> Self {
         let placeholder = placeholder_in(&seen.terminal);
-        let mut report = Self { lines: Vec::new(), leaks: Vec::new(), placeholder, searched: 0 };
+        let (lines, leaks) = (Vec::new(), Vec::new());
+        let mut report = Self { lines, leaks, placeholder, searched: 0, without_jail };
         for (step, (status, printed)) in steps.iter().zip(&seen.steps) {
             let line = report.line(scene, step, *status, printed);
             report.lines.push(line);
@@ -39,9 +55,18 @@ impl Report {
         report
     }
 
-    /// Whether every step came out as expected and the value was seen nowhere.
+    /// Whether every step that was played came out as expected and the value was seen nowhere.
     pub(super) fn is_ok(&self) -> bool {
         self.leaks.is_empty() && self.lines.iter().all(|line| line.outcome.is_ok())
+    }
+
+    /// Why not everything was played, if so.
+    pub(super) fn without_jail(&self) -> Option<&WithoutJail> {
+        self.without_jail.as_ref()
+    }
+
+    fn left_out(&self) -> &[&'static str] {
+        self.without_jail.as_ref().map_or(&[], |without| &without.left_out)
     }
 
     /// Tells it.
@@ -65,7 +90,12 @@ impl Report {
         };
         ui.line(&format!("What the agent held:  GITHUB_TOKEN={}", self.placeholder));
         ui.line("What Keyless held:    the real token, sealed in the store, opened only on the way to its hosts\n");
-        let rows: Vec<Vec<String>> = self.lines.iter().map(row).collect();
+        let blank = |name: &&str| {
+            let words = ["", "", "not shown: it takes a jail", "—"].map(str::to_owned);
+            [vec![(*name).to_owned()], words.to_vec()].concat()
+        };
+        let rows: Vec<Vec<String>> =
+            self.lines.iter().map(row).chain(self.left_out().iter().map(blank)).collect();
         ui.line(&table(
             &["THE AGENT …", "SHOULD BE", "THE SERVER RECEIVED", "WHAT CAME BACK", ""],
             &rows,
@@ -76,11 +106,16 @@ impl Report {
         let held = self.lines.iter().filter(|line| line.outcome.is_ok()).count();
         ui.line(&format!(
             "{held} of {} as they should be; {} bytes on the agent's side and the attacker's searched in every encoding: {} leaks.",
-            self.lines.len(),
+            self.lines.len() + self.left_out().len(),
             self.searched,
             self.leaks.len()
         ));
-        if self.is_ok() {
+        if let Some(without) = &self.without_jail {
+            ui.line(&format!(
+                "No jail here, so the agent was led through Keyless by proxy variables alone. {}",
+                without.why.message()
+            ));
+        } else if self.is_ok() {
             ui.line("Next: keyless init, then keyless secret add team/github/token --to api.github.com --env GITHUB_TOKEN");
         }
     }
@@ -94,9 +129,11 @@ impl Report {
             json!({ "name": line.name, "expected": line.expected, "outcome": outcome, "server": line.server, "ok": line.outcome.is_ok() })
         };
         json!({
-            "ok": self.is_ok(),
+            "ok": self.is_ok() && self.without_jail.is_none(),
             "leaks": self.leaks.len(),
             "steps": self.lines.iter().map(step).collect::<Vec<_>>(),
+            "not_shown": self.left_out(),
+            "without_jail": self.without_jail.as_ref().map(|without| without.why.message()),
         })
     }
 

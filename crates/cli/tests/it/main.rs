@@ -46,6 +46,8 @@ mod crowd;
 mod databases;
 /// `sources.toml` by commands.
 mod declaring;
+/// The story that `keyless demo` plays.
+mod demo;
 /// What `deploy/` has: unit, image, chart.
 mod deploy;
 /// What the desktop tells when an agent asks.
