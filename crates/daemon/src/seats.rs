@@ -2,10 +2,12 @@
 //! and who only sits there gives way.
 //!
 //! Any process of this machine may connect. Whoever opens all that there are, and says nothing on them, says it slowly
-//! or does not read what it is answered, would else keep out the operator or every agent.
+//! or does not read what it is answered, would else keep out the operator or every agent. So would a process that
+//! connects faster than others say who they are: where processes are told apart, the one with the most seats gives
+//! way first.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     sync::{
         Arc,
         atomic::{AtomicU8, AtomicUsize, Ordering},
@@ -25,9 +27,13 @@ pub(crate) struct Seats {
     taken: Mutex<VecDeque<Arc<Seat>>>,
 }
 
+/// The process at the other end, by its number; `None` where the system does not tell it, as over TCP.
+pub(crate) type Process = i32;
+
 /// One connection.
 #[derive(Default)]
 pub(crate) struct Seat {
+    process: Option<Process>,
     standing: AtomicU8,
     /// Messages that are judged and done just now.
     under_way: AtomicUsize,
@@ -61,31 +67,43 @@ impl Seats {
         Arc::new(Self { most, taken: Mutex::default() })
     }
 
-    /// A seat for a new connection, for which the oldest of those that have nothing under way leaves where it has to: of
-    /// those that are nobody, then of those that are known. None while all are the operator's, or at work.
-    pub(crate) fn take(self: &Arc<Self>) -> Option<Taken> {
+    /// A seat for a new connection of this process, for which one that has nothing under way leaves where it has to: of
+    /// those that are nobody, then of those that are known, the oldest of the process that has the most of them. None
+    /// while all are the operator's, or at work.
+    pub(crate) fn take(self: &Arc<Self>, process: Option<Process>) -> Option<Taken> {
         let mut seats = self.taken.lock();
         if seats.len() >= self.most {
-            let idle = |standing| seats.iter().position(|seat| seat.only_sits_there(standing));
-            let oldest = idle(Standing::Nobody).or_else(|| idle(Standing::Known))?;
+            let oldest =
+                idle(&seats, Standing::Nobody).or_else(|| idle(&seats, Standing::Known))?;
             if let Some(seat) = seats.remove(oldest) {
                 seat.wanted.notify_one();
             }
         }
-        let seat = Arc::<Seat>::default();
+        let seat = Arc::new(Seat { process, ..Seat::default() });
         seats.push_back(Arc::clone(&seat));
         Some(Taken { seats: Arc::clone(self), seat })
     }
 
     /// A seat as soon as there is one: the first that is done at work makes room.
-    pub(crate) async fn wait(self: &Arc<Self>) -> Taken {
+    pub(crate) async fn wait(self: &Arc<Self>, process: Option<Process>) -> Taken {
         loop {
-            match self.take() {
+            match self.take(process) {
                 Some(taken) => return taken,
                 None => tokio::time::sleep(AGAIN).await,
             }
         }
     }
+}
+
+/// Where the connection is that gives way first among those of this standing.
+fn idle(seats: &VecDeque<Arc<Seat>>, standing: Standing) -> Option<usize> {
+    let here = || seats.iter().enumerate().filter(|(_, seat)| seat.only_sits_there(standing));
+    let mut count: HashMap<_, usize> = HashMap::new();
+    for (_, seat) in here() {
+        *count.entry(seat.process).or_default() += 1;
+    }
+    let most = count.values().max()?;
+    here().find(|(_, seat)| count.get(&seat.process) == Some(most)).map(|(at, _)| at)
 }
 
 impl Taken {
@@ -162,16 +180,16 @@ mod tests {
     #[test]
     fn who_only_sits_there_gives_way_oldest_first() {
         let seats = Seats::of(MOST);
-        let mut taken: Vec<_> = (0..MOST).map(|_| seats.take().unwrap()).collect();
+        let mut taken: Vec<_> = (0..MOST).map(|_| seats.take(None).unwrap()).collect();
         taken[0].seat().is_operators();
         taken[1].seat().is_judged();
-        let new = seats.take().unwrap();
+        let new = seats.take(None).unwrap();
         let left = |taken: &Taken| taken.wanted().now_or_never().is_some();
         assert!(!left(&taken[0]) && !left(&taken[1]) && left(&taken[2]) && !left(&taken[3]));
         // Its answer is there: it sits there like the others, and the operator's stays what it is.
         taken[0].seat().is_answered();
         taken[1].seat().is_answered();
-        let newer = seats.take().unwrap();
+        let newer = seats.take(None).unwrap();
         assert!(!left(&taken[0]) && left(&taken[1]) && !left(&new));
         drop((taken.split_off(1), new, newer));
         assert_eq!(seats.taken.lock().len(), 1);
@@ -180,15 +198,15 @@ mod tests {
     #[test]
     fn who_is_known_gives_way_after_those_who_are_nobody_and_never_at_work() {
         let seats = Seats::of(MOST);
-        let taken: Vec<_> = (0..MOST).map(|_| seats.take().unwrap()).collect();
+        let taken: Vec<_> = (0..MOST).map(|_| seats.take(None).unwrap()).collect();
         taken[..MOST - 1].iter().for_each(|taken| taken.seat().is_known());
         let (first, second) = (taken[0].seat().begin(), taken[0].seat().begin());
         let left = |at: usize| taken[at].wanted().now_or_never().is_some();
-        let nobody = seats.take().unwrap();
+        let nobody = seats.take(None).unwrap();
         assert!(left(MOST - 1), "the youngest, who showed nothing");
         nobody.seat().is_known();
         drop(first);
-        let _one = seats.take().unwrap();
+        let _one = seats.take(None).unwrap();
         assert!(!left(0) && left(1), "the oldest has a message under way still");
         drop(second);
         let _work = taken[2].seat().begin();
@@ -202,12 +220,31 @@ mod tests {
     }
 
     #[test]
+    fn the_process_with_the_most_gives_way_first() {
+        let seats = Seats::of(MOST);
+        let operator = seats.take(Some(1)).unwrap();
+        let other = seats.take(Some(2)).unwrap();
+        let mut many: VecDeque<_> = (2..MOST).map(|_| seats.take(Some(3)).unwrap()).collect();
+        let left = |taken: &Taken| taken.wanted().now_or_never().is_some();
+        for _ in 0..3 * MOST {
+            many.push_back(seats.take(Some(3)).unwrap());
+            assert!(left(&many.pop_front().unwrap()), "its own oldest");
+        }
+        assert!(!left(&operator) && !left(&other));
+        // As many processes, with one each: the oldest again.
+        drop(many);
+        let _many: Vec<_> = (2..MOST).map(|one| seats.take(i32::try_from(one + 8).ok())).collect();
+        let _one = seats.take(Some(4)).unwrap();
+        assert!(left(&operator) && !left(&other));
+    }
+
+    #[test]
     fn the_operators_connections_are_bounded_too() {
         let seats = Seats::of(MOST);
-        let taken: Vec<_> = (0..MOST).map(|_| seats.take().unwrap()).collect();
+        let taken: Vec<_> = (0..MOST).map(|_| seats.take(None).unwrap()).collect();
         for taken in &taken {
             taken.seat().is_operators();
         }
-        assert!(seats.take().is_none());
+        assert!(seats.take(None).is_none());
     }
 }

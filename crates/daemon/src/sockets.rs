@@ -14,7 +14,7 @@ use keyless_core::{Code, Error, SafeText};
 use keyless_guest::{bind_unix, connect_unix};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-use crate::places::unusable;
+use crate::{places::unusable, seats::Process};
 
 /// How long nothing is accepted once it has failed.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -48,6 +48,11 @@ async fn next<T, F: Future<Output = io::Result<T>>>(mut accept: impl FnMut() -> 
 fn is_ours(stream: &UnixStream) -> bool {
     let ours = rustix::process::geteuid().as_raw();
     stream.peer_cred().is_ok_and(|peer| peer.uid() == ours)
+}
+
+/// The process that connected.
+pub(crate) fn process_of(stream: &UnixStream) -> Option<Process> {
+    stream.peer_cred().ok()?.pid()
 }
 
 /// The error that the other end told of.

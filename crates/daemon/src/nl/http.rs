@@ -64,7 +64,7 @@ pub(crate) async fn serve(service: Arc<NlService>, listener: TcpListener, listen
     let seats = Seats::of(MAX_CONNECTIONS);
     loop {
         let (stream, peer) = next_tcp(&listener).await;
-        let taken = seats.wait().await;
+        let taken = seats.wait(None).await;
         let (service, listening) = (Arc::clone(&service), listening.clone());
         tokio::spawn(async move {
             let client = Client { peer: peer.ip(), seat: taken.seat() };

@@ -14,7 +14,7 @@ use crate::{
     config::{NlConfig, NlTls},
     places::Places,
     seats::Seats,
-    sockets::{bind_private, next_own},
+    sockets::{bind_private, next_own, process_of},
 };
 
 /// Connections to the socket at a time, as many as over HTTP.
@@ -80,7 +80,7 @@ async fn accept(service: Arc<NlService>, listener: UnixListener) {
     let seats = Seats::of(MAX_CONNECTIONS);
     loop {
         let stream = next_own(&listener).await;
-        let taken = seats.wait().await;
+        let taken = seats.wait(process_of(&stream)).await;
         let service = Arc::clone(&service);
         tokio::spawn(async move {
             let (reader, writer) = stream.into_split();

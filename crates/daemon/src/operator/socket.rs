@@ -24,7 +24,7 @@ use crate::{
     broker::{Broker, agent, fill_random, plain_entry},
     seats::{Seat, Seats},
     service::UNREADABLE_CALL,
-    sockets::next_own,
+    sockets::{next_own, process_of},
     web::{Desk, Web},
 };
 
@@ -50,8 +50,9 @@ impl OperatorDoor {
     pub(crate) async fn serve(self: Arc<Self>, listener: UnixListener) {
         let seats = Seats::of(MAX_CONNECTIONS);
         loop {
-            let stream = BufReader::new(next_own(&listener).await);
-            let taken = seats.wait().await;
+            let stream = next_own(&listener).await;
+            let taken = seats.wait(process_of(&stream)).await;
+            let stream = BufReader::new(stream);
             let door = Arc::clone(&self);
             tokio::spawn(async move {
                 let (nonce, proven, seat) = (None, None, taken.seat());

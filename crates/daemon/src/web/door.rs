@@ -110,7 +110,7 @@ pub(super) async fn serve(
 ) {
     loop {
         let (stream, _) = next_tcp(&listener).await;
-        let Some(taken) = seats.take() else { continue };
+        let Some(taken) = seats.take(None) else { continue };
         let (tls, routes) = (tls.clone(), routes.clone());
         tokio::spawn(async move {
             let serving = async {

@@ -1,6 +1,15 @@
 //! What nobody may get by asking: a value, another's answer, a person's patience.
 
-use std::{cell::RefCell, fs, io::Write as _, os::unix::net::UnixStream, path::PathBuf};
+use std::{
+    cell::RefCell,
+    collections::VecDeque,
+    fs,
+    io::Write as _,
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    thread,
+};
 
 use serde_json::{Value, json};
 
@@ -112,6 +121,44 @@ fn who_takes_all_connections_keeps_no_operator_out() {
     assert_eq!(listed["pending"][0]["id"], json!(id), "{listed}");
     approve(&world, &[&id, "--deny"]).ok();
     drop(crowd);
+}
+
+/// Whoever connects anew faster than an operator can prove the factor takes the places of its own process.
+#[test]
+fn who_connects_in_a_loop_pushes_no_operator_out() {
+    let world = unlocked();
+    let socket = world.home.keyless_home().join("run/operator.sock");
+    // An operator between the challenge and the proof, which is not there yet.
+    let proving = "import os, socket
+stream = socket.socket(socket.AF_UNIX); stream.connect(os.environ['AT']); lines = stream.makefile('rw')
+for line in ['{\"call\": \"challenge\"}', '{\"call\": \"prove\", \"proof\": \"00\"}']:
+    print(line, file=lines, flush=True); print(lines.readline(), end='', flush=True); input()";
+    let proving = world.keyless(&[]).env("AT", &socket).instead(&["python3", "-c", proving]);
+    let mut proving = proving.start();
+    assert!(proving.line().contains("challenge"));
+    let (stop, rounds, mut seen) = (AtomicBool::new(false), AtomicUsize::new(0), Vec::new());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut open = VecDeque::new();
+            while !stop.load(Ordering::Relaxed) {
+                open.push_back(UnixStream::connect(&socket).unwrap());
+                if open.len() > 200 {
+                    open.pop_front();
+                }
+                rounds.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        wait_until("all places are taken", || rounds.load(Ordering::Relaxed) > 1000);
+        for _ in 0..4 {
+            seen.push(approve(&world, &["--list"]));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    for operator in seen {
+        operator.ok();
+    }
+    proving.say("go on");
+    assert!(proving.line().contains("operator_required"), "it is answered still");
 }
 
 /// Words about an action, a deploy or one deed are the broker's: else a person would read one thing and allow another.
