@@ -96,6 +96,7 @@ const NEEDS: &[Need] = &[
     Need { what: "tmux", package: "tmux", check: Check::Program("tmux") },
     Need { what: "setpriv", package: "util-linux", check: Check::Program("setpriv") },
     Need { what: "wget", package: "wget", check: Check::Program("wget") },
+    Need { what: "xz", package: "xz-utils", check: Check::Program("xz") },
     Need { what: "zsh", package: "zsh", check: Check::Program("zsh") },
 ];
 

@@ -12,7 +12,8 @@ use crate::shell::{Failure, capture, cargo, command, run as call};
 
 /// Depends on the package with the newest kernel.
 const KERNEL: &str = "linux-image-amd64";
-/// Files below a package's `lib/modules/VERSION/kernel`; the tests load them in their own order.
+/// Files below a package's `lib/modules/VERSION/kernel`; the tests load them in their own order, but for those that a
+/// kernel has built in.
 const MODULES: &[&str] = &[
     "crypto/crc32c_generic.ko",
     "drivers/virtio/virtio.ko",
@@ -72,15 +73,34 @@ fn ensure_kernel(cache: &Path) -> Result<(), Failure> {
     call(command("apt-get", &["download", "-qq", &package]).current_dir(&scratch))?;
     let archive = only(&scratch, ".deb")?.display().to_string();
     call(&mut command("dpkg-deb", &["-x", &archive, &scratch.display().to_string()]))?;
-    let modules = only(&scratch.join("lib/modules"), "")?.join("kernel");
-    let copy = |from: &Path, to: &Path| fs::copy(from, to).map(drop).map_err(Failure::file(from));
+    // In `/usr/lib` since Debian 13.
+    let folder = ["usr/lib/modules", "lib/modules"].map(|folder| scratch.join(folder));
+    let modules = only(folder.iter().find(|folder| folder.exists()).unwrap_or(&folder[1]), "")?;
+    let built_in = modules.join("modules.builtin");
+    let built_in = fs::read_to_string(&built_in).map_err(Failure::file(&built_in))?;
     for module in MODULES {
-        let from = modules.join(module);
-        let name = from.file_name().expect("each of the table has a name");
-        copy(&from, &cache.join("modules").join(name))?;
+        let name = format!("kernel/{module}");
+        if !built_in.lines().any(|line| line == name) {
+            copy_module(&modules.join(name), &cache.join("modules"))?;
+        }
     }
     copy(&only(&scratch.join("boot"), "vmlinuz-")?, &cache.join("vmlinuz"))?;
     fs::remove_dir_all(&scratch).map_err(Failure::file(&scratch))
+}
+
+/// As the guest's `insmod` takes it; Debian 13 compresses modules.
+fn copy_module(module: &Path, to: &Path) -> Result<(), Failure> {
+    let name = module.file_name().expect("each of the table has a name");
+    if module.exists() {
+        return copy(module, &to.join(name));
+    }
+    let compressed = module.with_extension("ko.xz");
+    call(&mut command("xz", &["--decompress", "--force", &compressed.display().to_string()]))?;
+    copy(module, &to.join(name))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+    fs::copy(from, to).map(drop).map_err(Failure::file(from))
 }
 
 /// `Depends: linux-image-6.1.0-56-amd64`.
