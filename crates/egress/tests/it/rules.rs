@@ -50,7 +50,7 @@ fn other_requests_go_without_it_and_nowhere() {
         (&["https://allowed.test/repos/acme%2fsite"], outside),
         (&["https://allowed.test//repos/acme"], outside),
         (&["https://allowed.test/repos;x/acme"], outside),
-        (&["--path-as-is", "https://allowed.test/repos/acme/../other"], otherwise),
+        (&["https://allowed.test/repos/acme/../other"], otherwise),
         (&["https://allowed.test/repos/acme/%2e%2e/other"], otherwise),
         (&["https://allowed.test/repos/acme/..%2fother"], otherwise),
         (&["https://allowed.test/repos/acme/..;/other"], otherwise),
@@ -68,7 +68,9 @@ fn other_requests_go_without_it_and_nowhere() {
         (&["-d", "", "https://allowed.test/repos/acme/x?_method=DELETE"], outside),
         (&["-H", "X-Original-URL: /admin", "https://allowed.test/repos/acme/x"], "another path"),
     ] {
-        assert_refused(&scene, &bearer(&scene, arguments), words);
+        // curl would settle the path itself, a newer one also where its dots are encoded.
+        let arguments = [&["--path-as-is"], arguments].concat();
+        assert_refused(&scene, &bearer(&scene, &arguments), words);
     }
     assert_eq!(scene.allowed.requests().len(), 0);
     // Without the placeholder there is nothing to judge.
