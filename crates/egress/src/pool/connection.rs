@@ -98,8 +98,9 @@ impl Connection {
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Option<T> {
         let driver = match &mut self.sender {
-            Some(Sender::Http1(http1)) => &mut http1.driver,
-            Some(Sender::Http2(_)) | None => &mut None,
+            // An answer that has been read to its end waits for nothing here.
+            Some(Sender::Http1(http1)) if !http1.sender.is_ready() => &mut http1.driver,
+            _ => &mut None,
         };
         let polled = poll_fn(|cx| Poll::Ready(Driver::poll_beside(driver, cx, &mut poll)));
         match polled.await {
