@@ -352,6 +352,17 @@ fn an_upstream_that_speaks_no_http_is_a_bad_gateway() {
 }
 
 /// Whether its chunks are none or it ends, there is nothing of it yet that was passed on.
+/// Its connection ends without TLS's goodbye.
+fn with_a_server_that_ends_after(answer: &str) -> Scene {
+    let said = Step::Send(answer.to_owned().into());
+    let script = Script::new([Step::ReadHead, said, Step::Abort]);
+    let ca = TestCa::new();
+    Scene::of(Setting {
+        allowed: OriginOptions::tls(&ca, &[ALLOWED]).script(script).alpn(Alpn::Http1),
+        ..Setting::with(ca)
+    })
+}
+
 #[test]
 fn an_answer_whose_body_breaks_at_once_is_a_bad_gateway() {
     let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -361,12 +372,7 @@ fn an_answer_whose_body_breaks_at_once_is_a_bad_gateway() {
         (format!("{chunked}FFFFFFFFFFFFFFFF1\r\n"), "chunks can't be read"),
         (format!("{chunked}{long}no chunk\r\n"), ""),
     ] {
-        let script = Script::new([Step::ReadHead, Step::Send(answer.clone().into()), Step::Abort]);
-        let ca = TestCa::new();
-        let scene = Scene::of(Setting {
-            allowed: OriginOptions::tls(&ca, &[ALLOWED]).script(script).alpn(Alpn::Http1),
-            ..Setting::with(ca)
-        });
+        let scene = with_a_server_that_ends_after(&answer);
         for version in ["--http1.1", "--http2"] {
             let token = format!("authorization: Bearer {}", scene.placeholder);
             for header in ["accept: */*", &token] {
@@ -395,13 +401,7 @@ fn an_answer_of_no_length_ends_with_its_connection_however_that_ends() {
         (format!("{one}\r\ncontent-length: 300001"), text.clone(), false),
         (format!("{two}\r\ntransfer-encoding: chunked"), format!("493e0\r\n{text}\r\n"), false),
     ] {
-        let answer = format!("{head}\r\n\r\n{body}");
-        let script = Script::new([Step::ReadHead, Step::Send(answer.into()), Step::Abort]);
-        let ca = TestCa::new();
-        let scene = Scene::of(Setting {
-            allowed: OriginOptions::tls(&ca, &[ALLOWED]).script(script).alpn(Alpn::Http1),
-            ..Setting::with(ca)
-        });
+        let scene = with_a_server_that_ends_after(&format!("{head}\r\n\r\n{body}"));
         for version in ["--http1.1", "--http2"] {
             // With a value released, an answer's end is held back for the scrub.
             let token = format!("authorization: Bearer {}", scene.placeholder);
