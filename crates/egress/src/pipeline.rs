@@ -26,11 +26,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use keyless_core::{Authority, Code, Error, SafeText, Scheme};
 
 use self::{
-    agreement::Agreed,
-    body::BoxError,
-    exchange::Exchange,
-    interim::Line,
-    minting::{Lasting, Minting},
+    agreement::Agreed, body::BoxError, exchange::Exchange, interim::Line, minting::Minting,
     websocket::Opening,
 };
 use crate::{
@@ -118,10 +114,10 @@ impl Lane {
         request: Request<Incoming>,
         via: Via,
     ) -> impl Future<Output = Response<AnswerBody>> + Send {
-        let minting = Minting::default();
+        let minting = Minting::of(&self.session.table());
         let until_read = minting.clone();
         let work = async move { self.answer_one(request, via, minting).await };
-        Lasting::new(work.boxed(), until_read)
+        minting::lasting(work, until_read)
     }
 
     async fn answer_one(

@@ -14,29 +14,53 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::BoxFuture;
+use futures_util::{
+    FutureExt as _,
+    future::{BoxFuture, Either},
+};
 use tokio::{runtime::Handle, time::timeout};
+
+use crate::swap::SwapTable;
 
 /// How long an answer is waited for that nobody is there for.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Whether a request's answer may be minting tokens that nobody has read yet.
-#[derive(Clone, Default)]
-pub(super) struct Minting(Arc<AtomicBool>);
+/// Whether a request's answer may be minting tokens that nobody has read yet. Where no secret of its session has tokens
+/// sealed there is nothing to tell: that costs a request nothing.
+#[derive(Clone)]
+pub(super) struct Minting(Option<Arc<AtomicBool>>);
 
 /// For as long as there is one, the request goes on.
 pub(super) struct Unread(Minting);
 
 /// A request on its way, that lasts longer than who waits for it while it is [`Minting`].
-pub(super) struct Lasting<T: Send + 'static> {
+struct Lasting<T: Send + 'static> {
     work: Option<BoxFuture<'static, T>>,
     minting: Minting,
 }
 
+/// Has `work` last as long as it is minting.
+pub(super) fn lasting<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+    minting: Minting,
+) -> impl Future<Output = T> + Send {
+    if minting.0.is_some() {
+        Either::Right(Lasting { work: Some(work.boxed()), minting })
+    } else {
+        Either::Left(work)
+    }
+}
+
 impl Minting {
+    /// Of a request of a session with these secrets. One that comes while the request is on its way seals its answer, but does
+    /// not make it last.
+    pub(super) fn of(table: &SwapTable) -> Self {
+        Self(table.may_seal().then(Arc::default))
+    }
+
     /// From here on tokens may be minted.
     pub(super) fn begin(&self) -> Unread {
-        self.0.store(true, Ordering::Relaxed);
+        self.set(true);
         Unread(self.clone())
     }
 
@@ -48,19 +72,19 @@ impl Minting {
     }
 
     fn is_on(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.as_ref().is_some_and(|minting| minting.load(Ordering::Relaxed))
+    }
+
+    fn set(&self, is_on: bool) {
+        if let Some(minting) = &self.0 {
+            minting.store(is_on, Ordering::Relaxed);
+        }
     }
 }
 
 impl Drop for Unread {
     fn drop(&mut self) {
-        self.0.0.store(false, Ordering::Relaxed);
-    }
-}
-
-impl<T: Send + 'static> Lasting<T> {
-    pub(super) fn new(work: BoxFuture<'static, T>, minting: Minting) -> Self {
-        Self { work: Some(work), minting }
+        self.0.set(false);
     }
 }
 
