@@ -88,6 +88,11 @@ impl PatternSet {
         self.0.dictionary.longest()
     }
 
+    /// Length of the shortest pattern in bytes, 0 for the empty set. Nothing shorter holds a match.
+    pub fn shortest(&self) -> usize {
+        self.0.dictionary.shortest()
+    }
+
     /// The first match at or after `from` in a text that is there as a whole: leftmost, then longest.
     pub fn find(&self, whole: &[u8], from: usize) -> Option<(Range<usize>, PatternId)> {
         if whole.len() - from < self.0.dictionary.shortest() {

@@ -23,7 +23,7 @@ use super::Task;
 use crate::{
     coding::{Coded, Recoder},
     incoming::{Incoming, IncomingError},
-    ports::{Minted, Recording},
+    ports::{Kept, Minted, Recording},
     swap::form_parameters,
 };
 
@@ -74,41 +74,55 @@ pub(super) async fn seal(
         return Err(Error::with(Code::TokenUnavailable, words.into()));
     }
     // All are known to the scrub, and all entries on their way, before anything is waited for.
-    let (mut recordings, mut kept) = (Vec::new(), Ok(()));
-    for token in tokens {
-        match keep(task, parent, token) {
-            Ok(recording) => recordings.push(recording),
-            Err(error) => kept = Err(error),
+    let (mut recordings, mut known, mut outcome) = (Vec::new(), Vec::new(), Ok(()));
+    for (kind, value) in &tokens {
+        match keep(task, parent, kind, value) {
+            Ok((kept, recording)) => {
+                known.push((kept, value));
+                recordings.push(recording);
+            }
+            Err(error) => outcome = Err(error),
         }
     }
+    let known = put_in(task, &known);
     try_join_all(recordings).await?;
-    kept?;
+    outcome.and(known)?;
     Ok(Response::from_parts(parts, Sealed::Read(body)))
 }
 
-/// Has one token kept, and looked for in all answers from here on; what resolves when that is on record.
+/// Has one token kept: what stands for it, and what resolves when that is on record.
 fn keep<'t>(
     task: &'t Task<'_>,
     parent: usize,
-    (kind, value): (String, Zeroizing<Vec<u8>>),
-) -> Result<Recording<'t>, Error> {
-    let table = &task.table;
+    kind: &str,
+    value: &Zeroizing<Vec<u8>>,
+) -> Result<(Kept, Recording<'t>), Error> {
     let minted = Minted {
-        parent: table.secret(parent).path.clone(),
+        parent: task.table.secret(parent).path.clone(),
         correlation_id: task.subject.correlation_id.clone(),
         authority: task.authority.clone(),
-        kind,
+        kind: kind.to_owned(),
         value: value.clone(),
     };
-    let (kept, recording) = table.broker().keep(minted)?;
-    let placeholder = match &kept.younger {
-        Some((_, placeholder)) => placeholder,
-        None => &table.secret_at(&kept.slot).ok_or(Code::Internal)?.placeholder,
+    task.table.broker().keep(minted)
+}
+
+/// Has kept tokens looked for in all answers from here on, and swapped in all requests.
+fn put_in(task: &Task<'_>, kept: &[(Kept, &Zeroizing<Vec<u8>>)]) -> Result<(), Error> {
+    let table = &task.table;
+    let placeholder = |kept: &'_ Kept| match &kept.younger {
+        Some((_, placeholder)) => Some(placeholder.clone()),
+        None => table.secret_at(&kept.slot).map(|secret| secret.placeholder.clone()),
     };
+    let placed: Vec<_> =
+        kept.iter().filter_map(|(kept, value)| Some((placeholder(kept)?, *value))).collect();
+    let known: Vec<_> = placed.iter().map(|(name, value)| (name, value.as_slice())).collect();
     // Also where the session has lost its parent by now: its server may show it all the same.
-    table.released().remember(placeholder, &value);
-    task.lane.session.put_in(&kept)?;
-    Ok(recording)
+    table.released().remember_all(&known);
+    if known.len() < kept.len() {
+        return Err(Code::Internal.into());
+    }
+    kept.iter().try_for_each(|(kept, _)| task.lane.session.put_in(kept).map(drop))
 }
 
 impl Body for Sealed {

@@ -7,11 +7,14 @@ use std::sync::{Arc, OnceLock};
 
 use http::HeaderName;
 use keyless_core::Placeholder;
-use keyless_rewrite::{Echo, PatternSet, Piece, Rewriter, Scanner, echoes, scrubber};
+use keyless_rewrite::{PatternSet, Rewriter, echoes, scrubber};
 use parking_lot::RwLock;
 use zeroize::Zeroizing;
 
 use crate::limits::TOKEN_OVERHEAD;
+
+/// Values, with what stands for each.
+type Values = Vec<(Placeholder, Zeroizing<Vec<u8>>)>;
 
 /// What was sent out.
 #[derive(Clone, Default)]
@@ -22,13 +25,12 @@ pub(crate) struct Slot(RwLock<Arc<Known>>);
 
 /// The values at one moment.
 pub(crate) struct Known {
-    values: Vec<(Placeholder, Zeroizing<Vec<u8>>)>,
+    values: Values,
     free: Rewriter,
     kept: OnceLock<Rewriter>,
-    /// Every form of the values in lower case, as it would stand in the name of a field.
-    names: PatternSet,
-    /// The length of the shortest of these, in bytes.
-    shortest: usize,
+    /// Every form of the values in lower case, as it would stand in the name of a field; for the first name that is long
+    /// enough to hold one.
+    names: OnceLock<PatternSet>,
 }
 
 /// What a rewriter may do to a body's length.
@@ -43,7 +45,12 @@ pub(crate) enum Lengths {
 impl ReleasedValues {
     /// Keeps a value that is about to be sent.
     pub(crate) fn remember(&self, placeholder: &Placeholder, value: &[u8]) {
-        self.0.remember(placeholder, value);
+        self.remember_all(&[(placeholder, value)]);
+    }
+
+    /// Keeps several at once: what finds them is made anew for each call, in some milliseconds for every long token known.
+    pub(crate) fn remember_all(&self, values: &[(&Placeholder, &[u8])]) {
+        self.0.remember(values);
     }
 
     /// Whether these may be remembered too, if all values together may take so many bytes.
@@ -77,42 +84,36 @@ impl Slot {
         Arc::clone(&self.0.read())
     }
 
-    fn remember(&self, placeholder: &Placeholder, value: &[u8]) {
-        if self.known().holds(placeholder, value) {
+    fn remember(&self, given: &[(&Placeholder, &[u8])]) {
+        let is_new = |known: &Known| given.iter().any(|(name, value)| !known.holds(name, value));
+        if !is_new(&self.known()) {
             return;
         }
         let mut known = self.0.write();
-        if known.holds(placeholder, value) {
-            return;
-        }
         let mut values = known.values.clone();
-        values.push((placeholder.clone(), Zeroizing::new(value.to_vec())));
-        *known = Arc::new(Known::new(values));
+        for (placeholder, value) in given {
+            if !holds(&values, placeholder, value) {
+                values.push(((*placeholder).clone(), Zeroizing::new(value.to_vec())));
+            }
+        }
+        if values.len() > known.values.len() {
+            *known = Arc::new(Known::new(values));
+        }
     }
 }
 
 impl Known {
-    fn new(values: Vec<(Placeholder, Zeroizing<Vec<u8>>)>) -> Self {
+    fn new(values: Values) -> Self {
         let pairs = values.iter().map(|(placeholder, value)| (&***value, placeholder.as_str()));
-        let forms = values.iter().flat_map(|(_, value)| echoes(value));
-        let lower = |form: Echo| Zeroizing::new(form.pattern().to_ascii_lowercase());
-        let names: Vec<_> = forms.map(lower).collect();
-        let shortest = names.iter().map(|name| name.len()).min().unwrap_or(usize::MAX);
-        let names = PatternSet::new(names.iter().map(|name| name.as_slice()));
-        Self { free: scrubber(pairs), kept: OnceLock::new(), names, shortest, values }
+        Self { free: scrubber(pairs), kept: OnceLock::new(), names: OnceLock::new(), values }
     }
 
     /// Whether a field's name contains a form of a value; names are lower case here.
     pub(crate) fn is_in_name(&self, name: &HeaderName) -> bool {
-        if name.as_str().len() < self.shortest {
-            return false;
-        }
-        let mut found = false;
-        let mut scanner = Scanner::new(&self.names);
-        let mut look = |piece: Piece<'_>| found |= matches!(piece, Piece::Match(_));
-        scanner.feed(name.as_str().as_bytes(), &mut look);
-        scanner.finish(&mut look);
-        found
+        let name = name.as_str().as_bytes();
+        // Tokens are longer than names, nearly always: then their forms are not written down once more.
+        name.len() >= self.free.patterns().shortest()
+            && self.names.get_or_init(|| in_names(&self.values)).find(name, 0).is_some()
     }
 
     /// The rewriter from every form of every value.
@@ -133,15 +134,26 @@ impl Known {
     }
 
     fn holds(&self, placeholder: &Placeholder, value: &[u8]) -> bool {
-        self.values.iter().any(|(other, known)| other == placeholder && **known == *value)
+        holds(&self.values, placeholder, value)
     }
+}
+
+fn holds(values: &Values, placeholder: &Placeholder, value: &[u8]) -> bool {
+    values.iter().any(|(other, known)| other == placeholder && **known == *value)
 }
 
 fn weight(value: &[u8]) -> usize {
     value.len() + TOKEN_OVERHEAD
 }
 
-fn length_keeping(values: &[(Placeholder, Zeroizing<Vec<u8>>)]) -> Rewriter {
+fn in_names(values: &Values) -> PatternSet {
+    let forms = values.iter().flat_map(|(_, value)| echoes(value));
+    let forms = forms.map(|form| Zeroizing::new(form.pattern().to_ascii_lowercase()));
+    let forms: Vec<_> = forms.collect();
+    PatternSet::new(forms.iter().map(|form| form.as_slice()))
+}
+
+fn length_keeping(values: &Values) -> Rewriter {
     let pairs = values.iter().flat_map(|(placeholder, value)| {
         echoes(value).into_iter().map(|echo| {
             let mut marker = echo.replacement(placeholder.as_str());
