@@ -2,11 +2,7 @@
 //!
 //! All that the daemon has lies in a folder that the world searches when the test ends.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output},
-};
+use std::{fs, path::Path, process::Output};
 
 use keyless_testkit::{Canary, ContainerRegistry, Docker, Handler, Nginx, NginxOptions, reply};
 
@@ -41,7 +37,7 @@ fn private_registry(world: &mut World, condition: &str) -> (ContainerRegistry, N
 }
 
 /// A registry that wants the password with each request.
-pub(crate) fn registry_with_password(world: &mut World) -> (ContainerRegistry, Nginx) {
+fn registry_with_password(world: &mut World) -> (ContainerRegistry, Nginx) {
     let users = world.operator_file("users");
     fs::write(&users, format!("ci:{{PLAIN}}{}\n", world.canary.value())).unwrap();
     let condition = format!("auth_basic registry; auth_basic_user_file {};", users.display());
@@ -72,15 +68,14 @@ impl<'w> Machine<'w> {
         let docker = Docker::start(&world.home.root().join("run/docker"), &proxy).unwrap();
         docker.trust(ALLOWED, &fs::read(sidecar.word("ca")).unwrap()).unwrap();
         let this = Self { world, docker, proxy };
-        this.sh("head -c 300000 /dev/urandom > large
-            tar --owner=0 --group=0 -c large | docker import - $IMAGE");
+        this.sh("head -c 300000 /dev/urandom > large && tar --owner=0 --group=0 -c large | docker import - $IMAGE");
         this
     }
 
     /// What a person types, where Docker's client is; all of it is searched.
     fn try_sh(&self, home: &Path, script: &str) -> Output {
         let client = self.docker.client(home);
-        let mut shell = Command::new("sh");
+        let mut shell = std::process::Command::new("sh");
         shell.args(["-ec", script]).env_clear();
         shell.envs(client.get_envs().filter_map(|(name, value)| Some((name, value?))));
         let output = shell.env("IMAGE", IMAGE).current_dir(self.world.home.work()).output();

@@ -1,13 +1,12 @@
 //! More than a request and its answer: gRPC, other protocols, large repositories, package managers.
 
-use std::process::Command;
+use std::{fs, process::Command};
 
-use keyless_testkit::{Gate, GrpcServer, Handler, Repositories, reply};
-
-use crate::{
-    docker::registry_with_password,
-    world::{ALLOWED, World, wait_until},
+use keyless_testkit::{
+    ContainerRegistry, Gate, GrpcServer, Handler, Nginx, NginxOptions, Repositories, reply,
 };
+
+use crate::world::{ALLOWED, World, wait_until};
 
 /// Unary, streams each way and both, trailers, errors, and a refusal that a gRPC client can read.
 #[test]
@@ -110,7 +109,26 @@ fn cargo_reads_a_private_registry() {
 #[test]
 fn an_image_goes_to_a_registry_and_back() {
     let mut world = World::with_token();
-    let _registry = registry_with_password(&mut world);
+    let registry = ContainerRegistry::start().unwrap();
+    let users = world.operator_file("users");
+    fs::write(&users, format!("ci:{{PLAIN}}{}\n", world.canary.value())).unwrap();
+    let locations = format!(
+        r"location / {{
+            client_max_body_size 0;
+            auth_basic registry;
+            auth_basic_user_file {};
+            proxy_http_version 1.1;
+            proxy_request_buffering off;
+            proxy_set_header Host $http_host;
+            proxy_pass http://{};
+        }}",
+        users.display(),
+        registry.address()
+    );
+    let names = [ALLOWED];
+    let options = NginxOptions { ca: &world.ca, names: &names, locations: &locations };
+    let nginx = Nginx::start(&options).unwrap();
+    world.route(&format!("{ALLOWED}:443"), &nginx.address().to_string());
     world.home.write("work/image.py", include_str!("protocols/image.py")).unwrap();
     let seen = world
         .agent_sh(
