@@ -3,7 +3,6 @@
 //! Only what is missing is installed, through apt and cargo, and every command is shown. Nothing is
 //! configured; services that Debian starts with a package (nginx) are not needed and may be stopped.
 
-mod docker;
 mod vm;
 
 use std::{path::Path, process::Command};
@@ -154,7 +153,6 @@ pub(crate) fn run() -> Result<(), Failure> {
     NPM_PACKAGES.iter().try_for_each(|package| ensure_npm_package(package))?;
     SUBCOMMANDS.iter().try_for_each(|name| ensure_subcommand(name))?;
     vm::ensure()?;
-    docker::ensure()?;
     check_namespaces()?;
     match missing()[..] {
         [] => {

@@ -14,7 +14,6 @@ pub use ca::{Leaf, TestCa};
 
 // --- Origins ------------------------------------------------------------------------------------
 mod containers;
-mod docker;
 mod engine;
 mod git;
 mod grpc;
@@ -26,8 +25,6 @@ mod registry;
 
 /// Debian's `docker-registry`.
 pub use containers::ContainerRegistry;
-/// Docker's daemon, as a client that none of us wrote.
-pub use docker::Docker;
 /// The databases that a store can be in; [`on_both`] makes a test of each.
 pub use engine::Engine;
 /// Bare repositories, served by `git http-backend` through a [`Handler`].

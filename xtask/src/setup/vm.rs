@@ -40,8 +40,7 @@ const DEVICE: (&str, &str) = ("vhost-device-vsock", "0.3.0");
 
 /// Puts into the cache what is missing.
 pub(super) fn ensure() -> Result<(), Failure> {
-    let cache = cache("guest-vm")?;
-    fs::create_dir_all(cache.join("modules")).map_err(Failure::file(&cache))?;
+    let cache = cache()?;
     // The kernel is written last: where it is, its modules are.
     if !cache.join("vmlinuz").exists() {
         ensure_kernel(&cache)?;
@@ -55,14 +54,14 @@ pub(super) fn ensure() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where the tests look: `~/.cache/keyless/NAME`.
-pub(super) fn cache(name: &str) -> Result<PathBuf, Failure> {
+/// Where the tests look: `~/.cache/keyless/guest-vm`.
+fn cache() -> Result<PathBuf, Failure> {
     let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     let base = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
     let base =
         base.ok_or_else(|| Failure::Other("neither HOME nor XDG_CACHE_HOME is set".into()))?;
-    let cache = base.join("keyless").join(name);
-    fs::create_dir_all(&cache).map_err(Failure::file(&cache))?;
+    let cache = base.join("keyless/guest-vm");
+    fs::create_dir_all(cache.join("modules")).map_err(Failure::file(&cache))?;
     Ok(cache)
 }
 
@@ -113,7 +112,7 @@ fn newest_kernel(depends: &str) -> Result<String, Failure> {
 }
 
 /// The one entry of a folder with this in its name.
-pub(super) fn only(folder: &Path, part: &str) -> Result<PathBuf, Failure> {
+fn only(folder: &Path, part: &str) -> Result<PathBuf, Failure> {
     let entries = fs::read_dir(folder).map_err(Failure::file(folder))?;
     let mut found = entries.flatten().map(|entry| entry.path());
     let named = |path: &PathBuf| path.display().to_string().contains(part);

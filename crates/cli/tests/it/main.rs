@@ -52,8 +52,6 @@ mod demo;
 mod deploy;
 /// What the desktop tells when an agent asks.
 mod desktop;
-/// Docker's daemon, which pulls for its client.
-mod docker;
 /// Whether everything is in order.
 mod doctor;
 /// Things that must never happen, tried by an agent.

@@ -72,11 +72,6 @@ impl<'w> Sidecar<'w> {
 
     /// What an orchestrator puts into the guest's environment.
     pub(crate) fn placeholder(&self) -> String {
-        self.placeholder_of("thread-7")
-    }
-
-    /// The same of any session.
-    pub(crate) fn placeholder_of(&self, session: &str) -> String {
         let catalog = self.world.operator_file("catalog.yaml").display().to_string();
         let placeholders = |format: &str| {
             let arguments = [
@@ -86,7 +81,7 @@ impl<'w> Sidecar<'w> {
                 "--key-file",
                 self.word("key_file"),
                 "--session",
-                session,
+                "thread-7",
                 "--format",
                 format,
             ];
