@@ -47,7 +47,7 @@ struct State {
     urgent: bool,
     /// When the entries that nobody waits for are due.
     due: Option<Instant>,
-    /// The last write failed.
+    /// The last write failed, and entries that were taken have to be tried again.
     failing: bool,
     life: Life,
 }
@@ -167,11 +167,12 @@ impl Queue {
         }
     }
 
-    /// Says how the last group ended. What has to be tried again goes before all that has come
-    /// since, and is due after `delay`.
-    pub(super) fn settle(&self, failed: bool, again: Vec<Waiting>, delay: Duration) {
+    /// Says what of the last group has to be tried again: it goes before all that has come since, and is
+    /// due after `delay`. A failure that left nothing to try says nothing of the next entry, which
+    /// only that entry could find out.
+    pub(super) fn settle(&self, again: Vec<Waiting>, delay: Duration) {
         let mut state = self.state.lock();
-        state.failing = failed;
+        state.failing = !again.is_empty();
         // Once the last handle is gone, the last group was the last try.
         if again.is_empty() || state.life == Life::Closed {
             return;

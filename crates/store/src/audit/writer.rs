@@ -79,7 +79,7 @@ impl Writer {
         match self.commit(outlines).await {
             Ok(entries) => {
                 // Before anybody is told.
-                self.queue.settle(false, Vec::new(), RETRY);
+                self.queue.settle(Vec::new(), RETRY);
                 let durable = Durable::after_commit();
                 for (entry, reply) in entries.into_iter().zip(replies) {
                     if let Some(reply) = reply {
@@ -93,7 +93,7 @@ impl Writer {
                 let (kept, waited): (Vec<_>, Vec<_>) =
                     outlines.into_iter().zip(replies).partition(|(_, reply)| reply.is_none());
                 let again = kept.into_iter().map(|(outline, reply)| Waiting { outline, reply });
-                self.queue.settle(true, again.collect(), RETRY);
+                self.queue.settle(again.collect(), RETRY);
                 for reply in waited.into_iter().filter_map(|(_, reply)| reply) {
                     let _ = reply.send(Err(error.clone()));
                 }

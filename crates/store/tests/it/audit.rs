@@ -345,6 +345,21 @@ async fn a_full_disk_is_told_and_nothing_taken_is_lost() {
     scene.store.audit_verify(None).await.unwrap();
 }
 
+/// Nothing of it is tried again, so nothing else would ever find out that there is room.
+#[tokio::test]
+async fn an_entry_that_was_refused_does_not_shut_the_log() {
+    let scene = filled(Engine::Sqlite, 0).await;
+    fill(&scene).await;
+    let options = StoreOptions { max_pages: Some(1) };
+    let store = Store::open_with(scene.place(), options).await.unwrap();
+    let log = AuditLog::start(&store, None);
+    while log.append(large_draft("waits")).await.is_ok() {}
+    make_room(&scene).await;
+    log.check().unwrap();
+    log.append_soon(draft("soon")).unwrap();
+    log.flush().await.unwrap();
+}
+
 /// Fits on no disk on which a small one did not.
 fn large_draft(session: &str) -> Draft {
     let mut draft = draft(session);
