@@ -43,15 +43,15 @@ pub(crate) struct Grant {
 }
 
 struct Slot {
-    grant: Grant,
-    /// Held during a token request, so that there is one at a time.
-    state: AsyncMutex<State>,
+    grant: Arc<Grant>,
+    /// Held during a token request, so that there is one at a time. Outlives a change of the grant.
+    state: Arc<AsyncMutex<State>>,
 }
 
 #[derive(Default)]
 struct State {
     token: Option<Token>,
-    /// A newer refresh token than the stored one, whose source can't be written.
+    /// A newer refresh token than the stored one.
     newer: Option<Newer>,
     /// When and why the last request failed: an answer for those who were waiting then.
     failed: Option<(Instant, Error)>,
@@ -61,12 +61,16 @@ struct State {
 
 /// A refresh token that came with an access token.
 struct Newer {
-    refresh: SecretValue,
+    refresh: Zeroizing<Vec<u8>>,
     /// What the source has, and is spent. Once it has something else, that is to be used.
     stored: SecretValue,
+    /// It was not handed to the source yet; one that can't be written has had its turn.
+    is_owed: bool,
 }
 
 struct Token {
+    /// What it was got with.
+    grant: Arc<Grant>,
     value: Zeroizing<Vec<u8>>,
     obtained: Instant,
     until: Instant,
@@ -83,11 +87,14 @@ impl Tokens {
         Self { fetcher, slots: Mutex::default() }
     }
 
-    /// From now on this secret gives access tokens. The same grant as before keeps its token.
+    /// From now on this secret gives access tokens. The same grant as before keeps its token; another one has
+    /// the refresh token that the last answer brought, since the one before it is spent.
     pub(crate) fn learn(&self, path: &SecretPath, grant: Grant) {
         let mut slots = self.slots.lock();
-        if slots.get(path).is_none_or(|slot| slot.grant != grant) {
-            let slot = Slot { grant, state: AsyncMutex::default() };
+        let known = slots.get(path);
+        if known.is_none_or(|slot| *slot.grant != grant) {
+            let state = known.map(|slot| Arc::clone(&slot.state)).unwrap_or_default();
+            let slot = Slot { grant: Arc::new(grant), state };
             slots.insert(path.clone(), Arc::new(slot));
         }
     }
@@ -120,12 +127,19 @@ impl Values for Tokens {
         self.fetcher.inner.policy(path)
     }
 
-    /// An answer that is on its way may have the next refresh token in it.
+    /// An answer that is on its way may have the next refresh token in it; and one that could not be stored has
+    /// another chance.
     fn settle(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            let slots: Vec<_> = self.slots.lock().values().cloned().collect();
-            for slot in slots {
-                drop(slot.state.lock().await);
+            let slots: Vec<_> = self
+                .slots
+                .lock()
+                .iter()
+                .map(|(path, slot)| (path.clone(), Arc::clone(slot)))
+                .collect();
+            for (path, slot) in slots {
+                // Whoever uses it next is told; here nobody is left who could be.
+                let _ = self.fetcher.hand_over(&path, &mut *slot.state.lock().await).await;
             }
         })
     }

@@ -43,7 +43,10 @@ impl Fetcher {
     pub(super) async fn token(&self, path: &SecretPath, slot: &Slot) -> Result<SecretValue, Error> {
         let asked = Instant::now();
         let mut state = slot.state.lock().await;
-        if let Some(token) = state.token.as_ref().filter(|token| Instant::now() < token.until) {
+        self.hand_over(path, &mut state).await?;
+        let serves =
+            |token: &&Token| Instant::now() < token.until && Arc::ptr_eq(&token.grant, &slot.grant);
+        if let Some(token) = state.token.as_ref().filter(serves) {
             return value_of(path, token.value.to_vec());
         }
         if let Some((_, error)) = state.failed.as_ref().filter(|(when, _)| *when >= asked) {
@@ -64,18 +67,24 @@ impl Fetcher {
         slot: &Slot,
         state: &mut State,
     ) -> Result<SecretValue, Error> {
-        let stored = self.inner.open(path).await?;
+        let mut stored = self.inner.open(path).await?;
         let credential = match &state.newer {
-            Some(newer) if newer.stored.is_same_as(&stored) => newer.refresh.copy_for_cache(),
+            Some(newer) if newer.stored.is_same_as(&stored) => {
+                value_of(path, newer.refresh.to_vec())?
+            }
             _ => stored.copy_for_cache(),
         };
         let mut reply = self.ask(path, &slot.grant, credential).await;
         if matches!(&reply, Err(error) if error.code() == Code::TokenUnavailable)
             && let Some(other) = self.other_than(path, &stored, slot).await?
         {
-            reply = self.ask(path, &slot.grant, other).await;
+            reply = self.ask(path, &slot.grant, other.copy_for_cache()).await;
+            stored = other;
         }
-        self.keep(path, state, reply?).await
+        let value = take_up(path, &slot.grant, state, stored, reply?);
+        // The old one may be void by now: nothing is used before the next one is safe, or has had its turn.
+        self.hand_over(path, state).await?;
+        value
     }
 
     /// What took the place of a refresh token that was refused: another process of this store may
@@ -123,26 +132,22 @@ impl Fetcher {
         self.engine.fetch_token(&request).await
     }
 
-    async fn keep(
+    /// Gives the source the refresh token that it has not got yet. What the operator has put there meanwhile
+    /// stays, and is used from then on.
+    pub(super) async fn hand_over(
         &self,
         path: &SecretPath,
         state: &mut State,
-        reply: TokenReply,
-    ) -> Result<SecretValue, Error> {
-        let TokenReply { access_token, refresh_token, expires_in } = reply;
-        let value = value_of(path, access_token.to_vec())?;
-        if let Some(refresh) = refresh_token {
-            // The old one may be void by now: what can't be stored is at least used on.
-            self.inner.keep(path, refresh.clone()).await?;
-            let stored = self.inner.open(path).await?;
-            let refresh = value_of(path, refresh.to_vec())?;
-            let is_stored = stored.is_same_as(&refresh);
-            state.newer = (!is_stored).then_some(Newer { refresh, stored });
+    ) -> Result<(), Error> {
+        let Some(newer) = state.newer.as_mut().filter(|newer| newer.is_owed) else { return Ok(()) };
+        if self.inner.open(path).await?.is_same_as(&newer.stored) {
+            self.inner.keep(path, newer.refresh.clone()).await?;
         }
-        let obtained = Instant::now();
-        let until = good_until(obtained, expires_in);
-        state.token = Some(Token { value: access_token, obtained, until });
-        Ok(value)
+        newer.is_owed = false;
+        if !self.inner.open(path).await?.is_same_as(&newer.stored) {
+            state.newer = None;
+        }
+        Ok(())
     }
 
     /// A value for the token URL, with the entry about it durable.
@@ -173,6 +178,27 @@ impl Fetcher {
         let permit = Permit::from_recorded(recorded, until).ok_or(Code::Internal)?;
         Ok(Released::new(value, permit))
     }
+}
+
+/// Takes an answer into memory, where nothing of it can be lost; gives the access token.
+fn take_up(
+    path: &SecretPath,
+    grant: &Arc<Grant>,
+    state: &mut State,
+    stored: SecretValue,
+    reply: TokenReply,
+) -> Result<SecretValue, Error> {
+    let TokenReply { access_token, refresh_token, expires_in } = reply;
+    if let Some(refresh) = refresh_token {
+        // One that is no value could neither be stored nor sent.
+        value_of(path, refresh.to_vec())?;
+        state.newer = Some(Newer { refresh, stored, is_owed: true });
+    }
+    let value = value_of(path, access_token.to_vec())?;
+    let obtained = Instant::now();
+    let until = good_until(obtained, expires_in);
+    state.token = Some(Token { grant: Arc::clone(grant), value: access_token, obtained, until });
+    Ok(value)
 }
 
 fn path_of(grant: &OauthGrant) -> String {
@@ -211,7 +237,119 @@ fn good_until(obtained: Instant, expires_in: Option<u64>) -> Instant {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use futures_util::future::BoxFuture;
+    use keyless_core::Destination;
+    use parking_lot::Mutex;
+    use zeroize::Zeroizing;
+
     use super::*;
+    use crate::{
+        broker::agent, config::Config, egress_door::EgressDoor, scene::Scene, tokens::Tokens,
+    };
+
+    /// A source that fails when it is told to.
+    #[derive(Default)]
+    struct Source {
+        value: Mutex<Vec<u8>>,
+        is_full: AtomicBool,
+    }
+
+    impl Source {
+        fn put(&self, value: &str) {
+            *self.value.lock() = value.as_bytes().to_vec();
+        }
+
+        fn has(&self, value: &str) -> bool {
+            *self.value.lock() == value.as_bytes()
+        }
+    }
+
+    impl Values for Source {
+        fn open<'a>(&'a self, path: &'a SecretPath) -> BoxFuture<'a, Result<SecretValue, Error>> {
+            let value = value_of(path, self.value.lock().clone());
+            Box::pin(async move { value })
+        }
+
+        fn keep<'a>(
+            &'a self,
+            _: &'a SecretPath,
+            value: Zeroizing<Vec<u8>>,
+        ) -> BoxFuture<'a, Result<(), Error>> {
+            Box::pin(async move {
+                if self.is_full.load(Ordering::Relaxed) {
+                    return Err(Code::SecretUnavailable.into());
+                }
+                *self.value.lock() = value.to_vec();
+                Ok(())
+            })
+        }
+    }
+
+    fn reply(refresh: &str) -> TokenReply {
+        TokenReply {
+            access_token: Zeroizing::new(b"access-token-1".to_vec()),
+            refresh_token: Some(Zeroizing::new(refresh.as_bytes().to_vec())),
+            expires_in: None,
+        }
+    }
+
+    /// The endpoint gives each one out once, so what can't be stored lives in memory until it can.
+    #[tokio::test]
+    async fn a_refresh_token_outlives_a_store_that_refuses_it() {
+        let scene = Scene::new().await;
+        let source = Arc::new(Source::default());
+        let door = EgressDoor::new(&Config::default()).unwrap();
+        let inner = Arc::clone(&source) as Arc<dyn Values>;
+        let tokens = Tokens::over(inner, door.engine, scene.log.clone(), agent("broker", "none"));
+        let path = SecretPath::parse("team/auth/refresh").unwrap();
+        let grant = |scope: &str| {
+            let words = format!("refresh-token https://auth.test/token app scope={scope}");
+            let oauth = Some(OauthGrant::parse(&words).unwrap());
+            let to = vec![Destination::parse("api.test").unwrap()];
+            Grant { rule: EgressRule { oauth, ..EgressRule::to(to) }, client_secret: None }
+        };
+        tokens.learn(&path, grant("read"));
+        source.put("refresh-token-1");
+        source.is_full.store(true, Ordering::Relaxed);
+        let slot = tokens.slots.lock()[&path].clone();
+        {
+            let mut state = slot.state.lock().await;
+            let stored = source.open(&path).await.unwrap();
+            take_up(&path, &slot.grant, &mut state, stored, reply("refresh-token-2")).unwrap();
+        }
+        let refused = Some(Code::SecretUnavailable);
+        assert_eq!(tokens.open(&path).await.err().map(|error| error.code()), refused);
+        // Another rule of the secret's has it too, and not the access token of the first.
+        tokens.learn(&path, grant("write"));
+        source.is_full.store(false, Ordering::Relaxed);
+        tokens.settle().await;
+        assert!(source.has("refresh-token-2"));
+        let slot = tokens.slots.lock()[&path].clone();
+        let state = slot.state.lock().await;
+        assert!(state.newer.is_none());
+        assert!(!Arc::ptr_eq(&state.token.as_ref().unwrap().grant, &slot.grant));
+    }
+
+    #[tokio::test]
+    async fn what_the_operator_puts_meanwhile_is_not_written_over() {
+        let scene = Scene::new().await;
+        let source = Arc::new(Source::default());
+        let door = EgressDoor::new(&Config::default()).unwrap();
+        let inner = Arc::clone(&source) as Arc<dyn Values>;
+        let agent = Arc::new(agent("broker", "none"));
+        let fetcher = Fetcher { inner, engine: door.engine, log: scene.log.clone(), agent };
+        let path = SecretPath::parse("team/auth/refresh").unwrap();
+        let mut state = State::default();
+        source.put("refresh-token-1");
+        let stored = source.open(&path).await.unwrap();
+        let refresh = Zeroizing::new(b"refresh-token-2".to_vec());
+        state.newer = Some(Newer { refresh, stored, is_owed: true });
+        source.put("the-operators-own");
+        fetcher.hand_over(&path, &mut state).await.unwrap();
+        assert!(source.has("the-operators-own") && state.newer.is_none());
+    }
 
     #[test]
     fn a_token_is_used_until_shortly_before_its_end() {
