@@ -230,7 +230,7 @@ fn toward_another(rule: &EgressRule, scheme: Scheme, authority: &Authority) -> P
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Destination, Injection, Locations, Otherwise, RequestRule};
+    use crate::{Destination, Injection, Locations, Otherwise, RequestRule, Sealing};
 
     fn decide(rule: &EgressRule, scheme: Scheme, to: &str, location: Location, n: u32) -> Verdict {
         let path = SecretPath::parse("team/github/token").unwrap();
@@ -294,6 +294,26 @@ mod tests {
         let ask = EgressRule { ask: only("GET /**").allow, ..rule() };
         let Verdict::Ask(asked) = verdict(ask) else { panic!("nobody is asked") };
         assert_eq!(asked.path().as_str(), "team/github/token");
+    }
+
+    /// Else a client could exchange its secret for a token, and do with it what the secret's rules refuse.
+    #[test]
+    fn a_token_that_was_minted_has_its_secrets_rules_at_the_secrets_hosts() {
+        let only = vec![RequestRule::parse("POST /token").unwrap()];
+        let ask = vec![RequestRule::parse("GET api.test/a").unwrap()];
+        let sealing = Sealing::parse("POST api.test/token to=files.test").unwrap();
+        let minted = |parent: EgressRule, host: &str| {
+            decide(&parent.of_tokens(&sealing), Scheme::Https, host, Location::Body, 1)
+        };
+        let narrow = || EgressRule { allow: only.clone(), on_foreign: OnForeign::Block, ..rule() };
+        assert!(matches!(minted(narrow(), "api.test"), Verdict::Deny(Code::RuleDenied, _)));
+        assert!(matches!(minted(narrow(), "files.test"), Verdict::Allow(_)));
+        let foreign = minted(narrow(), "evil.test");
+        assert!(matches!(foreign, Verdict::Deny(Code::ForeignDestination, _)));
+        let asking = || EgressRule { ask: ask.clone(), ..rule() };
+        assert!(matches!(minted(asking(), "api.test"), Verdict::Ask(_)));
+        assert!(matches!(minted(asking(), "files.test"), Verdict::Allow(_)));
+        assert!(matches!(minted(rule(), "api.test"), Verdict::Allow(_)));
     }
 
     #[test]

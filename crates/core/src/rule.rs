@@ -47,6 +47,10 @@ pub struct EgressRule {
     /// What happens to requests that `allow` does not name.
     #[serde(default, skip_serializing_if = "is_default")]
     pub otherwise: Otherwise,
+    /// The hosts that the three before hold for; all when absent. A token that an answer brought may go to
+    /// others beside its secret's.
+    #[serde(skip)]
+    pub ruled: Option<Vec<Destination>>,
     /// The proxy sets the value itself; a placeholder is not swapped then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inject: Option<Injection>,
@@ -108,10 +112,25 @@ impl EgressRule {
             allow: Vec::new(),
             ask: Vec::new(),
             otherwise: Otherwise::Deny,
+            ruled: None,
             inject: None,
             sign: None,
             oauth: None,
             seal: Vec::new(),
+        }
+    }
+
+    /// The rule of a token that `sealing` keeps from the agent. It goes where the sealing says as well; at the
+    /// secret's own hosts the secret's rules about requests hold, which it would be a way around else.
+    #[must_use]
+    pub fn of_tokens(&self, sealing: &Sealing) -> Self {
+        Self {
+            on_foreign: self.on_foreign,
+            allow: self.allow.clone(),
+            ask: self.ask.clone(),
+            otherwise: self.otherwise,
+            ruled: Some(self.to.clone()),
+            ..Self::to(sealing.to().iter().chain(&self.to).cloned().collect())
         }
     }
 
@@ -141,7 +160,8 @@ impl EgressRule {
 
     /// Whether a request's body has to be looked into before it can be judged.
     pub fn looks_into(&self, host: &Host, request: &RequestFacts) -> bool {
-        request_rule::look_into(self.allow.iter().chain(&self.ask), host, request)
+        self.rules(host)
+            && request_rule::look_into(self.allow.iter().chain(&self.ask), host, request)
     }
 
     /// Which words of the rule decide about a request to `authority`, for the log.
@@ -152,7 +172,7 @@ impl EgressRule {
         request: &RequestFacts,
     ) -> String {
         let rules = (&self.allow[..], &self.ask[..], self.otherwise);
-        let judged = self.has_request_rules();
+        let judged = self.has_request_rules() && self.rules(&authority.host);
         let words = judged.then(|| request_rule::deciding_words(rules, &authority.host, request));
         words.flatten().unwrap_or_else(|| {
             let to = self.to.iter().find(|to| to.matches(scheme, authority));
@@ -162,7 +182,15 @@ impl EgressRule {
 
     /// What the rules about requests say.
     pub(crate) fn judge(&self, host: &Host, request: &RequestFacts) -> Said {
+        if !self.rules(host) {
+            return Said::Allow;
+        }
         request_rule::judge((&self.allow, &self.ask, self.otherwise), host, request)
+    }
+
+    /// Whether its rules about requests hold for requests to this host.
+    fn rules(&self, host: &Host) -> bool {
+        self.ruled.as_ref().is_none_or(|hosts| hosts.iter().any(|to| to.names(host)))
     }
 }
 

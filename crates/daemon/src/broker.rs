@@ -201,6 +201,8 @@ impl Broker {
         };
         let unnamed = unnamed(&chosen, asked_for, &variables, &key);
         secrets.extend(minted_slots(&secrets, &key)?);
+        let conceal = self.value_files().await?;
+        // From here on nothing fails: what is open is closed by its owner.
         let port = Arc::clone(&broker) as _;
         let spec = SessionSpec { id, secrets, broker: port, ca: None, token: None };
         let session = self.door.engine.open(spec)?;
@@ -217,7 +219,7 @@ impl Broker {
             trust_pem: session.ca_pem().to_owned() + &self.door.extra_roots,
             session,
             variables,
-            conceal: self.value_files().await?,
+            conceal,
             remove,
             unnamed,
             paths,

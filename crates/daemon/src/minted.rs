@@ -9,8 +9,8 @@
 use std::collections::HashMap;
 
 use keyless_core::{
-    Binding, Code, EgressRule, Error, Placeholder, PlaceholderForm, SafeText, SecretPath,
-    SecretValue, SessionKey,
+    Binding, Code, Error, Placeholder, PlaceholderForm, SafeText, SecretPath, SecretValue,
+    SessionKey,
 };
 use keyless_egress::{Kept, Minted, SessionSecret};
 use parking_lot::Mutex;
@@ -42,7 +42,7 @@ struct Token {
 pub(crate) fn slots(secret: &SessionSecret, key: &SessionKey) -> Result<Vec<SessionSecret>, Error> {
     let mut slots: Vec<SessionSecret> = Vec::new();
     for sealing in &secret.rule.seal {
-        let to = sealing.to().iter().chain(&secret.rule.to).cloned().collect();
+        let rule = secret.rule.of_tokens(sealing);
         for field in sealing.fields() {
             for number in 0..SLOTS {
                 let path = slot_path(&secret.path, field, number)?;
@@ -50,8 +50,7 @@ pub(crate) fn slots(secret: &SessionSecret, key: &SessionKey) -> Result<Vec<Sess
                     continue;
                 }
                 let placeholder = Placeholder::derive(key, &path, &PlaceholderForm::Default);
-                let rule = EgressRule::to(Vec::clone(&to));
-                slots.push(SessionSecret { path, placeholder, rule });
+                slots.push(SessionSecret { path, placeholder, rule: rule.clone() });
             }
         }
     }
@@ -98,6 +97,13 @@ impl MintedTokens {
             return Some(Err(Error::with(Code::SecretWithdrawn, words.into())));
         }
         Some(value_of(path, &ring.tokens[number % SLOTS].value))
+    }
+
+    /// The secret whose answer brought the token that this path is, if it is one of ours.
+    pub(crate) fn parent_of(&self, path: &SecretPath) -> Option<SecretPath> {
+        let rings = self.0.lock();
+        let of = |(parent, kind): &&(SecretPath, String)| number_of(path, parent, kind).is_some();
+        rings.keys().find(of).map(|(parent, _)| parent.clone())
     }
 
     /// Whether it stood for a token that made room for another.
@@ -151,7 +157,7 @@ fn value_of(path: &SecretPath, value: &[u8]) -> Result<SecretValue, Error> {
 
 #[cfg(test)]
 mod tests {
-    use keyless_core::{Authority, Destination, Sealing};
+    use keyless_core::{Authority, Destination, EgressRule, Sealing};
 
     use super::*;
 

@@ -13,20 +13,19 @@ mod leases;
 mod under_way;
 
 use std::{
-    collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, try_join_all};
 use jiff::Timestamp;
 use keyless_core::{
     Allowed, ApproveOnUse, Authority, Code, Consent, Error, Held, Permit, SafeText, SecretPath,
+    SecretValue,
     audit::{Action, Agent, Detail, Draft, Outcome, Target},
 };
 use keyless_egress::{Broker, Event, Finished, Kept, Minted, Recording, Released, RequestInfo};
 use keyless_store::AuditLog;
-use parking_lot::Mutex;
 use uuid::Uuid;
 
 use self::{
@@ -55,31 +54,26 @@ pub(crate) struct SessionBroker {
     gate: Arc<dyn UseGate>,
     caution: Caution,
     leases: Leases,
-    /// The request that each secret was last allowed for: its head and body are one use.
-    allowed_for: Mutex<HashMap<SecretPath, String>>,
     minted: MintedTokens,
     under_way: UnderWay,
     telemetry: Option<Telemetry>,
 }
 
+/// A value that may be used, which is not on record yet.
+struct Fetched {
+    value: SecretValue,
+    policy: ApproveOnUse,
+    /// [`UseGate::taken_back`] before its use was allowed.
+    taken_back: u64,
+}
+
 impl SessionBroker {
     pub(crate) fn new(values: Arc<dyn Values>, log: AuditLog, agent: Agent) -> Self {
         let (agent, gate) = (Arc::new(agent), Arc::new(NobodyToAsk));
-        let (leases, allowed_for) = (Leases::default(), Mutex::default());
-        let (minted, under_way) = (MintedTokens::default(), UnderWay::default());
+        let (leases, minted) = (Leases::default(), MintedTokens::default());
+        let under_way = UnderWay::default();
         let (caution, telemetry) = (Caution::default(), None);
-        Self {
-            values,
-            log,
-            agent,
-            gate,
-            caution,
-            leases,
-            allowed_for,
-            minted,
-            under_way,
-            telemetry,
-        }
+        Self { values, log, agent, gate, caution, leases, minted, under_way, telemetry }
     }
 
     /// Tells these as well.
@@ -124,25 +118,60 @@ impl SessionBroker {
         self.leases.forget(|_| true);
     }
 
-    async fn release_one(
+    /// Releases what no lease is left for. A person may take minutes over one value, while a permit
+    /// lasts for seconds: so all are allowed and fetched before any is written down and released.
+    async fn release_all(
+        &self,
+        request: &RequestInfo,
+        uses: Vec<Allowed>,
+    ) -> Result<Vec<Arc<Released>>, Error> {
+        let lease = |allowed: &Allowed| self.lease(allowed.path(), &request.authority);
+        if let [_, _, ..] = &uses[..] {
+            for allowed in uses.iter().filter(|allowed| lease(allowed).is_none()) {
+                let policy = self.policy(allowed.path()).await?;
+                self.pass_gate(request, allowed.path(), policy).await?;
+            }
+        }
+        let mut fetched: Vec<Option<Fetched>> = uses.iter().map(|_| None).collect();
+        // Fetching may take a while too, and a lease end meanwhile.
+        let leased = loop {
+            let leased: Vec<_> = uses.iter().map(lease).collect();
+            let mut places = 0..uses.len();
+            let lacking = places.find(|at| fetched[*at].is_none() && leased[*at].is_none());
+            let Some(at) = lacking else { break leased };
+            fetched[at] = Some(self.fetch(request, uses[at].path()).await?);
+        };
+        let all = uses.into_iter().zip(fetched).zip(leased).enumerate();
+        let released = all.map(async |(at, ((allowed, fetched), leased))| match fetched {
+            Some(fetched) => {
+                self.record_use(request, allowed, request.rules.get(at), fetched).await
+            }
+            None => leased.ok_or_else(|| Code::Internal.into()),
+        });
+        try_join_all(released).await
+    }
+
+    /// The value, once its use is allowed.
+    async fn fetch(&self, request: &RequestInfo, path: &SecretPath) -> Result<Fetched, Error> {
+        let policy = self.policy(path).await?;
+        let taken_back = self.gate.taken_back();
+        self.pass_gate(request, path, policy).await?;
+        let value = match self.minted.open(path) {
+            Some(minted) => minted?,
+            None => self.values.open(path).await?,
+        };
+        Ok(Fetched { value, policy, taken_back })
+    }
+
+    /// Writes a use down, and gives its value for as long as a permit lasts.
+    async fn record_use(
         &self,
         request: &RequestInfo,
         allowed: Allowed,
         rule: Option<&String>,
+        Fetched { value, policy, taken_back }: Fetched,
     ) -> Result<Arc<Released>, Error> {
         let path = allowed.path().clone();
-        let minted = self.minted.open(&path);
-        let policy = match &minted {
-            // Its parent's owner was asked before it was minted.
-            Some(_) => ApproveOnUse::Never,
-            None => self.caution.tighten(&path, self.values.policy(&path).await?),
-        };
-        let taken_back = self.gate.taken_back();
-        self.pass_gate(request, &path, policy).await?;
-        let value = match minted {
-            Some(minted) => minted?,
-            None => self.values.open(&path).await?,
-        };
         let mut draft = self.use_of(request, vec![path.clone()], rule);
         draft.allowed = Some(allowed);
         let recorded = self.log.append(draft).await?;
@@ -157,6 +186,16 @@ impl SessionBroker {
         Ok(released)
     }
 
+    /// When a person is asked about a secret. Fails where its value may not be used now at all: the
+    /// vault is locked, say, or others know the value.
+    async fn policy(&self, path: &SecretPath) -> Result<ApproveOnUse, Error> {
+        match self.minted.parent_of(path) {
+            // Its parent's owner was asked before it was minted; what ends the parent's use ends its own.
+            Some(parent) => self.values.policy(&parent).await.map(|_| ApproveOnUse::Never),
+            None => Ok(self.caution.tighten(path, self.values.policy(path).await?)),
+        }
+    }
+
     /// Returns once a person has allowed the use, where its owner wants to be asked.
     async fn pass_gate(
         &self,
@@ -164,9 +203,9 @@ impl SessionBroker {
         path: &SecretPath,
         policy: ApproveOnUse,
     ) -> Result<(), Error> {
-        let correlation_id = &request.correlation_id;
-        let passed = self.allowed_for.lock().get(path) == Some(correlation_id);
-        if policy == ApproveOnUse::Never || passed {
+        // Its head and body are one use.
+        let is_asked_about = policy != ApproveOnUse::Never;
+        if !is_asked_about || self.under_way.is_approved(request, path) {
             return Ok(());
         }
         let reason = SafeText::words("to send it with ").as_they_wrote(&request.method).and(" to ");
@@ -174,7 +213,7 @@ impl SessionBroker {
         let session = &self.agent.session_id;
         let wanted = WantedUse { session, path, policy, reason: &reason, deed: None };
         self.gate.pass(wanted).await?;
-        self.allowed_for.lock().insert(path.clone(), correlation_id.clone());
+        self.under_way.note_approved(request, path);
         Ok(())
     }
 
@@ -231,15 +270,12 @@ impl Broker for SessionBroker {
     ) -> BoxFuture<'a, Result<Vec<Arc<Released>>, Error>> {
         Box::pin(async move {
             self.under_way.settle(&self.log)?;
-            let mut all = Vec::with_capacity(uses.len());
             let secrets: Vec<_> = uses.iter().map(|allowed| allowed.path().clone()).collect();
-            for (at, allowed) in uses.into_iter().enumerate() {
-                let rule = request.rules.get(at);
-                match self.lease(allowed.path(), &request.authority) {
-                    Some(released) => all.push(released),
-                    None => all.push(self.release_one(request, allowed, rule).await?),
-                }
-            }
+            let leased = secrets.iter().map(|path| self.lease(path, &request.authority));
+            let all = match leased.collect::<Option<Vec<_>>>() {
+                Some(leased) => leased,
+                None => Box::pin(self.release_all(request, uses)).await?,
+            };
             if let Some(telemetry) = &self.telemetry {
                 telemetry.metrics.used(all.len());
             }
@@ -337,5 +373,63 @@ impl Broker for SessionBroker {
         if let Some(telemetry) = &self.telemetry {
             telemetry.finished(&self.agent.session_id, finished);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::ready;
+    use keyless_core::{
+        By, Destination, EgressRule, EgressUse, Location, RequestFacts, Scheme, Verdict,
+        decide_egress,
+    };
+    use zeroize::Zeroizing;
+
+    use super::*;
+    use crate::{broker::agent, scene::Scene};
+
+    /// A vault that a timer has locked.
+    struct Locked;
+
+    impl Values for Locked {
+        fn open<'a>(&'a self, _: &'a SecretPath) -> BoxFuture<'a, Result<SecretValue, Error>> {
+            Box::pin(ready(Err(Code::Locked.into())))
+        }
+
+        fn policy<'a>(&'a self, _: &'a SecretPath) -> BoxFuture<'a, Result<ApproveOnUse, Error>> {
+            Box::pin(ready(Err(Code::Locked.into())))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_minted_token_goes_nowhere_while_the_vault_is_locked() {
+        let scene = Scene::new().await;
+        let broker = SessionBroker::new(Arc::new(Locked), scene.log.clone(), agent("run", "s-1"));
+        let authority = Authority::parse("api.test:443").unwrap();
+        let minted = Minted {
+            parent: SecretPath::parse("team/auth/client").unwrap(),
+            correlation_id: "req-1".to_owned(),
+            authority: authority.clone(),
+            kind: "access_token".to_owned(),
+            value: Zeroizing::new(b"token-number-1".to_vec()),
+        };
+        let (kept, recording) = broker.keep(minted).unwrap();
+        recording.await.unwrap();
+        let rule = EgressRule::to(vec![Destination::parse("api.test").unwrap()]);
+        let (path, scheme, authority) = (kept.path(), Scheme::Https, &authority);
+        let by = By::Placeholder { location: Location::Header, occurrence: 1 };
+        let request = &RequestFacts::default();
+        let use_ = EgressUse { path, rule: &rule, scheme, authority, by, request };
+        let Verdict::Allow(allowed) = decide_egress(&use_) else { panic!("not allowed") };
+        let request = RequestInfo {
+            correlation_id: "req-2".to_owned(),
+            authority: authority.clone(),
+            method: "GET".to_owned(),
+            path: "/".to_owned(),
+            locations: vec![Location::Header],
+            rules: Vec::new(),
+        };
+        let refused = broker.release(&request, vec![allowed]).await;
+        assert_eq!(refused.err().map(|error| error.code()), Some(Code::Locked));
     }
 }

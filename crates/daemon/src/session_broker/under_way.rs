@@ -28,6 +28,8 @@ struct Uses {
     secrets: Vec<SecretPath>,
     locations: Vec<Location>,
     rules: Vec<String>,
+    /// What a person has allowed it.
+    approved: Vec<SecretPath>,
 }
 
 impl UnderWay {
@@ -45,6 +47,19 @@ impl UnderWay {
         for rule in &request.rules {
             note_once(&mut uses.rules, rule);
         }
+    }
+
+    /// Remembers that a person has allowed a request to use this.
+    pub(super) fn note_approved(&self, request: &RequestInfo, secret: &SecretPath) {
+        let mut all = self.uses.lock();
+        let uses = all.entry(request.correlation_id.clone()).or_default();
+        note_once(&mut uses.approved, secret);
+    }
+
+    /// Whether a person has.
+    pub(super) fn is_approved(&self, request: &RequestInfo, secret: &SecretPath) -> bool {
+        let all = self.uses.lock();
+        all.get(&request.correlation_id).is_some_and(|uses| uses.approved.contains(secret))
     }
 
     /// Completes `draft` by what it came to, and hands it to the log.

@@ -49,6 +49,27 @@ fn a_run_without_the_service_waits_too() {
     world.assert_received(&origin);
 }
 
+/// A permit lasts five seconds, and a person who is asked about the second secret may take longer.
+#[test]
+fn a_person_may_take_their_time_over_one_of_two_secrets() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    let other = world.another_value();
+    let add = ["secret", "add", "team/api/other", "--to", ALLOWED, "--env", "OTHER"];
+    world.keyless(&[&add[..], &["--value-stdin"]].concat()).stdin(other.as_str()).run().ok();
+    let set = ["secret", "set", "team/api/other", "--approve-on-use", "per-call"];
+    world.keyless(&set).run().ok();
+    let script = format!("{USE} -H \"X-Other: $OTHER\"");
+    let mut run = world.agent_sh(&script).start();
+    wait_until("it is asked for", || !pending(&world).is_empty());
+    std::thread::sleep(std::time::Duration::from_secs(6));
+    let id = pending(&world)[0]["id"].as_str().unwrap().to_owned();
+    approve(&world, &[&id, "--once"]).ok();
+    assert_eq!(run.line(), "200");
+    world.assert_received(&origin);
+    assert_eq!(origin.requests().len(), 1);
+}
+
 /// A project asks for more caution than the owner does, and never for less.
 #[test]
 fn a_project_only_tightens() {
