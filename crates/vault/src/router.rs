@@ -170,7 +170,7 @@ impl Router {
 
     /// Forgets everything that was fetched, and what sources were opened with.
     pub(crate) fn forget_all(&self) {
-        *self.cache.lock().expect("nothing panics under it") = Cache::default();
+        self.cache.lock().expect("nothing panics under it").forget_all();
         self.sources.values().for_each(|declared| declared.backend.forget());
     }
 
@@ -183,6 +183,7 @@ impl Router {
         credential: Option<&SecretValue>,
         at_most: Option<u64>,
     ) -> Result<SecretValue, Error> {
+        let begun = self.cache.lock().expect("nothing panics under it").asked();
         let asked = at.get(credential).await;
         self.note(at.name, &asked);
         let (name, spec, fetched) = match asked {
@@ -209,7 +210,7 @@ impl Router {
         let value =
             SecretValue::new(path.clone(), bytes, binding).map_err(|why| refused(path, why))?;
         let time = shortest(spec.cache_ttl, lease, at_most);
-        self.cache.lock().expect("nothing panics under it").put(&value, time, Moment::now());
+        self.cache.lock().expect("nothing panics under it").put(&value, begun, time, Moment::now());
         Ok(value)
     }
 
@@ -228,6 +229,8 @@ impl Router {
         self.forget(value.path());
         let put = at.declared.backend.put(&at.reference, value, credential);
         let given = at.declared.within(put).await;
+        // Whoever asked in between got the one before, perhaps.
+        self.forget(value.path());
         self.note(at.name, &given);
         given.map_err(|fault| told(at.name, fault))
     }

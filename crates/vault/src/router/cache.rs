@@ -11,39 +11,60 @@ const MAX_ENTRIES: usize = 1024;
 
 /// Values by path and the moment when each ends.
 #[derive(Default)]
-pub(super) struct Cache(HashMap<SecretPath, (SecretValue, Moment)>);
+pub(super) struct Cache {
+    values: HashMap<SecretPath, (SecretValue, Moment)>,
+    /// How often something was forgotten.
+    forgotten: u64,
+}
+
+/// When a value began to be fetched, as far as the cache is concerned.
+#[derive(Clone, Copy)]
+pub(super) struct Asked(u64);
 
 impl Cache {
     /// The value of `path`, while it may still be used; at the very end it no longer is.
     pub(super) fn get(&mut self, path: &SecretPath, now: Moment) -> Option<SecretValue> {
-        match self.0.get(path) {
+        match self.values.get(path) {
             Some((value, until)) if now < *until => Some(value.copy_for_cache()),
             Some(_) => {
-                self.0.remove(path);
+                self.values.remove(path);
                 None
             }
             None => None,
         }
     }
 
-    /// Keeps a copy for `time`; not at all when that is nothing.
-    pub(super) fn put(&mut self, value: &SecretValue, time: Duration, now: Moment) {
-        if time.is_zero() {
+    /// To be asked before a value is fetched.
+    pub(super) fn asked(&self) -> Asked {
+        Asked(self.forgotten)
+    }
+
+    /// Keeps a copy for `time`; not at all when that is nothing, or when something was forgotten while it was
+    /// fetched: it may be what was to be forgotten.
+    pub(super) fn put(&mut self, value: &SecretValue, asked: Asked, time: Duration, now: Moment) {
+        if time.is_zero() || asked.0 != self.forgotten {
             return;
         }
-        self.0.retain(|_, (_, until)| now < *until);
-        if self.0.len() >= MAX_ENTRIES {
-            let first = self.0.iter().min_by_key(|(_, (_, until))| *until);
+        self.values.retain(|_, (_, until)| now < *until);
+        if self.values.len() >= MAX_ENTRIES {
+            let first = self.values.iter().min_by_key(|(_, (_, until))| *until);
             if let Some(path) = first.map(|(path, _)| path.clone()) {
-                self.0.remove(&path);
+                self.values.remove(&path);
             }
         }
-        self.0.insert(value.path().clone(), (value.copy_for_cache(), now + time));
+        self.values.insert(value.path().clone(), (value.copy_for_cache(), now + time));
     }
 
     /// Forgets one value.
     pub(super) fn forget(&mut self, path: &SecretPath) {
-        self.0.remove(path);
+        self.values.remove(path);
+        self.forgotten += 1;
+    }
+
+    /// Forgets them all.
+    pub(super) fn forget_all(&mut self) {
+        self.values.clear();
+        self.forgotten += 1;
     }
 }
 
@@ -55,7 +76,7 @@ pub(super) fn shortest(source: Duration, lease: Option<Duration>, secret: Option
 
 impl fmt::Debug for Cache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Cache of {}", self.0.len())
+        write!(f, "Cache of {}", self.values.len())
     }
 }
 
@@ -71,12 +92,31 @@ mod tests {
         let value = SecretValue::new(path.clone(), b"12345678".to_vec(), Binding::None).unwrap();
         let (mut cache, now) = (Cache::default(), Moment::now());
         let second = Duration::from_secs(1);
-        cache.put(&value, Duration::ZERO, now);
+        let asked = cache.asked();
+        cache.put(&value, asked, Duration::ZERO, now);
         assert!(cache.get(&path, now).is_none());
-        cache.put(&value, second, now);
+        cache.put(&value, asked, second, now);
         assert!(cache.get(&path, now).is_some());
         assert!(cache.get(&path, now + second).is_none());
         assert!(cache.get(&path, now).is_none(), "it is gone for good");
+    }
+
+    #[test]
+    fn what_was_on_its_way_when_it_was_forgotten_is_not_kept() {
+        let path = SecretPath::parse("a/b/c").unwrap();
+        let value = SecretValue::new(path.clone(), b"12345678".to_vec(), Binding::None).unwrap();
+        let (mut cache, now) = (Cache::default(), Moment::now());
+        let forgets: [fn(&mut Cache, &SecretPath); 2] =
+            [|cache, path| cache.forget(path), |cache, _| cache.forget_all()];
+        for forget in forgets {
+            let asked = cache.asked();
+            forget(&mut cache, &path);
+            cache.put(&value, asked, Duration::from_mins(1), now);
+            assert!(cache.get(&path, now).is_none());
+        }
+        let asked = cache.asked();
+        cache.put(&value, asked, Duration::from_mins(1), now);
+        assert!(cache.get(&path, now).is_some());
     }
 
     #[test]
