@@ -31,8 +31,16 @@ pub(super) struct KeyPlace(RwLock<Option<Arc<VaultKey>>>);
 /// What codes are judged by, and the secret behind them while it is in memory.
 #[derive(Default)]
 pub(super) struct Reopening {
-    secret: Mutex<Option<Arc<TotpSecret>>>,
+    codes: Mutex<Codes>,
     gate: Mutex<TotpGate>,
+}
+
+/// Held while the key comes or goes, so that a human's lock is the last word.
+#[derive(Default)]
+struct Codes {
+    secret: Option<Arc<TotpSecret>>,
+    /// How often a human has locked the vault.
+    locks: u64,
 }
 
 /// When a value was opened last.
@@ -42,17 +50,21 @@ impl Vault {
     /// Wipes the key, as a timer does. Gives whether a code of the operator's authenticator app
     /// can open the vault again.
     pub async fn relock(&self) -> Result<bool, Error> {
+        let locks = lock(&self.reopening.codes).locks;
         if self.is_open() {
-            let secret = self.totp_secret().await?;
-            *lock(&self.reopening.secret) = secret.map(Arc::new);
+            let secret = self.totp_secret().await?.map(Arc::new);
+            let mut codes = lock(&self.reopening.codes);
+            codes.secret = secret.filter(|_| codes.locks == locks);
             self.close();
         }
-        Ok(lock(&self.reopening.secret).is_some())
+        Ok(lock(&self.reopening.codes).secret.is_some())
     }
 
     /// Wipes the key, as a human does: no code opens the vault again.
     pub fn lock(&self) {
-        *lock(&self.reopening.secret) = None;
+        let mut codes = lock(&self.reopening.codes);
+        codes.secret = None;
+        codes.locks += 1;
         self.close();
     }
 
@@ -61,7 +73,10 @@ impl Vault {
     /// Fails with [`Code::TotpUnavailable`] when no code can, else as [`TotpGate::check`] does. An
     /// open vault stays open, and the code is judged all the same.
     pub async fn reopen(&self, code: &str, now: Timestamp, clock: Duration) -> Result<(), Error> {
-        let secret = lock(&self.reopening.secret).clone().ok_or(Code::TotpUnavailable)?;
+        let (secret, locks) = {
+            let codes = lock(&self.reopening.codes);
+            (codes.secret.clone().ok_or(Code::TotpUnavailable)?, codes.locks)
+        };
         lock(&self.reopening.gate).check(&secret, code, now, clock)?;
         let rows = self.store.rows().await?;
         let kind = EnvelopeKind::Totp.as_str();
@@ -70,6 +85,10 @@ impl Vault {
         let key = blocking(move || envelope::open_by_totp(&row, &secret)).await?;
         let index = Index::verify(&rows, &key)?;
         self.seen.lock().await.refuse_rollback(&index)?;
+        let codes = lock(&self.reopening.codes);
+        if codes.locks != locks {
+            return Err(Code::TotpUnavailable.into());
+        }
         *self.key.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(key));
         self.last_use.now();
         Ok(())
@@ -95,7 +114,7 @@ impl Vault {
 
     /// Whether a code can open the vault now: it is locked, and by a timer.
     pub fn can_reopen(&self) -> bool {
-        !self.is_open() && lock(&self.reopening.secret).is_some()
+        !self.is_open() && lock(&self.reopening.codes).secret.is_some()
     }
 
     /// How long no value was opened, with the time that the machine was suspended.

@@ -15,6 +15,7 @@ use crate::scene::{
 on_both! {
     a_code_reopens_what_a_timer_locked
     a_lock_by_hand_ends_what_codes_can_do
+    a_lock_by_hand_is_the_last_word
     an_app_that_was_replaced_opens_nothing
     envelopes_come_and_go_but_never_the_last
     removed_versions_and_secrets_stay_removed
@@ -84,6 +85,22 @@ async fn a_lock_by_hand_ends_what_codes_can_do(engine: Engine) {
     assert_eq!(code(reopened), Code::TotpUnavailable);
     let without = Scene::new().await;
     assert!(!without.vault.relock().await.unwrap(), "no app was enrolled");
+}
+
+/// It comes while a timer locks the vault, or a code opens it.
+async fn a_lock_by_hand_is_the_last_word(engine: Engine) {
+    let scene = Scene::on(engine).await;
+    let app = App::enrol(&scene.vault).await;
+    let lock = async || scene.vault.lock();
+    let (reopens, ()) = tokio::join!(scene.vault.relock(), lock());
+    assert!(!reopens.unwrap_or(false) && !scene.vault.can_reopen());
+    let other = scene.again().await;
+    assert!(other.relock().await.unwrap());
+    let right = app.code(at(0));
+    let lock = async || other.lock();
+    let (reopened, ()) = tokio::join!(other.reopen(&right, at(0), Duration::ZERO), lock());
+    assert_eq!(code(reopened), Code::TotpUnavailable);
+    assert!(!other.is_open() && !other.can_reopen());
 }
 
 async fn an_app_that_was_replaced_opens_nothing(engine: Engine) {
