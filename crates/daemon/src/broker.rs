@@ -250,10 +250,14 @@ impl Broker {
         };
         // One that names no destination may be as short as a word that stands anywhere.
         let bound = secrets.iter().filter(|secret| secret.metadata.egress.is_some());
-        for secret in bound.filter(asked_for) {
-            let Ok(reading) = self.vault.open(&secret.path).await else { continue };
-            let holds = |variable: &&Inherited| reading.value.occurs_in(variable.value.as_bytes());
-            remove.extend(inherited.iter().filter(holds).map(|variable| variable.name.clone()));
+        // A decoy is there to be found.
+        let genuine = bound.filter(|secret| !secret.metadata.honeypot);
+        let texts: Vec<&[u8]> =
+            inherited.iter().map(|variable| variable.value.as_bytes()).collect();
+        for secret in genuine.filter(asked_for) {
+            let Ok(found) = self.vault.find_in(&secret.path, &texts).await else { continue };
+            let holding = inherited.iter().zip(found).filter(|(_, holds)| *holds);
+            remove.extend(holding.map(|(variable, _)| variable.name.clone()));
         }
         remove
     }

@@ -58,6 +58,18 @@ fn inherited_variables_that_hold_a_value_are_gone() {
     assert!(text.contains("CI_OTHER=kept"), "{text}");
 }
 
+/// Others know it, which is no reason to hand it out: it may still be good.
+#[test]
+fn an_inherited_value_that_is_compromised_is_gone_too() {
+    let world = World::with_token();
+    let value = world.canary.value();
+    world.keyless(&["secret", "revoke", TOKEN, "--compromised", "--yes"]).run().ok();
+    let seen =
+        world.agent_sh("env").env_with_value("CI_TOKEN", value).env("CI_OTHER", "kept").run();
+    let text = seen.ok();
+    assert!(!text.contains("CI_TOKEN") && text.contains("CI_OTHER=kept"), "{text}");
+}
+
 #[test]
 fn no_process_of_keyless_can_be_read() {
     let world = World::with_token();

@@ -28,6 +28,15 @@ impl Vault {
         self.fetch(path).await
     }
 
+    /// Which of these texts have a secret's value in them. Asked of one that is not given out any more as well:
+    /// others may know it, and that is one more reason to look for it.
+    ///
+    /// Fails as [`Vault::open`] does where there is no value to be had.
+    pub async fn find_in(&self, path: &SecretPath, texts: &[&[u8]]) -> Result<Vec<bool>, Error> {
+        let Reading { value, .. } = self.fetch(path).await?;
+        Ok(texts.iter().map(|text| value.occurs_in(text)).collect())
+    }
+
     /// The value of any secret, for the vault's own checks: nobody is given it.
     pub(super) async fn fetch(&self, path: &SecretPath) -> Result<Reading, Error> {
         let index = self.index().await?;
