@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use keyless_core::{SecretPath, SessionKey};
 use keyless_egress::{Engine, Session, SessionSecret};
-use keyless_vault::{Secret, Vault};
+use keyless_vault::{Looked, Secret, Vault};
 
 use crate::{
     broker::{minted_slots, session_secret},
@@ -28,10 +28,11 @@ pub(crate) struct Follower {
 impl Follower {
     /// Follows the store until it is dropped.
     pub(crate) async fn follow(mut self) {
+        let mut looked = Looked::default();
         loop {
             tokio::time::sleep(INTERVAL).await;
             // A store that can't be read releases nothing, so there is nothing to withdraw.
-            if let Ok(all) = self.vault.list().await {
+            if let Ok(Some(all)) = self.vault.list_changed(&mut looked).await {
                 self.take_up(&all);
             }
         }

@@ -64,7 +64,9 @@ pub use crate::{
         Warning, drop_mark,
     },
     upkeep::{EXPIRING_DAYS, Freshness, RotationMethod, Upkeep},
-    vault::{Conflicts, Envelope, Imported, NewSecret, Replacement, Secret, Vault, Version},
+    vault::{
+        Conflicts, Envelope, Imported, Looked, NewSecret, Replacement, Secret, Vault, Version,
+    },
     voucher::Voucher,
     weakness::Weakness,
 };

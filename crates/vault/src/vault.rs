@@ -24,7 +24,7 @@ use self::locking::{KeyPlace, LastUse, Reopening};
 pub use self::{
     copying::{Conflicts, Imported, Replacement},
     envelopes::Envelope,
-    secrets::{NewSecret, Secret},
+    secrets::{Looked, NewSecret, Secret},
     versions::Version,
 };
 use crate::{

@@ -1,6 +1,9 @@
 //! Adds, changes, lists and removes secrets.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Weak},
+};
 
 use jiff::{Timestamp, tz::TimeZone};
 use keyless_core::{Binding, Code, Error, SafeText, SecretPath, SecretValue};
@@ -34,6 +37,10 @@ pub struct Secret {
     /// When that version was set.
     pub rotated_at: Option<Timestamp>,
 }
+
+/// Who follows the secrets, and what they saw last; nothing at first.
+#[derive(Debug, Default)]
+pub struct Looked(Weak<Index>);
 
 /// A secret that is to be added.
 pub struct NewSecret {
@@ -182,6 +189,17 @@ impl Vault {
     pub async fn list(&self) -> Result<Vec<Secret>, Error> {
         let index = self.index().await?;
         Ok(index.present().map(|(path, secret)| Secret::of(path, secret)).collect())
+    }
+
+    /// Every secret, by path, unless nothing has changed since `looked` was here last.
+    pub async fn list_changed(&self, looked: &mut Looked) -> Result<Option<Vec<Secret>>, Error> {
+        let index = self.index().await?;
+        let seen = Arc::downgrade(&index);
+        if looked.0.ptr_eq(&seen) {
+            return Ok(None);
+        }
+        looked.0 = seen;
+        Ok(Some(index.present().map(|(path, secret)| Secret::of(path, secret)).collect()))
     }
 
     /// Every secret of a store that is locked, by path: metadata is not sealed. Nothing vouches for
