@@ -47,6 +47,11 @@ impl Permit {
         &self.usage
     }
 
+    /// Whether its value may be put on the wire toward `authority`.
+    pub fn is_toward(&self, authority: &Authority) -> bool {
+        matches!(&self.usage, Usage::Egress { authority: allowed } if allowed == authority)
+    }
+
     /// Whether it still opens at `now`.
     pub fn is_valid_at(&self, now: Timestamp) -> bool {
         now < self.expires

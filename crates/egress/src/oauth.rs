@@ -4,6 +4,8 @@
 //! same dialing, zones and roots as every other request. Nothing of an answer is ever repeated in
 //! an error but the standard's own words.
 
+use std::iter;
+
 use bytes::Bytes;
 use data_encoding::BASE64;
 use futures_util::future::BoxFuture;
@@ -72,6 +74,10 @@ impl Engine {
 
     async fn exchange_token(&self, request: &TokenRequest<'_>) -> Result<TokenReply, Error> {
         let authority = &request.grant.authority;
+        let mut values = iter::once(request.credential).chain(request.client_secret);
+        if !values.all(|value| value.is_toward(authority)) {
+            return Err(Error::with(Code::Internal, "a value for another endpoint".into()));
+        }
         let reach = self.reach();
         let key = Key {
             session: "oauth".into(),

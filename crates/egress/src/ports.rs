@@ -175,6 +175,11 @@ impl Released {
         self.value.path()
     }
 
+    /// Whether it was released to go to `authority`.
+    pub fn is_toward(&self, authority: &Authority) -> bool {
+        self.permit.is_toward(authority)
+    }
+
     /// The value's bytes, while the permit lasts.
     pub fn open(&self, now: Timestamp) -> Result<&[u8], Error> {
         self.value.open_with_permit(&self.permit, now)

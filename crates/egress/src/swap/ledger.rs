@@ -186,7 +186,9 @@ impl Ledger {
         let released = self.table.broker().release(&self.info, uses).await?;
         self.info.locations.clear();
         let paths = secrets.iter().map(|secret| &self.table.secret(*secret).path);
-        if !paths.eq(released.iter().map(|released| released.path())) {
+        let fits = |released: &Arc<Released>| released.is_toward(&self.info.authority);
+        if !paths.eq(released.iter().map(|released| released.path())) || !released.iter().all(fits)
+        {
             return Err(Error::with(Code::Internal, "the broker released something else".into()));
         }
         let values = Values(secrets.into_iter().zip(released).collect());

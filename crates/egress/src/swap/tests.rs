@@ -5,14 +5,21 @@ mod body;
 /// Headers, Basic, path and query.
 mod head;
 
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::BoxFuture;
 use http::{Request, header::CONTENT_LENGTH};
-use keyless_core::{Code, Error};
+use keyless_core::{Allowed, Code, Destination, EgressRule, Error, PlaceholderForm};
 
 use super::{
     swap_request,
-    testing::{Bench, Chunks, authority, drained, route, run},
+    table::SwapTable,
+    testing::{Bench, Chunks, MemoryBroker, authority, drained, route, run},
 };
-use crate::passage::PassageError;
+use crate::{
+    passage::PassageError,
+    ports::{Broker, Event, Finished, Released, RequestInfo},
+};
 
 /// What leaves for a request to `host`: its head and whole body.
 fn swapped(bench: &Bench, host: &str, request: Request<Chunks>) -> Result<Request<Vec<u8>>, Error> {
@@ -49,4 +56,38 @@ fn bare(uri: &str, headers: &[(&str, &str)]) -> Request<Chunks> {
 /// The code of a refusal.
 fn code<T: std::fmt::Debug>(result: Result<T, Error>) -> Code {
     result.unwrap_err().code()
+}
+
+/// Gives what it gave first, wherever it is to go now.
+struct Confused(Arc<MemoryBroker>, Mutex<Option<Vec<Arc<Released>>>>);
+
+impl Broker for Confused {
+    fn release<'a>(
+        &'a self,
+        request: &'a RequestInfo,
+        uses: Vec<Allowed>,
+    ) -> BoxFuture<'a, Result<Vec<Arc<Released>>, Error>> {
+        Box::pin(async move {
+            let released = self.0.release(request, uses).await?;
+            Ok(self.1.lock().unwrap().get_or_insert(released).clone())
+        })
+    }
+
+    fn record(&self, _: Event) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn finished(&self, _: Finished) {}
+}
+
+#[test]
+fn a_value_goes_only_where_its_permit_says() {
+    let hosts = ["api.test", "files.test"].map(|host| Destination::parse(host).unwrap());
+    let rule = EgressRule::to(hosts.to_vec());
+    let bench = Bench::new(vec![("a", "0123456789", rule, PlaceholderForm::Default)]);
+    let confused = Arc::new(Confused(Arc::clone(&bench.broker), Mutex::default()));
+    let bench = Bench { table: Arc::new(SwapTable::new(&bench.secrets, confused)), ..bench };
+    let ask = |host| swapped(&bench, host, bare("/", &[("x", bench.placeholder(0))]));
+    assert_eq!(ask("api.test").unwrap().headers()["x"], "0123456789");
+    assert_eq!(code(ask("files.test")), Code::Internal);
 }
