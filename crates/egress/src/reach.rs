@@ -115,6 +115,14 @@ impl Reach {
     }
 }
 
+impl Judged {
+    /// A name that was not to be had then may be by now, and its client goes on asking.
+    fn is_stale(&self, session: &Session) -> bool {
+        let passes = |error: &Error| matches!(error.code(), Code::NameNotFound | Code::NameTimeout);
+        self.as_of != session.version() || self.pinned.as_ref().is_err_and(passes)
+    }
+}
+
 impl Standing {
     /// Looks the destination up and judges its addresses.
     pub(crate) async fn judge(engine: &Engine, session: &Session, authority: &Authority) -> Self {
@@ -137,7 +145,7 @@ impl Standing {
         session: &Session,
         authority: &Authority,
     ) -> Result<(Pinned, u64), Error> {
-        if self.0.lock().as_of != session.version() {
+        if self.0.lock().is_stale(session) {
             let as_of = session.version();
             let reach = engine.reach();
             let pinned = match reach.check(session, authority) {
@@ -153,5 +161,30 @@ impl Standing {
     #[cfg(test)]
     pub(crate) fn refused(error: Error) -> Self {
         Self(Mutex::new(Judged { as_of: 0, pinned: Err(error) }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{SessionSpec, swap::testing::Bench};
+
+    /// Its client's connection stays, and asks again.
+    #[tokio::test]
+    async fn a_name_that_was_not_to_be_had_is_looked_up_again() {
+        let authority = Authority::parse("late.test:443").unwrap();
+        let found = Authority::parse("127.0.0.1:443").unwrap();
+        let connect_to = [(authority.clone(), found)].into();
+        let engine = Engine::new(EngineConfig { connect_to, ..EngineConfig::default() }).unwrap();
+        let (id, secrets, broker) = ("s".to_owned(), Vec::new(), Bench::one().broker as _);
+        let session = engine.open(SessionSpec { id, secrets, broker, ca: None, token: None });
+        let session = session.unwrap();
+        let is_back = async |code: Code| {
+            let judged = Judged { as_of: session.version(), pinned: Err(code.into()) };
+            let standing = Standing(Mutex::new(judged));
+            standing.renewed(&engine, &session, &authority).await.is_ok()
+        };
+        assert!(is_back(Code::NameNotFound).await && is_back(Code::NameTimeout).await);
+        assert!(!is_back(Code::InternalDestination).await, "that is judged once");
     }
 }
