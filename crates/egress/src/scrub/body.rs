@@ -120,6 +120,8 @@ impl Change for Scrubbing {
         let known = self.slot.known();
         if known.count() != self.known {
             self.known = known.count();
+            // The new one looks for all that they did.
+            self.layers.retain(|layer| layer.held() > 0);
             self.layers.push(known.rewriter(self.lengths).stream());
         }
         self.input = data;
@@ -192,4 +194,44 @@ fn pass_through(layers: &mut [RewriteStream], chunk: Bytes) -> Bytes {
         let plain = layer.feed_or_slice(&chunk, &mut out);
         plain.map_or_else(|| out.into(), |range| chunk.slice(range))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use keyless_core::{Placeholder, PlaceholderForm, SecretPath, SessionKey};
+
+    use super::*;
+    use crate::scrub::values::ReleasedValues;
+
+    /// A body may come for hours, and a value be released each minute.
+    #[test]
+    fn a_layer_goes_once_it_holds_nothing_back() {
+        let released = ReleasedValues::default();
+        let key = SessionKey::from_random([7; 32]);
+        let path = SecretPath::parse("team/api/token").unwrap();
+        let placeholder = Placeholder::derive(&key, &path, &PlaceholderForm::Default);
+        let mut scrubbing = Scrubbing::new(released.slot(), None, Lengths::Free);
+        let mut come = Vec::new();
+        let mut take = |scrubbing: &mut Scrubbing, chunk: &[u8]| {
+            scrubbing.take(Bytes::copy_from_slice(chunk));
+            while let Some(out) = scrubbing.give().unwrap() {
+                come.extend_from_slice(&out);
+            }
+        };
+        for number in 0..20 {
+            let value = format!("value-number-{number:04}");
+            released.remember(&placeholder, value.as_bytes());
+            take(&mut scrubbing, format!("<{value}>").as_bytes());
+            assert!(scrubbing.layers.len() <= 2, "{number}: {}", scrubbing.layers.len());
+        }
+        // One that may be in the middle of a value stays until that is settled.
+        take(&mut scrubbing, b"<value-number-00");
+        released.remember(&placeholder, b"another-value-0001");
+        take(&mut scrubbing, b"07>another-value-0001");
+        scrubbing.end();
+        take(&mut scrubbing, b"");
+        let text = String::from_utf8(come).unwrap();
+        let replaced = format!("<{}>", placeholder.as_str());
+        assert_eq!(text, replaced.repeat(21) + placeholder.as_str());
+    }
 }
