@@ -31,6 +31,7 @@ use self::{
 };
 use crate::{
     Engine, Session,
+    account::Account,
     dial::Pinned,
     guard::Approved,
     http2::Hints,
@@ -76,6 +77,7 @@ struct Task<'a> {
     authority: &'a Authority,
     key: Key,
     subject: Arc<Subject>,
+    account: Arc<Account>,
     /// What the connection to the destination is authenticated with.
     identity: Option<ClientIdentity>,
     /// The session's secrets as they were when the request began.
@@ -160,6 +162,8 @@ impl Lane {
         let request = self.judge_cleartext(scheme, &authority, subject, request)?;
         let (pinned, as_of) = self.pin(scheme, &authority, subject).await?;
         let table = self.session.table();
+        // Before anything is released to it: what was is on record when it is over.
+        let account = Account::open(&self.engine, &self.session, Arc::clone(subject));
         let (identity, request) =
             self.identify(&table, scheme, &authority, subject, request).await?;
         let key = Key {
@@ -171,8 +175,18 @@ impl Lane {
             identity: identity.as_ref().map(ClientIdentity::fingerprint),
         };
         let (subject, authority) = (Arc::clone(subject), &authority);
-        let task =
-            Task { lane: self, scheme, authority, key, subject, identity, table, as_of, minting };
+        let task = Task {
+            lane: self,
+            scheme,
+            authority,
+            key,
+            subject,
+            account,
+            identity,
+            table,
+            as_of,
+            minting,
+        };
         let (line, upgrade) = match via {
             Via::Http1(Approved { guard, upgrade }) => (Line::Http1(guard), upgrade),
             Via::Http2(hints) => (Line::Http2(hints), None),

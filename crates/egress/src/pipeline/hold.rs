@@ -22,10 +22,9 @@ pub(super) struct Hold {
 
 impl Hold {
     pub(super) fn on(task: &Task<'_>) -> Result<Self, Error> {
-        let (engine, session) = (&task.lane.engine, &task.lane.session);
         let crowded = || Error::with(Code::TooManyConnections, "too many requests at once".into());
-        let place = engine.requests.enter().ok_or_else(crowded)?;
-        let account = Account::open(engine, session, Arc::clone(&task.subject));
+        let place = task.lane.engine.requests.enter().ok_or_else(crowded)?;
+        let account = Arc::clone(&task.account);
         let (withdrawn, minting) = (Box::pin(task.ground().withdrawn()), task.minting.clone());
         Ok(Self { withdrawn, account, minting, _place: place })
     }

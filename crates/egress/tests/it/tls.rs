@@ -4,9 +4,11 @@ use std::{
     time::Duration,
 };
 
+use keyless_core::{EgressRule, Signer};
+use keyless_egress::{EngineConfig, Limits};
 use keyless_testkit::{OriginOptions, TestCa};
 
-use crate::scene::{ALLOWED, Answer, Scene, Setting, read_rest};
+use crate::scene::{ALLOWED, Answer, Scene, Setting, comes_true, read_rest};
 
 #[test]
 fn a_strict_openssl_verifies_the_leaf() {
@@ -141,4 +143,20 @@ fn an_upstream_that_cannot_prove_its_name_gets_nothing() {
 fn openssl(arguments: &[&str], file: &std::path::Path) -> String {
     let output = Command::new("openssl").args(arguments).arg(file).output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A client's key is released before there is room for its request: that it was is told all the same.
+#[test]
+fn what_is_released_to_a_request_without_room_comes_to_an_end() {
+    let limits = Limits { requests: 0, ..Limits::default() };
+    let scene = Scene::of(Setting {
+        rule: |rule| EgressRule { sign: Some(Signer::TlsClient { chain: None }), ..rule },
+        config: EngineConfig { limits, ..EngineConfig::default() },
+        ..Setting::default()
+    });
+    let answer = scene.curl(&["https://allowed.test/"]);
+    assert_eq!((answer.status, answer.refusal()), (503, Some("too_many_connections")));
+    let released = scene.broker.releases.lock()[0].correlation_id.clone();
+    let is_over = || scene.broker.finished.lock().iter().any(|it| it.correlation_id == released);
+    assert!(comes_true(is_over));
 }
