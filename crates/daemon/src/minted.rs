@@ -59,8 +59,11 @@ pub(crate) fn slots(secret: &SessionSecret, key: &SessionKey) -> Result<Vec<Sess
 
 impl MintedTokens {
     /// Keeps a token; the same one again stays where it is. Gives what stands for it.
-    pub(crate) fn keep(&self, minted: &Minted) -> Result<Kept, Error> {
-        let Minted { parent, kind, value, .. } = minted;
+    pub(crate) fn keep(
+        &self,
+        parent: &SecretPath,
+        Minted { kind, value, .. }: &Minted,
+    ) -> Result<Kept, Error> {
         let mut rings = self.0.lock();
         let ring = rings.entry((parent.clone(), kind.clone())).or_default();
         if let Some(token) = ring.tokens.iter().find(|token| token.value == *value) {
@@ -167,7 +170,7 @@ mod tests {
 
     fn minted(kind: &str, value: &str) -> Minted {
         Minted {
-            parent: parent(),
+            parents: vec![parent()],
             correlation_id: String::new(),
             authority: Authority::parse("auth.test:443").unwrap(),
             kind: kind.to_owned(),
@@ -178,7 +181,7 @@ mod tests {
     #[test]
     fn each_token_has_its_slot_and_the_oldest_makes_room() {
         let tokens = MintedTokens::default();
-        let kept = |value: &str| tokens.keep(&minted("access_token", value)).unwrap();
+        let kept = |value: &str| tokens.keep(&parent(), &minted("access_token", value)).unwrap();
         let keep = |value: &str| kept(value).path().to_string();
         let opened = |path: &str| tokens.open(&SecretPath::parse(path).unwrap());
         assert_eq!(keep("token-number-1"), "team/google/client/access-token-1");
@@ -200,7 +203,7 @@ mod tests {
         assert!(second.occurs_in(b"token-number-2"));
         assert!(opened("team/google/client/access-token-10").is_none());
         assert!(tokens.open(&parent()).is_none());
-        assert!(tokens.keep(&minted("id_token", "short")).is_err());
+        assert!(tokens.keep(&parent(), &minted("id_token", "short")).is_err());
     }
 
     #[test]

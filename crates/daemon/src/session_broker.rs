@@ -310,7 +310,9 @@ impl Broker for SessionBroker {
     }
 
     fn keep(&self, minted: Minted) -> Result<(Kept, Recording<'_>), Error> {
-        let kept = self.minted.keep(&minted)?;
+        let used = self.under_way.used_one(&minted.correlation_id, &minted.parents);
+        let parent = used.or_else(|| minted.parents.first().cloned()).ok_or(Code::Internal)?;
+        let kept = self.minted.keep(&parent, &minted)?;
         // The token that made room is not to be had any more.
         self.leases.forget(|leased| self.minted.has_dropped(leased));
         let target = Target::Secrets(vec![kept.path().clone()]);
@@ -407,7 +409,7 @@ mod tests {
         let broker = SessionBroker::new(Arc::new(Locked), scene.log.clone(), agent("run", "s-1"));
         let authority = Authority::parse("api.test:443").unwrap();
         let minted = Minted {
-            parent: SecretPath::parse("team/auth/client").unwrap(),
+            parents: vec![SecretPath::parse("team/auth/client").unwrap()],
             correlation_id: "req-1".to_owned(),
             authority: authority.clone(),
             kind: "access_token".to_owned(),

@@ -44,7 +44,7 @@ pub trait Broker: Send + Sync + 'static {
     /// Keeps a token that a server has just minted. Gives what stands for it from now on, at once, since whoever waits for
     /// something may be gone by then; and what resolves when that is on record.
     fn keep(&self, minted: Minted) -> Result<(Kept, Recording<'_>), Error> {
-        let words = SafeText::words("nobody keeps the tokens of ").and(&minted.parent);
+        let words = SafeText::words("nobody keeps tokens of ").and(&minted.authority);
         Err(Error::with(Code::TokenUnavailable, words))
     }
 
@@ -112,8 +112,9 @@ impl Kept {
 
 /// A token that a server has just minted.
 pub struct Minted {
-    /// The secret whose setting says that it is to be sealed.
-    pub parent: SecretPath,
+    /// The secrets whose settings say that it is to be sealed: it belongs to the first that its request has used, or else to
+    /// the first. Never empty.
+    pub parents: Vec<SecretPath>,
     /// Joins the entries of one request.
     pub correlation_id: String,
     /// Who minted it.

@@ -350,6 +350,25 @@ except urllib.error.HTTPError as error:
     assert_eq!(minted[1]["target"], "team/auth/client/access-token-2");
 }
 
+/// The tokens of each go where its own setting says, whichever comes first by name.
+#[test]
+fn two_clients_of_one_provider_have_their_own_tokens() {
+    let mut world = World::with_store();
+    let (provider, tokens) = sealed(&mut world, 2, "POST auth.allowed.test/** to=evil.test");
+    let second = world.another_value();
+    let seal = "POST auth.allowed.test/** to=api.allowed.test fields=access_token";
+    let add =
+        ["secret", "add", "team/auth/second", "--to", AUTH, "--env", "SECOND", "--seal", seal];
+    world.keyless(&[&add[..], &["--value-stdin"]].concat()).stdin(second.as_str()).run().ok();
+    let script = r#"
+        mint() { curl -sS https://auth.allowed.test/token -d "client_secret=$1" | cut -d '"' -f 4; }
+        ask() { curl -sS -o /dev/null -w '%{http_code} ' -H "Authorization: Bearer $1" https://api.allowed.test/; }
+        ask "$(mint "$SECOND")"; ask "$(mint "$SECRET")""#;
+    assert_eq!(world.agent_sh(script).run().ok(), "200 401 ");
+    let sent = provider.api.requests()[0].header("authorization");
+    assert_eq!(sent, Some(format!("Bearer {}", tokens[0])));
+}
+
 /// One that was dropped is nobody's: its placeholder never stands for another account's token.
 #[test]
 fn a_ninth_minted_token_has_a_placeholder_of_its_own() {

@@ -49,6 +49,13 @@ impl UnderWay {
         }
     }
 
+    /// The first of these secrets that a request has used.
+    pub(super) fn used_one(&self, id: &str, secrets: &[SecretPath]) -> Option<SecretPath> {
+        let all = self.uses.lock();
+        let used = &all.get(id)?.secrets;
+        secrets.iter().find(|secret| used.contains(secret)).cloned()
+    }
+
     /// Remembers that a person has allowed a request to use this.
     pub(super) fn note_approved(&self, request: &RequestInfo, secret: &SecretPath) {
         let mut all = self.uses.lock();

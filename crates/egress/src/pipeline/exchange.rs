@@ -64,7 +64,7 @@ impl<'a> Exchange<'a> {
             let mut connection = self.connect(Wanted::Any).await?;
             let request = self.prepare(request, connection.version(), &account).await?;
             let sealing = seal::sealing(self.task);
-            let _unread = sealing.map(|_| self.task.minting.begin());
+            let _unread = sealing.as_ref().map(|_| self.task.minting.begin());
             let mut response = self.send(&mut connection, request).await?;
             if let Some(again) = again
                 && let Some(request) = Box::pin(again.after(self.task, &response)).await
@@ -88,14 +88,14 @@ impl<'a> Exchange<'a> {
         mut response: Response<Incoming>,
         connection: &mut Connection,
         account: &Account,
-        sealing: Option<usize>,
+        sealing: Option<Vec<usize>>,
     ) -> Result<Response<Sealed>, Refused> {
         account.answered(response.status());
         hop::check_transfer_coding(response.headers())?;
         hop::strip_response(response.headers_mut());
         match sealing {
-            Some(parent) => {
-                let sealing = Box::pin(seal::seal(self.task, parent, response));
+            Some(parents) => {
+                let sealing = Box::pin(seal::seal(self.task, &parents, response));
                 Ok(connection.during(pin!(sealing)).await?)
             }
             None => Ok(response.map(Sealed::Untouched)),

@@ -6,6 +6,7 @@
 //! "tokens minted on the way"; reference/egress.md (e) 88.
 
 use std::{
+    fmt,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -16,7 +17,8 @@ use http::{HeaderMap, HeaderValue, Response, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt as _, Limited};
 use keyless_core::{Code, Error, RequestFacts};
-use serde_json::Value;
+use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde_json::Deserializer;
 use zeroize::Zeroizing;
 
 use super::Task;
@@ -24,7 +26,7 @@ use crate::{
     coding::{Coded, Recoder},
     incoming::{Incoming, IncomingError},
     ports::{Kept, Minted, Recording},
-    swap::form_parameters,
+    swap::{SwapTable, form_parameters},
 };
 
 /// More than any token endpoint says.
@@ -36,8 +38,8 @@ pub(super) enum Sealed {
     Untouched(Incoming),
 }
 
-/// The secret that has the tokens sealed which an answer to this request may mint.
-pub(super) fn sealing(task: &Task<'_>) -> Option<usize> {
+/// The secrets that have the tokens sealed which an answer to this request may mint; none where it may mint none.
+pub(super) fn sealing(task: &Task<'_>) -> Option<Vec<usize>> {
     if !task.table.may_seal() {
         return None;
     }
@@ -47,13 +49,14 @@ pub(super) fn sealing(task: &Task<'_>) -> Option<usize> {
         path: path.clone(),
         ..RequestFacts::default()
     };
-    task.table.sealing(&task.authority.host, &facts)
+    let sealing = task.table.sealing(&task.authority.host, &facts);
+    (!sealing.is_empty()).then_some(sealing)
 }
 
-/// Has every token of an answer kept that the secret `parent` says is to be sealed.
+/// Has every token of an answer kept that one of the secrets `parents` says is to be sealed.
 pub(super) async fn seal(
     task: &Task<'_>,
-    parent: usize,
+    parents: &[usize],
     response: Response<Incoming>,
 ) -> Result<Response<Sealed>, Error> {
     let table = &task.table;
@@ -64,8 +67,8 @@ pub(super) async fn seal(
     let body = Limited::new(body, MAX_ANSWER).collect().await;
     let body = body.map_err(|_| unreadable("it is too long or broke off"))?.to_bytes();
     let plain = plain(&parts.headers, &body)?;
-    let is_token = |name: &str| table.secret(parent).rule.seal.iter().any(|one| one.is_token(name));
     let mut tokens = Vec::new();
+    let is_token = |name: &str| parents.iter().any(|parent| seals(table, *parent, name));
     find(&parts.headers, &plain, &is_token, &mut tokens)?;
     let values = tokens.iter().map(|(_, value)| value.as_slice());
     if !table.released().has_room(values, task.lane.engine.limits.minted_bytes) {
@@ -76,7 +79,7 @@ pub(super) async fn seal(
     // All are known to the scrub, and all entries on their way, before anything is waited for.
     let (mut recordings, mut known, mut outcome) = (Vec::new(), Vec::new(), Ok(()));
     for (kind, value) in &tokens {
-        match keep(task, parent, kind, value) {
+        match keep(task, parents, kind, value) {
             Ok((kept, recording)) => {
                 known.push((kept, value));
                 recordings.push(recording);
@@ -90,15 +93,20 @@ pub(super) async fn seal(
     Ok(Response::from_parts(parts, Sealed::Read(body)))
 }
 
+fn seals(table: &SwapTable, parent: usize, name: &str) -> bool {
+    table.secret(parent).rule.seal.iter().any(|sealing| sealing.is_token(name))
+}
+
 /// Has one token kept: what stands for it, and what resolves when that is on record.
 fn keep<'t>(
     task: &'t Task<'_>,
-    parent: usize,
+    parents: &[usize],
     kind: &str,
     value: &Zeroizing<Vec<u8>>,
 ) -> Result<(Kept, Recording<'t>), Error> {
+    let parents = parents.iter().filter(|parent| seals(&task.table, **parent, kind));
     let minted = Minted {
-        parent: task.table.secret(parent).path.clone(),
+        parents: parents.map(|parent| task.table.secret(*parent).path.clone()).collect(),
         correlation_id: task.subject.correlation_id.clone(),
         authority: task.authority.clone(),
         kind: kind.to_owned(),
@@ -191,34 +199,116 @@ fn find(
         }
         return Ok(());
     }
-    let answer =
-        serde_json::from_slice(body).map_err(|_| unreadable("it is neither JSON nor a form"))?;
-    walk(&answer, is_token, tokens);
-    Ok(())
+    let mut json = Deserializer::from_slice(body);
+    let read = Members { is_token, of: None, tokens }.deserialize(&mut json);
+    read.and_then(|()| json.end()).map_err(|_| unreadable("it is neither JSON nor a form"))
 }
 
-fn walk(
-    value: &Value,
-    is_token: &dyn Fn(&str) -> bool,
-    tokens: &mut Vec<(String, Zeroizing<Vec<u8>>)>,
-) {
-    match value {
-        Value::Array(items) => items.iter().for_each(|item| walk(item, is_token, tokens)),
-        Value::Object(members) => {
-            for (name, member) in members {
-                match member {
-                    Value::String(text) if is_token(name) && !text.is_empty() => {
-                        tokens.push((name.clone(), Zeroizing::new(text.as_bytes().to_vec())));
-                    }
-                    other => walk(other, is_token, tokens),
-                }
-            }
+/// Every member of a JSON text that is a token, at any depth. One that stands twice counts twice: of two readers each may
+/// take another.
+struct Members<'a> {
+    is_token: &'a dyn Fn(&str) -> bool,
+    /// The token's member that this is the value of.
+    of: Option<&'a str>,
+    tokens: &'a mut Vec<(String, Zeroizing<Vec<u8>>)>,
+}
+
+impl<'de> DeserializeSeed<'de> for Members<'_> {
+    type Value = ();
+
+    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Members<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        if let Some(name) = self.of.filter(|_| !text.is_empty()) {
+            self.tokens.push((name.to_owned(), Zeroizing::new(text.as_bytes().to_vec())));
         }
-        _ => {}
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let Self { is_token, of, tokens } = self;
+        while items.next_element_seed(Members { is_token, of, tokens: &mut *tokens })?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        let Self { is_token, tokens, .. } = self;
+        while let Some(name) = members.next_key::<String>()? {
+            let of = is_token(&name).then_some(&*name);
+            members.next_value_seed(Members { is_token, of, tokens: &mut *tokens })?;
+        }
+        Ok(())
     }
 }
 
 fn unreadable(why: &'static str) -> Error {
     let words = keyless_core::SafeText::words("the answer may hold tokens: ").and(why);
     Error::with(Code::TokenUnavailable, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(body: &str) -> Result<Vec<(String, String)>, Code> {
+        let mut tokens = Vec::new();
+        let is_token = |name: &str| name == "access_token";
+        find(&HeaderMap::new(), body.as_bytes(), &is_token, &mut tokens)
+            .map_err(|error| error.code())?;
+        let text = |value: Zeroizing<Vec<u8>>| String::from_utf8(value.to_vec()).unwrap();
+        Ok(tokens.into_iter().map(|(name, value)| (name, text(value))).collect())
+    }
+
+    #[test]
+    fn tokens_are_found_wherever_some_reader_may_find_them() {
+        let of = |values: &[&str]| {
+            Ok(values
+                .iter()
+                .map(|value| ("access_token".to_owned(), (*value).to_owned()))
+                .collect())
+        };
+        assert_eq!(found(r#"{"access_token":"a","expires_in":3600}"#), of(&["a"]));
+        // Most readers take the last one, and some the first.
+        assert_eq!(found(r#"{"access_token":"a","access_token":"b"}"#), of(&["a", "b"]));
+        assert_eq!(found(r#"{"access_token":"a","access_token":null}"#), of(&["a"]));
+        assert_eq!(found(r#"[{"in":{"access\u005ftoken":"a"}},1.5,-1,true,null,""]"#), of(&["a"]));
+        assert_eq!(
+            found(r#"{"access_token":["a",{"access_token":"b","c":"d"}]}"#),
+            of(&["a", "b"])
+        );
+        assert_eq!(found(r#"{"access_token":"","other":"b"}"#), of(&[]));
+        for odd in ["", "a=b", r#"{"access_token":"a"} {}"#, r#"{"access_token":"a""#] {
+            assert_eq!(found(odd), Err(Code::TokenUnavailable), "{odd}");
+        }
+    }
 }

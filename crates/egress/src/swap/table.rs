@@ -231,12 +231,12 @@ impl SwapTable {
         self.has_client_keys
     }
 
-    /// The secret that has the tokens of answers to this request sealed.
-    pub(crate) fn sealing(&self, host: &Host, request: &RequestFacts) -> Option<usize> {
-        let seals = |secret: &SessionSecret| {
-            secret.rule.seal.iter().any(|sealing| sealing.applies(host, request))
+    /// The secrets that have the tokens of answers to this request sealed: two clients of one provider may.
+    pub(crate) fn sealing(&self, host: &Host, request: &RequestFacts) -> Vec<usize> {
+        let seals = |secret: &usize| {
+            self.secrets[*secret].rule.seal.iter().any(|sealing| sealing.applies(host, request))
         };
-        self.secrets.iter().position(seals)
+        (0..self.secrets.len()).filter(seals).collect()
     }
 
     /// The secrets whose access tokens may go there.

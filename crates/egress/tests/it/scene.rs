@@ -426,7 +426,7 @@ impl Broker for TestBroker {
         *self.kept.lock() += 1;
         let recording: Recording<'_> =
             if *self.log_stands.lock() { Box::pin(pending()) } else { Box::pin(ready(Ok(()))) };
-        Ok((Kept { slot: minted.parent, younger: None }, recording))
+        Ok((Kept { slot: minted.parents[0].clone(), younger: None }, recording))
     }
 
     fn record(&self, event: Event) -> Result<(), Error> {
