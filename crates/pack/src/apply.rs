@@ -17,14 +17,14 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     io::Write as _,
-    os::unix::fs::PermissionsExt as _,
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
 pub(crate) use self::{
     lock::HomeLock,
     step::{After, Step},
-    undo::{interrupted, recover},
+    undo::{LeftAlone, interrupted, recover},
 };
 use crate::{
     beneath::Beneath,
@@ -118,11 +118,8 @@ impl Transaction<'_> {
             if Some(Sha::of(&bytes)) != step.before.sha() {
                 return Err(step.changed());
             }
-            write_new(&backup, &bytes)?;
             // It may hold what others may not read, and the copy shall not be easier to read.
-            let private = fs::Permissions::from_mode(0o600);
-            fs::set_permissions(&backup, private)
-                .map_err(|error| PackError::io("change the mode of", &backup, &error))?;
+            write_as(&backup, &bytes, 0o600)?;
         }
         for (target, path, content) in &self.state {
             let place = snapshot::state_path(self.site, &self.id, target.as_str(), path);
@@ -131,7 +128,9 @@ impl Transaction<'_> {
                 .filter(|(sha, _)| *sha == content.sha());
             keep(&place, content, same.map(|(_, path)| path.as_path()))?;
         }
-        Ok(())
+        // The journal points at the copies: it must not outlive them.
+        let folder = Beneath::open(&self.site.snapshots(), None)?.filter(|_| is_durable());
+        folder.map_or(Ok(()), |folder| folder.sync_file_system())
     }
 
     fn backup_of(&self, step: &Step) -> Option<PathBuf> {
@@ -278,8 +277,17 @@ fn keep(place: &Path, content: &Content, same: Option<&Path>) -> Result<()> {
 }
 
 fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_as(path, bytes, 0o666)
+}
+
+/// Writes a file that is not there yet, readable as `mode` says from its first byte on.
+fn write_as(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     make_parent(path)?;
-    fs::write(path, bytes).map_err(|error| PackError::io("write", path, &error))
+    let opened =
+        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path);
+    opened
+        .and_then(|mut file| file.write_all(bytes))
+        .map_err(|error| PackError::io("write", path, &error))
 }
 
 fn make_parent(path: &Path) -> Result<()> {
@@ -307,10 +315,14 @@ pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// The error, with what became of the undoing.
-fn undone(error: PackError, outcome: Result<Vec<String>>) -> PackError {
+fn undone(error: PackError, outcome: Result<Vec<LeftAlone>>) -> PackError {
     match outcome {
         Ok(left) if left.is_empty() => error.with("undone", true),
-        Ok(left) => error.with("undone", true).with("left_alone", left),
+        Ok(left) => {
+            let places: Vec<String> = left.iter().map(|left| shown(&left.place)).collect();
+            let backups: Vec<_> = left.iter().map(|left| left.backup.as_deref().map(shown)).collect();
+            error.with("undone", true).with("left_alone", places).with("left_alone_backups", backups)
+        }
         Err(fault) => error
             .with("undone", false)
             .with("undo_error", fault.message())

@@ -181,14 +181,25 @@ fn recovery_leaves_alone_what_somebody_else_wrote() {
         "version": 1, "id": "123", "kind": "deploy", "folders": [],
         "steps": [{
             "root": codex(&world), "path": "AGENTS.md", "confine": null, "after": sha("half done\n"),
-            "before": {"was": "file", "sha256": sha("Be kind.\n"), "mode": 420, "backup": state.join("snapshots/123/backup/x")},
+            "before": {"was": "file", "sha256": sha("Be kind.\n"), "mode": 420, "backup": state.join("snapshots/123/backup/codex/a")},
         }],
     });
+    let snapshot = state.join("snapshots/123");
+    let (backup, other) = (snapshot.join("backup/codex/a"), snapshot.join("backup/codex/b"));
+    fs::create_dir_all(backup.parent().unwrap()).unwrap();
+    fs::write(&backup, "Be kind.\n").unwrap();
+    fs::write(&other, "restored\n").unwrap();
+    fs::write(snapshot.join(".keyless"), "").unwrap();
     fs::write(state.join("journal.json"), journal.to_string()).unwrap();
     fs::write(&agents, "the user's\n").unwrap();
     let told = run(&world, &["doctor", "--fix", "--yes"]).exits(0).json()["warnings"].to_string();
     assert!(told.contains("left alone") && told.contains("AGENTS.md"), "{told}");
     assert_eq!(fs::read_to_string(&agents).unwrap(), "the user's\n");
+    // The only copy of what stood there before is told, and stays, whatever is swept later.
+    assert!(told.contains("snapshots/123/backup/codex/a"), "{told}");
+    run(&world, &["doctor", "--fix", "--yes"]).exits(0);
+    assert_eq!(fs::read_to_string(&backup).unwrap(), "Be kind.\n");
+    assert!(!other.exists() && !state.join("journal.json").exists());
 }
 
 /// Weakness 7.

@@ -1,9 +1,14 @@
 //! Undoing a transaction from its journal: by the process that failed, or by the next one.
 //!
 //! A place that holds what the transaction wrote gets back what it held before. A place that holds anything
-//! else was changed by somebody in between and is left alone, which is said.
+//! else was changed by somebody in between and is left alone, which is said; what it held before stays in its
+//! backup, the only copy there is.
 
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use super::{
     OURS,
@@ -14,11 +19,18 @@ use super::{
 use crate::{
     beneath::{Beneath, Disk, WriteMode},
     error::{Code, PackError, Result},
-    paths::RelPath,
+    paths::{RelPath, shown},
     sha::Sha,
     site::Site,
     snapshot,
 };
+
+/// A place that somebody else changed during a transaction that was undone.
+pub(crate) struct LeftAlone {
+    pub(crate) place: PathBuf,
+    /// What it held before the transaction, if it was a file.
+    pub(crate) backup: Option<PathBuf>,
+}
 
 /// Finishes or undoes what an interrupted process left; says what it did.
 pub(crate) fn recover(site: &Site, _lock: &HomeLock) -> Result<Option<String>> {
@@ -48,7 +60,11 @@ pub(crate) fn recover(site: &Site, _lock: &HomeLock) -> Result<Option<String>> {
     );
     if !left.is_empty() {
         text.push_str("; changed by somebody else and left alone: ");
-        text.push_str(&left.join(", "));
+        let said = left.iter().map(|LeftAlone { place, backup }| match backup {
+            Some(backup) => format!("{} (before: {})", shown(place), shown(backup)),
+            None => shown(place),
+        });
+        text.push_str(&said.collect::<Vec<_>>().join(", "));
     }
     Ok(Some(text))
 }
@@ -91,7 +107,7 @@ pub(crate) fn interrupted(site: &Site) -> Option<String> {
 }
 
 /// Brings every place back, then forgets the transaction. Gives the places that were left alone.
-pub(super) fn undo(site: &Site, journal: &Journal) -> Result<Vec<String>> {
+pub(super) fn undo(site: &Site, journal: &Journal) -> Result<Vec<LeftAlone>> {
     // Copies of the new state are of no use any more, and their space may be what is missing.
     let folder = site.snapshots().join(&journal.id);
     let _ = fs::remove_dir_all(folder.join("state"));
@@ -113,18 +129,48 @@ pub(super) fn undo(site: &Site, journal: &Journal) -> Result<Vec<String>> {
         let Some(root) = &roots[&step.root] else { continue };
         root.remove_temporary(&path, &temporary(&path, &journal.id));
         if !restored(root, &path, step, &journal.id)? {
-            left.push(step.root.join(&path).display().to_string());
+            let backup = match &step.before {
+                Before::File { backup, .. } => {
+                    Some(backup.clone()).filter(|backup| backup.exists())
+                }
+                Before::Absent | Before::Link { .. } => None,
+            };
+            left.push(LeftAlone { place: step.root.join(&path), backup });
         }
     }
     for made in journal.folders.iter().rev() {
         let _ = fs::remove_dir(made);
     }
-    fs::remove_dir_all(&folder).or_else(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Ok(()),
-        _ => Err(PackError::io("remove", &folder, &error)),
-    })?;
+    let kept: Vec<&Path> = left.iter().filter_map(|left| left.backup.as_deref()).collect();
+    gone(
+        &folder,
+        if kept.is_empty() { fs::remove_dir_all(&folder) } else { thin_out(&folder, &kept) },
+    )?;
     journal::remove(site)?;
     Ok(left)
+}
+
+/// Removes from a snapshot's directory all but these backups, and the mark by which it would be swept.
+fn thin_out(folder: &Path, kept: &[&Path]) -> io::Result<()> {
+    for targets in fs::read_dir(folder.join("backup"))? {
+        for backup in fs::read_dir(targets?.path())? {
+            let backup = backup?.path();
+            if !kept.contains(&backup.as_path()) {
+                fs::remove_file(backup)?;
+            }
+        }
+    }
+    fs::remove_file(folder.join(OURS))
+}
+
+/// What is gone already is as good as removed.
+fn gone(path: &Path, removed: io::Result<()>) -> Result<()> {
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(PackError::io("remove", path, &error))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether the place is as it was before, now.
