@@ -461,7 +461,7 @@ impl Values for VaultValues {
         value: Zeroizing<Vec<u8>>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            match self.0.put(path, value).await {
+            match self.0.put_successor(path, value).await {
                 // Its source keeps its own values.
                 Err(error) if error.code() == Code::Usage => Ok(()),
                 outcome => outcome.map(drop),

@@ -158,9 +158,14 @@ impl Operator {
         }
     }
 
-    /// Replaces a secret's metadata.
-    pub async fn set(&self, path: &SecretPath, metadata: Metadata) -> Result<(), Error> {
-        self.vault.set_metadata(path, metadata).await?;
+    /// Replaces a secret's metadata, which was `before`: [`Code::Usage`] when it is something else by now.
+    pub async fn set(
+        &self,
+        path: &SecretPath,
+        before: &Metadata,
+        metadata: Metadata,
+    ) -> Result<(), Error> {
+        self.vault.set_metadata(path, before, metadata).await?;
         self.record(Action::Update, path).await
     }
 
@@ -196,8 +201,8 @@ impl Operator {
             let words = "the store keeps its value: give it a new one with keyless secret rotate";
             return Err(Error::with(Code::Usage, SafeText::words(words)));
         }
-        let metadata = Metadata { compromised: None, ..secret.metadata };
-        self.vault.set_metadata(path, metadata).await?;
+        let metadata = Metadata { compromised: None, ..secret.metadata.clone() };
+        self.vault.set_metadata(path, &secret.metadata, metadata).await?;
         self.note(Action::Rotate, Target::Secrets(vec![path.clone()]), "secret_rotated").await
     }
 

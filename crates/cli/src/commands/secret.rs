@@ -109,9 +109,10 @@ fn when(save: SaveArgs) -> CheckWhen {
 async fn set(ui: &Ui, args: SetArgs) -> Result<(), Error> {
     let (_, vault) = unlock_vault(&args.factor).await?;
     let secret = vault.show(&args.path).await?;
-    let metadata = changed_metadata(secret.metadata, &args.rule, &args.upkeep)?;
+    let before = secret.metadata;
+    let metadata = changed_metadata(before.clone(), &args.rule, &args.upkeep)?;
     let metadata = completed(ui, metadata, args.upkeep.pattern.as_deref())?;
-    Operator::new(vault).set(&args.path, metadata).await?;
+    Operator::new(vault).set(&args.path, &before, metadata).await?;
     ui.answer("secret set", &json!({ "path": args.path }), &format!("Changed {}.\n", args.path));
     Ok(())
 }

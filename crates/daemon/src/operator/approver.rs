@@ -126,10 +126,11 @@ impl Approver {
             Err(error) if error.code() == Code::SecretNotFound => (Metadata::default(), false),
             Err(error) => return Err(error),
         };
+        let before = metadata.clone();
         take_over(&mut metadata, proposed, &fields)?;
         match (fields.is_empty(), there) {
             (true, _) => {}
-            (false, true) => self.operator.set(path, metadata).await?,
+            (false, true) => self.operator.set(path, &before, metadata).await?,
             (false, false) => self.operator.add(path, metadata, None).await?,
         }
         Ok(Decision::Fulfil(Outcome { applied_fields: Some(fields), final_path: None }))

@@ -112,20 +112,37 @@ impl Vault {
     /// A value that is kept elsewhere is put there, if the operator lets Keyless write; its version
     /// is then 0, as the store has none.
     pub async fn put(&self, path: &SecretPath, value: Zeroizing<Vec<u8>>) -> Result<u32, Error> {
+        self.put_by(Giver::Person, path, value).await
+    }
+
+    /// Puts what took a value's place by itself: the refresh token that a service gave for the last one. Who knew that one
+    /// may know this one, so a secret that is compromised stays so: [`Code::SecretCompromised`]. Else as [`Vault::put`].
+    pub async fn put_successor(
+        &self,
+        path: &SecretPath,
+        value: Zeroizing<Vec<u8>>,
+    ) -> Result<u32, Error> {
+        self.put_by(Giver::Service, path, value).await
+    }
+
+    async fn put_by(
+        &self,
+        giver: Giver,
+        path: &SecretPath,
+        value: Zeroizing<Vec<u8>>,
+    ) -> Result<u32, Error> {
         let now = Timestamp::now();
-        let metadata = self.show(path).await?.metadata;
+        let Secret { metadata, version, .. } = self.show(path).await?;
+        giver.check(path, &metadata, version)?;
         if matches!(metadata.source, SourceConfig::Routed { .. }) {
             let handed = copied(path, &value, metadata.binding())?;
             if self.put_at_source(&handed).await? {
-                let mut metadata = metadata;
-                metadata.upkeep.expires_at = None;
-                metadata.compromised = None;
-                metadata.upkeep.last_rotated_at = Some(now.to_zoned(TimeZone::UTC).date());
-                return self.set_metadata(path, metadata).await.map(|_| 0);
+                return self.note_put_at_source(giver, path, now).await.map(|()| 0);
             }
         }
         self.mutate(|index| {
             let secret = index.find(path)?;
+            giver.check(path, &secret.metadata, secret.current().map(|version| version.version))?;
             let version = secret.next_version()?;
             let row = self.seal_version(path, &secret.metadata, value, version, now)?;
             let mut changes = vec![Change::InsertVersion(row)];
@@ -141,11 +158,35 @@ impl Vault {
         .await
     }
 
-    /// Puts new metadata in place of the old. A value that is kept here must fit what the metadata
+    /// What is said of a secret once another source has its new value.
+    async fn note_put_at_source(
+        &self,
+        giver: Giver,
+        path: &SecretPath,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        self.mutate(|index| {
+            let old = index.find(path)?;
+            let mut metadata = old.metadata.clone();
+            metadata.upkeep.expires_at = None;
+            metadata.upkeep.last_rotated_at = Some(now.to_zoned(TimeZone::UTC).date());
+            if giver == Giver::Person {
+                metadata.compromised = None;
+            }
+            let mut row = to_row(path, &metadata, old.created_at, now);
+            row.current = old.pinned;
+            Ok((vec![Change::UpdateSecret(row)], ()))
+        })
+        .await
+    }
+
+    /// Puts new metadata in place of what it was made from, `before`: [`Code::Usage`] when it has become something else
+    /// since, so that nobody takes back what they have not seen. A value that is kept here must fit what the metadata
     /// then binds it to, else [`Code::ValueRefused`].
     pub async fn set_metadata(
         &self,
         path: &SecretPath,
+        before: &Metadata,
         metadata: Metadata,
     ) -> Result<Secret, Error> {
         metadata.check()?;
@@ -157,6 +198,11 @@ impl Vault {
         }
         self.mutate(|index| {
             let old = index.find(path)?;
+            if old.metadata != *before {
+                let words =
+                    SafeText::default().and(path).and(" was changed meanwhile; look at it again");
+                return Err(Error::with(Code::Usage, words));
+            }
             if old.current().is_some() && metadata.source.kind() != old.metadata.source.kind() {
                 let words = "a secret with a value in the store keeps its source; add another one";
                 return Err(Error::with(Code::Usage, SafeText::words(words)));
@@ -301,6 +347,24 @@ impl Vault {
         let Reading { value, .. } = self.fetch(path).await?;
         let copy = value.expose_for_sealing().to_vec();
         SecretValue::new(path.clone(), copy, to).map(|_| ()).map_err(|why| refused(path, why))
+    }
+}
+
+/// Where a new value comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Giver {
+    Person,
+    /// The service that the value is for.
+    Service,
+}
+
+impl Giver {
+    /// Whether this one may replace a value that others may know.
+    fn check(self, path: &SecretPath, of: &Metadata, version: Option<u32>) -> Result<(), Error> {
+        if self == Self::Service && of.compromises(version) {
+            return Err(Error::with(Code::SecretCompromised, SafeText::default().and(path)));
+        }
+        Ok(())
     }
 }
 

@@ -19,6 +19,7 @@ on_both! {
     making_one_is_refused_where_it_must_be
     secrets_come_change_and_go
     values_must_fit_their_use
+    what_was_said_meanwhile_stays
     the_audit_log_is_sealed_with_its_key
 }
 
@@ -82,7 +83,7 @@ async fn secrets_come_change_and_go(engine: Engine) {
     assert_eq!(vault.put(&at, value("second-value")).await.unwrap(), 2);
     assert_eq!(opened(vault, "team/github/token").await, "second-value");
     let described = Metadata { description: Some("CI".to_owned()), ..bound() };
-    let changed = vault.set_metadata(&at, described.clone()).await.unwrap();
+    let changed = vault.set_metadata(&at, &bound(), described.clone()).await.unwrap();
     assert_eq!(vault.show(&at).await.unwrap(), changed);
     assert_eq!((changed.metadata, changed.version), (described, Some(2)));
     vault.add(path("a/b/empty"), Metadata::default(), None).await.unwrap();
@@ -95,11 +96,33 @@ async fn secrets_come_change_and_go(engine: Engine) {
         code(vault.show(&at).await),
         code(vault.remove(&at).await),
         code(vault.put(&at, value("0123456789")).await),
-        code(vault.set_metadata(&at, bound()).await),
+        code(vault.set_metadata(&at, &bound(), bound()).await),
     ] {
         assert_eq!(gone, Code::SecretNotFound);
     }
     assert_eq!(scene.again().await.list().await.unwrap().len(), 1);
+}
+
+/// Two hands at one secret: neither takes back what the other has said meanwhile.
+async fn what_was_said_meanwhile_stays(engine: Engine) {
+    let scene = Scene::on(engine).await;
+    let (vault, other) = (&scene.vault, scene.again().await);
+    let at = path("team/github/token");
+    vault.add(at.clone(), bound(), Some(value("first-value"))).await.unwrap();
+    let before = vault.show(&at).await.unwrap().metadata;
+    let compromised = other.revoke_compromised(&at).await.unwrap().metadata;
+    let described = Metadata { description: Some("CI".to_owned()), ..before.clone() };
+    let late = vault.set_metadata(&at, &before, described).await.unwrap_err();
+    assert!(late.code() == Code::Usage && late.to_string().contains("meanwhile"), "{late}");
+    // What a service gives in its place is no more of a secret, and a person's value is.
+    assert_eq!(
+        code(vault.put_successor(&at, value("second-value")).await),
+        Code::SecretCompromised
+    );
+    assert_eq!(vault.show(&at).await.unwrap().metadata, compromised);
+    assert_eq!(vault.put(&at, value("second-value")).await.unwrap(), 2);
+    assert_eq!(vault.put_successor(&at, value("third-value")).await.unwrap(), 3);
+    assert_eq!(opened(vault, "team/github/token").await, "third-value");
 }
 
 async fn values_must_fit_their_use(engine: Engine) {
@@ -114,7 +137,7 @@ async fn values_must_fit_their_use(engine: Engine) {
     assert_eq!(add("a/b/c", Metadata::default(), &large).await, Err(Code::ValueRefused));
     assert!(add("a/b/c", bound(), &large[1..]).await.is_ok());
     assert!(add("a/b/d", Metadata::default(), "two\nlines").await.is_ok());
-    let binding = scene.vault.set_metadata(&path("a/b/d"), bound()).await;
+    let binding = scene.vault.set_metadata(&path("a/b/d"), &Metadata::default(), bound()).await;
     assert_eq!(code(binding), Code::ValueRefused);
     let mut nowhere = bound();
     nowhere.egress.as_mut().unwrap().to.clear();

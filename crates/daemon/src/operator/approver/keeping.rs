@@ -39,11 +39,7 @@ impl Approver {
         after: Metadata,
     ) -> Result<(), Error> {
         let _turn = self.turn.lock().await;
-        let now = self.operator.vault.show(path).await?;
-        if now.metadata != *before {
-            return Err(usage("it was changed meanwhile; open it again"));
-        }
-        self.operator.set(path, after).await
+        self.operator.set(path, before, after).await
     }
 
     /// Asks the service of a stored value whether it takes it.
@@ -140,11 +136,12 @@ async fn replace(
     // A host that was mistyped beside a value that is refused can still be corrected.
     operator.refuse_weak(path, &metadata, &value)?;
     if bound {
-        operator.set(path, metadata).await?;
+        operator.set(path, &before, metadata.clone()).await?;
     }
     if let Err(error) = operator.rotate(path, value).await {
         if bound {
-            operator.set(path, before).await?;
+            // What somebody has changed since stays.
+            let _ = operator.set(path, &metadata, before).await;
         }
         return Err(error);
     }
