@@ -1,4 +1,5 @@
-//! The places in the whole workspace that open a value. A new one is a decision, made here.
+//! The places in the whole workspace that open a value, copy one, or say that one may be opened. A new one is a decision,
+//! made here.
 
 use std::{fs, path::Path};
 
@@ -28,6 +29,29 @@ const OPENINGS: &[(&str, &str)] = &[
     ("vault/src/source/suite.rs", "expose_for_sealing"),
     // Sealing a new version, and checking that a value fits a new binding.
     ("vault/src/vault/secrets.rs", "expose_for_sealing"),
+    // What was fetched, or mounted, and is given out again.
+    ("daemon/src/fleet/mounted.rs", "copy_for_cache"),
+    ("daemon/src/tokens/fetcher.rs", "copy_for_cache"),
+    ("vault/src/router/cache.rs", "copy_for_cache"),
+    // The operator's own word, where no rule and no grant is asked.
+    ("daemon/src/nl/actions/operator.rs", "allow_operators_action"),
+    ("daemon/src/nl/attestation/attestor.rs", "allow_operators_action"),
+    ("daemon/src/operator/reveal.rs", "allow_operators_eyes"),
+    // What makes an entry one that is on record.
+    ("store/src/audit/writer.rs", "after_commit"),
+    // A broker for tests alone.
+    ("egress/src/swap/testing.rs", "after_commit"),
+];
+
+/// What opens a value, copies one, or stands at the beginning of a permit.
+const NAMES: [&str; 7] = [
+    "after_commit",
+    "allow_operators_action",
+    "allow_operators_eyes",
+    "copy_for_cache",
+    "expose_for_sealing",
+    "expose_to_its_source",
+    "open_with_permit",
 ];
 
 #[test]
@@ -56,10 +80,8 @@ fn openings_below(folder: &Path, crates: &Path, found: &mut Vec<(String, String)
         }
         let text = fs::read_to_string(&path).unwrap();
         let product = text.split("#[cfg(test)]").next().unwrap();
-        for by in ["open_with_permit", "expose_for_sealing", "expose_to_its_source"] {
-            if product.contains(&format!(".{by}("))
-                || product.contains(&format!("SecretValue::{by}"))
-            {
+        for by in NAMES {
+            if product.contains(&format!("{by}(")) || product.contains(&format!("::{by}")) {
                 let file = path.strip_prefix(crates).unwrap().to_str().unwrap();
                 found.push((file.to_owned(), by.to_owned()));
             }
