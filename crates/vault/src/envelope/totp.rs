@@ -32,7 +32,12 @@ const DIGITS: usize = 6;
 /// This many failures within [`FAILURE_WINDOW`] close the gate for [`LOCKOUT`].
 const FAILURES: usize = 5;
 const FAILURE_WINDOW: Duration = Duration::from_secs(30);
+/// This many do so however far they are apart: nobody mistypes as often without one that is right.
+const SLOW_FAILURES: u32 = 100;
+/// For how long the gate is closed at first. Each time after that it is twice as long, until a code is right.
 const LOCKOUT: Duration = Duration::from_mins(1);
+/// How often that doubles: to about an hour.
+const DOUBLINGS: u32 = 6;
 
 /// The secret that an authenticator app shares; wiped on drop, never printed.
 pub struct TotpSecret(Zeroizing<[u8; KEY_BYTES]>);
@@ -43,6 +48,10 @@ pub struct TotpGate {
     last_accepted: Option<i64>,
     /// When the recent failures were, on the caller's monotonic clock.
     failures: VecDeque<Duration>,
+    /// How many there were since the gate was closed last.
+    slow_failures: u32,
+    /// How often it was closed since a code was right.
+    closings: u32,
     closed_until: Option<Duration>,
 }
 
@@ -118,8 +127,7 @@ impl TotpGate {
         }
         match found {
             Some(step) if self.last_accepted.is_none_or(|last| step > last) => {
-                self.last_accepted = Some(step);
-                self.failures.clear();
+                *self = Self { last_accepted: Some(step), ..Self::default() };
                 Ok(())
             }
             Some(_) => Err(self.fail(clock, Code::TotpReplayed)),
@@ -140,9 +148,12 @@ impl TotpGate {
     fn fail(&mut self, clock: Duration, code: Code) -> Error {
         self.failures.retain(|at| clock.saturating_sub(*at) < FAILURE_WINDOW);
         self.failures.push_back(clock);
-        if self.failures.len() >= FAILURES {
+        self.slow_failures += 1;
+        if self.failures.len() >= FAILURES || self.slow_failures >= SLOW_FAILURES {
             self.failures.clear();
-            self.closed_until = Some(clock + LOCKOUT);
+            self.slow_failures = 0;
+            self.closed_until = Some(clock + LOCKOUT * 2_u32.pow(self.closings.min(DOUBLINGS)));
+            self.closings += 1;
         }
         code.into()
     }
@@ -240,6 +251,24 @@ mod tests {
         assert_eq!(refusal(&mut gate, &right(9000), 9001), Some(Code::TotpReplayed));
         assert_eq!(refusal(&mut gate, &right(8970), 9002), Some(Code::TotpReplayed));
         assert_eq!(refusal(&mut gate, &right(9030), 9003), None);
+    }
+
+    /// Three codes of a million are right at any time: four guesses in each half minute would find one within weeks.
+    #[test]
+    fn guessing_gets_slower_until_a_code_is_right() {
+        let (mut gate, mut second, mut guesses) = (TotpGate::default(), 9000, 0);
+        for _ in 0..24 * 3600 / 8 {
+            second += 8;
+            guesses += u32::from(refusal(&mut gate, "x", second) == Some(Code::TotpWrong));
+        }
+        assert!(guesses < 3000, "{guesses} in a day, eight seconds apart");
+        // The person who has the app waits for an hour at most, and all is as it was.
+        second += 3840;
+        assert_eq!(refusal(&mut gate, &right(second), second), None);
+        for _ in 0..5 {
+            assert_eq!(refusal(&mut gate, "x", second), Some(Code::TotpWrong));
+        }
+        assert_eq!(refusal(&mut gate, &right(second + 60), second + 60), None);
     }
 
     #[test]
