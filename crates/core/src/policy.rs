@@ -5,8 +5,8 @@
 //! gives a [`Permit`](crate::Permit). Source: design.md, section 3.
 
 use crate::{
-    ActionType, Authority, Code, EgressRule, Location, OauthGrant, OnForeign, RequestFacts, Scheme,
-    SecretPath, Signer, Usage, rule::Said,
+    ActionType, Authority, Code, EgressRule, Error, Location, OauthGrant, OnForeign, RequestFacts,
+    SafeText, Scheme, SecretPath, Signer, Usage, approval::RequestId, rule::Said,
 };
 
 /// One use of a secret in one request.
@@ -69,20 +69,37 @@ pub enum PlaceVerdict {
 pub struct Allowed {
     pub(crate) path: SecretPath,
     pub(crate) usage: Usage,
+    approval: Option<RequestId>,
 }
 
 /// A use that waits for the operator's word.
 #[derive(Debug)]
 pub struct Held(Allowed);
 
-/// The operator's yes to one [`Held`] use. Whoever makes one has asked.
+/// The operator's yes to the [`Held`] use of one secret. Whoever makes one has asked.
 #[derive(Debug)]
 pub struct Consent {
-    /// The approval that it comes from, for the log.
-    pub approval_id: String,
+    path: SecretPath,
+    approval: RequestId,
+}
+
+impl Consent {
+    /// The yes to `held` that this approval is.
+    pub fn to(held: &Held, approval: RequestId) -> Self {
+        Self { path: held.path().clone(), approval }
+    }
 }
 
 impl Allowed {
+    pub(crate) fn new(path: SecretPath, usage: Usage) -> Self {
+        Self { path, usage, approval: None }
+    }
+
+    /// What a person has allowed it by, where its rules asked for one.
+    pub fn approval(&self) -> Option<&RequestId> {
+        self.approval.as_ref()
+    }
+
     /// Whose value may be used.
     pub fn path(&self) -> &SecretPath {
         &self.path
@@ -95,9 +112,13 @@ impl Held {
         self.0.path()
     }
 
-    /// The use that the operator has consented to.
-    pub fn with_consent(self, _: &Consent) -> Allowed {
-        self.0
+    /// The use that the operator has consented to; [`Code::Internal`] when they were asked about another secret.
+    pub fn with_consent(self, consent: &Consent) -> Result<Allowed, Error> {
+        if consent.path != self.0.path {
+            let words = SafeText::words("the consent is to ").and(&consent.path);
+            return Err(Error::with(Code::Internal, words));
+        }
+        Ok(Allowed { approval: Some(consent.approval.clone()), ..self.0 })
     }
 }
 
@@ -110,7 +131,7 @@ pub fn decide_egress(use_: &EgressUse<'_>) -> Verdict {
         PlaceVerdict::Pass => return Verdict::Pass,
     }
     let usage = Usage::Egress { authority: authority.clone() };
-    by_request(Allowed { path: path.clone(), usage }, rule, authority, request)
+    by_request(Allowed::new(path.clone(), usage), rule, authority, request)
 }
 
 /// Decides the use of a grant's stored value: at its own token URL, and nowhere else.
@@ -120,7 +141,7 @@ pub fn decide_grant<'r>(
 ) -> Option<(Allowed, &'r OauthGrant)> {
     let grant = rule.oauth.as_ref()?;
     let usage = Usage::Egress { authority: grant.authority.clone() };
-    Some((Allowed { path: path.clone(), usage }, grant))
+    Some((Allowed::new(path.clone(), usage), grant))
 }
 
 /// How a check of whether its service takes a secret uses it.
@@ -146,7 +167,7 @@ pub fn decide_check(
     };
     let usage = Usage::Egress { authority: authority.clone() };
     let fits = in_its_way && rule.oauth.is_none() && rule.covers(Scheme::Https, authority);
-    fits.then(|| Allowed { path: path.clone(), usage })
+    fits.then(|| Allowed::new(path.clone(), usage))
 }
 
 /// As [`decide_check`] for a check that an agent asks for: it is a use like any other, so the rules about requests
@@ -167,12 +188,12 @@ pub fn decide_agents_check(
 /// Decides the use of a secret in an action that the operator runs: whoever holds the key of the vault
 /// needs no grant.
 pub fn allow_operators_action(path: &SecretPath, kind: ActionType) -> Allowed {
-    Allowed { path: path.clone(), usage: Usage::Action { kind } }
+    Allowed::new(path.clone(), Usage::Action { kind })
 }
 
 /// Decides that the operator, who holds the key of the vault, may see a value.
 pub fn allow_operators_eyes(path: &SecretPath) -> Allowed {
-    Allowed { path: path.clone(), usage: Usage::Reveal }
+    Allowed::new(path.clone(), Usage::Reveal)
 }
 
 /// Judges where a value would stand, and toward which host.
@@ -294,6 +315,12 @@ mod tests {
         let ask = EgressRule { ask: only("GET /**").allow, ..rule() };
         let Verdict::Ask(asked) = verdict(ask) else { panic!("nobody is asked") };
         assert_eq!(asked.path().as_str(), "team/github/token");
+        let approval = RequestId::from_random([7; 6]);
+        let consent = Consent::to(&asked, approval.clone());
+        assert_eq!(asked.with_consent(&consent).unwrap().approval(), Some(&approval));
+        let other = SecretPath::parse("team/other/token").unwrap();
+        let held = Held(Allowed::new(other, Usage::Reveal));
+        assert_eq!(held.with_consent(&consent).unwrap_err().code(), Code::Internal);
     }
 
     /// Else a client could exchange its secret for a token, and do with it what the secret's rules refuse.

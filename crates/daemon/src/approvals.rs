@@ -201,6 +201,15 @@ impl UseGate for NobodyToAsk {
     }
 }
 
+/// The note of an entry about a use that persons have allowed: the entries about their words have these names.
+pub(crate) fn approved_by<'a>(
+    approvals: impl IntoIterator<Item = Option<&'a RequestId>>,
+) -> Option<String> {
+    let named = approvals.into_iter().flatten().map(|id| format!("approval {id}"));
+    let words = named.collect::<Vec<_>>().join("; ");
+    (!words.is_empty()).then_some(words)
+}
+
 fn nobody_answered(request: &Request) -> Error {
     let words = about(request).and(": ").and(&request.id).and(" was not answered in time");
     Error::with(Code::ApprovalRequired, words)

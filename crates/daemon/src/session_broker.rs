@@ -34,7 +34,7 @@ use self::{
     under_way::UnderWay,
 };
 use crate::{
-    approvals::{NobodyToAsk, UseGate, WantedUse},
+    approvals::{NobodyToAsk, UseGate, WantedUse, approved_by},
     caution::Caution,
     minted::MintedTokens,
     telemetry::Telemetry,
@@ -173,6 +173,8 @@ impl SessionBroker {
     ) -> Result<Arc<Released>, Error> {
         let path = allowed.path().clone();
         let mut draft = self.use_of(request, vec![path.clone()], rule);
+        let own = self.under_way.approval(request, &path);
+        draft.detail.note = approved_by([allowed.approval(), own.as_ref()]);
         draft.allowed = Some(allowed);
         let recorded = self.log.append(draft).await?;
         let now = Timestamp::now();
@@ -205,15 +207,16 @@ impl SessionBroker {
     ) -> Result<(), Error> {
         // Its head and body are one use.
         let is_asked_about = policy != ApproveOnUse::Never;
-        if !is_asked_about || self.under_way.is_approved(request, path) {
+        if !is_asked_about || self.under_way.approval(request, path).is_some() {
             return Ok(());
         }
         let reason = SafeText::words("to send it with ").as_they_wrote(&request.method).and(" to ");
         let reason = reason.and(&request.authority).as_they_wrote(&request.path);
         let session = &self.agent.session_id;
         let wanted = WantedUse { session, path, policy, reason: &reason, deed: None };
-        self.gate.pass(wanted).await?;
-        self.under_way.note_approved(request, path);
+        if let Some(approval) = self.gate.pass(wanted).await? {
+            self.under_way.note_approved(request, path, approval);
+        }
         Ok(())
     }
 
@@ -305,7 +308,7 @@ impl Broker for SessionBroker {
                 deed: Some(deed.as_str()),
             };
             let approval = self.gate.pass(wanted).await?.ok_or(Code::Internal)?;
-            Ok(Consent { approval_id: approval.to_string() })
+            Ok(Consent::to(held, approval))
         })
     }
 

@@ -97,7 +97,7 @@ impl Allowance {
         let of = |(subject, _)| match subject {
             Subject::Path(path) => {
                 let usage = Usage::Action { kind: action };
-                Some((path.clone(), Allowed { path, usage }))
+                Some((path.clone(), Allowed::new(path, usage)))
             }
             Subject::Provider { .. } => None,
         };

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use keyless_core::{
     Error, Location, SecretPath,
+    approval::RequestId,
     audit::{Detail, Draft, Outcome},
 };
 use keyless_egress::{Finished, RequestInfo};
@@ -29,7 +30,7 @@ struct Uses {
     locations: Vec<Location>,
     rules: Vec<String>,
     /// What a person has allowed it.
-    approved: Vec<SecretPath>,
+    approved: Vec<(SecretPath, RequestId)>,
 }
 
 impl UnderWay {
@@ -57,16 +58,22 @@ impl UnderWay {
     }
 
     /// Remembers that a person has allowed a request to use this.
-    pub(super) fn note_approved(&self, request: &RequestInfo, secret: &SecretPath) {
+    pub(super) fn note_approved(
+        &self,
+        request: &RequestInfo,
+        secret: &SecretPath,
+        approval: RequestId,
+    ) {
         let mut all = self.uses.lock();
         let uses = all.entry(request.correlation_id.clone()).or_default();
-        note_once(&mut uses.approved, secret);
+        uses.approved.push((secret.clone(), approval));
     }
 
-    /// Whether a person has.
-    pub(super) fn is_approved(&self, request: &RequestInfo, secret: &SecretPath) -> bool {
+    /// By what a person has, if one has.
+    pub(super) fn approval(&self, request: &RequestInfo, secret: &SecretPath) -> Option<RequestId> {
         let all = self.uses.lock();
-        all.get(&request.correlation_id).is_some_and(|uses| uses.approved.contains(secret))
+        let approved = &all.get(&request.correlation_id)?.approved;
+        approved.iter().find(|(path, _)| path == secret).map(|(_, approval)| approval.clone())
     }
 
     /// Completes `draft` by what it came to, and hands it to the log.

@@ -164,7 +164,7 @@ impl Ledger {
             }
             let consent = self.consents.iter().find(|(agreed, _)| *agreed == secret);
             let (_, consent) = consent.ok_or(Code::Internal)?;
-            note(&mut self.uses, secret, held.with_consent(consent));
+            note(&mut self.uses, secret, held.with_consent(consent)?);
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
     Allowed, Authority, Binding, Code, Consent, Destination, EgressRule, Error, Held, Locations,
     Permit, Placeholder, PlaceholderForm, SecretPath, SecretValue, SessionKey,
+    approval::RequestId,
     audit::{
         Action, Agent, Chain, Detail, Draft, Durable, Outcome, Outline, Target, portable_sha256,
     },
@@ -410,11 +411,11 @@ impl Broker for TestBroker {
     fn ask<'a>(
         &'a self,
         request: &'a RequestInfo,
-        _held: &'a Held,
+        held: &'a Held,
     ) -> BoxFuture<'a, Result<Consent, Error>> {
         self.asked.lock().push(format!("{} {}", request.method, request.path));
         let answer = if *self.consents.lock() {
-            Ok(Consent { approval_id: "test".to_owned() })
+            Ok(Consent::to(held, RequestId::from_random([1; 6])))
         } else {
             Err(Error::with(Code::RuleDenied, "the operator said no".into()))
         };

@@ -47,6 +47,10 @@ fn a_run_without_the_service_waits_too() {
     approve(&world, &[&id, "--once"]).ok();
     assert_eq!(run.line(), "200");
     world.assert_received(&origin);
+    let log = world.log();
+    let released = log.iter().find(|entry| entry["detail"]["kind"] == "released").unwrap();
+    assert_eq!(released["detail"]["note"], format!("approval {id}"));
+    assert!(log.iter().any(|entry| entry["correlation_id"] == *id), "what it was is on record too");
 }
 
 /// A permit lasts five seconds, and a person who is asked about the second secret may take longer.
@@ -165,6 +169,10 @@ curl -sS -X $method -o body -w '%{http_code}' -H "X: $TOKEN" https://api.allowed
         assert_eq!(request["asked"]["deed"], json!(format!("DELETE api.allowed.test:443{path}")));
         approve(&world, &[request["id"].as_str().unwrap(), word]).ok();
         assert_eq!(run.line(), status);
+        if status == "200" {
+            let note = format!("approval {}", request["id"].as_str().unwrap());
+            assert!(world.log().iter().any(|entry| entry["detail"]["note"] == note), "{note}");
+        }
     }
     assert_eq!(origin.requests().len(), 3);
 }

@@ -12,13 +12,14 @@ use keyless_action::{Entrusted, Release, Released};
 use keyless_core::{
     ActionType, Allowed, Code, Error, Permit, Placeholder, PlaceholderForm, SafeText, SecretPath,
     SessionKey,
+    approval::RequestId,
     audit::{Agent, Detail, Draft, Outcome, Target},
 };
 use parking_lot::Mutex;
 
 use super::Asking;
 use crate::{
-    approvals::{UseGate as _, WantedUse},
+    approvals::{UseGate as _, WantedUse, approved_by},
     broker::Broker,
 };
 
@@ -75,30 +76,31 @@ impl ActionRelease {
         let path = &secret.path;
         let verdict = self.allowed.lock().get_mut(path).and_then(Vec::pop);
         let verdict = verdict.ok_or(Code::Internal)?;
-        self.pass_gate(path).await?;
+        let approval = self.pass_gate(path).await?;
         let value = match secret.version {
             None => self.broker.session_values().open(path).await?,
             Some(version) => self.broker.vault().open_version(path, version).await?.value,
         };
-        let recorded = self.broker.log().append(self.entry(secret, verdict)).await?;
+        let recorded =
+            self.broker.log().append(self.entry(secret, verdict, approval.as_ref())).await?;
         let until = Timestamp::now() + PERMIT_LIFE;
         let permit = Permit::from_recorded(recorded, until).ok_or(Code::Internal)?;
         Ok(Released::new(value, permit))
     }
 
     /// Returns once a person has allowed the use, where its owner wants to be asked.
-    async fn pass_gate(&self, path: &SecretPath) -> Result<(), Error> {
+    async fn pass_gate(&self, path: &SecretPath) -> Result<Option<RequestId>, Error> {
         if self.of.asking == Asking::Operator {
-            return Ok(());
+            return Ok(None);
         }
         let policy = self.broker.session_values().policy(path).await?;
         let reason = SafeText::words("for an action of type ").and(self.of.kind.as_str());
         let session = &self.agent.session_id;
         let wanted = WantedUse { session, path, policy, reason: &reason, deed: None };
-        self.broker.requests().pass(wanted).await.map(drop)
+        self.broker.requests().pass(wanted).await
     }
 
-    fn entry(&self, secret: &Entrusted, verdict: Allowed) -> Draft {
+    fn entry(&self, secret: &Entrusted, verdict: Allowed, approval: Option<&RequestId>) -> Draft {
         let path = &secret.path;
         let is_exposed = secret.rule.is_some() && self.of.kind != ActionType::SdkProxy;
         Draft {
@@ -106,7 +108,7 @@ impl ActionRelease {
             detail: Detail {
                 action_id: Some(self.of.action_id.clone()),
                 kind: Some("released".to_owned()),
-                note: note(secret, is_exposed),
+                note: note(secret, is_exposed, approval),
                 ..Detail::default()
             },
             allowed: Some(verdict),
@@ -122,10 +124,11 @@ impl ActionRelease {
     }
 }
 
-fn note(secret: &Entrusted, is_exposed: bool) -> Option<String> {
+fn note(secret: &Entrusted, is_exposed: bool, approval: Option<&RequestId>) -> Option<String> {
     let exposed = is_exposed.then(|| EXPOSED.to_owned());
     let older = secret.version.map(|version| format!("version {version}, which was replaced"));
-    let all: Vec<String> = exposed.into_iter().chain(older).collect();
+    let all: Vec<String> =
+        exposed.into_iter().chain(older).chain(approved_by([approval])).collect();
     (!all.is_empty()).then(|| all.join("; "))
 }
 
