@@ -175,12 +175,30 @@ fn recovery_leaves_alone_what_somebody_else_wrote() {
     let world = with_repo(1);
     deploy(&world);
     let agents = codex(&world).join("AGENTS.md");
+    recovers_without(&world, &agents, || fs::write(&agents, "the user's\n").unwrap());
+    assert_eq!(fs::read_to_string(&agents).unwrap(), "the user's\n");
+}
+
+/// Nor is what stood in a target that somebody has taken away as a whole.
+#[test]
+fn recovery_keeps_the_backups_of_a_target_that_is_gone() {
+    let world = with_repo(1);
+    deploy(&world);
+    recovers_without(&world, &codex(&world).join("AGENTS.md"), || {
+        fs::remove_dir_all(codex(&world)).unwrap();
+    });
+    assert!(!codex(&world).exists());
+}
+
+/// Recovers from a deploy that died once it had changed `agents`, after somebody's `change`: the place is told
+/// of, and the only copy of what it held before stays.
+fn recovers_without(world: &World, agents: &Path, change: impl FnOnce()) {
     let state = world.home.home().join(".agentpack/state");
     let sha = |text: &str| keyless_pack::Sha::of(text.as_bytes()).to_string();
     let journal = serde_json::json!({
         "version": 1, "id": "123", "kind": "deploy", "folders": [],
         "steps": [{
-            "root": codex(&world), "path": "AGENTS.md", "confine": null, "after": sha("half done\n"),
+            "root": codex(world), "path": "AGENTS.md", "confine": null, "after": sha("half done\n"),
             "before": {"was": "file", "sha256": sha("Be kind.\n"), "mode": 420, "backup": state.join("snapshots/123/backup/codex/a")},
         }],
     });
@@ -191,13 +209,12 @@ fn recovery_leaves_alone_what_somebody_else_wrote() {
     fs::write(&other, "restored\n").unwrap();
     fs::write(snapshot.join(".keyless"), "").unwrap();
     fs::write(state.join("journal.json"), journal.to_string()).unwrap();
-    fs::write(&agents, "the user's\n").unwrap();
-    let told = run(&world, &["doctor", "--fix", "--yes"]).exits(0).json()["warnings"].to_string();
-    assert!(told.contains("left alone") && told.contains("AGENTS.md"), "{told}");
-    assert_eq!(fs::read_to_string(&agents).unwrap(), "the user's\n");
-    // The only copy of what stood there before is told, and stays, whatever is swept later.
+    change();
+    let told = run(world, &["doctor", "--fix", "--yes"]).exits(0).json()["warnings"].to_string();
+    assert!(told.contains("left alone") && told.contains(agents.to_str().unwrap()), "{told}");
     assert!(told.contains("snapshots/123/backup/codex/a"), "{told}");
-    run(&world, &["doctor", "--fix", "--yes"]).exits(0);
+    // Whatever is swept later.
+    run(world, &["doctor", "--fix", "--yes"]).exits(0);
     assert_eq!(fs::read_to_string(&backup).unwrap(), "Be kind.\n");
     assert!(!other.exists() && !state.join("journal.json").exists());
 }

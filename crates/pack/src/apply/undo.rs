@@ -126,9 +126,15 @@ pub(super) fn undo(site: &Site, journal: &Journal) -> Result<Vec<LeftAlone>> {
                 format!("the journal names {:?}, which leads elsewhere", step.path),
             )
         })?;
-        let Some(root) = &roots[&step.root] else { continue };
-        root.remove_temporary(&path, &temporary(&path, &journal.id));
-        if !restored(root, &path, step, &journal.id)? {
+        let restored = match &roots[&step.root] {
+            Some(root) => {
+                root.remove_temporary(&path, &temporary(&path, &journal.id));
+                restored(root, &path, step, &journal.id)?
+            }
+            // The whole target is gone. Nobody asked for it to be made again.
+            None => matches!(step.before, Before::Absent),
+        };
+        if !restored {
             let backup = match &step.before {
                 Before::File { backup, .. } => {
                     Some(backup.clone()).filter(|backup| backup.exists())
