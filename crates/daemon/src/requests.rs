@@ -41,6 +41,8 @@ pub(crate) struct Requests {
     store: Store,
     voucher: Voucher,
     log: AuditLog,
+    /// Held while one is recorded, so that two who ask the same at once find each other.
+    asking: tokio::sync::Mutex<()>,
     pace: Mutex<Pace>,
     over: Mutex<HashSet<RequestId>>,
     taken_back: AtomicU64,
@@ -53,6 +55,7 @@ impl Requests {
             store: vault.store().clone(),
             voucher: vault.request_voucher(),
             log,
+            asking: tokio::sync::Mutex::default(),
             pace: Mutex::default(),
             over: Mutex::default(),
             taken_back: AtomicU64::new(0),
@@ -72,6 +75,7 @@ impl Requests {
         life: Option<SignedDuration>,
     ) -> Result<Request, Error> {
         asked.check()?;
+        let _asking = self.asking.lock().await;
         let (now, rows) = (Timestamp::now(), self.rows().await?);
         self.sweep(&rows, now).await?;
         refuse_if_denied(&rows, path, &asked, now)?;
@@ -90,9 +94,10 @@ impl Requests {
             fill_random(&mut drawn)?;
             let (id, asked) = (RequestId::from_random(drawn), asked.clone());
             let request = Request::new(id, path.cloned(), asked, session, life, now);
+            // First: whoever asks may be gone the moment after, and no dialog opens that is not on record.
+            self.record(Action::Ask, &request, agent("mcp", session)).await?;
             match self.store.insert_request(&self.sealed(request.clone())).await {
                 Ok(()) => {
-                    self.record(Action::Ask, &request, agent("mcp", session)).await?;
                     self.changed.notify_waiters();
                     return Ok(request);
                 }
@@ -357,4 +362,45 @@ pub(crate) fn denied(request: &Request) -> Error {
 /// There is no request of this name, as far as who asks may know.
 pub(crate) fn unknown(id: &RequestId) -> Error {
     Error::with(Code::RequestNotFound, SafeText::words("unknown request_id: ").and(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use keyless_store::AuditQuery;
+
+    use super::*;
+    use crate::scene::Scene;
+
+    #[tokio::test]
+    async fn the_same_asked_many_times_at_once_is_one_request_and_one_entry() {
+        let scene = Scene::new().await;
+        let requests = Requests::new(&scene.vault, scene.log.clone());
+        let path = SecretPath::parse("team/a/key").unwrap();
+        let ask = || requests.ask("ses-1", Some(&path), Asked::provision(), None);
+        let (one, two, three) = tokio::join!(ask(), ask(), ask());
+        let ids = [one, two, three].map(|request| request.unwrap().id);
+        assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+        assert_eq!(requests.all().await.unwrap().len(), 1);
+        assert_eq!(entries(&scene).await, 1);
+    }
+
+    #[tokio::test]
+    async fn who_leaves_while_asking_leaves_no_request_that_is_not_on_record() {
+        let scene = Scene::new().await;
+        let requests = Requests::new(&scene.vault, scene.log.clone());
+        let path = SecretPath::parse("team/a/key").unwrap();
+        // At every moment of it.
+        for step in 0..40 {
+            let session = format!("ses-{step}");
+            let ask = requests.ask(&session, Some(&path), Asked::provision(), None);
+            let _ = tokio::time::timeout(Duration::from_micros(step * 100), ask).await;
+        }
+        assert!(requests.all().await.unwrap().len() <= entries(&scene).await);
+    }
+
+    async fn entries(scene: &Scene) -> usize {
+        scene.log.flush().await.unwrap();
+        let wanted = AuditQuery { action: Some(Action::Ask), ..AuditQuery::default() };
+        scene.vault.store().audit_query(&wanted).await.unwrap().len()
+    }
 }
