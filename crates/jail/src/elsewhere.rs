@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -106,6 +107,11 @@ pub fn init_if_asked() {}
 /// No connection comes out of a jail.
 pub fn original_destination(_stream: &impl AsFd) -> io::Result<SocketAddr> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Nothing is hidden here.
+pub(crate) fn account_home() -> Option<PathBuf> {
+    None
 }
 
 /// Nothing is asked here.

@@ -1,27 +1,24 @@
 //! The well-known places of plaintext credentials, which a jail covers unless told otherwise.
 //!
-//! A table, and nothing but: existence is looked at when the jail is made. The login of the agent
+//! Tables, and nothing but: existence is looked at when the jail is made. The login of the agent
 //! itself (`~/.claude`, `~/.codex`, ..) is not in it, as the agent could not work without; nor
 //! is anything of Keyless's own, which the caller adds.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Everything to hide for a user: the table below `home`, places that the user's variables move
-/// elsewhere, and the system's. `variable` reads the user's environment.
+/// Everything to hide for a user: the table below `home` and below the home that the system has for this
+/// account, which is another where `HOME` was set; places that the user's variables add; and the system's.
+/// `variable` reads the user's environment.
 pub fn default_hidden(home: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
-    let below = |folder: &Path, names: &[&str]| -> Vec<PathBuf> {
-        names.iter().map(|name| folder.join(name)).collect()
-    };
-    let folder = |name: &str, default: &str| match variable(name) {
-        Some(value) if Path::new(&value).is_absolute() => PathBuf::from(value),
-        _ => home.join(default),
-    };
-    let mut hidden = below(home, IN_HOME);
-    hidden.extend(below(&folder("XDG_CONFIG_HOME", ".config"), IN_CONFIG));
-    hidden.extend(below(&folder("XDG_DATA_HOME", ".local/share"), IN_DATA));
-    hidden.extend(below(&folder("CARGO_HOME", ".cargo"), &["credentials", "credentials.toml"]));
-    hidden.extend(below(&folder("DOCKER_CONFIG", ".docker"), IN_DOCKER));
+    let account = crate::system::account_home().filter(|account| account != home);
+    let mut hidden = below_home(home);
+    hidden.extend(account.iter().flat_map(|account| below_home(account)));
+    for (name, _, files) in MOVED {
+        // The default place stays hidden: what was kept there before the variable was set still is.
+        let folder = variable(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
+        hidden.extend(folder.iter().flat_map(|folder| below(folder, files)));
+    }
     hidden.extend(SYSTEM.iter().map(PathBuf::from));
     for name in NAMED_BY_VARIABLE {
         let value = variable(name).unwrap_or_default();
@@ -30,6 +27,23 @@ pub fn default_hidden(home: &Path, variable: impl Fn(&str) -> Option<OsString>) 
     }
     hidden
 }
+
+fn below_home(home: &Path) -> Vec<PathBuf> {
+    let moved = MOVED.iter().flat_map(|(_, default, files)| below(&home.join(default), files));
+    below(home, IN_HOME).into_iter().chain(moved).collect()
+}
+
+fn below(folder: &Path, names: &[&str]) -> Vec<PathBuf> {
+    names.iter().map(|name| folder.join(name)).collect()
+}
+
+/// Folders that a variable moves: it, where they are below the home without it, and what is hidden in either.
+const MOVED: &[(&str, &str, &[&str])] = &[
+    ("XDG_CONFIG_HOME", ".config", IN_CONFIG),
+    ("XDG_DATA_HOME", ".local/share", IN_DATA),
+    ("CARGO_HOME", ".cargo", &["credentials", "credentials.toml"]),
+    ("DOCKER_CONFIG", ".docker", IN_DOCKER),
+];
 
 /// Below the home directory.
 const IN_HOME: &[&str] = &[
@@ -84,8 +98,6 @@ const IN_HOME: &[&str] = &[
     "_netrc",
     // Package registries.
     ".bundle/config",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
     ".composer/auth.json",
     ".condarc",
     ".continuum/anaconda-client/tokens",
@@ -275,15 +287,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moved_places_are_hidden_where_they_are() {
+    fn moved_places_are_hidden_where_they_are_and_where_they_were() {
         let variable = |name: &str| match name {
             "XDG_CONFIG_HOME" => Some("/elsewhere".into()),
+            "DOCKER_CONFIG" => Some("relative".into()),
             "KUBECONFIG" => Some("/a/one:/b/two:relative".into()),
             _ => None,
         };
         let hidden = default_hidden(Path::new("/home/me"), variable);
         let holds = |path: &str| hidden.contains(&PathBuf::from(path));
         assert!(holds("/elsewhere/gh") && holds("/home/me/.ssh") && holds("/etc/shadow"));
+        assert!(holds("/home/me/.config/gh") && holds("/home/me/.docker/config.json"));
+        assert!(holds("/home/me/.cargo/credentials.toml") && !holds("relative/config.json"));
         assert!(holds("/a/one") && holds("/b/two") && !holds("relative"));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_accounts_own_home_is_hidden_whatever_home_says() {
+        let account = crate::system::account_home().expect("an account");
+        let hidden = default_hidden(Path::new("/tmp/agent"), |_| None);
+        for home in [Path::new("/tmp/agent"), &account] {
+            assert!(hidden.contains(&home.join(".ssh")), "{}", home.display());
+            assert!(hidden.contains(&home.join(".config/gh")), "{}", home.display());
+        }
     }
 }

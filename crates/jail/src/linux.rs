@@ -35,6 +35,7 @@ pub use network::machine::{
 };
 pub use reserve::{Outlook, Reserve};
 pub use spawn::{JailProcess, check, spawn};
+pub(crate) use sys::account_home;
 pub use sys::{
     clock_in_step, close_on_exec_above_stderr, hear_of_children, ignored_by_caller, start_ignoring,
 };

@@ -3,11 +3,13 @@
 //! Nothing here decides anything: each function is one fact about the kernel.
 #![expect(unsafe_code, reason = "system calls that rustix and std do not wrap")]
 
+use std::ffi::{CStr, OsStr};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,6 +17,31 @@ use rustix::io::FdFlags;
 use rustix::path::Arg;
 use rustix::process::{Pid, Signal};
 use rustix::thread::UnshareFlags;
+
+/// The home that the system has on record for the user of this process; `HOME` may say another.
+pub(crate) fn account_home() -> Option<PathBuf> {
+    // Far more than a line of passwd takes; one that is longer is not found.
+    let mut text = vec![0_u8; 16 << 10];
+    let mut entry = MaybeUninit::uninit();
+    let mut found = std::ptr::null_mut();
+    // SAFETY: all buffers outlive the call, and the length is that of `text`.
+    let failed = unsafe {
+        libc::getpwuid_r(
+            libc::getuid(),
+            entry.as_mut_ptr(),
+            text.as_mut_ptr().cast(),
+            text.len(),
+            &raw mut found,
+        )
+    };
+    if failed != 0 || found.is_null() {
+        return None;
+    }
+    // SAFETY: `found` points to `entry`, which is filled now, and the home is a C string in `text`.
+    let home = unsafe { CStr::from_ptr((*found).pw_dir) };
+    let home = PathBuf::from(OsStr::from_bytes(home.to_bytes()));
+    home.is_absolute().then_some(home)
+}
 
 /// Which side of a [`fork`] we are.
 pub(crate) enum Fork {

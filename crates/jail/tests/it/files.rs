@@ -130,6 +130,7 @@ fn the_default_list_covers_a_planted_home() {
         ".git-credentials",
         ".cargo/credentials.toml",
         ".bash_history",
+        ".local/share/com.vercel.cli/auth.json",
         ".mozilla/firefox/p/logins.json",
         ".m2/settings.xml",
     ];
@@ -138,7 +139,11 @@ fn the_default_list_covers_a_planted_home() {
         fs::create_dir_all(path.parent().expect("a folder")).expect("made");
         fs::write(path, SECRET).expect("written");
     }
+    // As a service manager or another agent may set them: what the user had before stays where it was.
+    let moved = scene.folder("moved");
+    let variables = ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "CARGO_HOME", "DOCKER_CONFIG"];
+    let set = |name: &str| variables.contains(&name).then(|| moved.clone().into_os_string());
     let hide: Vec<_> =
-        keyless_jail::default_hidden(&home, |_| None).iter().map(|path| json!(path)).collect();
+        keyless_jail::default_hidden(&home, set).iter().map(|path| json!(path)).collect();
     scene.with("hide", hide).variable("HOME", home.to_str().expect("text")).play().text();
 }
