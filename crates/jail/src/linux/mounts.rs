@@ -13,6 +13,7 @@ mod covers;
 mod devices;
 pub(crate) mod hosted;
 mod kernel;
+mod links;
 mod resolver;
 pub(crate) mod sight;
 

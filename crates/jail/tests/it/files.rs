@@ -1,5 +1,5 @@
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 
 use serde_json::json;
@@ -29,6 +29,72 @@ fn hidden_files_are_empty_and_hidden_folders_too() {
         let text =
             scene.with("hide", hide).variable("D", folder.to_str().expect("text")).play().text();
         assert_eq!(text, format!("{{}}\n{SECRET}"));
+    }
+}
+
+#[test]
+fn what_links_in_a_hidden_folder_lead_to_is_hidden() {
+    for user in users() {
+        let scene = Scene::script(
+            user,
+            "cd \"$D\"; cat dotfiles/aws/credentials dotfiles/deep; find keys/ dotfiles/sso -type f; \
+             cat shown kept; work/run; python3 -c 'print(3)'; cat dotfiles/ssh/config; ls \"$HOME\"",
+        );
+        let folder = scene.folder("home/me");
+        let dotfiles =
+            ["dotfiles/aws", "dotfiles/sso/cache", "dotfiles/ssh", "work", "elsewhere/keys"];
+        for sub in [".aws/a/b", ".ssh"].into_iter().chain(dotfiles) {
+            fs::create_dir_all(folder.join(sub)).expect("made");
+        }
+        let secrets = [
+            "dotfiles/aws/credentials",
+            "dotfiles/sso/cache/token",
+            "dotfiles/deep",
+            "elsewhere/keys/id",
+        ];
+        for name in secrets {
+            fs::write(folder.join(name), SECRET).expect("written");
+        }
+        for name in ["shown", "kept", "dotfiles/ssh/config"] {
+            fs::write(folder.join(name), format!("{name}\n")).expect("written");
+        }
+        fs::write(folder.join("work/run"), "#!/bin/sh\necho run\n").expect("written");
+        fs::set_permissions(folder.join("work/run"), fs::Permissions::from_mode(0o755))
+            .expect("set");
+        symlink("elsewhere/keys", folder.join("keys")).expect("linked");
+        for (link, target) in [
+            (".aws/credentials", "../dotfiles/aws/credentials"),
+            (".aws/sso", "../dotfiles/sso"),
+            (".aws/a/b/deep", "../../../dotfiles/deep"),
+            (".aws/keys", "../keys"),
+            (".aws/shown", "../shown"),
+            // None of these may take the jail's own away.
+            (".aws/root", "/"),
+            (".aws/home", ".."),
+            (".aws/homes", "../.."),
+            (".aws/work", "../work"),
+            (".aws/run", "../work/run"),
+            (".aws/python", "/usr/bin/python3"),
+            (".aws/usr", "/usr"),
+            (".aws/loop", "loop"),
+            (".aws/gone", "gone"),
+            // Shown as a whole, with what it leads to.
+            (".ssh/config", "../dotfiles/ssh/config"),
+        ] {
+            symlink(target, folder.join(link)).expect("linked");
+        }
+        let paths =
+            |names: &[&str]| names.iter().map(|name| json!(folder.join(name))).collect::<Vec<_>>();
+        let home = folder.to_str().expect("text");
+        let text = scene
+            .with("hide", paths(&[".aws", ".ssh"]))
+            .with("show", paths(&["shown", ".ssh"]))
+            .variable("D", home)
+            .variable("HOME", home)
+            .play()
+            .text();
+        let expected = "shown\nkept\nrun\n3\ndotfiles/ssh/config\ndotfiles\nelsewhere\nkept\nkeys\nshown\nwork\n";
+        assert_eq!(text, expected, "{user:?}");
     }
 }
 

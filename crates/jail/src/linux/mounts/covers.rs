@@ -2,7 +2,8 @@
 //!
 //! A hidden directory is covered by an empty one, a hidden file by an empty file (or the emptiest text
 //! that its format allows), a socket by a file, on which `connect` is refused. All read-only. A name that
-//! is a symlink hides what it leads to, and what is mounted elsewhere as well is hidden there, too. What can't be reached from here can't be reached by the command,
+//! is a symlink hides what it leads to, a folder what links in it lead to ([`super::links`]), and what is mounted elsewhere as well is
+//! hidden there, too. What can't be reached from here can't be reached by the command,
 //! and is skipped; anything else that fails stops the jail, as a secret would be visible.
 //!
 //! A limit of the kernel: when a program outside replaces a covered *file* by renaming another over it
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use super::aliases::Mounts;
 use super::area::{Area, EMPTY, NOTHING, bind};
 use super::hosted::Surroundings;
+use super::links::Links;
 use super::{Kind, attach, clone_tree, mount_point};
 use crate::linux::channel::{During, Failure, Step};
 use crate::linux::orders::Ground;
@@ -42,12 +44,11 @@ impl Covers {
     /// Looks at the host's tree; `/run` and `/dev` must still be the host's.
     pub(super) fn resolve(ground: &Ground, surroundings: &Surroundings) -> Result<Self, Failure> {
         let shown: BTreeSet<PathBuf> = resolved(ground.show.iter().map(Path::new)).collect();
-        let asked = ground.hide.iter().map(Path::new);
-        let found = surroundings.ways_out.iter().map(PathBuf::as_path);
+        let hidden = hidden(ground, &shown);
+        let aliases = aliases(ground, &hidden, &surroundings.mounts);
+        let also = surroundings.ways_out.iter().chain(&aliases).map(PathBuf::as_path);
         let mut wanted = BTreeMap::new();
-        let aliases = aliases(ground, &surroundings.mounts);
-        let also = aliases.iter().map(PathBuf::as_path);
-        for path in resolved(asked.chain(found).chain(also)) {
+        for path in hidden.into_iter().chain(resolved(also)) {
             match Kind::of(&path) {
                 Ok(kind) => drop(wanted.insert(path, Some(Operation::Hide(kind)))),
                 // Gone since it was found, as the socket of a program that ends.
@@ -184,15 +185,23 @@ fn directory_with_room(
     Ok(directory)
 }
 
+/// What is asked to be hidden, and what links in there lead to; of a folder that is shown nothing is followed.
+fn hidden(ground: &Ground, shown: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+    let mut hidden: Vec<PathBuf> = resolved(ground.hide.iter().map(Path::new)).collect();
+    let links = Links::new(ground, shown);
+    let linked: Vec<PathBuf> = hidden.iter().flat_map(|folder| links.lead_to(folder)).collect();
+    hidden.extend(linked);
+    hidden
+}
+
 /// Where what is to be hidden shows under other names. In a jail that sees the system's folders alone,
 /// whatever is mounted there is the system's.
-fn aliases(ground: &Ground, mountinfo: &str) -> Vec<PathBuf> {
+fn aliases(ground: &Ground, hidden: &[PathBuf], mountinfo: &str) -> Vec<PathBuf> {
     if ground.read_only {
         return Vec::new();
     }
     let mounts = Mounts::parse(mountinfo);
-    let hidden = resolved(ground.hide.iter().map(Path::new));
-    let others = hidden.flat_map(|path| mounts.other_names(&path));
+    let others = hidden.iter().flat_map(|path| mounts.other_names(path));
     others.filter(|other| other.metadata().is_ok()).collect()
 }
 

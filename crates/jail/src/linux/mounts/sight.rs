@@ -89,6 +89,27 @@ mod tests {
     }
 
     #[test]
+    fn what_a_hidden_folder_leads_to_is_seen() {
+        let top = tempfile::tempdir_in("/var/tmp").expect("a folder");
+        let (folder, kept) = (top.path().join("folder"), top.path().join("kept"));
+        fs::create_dir(&folder).expect("made");
+        fs::write(&kept, "1").expect("written");
+        let look = || {
+            let plan = Plan { hide: vec![folder.clone()], read_only: true, ..Plan::default() };
+            let seen = Sight::of(&Ground::new(Purpose::Run, &plan, vec![])).expect("a sight");
+            seen.covered.into_iter().filter(|(path, _)| path.starts_with(top.path())).collect()
+        };
+        let first: Vec<(PathBuf, FileId)> = look();
+        std::os::unix::fs::symlink(&kept, folder.join("link")).expect("linked");
+        let second = look();
+        assert_ne!(second, first);
+        fs::write(top.path().join("new"), "2").expect("written");
+        assert_eq!(look(), second);
+        fs::rename(top.path().join("new"), &kept).expect("renamed");
+        assert_ne!(look(), second);
+    }
+
+    #[test]
     fn what_can_change_the_hosts_files_is_not_compared() {
         let plan = Plan { read_only: false, ..Plan::default() };
         assert_eq!(Sight::of(&Ground::new(Purpose::Run, &plan, vec![])), None);
