@@ -59,15 +59,11 @@ impl Materials {
         self.0.iter().any(|material| material.secret.entry == Entry::Value)
     }
 
-    /// The values among them, to be looked for in what comes back.
+    /// The values among them, to be looked for in what comes back. A shell's variable has one without its NUL bytes,
+    /// whether it comes as a variable, from a file or on standard input: what a program encodes is then other bytes.
     pub(crate) fn known(&self) -> Vec<Known> {
         let values = self.0.iter().filter(|material| material.secret.entry == Entry::Value);
-        values
-            .map(|material| Known {
-                name: material.secret.handle.as_written().to_owned(),
-                value: material.bytes.clone(),
-            })
-            .collect()
+        values.flat_map(Material::known).collect()
     }
 }
 
@@ -77,6 +73,14 @@ impl Material {
         let kept: Vec<u8> = self.bytes.iter().copied().filter(|byte| *byte != 0).collect();
         let lost = self.bytes.len() - kept.len();
         (Zeroizing::new(kept), lost)
+    }
+
+    fn known(&self) -> impl Iterator<Item = Known> {
+        let (bare, lost) = self.without_nul();
+        let bare = (lost > 0 && !bare.is_empty()).then_some(bare);
+        let name = self.secret.handle.as_written();
+        let known = |value| Known { name: name.to_owned(), value };
+        std::iter::once(self.bytes.clone()).chain(bare).map(known)
     }
 }
 

@@ -1,9 +1,15 @@
+use std::sync::Arc;
+
+use data_encoding::{BASE64, HEXLOWER};
 use jiff::Timestamp;
 use keyless_core::{SecretPath, grant::PermissionRef};
 use serde_json::json;
 
 use super::*;
-use crate::ports::{Edition, Entrusted};
+use crate::{
+    cleaning::{Cleaner, Sought},
+    ports::{Edition, Entrusted},
+};
 
 fn materials(value: &[u8]) -> Materials {
     let secret = Entrusted {
@@ -27,6 +33,27 @@ fn work(action: serde_json::Value) -> Work {
         permissions: Vec::new(),
         working_directory: None,
     }
+}
+
+#[test]
+fn a_value_is_looked_for_as_it_entered_without_its_nul_bytes() {
+    let value = b"Qm7xT4w9\0ZrK2bVpUIz";
+    let bare = b"Qm7xT4w9ZrK2bVpUIz";
+    let action = json!({"type": "exec", "template": "V={{nl:db/PASSWORD}}"});
+    let prepared = prepare(&work(action), &materials(value), &Shelf::default()).unwrap().unwrap();
+    assert_eq!(prepared.command.environment[0].1.as_slice(), bare);
+    let mut cleaner = Cleaner::new(Arc::new(Sought::new(&prepared.known)));
+    for entered in [&value[..], bare] {
+        for text in [BASE64.encode(entered), HEXLOWER.encode(entered)] {
+            assert!(cleaner.text(&text).starts_with("[REDACTED:db/PASSWORD:"), "{text}");
+        }
+    }
+    // Other readers leave them out as well, so that it does not matter how the value came.
+    let stdin = json!({
+        "type": "inject_stdin", "command": "read V", "secret_ref": "{{nl:db/PASSWORD}}"
+    });
+    let prepared = prepare(&work(stdin), &materials(value), &Shelf::default()).unwrap().unwrap();
+    assert!(prepared.known.iter().any(|known| known.value.as_slice() == bare));
 }
 
 #[test]

@@ -63,8 +63,16 @@ impl<'a> Filling<'a> {
             match part {
                 TemplatePart::Text(text) => self.append(&mut whole, &text)?,
                 TemplatePart::Handle(handle) => {
-                    let bytes = &self.parameter(&handle)?.bytes;
-                    self.append(&mut whole, &String::from_utf8_lossy(bytes))?;
+                    let material = self.parameter(&handle)?;
+                    // Changed into text it would come back as something that is not looked for.
+                    let value = std::str::from_utf8(&material.bytes).map_err(|_| {
+                        let words = SafeText::default().and(&material.secret.path);
+                        Error::with(
+                            Code::BadRequest,
+                            words.and(" is not text: it can be no parameter"),
+                        )
+                    })?;
+                    self.append(&mut whole, value)?;
                 }
             }
         }

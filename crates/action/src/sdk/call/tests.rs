@@ -132,6 +132,17 @@ fn a_parameter_s_value_goes_where_the_grant_lets_it() {
 }
 
 #[test]
+fn what_is_no_text_is_no_parameter() {
+    let mut binary = materials();
+    binary[2].bytes = Zeroizing::new(b"s3ntinel\xff".to_vec());
+    let (refused, sent) = done(binary, ISSUE, &issue(), &["api.github.com"]);
+    let refused = refused.err().unwrap();
+    assert_eq!(refused.code(), Code::BadRequest);
+    assert!(refused.message().contains("team/db/password is not text"), "{refused:?}");
+    assert!(sent.is_empty());
+}
+
+#[test]
 fn a_bound_secret_is_no_parameter() {
     let rule: EgressRule = serde_json::from_value(json!({"to": ["api.github.com"]})).unwrap();
     let mut bound = materials();
