@@ -142,7 +142,12 @@ impl Question<'_> {
         let about = |request: &&Request| {
             request.path.as_ref() == self.path && request.asked.is_same_permission(&self.asked)
         };
-        let ours = |request: &&Request| about(request) && request.session == self.session;
+        // A no counts whoever asks and however far it would go; a yes, as it was shown.
+        let ours = |request: &&Request| {
+            about(request)
+                && request.session == self.session
+                && request.asked.is_good_for(&self.asked)
+        };
         let status = |wanted: Status| {
             move |request: &&Request| {
                 request.status(now) == wanted

@@ -205,9 +205,20 @@ impl Asked {
         if matches!(self, Self::UseApproval { .. }) { "used" } else { "done" }
     }
 
-    /// Whether two requests ask for the same permission, whatever words they come with.
+    /// Whether two requests ask for the same permission, whatever words they come with: a no to one is a no to both.
     pub fn is_same_permission(&self, other: &Self) -> bool {
         self.is_permission() && self.kind() == other.kind() && self.deed() == other.deed()
+    }
+
+    /// Whether a yes to this is a yes to the other: it goes as far as was shown, and no further.
+    pub fn is_good_for(&self, other: &Self) -> bool {
+        let is_as_shown = match (self, other) {
+            (Self::ActionApproval { wanted: shown }, Self::ActionApproval { wanted }) => {
+                shown.goes_as_far_as(wanted)
+            }
+            _ => true,
+        };
+        is_as_shown && self.is_same_permission(other)
     }
 
     /// Fails with [`Code::Usage`] on words that nobody should have to read or store.

@@ -2,7 +2,7 @@
 //!
 //! An approval is good for one of them, exactly as it was shown, once.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -126,6 +126,14 @@ impl PackVerb {
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
     fn is_deploy(&self) -> bool {
         *self == Self::Deploy
+    }
+}
+
+impl WantedAction {
+    /// Whether it reaches the same hosts, for the same agent: the digest says neither.
+    pub(super) fn goes_as_far_as(&self, other: &Self) -> bool {
+        let hosts = |wanted: &Self| wanted.hosts.iter().cloned().collect::<BTreeSet<_>>();
+        hosts(self) == hosts(other) && self.acting_for == other.acting_for
     }
 }
 

@@ -200,6 +200,24 @@ fn a_permission_is_for_its_deed_whatever_is_said_of_it() {
     assert!(action().is_same_permission(&other_words));
     let other_deed = again(|wanted| wanted.sha256 = "c".repeat(64));
     assert!(!action().is_same_permission(&other_deed));
+    assert!(action().is_good_for(&other_words) && !action().is_good_for(&other_deed));
+    // A no stands however far it would go; a yes goes as far as was shown.
+    let further = again(|wanted| wanted.hosts = vec!["a.test".parse().unwrap()]);
+    let for_another = again(|wanted| wanted.acting_for = Some(wanted.agent.clone()));
+    for other in [&further, &for_another] {
+        assert!(action().is_same_permission(other));
+        assert!(!action().is_good_for(other) && !other.is_good_for(&action()));
+    }
+    let Asked::ActionApproval { wanted } = action() else { unreachable!("an action") };
+    let [one, other] = [["a.test", "b.test"], ["b.test", "a.test"]].map(|names| {
+        let mut wanted = wanted.clone();
+        wanted.hosts = names.iter().map(|name| name.parse().unwrap()).collect();
+        Asked::ActionApproval { wanted }
+    });
+    assert!(one.is_good_for(&other), "in any order");
+    assert!(
+        deploy().is_good_for(&deploy()) && use_approval().asked.is_good_for(&use_approval().asked)
+    );
     assert!(deploy().is_same_permission(&deploy()) && !deploy().is_same_permission(&action()));
     assert!(!Asked::provision().is_same_permission(&Asked::provision()));
 }

@@ -1,8 +1,8 @@
 //! A person's word about one action, where a grant wants it.
 //!
-//! Bound to the action's whole hash and to the secrets that it means, and good for one use. A person sees all that
-//! is to be done; what is too long to be shown is not asked about. The agent does not wait in the call: it is told
-//! the request's name, and sends the same action again.
+//! Bound to the action's whole hash and to the secrets that it means, to the hosts that were shown and to whose grants
+//! count, and good for one use. A person sees all that is to be done; what is too long to be shown is not asked about.
+//! The agent does not wait in the call: it is told the request's name, and sends the same action again.
 
 use data_encoding::HEXLOWER;
 use jiff::Timestamp;

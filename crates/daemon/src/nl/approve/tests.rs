@@ -1,10 +1,10 @@
 //! What a person's word is bound to, and what they are shown.
 
-use keyless_core::{Handle, SecretPath};
+use keyless_core::{ActionType, Handle, SecretPath, approval::Decision};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::nl::scene::aid;
+use crate::nl::scene::{Served, aid};
 
 fn action(action: Value) -> Action {
     Action::from_json(action).unwrap()
@@ -43,6 +43,34 @@ fn a_word_is_bound_to_the_whole_action_and_every_secret() {
     assert_ne!(first, digest(&other, &["t/p/a", "t/p/b"]));
     let again = Action { purpose: Some("deploy".to_owned()), ..exec };
     assert_eq!(first, digest(&again, &["t/p/a", "t/p/b"]));
+}
+
+#[tokio::test]
+async fn a_yes_reaches_no_host_that_was_not_shown_and_a_no_counts_for_all() {
+    let served = Served::new().await;
+    let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
+    let action = action(json!({ "type": "exec", "template": "true {{nl:api/token}}" }));
+    let meant = meant(&action, &["t/api/token"]);
+    let hosts: Vec<Destination> = ["a.test", "b.test"].map(|name| name.parse().unwrap()).to_vec();
+    let code = async |hosts: &[Destination]| {
+        let approval = Approval { caller: &caller, action: &action, meant: &meant, hosts };
+        served.nl.approve(approval).await.err().map(|fault| fault.code())
+    };
+    let settle = async |number: usize, decision| {
+        let all = served.nl.requests.all().await.unwrap();
+        served.nl.requests.settle(&all[number].id, decision).await.unwrap();
+    };
+    let asked = Some(Code::ApprovalRequired);
+    assert_eq!(code(&[]).await, asked);
+    settle(0, Decision::AllowOnce).await;
+    // The grant is another by now.
+    assert_eq!((code(&hosts[..1]).await, code(&hosts[..1]).await), (asked, asked));
+    assert_eq!(served.nl.requests.all().await.unwrap().len(), 2);
+    settle(1, Decision::AllowOnce).await;
+    assert_eq!((code(&hosts).await, code(&hosts[..1]).await), (asked, None));
+    assert_eq!((code(&[]).await, code(&[]).await), (None, asked), "each as it was shown");
+    settle(2, Decision::Deny).await;
+    assert_eq!(code(&[]).await, Some(Code::ApprovalDenied));
 }
 
 #[test]
