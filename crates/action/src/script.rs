@@ -45,14 +45,12 @@ pub(crate) fn script(
                 at += text.len();
             }
             TemplatePart::Handle(handle) => {
-                let after_dollar = script.ends_with('$') && !script.ends_with("\\$");
                 let context = read.context_at(at);
-                let written = if after_dollar && context != Context::Comment {
-                    return Err(misplaced(handle, "right after a dollar sign"));
-                } else {
-                    match context {
-                        Context::Comment => format!("{{nl:{handle}}}"),
-                        _ => place(handle, context, &stand(handle)?)?,
+                let written = match context {
+                    Context::Comment => format!("{{nl:{handle}}}"),
+                    _ => {
+                        is_apart(handle, context, &script)?;
+                        place(handle, context, &stand(handle)?)?
                     }
                 };
                 script.push_str(&written);
@@ -86,6 +84,33 @@ fn outline(parts: &[TemplatePart]) -> String {
         TemplatePart::Text(text) => text.clone(),
     };
     parts.iter().map(text).collect()
+}
+
+/// Whether what stands before a placeholder leaves it alone: a backslash would take the quote or the dollar sign that is
+/// written there, and a dollar sign would begin another expansion.
+fn is_apart(handle: &Handle, context: Context, before: &str) -> Result<(), Error> {
+    // In these a backslash is like any other character.
+    if matches!(context, Context::SingleQuoted | Context::QuotedHereDoc) {
+        return Ok(());
+    }
+    let is_escape = |text: &str| {
+        let backslashes = text.bytes().rev().take_while(|byte| *byte == b'\\').count();
+        backslashes % 2 == 1
+    };
+    // A shell joins lines before it reads them.
+    let mut before = before;
+    while let Some(line) =
+        before.strip_suffix("\\\n").filter(|_| is_escape(&before[..before.len() - 1]))
+    {
+        before = line;
+    }
+    if is_escape(before) {
+        return Err(misplaced(handle, r"right after a backslash; write \\ for one"));
+    }
+    match before.strip_suffix('$') {
+        Some(rest) if !is_escape(rest) => Err(misplaced(handle, "right after a dollar sign")),
+        _ => Ok(()),
+    }
 }
 
 fn place(handle: &Handle, context: Context, stand: &Stand) -> Result<String, Error> {

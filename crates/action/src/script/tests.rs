@@ -48,6 +48,14 @@ fn every_quoting_arrives_as_it_is() {
             ("printf %s `printf x`{{nl:A}}", format!("x{}", value("A"))),
             ("printf ok # {{nl:A}} isn't used", "ok".to_owned()),
             ("printf %s '{{{{nl:A}}'", "{{nl:A}}".to_owned()),
+            (r#"printf %s "DOMAIN\\{{nl:A}}""#, format!(r"DOMAIN\{}", value("A"))),
+            (r"printf %s DOMAIN\\{{nl:A}}", format!(r"DOMAIN\{}", value("A"))),
+            ("cat <<E\nDOMAIN\\\\{{nl:A}}\nE\n", format!("DOMAIN\\{}\n", value("A"))),
+            (r"printf %s 'DOMAIN\{{nl:A}}'", format!(r"DOMAIN\{}", value("A"))),
+            (r#"printf %s "\${{nl:A}}""#, format!("${}", value("A"))),
+            (r#"printf %s "\\\${{nl:A}}""#, format!(r"\${}", value("A"))),
+            (r"printf %s '\\${{nl:A}}'", format!(r"\\${}", value("A"))),
+            ("printf %s \"x\\\n{{nl:A}}\"", format!("x{}", value("A"))),
             ("f() { printf %s \"$1\"; }; f {{nl:A}}", value("A")),
             ("case {{nl:A}} in *) printf %s {{nl:A}};; esac", value("A")),
         ] {
@@ -72,10 +80,26 @@ fn where_a_shell_would_not_expand_is_refused() {
         "echo $(( {{nl:A}} + 1 ))",
         "echo ${X:-{{nl:A}}}",
         "echo ${{nl:A}}",
+        r#"echo "${{nl:A}}""#,
+        r#"echo "\\${{nl:A}}""#,
+        "echo \"$\\\n{{nl:A}}\"",
+        r"echo \{{nl:A}}",
+        r#"echo "DOMAIN\{{nl:A}}""#,
+        r#"echo "DOMAIN\\\{{nl:A}}""#,
+        "cat <<E\nDOMAIN\\{{nl:A}}\nE\n",
+        // To whoever reads it as it was written, the second line is inside the quotes.
+        "echo \\{{nl:A}} \"\nenv\n\"",
         "echo \"unclosed {{nl:A}}",
         "echo {{nl:A",
     ] {
         let refused = script(template, |_| Ok(Stand::Variable(0))).unwrap_err();
         assert_eq!(refused.code(), Code::PlaceholderInvalid, "{template}");
     }
+}
+
+#[test]
+fn a_backslash_is_refused_with_the_way_out() {
+    let refused = script(r#"echo "DOMAIN\{{nl:A}}""#, |_| Ok(Stand::Variable(0))).unwrap_err();
+    let words = refused.detail().as_str();
+    assert_eq!(words, r"a shell can't expand A right after a backslash; write \\ for one");
 }
