@@ -37,7 +37,8 @@ pub enum Resolution<'a> {
 }
 
 impl Reference {
-    /// Parses `name`, `category/name`, `project/category/name` or a whole path.
+    /// Parses `name`, `category/name`, `project/category/name`, `project/environment/name`,
+    /// `project/environment/category/name` or a whole path.
     pub fn parse(text: &str) -> Result<Self, ReferenceError> {
         if text.is_empty() {
             return Err(ReferenceError::Empty);
@@ -106,18 +107,23 @@ impl Reference {
         self.resolve(all)
     }
 
+    /// The name, behind as much of its scope as was written. Source: chapter 02, 4.2.
     fn fits(&self, path: &SecretPath) -> bool {
-        let name = fold(path.name());
-        let category = fold(path.category());
-        let scoped = [fold(path.project()), category.clone(), name.clone()];
-        let placed = [fold(path.project()), fold(path.environment())];
-        let full: Vec<String> = path.as_str().split('/').map(fold).collect();
-        let joined = |from: usize| self.folded.get(from..).map(|rest| rest.join("-"));
-        (joined(0) == Some(name.clone()))
-            || (self.folded[0] == category && joined(1) == Some(name.clone()))
-            || (self.folded.starts_with(&scoped[..2]) && joined(2).as_ref() == Some(&name))
-            || (self.folded.starts_with(&placed) && joined(2) == Some(name))
-            || self.folded == full
+        let [project, environment, category, name] =
+            [path.project(), path.environment(), path.category(), path.name()].map(fold);
+        let scopes: [&[&String]; 5] = [
+            &[],
+            &[&category],
+            &[&project, &category],
+            &[&project, &environment],
+            &[&project, &environment, &category],
+        ];
+        scopes.iter().any(|scope| {
+            let split = self.folded.split_at_checked(scope.len());
+            split.is_some_and(|(first, rest)| {
+                first.iter().eq(scope.iter().copied()) && rest.join("-") == name
+            })
+        })
     }
 }
 
@@ -165,6 +171,40 @@ mod tests {
             let reference = Reference::parse(text).unwrap();
             assert_eq!(reference.resolve(&paths), Resolution::One(&paths[2]), "{text}");
         }
+    }
+
+    #[test]
+    fn the_default_environment_can_be_written_out() {
+        let paths: Vec<SecretPath> =
+            ["team/smb/pass", "team/prod/smb/pass", "team/prod/aws/deploy/key"]
+                .iter()
+                .map(|text| SecretPath::parse(text).unwrap())
+                .collect();
+        for (text, path) in [
+            ("team/default/smb/pass", 0),
+            ("Team/Default/SMB/PASS", 0),
+            ("team/prod/smb/PASS", 1),
+            ("team/prod/aws/DEPLOY_KEY", 2),
+            ("team/prod/aws/deploy/key", 2),
+        ] {
+            let reference = Reference::parse(text).unwrap();
+            assert_eq!(reference.resolve(&paths), Resolution::One(&paths[path]), "{text}");
+        }
+        for text in
+            ["team/dev/smb/pass", "team/default/aws/pass", "team/default/smb", "default/smb/pass"]
+        {
+            assert_eq!(
+                Reference::parse(text).unwrap().resolve(&paths),
+                Resolution::NotFound,
+                "{text}"
+            );
+        }
+        // A path is itself before it is another's longer name.
+        let exact = SecretPath::parse("team/default/smb/pass").unwrap();
+        let both = [paths[0].clone(), exact];
+        let resolve = |text| Reference::parse(text).unwrap().resolve(&both);
+        assert_eq!(resolve("team/default/smb/pass"), Resolution::One(&both[1]));
+        assert_eq!(resolve("team/default/smb/PASS"), Resolution::Ambiguous(both.iter().collect()));
     }
 
     #[test]
