@@ -235,6 +235,12 @@ pub(crate) fn child_events() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Stops this process with all its threads; returns once it is continued.
+pub(crate) fn stop_this_process() {
+    // SAFETY: a number. Sent to this thread: one to the process might be taken by another thread a little later.
+    unsafe { libc::raise(libc::SIGSTOP) };
+}
+
 /// Sends a signal by number, real-time ones too, to the process behind a pidfd.
 pub(crate) fn signal_pidfd(pidfd: impl AsFd, signal: i32) -> io::Result<()> {
     // SAFETY: numbers and a null pointer (no siginfo).

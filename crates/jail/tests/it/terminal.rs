@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use crate::process::which;
-use crate::scene::Scene;
+use crate::scene::{Scene, User, users};
 
 /// A program in a pseudo-terminal (util-linux `script`), typed to and watched.
 struct Terminal {
@@ -147,6 +147,62 @@ fn a_command_that_stops_itself_stops_the_caller() {
     terminal.shows("out> ");
     terminal.types("echo status=$?.\n");
     terminal.shows("status=7.");
+    terminal.types("exit\n");
+    assert_eq!(terminal.status(), 0);
+}
+
+#[test]
+fn a_shell_that_suspends_itself_goes_on_where_it_was() {
+    if !which("script") {
+        return;
+    }
+    let mut terminal = Terminal::open(&["bash".into(), "--norc".into(), "-i".into()]);
+    terminal.types("PS1='out''> '\n");
+    terminal.shows("out> ");
+    let job = Scene::new(&["bash", "--norc", "-i"]).variable("PS1", "in> ");
+    terminal.starts(&job);
+    terminal.shows("in> ");
+    for _ in 0..2 {
+        terminal.types("suspend -f\n");
+        terminal.shows("Stopped");
+        terminal.shows("out> ");
+        terminal.types("fg\n");
+        terminal.shows("in> ");
+        terminal.types("echo $((6 * 7)).\n");
+        terminal.shows("42.");
+        terminal.shows("in> ");
+    }
+    terminal.types("exit 5\n");
+    terminal.shows("out> ");
+    terminal.types("echo status=$?.\n");
+    terminal.shows("status=5.");
+    terminal.types("exit\n");
+    assert_eq!(terminal.status(), 0);
+}
+
+/// As root's shell in which somebody else's command was put into the background.
+#[test]
+fn the_terminal_is_not_taken_from_another_users_shell() {
+    if !which("script") || !users().contains(&User::Nobody) {
+        return;
+    }
+    let mut terminal = Terminal::open(&["bash".into(), "--norc".into(), "-i".into()]);
+    terminal.types("PS1='out''> '\n");
+    terminal.shows("out> ");
+    let job = Scene::of(User::Nobody, &["sh", "-c", JOB]);
+    terminal.starts(&job);
+    terminal.shows("up\r\n");
+    terminal.types("\x1a");
+    terminal.shows("Stopped");
+    terminal.shows("out> ");
+    terminal.types("bg\n");
+    terminal.shows("continued\r\n");
+    // The shell reads while it ends; one that waits for it would take the terminal back.
+    terminal.types("kill -INT %1\n");
+    terminal.shows("out> ");
+    std::thread::sleep(Duration::from_millis(500));
+    terminal.types("echo $((6 * 7)).\n");
+    terminal.shows("42.");
     terminal.types("exit\n");
     assert_eq!(terminal.status(), 0);
 }
