@@ -46,12 +46,11 @@ pub(crate) fn script(
             }
             TemplatePart::Handle(handle) => {
                 let context = read.context_at(at);
-                let written = match context {
-                    Context::Comment => format!("{{nl:{handle}}}"),
-                    _ => {
-                        is_apart(handle, context, &script)?;
-                        place(handle, context, &stand(handle)?)?
-                    }
+                let written = if context == Context::Comment {
+                    format!("{{nl:{handle}}}")
+                } else {
+                    is_apart(handle, context, &script)?;
+                    place(handle, context, &stand(handle)?)?
                 };
                 script.push_str(&written);
                 at += STAND_IN.len();
