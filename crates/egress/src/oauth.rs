@@ -4,7 +4,7 @@
 //! same dialing, zones and roots as every other request. Nothing of an answer is ever repeated in
 //! an error but the standard's own words.
 
-use std::iter;
+use std::{iter, pin::pin};
 
 use bytes::Bytes;
 use data_encoding::BASE64;
@@ -95,7 +95,9 @@ impl Engine {
         let message = message.map(|body| body.map_err(|never| match never {}).boxed_unsync());
         let answer = connection.send(message, UNHEARD).await.map_err(|failure| failure.error)?;
         let status = answer.status();
-        let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
+        // The connection moves only with whoever waits for something that comes over it.
+        let body = pin!(Limited::new(answer.into_body(), MAX_ANSWER).collect());
+        let body = connection.during(body).await;
         let body = body.map_err(|_| unavailable("the token endpoint's answer broke off"))?;
         read(status, &body.to_bytes())
     }

@@ -23,6 +23,8 @@ mod interim;
 mod minted;
 /// Random requests, against a model and against no proxy.
 mod model;
+/// Token endpoints that are asked on the host.
+mod oauth;
 /// What a secret may be used for inside its host, and credentials that the proxy sets itself.
 mod rules;
 /// A client that holds several HTTP/2 streams: what happens to one leaves the others alone.
