@@ -29,11 +29,14 @@ pub fn document_calls(document: &[u8]) -> BodyCalls {
 
 /// What a body calls.
 pub(super) fn in_body(headers: &HeaderMap, body: &[u8]) -> BodyCalls {
-    let content_type = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
-    let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
-    if content_type.starts_with(b"application/graphql") && !content_type.contains(&b'+') {
-        return in_document(body);
+    match Kind::of(headers) {
+        Some(Kind::Document) => in_document(body),
+        Some(Kind::Json) => in_json(body),
+        None => BodyCalls::default(),
     }
+}
+
+fn in_json(body: &[u8]) -> BodyCalls {
     let Some(Requests(requests)) = Requests::parse(body) else { return BodyCalls::default() };
     let document = |request: &Request| graphql::root_fields(request.query.as_deref()?);
     let graphql: Option<Vec<_>> = requests.iter().map(document).collect();
@@ -45,6 +48,44 @@ pub(super) fn in_body(headers: &HeaderMap, body: &[u8]) -> BodyCalls {
 pub(super) fn in_document(document: &[u8]) -> BodyCalls {
     let graphql = str::from_utf8(document).ok().and_then(graphql::root_fields);
     BodyCalls { graphql, json_rpc: None }
+}
+
+/// What a body is to whoever reads it.
+enum Kind {
+    Document,
+    Json,
+}
+
+impl Kind {
+    /// `None` for what some server could read as something else, as a form or in another charset.
+    fn of(headers: &HeaderMap) -> Option<Self> {
+        let mut fields = headers.get_all(header::CONTENT_TYPE).iter();
+        let field = match (fields.next(), fields.next()) {
+            (None, _) => return Some(Self::Json),
+            (Some(field), None) => field.to_str().ok()?.to_ascii_lowercase(),
+            (Some(_), Some(_)) => return None,
+        };
+        let mut parts = field.split(';').map(str::trim);
+        let essence = parts.next()?;
+        if !parts.all(leaves_utf8) {
+            return None;
+        }
+        match essence {
+            "application/graphql" => Some(Self::Document),
+            "application/json" => Some(Self::Json),
+            other => other.ends_with("+json").then_some(Self::Json),
+        }
+    }
+}
+
+/// Whether a parameter of a media type, in lower case, names no other charset, in any of its spellings.
+fn leaves_utf8(parameter: &str) -> bool {
+    match parameter.split_once('=') {
+        Some((_, value)) if parameter.contains("charset") => {
+            ["utf-8", "utf8"].contains(&value.trim().trim_matches('"'))
+        }
+        _ => true,
+    }
 }
 
 /// One request, or those of a batch.
@@ -171,8 +212,48 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, "application/graphql".parse().unwrap());
         let document = in_body(&headers, b"{ viewer }");
+        assert_eq!(typed(&["application/graphql; charset=UTF-8"], b"{ viewer }"), document);
         assert_eq!(document.graphql.unwrap(), ["query.viewer"]);
         let persisted = calls(r#"{"extensions":{"persistedQuery":{"sha256Hash":"x"}}}"#);
         assert_eq!(persisted.graphql, None);
+    }
+
+    fn typed(content_types: &[&str], body: &[u8]) -> BodyCalls {
+        let mut headers = HeaderMap::new();
+        for content_type in content_types {
+            headers.append(header::CONTENT_TYPE, content_type.parse().unwrap());
+        }
+        in_body(&headers, body)
+    }
+
+    #[test]
+    fn what_another_reader_takes_for_something_else_is_unreadable() {
+        let body =
+            br#"{"query":"{ viewer }","method":"tools/list","x":"&query=mutation{deleteAll}&y="}"#;
+        let readable = calls(str::from_utf8(body).unwrap());
+        assert!(readable.graphql.is_some() && readable.json_rpc.is_some());
+        for same in [
+            "application/json",
+            "Application/JSON ; Charset=\"utf-8\"",
+            "application/json; version=1",
+            "application/graphql-response+json",
+        ] {
+            assert_eq!(typed(&[same], body), readable, "{same}");
+        }
+        for other in [
+            &["application/x-www-form-urlencoded"][..],
+            &["multipart/form-data; boundary=x"],
+            &["text/plain"],
+            &["application/json; charset=utf-7"],
+            &["application/json; x=\";charset=utf-7\""],
+            &["application/json; charset*=utf-8''utf-7"],
+            &["application/json; charset=utf-8; charset=utf-16"],
+            &["application/json, application/graphql"],
+            &["application/json", "application/graphql"],
+            &["application/graphqlx"],
+            &[""],
+        ] {
+            assert_eq!(typed(other, body), BodyCalls::default(), "{other:?}");
+        }
     }
 }
