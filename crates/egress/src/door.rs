@@ -70,7 +70,7 @@ pub(crate) async fn serve_preamble(
     stream: AnyStream,
 ) {
     match place(engine) {
-        Some(_place) => preamble::serve(engine, session, received, stream).await,
+        Some(place) => preamble::serve(engine, session, received, stream, &place).await,
         None => log(session, None, &Code::TooManyConnections.into()),
     }
 }

@@ -16,7 +16,10 @@ mod renewal;
 mod seal;
 mod websocket;
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, Weak},
+};
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
@@ -39,6 +42,7 @@ use crate::{
     pool::Key,
     reach::Standing,
     refusal::{self, After, Subject},
+    room::Place,
     swap::{self, SwapTable},
     tls::ClientIdentity,
     tunnel,
@@ -53,6 +57,8 @@ pub(crate) struct Lane {
     pub(crate) engine: Arc<Engine>,
     pub(crate) session: Arc<Session>,
     pub(crate) bound: Bound,
+    /// The connection's. A WebSocket has it once HTTP is over; what goes on without its client has none.
+    pub(crate) place: Weak<Place>,
 }
 
 /// What a request came over, and what its answer may need of it.

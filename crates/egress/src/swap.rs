@@ -57,7 +57,7 @@ pub(crate) use self::{
     message::MessageSwap,
     password::swap_password,
     plan::{MAX_WHOLE, read_whole},
-    said::form_parameters,
+    said::{form_parameters, of_head as said_of_head},
     table::SwapTable,
 };
 use crate::{coding, passage::Passage, ports::RequestInfo};

@@ -213,9 +213,11 @@ pub(super) fn look_into<'r>(
     path.is_some_and(|path| rules.any(|rule| rule.looks_into(host, request, &path)))
 }
 
-/// Whether the rule could name the request in some reading. One that can't be read could be any.
+/// Whether the rule could name the request in some reading. One that can't be read could be any, and so could one with
+/// another path in a header.
 pub(super) fn is_named(rule: &RequestRule, host: &Host, request: &RequestFacts) -> bool {
-    let Some(path) = PathReadings::of(&request.path) else {
+    let path = PathReadings::of(&request.path).filter(|_| !request.has_other_path);
+    let Some(path) = path else {
         return rule.host.as_ref().is_none_or(|at| at.names(host));
     };
     let readings = 0..path.len();

@@ -63,9 +63,8 @@ async fn answer(
         return connect(&engine, &session, request, place).await;
     }
     let bound = Bound::PerRequest;
-    Arc::new(Lane { engine, session, bound })
-        .answer(request.map(incoming::Incoming::Http1), Via::Http1(approved))
-        .await
+    let lane = Arc::new(Lane { engine, session, bound, place: Arc::downgrade(&place) });
+    lane.answer(request.map(incoming::Incoming::Http1), Via::Http1(approved)).await
 }
 
 /// The session whose credential the request carries; who has none is written into the log.
@@ -102,8 +101,7 @@ async fn connect(
             let upgrade = hyper::upgrade::on(&mut request);
             let (engine, session) = (Arc::clone(engine), Arc::clone(session));
             tokio::spawn(async move {
-                carry(engine, session, upgrade, route).await;
-                drop(place);
+                carry(engine, session, upgrade, route, &place).await;
             });
             Response::new(Empty::new().map_err(|never| match never {}).boxed_unsync())
         }
@@ -174,7 +172,13 @@ fn parse(text: &str) -> Result<Authority, Error> {
     })
 }
 
-async fn carry(engine: Arc<Engine>, session: Arc<Session>, upgrade: OnUpgrade, way: Way) {
+async fn carry(
+    engine: Arc<Engine>,
+    session: Arc<Session>,
+    upgrade: OnUpgrade,
+    way: Way,
+    place: &Place,
+) {
     let Ok(upgraded) = upgrade.await else { return };
     let Ok(Parts { io, read_buf, .. }) = upgraded.downcast::<TokioIo<Guard<AnyStream>>>() else {
         return;
@@ -188,7 +192,7 @@ async fn carry(engine: Arc<Engine>, session: Arc<Session>, upgrade: OnUpgrade, w
             tunnel::join(ground, account, stream, upstream).await;
         }
         Way::Intercepted(authority, standing) => {
-            named::intercept(&engine, &session, stream, authority, standing).await;
+            named::intercept(&engine, &session, stream, authority, standing, place).await;
         }
     }
 }

@@ -6,7 +6,7 @@ use keyless_core::{Authority, Code, Error, Host, SafeText, Scheme};
 use tokio::net::TcpStream;
 
 use super::{
-    AnyStream,
+    AnyStream, Place,
     farewell::{self, Protocol},
     http, log, postgres, prefixed,
 };
@@ -34,7 +34,7 @@ pub(crate) async fn serve_stream(
         Target::RawAddress(address) => of_address(address),
     };
     match super::place(engine) {
-        Some(_place) => serve_name(engine, session, prefixed(stream), authority).await,
+        Some(place) => serve_name(engine, session, prefixed(stream), authority, &place).await,
         None => log(session, Some(&authority), &Code::TooManyConnections.into()),
     }
 }
@@ -46,13 +46,14 @@ pub(super) async fn serve_name(
     session: &Arc<Session>,
     stream: Prefixed<AnyStream>,
     authority: Authority,
+    place: &Place,
 ) {
     if let Err(error) = engine.check(session, &authority) {
         return refuse(session, stream, &authority, &error).await;
     }
     let standing = Standing::judge(engine, session, &authority).await;
     if engine.intercepts(session, &authority.host) {
-        return intercept(engine, session, stream, authority, standing).await;
+        return intercept(engine, session, stream, authority, standing, place).await;
     }
     serve_tunnel(engine, session, stream, &authority, &standing).await;
 }
@@ -127,6 +128,7 @@ pub(super) async fn intercept(
     mut stream: Prefixed<AnyStream>,
     authority: Authority,
     standing: Standing,
+    place: &Place,
 ) {
     let limits = &engine.limits;
     // A server that speaks first is known by its port alone.
@@ -135,7 +137,8 @@ pub(super) async fn intercept(
     }
     let lane = |scheme, authority, standing| {
         let bound = Bound::To { scheme, authority, standing };
-        Arc::new(Lane { engine: Arc::clone(engine), session: Arc::clone(session), bound })
+        let (engine, session) = (Arc::clone(engine), Arc::clone(session));
+        Arc::new(Lane { engine, session, bound, place: Arc::downgrade(place) })
     };
     match tls::read_first(&mut stream, limits.head_time).await {
         Ok(FirstBytes::Nothing) => {}

@@ -7,7 +7,7 @@ use bytes::{Buf as _, BytesMut};
 use keyless_core::{Authority, AuthorityError, Code, Error, MAX_PREAMBLE_BYTES, SafeText};
 use tokio::{io::AsyncReadExt as _, time::timeout};
 
-use super::{AnyStream, log, named};
+use super::{AnyStream, Place, log, named};
 use crate::{Engine, Session, tls::Prefixed};
 
 /// Reads the preamble, of which `received` has arrived already, and serves the rest.
@@ -16,6 +16,7 @@ pub(super) async fn serve(
     session: &Arc<Session>,
     received: BytesMut,
     mut stream: AnyStream,
+    place: &Place,
 ) {
     let read = timeout(engine.limits.preamble_time, read(received, &mut stream)).await;
     match read.unwrap_or_else(|_| Err(Code::HeadTimeout.into())) {
@@ -23,7 +24,7 @@ pub(super) async fn serve(
         Ok(None) => {}
         Ok(Some((authority, prefix))) => {
             let stream = Prefixed { prefix, inner: stream };
-            named::serve_name(engine, session, stream, authority).await;
+            named::serve_name(engine, session, stream, authority, place).await;
         }
     }
 }

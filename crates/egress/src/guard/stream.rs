@@ -46,7 +46,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Guard<S> {
             match &this.state {
                 State::Broken(error) => return Poll::Ready(Err(broken(error.clone()))),
                 // Refused: an end would make hyper drop the answer that is being written.
-                State::Ended | State::Paused => return Poll::Pending,
+                State::Ended => return Poll::Pending,
+                // Looked at all the same: who asked for the upgrade may leave before it is decided.
+                State::Paused if this.buffer.len() >= this.rules.head_bytes => {
+                    return Poll::Pending;
+                }
                 _ => {}
             }
             if this.buffer.is_empty() && this.unguarded() >= buf.remaining() {

@@ -57,13 +57,13 @@ impl<'a> Exchange<'a> {
         let client = request.version();
         self.line = Some(line).filter(|_| interim::is_understood(client));
         hop::strip_request(request.headers_mut(), client);
+        let sealing = seal::sealing(self.task, &request);
         let again = Again::keep(self.task, &request);
         let mut hold = Hold::on(self.task)?;
         let account = Arc::clone(hold.account());
         let asking = async {
             let mut connection = self.connect(Wanted::Any).await?;
             let request = self.prepare(request, connection.version(), &account).await?;
-            let sealing = seal::sealing(self.task);
             let _unread = sealing.as_ref().map(|_| self.task.minting.begin());
             let mut response = self.send(&mut connection, request).await?;
             if let Some(again) = again

@@ -13,10 +13,10 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use http::{HeaderMap, HeaderValue, Response, header};
+use http::{HeaderMap, HeaderValue, Request, Response, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt as _, Limited};
-use keyless_core::{Code, Error, RequestFacts};
+use keyless_core::{Code, Error};
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::Deserializer;
 use zeroize::Zeroizing;
@@ -26,7 +26,7 @@ use crate::{
     coding::{Coded, Recoder},
     incoming::{Incoming, IncomingError},
     ports::{Kept, Minted, Recording},
-    swap::{SwapTable, form_parameters},
+    swap::{self, SwapTable, form_parameters},
 };
 
 /// More than any token endpoint says.
@@ -39,16 +39,11 @@ pub(super) enum Sealed {
 }
 
 /// The secrets that have the tokens sealed which an answer to this request may mint; none where it may mint none.
-pub(super) fn sealing(task: &Task<'_>) -> Option<Vec<usize>> {
+pub(super) fn sealing<B>(task: &Task<'_>, request: &Request<B>) -> Option<Vec<usize>> {
     if !task.table.may_seal() {
         return None;
     }
-    let (method, path) = task.subject.request.as_ref()?;
-    let facts = RequestFacts {
-        methods: vec![method.to_ascii_uppercase()],
-        path: path.clone(),
-        ..RequestFacts::default()
-    };
+    let facts = swap::said_of_head(request.method(), request.uri(), request.headers());
     let sealing = task.table.sealing(&task.authority.host, &facts);
     (!sealing.is_empty()).then_some(sealing)
 }

@@ -50,6 +50,7 @@ pub(super) async fn open(
     let version = request.version();
     hop::strip_request(request.headers_mut(), version);
     request.headers_mut().remove(header::SEC_WEBSOCKET_EXTENSIONS);
+    let sealing = seal::sealing(task, &request);
     add_upgrade(request.headers_mut());
     *request.method_mut() = Method::GET;
     let mut exchange = Exchange::new(task);
@@ -67,7 +68,6 @@ pub(super) async fn open(
         // The client would take it for the WebSocket.
         (status, Opening::Http2) if status.is_success() => return Err(not_a_websocket().into()),
         _ => {
-            let sealing = seal::sealing(task);
             let taking = exchange.take(response, &mut connection, &account, sealing);
             let response = hold.during(pin!(taking)).await?;
             return exchange.finish(&Method::GET, response, connection, hold).await;
@@ -86,11 +86,13 @@ pub(super) async fn open(
         Opening::Http1(pass) => {
             add_upgrade(response.headers_mut());
             pass.grant();
+            let place = task.lane.place.upgrade();
             tokio::spawn(async move {
                 if let Ok(client) = client.await {
                     let client = TokioIo::new(client);
                     frames::carry(ground, account, swap, client, upstream).await;
                 }
+                drop(place);
             });
             Ok(response.map(|_| Empty::new().map_err(|never| match never {}).boxed_unsync()))
         }

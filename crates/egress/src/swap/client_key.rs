@@ -23,7 +23,11 @@ pub(crate) async fn client_identity(
         return Ok(None);
     }
     let ruled = !facts.ruled.is_empty();
-    let said = if ruled { said::of_head(parts) } else { RequestFacts::default() };
+    let said = if ruled {
+        said::of_head(&parts.method, &parts.uri, &parts.headers)
+    } else {
+        RequestFacts::default()
+    };
     let mut ledger = Ledger::new(table, route.scheme, request_info(route, parts), said);
     let Some(key) = ledger.choose(&facts.client_keys, None)? else { return Ok(None) };
     let chain = match &table.secret(key).rule.sign {

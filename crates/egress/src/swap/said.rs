@@ -2,7 +2,7 @@
 //! body calls. Nothing is read of it where no rule asks.
 
 use bytes::Bytes;
-use http::{HeaderMap, request::Parts};
+use http::{HeaderMap, Method, Uri, request::Parts};
 use http_body::Body;
 use keyless_core::{BodyCalls, Code, Error, RequestFacts};
 
@@ -33,7 +33,7 @@ where
     if facts.ruled.is_empty() {
         return Ok(RequestFacts::default());
     }
-    let mut said = of_head(parts);
+    let mut said = of_head(&parts.method, &parts.uri, &parts.headers);
     let host = &route.authority.host;
     if facts.ruled.iter().any(|secret| table.secret(*secret).rule.looks_into(host, &said)) {
         said.calls = calls(parts, sent).await?;
@@ -42,24 +42,24 @@ where
 }
 
 /// What the head says alone.
-pub(super) fn of_head(parts: &Parts) -> RequestFacts {
+pub(crate) fn of_head(method: &Method, uri: &Uri, headers: &HeaderMap) -> RequestFacts {
     RequestFacts {
-        methods: methods(parts),
-        path: parts.uri.path().to_owned(),
-        has_other_path: PATHS.iter().any(|name| parts.headers.contains_key(*name)),
+        methods: methods(method, uri, headers),
+        path: uri.path().to_owned(),
+        has_other_path: PATHS.iter().any(|name| headers.contains_key(*name)),
         calls: BodyCalls::default(),
     }
 }
 
 /// The method, in capitals too since some servers take it so, and those that a header or parameter
 /// would have the server take in its place.
-fn methods(parts: &Parts) -> Vec<String> {
-    let method = parts.method.as_str();
+fn methods(method: &Method, uri: &Uri, headers: &HeaderMap) -> Vec<String> {
+    let method = method.as_str();
     let mut methods = vec![method.to_owned()];
     methods.extend(Some(method.to_ascii_uppercase()).filter(|capitals| capitals != method));
-    let by_header = METHODS.iter().flat_map(|name| parts.headers.get_all(*name));
+    let by_header = METHODS.iter().flat_map(|name| headers.get_all(*name));
     methods.extend(by_header.map(|value| said_in_capitals(value.as_bytes())));
-    let query = parts.uri.query().unwrap_or_default();
+    let query = uri.query().unwrap_or_default();
     methods.extend(parameters(query.as_bytes(), b"_method").map(|value| said_in_capitals(&value)));
     methods
 }

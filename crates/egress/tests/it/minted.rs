@@ -47,7 +47,8 @@ impl Gate {
     }
 }
 
-/// A host that mints tokens at `/token`, and shows them again elsewhere; who asks says which one.
+/// A host that mints tokens at `/token`, also where a header names that path, and shows them again elsewhere; who asks
+/// says which one.
 fn minting(limits: Limits, gate: &Gate) -> Scene {
     let (ca, gate) = (TestCa::new(), gate.clone());
     let handler = Handler::new(move |request| {
@@ -55,7 +56,8 @@ fn minting(limits: Limits, gate: &Gate) -> Scene {
         async move {
             let number = request.uri().query().unwrap_or_default().to_owned();
             let token = format!("minted-token-number-{number}-{}", "x".repeat(20));
-            if request.uri().path() != "/token" {
+            let named = request.headers().get("x-original-url").map(|path| path.as_bytes());
+            if named.unwrap_or(request.uri().path().as_bytes()) != b"/token" {
                 return reply(StatusCode::OK, token);
             }
             gate.pass().await;
@@ -89,6 +91,25 @@ fn has_kept_one(scene: &Scene) -> bool {
 fn assert_scrubbed(scene: &Scene) {
     let shown = scene.curl(&["https://allowed.test/shown?1"]);
     assert!(shown.status == 200 && shown.body.contains(&scene.placeholder), "{}", shown.body);
+}
+
+/// Some servers take the method or the path of a header.
+#[test]
+fn a_header_that_makes_it_the_token_endpoint_is_seen() {
+    let scene = minting(Limits::default(), &Gate::open());
+    for (number, arguments) in [
+        &["-X", "PUT", "-H", "X-HTTP-Method-Override: post", "https://allowed.test/token"][..],
+        &["-X", "PUT", "https://allowed.test/token?_method=POST"],
+        &["-X", "POST", "-H", "X-Original-URL: /token", "https://allowed.test/other?3"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let answer = scene.curl(arguments);
+        assert!(!answer.body.contains("minted-token"), "{arguments:?}: {}", answer.body);
+        assert!(answer.body.contains(&scene.placeholder), "{arguments:?}: {}", answer.body);
+        assert!(comes_true(|| *scene.broker.kept.lock() == number + 1), "{arguments:?}");
+    }
 }
 
 /// An old token may still be shown by its server, so all are looked for: of those that no agent can be kept from, none comes.

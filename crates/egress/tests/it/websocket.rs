@@ -1,14 +1,16 @@
 use std::{
+    future::pending,
     io::{Read, Write},
     net::TcpStream,
 };
 
 use hyper::ext::ReasonPhrase;
 use keyless_core::{Code, Location, Locations};
+use keyless_egress::{EngineConfig, Limits};
 use keyless_testkit::{Handler, OriginOptions, Script, TestCa, websocket};
 use rustls::{ClientConnection, StreamOwned};
 
-use crate::scene::{ALLOWED, PATIENCE, Scene, Setting, read_head, read_rest};
+use crate::scene::{ALLOWED, PATIENCE, Scene, Setting, comes_true, read_head, read_rest};
 
 const HANDSHAKE: &str = "GET /websocket HTTP/1.1\r\nhost: allowed.test\r\nupgrade: websocket\r\n\
     connection: Upgrade\r\nsec-websocket-version: 13\r\n\
@@ -34,6 +36,40 @@ fn a_handshake_is_swapped_and_frames_pass() {
         assert!(read_message(&mut stream) == message, "{length}");
     }
     assert!(scene.broker.events.lock().iter().any(|event| event.note.as_str() == "websocket"));
+}
+
+/// A connection that has become a WebSocket is one still.
+#[test]
+fn a_websocket_counts_among_the_connections() {
+    let limits = Limits { connections: 1, ..Limits::default() };
+    let scene = Scene::of(Setting {
+        config: EngineConfig { limits, ..EngineConfig::default() },
+        ..Setting::default()
+    });
+    let mut stream = opened(&scene);
+    // HTTP is over by the time that a frame has been there and back.
+    stream.write_all(&frame(1, b"hello")).unwrap();
+    assert_eq!(read_message(&mut stream), b"hello");
+    assert!(scene.connect("other.test:443").0.starts_with("HTTP/1.1 503"));
+    drop(stream);
+    assert!(comes_true(|| scene.connect("other.test:443").0.starts_with("HTTP/1.1 200")));
+}
+
+#[test]
+fn a_handshake_ends_with_its_client() {
+    let ca = TestCa::new();
+    let scene = Scene::of(Setting {
+        allowed: OriginOptions::tls(&ca, &[ALLOWED]).handler(Handler::new(|_| pending())),
+        ..Setting::with(ca)
+    });
+    let mut stream = scene.tls(ALLOWED, &[b"http/1.1"]);
+    // A frame too soon is not lost, and hides no end.
+    stream.write_all(format!("{HANDSHAKE}\r\n").as_bytes()).unwrap();
+    stream.write_all(&frame(1, b"too soon")).unwrap();
+    assert!(comes_true(|| !scene.allowed.requests().is_empty()));
+    assert_eq!(scene.engine.in_flight(), 1);
+    drop(stream);
+    assert!(comes_true(|| scene.engine.in_flight() == 0 && scene.engine.connections() == 0));
 }
 
 /// The origin's frames are scrubbed without anybody asking.
