@@ -20,6 +20,7 @@ on_both! {
     secrets_come_change_and_go
     values_must_fit_their_use
     what_was_said_meanwhile_stays
+    a_fresh_value_is_none_that_others_know
     the_audit_log_is_sealed_with_its_key
 }
 
@@ -122,6 +123,20 @@ async fn what_was_said_meanwhile_stays(engine: Engine) {
     assert_eq!(vault.show(&at).await.unwrap().metadata, compromised);
     assert_eq!(vault.put(&at, value("second-value")).await.unwrap(), 2);
     assert_eq!(vault.put_successor(&at, value("third-value")).await.unwrap(), 3);
+    assert_eq!(opened(vault, "team/github/token").await, "third-value");
+}
+
+/// The number of a version that was purged is not given again while it stands for a value that others know.
+async fn a_fresh_value_is_none_that_others_know(engine: Engine) {
+    let scene = Scene::on(engine).await;
+    let (vault, at) = (&scene.vault, path("team/github/token"));
+    vault.add(at.clone(), bound(), Some(value("first-value"))).await.unwrap();
+    vault.put(&at, value("second-value")).await.unwrap();
+    vault.restore(&at, Some(1)).await.unwrap();
+    vault.revoke_compromised(&at).await.unwrap();
+    vault.purge(&at, Some(2)).await.unwrap();
+    assert_eq!(code(vault.open(&at).await), Code::SecretCompromised);
+    assert_eq!(vault.put(&at, value("third-value")).await.unwrap(), 3);
     assert_eq!(opened(vault, "team/github/token").await, "third-value");
 }
 
