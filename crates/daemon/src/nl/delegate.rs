@@ -74,9 +74,9 @@ impl NlService {
             self.approve(Approval { caller, action: &action, meant: &meant, hosts }).await?;
         }
         let reservation = self.grants.reserve(&allowance).await?;
-        let life = delegation_scope.ttl_seconds;
+        let (life, uses) = (delegation_scope.ttl_seconds, scope.max_uses);
         let issuing = self.issue(caller, &subject.agent_uri, scope, life, &standing);
-        let token = self.at_a_use(caller, issuing).await?;
+        let token = self.at_its_uses(caller, uses, issuing).await?;
         let running = reservation.started();
         // The token has never left, and the delegate is who it was made for.
         let binding = Binding::Issuers { was_asked_about: is_asked };
@@ -132,8 +132,9 @@ impl NlService {
             self.verify_delegation(caller, acting, ActionType::Delegate, &[], &none).await?;
         }
         let standing = self.standing(caller, &scope).await?;
+        let uses = scope.max_uses;
         let issuing = self.issue(caller, &to, scope, life, &standing);
-        let token = self.at_a_use(caller, issuing).await?;
+        let token = self.at_its_uses(caller, uses, issuing).await?;
         let body = json!({
             "token_id": token.token_id.as_str(),
             "expires_at": format!("{:.3}", token.expires_at),
@@ -259,18 +260,23 @@ impl NlService {
         Ok(caller.covers(kind, &subjects, &categories)?)
     }
 
-    /// Takes a use of the token that the caller acts under, for what it issues; given back if it issues nothing.
-    async fn at_a_use(
+    /// Takes as many uses of the token that the caller acts under as what it issues has, so that handing on makes no
+    /// more of them; given back if it issues nothing.
+    async fn at_its_uses(
         &self,
         caller: &Caller,
+        max_uses: u64,
         issuing: impl Future<Output = Result<Token, NlFault>>,
     ) -> Result<Token, NlFault> {
         let Some(acting) = &caller.acting else { return issuing.await };
+        if max_uses > acting.token.scope.max_uses {
+            return Err(Code::DelegationSubset.into());
+        }
         let id = &acting.token.token_id;
-        self.delegations.take_use(id).await?;
+        self.delegations.take_uses(id, max_uses).await?;
         let issued = issuing.await;
         if issued.is_err() {
-            self.delegations.give_use_back(id).await?;
+            self.delegations.give_uses_back(id, max_uses).await?;
         }
         issued
     }

@@ -82,18 +82,18 @@ impl Delegations {
         self.chain(id).await.map(|(links, _)| links)
     }
 
-    /// Takes a use; [`Code::DelegationExhausted`] when none is left.
-    pub async fn take_use(&self, id: &TokenId) -> Result<(), Error> {
-        if self.store.take_delegation_use(id).await? {
+    /// Takes so many uses; [`Code::DelegationExhausted`] when fewer are left.
+    pub async fn take_uses(&self, id: &TokenId, number: u64) -> Result<(), Error> {
+        if self.store.take_delegation_uses(id, number).await? {
             Ok(())
         } else {
             Err(Code::DelegationExhausted.into())
         }
     }
 
-    /// Gives a use back, of an action that did not begin.
-    pub async fn give_use_back(&self, id: &TokenId) -> Result<(), Error> {
-        Ok(self.store.give_delegation_use_back(id).await?)
+    /// Gives uses back, of what did not begin.
+    pub async fn give_uses_back(&self, id: &TokenId, number: u64) -> Result<(), Error> {
+        Ok(self.store.give_delegation_uses_back(id, number).await?)
     }
 
     /// Revokes a token with all that came of it; gives their number without itself.

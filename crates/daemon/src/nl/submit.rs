@@ -339,7 +339,7 @@ impl NlService {
         session.keep_permitted(|at| self.grants.holds(at));
         let reservation = self.grants.reserve(&allowance).await?;
         if let Some(acting) = &caller.acting {
-            self.delegations.take_use(&acting.token.token_id).await?;
+            self.delegations.take_uses(&acting.token.token_id, 1).await?;
         }
         let allowed_hosts = allowance.allowed_hosts().to_vec();
         let permissions = allowance.permissions().to_vec();

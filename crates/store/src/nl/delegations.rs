@@ -40,7 +40,7 @@ impl Store {
         insert
             .bind(row.token.token_id.as_str())
             .bind(json(&row.token))
-            .bind(i64::try_from(row.token.scope.max_uses).unwrap_or(i64::MAX))
+            .bind(integer(row.token.scope.max_uses))
             .bind(row.token.revoked.is_some())
             .bind(&row.seal)
             .execute(&self.pool)
@@ -79,20 +79,29 @@ impl Store {
         Ok(all)
     }
 
-    /// Takes one use of a token; `false` when none is left or it was revoked.
-    pub async fn take_delegation_use(&self, token: &TokenId) -> Result<bool, StoreError> {
+    /// Takes so many uses of a token, or none; `false` when fewer are left or it was revoked.
+    pub async fn take_delegation_uses(
+        &self,
+        token: &TokenId,
+        number: u64,
+    ) -> Result<bool, StoreError> {
         let take = query(
-            "UPDATE delegations SET used = used + 1 \
-             WHERE token_id = $1 AND revoked = 0 AND used < max_uses",
+            "UPDATE delegations SET used = used + $2 \
+             WHERE token_id = $1 AND revoked = 0 AND used <= max_uses - $2",
         );
-        let done = take.bind(token.as_str()).execute(&self.pool).await?;
+        let done = take.bind(token.as_str()).bind(integer(number)).execute(&self.pool).await?;
         Ok(done == 1)
     }
 
-    /// Gives a use back, of an action that did not begin.
-    pub async fn give_delegation_use_back(&self, token: &TokenId) -> Result<(), StoreError> {
-        let give = query("UPDATE delegations SET used = used - 1 WHERE token_id = $1 AND used > 0");
-        give.bind(token.as_str()).execute(&self.pool).await?;
+    /// Gives uses back, of what did not begin.
+    pub async fn give_delegation_uses_back(
+        &self,
+        token: &TokenId,
+        number: u64,
+    ) -> Result<(), StoreError> {
+        let give =
+            query("UPDATE delegations SET used = used - $2 WHERE token_id = $1 AND used >= $2");
+        give.bind(token.as_str()).bind(integer(number)).execute(&self.pool).await?;
         Ok(())
     }
 
@@ -129,6 +138,10 @@ impl Store {
         }
         transaction.commit().await
     }
+}
+
+fn integer(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 fn delegation_row(row: &Row) -> Result<DelegationRow, StoreError> {

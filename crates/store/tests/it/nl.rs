@@ -93,9 +93,15 @@ async fn a_token_is_used_as_often_as_it_says(engine: Engine) {
     let row = DelegationRow { seal: DelegationRow::sealed_bytes(&token), used: 0, token };
     scene.store.insert_delegation(&row).await.unwrap();
     let id = TokenId::parse("550e8400-e29b-41d4-a716-446655440000").unwrap();
-    let takes = [true, true, false];
-    for expected in takes {
-        assert_eq!(scene.store.take_delegation_use(&id).await.unwrap(), expected);
+    // More than are left is none at all.
+    let takes = [(3, false), (2, true), (1, false)];
+    for (number, expected) in takes {
+        let taken = scene.store.take_delegation_uses(&id, number).await.unwrap();
+        assert_eq!(taken, expected, "{number}");
+    }
+    scene.store.give_delegation_uses_back(&id, 2).await.unwrap();
+    for expected in [true, true, false] {
+        assert_eq!(scene.store.take_delegation_uses(&id, 1).await.unwrap(), expected);
     }
     scene.store.close().await;
     let again = scene.opened_again().await;

@@ -69,6 +69,25 @@ async fn handing_work_on_takes_a_use_of_the_token() {
 }
 
 #[tokio::test]
+async fn handing_work_on_makes_no_more_uses_of_it() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Exec], &["*"]).await;
+    let middle = served.agent("b", &[Delegate, Exec], &[]).await;
+    let last = served.agent("c", &[Exec], &[]).await;
+    let root = token(&served, &issuer, &asked(&middle, &["delegate", "exec"], 3)).await.unwrap();
+    let middle = under(&served, &root, middle).await;
+    let more = token(&served, &middle, &asked(&last, &["exec"], 4)).await;
+    assert_eq!((more, used(&served, &root).await), (Err(Code::DelegationSubset), 0));
+    token(&served, &middle, &asked(&last, &["exec"], 2)).await.unwrap();
+    assert_eq!(used(&served, &root).await, 2);
+    let more = token(&served, &middle, &asked(&last, &["exec"], 2)).await;
+    assert_eq!(more, Err(Code::DelegationExhausted));
+    // What can't be issued takes nothing.
+    let itself = token(&served, &middle, &asked(&middle, &["exec"], 1)).await;
+    assert_eq!((itself, used(&served, &root).await), (Err(Code::DelegationInvalid), 2));
+}
+
+#[tokio::test]
 async fn a_token_is_not_wider_than_its_issuers_own_bounds() {
     let served = Served::new().await;
     let issuer = served.agent("a", &[Delegate], &["*"]).await;

@@ -94,11 +94,11 @@ async fn a_name_alone_is_good_for_nothing() {
     assert_eq!(shown_at(&elsewhere, &good).await, Err(Code::DelegationInvalid));
     assert_eq!(code(present(&all, &token, 2).await), Ok(()));
     for _ in 0..2 {
-        all.take_use(&token.token_id).await.unwrap();
+        all.take_uses(&token.token_id, 1).await.unwrap();
     }
     let spent = code(present(&all, &token, 2).await);
     assert_eq!(spent, Err(Code::DelegationExhausted));
-    assert!(all.take_use(&token.token_id).await.is_err());
+    assert!(all.take_uses(&token.token_id, 1).await.is_err());
 }
 
 #[tokio::test]
