@@ -4,13 +4,18 @@
 //! accepts it, each instance one of its own. Whoever only overheard a token's name has no key, and a proof that was
 //! overheard was shown already. Source: reference/nl.md, section 7, C-16.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
 use keyless_core::{Code, Error};
 use sha2::Sha256;
+
+use super::grants::Reservation;
 
 /// How far a proof's time may be off, in seconds.
 const SKEW: i64 = 30;
@@ -21,6 +26,8 @@ pub(crate) enum Binding {
     Issuers {
         /// Whether a person has allowed this very work.
         was_asked_about: bool,
+        /// What the issuer's message has reserved for it: handing it over and doing it are one use.
+        held: Arc<Reservation>,
     },
     /// The presenter's socket is its own.
     Known,

@@ -3,12 +3,18 @@
 use std::net::IpAddr;
 
 use keyless_core::{
-    Code, SafeText, action::AgentClaim, agent::Aid, audit, delegation::Token, nl_message::NlFault,
+    ActionType, Code, SafeText,
+    action::AgentClaim,
+    agent::{Aid, TrustLevel},
+    audit,
+    delegation::Token,
+    grant::{Categories, Subject},
+    nl_message::NlFault,
 };
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
-use super::{agents::as_logged, binding::Binding};
+use super::{agents::as_logged, binding::Binding, grants::Reservation};
 
 /// What a sender has shown. Without `Debug`: it holds a credential.
 #[derive(Clone)]
@@ -117,7 +123,42 @@ impl Caller {
     /// Whether a person has allowed this very action already, as work that is handed on.
     pub(crate) fn was_asked_about(&self) -> bool {
         let binding = self.acting.as_ref().map(|acting| &acting.binding);
-        matches!(binding, Some(Binding::Issuers { was_asked_about: true }))
+        matches!(binding, Some(Binding::Issuers { was_asked_about: true, .. }))
+    }
+
+    /// Whose grants count: those of the agent that handed the work on first.
+    pub(super) fn grantee(&self) -> &Aid {
+        self.everybody().last().unwrap_or(&self.aid)
+    }
+
+    /// The least of everybody's.
+    pub(super) fn trust_level(&self) -> TrustLevel {
+        let least = self.everybody().map(|aid| aid.trust_level).min();
+        least.unwrap_or(self.aid.trust_level)
+    }
+
+    /// The agent, then those whose work it does, up to the first.
+    pub(super) fn everybody(&self) -> impl Iterator<Item = &Aid> {
+        let issuers = self.acting.iter().flat_map(|acting| &acting.issuers);
+        std::iter::once(&self.aid).chain(issuers)
+    }
+
+    /// Whether its own bounds leave room for this, and those of everybody whose work it does.
+    pub(super) fn covers(
+        &self,
+        kind: ActionType,
+        subjects: &[Subject],
+        categories: &Categories,
+    ) -> Result<(), Code> {
+        self.everybody().try_for_each(|aid| aid.covers(kind, subjects, categories))
+    }
+
+    /// What is reserved for this very action already, as work that is handed on.
+    pub(crate) fn held(&self) -> Option<&Reservation> {
+        match &self.acting.as_ref()?.binding {
+            Binding::Issuers { held, .. } => Some(held),
+            _ => None,
+        }
     }
 }
 

@@ -4,15 +4,17 @@
 //! are asked at every use, so that what the issuer loses the delegate loses too. The delegate acts by
 //! its own credential and its own session; what comes back to the issuer is the result alone.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
     ActionType, Code, SafeText,
     action::{Action, ActionResponse, Deed, DelegationScope},
-    agent::{AgentUri, Aid, InstanceId, TrustLevel},
+    agent::{AgentUri, InstanceId},
     delegation::{
         DEFAULT_MAX_DEPTH, MAX_SINGLE_USE_LIFE, Order, Presented, Token, TokenId, TokenScope,
     },
-    grant::{Categories, GrantId, GrantState, SecretPattern, Subject},
+    grant::{Categories, GrantId, GrantState, Permission, SecretPattern, Subject},
     nl_message::{MessageType, NlFault},
 };
 use serde_json::{Map, Value, json};
@@ -73,13 +75,13 @@ impl NlService {
             let hosts = theirs.allowance.allowed_hosts();
             self.approve(Approval { caller, action: &action, meant: &meant, hosts }).await?;
         }
-        let reservation = self.grants.reserve(&allowance).await?;
+        let reservation = Arc::new(self.grants.reserve(&allowance, None).await?);
         let (life, uses) = (delegation_scope.ttl_seconds, scope.max_uses);
         let issuing = self.issue(caller, &subject.agent_uri, scope, life, &standing);
         let token = self.at_its_uses(caller, uses, issuing).await?;
-        let running = reservation.started();
         // The token has never left, and the delegate is who it was made for.
-        let binding = Binding::Issuers { was_asked_about: is_asked };
+        let held = Arc::clone(&reservation);
+        let binding = Binding::Issuers { was_asked_about: is_asked, held };
         let issuers = caller.everybody().cloned().collect();
         let acting = Acting { issuers, token: token.clone(), binding };
         let delegate = Caller {
@@ -92,8 +94,12 @@ impl NlService {
         let one = self.one(&delegate, Ok((**delegated_action).clone()), &id, Timestamp::now());
         // An action inside an action, and no deeper: a delegated one is no delegation.
         let outcome = Box::pin(one).await;
-        drop(running);
-        course.ran = true;
+        course.ran = reservation.has_begun();
+        drop(delegate);
+        if let Some(reservation) = Arc::into_inner(reservation) {
+            reservation.give_back().await;
+        }
+        self.take_back(caller, &token, course.ran).await;
         Ok(Done::Delegated(Box::new(outcome)))
     }
 
@@ -281,13 +287,26 @@ impl NlService {
         issued
     }
 
-    /// The grant that lets the caller hand all of a scope on, and until when.
+    /// What an action that is over has left of its token, which was for it alone, goes back to the token of who handed
+    /// it on.
+    async fn take_back(&self, caller: &Caller, token: &Token, has_begun: bool) {
+        let Some(acting) = &caller.acting else { return };
+        let left = token.scope.max_uses.saturating_sub(has_begun.into());
+        // What fails here leaves uses had that were not: on the side of less.
+        if left > 0 && self.delegations.take_uses(&token.token_id, left).await.is_ok() {
+            let _ = self.delegations.give_uses_back(&acting.token.token_id, left).await;
+        }
+    }
+
+    /// The grant that lets the caller hand all of a scope on, and until when: of several the one that holds longest.
     async fn standing(
         &self,
         caller: &Caller,
         scope: &TokenScope,
     ) -> Result<(GrantId, Timestamp), NlFault> {
         let aid = caller.grantee();
+        let now = Timestamp::now();
+        let mut longest: Option<(GrantId, Timestamp)> = None;
         for shown in self.grants.list().await? {
             let grant = &shown.grant;
             let theirs = grant.agent_uri == aid.agent_uri
@@ -296,7 +315,12 @@ impl NlService {
             if !theirs || shown.state != GrantState::Active {
                 continue;
             }
-            for permission in &grant.permissions {
+            // One that is over, or has not begun, lets nobody do anything.
+            let is_current = |one: &&Permission| {
+                one.conditions.valid_from <= now && now <= one.conditions.valid_until
+            };
+            for permission in grant.permissions.iter().filter(is_current) {
+                let until = permission.conditions.valid_until;
                 let names = |kind: ActionType| {
                     permission.action_types.iter().any(|named| named.names(kind))
                 };
@@ -305,13 +329,16 @@ impl NlService {
                 let within = |wanted: &SecretPattern| {
                     permission.secrets.iter().any(|wide| wanted.is_within(wide))
                 };
-                if acts && scope.secrets.iter().all(within) {
-                    return Ok((grant.grant_id.clone(), permission.conditions.valid_until));
+                let is_longer = longest.as_ref().is_none_or(|(_, other)| until > *other);
+                if acts && is_longer && scope.secrets.iter().all(within) {
+                    longest = Some((grant.grant_id.clone(), until));
                 }
             }
         }
-        let words = SafeText::words("no one grant of yours covers all of the delegation's scope");
-        Err(NlFault::new(Code::DelegationSubset, words))
+        longest.ok_or_else(|| {
+            let words = "no one grant of yours covers all of the delegation's scope";
+            NlFault::new(Code::DelegationSubset, SafeText::words(words))
+        })
     }
 
     async fn issue(
@@ -345,35 +372,6 @@ impl NlService {
             ),
             _ => error.into(),
         })
-    }
-}
-
-impl Caller {
-    /// Whose grants count: those of the agent that handed the work on first.
-    pub(super) fn grantee(&self) -> &Aid {
-        self.everybody().last().unwrap_or(&self.aid)
-    }
-
-    /// The least of everybody's.
-    pub(super) fn trust_level(&self) -> TrustLevel {
-        let least = self.everybody().map(|aid| aid.trust_level).min();
-        least.unwrap_or(self.aid.trust_level)
-    }
-
-    /// The agent, then those whose work it does, up to the first.
-    pub(super) fn everybody(&self) -> impl Iterator<Item = &Aid> {
-        let issuers = self.acting.iter().flat_map(|acting| &acting.issuers);
-        std::iter::once(&self.aid).chain(issuers)
-    }
-
-    /// Whether its own bounds leave room for this, and those of everybody whose work it does.
-    pub(super) fn covers(
-        &self,
-        kind: ActionType,
-        subjects: &[Subject],
-        categories: &Categories,
-    ) -> Result<(), Code> {
-        self.everybody().try_for_each(|aid| aid.covers(kind, subjects, categories))
     }
 }
 

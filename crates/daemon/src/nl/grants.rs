@@ -68,16 +68,21 @@ impl Grants {
         }
     }
 
-    /// Decides an action by what has just been read.
-    pub(crate) fn evaluate(&self, loaded: &Loaded, request: &Request<'_>) -> Verdict {
-        let counted = Counted { uses: &loaded.uses, slots: &self.slots };
+    /// Decides an action by what has just been read. `held` is what the work that it is a part of has reserved already.
+    pub(crate) fn evaluate(
+        &self,
+        loaded: &Loaded,
+        request: &Request<'_>,
+        held: Option<&Reservation>,
+    ) -> Verdict {
+        let counted = Counted { uses: &loaded.uses, slots: &self.slots, held };
         evaluate(request, &loaded.index, &counted, Timestamp::now())
     }
 
     /// Every permission's word about an action, the nearest first.
     pub async fn explain(&self, request: &Request<'_>) -> Result<Vec<Explained>, Error> {
         let loaded = self.refresh().await?;
-        let counted = Counted { uses: &loaded.uses, slots: &self.slots };
+        let counted = Counted { uses: &loaded.uses, slots: &self.slots, held: None };
         Ok(explain(request, &loaded.index, &counted, Timestamp::now()))
     }
 
@@ -101,14 +106,19 @@ impl Grants {
         permission.is_some_and(|one| one.conditions.valid_until > Timestamp::now())
     }
 
-    /// Takes one use and one place of each permission, all or none. [`Code::GrantExhausted`] when somebody else was
+    /// Takes one use and one place of each permission but those of `held`, all or none. [`Code::GrantExhausted`] when somebody else was
     /// faster, [`Code::ConcurrencyExceeded`] when as many are under way as may be, [`Code::RateLimited`] when as many
     /// began within a minute.
-    pub async fn reserve(&self, allowance: &Allowance) -> Result<Reservation, Error> {
+    pub async fn reserve(
+        &self,
+        allowance: &Allowance,
+        held: Option<&Reservation>,
+    ) -> Result<Reservation, Error> {
         let index = Arc::clone(&self.loaded.lock().index);
         let mut wanted = Vec::new();
         let mut places = Vec::new();
-        for at in allowance.permissions() {
+        let is_held = |at: &PermissionRef| held.is_some_and(|held| held.is_of(at));
+        for at in allowance.permissions().iter().filter(|at| !is_held(at)) {
             let conditions = &index.permission(at).ok_or(Code::GrantMissing)?.conditions;
             if let Some(max_uses) = conditions.max_uses {
                 wanted.push(UseOf { permission: at.clone(), max_uses });
@@ -262,19 +272,28 @@ fn missing(id: &GrantId) -> Error {
 struct Counted<'a> {
     uses: &'a Uses,
     slots: &'a Slots,
+    held: Option<&'a Reservation>,
+}
+
+impl Counted<'_> {
+    /// One, of a permission whose use and place are those of the action itself.
+    fn its_own(&self, at: &PermissionRef) -> u32 {
+        u32::from(self.held.is_some_and(|held| held.is_of(at)))
+    }
 }
 
 impl Counts for Counted<'_> {
     fn uses(&self, at: &PermissionRef) -> u64 {
-        self.uses.get(at).copied().unwrap_or(0)
+        let uses = self.uses.get(at).copied().unwrap_or(0);
+        uses.saturating_sub(self.its_own(at).into())
     }
 
     fn running(&self, at: &PermissionRef) -> u32 {
-        self.slots.running(at)
+        self.slots.running(at).saturating_sub(self.its_own(at))
     }
 
     fn recent(&self, at: &PermissionRef) -> u32 {
-        self.slots.recent(at)
+        self.slots.recent(at).saturating_sub(self.its_own(at))
     }
 }
 

@@ -319,7 +319,7 @@ impl NlService {
             source_ip: caller.source_ip,
             approved,
         };
-        let verdict = self.grants.evaluate(&grants, &request);
+        let verdict = self.grants.evaluate(&grants, &request, caller.held());
         if let Some(acting) = &caller.acting {
             self.verify_delegation(caller, acting, kind, &subjects, &categories).await?;
         }
@@ -337,7 +337,7 @@ impl NlService {
     ) -> Result<ActionOutcome, NlFault> {
         let session = self.session_of(caller)?;
         session.keep_permitted(|at| self.grants.holds(at));
-        let reservation = self.grants.reserve(&allowance).await?;
+        let reservation = self.grants.reserve(&allowance, caller.held()).await?;
         if let Some(acting) = &caller.acting {
             self.delegations.take_uses(&acting.token.token_id, 1).await?;
         }
@@ -347,6 +347,9 @@ impl NlService {
         let allowed = meant.into_iter().map(|meant| meant.handle).zip(verdicts).collect();
         // From here on the use counts, whatever becomes of it (8.4.2).
         let running = reservation.started();
+        if let Some(held) = caller.held() {
+            held.begin();
+        }
         course.ran = true;
         let order = ActionOrder {
             action_id: account.action_id.clone(),

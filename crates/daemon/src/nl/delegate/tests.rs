@@ -56,6 +56,15 @@ async fn handing_work_on_takes_a_use_of_the_token() {
         "delegation_scope": { "secrets": ["api/token"], "max_uses": 1 },
     }));
     assert_eq!(done(&served, &middle, delegate.clone()).await, Some(Code::CapabilityMissing));
+    // Nothing of it began.
+    assert_eq!(used(&served, &root).await, 0);
+    let worker = served.agent("e", &[Exec], &[]).await;
+    // It gets as far as the value, which nobody has given yet, and leaves the rest of its uses.
+    let mut begun = handed(&worker);
+    if let Deed::Delegate { delegation_scope, .. } = &mut begun.deed {
+        delegation_scope.max_uses = Some(2);
+    }
+    assert_eq!(done(&served, &middle, begun).await, Some(Code::SecretUnavailable));
     assert_eq!(used(&served, &root).await, 1);
     token(&served, &middle, &asked(&last, &["exec"], 1)).await.unwrap();
     assert_eq!(used(&served, &root).await, 2);
@@ -214,6 +223,61 @@ async fn a_person_who_is_to_be_asked_is_asked_about_work_for_another() {
     served.allow(&issuer, json!({ "require_human_approval": true })).await;
     let helper = served.agent("b", &[Exec], &[]).await;
     is_asked_about_once(&served, &issuer, &helper).await;
+}
+
+/// The uses that were had of an agent's one grant, `g-more`.
+async fn had(served: &Served) -> u64 {
+    served.nl.grants.show(&GrantId::parse("g-more").unwrap()).await.unwrap().used[0]
+}
+
+#[tokio::test]
+async fn handing_work_on_and_doing_it_are_one_use_of_a_permission() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Exec], &[]).await;
+    let once = json!({ "max_uses": 1, "max_concurrent": 1, "max_per_minute": 2 });
+    served.allow(&issuer, once).await;
+    let helper = served.agent("b", &[Exec], &[]).await;
+    // A watched one's work waits for a person, and nothing is had until it begins.
+    let shown = of_redactions([false].into_iter(), Timestamp::now());
+    let (instance, by) = (&helper.aid.instance_id, as_logged(&helper.aid));
+    served.nl.detection.add(instance, by, &shown).await.unwrap();
+    assert_eq!(done(&served, &issuer, handed(&helper)).await, Some(Code::ApprovalRequired));
+    assert_eq!(had(&served).await, 0);
+    let waiting = served.nl.requests.all().await.unwrap();
+    served.nl.requests.settle(&waiting[0].id, Decision::AllowOnce).await.unwrap();
+    // It gets as far as the value, which nobody has given yet.
+    assert_eq!(done(&served, &issuer, handed(&helper)).await, Some(Code::SecretUnavailable));
+    assert_eq!(had(&served).await, 1);
+}
+
+#[tokio::test]
+async fn of_several_permissions_the_one_that_holds_longest_is_handed_on() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Exec], &[]).await;
+    let over =
+        json!({ "valid_from": "2020-01-01T00:00:00Z", "valid_until": "2020-01-02T00:00:00Z" });
+    let soon = Timestamp::now() + SignedDuration::from_secs(60);
+    let conditions = [
+        over,
+        json!({ "valid_from": "2020-01-01T00:00:00Z", "valid_until": soon }),
+        json!({ "valid_from": "2020-01-01T00:00:00Z", "valid_until": "2099-01-01T00:00:00Z" }),
+        json!({ "valid_from": "2098-01-01T00:00:00Z", "valid_until": "2099-06-01T00:00:00Z" }),
+    ];
+    let permissions = conditions.map(|conditions| {
+        json!({ "action_types": ["delegate", "exec"], "secrets": ["*"], "conditions": conditions })
+    });
+    let grant = json!({
+        "grant_id": "g1", "agent_uri": issuer.aid.agent_uri.as_str(), "organization_id": "acme",
+        "granted_by": { "type": "human", "identifier": "ann", "granted_at": "2026-02-08T09:00:00Z" },
+        "permissions": permissions,
+    });
+    served.nl.grants.create(serde_json::from_value(grant).unwrap()).await.unwrap();
+    let helper = served.agent("b", &[Exec], &[]).await;
+    let scope =
+        scope(&serde_json::from_value(json!({ "secrets": ["api/token"] })).unwrap(), vec![Exec]);
+    let (_, until) = served.nl.standing(&issuer, &scope.unwrap()).await.unwrap();
+    assert_eq!(until, "2099-01-01T00:00:00Z".parse().unwrap());
+    token(&served, &issuer, &asked(&helper, &["exec"], 2)).await.unwrap();
 }
 
 #[tokio::test]

@@ -38,7 +38,8 @@ struct Slot {
 /// An action that may begin. Dropped before it has, its uses are given back.
 pub struct Reservation {
     store: Store,
-    had: Vec<PermissionRef>,
+    /// The uses that go back; nothing once it has begun.
+    had: Mutex<Option<Vec<PermissionRef>>>,
     running: Option<Running>,
 }
 
@@ -100,22 +101,47 @@ impl Slot {
 
 impl Reservation {
     pub(super) fn new(store: Store, had: Vec<PermissionRef>, running: Running) -> Self {
-        Self { store, had, running: Some(running) }
+        Self { store, had: Mutex::new(Some(had)), running: Some(running) }
     }
 
     /// The action begins: its uses are had, however it ends.
     pub fn started(mut self) -> Running {
-        self.had.clear();
+        self.begin();
         self.running.take().expect("it is taken here alone")
+    }
+
+    /// What it was made for begins, while this is kept: the uses are had.
+    pub fn begin(&self) {
+        *self.had.lock() = None;
+    }
+
+    /// Whether what it was made for has begun.
+    pub fn has_begun(&self) -> bool {
+        self.had.lock().is_none()
+    }
+
+    /// Whether this permission is among those that it is of.
+    pub(super) fn is_of(&self, at: &PermissionRef) -> bool {
+        self.running.as_ref().is_some_and(|running| running.permissions.contains(at))
+    }
+
+    /// Gives the uses back if it has not begun, so that they are there when this returns.
+    pub async fn give_back(self) {
+        let had = self.had.lock().as_mut().map(std::mem::take).unwrap_or_default();
+        if !had.is_empty() {
+            // What fails here leaves a use had that was not: on the side of less.
+            let _ = self.store.give_uses_back(&had).await;
+        }
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        if self.had.is_empty() {
+        let had = self.had.get_mut().take().unwrap_or_default();
+        if had.is_empty() {
             return;
         }
-        let (store, had) = (self.store.clone(), std::mem::take(&mut self.had));
+        let store = self.store.clone();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             // What fails here leaves a use had that was not: on the side of less.
             runtime.spawn(async move { store.give_uses_back(&had).await });

@@ -43,7 +43,7 @@ async fn ask(grants: &Grants) -> Verdict {
         approved: false,
     };
     let loaded = grants.refresh().await.unwrap();
-    grants.evaluate(&loaded, &request)
+    grants.evaluate(&loaded, &request, None)
 }
 
 async fn allowed(grants: &Grants) -> Allowance {
@@ -69,14 +69,17 @@ async fn a_use_is_had_once_the_action_begins() {
 
     // One that does not begin gives its use back.
     let (first, second) = (allowed(&grants).await, allowed(&grants).await);
-    let reservation = grants.reserve(&first).await.unwrap();
-    assert_eq!(grants.reserve(&second).await.map(drop).unwrap_err().code(), Code::GrantExhausted);
+    let reservation = grants.reserve(&first, None).await.unwrap();
+    assert_eq!(
+        grants.reserve(&second, None).await.map(drop).unwrap_err().code(),
+        Code::GrantExhausted
+    );
     drop(reservation);
     let id = GrantId::parse("g1").unwrap();
     while grants.show(&id).await.unwrap().used != [0] {
         tokio::task::yield_now().await;
     }
-    drop(grants.reserve(&allowed(&grants).await).await.unwrap().started());
+    drop(grants.reserve(&allowed(&grants).await, None).await.unwrap().started());
     assert_eq!(denied(&grants).await, DenyReason::Exhausted);
     assert_eq!(grants.show(&id).await.unwrap().state, GrantState::Exhausted);
 }
@@ -87,10 +90,10 @@ async fn places_are_free_again_when_an_action_ends() {
     let grants = Grants::new(&scene.vault, scene.log.clone());
     grants.create(grant("g1", &json!({ "max_concurrent": 1 }))).await.unwrap();
     let (first, second) = (allowed(&grants).await, allowed(&grants).await);
-    let running = grants.reserve(&first).await.unwrap().started();
+    let running = grants.reserve(&first, None).await.unwrap().started();
     assert_eq!(denied(&grants).await, DenyReason::Concurrency);
     assert_eq!(
-        grants.reserve(&second).await.map(drop).unwrap_err().code(),
+        grants.reserve(&second, None).await.map(drop).unwrap_err().code(),
         Code::ConcurrencyExceeded
     );
     drop(running);
@@ -101,8 +104,11 @@ async fn places_are_free_again_when_an_action_ends() {
     grants.create(grant("g2", &json!({ "max_per_minute": 1 }))).await.unwrap();
     // Both were allowed before either began.
     let (first, second) = (allowed(&grants).await, allowed(&grants).await);
-    drop(grants.reserve(&first).await.unwrap().started());
-    assert_eq!(grants.reserve(&second).await.map(drop).unwrap_err().code(), Code::RateLimited);
+    drop(grants.reserve(&first, None).await.unwrap().started());
+    assert_eq!(
+        grants.reserve(&second, None).await.map(drop).unwrap_err().code(),
+        Code::RateLimited
+    );
     assert_eq!(denied(&grants).await, DenyReason::Rate);
 }
 
