@@ -24,6 +24,8 @@ pub(crate) struct Outcome {
     body: Value,
     /// The error, if it is one.
     pub(crate) fault: Option<NlFault>,
+    /// Whether the same message has the same answer: not where nothing was done and another try may do.
+    pub(crate) is_settled: bool,
 }
 
 /// An answer as it goes out.
@@ -42,7 +44,7 @@ pub(crate) struct Answered {
 impl Outcome {
     /// It was done.
     pub(crate) fn done(kind: MessageType, status: u16, body: Value) -> Self {
-        Self { kind, status, body, fault: None }
+        Self { kind, status, body, fault: None, is_settled: true }
     }
 
     /// It was not done. `body` is what an answer of its kind has beside the error.
@@ -52,7 +54,19 @@ impl Outcome {
             Code::NonzeroExit => 200,
             _ => fault.status(),
         };
-        Self { kind, status, body, fault: Some(fault) }
+        let is_settled = !fault.code().remediation().retryable;
+        Self { kind, status, body, fault: Some(fault), is_settled }
+    }
+
+    /// The same of what another try may change.
+    pub(super) fn unsettled(self) -> Self {
+        Self { is_settled: false, ..self }
+    }
+
+    /// The same of something that has begun, or not: what has begun is done once.
+    pub(super) fn of_begun(mut self, has_begun: bool) -> Self {
+        self.is_settled |= has_begun;
+        self
     }
 
     /// The object in a form.

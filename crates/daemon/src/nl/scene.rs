@@ -92,7 +92,12 @@ impl Served {
 
     /// One more grant for everything, under these conditions.
     pub(super) async fn allow(&self, caller: &Caller, conditions: Value) {
-        self.grant("g-more", &caller.aid, &["*"], conditions).await;
+        self.allow_types(caller, &["*"], conditions).await;
+    }
+
+    /// One more grant for everything that these types do, under these conditions.
+    pub(super) async fn allow_types(&self, caller: &Caller, types: &[&str], conditions: Value) {
+        self.grant("g-more", &caller.aid, types, conditions).await;
     }
 
     async fn grant(&self, id: &str, aid: &Aid, granted: &[&str], conditions: Value) {

@@ -68,7 +68,7 @@ pub(crate) struct NlService {
     pub(super) room: Room,
     /// The agents that are here.
     pub(super) present: Present,
-    replays: Replays,
+    pub(super) replays: Replays,
     base_url: OnceLock<String>,
 }
 
@@ -269,9 +269,8 @@ impl NlService {
             _ => self.create_delegation(caller, &message.payload).await?,
         };
         let outcome = Arc::new(outcome);
-        // While a person is asked nothing was done, and the same message is how to ask again.
-        let waits = |fault: &NlFault| fault.code() == Code::ApprovalRequired;
-        if !outcome.fault.as_ref().is_some_and(waits) {
+        // While a person is asked, say, nothing was done, and the same message is how to ask again.
+        if outcome.is_settled {
             let kept = match outcome.kind {
                 // A credential is shown once.
                 MessageType::AgentRegisterAck => Arc::new(registered_before()),
@@ -328,9 +327,14 @@ fn request_id(message: &Message) -> String {
 fn fingerprint(aid: &Aid, message: &Message) -> Fingerprint {
     let mut payload = message.payload.clone();
     payload.remove("agent");
+    fingerprint_of(aid, message.kind, &Value::Object(payload))
+}
+
+/// What an agent says, as replays are told by it.
+pub(super) fn fingerprint_of(aid: &Aid, kind: MessageType, said: &Value) -> Fingerprint {
     let mut hasher = Sha256::new();
-    hasher.update(message.kind.as_str());
-    hasher.update(Value::Object(payload).to_string());
+    hasher.update(kind.as_str());
+    hasher.update(said.to_string());
     Fingerprint { instance: aid.instance_id.to_string(), digest: hasher.finalize().into() }
 }
 

@@ -1,6 +1,7 @@
 //! One action, from its message to its answer: guard, bounds, references, grants, approval, execution,
 //! and the entry in the log that is durable before the agent is told anything.
 
+mod batch;
 mod course;
 mod file;
 mod told;
@@ -10,10 +11,10 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use keyless_action::runs_command;
 use keyless_core::{
-    ActionType, Code, SafeText, SecretPath,
+    ActionType, Code, SecretPath,
     action::{Action, Deed, Status, TemplateSource},
     grant::{Allowance, Categories, Request, Subject, Verdict},
-    nl_message::{MessageType, NL_VERSION, NlFault, Shape},
+    nl_message::{MessageType, NlFault},
     threat::Band,
 };
 use keyless_vault::Vault;
@@ -39,8 +40,6 @@ use super::{
     service::NlService,
 };
 
-/// Actions in one message.
-const MAX_BATCH: usize = 20;
 /// How soon a running action learns that one of its secrets is compromised.
 const COMPROMISE_SEEN: Duration = Duration::from_millis(400);
 /// What all of a message's actions may give, as JSON, in bytes.
@@ -69,26 +68,7 @@ impl NlService {
             let action = parsed(action).await;
             return Ok(self.one(caller, action, id, received).await.within(MAX_ANSWER));
         };
-        let Some(actions) = actions.as_array().filter(|all| all.len() <= MAX_BATCH) else {
-            let words = SafeText::words("actions is a list of at most 20");
-            return Err(NlFault::new(Code::MessageMalformed, words));
-        };
-        let mut left = MAX_ANSWER;
-        let mut responses = Vec::with_capacity(actions.len());
-        for (number, action) in actions.iter().enumerate() {
-            let id = format!("{id}.{number}");
-            // The message was counted for its first action.
-            let counted = if number == 0 { Ok(()) } else { self.count(caller).await.map(drop) };
-            let action = match counted {
-                Ok(()) => parsed(action.clone()).await,
-                Err(fault) => Err(fault),
-            };
-            let outcome = self.one(caller, action, &id, Timestamp::now()).await.within(left);
-            left = left.saturating_sub(outcome.size());
-            responses.push(outcome.render(Shape::Bare));
-        }
-        let body = json!({ "nl_version": NL_VERSION, "request_id": id, "responses": responses });
-        Ok(Outcome::done(MessageType::ActionResponse, 200, body))
+        self.batch(caller, payload, actions, id).await
     }
 
     /// One action, or why there is none.
@@ -144,7 +124,7 @@ impl NlService {
                 fault = Some(error.into());
             }
         }
-        let note = course.redacted_forms();
+        let (note, has_begun) = (course.redacted_forms(), course.ran);
         let end = End {
             code: fault.as_ref().map(NlFault::code),
             rule_id: fault.as_ref().and_then(|fault| text(fault, "rule_id")),
@@ -152,7 +132,7 @@ impl NlService {
                 .as_ref()
                 .and_then(|fault| text(fault, "secret_ref"))
                 .map(|name| as_written(&name)),
-            used: course.ran,
+            used: has_begun,
             grants: course.grants,
             redacted_count,
             exit_code: response.result.as_ref().and_then(|result| result.exit_code),
@@ -172,7 +152,9 @@ impl NlService {
         let body = serde_json::to_value(&response).unwrap_or_default();
         match fault {
             None => Outcome::done(MessageType::ActionResponse, 200, body),
-            Some(fault) => Outcome::failed(MessageType::ActionResponse, body, fault),
+            Some(fault) => {
+                Outcome::failed(MessageType::ActionResponse, body, fault).of_begun(has_begun)
+            }
         }
     }
 

@@ -1,8 +1,11 @@
 //! Several actions in one message.
 
-use keyless_core::agent::{AgentState, LifecycleAuthority};
+use keyless_core::{
+    agent::{AgentState, LifecycleAuthority},
+    approval::Decision,
+};
 
-use super::*;
+use super::{batch::MAX_BATCH, *};
 use crate::nl::scene::Served;
 
 #[tokio::test]
@@ -36,4 +39,57 @@ async fn an_agent_that_is_suspended_begins_nothing_more_of_its_message() {
     let to = (AgentState::Suspended, LifecycleAuthority::Operator);
     nl.agents.change(instance, to, "a test").await.unwrap();
     assert_eq!(checked().await.fault.map(|fault| fault.code()), Some(Code::AgentSuspended));
+}
+
+#[tokio::test]
+async fn an_action_of_several_that_waits_for_a_person_goes_on_and_no_other_is_done_twice() {
+    let served = Served::new().await;
+    let caller = served.agent("a", &[ActionType::Exec, ActionType::Template], &["exec"]).await;
+    served.allow_types(&caller, &["template"], json!({ "require_human_approval": true })).await;
+    // Each gets as far as the value, which nobody has given yet.
+    let payload = json!({ "actions": [
+        { "type": "exec", "template": "true {{nl:api/token}}" },
+        { "type": "template", "template_content": "{{nl:api/token}}" },
+    ] });
+    let payload = payload.as_object().unwrap();
+    let send = async || {
+        let outcome = served.nl.submit(&caller, payload, "req-1", Timestamp::now()).await.unwrap();
+        let answers = outcome.body()["responses"].as_array().unwrap().clone();
+        let told =
+            answers.iter().map(|answer| answer["error"]["nl_code"].as_str().map(str::to_owned));
+        (outcome.is_settled, answers[0]["action_id"].clone(), told.collect::<Vec<_>>())
+    };
+    let (unavailable, asked) = (Some("NL-E305".to_owned()), Some("NL-E204".to_owned()));
+    let (is_settled, first, told) = send().await;
+    assert_eq!((is_settled, told), (false, vec![unavailable.clone(), asked]));
+    let waiting = served.nl.requests.all().await.unwrap();
+    served.nl.requests.settle(&waiting[0].id, Decision::AllowOnce).await.unwrap();
+    let (is_settled, again, told) = send().await;
+    assert_eq!((is_settled, told), (true, vec![unavailable.clone(), unavailable]));
+    assert_eq!(first, again);
+    // Under the same name there is no other action in the place of one that was done.
+    let other = json!({ "actions": [{ "type": "exec", "template": "false {{nl:api/token}}" }] });
+    let other = other.as_object().unwrap();
+    let refused = served.nl.submit(&caller, other, "req-1", Timestamp::now()).await;
+    assert_eq!(refused.unwrap_err().code(), Code::MessageReplayed);
+}
+
+#[tokio::test]
+async fn a_refusal_that_passes_is_not_the_answer_for_good() {
+    let served = Served::new().await;
+    let caller = served.agent("a", &[ActionType::Exec], &[]).await;
+    served.allow(&caller, json!({ "max_concurrent": 1 })).await;
+    let nl = &served.nl;
+    let action = json!({ "type": "exec", "template": "true {{nl:api/token}}" });
+    let code = async |held: &Caller| {
+        let outcome = nl.one(held, read(action.clone()), "req-1", Timestamp::now()).await;
+        (outcome.fault.map(|fault| fault.code()), outcome.is_settled)
+    };
+    let allowed = nl.allowed(&caller, &read(action.clone()).unwrap(), &mut Course::default()).await;
+    let allowance = allowed.map_err(|fault| fault.code()).unwrap().allowance;
+    let running = nl.grants.reserve(&allowance, None).await.unwrap().started();
+    assert_eq!(code(&caller).await, (Some(Code::ConcurrencyExceeded), false));
+    drop(running);
+    // It has begun: it is done once, though another try might do.
+    assert_eq!(code(&caller).await, (Some(Code::SecretUnavailable), true));
 }

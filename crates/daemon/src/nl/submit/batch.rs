@@ -1,0 +1,102 @@
+//! Several actions in one message, done one after the other.
+//!
+//! Where some of them wait for a person, say, the same message goes on with those, and what was done is not done twice.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use keyless_core::{
+    Code, SafeText,
+    nl_message::{MessageType, NL_VERSION, NlFault, Shape},
+};
+use serde_json::{Map, Value, json};
+
+use super::{MAX_ANSWER, parsed};
+use crate::nl::{
+    answer::Outcome,
+    caller::Caller,
+    replays::Turn,
+    service::{NlService, fingerprint_of},
+};
+
+/// Actions in one message.
+pub(super) const MAX_BATCH: usize = 20;
+
+impl NlService {
+    /// Does the `actions` of a message.
+    pub(super) async fn batch(
+        &self,
+        caller: &Caller,
+        payload: &Map<String, Value>,
+        actions: &Value,
+        id: &str,
+    ) -> Result<Outcome, NlFault> {
+        let Some(actions) = actions.as_array().filter(|all| all.len() <= MAX_BATCH) else {
+            let words = SafeText::words("actions is a list of at most 20");
+            return Err(NlFault::new(Code::MessageMalformed, words));
+        };
+        // Before any is done: a message that is refused has done nothing.
+        let mut turns = Vec::with_capacity(actions.len());
+        let mut left = MAX_ANSWER;
+        for (number, action) in actions.iter().enumerate() {
+            let turn = self.turn(caller, payload, (id, number), action).await?;
+            if let Turn::Again(outcome) = &turn {
+                left = left.saturating_sub(outcome.size());
+            }
+            turns.push(turn);
+        }
+        let mut responses = Vec::with_capacity(actions.len());
+        let mut done = Vec::new();
+        let mut is_settled = true;
+        for (number, (action, turn)) in actions.iter().zip(turns).enumerate() {
+            let outcome = match turn {
+                Turn::Again(outcome) => outcome,
+                Turn::First(first) => {
+                    let outcome = self.nth(caller, action, (id, number)).await.within(left);
+                    left = left.saturating_sub(outcome.size());
+                    let outcome = Arc::new(outcome);
+                    if outcome.is_settled {
+                        done.push((first, Arc::clone(&outcome)));
+                    }
+                    outcome
+                }
+            };
+            is_settled &= outcome.is_settled;
+            responses.push(outcome.render(Shape::Bare));
+        }
+        // Once all are done the whole answer is kept, which has them in it.
+        for (first, outcome) in done.into_iter().filter(|_| !is_settled) {
+            first.finish(&outcome, outcome.size());
+        }
+        let body = json!({ "nl_version": NL_VERSION, "request_id": id, "responses": responses });
+        let outcome = Outcome::done(MessageType::ActionResponse, 200, body);
+        Ok(if is_settled { outcome } else { outcome.unsettled() })
+    }
+
+    /// Whether an action of several was done already, when the same message came before.
+    async fn turn(
+        &self,
+        caller: &Caller,
+        payload: &Map<String, Value>,
+        (id, number): (&str, usize),
+        action: &Value,
+    ) -> Result<Turn<'_>, NlFault> {
+        // A token is shown with another proof each time.
+        let token = payload.get("delegation").and_then(|shown| shown.get("token_id"));
+        let kind = MessageType::ActionRequest;
+        let print = fingerprint_of(&caller.aid, kind, &json!([token, action]));
+        // Not with a dot, which may be in another request's own name.
+        self.replays.enter(&format!("{id}\n{number}"), print).await
+    }
+
+    /// One action of several.
+    async fn nth(&self, caller: &Caller, action: &Value, (id, number): (&str, usize)) -> Outcome {
+        // The message was counted for its first action.
+        let counted = if number == 0 { Ok(()) } else { self.count(caller).await.map(drop) };
+        let action = match counted {
+            Ok(()) => parsed(action.clone()).await,
+            Err(fault) => Err(fault),
+        };
+        self.one(caller, action, &format!("{id}.{number}"), Timestamp::now()).await
+    }
+}
