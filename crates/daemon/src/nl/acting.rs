@@ -14,7 +14,7 @@ use super::{
     actions::{ActionOrder, ActionOutcome, ActionSession},
     agents::is_below,
     caller::Caller,
-    room::Over,
+    room::{Over, Place},
     service::NlService,
 };
 use crate::broker::agent;
@@ -135,12 +135,16 @@ pub(super) struct Acting {
 }
 
 impl Acting {
-    /// Does an action, as [`ActionSession::run`]. It ends, with all that it has started, when the agent is no more.
-    pub(super) async fn run(&self, order: ActionOrder) -> Result<ActionOutcome, Error> {
+    /// Does an action, as [`ActionSession::run_at`]. It ends, with all that it has started, when the agent is no more.
+    pub(super) async fn run(
+        &self,
+        order: ActionOrder,
+        place: Option<Place>,
+    ) -> Result<ActionOutcome, Error> {
         tokio::select! {
             biased;
             why = self.ended() => Err(why.into()),
-            outcome = Box::pin(self.session.run(order)) => outcome,
+            outcome = Box::pin(self.session.run_at(order, place)) => outcome,
         }
     }
 

@@ -27,6 +27,7 @@ pub(super) use self::concealed::concealed;
 pub(in crate::nl) use self::jails::Foresight;
 pub(crate) use self::standby::Standby;
 use self::{jails::Jails, release::ActionRelease};
+use super::room::Place;
 use crate::{
     broker::{Broker, fill_random},
     places::Places,
@@ -103,6 +104,15 @@ impl ActionSession {
 
     /// Does an action. Nothing of a value is in what it gives.
     pub async fn run(&self, order: ActionOrder) -> Result<ActionOutcome, Error> {
+        self.run_at(order, None).await
+    }
+
+    /// As [`Self::run`], in a place that others have while a person is asked.
+    pub(super) async fn run_at(
+        &self,
+        order: ActionOrder,
+        place: Option<Place>,
+    ) -> Result<ActionOutcome, Error> {
         // What is opened is on record first, which takes a while.
         let working_directory = order.working_directory.as_deref();
         let berth = runs_command(&order.action.deed)
@@ -136,6 +146,7 @@ impl ActionSession {
                 action_id: order.action_id.clone(),
                 correlation_id: order.correlation_id,
                 asking: order.asking,
+                place,
             },
             allowed,
             &forms,

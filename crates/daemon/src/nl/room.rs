@@ -3,13 +3,17 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use keyless_core::{Code, Error, SafeText, agent::InstanceId, nl_message::NlFault};
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    time::timeout,
+};
 
 /// Actions of all agents.
 const AT_ONCE: usize = 32;
@@ -30,9 +34,11 @@ pub(super) struct Room {
 }
 
 /// A place, until this is dropped.
-pub(super) struct Place {
+pub(in crate::nl) struct Place {
     _own: OwnedSemaphorePermit,
-    _shared: OwnedSemaphorePermit,
+    all: Arc<Semaphore>,
+    /// Nothing while others have it.
+    shared: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
 impl Default for Room {
@@ -51,7 +57,7 @@ impl Room {
         };
         let own = own.acquire_owned().await.map_err(|_| Code::SessionEnded)?;
         let shared = Arc::clone(&self.all).acquire_owned().await.map_err(|_| Code::Internal)?;
-        Ok(Place { _own: own, _shared: shared })
+        Ok(Place { _own: own, all: Arc::clone(&self.all), shared: Mutex::new(Some(shared)) })
     }
 
     /// How full the broker is, and how long it is wise to wait, when every place is taken (NL-8.26).
@@ -70,6 +76,25 @@ impl Room {
         // Nobody has or waits for a place of these.
         each.retain(|_, own| Arc::strong_count(own) > 1);
         taken
+    }
+}
+
+impl Place {
+    /// Waits for a person, and lets others have the place for as long as that takes: it counts among those of its
+    /// agent alone. Then it waits for one again.
+    pub(in crate::nl) async fn lent<T>(
+        &self,
+        waiting: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let mut waiting = pin!(waiting);
+        if let Ok(done) = timeout(WISE_DELAY, &mut waiting).await {
+            return done;
+        }
+        drop(self.shared.lock().take());
+        let done = waiting.await?;
+        let shared = Arc::clone(&self.all).acquire_owned().await.map_err(|_| Code::Internal)?;
+        *self.shared.lock() = Some(shared);
+        Ok(done)
     }
 }
 
@@ -194,6 +219,33 @@ mod tests {
         assert_eq!((places.len(), room.pressure()), (AT_ONCE, Some(WISE_DELAY)));
         places.pop();
         assert!(room.pressure().is_none());
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_a_person_takes_no_place_of_others() {
+        let (room, agents) = (Room::default(), [(); 4].map(|()| aid("busy").instance_id));
+        let mut places = Vec::new();
+        for agent in agents.iter().flat_map(|agent| [agent; AT_ONCE_OF_ONE]) {
+            places.push(room.enter(agent).await.unwrap());
+        }
+        let other = aid("other").instance_id;
+        assert!(room.enter(&other).now_or_never().is_none());
+        let (answer, asked) = tokio::sync::oneshot::channel();
+        let mut waiting = Box::pin(places[0].lent(async { Ok(asked.await.is_ok()) }));
+        assert!(timeout(WISE_DELAY * 2, &mut waiting).await.is_err());
+        let theirs = room.enter(&other).now_or_never().map(Result::unwrap);
+        assert!(theirs.is_some());
+        // Its agent has no more of them for that.
+        assert!(room.enter(&agents[0]).now_or_never().is_none());
+        // It goes on when there is a place for it.
+        answer.send(()).unwrap();
+        assert!(timeout(WISE_DELAY * 2, &mut waiting).await.is_err());
+        drop(theirs);
+        assert!(waiting.await.unwrap());
+        assert!(room.pressure().is_some());
+        // What is decided at once changes nothing.
+        places[0].lent(async { Ok(()) }).await.unwrap();
+        assert!(room.pressure().is_some());
     }
 
     #[test]

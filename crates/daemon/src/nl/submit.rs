@@ -168,11 +168,9 @@ impl NlService {
         let action = self.guarded(action).await?;
         let is_handed_on = matches!(action.deed, Deed::Delegate { .. });
         // Before it is judged: what it may do is asked when its turn has come.
-        let _place = if action.dry_run || is_handed_on {
-            None
-        } else {
-            Some(self.room.enter(&caller.aid.instance_id).await?)
-        };
+        if !action.dry_run && !is_handed_on {
+            course.place = Some(self.room.enter(&caller.aid.instance_id).await?);
+        }
         self.still_in_force(caller).await?;
         let band = self.detection.band(&caller.aid.instance_id).await?;
         if band == Band::Red {
@@ -346,7 +344,7 @@ impl NlService {
         };
         let is_lost = caller.acting.is_some() && account.kind == ActionType::Template;
         let mut outcome = tokio::select! {
-            outcome = Box::pin(session.run(order)) => outcome?,
+            outcome = Box::pin(session.run(order, course.place.take())) => outcome?,
             // Dropped, the action is ended with all that it has started (NL-2.19).
             fault = until_compromised(&self.vault, &course.about) => return Err(fault),
         };

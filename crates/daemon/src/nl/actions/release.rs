@@ -21,6 +21,7 @@ use super::Asking;
 use crate::{
     approvals::{UseGate as _, WantedUse, approved_by},
     broker::Broker,
+    nl::room::Place,
 };
 
 /// How long a permit opens its value; the action takes its copy at once.
@@ -35,6 +36,8 @@ pub(super) struct Of {
     pub(super) action_id: String,
     pub(super) correlation_id: String,
     pub(super) asking: Asking,
+    /// Where it is done; others have it while a person is asked.
+    pub(super) place: Option<Place>,
 }
 
 /// One action's way to values: each verdict opens its secret once.
@@ -97,7 +100,11 @@ impl ActionRelease {
         let reason = SafeText::words("for an action of type ").and(self.of.kind.as_str());
         let session = &self.agent.session_id;
         let wanted = WantedUse { session, path, policy, reason: &reason, deed: None };
-        self.broker.requests().pass(wanted).await
+        let asking = self.broker.requests().pass(wanted);
+        match &self.of.place {
+            Some(place) => place.lent(asking).await,
+            None => asking.await,
+        }
     }
 
     fn entry(&self, secret: &Entrusted, verdict: Allowed, approval: Option<&RequestId>) -> Draft {

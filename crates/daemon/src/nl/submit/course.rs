@@ -8,6 +8,7 @@ use crate::nl::{
     actions::{ActionOutcome, Foresight, Redaction, older_version, version_warning},
     answer::Outcome,
     resolve::Meant,
+    room::Place,
 };
 
 /// An action's course.
@@ -29,6 +30,8 @@ pub(in crate::nl) struct Course {
     pub(in crate::nl) warnings: Vec<String>,
     /// Preparations for its command, while it is judged.
     pub(in crate::nl) foresight: Option<Foresight>,
+    /// Its place among those that are done.
+    pub(in crate::nl) place: Option<Place>,
 }
 
 /// What became of an action that may be done.

@@ -6,7 +6,7 @@ use keyless_core::{
 };
 
 use super::{batch::MAX_BATCH, *};
-use crate::nl::scene::Served;
+use crate::nl::scene::{Served, aid};
 
 #[tokio::test]
 async fn each_action_of_a_message_is_counted() {
@@ -92,4 +92,28 @@ async fn a_refusal_that_passes_is_not_the_answer_for_good() {
     drop(running);
     // It has begun: it is done once, though another try might do.
     assert_eq!(code(&caller).await, (Some(Code::SecretUnavailable), true));
+}
+
+#[tokio::test]
+async fn an_action_that_waits_for_a_person_leaves_its_place_to_others() {
+    let served = Served::new().await;
+    served.add_asked().await;
+    let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
+    let action = read(json!({ "type": "exec", "template": "true {{nl:t/api/asked}}" }));
+    let acting = served.nl.one(&caller, action, "req-1", Timestamp::now());
+    let others = async {
+        served.until_asked().await;
+        let mut places = Vec::new();
+        // Four agents with eight each have all that there are.
+        for agent in [(); 4].map(|()| aid("other").instance_id) {
+            for _ in 0..8 {
+                places.push(served.nl.room.enter(&agent).await.ok());
+            }
+        }
+        places.into_iter().flatten().count()
+    };
+    tokio::select! {
+        outcome = Box::pin(acting) => panic!("{:?}", outcome.fault),
+        count = tokio::time::timeout(Duration::from_secs(10), others) => assert_eq!(count, Ok(32)),
+    }
 }
