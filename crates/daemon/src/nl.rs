@@ -46,7 +46,7 @@ mod submit;
 mod watch;
 
 // Word to the operator's receivers
-mod rotation;
+pub(crate) mod rotation;
 mod webhooks;
 
 pub(crate) use self::{

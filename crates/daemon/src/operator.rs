@@ -47,6 +47,7 @@ pub use self::{
 use crate::{
     broker::{agent, fill_random, plain_entry, session_key},
     liveness::{Asker, Checked, LivenessChecks, LivenessVerdict},
+    nl::rotation,
     places::Places,
     store_place::store_place,
 };
@@ -175,9 +176,9 @@ impl Operator {
         self.refuse_weak(path, &metadata, &value)?;
         self.refuse_dead(path, &metadata, &value).await?;
         let version = self.vault.put(path, value).await?;
-        // The event's own name (NL-2.15).
-        let target = Target::Secrets(vec![path.clone()]);
-        self.note(Action::Rotate, target, "secret_rotated").await.map(|()| version)
+        self.note(Action::Rotate, Target::Secrets(vec![path.clone()]), rotation::EVENT)
+            .await
+            .map(|()| version)
     }
 
     /// Removes a secret; its versions stay sealed until it is purged.
@@ -203,7 +204,7 @@ impl Operator {
         }
         let metadata = Metadata { compromised: None, ..secret.metadata.clone() };
         self.vault.set_metadata(path, &secret.metadata, metadata).await?;
-        self.note(Action::Rotate, Target::Secrets(vec![path.clone()]), "secret_rotated").await
+        self.note(Action::Rotate, Target::Secrets(vec![path.clone()]), rotation::EVENT).await
     }
 
     /// Who has used a secret since its value was set, the earliest first.
@@ -214,9 +215,22 @@ impl Operator {
 
     /// Brings a removed secret back, or puts an older version in use.
     pub async fn restore(&self, path: &SecretPath, version: Option<u32>) -> Result<Secret, Error> {
+        let had = self.vault.versions(path).await?;
+        let before = had.iter().find(|one| one.in_use).map(|one| one.version);
         let secret = self.vault.restore(path, version).await?;
         self.note(Action::Update, Target::Secrets(vec![path.clone()]), "restored").await?;
+        if secret.version != before {
+            self.put_in_force(&secret, before).await?;
+        }
         Ok(secret)
+    }
+
+    /// Puts on record that another value is in force: whoever uses it has to know, however that came (NL-2.15).
+    async fn put_in_force(&self, secret: &Secret, before: Option<u32>) -> Result<(), Error> {
+        // Nothing changes here for a value that is kept elsewhere.
+        let Some(version) = secret.version else { return Ok(()) };
+        let note = rotation::PutInForce { version, before }.note();
+        self.note(Action::Rotate, Target::Secrets(vec![secret.path.clone()]), &note).await
     }
 
     /// Forgets a secret, or one version of it, for good.
@@ -251,6 +265,12 @@ impl Operator {
         let imported = self.vault.import(copy, conflicts).await?;
         let changed = imported.added.iter().chain(&imported.replaced).cloned().collect();
         self.note(Action::Import, Target::Secrets(changed), "").await?;
+        for path in &imported.replaced {
+            // The copy may have it as removed.
+            if let Ok(secret) = self.vault.show(path).await {
+                self.put_in_force(&secret, None).await?;
+            }
+        }
         Ok(imported)
     }
 

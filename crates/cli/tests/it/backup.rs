@@ -97,6 +97,12 @@ fn a_copy_moves_the_secrets_to_another_store() {
     other.keyless(&["secret", "show", "team/old/token"]).run().exits(3);
     let versions = other.keyless(&["secret", "versions", TOKEN, "--json"]).run().data();
     assert_eq!(versions["versions"].as_array().unwrap().len(), 2, "the copy's alone: {versions}");
+    // Whoever uses the value has to know of each change, however it came.
+    let rotations = other.log().into_iter().filter(|entry| entry["action"] == "rotate");
+    let rotations: Vec<Value> =
+        rotations.map(|entry| json!([entry["target"], entry["detail"]["note"]])).collect();
+    let expected = ["secret_rotated: v1 in the place of v2", "secret_rotated: v4"];
+    assert_eq!(rotations, expected.map(|note| json!([TOKEN, note])));
     other.agent_sh(r#"curl -sS -o /dev/null -H "X: $TOKEN" https://api.allowed.test/"#).run().ok();
     assert_eq!(origin.requests()[1].header("x"), Some(newest.clone()));
     let fresh = World::with_store();

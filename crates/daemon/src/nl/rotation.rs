@@ -12,6 +12,38 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use self::phases::keep as keep_phases;
 
+/// The event's own name (NL-2.15), which the note of each entry about it begins with.
+pub(crate) const EVENT: &str = "secret_rotated";
+
+/// A version that was put in force in another way than by giving a new value: an older one, or one from a copy. The note of its
+/// entry says which, since versions alone don't tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PutInForce {
+    pub(crate) version: u32,
+    /// What was in force before, if it is still there.
+    pub(crate) before: Option<u32>,
+}
+
+impl PutInForce {
+    /// The note of its entry.
+    pub(crate) fn note(self) -> String {
+        let Self { version, before } = self;
+        let before = before.map(|before| format!(" in the place of v{before}"));
+        format!("{EVENT}: v{version}{}", before.unwrap_or_default())
+    }
+
+    /// What a note says; nothing for one that is of a new value.
+    fn of_note(note: &str) -> Option<Self> {
+        let mut words = note.strip_prefix(EVENT)?.strip_prefix(": v")?.split(" in the place of v");
+        let version = words.next()?.parse().ok()?;
+        Some(Self { version, before: words.next().and_then(|word| word.parse().ok()) })
+    }
+
+    fn of(entry: &Entry) -> Option<Self> {
+        Self::of_note(entry.detail.note.as_deref()?)
+    }
+}
+
 /// What the log's entry about a rotation, or about a secret that must not be used any more, comes to. `grace`: for how long a value
 /// that was replaced is as good as the new one.
 pub(super) async fn told(
@@ -32,6 +64,8 @@ pub(super) async fn told(
     tell("occurred_at", json!(entry.timestamp));
     let at = entry.timestamp.parse::<Timestamp>().ok();
     if let Some(at) = at.filter(|_| is_rotation) {
+        // What was in force before such a change was taken back, and has no grace.
+        let grace = if PutInForce::of(entry).is_some() { SignedDuration::ZERO } else { grace };
         let ends = at.checked_add(grace).ok();
         tell("grace_period_ends", json!(ends.map(|at| format!("{at:.3}"))));
         for (key, version) in
@@ -49,9 +83,12 @@ pub(super) async fn log_end(vault: &Vault) -> Result<u64, Error> {
     Ok(tail.last().map_or(0, |entry| entry.sequence))
 }
 
-/// The newest two versions of the entry's secret that there were at this time, the newest first; nothing where its values are not
-/// kept here.
+/// The version that the entry is about and the one before: the newest two of its secret that there were at this time, unless the
+/// entry says others; nothing where its values are not kept here.
 async fn before(vault: &Vault, entry: &Entry, at: Timestamp) -> Vec<u32> {
+    if let Some(PutInForce { version, before }) = PutInForce::of(entry) {
+        return std::iter::once(version).chain(before).collect();
+    }
     let Ok(path) = entry.target.parse::<SecretPath>() else { return Vec::new() };
     let had = vault.versions(&path).await.unwrap_or_default();
     // An entry's time has milliseconds, and is taken once the version is there.
@@ -60,4 +97,50 @@ async fn before(vault: &Vault, entry: &Entry, at: Timestamp) -> Vec<u32> {
     numbers.sort_unstable_by(|a, b| b.cmp(a));
     numbers.truncate(2);
     numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use keyless_store::AuditQuery;
+    use keyless_vault::Metadata;
+    use zeroize::Zeroizing;
+
+    use super::*;
+    use crate::{operator::Operator, scene::Scene};
+
+    #[tokio::test]
+    async fn an_older_value_that_is_put_in_force_is_told_of() {
+        let scene = Scene::new().await;
+        let operator = Operator::with_log(std::sync::Arc::clone(&scene.vault), scene.log.clone());
+        let path: SecretPath = "t/api/token".parse().unwrap();
+        let value = |text: &str| Zeroizing::new(text.as_bytes().to_vec());
+        operator.add(&path, Metadata::default(), Some(value("the-first-value"))).await.unwrap();
+        operator.rotate(&path, value("the-second-value")).await.unwrap();
+        operator.restore(&path, Some(1)).await.unwrap();
+        operator.remove(&path).await.unwrap();
+        // The same value is no other one.
+        operator.restore(&path, None).await.unwrap();
+        operator.remove(&path).await.unwrap();
+        operator.restore(&path, Some(2)).await.unwrap();
+        let wanted = AuditQuery { action: Some(Action::Rotate), ..AuditQuery::default() };
+        let entries = scene.vault.store().audit_query(&wanted).await.unwrap();
+        let mut versions = Vec::new();
+        for entry in &entries {
+            let told = told(&scene.vault, entry, SignedDuration::from_hours(1)).await;
+            let over = told["grace_period_ends"] == told["occurred_at"];
+            versions.push((told["new_version"].clone(), told["previous_version"].clone(), over));
+        }
+        let told = |new: &str, previous: &str, over: bool| (json!(new), json!(previous), over);
+        let expected = [told("v2", "v1", false), told("v1", "v2", true), told("v2", "v1", true)];
+        assert_eq!(versions, expected);
+    }
+
+    #[test]
+    fn a_note_says_which_version_is_in_force() {
+        for before in [None, Some(7)] {
+            let put = PutInForce { version: 12, before };
+            assert_eq!(PutInForce::of_note(&put.note()), Some(put));
+        }
+        assert_eq!(PutInForce::of_note(EVENT), None);
+    }
 }

@@ -11,7 +11,7 @@ use keyless_core::{
 use keyless_store::{AuditLog, AuditQuery};
 use keyless_vault::Vault;
 
-use super::{before, log_end};
+use super::{PutInForce, before, log_end};
 use crate::{
     broker::{agent, plain_entry},
     nl::actions::given_version,
@@ -116,6 +116,10 @@ impl Phases {
         for entry in &rotations {
             let Ok(at) = entry.timestamp.parse::<Timestamp>() else { continue };
             let Ok(path) = entry.target.parse::<SecretPath>() else { continue };
+            // What was taken back is not given at all.
+            if PutInForce::of(entry).is_some() {
+                continue;
+            }
             // Of values that are kept elsewhere nothing is known.
             if let [_, version] = before(&self.vault, entry, at).await[..] {
                 let correlation_id = entry.correlation_id.clone();
@@ -184,7 +188,7 @@ mod tests {
             operator.rotate(path, value("the-second-value")).await.unwrap();
         }
         // What is in force again is not replaced.
-        scene.vault.restore(&back, Some(1)).await.unwrap();
+        operator.restore(&back, Some(1)).await.unwrap();
         let after = |hours: i64| Timestamp::now() + SignedDuration::from_hours(hours);
         let mut running = phases(&scene);
         for (hours, expected) in [
@@ -207,6 +211,7 @@ mod tests {
         let actions: Vec<Action> = found.iter().map(|(action, _)| *action).collect();
         assert_eq!(actions, [Rotate, RotationGraceExpired, RotationCleanup]);
         assert!(found.iter().all(|(_, correlation)| *correlation == found[0].1), "{found:?}");
-        assert_eq!(steps(&scene, &back).await.len(), 1);
+        // The rotation, the restoring, and that it is one as well.
+        assert_eq!(steps(&scene, &back).await.len(), 3);
     }
 }
