@@ -54,7 +54,8 @@ impl Ground {
         }
     }
 
-    fn holds(&self) -> Result<(), Error> {
+    /// Whether all of it still holds.
+    pub(crate) fn holds(&self) -> Result<(), Error> {
         let Self { engine, session, table, authority, pinned, .. } = self;
         session.check_open()?;
         if !session.table().keeps(table, &authority.host) {

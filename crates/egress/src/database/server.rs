@@ -1,6 +1,6 @@
 //! The database's side of a login: TLS, then whichever method it asks for.
 
-use std::time::Duration;
+use std::{future::poll_fn, pin::Pin, task::Poll, time::Duration};
 
 use bytes::BytesMut;
 use keyless_core::{Authority, Code, Error, SafeText};
@@ -12,7 +12,7 @@ use postgres_protocol::{
     message::frontend,
 };
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf},
     net::TcpStream,
     task::spawn_blocking,
     time::timeout,
@@ -170,6 +170,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Server<S> {
                 _ => return Err(unknown().into()),
             }
         }
+    }
+
+    /// Whether it has hung up: before it knows who logs in, it has nothing to say.
+    pub(crate) async fn has_left(&mut self) -> bool {
+        let mut byte = [0];
+        let mut read = ReadBuf::new(&mut byte);
+        poll_fn(|cx| Poll::Ready(Pin::new(&mut self.stream).poll_read(cx, &mut read).is_ready()))
+            .await
     }
 
     /// Says something that gets no answer, and leaves.

@@ -104,6 +104,12 @@ impl Login<'_> {
             let (database, password) = (client.database(), client.password());
             swap::swap_password(&ground.table, &route, &database, password).await?
         };
+        // It waits for a login for a minute, a person may take longer.
+        if server.has_left().await {
+            ground.holds()?;
+            let tcp = engine.reach().dialer.dial(&ground.pinned).await?;
+            server = Server::meet(&engine.roots(), authority, tcp, patience).await?;
+        }
         let scrub = MessageScrub::new(&ground.table);
         let hello = Hello { packet: client.packet(), user: client.user() };
         let remarks = match server.log_in(&hello, &password, patience).await {

@@ -5,6 +5,7 @@ use std::{
     process::Command,
     sync::Arc,
     thread,
+    time::Duration,
 };
 
 use keyless_core::{Authority, Code};
@@ -124,19 +125,66 @@ fn notices_before_a_login_come_after_it() {
     serving.join().unwrap();
 }
 
+/// PostgreSQL waits for a login for a minute, a person who is asked about one may take five.
+#[test]
+fn a_database_that_hung_up_meanwhile_is_met_once_more() {
+    let ca = TestCa::new();
+    let database = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = Authority::parse(&database.local_addr().unwrap().to_string()).unwrap();
+    let config = EngineConfig {
+        connect_to: [(Authority::parse("allowed.test:5432").unwrap(), at)].into(),
+        ..EngineConfig::default()
+    };
+    let destinations = vec!["allowed.test:5432"];
+    let tls = Arc::new(ca.issue(&["allowed.test"]).unwrap().server_config(&[]).unwrap());
+    let scene = Scene::of(Setting { destinations, config, ..Setting::with(ca) });
+    *scene.broker.hesitates.lock() = Duration::from_millis(500);
+    let value = scene.canary.value().to_owned();
+    let serving = thread::spawn(move || {
+        for is_patient in [false, true] {
+            let (mut tcp, _) = database.accept().unwrap();
+            tcp.read_exact(&mut [0; 8]).unwrap();
+            tcp.write_all(b"S").unwrap();
+            let mut tls = ServerConnection::new(Arc::clone(&tls)).unwrap();
+            tls.complete_io(&mut tcp).unwrap();
+            if is_patient {
+                let mut client = StreamOwned::new(tls, tcp);
+                assert!(!hear(&mut client).is_empty());
+                say(&mut client, b'R', &[0, 0, 0, 3]);
+                client.read_exact(&mut [0]).unwrap();
+                assert!(hear(&mut client).starts_with(value.as_bytes()));
+                say(&mut client, b'R', &[0, 0, 0, 0]);
+            }
+        }
+    });
+    let mut client = dial(&scene, "allowed.test:5432");
+    client.write_all(b"\0\0\0\x14\0\x03\0\0user\0agent\0\0").unwrap();
+    let mut answer = [0; 9];
+    client.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, *b"R\0\0\0\x08\0\0\0\x03");
+    let length = u32::try_from(scene.placeholder.len() + 5).unwrap().to_be_bytes();
+    let password = [b"p", &length[..], scene.placeholder.as_bytes(), b"\0"].concat();
+    client.write_all(&password).unwrap();
+    client.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, *b"R\0\0\0\x08\0\0\0\0", "{}", String::from_utf8_lossy(&answer));
+    serving.join().unwrap();
+}
+
+fn say(client: &mut impl Write, kind: u8, body: &[u8]) {
+    let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+    client.write_all(&[&[kind], &length[..], body].concat()).unwrap();
+}
+
+fn hear(client: &mut impl Read) -> Vec<u8> {
+    let mut length = [0; 4];
+    client.read_exact(&mut length).unwrap();
+    let mut body = vec![0; usize::try_from(u32::from_be_bytes(length)).unwrap() - 4];
+    client.read_exact(&mut body).unwrap();
+    body
+}
+
 /// A database that remarks something before it asks who is there, and again before it lets them in.
 fn remark_and_let_in(mut client: impl Read + Write, password: &str) {
-    fn say(client: &mut impl Write, kind: u8, body: &[u8]) {
-        let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
-        client.write_all(&[&[kind], &length[..], body].concat()).unwrap();
-    }
-    fn hear(client: &mut impl Read) -> Vec<u8> {
-        let mut length = [0; 4];
-        client.read_exact(&mut length).unwrap();
-        let mut body = vec![0; usize::try_from(u32::from_be_bytes(length)).unwrap() - 4];
-        client.read_exact(&mut body).unwrap();
-        body
-    }
     let notice = |words: &str| format!("SNOTICE\0VNOTICE\0C00000\0M{words}\0\0");
     hear(&mut client);
     say(&mut client, b'N', notice("before the login").as_bytes());

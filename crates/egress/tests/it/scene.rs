@@ -99,7 +99,7 @@ impl Setting {
 
 /// An in-memory broker made of the real chain and permits.
 pub(crate) struct TestBroker {
-    values: HashMap<SecretPath, String>,
+    pub(crate) values: Mutex<HashMap<SecretPath, String>>,
     chain: Mutex<Chain>,
     pub(crate) events: Mutex<Vec<Event>>,
     pub(crate) releases: Mutex<Vec<RequestInfo>>,
@@ -114,6 +114,10 @@ pub(crate) struct TestBroker {
     pub(crate) kept: Mutex<usize>,
     /// Nothing about minted tokens comes to be on record.
     pub(crate) log_stands: Mutex<bool>,
+    /// How long it takes to release something.
+    pub(crate) hesitates: Mutex<Duration>,
+    /// How long what was released may be opened.
+    pub(crate) permits_last: Mutex<SignedDuration>,
 }
 
 pub(crate) struct Answer {
@@ -152,7 +156,7 @@ impl Scene {
         let key = SessionKey::from_random([7; 32]);
         let placeholder = Placeholder::derive(&key, &path, &PlaceholderForm::Default);
         let broker = Arc::new(TestBroker {
-            values: HashMap::from([(path.clone(), canary.value().to_owned())]),
+            values: Mutex::new(HashMap::from([(path.clone(), canary.value().to_owned())])),
             chain: Mutex::new(Chain::genesis()),
             events: Mutex::default(),
             releases: Mutex::default(),
@@ -162,6 +166,8 @@ impl Scene {
             stumbles_over: Mutex::default(),
             kept: Mutex::default(),
             log_stands: Mutex::default(),
+            hesitates: Mutex::default(),
+            permits_last: Mutex::new(SignedDuration::from_mins(1)),
         });
         let to = setting.destinations.iter().map(|to| Destination::parse(to).unwrap()).collect();
         let rule = EgressRule { locations: setting.locations, ..EgressRule::to(to) };
@@ -398,14 +404,19 @@ impl Broker for TestBroker {
                 .lock()
                 .append(Outline::new(draft, "entry"), portable_sha256, None)
                 .recorded(&Durable::after_commit());
-            let expires = Timestamp::now() + SignedDuration::from_secs(60);
+            let expires = Timestamp::now() + *self.permits_last.lock();
             let permit = Permit::from_recorded(recorded, expires).expect("the draft was allowed");
-            let value = self.values[permit.path()].clone().into_bytes();
-            let value = SecretValue::new(permit.path().clone(), value, Binding::Destinations);
+            let value = self.values.lock()[permit.path()].clone().into_bytes();
+            let is_pem = value.starts_with(b"-----BEGIN ");
+            let binding = if is_pem { Binding::Tls } else { Binding::Destinations };
+            let value = SecretValue::new(permit.path().clone(), value, binding);
             Arc::new(Released::new(value.expect("canaries are fit"), permit))
         };
-        let released = uses.into_iter().map(release).collect();
-        Box::pin(async move { Ok(released) })
+        let hesitates = *self.hesitates.lock();
+        Box::pin(async move {
+            tokio::time::sleep(hesitates).await;
+            Ok(uses.into_iter().map(release).collect())
+        })
     }
 
     fn ask<'a>(
