@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use h2::{Reason, RecvStream};
+use h2::RecvStream;
 use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 
@@ -68,11 +68,9 @@ impl Body for Incoming {
         if let Some(hints) = self.awaited.take() {
             hints.send(StatusCode::CONTINUE, HeaderMap::new());
         }
-        match ready!(self.poll_next(cx)) {
-            // An answer came before all was read, and that is no fault (RFC 9113, section 8.1).
-            Some(Err(error)) if error.reason() == Some(Reason::NO_ERROR) => Poll::Ready(None),
-            frame => Poll::Ready(frame),
-        }
+        // A reset is none of what came whole: `h2` gives it as an error only where the end had not come. Whatever its
+        // reason, NO_ERROR as well, the rest is missing then (RFC 9113, section 8.1).
+        self.poll_next(cx)
     }
 
     fn is_end_stream(&self) -> bool {

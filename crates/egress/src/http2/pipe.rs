@@ -75,12 +75,13 @@ fn send_trailers(frame: Frame<Bytes>, to: &mut SendStream<Bytes>) -> Result<bool
     to.send_trailers(trailers).map(|()| true)
 }
 
-/// Why a stream is reset whose body broke off: what the other stream was reset for, if that is why.
+/// Why a stream is reset whose body broke off: what the other stream was reset for, if that is why. Where that was no
+/// fault it is one here, since some take a body for whole that ends so.
 fn reason_of(error: &(dyn StdError + 'static)) -> Reason {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(reason) = error.downcast_ref::<h2::Error>().and_then(h2::Error::reason) {
-            return reason;
+            return if reason == Reason::NO_ERROR { Reason::INTERNAL_ERROR } else { reason };
         }
         cause = error.source();
     }

@@ -92,7 +92,8 @@ impl Body for TunnelBody {
     }
 }
 
-/// Whether the client has just gone.
+/// Whether the client has just gone. Some say so without a fault, as Node does.
 fn is_cancel(error: &IncomingError) -> bool {
-    matches!(error, IncomingError::Http2(error) if error.reason() == Some(Reason::CANCEL))
+    let IncomingError::Http2(error) = error else { return false };
+    matches!(error.reason(), Some(Reason::CANCEL | Reason::NO_ERROR))
 }

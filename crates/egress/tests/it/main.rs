@@ -7,6 +7,8 @@ mod scene;
 
 /// Floods and bombs over HTTP/2.
 mod abuse;
+/// Destinations whose HTTP/2 is written by hand: what they cut.
+mod by_hand;
 /// The doors: CONNECT, absolute-form, preamble, hand-over; credentials; the connection limit.
 mod doors;
 /// Server-sent events: none waits, and who leaves is noticed.

@@ -329,7 +329,7 @@ fn values_are_never_indexed() {
     assert_eq!(literal.count(), 2, "{sent:02x?}");
 }
 
-async fn tls(scene: &Scene) -> tokio_rustls::client::TlsStream<TcpStream> {
+pub(crate) async fn tls(scene: &Scene) -> tokio_rustls::client::TlsStream<TcpStream> {
     let (head, stream) = scene.connect("allowed.test:443");
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     stream.set_nonblocking(true).unwrap();
