@@ -41,7 +41,9 @@ impl Follower {
     fn take_up(&mut self, all: &[Secret]) {
         let now: Vec<Secret> = self.chosen.iter().filter_map(|old| find(all, &old.path)).collect();
         for (old, new) in both(&self.chosen, &now) {
-            if old.version != new.version || old.metadata != new.metadata {
+            // Its times as well: what another source keeps has no version here, and one that was removed and added
+            // again may say the same of itself.
+            if old != new {
                 self.broker.forget(&old.path);
             }
         }

@@ -16,12 +16,13 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use keyless_core::{Binding, Code, Error, SafeText, SecretPath, SecretValue};
+use keyless_core::{Code, Error, SafeText, SecretPath, SecretValue};
 use keyless_store::SourceContact;
 use serde::Serialize;
 use tokio::time::timeout;
 use toml::Table;
 
+pub(crate) use self::cache::MadeOf;
 pub use self::config::RouterConfig;
 pub(crate) use self::config::{optional, required};
 use self::{
@@ -158,9 +159,9 @@ impl Router {
         self.config.credentials.get(source)
     }
 
-    /// What was fetched before, while it may still be used.
-    pub(crate) fn cached(&self, path: &SecretPath) -> Option<SecretValue> {
-        self.cache.lock().expect("nothing panics under it").get(path, Moment::now())
+    /// What was fetched before, while it may still be used, and all is said of its secret that was said then.
+    pub(crate) fn cached(&self, path: &SecretPath, made_of: &MadeOf) -> Option<SecretValue> {
+        self.cache.lock().expect("nothing panics under it").get(path, made_of, Moment::now())
     }
 
     /// Forgets what was fetched of `path`.
@@ -174,12 +175,12 @@ impl Router {
         self.sources.values().for_each(|declared| declared.backend.forget());
     }
 
-    /// Fetches a value, fit for `binding`, and keeps it for a while. `at_most` is the secret's word.
+    /// Fetches a value, fit for what it is bound to, and keeps it for a while. `at_most` is the secret's word.
     pub(crate) async fn fetch(
         &self,
         path: &SecretPath,
-        binding: Binding,
         at: &At<'_>,
+        made_of: MadeOf,
         credential: Option<&SecretValue>,
         at_most: Option<u64>,
     ) -> Result<SecretValue, Error> {
@@ -207,10 +208,11 @@ impl Router {
             return Err(too_large(path));
         }
         let bytes = std::mem::take(&mut *bytes);
-        let value =
-            SecretValue::new(path.clone(), bytes, binding).map_err(|why| refused(path, why))?;
+        let value = SecretValue::new(path.clone(), bytes, made_of.binding)
+            .map_err(|why| refused(path, why))?;
         let time = shortest(spec.cache_ttl, lease, at_most);
-        self.cache.lock().expect("nothing panics under it").put(&value, begun, time, Moment::now());
+        let mut cache = self.cache.lock().expect("nothing panics under it");
+        cache.put(&value, made_of, begun, time, Moment::now());
         Ok(value)
     }
 
@@ -306,6 +308,11 @@ impl At<'_> {
     /// Its source's name.
     pub(crate) fn source(&self) -> &str {
         self.name
+    }
+
+    /// What its source calls the secret.
+    pub(crate) fn reference(&self) -> &str {
+        &self.reference
     }
 
     /// Whether it is at `source`, in what that one lists as `reference`: a field of it is in it.

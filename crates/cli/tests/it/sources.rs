@@ -1,6 +1,8 @@
 //! Sources beside the store, each with its real program or a server of its documented interface:
 //! a value that is kept there reaches the origin and nobody else.
 
+mod kept;
+
 use std::{
     fs,
     io::{BufRead, BufReader, Write},

@@ -10,7 +10,7 @@ use super::{Secret, Vault};
 use crate::{
     index::Indexed,
     metadata::SourceConfig,
-    router::{At, Place, Router, SourceReport},
+    router::{At, MadeOf, Place, Router, SourceReport},
     source::{EnvSource, FileSource, Held, LocalSource, Reading, Source},
 };
 
@@ -179,12 +179,19 @@ impl Vault {
         at: &At<'_>,
     ) -> Result<Reading, Error> {
         let router = self.router()?;
-        if let Some(value) = router.cached(path) {
+        let made_of = MadeOf {
+            source: at.source().to_owned(),
+            reference: at.reference().to_owned(),
+            binding,
+            created_at: secret.created_at,
+            updated_at: secret.updated_at,
+        };
+        if let Some(value) = router.cached(path, &made_of) {
             return Ok(Reading { value, warnings: Vec::new() });
         }
         let credential = self.credential(router, at.source()).await?;
         let at_most = secret.metadata.upkeep.cache_ttl_seconds_max;
-        let fetched = router.fetch(path, binding, at, credential.as_ref(), at_most).await;
+        let fetched = router.fetch(path, at, made_of, credential.as_ref(), at_most).await;
         self.keep_contacts(router).await;
         Ok(Reading { value: fetched?, warnings: Vec::new() })
     }
