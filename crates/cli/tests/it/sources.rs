@@ -504,15 +504,17 @@ server.serve_forever()
     world.keyless(&rotate).stdin(world.canary.value()).run().ok();
     world.agent_sh(USE).run().ok();
     assert_eq!(origin.requests()[0].header("x"), Some(world.canary.value().into()));
-    // Secrets have to be there before a value can be put.
+    // A secret is made with its first value.
     declare("team/", "secrets-manager");
     let fresh = world.another_value();
     let missing = world.keyless(&["source", "check", TOKEN]).run();
     assert!(missing.exits(1).text().contains("has no value"), "{}", missing.text());
+    world.keyless(&rotate).stdin(world.another_value()).run().ok();
+    world.keyless(&["source", "check", TOKEN]).run().ok();
     let create = format!(
         "import boto3\nboto3.client('secretsmanager', region_name='eu-central-1', \
          endpoint_url='http://127.0.0.1:{}', aws_access_key_id='a', aws_secret_access_key='b')\
-         .create_secret(Name='api/token', SecretString='{{\"key\": \"{fresh}\"}}')",
+         .create_secret(Name='api/json', SecretString='{{\"key\": \"{fresh}\"}}')",
         server.port
     );
     assert!(Command::new("python3").args(["-c", &create]).status().unwrap().success());
@@ -525,7 +527,7 @@ server.serve_forever()
         "--env",
         "OTHER",
         "--source",
-        "source:secrets-manager:api/token#key",
+        "source:secrets-manager:api/json#key",
     ];
     world.keyless(&by_key).run().ok();
     world.keyless(&["source", "check", "team/json/token"]).run().ok();
@@ -542,7 +544,7 @@ server.serve_forever()
         held.as_array().unwrap().iter().map(pair).collect::<Vec<_>>()
     };
     let (secrets, parameters) = (held("secrets-manager"), held("ssm"));
-    assert_eq!((secrets.len(), parameters.len()), (122, 121), "{secrets:?} {parameters:?}");
+    assert_eq!((secrets.len(), parameters.len()), (123, 121), "{secrets:?} {parameters:?}");
     assert!(secrets.contains(&("\"api/token\"".to_owned(), json!(TOKEN))), "{secrets:?}");
     assert!(parameters.contains(&("\"/many/p7\"".to_owned(), json!(null))), "{parameters:?}");
     below.set("browse_below = \"many\"\n");

@@ -23,6 +23,12 @@ use super::{
 };
 use crate::router::{optional, required};
 
+/// The call that gives a secret its next value, and the one that makes it with its first; with how each names it.
+const PUT: (&str, &str) = ("secretsmanager.PutSecretValue", "SecretId");
+const CREATE: (&str, &str) = ("secretsmanager.CreateSecret", "Name");
+const NOT_MADE: &str =
+    "it has no secret of that name, and made none (secretsmanager:CreateSecret allows it): ";
+
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AwsService {
@@ -136,6 +142,33 @@ impl AwsSource {
             return Err(unreadable());
         }
         serde_json::from_slice(&answer.body).map_err(|_| unreadable())
+    }
+
+    /// Has `SecretString` put by the call `target`, which goes by the secret's name in `field`; `None` where AWS
+    /// knows of no such secret.
+    async fn put_secret(
+        &self,
+        (target, field): (&str, &str),
+        name: &str,
+        quoted: &str,
+        credential: Option<&SecretValue>,
+    ) -> Result<Option<()>, SourceFault> {
+        let token = request_token()?;
+        let body = format!(
+            "{{\"{field}\":{name},\"ClientRequestToken\":\"{token}\",\"SecretString\":{quoted}}}"
+        );
+        self.write(target, body, credential).await
+    }
+
+    /// `None` where AWS has nothing of that name to write to.
+    async fn write(
+        &self,
+        target: &str,
+        body: String,
+        credential: Option<&SecretValue>,
+    ) -> Result<Option<()>, SourceFault> {
+        let answer = self.call(target, Zeroizing::new(body.into_bytes()), credential).await?;
+        if answer.status == 200 { Ok(Some(())) } else { refusal(&answer).map(|()| None) }
     }
 
     async fn call(
@@ -258,7 +291,7 @@ impl Backend for AwsSource {
             let body = Zeroizing::new(body.to_string().into_bytes());
             let answer = self.call(target, body, credential).await?;
             if answer.status != 200 {
-                return refusal(&answer);
+                return refusal(&answer).map(|()| None);
             }
             let bytes = match self.service {
                 AwsService::SecretsManager => {
@@ -299,40 +332,44 @@ impl Backend for AwsSource {
                 .map_err(|_| SourceFault::new(State::Unavailable, "it takes text alone"))?;
             let quoted = Zeroizing::new(serde_json::to_string(text).map_err(|_| unreadable())?);
             let name = serde_json::to_string(reference).map_err(|_| unreadable())?;
-            let (target, body) = match self.service {
-                AwsService::SecretsManager => (
-                    "secretsmanager.PutSecretValue",
-                    format!(
-                        "{{\"SecretId\":{name},\"ClientRequestToken\":\"{}\",\"SecretString\":{}}}",
-                        request_token()?,
-                        *quoted
-                    ),
-                ),
-                AwsService::Ssm => (
-                    "AmazonSSM.PutParameter",
-                    format!(
+            let written = match self.service {
+                AwsService::SecretsManager => {
+                    match self.put_secret(PUT, &name, &quoted, credential).await? {
+                        Some(()) => Some(()),
+                        // An identity says what AWS has; only a name says what it is to have.
+                        None if reference.starts_with("arn:") => None,
+                        None => {
+                            let made = self.put_secret(CREATE, &name, &quoted, credential).await;
+                            made.map_err(|fault| SourceFault {
+                                words: SafeText::words(NOT_MADE).and(fault.words),
+                                ..fault
+                            })?
+                        }
+                    }
+                }
+                AwsService::Ssm => {
+                    let body = format!(
                         "{{\"Name\":{name},\"Type\":\"SecureString\",\"Overwrite\":true,\"Value\":{}}}",
                         *quoted
-                    ),
-                ),
+                    );
+                    self.write("AmazonSSM.PutParameter", body, credential).await?
+                }
             };
-            let answer = self.call(target, Zeroizing::new(body.into_bytes()), credential).await?;
-            match answer.status {
-                200 => Ok(()),
-                _ => refusal(&answer).map(|_| ()),
-            }
+            written.ok_or_else(|| {
+                SourceFault::new(State::Available, "AWS has none of that name to put a value in")
+            })
         })
     }
 }
 
-/// Not there, not allowed, or not now.
-fn refusal(answer: &HttpAnswer) -> Result<Option<Fetched>, SourceFault> {
+/// Not there, which is no fault by itself; or why not: not allowed, or not now.
+fn refusal(answer: &HttpAnswer) -> Result<(), SourceFault> {
     let fault: FaultAnswer<'_> =
         serde_json::from_slice(&answer.body).unwrap_or(FaultAnswer { kind: "" });
     if fault.kind.ends_with("ResourceNotFoundException")
         || fault.kind.ends_with("ParameterNotFound")
     {
-        return Ok(None);
+        return Ok(());
     }
     let state = match answer.status {
         400 | 401 | 403 => State::Locked,
@@ -351,3 +388,6 @@ fn request_token() -> Result<String, SourceFault> {
 fn unreadable() -> SourceFault {
     SourceFault::new(State::Unavailable, "AWS's answer can't be read")
 }
+
+#[cfg(test)]
+mod tests;
