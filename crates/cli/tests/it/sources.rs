@@ -2,6 +2,7 @@
 //! a value that is kept there reaches the origin and nobody else.
 
 mod kept;
+mod programs;
 
 use std::{
     fs,
@@ -300,6 +301,25 @@ fn pass_with_real_gnupg() {
     assert!(said.contains("has a new value at its source"), "{said}");
     world.agent_sh(USE).run().ok();
     assert_eq!(origin.requests()[1].header("x"), Some(fresh));
+    // A folder is no entry: `pass` prints what is in it, and that is no value, nor the rest of one.
+    let folder = ["secret", "add", "team/api/folder", "--source", "source:mine:work/team/api"];
+    world.keyless(&folder).run().ok();
+    let check = ["source", "check", "team/api/folder"];
+    let none = world.keyless(&check).run();
+    assert!(none.exits(1).text().contains("has no value"), "{}", none.text());
+    let put = ["secret", "rotate", "team/api/folder", "--value-stdin"];
+    world.keyless(&put).stdin(world.another_value()).run().ok();
+    let shown = Command::new("pass")
+        .args(["show", "work/team/api"])
+        .env("GNUPGHOME", gnupg.path())
+        .env("PASSWORD_STORE_DIR", &store)
+        .output()
+        .unwrap();
+    assert_eq!(
+        shown.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count(),
+        1
+    );
+    world.keyless(&["secret", "remove", "team/api/folder", "--yes"]).run().ok();
     run("pass", &["rm", "-f", "work/team/api/token"], "");
     let gone = world.keyless(&["source", "check", "--json"]).run();
     assert!(gone.exits(1).text().contains("has no value"), "{}", gone.text());
@@ -345,45 +365,6 @@ fn onepassword_by_its_tool() {
     assert_eq!(state(&world, "op")["state"], json!("unavailable"));
     fs::remove_file(&op).unwrap();
     assert_eq!(state(&world, "op")["state"], json!("not-installed"));
-}
-
-/// `bw`, as far as reading goes: its arguments, its output, its complaints.
-const BW: &str = r#"#!/bin/sh
-[ "$1 $2" = "--nointeraction --raw" ] || exit 9
-[ "$BW_SESSION" = "BWSESSION" ] && state=unlocked || state=locked
-case "$3 $4 $5" in
-  "status  ") printf '{"serverUrl":null,"status":"%s"}' "$state" ;;
-  "get "*) [ $state = unlocked ] || { printf 'Vault is locked.' >&2; exit 1; }
-    [ "$4 $5" = "password api/token" ] || { printf 'Not found.' >&2; exit 1; }
-    printf %s "BWVALUE" ;;
-esac
-"#;
-
-#[test]
-fn bitwarden_by_its_tool() {
-    let mut world = World::with_store();
-    let origin = world.origin(ALLOWED);
-    let session = world.another_value();
-    let bw = world.operator_file("bw");
-    executable(&bw, &BW.replace("BWSESSION", &session).replace("BWVALUE", world.canary.value()));
-    sources(
-        &world,
-        &format!(
-            "[[source]]\nname = \"bw\"\ntype = \"bitwarden\"\nprogram = {bw:?}\ncache_ttl_seconds = 0\n\
-             [[route]]\nprefix = \"team/\"\nsource = \"bw\"\n\
-             [source_credentials]\nbw = \"@secret:sources/bw/session\"\n"
-        ),
-    );
-    add_local(&world, "sources/bw/session", &session);
-    add_routed(&world, "routed");
-    world.agent_sh(USE).run().ok();
-    assert_eq!(origin.requests()[0].header("x"), Some(world.canary.value().into()));
-    assert_eq!(state(&world, "bw")["state"], json!("available"));
-    let wrong = ["secret", "rotate", "sources/bw/session", "--value-stdin"];
-    world.keyless(&wrong).stdin(world.another_value()).run().ok();
-    assert_eq!(state(&world, "bw")["state"], json!("locked"));
-    let locked = world.keyless(&["source", "check", TOKEN]).run();
-    assert!(locked.exits(1).text().contains("is locked"), "{}", locked.text());
 }
 
 /// What the real one does without its servers: it says that nobody is logged in.

@@ -1,6 +1,6 @@
 //! The source `bitwarden`: its command-line tool `bw`, read-only.
 //!
-//! A reference is an item's name or id, with `#FIELD` for one of `password` (the default),
+//! A reference is an item's whole name or its id, with `#FIELD` for one of `password` (the default),
 //! `username`, `notes` and `totp`. The source's credential is the session key that `bw unlock`
 //! prints. Source: <https://bitwarden.com/help/cli/>
 
@@ -32,6 +32,37 @@ struct Item {
 impl BitwardenSource {
     pub(crate) fn new(settings: &Table) -> Result<Self, String> {
         Ok(Self { program: Program::of(settings, "/usr/local/bin/bw")? })
+    }
+
+    /// The id of the one item of that name. `bw get` would do with any whose name, user or address has the word in it.
+    async fn find(
+        &self,
+        name: &str,
+        credential: Option<&SecretValue>,
+    ) -> Result<Option<String>, SourceFault> {
+        let found = self.items(&["--search", name], credential).await?;
+        let mut named = found.into_iter().filter(|item| item.name == name);
+        match (named.next(), named.next()) {
+            (Some(_), Some(_)) => {
+                let words = "several items go by this name; use the id of one";
+                Err(SourceFault::new(State::Available, words))
+            }
+            (one, _) => Ok(one.map(|item| item.id)),
+        }
+    }
+
+    async fn items(
+        &self,
+        which: &[&str],
+        credential: Option<&SecretValue>,
+    ) -> Result<Vec<Item>, SourceFault> {
+        let ran = self.bw(&[&["list", "items"], which].concat(), credential).await?;
+        if !ran.status.success() {
+            return Err(refusal(&ran));
+        }
+        // It prints the values as well: they are skipped where they stand, and the text is wiped.
+        serde_json::from_slice(&ran.output)
+            .map_err(|_| SourceFault::new(State::Unavailable, "what bw lists can't be read"))
     }
 
     async fn bw(
@@ -73,13 +104,7 @@ impl Backend for BitwardenSource {
         credential: Option<&'a SecretValue>,
     ) -> Answer<'a, Result<Vec<Held>, SourceFault>> {
         Box::pin(async move {
-            let ran = self.bw(&["list", "items"], credential).await?;
-            if !ran.status.success() {
-                return Err(refusal(&ran));
-            }
-            // It prints the values as well: they are skipped where they stand, and the text is wiped.
-            let items: Vec<Item> = serde_json::from_slice(&ran.output)
-                .map_err(|_| SourceFault::new(State::Unavailable, "what bw lists can't be read"))?;
+            let items = self.items(&[], credential).await?;
             let held = |item: Item| Held { reference: item.id, name: Some(item.name) };
             Ok(items.into_iter().map(held).collect())
         })
@@ -96,7 +121,12 @@ impl Backend for BitwardenSource {
                 let words = "a reference is ITEM, or ITEM# with password, username, notes or totp";
                 return Err(SourceFault::new(State::Available, words));
             }
-            let ran = self.bw(&["get", field, item], credential).await?;
+            let found = match is_id(item) {
+                true => Some(item.to_owned()),
+                false => self.find(item, credential).await?,
+            };
+            let Some(id) = found else { return Ok(None) };
+            let ran = self.bw(&["get", field, &id], credential).await?;
             if ran.status.success() {
                 let bytes = Zeroizing::new(ran.output.to_vec());
                 return Ok(Some(Fetched { bytes, lease: None }));
@@ -109,9 +139,32 @@ impl Backend for BitwardenSource {
     }
 }
 
+/// Whether it has the form of an id, which `bw get` looks up and does not search for.
+fn is_id(text: &str) -> bool {
+    let groups = text.split('-').map(|group| {
+        let is_hex = group.bytes().all(|b| b.is_ascii_hexdigit());
+        is_hex.then_some(group.len())
+    });
+    groups.eq([8, 4, 4, 4, 12].map(Some))
+}
+
 fn refusal(ran: &Ran) -> SourceFault {
     if ran.complains_of(&["vault is locked", "not logged in", "mac failed"]) {
         return SourceFault::new(State::Locked, "bw is locked or not logged in");
     }
     SourceFault { state: State::Unavailable, words: ran.ending() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_told_from_a_name() {
+        assert!(is_id("0e7e3cd5-8A1f-4b7a-9a3c-b2a1003fe6b1"));
+        for name in ["stripe", "", "0e7e3cd5", "0e7e3cd5-8a1f-4b7a-9a3c-b2a1003fe6bx", "a-b-c-d-e"]
+        {
+            assert!(!is_id(name), "{name}");
+        }
+    }
 }

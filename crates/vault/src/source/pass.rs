@@ -3,7 +3,7 @@
 //! The first line of an entry is its value; `NAME#field` is what follows `field:` on a later line,
 //! and `NAME#*` the whole entry. Writing puts the first line and keeps the others.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use keyless_core::{SecretPath, SecretValue};
 use tokio::task::spawn_blocking;
@@ -37,10 +37,20 @@ impl PassSource {
         set.or_else(home)
     }
 
+    /// Whether there is no entry of that name. For a folder `pass` prints what is in it, and is content.
+    async fn lacks(&self, name: &str) -> bool {
+        let Some(store) = self.store() else { return false };
+        let mut entry = store.clone().into_os_string();
+        entry.push(format!("/{name}.gpg"));
+        // Where there is no store, the program is another one with its entries elsewhere.
+        let looked = spawn_blocking(move || store.is_dir() && !Path::new(&entry).is_file());
+        looked.await.expect("looking at a file does not panic")
+    }
+
     async fn show(&self, name: &str) -> Result<Option<Zeroizing<Vec<u8>>>, SourceFault> {
         let ran = self.program.run(&["show", "--", name], None, &[]).await?;
         if ran.status.success() {
-            return Ok(Some(ran.output));
+            return Ok((!self.lacks(name).await).then_some(ran.output));
         }
         if ran.complains_of(&["is not in the password store"]) {
             return Ok(None);
