@@ -10,6 +10,7 @@ mod env;
 mod environment;
 mod file;
 mod folder;
+mod granted;
 mod hashicorp;
 mod http;
 mod keepass;

@@ -4,6 +4,8 @@
 //! `username`, `notes` and `totp`. The source's credential is the session key that `bw unlock`
 //! prints. Source: <https://bitwarden.com/help/cli/>
 
+use std::path::PathBuf;
+
 use keyless_core::SecretValue;
 use serde::Deserialize;
 use toml::Table;
@@ -81,6 +83,11 @@ impl BitwardenSource {
 impl Backend for BitwardenSource {
     fn capabilities(&self) -> Capabilities {
         Capabilities::READ.and(Capabilities::LIST)
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        // The first is macOS's.
+        self.program.files(&["Library/Application Support/Bitwarden CLI"], &["Bitwarden CLI"])
     }
 
     fn state<'a>(&'a self, credential: Option<&'a SecretValue>) -> Answer<'a, State> {

@@ -3,6 +3,8 @@
 //! A reference is `op://VAULT/ITEM/FIELD`. With a service account its token is the source's
 //! credential; without one a person signs in, and `op` asks them.
 
+use std::path::PathBuf;
+
 use keyless_core::{SecretPath, SecretValue};
 use serde::Deserialize;
 use toml::Table;
@@ -78,6 +80,10 @@ impl Backend for OnePasswordSource {
         } else {
             format!("op://{vault}/{rest}/password")
         }
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        self.program.files(&[".op"], &[".op", "op"])
     }
 
     fn state<'a>(&'a self, credential: Option<&'a SecretValue>) -> Answer<'a, State> {

@@ -33,7 +33,7 @@ impl PassSource {
     /// Where the entries lie, as `pass` finds it itself.
     fn store(&self) -> Option<PathBuf> {
         let set = self.program.granted("PASSWORD_STORE_DIR").map(PathBuf::from);
-        let home = || std::env::home_dir().map(|home| home.join(".password-store"));
+        let home = || self.program.home().map(|home| home.join(".password-store"));
         set.or_else(home)
     }
 
@@ -71,6 +71,10 @@ impl Backend for PassSource {
         } else {
             format!("{}/{path}", folder.trim_end_matches('/'))
         }
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        self.program.files(&[".gnupg", ".password-store"], &[])
     }
 
     fn state<'a>(&'a self, _: Option<&'a SecretValue>) -> Answer<'a, State> {

@@ -14,12 +14,16 @@ use std::{path::PathBuf, time::Duration};
 use toml::Table;
 use zeroize::Zeroizing;
 
-use super::backend::{Answer, Backend, Capabilities, Fetched, Held, SourceFault, State};
+use super::{
+    backend::{Answer, Backend, Capabilities, Fetched, Held, SourceFault, State},
+    granted,
+};
 use crate::router::required;
 
 /// One plugin.
 pub(crate) struct PluginSource {
     client: PluginClient,
+    environment: Vec<(String, String)>,
     /// What it said last; nothing before it was ever asked.
     capabilities: AtomicU32,
 }
@@ -46,12 +50,13 @@ impl PluginSource {
             name: name.to_owned(),
             program,
             checksum_sha256: required(settings, "checksum_sha256")?,
-            environment,
+            environment: environment.clone(),
             config,
             limits: Limits::default(),
         };
         Ok(Self {
             client: PluginClient::new(launch),
+            environment,
             capabilities: AtomicU32::new(keyless_plugin::READ),
         })
     }
@@ -73,6 +78,10 @@ impl Backend for PluginSource {
             }
             self.capabilities()
         })
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        granted::places(&self.environment)
     }
 
     fn state<'a>(&'a self, _: Option<&'a SecretValue>) -> Answer<'a, State> {

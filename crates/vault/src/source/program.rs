@@ -20,7 +20,10 @@ use tokio::{
 use toml::Table;
 use zeroize::Zeroizing;
 
-use super::backend::{SourceFault, State};
+use super::{
+    backend::{SourceFault, State},
+    granted,
+};
 use crate::router::optional;
 
 const MAX_OUTPUT: usize = 1024 * 1024;
@@ -83,6 +86,26 @@ impl Program {
     pub(crate) fn granted(&self, name: &str) -> Option<&str> {
         let entry = self.environment.iter().find(|(known, _)| known == name);
         entry.map(|(_, value)| value.as_str())
+    }
+
+    /// The folder that is its user's home.
+    pub(crate) fn home(&self) -> Option<PathBuf> {
+        self.granted("HOME").map(PathBuf::from).or_else(std::env::home_dir)
+    }
+
+    /// Where its data and keys are: what the operator grants it, and what it keeps by itself below its user's home and
+    /// the folder for configuration.
+    pub(crate) fn files(&self, in_home: &[&str], in_config: &[&str]) -> Vec<PathBuf> {
+        const CONFIG: &str = "XDG_CONFIG_HOME";
+        let config = self.granted(CONFIG).map(PathBuf::from);
+        let config = config.or_else(|| std::env::var_os(CONFIG).map(PathBuf::from));
+        let config = config.or_else(|| self.home().map(|home| home.join(".config")));
+        let below = |folder: Option<PathBuf>, names: &[&str]| {
+            let folder = folder.filter(|folder| folder.is_absolute());
+            folder.map(|folder| names.iter().map(|name| folder.join(name)).collect::<Vec<_>>())
+        };
+        let own = [below(self.home(), in_home), below(config, in_config)];
+        own.into_iter().flatten().flatten().chain(granted::places(&self.environment)).collect()
     }
 
     /// Whether it is there, and the one that was allowed. Blocks.

@@ -61,3 +61,44 @@ fn bitwarden_by_its_tool() {
     let locked = world.keyless(&["source", "check", TOKEN]).run();
     assert!(locked.exits(1).text().contains("is locked"), "{}", locked.text());
 }
+
+/// Where the operator says that a program's data and keys are, no agent looks, and what the agent needs stays.
+#[test]
+fn what_a_program_is_granted_is_hidden_from_the_agent() {
+    let mut world = World::with_store();
+    let origin = world.origin(ALLOWED);
+    let home = world.home.home();
+    let places = ["gnupg", "passwords", "bitwarden", "op", "plugin"];
+    let places = places.map(|name| home.join("srv").join(name));
+    for place in &places {
+        fs::create_dir_all(place).unwrap();
+        fs::write(place.join("key"), world.canary.value()).unwrap();
+    }
+    let [gnupg, store, bitwarden, op, plugin] = &places;
+    let none = world.operator_file("none");
+    let (path, work) = (std::env::var("PATH").unwrap(), world.home.work());
+    sources(
+        &world,
+        &format!(
+            "[[source]]\nname = \"p\"\ntype = \"pass\"\nprogram = {none:?}\n\
+             [source.environment]\nGNUPGHOME = {gnupg:?}\nPASSWORD_STORE_DIR = {store:?}\nPATH = {path:?}\n\
+             [[source]]\nname = \"b\"\ntype = \"bitwarden\"\nprogram = {none:?}\n\
+             [source.environment]\nBITWARDENCLI_APPDATA_DIR = {bitwarden:?}\nHOME = {home:?}\n\
+             [[source]]\nname = \"o\"\ntype = \"1password\"\nprogram = {none:?}\n\
+             [source.environment]\nOP_CONFIG_DIR = {op:?}\nWORK = {work:?}\n\
+             [[source]]\nname = \"plugin\"\ntype = \"plugin\"\nprogram = {none:?}\n\
+             checksum_sha256 = \"{}\"\nenvironment = {{ KEYS = {plugin:?}, CERTS = \"/etc/ssl\" }}\n",
+            "0".repeat(64)
+        ),
+    );
+    add_local(&world, "team/other/value", &world.another_value());
+    world.add(TOKEN, &["--to", ALLOWED, "--env", VARIABLE]).ok();
+    for place in &places {
+        let look = format!("cat {}/key", place.display());
+        let seen = world.agent_sh(&look).run();
+        assert_ne!(seen.status.code(), Some(0), "{}: {}", place.display(), seen.text());
+    }
+    world.agent_sh(&format!("ls . /etc/ssl \"$HOME\" > /dev/null && {USE}")).run().ok();
+    world.assert_received(&origin);
+    fs::remove_dir_all(home.join("srv")).unwrap();
+}
