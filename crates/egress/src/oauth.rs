@@ -4,7 +4,11 @@
 //! same dialing, zones and roots as every other request. Nothing of an answer is ever repeated in
 //! an error but the standard's own words.
 
-use std::{iter, pin::pin};
+use std::{
+    iter,
+    pin::pin,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use data_encoding::BASE64;
@@ -27,7 +31,7 @@ use crate::{
 /// More than any token endpoint says.
 const MAX_ANSWER: usize = 1 << 20;
 /// From the first byte of the request to the last of the answer.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What a token endpoint is asked.
 pub struct TokenRequest<'a> {
@@ -90,7 +94,7 @@ impl Engine {
         let roots = self.roots();
         let means = Means { dialer: &reach.dialer, roots: &roots, identity: None };
         // Always a new connection: an endpoint is asked seldom, and never twice by mistake.
-        let mut connection = self.pool.get(&key, Wanted::Fresh, &means).await?;
+        let mut connection = self.pool.get(&key, Wanted::Fresh(Instant::now()), &means).await?;
         let message = message(request, connection.version())?;
         let message = message.map(|body| body.map_err(|never| match never {}).boxed_unsync());
         let answer = connection.send(message, UNHEARD).await.map_err(|failure| failure.error)?;

@@ -78,7 +78,8 @@ struct Home {
 #[derive(Default)]
 struct Kept {
     http1: Vec<(Http1, Instant)>,
-    http2: Option<http2::Client>,
+    /// With when it was opened.
+    http2: Option<(http2::Client, Instant)>,
     speaks_http1: bool,
     used: Option<Instant>,
     /// When and why dialling failed last: an answer for those who were waiting then.
@@ -97,8 +98,8 @@ pub(crate) struct Means<'a> {
 pub(crate) enum Wanted {
     /// A kept one if there is one.
     Any,
-    /// A new one: the kept one turned out to be dead.
-    Fresh,
+    /// One that was opened since then, or is opened now: the kept one that was taken then turned out to be dead.
+    Fresh(Instant),
     /// A new one that speaks HTTP/1.1 and is not shared, for an upgrade.
     Upgrade,
 }
@@ -132,11 +133,14 @@ impl Pool {
         }
         self.sweep();
         let asked = Instant::now();
-        let _alone = if slot.speaks_http1() { None } else { Some(slot.dialling.lock().await) };
-        // Whoever dialled before us may have left something for us.
-        if wanted == Wanted::Any
-            && let Some(sender) = slot.take(self.idle_time)
-        {
+        let alone = if slot.speaks_http1() { None } else { Some(slot.dialling.lock().await) };
+        // Whoever dialled before us may have left something for us, or found that each needs one of their own.
+        let _alone = alone.filter(|_| !slot.speaks_http1());
+        let left = match wanted {
+            Wanted::Fresh(then) => slot.take_since(then),
+            Wanted::Any | Wanted::Upgrade => slot.take(self.idle_time),
+        };
+        if let Some(sender) = left {
             return Ok(Connection::new(sender, self.home(&slot)));
         }
         if let Some(error) = slot.failed_since(asked) {
@@ -198,7 +202,7 @@ impl Slot {
     fn take(&self, idle_time: Duration) -> Option<Sender> {
         let mut kept = self.kept.lock();
         kept.used = Some(Instant::now());
-        if let Some(shared) = kept.http2.as_ref() {
+        if let Some((shared, _)) = kept.http2.as_ref() {
             if shared.is_closed() {
                 kept.http2 = None;
             } else {
@@ -214,6 +218,14 @@ impl Slot {
             }
         }
         None
+    }
+
+    /// A shared connection that is no older than this.
+    fn take_since(&self, then: Instant) -> Option<Sender> {
+        let kept = self.kept.lock();
+        let (shared, opened) = kept.http2.as_ref()?;
+        let is_good = *opened >= then && !shared.is_closed();
+        is_good.then(|| Sender::Http2(shared.clone()))
     }
 
     fn speaks_http1(&self) -> bool {
@@ -234,7 +246,7 @@ impl Slot {
             Ok(Sender::Http1(_)) => kept.speaks_http1 = true,
             Ok(Sender::Http2(shared)) => {
                 kept.speaks_http1 = false;
-                kept.http2 = Some(shared.clone());
+                kept.http2 = Some((shared.clone(), now));
             }
             Err(error) => kept.failed = Some((now, error.clone())),
         }

@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use h2::{
-    SendStream,
+    Reason, SendStream,
     client::{Builder, ResponseFuture, SendRequest},
 };
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -48,10 +48,18 @@ pub(crate) struct Client {
     streams: Arc<Room>,
 }
 
+/// What there is of a request once its head is on its way.
+enum Rest {
+    /// Its body, and where that goes.
+    Body(Outgoing, SendStream<Bytes>),
+    /// Nothing: this is all of it, to be sent again if its destination did not process it.
+    Nothing(Request<Outgoing>),
+}
+
 /// A request without an answer.
 pub(crate) struct Failure {
     pub(crate) error: h2::Error,
-    /// The request, where nothing of it was sent.
+    /// The request, where nothing of it was sent, or its destination says that it did nothing with it.
     pub(crate) unsent: Option<Box<Request<Outgoing>>>,
 }
 
@@ -88,13 +96,14 @@ impl Client {
         interim: Option<impl Fn(StatusCode, &HeaderMap)>,
     ) -> Result<Response<Incoming>, Failure> {
         let place = self.streams.enter();
-        let (mut answer, body) = self.begin(request).await?;
-        let sending = match body {
-            Some((body, to)) => self.send_body(body, to).await,
-            None => None,
+        let (mut answer, rest) = self.begin(request).await?;
+        let (sending, whole) = match rest {
+            Rest::Body(body, to) => (self.send_body(body, to).await, None),
+            Rest::Nothing(whole) => (None, Some(whole)),
         };
         let answered = poll_fn(|cx| poll_answer(&mut answer, interim.as_ref(), cx));
-        let (parts, stream) = answered.await.map_err(Failure::of)?.into_parts();
+        let answered = answered.await.map_err(|error| Failure::of(error, whole))?;
+        let (parts, stream) = answered.into_parts();
         if let Some(mut sending) = sending {
             sending.detach_all();
         }
@@ -118,10 +127,7 @@ impl Client {
     }
 
     /// Sends a head, as soon as the destination takes one more.
-    async fn begin(
-        &self,
-        request: Request<Outgoing>,
-    ) -> Result<(ResponseFuture, Option<(Outgoing, SendStream<Bytes>)>), Failure> {
+    async fn begin(&self, request: Request<Outgoing>) -> Result<(ResponseFuture, Rest), Failure> {
         let _turn = self.turn.lock().await;
         let mut requests = self.requests.clone();
         if let Err(error) = poll_fn(|cx| requests.poll_ready(cx)).await {
@@ -136,16 +142,31 @@ impl Client {
             length.filter(|&length| length > 0 || has_body(&parts.method)),
         );
         let ends = body.is_end_stream();
+        let head = ends.then(|| parts.clone());
         let sent = requests.send_request(Request::from_parts(parts, ()), ends);
-        let (answer, to) = sent.map_err(Failure::of)?;
-        poll_fn(|cx| requests.poll_ready(cx)).await.map_err(Failure::of)?;
-        Ok((answer, (!ends).then_some((body, to))))
+        let (answer, rest) = match (sent, head) {
+            (Ok((answer, _)), Some(head)) => {
+                (answer, Rest::Nothing(Request::from_parts(head, body)))
+            }
+            (Ok((answer, to)), None) => (answer, Rest::Body(body, to)),
+            (Err(error), head) => {
+                let whole = head.map(|head| Request::from_parts(head, body));
+                return Err(Failure::of(error, whole));
+            }
+        };
+        // A connection that takes no more may still answer this one. If it does not, the answer says why.
+        let _ = poll_fn(|cx| requests.poll_ready(cx)).await;
+        Ok((answer, rest))
     }
 }
 
 impl Failure {
-    fn of(error: h2::Error) -> Self {
-        Self { error, unsent: None }
+    /// A request that came too late for its connection's last one, or was refused before anything was done with it, may
+    /// be sent again (RFC 9113, sections 6.8 and 8.7).
+    fn of(error: h2::Error, whole: Option<Request<Outgoing>>) -> Self {
+        let is_refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
+        let is_untouched = error.is_remote() && (error.is_go_away() || is_refused);
+        Self { error, unsent: whole.filter(|_| is_untouched).map(Box::new) }
     }
 }
 

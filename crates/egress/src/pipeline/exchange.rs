@@ -162,7 +162,7 @@ impl<'a> Exchange<'a> {
             Err(failure) => failure,
         };
         if let Some(request) = failure.unsent.take() {
-            let fresh = self.connect(Wanted::Fresh).await?;
+            let fresh = self.connect(connection.another()).await?;
             // A request is written for one version; a destination seldom changes its mind.
             if fresh.version() == connection.version() {
                 *connection = fresh;

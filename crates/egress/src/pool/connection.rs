@@ -6,7 +6,7 @@ use std::{
     io::ErrorKind,
     pin::{Pin, pin},
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use hyper_util::rt::TokioIo;
 use keyless_core::{Code, Error, SafeText, Scheme};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Home, Key, Means, driver::Driver, ragged::Ragged};
+use super::{Home, Key, Means, Wanted, driver::Driver, ragged::Ragged};
 use crate::{
     http2,
     incoming::Incoming,
@@ -36,6 +36,7 @@ const WANTS_CERTIFICATE: &str = "it asks for a client certificate that it takes"
 pub(crate) struct Connection {
     sender: Option<Sender>,
     home: Option<Home>,
+    taken: Instant,
 }
 
 /// The sending half of a connection.
@@ -63,12 +64,12 @@ pub(super) struct Http1 {
 
 impl Connection {
     pub(super) fn new(sender: Sender, home: Home) -> Self {
-        Self { sender: Some(sender), home: Some(home) }
+        Self { sender: Some(sender), home: Some(home), taken: Instant::now() }
     }
 
     /// One that is not shared, and moves by itself.
     pub(super) fn unpooled(sender: Sender) -> Self {
-        Self { sender: Some(sender), home: None }.let_go()
+        Self { sender: Some(sender), home: None, taken: Instant::now() }.let_go()
     }
 
     /// What it speaks.
@@ -77,6 +78,11 @@ impl Connection {
             Some(Sender::Http2(_)) => Version::HTTP_2,
             _ => Version::HTTP_11,
         }
+    }
+
+    /// What is wanted in its place, once it turns out to be dead.
+    pub(crate) fn another(&self) -> Wanted {
+        if self.home.is_some() { Wanted::Fresh(self.taken) } else { Wanted::Upgrade }
     }
 
     /// Whether it is HTTP/1.1 and its answer has not been read to the end.

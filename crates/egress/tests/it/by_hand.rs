@@ -1,4 +1,4 @@
-//! Destinations whose HTTP/2 is written by hand: what they cut.
+//! Destinations whose HTTP/2 is written by hand: what they did not process, and what they cut.
 
 use std::{
     io::{Read, Write as _},
@@ -8,9 +8,10 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use h2::Reason;
 use http::{Request, StatusCode};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Full};
 use keyless_core::Authority;
 use keyless_egress::EngineConfig;
 use keyless_testkit::{Alpn, Handler, OriginOptions, TestCa, reply};
@@ -26,6 +27,7 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 /// `:status: 200`, in HPACK's own table.
@@ -68,6 +70,11 @@ impl Peer {
         self.write(RST_STREAM, 0, stream, &u32::from(reason).to_be_bytes());
     }
 
+    /// Nothing above `last` was processed.
+    fn go_away(&mut self, last: u32) {
+        self.write(GOAWAY, 0, 0, &[last.to_be_bytes(), [0; 4]].concat());
+    }
+
     fn answer_all(mut self) {
         while let Some(stream) = self.next_head() {
             self.write(HEADERS, END_STREAM | END_HEADERS, stream, OK);
@@ -105,6 +112,58 @@ fn scene(first: impl Fn(Peer) + Send + 'static) -> (Scene, Arc<Mutex<usize>>) {
         }
     });
     (Scene::of(Setting { config, ..Setting::with(ca) }), met)
+}
+
+/// RFC 9113, sections 6.8 and 8.7.
+#[test]
+fn what_was_not_processed_is_sent_over_another_connection() {
+    for goes_away in [true, false] {
+        let (scene, met) = scene(move |mut peer| {
+            let heads: Vec<u32> = (0..4).map_while(|_| peer.next_head()).collect();
+            if goes_away {
+                peer.go_away(heads[0]);
+            } else {
+                heads[1..].iter().for_each(|stream| peer.reset(*stream, Reason::REFUSED_STREAM));
+            }
+            peer.write(HEADERS, END_STREAM | END_HEADERS, heads[0], OK);
+            peer.answer_all();
+        });
+        scene.runtime.block_on(async {
+            let client = streams::client(&scene).await;
+            let ask = || {
+                let mut client = client.clone();
+                async move { client.send_request(streams::get("/")).await.unwrap().status() }
+            };
+            let answers = join_all((0..4).map(|_| ask())).await;
+            assert_eq!(answers, [StatusCode::OK; 4], "{goes_away}");
+        });
+        assert_eq!(*met.lock(), 2, "{goes_away}: those that follow share one connection");
+    }
+}
+
+/// Of a body some may be gone, and what failed for another reason may have been done.
+#[test]
+fn what_may_have_been_processed_is_not_sent_again() {
+    let cancel = |mut peer: Peer| {
+        let stream = peer.next_head().unwrap();
+        peer.reset(stream, Reason::CANCEL);
+        peer.answer_all();
+    };
+    let refuse = |mut peer: Peer| {
+        let stream = peer.next_head().unwrap();
+        peer.reset(stream, Reason::REFUSED_STREAM);
+        peer.answer_all();
+    };
+    for (body, (scene, met)) in [("", scene(cancel)), ("some", scene(refuse))] {
+        scene.runtime.block_on(async {
+            let mut client = streams::client(&scene).await;
+            let body = Full::new(Bytes::from(body)).boxed();
+            let request = Request::post("https://allowed.test/").body(body).unwrap();
+            let status = client.send_request(request).await.unwrap().status();
+            assert_eq!(status, StatusCode::BAD_GATEWAY);
+        });
+        assert_eq!(*met.lock(), 1);
+    }
 }
 
 /// RFC 9113, section 8.1: that follows a whole answer, and makes none of one that is cut.

@@ -7,8 +7,10 @@ mod scene;
 
 /// Floods and bombs over HTTP/2.
 mod abuse;
-/// Destinations whose HTTP/2 is written by hand: what they cut.
+/// Destinations whose HTTP/2 is written by hand: what they did not process, and what they cut.
 mod by_hand;
+/// How destinations are dialled when many ask at once.
+mod dialling;
 /// The doors: CONNECT, absolute-form, preamble, hand-over; credentials; the connection limit.
 mod doors;
 /// Server-sent events: none waits, and who leaves is noticed.

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use keyless_core::{
-    Authority, ClientAuth, EgressRule, Error, GrantKind, OauthGrant, decide_grant,
-};
+use keyless_core::{Authority, ClientAuth, EgressRule, Error, GrantKind, OauthGrant, decide_grant};
 use keyless_egress::{Broker as _, RequestInfo, TokenReply, TokenRequest};
 use keyless_testkit::{Alpn, OriginOptions, Script, Step, TestCa};
 
