@@ -452,6 +452,10 @@ codes! {
     OperatorRequired = "operator_required", "NL-E100", 401, Locked, Operator, false,
         "prove the factor first: keyless approve asks for it",
         "Only the operator may do this.";
+    /// A value that was not used in the few seconds that it was released for.
+    PermitExpired = "permit_expired", "NL-E303", 503, Failure, Agent, true,
+        "send the request again",
+        "The credential was released for a few seconds, and they were over before it could be used.";
     /// A placeholder in a body, written with escapes.
     PlaceholderEscaped = "placeholder_escaped", "NL-E301", 400, Refused, Agent, false,
         "write the placeholder as it is, without escapes",

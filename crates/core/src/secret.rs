@@ -76,7 +76,7 @@ impl SecretValue {
             let detail = SafeText::words("the permit is for ").and(permit.path());
             return Err(Error::with(Code::Internal, detail));
         }
-        if permit.is_valid_at(now) { Ok(&self.bytes) } else { Err(Code::SessionEnded.into()) }
+        if permit.is_valid_at(now) { Ok(&self.bytes) } else { Err(Code::PermitExpired.into()) }
     }
 
     /// Whether the value stands in `text`, such as a variable of the environment that an agent

@@ -53,6 +53,12 @@ pub struct TokenReply {
     pub expires_in: Option<u64>,
 }
 
+/// What a request says that holds values.
+struct Said {
+    form: Zeroizing<Vec<u8>>,
+    basic: Option<HeaderValue>,
+}
+
 /// RFC 6749, section 5.2: what an endpoint may say of a refusal, and nothing that could be a value.
 const REASONS: [&str; 6] = [
     "invalid_client",
@@ -91,11 +97,13 @@ impl Engine {
             generation: self.roots().generation,
             identity: None,
         };
+        // Before anything is waited for that may outlast the permits.
+        let said = Said::by(request)?;
         let roots = self.roots();
         let means = Means { dialer: &reach.dialer, roots: &roots, identity: None };
         // Always a new connection: an endpoint is asked seldom, and never twice by mistake.
         let mut connection = self.pool.get(&key, Wanted::Fresh(Instant::now()), &means).await?;
-        let message = message(request, connection.version())?;
+        let message = said.into_message(request.grant, connection.version())?;
         let message = message.map(|body| body.map_err(|never| match never {}).boxed_unsync());
         let answer = connection.send(message, UNHEARD).await.map_err(|failure| failure.error)?;
         let status = answer.status();
@@ -107,52 +115,70 @@ impl Engine {
     }
 }
 
-fn message(request: &TokenRequest<'_>, version: Version) -> Result<Request<Full<Bytes>>, Error> {
-    let TokenRequest { grant, credential, client_secret } = request;
-    let now = Timestamp::now();
-    let value = credential.open(now)?;
-    let mut form = Zeroizing::new(Vec::new());
-    let secret = match grant.kind {
-        GrantKind::ClientCredentials => {
-            put(&mut form, "grant_type", b"client_credentials");
-            Some(value)
+impl Said {
+    fn by(request: &TokenRequest<'_>) -> Result<Self, Error> {
+        let TokenRequest { grant, credential, client_secret } = request;
+        let now = Timestamp::now();
+        let value = credential.open(now)?;
+        let mut form = Zeroizing::new(Vec::new());
+        let secret = match grant.kind {
+            GrantKind::ClientCredentials => {
+                put(&mut form, "grant_type", b"client_credentials");
+                Some(value)
+            }
+            GrantKind::RefreshToken => {
+                put(&mut form, "grant_type", b"refresh_token");
+                put(&mut form, "refresh_token", value);
+                client_secret.map(|secret| secret.open(now)).transpose()?
+            }
+        };
+        if let Some(scope) = &grant.scope {
+            put(&mut form, "scope", scope.replace('+', " ").as_bytes());
         }
-        GrantKind::RefreshToken => {
-            put(&mut form, "grant_type", b"refresh_token");
-            put(&mut form, "refresh_token", value);
-            client_secret.map(|secret| secret.open(now)).transpose()?
+        let mut basic = None;
+        if grant.auth == ClientAuth::Basic {
+            basic = Some(basic_of(&grant.client_id, secret.unwrap_or_default())?);
+        } else {
+            put(&mut form, "client_id", grant.client_id.as_bytes());
+            if let Some(secret) = secret {
+                put(&mut form, "client_secret", secret);
+            }
         }
-    };
-    if let Some(scope) = &grant.scope {
-        put(&mut form, "scope", scope.replace('+', " ").as_bytes());
+        Ok(Self { form, basic })
     }
-    let mut builder = Request::builder().method(Method::POST).version(version);
-    if grant.auth == ClientAuth::Basic {
-        // Section 2.3.1: both are form-encoded before they are joined.
-        let mut pair = Zeroizing::new(Vec::new());
-        encode(grant.client_id.as_bytes(), &mut pair);
-        pair.push(b':');
-        encode(secret.unwrap_or_default(), &mut pair);
-        let basic = Zeroizing::new(format!("Basic {}", BASE64.encode(&pair)));
-        let mut basic = HeaderValue::try_from(basic.as_str()).map_err(internal)?;
-        basic.set_sensitive(true);
-        builder = builder.header(header::AUTHORIZATION, basic);
-    } else {
-        put(&mut form, "client_id", grant.client_id.as_bytes());
-        if let Some(secret) = secret {
-            put(&mut form, "client_secret", secret);
+
+    fn into_message(
+        self,
+        grant: &OauthGrant,
+        version: Version,
+    ) -> Result<Request<Full<Bytes>>, Error> {
+        let host = host_field(&grant.authority);
+        let mut builder = Request::builder().method(Method::POST).version(version);
+        builder = match version {
+            Version::HTTP_2 => builder.uri(format!("https://{host}{}", grant.target)),
+            _ => builder.uri(&grant.target).header(header::HOST, host),
+        };
+        if let Some(basic) = self.basic {
+            builder = builder.header(header::AUTHORIZATION, basic);
         }
+        builder
+            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .header(header::ACCEPT, "application/json")
+            .body(Full::new(Bytes::copy_from_slice(&self.form)))
+            .map_err(internal)
     }
-    let host = host_field(&grant.authority);
-    builder = match version {
-        Version::HTTP_2 => builder.uri(format!("https://{host}{}", grant.target)),
-        _ => builder.uri(&grant.target).header(header::HOST, host),
-    };
-    builder
-        .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
-        .header(header::ACCEPT, "application/json")
-        .body(Full::new(Bytes::copy_from_slice(&form)))
-        .map_err(internal)
+}
+
+/// Section 2.3.1: both are form-encoded before they are joined.
+fn basic_of(client_id: &str, secret: &[u8]) -> Result<HeaderValue, Error> {
+    let mut pair = Zeroizing::new(Vec::new());
+    encode(client_id.as_bytes(), &mut pair);
+    pair.push(b':');
+    encode(secret, &mut pair);
+    let basic = Zeroizing::new(format!("Basic {}", BASE64.encode(&pair)));
+    let mut basic = HeaderValue::try_from(basic.as_str()).map_err(internal)?;
+    basic.set_sensitive(true);
+    Ok(basic)
 }
 
 fn host_field(authority: &Authority) -> String {

@@ -213,7 +213,6 @@ pub(super) async fn open(
     if key.scheme == Scheme::Http {
         return http1_over(means.dialer.dial(&key.pinned).await?).await;
     }
-    // First, while the permit for the client's key is young.
     let config = means.roots.config(alpn, means.identity)?;
     let tcp = means.dialer.dial(&key.pinned).await?;
     let tls = tls::connect(config, &key.authority.host, tcp, patience).await?;

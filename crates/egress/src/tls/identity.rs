@@ -3,33 +3,44 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use keyless_core::{Code, Error, SafeText};
+use keyless_core::{Code, Error, SafeText, SecretPath};
 use rustls::{
     crypto::aws_lc_rs,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
     sign::{CertifiedKey, SingleCertAndKey},
 };
 use sha2::{Digest as _, Sha256};
+use zeroize::Zeroizing;
 
 use crate::ports::Released;
 
-/// A client's key with its certificates, under their permits.
+/// A client's key with its certificates, for one request. They were opened as it began: it may wait for a person or for
+/// others who dial before it dials, or have to dial again, and permits are over sooner.
 pub(crate) struct ClientIdentity {
-    key: Arc<Released>,
+    path: SecretPath,
+    key_pem: Zeroizing<Vec<u8>>,
     /// The certificates, where they are not beside the key.
-    chain: Option<Arc<Released>>,
+    chain_pem: Option<Zeroizing<Vec<u8>>>,
     fingerprint: [u8; 32],
 }
 
 impl ClientIdentity {
     /// The identity of a key and its certificates, each in PEM.
-    pub(crate) fn new(key: Arc<Released>, chain: Option<Arc<Released>>) -> Result<Self, Error> {
+    pub(crate) fn new(key: &Released, chain: Option<&Released>) -> Result<Self, Error> {
         let now = Timestamp::now();
-        let mut hash = Sha256::new_with_prefix(key.open(now)?);
-        if let Some(chain) = &chain {
-            hash.update(chain.open(now)?);
+        let open = |released: &Released| released.open(now).map(|pem| Zeroizing::new(pem.to_vec()));
+        let key_pem = open(key)?;
+        let chain_pem = chain.map(open).transpose()?;
+        let mut hash = Sha256::new_with_prefix(&key_pem);
+        if let Some(chain) = &chain_pem {
+            hash.update(chain);
         }
-        Ok(Self { fingerprint: hash.finalize().into(), key, chain })
+        Ok(Self {
+            path: key.path().clone(),
+            key_pem,
+            chain_pem,
+            fingerprint: hash.finalize().into(),
+        })
     }
 
     /// Differs where key or certificates do, so that no connection is kept for another identity.
@@ -39,12 +50,8 @@ impl ClientIdentity {
 
     /// The key, ready to sign one handshake.
     pub(super) fn certified(&self) -> Result<Arc<SingleCertAndKey>, Error> {
-        let now = Timestamp::now();
-        let key_pem = self.key.open(now)?;
-        let chain_pem = match &self.chain {
-            Some(chain) => chain.open(now)?,
-            None => key_pem,
-        };
+        let Self { key_pem, chain_pem, .. } = self;
+        let chain_pem = chain_pem.as_ref().unwrap_or(key_pem);
         let chain = CertificateDer::pem_slice_iter(chain_pem).collect::<Result<Vec<_>, _>>();
         let chain = chain.ok().filter(|chain| !chain.is_empty());
         let chain = chain.ok_or_else(|| self.unusable("there are no certificates with it"))?;
@@ -56,7 +63,7 @@ impl ClientIdentity {
     }
 
     fn unusable(&self, why: &'static str) -> Error {
-        let words = SafeText::words("the client key ").and(self.key.path()).and(": ").and(why);
+        let words = SafeText::words("the client key ").and(&self.path).and(": ").and(why);
         Error::with(Code::ValueRefused, words)
     }
 }

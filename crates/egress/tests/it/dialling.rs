@@ -11,7 +11,8 @@ use std::{
 };
 
 use http::StatusCode;
-use keyless_core::Authority;
+use jiff::SignedDuration;
+use keyless_core::{Authority, EgressRule, Signer};
 use keyless_egress::EngineConfig;
 use keyless_testkit::{Alpn, Handler, OriginOptions, TestCa, reply};
 use parking_lot::Mutex;
@@ -54,7 +55,7 @@ impl Way {
     }
 
     /// A scene whose origin speaks HTTP/1.1 at the end of this way, and answers once all have asked.
-    fn scene(&self) -> Scene {
+    fn scene(&self, rule: fn(EgressRule) -> EgressRule) -> Scene {
         let ca = TestCa::new();
         let from = Authority::parse("allowed.test:443").unwrap();
         let to = Authority::parse(&self.at.to_string()).unwrap();
@@ -72,6 +73,7 @@ impl Way {
         let scene = Scene::of(Setting {
             allowed: OriginOptions::tls(&ca, &[ALLOWED]).alpn(Alpn::Http1).handler(handler),
             config: EngineConfig { connect_to: [(from, to)].into(), ..EngineConfig::default() },
+            rule,
             ..Setting::with(ca)
         });
         *self.to.lock() = Some(scene.allowed.address());
@@ -101,6 +103,20 @@ fn ask(scene: &Scene) -> Vec<String> {
 /// One connection could have served all of them, had it spoken HTTP/2: the others wait for that, and not for each other.
 #[test]
 fn who_waited_for_the_first_connection_dials_at_once() {
-    let scene = Way::open().scene();
+    let scene = Way::open().scene(|rule| rule);
+    assert_eq!(ask(&scene), ["200"; REQUESTS]);
+}
+
+/// The key was released before the wait.
+#[test]
+fn a_client_key_outlasts_the_wait_for_another_connection() {
+    let scene = Way::open().scene(|rule| {
+        let sign = Some(Signer::TlsClient { chain: None });
+        EgressRule { sign, ..rule }
+    });
+    let leaf = scene.ca.issue_client("agent").unwrap();
+    let pem = format!("{}{}", leaf.key_pem, leaf.certificate_pem);
+    scene.broker.values.lock().insert(scene.secret.path.clone(), pem);
+    *scene.broker.permits_last.lock() = SignedDuration::from_millis(200);
     assert_eq!(ask(&scene), ["200"; REQUESTS]);
 }
