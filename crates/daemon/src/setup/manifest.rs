@@ -2,7 +2,7 @@
 
 use std::{
     fmt::Write as _,
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -13,7 +13,10 @@ use super::{
     propose::{Judged, Proposal},
     scan::Scan,
 };
-use crate::{places::unusable, whole_file::write_whole};
+use crate::{
+    places::unusable,
+    whole_file::{create_whole, write_whole},
+};
 
 const HEAD: &str = "\
 # What this project needs, by path; no value stands here, so it may be committed.
@@ -25,7 +28,7 @@ const HEAD: &str = "\
 pub enum Existing {
     /// It stays, and nothing is written.
     Keep,
-    /// It is kept beside the new one, as `secrets.toml.before`.
+    /// It is kept beside the new one, as `secrets.toml.before`, or `.before-2` and so on where there is one already.
     Replace,
 }
 
@@ -33,17 +36,31 @@ pub enum Existing {
 /// stay. Blocks.
 pub fn write(root: &Path, scan: &Scan, existing: Existing) -> Result<PathBuf, Error> {
     let file = root.join(".keyless/secrets.toml");
-    let failed = |error: &std::io::Error| unusable(&file, error);
+    let failed = |error: &io::Error| unusable(&file, error);
     fs::create_dir_all(root.join(".keyless")).map_err(|error| failed(&error))?;
     if file.exists() {
         if existing == Existing::Keep {
             let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
             return Err(Error::with(Code::Usage, place.and(" is there; --force replaces it")));
         }
-        fs::rename(&file, file.with_extension("toml.before")).map_err(|error| failed(&error))?;
+        keep(&file).map_err(|error| failed(&error))?;
     }
     write_whole(&file, text(scan).as_bytes(), 0o644).map_err(|error| failed(&error))?;
     Ok(file)
+}
+
+/// Copies a manifest beside itself, over none that was kept before.
+fn keep(file: &Path) -> io::Result<()> {
+    let old = fs::read(file)?;
+    let mut number = 1;
+    loop {
+        let ending = if number == 1 { String::new() } else { format!("-{number}") };
+        let kept = file.with_extension(format!("toml.before{ending}"));
+        match create_whole(&kept, &old, 0o644) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            done => return done,
+        }
+    }
 }
 
 /// The manifest's text.
@@ -86,4 +103,28 @@ fn proposals(scan: &Scan) -> Vec<(&Proposal, String)> {
         .collect();
     all.sort_by(|(a, _), (b, _)| (&a.path, &a.variable).cmp(&(&b.path, &b.variable)));
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_that_was_replaced_is_kept_however_often() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join(".keyless/secrets.toml");
+        let kept = |name: &str| fs::read_to_string(file.with_file_name(name)).unwrap_or_default();
+        fs::create_dir(root.path().join(".keyless")).unwrap();
+        fs::write(&file, "required = [\"our/own/secret\"]").unwrap();
+        for _ in 0..3 {
+            write(root.path(), &Scan::default(), Existing::Replace).unwrap();
+        }
+        assert_eq!(kept("secrets.toml.before"), "required = [\"our/own/secret\"]");
+        let ours = kept("secrets.toml");
+        assert!(ours.starts_with(HEAD), "{ours}");
+        assert_eq!(
+            [kept("secrets.toml.before-2"), kept("secrets.toml.before-3")],
+            [ours.clone(), ours]
+        );
+    }
 }
