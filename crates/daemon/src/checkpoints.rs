@@ -5,7 +5,7 @@
 
 use std::{
     fs,
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
@@ -103,7 +103,7 @@ pub async fn verify_log(
     }
     let checkpoints = match check.checkpoints {
         Some(file) => named(&file)?,
-        None => read(&places.checkpoints_file())?,
+        None => own(places)?,
     };
     let mut fit = 0;
     for checkpoint in &checkpoints {
@@ -136,7 +136,7 @@ pub(crate) async fn missed_ends(
 ) -> Result<Vec<MissedEnd>, Error> {
     let checkpoints = match checkpoints {
         Some(file) => named(file)?,
-        None => read(&places.checkpoints_file())?,
+        None => own(places)?,
     };
     let key = BASE64URL_NOPAD.encode(signing_key(vault)?.public_key().as_ref());
     let store = vault.store();
@@ -206,12 +206,30 @@ fn append(file: &Path, signed: &[Checkpoint]) -> Result<(), Error> {
         text += &serde_json::to_string(checkpoint).unwrap_or_default();
         text.push('\n');
     }
-    let opened = fs::OpenOptions::new().create(true).append(true).mode(0o600).open(file);
+    let opened = fs::OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(file);
     let written = opened.and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_data()
+        // Until it is closed: who signs at the same time would be taken for what was torn.
+        file.lock()?;
+        let mut before = Vec::new();
+        file.read_to_end(&mut before)?;
+        let whole = whole_length(&before);
+        if whole < before.len() {
+            file.set_len(whole as u64)?;
+        } else if !before.is_empty() && !before.ends_with(b"\n") {
+            text.insert(0, '\n');
+        }
+        let added = file.write_all(text.as_bytes()).and_then(|()| file.sync_data());
+        // The next one is not to stand behind half a line.
+        added.inspect_err(|_| drop(file.set_len(whole as u64)))
     });
     written.map_err(|error| unusable(file, &error))
+}
+
+/// How many bytes are left without a last line that a crash or a full disk has torn: that one was acknowledged to nobody.
+fn whole_length(bytes: &[u8]) -> usize {
+    let last = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let is_whole = serde_json::from_slice::<Checkpoint>(&bytes[last..]).is_ok();
+    if is_whole { bytes.len() } else { last }
 }
 
 /// Those of a file that somebody names: it is there, and holds at least one.
@@ -220,27 +238,35 @@ fn named(file: &Path) -> Result<Vec<Checkpoint>, Error> {
     if !file.exists() {
         return Err(Error::with(Code::PathUnusable, place().and(": it is not there")));
     }
-    let checkpoints = read(file)?;
+    let text = fs::read_to_string(file).map_err(|error| unusable(file, &error))?;
+    let checkpoints = read(&text, file, Code::PathUnusable)?;
     if checkpoints.is_empty() {
         return Err(Error::with(Code::PathUnusable, place().and(" holds no checkpoint")));
     }
     Ok(checkpoints)
 }
 
-/// Those of a file, which need not be there.
-fn read(file: &Path) -> Result<Vec<Checkpoint>, Error> {
-    let text = match fs::read_to_string(file) {
-        Ok(text) => text,
+/// Those beside the store, where there need not be any.
+fn own(places: &Places) -> Result<Vec<Checkpoint>, Error> {
+    let file = places.checkpoints_file();
+    let mut bytes = match fs::read(&file) {
+        Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(unusable(file, &error)),
+        Err(error) => return Err(unusable(&file, &error)),
     };
+    bytes.truncate(whole_length(&bytes));
+    read(&String::from_utf8_lossy(&bytes), &file, Code::StoreUnusable)
+}
+
+/// Those of a file's text; `fault` is what it comes to when a line is none.
+fn read(text: &str, file: &Path, fault: Code) -> Result<Vec<Checkpoint>, Error> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let read = lines.map(|(at, line)| {
         serde_json::from_str(line).map_err(|_| {
             let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
             let words = place.and(", line ").and(at + 1);
             let words = words.and(": it is no checkpoint as keyless audit checkpoint writes them");
-            Error::with(Code::PathUnusable, words)
+            Error::with(fault, words)
         })
     });
     read.collect()
@@ -253,4 +279,35 @@ fn unfit(checkpoint: &Checkpoint, why: &'static str) -> Error {
 
 fn tampered(words: SafeText) -> Error {
     Error::with(Code::AuditTampered, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scene::Scene;
+
+    #[tokio::test]
+    async fn a_line_that_was_torn_costs_no_other() {
+        let (scene, home) = (Scene::new().await, tempfile::tempdir().unwrap());
+        let places = Places::below(home.path());
+        let file = places.checkpoints_file();
+        let sign = || sign_log(&scene.vault, &scene.log, &places);
+        let first = sign().await.unwrap();
+        let whole = fs::read(&file).unwrap();
+        for torn in
+            [&whole[..], &whole[..whole.len() / 2], &whole[..1]].map(|part| part.trim_ascii_end())
+        {
+            let fits = if torn.len() + 1 == whole.len() { 2 } else { 1 };
+            fs::write(&file, [&whole, torn].concat()).unwrap();
+            assert_eq!(own(&places).unwrap().len(), fits);
+            let second = sign().await.unwrap();
+            let all = own(&places).unwrap();
+            assert_eq!((all.len(), &all[0], all.last()), (fits + 1, &first[0], second.last()));
+            assert!(fs::read(&file).unwrap().ends_with(b"\n"));
+        }
+        fs::write(&file, [b"{}\n", &whole[..]].concat()).unwrap();
+        let fault = own(&places).unwrap_err();
+        assert_eq!(fault.code(), Code::StoreUnusable);
+        assert!(fault.message().contains("line 1"), "{}", fault.message());
+    }
 }
