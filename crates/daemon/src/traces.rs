@@ -19,7 +19,7 @@ use keyless_egress::{Client, ClientRequest, Event, Finished, Whose};
 use prost::Message as _;
 use tokio::{
     sync::{mpsc, oneshot},
-    time::timeout,
+    time::{Instant, timeout, timeout_at},
 };
 use uuid::Uuid;
 
@@ -173,24 +173,13 @@ struct Exporter {
 
 impl Exporter {
     async fn run(self: Arc<Self>, mut waiting: mpsc::Receiver<Queued>) {
-        let mut spans = Vec::new();
         loop {
-            // The first waits for nobody; what comes soon after it goes along.
-            let pause = if spans.is_empty() { Duration::MAX } else { PAUSE };
-            let Ok(next) = timeout(pause, waiting.recv()).await else {
-                self.send(std::mem::take(&mut spans)).await;
-                continue;
-            };
-            match next {
-                Some(Queued::Span(span)) => spans.push(*span),
-                Some(Queued::Flush(done)) => {
-                    self.send(std::mem::take(&mut spans)).await;
-                    let _ = done.send(());
-                }
-                None => return self.send(spans).await,
-            }
-            if spans.len() >= BATCH {
-                self.send(std::mem::take(&mut spans)).await;
+            let (spans, end) = gather(&mut waiting).await;
+            self.send(spans).await;
+            match end {
+                End::Batch => {}
+                End::Flush(done) => drop(done.send(())),
+                End::Over => return,
             }
         }
     }
@@ -225,9 +214,60 @@ impl Exporter {
     }
 }
 
+/// Why a message is sent now.
+enum End {
+    /// Enough spans have come, or enough time has gone.
+    Batch,
+    /// Somebody waits until it is sent.
+    Flush(oneshot::Sender<()>),
+    /// None will come any more.
+    Over,
+}
+
+/// The spans of one message: the first waits for no other, and what comes soon after it goes along.
+async fn gather(waiting: &mut mpsc::Receiver<Queued>) -> (Vec<Span>, End) {
+    let (mut spans, mut deadline) = (Vec::new(), None);
+    while spans.len() < BATCH {
+        let next = match deadline {
+            None => waiting.recv().await,
+            Some(at) => match timeout_at(at, waiting.recv()).await {
+                Ok(next) => next,
+                Err(_) => return (spans, End::Batch),
+            },
+        };
+        match next {
+            Some(Queued::Span(span)) => {
+                spans.push(*span);
+                // From the first one on: those that keep coming are no reason to wait longer.
+                deadline.get_or_insert_with(|| Instant::now() + PAUSE);
+            }
+            Some(Queued::Flush(done)) => return (spans, End::Flush(done)),
+            None => return (spans, End::Over),
+        }
+    }
+    (spans, End::Batch)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn spans_that_keep_coming_are_sent_all_the_same() {
+        let (queue, mut waiting) = mpsc::channel(MOST_WAITING);
+        tokio::spawn(async move {
+            loop {
+                let span = span("req-01932d4f-0000-7000-8000-0123456789ab", 0, PAUSE).unwrap();
+                if queue.send(Queued::Span(Box::new(span))).await.is_err() {
+                    return;
+                }
+                tokio::time::sleep(PAUSE / 10).await;
+            }
+        });
+        let gathered = timeout(PAUSE * 3, gather(&mut waiting)).await;
+        let (spans, end) = gathered.expect("it waits for more");
+        assert!(matches!(end, End::Batch) && (2..=12).contains(&spans.len()), "{}", spans.len());
+    }
 
     #[test]
     fn urls_read() {
