@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 use super::{
     approver::Approver,
     given::{Given, Occasion},
-    messages::{Call, MAX_LINE, Reply},
+    messages::{Call, MAX_ANSWER, Reply},
     shown::{Answer, Shown},
 };
 use crate::{
@@ -174,10 +174,13 @@ impl RemoteApprover {
     }
 
     async fn requests(&mut self, call: &Call) -> Result<Vec<Shown>, Error> {
-        match self.call(call).await? {
-            Reply::Requests { requests } => Ok(requests),
-            _ => Err(unexpected()),
+        let Reply::Requests { count } = self.call(call).await? else { return Err(unexpected()) };
+        let mut requests = Vec::new();
+        for _ in 0..count {
+            let line = self.line().await?;
+            requests.push(serde_json::from_slice(&line).map_err(|_| unexpected())?);
         }
+        Ok(requests)
     }
 
     async fn answer(
@@ -213,15 +216,27 @@ impl RemoteApprover {
     }
 
     async fn hear(&mut self) -> Result<Reply, Error> {
-        let mut line = Vec::new();
-        let mut limited = (&mut self.0).take(MAX_LINE as u64);
-        limited.read_until(b'\n', &mut line).await.map_err(lost)?;
-        match serde_json::from_slice(&line) {
+        match serde_json::from_slice(&self.line().await?) {
             Ok(Reply::Error { detail, .. }) if detail == UNREADABLE_CALL => Err(unexpected()),
             Ok(Reply::Error { code, detail }) => Err(told_error(&code, &detail)),
             Ok(reply) => Ok(reply),
-            Err(_) if line.is_empty() => Err(Code::BrokerNotRunning.into()),
             Err(_) => Err(unexpected()),
+        }
+    }
+
+    /// A whole line. One that is too long, or that broke off, is no word of another version's: what is done about that
+    /// would end every session.
+    async fn line(&mut self) -> Result<Vec<u8>, Error> {
+        let mut line = Vec::new();
+        let mut limited = (&mut self.0).take(MAX_ANSWER as u64);
+        limited.read_until(b'\n', &mut line).await.map_err(lost)?;
+        match line.last() {
+            Some(b'\n') => Ok(line),
+            _ if line.len() == MAX_ANSWER => {
+                let words = SafeText::words("the broker's answer is longer than 16 MiB");
+                Err(Error::with(Code::Internal, words))
+            }
+            _ => Err(Code::BrokerNotRunning.into()),
         }
     }
 }
@@ -258,4 +273,29 @@ fn lost(_: std::io::Error) -> Error {
 fn unexpected() -> Error {
     let words = "it does not understand this keyless, or this keyless does not understand it";
     Error::with(Code::BrokerOutdated, SafeText::words(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operator::messages::MAX_LINE;
+
+    /// What is done about an outdated broker ends every session.
+    #[tokio::test]
+    async fn an_answer_that_is_torn_or_too_long_is_not_of_another_version() {
+        for (answer, code) in [
+            (b"{\"reply\":\"requests\",\"cou".to_vec(), Code::BrokerNotRunning),
+            (b"{\"reply\":\"requests\",\"count\":1}\n{\"id\"".to_vec(), Code::BrokerNotRunning),
+            (vec![b' '; MAX_ANSWER + MAX_LINE], Code::Internal),
+            (b"{\"reply\":\"something new\"}\n".to_vec(), Code::BrokerOutdated),
+        ] {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            let broker = tokio::spawn(async move {
+                let _ = theirs.write_all(&answer).await;
+            });
+            let heard = RemoteApprover(BufReader::new(ours)).requests(&Call::Pending).await;
+            assert_eq!(heard.unwrap_err().code(), code);
+            broker.abort();
+        }
+    }
 }

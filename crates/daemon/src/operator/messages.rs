@@ -1,4 +1,5 @@
-//! The messages of `operator.sock`: one JSON object a line, one answer per call.
+//! The messages of `operator.sock`: one JSON object a line, one answer per call; after `requests` each of them follows
+//! in a line of its own, so that no line grows with what agents ask.
 //!
 //! A value is never in one of them: after `send` its bytes follow bare, into a buffer that is wiped.
 
@@ -12,8 +13,10 @@ use super::{
 };
 use crate::{liveness::Checked, session_book::SessionRow};
 
-/// The longest line, in bytes.
+/// The longest line of a call, in bytes.
 pub(super) const MAX_LINE: usize = 1024 * 1024;
+/// The longest line of an answer, in bytes: a request has what its agent sent, and what is known of each of its secrets.
+pub(super) const MAX_ANSWER: usize = 16 * MAX_LINE;
 
 /// What the operator's program asks.
 #[derive(Serialize, Deserialize)]
@@ -119,10 +122,10 @@ pub(super) enum Reply {
     },
     /// The factor is proven, for this connection.
     Proven,
-    /// Requests.
+    /// Requests follow, oldest first.
     Requests {
-        /// Oldest first.
-        requests: Vec<Shown>,
+        /// How many.
+        count: usize,
     },
     /// Send the value's bytes now.
     Send,

@@ -4,7 +4,7 @@
 //! passphrase or phrase, seals a challenge with a key of that vault. So the factor itself never travels, and a
 //! process of the same account that connects gets no further than a refusal, which is on record.
 
-use std::{sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 use data_encoding::HEXLOWER;
 use keyless_core::{
@@ -13,13 +13,17 @@ use keyless_core::{
 };
 use keyless_store::AuditLog;
 use keyless_vault::{MAX_VALUE_BYTES, Moment, Voucher};
+use serde::Serialize;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{UnixListener, UnixStream},
 };
 use zeroize::Zeroizing;
 
-use super::messages::{Call, MAX_LINE, Reply};
+use super::{
+    messages::{Call, MAX_LINE, Reply},
+    shown::Shown,
+};
 use crate::{
     broker::{Broker, agent, fill_random, plain_entry},
     seats::{Seat, Seats},
@@ -56,7 +60,8 @@ impl OperatorDoor {
             let door = Arc::clone(&self);
             tokio::spawn(async move {
                 let (nonce, proven, seat) = (None, None, taken.seat());
-                let conversation = Conversation { door: &door, stream, nonce, proven, seat };
+                let (door, following) = (&*door, Vec::new());
+                let conversation = Conversation { door, stream, nonce, proven, seat, following };
                 tokio::select! {
                     // A connection that breaks off has nobody to tell.
                     _ = conversation.run() => {}
@@ -86,6 +91,8 @@ struct Conversation<'a> {
     nonce: Option<[u8; 32]>,
     proven: Option<Moment>,
     seat: Arc<Seat>,
+    /// What goes after the reply, a line each.
+    following: Vec<Shown>,
 }
 
 impl Conversation<'_> {
@@ -108,6 +115,9 @@ impl Conversation<'_> {
                 detail: error.detail().as_str().to_owned(),
             });
             self.send(&reply).await?;
+            for shown in mem::take(&mut self.following) {
+                self.send(&shown).await?;
+            }
         }
     }
 
@@ -131,9 +141,13 @@ impl Conversation<'_> {
                 self.door.record_refusal().await?;
                 Err(Code::OperatorRequired.into())
             }
-            Call::Pending => approver.pending().await.map(|requests| Reply::Requests { requests }),
+            Call::Pending => {
+                self.following = approver.pending().await?;
+                Ok(Reply::Requests { count: self.following.len() })
+            }
             Call::Standing => {
-                approver.standing().await.map(|requests| Reply::Requests { requests })
+                self.following = approver.standing().await?;
+                Ok(Reply::Requests { count: self.following.len() })
             }
             Call::Sessions => Ok(Reply::Sessions { sessions: desk.book.rows() }),
             Call::EndSession { id } => {
@@ -192,13 +206,68 @@ impl Conversation<'_> {
         Ok(value)
     }
 
-    async fn send(&mut self, reply: &Reply) -> std::io::Result<()> {
-        let mut text = serde_json::to_vec(reply)?;
+    async fn send(&mut self, line: &impl Serialize) -> std::io::Result<()> {
+        let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
         self.stream.get_mut().write_all(&text).await
     }
 }
 
-fn done(request: super::shown::Shown) -> Reply {
+fn done(request: Shown) -> Reply {
     Reply::Done { request: Box::new(request) }
+}
+
+#[cfg(test)]
+mod tests {
+    use keyless_core::{SecretPath, approval::Asked};
+
+    use super::*;
+    use crate::{
+        operator::{ApproverHandle, Overview},
+        places::Places,
+        requests::Requests,
+        scene::Scene,
+        session_book::SessionBook,
+        window::{Keeper, UnlockConfig},
+    };
+
+    /// An agent that asks for much keeps the operator from nothing.
+    #[tokio::test]
+    async fn however_much_waits_all_of_it_is_shown() {
+        let Scene { vault, log, folder } = Scene::new().await;
+        let places = Places::below(folder.path());
+        let window = UnlockConfig::default().window(None).unwrap();
+        let requests = Arc::new(Requests::new(&vault, log.clone()));
+        let desk = Arc::new(Desk {
+            requests: Arc::clone(&requests),
+            approver: Arc::new(super::super::Approver::new(Arc::clone(&vault))),
+            overview: Overview::with_log(Arc::clone(&vault), log.clone()),
+            keeper: Arc::new(Keeper::new(Arc::clone(&vault), log.clone(), window)),
+            book: Arc::<SessionBook>::default(),
+            lock: Arc::default(),
+            places: places.clone(),
+            log: log.clone(),
+            vault: Arc::clone(&vault),
+        });
+        let web = Arc::new(Web::new(Arc::clone(&desk)));
+        let door = Arc::new(OperatorDoor { desk, web, voucher: vault.operator_voucher(), log });
+        let socket = places.operator_socket();
+        std::fs::create_dir_all(socket.parent().unwrap()).unwrap();
+        tokio::spawn(door.serve(UnixListener::bind(&socket).unwrap()));
+
+        let path = SecretPath::parse("team/a/key").unwrap();
+        for number in 0..120 {
+            let asked =
+                Asked::UseApproval { reason: "why ".repeat(2500), deed: None, per_call: false };
+            requests.put_as(number, "m-1", Some(path.clone()), asked).await;
+        }
+        let mut remote = ApproverHandle::open(&places, vault).await.unwrap();
+        assert!(matches!(remote, ApproverHandle::Remote(_)));
+        let shown = remote.pending().await.unwrap();
+        assert_eq!(shown.len(), 120);
+        assert!(serde_json::to_vec(&shown).unwrap().len() > MAX_LINE);
+        // Nothing of it is left in the way of the next answer.
+        assert_eq!(remote.standing().await.unwrap().len(), 0);
+        assert_eq!(remote.sessions().await.unwrap().len(), 0);
+    }
 }
