@@ -229,6 +229,7 @@ impl Transaction<'_> {
             lockfile_sha256: lock.map(|bytes| Sha::of(&bytes)),
             backup_root: shown(&self.site.snapshots().join(&self.id).join("backup")),
             repo: Some(shown(&self.site.repo)),
+            project_root: Some(shown(&self.site.project_root)),
         };
         let text = serde_json::to_string_pretty(&snapshot).expect("strings and numbers");
         write_durably(&self.site.snapshots().join(format!("{}.json", self.id)), text.as_bytes())

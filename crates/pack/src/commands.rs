@@ -260,7 +260,7 @@ pub fn rollback(
     watch: &dyn Watch,
 ) -> Result<Answer<RollbackData>> {
     confirmed(yes, "rollback")?;
-    let site = Site::new(surroundings, request);
+    let site = rollback::site_of(Site::new(surroundings, request), to);
     let pass = gate_of(surroundings, request, &site);
     let (data, warnings) = rollback::rollback(&site, to, &pass, watch)?;
     Ok(Answer { data, warnings })

@@ -246,6 +246,10 @@ pub(crate) fn confine<'s>(site: &'s Site, root: &Path) -> Option<&'s Path> {
 }
 
 /// All roots that a target may have, whatever its options and scope are now.
-fn every_root(site: &Site, target: TargetId, config: &TargetConfig) -> Result<Vec<Root>> {
+pub(crate) fn every_root(
+    site: &Site,
+    target: TargetId,
+    config: &TargetConfig,
+) -> Result<Vec<Root>> {
     targets::roots(site, target, &config.with_everything(target))
 }

@@ -3,9 +3,10 @@
 //! For every place that was touched since: what the snapshot left there, where it was one of its files;
 //! else what the first change after it found there. So a file that a deploy adopted comes back as its user
 //! wrote it. Other targets are not touched, and what is overwritten is backed up by the rollback's own
-//! snapshot. Everything is read and checked before anything is written.
+//! snapshot. What was done in other projects stays. Everything is read and checked before anything is written.
 
 mod entries;
+mod reach;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,6 +17,7 @@ use std::{
 use serde::Serialize;
 use serde_json::json;
 
+use self::reach::Reach;
 use crate::{
     apply::{After, HomeLock, Step, Transaction, Watch, new_id, recover},
     beneath::{Beneath, Disk},
@@ -58,6 +60,16 @@ enum Mode {
     Executable(bool),
     /// Its own bits as they are.
     Kept,
+}
+
+/// Where a rollback to `to` works: in the project that the snapshot was made in, wherever the caller stands.
+pub(crate) fn site_of(site: Site, to: &str) -> Site {
+    let id = to.strip_prefix("before:").unwrap_or(to);
+    // Where there is none, the rollback itself says so.
+    match Snapshots::load(&site, id).ok().and_then(|goal| goal.project_root) {
+        Some(root) => site.in_project(Path::new(&root)),
+        None => site,
+    }
 }
 
 /// Rolls back to `to`: a snapshot's id, or `before:` and a snapshot's id.
@@ -192,12 +204,16 @@ impl Scene<'_> {
             }
         }
         let first = snapshot::order(&goal.id);
+        let reach = Reach::of(self, goal);
         for later in all {
             let order = snapshot::order(&later.id);
             if order < first || (order == first && !before) {
                 continue;
             }
             for change in later.changes.iter().filter(|change| self.has(&change.target)) {
+                if !reach.has(later, change)? {
+                    continue;
+                }
                 let place = self.place(later, &change.target, &change.path)?;
                 // The first change since then saw it as it was then.
                 if !goals.contains_key(&place)

@@ -54,7 +54,7 @@ pub struct Request {
 }
 
 /// Everything a command needs to know about where it works.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Site {
     pub(crate) home: PathBuf,
     pub(crate) user_home: PathBuf,
@@ -141,6 +141,11 @@ impl Site {
             project: OnceLock::new(),
             machine: OnceLock::new(),
         }
+    }
+
+    /// The same in another project.
+    pub(crate) fn in_project(&self, root: &Path) -> Self {
+        Self { project_root: root.to_owned(), project: OnceLock::new(), ..self.clone() }
     }
 
     /// This machine's id; asks the operating system when nothing names it.

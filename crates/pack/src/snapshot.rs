@@ -46,6 +46,9 @@ pub(crate) struct Snapshot {
     /// The config repo that it came from; agentpack does not write this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) repo: Option<String>,
+    /// The project that it was made in; agentpack does not write this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) project_root: Option<String>,
 }
 
 /// A file that the snapshot left behind.

@@ -197,3 +197,65 @@ fn a_snapshot_that_agentpack_wrote_is_rolled_back_to() {
     scene.rollback(&id);
     assert_eq!(scene.picture("home"), before);
 }
+
+/// A home has one row of snapshots, whichever project they were made in.
+#[test]
+fn a_rollback_leaves_other_projects_alone() {
+    let scene = Scene::new();
+    scene.manifest(
+        &MANIFEST.replace("targets:\n", "targets:\n  cursor: { mode: files, scope: project }\n"),
+    );
+    let (here, there) = ("project", "other");
+    let at = |project: &str| keyless_pack::Surroundings {
+        cwd: scene.at(project),
+        ..scene.surroundings()
+    };
+    let deploy = |project: &str| {
+        fs::create_dir_all(scene.at(&format!("{project}/.git"))).unwrap();
+        let options = commands::DeployOptions { apply: true, yes: true, ..Default::default() };
+        let done =
+            commands::deploy(&at(project), &Request::default(), options, &Unwatched).unwrap();
+        done.data.snapshot_id.unwrap()
+    };
+    let rollback = |project: &str, to: &str| {
+        commands::rollback(&at(project), &Request::default(), to, true, &Unwatched).unwrap();
+    };
+    let first = deploy(here);
+    let pictures = |project: &str| (scene.picture("home"), scene.picture(project));
+    let before = pictures(here);
+    scene.module("base/AGENTS.md", "Second.\n");
+    scene.manifest(
+        &scene.read("ap/repo/agentpack.yaml").replace("modules/ship.md", "modules/sail.md"),
+    );
+    scene.module("sail.md", "---\ndescription: Sail\n---\n");
+    let second = deploy(here);
+    // In a project of its own, and in one below the first.
+    let nested = "project/vendor/third";
+    deploy(there);
+    deploy(nested);
+    let others = (scene.picture(there), scene.picture(nested));
+    assert!(!others.0.is_empty() && !others.1.is_empty());
+    // From wherever it is said.
+    for (from, to) in [(here, &first), (there, &second), (there, &first)] {
+        rollback(from, to);
+        assert_eq!((scene.picture(there), scene.picture(nested)), others, "{to} from {from}");
+    }
+    let own = |(home, project): (Vec<(String, Vec<u8>)>, Vec<(String, Vec<u8>)>)| {
+        let project = project.into_iter().filter(|(path, _)| !path.contains("/vendor/"));
+        (home, project.collect::<Vec<_>>())
+    };
+    assert_eq!(own(pictures(here)), before);
+    // Snapshots from before they said where they were made.
+    for entry in fs::read_dir(scene.at("ap/state/snapshots")).unwrap() {
+        let path = entry.unwrap().path();
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let mut snapshot: serde_json::Value = serde_json::from_str(&text).unwrap();
+        snapshot.as_object_mut().unwrap().remove("project_root");
+        fs::write(path, snapshot.to_string()).unwrap();
+    }
+    for to in [&second, &first] {
+        rollback(here, to);
+        assert_eq!((scene.picture(there), scene.picture(nested)), others, "{to}");
+    }
+    assert_eq!(own(pictures(here)), before);
+}
