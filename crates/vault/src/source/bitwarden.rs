@@ -128,9 +128,10 @@ impl Backend for BitwardenSource {
                 let words = "a reference is ITEM, or ITEM# with password, username, notes or totp";
                 return Err(SourceFault::new(State::Available, words));
             }
-            let found = match is_id(item) {
-                true => Some(item.to_owned()),
-                false => self.find(item, credential).await?,
+            let found = if is_id(item) {
+                Some(item.to_owned())
+            } else {
+                self.find(item, credential).await?
             };
             let Some(id) = found else { return Ok(None) };
             let ran = self.bw(&["get", field, &id], credential).await?;
