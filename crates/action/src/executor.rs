@@ -99,6 +99,8 @@ pub struct ExitReport {
     pub graceful: bool,
     /// How long that took.
     pub graceful_wait: Duration,
+    /// The time that it had.
+    pub time: Duration,
 }
 
 /// What `sdk_proxy` needs.
@@ -234,7 +236,7 @@ impl Executor {
         let running = berth.start(command).await?;
         let bounds = self.bounds(work);
         let ended = run_to_end(running, input, &bounds).await?;
-        let mut outcome = self.cleaned(ended).await?;
+        let mut outcome = self.cleaned(ended, bounds.time).await?;
         let mut cleaner = self.cleaner();
         outcome.warnings = warnings.iter().map(|warning| cleaner.text(warning)).collect();
         if outcome.status == Status::Timeout && bounds.time < work.action.timeout() {
@@ -254,9 +256,9 @@ impl Executor {
         Bounds { time, grace: self.limits.grace, output: self.limits.output }
     }
 
-    async fn cleaned(&self, ended: Ended) -> Result<Outcome, Error> {
+    async fn cleaned(&self, ended: Ended, time: Duration) -> Result<Outcome, Error> {
         let Ended { captured, exit, end, at } = ended;
-        let report = report(exit, end);
+        let report = report(exit, end, time);
         if end == End::Overflow {
             let mut outcome = Outcome::failed(Code::OutputTooLarge.into());
             outcome.exit = Some(report);
@@ -337,12 +339,12 @@ impl Outcome {
     }
 }
 
-fn report(exit: Exit, end: End) -> ExitReport {
+fn report(exit: Exit, end: End, time: Duration) -> ExitReport {
     let (timed_out, graceful, graceful_wait) = match end {
         End::Timeout { waited, graceful } => (true, graceful, waited),
         End::Itself | End::Overflow => (false, false, Duration::ZERO),
     };
-    ExitReport { code: exit.status(), timed_out, graceful, graceful_wait }
+    ExitReport { code: exit.status(), timed_out, graceful, graceful_wait, time }
 }
 
 fn nonzero(exit: Exit) -> Error {

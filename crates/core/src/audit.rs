@@ -284,6 +284,9 @@ pub struct Detail {
     /// The upstream's status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+    /// How a command was stopped, if it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Box<Stopped>>,
     /// `released` (a value, for a request that begins), `forwarded` (a request that is over),
     /// `tunnel` or `websocket` (opened), `closed` (a tunnel that is over), `token` (a grant, at its token
     /// URL), `check` (whether its service takes a value).
@@ -292,6 +295,24 @@ pub struct Detail {
     /// Words about this case, safe by type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+/// How a command was stopped whose time was over (NL, chapter 3). Its members stand in the order of the canonical form.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stopped {
+    /// Why: `timeout`.
+    pub exit_reason: String,
+    /// Whether it was asked to end before it was made to.
+    pub graceful_attempted: bool,
+    /// Whether it ended when asked.
+    pub graceful_exit: bool,
+    /// How long that took, in milliseconds.
+    pub graceful_wait_ms: u64,
+    /// The signals that it was sent, by number.
+    pub signals: Vec<i32>,
+    /// The time that it had, in milliseconds.
+    pub timeout_ms: u64,
 }
 
 /// The hashes that join an entry to the one before it.

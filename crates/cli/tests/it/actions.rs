@@ -29,6 +29,11 @@ fn exec(world: &World, options: &[&str], template: &str) -> Seen {
     world.keyless(&[&["exec"], options, &routes[..], &["--", template]].concat()).run()
 }
 
+/// What the log says of commands.
+fn execs(world: &World) -> Vec<Value> {
+    world.log().into_iter().filter(|entry| entry["action"] == "exec").collect()
+}
+
 fn request(action: &Value) -> Value {
     json!({
         "nl_version": "1.0",
@@ -160,6 +165,15 @@ fn a_timeout_ends_everything_and_its_last_words_are_cleaned() {
     // Long enough for the shell to have come to its traps on a busy machine.
     let seen = exec(&world, &["--timeout", "5"], &template);
     assert_eq!(seen.exits(124).text(), "[REDACTED:db/PASSWORD]\n");
+    let entries = execs(&world);
+    let end = entries.last().unwrap();
+    let stopped = &end["detail"]["stopped"];
+    assert_eq!((&end["result"], &stopped["exit_reason"]), (&json!("timeout"), &json!("timeout")));
+    assert_eq!(
+        (&stopped["timeout_ms"], &stopped["graceful_attempted"]),
+        (&json!(5000), &json!(true))
+    );
+    assert!(stopped["graceful_exit"].is_boolean() && stopped["signals"][0] == 15, "{stopped}");
     let lines = std::process::Command::new("ps").args(["-eo", "args"]).output().unwrap();
     let lines = String::from_utf8_lossy(&lines.stdout).into_owned();
     let ours = ["sleep 1000", "sleep 1001", "sleep 1002"];
@@ -184,7 +198,18 @@ fn exit_statuses_and_refusals_are_told_apart() {
     let response: Value = serde_json::from_slice(&dry.stdout).unwrap();
     assert_eq!(response["status"], "dry_run_ok");
     assert_eq!(response["secrets_validated"], json!(["db/PASSWORD"]));
-    assert_eq!(world.log().iter().filter(|entry| entry["action"] == "exec").count(), 0);
+    let entries = execs(&world);
+    assert!(entries.iter().all(|entry| entry["detail"]["kind"] != "released"), "{entries:?}");
+    // Each is on record, with how it ended; the checked one as such.
+    let ends: Vec<_> =
+        entries.iter().map(|entry| (&entry["result"], &entry["detail"]["exit_code"])).collect();
+    let (error, none) = (json!("error"), Value::Null);
+    let of = |status: i32| json!(status);
+    assert_eq!(ends[..3], [(&error, &of(3)), (&error, &of(127)), (&error, &of(137))]);
+    assert_eq!(ends[3..6], [(&error, &none); 3]);
+    assert_eq!((ends.len(), ends[6]), (7, (&json!("success"), &none)));
+    assert_eq!(entries[6]["detail"]["kind"], "dry_run");
+    assert_eq!(entries[6]["target"], BOXED);
     let loud = exec(&world, &[], "yes {{nl:db/PASSWORD}}");
     assert_eq!(loud.exits(1).text(), "");
 }
@@ -247,9 +272,11 @@ fn twenty_at_once_leave_nothing() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(text, format!("{number} [REDACTED:db/PASSWORD]"));
     }
-    let entries = world.log();
-    let released = entries.iter().filter(|entry| entry["action"] == "exec").count();
-    assert_eq!(released, 20);
+    let entries = execs(&world);
+    let released = |entry: &&Value| entry["detail"]["kind"] == "released";
+    let (released, ended): (Vec<&Value>, Vec<&Value>) = entries.iter().partition(released);
+    assert_eq!((released.len(), ended.len()), (20, 20));
+    assert!(ended.iter().all(|entry| entry["result"] == "success"), "{ended:?}");
 }
 
 #[test]

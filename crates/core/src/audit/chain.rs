@@ -7,7 +7,9 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{Action, Entry, EntryKey, Outcome, Outline, Pending, Tampered, outline::decimal};
+use super::{
+    Action, Entry, EntryKey, Outcome, Outline, Pending, Stopped, Tampered, outline::decimal,
+};
 use crate::{Location, SecretPath};
 
 /// What the first entry names as its predecessor (NL-5.3).
@@ -215,6 +217,8 @@ struct CanonicalDetail<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    stopped: Option<&'a Stopped>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     swaps: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     threat_score: Option<u64>,
@@ -261,6 +265,7 @@ impl<'a> Canonical<'a> {
                 rule_id: detail.rule_id.as_deref(),
                 source_ip: detail.source_ip.as_deref(),
                 status: detail.status,
+                stopped: detail.stopped.as_deref(),
                 swaps: detail.swaps,
                 threat_score: detail.threat_score,
             },
@@ -366,6 +371,14 @@ mod tests {
             locations: Location::ALL.to_vec(),
             swaps: Some(1),
             status: Some(200),
+            stopped: Some(Box::new(Stopped {
+                exit_reason: "timeout".to_owned(),
+                graceful_attempted: true,
+                graceful_exit: false,
+                graceful_wait_ms: 5000,
+                signals: vec![15, 9],
+                timeout_ms: 1000,
+            })),
             kind: Some("tunnel".to_owned()),
             note: Some("\u{e9}\n\"\u{1}".to_owned()),
         };

@@ -145,6 +145,10 @@ fn push_detail(text: &mut String, draft: &Draft) {
     optional(text, "rule_id", detail.rule_id.as_deref());
     optional(text, "source_ip", detail.source_ip.as_deref());
     number(text, "status", detail.status.map(u64::from));
+    if let Some(stopped) = &detail.stopped {
+        push_key(text, "stopped");
+        text.push_str(&serde_json::to_string(stopped).expect("it is made of words and numbers"));
+    }
     number(text, "swaps", detail.swaps);
     number(text, "threat_score", detail.threat_score);
     // The first member brought a comma, which is where the brace goes.

@@ -1,14 +1,17 @@
 //! What the log says of an action, written before the agent is told anything.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use keyless_core::{
     ActionType, Code, Error, SafeText, SecretPath,
-    audit::{Action, Agent, Detail, Draft, Outcome, Target},
+    audit::{Action, Agent, Detail, Draft, Outcome, Stopped, Target},
     nl_message::nl_status,
 };
 use keyless_store::AuditLog;
+use signal_hook::consts::{SIGKILL, SIGTERM};
+
+use super::actions::ExitReport;
 
 /// The longest purpose that is written down, in characters.
 const MAX_PURPOSE: usize = 500;
@@ -46,6 +49,8 @@ pub(crate) struct End {
     pub(crate) grants: Vec<String>,
     pub(crate) redacted_count: u64,
     pub(crate) exit_code: Option<i32>,
+    /// How its command was stopped, if it was.
+    pub(crate) stopped: Option<Box<Stopped>>,
     pub(crate) note: Option<String>,
 }
 
@@ -69,6 +74,7 @@ impl Account {
         draft.detail.exit_code = end.exit_code.map(i64::from);
         draft.detail.duration_ms =
             u64::try_from(Timestamp::now().duration_since(self.begun).as_millis()).ok();
+        draft.detail.stopped = end.stopped;
         draft.detail.purpose = self.purpose.as_ref().map(|purpose| shortened(purpose));
         draft.detail.rule_id = end.rule_id;
         draft.detail.grants = end.grants;
@@ -110,6 +116,22 @@ impl Account {
             )
         }
     }
+}
+
+/// What is told of a command whose time was over (NL, chapter 3).
+pub(crate) fn stopped(exit: Option<ExitReport>) -> Option<Box<Stopped>> {
+    let exit = exit.filter(|exit| exit.timed_out)?;
+    let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let mut signals = vec![SIGTERM];
+    signals.extend((!exit.graceful).then_some(SIGKILL));
+    Some(Box::new(Stopped {
+        exit_reason: "timeout".to_owned(),
+        graceful_attempted: true,
+        graceful_exit: exit.graceful,
+        graceful_wait_ms: milliseconds(exit.graceful_wait),
+        signals,
+        timeout_ms: milliseconds(exit.time),
+    }))
 }
 
 /// NL's word for an end with this code.

@@ -35,7 +35,7 @@ use super::{
     apart::{Weight, apart},
     approve::Approval,
     caller::Caller,
-    record::{Account, End},
+    record::{Account, End, stopped},
     resolve::{Meant, View},
     service::NlService,
 };
@@ -136,6 +136,7 @@ impl NlService {
             grants: course.grants,
             redacted_count,
             exit_code: response.result.as_ref().and_then(|result| result.exit_code),
+            stopped: course.stopped,
             note,
             about: course.about,
         };
@@ -352,6 +353,7 @@ impl NlService {
             outcome.warnings.push("under a delegation a rendered file goes with its action".into());
         }
         course.redacted.clone_from(&outcome.redactions);
+        course.stopped = stopped(outcome.exit);
         drop(running);
         Ok(outcome)
     }

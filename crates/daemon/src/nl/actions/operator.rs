@@ -10,12 +10,13 @@ use keyless_core::{
         Action, ActionFault, ActionRequest, ActionResponse, Deed, Status, TemplateSource, Timing,
     },
     allow_operators_action,
-    audit::NL_VERSION,
+    audit::{Agent, NL_VERSION},
     nl_message::nl_name,
 };
 use uuid::Uuid;
 
 use super::{
+    super::record::{Account, End, stopped},
     ActionOrder, ActionOutcome, ActionSession, Asking, Standby, resolve_handles,
     versions::{older, warning},
 };
@@ -40,6 +41,7 @@ pub struct OwnTerms {
 /// The operator's actions, one after the other; a file that one renders, the next may use.
 pub struct OwnActions {
     broker: Broker,
+    agent: Arc<Agent>,
     session: ActionSession,
     terms: OwnTerms,
 }
@@ -52,24 +54,46 @@ impl OwnActions {
         limits.tempfile_life = terms.tempfile_life.unwrap_or(limits.tempfile_life);
         // One command is run, and no other follows.
         let jails = Arc::new(Standby::keeping(0));
-        let session = ActionSession::open(broker, places, agent, limits, terms.grace, &jails)?;
-        Ok(Self { broker: broker.clone(), session, terms })
+        let session =
+            ActionSession::open(broker, places, agent.clone(), limits, terms.grace, &jails)?;
+        Ok(Self { broker: broker.clone(), agent: Arc::new(agent), session, terms })
     }
 
-    /// Does an action, or checks that it could be done.
+    /// Does an action, or checks that it could be done. Either is on record before it is told what came of it.
     pub async fn submit(&self, request: ActionRequest) -> ActionResponse {
-        let received = Timestamp::now();
+        let action_id = format!("act_{}", Uuid::now_v7());
+        let account = Account {
+            log: self.broker.log().clone(),
+            agent: Arc::clone(&self.agent),
+            action_id: action_id.clone(),
+            kind: request.action.kind(),
+            correlation_id: format!("req-{}", Uuid::now_v7()),
+            purpose: request.action.purpose.clone(),
+            source_ip: None,
+            is_dry_run: request.action.dry_run,
+            delegation: Vec::new(),
+            begun: Timestamp::now(),
+        };
         let mut response = ActionResponse {
             schema: Some("https://nlprotocol.org/schemas/v1.0/action-response.json".to_owned()),
             nl_version: NL_VERSION.to_owned(),
             request_id: request.request_id,
-            action_id: format!("act_{}", Uuid::now_v7()),
+            action_id,
             ..ActionResponse::default()
         };
-        response.audit_ref = format!("aud_{}", &response.action_id["act_".len()..]);
-        if let Err(error) = self.attempt(request.action, received, &mut response).await {
-            response.status = Status::Error;
-            response.error = Some(told(&error));
+        let mut end = End::default();
+        if let Err(error) = self.attempt(request.action, &account, &mut end, &mut response).await {
+            fail(&mut response, &error);
+        }
+        end.code = response.error.as_ref().and_then(|fault| fault.cause);
+        end.redacted_count = response.redacted_count;
+        end.exit_code = response.result.as_ref().and_then(|result| result.exit_code);
+        match account.close(end).await {
+            Ok(audit_ref) => response.audit_ref = audit_ref,
+            Err(error) => {
+                response.result = None;
+                fail(&mut response, &error);
+            }
         }
         response
     }
@@ -77,7 +101,8 @@ impl OwnActions {
     async fn attempt(
         &self,
         action: Action,
-        received: Timestamp,
+        account: &Account,
+        end: &mut End,
         response: &mut ActionResponse,
     ) -> Result<(), Error> {
         let action = with_text(action)?;
@@ -87,6 +112,7 @@ impl OwnActions {
             let older = older(self.broker.vault(), handle, path, self.terms.grace).await?;
             response.warnings.extend(older.and_then(|given| warning(handle, given)));
         }
+        end.about = resolved.iter().map(|(_, path)| path.clone()).collect();
         let names: BTreeSet<_> =
             resolved.iter().map(|(handle, _)| handle.as_written().to_owned()).collect();
         let names: Vec<String> = names.into_iter().collect();
@@ -103,7 +129,7 @@ impl OwnActions {
         let resolved_at = Timestamp::now();
         let order = ActionOrder {
             action_id: response.action_id.clone(),
-            correlation_id: format!("req-{}", Uuid::now_v7()),
+            correlation_id: account.correlation_id.clone(),
             action,
             allowed,
             allowed_hosts: self.terms.allowed_hosts.clone(),
@@ -112,13 +138,20 @@ impl OwnActions {
             asking: Asking::Operator,
             foresight: None,
         };
+        end.used = true;
         let outcome = self.session.run(order).await?;
+        end.stopped = stopped(outcome.exit);
         response.secrets_used = names;
-        response.timing =
-            Some(Timing::new(received, resolved_at, outcome.executed_at, outcome.completed_at));
+        let (executed_at, completed_at) = (outcome.executed_at, outcome.completed_at);
+        response.timing = Some(Timing::new(account.begun, resolved_at, executed_at, completed_at));
         fill(response, outcome);
         Ok(())
     }
+}
+
+fn fail(response: &mut ActionResponse, error: &Error) {
+    response.status = Status::Error;
+    response.error = Some(told(error));
 }
 
 /// Puts what came of an action into its response.

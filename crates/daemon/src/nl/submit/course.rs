@@ -1,7 +1,7 @@
 //! What is known of an action so far, for the log, whatever becomes of it.
 
 use jiff::Timestamp;
-use keyless_core::{Grace, Handle, SecretPath, nl_message::NlFault};
+use keyless_core::{Grace, Handle, SecretPath, audit::Stopped, nl_message::NlFault};
 use keyless_vault::Vault;
 
 use crate::nl::{
@@ -26,6 +26,8 @@ pub(in crate::nl) struct Course {
     pub(in crate::nl) ran: bool,
     /// What was taken out of its output.
     pub(in crate::nl) redacted: Vec<Redaction>,
+    /// How its command was stopped, if it was.
+    pub(in crate::nl) stopped: Option<Box<Stopped>>,
     /// What the agent should know beside.
     pub(in crate::nl) warnings: Vec<String>,
     /// Preparations for its command, while it is judged.
