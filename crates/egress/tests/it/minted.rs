@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use http::{Method, StatusCode};
+use http::{HeaderValue, Method, StatusCode};
 use keyless_core::{Code, EgressRule, Sealing};
 use keyless_egress::{EngineConfig, Limits};
 use keyless_testkit::{Handler, OriginOptions, TestCa, reply};
@@ -56,7 +56,7 @@ fn minting(limits: Limits, gate: &Gate) -> Scene {
         async move {
             let number = request.uri().query().unwrap_or_default().to_owned();
             let token = format!("minted-token-number-{number}-{}", "x".repeat(20));
-            let named = request.headers().get("x-original-url").map(|path| path.as_bytes());
+            let named = request.headers().get("x-original-url").map(HeaderValue::as_bytes);
             if named.unwrap_or(request.uri().path().as_bytes()) != b"/token" {
                 return reply(StatusCode::OK, token);
             }
