@@ -38,6 +38,7 @@ use crate::{
     places::Places,
     requests::Requests,
     session_broker::SessionBroker,
+    sources::source_files,
     tokens::{Grant, Tokens},
     values::Values,
     withdrawal::Follower,
@@ -411,7 +412,9 @@ pub async fn open_bare_session(places: &Places, door: EgressDoor) -> Result<Open
     let port = Arc::clone(&broker) as _;
     let spec = SessionSpec { id, secrets: Vec::new(), broker: port, ca: None, token: None };
     let session = engine.open(spec)?;
-    let (variables, conceal, remove) = (Vec::new(), Vec::new(), Vec::new());
+    // No value is opened, and none lies open either.
+    let conceal = source_files(places)?;
+    let (variables, remove) = (Vec::new(), Vec::new());
     let trust_pem = session.ca_pem().to_owned() + &extra_roots;
     let (unnamed, paths, following) = (Vec::new(), Vec::new(), None);
     Ok(OpenSession {

@@ -294,7 +294,7 @@ impl Router {
     }
 
     /// What sources keep on this machine.
-    pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
+    pub fn files(&self) -> impl Iterator<Item = PathBuf> {
         self.sources.values().flat_map(|declared| declared.backend.files())
     }
 

@@ -682,6 +682,10 @@ fn a_mounted_folder_is_hidden_from_the_agent() {
     let look = format!("! cat {}/token && {USE}", mount.display());
     world.agent_sh(&look).run().ok();
     world.assert_received(&origin);
+    // Nor one whose session has no secret.
+    let seen =
+        world.agent_with(&["--no-secrets"], &["cat", mount.join("token").to_str().unwrap()]).run();
+    assert!(!seen.status.success() && seen.stdout.is_empty(), "{}", seen.text());
     fs::remove_dir_all(&mount).unwrap();
 }
 
