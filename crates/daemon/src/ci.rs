@@ -6,6 +6,7 @@
 //! The session stands on a store of its own that ends with it. Source: reference/secrets.md, 15.
 
 use std::{
+    collections::BTreeSet,
     env, fs,
     path::Path,
     sync::{Arc, OnceLock},
@@ -23,6 +24,7 @@ use zeroize::Zeroizing;
 use crate::{
     broker::{Broker, OpenSession, Wanted, open_bare_session},
     caution::{self, Caution},
+    config::Config,
     egress_door::EgressDoor,
     environment::inherited,
     operator::{self, Operator},
@@ -119,17 +121,19 @@ fn is_set(name: &str) -> bool {
 
 /// What the project declares, and what the operator's files know of it.
 struct Declared {
-    inventory: Inventory,
+    manifest: Manifest,
     index: IndexFile,
     providers: Providers,
+    /// The least that every secret asks for.
+    floor: ApproveOnUse,
 }
 
 impl Declared {
     fn read(places: &Places, manifest: Option<&str>) -> Result<Self, Error> {
         let manifest = manifest.map_or(Ok(Manifest::default()), caution::parse)?;
         let index = IndexFile::load(&places.index_file())?;
-        let inventory = Inventory::merge(&manifest, &index, &[]);
-        Ok(Self { inventory, index, providers: providers(places)? })
+        let floor = Config::load(&places.config_file())?.unlock.window(None)?.floor;
+        Ok(Self { manifest, index, providers: providers(places)?, floor })
     }
 
     /// The secrets that are wanted, with what the session's store is told of them.
@@ -138,14 +142,21 @@ impl Declared {
         wanted: &Wanted,
         is_set: &dyn Fn(&str) -> bool,
     ) -> Result<Vec<(SecretPath, Metadata)>, Error> {
+        let mut manifest = self.manifest.clone();
         let named = match wanted {
-            Wanted::These(paths) => paths.iter().cloned().map(|path| (path, true)).collect(),
+            Wanted::These(paths) => {
+                // What the operator and the project say of a secret counts for one that is not declared, too.
+                manifest.optional.extend(paths.iter().cloned());
+                paths.iter().cloned().map(|path| (path, true)).collect()
+            }
             Wanted::All => self.declared()?,
             Wanted::Nothing => Vec::new(),
         };
+        let inventory = Inventory::merge(&manifest, &self.index, &[]);
         let (mut chosen, mut missing) = (Vec::new(), Vec::new());
         for (path, required) in named {
-            let row = self.inventory.rows.get(&path);
+            // Everything that is wanted is in the manifest by now.
+            let Some(row) = inventory.rows.get(&path) else { continue };
             match self.metadata(&path, row, is_set)? {
                 Ok(metadata) => chosen.push((path, metadata)),
                 Err(tried) if required => missing.push((path, tried)),
@@ -156,25 +167,25 @@ impl Declared {
     }
 
     fn declared(&self) -> Result<Vec<(SecretPath, bool)>, Error> {
-        let rows = self.inventory.rows.iter().map(|(path, row)| (path.clone(), row.required));
-        let all: Vec<_> = rows.collect();
+        let Manifest { required, optional, .. } = &self.manifest;
+        let all: BTreeSet<&SecretPath> = required.union(optional).collect();
         if all.is_empty() {
             let words = "the project declares no secrets (.keyless/secrets.toml), and none is named with --secret";
             return Err(Error::with(Code::Usage, SafeText::words(words)));
         }
-        Ok(all)
+        Ok(all.into_iter().map(|path| (path.clone(), required.contains(path))).collect())
     }
 
     /// What is known of one secret; else the variables that would have had its value.
     fn metadata(
         &self,
         path: &SecretPath,
-        row: Option<&Row>,
+        row: &Row,
         is_set: &dyn Fn(&str) -> bool,
     ) -> Result<Result<Metadata, Vec<String>>, Error> {
         let tried = self.variables(path, row);
         let Some(found) = tried.iter().find(|name| is_set(name)) else { return Ok(Err(tried)) };
-        if row.is_some_and(|row| row.approve_on_use != ApproveOnUse::Never) {
+        if row.approve_on_use.tightened_by(self.floor) != ApproveOnUse::Never {
             let words =
                 SafeText::default().and(path).and(" takes a person's word, and there is none");
             return Err(Error::with(Code::ApprovalRequired, words));
@@ -182,8 +193,7 @@ impl Declared {
         let known =
             self.index.secrets.get(path).and_then(|entry| entry.upkeep.pattern_id.as_deref());
         let variant = self.providers.of_secret(path, known).map(|(_, variant)| variant);
-        let env = row.and_then(|row| row.env.clone());
-        let env = env.or_else(|| variant.and_then(|variant| variant.env_var.clone()));
+        let env = row.env.clone().or_else(|| variant.and_then(|variant| variant.env_var.clone()));
         let variable = EnvName::parse(found).map_err(|_| Error::new(Code::Usage))?;
         let metadata =
             Metadata { env, source: SourceConfig::Env { variable }, ..Metadata::default() };
@@ -207,7 +217,7 @@ impl Declared {
 
     /// Where a value is looked for, first to last: as the operator's index says, under the path's own variable, and under the
     /// names that the catalog knows for its service; the project's name for it only if that is one of them.
-    fn variables(&self, path: &SecretPath, row: Option<&Row>) -> Vec<String> {
+    fn variables(&self, path: &SecretPath, row: &Row) -> Vec<String> {
         let index = self.index.secrets.get(path);
         let mut names: Vec<String> = index
             .and_then(|entry| entry.env.as_ref())
@@ -217,7 +227,7 @@ impl Declared {
         names.push(format!("KEYLESS_SECRET__{}", tail(path)));
         let known = index.and_then(|entry| entry.upkeep.pattern_id.as_deref());
         if let Some((provider, variant)) = self.providers.of_secret(path, known) {
-            let projects = row.and_then(|row| row.env.as_ref()).map(ToString::to_string);
+            let projects = row.env.as_ref().map(ToString::to_string);
             let is_its = |name: &String| {
                 let meaning = self.providers.of_variable(name);
                 matches!(meaning, Some(EnvMeaning::Token(its, _, _)) if its.provider_id == provider.provider_id)
@@ -225,7 +235,7 @@ impl Declared {
             names.extend(projects.filter(is_its));
             names.extend(variant.env_var.as_ref().map(ToString::to_string));
         }
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         names.retain(|name| seen.insert(name.clone()));
         names
     }
@@ -274,8 +284,8 @@ mod tests {
     fn declared(manifest: &str, index: &str) -> Declared {
         let manifest = Manifest::parse(manifest).unwrap();
         let index = IndexFile::parse(index).unwrap();
-        let inventory = Inventory::merge(&manifest, &index, &[]);
-        Declared { inventory, index, providers: Providers::bundled() }
+        let floor = ApproveOnUse::Never;
+        Declared { manifest, index, providers: Providers::bundled(), floor }
     }
 
     fn chosen(declared: &Declared, set: &[&str]) -> Result<Vec<(String, String)>, String> {
@@ -326,5 +336,33 @@ mod tests {
         );
         assert!(chosen(&gated, &["GITHUB_TOKEN"]).unwrap_err().contains("takes a person's word"));
         assert!(chosen(&declared("", ""), &[]).is_err());
+    }
+
+    /// A secret that is named is as careful as one that is declared; one that is only named is not declared.
+    #[test]
+    fn what_takes_a_person_is_refused_where_the_project_does_not_declare_it() {
+        let path = SecretPath::parse("team/github/token").unwrap();
+        let named = |manifest: &str, index: &str, floor| {
+            let known = Declared { floor, ..declared(manifest, index) };
+            let wanted = Wanted::These(vec![path.clone()]);
+            let chosen = known.choose(&wanted, &|name| name == "GITHUB_TOKEN");
+            chosen.map(|chosen| chosen.len()).map_err(|error| error.code())
+        };
+        let says = |section: &str, word: &str| {
+            format!("[{section}.\"team/github/token\"]\napprove_on_use = \"{word}\"")
+        };
+        let refused = Err(Code::ApprovalRequired);
+        let never = ApproveOnUse::Never;
+        assert_eq!(named("", "", never), Ok(1));
+        assert_eq!(named("", &says("secret", "per-call"), never), refused);
+        assert_eq!(named(&says("overrides", "session"), "", never), refused);
+        assert_eq!(named(&says("overrides", "per-cal"), "", never), refused);
+        assert_eq!(named("", &says("secret", "per-cal"), never), refused);
+        assert_eq!(named("", "", ApproveOnUse::PerCall), refused);
+
+        let others = declared("required = [\"team/openai/key\"]", &says("secret", "per-call"));
+        let set = ["GITHUB_TOKEN", "OPENAI_API_KEY"];
+        let all = chosen(&others, &set).unwrap();
+        assert_eq!(all.len(), 1, "{all:?}");
     }
 }

@@ -59,6 +59,35 @@ fn what_is_missing_or_takes_a_person_is_told_at_once() {
     assert!(said.contains("not-available-in-ci-mode") && said.contains("set_env_var"), "{said}");
 }
 
+/// What the operator says of a secret holds whether the project declares it or not.
+#[test]
+fn a_secret_that_is_only_named_is_as_careful_as_the_operator_says() {
+    let world = World::empty();
+    world.declares("");
+    let write = |name: &str, text: &str| {
+        let home = world.home.keyless_home();
+        std::fs::create_dir_all(&home).unwrap();
+        std::fs::write(home.join(name), text).unwrap();
+    };
+    let run = || {
+        let command =
+            ["--ci", "run", "--no-jail", "--json", "--secret", "team/github/token", "--", "true"];
+        world.keyless(&command).env_with_value("GITHUB_TOKEN", world.canary.value()).run()
+    };
+    run().ok();
+    let policy = "[secret.\"team/github/token\"]\napprove_on_use = \"per-call\"\n";
+    for (name, text) in [
+        ("index.toml", policy),
+        ("index.toml", &policy.replace("per-call", "per-cal")),
+        ("config.toml", "[unlock]\nprofile = \"strict\"\n"),
+    ] {
+        write(name, text);
+        assert!(run().exits(4).errors().contains("takes a person's word"), "{name}: {text}");
+        write(name, "");
+    }
+    run().ok();
+}
+
 /// A service that runs jobs is noticed and changes nothing.
 #[test]
 fn the_doctor_tells_the_mode() {
