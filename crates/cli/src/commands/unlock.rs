@@ -25,10 +25,8 @@ pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
     if args.code {
         return by_code(ui, &socket, args.window).await;
     }
-    if status.as_ref().is_some_and(|status| status.locked) {
-        // A stronger factor starts a new broker; what stood on the old one ends.
-        keyless_daemon::lock_service(&socket).await?;
-    } else if let Some(status) = status {
+    let stands_locked = status.as_ref().is_some_and(|status| status.locked);
+    if let Some(status) = status.filter(|status| !status.locked) {
         let data = json!({ "unlocked": true, "locks_in_seconds": status.locks_in_seconds });
         let words =
             format!("Unlocked already, for another {}.\n", minutes(status.locks_in_seconds));
@@ -52,6 +50,11 @@ pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
         ui.warn(format!("the store stays open for {} at most", minutes(window.length.as_secs())));
     }
     let seconds = window.length.as_secs();
+    if stands_locked {
+        // A stronger factor starts a new broker; what stood on the old one ends, and not before the factor is known
+        // to be right.
+        keyless_daemon::lock_service(&socket).await?;
+    }
     start_broker(word, &factor, seconds)?;
     let data = json!({ "unlocked": true, "locks_in_seconds": seconds });
     let words = format!("Unlocked for {}. keyless lock closes the store.\n", minutes(seconds));

@@ -253,6 +253,12 @@ fn a_code_reopens_the_store_under_a_running_session() {
     wait_until("the window is over", locked);
     session.say("go");
     assert_eq!(session.line(), "423");
+    // A slip of the pen ends nothing.
+    world.home.write("operator/mistyped", "something else entirely\n").unwrap();
+    let mistyped = world.operator_file("mistyped").display().to_string();
+    let refused = world.keyless(&["unlock", "--passphrase-file", &mistyped]).run();
+    assert!(refused.exits(5).errors().contains("does not open the store"), "{}", refused.errors());
+    assert!(locked());
     // Over MCP, the same is a matter of a code, which the agent may pass on.
     let mut agent = crate::mcp::Agent::connect(&world);
     let told = agent.tool("secrets_status", &json!({})).unwrap();
@@ -291,6 +297,7 @@ fn a_code_reopens_the_store_under_a_running_session() {
     let expected = [
         r#""unlock" null"#,
         r#""lock" null"#,
+        r#""unlock" "wrong_passphrase""#,
         r#""unlock" "totp_wrong""#,
         r#""unlock" "totp_wrong""#,
         r#""unlock" null"#,
