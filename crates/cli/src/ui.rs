@@ -4,6 +4,7 @@
 //! The envelope is the pack door's: `{schema_version, ok, command, …, data, warnings, errors}`.
 
 use std::{
+    borrow::Cow,
     cell::RefCell,
     fmt::Write as _,
     io::{self, IsTerminal, Write},
@@ -105,6 +106,15 @@ impl Ui {
     /// A line whose form another program's protocol sets.
     pub(crate) fn verbatim(text: &str) {
         say(&mut io::stdout(), &format!("{text}\n"));
+    }
+
+    /// Lines for another program: byte for byte, but at a terminal, where nothing may hide. Fails when they can't be
+    /// written.
+    pub(crate) fn export(lines: &str) -> io::Result<()> {
+        let mut stdout = io::stdout().lock();
+        let shown = if stdout.is_terminal() { visible(lines) } else { Cow::Borrowed(lines) };
+        stdout.write_all(shown.as_bytes())?;
+        stdout.flush()
     }
 
     /// The answer: `words` for people, `data` for machines.

@@ -3,7 +3,7 @@
 //! Names of files, texts of modules and words of other programs come to the terminal among ours, so
 //! all of it passes here. Only the few styles of ours, tabs and line ends are left as they are.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt::Write as _};
 
 use keyless_core::is_invisible;
 
@@ -30,6 +30,24 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
         }
     }
     shown.push_str(rest);
+    Cow::Owned(shown)
+}
+
+/// The same for a line of JSON: what can't be seen stands only within strings, and there as `\uXXXX`, which says the same.
+pub(crate) fn visible_json(line: &str) -> Cow<'_, str> {
+    if !line.contains(is_unseen) {
+        return Cow::Borrowed(line);
+    }
+    let mut shown = String::with_capacity(line.len() + 16);
+    for character in line.chars() {
+        if is_unseen(character) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                let _ = write!(shown, "\\u{unit:04x}");
+            }
+        } else {
+            shown.push(character);
+        }
+    }
     Cow::Owned(shown)
 }
 
@@ -63,6 +81,19 @@ mod tests {
     use anstyle::{AnsiColor, Style};
 
     use super::*;
+
+    #[test]
+    fn a_line_of_json_stays_json_and_says_the_same() {
+        for text in ["a\u{200b}b", "\u{7f}\u{9b}31m", "tag\u{e0041}", "\x1b[31m\n\t\\u{200b}", "ä"]
+        {
+            let line = serde_json::json!({ "said": text }).to_string();
+            let shown = visible_json(&line);
+            assert!(!shown.contains(is_unseen), "{shown}");
+            assert_eq!(visible(&shown), shown);
+            let read: serde_json::Value = serde_json::from_str(&shown).unwrap();
+            assert_eq!(read["said"], text);
+        }
+    }
 
     #[test]
     fn what_hides_is_seen() {

@@ -91,9 +91,9 @@ pub(crate) struct QueryArgs {
     /// Those after the entry of this number: where the last answer ended
     #[arg(long, value_name = "NUMBER")]
     pub(crate) after: Option<u64>,
-    /// At most so many
-    #[arg(short = 'n', long, default_value_t = 1000)]
-    pub(crate) limit: u32,
+    /// At most so many; 1000 where it is not said, and all of them for export
+    #[arg(short = 'n', long)]
+    pub(crate) limit: Option<u32>,
 }
 
 /// `--result`.

@@ -3,10 +3,10 @@
 mod export;
 mod verify;
 
-use std::process::ExitCode;
+use std::{io, process::ExitCode};
 
 use keyless_core::{
-    Error, SecretPath,
+    Code, Error, SafeText, SecretPath,
     audit::{Entry, Outcome, Segment},
 };
 use keyless_daemon::{AuditQuery, BreaksSeen, Config};
@@ -21,11 +21,14 @@ use crate::{
     ui::{Ui, table},
 };
 
+/// How many entries an answer has, unless it is said.
+const AT_ONCE: u32 = 1000;
+
 pub(super) async fn run(ui: &Ui, command: AuditCommand) -> Result<ExitCode, Error> {
     match command {
         AuditCommand::AcceptBreak(args) => accept_break(ui, args).await,
         AuditCommand::Checkpoint(args) => checkpoint(ui, &args).await,
-        AuditCommand::Export(args) => export(ui, args).await,
+        AuditCommand::Export(args) => export(args).await,
         AuditCommand::Query(args) => query(ui, args).await,
         AuditCommand::Rotate(args) if args.keys => rotate_keys(ui, &args.factor).await,
         AuditCommand::Rotate(args) => rotate(ui, &args.factor).await,
@@ -52,18 +55,38 @@ async fn query(ui: &Ui, args: QueryArgs) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn export(ui: &Ui, args: ExportArgs) -> Result<ExitCode, Error> {
+async fn export(args: ExportArgs) -> Result<ExitCode, Error> {
     let (_, store) = open_store().await?;
-    let mut wanted = wanted(args.query);
-    wanted.limit = None;
-    loop {
-        let entries = keyless_daemon::audit_query(&store, &wanted).await?;
-        let Some(last) = entries.last() else { return Ok(ExitCode::SUCCESS) };
-        for entry in &entries {
-            ui.line(&export::line(entry, args.format));
+    // All of them, unless it is said how many.
+    let mut left = args.query.limit;
+    let mut wanted = AuditQuery { limit: left, ..wanted(args.query) };
+    let mut entries = keyless_daemon::audit_query(&store, &wanted).await?;
+    while let Some(last) = entries.last() {
+        let lines: String =
+            entries.iter().map(|entry| export::line(entry, args.format) + "\n").collect();
+        match Ui::export(&lines) {
+            // Who reads has seen enough (`| head`).
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+            written => written.map_err(|error| unwritten(&error))?,
         }
-        wanted.after = Some(last.sequence);
+        left = left.map(|left| left.saturating_sub(u32::try_from(entries.len()).unwrap_or(left)));
+        if left == Some(0) {
+            break;
+        }
+        wanted = AuditQuery { after: Some(last.sequence), limit: left, ..wanted };
+        // That it was asked for is on record by now.
+        entries = store.audit_query(&wanted).await?;
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The lines that were to go out did not, or not all of them.
+fn unwritten(error: &io::Error) -> Error {
+    let code = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Code::DiskFull,
+        _ => Code::PathUnusable,
+    };
+    Error::with(code, SafeText::words("stdout: ").and(error.kind()))
 }
 
 fn wanted(args: QueryArgs) -> AuditQuery {
@@ -83,7 +106,7 @@ fn wanted(args: QueryArgs) -> AuditQuery {
             ResultWord::Success => Outcome::Success,
             ResultWord::Timeout => Outcome::Timeout,
         }),
-        limit: Some(limit),
+        limit: Some(limit.unwrap_or(AT_ONCE)),
         ..AuditQuery::default()
     }
 }

@@ -4,7 +4,10 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use serde_json::{Value, json};
 
-use crate::world::{ALLOWED, TOKEN, World};
+use crate::{
+    invocation::KEYLESS,
+    world::{ALLOWED, TOKEN, World},
+};
 
 #[test]
 fn a_session_its_swaps_and_its_refusals_are_written_down() {
@@ -64,6 +67,53 @@ fn tail_shows_people_a_table() {
     let [head, row] = &text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
     assert!(head.starts_with("TIME") && head.contains("ACTION"), "{head}");
     assert!(row.contains("create") && row.contains(TOKEN), "{row}");
+}
+
+#[test]
+fn an_export_is_json_whole_and_as_long_as_it_is_wanted() {
+    let world = World::with_token();
+    world.agent(&["true"]).run().ok();
+    world.sqlite("UPDATE audit SET entry = replace(entry, 'token', 'tok' || char(8203) || 'en') WHERE sequence = 2");
+    let export = |more: &[&str]| {
+        let text = world.keyless(&[&["audit", "export"], more].concat()).run().ok();
+        let read = |line: &str| serde_json::from_str::<Value>(line).unwrap()["sequence"].clone();
+        (text.lines().map(read).collect::<Vec<_>>(), text)
+    };
+    let (numbers, text) = export(&[]);
+    assert_eq!(numbers, [1, 2, 3]);
+    // As it is stored, and not as it is shown.
+    assert!(text.contains("tok\u{200b}en"), "{text}");
+    assert_eq!(export(&["--json"]).0, [1, 2, 3, 4]);
+    assert_eq!(export(&["-n", "1"]).0, [1]);
+    assert_eq!(export(&["-n", "2", "--after", "1"]).0, [2, 3]);
+    let cef = world.keyless(&["audit", "export", "--format", "cef", "-n", "2"]).run().ok();
+    assert!(cef.lines().count() == 2 && cef.contains("tok\u{200b}en"), "{cef}");
+
+    // A short log that seems whole is no log.
+    let script = |line: &str| {
+        let line = line.replace("KEYLESS", KEYLESS);
+        world.keyless(&[]).instead(&["bash", "-o", "pipefail", "-c", &line]).run()
+    };
+    let full = script("KEYLESS audit export > /dev/full");
+    assert_eq!(full.exits(6).errors().matches("error").count(), 1, "{}", full.errors());
+    let gone = script("{ sleep 1; KEYLESS audit export; } | true");
+    assert_eq!(gone.exits(0).errors(), "");
+}
+
+/// Whoever asks for the log from its start says `--after 0`, and is on record.
+#[test]
+fn what_is_read_of_the_log_is_on_record_wherever_it_begins() {
+    let world = World::with_token();
+    let reads = || world.log().iter().filter(|entry| entry["action"] == "query").count();
+    for (number, verb) in ["query", "export"].into_iter().enumerate() {
+        world.keyless(&["audit", verb, "--after", "0"]).run().ok();
+        assert_eq!(reads(), number + 1, "{verb}");
+    }
+    // Who goes on page by page comes to an end.
+    for _ in 0..2 {
+        world.keyless(&["audit", "query", "--after", "1"]).run().ok();
+        assert_eq!(reads(), 2);
+    }
 }
 
 #[test]

@@ -4,12 +4,16 @@ use jiff::Timestamp;
 use keyless_daemon::{Note, Notes, RequestNote};
 use serde_json::{Value, json};
 
-use crate::{args::LogFormat, ui};
+use crate::{args::LogFormat, ui, visible::visible_json};
 
 /// Notes, written in this format.
 pub(super) fn notes(format: LogFormat) -> Notes {
     match format {
-        LogFormat::Json => Notes::new(|note| ui::log(&as_json(note, Timestamp::now()).to_string())),
+        LogFormat::Json => Notes::new(|note| {
+            let line = as_json(note, Timestamp::now()).to_string();
+            // Where nothing hides any more, `log` changes nothing.
+            ui::log(&visible_json(&line));
+        }),
         LogFormat::Words => Notes::but_requests(|note| {
             if let Some(words) = as_words(note) {
                 ui::log(&words);
