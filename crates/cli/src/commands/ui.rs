@@ -31,7 +31,7 @@ pub(super) use self::dialog::ValueScene;
 use self::{
     app::{Act, App},
     entrance::come_in,
-    office::Office,
+    office::{Office, refuse},
     screen::{Screen, forget_keys, next_press},
     theme::Mood,
 };
@@ -113,14 +113,18 @@ async fn turn(
         None => {}
         Some(Act::Leave) => return Ok(Some(Left::Gone)),
         Some(Act::Lock) => return Ok(Some(Left::Locked)),
-        Some(act) if office.wants_proof(&act)? => return Ok(Some(Left::Unproven(Some(act)))),
         Some(act @ Act::Check(_)) => {
             app.say("Its service is asked …", Mood::Plain);
             screen.draw(app)?;
             office.perform(app, act).await?;
             forget_keys()?;
         }
-        Some(act) => office.perform(app, act).await?,
+        Some(act) => match office.wants_proof(&act) {
+            Ok(true) => return Ok(Some(Left::Unproven(Some(act)))),
+            Ok(false) => office.perform(app, act).await?,
+            // A config.toml that is being edited is no reason to be thrown out.
+            Err(error) => refuse(app, was_open, &error),
+        },
     }
     if app.dialog.is_some() && !was_open {
         screen.draw(app)?;

@@ -14,7 +14,7 @@ use super::WebConfig;
 use crate::{
     broker::{agent, plain_entry},
     config::Config,
-    operator::{Approver, Overview},
+    operator::{Approver, Overview, ProveAgain},
     places::Places,
     requests::Requests,
     session_book::{SessionBook, not_open},
@@ -41,6 +41,12 @@ impl Desk {
         let file = self.places.config_file();
         let read = spawn_blocking(move || Config::load(&file)).await;
         read.map_err(|_| Error::from(Code::Internal))?.map(|config| config.web)
+    }
+
+    /// Which answers take the factor once more. A file that can't be read may have asked for the most, and keeps nobody
+    /// from an answer that gives nothing.
+    pub(super) async fn prove_again(&self) -> ProveAgain {
+        self.settings().await.map_or(ProveAgain::Always, |web| web.prove_again)
     }
 
     /// The token catalog; what can't be used of it is left out.

@@ -76,7 +76,7 @@ pub(super) async fn answer(
 
 /// Takes the factor from a form whose deed asks for it.
 pub(super) async fn prove_once(web: &Web, sent: &mut Sent, weight: Weight) -> Result<(), Error> {
-    let proof = web.desk.settings().await?.prove_again.takes(weight);
+    let proof = web.desk.prove_again().await.takes(weight);
     if !sent.visit.owes(proof) {
         return Ok(());
     }
@@ -211,6 +211,23 @@ mod tests {
         let factor = Zeroizing::new("correct horse battery staple".to_owned());
         prove_again(&scene.web, &sent.visit, factor).await.unwrap();
         assert!(!sent.visit.owes(Proof::Fresh));
+    }
+
+    /// A config.toml that is being edited.
+    #[tokio::test]
+    async fn a_file_that_cant_be_read_takes_a_proof_and_stops_no_denial() {
+        let home = tempfile::tempdir().unwrap();
+        let scene = Scene::below(home.path()).await;
+        let web = &scene.web;
+        let file = web.desk.places.config_file();
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        for (text, gives) in [("", true), ("[web]\nprove_again = ", false)] {
+            std::fs::write(&file, text).unwrap();
+            let sent = || Sent { visit: scene.proven_visit(), fields: query(None) };
+            assert_eq!(prove_once(web, &mut sent(), Weight::Nothing).await, Ok(()), "{text}");
+            let proven = prove_once(web, &mut sent(), Weight::Gives).await;
+            assert_eq!(proven.is_ok(), gives, "{text}");
+        }
     }
 
     #[tokio::test]

@@ -19,6 +19,11 @@ pub(super) struct Scene {
 
 impl Scene {
     pub(super) async fn new() -> Self {
+        Self::below(std::path::Path::new("/nonexistent")).await
+    }
+
+    /// One whose operator keeps their files in `home`.
+    pub(super) async fn below(home: &std::path::Path) -> Self {
         let scene = crate::scene::Scene::new().await;
         let (vault, log) = (Arc::clone(&scene.vault), scene.log.clone());
         let window = UnlockConfig::default().window(None).unwrap();
@@ -28,7 +33,7 @@ impl Scene {
             keeper: Arc::new(Keeper::new(Arc::clone(&vault), log.clone(), window)),
             book: Arc::new(SessionBook::default()),
             lock: Arc::default(),
-            places: Places::below(std::path::Path::new("/nonexistent")),
+            places: Places::below(home),
             overview: Overview::with_log(Arc::clone(&vault), log.clone()),
             vault,
             log,

@@ -8,7 +8,7 @@ use std::{
 
 use keyless_core::{Code, Error};
 use keyless_daemon::{
-    ApproverHandle, Config, Occasion, Operator, Overview, Places,
+    ApproverHandle, Config, Occasion, Operator, Overview, Places, Weight,
     vault::{Providers, Vault},
 };
 
@@ -53,8 +53,11 @@ impl Office {
     }
 
     /// Whether the factor has to be proven once more before an act: as the page would ask for it, `[web] prove_again`
-    /// of config.toml included.
+    /// of config.toml included. What gives nothing takes no file.
     pub(super) fn wants_proof(&self, act: &Act) -> Result<bool, Error> {
+        if act.weight() == Weight::Nothing {
+            return Ok(false);
+        }
         let setting = Config::load(&self.places.config_file())?.web.prove_again;
         Ok(setting.takes(act.weight()).is_due(self.proven.elapsed()))
     }
@@ -119,11 +122,7 @@ impl Office {
             Ok(None) => Ok(()),
             Err(error) if error.code() == Code::OperatorRequired => Err(error),
             Err(error) => {
-                if let Some(dialog) = app.dialog.as_mut().filter(|_| is_of_dialog) {
-                    dialog.refuse(&error);
-                } else {
-                    app.say(in_sentences(&error), Mood::Bad);
-                }
+                refuse(app, is_of_dialog, &error);
                 Ok(())
             }
         }
@@ -200,5 +199,13 @@ impl Office {
     pub(super) async fn lock(self) -> Result<(), Error> {
         self.vault.lock();
         keyless_daemon::lock_service(&self.places.agent_socket()).await.map(drop)
+    }
+}
+
+/// Says why an act was not done: in its dialog, which stays open, if it is of one.
+pub(super) fn refuse(app: &mut App, is_of_dialog: bool, error: &Error) {
+    match app.dialog.as_mut().filter(|_| is_of_dialog) {
+        Some(dialog) => dialog.refuse(error),
+        None => app.say(in_sentences(error), Mood::Bad),
     }
 }

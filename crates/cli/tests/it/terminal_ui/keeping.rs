@@ -63,6 +63,30 @@ fn who_used_a_secret_last_is_seen() {
     window.seen(&[TOKEN, " ago", "Used by", "s-", " entries"]);
 }
 
+/// An editor has it open: what needs no file of it goes on, and what needs it says so.
+#[test]
+fn a_config_that_cant_be_read_throws_nobody_out() {
+    let world = unlocked();
+    let window = Window::open(&world, world.keyless(&["ui"]), (120, 40));
+    window.say("3");
+    window.seen(&[TOKEN]);
+    let file = world.home.keyless_home().join("config.toml");
+    let before = fs::read_to_string(&file).unwrap_or_default();
+    world.home.write("keyless/config.toml", "[web]\nprove_again = ").unwrap();
+    window.say("e");
+    window.seen(&["What is known of it", "Description"]);
+    window.press("Down");
+    window.say(", other.test");
+    window.press("BTab");
+    window.press("BTab");
+    window.seen(&[">[ Save ]"]);
+    window.press("Enter");
+    window.seen(&["What is known of it", "configuration could not be read"]);
+    world.home.write("keyless/config.toml", before).unwrap();
+    window.press("Enter");
+    window.seen(&["is changed."]);
+}
+
 /// With `prove_again = "always"` a change takes the passphrase at the screen as it does at the page, and is made once it
 /// was right. Of two people who edit at once the later one is told, whoever the other was.
 #[test]

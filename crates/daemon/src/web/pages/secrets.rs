@@ -59,7 +59,7 @@ pub(in crate::web) async fn secret(
         act: Act::parse(wanted.text("act")),
         providers: &web.desk.providers().await,
         uses: &uses,
-        prove_again: web.desk.settings().await?.prove_again,
+        prove_again: web.desk.prove_again().await,
         weak: wanted.is_ticked("weak"),
     };
     let body = html! { (body) (dialog::own(&own)) };

@@ -60,7 +60,7 @@ pub(in crate::web) async fn request(
         secret: secret.as_ref(),
         providers: &providers,
         weak: query(wanted.as_deref()).is_ticked("weak"),
-        prove_again: web.desk.settings().await?.prove_again,
+        prove_again: web.desk.prove_again().await,
     };
     let body = html! { (body(&visit, &waiting)) (dialog::render(&scene)) };
     Ok(page(&visit, Room::Waiting, &body))
