@@ -105,6 +105,19 @@ pub fn preview(
     Ok(Answer { data, warnings: plan.warnings.into_iter().chain(more).collect() })
 }
 
+/// The diffs that a person is asked about before a deploy, and the digest by which [`deploy_reviewed`] knows that plan.
+pub fn preview_for_review(
+    surroundings: &Surroundings,
+    request: &Request,
+) -> Result<(Answer<PreviewData>, String)> {
+    let site = Site::new(surroundings, request);
+    let plan = Plan::make(&site)?;
+    let request = request.normalized(surroundings);
+    let hash = confirm::plan_hash(&site, &request, &DeployData::of(&site, &plan), &plan.warnings);
+    let (data, more) = preview::preview(&site, &plan, true)?;
+    Ok((Answer { data, warnings: plan.warnings.into_iter().chain(more).collect() }, hash))
+}
+
 /// `status`: drift, all kinds or some.
 pub fn status(
     surroundings: &Surroundings,
@@ -183,6 +196,27 @@ pub fn deploy(
     options: DeployOptions,
     watch: &dyn Watch,
 ) -> Result<Answer<DeployData>> {
+    deploy_if(surroundings, request, options, None, watch)
+}
+
+/// The same for a person who has said yes to the plan of this digest, and to no other.
+pub fn deploy_reviewed(
+    surroundings: &Surroundings,
+    request: &Request,
+    options: DeployOptions,
+    plan_hash: &str,
+    watch: &dyn Watch,
+) -> Result<Answer<DeployData>> {
+    deploy_if(surroundings, request, options, Some(plan_hash), watch)
+}
+
+fn deploy_if(
+    surroundings: &Surroundings,
+    request: &Request,
+    options: DeployOptions,
+    reviewed: Option<&str>,
+    watch: &dyn Watch,
+) -> Result<Answer<DeployData>> {
     let site = Site::new(surroundings, request);
     if !options.apply || options.dry_run {
         let plan = Plan::make(&site)?;
@@ -192,10 +226,15 @@ pub fn deploy(
     let lock = HomeLock::take(&site)?;
     let recovered = recover(&site, &lock)?;
     let plan = Plan::make(&site)?;
-    check_adopt(&plan.changes, options.adopt)?;
     let request = request.normalized(surroundings);
     let hash =
         || confirm::plan_hash(&site, &request, &DeployData::of(&site, &plan), &plan.warnings);
+    if reviewed.is_some_and(|reviewed| reviewed != hash()) {
+        let message = "the plan is not the one that was shown any more; nothing was written";
+        return Err(PackError::new(Code::PlanChanged, message)
+            .hint("deploy again, and look at what it shows now"));
+    }
+    check_adopt(&plan.changes, options.adopt)?;
     surroundings.gate.pass(&site, &Pending::deploy(&site, &plan), hash)?;
     let data = deploy::apply(&site, &plan, &lock, watch)?;
     Ok(Answer { data, warnings: recovered.into_iter().chain(plan.warnings).collect() })

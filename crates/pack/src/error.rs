@@ -123,7 +123,7 @@ codes! {
     /// Upstream and overlay changed the same lines.
     OverlayRebaseConflict = "E_OVERLAY_REBASE_CONFLICT", "overlay_rebase_conflict",
         ["resolve_overlay_conflicts", "retry_overlay_rebase"];
-    /// Something changed between the plan and the write; what was written has been undone.
+    /// Something changed between the plan that was shown and the write; nothing stays written.
     PlanChanged = "E_PLAN_CHANGED", "plan_changed", ["call_deploy", "retry_command"];
     /// The policy file can't be used.
     PolicyConfigInvalid = "E_POLICY_CONFIG_INVALID", "policy_config_invalid", ["fix_policy_config", "retry_command"];

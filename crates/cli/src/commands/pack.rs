@@ -258,9 +258,11 @@ impl Call<'_> {
         let mut options = DeployOptions { apply, adopt, yes: self.args.global.yes, dry_run };
         if apply && !dry_run && !options.yes && !self.ui.is_json() {
             // A person sees the diff first, and then says yes to it.
-            let preview = commands::preview(at, request, true)?;
+            let (preview, hash) = commands::preview_for_review(at, request)?;
             self.ui.line(words::preview(&preview.data).trim_end());
             options.yes = self.plain_yes("Apply these changes?")?;
+            let done = commands::deploy_reviewed(at, request, options, &hash, &Unwatched)?;
+            return self.answer(done, words::deploy);
         }
         self.answer(commands::deploy(at, request, options, &Unwatched)?, words::deploy)
     }

@@ -233,6 +233,22 @@ fn a_life_from_init_to_rollback() {
 }
 
 #[test]
+fn a_yes_at_a_terminal_is_to_the_diff_that_was_shown() {
+    let world = with_repo(1);
+    let module = world.home.home().join(".agentpack/repo/modules/base/AGENTS.md");
+    let script = format!(
+        "expect('Be kind.'); expect('Apply these changes?'); expect('[y/N] '); \
+         open({:?}, 'w').write('NEVER REVIEWED\\n'); say('y\\r'); expect('look at what it shows'); finish(code=1)",
+        module.display().to_string()
+    );
+    at_a_terminal(&world, world.keyless(&["pack", "deploy", "--apply"]), &script);
+    assert!(!codex(&world).join("AGENTS.md").exists());
+    let script = "expect('NEVER REVIEWED'); expect('[y/N] '); say('y\\r'); finish(code=0)";
+    at_a_terminal(&world, world.keyless(&["pack", "deploy", "--apply"]), script);
+    assert!(codex(&world).join("AGENTS.md").exists());
+}
+
+#[test]
 fn a_person_at_a_terminal_chooses_targets_and_scope() {
     let world = World::empty();
     let answers = [

@@ -153,3 +153,20 @@ fn a_failed_review_gives_no_token() {
     );
     assert!(!scene.exists("ap/state/confirm.json"));
 }
+
+/// A person's yes at a terminal is to the diff that they saw.
+#[test]
+fn what_changes_while_a_person_is_asked_is_not_applied() {
+    let scene = Scene::new();
+    let (at, request) = (scene.surroundings(), Request::default());
+    let options = commands::DeployOptions { apply: true, yes: true, ..Default::default() };
+    let deploy = |hash: &str| commands::deploy_reviewed(&at, &request, options, hash, &Unwatched);
+    let (_, hash) = commands::preview_for_review(&at, &request).unwrap();
+    scene.module("base/AGENTS.md", "Never reviewed.\n");
+    let error = refused(deploy(&hash), Code::PlanChanged);
+    assert!(error.message().contains("nothing was written"), "{error}");
+    assert!(!scene.exists("home/.codex/AGENTS.md"));
+    let (_, hash) = commands::preview_for_review(&at, &request).unwrap();
+    assert!(deploy(&hash).unwrap().data.applied);
+    assert_eq!(scene.read("home/.codex/AGENTS.md"), "Never reviewed.\n");
+}
