@@ -18,7 +18,7 @@ use keyless_core::{
     threat::Band,
 };
 use keyless_vault::Vault;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 pub(super) use self::{

@@ -96,8 +96,8 @@ async fn a_token_is_used_as_often_as_it_says(engine: Engine) {
     // More than are left is none at all.
     let takes = [(3, false), (2, true), (1, false)];
     for (number, expected) in takes {
-        let taken = scene.store.take_delegation_uses(&id, number).await.unwrap();
-        assert_eq!(taken, expected, "{number}");
+        let had = scene.store.take_delegation_uses(&id, number).await.unwrap();
+        assert_eq!(had, expected, "{number}");
     }
     scene.store.give_delegation_uses_back(&id, 2).await.unwrap();
     for expected in [true, true, false] {

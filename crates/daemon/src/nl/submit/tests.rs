@@ -4,6 +4,7 @@ use keyless_core::{
     agent::{AgentState, LifecycleAuthority},
     approval::Decision,
 };
+use serde_json::json;
 
 use super::{batch::MAX_BATCH, *};
 use crate::nl::scene::{Served, aid};
