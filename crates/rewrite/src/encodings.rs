@@ -3,7 +3,8 @@
 //! A form is a pattern and the way to write the marker in the same form, so that what held a value
 //! before still parses after. Covered: as is, percent (the rules of the common encoders, both hex
 //! cases, and everything encoded), base64 (whole, and inside anything longer at each of the three
-//! alignments, both alphabets), hex, JSON strings, HTML text and attributes.
+//! alignments, both alphabets), hex, JSON strings, HTML text and attributes, and what shells, databases and
+//! languages make of quotes (a `curl` line in a manual, a statement or a traceback in an error's text).
 //!
 //! Deliberately not here: forms in forms (JSON in JSON), hashes, compression (bodies are decoded
 //! before they come here) and base64 broken into lines. Whoever controls a server can always find a
@@ -13,13 +14,14 @@
 mod html;
 mod json;
 mod percent;
+mod quoted;
 mod symbols;
 
 use data_encoding::{HEXLOWER, HEXUPPER};
 use zeroize::Zeroizing;
 
 pub(crate) use self::symbols::{Alphabet, Shared};
-use self::{html::Html, json::Json, percent::Percent};
+use self::{html::Html, json::Json, percent::Percent, quoted::Quoted};
 use crate::{rewriter::Rewriter, sanitizer::FoundAs};
 
 const UPPER: &[u8; 16] = b"0123456789ABCDEF";
@@ -47,7 +49,7 @@ impl Echo {
     /// What kind of form it is, for people.
     pub(crate) fn found_as(&self) -> FoundAs {
         match self.form {
-            Form::AsIs | Form::Html(_) | Form::Json(_) => FoundAs::Plain,
+            Form::AsIs | Form::Html(_) | Form::Json(_) | Form::Quoted(_) => FoundAs::Plain,
             Form::Base64(_) | Form::Base64Middle(_) => FoundAs::Base64,
             Form::HexLower | Form::HexUpper => FoundAs::Hex,
             Form::Percent(_) => FoundAs::Percent,
@@ -74,14 +76,19 @@ impl Echo {
 
 /// Lists the forms of `value`, no bytes twice; none if it is empty.
 ///
-/// A value of several lines may be echoed line by line (a PEM key in a log), so each line is a
-/// value of its own beside the whole, without the white space around it. Lines shorter than
+/// What ends with white space (a key's last line end) may be echoed without. A value of several lines may be echoed
+/// line by line (a PEM key in a log), so each line is a value of its own beside the whole, without the white space
+/// around it. Lines shorter than
 /// [`MIN_LINE`] and PEM boundaries (`-----BEGIN ...`) are left out: they are not secret, and stand
 /// in many an answer.
 pub fn echoes(value: &[u8]) -> Vec<Echo> {
     let mut all = Vec::new();
     add_forms(value, &mut all);
-    for line in lines(value) {
+    let trimmed = value.trim_ascii_end();
+    if trimmed.len() < value.len() && trimmed.len() >= MIN_ECHO {
+        add_forms(trimmed, &mut all);
+    }
+    for line in lines(trimmed) {
         add_forms(line, &mut all);
     }
     all
@@ -121,6 +128,7 @@ enum Form {
     Html(&'static Html),
     Json(&'static Json),
     Percent(&'static Percent),
+    Quoted(&'static Quoted),
 }
 
 impl Form {
@@ -131,6 +139,7 @@ impl Form {
             .chain(percent::ALL.iter().map(Self::Percent))
             .chain(json::ALL.iter().map(Self::Json))
             .chain(html::ALL.iter().map(Self::Html))
+            .chain(quoted::ALL.iter().map(Self::Quoted))
             .chain(Alphabet::BASE64.map(Self::Base64))
             .chain([Self::HexLower, Self::HexUpper])
     }
@@ -145,6 +154,7 @@ impl Form {
             Self::Html(style) => style.write(text),
             Self::Json(style) => style.write(text),
             Self::Percent(style) => style.write(text),
+            Self::Quoted(style) => style.write(text),
         }
     }
 }
@@ -244,5 +254,7 @@ mod tests {
         assert_eq!(scrub(key, "1: MIIEvQIBADANBgkq\n2: short"), "1: kloak_<1>\n2: short");
         assert_eq!(scrub(key, "-----BEGIN KEY-----"), "-----BEGIN KEY-----");
         assert_eq!(scrub(key, key), "kloak_<1>");
+        // The last line end is the text's own as often as not.
+        assert_eq!(scrub(key, &format!("<{}>", key.trim_end())), "<kloak_<1>>");
     }
 }

@@ -4,7 +4,7 @@ use data_encoding::{BASE64, HEXLOWER};
 use zeroize::Zeroizing;
 
 use super::{FoundAs, view};
-use crate::encodings::{Alphabet, Echo, Shared, echoes, middles};
+use crate::encodings::{Alphabet, Echo, MIN_ECHO, Shared, echoes, middles};
 
 /// Parts of a value with fewer bytes are left out.
 const MIN_PART: usize = 8;
@@ -67,7 +67,8 @@ pub(super) fn exact(value: &[u8]) -> Vec<Form> {
 fn written(value: &[u8]) -> Vec<Form> {
     let mut all: Vec<Form> = echoed(value).collect();
     let trimmed = value.trim_ascii_end();
-    if trimmed.len() < value.len() && trimmed.len() >= super::MIN_SANITIZED {
+    // A longer one is among the echoes.
+    if trimmed.len() < value.len() && (super::MIN_SANITIZED..MIN_ECHO).contains(&trimmed.len()) {
         all.extend(echoed(trimmed));
     }
     if trimmed.len() >= MIN_PART {
@@ -101,6 +102,7 @@ fn disguised(value: &[u8]) -> Vec<Form> {
         form(value.iter().flat_map(|byte| [*byte, 0]).collect(), FoundAs::Plain),
         form(value.iter().flat_map(|byte| [0, *byte]).collect(), FoundAs::Plain),
     ];
+    all.extend(latin(value));
     all.extend(inside(Alphabet::BASE32, value));
     let once = BASE64.encode(value);
     let hex_of_base64 = HEXLOWER.encode(once.as_bytes()).into_bytes();
@@ -138,7 +140,7 @@ pub(super) fn stretched(value: &[u8]) -> Vec<Zeroizing<Vec<u8>>> {
     parts(value.trim_ascii_end()).into_iter().map(whole).collect()
 }
 
-/// In the bare text in lower case and without what separates hex digits.
+/// In the bare text in lower case and without what separates hex digits and what quotes.
 pub(super) fn folded(value: &[u8]) -> Vec<Form> {
     let value = value.trim_ascii_end();
     let hex = HEXLOWER.encode(value).into_bytes();
@@ -149,11 +151,41 @@ pub(super) fn folded(value: &[u8]) -> Vec<Form> {
         let swapped: Vec<u8> = value.chunks_exact(2).flat_map(|pair| [pair[1], pair[0]]).collect();
         all.push(form(HEXLOWER.encode(&swapped).into_bytes(), FoundAs::Hex));
     }
-    let [_, text] = view::remains(value);
-    if text.len() >= MIN_PART {
-        all.push(whole(text, FoundAs::Plain, Shared::default()));
+    let cases = other_cases(value);
+    for text in [value].into_iter().chain(cases.iter().map(|text| text.as_slice())) {
+        let [_, text] = view::remains(text);
+        if text.len() >= MIN_PART {
+            all.push(whole(text, FoundAs::Plain, Shared::default()));
+        }
     }
     all
+}
+
+/// A value with letters beyond ASCII as upper case, lower case, and what becomes of upper case made lower (`ß` is `ss`
+/// then). The view itself does that to ASCII alone.
+fn other_cases(value: &[u8]) -> Vec<Zeroizing<Vec<u8>>> {
+    let Some(text) = beyond_ascii(value) else { return Vec::new() };
+    let upper = Zeroizing::new(text.to_uppercase());
+    let all = [upper.to_lowercase(), text.to_lowercase(), text.to_uppercase()];
+    all.map(|text| Zeroizing::new(text.into_bytes())).into()
+}
+
+/// A value with letters beyond ASCII as one byte for each of Latin-1, which is what `\xfc` stands for in Python.
+fn latin(value: &[u8]) -> Option<Form> {
+    let text = beyond_ascii(value)?;
+    let mut latin = Zeroizing::new(Vec::with_capacity(value.len()));
+    for character in text.chars() {
+        match u8::try_from(character) {
+            Ok(byte) => latin.push(byte),
+            Err(_) => latin.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    let is_long = latin.len() >= super::MIN_SANITIZED && latin.len() < value.len();
+    is_long.then(|| whole(latin, FoundAs::Plain, Shared::default()))
+}
+
+fn beyond_ascii(value: &[u8]) -> Option<&str> {
+    if value.is_ascii() { None } else { std::str::from_utf8(value).ok() }
 }
 
 /// In a text whose escapes were undone.
@@ -163,6 +195,7 @@ pub(super) fn plain(value: &[u8]) -> Vec<Form> {
         return Vec::new();
     }
     let mut all = vec![form(trimmed.to_vec(), FoundAs::Plain)];
+    all.extend(latin(trimmed));
     if trimmed.len() >= MIN_PART {
         all.extend(inside(Alphabet::BASE64, trimmed));
         all.extend(parts(trimmed));

@@ -288,6 +288,115 @@ proptest! {
     }
 }
 
+/// A value as shells, databases and languages write it who quote it.
+fn quotings(value: &str) -> Vec<(&'static str, String)> {
+    let escaped = |special: &str| -> String {
+        let one = |c: char| if special.contains(c) { format!("\\{c}") } else { c.to_string() };
+        value.chars().map(one).collect()
+    };
+    let script = |kept: fn(char) -> bool, escaped: fn(char) -> String| -> String {
+        let one = |c: char| match c {
+            '\n' => "\\n".to_owned(),
+            '\t' => "\\t".to_owned(),
+            '\'' | '\\' => format!("\\{c}"),
+            _ if kept(c) => c.to_string(),
+            _ => escaped(c),
+        };
+        value.chars().map(one).collect()
+    };
+    let code = |c: char| match u32::from(c) {
+        code @ ..=0xff => format!("\\x{code:02x}"),
+        code @ ..=0xffff => format!("\\u{code:04x}"),
+        code => format!("\\U{code:08x}"),
+    };
+    let octal = |c: char| c.to_string().bytes().map(|byte| format!("\\{byte:03o}")).collect();
+    let bytes = |c: char| c.to_string().bytes().map(|byte| format!("\\x{byte:02x}")).collect();
+    let braces = |c: char| format!("\\u{{{:x}}}", u32::from(c));
+    let is_shown = |c: char| !c.is_control();
+    let is_ascii = |c: char| c == ' ' || c.is_ascii_graphic();
+    vec![
+        ("trace of bash", value.replace('\'', "'\\''")),
+        ("shlex", value.replace('\'', "'\"'\"'")),
+        ("SQL", value.replace('\'', "''")),
+        ("CSV", value.replace('"', "\"\"")),
+        ("bash, twice", value.replace('\'', "'\\''").replace('\'', "'\\''")),
+        ("%q", escaped(" '\"\\|&;()<>!{}*[]?^$`,#~")),
+        ("in quotes", escaped("\"$`\\")),
+        ("$'...'", script(is_shown, octal)),
+        ("$'...' in ASCII", script(is_ascii, octal)),
+        ("repr", script(is_shown, code)),
+        ("ascii", script(is_ascii, code)),
+        ("repr of bytes", script(is_ascii, bytes)),
+        ("escapes of Rust", script(is_ascii, braces)),
+    ]
+}
+
+#[test]
+fn a_value_with_quotes_is_found_as_programs_quote_it() {
+    let password = "Tr0ub4dor'&3$x9!Kq";
+    for written in [
+        r"+ : 'Tr0ub4dor'\''&3$x9!Kq'",
+        r#"'Tr0ub4dor'"'"'&3$x9!Kq'"#,
+        "'Tr0ub4dor''&3$x9!Kq'",
+        r"Tr0ub4dor\'\&3\$x9\!Kq",
+        r#""Tr0ub4dor'&3\$x9!Kq""#,
+        r"$'Tr0ub4dor\'&3$x9!Kq'",
+        r#"["T","r","0","u","b","4","d","o","r","'","&","3","$","x","9","!","K","q"]"#,
+    ] {
+        let cleaned = String::from_utf8(without(password.as_bytes(), written.as_bytes())).unwrap();
+        assert!(!cleaned.contains('r') && !cleaned.contains('q'), "{written}: {cleaned}");
+    }
+    // Too short for a view without its quotes.
+    for written in [r"'pa'\''ss1'", r#"'pa'"'"'ss1'"#] {
+        let cleaned = String::from_utf8(without(b"pa'ss1", written.as_bytes())).unwrap();
+        assert!(!cleaned.contains("pa") && !cleaned.contains("ss1"), "{written}: {cleaned}");
+    }
+}
+
+#[test]
+fn letters_beyond_ascii_are_found_in_another_case_and_by_number() {
+    let value = "Zürich-Straße€🔑";
+    for written in [
+        "ZÜRICH-STRASSE€🔑",
+        "zürich-straße€🔑",
+        "zürich-strasse€🔑",
+        r"Z\xfcrich-Stra\xdfe\u20ac\U0001f511",
+        r"Z\u00fcrich-Stra\u00dfe\u20ac\u{1f511}",
+        r"Z\xc3\xbcrich-Stra\xc3\x9fe\xe2\x82\xac\xf0\x9f\x94\x91",
+        r"Z\303\274rich-Stra\303\237e\342\202\254\360\237\224\221",
+    ] {
+        let text = format!("<{written}>");
+        let cleaned = without(value.as_bytes(), text.as_bytes());
+        assert_eq!(String::from_utf8_lossy(&cleaned), "<\u{1}>", "{written}");
+    }
+    let latin = b"<Z\xfcrich-Stra\xdfe>";
+    assert_eq!(without("Zürich-Straße".as_bytes(), latin), b"<\x01>");
+}
+
+proptest! {
+    #[test]
+    fn no_value_comes_out_quoted(
+        value in "[A-Za-z0-9'\"\\\\$`!&äß€🔑 \n\t\u{1b}]{8,40}",
+        before in "[ -~]{0,8}",
+        after in "[ -~]{0,8}",
+    ) {
+        prop_assume!(value.trim_ascii_end().len() >= 8);
+        let letters = value.trim_ascii_end().chars().filter(|c| c.is_alphanumeric()).count();
+        let sanitizer = Sanitizer::new([value.as_bytes()]);
+        for (name, written) in quotings(&value) {
+            // What is quoted twice is found without its quotes alone, where enough is left of it.
+            if name == "bash, twice" && letters < 8 {
+                continue;
+            }
+            let text = [before.as_str(), "=", &written, "=", &after].concat();
+            let found = sanitizer.find(text.as_bytes());
+            let cleaned = redact(text.as_bytes(), &found, |_| "\u{1}".to_owned());
+            let cleaned = String::from_utf8_lossy(&cleaned);
+            prop_assert!(!cleaned.contains(written.trim_ascii_end()), "{name}: {cleaned}");
+        }
+    }
+}
+
 /// Pieces of texts and of values that views leave out, take back, undo or make small, and some that look so.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let odd: &[&[u8]] = &[
@@ -329,8 +438,18 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         b"&",
         b"\\n",
         b"\\u0041",
+        b"\\u{41}",
+        b"\\U00000041",
+        b"\\x{",
+        b"{",
+        b"}",
+        b"'",
+        b"\"",
+        b"'\\''",
         b"\\\n",
         b"\\u00e9",
+        b"\\xe9",
+        "\u{c9}".as_bytes(),
         b"&#x+41;",
         b"#",
         b";",

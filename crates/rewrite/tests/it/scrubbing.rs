@@ -48,10 +48,37 @@ fn forms(value: &[u8]) -> Vec<Vec<u8>> {
         forms.push(json.replace('/', "\\/"));
         forms.push(json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026"));
         forms.push(json);
+        forms.extend(quotings(text));
     }
     let mut forms: Vec<Vec<u8>> = forms.into_iter().map(String::into_bytes).collect();
     forms.push(value.to_vec());
     forms
+}
+
+/// As shells, databases and languages quote it.
+fn quotings(text: &str) -> Vec<String> {
+    let backslashes = text.replace('\\', "\\\\");
+    let python = |text: &str, ascii: bool| -> String {
+        let one = |c: char| match u32::from(c) {
+            0x20..=0x7e => c.to_string(),
+            code @ 0x80..=0x9f => format!("\\x{code:02x}"),
+            code @ ..=0xff if ascii => format!("\\x{code:02x}"),
+            code if ascii => format!("\\u{code:04x}"),
+            code @ ..=0x7f => format!("\\x{code:02x}"),
+            _ => c.to_string(),
+        };
+        text.chars().map(one).collect()
+    };
+    vec![
+        text.replace('\'', "'\\''"),
+        text.replace('\'', "'\"'\"'"),
+        text.replace('\'', "''"),
+        text.replace('"', "\"\""),
+        backslashes.replace('\'', "\\'").replace('"', "\\\""),
+        python(&backslashes.replace('\'', "\\'"), false),
+        python(&backslashes.replace('\'', "\\'"), true),
+        python(&backslashes, true),
+    ]
 }
 
 fn scrub(value: &[u8], text: &[u8], sizes: &[usize]) -> Vec<u8> {
@@ -72,6 +99,7 @@ fn value() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         vec(0x20_u8..0x7f, 8..80),
         vec(0x20_u8..=0xff, 8..80),
+        "[A-Za-z'\"\\\\ü€]{8,40}".prop_map(String::into_bytes),
         "[A-Za-z0-9_]{8,80}".prop_map(String::into_bytes)
     ]
 }

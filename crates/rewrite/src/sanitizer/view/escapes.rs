@@ -74,7 +74,7 @@ impl Escaping {
     pub(in crate::sanitizer) fn goes_on(self, byte: u8) -> bool {
         match self {
             Self::Percent => byte.is_ascii_hexdigit(),
-            Self::Text => is_named(byte) || byte == b';',
+            Self::Text => is_named(byte) || matches!(byte, b';' | b'{' | b'}'),
         }
     }
 
@@ -152,12 +152,14 @@ pub(in crate::sanitizer) fn each_pair(
 /// What a backslash and this stand for, and how much of this.
 fn backslash(rest: &[u8]) -> Option<(usize, Symbol)> {
     match rest {
-        [b'u', a, b, c, d, ..] => {
-            let code = [a, b, c, d]
-                .into_iter()
-                .try_fold(0, |sum, digit| Some(sum << 4 | u32::from(nibble(*digit)?)))?;
-            Some((5, Symbol::char(char::from_u32(code)?)))
+        // Of JavaScript, Rust and Perl.
+        [b'u' | b'x', b'{', rest @ ..] => {
+            let end = rest.iter().take(7).position(|byte| *byte == b'}').filter(|end| *end > 0)?;
+            Some((end + 3, by_number(&rest[..end])?))
         }
+        [b'u', rest @ ..] => Some((5, by_number(rest.get(..4)?)?)),
+        // Of Python.
+        [b'U', rest @ ..] => Some((9, by_number(rest.get(..8)?)?)),
         [b'x', high, low, ..] => Some((3, Symbol::byte(byte(*high, *low)?))),
         [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', ..] => {
             Some((3, Symbol::byte((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'))))
@@ -171,6 +173,12 @@ fn backslash(rest: &[u8]) -> Option<(usize, Symbol)> {
         }
         _ => None,
     }
+}
+
+/// The character with this number, in hex digits.
+fn by_number(digits: &[u8]) -> Option<Symbol> {
+    let add = |sum: u32, digit: &u8| sum.checked_mul(16)?.checked_add(nibble(*digit)?.into());
+    char::from_u32(digits.iter().try_fold(0, add)?).map(Symbol::char)
 }
 
 /// What an ampersand and this stand for, and how much of this.

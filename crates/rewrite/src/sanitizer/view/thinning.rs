@@ -1,4 +1,4 @@
-//! Texts without what can't be seen, and without what stands between hex digits.
+//! Texts without what can't be seen, and without what quotes and what stands between hex digits.
 
 use std::rc::Rc;
 
@@ -32,7 +32,7 @@ const MAX_PARAMETERS: usize = 16;
 enum Thinning {
     /// White space, NUL, terminal sequences and characters of no width go.
     Bare,
-    /// So does what stands between hex digits; letters are lower case.
+    /// So does what stands between hex digits, and what quotes; letters are lower case.
     Folded,
 }
 
@@ -54,7 +54,8 @@ const fn classes() -> [u8; 256] {
         classes[at] = match byte {
             0x1b | 0xc2 | 0xe2 | 0xef | b'x' | b'X' => DEPENDS,
             0..=b' ' => 0,
-            b':' | b'-' | b',' | b'|' => IN_BARE,
+            // Quotes as well: what shells and others put in the place of one is made of these.
+            b':' | b'-' | b',' | b'|' | b'\'' | b'"' | b'\\' => IN_BARE,
             _ => IN_BARE | IN_FOLDED,
         };
         at += 1;
@@ -63,7 +64,7 @@ const fn classes() -> [u8; 256] {
 }
 
 /// The text without white space, NUL, terminal sequences and characters of no width; and the same in lower
-/// case and without what stands between hex digits. In one pass, since who wants one wants the other.
+/// case and without what quotes and what stands between hex digits. In one pass, since who wants one wants the other.
 pub(in crate::sanitizer) fn thinned<'a>(
     text: &'a [u8],
     [bare_room, folded_room]: &'a mut [Room; 2],
@@ -91,9 +92,14 @@ pub(in crate::sanitizer) fn thinned<'a>(
                 mark.folded += usize::from(class >> 1);
                 mark.there += 1;
             } else if is_x(byte) {
-                let taken_back = mark.there > seen_from && escapes(text[mark.there - 1]);
+                let before = (mark.there > seen_from).then(|| text[mark.there - 1]);
                 mark.bare += 1;
-                mark.folded = if taken_back { mark.folded - 1 } else { mark.folded + 1 };
+                match before {
+                    Some(b'0') => mark.folded -= 1,
+                    // Not there by itself.
+                    Some(b'\\') => {}
+                    _ => mark.folded += 1,
+                }
                 mark.there += 1;
             } else {
                 let unseen = unseen(&text[mark.there..]);
