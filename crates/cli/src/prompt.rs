@@ -93,8 +93,8 @@ pub(crate) fn recovery_phrase() -> Result<Zeroizing<String>, Error> {
     hidden("Recovery phrase (24 words): ", "a terminal")
 }
 
-/// A secret's value: from stdin, a file, or a prompt. Of a stream, a byte order mark at its start and one trailing
-/// line end are dropped.
+/// A secret's value: from stdin, a file, or a prompt. Of a stream, a byte order mark at its start and the line end of a
+/// single line are dropped; several lines are a key, a certificate or a document, and kept to the byte.
 pub(crate) fn value(ui: &Ui, args: &ValueArgs) -> Result<Zeroizing<Vec<u8>>, Error> {
     let bytes = match &args.from_file {
         Some(path) => read_limited(&mut open(path)?)?,
@@ -211,11 +211,11 @@ fn without_mark(ui: &Ui, mut bytes: Zeroizing<Vec<u8>>) -> Zeroizing<Vec<u8>> {
 }
 
 fn without_line_end(ui: &Ui, mut bytes: Zeroizing<Vec<u8>>) -> Zeroizing<Vec<u8>> {
-    if bytes.ends_with(b"\n") {
-        bytes.pop();
-        if bytes.ends_with(b"\r") {
-            bytes.pop();
-        }
+    // As of a value in a file that the broker reads (`vault/src/source/file.rs`): OpenSSH reads no key without its last.
+    let Some(line) = bytes.strip_suffix(b"\n") else { return bytes };
+    if !line.contains(&b'\n') {
+        let kept = line.strip_suffix(b"\r").unwrap_or(line).len();
+        bytes.truncate(kept);
         ui.warn("the value ended with a line end, which was left out");
     }
     bytes

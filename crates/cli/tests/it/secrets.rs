@@ -1,12 +1,13 @@
 //! Secrets from birth to removal, by words and as JSON; sources other than the store; rotation
 //! under a running session.
 
-use std::fs;
+use std::{fs, process::Command};
 
 use keyless_testkit::Canary;
 use serde_json::json;
 
 use crate::{
+    actions::submit,
     terminal::at_a_terminal,
     world::{ALLOWED, TOKEN, VARIABLE, World, wait_until},
 };
@@ -157,6 +158,63 @@ fn a_value_from_a_file_loses_its_line_end_with_a_warning() {
     );
     world.agent_sh(USE).run().ok();
     assert_eq!(origin.requests()[0].header("x"), Some(world.canary.value().into()));
+}
+
+/// OpenSSH reads no key whose last line has no end.
+#[test]
+fn a_value_of_several_lines_is_kept_to_the_byte() {
+    let world = World::with_store();
+    let key = world.operator_file("key");
+    fs::create_dir_all(key.parent().unwrap()).unwrap();
+    let made = Command::new("ssh-keygen")
+        .args(["-q", "-t", "ed25519", "-N", "", "-C", "", "-f"])
+        .arg(&key)
+        .status();
+    let has_ssh = made.is_ok_and(|status| status.success());
+    if !has_ssh {
+        fs::write(
+            &key,
+            "-----BEGIN KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\nQyNTUx\n-----END KEY-----\n",
+        )
+        .unwrap();
+    }
+    let value = fs::read_to_string(&key).unwrap();
+    let add = ["secret", "add", "team/ssh/file", "--from-file", key.to_str().unwrap()];
+    let errors = world.keyless(&add).run();
+    errors.ok();
+    assert!(!errors.errors().contains("left out"), "{}", errors.errors());
+    let add = ["secret", "add", "team/ssh/stream", "--value-stdin"];
+    world.keyless(&add).stdin("another value, replaced at once").run().ok();
+    let rotate = ["secret", "rotate", "team/ssh/stream", "--value-stdin"];
+    world.keyless(&rotate).stdin(&value[..]).run().ok();
+    let in_file = |name: &str, command: &str| {
+        json!({
+            "type": "inject_tempfile", "command": command, "file_refs": { "KEY": format!("{{{{nl:ssh/{name}}}}}") }
+        })
+    };
+    let mut actions = vec![
+        in_file("FILE", "sha256sum < {{nl:KEY}}"),
+        in_file("STREAM", "sha256sum < {{nl:KEY}}"),
+    ];
+    // Whether or not a program prints the last line end, all of it is taken out.
+    actions.push(in_file("FILE", "cat {{nl:KEY}}"));
+    actions.push(in_file("FILE", r#"printf '<%s>' "$(cat {{nl:KEY}})""#));
+    if has_ssh {
+        actions.push(in_file("FILE", "ssh-keygen -y -f {{nl:KEY}}"));
+        actions.push(in_file("STREAM", "ssh-keygen -y -f {{nl:KEY}}"));
+    }
+    let responses = submit(&world, &actions);
+    let told =
+        |at: usize| responses[at]["result"]["stdout"].as_str().unwrap().trim_end().to_owned();
+    let sum = Command::new("sha256sum").arg(&key).output().unwrap().stdout;
+    let sum = String::from_utf8(sum).unwrap();
+    assert_eq!(told(0), sum.replace(key.to_str().unwrap(), "-").trim_end());
+    assert_eq!(told(0), told(1));
+    assert_eq!((told(2), told(3)), ("[REDACTED:ssh/FILE]".into(), "<[REDACTED:ssh/FILE]>".into()));
+    if has_ssh {
+        let public = fs::read_to_string(key.with_extension("pub")).unwrap();
+        assert_eq!([told(4), told(5)], [public.trim_end(), public.trim_end()], "{}", responses[4]);
+    }
 }
 
 #[test]

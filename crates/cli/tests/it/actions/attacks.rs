@@ -65,6 +65,11 @@ const ATTEMPTS: &[(&str, &str, Fate)] = &[
     ),
     ("behind a title's introducer", "printf '\\033]0;%s\\007' $V", Found),
     ("with NUL between", "printf %s $V | sed 's/./&\\x00/g'", Found),
+    (
+        "as a list of its characters",
+        "python3 -c 'import json, sys; print(json.dumps(list(sys.argv[1])))' $V",
+        Found,
+    ),
     ("three fifths of it", "printf %s $V | cut -c1-30", Found),
     (
         "from the environment of a program that it starts",
@@ -100,6 +105,35 @@ const ATTEMPTS: &[(&str, &str, Fate)] = &[
     ("every other character", "printf %s $V | sed 's/\\(.\\)./\\1/g'", Passes),
     ("another alphabet", "printf %s $V | tr a-f0-9 g-v", Passes),
     ("numbers of the characters", "printf %s $V | od -An -v -tu1", Passes),
+    ("the same in octal, without backslashes", "printf %s $V | od -An -v -to1", Passes),
+    ("hex in lines with offsets (`hexdump -C`, `xxd`)", "printf %s $V | od -v -tx1", Passes),
+    ("characters that are numbered", "printf %s $V | fold -w 1 | cat -n", Passes),
+    ("dots between the characters", "printf %s $V | sed 's/./&./g'", Passes),
+    ("brackets around each of them", "printf %s $V | sed 's/./[&]/g'", Passes),
+    ("marks over each of them", "printf %s $V | sed 's/./&\\xcc\\x81/g'", Passes),
+    (
+        "wide letters",
+        "python3 -c 'import sys; sys.stdout.buffer.write(\"\".join(chr(ord(c) + 0xfee0) for c in sys.argv[1]).encode())' $V",
+        Passes,
+    ),
+    ("base64, reversed", "printf %s $V | base64 -w 0 | rev", Passes),
+    ("base64 of base64 of base64", "printf %s $V | base64 | base64 | base64", Passes),
+    ("base64 of UTF-16", "printf %s $V | iconv -t UTF-16LE | base64 -w 0", Passes),
+    (
+        "base85",
+        "python3 -c 'import base64, sys; print(base64.b85encode(sys.argv[1].encode()).decode())' $V",
+        Passes,
+    ),
+    (
+        "uuencoded",
+        "python3 -c 'import binascii, sys; sys.stdout.buffer.write(binascii.b2a_uu(sys.argv[1][:45].encode()))' $V",
+        Passes,
+    ),
+    (
+        "escapes of mail (quoted-printable)",
+        "printf %s $V | od -An -v -tx1 | tr -d '\\n' | sed 's/ /=/g'",
+        Passes,
+    ),
     ("as an exit status", "exit $(printf %d \"'${V#canary_}\")", Passes),
 ];
 
@@ -137,6 +171,30 @@ fn each_attempt_on_a_value_in_a_jail_has_its_known_fate() {
     assert_eq!(result("a few characters per action").trim_end(), &value[7..12]);
     let status = responses.last().unwrap()["result"]["exit_code"].as_u64().unwrap();
     assert_eq!(status, u64::from(value.as_bytes()["canary_".len()]));
+}
+
+/// Quotes become something else in every trace and message, a different thing in each.
+#[test]
+fn a_value_with_quotes_is_found_in_whatever_quotes_it() {
+    let world = World::with_store();
+    let value = "Tr0ub4dor'&3$x9!Kq\"z";
+    let add = ["secret", "add", "team/db/quote", "--value-stdin", "--allow-weak"];
+    world.keyless(&add).stdin(value).run().ok();
+    let scripts = [
+        "bash -c 'set -x; : \"$1\"' _ \"$V\"",
+        "sh -c 'set -x; : \"$1\"' _ \"$V\"",
+        "bash -c 'echo \"${1@Q}\"' _ \"$V\"",
+        "bash -c 'printf %q \"$1\"' _ \"$V\"",
+        "python3 -c 'import shlex, sys; print(shlex.quote(sys.argv[1]))' \"$V\"",
+        "python3 -c 'import sys; print(ascii(sys.argv[1]))' \"$V\"",
+        "printf %s \"$V\" | sed \"s/'/''/g\"",
+    ];
+    let actions: Vec<Value> = scripts.map(|script| attempt("db/QUOTE", script)).into();
+    for (script, response) in scripts.iter().zip(submit(&world, &actions)) {
+        let told = response.to_string();
+        assert_eq!(response["redacted"], json!(true), "{script}: {told}");
+        assert!(!told.contains("ub4dor") && !told.contains("9!Kq"), "{script}: {told}");
+    }
 }
 
 #[test]
