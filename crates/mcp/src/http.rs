@@ -4,7 +4,7 @@
 //! browsers send: a page that a person visits reaches nothing here, by a rebound name either. No TLS: it listens
 //! on loopback alone.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use ::http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use bytes::Bytes;
@@ -66,6 +66,15 @@ impl Credential {
     }
 }
 
+/// Fails with [`Code::Usage`] where others than this machine could connect: to be asked before anything listens.
+pub fn refuse_others(address: SocketAddr) -> Result<(), Error> {
+    if address.ip().is_loopback() {
+        return Ok(());
+    }
+    let words = "without TLS it serves this machine alone: listen on 127.0.0.1 or [::1]";
+    Err(Error::with(Code::Usage, SafeText::words(words)))
+}
+
 /// Serves until the task is dropped. [`Code::Usage`] when others could reach the listener.
 pub fn serve_http(
     server: Server,
@@ -80,10 +89,8 @@ async fn serve_listener(
     listener: TcpListener,
     credential: Credential,
 ) -> Result<(), Error> {
-    if !listener.local_addr().is_ok_and(|address| address.ip().is_loopback()) {
-        let words = "without TLS it serves this machine alone: listen on 127.0.0.1 or [::1]";
-        return Err(Error::with(Code::Usage, SafeText::words(words)));
-    }
+    let address = listener.local_addr().map_err(|_| Error::from(Code::Internal))?;
+    refuse_others(address)?;
     let mut config = StreamableHttpServerConfig::default().with_allowed_origins(OWN_ORIGINS);
     config.max_request_body_bytes = MAX_REQUEST;
     let endpoint = Endpoint::new(move || Ok(server.clone()), Arc::default(), config);

@@ -22,7 +22,7 @@ mod stdio;
 
 pub use crate::{
     fault::Fault,
-    http::{Credential, HTTP_PATH, serve_http},
+    http::{Credential, HTTP_PATH, refuse_others, serve_http},
     nl::Nl,
     pack::Packs,
     secrets::{Ask, Reply, Secrets},

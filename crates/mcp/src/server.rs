@@ -93,7 +93,7 @@ impl Server {
     }
 
     fn tools(&self) -> Vec<Tool> {
-        self.toolsets().flat_map(Toolset::tools).collect()
+        self.toolsets().flat_map(Toolset::tools).map(without_rust_formats).collect()
     }
 
     fn has_documents(&self) -> bool {
@@ -117,6 +117,37 @@ impl Toolset {
             Self::Pack(_) => ("agentpack", "Keyless: agent configuration", PACK_INSTRUCTIONS),
             Self::Secrets(_) => ("keyless-secrets", "Keyless: secrets", SECRETS_INSTRUCTIONS),
         }
+    }
+}
+
+/// The tool without the formats that JSON Schema does not know: clients warn of each.
+fn without_rust_formats(mut tool: Tool) -> Tool {
+    let strip = |schema: &JsonObject| {
+        let mut schema = Value::Object(schema.clone());
+        strip_rust_formats(&mut schema);
+        match schema {
+            Value::Object(schema) => Arc::new(schema),
+            _ => Arc::default(),
+        }
+    };
+    tool.input_schema = strip(&tool.input_schema);
+    tool.output_schema = tool.output_schema.as_deref().map(strip);
+    tool
+}
+
+fn strip_rust_formats(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            // A property of that name has an object there.
+            if let Some(format) = fields.get("format").and_then(Value::as_str)
+                && ["int", "uint", "float", "double"].iter().any(|word| format.starts_with(word))
+            {
+                fields.remove("format");
+            }
+            fields.values_mut().for_each(strip_rust_formats);
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip_rust_formats),
+        _ => {}
     }
 }
 
@@ -242,4 +273,21 @@ impl ServerHandler for Server {
 /// What a client wrote, shortened and visible.
 fn shown(text: &str) -> String {
     keyless_core::SafeText::default().as_they_wrote(text).as_str().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_schema_has_a_format_of_rusts_own() {
+        for tool in secrets::TOOLS.iter().map(|row| without_rust_formats(row.tool())) {
+            let text = serde_json::to_string(&tool).unwrap();
+            assert!(!text.contains(r#""format":"uint"#), "{text}");
+        }
+        let validate = secrets::TOOLS.iter().find(|row| row.name == "secrets_validate").unwrap();
+        let tool = without_rust_formats(validate.tool());
+        let output = Value::Object((*tool.output_schema.unwrap()).clone());
+        assert!(output["properties"]["format"].is_object(), "a property of that name stays");
+    }
 }

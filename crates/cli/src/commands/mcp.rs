@@ -6,7 +6,7 @@ use std::{net::SocketAddr, path::Path, process::ExitCode, sync::Arc};
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
     AgentClient, NlClient, NlIdentity, Places, http_credential,
-    mcp::{Credential, HTTP_PATH, Server, Toolset, serve_http, serve_stdio},
+    mcp::{Credential, HTTP_PATH, Server, Toolset, refuse_others, serve_http, serve_stdio},
 };
 use keyless_pack::Request;
 use tokio::net::TcpListener;
@@ -53,6 +53,7 @@ fn served(toolset: ToolsetWord) -> Result<Toolset, Error> {
 }
 
 async fn over_http(ui: &Ui, server: Server, address: SocketAddr, file: &Path) -> Result<(), Error> {
+    refuse_others(address)?;
     let credential = Credential::new(http_credential(file)?.to_string())?;
     let unusable = |error: std::io::Error| {
         let words = SafeText::default().and(address.ip()).and(":").and(address.port());
