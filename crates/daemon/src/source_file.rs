@@ -1,7 +1,7 @@
 //! Adds a source to the operator's `sources.toml`, or takes one out. What stands there already stays as it was written,
 //! and a file that would not be usable is never written.
 
-use std::{fs, io, sync::Arc};
+use std::{fs, io, net::IpAddr, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText, SecretPath};
 use keyless_vault::{
@@ -62,6 +62,13 @@ pub fn declare_source(places: &Places, new: &NewSource) -> Result<(), Error> {
         let words = SafeText::words("a source of type ").as_they_wrote(&new.kind);
         let words = words.and(" has no setting ").as_they_wrote(name);
         let words = words.and("; there are ").as_they_wrote(&known.join(", "));
+        return Err(Error::with(Code::Usage, words));
+    }
+    let is_address = |name: &str| matches!(name, "addr" | "endpoint");
+    let unasked = new.settings.iter().find(|(name, text)| is_address(name) && !is_ever_asked(text));
+    if let Some((name, _)) = unasked {
+        let words = SafeText::default().as_they_wrote(name);
+        let words = words.and(" has http://, which is for this machine alone: write https://");
         return Err(Error::with(Code::Usage, words));
     }
     if sources(&document).any(|table| is(table, "name", &new.name)) {
@@ -134,8 +141,8 @@ pub fn undeclare_source(places: &Places, name: &str, secrets: &[Secret]) -> Resu
     });
     if let Some(secret) = kept {
         let words = SafeText::default().and(&secret.path).and(" is kept at ").as_they_wrote(name);
-        let words =
-            words.and("; remove it, or name another place with keyless secret set --source");
+        let words = words
+            .and("; keyless secret remove and purge take it out, and keyless secret add --source names another place");
         return Err(Error::with(Code::Usage, words));
     }
     for (section, key) in [("source", "name"), ("route", "source")] {
@@ -203,6 +210,19 @@ fn push(document: &mut DocumentMut, section: &str, table: Table) -> Result<(), E
     Ok(())
 }
 
+/// Whether a source at this address could ever be asked: without TLS no value goes to another machine.
+fn is_ever_asked(address: &str) -> bool {
+    let Some(rest) = address.strip_prefix("http://") else { return true };
+    let authority = rest.split('/').next().unwrap_or_default();
+    let (host, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
+    let host = if port.contains(']') { authority } else { host };
+    match host.trim_matches(['[', ']']).parse::<IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        // A name may lead here.
+        Err(_) => true,
+    }
+}
+
 /// Seconds are written as numbers.
 fn number(text: &str) -> Option<i64> {
     text.parse().ok()
@@ -211,4 +231,25 @@ fn number(text: &str) -> Option<i64> {
 fn misshapen() -> Error {
     let words = "sources.toml has a section that is no table; add the source there by hand";
     Error::with(Code::SourcesInvalid, SafeText::words(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_tls_a_source_is_on_this_machine() {
+        for (address, fits) in [
+            ("https://10.0.0.1:8200", true),
+            ("http://127.0.0.1:8200", true),
+            ("http://[::1]:8200/", true),
+            ("http://vault.test", true),
+            ("http://10.0.0.1:8200", false),
+            ("http://192.0.2.1", false),
+            ("http://[2001:db8::1]", false),
+            ("http://[2001:db8::1]:8200/v1", false),
+        ] {
+            assert_eq!(is_ever_asked(address), fits, "{address}");
+        }
+    }
 }
