@@ -644,6 +644,14 @@ codes! {
     Usage = "usage", "NL-E800", 400, Usage, Operator, false,
         "see keyless --help",
         "The arguments do not fit.";
+    /// A first value for a secret that has one.
+    ValueExists = "value_exists", "NL-E800", 409, Usage, Agent, false,
+        "ask for another value with secrets_request_rotation",
+        "The secret has a value already; nothing was changed.";
+    /// Where the secret is kept took no value.
+    ValueNotStored = "value_not_stored", "NL-E305", 502, Failure, Operator, false,
+        "run keyless source check, and see access in sources.toml; a value that Keyless may not write is changed where it is kept",
+        "The value could not be stored where the credential is kept.";
     /// A value that can't be used for its purpose.
     ValueRefused = "value_refused", "NL-E800", 422, Usage, Operator, false,
         "give the value as the service issued it",

@@ -1,6 +1,7 @@
 //! The broker's answers to the toolset `secrets`, for one session.
 //!
-//! Only what the project declares is seen; without a manifest, what any session may use. What is told is
+//! Only what the project declares is seen; without a manifest, what any session may use, in a jail what its own
+//! may. What is told is
 //! built from types that hold no value. Source: spec/secrets-through-mcp.md.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -38,6 +39,9 @@ pub(crate) struct AgentSecrets {
     pub(crate) session: String,
     /// The secrets of the run in whose jail it is; then no other is sent anywhere.
     pub(crate) given: Option<Vec<SecretPath>>,
+    /// What the project declares in which that run began: beside what it was given it sees no more, wherever in the
+    /// jail the tools are started.
+    pub(crate) declared: Vec<SecretPath>,
     /// The text of the project's manifest, as the agent's side has it.
     pub(crate) manifest: Option<String>,
     pub(crate) index_file: PathBuf,
@@ -114,10 +118,15 @@ impl AgentSecrets {
         ttl_seconds: Option<u32>,
     ) -> Result<Requested, Error> {
         refuse_others_words(&asked)?;
-        if !matches!(asked, Asked::NewPathProposal { .. }) {
+        if matches!(asked, Asked::NewPathProposal { .. }) {
+            // What is declared only has still to be registered.
+            if self.row(&path).await.is_ok_and(|row| row.is_stored()) {
+                return Err(Error::with(Code::SecretExists, SafeText::default().and(&path)));
+            }
+        } else {
             let row = self.row(&path).await?;
             asked = asked.with_declared(&declared(&row));
-            let policy = row.approve_on_use.tightened_by(self.keeper.floor());
+            let policy = row.approve_on_use;
             match &mut asked {
                 Asked::UseApproval { .. } if policy == ApproveOnUse::Never => {
                     let words = SafeText::default().and(&path);
@@ -131,11 +140,9 @@ impl AgentSecrets {
                     return Err(Error::with(Code::SecretUnavailable, words));
                 }
                 Asked::Provision { .. } if row.has_value() && self.has_version(&path).await? => {
-                    let words = SafeText::default().and(&path);
-                    let words =
-                        words.and(" has a value; ask for another with secrets_request_rotation");
-                    return Err(Error::with(Code::Usage, words));
+                    return Err(Error::with(Code::ValueExists, SafeText::default().and(&path)));
                 }
+                Asked::Provision { .. } | Asked::Rotation => self.refuse_unwritable(&path).await?,
                 Asked::UseApproval { per_call, .. } => {
                     *per_call = policy == ApproveOnUse::PerCall;
                 }
@@ -145,6 +152,20 @@ impl AgentSecrets {
         let life = ttl_seconds.map(|seconds| SignedDuration::from_secs(seconds.max(1).into()));
         let request = self.requests.ask(&self.session, Some(&path), asked, life).await?;
         Ok(Requested { request_id: request.id })
+    }
+
+    /// Fails where a person could type what they like: nothing would take it. Where it is kept is no agent's matter.
+    async fn refuse_unwritable(&self, path: &SecretPath) -> Result<(), Error> {
+        match self.vault.refuse_unwritable(path).await {
+            Err(error) if error.code() == Code::ValueNotStored => {
+                let words = SafeText::default().and(path);
+                let words = words.and(" is kept where Keyless may not write");
+                Err(Error::with(Code::ValueNotStored, words))
+            }
+            // Declared and not in the store: it is added there.
+            Err(error) if error.code() != Code::SecretNotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 
     async fn status(&self) -> Result<keyless_mcp::secrets::Status, Error> {
@@ -198,7 +219,7 @@ impl AgentSecrets {
     /// A check is a use, of a secret of the session's: one that a person wants to be asked about is theirs to make.
     async fn liveness(&self, path: &SecretPath, row: &Row) -> Result<Liveness, Error> {
         refuse_not_given(self.given.as_deref(), path)?;
-        if row.approve_on_use.tightened_by(self.keeper.floor()) != ApproveOnUse::Never {
+        if row.approve_on_use != ApproveOnUse::Never {
             let words = SafeText::words("checking ").and(path).and(" sends it to its service; ");
             let words = words.and("the operator can, with keyless secret check");
             return Err(Error::with(Code::ApprovalRequired, words));
@@ -240,13 +261,19 @@ impl AgentSecrets {
                 ..Manifest::default()
             },
         };
+        if let Some(given) = &self.given {
+            let seen = |path: &SecretPath| given.contains(path) || self.declared.contains(path);
+            manifest.required.retain(seen);
+            manifest.optional.retain(seen);
+        }
         // A path that a person registered for this session is seen, wherever it is declared since.
         for path in self.registered().await? {
             if !manifest.declares(&path) {
                 manifest.optional.insert(path);
             }
         }
-        Ok(Inventory::merge(&manifest, &index, &secrets))
+        let inventory = Inventory::merge(&manifest, &index, &secrets);
+        Ok(inventory.asking_at_least(self.keeper.floor()))
     }
 
     /// The new paths of this session that a person has accepted, under the names that they gave.

@@ -1,7 +1,7 @@
 //! How cautious a session is beyond what its secrets say themselves: the operator's index and the project's
 //! manifest may ask for a person more often, never less.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 use keyless_core::{ApproveOnUse, Code, Error, SafeText, SecretPath};
 use keyless_vault::{IndexFile, Inventory, Manifest, Vault};
@@ -49,18 +49,7 @@ impl Caution {
 /// with the agent's rights.
 pub fn manifest_of(folder: &Path) -> Result<Option<String>, Error> {
     let Some(project) = Manifest::project_of(folder) else { return Ok(None) };
-    let file = project.join(".keyless/secrets.toml");
-    let fault = |words: SafeText| {
-        let place = SafeText::default().as_they_wrote(&file.to_string_lossy());
-        Error::with(Code::ManifestInvalid, place.and(": ").and(words))
-    };
-    let length =
-        fs::metadata(&file).map_err(|error| fault(SafeText::default().and(error.kind())))?;
-    if length.len() > Manifest::MAX_BYTES {
-        return Err(fault("it has more than 1 MiB".into()));
-    }
-    let text = fs::read_to_string(&file);
-    text.map(Some).map_err(|error| fault(SafeText::default().and(error.kind())))
+    Manifest::text_of(&project).map(Some)
 }
 
 /// Reads a manifest's text.
@@ -69,4 +58,40 @@ pub(crate) fn parse(text: &str) -> Result<Manifest, Error> {
         let words = SafeText::words(".keyless/secrets.toml: ").as_they_wrote(&fault);
         Error::with(Code::ManifestInvalid, words)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    /// A project that limits itself is not taken for one that does not.
+    #[test]
+    fn a_manifest_that_is_there_and_no_file_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join(".keyless");
+        fs::create_dir(&place).unwrap();
+        let file = place.join("secrets.toml");
+        let code = || manifest_of(folder.path()).err().map(|error| error.code());
+        let invalid = Some(Code::ManifestInvalid);
+        assert_eq!(code(), None);
+        fs::create_dir(&file).unwrap();
+        assert_eq!(code(), invalid, "a folder");
+        fs::remove_dir(&file).unwrap();
+        for target in ["nowhere", "/dev/zero"] {
+            symlink(target, &file).unwrap();
+            assert_eq!(code(), invalid, "{target}");
+            fs::remove_file(&file).unwrap();
+        }
+        mknodat(CWD, &file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert_eq!(code(), invalid, "nobody writes into it");
+        fs::remove_file(&file).unwrap();
+        fs::write(&file, vec![b'#'; 1024 * 1024 + 1]).unwrap();
+        assert_eq!(code(), invalid, "more than is read");
+        fs::write(&file, "required = []\n").unwrap();
+        assert_eq!(manifest_of(folder.path()).unwrap().as_deref(), Some("required = []\n"));
+    }
 }

@@ -2,25 +2,33 @@
 
 use std::path::Path;
 
-use keyless_core::Error;
+use keyless_core::{ApproveOnUse, Error};
 use keyless_store::Store;
 use keyless_vault::{IndexFile, Inventory, Manifest, Vault};
 use tokio::task::spawn_blocking;
 
-use crate::places::Places;
+use crate::{config::Config, places::Places};
 
-/// What the project at `project` may see. Needs no key: metadata is not sealed. An empty answer
-/// when the project has no manifest. `Code::ManifestInvalid` when one of the files is no TOML,
+/// How often every secret is asked about at least: the word of `[unlock] profile` in config.toml. Blocks.
+pub fn asked_at_least(places: &Places) -> Result<ApproveOnUse, Error> {
+    Ok(Config::load(&places.config_file())?.unlock.window(None)?.floor)
+}
+
+/// What the project at `project` may see, as it is in force here. Needs no key: metadata is not sealed. An empty answer
+/// when the project has no manifest. `Code::ConfigInvalid` or `Code::ManifestInvalid` when one of the files is no TOML,
 /// `Code::NotInitialised` when there is no vault.
 pub async fn project_inventory(
     places: &Places,
     store: &Store,
     project: &Path,
 ) -> Result<Inventory, Error> {
-    let (index, project) = (places.index_file(), project.to_owned());
-    let files = spawn_blocking(move || (Manifest::load(&project), IndexFile::load(&index)));
-    let (manifest, index) = files.await.expect("reading files does not panic");
-    let (manifest, index) = (manifest?, index?);
+    let (here, project) = (places.clone(), project.to_owned());
+    let files = spawn_blocking(move || {
+        let index = IndexFile::load(&here.index_file());
+        (asked_at_least(&here), Manifest::load(&project), index)
+    });
+    let (floor, manifest, index) = files.await.expect("reading files does not panic");
+    let (floor, manifest, index) = (floor?, manifest?, index?);
     let secrets = Vault::list_unverified(store).await?;
-    Ok(Inventory::merge(&manifest, &index, &secrets))
+    Ok(Inventory::merge(&manifest, &index, &secrets).asking_at_least(floor))
 }

@@ -95,6 +95,12 @@ fn for_tools(code: Code) -> ForTools {
             user_message,
             retryable,
         },
+        Code::SecretExists => ForTools {
+            actor: Actor::Agent,
+            next: "propose what should be known of it with secrets_propose_metadata, or suggest another path",
+            user_message,
+            retryable,
+        },
         // The closed table has a person's deed for these, after which a new call is made.
         Code::ApprovalRequired | Code::BrokerNotRunning => {
             ForTools { actor, next, user_message, retryable: false }
@@ -115,6 +121,7 @@ fn row(code: Code) -> Option<Row> {
         Code::PathInvalid => ("invalid-path", "correct_the_path", None),
         Code::RateLimited => ("rate-limited", "retry_after", Some(60)),
         Code::RequestNotFound => ("unknown-request", "make_a_new_request", None),
+        Code::SecretExists => ("secret-exists", "propose_metadata", None),
         Code::SecretNotFound => ("not-found", "check_the_path", None),
         Code::SecretUnavailable => ("not-provisioned", "ask_user_to_provision", None),
         Code::TotpClosed => ("totp-closed", "retry_after", Some(60)),
@@ -122,6 +129,7 @@ fn row(code: Code) -> Option<Row> {
         Code::TotpUnavailable => ("totp-unavailable", "ask_user_to_unlock", None),
         Code::TotpWrong => ("totp-wrong", "request_totp", None),
         Code::Usage => ("invalid-arguments", "correct_the_arguments", None),
+        Code::ValueExists => ("value-exists", "request_rotation", None),
         _ => return None,
     })
 }
@@ -172,6 +180,9 @@ mod tests {
             (Code::BrokerNotRunning, "user", "ask_user_to_start_daemon", false),
             (Code::NotAvailableInCi, "user", "set_env_var", false),
             (Code::Usage, "agent", "correct_the_arguments", false),
+            (Code::SecretExists, "agent", "propose_metadata", false),
+            (Code::ValueExists, "agent", "request_rotation", false),
+            (Code::ValueNotStored, "user", "ask_user", false),
         ] {
             let told = Fault::from(&Error::new(code)).remediation;
             assert_eq!((told.actor, told.action, told.retryable), (actor, action, retryable));

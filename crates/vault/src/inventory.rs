@@ -121,6 +121,15 @@ impl Inventory {
         inventory
     }
 
+    /// The same where every secret is asked about at least as often as `floor` says: the operator's `[unlock] profile`.
+    #[must_use]
+    pub fn asking_at_least(mut self, floor: ApproveOnUse) -> Self {
+        for row in self.rows.values_mut() {
+            row.approve_on_use = row.approve_on_use.tightened_by(floor);
+        }
+        self
+    }
+
     /// The row of `path`; [`Code::SecretNotFound`] where the project may not see it.
     pub fn take(&mut self, path: &SecretPath) -> Result<Row, Error> {
         let row = self.rows.remove(path);
@@ -205,6 +214,11 @@ impl Row {
     /// Whether the store has its value, or knows which source keeps it.
     pub fn has_value(&self) -> bool {
         self.stored == Stored::Value
+    }
+
+    /// Whether the store has it, with a value or without.
+    pub fn is_stored(&self) -> bool {
+        self.stored != Stored::Nothing
     }
 
     /// Takes over what is stricter; gives what was not taken over.

@@ -12,6 +12,7 @@ mod locking;
 mod opening;
 mod secrets;
 mod versions;
+mod writable;
 
 use std::{fmt, sync::Arc};
 

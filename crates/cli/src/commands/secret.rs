@@ -10,10 +10,10 @@ mod versions;
 
 use std::process::ExitCode;
 
-use keyless_core::{Code, Error, SafeText, SecretPath};
+use keyless_core::{ApproveOnUse, Code, Error, SafeText, SecretPath};
 use keyless_daemon::{
     CheckWhen, Operator, Places, SecretRow,
-    vault::{Metadata, SourceConfig, Vault},
+    vault::{Metadata, Secret, SourceConfig, Vault},
 };
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
@@ -156,9 +156,11 @@ async fn remove(ui: &Ui, args: RemoveArgs) -> Result<(), Error> {
 }
 
 async fn list(ui: &Ui) -> Result<(), Error> {
-    let (_, store) = open_store().await?;
+    let (places, store) = open_store().await?;
     let secrets = keyless_daemon::list_secrets(&store).await?;
-    let secrets: Vec<SecretRow> = secrets.into_iter().map(SecretRow::today).collect();
+    let floor = keyless_daemon::asked_at_least(&places)?;
+    let secrets = secrets.into_iter().map(|secret| in_force(secret, floor));
+    let secrets: Vec<SecretRow> = secrets.map(SecretRow::today).collect();
     let data: Vec<Value> = secrets.iter().map(describe).collect();
     let rows: Vec<Vec<String>> = secrets.iter().map(row).collect();
     let words = if rows.is_empty() {
@@ -171,8 +173,9 @@ async fn list(ui: &Ui) -> Result<(), Error> {
 }
 
 async fn show(ui: &Ui, path: &SecretPath) -> Result<(), Error> {
-    let (_, store) = open_store().await?;
+    let (places, store) = open_store().await?;
     let secret = keyless_daemon::show_secret(&store, path).await?;
+    let secret = in_force(secret, keyless_daemon::asked_at_least(&places)?);
     let data = describe(&SecretRow::today(secret));
     let fields = data.as_object().into_iter().flatten().filter(|(_, value)| {
         !value.is_null() && !value.as_object().is_some_and(serde_json::Map::is_empty)
@@ -182,6 +185,13 @@ async fn show(ui: &Ui, path: &SecretPath) -> Result<(), Error> {
     let words: String = lines.collect();
     ui.answer("secret show", &data, &words);
     Ok(())
+}
+
+/// The secret with the policy that counts: the profile may ask more often than the secret's own.
+fn in_force(mut secret: Secret, floor: ApproveOnUse) -> Secret {
+    let own = secret.metadata.approve_on_use;
+    secret.metadata.approve_on_use = own.tightened_by(floor);
+    secret
 }
 
 /// A field as people read it: words without quotes, lists with commas.

@@ -21,7 +21,7 @@ use zeroize::Zeroizing;
 
 use super::{
     CheckWhen, Operator,
-    given::Occasion,
+    given::{Given, Occasion},
     shown::{Answer, Known, Named, Shown},
 };
 use crate::{
@@ -71,7 +71,7 @@ impl Approver {
     /// Applies an answer and records it. `value` goes with [`Answer::Value`] and nothing else.
     ///
     /// Fails with [`Code::RequestSettled`] when it is too late, and as the vault does when the answer can't be
-    /// applied; then the request still waits.
+    /// applied; then the request still waits. With [`Code::ValueNotStored`] it has failed: no other value would be taken.
     pub async fn answer(
         &self,
         id: &RequestId,
@@ -90,9 +90,8 @@ impl Approver {
             Answer::Deny => Decision::Deny,
             Answer::Register { path, fields } => self.register(&request, path, fields).await?,
             Answer::Value(given) => {
-                let occasion = Occasion::asked(&request.asked).ok_or_else(misfit)?;
                 let value = value.ok_or_else(misfit)?;
-                self.store(secret_of(&request)?, occasion, given, value).await?;
+                self.fulfil(&request, given, value).await?;
                 Decision::Fulfil(Outcome::default())
             }
         };
@@ -104,6 +103,28 @@ impl Approver {
     pub async fn take_back(&self, id: &RequestId) -> Result<Shown, Error> {
         let over = self.requests.take_back(id).await?;
         Ok(self.show(&over, Timestamp::now()).await)
+    }
+
+    /// Gives the value that is asked for. Who asks is told where its place takes none.
+    async fn fulfil(
+        &self,
+        request: &Request,
+        given: Given,
+        value: Zeroizing<Vec<u8>>,
+    ) -> Result<(), Error> {
+        let occasion = Occasion::asked(&request.asked).ok_or_else(misfit)?;
+        let path = secret_of(request)?;
+        let stored = match self.operator.vault.refuse_unwritable(path).await {
+            // Declared and not in the store: it is added there.
+            Err(error) if error.code() != Code::SecretNotFound => Err(error),
+            _ => self.store(path, occasion, given, value).await,
+        };
+        if let Err(error) = &stored
+            && error.code() == Code::ValueNotStored
+        {
+            self.requests.settle(&request.id, Decision::Fail(error.code())).await?;
+        }
+        stored
     }
 
     async fn allow_session(&self, request: &Request) -> Result<Decision, Error> {
@@ -230,8 +251,10 @@ fn misfit() -> Error {
 mod tests {
     use keyless_core::Destination;
 
+    use keyless_vault::SourceConfig;
+
     use super::*;
-    use crate::{operator::Given, scene::Scene};
+    use crate::scene::Scene;
 
     const SESSION: &str = "ses-1";
 
@@ -279,6 +302,22 @@ mod tests {
         give(&approver, &id, "right.test", b"Qm7-xT4w9ZrK2bVp").await.unwrap();
         let rule = approver.operator.vault.show(&path()).await.unwrap().metadata.egress;
         assert_eq!(rule.unwrap().to, hosts("right.test"));
+    }
+
+    /// No other value would be taken there either.
+    #[tokio::test]
+    async fn a_value_that_its_place_does_not_take_ends_the_request_as_failed() {
+        let scene = Scene::new().await;
+        let approver = Approver::new(Arc::clone(&scene.vault));
+        let source = SourceConfig::Routed { source: Some("gone".to_owned()), reference: None };
+        let metadata = Metadata { source, ..Metadata::default() };
+        approver.operator.add(&path(), metadata, None).await.unwrap();
+        let id = ask(&approver, Asked::Rotation).await;
+        let refused = give(&approver, &id, "a.test", b"Qm7-xT4w9ZrK2bVp").await.unwrap_err();
+        assert_eq!(refused.code(), Code::ValueNotStored);
+        let settled = approver.requests.poll(SESSION, &id).await.unwrap();
+        let status = settled.status(Timestamp::now());
+        assert_eq!(status, Status::Failed { code: Code::ValueNotStored });
     }
 
     #[tokio::test]

@@ -5,11 +5,15 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs, io, mem,
+    fs::{File, OpenOptions},
+    io::{self, Read as _},
+    mem,
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
 use keyless_core::{Code, Error, SafeText, SecretPath};
+use rustix::fs::OFlags;
 use toml::{Table, Value};
 
 use super::entry::{Entry, Fault, Override, by_path};
@@ -57,13 +61,20 @@ impl Manifest {
         let within = from
             .ancestors()
             .take_while(move |folder| !mem::replace(&mut beyond, folder.join(".git").exists()));
-        within.filter(|folder| folder.join(MANIFEST).is_file())
+        // Also what can't be read as a file: that the project limits itself is known then.
+        within.filter(|folder| folder.join(MANIFEST).symlink_metadata().is_ok())
     }
 
     /// Reads the manifest of `project`. [`Code::ManifestInvalid`] when it is no TOML. Blocks.
     pub fn load(project: &Path) -> Result<Self, Error> {
         let file = project.join(MANIFEST);
         Self::parse(&read(&file)?).map_err(|fault| invalid(&file, &fault))
+    }
+
+    /// The text of the manifest of `project`, of [`Manifest::MAX_BYTES`] at most. [`Code::ManifestInvalid`] when it is
+    /// there and can't be read. Blocks.
+    pub fn text_of(project: &Path) -> Result<String, Error> {
+        read(&project.join(MANIFEST))
     }
 
     /// Reads a manifest's text; the error says what is wrong with the file as a whole.
@@ -116,17 +127,33 @@ impl IndexFile {
 }
 
 fn read(file: &Path) -> Result<String, Error> {
-    let fault = |error: &io::Error| invalid(file, &error.to_string());
-    match fs::metadata(file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
-        Err(error) => return Err(fault(&error)),
-        Ok(metadata) if metadata.len() > Manifest::MAX_BYTES => {
-            return Err(invalid(file, "over 1 MiB"));
+    let fault = |error: io::Error| invalid(file, &error.to_string());
+    let opened = match open(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return match file.symlink_metadata() {
+                Ok(_) => Err(invalid(file, "a link that leads nowhere")),
+                Err(_) => Ok(String::new()),
+            };
         }
-        Ok(metadata) if !metadata.is_file() => return Err(invalid(file, "not a regular file")),
-        Ok(_) => {}
+        opened => opened.map_err(fault)?,
+    };
+    if !opened.metadata().map_err(fault)?.is_file() {
+        return Err(invalid(file, "not a regular file"));
     }
-    fs::read_to_string(file).map_err(|error| fault(&error))
+    let mut text = String::new();
+    // One byte more than fits, whatever the file says that it has.
+    opened.take(Manifest::MAX_BYTES + 1).read_to_string(&mut text).map_err(fault)?;
+    if text.len() as u64 > Manifest::MAX_BYTES {
+        return Err(invalid(file, "over 1 MiB"));
+    }
+    Ok(text)
+}
+
+/// Opens without waiting for whoever may write into a FIFO.
+fn open(file: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
+    OpenOptions::new().read(true).custom_flags(flags).open(file)
 }
 
 fn table(text: &str) -> Result<Table, String> {

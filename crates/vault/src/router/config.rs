@@ -7,6 +7,9 @@ use std::{collections::BTreeMap, fs, io, path::Path, time::Duration};
 use keyless_core::{ALIAS_PREFIX, Code, Error, SafeText, SecretPath};
 use toml::{Table, Value};
 
+use super::At;
+use crate::source::Capabilities;
+
 /// How long a fetched value may be kept, unless the source or the secret says less.
 const DEFAULT_TTL: Duration = Duration::from_mins(15);
 
@@ -68,6 +71,13 @@ pub(crate) struct SourceSpec {
 pub(crate) enum Access {
     Read,
     ReadWrite,
+}
+
+impl At<'_> {
+    /// Whether the source takes values, and the operator lets Keyless give it some.
+    pub(crate) async fn may_put(&self) -> bool {
+        self.declared.may(Capabilities::WRITE).await
+    }
 }
 
 impl SourceSpec {

@@ -110,7 +110,7 @@ impl Vault {
     /// keeps its own values).
     ///
     /// A value that is kept elsewhere is put there, if the operator lets Keyless write; its version
-    /// is then 0, as the store has none.
+    /// is then 0, as the store has none. [`Code::ValueNotStored`] when that place takes none.
     pub async fn put(&self, path: &SecretPath, value: Zeroizing<Vec<u8>>) -> Result<u32, Error> {
         self.put_by(Giver::Person, path, value).await
     }
@@ -136,7 +136,7 @@ impl Vault {
         giver.check(path, &metadata, version)?;
         if matches!(metadata.source, SourceConfig::Routed { .. }) {
             let handed = copied(path, &value, metadata.binding())?;
-            if self.put_at_source(&handed).await? {
+            if self.put_at_source(&handed).await.map_err(not_stored)? {
                 return self.note_put_at_source(giver, path, now).await.map(|()| 0);
             }
         }
@@ -395,6 +395,14 @@ fn refuse_known(index: &Index, path: &SecretPath) -> Result<(), Error> {
         Some(_) => words.and(" was removed: keyless secret restore or purge it"),
     };
     Err(Error::with(Code::SecretExists, words))
+}
+
+/// A source that can't be written is told in the words of one that can't be read.
+pub(super) fn not_stored(error: Error) -> Error {
+    match error.code() {
+        Code::SecretUnavailable => Error::with(Code::ValueNotStored, error.detail().clone()),
+        _ => error,
+    }
 }
 
 fn copied(path: &SecretPath, value: &[u8], binding: Binding) -> Result<SecretValue, Error> {

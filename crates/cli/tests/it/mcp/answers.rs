@@ -56,12 +56,16 @@ fn a_missing_value_is_typed_by_a_person_and_the_work_goes_on() {
 fn a_rotation_takes_an_express_yes() {
     let world = unlocked();
     let mut agent = Agent::connect(&world);
-    let first = agent.tool("secrets_request_provision", &about(TOKEN));
-    assert_eq!(first, Err("invalid-arguments".to_owned()), "it has a value");
+    let (first, remedy) = agent.fault("secrets_request_provision", &about(TOKEN));
+    assert_eq!((&*first, &remedy["action"]), ("value-exists", &json!("request_rotation")));
     let id = agent.ask("secrets_request_rotation", &about(TOKEN));
     let refuse = "expect('Type yes'); say('y\\n'); expect('nothing was changed'); finish(code=0)";
     at_a_terminal(&world, world.keyless(&["approve", &id]), refuse);
     assert_eq!(agent.status(&id), "cancelled");
+    // Who has just refused is not asked again at once, unless they say so.
+    let again = agent.tool("secrets_request_rotation", &about(TOKEN));
+    assert_eq!(again, Err("approval-denied".to_owned()));
+    approve(&world, &["--take-back", &id]).ok();
     let id = agent.ask("secrets_request_rotation", &about(TOKEN));
     let value = world.another_value();
     let without =

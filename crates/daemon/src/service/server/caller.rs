@@ -26,6 +26,8 @@ pub(super) struct Bound {
     pub(super) agent: Aid,
     /// The secrets that it was given.
     pub(super) secrets: Vec<SecretPath>,
+    /// What the project declares in which it began.
+    pub(super) declared: Vec<SecretPath>,
     pub(super) over: watch::Sender<bool>,
 }
 

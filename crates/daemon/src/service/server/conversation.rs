@@ -224,6 +224,7 @@ impl Service {
             requests: Arc::clone(self.broker.requests()),
             session,
             given: caller.bound.as_ref().map(|bound| bound.secrets.clone()),
+            declared: caller.bound.as_ref().map(|bound| bound.declared.clone()).unwrap_or_default(),
             manifest,
             index_file: self.places.index_file(),
             keeper: Arc::clone(&self.keeper),

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     broker::{Inherited, OpenSession, Wanted, session_id},
-    caution::Caution,
+    caution::{self, Caution},
     sockets::bind_private,
 };
 
@@ -72,8 +72,10 @@ impl Service {
         let agent_listener = bind_private(&agent_socket).await?;
         let agent = self.nl.open_session("run", open.session.id()).await?;
         let (session, secrets) = (open.session.id().to_owned(), open.paths.clone());
+        let own = manifest.map(caution::parse).transpose()?.unwrap_or_default();
+        let declared = own.required.into_iter().chain(own.optional).collect();
         let over = watch::Sender::new(false);
-        let bound = Arc::new(Bound { session, agent, secrets, over });
+        let bound = Arc::new(Bound { session, agent, secrets, declared, over });
         let inside = Some(Arc::clone(&bound));
         let tools = tokio::spawn(serve_tools(Arc::clone(self), agent_listener, inside));
         self.sessions.fetch_add(1, Ordering::Relaxed);

@@ -67,7 +67,7 @@ impl Served {
     async fn jailed(&self) -> Arc<Bound> {
         let agent = self.service.nl.open_session("run", "s-1").await.unwrap();
         let (session, over) = ("s-1".to_owned(), watch::Sender::new(false));
-        Arc::new(Bound { session, agent, secrets: Vec::new(), over })
+        Arc::new(Bound { session, agent, secrets: Vec::new(), declared: Vec::new(), over })
     }
 
     async fn lives(&self, instance: &InstanceId) -> bool {
