@@ -3,6 +3,7 @@
 mod check;
 mod git;
 mod install;
+mod search;
 
 use std::{path::PathBuf, process::ExitCode};
 

@@ -7,11 +7,11 @@ use keyless_daemon::{
     Places,
     setup::{KnownPaths, aliases_in},
 };
-use keyless_pack::{NOT_A_SECRET, TokenForms, scan, utf16_text};
+use keyless_pack::{NOT_A_SECRET, TokenForms, utf16_text};
 use serde::Serialize;
 use serde_json::json;
 
-use super::{super::pack::token_forms, git};
+use super::{super::pack::token_forms, git, search::search};
 use crate::{args::HooksCheckArgs, ui::Ui, visible::one_line};
 
 /// Something that should not be committed.
@@ -82,12 +82,12 @@ impl Looking {
     fn look(&mut self, here: &Path, file: &Path, bytes: &[u8]) -> Result<(), Error> {
         self.files += 1;
         let name = file.to_string_lossy().into_owned();
-        let looks = scan(&name, bytes, &self.forms);
-        self.found.extend(looks.into_iter().map(|finding| Found {
-            file: finding.file,
-            line: finding.line,
+        let looks = search(&name, bytes, &self.forms);
+        self.found.extend(looks.into_iter().map(|(line, kind)| Found {
+            file: name.clone(),
+            line,
             kind: "secret",
-            what: format!("looks like a credential ({})", finding.kind),
+            what: format!("looks like a credential ({kind})"),
         }));
         let decoded = utf16_text(bytes);
         let Some(text) = decoded.as_deref().or_else(|| std::str::from_utf8(bytes).ok()) else {
