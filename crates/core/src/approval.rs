@@ -35,7 +35,7 @@ pub const REQUEST_LIFE: SignedDuration = SignedDuration::from_mins(5);
 pub const ONCE_LIFE: SignedDuration = SignedDuration::from_mins(5);
 /// How long a `session` holds if the session does not end before.
 pub const SESSION_LIFE: SignedDuration = SignedDuration::from_hours(8);
-/// How long a denial is remembered, whatever was asked: nobody is asked the same again before.
+/// How long a denial is remembered: nobody is asked the same again before.
 pub const COOL_DOWN: SignedDuration = SignedDuration::from_mins(10);
 /// How far the clock may go back before what it says of a request is no longer believed.
 const CLOCK_SLACK: SignedDuration = SignedDuration::from_secs(30);
@@ -82,7 +82,7 @@ pub struct Settled {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Status {
-    /// The person closed it without an answer in its favour; nobody is asked the same again soon.
+    /// The person closed it without an answer in its favour.
     Cancelled,
     /// The use was refused.
     Denied,
@@ -123,7 +123,7 @@ pub enum Decision {
     AllowOnce,
     /// Every use until the session ends.
     AllowSession,
-    /// None of it, and don't ask again soon.
+    /// None of it.
     Cancel,
     /// No use, and don't ask again soon.
     Deny,
@@ -216,11 +216,12 @@ impl Request {
         Self { settled, ..self.clone() }
     }
 
-    /// Whether it is a denial that still counts at `now`; a value or a proposal that was refused is one.
+    /// Whether it is a denial that still counts at `now`. What was cancelled is none: the agent asks its user, who may want it
+    /// tried again.
     pub fn denies(&self, now: Timestamp) -> bool {
         self.settled.as_ref().is_some_and(|settled| {
             let over = settled.at.checked_add(COOL_DOWN).is_ok_and(|over| now >= over);
-            matches!(settled.status, Status::Cancelled | Status::Denied) && !settled.over && !over
+            settled.status == Status::Denied && !settled.over && !over
         })
     }
 

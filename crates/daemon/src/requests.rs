@@ -320,7 +320,7 @@ impl Requests {
     }
 }
 
-/// A denial counts for its path, kind and deed whoever asks: a new session is no way round it, nor are other words.
+/// A denial counts for its path and deed whoever asks: a new session is no way round it.
 fn refuse_if_denied(
     rows: &[RequestRow],
     path: Option<&SecretPath>,
@@ -329,7 +329,7 @@ fn refuse_if_denied(
 ) -> Result<(), Error> {
     let counts = |row: &&RequestRow| {
         let Request { path: theirs, asked: same, .. } = &row.request;
-        theirs.as_ref() == path && same.is_refused_with(asked) && row.request.denies(now)
+        theirs.as_ref() == path && same.is_same_permission(asked) && row.request.denies(now)
     };
     match rows.iter().find(counts) {
         None => Ok(()),
@@ -360,13 +360,7 @@ pub(crate) fn about(request: &Request) -> SafeText {
 
 /// Tells of a denial, by its name.
 pub(crate) fn denied(request: &Request) -> Error {
-    let words = about(request);
-    let words = if request.asked.is_permission() {
-        words
-    } else {
-        words.and(": the ").and(request.asked.kind())
-    };
-    Error::with(Code::ApprovalDenied, words.and(", by ").and(&request.id))
+    Error::with(Code::ApprovalDenied, about(request).and(", by ").and(&request.id))
 }
 
 /// There is no request of this name, as far as who asks may know.
@@ -376,7 +370,6 @@ pub(crate) fn unknown(id: &RequestId) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use keyless_core::approval::Fields;
     use keyless_store::AuditQuery;
 
     use super::*;
@@ -407,33 +400,6 @@ mod tests {
             let _ = tokio::time::timeout(Duration::from_micros(step * 100), ask).await;
         }
         assert!(requests.all().await.unwrap().len() <= entries(&scene).await);
-    }
-
-    /// Whatever was refused: four dialogs in a row wear a person down.
-    #[tokio::test]
-    async fn a_refused_value_or_proposal_is_not_asked_for_again_at_once() {
-        let scene = Scene::new().await;
-        let requests = Requests::new(&scene.vault, scene.log.clone());
-        let path = SecretPath::parse("team/a/key").unwrap();
-        let proposal =
-            |words: &str| Fields { description: Some(words.to_owned()), ..Fields::default() };
-        for (first, again) in [
-            (Asked::provision(), Asked::provision()),
-            (Asked::Rotation, Asked::Rotation),
-            (Asked::metadata(proposal("one")), Asked::metadata(proposal("two"))),
-            (
-                Asked::NewPathProposal { fields: proposal("one") },
-                Asked::NewPathProposal { fields: proposal("two") },
-            ),
-        ] {
-            let ask = |session, asked| requests.ask(session, Some(&path), asked, None);
-            let id = ask("ses-1", first).await.unwrap().id;
-            requests.settle(&id, Decision::Cancel).await.unwrap();
-            let refused = ask("ses-2", again.clone()).await.unwrap_err();
-            assert_eq!(refused.code(), Code::ApprovalDenied, "{again:?}");
-            requests.take_back(&id).await.unwrap();
-            ask("ses-2", again).await.unwrap();
-        }
     }
 
     async fn entries(scene: &Scene) -> usize {

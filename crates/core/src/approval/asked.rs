@@ -210,11 +210,6 @@ impl Asked {
         self.is_permission() && self.kind() == other.kind() && self.deed() == other.deed()
     }
 
-    /// Whether a no to this is a no to the other, about the same path: other words for the same are no way round it.
-    pub fn is_refused_with(&self, other: &Self) -> bool {
-        self.kind() == other.kind() && (!self.is_permission() || self.is_same_permission(other))
-    }
-
     /// Whether a yes to this is a yes to the other: it goes as far as was shown, and no further.
     pub fn is_good_for(&self, other: &Self) -> bool {
         let is_as_shown = match (self, other) {

@@ -62,10 +62,6 @@ fn a_rotation_takes_an_express_yes() {
     let refuse = "expect('Type yes'); say('y\\n'); expect('nothing was changed'); finish(code=0)";
     at_a_terminal(&world, world.keyless(&["approve", &id]), refuse);
     assert_eq!(agent.status(&id), "cancelled");
-    // Who has just refused is not asked again at once, unless they say so.
-    let again = agent.tool("secrets_request_rotation", &about(TOKEN));
-    assert_eq!(again, Err("approval-denied".to_owned()));
-    approve(&world, &["--take-back", &id]).ok();
     let id = agent.ask("secrets_request_rotation", &about(TOKEN));
     let value = world.another_value();
     let without =
