@@ -294,8 +294,7 @@ mod tests {
         let sign = || sign_log(&scene.vault, &scene.log, &places);
         let first = sign().await.unwrap();
         let whole = fs::read(&file).unwrap();
-        for torn in
-            [&whole[..], &whole[..whole.len() / 2], &whole[..1]].map(|part| part.trim_ascii_end())
+        for torn in [&whole[..], &whole[..whole.len() / 2], &whole[..1]].map(<[u8]>::trim_ascii_end)
         {
             let fits = if torn.len() + 1 == whole.len() { 2 } else { 1 };
             fs::write(&file, [&whole, torn].concat()).unwrap();

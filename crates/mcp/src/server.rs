@@ -122,17 +122,15 @@ impl Toolset {
 
 /// The tool without the formats that JSON Schema does not know: clients warn of each.
 fn without_rust_formats(mut tool: Tool) -> Tool {
-    let strip = |schema: &JsonObject| {
-        let mut schema = Value::Object(schema.clone());
-        strip_rust_formats(&mut schema);
-        match schema {
-            Value::Object(schema) => Arc::new(schema),
-            _ => Arc::default(),
-        }
-    };
-    tool.input_schema = strip(&tool.input_schema);
-    tool.output_schema = tool.output_schema.as_deref().map(strip);
+    tool.input_schema = stripped(&tool.input_schema);
+    tool.output_schema = tool.output_schema.as_deref().map(stripped);
     tool
+}
+
+fn stripped(schema: &JsonObject) -> Arc<JsonObject> {
+    let mut schema = schema.clone();
+    schema.values_mut().for_each(strip_rust_formats);
+    Arc::new(schema)
 }
 
 fn strip_rust_formats(schema: &mut Value) {

@@ -288,6 +288,11 @@ proptest! {
     }
 }
 
+/// A letter's bytes in UTF-8, each as `escape` writes it.
+fn bytewise(letter: char, escape: fn(u8) -> String) -> String {
+    letter.to_string().bytes().map(escape).collect::<Vec<_>>().concat()
+}
+
 /// A value as shells, databases and languages write it who quote it.
 fn quotings(value: &str) -> Vec<(&'static str, String)> {
     let escaped = |special: &str| -> String {
@@ -309,17 +314,18 @@ fn quotings(value: &str) -> Vec<(&'static str, String)> {
         code @ ..=0xffff => format!("\\u{code:04x}"),
         code => format!("\\U{code:08x}"),
     };
-    let octal = |c: char| c.to_string().bytes().map(|byte| format!("\\{byte:03o}")).collect();
-    let bytes = |c: char| c.to_string().bytes().map(|byte| format!("\\x{byte:02x}")).collect();
+    let octal = |c: char| bytewise(c, |byte| format!("\\{byte:03o}"));
+    let bytes = |c: char| bytewise(c, |byte| format!("\\x{byte:02x}"));
     let braces = |c: char| format!("\\u{{{:x}}}", u32::from(c));
+    let bash = |text: &str| text.replace('\'', "'\\''");
     let is_shown = |c: char| !c.is_control();
     let is_ascii = |c: char| c == ' ' || c.is_ascii_graphic();
     vec![
-        ("trace of bash", value.replace('\'', "'\\''")),
+        ("trace of bash", bash(value)),
         ("shlex", value.replace('\'', "'\"'\"'")),
         ("SQL", value.replace('\'', "''")),
         ("CSV", value.replace('"', "\"\"")),
-        ("bash, twice", value.replace('\'', "'\\''").replace('\'', "'\\''")),
+        ("bash, twice", bash(&bash(value))),
         ("%q", escaped(" '\"\\|&;()<>!{}*[]?^$`,#~")),
         ("in quotes", escaped("\"$`\\")),
         ("$'...'", script(is_shown, octal)),

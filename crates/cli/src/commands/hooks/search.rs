@@ -42,7 +42,7 @@ fn look_through(
         let back = end - OVERLAP;
         let at_line = bytes[back..end].iter().position(|byte| ends_text(*byte));
         let next = at_line.map_or(back, |at| back + at + 1);
-        lines_before += bytes[from..next].iter().filter(|byte| **byte == b'\n').count();
+        lines_before += bytes[from..next].split(|byte| *byte == b'\n').count() - 1;
         from = next;
     }
 }
