@@ -70,8 +70,7 @@ fn a_secret_that_is_only_named_is_as_careful_as_the_operator_says() {
         std::fs::write(home.join(name), text).unwrap();
     };
     let run = || {
-        let command =
-            ["--ci", "run", "--no-jail", "--json", "--secret", "team/github/token", "--", "true"];
+        let command = ["--ci", "run", "--no-jail", "--secret", "team/github/token", "--", "true"];
         world.keyless(&command).env_with_value("GITHUB_TOKEN", world.canary.value()).run()
     };
     run().ok();
