@@ -70,6 +70,14 @@ impl Terminal {
 const JOB: &str =
     r#"sleep 60 & trap "echo continued" CONT; trap "exit 6" INT; echo up; while :; do wait; done"#;
 
+/// A shell in which jails are started, at its prompt. What is typed is echoed, so that is typed in pieces.
+fn shell_outside() -> Terminal {
+    let mut terminal = Terminal::open(&["bash".into(), "--norc".into(), "-i".into()]);
+    terminal.types("PS1='out''> '\n");
+    terminal.shows("out> ");
+    terminal
+}
+
 /// What is typed is echoed, so the text waited for must not be part of it.
 #[test]
 fn an_interactive_shell_has_job_control() {
@@ -102,9 +110,7 @@ fn the_shell_outside_can_stop_and_continue_it_and_interrupt_it() {
     if !which("script") {
         return;
     }
-    let mut terminal = Terminal::open(&["bash".into(), "--norc".into(), "-i".into()]);
-    terminal.types("PS1='out''> '\n");
-    terminal.shows("out> ");
+    let mut terminal = shell_outside();
     let job = Scene::new(&["bash", "--norc", "-i"]).variable("PS1", "in> ");
     terminal.starts(&job);
     terminal.shows("in> ");
@@ -134,9 +140,7 @@ fn a_command_that_stops_itself_stops_the_caller() {
     if !which("script") {
         return;
     }
-    let mut terminal = Terminal::open(&["bash".into(), "--norc".into(), "-i".into()]);
-    terminal.types("PS1='out''> '\n");
-    terminal.shows("out> ");
+    let mut terminal = shell_outside();
     let job = Scene::new(&["sh", "-c", "echo up; kill -STOP $$; echo after; exit 7"]);
     terminal.starts(&job);
     terminal.shows("up\r\n");
@@ -156,9 +160,7 @@ fn a_shell_that_suspends_itself_goes_on_where_it_was() {
     if !which("script") {
         return;
     }
-    let mut terminal = Terminal::open(&["bash".into(), "--norc".into(), "-i".into()]);
-    terminal.types("PS1='out''> '\n");
-    terminal.shows("out> ");
+    let mut terminal = shell_outside();
     let job = Scene::new(&["bash", "--norc", "-i"]).variable("PS1", "in> ");
     terminal.starts(&job);
     terminal.shows("in> ");
@@ -186,9 +188,7 @@ fn the_terminal_is_not_taken_from_another_users_shell() {
     if !which("script") || !users().contains(&User::Nobody) {
         return;
     }
-    let mut terminal = Terminal::open(&["bash".into(), "--norc".into(), "-i".into()]);
-    terminal.types("PS1='out''> '\n");
-    terminal.shows("out> ");
+    let mut terminal = shell_outside();
     let job = Scene::of(User::Nobody, &["sh", "-c", JOB]);
     terminal.starts(&job);
     terminal.shows("up\r\n");
