@@ -28,17 +28,18 @@ pub(crate) struct Prepared {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Finds what is wrong with an action before anything is opened for it.
-pub(crate) fn check(work: &Work) -> Result<(), Error> {
-    match &work.action.deed {
+/// Finds what is wrong with an action, `act_…`, before anything is opened for it.
+pub fn check(deed: &Deed, action_id: &str) -> Result<(), Error> {
+    match deed {
         Deed::Exec { template } => script(template, |_| Ok(Stand::Variable(0))).map(drop),
         Deed::InjectStdin { command, .. } | Deed::InjectTempfile { command, .. } => {
             script(command, |_| Ok(Stand::Variable(0))).map(drop)
         }
         Deed::Template { output_path, .. } => {
-            kept::output_path(output_path.as_deref(), &work.action_id).map(drop)
+            kept::output_path(output_path.as_deref(), action_id).map(drop)
         }
-        Deed::Delegate { .. } | Deed::SdkProxy { .. } => Ok(()),
+        Deed::Delegate { delegated_action, .. } => check(&delegated_action.deed, action_id),
+        Deed::SdkProxy { .. } => Ok(()),
     }
 }
 

@@ -185,7 +185,7 @@ impl Executor {
         release: &dyn Release,
     ) -> Result<Outcome, Error> {
         // What can't be run opens nothing.
-        check(work)?;
+        check(&work.action.deed, &work.action_id)?;
         let materials = Materials::fetch(&work.secrets, release).await?;
         self.remember(materials.known());
         if let Some((rendered, resolved)) = render(work, &materials, self.limits.rendered_life)? {

@@ -26,8 +26,8 @@ mod sdk;
 // What the agent gets to see
 mod cleaning;
 
-/// What takes a place to run in.
-pub use commands::runs_command;
+/// What takes a place to run in, and what can't be run at all.
+pub use commands::{check, runs_command};
 /// The whole of one action, and what came of it.
 pub use executor::{Executor, ExitReport, Limits, Outcome, Redaction, Services, Work};
 /// Where the files of an action are, in its jail.

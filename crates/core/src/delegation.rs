@@ -16,7 +16,7 @@ use crate::{
     Code,
     action::ActionType,
     agent::{AgentUri, InstanceId},
-    grant::{GrantId, SecretPattern},
+    grant::{Categories, GrantId, SecretPattern},
 };
 
 /// How often work may be handed on, unless the operator says otherwise.
@@ -124,6 +124,8 @@ pub struct Order<'a> {
     pub grant_until: Timestamp,
     /// The token under which the issuer acts itself.
     pub parent: Option<&'a Token>,
+    /// The categories of all secrets.
+    pub categories: &'a Categories,
     /// How often work may be handed on at all; 0 never.
     pub max_depth: u32,
 }
@@ -131,8 +133,8 @@ pub struct Order<'a> {
 impl Token {
     /// Makes a token, or says which rule it would break. `drawn`: the name and the nonce.
     pub fn issue(order: Order<'_>, drawn: (TokenId, String), now: Timestamp) -> Result<Self, Code> {
-        let Order { issuer, subject, scope, life, root, grant, grant_until, parent, max_depth } =
-            order;
+        let Order { issuer, subject, scope, life, root, grant, grant_until, .. } = order;
+        let Order { parent, categories, max_depth, .. } = order;
         let depth = match parent {
             Some(parent) => parent.delegation_depth_remaining.checked_sub(1),
             None => max_depth.checked_sub(1),
@@ -150,7 +152,7 @@ impl Token {
         }
         let mut expires_at = (now + life.min(longest)).min(grant_until);
         if let Some(parent) = parent {
-            if !scope.is_within(&parent.scope) {
+            if !scope.is_within(&parent.scope, categories) {
                 return Err(Code::DelegationSubset);
             }
             expires_at = expires_at.min(parent.expires_at);
@@ -191,9 +193,10 @@ impl Token {
 
 impl TokenScope {
     /// Whether all of this lies within `outer`. Patterns that can't be compared do not.
-    pub fn is_within(&self, outer: &Self) -> bool {
-        let secrets =
-            |inner: &SecretPattern| outer.secrets.iter().any(|wide| inner.is_within(wide));
+    pub fn is_within(&self, outer: &Self, categories: &Categories) -> bool {
+        let secrets = |inner: &SecretPattern| {
+            outer.secrets.iter().any(|wide| inner.is_within_by_form(wide, categories))
+        };
         self.secrets.iter().all(secrets)
             && self.actions.iter().all(|action| outer.actions.contains(action))
             && self.max_uses <= outer.max_uses

@@ -496,6 +496,10 @@ codes! {
     ReferenceAmbiguous = "reference_ambiguous", "NL-E304", 400, Usage, Agent, false,
         "use one of the qualified paths that the answer lists",
         "The reference fits several secrets.";
+    /// What another agent was asked to do gave references to secrets.
+    ReferenceInResult = "reference_in_result", "NL-E401", 403, Refused, Agent, false,
+        "have it done so that its output has no {{nl:",
+        "The other agent's result names secrets by reference, so it was withheld.";
     /// Detection has revoked the agent.
     RevokedByDetection = "revoked_by_detection", "NL-E601", 403, Refused, Operator, false,
         "have the operator look at the incidents",

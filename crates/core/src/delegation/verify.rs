@@ -52,12 +52,13 @@ pub fn verify(
     if token.subject != *presented.agent_uri || !instance_fits {
         return Err(Code::DelegationInvalid);
     }
-    walk(links)?;
-    within(&token.scope, presented)
+    walk(links, presented.categories)?;
+    // Each link's own words: how far one pattern lies within another can only be told from what they say.
+    links.iter().try_for_each(|link| within(&link.scope, presented))
 }
 
 /// Each link must be less than the one it was made from, and the last must be a root.
-fn walk(links: &[Token]) -> Result<(), Code> {
+fn walk(links: &[Token], categories: &Categories) -> Result<(), Code> {
     for pair in links.windows(2) {
         let (child, parent) = (&pair[0], &pair[1]);
         if child.parent_token_id.as_ref() != Some(&parent.token_id)
@@ -66,7 +67,8 @@ fn walk(links: &[Token]) -> Result<(), Code> {
         {
             return Err(Code::DelegationInvalid);
         }
-        if !child.scope.is_within(&parent.scope) || child.expires_at > parent.expires_at {
+        if !child.scope.is_within(&parent.scope, categories) || child.expires_at > parent.expires_at
+        {
             return Err(Code::DelegationSubset);
         }
         if child.delegation_depth_remaining >= parent.delegation_depth_remaining {

@@ -181,15 +181,28 @@ impl SecretPattern {
             (_, Kind::All) => true,
             (Kind::All, _) => false,
             _ if self.folded == wide.folded => true,
-            // An exact name of as many segments is one text; the wider pattern fits it or does not.
-            (Kind::Exact, Kind::Segments(count)) => {
+            (Kind::Exact | Kind::Segments(_), Kind::Segments(count)) => {
                 self.folded.split('/').count() == count && glob(&wide.folded, &self.folded)
             }
-            (Kind::Exact, Kind::Tree) => {
+            // Shorter forms are not the whole path, with which a tree is compared.
+            (Kind::Exact | Kind::Segments(_), Kind::Tree) => {
                 self.folded.split('/').count() >= 3 && glob(&wide.folded, &self.folded)
             }
+            (Kind::Tree, Kind::Tree) => glob(&wide.folded, &self.folded),
             _ => false,
         }
+    }
+
+    /// As [`Self::is_within`], where a whole path may also be named by a shorter form of it.
+    pub fn is_within_by_form(&self, wide: &Self, categories: &Categories) -> bool {
+        let path = || SecretPath::parse(&self.folded).ok().filter(|_| self.kind == Kind::Exact);
+        self.is_within(wide)
+            || path().is_some_and(|path| wide.matches(&Forms::of(&path, categories)))
+    }
+
+    /// Whether it has no wildcard.
+    pub fn is_exact(&self) -> bool {
+        self.kind == Kind::Exact
     }
 
     /// What a secret's form has to be, or to begin with, to be worth a look.
@@ -246,10 +259,14 @@ fn fold(text: &str) -> String {
     text.chars().map(folded).collect()
 }
 
-/// Whether a glob fits a whole text: `**` any run, `*` any run without `/`, `?` one character but `/`.
-/// Takes the product of both lengths at most.
+/// Whether a glob fits a whole text: `**` any run, `*` any run without `/`, `?` one character but `/`. The text may be
+/// a glob itself: then whether it surely fits whatever that one does. Takes the product of both lengths at most.
 fn glob(pattern: &str, text: &str) -> bool {
+    // What may stand for a `/`, or for nothing or more than one character, in a text that is a glob.
+    const ANY_RUN: char = '\0';
+    let text = text.replace("**", ANY_RUN.encode_utf8(&mut [0; 1]));
     let text = text.as_bytes();
+    let in_segment = |byte: u8| byte != b'/' && char::from(byte) != ANY_RUN;
     // Which beginnings of the text the pattern so far can have taken.
     let mut reached = vec![false; text.len() + 1];
     reached[0] = true;
@@ -258,12 +275,15 @@ fn glob(pattern: &str, text: &str) -> bool {
         let crosses = sign == b'*' && signs.next_if_eq(&b'*').is_some();
         if sign == b'*' {
             for at in 0..text.len() {
-                reached[at + 1] |= reached[at] && (crosses || text[at] != b'/');
+                reached[at + 1] |= reached[at] && (crosses || in_segment(text[at]));
             }
             continue;
         }
         for at in (0..text.len()).rev() {
-            let fits = if sign == b'?' { text[at] != b'/' } else { text[at] == sign };
+            let fits = match sign {
+                b'?' => in_segment(text[at]) && text[at] != b'*',
+                sign => text[at] == sign,
+            };
             reached[at + 1] = reached[at] && fits;
         }
         reached[0] = false;

@@ -216,6 +216,17 @@ fn patterns_are_compared_with_the_form_of_their_length() {
         ("api/*", "api/T*", false),
         ("team/prod/api/x", "team/**", true),
         ("api/x", "team/**", false),
+        ("team/prod/*", "team/**", true),
+        ("team/prod/**", "team/**", true),
+        ("team/**", "team/prod/**", false),
+        ("team/**", "team/*/**", false),
+        ("team/*/x", "team/?/x", false),
+        ("api/a?", "api/a*", true),
+        ("api/a*", "api/a?", false),
+        ("api/a*", "api/??*", false),
+        ("team/a**", "team/a*", false),
+        ("team/***", "team/**", true),
+        ("api/*", "team/**", false),
     ] {
         let parse = |text| SecretPattern::parse(text).unwrap();
         assert_eq!(parse(inner).is_within(&parse(outer)), within, "{inner} in {outer}");
@@ -397,5 +408,21 @@ proptest! {
         let fits = SecretPattern::parse(&pattern).unwrap().matches(&forms);
         let uri = AgentUri::parse(URI).unwrap();
         prop_assert!(!fits || index.candidates(&uri, &forms).count() == 1);
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_lies_within_names_nothing_more(
+        inner in "[ab*?]{1,3}(/[ab*?]{1,3}){0,3}",
+        wide in "[ab*?]{1,3}(/[ab*?]{1,3}){0,3}",
+        path in "[ab]{1,2}(/[ab]{1,2}){2,4}",
+    ) {
+        let (inner, wide) = (SecretPattern::parse(&inner).unwrap(), SecretPattern::parse(&wide).unwrap());
+        let path = SecretPath::parse(&path).unwrap();
+        let subject = Subject::Path(path.clone());
+        let categories = Categories::of([&path]);
+        let forms = subject.forms(&categories);
+        prop_assert!(!inner.is_within(&wide) || !inner.matches(&forms) || wide.matches(&forms));
     }
 }

@@ -63,12 +63,23 @@ impl NlFault {
         &self.details
     }
 
+    /// Its word in chapter 02; in a dry run what has none there, and is no denial, is what failed it (C-37).
+    fn name(&self) -> String {
+        let word = nl_name(self.code());
+        let is_dry_run = self.details.get("dry_run").is_some();
+        let is_denial = matches!(self.status(), 401 | 403 | 429);
+        if is_dry_run && !is_denial && word.starts_with("X_") {
+            return "DRY_RUN_FAILED".to_owned();
+        }
+        word
+    }
+
     /// The object that stands under `error`.
     pub fn body(&self, shape: Shape) -> Value {
         let code = self.code();
         let (word, other) = match shape {
-            Shape::Bare => (nl_name(code), ("nl_code", code.nl_code().to_owned())),
-            Shape::Enveloped => (code.nl_code().to_owned(), ("name", nl_name(code))),
+            Shape::Bare => (self.name(), ("nl_code", code.nl_code().to_owned())),
+            Shape::Enveloped => (code.nl_code().to_owned(), ("name", self.name())),
         };
         let suggestion = match &self.suggestion {
             Some(suggestion) => suggestion.as_str().to_owned(),

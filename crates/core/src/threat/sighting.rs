@@ -12,6 +12,7 @@ pub fn of_fault(code: Code, category: Option<Category>, now: Timestamp) -> Vec<I
     match code {
         Code::ActionBlocked => category.and_then(attack_of).map(pattern).into_iter().collect(),
         Code::EvasionBlocked => vec![pattern(AttackType::EncodingBypass)],
+        Code::ReferenceInResult => vec![pattern(AttackType::SecretInOutput)],
         Code::HoneypotTouched => vec![Incident::honeypot(now)],
         // What an agent meets that tries references, scopes and tokens which are not its own.
         Code::CapabilityMissing

@@ -34,6 +34,7 @@ use crate::{
 };
 
 pub use self::operator::{OwnActions, OwnTerms, fill};
+pub(in crate::nl) use self::resolve::could_run;
 pub use self::resolve::{Resolved, resolve_handles};
 pub(super) use self::versions::{
     given as given_version, older as older_version, warning as version_warning,

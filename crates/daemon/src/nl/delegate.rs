@@ -4,22 +4,27 @@
 //! are asked at every use, so that what the issuer loses the delegate loses too. The delegate acts by
 //! its own credential and its own session; what comes back to the issuer is the result alone.
 
+mod footing;
+
 use std::sync::Arc;
 
+use data_encoding::BASE64;
 use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
     ActionType, Code, SafeText,
-    action::{Action, ActionResponse, Deed, DelegationScope},
+    action::{Action, ActionResponse, ActionResult, Deed, DelegationScope, OutputEncoding},
     agent::{AgentUri, InstanceId},
     delegation::{
         DEFAULT_MAX_DEPTH, MAX_SINGLE_USE_LIFE, Order, Presented, Token, TokenId, TokenScope,
     },
-    grant::{Categories, GrantId, GrantState, Permission, SecretPattern, Subject},
+    grant::{Categories, SecretPattern, Subject},
     nl_message::{MessageType, NlFault},
 };
 use serde_json::{Map, Value, json};
 
+use self::footing::Footing;
 use super::{
+    actions::could_run,
     agents::named,
     answer::Outcome,
     approve::Approval,
@@ -62,9 +67,10 @@ impl NlService {
             .active_of(delegate_to)
             .await
             .map_err(|error| NlFault::new(Code::DelegationInvalid, error.detail().clone()))?;
-        let scope = scope(delegation_scope, vec![kind])?;
-        let standing = self.standing(caller, &scope).await?;
+        let footing = self.footing(caller, scope(delegation_scope, vec![kind])?).await?;
         if is_dry_run {
+            let secrets = meant.iter().map(|meant| (&meant.handle, &meant.path));
+            could_run(&self.vault, &action.deed, &account.action_id, secrets).await?;
             return Ok(Done::Checked);
         }
         // A watched agent's work waits for a person, whoever is to do it.
@@ -76,8 +82,8 @@ impl NlService {
             self.approve(Approval { caller, action: &action, meant: &meant, hosts }).await?;
         }
         let reservation = Arc::new(self.grants.reserve(&allowance, None).await?);
-        let (life, uses) = (delegation_scope.ttl_seconds, scope.max_uses);
-        let issuing = self.issue(caller, &subject.agent_uri, scope, life, &standing);
+        let (life, uses) = (delegation_scope.ttl_seconds, footing.scope.max_uses);
+        let issuing = self.issue(caller, &subject.agent_uri, footing, life);
         let token = self.at_its_uses(caller, uses, issuing).await?;
         // The token has never left, and the delegate is who it was made for.
         let held = Arc::clone(&reservation);
@@ -100,6 +106,9 @@ impl NlService {
             reservation.give_back().await;
         }
         self.take_back(caller, &token, course.ran).await;
+        if result_of(&outcome).result.is_some_and(|result| names_secrets(&result)) {
+            return Err(Code::ReferenceInResult.into());
+        }
         Ok(Done::Delegated(Box::new(outcome)))
     }
 
@@ -137,9 +146,9 @@ impl NlService {
             let none = Categories::default();
             self.verify_delegation(caller, acting, ActionType::Delegate, &[], &none).await?;
         }
-        let standing = self.standing(caller, &scope).await?;
-        let uses = scope.max_uses;
-        let issuing = self.issue(caller, &to, scope, life, &standing);
+        let footing = self.footing(caller, scope).await?;
+        let uses = footing.scope.max_uses;
+        let issuing = self.issue(caller, &to, footing, life);
         let token = self.at_its_uses(caller, uses, issuing).await?;
         let body = json!({
             "token_id": token.token_id.as_str(),
@@ -298,56 +307,12 @@ impl NlService {
         }
     }
 
-    /// The grant that lets the caller hand all of a scope on, and until when: of several the one that holds longest.
-    async fn standing(
-        &self,
-        caller: &Caller,
-        scope: &TokenScope,
-    ) -> Result<(GrantId, Timestamp), NlFault> {
-        let aid = caller.grantee();
-        let now = Timestamp::now();
-        let mut longest: Option<(GrantId, Timestamp)> = None;
-        for shown in self.grants.list().await? {
-            let grant = &shown.grant;
-            let theirs = grant.agent_uri == aid.agent_uri
-                && grant.organization_id == aid.organization_id
-                && grant.instance_id.as_ref().is_none_or(|one| *one == aid.instance_id);
-            if !theirs || shown.state != GrantState::Active {
-                continue;
-            }
-            // One that is over, or has not begun, lets nobody do anything.
-            let is_current = |one: &&Permission| {
-                one.conditions.valid_from <= now && now <= one.conditions.valid_until
-            };
-            for permission in grant.permissions.iter().filter(is_current) {
-                let until = permission.conditions.valid_until;
-                let names = |kind: ActionType| {
-                    permission.action_types.iter().any(|named| named.names(kind))
-                };
-                let acts =
-                    names(ActionType::Delegate) && scope.actions.iter().all(|kind| names(*kind));
-                let within = |wanted: &SecretPattern| {
-                    permission.secrets.iter().any(|wide| wanted.is_within(wide))
-                };
-                let is_longer = longest.as_ref().is_none_or(|(_, other)| until > *other);
-                if acts && is_longer && scope.secrets.iter().all(within) {
-                    longest = Some((grant.grant_id.clone(), until));
-                }
-            }
-        }
-        longest.ok_or_else(|| {
-            let words = "no one grant of yours covers all of the delegation's scope";
-            NlFault::new(Code::DelegationSubset, SafeText::words(words))
-        })
-    }
-
     async fn issue(
         &self,
         caller: &Caller,
         to: &AgentUri,
-        scope: TokenScope,
+        footing: Footing,
         ttl_seconds: Option<u64>,
-        standing: &(GrantId, Timestamp),
     ) -> Result<Token, NlFault> {
         let life = match ttl_seconds {
             None => MAX_SINGLE_USE_LIFE,
@@ -356,12 +321,13 @@ impl NlService {
         let order = Order {
             issuer: (&caller.aid.agent_uri, &caller.aid.instance_id),
             subject: (to, None),
-            scope,
+            scope: footing.scope,
             life: life.min(SignedDuration::from_hours(1)),
             root: ROOT,
-            grant: &standing.0,
-            grant_until: standing.1,
+            grant: &footing.grant,
+            grant_until: footing.until,
             parent: caller.acting.as_ref().map(|acting| &acting.token),
+            categories: &footing.categories,
             max_depth: DEFAULT_MAX_DEPTH,
         };
         let issued = self.delegations.create(order).await;
@@ -378,6 +344,22 @@ impl NlService {
 /// The result of another agent's action, for the one that asked for it.
 pub(super) fn result_of(outcome: &Outcome) -> ActionResponse {
     serde_json::from_value(outcome.body().clone()).unwrap_or_default()
+}
+
+/// Whether a result has references in it, which whoever gets it could have resolved: results alone pass between agents
+/// (reference/nl.md, section 7).
+fn names_secrets(result: &ActionResult) -> bool {
+    const REFERENCE: &[u8] = b"{{nl:";
+    let has = |bytes: &[u8]| bytes.windows(REFERENCE.len()).any(|part| part == REFERENCE);
+    let is_in = |text: &str| match result.encoding {
+        None => has(text.as_bytes()),
+        // What can't be read is not passed on either.
+        Some(OutputEncoding::Base64) => {
+            BASE64.decode(text.as_bytes()).map_or(true, |bytes| has(&bytes))
+        }
+    };
+    let data = result.data.as_ref().is_some_and(|data| has(data.to_string().as_bytes()));
+    data || [&result.stdout, &result.stderr].into_iter().flatten().any(|text| is_in(text))
 }
 
 fn scope(wanted: &DelegationScope, actions: Vec<ActionType>) -> Result<TokenScope, NlFault> {

@@ -85,7 +85,7 @@ impl Served {
         let (uri, instance) = (aid.agent_uri.as_str(), aid.instance_id.as_str());
         let aid = self.nl.agents.authenticate(uri, instance, &credential).await.unwrap();
         if !granted.is_empty() {
-            self.grant(&format!("g-{name}"), &aid, granted, json!({})).await;
+            self.grant(&format!("g-{name}"), &aid, granted, &["*"], json!({})).await;
         }
         Caller { aid, source_ip: None, delegation: Vec::new(), acting: None }
     }
@@ -97,10 +97,22 @@ impl Served {
 
     /// One more grant for everything that these types do, under these conditions.
     pub(super) async fn allow_types(&self, caller: &Caller, types: &[&str], conditions: Value) {
-        self.grant("g-more", &caller.aid, types, conditions).await;
+        self.grant("g-more", &caller.aid, types, &["*"], conditions).await;
     }
 
-    async fn grant(&self, id: &str, aid: &Aid, granted: &[&str], conditions: Value) {
+    /// One more grant for what these patterns name.
+    pub(super) async fn allow_secrets(&self, caller: &Caller, secrets: &[&str]) {
+        self.grant("g-secrets", &caller.aid, &["*"], secrets, json!({})).await;
+    }
+
+    async fn grant(
+        &self,
+        id: &str,
+        aid: &Aid,
+        granted: &[&str],
+        secrets: &[&str],
+        conditions: Value,
+    ) {
         let mut always =
             json!({ "valid_from": "2020-01-01T00:00:00Z", "valid_until": "2099-01-01T00:00:00Z" });
         let more = conditions.as_object().cloned().unwrap_or_default();
@@ -108,7 +120,7 @@ impl Served {
         let grant = json!({
             "grant_id": id, "agent_uri": aid.agent_uri.as_str(), "organization_id": "acme",
             "granted_by": { "type": "human", "identifier": "ann", "granted_at": "2026-02-08T09:00:00Z" },
-            "permissions": [{ "action_types": granted, "secrets": ["*"], "conditions": always }],
+            "permissions": [{ "action_types": granted, "secrets": secrets, "conditions": always }],
         });
         self.nl.grants.create(serde_json::from_value(grant).unwrap()).await.unwrap();
     }

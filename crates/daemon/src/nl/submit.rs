@@ -30,7 +30,7 @@ use self::{
     told::{as_written, bad_handle, read, response, text},
 };
 use super::{
-    actions::{ActionOrder, ActionOutcome, Asking, Foresight, concealed},
+    actions::{ActionOrder, ActionOutcome, Asking, Foresight, concealed, could_run},
     answer::{Outcome, json_size},
     apart::{Weight, apart},
     approve::Approval,
@@ -194,6 +194,8 @@ impl NlService {
         course.grants = allowance.grants().iter().map(ToString::to_string).collect();
         course.resolved_at = Some(Timestamp::now());
         if action.dry_run {
+            let secrets = meant.iter().map(|meant| (&meant.handle, &meant.path));
+            could_run(&self.vault, &action.deed, &account.action_id, secrets).await?;
             return Ok(Done::Checked);
         }
         self.run(caller, action, meant, allowance, account, course)

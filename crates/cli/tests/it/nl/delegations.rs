@@ -72,6 +72,34 @@ fn only_whom_a_token_is_for_can_prove_it() {
 }
 
 #[test]
+fn what_names_secrets_does_not_pass_between_agents() {
+    let world = with_secrets();
+    let served = three(&world);
+    // An agent is active once it has shown its credential.
+    let instance = served.agents["helper"]["instance_id"].clone();
+    let hello = json!(["agent_get", { "instance_id": instance }]);
+    served.client(&json!([{ "door": "unix", "as": "helper", "send": hello }]));
+    let handed = |template: &str| {
+        let inner = json!({ "type": "exec", "template": template });
+        let answer = served.act(&json!({
+            "type": "delegate", "delegate_to": HELPER, "delegated_action": inner,
+            "delegation_scope": { "secrets": ["team/db/password"], "max_uses": 1 },
+        }));
+        answer["body"].clone()
+    };
+    let passed = handed("printf '{{n l:db/PASSWORD}}'; true {{nl:db/PASSWORD}}");
+    assert_eq!(passed["result"]["stdout"], "{{n l:db/PASSWORD}}", "{passed}");
+    let withheld = handed("printf '{{%s:db/PASSWORD}}' nl; true {{nl:db/PASSWORD}}");
+    assert_eq!(withheld["status"], "denied", "{withheld}");
+    assert_eq!(withheld["error"]["keyless_code"], "reference_in_result", "{withheld}");
+    assert!(!withheld.to_string().contains("{{nl:db/PASSWORD"), "{withheld}");
+    let log = world.log();
+    assert!(
+        log.iter().any(|entry| entry["action"] == "incident" && entry["detail"]["kind"] == "T8")
+    );
+}
+
+#[test]
 fn what_was_handed_on_ends_with_what_it_came_of() {
     let world = with_secrets();
     let served = three(&world);

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use keyless_core::{approval::Decision, threat::of_redactions};
+use keyless_core::{approval::Decision, grant::GrantId, threat::of_redactions};
 
 use super::*;
 use crate::nl::{agents::as_logged, binding, scene::Served};
@@ -275,9 +275,48 @@ async fn of_several_permissions_the_one_that_holds_longest_is_handed_on() {
     let helper = served.agent("b", &[Exec], &[]).await;
     let scope =
         scope(&serde_json::from_value(json!({ "secrets": ["api/token"] })).unwrap(), vec![Exec]);
-    let (_, until) = served.nl.standing(&issuer, &scope.unwrap()).await.unwrap();
+    let until = served.nl.footing(&issuer, scope.unwrap()).await.unwrap().until;
     assert_eq!(until, "2099-01-01T00:00:00Z".parse().unwrap());
     token(&served, &issuer, &asked(&helper, &["exec"], 2)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_secret_is_handed_on_by_any_of_its_names() {
+    let served = Served::new().await;
+    let issuer = served.agent("a", &[Delegate, Exec], &[]).await;
+    served.allow_secrets(&issuer, &["t/**"]).await;
+    let helper = served.agent("b", &[Exec], &[]).await;
+    let scope = |named: &str| {
+        let scope = json!({ "secrets": [named] });
+        super::scope(&serde_json::from_value(scope).unwrap(), vec![Exec]).unwrap()
+    };
+    for named in ["api/TOKEN", "token", "t/api/token"] {
+        let footing = served.nl.footing(&issuer, scope(named)).await.unwrap();
+        assert_eq!(footing.scope.secrets[0].as_str(), "t/api/token", "{named}");
+    }
+    assert!(served.nl.footing(&issuer, scope("t/api/*")).await.is_ok());
+    for more in ["api/*", "*", "api/other", "u/api/token"] {
+        let refused = served.nl.footing(&issuer, scope(more)).await.err().unwrap();
+        assert_eq!(refused.code(), Code::DelegationSubset, "{more}");
+    }
+    // The next one hands on under the token's own words as well.
+    let root = token(&served, &issuer, &asked(&helper, &["delegate", "exec"], 2)).await.unwrap();
+    let helper = under(&served, &root, served.agent("c", &[Delegate, Exec], &[]).await).await;
+    assert_eq!(
+        served.nl.footing(&helper, scope("token")).await.unwrap().scope.secrets[0].as_str(),
+        "t/api/token"
+    );
+}
+
+#[test]
+fn what_names_secrets_is_no_result() {
+    let of = |result: Value| names_secrets(&serde_json::from_value(result).unwrap());
+    assert!(!of(json!({ "stdout": "{{ nl: }}", "stderr": "", "exit_code": 0 })));
+    assert!(of(json!({ "stdout": "ok", "stderr": "use {{nl:api/token}}" })));
+    assert!(of(json!({ "data": { "a": ["{{nl:api/token}}"] } })));
+    let binary = BASE64.encode(b"\xff{{nl:api/token}}");
+    assert!(of(json!({ "stdout": binary, "stderr": "", "encoding": "base64" })));
+    assert!(!of(json!({ "stdout": BASE64.encode(b"\xff"), "stderr": "", "encoding": "base64" })));
 }
 
 #[tokio::test]

@@ -34,6 +34,7 @@ async fn hand_on(all: &Delegations, from: u8, parent: Option<&Token>) -> Token {
         grant: &GrantId::parse("g1").unwrap(),
         grant_until: "2099-01-01T00:00:00Z".parse().unwrap(),
         parent,
+        categories: &Categories::default(),
         max_depth: 3,
     };
     all.create(order).await.unwrap()

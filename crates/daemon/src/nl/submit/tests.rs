@@ -29,6 +29,31 @@ async fn each_action_of_a_message_is_counted() {
 }
 
 #[tokio::test]
+async fn a_dry_run_says_what_would_stop_the_action() {
+    let served = Served::new().await;
+    let caller = served.agent("a", &[ActionType::Exec, ActionType::Template], &["*"]).await;
+    let checked = async |action: Value| {
+        let mut action = action;
+        action["dry_run"] = json!(true);
+        let outcome = served.nl.one(&caller, read(action), "req-1", Timestamp::now()).await;
+        outcome.fault.map(|fault| fault.code())
+    };
+    let exec = |template: &str| json!({ "type": "exec", "template": template });
+    assert_eq!(checked(exec("true {{nl:api/token}}")).await, None);
+    for unfit in ["echo '{{nl:api/token}}", "echo $(({{nl:api/token}}))"] {
+        assert_eq!(checked(exec(unfit)).await, Some(Code::PlaceholderInvalid), "{unfit}");
+    }
+    let elsewhere = json!({
+        "type": "template", "template_content": "{{nl:api/token}}", "output_path": "/etc/passwd",
+    });
+    assert_eq!(checked(elsewhere).await, Some(Code::MessageMalformed));
+    let path = SecretPath::parse("t/api/token").unwrap();
+    served.nl.vault.put(&path, b"a value that others know".to_vec().into()).await.unwrap();
+    served.nl.vault.revoke_compromised(&path).await.unwrap();
+    assert_eq!(checked(exec("true {{nl:api/token}}")).await, Some(Code::SecretCompromised));
+}
+
+#[tokio::test]
 async fn an_agent_that_is_suspended_begins_nothing_more_of_its_message() {
     let served = Served::new().await;
     let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
