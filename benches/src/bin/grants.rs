@@ -82,7 +82,7 @@ fn measure(index: &GrantIndex, path: &SecretPath) -> Result<(f64, f64)> {
     let agent = AgentUri::parse("nl://acme.corp/bot7/1.0.0")?;
     let instance = InstanceId::parse("550e8400-e29b-41d4-a716-446655440000").ok_or("no UUID")?;
     let (categories, contexts) = (Categories::of(std::iter::once(path)), BTreeMap::new());
-    let subjects = [Subject::Path(path.clone())];
+    let subjects = [Subject::from(path.clone())];
     let request = Request {
         agent_uri: &agent,
         instance_id: &instance,

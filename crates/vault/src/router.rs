@@ -47,6 +47,7 @@ const USUAL_NAMES: &[(&str, &str)] = &[
     ("aws-ssm", "aws-ssm"),
     ("bitwarden", "bw"),
     ("env", "env"),
+    ("files", "k8s"),
     ("openbao", "vault"),
     ("pass", "pass"),
     ("vault", "vault"),
@@ -298,6 +299,12 @@ impl Router {
         self.sources.values().flat_map(|declared| declared.backend.files())
     }
 
+    /// Whether a source goes by this name in a handle.
+    pub(crate) fn has_provider(&self, provider: &str) -> bool {
+        let mut sources = self.sources.iter();
+        sources.any(|(own, declared)| declared.names(own).any(|name| name == provider))
+    }
+
     /// The names of the sources.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.sources.keys().map(String::as_str)
@@ -321,11 +328,18 @@ impl At<'_> {
         self.name == source && field.is_some_and(|field| field.is_empty() || field.starts_with('#'))
     }
 
-    /// Whether `provider://place` is a way to write it.
-    pub(crate) fn is_called(&self, provider: &str, place: &str) -> bool {
-        let usual = USUAL_NAMES.iter().find(|(kind, _)| *kind == self.declared.spec.kind);
-        let goes_by = provider == self.name || usual.is_some_and(|(_, name)| *name == provider);
-        goes_by && is_written(&self.reference, place)
+    /// All the ways to write it as `provider://place`.
+    pub(crate) fn called(&self) -> Vec<String> {
+        let region = self.declared.spec.settings.get("region").and_then(toml::Value::as_str);
+        let mut places = written(&self.reference);
+        if let Some(region) = region {
+            let with_region: Vec<_> =
+                places.iter().map(|place| format!("{region}/{place}")).collect();
+            places.extend(with_region);
+        }
+        let names = self.declared.names(self.name);
+        let all = names.flat_map(|name| places.iter().map(move |at| format!("{name}://{at}")));
+        all.collect()
     }
 
     async fn get(&self, credential: Option<&SecretValue>) -> Result<Option<Fetched>, SourceFault> {
@@ -334,6 +348,13 @@ impl At<'_> {
 }
 
 impl Declared {
+    /// What it goes by in a handle: its own name, and the usual one of its kind.
+    fn names<'a>(&self, own: &'a str) -> impl Iterator<Item = &'a str> {
+        let usual = USUAL_NAMES.iter().find(|(kind, _)| *kind == self.spec.kind);
+        let usual = usual.map(|(_, name)| *name).filter(|name| *name != own);
+        std::iter::once(own).chain(usual)
+    }
+
     /// What the source answers, in the time that it has.
     async fn within<T>(&self, work: Answer<'_, Result<T, SourceFault>>) -> Result<T, SourceFault> {
         let late = || SourceFault::new(State::Unavailable, "it did not answer in time");
@@ -364,16 +385,15 @@ impl std::fmt::Debug for Router {
     }
 }
 
-/// Whether a reference may be written so in a handle. A field, which some sources put behind `#`, is a further segment,
-/// and `value` is one that need not be written.
-fn is_written(reference: &str, place: &str) -> bool {
+/// How a reference may be written in a handle. A field, which some sources put behind `#`, is a further segment, and
+/// `value` is one that need not be written.
+fn written(reference: &str) -> Vec<String> {
     let whole = reference.split_once("://").map_or(reference, |(_, rest)| rest);
-    match whole.trim_start_matches('/').split_once('#') {
-        None => whole.trim_start_matches('/') == place,
-        Some((item, "value")) if item == place => true,
-        Some((item, field)) => {
-            place.strip_prefix(item).and_then(|rest| rest.strip_prefix('/')) == Some(field)
-        }
+    let whole = whole.trim_start_matches('/');
+    match whole.split_once('#') {
+        None => vec![whole.to_owned()],
+        Some((item, "value")) => vec![item.to_owned(), format!("{item}/value")],
+        Some((item, field)) => vec![format!("{item}/{field}")],
     }
 }
 
@@ -423,7 +443,8 @@ mod tests {
             ("api/token#user", "api/token/user", true),
             ("api/token#user", "api/token/", false),
         ] {
-            assert_eq!(is_written(reference, place), fits, "{reference} {place}");
+            let is_written = written(reference).iter().any(|one| one == place);
+            assert_eq!(is_written, fits, "{reference} {place}");
         }
     }
 }

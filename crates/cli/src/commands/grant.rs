@@ -7,14 +7,13 @@ use keyless_core::{
     Code, Error, SafeText,
     action::ActionType,
     grant::{
-        Categories, Conditions, Forms, Grant, GrantedAction, GrantedBy, Lack, Permission, Profile,
-        Subject,
+        Categories, Conditions, Forms, Grant, GrantedAction, GrantedBy, Lack, Permission, Subject,
     },
 };
 use keyless_daemon::{
-    audit_log,
+    Config, Places, audit_log,
     nl::grants::{Grants, ShownGrant, list_grants, new_grant_id},
-    vault::Vault,
+    vault::{Secret, Vault},
 };
 use serde_json::{Value, json};
 
@@ -44,16 +43,15 @@ pub(super) async fn run(ui: &Ui, command: GrantCommand) -> Result<ExitCode, Erro
 }
 
 async fn create(ui: &Ui, args: GrantCreateArgs) -> Result<(), Error> {
-    let grant = match &args.file {
-        Some(file) => {
-            let (grant, unlimited) = read(file)?.under(Profile::Seed);
-            if unlimited {
-                ui.warn("`max_uses` 0 is taken as no limit; leave it away to say so");
-            }
-            grant
-        }
+    let said = match &args.file {
+        Some(file) => read(file)?,
         None => of_args(&args)?,
     };
+    let config = Config::load(&Places::from_environment()?.config_file())?;
+    let (grant, unlimited) = said.under(config.nl.profile);
+    if unlimited {
+        ui.warn("`max_uses` 0 is taken as no limit; leave it away to say so");
+    }
     let boxed = grant.permissions.iter().all(|one| one.conditions.allowed_hosts.is_empty());
     if boxed {
         ui.line("Without --host, an action that has a value inside reaches no network.");
@@ -62,23 +60,22 @@ async fn create(ui: &Ui, args: GrantCreateArgs) -> Result<(), Error> {
     let grants = Grants::new(&vault, audit_log(&vault));
     grants.create(grant.clone()).await?;
     for pattern in idle_patterns(&grant, &vault).await? {
-        ui.warn(format!("no secret has a path that {pattern} names, so far"));
+        ui.warn(format!("{pattern} names no secret so far"));
     }
     let words = format!("Granted {} to {}.\n", grant.grant_id, grant.agent_uri);
     ui.answer("grant create", &json!({ "grant": grant }), &words);
     Ok(())
 }
 
-/// The patterns of a grant that name no secret of the store. Those of other providers can't be told.
+/// The patterns of a grant that name no secret of the store.
 async fn idle_patterns(grant: &Grant, vault: &Vault) -> Result<Vec<String>, Error> {
-    let paths: Vec<_> = vault.list().await?.into_iter().map(|secret| secret.path).collect();
-    let categories = Categories::of(&paths);
-    let subjects: Vec<Subject> = paths.iter().cloned().map(Subject::Path).collect();
+    let secrets = vault.list().await?;
+    let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
+    let subject = |secret: &Secret| Subject::new(secret.path.clone(), vault.places(secret));
+    let subjects: Vec<Subject> = secrets.iter().map(subject).collect();
     let forms: Vec<Forms<'_>> = subjects.iter().map(|subject| subject.forms(&categories)).collect();
     let patterns = grant.permissions.iter().flat_map(|one| &one.secrets);
-    let idle = patterns.filter(|pattern| {
-        !pattern.as_str().contains("://") && !forms.iter().any(|forms| pattern.matches(forms))
-    });
+    let idle = patterns.filter(|pattern| !forms.iter().any(|forms| pattern.matches(forms)));
     Ok(idle.map(ToString::to_string).collect())
 }
 

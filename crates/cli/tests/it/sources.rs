@@ -235,7 +235,8 @@ fn hashicorp_vault_by_token_and_by_approle() {
         "curl -H 'A: {{nl:vault://api/token}}' -H 'B: {{nl:corp://api/token}}' https://x.test/";
     let found = world.keyless(&["exec", "--dry-run", "--", both]).run().ok();
     assert!(found.contains("corp://api/token, vault://api/token"), "{found}");
-    world.keyless(&["exec", "--dry-run", "--", "true {{nl:vault://api/other}}"]).run().exits(4);
+    world.keyless(&["exec", "--dry-run", "--", "true {{nl:vault://api/other}}"]).run().exits(3);
+    world.keyless(&["exec", "--dry-run", "--", "true {{nl:none://api/token}}"]).run().exits(4);
     // Nothing of it is in the store.
     let shown = world.keyless(&["secret", "show", TOKEN, "--json"]).run().data();
     assert_eq!((&shown["version"], &shown["source"]), (&json!(null), &json!("routed")));
@@ -512,6 +513,21 @@ server.serve_forever()
     ];
     world.keyless(&by_key).run().ok();
     world.keyless(&["source", "check", "team/json/token"]).run().ok();
+    // A handle and a grant may name it by where it is kept, with the region as the protocol's own example has it.
+    let checked = |place: &str| {
+        let command = format!("true {{{{nl:aws-sm://{place}}}}}");
+        world.keyless(&["exec", "--dry-run", "--", &command]).run()
+    };
+    for place in ["api/json/key", "eu-central-1/api/json/key"] {
+        checked(place).ok();
+    }
+    checked("us-east-1/api/json/key").exits(3);
+    let agent = ["--agent", "nl://acme.corp/bot/1.0.0"];
+    let there = ["--secret", "aws-sm://eu-central-1/api/json/*", "--for", "1h"];
+    let granted = world.keyless(&[&["grant", "create"], &agent[..], &there].concat()).run();
+    assert!(!granted.errors().contains("names no secret"), "{}", granted.errors());
+    world.keyless(&[&["grant", "explain", "team/json/token"], &agent[..]].concat()).run().ok();
+    world.keyless(&[&["grant", "explain", TOKEN], &agent[..]].concat()).run().exits(4);
     world.keyless(&rotate).stdin(&fresh[..]).run().ok();
     world.agent_with(&["--secret", TOKEN], &["sh", "-c", USE]).run().ok();
     assert_eq!(origin.requests()[1].header("x"), Some(fresh));

@@ -21,23 +21,16 @@ pub struct AidScope {
 }
 
 impl AidScope {
-    /// Whether a secret lies within. One of another provider does where everything else is open.
+    /// Whether a secret lies within.
     pub fn covers(&self, subject: &Subject, categories: &Categories) -> bool {
-        let (project, environment, category) = match subject {
-            Subject::Path(path) => {
-                (Some(path.project()), Some(path.environment()), Some(path.category()))
-            }
-            Subject::Provider { .. } => (None, None, None),
-        };
-        let names = |list: &[String], name: Option<&str>| {
-            list.iter().any(|listed| {
-                listed == "*" || name.is_some_and(|name| listed.eq_ignore_ascii_case(name))
-            })
+        let path = subject.path();
+        let names = |list: &[String], name: &str| {
+            list.iter().any(|listed| listed == "*" || listed.eq_ignore_ascii_case(name))
         };
         let forms = subject.forms(categories);
-        names(&self.projects, project)
-            && names(&self.environments, environment)
-            && self.categories.as_ref().is_none_or(|listed| names(listed, category))
+        names(&self.projects, path.project())
+            && names(&self.environments, path.environment())
+            && self.categories.as_ref().is_none_or(|listed| names(listed, path.category()))
             && self
                 .secret_patterns
                 .as_ref()

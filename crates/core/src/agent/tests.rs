@@ -88,7 +88,7 @@ fn an_identity_bounds_what_may_be_granted() {
     let (aid, none) = (aid(), Categories::default());
     let now = "2026-02-08T10:00:00Z".parse().unwrap();
     assert_eq!((aid.faults(now), aid.is_in_force(now)), (vec![], Ok(())));
-    let of = |path: &str| vec![Subject::Path(SecretPath::parse(path).unwrap())];
+    let of = |path: &str| vec![Subject::from(SecretPath::parse(path).unwrap())];
     assert_eq!(aid.covers(ActionType::Exec, &of("myapp/production/api/key"), &none), Ok(()));
     assert_eq!(aid.covers(ActionType::SdkProxy, &[], &none), Err(Code::CapabilityMissing));
     let other = aid.covers(ActionType::Exec, &of("other/production/api/key"), &none);

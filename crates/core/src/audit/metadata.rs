@@ -84,7 +84,7 @@ impl Annotations {
             Target::Secrets(paths) => paths.as_slice(),
             _ => &[],
         };
-        let subjects = draft.secrets_used.iter().chain(target).cloned().map(Subject::Path);
+        let subjects = draft.secrets_used.iter().chain(target).cloned().map(Subject::from);
         let (subjects, categories) = (subjects.collect::<Vec<_>>(), Categories::default());
         let secrets: Vec<_> = subjects.iter().map(|subject| subject.forms(&categories)).collect();
         for mark in self.marks.iter().filter(|mark| mark.is_about(&secrets)) {

@@ -52,7 +52,7 @@ fn hand_on(from: usize, scope: TokenScope, parent: Option<&Token>) -> Result<Tok
 }
 
 fn use_it(links: &[Token], by: usize, path: &str, uses: u64, at: Timestamp) -> Result<(), Code> {
-    let subjects = [Subject::Path(SecretPath::parse(path).unwrap())];
+    let subjects = [Subject::from(SecretPath::parse(path).unwrap())];
     let presented = Presented {
         agent_uri: &uri(by),
         instance_id: &instance(by),

@@ -3,7 +3,8 @@
 //! A pattern is compared with the form of the path that has as many segments (C-09): `name`, `category/name`,
 //! `project/environment/name`, `project/environment/category/name`, or the path itself. `*` and `?` stay within a
 //! segment; `**` does not, and is compared with whole paths only, so that `api/**` is a project. A lone `*` or `**` is
-//! every secret. Letters and signs are folded as in references.
+//! every secret. Letters and signs are folded as in references. One that begins with `provider://` is compared with where
+//! a secret is kept, letter by letter, and with nothing else.
 
 use std::{borrow::Cow, collections::BTreeSet, fmt, str::FromStr};
 
@@ -14,18 +15,11 @@ use crate::SecretPath;
 /// The longest pattern, in bytes.
 const MAX: usize = 512;
 
-/// A secret that an action needs.
+/// A secret that an action needs, and how it may be called.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Subject {
-    /// One of this vault.
-    Path(SecretPath),
-    /// One of another provider.
-    Provider {
-        /// Its name, as in `aws-sm`.
-        provider: String,
-        /// The secret's place there.
-        path: String,
-    },
+pub struct Subject {
+    path: SecretPath,
+    places: Vec<String>,
 }
 
 /// The categories that this vault's secrets have: a pattern of two segments means one of these before it means an environment.
@@ -58,6 +52,7 @@ pub struct Forms<'a> {
     /// By their number of segments, the whole ones last.
     short: Vec<Cow<'a, str>>,
     whole: Vec<Cow<'a, str>>,
+    places: Vec<Cow<'a, str>>,
 }
 
 /// Why a text is no pattern.
@@ -79,23 +74,33 @@ impl Categories {
 }
 
 impl Subject {
+    /// A secret whose value is kept at `places`, each `provider://place`.
+    pub fn new(path: SecretPath, places: Vec<String>) -> Self {
+        Self { path, places }
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &SecretPath {
+        &self.path
+    }
+
     /// All the ways to write it.
     pub fn forms(&self, categories: &Categories) -> Forms<'_> {
-        match self {
-            Self::Path(path) => Forms::of(path, categories),
-            Self::Provider { provider, path } => {
-                Forms { short: Vec::new(), whole: vec![format!("{provider}://{path}").into()] }
-            }
-        }
+        let places = self.places.iter().map(|place| place.as_str().into()).collect();
+        Forms { places, ..Forms::of(&self.path, categories) }
+    }
+}
+
+impl From<SecretPath> for Subject {
+    /// One that is kept here.
+    fn from(path: SecretPath) -> Self {
+        Self::new(path, Vec::new())
     }
 }
 
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Path(path) => path.fmt(f),
-            Self::Provider { provider, path } => write!(f, "{provider}://{path}"),
-        }
+        self.path.fmt(f)
     }
 }
 
@@ -118,11 +123,11 @@ impl<'a> Forms<'a> {
             format!("{project}/{environment}/{name}").into(),
             format!("{project}/{environment}/{category}/{name}").into(),
         ];
-        Self { short, whole }
+        Self { short, whole, places: Vec::new() }
     }
 
     pub(super) fn each(&self) -> impl Iterator<Item = &str> {
-        self.short.iter().chain(&self.whole).map(AsRef::as_ref)
+        self.short.iter().chain(&self.whole).chain(&self.places).map(AsRef::as_ref)
     }
 
     fn whole(&self) -> impl Iterator<Item = &str> {
@@ -165,6 +170,9 @@ impl SecretPattern {
 
     /// Whether it names this secret.
     pub fn matches(&self, forms: &Forms<'_>) -> bool {
+        if self.is_of_provider() {
+            return forms.places.iter().any(|place| glob(&self.folded, place));
+        }
         match self.kind {
             Kind::All => true,
             Kind::Exact => forms.each().any(|form| form == self.folded),
@@ -181,6 +189,8 @@ impl SecretPattern {
             (_, Kind::All) => true,
             (Kind::All, _) => false,
             _ if self.folded == wide.folded => true,
+            _ if self.is_of_provider() != wide.is_of_provider() => false,
+            _ if self.is_of_provider() => glob(&wide.folded, &self.folded),
             (Kind::Exact | Kind::Segments(_), Kind::Segments(count)) => {
                 self.folded.split('/').count() == count && glob(&wide.folded, &self.folded)
             }
@@ -198,6 +208,11 @@ impl SecretPattern {
         let path = || SecretPath::parse(&self.folded).ok().filter(|_| self.kind == Kind::Exact);
         self.is_within(wide)
             || path().is_some_and(|path| wide.matches(&Forms::of(&path, categories)))
+    }
+
+    /// Whether it is about where secrets are kept.
+    pub fn is_of_provider(&self) -> bool {
+        self.written.contains("://")
     }
 
     /// Whether it has no wildcard.

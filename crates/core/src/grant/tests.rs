@@ -111,7 +111,7 @@ impl Scene {
     fn ask<T>(&self, ask: impl Fn(&Request<'_>, &GrantIndex, &dyn Counts, Timestamp) -> T) -> T {
         let grants = self.grants.iter().map(|grant| serde_json::from_value(grant.clone()).unwrap());
         let index = GrantIndex::new(grants.map(|grant: Grant| grant.under(Profile::Seed).0));
-        let subjects = [Subject::Path(SecretPath::parse(self.path).unwrap())];
+        let subjects = [Subject::from(SecretPath::parse(self.path).unwrap())];
         let contexts = BTreeMap::from([("repository".to_owned(), self.repository.to_owned())]);
         let request = Request {
             agent_uri: &AgentUri::parse(URI).unwrap(),
@@ -193,15 +193,23 @@ fn patterns_are_compared_with_the_form_of_their_length() {
         ("api/token?", "team/api/token", &none, false),
         ("api/t*n", "team/api/token", &none, true),
     ] {
-        let subject = Subject::Path(SecretPath::parse(path).unwrap());
+        let subject = Subject::from(SecretPath::parse(path).unwrap());
         let pattern = SecretPattern::parse(pattern).unwrap();
         assert_eq!(pattern.matches(&subject.forms(categories)), fits, "{pattern} {path}");
     }
-    let elsewhere =
-        Subject::Provider { provider: "aws-sm".into(), path: "us-east-1/prod/db".into() };
-    for (pattern, fits) in
-        [("aws-sm://us-east-1/**", true), ("aws-sm://*", false), ("*", true), ("prod/db", false)]
-    {
+    let at = vec!["aws-sm://prod/db".into(), "aws-sm://us-east-1/prod/db".into()];
+    let elsewhere = Subject::new(SecretPath::parse("t/x/y").unwrap(), at);
+    for (pattern, fits) in [
+        ("aws-sm://us-east-1/**", true),
+        ("aws-sm://us-east-1/*", false),
+        ("aws-sm://*/db", true),
+        ("aws-sm://**", true),
+        ("aws-sm://*", false),
+        ("*", true),
+        ("x/y", true),
+        ("aws**", false),
+        ("prod/db", false),
+    ] {
         let pattern = SecretPattern::parse(pattern).unwrap();
         assert_eq!(pattern.matches(&elsewhere.forms(&none)), fits, "{pattern}");
     }
@@ -227,6 +235,10 @@ fn patterns_are_compared_with_the_form_of_their_length() {
         ("team/a**", "team/a*", false),
         ("team/***", "team/**", true),
         ("api/*", "team/**", false),
+        ("aws-sm://prod/db", "aws-sm://prod/*", true),
+        ("aws-sm://prod/**", "aws-sm://**", true),
+        ("aws-sm://prod/db", "aws**", false),
+        ("api/x", "aws-sm://**", false),
     ] {
         let parse = |text| SecretPattern::parse(text).unwrap();
         assert_eq!(parse(inner).is_within(&parse(outer)), within, "{inner} in {outer}");
@@ -403,7 +415,7 @@ proptest! {
         let mut grant = of_section_8_6();
         grant["permissions"][0]["secrets"] = json!([pattern]);
         let index = GrantIndex::new([serde_json::from_value::<Grant>(grant).unwrap()]);
-        let subject = Subject::Path(SecretPath::parse(&path).unwrap());
+        let subject = Subject::from(SecretPath::parse(&path).unwrap());
         let forms = subject.forms(&Categories::default());
         let fits = SecretPattern::parse(&pattern).unwrap().matches(&forms);
         let uri = AgentUri::parse(URI).unwrap();
@@ -420,7 +432,7 @@ proptest! {
     ) {
         let (inner, wide) = (SecretPattern::parse(&inner).unwrap(), SecretPattern::parse(&wide).unwrap());
         let path = SecretPath::parse(&path).unwrap();
-        let subject = Subject::Path(path.clone());
+        let subject = Subject::from(path.clone());
         let categories = Categories::of([&path]);
         let forms = subject.forms(&categories);
         prop_assert!(!inner.is_within(&wide) || !inner.matches(&forms) || wide.matches(&forms));

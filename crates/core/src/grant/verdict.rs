@@ -94,14 +94,11 @@ impl Allowance {
     /// The right to have one value recorded and then opened, for each secret of this vault.
     pub fn into_allowed(self) -> Vec<(SecretPath, Allowed)> {
         let Self { action, each, .. } = self;
-        let of = |(subject, _)| match subject {
-            Subject::Path(path) => {
-                let usage = Usage::Action { kind: action };
-                Some((path.clone(), Allowed::new(path, usage)))
-            }
-            Subject::Provider { .. } => None,
+        let of = |(subject, _): (Subject, _)| {
+            let path = subject.path().clone();
+            (path.clone(), Allowed::new(path, Usage::Action { kind: action }))
         };
-        each.into_iter().filter_map(of).collect()
+        each.into_iter().map(of).collect()
     }
 }
 

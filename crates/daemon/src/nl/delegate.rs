@@ -32,7 +32,7 @@ use super::{
     caller::{Acting, Caller, Standing},
     delegations::Revoker,
     record::Account,
-    resolve::Meant,
+    resolve::{Meant, subjects},
     service::NlService,
     submit::{Allowed, Course, Done},
 };
@@ -270,8 +270,7 @@ impl NlService {
     ) -> Result<(), NlFault> {
         let secrets = self.vault.list().await?;
         let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
-        let subjects: Vec<Subject> =
-            meant.iter().map(|meant| Subject::Path(meant.path.clone())).collect();
+        let subjects = subjects(&self.vault, &secrets, meant);
         Ok(caller.covers(kind, &subjects, &categories)?)
     }
 

@@ -5,7 +5,7 @@
 
 use keyless_core::{
     ActionType, Code, Handle, HandleTarget, Reference, Resolution, SafeText, SecretPath,
-    action::ActionContext, nl_message::NlFault,
+    action::ActionContext, grant::Subject, nl_message::NlFault,
 };
 use keyless_vault::{Secret, Vault};
 
@@ -72,12 +72,30 @@ impl View<'_> {
 
     /// `provider://path` means the secret whose value comes from there.
     fn routed(&self, handle: &Handle, provider: &str, path: &str) -> Result<&SecretPath, NlFault> {
-        let from = |secret: &&&Secret| self.vault.is_kept_at(secret, provider, path);
-        match self.visible.iter().find(from) {
-            Some(secret) => Ok(&secret.path),
-            None => Err(fault(Code::ProviderNotConfigured, handle.as_written())),
-        }
+        let place = format!("{provider}://{path}");
+        let from = |secret: &&&Secret| self.vault.places(secret).contains(&place);
+        let missing = if self.vault.has_provider(provider) {
+            Code::SecretNotFound
+        } else {
+            Code::ProviderNotConfigured
+        };
+        let found = self.visible.iter().find(from);
+        found.map(|secret| &secret.path).ok_or_else(|| fault(missing, handle.as_written()))
     }
+}
+
+/// A secret as grants know it: by its path, and by where it is kept.
+pub(crate) fn subject(vault: &Vault, secret: &Secret) -> Subject {
+    Subject::new(secret.path.clone(), vault.places(secret))
+}
+
+/// Those that are meant, of `secrets`.
+pub(crate) fn subjects(vault: &Vault, secrets: &[Secret], meant: &[Meant]) -> Vec<Subject> {
+    let one = |meant: &Meant| {
+        let known = secrets.iter().find(|secret| secret.path == meant.path);
+        known.map_or_else(|| meant.path.clone().into(), |secret| subject(vault, secret))
+    };
+    meant.iter().map(one).collect()
 }
 
 /// No grant covers a reference.

@@ -13,7 +13,7 @@ use keyless_action::runs_command;
 use keyless_core::{
     ActionType, Code, SecretPath,
     action::{Action, Deed, Status, TemplateSource},
-    grant::{Allowance, Categories, Request, Subject, Verdict},
+    grant::{Allowance, Categories, Request, Verdict},
     nl_message::{MessageType, NlFault},
     threat::Band,
 };
@@ -36,7 +36,7 @@ use super::{
     approve::Approval,
     caller::Caller,
     record::{Account, End, stopped},
-    resolve::{Meant, View},
+    resolve::{Meant, View, subject, subjects},
     service::NlService,
 };
 
@@ -272,7 +272,7 @@ impl NlService {
         let (bait, real): (Vec<_>, Vec<_>) =
             secrets.iter().partition(|secret| secret.metadata.honeypot);
         let visible = real.into_iter().filter(|secret| {
-            let subject = Subject::Path(secret.path.clone());
+            let subject = subject(&self.vault, secret);
             caller.covers(kind, std::slice::from_ref(&subject), &categories).is_ok()
                 && self.grants.names(grantee, kind, &subject, &categories)
         });
@@ -286,8 +286,7 @@ impl NlService {
         let meant = view.resolve(handles)?;
         course.warn_of_versions(&self.vault, &meant, self.grace).await?;
         course.about = meant.iter().map(|meant| meant.path.clone()).collect();
-        let subjects: Vec<Subject> =
-            meant.iter().map(|meant| Subject::Path(meant.path.clone())).collect();
+        let subjects = subjects(&self.vault, &secrets, &meant);
         let none = std::collections::BTreeMap::new();
         let request = Request {
             agent_uri: &grantee.agent_uri,

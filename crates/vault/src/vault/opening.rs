@@ -70,18 +70,25 @@ impl Vault {
         LocalSource { store, key, current: Some(older) }.read(path, secret.metadata.binding()).await
     }
 
-    /// Whether a secret's value is what `provider://place` names: its source goes by that name, or is of the kind
-    /// that usually does, and calls it so.
-    pub fn is_kept_at(&self, secret: &Secret, provider: &str, place: &str) -> bool {
+    /// Where a secret's value is kept, in each way to write that as `provider://place`; nothing of one that is kept here.
+    pub fn places(&self, secret: &Secret) -> Vec<String> {
         match &secret.metadata.source {
-            SourceConfig::Env { variable } => provider == "env" && variable.as_str() == place,
-            SourceConfig::File { .. } | SourceConfig::Local => false,
+            SourceConfig::Env { variable } => vec![format!("env://{variable}")],
+            SourceConfig::File { .. } | SourceConfig::Local => Vec::new(),
             SourceConfig::Routed { source, reference } => {
                 let named = source.as_deref().map(|source| (source, reference.as_deref()));
                 let found = self.router().and_then(|router| router.place(&secret.path, named));
-                matches!(found, Ok(Place::Source(at)) if at.is_called(provider, place))
+                match found {
+                    Ok(Place::Source(at)) => at.called(),
+                    _ => Vec::new(),
+                }
             }
         }
+    }
+
+    /// Whether there is a source that goes by this name in a handle.
+    pub fn has_provider(&self, provider: &str) -> bool {
+        provider == "env" || self.router.as_ref().is_some_and(|one| one.has_provider(provider))
     }
 
     /// Every declared source, and how it is. Nothing without a router.

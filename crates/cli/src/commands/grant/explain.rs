@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, process::ExitCode};
 
 use keyless_core::{
-    Code, Error, Exit, SafeText,
+    Code, Error, Exit, SafeText, SecretPath,
     agent::{AgentUri, Aid, InstanceId, TrustLevel},
     grant::{Categories, Explained, Request, Subject},
 };
@@ -20,8 +20,13 @@ pub(super) async fn run(ui: &Ui, args: GrantExplainArgs) -> Result<ExitCode, Err
     let (_, vault) = unlock_vault(&args.factor).await?;
     let (uri, aid) = who(&vault, &args.agent).await?;
     let nobody = InstanceId::parse("00000000-0000-4000-8000-000000000000").ok_or(Code::Internal)?;
-    let paths: Vec<_> = vault.list().await?.into_iter().map(|secret| secret.path).collect();
-    let subjects: Vec<Subject> = args.paths.iter().cloned().map(Subject::Path).collect();
+    let secrets = vault.list().await?;
+    let known = |path: &SecretPath| secrets.iter().find(|secret| secret.path == *path);
+    let subject = |path: &SecretPath| {
+        let places = known(path).map(|secret| vault.places(secret)).unwrap_or_default();
+        Subject::new(path.clone(), places)
+    };
+    let subjects: Vec<Subject> = args.paths.iter().map(subject).collect();
     let contexts = aid.as_ref().and_then(|aid| aid.session_context.clone());
     let request = Request {
         agent_uri: &uri,
@@ -31,7 +36,7 @@ pub(super) async fn run(ui: &Ui, args: GrantExplainArgs) -> Result<ExitCode, Err
         action: args.action,
         writes: args.writes,
         subjects: &subjects,
-        categories: &Categories::of(&paths),
+        categories: &Categories::of(secrets.iter().map(|secret| &secret.path)),
         contexts: &contexts.unwrap_or_else(BTreeMap::new),
         source_ip: args.ip,
         approved: false,
@@ -40,7 +45,7 @@ pub(super) async fn run(ui: &Ui, args: GrantExplainArgs) -> Result<ExitCode, Err
     if aid.is_none() {
         ui.warn("no agent of that name is registered; taken as one of trust level L0");
     }
-    for path in args.paths.iter().filter(|path| !paths.contains(path)) {
+    for path in args.paths.iter().filter(|path| known(path).is_none()) {
         ui.warn(format!("there is no secret {path} in the store"));
     }
     let bounds = aid.as_ref().map(|aid| aid.covers(args.action, &subjects, request.categories));

@@ -57,9 +57,15 @@ fn resolve(
     let reference = match handle.target() {
         HandleTarget::Local(reference) => reference,
         HandleTarget::Provider { provider, path } => {
-            let there = visible.iter().find(|secret| vault.is_kept_at(secret, provider, path));
+            let place = format!("{provider}://{path}");
+            let there = visible.iter().find(|secret| vault.places(secret).contains(&place));
             let there = there.map(|secret| secret.path.clone());
-            return there.ok_or_else(|| Error::with(Code::ProviderNotConfigured, written()));
+            let missing = if vault.has_provider(provider) {
+                Code::SecretNotFound
+            } else {
+                Code::ProviderNotConfigured
+            };
+            return there.ok_or_else(|| Error::with(missing, written()));
         }
         HandleTarget::Federated { .. } => {
             return Err(Error::with(Code::TrustDomainUnknown, written()));

@@ -8,7 +8,7 @@ use keyless_core::{
     nl_message::NlFault,
 };
 
-use crate::nl::{caller::Caller, service::NlService};
+use crate::nl::{caller::Caller, resolve::subject, service::NlService};
 
 /// What may be handed on, and why.
 pub(super) struct Footing {
@@ -37,7 +37,7 @@ impl NlService {
                 && self.grants.names(caller.grantee(), kind, subject, &categories)
         };
         let visible = secrets.iter().filter(|secret| !secret.metadata.honeypot);
-        let visible = visible.map(|secret| Subject::Path(secret.path.clone()));
+        let visible = visible.map(|secret| subject(&self.vault, secret));
         let visible: Vec<Subject> = visible.filter(theirs).collect();
         let in_full = TokenScope {
             secrets: scope

@@ -42,7 +42,7 @@ async fn hand_on(all: &Delegations, from: u8, parent: Option<&Token>) -> Token {
 
 async fn present(all: &Delegations, token: &Token, by: u8) -> Result<Token, Error> {
     let who = somebody(by);
-    let subjects = [Subject::Path(SecretPath::parse("x/k8s/deploy-token").unwrap())];
+    let subjects = [Subject::from(SecretPath::parse("x/k8s/deploy-token").unwrap())];
     let presented = Presented {
         agent_uri: &who.0,
         instance_id: &who.1,

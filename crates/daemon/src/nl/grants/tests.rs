@@ -28,7 +28,7 @@ fn grant(id: &str, conditions: &Value) -> Grant {
 }
 
 async fn ask(grants: &Grants) -> Verdict {
-    let subjects = [Subject::Path(SecretPath::parse("team/api/token").unwrap())];
+    let subjects = [Subject::from(SecretPath::parse("team/api/token").unwrap())];
     let request = Request {
         agent_uri: &AgentUri::parse("nl://acme.corp/bot/1.0.0").unwrap(),
         instance_id: &InstanceId::parse(INSTANCE).unwrap(),

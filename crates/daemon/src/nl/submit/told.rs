@@ -83,10 +83,7 @@ pub(super) fn response(
 
 /// Why not, about the secret as the agent wrote it.
 pub(in crate::nl) fn denied(denial: &Denial, meant: &[Meant], kind: ActionType) -> NlFault {
-    let path = match &denial.subject {
-        Some(Subject::Path(path)) => Some(path),
-        _ => None,
-    };
+    let path = denial.subject.as_ref().map(Subject::path);
     let written = meant.iter().find(|meant| Some(&meant.path) == path);
     let written = written.map_or("", |meant| meant.handle.as_written());
     if denial.reason == DenyReason::NoGrant {
