@@ -5,7 +5,7 @@ use keyless_core::{
     ActionType, Code, SafeText,
     action::{Action, Deed},
     audit::{self, Target},
-    grant::{Categories, Subject},
+    grant::Categories,
     nl_message::{Message, MessageType, NlFault},
 };
 use keyless_store::AuditQuery;
@@ -16,7 +16,8 @@ use super::{
     agents::as_logged,
     answer::Outcome,
     caller::Caller,
-    rotation::told,
+    resolve::subject,
+    rotation::{entries, told},
     service::{NlService, not_served},
 };
 use crate::broker::plain_entry;
@@ -60,7 +61,7 @@ impl NlService {
         self.grants.refresh().await?;
         let mut listed = Vec::new();
         for secret in secrets.iter().filter(|secret| secret.path.as_str().starts_with(scope)) {
-            let subject = Subject::Path(secret.path.clone());
+            let subject = subject(&self.vault, secret);
             let may = |kind: &ActionType| {
                 let one = std::slice::from_ref(&subject);
                 caller.aid.covers(*kind, one, &categories).is_ok()
@@ -125,11 +126,13 @@ impl NlService {
         // What is older may be in many closed parts of the log, which no agent is to have read again and again.
         let oldest = Timestamp::now() - ROTATIONS_KEPT;
         let since = Some(since.map_or(oldest, |since| since.max(oldest)));
-        let action = Some(audit::Action::Rotate);
         let limit = Some(MAX_ROTATIONS);
-        let wanted = AuditQuery { since, action, limit, ..AuditQuery::default() };
-        let entries =
-            self.vault.store().audit_query(&wanted).await.map_err(keyless_core::Error::from)?;
+        let wanted = AuditQuery { since, limit, ..AuditQuery::default() };
+        let now = format!("{:.3}", Timestamp::now());
+        let entries = entries(&self.vault, &wanted).await?;
+        // Where there is more than one answer holds, the next begins with the last one's end.
+        let last = entries.last().filter(|_| entries.len() >= MAX_ROTATIONS as usize);
+        let now = last.map_or(now, |last| last.timestamp.clone());
         let secrets = self.vault.list().await?;
         let categories = Categories::of(secrets.iter().map(|secret| &secret.path));
         let asked = payload.get("secrets").and_then(Value::as_str).map(|text| text.split(','));
@@ -138,7 +141,9 @@ impl NlService {
         let mut events = Vec::new();
         for entry in entries {
             let Ok(path) = entry.target.parse::<keyless_core::SecretPath>() else { continue };
-            let subject = Subject::Path(path.clone());
+            let known = secrets.iter().find(|secret| secret.path == path);
+            let subject =
+                known.map_or_else(|| path.clone().into(), |one| subject(&self.vault, one));
             let one = std::slice::from_ref(&subject);
             let may = |kind: &ActionType| {
                 caller.aid.covers(*kind, one, &categories).is_ok()
@@ -151,7 +156,7 @@ impl NlService {
                 events.push(event);
             }
         }
-        Ok(json!({ "rotations": events, "now": format!("{:.3}", Timestamp::now()) }))
+        Ok(json!({ "rotations": events, "now": now }))
     }
 
     pub(super) async fn note(

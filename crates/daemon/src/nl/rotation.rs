@@ -7,6 +7,7 @@ use keyless_core::{
     Error, SecretPath,
     audit::{Action, Entry},
 };
+use keyless_store::AuditQuery;
 use keyless_vault::Vault;
 use serde_json::{Map, Value, json};
 
@@ -64,17 +65,36 @@ pub(super) async fn told(
     tell("occurred_at", json!(entry.timestamp));
     let at = entry.timestamp.parse::<Timestamp>().ok();
     if let Some(at) = at.filter(|_| is_rotation) {
-        // What was in force before such a change was taken back, and has no grace.
-        let grace = if PutInForce::of(entry).is_some() { SignedDuration::ZERO } else { grace };
-        let ends = at.checked_add(grace).ok();
+        let versions = before(vault, entry, at).await;
+        // What was in force before such a change was taken back, and has no grace; nor has what others know.
+        let is_over = PutInForce::of(entry).is_some() || is_known(vault, entry, &versions).await;
+        let ends = at.checked_add(if is_over { SignedDuration::ZERO } else { grace }).ok();
         tell("grace_period_ends", json!(ends.map(|at| format!("{at:.3}"))));
-        for (key, version) in
-            ["new_version", "previous_version"].iter().zip(before(vault, entry, at).await)
-        {
+        for (key, version) in ["new_version", "previous_version"].iter().zip(versions) {
             tell(key, json!(format!("v{version}")));
         }
     }
     told
+}
+
+/// The log's entries about rotations, and about secrets that must not be used any more, oldest first.
+pub(super) async fn entries(vault: &Vault, wanted: &AuditQuery) -> Result<Vec<Entry>, Error> {
+    let mut all = Vec::new();
+    for action in [Action::Rotate, Action::SecretRevoke] {
+        let wanted = AuditQuery { action: Some(action), ..wanted.clone() };
+        all.extend(vault.store().audit_query(&wanted).await.map_err(Error::from)?);
+    }
+    all.sort_by_key(|entry| entry.sequence);
+    all.truncate(wanted.limit.map_or(usize::MAX, |limit| limit as usize));
+    Ok(all)
+}
+
+/// Whether the value that was replaced, the second of `versions`, is one that others may know.
+async fn is_known(vault: &Vault, entry: &Entry, versions: &[u32]) -> bool {
+    let Ok(path) = entry.target.parse::<SecretPath>() else { return false };
+    let secret = vault.show(&path).await;
+    let previous = versions.get(1).copied();
+    secret.is_ok_and(|one| previous.is_some_and(|old| one.metadata.compromises(Some(old))))
 }
 
 /// The number of the log's last entry.
@@ -101,7 +121,6 @@ async fn before(vault: &Vault, entry: &Entry, at: Timestamp) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use keyless_store::AuditQuery;
     use keyless_vault::Metadata;
     use zeroize::Zeroizing;
 
@@ -133,6 +152,28 @@ mod tests {
         let told = |new: &str, previous: &str, over: bool| (json!(new), json!(previous), over);
         let expected = [told("v2", "v1", false), told("v1", "v2", true), told("v2", "v1", true)];
         assert_eq!(versions, expected);
+    }
+
+    #[tokio::test]
+    async fn a_value_that_others_know_has_no_grace() {
+        let scene = Scene::new().await;
+        let operator = Operator::with_log(std::sync::Arc::clone(&scene.vault), scene.log.clone());
+        let path: SecretPath = "t/api/token".parse().unwrap();
+        let value = |text: &str| Zeroizing::new(text.as_bytes().to_vec());
+        operator.add(&path, Metadata::default(), Some(value("the-first-value"))).await.unwrap();
+        operator.revoke_compromised(&path, "a test").await.unwrap();
+        operator.rotate(&path, value("the-second-value")).await.unwrap();
+        operator.rotate(&path, value("the-third-value")).await.unwrap();
+        let mut said = Vec::new();
+        for entry in entries(&scene.vault, &AuditQuery::default()).await.unwrap() {
+            let told = told(&scene.vault, &entry, SignedDuration::from_hours(1)).await;
+            let has_grace =
+                told.get("grace_period_ends").is_some_and(|at| *at != told["occurred_at"]);
+            said.push((told["event"].clone(), has_grace));
+        }
+        let expected =
+            [(json!("revoked"), false), (json!("rotated"), false), (json!("rotated"), true)];
+        assert_eq!(said, expected);
     }
 
     #[test]

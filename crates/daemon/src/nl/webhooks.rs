@@ -25,7 +25,7 @@ use self::{
     message::{message, signature},
     progress::Progress,
 };
-use super::rotation::{log_end, told};
+use super::rotation::{entries, log_end, told};
 use crate::{
     broker::{agent, plain_entry},
     places::Places,
@@ -100,15 +100,8 @@ async fn tell_after(
 impl Telling {
     /// What there is to tell behind an entry, oldest first.
     async fn after(&self, sequence: u64) -> Result<Vec<Entry>, Error> {
-        let mut all = Vec::new();
-        for action in [Action::Rotate, Action::SecretRevoke] {
-            let (after, action, limit) = (Some(sequence), Some(action), Some(AT_ONCE));
-            let wanted = AuditQuery { after, action, limit, ..AuditQuery::default() };
-            all.extend(self.vault.store().audit_query(&wanted).await.map_err(Error::from)?);
-        }
-        all.sort_by_key(|entry| entry.sequence);
-        all.truncate(AT_ONCE as usize);
-        Ok(all)
+        let (after, limit) = (Some(sequence), Some(AT_ONCE));
+        entries(&self.vault, &AuditQuery { after, limit, ..AuditQuery::default() }).await
     }
 
     /// Sends one entry until it is taken, or too old; then that is in the log.
