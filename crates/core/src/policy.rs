@@ -229,7 +229,7 @@ fn by_request(
     authority: &Authority,
     request: &RequestFacts,
 ) -> Verdict {
-    match rule.judge(&authority.host, request) {
+    match rule.judge(authority, request) {
         Said::Allow => Verdict::Allow(allowed),
         Said::Ask => Verdict::Ask(Held(allowed)),
         Said::Deny(why) => Verdict::Deny(Code::RuleDenied, why),

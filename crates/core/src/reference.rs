@@ -88,6 +88,10 @@ impl Reference {
         context: &ActionContext,
     ) -> Resolution<'a> {
         let all: Vec<&SecretPath> = visible.into_iter().collect();
+        // What is written in full means that, wherever it is written.
+        if let Some(path) = all.iter().find(|path| path.as_str() == self.as_written()) {
+            return Resolution::One(path);
+        }
         let is = |wanted: &Option<String>, has: &str| {
             wanted.as_deref().is_some_and(|wanted| fold(wanted) == fold(has))
         };
@@ -236,6 +240,11 @@ mod tests {
         assert!(
             matches!(within(context("third", None)), Resolution::Ambiguous(fits) if fits.len() == 3)
         );
+        // A whole path is itself, whatever is called so here.
+        let odd =
+            ["team/x/y", "here/prod/cat/team/x/y"].map(|text| SecretPath::parse(text).unwrap());
+        let whole = Reference::parse("team/x/y").unwrap();
+        assert_eq!(whole.resolve_within(&odd, &context("here", None)), Resolution::One(&odd[0]));
         // NL's scoped reference: project/environment/name.
         let scoped = Reference::parse("team/prod/PASSWORD").unwrap();
         assert_eq!(scoped.resolve(&paths), Resolution::One(&paths[0]));

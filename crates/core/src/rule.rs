@@ -159,9 +159,9 @@ impl EgressRule {
     }
 
     /// Whether a request's body has to be looked into before it can be judged.
-    pub fn looks_into(&self, host: &Host, request: &RequestFacts) -> bool {
-        self.rules(host)
-            && request_rule::look_into(self.allow.iter().chain(&self.ask), host, request)
+    pub fn looks_into(&self, at: &Authority, request: &RequestFacts) -> bool {
+        self.rules(&at.host)
+            && request_rule::look_into(self.allow.iter().chain(&self.ask), at, request)
     }
 
     /// Which words of the rule decide about a request to `authority`, for the log.
@@ -173,7 +173,7 @@ impl EgressRule {
     ) -> String {
         let rules = (&self.allow[..], &self.ask[..], self.otherwise);
         let judged = self.has_request_rules() && self.rules(&authority.host);
-        let words = judged.then(|| request_rule::deciding_words(rules, &authority.host, request));
+        let words = judged.then(|| request_rule::deciding_words(rules, authority, request));
         words.flatten().unwrap_or_else(|| {
             let to = self.to.iter().find(|to| to.matches(scheme, authority));
             to.map_or_else(|| "to".to_owned(), |to| format!("to {to}"))
@@ -181,11 +181,11 @@ impl EgressRule {
     }
 
     /// What the rules about requests say.
-    pub(crate) fn judge(&self, host: &Host, request: &RequestFacts) -> Said {
-        if !self.rules(host) {
+    pub(crate) fn judge(&self, at: &Authority, request: &RequestFacts) -> Said {
+        if !self.rules(&at.host) {
             return Said::Allow;
         }
-        request_rule::judge((&self.allow, &self.ask, self.otherwise), host, request)
+        request_rule::judge((&self.allow, &self.ask, self.otherwise), at, request)
     }
 
     /// Whether its rules about requests hold for requests to this host.

@@ -177,8 +177,8 @@ impl Sealing {
     }
 
     /// Whether the answer to this request is searched.
-    pub fn applies(&self, host: &Host, request: &RequestFacts) -> bool {
-        is_named(&self.at, host, request)
+    pub fn applies(&self, at: &Authority, request: &RequestFacts) -> bool {
+        is_named(&self.at, at, request)
     }
 
     /// Whether it is about this host, whose TLS has to be intercepted for it.
@@ -309,18 +309,19 @@ mod tests {
         assert_eq!(sealing.to_string(), text);
         assert!(sealing.is_token("token") && !sealing.is_token("access_token"));
         let host = |name| Host::parse(name).unwrap();
+        let at = |text| Authority::parse(text).unwrap();
         let post = |path: &str| RequestFacts {
             methods: vec!["POST".to_owned()],
             path: path.to_owned(),
             ..RequestFacts::default()
         };
-        assert!(sealing.applies(&host("auth.test"), &post("/token")));
+        assert!(sealing.applies(&at("auth.test:443"), &post("/token")));
         // Some server may read these as /token, so their answers are looked into.
         for path in ["//token", "/token/", "/Token", "/token.json", "/x/../token"] {
-            assert!(sealing.applies(&host("auth.test"), &post(path)), "{path}");
+            assert!(sealing.applies(&at("auth.test:443"), &post(path)), "{path}");
         }
-        assert!(!sealing.applies(&host("auth.test"), &post("/other")));
-        assert!(!sealing.applies(&host("api.test"), &post("/token")));
+        assert!(!sealing.applies(&at("auth.test:443"), &post("/other")));
+        assert!(!sealing.applies(&at("api.test:443"), &post("/token")));
         assert!(sealing.names(&host("auth.test")));
         for (text, why) in [
             ("POST", SealingError::Form),

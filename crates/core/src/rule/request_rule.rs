@@ -14,7 +14,7 @@ use std::{fmt, slice, str::FromStr};
 use serde::{Deserialize, Serialize};
 
 use super::path_glob::{PathGlob, PathGlobError, PathReadings, name_matches};
-use crate::{Destination, DestinationError, Host};
+use crate::{Authority, Destination, DestinationError};
 
 /// One line about requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,32 +125,47 @@ impl RequestRule {
     }
 
     /// Whether the rule names the request in some reading, and looks into its body.
-    fn looks_into(&self, host: &Host, request: &RequestFacts, path: &PathReadings) -> bool {
-        let could =
-            |method: &String| (0..path.len()).any(|at| self.could_name(host, method, path, at));
+    fn looks_into(&self, at: &Authority, request: &RequestFacts, path: &PathReadings) -> bool {
+        let could = |method: &String| {
+            (0..path.len()).any(|reading| self.could_name(at, method, path, reading))
+        };
         self.calls != Calls::Any && request.methods.iter().any(could)
     }
 
-    fn names(&self, host: &Host, method: &str, path: &PathReadings, reading: usize) -> bool {
-        self.names_before_path(host, method) && self.path.matches(path, reading)
+    fn names(&self, at: &Authority, method: &str, path: &PathReadings, reading: usize) -> bool {
+        self.names_before_path(at, method) && self.path.matches(path, reading)
     }
 
     /// Whether some server could take the request for one that the rule names.
-    fn could_name(&self, host: &Host, method: &str, path: &PathReadings, reading: usize) -> bool {
-        self.names_before_path(host, method) && self.path.could_match(path, reading)
+    fn could_name(
+        &self,
+        at: &Authority,
+        method: &str,
+        path: &PathReadings,
+        reading: usize,
+    ) -> bool {
+        self.names_before_path(at, method) && self.path.could_match(path, reading)
     }
 
-    fn names_before_path(&self, host: &Host, method: &str) -> bool {
+    fn names_before_path(&self, at: &Authority, method: &str) -> bool {
         let method = self.methods.is_empty() || self.methods.iter().any(|one| one == method);
-        method && self.host.as_ref().is_none_or(|pattern| pattern.names(host))
+        method && self.is_at(at)
+    }
+
+    /// Whether it is about requests there: on a port of its own, else on each port of its host.
+    fn is_at(&self, at: &Authority) -> bool {
+        self.host.as_ref().is_none_or(|named| {
+            let (port, usual) = (named.port(), named.scheme().default_port());
+            named.names(&at.host) && (port == usual || port == at.port)
+        })
     }
 }
 
-/// What `allow`, `ask` and `otherwise` say of a request to `host`. An `ask` rule goes before an
+/// What `allow`, `ask` and `otherwise` say of a request to `at`. An `ask` rule goes before an
 /// `allow` rule that names the same request.
 pub(super) fn judge(
     (allow, ask, otherwise): (&[RequestRule], &[RequestRule], Otherwise),
-    host: &Host,
+    at: &Authority,
     request: &RequestFacts,
 ) -> Said {
     if allow.is_empty() && ask.is_empty() && otherwise == Otherwise::Deny {
@@ -162,7 +177,7 @@ pub(super) fn judge(
     let Some(path) = PathReadings::of(&request.path) else {
         return Said::Deny("servers could read its path in other ways");
     };
-    let case = |method, reading| Case { host, method, path: &path, reading, calls: &request.calls };
+    let case = |method, reading| Case { at, method, path: &path, reading, calls: &request.calls };
     let cases = || {
         let readings = 0..path.len();
         readings.flat_map(|reading| request.methods.iter().map(move |one| case(one, reading)))
@@ -178,15 +193,15 @@ pub(super) fn judge(
     }
 }
 
-/// The words that [`judge`] goes by for a request to `host`; none where no line names it and none has
+/// The words that [`judge`] goes by for a request to `at`; none where no line names it and none has
 /// to.
 pub(super) fn deciding_words(
     (allow, ask, otherwise): (&[RequestRule], &[RequestRule], Otherwise),
-    host: &Host,
+    at: &Authority,
     request: &RequestFacts,
 ) -> Option<String> {
     let path = PathReadings::of(&request.path)?;
-    let case = |method, reading| Case { host, method, path: &path, reading, calls: &request.calls };
+    let case = |method, reading| Case { at, method, path: &path, reading, calls: &request.calls };
     let cases = || {
         let readings = 0..path.len();
         readings.flat_map(|reading| request.methods.iter().map(move |one| case(one, reading)))
@@ -206,28 +221,28 @@ pub(super) fn deciding_words(
 /// Whether what `request` calls has to be known before it can be judged.
 pub(super) fn look_into<'r>(
     mut rules: impl Iterator<Item = &'r RequestRule>,
-    host: &Host,
+    at: &Authority,
     request: &RequestFacts,
 ) -> bool {
     let path = PathReadings::of(&request.path);
-    path.is_some_and(|path| rules.any(|rule| rule.looks_into(host, request, &path)))
+    path.is_some_and(|path| rules.any(|rule| rule.looks_into(at, request, &path)))
 }
 
 /// Whether the rule could name the request in some reading. One that can't be read could be any, and so could one with
 /// another path in a header.
-pub(super) fn is_named(rule: &RequestRule, host: &Host, request: &RequestFacts) -> bool {
+pub(super) fn is_named(rule: &RequestRule, at: &Authority, request: &RequestFacts) -> bool {
     let path = PathReadings::of(&request.path).filter(|_| !request.has_other_path);
     let Some(path) = path else {
-        return rule.host.as_ref().is_none_or(|at| at.names(host));
+        return rule.is_at(at);
     };
-    let readings = 0..path.len();
-    let could = |at| request.methods.iter().any(|method| rule.could_name(host, method, &path, at));
-    readings.into_iter().any(could)
+    let could =
+        |reading| request.methods.iter().any(|method| rule.could_name(at, method, &path, reading));
+    (0..path.len()).any(could)
 }
 
 /// A request in one reading.
 struct Case<'a> {
-    host: &'a Host,
+    at: &'a Authority,
     method: &'a str,
     path: &'a PathReadings,
     reading: usize,
@@ -236,55 +251,54 @@ struct Case<'a> {
 
 impl Case<'_> {
     fn naming<'r>(&self, rules: &'r [RequestRule]) -> impl Iterator<Item = &'r RequestRule> {
-        rules.iter().filter(|rule| rule.names(self.host, self.method, self.path, self.reading))
+        rules.iter().filter(|rule| rule.names(self.at, self.method, self.path, self.reading))
     }
 
     /// Whether rules name the request and everything that its body calls.
     fn is_covered(&self, rules: &[RequestRule]) -> bool {
-        let all_named = |calls: &Option<Vec<String>>, by: fn(&Calls) -> &[String]| {
+        let all_named = |calls: &Option<Vec<String>>, names: fn(&Calls, &str) -> bool| {
             calls.as_ref().is_some_and(|calls| {
-                !calls.is_empty()
-                    && calls.iter().all(|call| {
-                        self.naming(rules).any(|rule| any_matches(by(&rule.calls), call))
-                    })
+                let named = |call: &String| self.naming(rules).any(|rule| names(&rule.calls, call));
+                !calls.is_empty() && calls.iter().all(named)
             })
         };
         self.naming(rules).any(|rule| rule.calls == Calls::Any)
-            || all_named(&self.calls.graphql, Calls::graphql)
-            || all_named(&self.calls.json_rpc, Calls::json_rpc)
+            || all_named(&self.calls.graphql, Calls::names_operation)
+            || all_named(&self.calls.json_rpc, Calls::names_method)
     }
 
     /// Whether a rule could name the request, or one thing that its body calls or could call.
     fn touches(&self, rules: &[RequestRule]) -> bool {
-        let touched = |calls: &Option<Vec<String>>, patterns: &[String]| {
-            calls.as_ref().is_none_or(|calls| calls.iter().any(|call| any_matches(patterns, call)))
+        let touched = |calls: &Option<Vec<String>>, named: &dyn Fn(&String) -> bool| {
+            calls.as_ref().is_none_or(|calls| calls.iter().any(named))
         };
         let could =
-            |rule: &&RequestRule| rule.could_name(self.host, self.method, self.path, self.reading);
+            |rule: &&RequestRule| rule.could_name(self.at, self.method, self.path, self.reading);
         rules.iter().filter(could).any(|rule| match &rule.calls {
             Calls::Any => true,
-            Calls::GraphQl(patterns) => touched(&self.calls.graphql, patterns),
-            Calls::JsonRpc(patterns) => touched(&self.calls.json_rpc, patterns),
+            calls @ Calls::GraphQl(_) => {
+                touched(&self.calls.graphql, &|call| calls.names_operation(call))
+            }
+            calls @ Calls::JsonRpc(_) => {
+                touched(&self.calls.json_rpc, &|call| calls.names_method(call))
+            }
         })
     }
 }
 
 impl Calls {
-    fn graphql(&self) -> &[String] {
-        if let Self::GraphQl(patterns) = self { patterns } else { &[] }
+    /// Whether this GraphQL operation is named; `query` names every query.
+    fn names_operation(&self, call: &str) -> bool {
+        let Self::GraphQl(patterns) = self else { return false };
+        let kind = call.split_once('.').map(|(kind, _)| kind);
+        patterns.iter().any(|pattern| kind == Some(pattern) || name_matches(pattern, call))
     }
 
-    fn json_rpc(&self) -> &[String] {
-        if let Self::JsonRpc(patterns) = self { patterns } else { &[] }
+    /// Whether this JSON-RPC method is named.
+    fn names_method(&self, call: &str) -> bool {
+        let Self::JsonRpc(patterns) = self else { return false };
+        patterns.iter().any(|pattern| name_matches(pattern, call))
     }
-}
-
-/// `query` names every query.
-fn any_matches(patterns: &[String], call: &str) -> bool {
-    patterns.iter().any(|pattern| {
-        let whole = call.split_once('.').is_some_and(|(kind, _)| kind == pattern);
-        whole || name_matches(pattern, call)
-    })
 }
 
 fn parse_methods(word: &str) -> Result<Vec<String>, RequestRuleError> {
@@ -374,8 +388,18 @@ mod tests {
     }
 
     fn said(allow: &[&str], ask: &[&str], otherwise: Otherwise, request: &RequestFacts) -> Said {
-        let host = Host::parse("api.test").unwrap();
-        judge((&rules(allow), &rules(ask), otherwise), &host, request)
+        said_at("api.test:443", allow, ask, otherwise, request)
+    }
+
+    fn said_at(
+        at: &str,
+        allow: &[&str],
+        ask: &[&str],
+        otherwise: Otherwise,
+        request: &RequestFacts,
+    ) -> Said {
+        let at = Authority::parse(at).unwrap();
+        judge((&rules(allow), &rules(ask), otherwise), &at, request)
     }
 
     fn allowed(allow: &[&str], request: &RequestFacts) -> bool {
@@ -417,6 +441,16 @@ mod tests {
         assert!(!allowed(&allow, &facts("POST", "/repos/acme/x")));
         assert!(!allowed(&allow, &facts("GET", "/repos/other")));
         assert!(allowed(&[], &facts("DELETE", "/anything")));
+    }
+
+    #[test]
+    fn a_rule_with_a_port_is_about_that_port() {
+        let allow = ["GET api.test:8443/admin/**", "GET api.test/users/**"];
+        let allows = |at: &str, path: &str| {
+            said_at(at, &allow, &[], Otherwise::Deny, &facts("GET", path)) == Said::Allow
+        };
+        assert!(allows("api.test:8443", "/admin/x") && !allows("api.test:443", "/admin/x"));
+        assert!(allows("api.test:8443", "/users/x") && allows("api.test:443", "/users/x"));
     }
 
     /// A rule that holds something back counts wherever some server could take the request so.
@@ -478,6 +512,10 @@ mod tests {
         for empty in [calls(None, None), calls(Some(&[]), Some(&[]))] {
             assert!(!allowed(&allow, &empty));
         }
+        // A kind of operation is GraphQL's alone.
+        let wallet = ["POST /api json-rpc:wallet"];
+        assert!(allowed(&wallet, &calls(None, Some(&["wallet"]))));
+        assert!(!allowed(&wallet, &calls(None, Some(&["wallet.send"]))));
         // What can't be read could be anything that is asked about.
         let ask = ["POST /api graphql:mutation"];
         assert_eq!(said(&[], &ask, Otherwise::Deny, &calls(None, None)), Said::Ask);

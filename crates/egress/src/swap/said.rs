@@ -34,8 +34,8 @@ where
         return Ok(RequestFacts::default());
     }
     let mut said = of_head(&parts.method, &parts.uri, &parts.headers);
-    let host = &route.authority.host;
-    if facts.ruled.iter().any(|secret| table.secret(*secret).rule.looks_into(host, &said)) {
+    let looks_into = |secret: &usize| table.secret(*secret).rule.looks_into(route.authority, &said);
+    if facts.ruled.iter().any(looks_into) {
         said.calls = calls(parts, sent).await?;
     }
     Ok(said)

@@ -232,9 +232,9 @@ impl SwapTable {
     }
 
     /// The secrets that have the tokens of answers to this request sealed: two clients of one provider may.
-    pub(crate) fn sealing(&self, host: &Host, request: &RequestFacts) -> Vec<usize> {
+    pub(crate) fn sealing(&self, at: &Authority, request: &RequestFacts) -> Vec<usize> {
         let seals = |secret: &usize| {
-            self.secrets[*secret].rule.seal.iter().any(|sealing| sealing.applies(host, request))
+            self.secrets[*secret].rule.seal.iter().any(|sealing| sealing.applies(at, request))
         };
         (0..self.secrets.len()).filter(seals).collect()
     }
