@@ -81,6 +81,9 @@ impl Message {
         let Some(Value::Object(payload)) = object.remove("payload") else {
             return Err(malformed("payload is no object"));
         };
+        // What chapter 02 has in a body is held to the same here.
+        check_version(&payload)?;
+        self::id(&payload, "request_id")?;
         Ok(Self { shape: Shape::Enveloped, kind, id, payload })
     }
 
@@ -210,6 +213,10 @@ mod tests {
             (json!({ "message_id": "a b" }), Code::MessageMalformed),
             (json!({ "message_id": "x".repeat(129) }), Code::MessageMalformed),
             (json!({ "payload": [] }), Code::MessageMalformed),
+            (json!({ "payload": { "nl_version": "2.0" } }), Code::VersionUnsupported),
+            (json!({ "payload": { "request_id": "x".repeat(129) } }), Code::MessageMalformed),
+            (json!({ "payload": { "request_id": "a\n0" } }), Code::MessageMalformed),
+            (json!({ "payload": { "request_id": 7 } }), Code::MessageMalformed),
         ];
         for (change, code) in cases {
             assert_eq!(read(&envelope(&change)), Err(code), "{change}");

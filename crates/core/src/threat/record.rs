@@ -98,8 +98,11 @@ impl ThreatRecord {
         let before = Standing { band: self.band, ..self.standing(scale, now) };
         self.incidents.extend(seen);
         self.incidents.retain(|incident| hours_since(incident.at, now) < KEPT_HOURS);
-        let surplus = self.incidents.len().saturating_sub(MAX_KEPT);
-        self.incidents.drain(..surplus);
+        // Many that weigh little must not push out what does not.
+        while self.incidents.len() > MAX_KEPT {
+            let first = self.incidents.iter().position(|incident| !incident.is_certain());
+            self.incidents.remove(first.unwrap_or(0));
+        }
         let after = self.standing(scale, now);
         self.band = after.band;
         if after.band == Band::Red {

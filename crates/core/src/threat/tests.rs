@@ -96,6 +96,10 @@ fn time_makes_yellow_green_and_nothing_else_better() {
 fn what_is_kept_is_bounded_and_read_again_as_it_was() {
     let mut record = with(&behaved(10_000));
     assert_eq!(record.incidents(), 256);
+    // What is certain stays, however much behaviour comes behind.
+    let mut both = with(&[seen(AttackType::BulkExport, 0)]);
+    both.add(&behaved(10_000), &Scale::default(), at(0));
+    assert!(serde_json::to_string(&both).unwrap().contains("\"T2\""));
     let stored = serde_json::to_string(&record).unwrap();
     assert_eq!(serde_json::from_str::<ThreatRecord>(&stored).unwrap(), record);
     record.add(&[], &Scale::default(), at(24 * 15));

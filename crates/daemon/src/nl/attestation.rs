@@ -9,6 +9,7 @@ mod keys;
 
 use std::collections::HashMap;
 
+use data_encoding::BASE64URL_NOPAD;
 use jiff::{SignedDuration, Timestamp};
 use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_header};
 use keyless_core::{
@@ -17,6 +18,7 @@ use keyless_core::{
 };
 use parking_lot::Mutex;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 pub use self::attestor::{Attestation, attest};
@@ -46,11 +48,29 @@ struct Seen {
 struct Said {
     iss: String,
     sub: String,
-    aud: String,
-    iat: i64,
-    exp: i64,
+    aud: Audience,
+    iat: f64,
+    exp: f64,
+    nbf: Option<f64>,
     jti: String,
     nl_claims: NlClaims,
+}
+
+/// For whom: one, or several (RFC 7519, section 4.1.3).
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Audience {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Audience {
+    fn has(&self, name: &str) -> bool {
+        match self {
+            Self::One(one) => one == name,
+            Self::Several(all) => all.iter().any(|one| one == name),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -85,6 +105,7 @@ impl Attestations {
     /// [`Code::AttestationReplayed`] when its name is another token's or another agent's.
     async fn check(&self, token: &str, aid: &Aid, now: Timestamp) -> Result<Attested, Error> {
         let header = decode_header(token).map_err(|_| invalid("it is no JWT"))?;
+        judge_header(token)?;
         let claims = self.signed(token, &header, aid.agent_uri.vendor(), now).await?;
         let (issued_at, expires_at) = judge(&claims, aid, now)?;
         self.bind(token, &claims.jti, aid, expires_at, now)?;
@@ -108,7 +129,7 @@ impl Attestations {
         if !ALGORITHMS.contains(&header.alg) {
             return Err(invalid("its algorithm is not ES256, ES384, RS256 or EdDSA"));
         }
-        let key = self.keys.find(vendor, header.kid.as_deref(), now).await?;
+        let key = self.keys.find(vendor, header, now).await?;
         let key =
             DecodingKey::from_jwk(&key).map_err(|_| invalid("its vendor's key can't be used"))?;
         let mut validation = Validation::new(header.alg);
@@ -150,12 +171,12 @@ impl Attestations {
 /// What the claims say, against who the agent is; gives the times of issue and end.
 fn judge(claims: &Said, aid: &Aid, now: Timestamp) -> Result<(Timestamp, Timestamp), Error> {
     let uri = &aid.agent_uri;
-    let time = |seconds| Timestamp::from_second(seconds).map_err(|_| invalid("a time is none"));
     let (issued_at, expires_at) = (time(claims.iat)?, time(claims.exp)?);
+    let begins_at = claims.nbf.map_or(Ok(issued_at), time)?;
     let faults = [
         (claims.iss != uri.vendor(), "its issuer is not the vendor of the agent's URI"),
         (claims.sub != uri.as_str(), "it is for another agent"),
-        (claims.aud != "nl-protocol", "it is for another audience"),
+        (!claims.aud.has("nl-protocol"), "it is for another audience"),
         (claims.jti.is_empty(), "it has no name"),
         (
             claims.nl_claims.agent_type != aid.agent_type.to_string(),
@@ -169,12 +190,38 @@ fn judge(claims: &Said, aid: &Aid, now: Timestamp) -> Result<(Timestamp, Timesta
         (expires_at <= issued_at, "it ends before it begins"),
         (expires_at.duration_since(issued_at) > MAX_LIFE, "it holds for more than 24 hours"),
         (issued_at > now + CLOCK_SKEW, "it is from the future"),
+        (begins_at > now + CLOCK_SKEW, "it does not hold yet"),
     ];
     match faults.into_iter().find(|(fails, _)| *fails) {
         Some((_, why)) => Err(invalid(why)),
         None if now >= expires_at + CLOCK_SKEW => Err(Code::AttestationExpired.into()),
         None => Ok((issued_at, expires_at)),
     }
+}
+
+/// Seconds since 1970, with fractions or without (RFC 7519, section 2).
+fn time(seconds: f64) -> Result<Timestamp, Error> {
+    let since = SignedDuration::try_from_secs_f64(seconds).ok();
+    let at = since.and_then(|since| Timestamp::UNIX_EPOCH.checked_add(since).ok());
+    at.ok_or_else(|| invalid("a time is none"))
+}
+
+/// What a header must not say: that it is no JWT, or that it has to be understood in ways that are not known here (RFC
+/// 7515, section 4.1.11).
+fn judge_header(token: &str) -> Result<(), Error> {
+    let first = token.split('.').next().unwrap_or_default();
+    let text = BASE64URL_NOPAD.decode(first.as_bytes()).ok();
+    let header: Map<String, Value> = text
+        .and_then(|text| serde_json::from_slice(&text).ok())
+        .ok_or_else(|| invalid("it is no JWT"))?;
+    let is_jwt = |typ: &Value| typ.as_str().is_some_and(|typ| typ.eq_ignore_ascii_case("JWT"));
+    if header.contains_key("crit") {
+        return Err(invalid("its header has `crit`, of which nothing is known here"));
+    }
+    if header.get("typ").is_some_and(|typ| !is_jwt(typ)) {
+        return Err(invalid("its header says that it is another kind of token"));
+    }
+    Ok(())
 }
 
 fn invalid(why: &'static str) -> Error {

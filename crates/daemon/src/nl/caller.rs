@@ -24,6 +24,8 @@ pub(crate) struct Presented {
     pub(crate) credential: Option<Zeroizing<String>>,
     /// Who they say they are, where the door was told; a message may say it as well.
     pub(crate) claim: Option<AgentClaim>,
+    /// A vendor's word for them, where that is shown apart.
+    pub(crate) attestation: Option<String>,
     /// What the door knows beside.
     pub(crate) standing: Standing,
 }
@@ -47,7 +49,7 @@ impl Presented {
         })?;
         let credential = text("credential").map(Zeroizing::new);
         let standing = Standing::Stranger;
-        Ok(Self { source_ip: None, credential, claim: Some(claim), standing })
+        Ok(Self { source_ip: None, credential, claim: Some(claim), attestation: None, standing })
     }
 
     /// The agent that a session is, on a connection of its own.
@@ -58,7 +60,7 @@ impl Presented {
             attestation: None,
         };
         let standing = Standing::Session;
-        Self { source_ip: None, credential: None, claim: Some(claim), standing }
+        Self { source_ip: None, credential: None, claim: Some(claim), attestation: None, standing }
     }
 
     /// Who a message is from: what it says, which must be what the connection said, if that said anything.
@@ -71,9 +73,13 @@ impl Presented {
             (Some(said), Some(known)) if !same(&said, known) => Err(Code::AgentUnknown.into()),
             (Some(said), known) => {
                 let shown = known.as_ref().and_then(|known| known.attestation.clone());
+                let shown = shown.or_else(|| self.attestation.clone());
                 Ok(AgentClaim { attestation: said.attestation.or(shown), ..said })
             }
-            (None, Some(known)) => Ok(known.clone()),
+            (None, Some(known)) => {
+                let attestation = known.attestation.clone().or_else(|| self.attestation.clone());
+                Ok(AgentClaim { attestation, ..known.clone() })
+            }
             (None, None) => {
                 let words = SafeText::words("agent has agent_uri and instance_id");
                 Err(NlFault::new(Code::MessageMalformed, words))

@@ -183,7 +183,16 @@ async fn dispatch(
 async fn read(request: Request<Incoming>, kind: MessageType) -> Result<Message, NlFault> {
     let typed = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let essence = typed.unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    if ![MEDIA_TYPE, "application/json"].iter().any(|known| essence.eq_ignore_ascii_case(known)) {
+    let mut parameters = typed.unwrap_or_default().split(';').skip(1).map(str::trim);
+    let is_utf8 = parameters.all(|parameter| {
+        let charset =
+            parameter.split_once('=').filter(|(name, _)| name.eq_ignore_ascii_case("charset"));
+        charset.is_none_or(|(_, name)| name.trim_matches('"').eq_ignore_ascii_case("utf-8"))
+    });
+    let is_known =
+        [MEDIA_TYPE, "application/json"].iter().any(|known| essence.eq_ignore_ascii_case(known));
+    let is_encoded = request.headers().contains_key(header::CONTENT_ENCODING);
+    if !is_known || !is_utf8 || is_encoded {
         return Err(Code::MediaTypeUnsupported.into());
     }
     let body = Limited::new(request.into_body(), MAX_MESSAGE_BYTES).collect();
@@ -240,9 +249,11 @@ fn presented(headers: &HeaderMap, query: Option<&str>, peer: IpAddr) -> Presente
     let claim = claim.map(|(agent_uri, instance_id)| AgentClaim {
         agent_uri,
         instance_id,
-        attestation: text("x-nl-attestation").map(ToOwned::to_owned),
+        attestation: None,
     });
-    Presented { source_ip: Some(peer), credential, claim, standing: Standing::Stranger }
+    let attestation = text("x-nl-attestation").map(ToOwned::to_owned);
+    let standing = Standing::Stranger;
+    Presented { source_ip: Some(peer), credential, claim, attestation, standing }
 }
 
 fn plain_discovery() -> NlFault {

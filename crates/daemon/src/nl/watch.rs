@@ -32,7 +32,10 @@ impl NlService {
         let limit = if band >= Band::Yellow { AGENT_LIMIT / 2 } else { AGENT_LIMIT };
         let who = (instance.as_str(), limit);
         let counted = self.rates.step_agent(who, &caller.aid.organization_id, Instant::now());
-        if let Err(fault) = &counted {
+        // Others may have had the organization's window.
+        let is_theirs =
+            |fault: &&NlFault| fault.details().get("scope") == Some(&"per_agent".into());
+        if let Some(fault) = counted.as_ref().err().filter(is_theirs) {
             let seen = of_fault(fault.code(), None, Timestamp::now());
             self.detection.add(instance, as_logged(&caller.aid), &seen).await?;
         }
@@ -53,6 +56,9 @@ impl NlService {
         // What keeps another agent from work that it was handed, the message's own end has as well.
         let is_of_issuer = caller.acting.as_ref().is_some_and(Acting::is_of_issuer);
         let fault = fault.filter(|_| !is_of_issuer);
+        // A question is no try, but for bait, which nobody has a reason to ask about.
+        let is_bait = |fault: &&NlFault| fault.code() == Code::HoneypotTouched;
+        let fault = fault.filter(|fault| !account.is_dry_run || is_bait(fault));
         seen.extend(fault.iter().flat_map(|fault| of_fault(fault.code(), category(fault), now)));
         if seen.is_empty() {
             return Ok(None);

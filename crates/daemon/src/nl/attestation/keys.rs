@@ -13,11 +13,15 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
-use jsonwebtoken::jwk::{Jwk, JwkSet};
+use jsonwebtoken::{
+    Header,
+    jwk::{Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse},
+};
 use keyless_core::{Error, Scheme};
 use keyless_egress::{ClientRequest, Engine, Whose};
 use parking_lot::Mutex;
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::sync::Mutex as Turn;
 
 use super::invalid;
@@ -48,7 +52,7 @@ pub(crate) struct VendorKeys {
 /// What is known of one address.
 #[derive(Default)]
 struct Fetched {
-    keys: Option<(JwkSet, Timestamp)>,
+    keys: Option<(Vec<Value>, Timestamp)>,
     tried: Option<Timestamp>,
 }
 
@@ -56,7 +60,7 @@ struct Fetched {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Vendor {
-    keys: Vec<Jwk>,
+    keys: Vec<Value>,
     url: Option<String>,
 }
 
@@ -66,42 +70,43 @@ impl VendorKeys {
         Self { file, fetch, fetched: Mutex::default() }
     }
 
-    /// The key of a vendor by its name; without a name the only one there is.
+    /// The key of a vendor for what a token's header says; where that names none, the only one there is.
     pub(super) async fn find(
         &self,
         vendor: &str,
-        kid: Option<&str>,
+        header: &Header,
         now: Timestamp,
     ) -> Result<Jwk, Error> {
         let Vendor { keys, url } = self.named(vendor)?;
         let unknown = || invalid("no key of its vendor is known by that name");
-        match (pick(&JwkSet { keys }, kid), url) {
+        match (pick(&keys, header), url) {
             (Some(key), _) => Ok(key),
             (None, None) => Err(unknown()),
-            (None, Some(url)) => self.find_at(&url, kid, now).await?.ok_or_else(unknown),
+            (None, Some(url)) => self.find_at(&url, header, now).await?.ok_or_else(unknown),
         }
     }
 
     async fn find_at(
         &self,
         url: &str,
-        kid: Option<&str>,
+        header: &Header,
         now: Timestamp,
     ) -> Result<Option<Jwk>, Error> {
         let slot = Arc::clone(self.fetched.lock().entry(url.to_owned()).or_default());
         let mut slot = slot.lock().await;
-        if let Some(key) = slot.keys_within(FRESH, now).and_then(|keys| pick(keys, kid)) {
+        if let Some(key) = slot.keys_within(FRESH, now).and_then(|keys| pick(keys, header)) {
             return Ok(Some(key));
         }
         if slot.tried.is_none_or(|tried| now < tried || now.duration_since(tried) >= RESPITE) {
             slot.tried = Some(now);
             let read = self.fetch.fetch(url).await;
-            if let Some(keys) = read.ok().and_then(|text| serde_json::from_slice(&text).ok()) {
+            let set = read.ok().and_then(|text| serde_json::from_slice::<KeySet>(&text).ok());
+            if let Some(KeySet { keys }) = set {
                 slot.keys = Some((keys, now));
             }
         }
         match slot.keys_within(GOOD, now) {
-            Some(keys) => Ok(pick(keys, kid)),
+            Some(keys) => Ok(pick(keys, header)),
             None => Err(invalid("its vendor's keys can't be fetched")),
         }
     }
@@ -118,19 +123,34 @@ impl VendorKeys {
     }
 }
 
+/// A set of keys.
+#[derive(Deserialize)]
+struct KeySet {
+    keys: Vec<Value>,
+}
+
 impl Fetched {
     /// A clock that was set back makes them none.
-    fn keys_within(&self, life: SignedDuration, now: Timestamp) -> Option<&JwkSet> {
+    fn keys_within(&self, life: SignedDuration, now: Timestamp) -> Option<&[Value]> {
         let (keys, at) = self.keys.as_ref()?;
         (now >= *at && now.duration_since(*at) < life).then_some(keys)
     }
 }
 
-fn pick(set: &JwkSet, kid: Option<&str>) -> Option<Jwk> {
-    match (kid, set.keys.as_slice()) {
-        (Some(kid), _) => set.find(kid).cloned(),
-        (None, [only]) => Some(only.clone()),
-        (None, _) => None,
+/// What can't be read, and what is for something else than such signatures, is passed over (RFC 7517, sections 4 and 5).
+fn pick(keys: &[Value], header: &Header) -> Option<Jwk> {
+    let read = keys.iter().filter_map(|key| serde_json::from_value::<Jwk>(key.clone()).ok());
+    let mut fitting = read.filter(|key| {
+        let common = &key.common;
+        let of = |alg: &KeyAlgorithm| *alg == header.alg.into();
+        common.public_key_use.as_ref().is_none_or(|word| *word == PublicKeyUse::Signature)
+            && common.key_operations.as_ref().is_none_or(|all| all.contains(&KeyOperations::Verify))
+            && common.key_algorithm.as_ref().is_none_or(of)
+            && header.kid.as_ref().is_none_or(|kid| common.key_id.as_ref() == Some(kid))
+    });
+    match (fitting.next(), &header.kid) {
+        (found, Some(_)) => found,
+        (found, None) => found.filter(|_| fitting.next().is_none()),
     }
 }
 
@@ -161,6 +181,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures_util::future::join_all;
+    use jsonwebtoken::Algorithm;
     use serde_json::json;
 
     use super::*;
@@ -194,7 +215,11 @@ mod tests {
             Arc::new(Address { asked: AtomicUsize::new(0), keys: Mutex::new(Some(vec!["a"])) });
         let keys = VendorKeys::new(file, Arc::clone(&address) as _);
         let at = |minutes: i64| Timestamp::from_second(1_770_000_000 + minutes * 60).unwrap();
-        let find = |kid: &'static str, minutes| keys.find("acme.corp", Some(kid), at(minutes));
+        let named =
+            |kid: &str| Header { kid: Some(kid.to_owned()), ..Header::new(Algorithm::EdDSA) };
+        let find = async |kid: &'static str, minutes| {
+            keys.find("acme.corp", &named(kid), at(minutes)).await
+        };
         let asked = || address.asked.load(Ordering::SeqCst);
         let found = join_all((0..8).map(|_| find("a", 0))).await;
         assert!(found.iter().all(Result::is_ok));
@@ -211,7 +236,7 @@ mod tests {
         *address.keys.lock() = None;
         find("b", 59 + 23 * 60).await.unwrap();
         assert!(find("b", 59 + 24 * 60).await.is_err());
-        assert!(keys.find("other.corp", None, at(0)).await.is_err());
+        assert!(keys.find("other.corp", &Header::new(Algorithm::EdDSA), at(0)).await.is_err());
         // A clock that went back makes what is kept none.
         assert!(find("a", -5).await.is_err());
     }

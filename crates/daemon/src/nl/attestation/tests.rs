@@ -64,7 +64,7 @@ impl Vendor {
     fn sign(&self, change: impl Fn(&mut Value)) -> String {
         let mut claims = json!({
             "iss": "acme.corp", "sub": "nl://acme.corp/bot/1.2.3", "aud": "nl-protocol", "iat": NOW - 60,
-            "exp": NOW + 3600, "jti": "j1",
+            "exp": NOW + 3600, "nbf": NOW - 60, "jti": "j1",
             "nl_claims": { "agent_type": "coding_assistant", "agent_version": "1.2.3", "nl_protocol_version": "1.0" },
         });
         change(&mut claims);
@@ -116,6 +116,55 @@ async fn a_vendors_signature_is_taken() {
 }
 
 #[tokio::test]
+async fn what_the_standards_allow_is_taken() {
+    let (folder, vendor) = (tempfile::tempdir().unwrap(), vendor(Algorithm::ES256));
+    let all = vendor.attestations(&folder);
+    let token = vendor.sign(|claims| {
+        claims["aud"] = json!(["other", "nl-protocol"]);
+        (claims["iat"], claims["exp"]) = (json!(NOW as f64 - 0.5), json!(NOW as f64 + 0.5));
+    });
+    assert_eq!(code(all.check(&token, &aid(1), now()).await), Ok(()));
+    let claims = token.split('.').nth(1).unwrap();
+    for header in [json!({ "crit": ["b64"] }), json!({ "typ": "at+jwt" }), json!({ "typ": 1 })] {
+        let mut whole = json!({ "alg": "ES256", "typ": "JWT", "kid": "k1" });
+        whole.as_object_mut().unwrap().extend(header.as_object().unwrap().clone());
+        let head = data_encoding::BASE64URL_NOPAD.encode(whole.to_string().as_bytes());
+        let said = format!("{head}.{claims}");
+        let signature = jsonwebtoken::crypto::sign(said.as_bytes(), &vendor.key, Algorithm::ES256);
+        let odd = format!("{said}.{}", signature.unwrap());
+        assert_eq!(code(all.check(&odd, &aid(1), now()).await), Err(Code::AttestationInvalid));
+    }
+}
+
+#[tokio::test]
+async fn keys_for_something_else_are_passed_over() {
+    let (folder, vendor) = (tempfile::tempdir().unwrap(), vendor(Algorithm::ES256));
+    let key = |changes: Value| {
+        let mut key = vendor.jwk.clone();
+        key["kid"] = json!("k1");
+        key.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        key
+    };
+    let file = folder.path().join("keys.json");
+    let check = async |keys: Vec<Value>| {
+        fs::write(&file, json!({ "acme.corp": { "keys": keys } }).to_string()).unwrap();
+        let all = Attestations::new(by_file(file.clone()));
+        code(all.check(&vendor.sign(|_| ()), &aid(1), now()).await)
+    };
+    let others = [
+        json!({ "use": "enc" }),
+        json!({ "key_ops": ["encrypt"] }),
+        json!({ "alg": "ES384" }),
+        json!({ "kid": 7 }),
+        json!({ "key_ops": "verify" }),
+    ];
+    for other in others {
+        assert_eq!(check(vec![key(other.clone())]).await, Err(Code::AttestationInvalid), "{other}");
+        assert_eq!(check(vec![key(other.clone()), key(json!({}))]).await, Ok(()), "{other}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_wrong_with_a_token_is_refused() {
     let (folder, vendor) = (tempfile::tempdir().unwrap(), vendor(Algorithm::ES256));
     let all = vendor.attestations(&folder);
@@ -128,6 +177,7 @@ async fn what_is_wrong_with_a_token_is_refused() {
         ("/aud", json!("else")),
         ("/exp", json!(NOW + 10 * 365 * 86_400)),
         ("/iat", json!(NOW + 600)),
+        ("/nbf", json!(NOW + 600)),
         ("/nl_claims/agent_version", json!("9.9.9")),
         ("/nl_claims/agent_type", json!("human")),
     ] {
