@@ -9,6 +9,7 @@ use data_encoding::BASE64;
 use keyless_core::{
     Code, Error,
     action::{Encoding, OutputEncoding},
+    nl_message::Profile,
 };
 use keyless_rewrite::{Finding, FoundAs, Sanitizer, merge_findings, redact};
 use serde_json::Value;
@@ -46,6 +47,7 @@ impl Sought {
 /// Looks for values, and counts what it finds.
 pub(crate) struct Cleaner {
     sought: Arc<Sought>,
+    profile: Profile,
     found: BTreeMap<(usize, Encoding), u64>,
 }
 
@@ -74,8 +76,8 @@ impl Clean {
 }
 
 impl Cleaner {
-    pub(crate) fn new(sought: Arc<Sought>) -> Self {
-        Self { sought, found: BTreeMap::new() }
+    pub(crate) fn new(sought: Arc<Sought>, profile: Profile) -> Self {
+        Self { sought, profile, found: BTreeMap::new() }
     }
 
     /// Cleans what a command has written.
@@ -156,11 +158,11 @@ impl Cleaner {
 
     fn redacted(&mut self, text: &[u8], findings: Vec<Finding>) -> Vec<u8> {
         let findings = merge_findings(findings);
-        let (names, found) = (&self.sought.names, &mut self.found);
+        let (names, profile, found) = (&self.sought.names, self.profile, &mut self.found);
         redact(text, &findings, |finding| {
             let encoding = encoding(finding.form);
             *found.entry((finding.value, encoding)).or_default() += 1;
-            encoding.marker(&names[finding.value])
+            profile.marker(&names[finding.value], encoding)
         })
     }
 }
@@ -237,7 +239,8 @@ mod tests {
 
     fn cleaner() -> Cleaner {
         let value = Zeroizing::new(b"hunter2-hunter2".to_vec());
-        Cleaner::new(Arc::new(Sought::new(&[Known { name: "db/PASS".into(), value }])))
+        let sought = Sought::new(&[Known { name: "db/PASS".into(), value }]);
+        Cleaner::new(Arc::new(sought), Profile::Seed)
     }
 
     #[test]

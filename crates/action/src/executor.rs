@@ -9,6 +9,7 @@ use keyless_core::{
     Code, Destination, Error, Handle, SafeText, SecretPath,
     action::{Action, ActionResult, ActionType, Status},
     grant::PermissionRef,
+    nl_message::Profile,
 };
 use parking_lot::Mutex;
 
@@ -26,7 +27,7 @@ use crate::{
 /// How many values of earlier actions are looked for, at most.
 const REMEMBERED: usize = 512;
 
-/// The bounds of every action.
+/// The bounds of every action, and how it is told.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Between being asked to end and being ended (NL: `graceful_shutdown_ms`).
@@ -37,6 +38,8 @@ pub struct Limits {
     pub tempfile_life: Duration,
     /// How long a rendered file is kept.
     pub rendered_life: Duration,
+    /// How it is marked where a value was taken out.
+    pub profile: Profile,
 }
 
 impl Default for Limits {
@@ -46,6 +49,7 @@ impl Default for Limits {
             output: 16 << 20,
             tempfile_life: Duration::from_mins(1),
             rendered_life: Duration::from_mins(10),
+            profile: Profile::default(),
         }
     }
 }
@@ -309,7 +313,8 @@ impl Executor {
     fn cleaner(&self) -> Cleaner {
         let mut memory = self.known.lock();
         let Memory { known, sought } = &mut *memory;
-        Cleaner::new(Arc::clone(sought.get_or_insert_with(|| Arc::new(Sought::new(known)))))
+        let sought = Arc::clone(sought.get_or_insert_with(|| Arc::new(Sought::new(known))));
+        Cleaner::new(sought, self.limits.profile)
     }
 }
 

@@ -27,6 +27,7 @@ pub use self::{
 use crate::{
     action::{ActionType, UnknownActionType},
     agent::{AgentUri, InstanceId},
+    nl_message::Profile,
 };
 
 /// A permission of an agent, in NL's field names.
@@ -107,17 +108,6 @@ pub struct PermissionRef {
     pub grant: GrantId,
     /// Which of its permissions, from 0.
     pub index: u32,
-}
-
-/// How a text that comes from elsewhere is meant, where NL's texts differ (C-02).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Profile {
-    /// `max_uses: 0` is no limit: the customer's text.
-    #[default]
-    Seed,
-    /// `max_uses: 0` is none at all: the published one.
-    Final,
 }
 
 /// Where a grant stands at some time (section 8.5).

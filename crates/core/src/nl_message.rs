@@ -7,6 +7,7 @@ mod discovery;
 mod envelope;
 mod fault;
 mod message_type;
+mod profile;
 mod schemas;
 
 pub use self::{
@@ -14,6 +15,7 @@ pub use self::{
     envelope::{MAX_CLOCK_SKEW, MAX_MESSAGE_BYTES, Message, Shape},
     fault::{NlFault, nl_name, nl_status},
     message_type::MessageType,
+    profile::Profile,
     schemas::{SCHEMAS, schema, schema_title},
 };
 

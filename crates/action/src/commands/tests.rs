@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use data_encoding::{BASE64, HEXLOWER};
 use jiff::Timestamp;
-use keyless_core::{SecretPath, grant::PermissionRef};
+use keyless_core::{SecretPath, grant::PermissionRef, nl_message::Profile};
 use serde_json::json;
 
 use super::*;
@@ -42,7 +42,7 @@ fn a_value_is_looked_for_as_it_entered_without_its_nul_bytes() {
     let action = json!({"type": "exec", "template": "V={{nl:db/PASSWORD}}"});
     let prepared = prepare(&work(action), &materials(value), &Shelf::default()).unwrap().unwrap();
     assert_eq!(prepared.command.environment[0].1.as_slice(), bare);
-    let mut cleaner = Cleaner::new(Arc::new(Sought::new(&prepared.known)));
+    let mut cleaner = Cleaner::new(Arc::new(Sought::new(&prepared.known)), Profile::Seed);
     for entered in [&value[..], bare] {
         for text in [BASE64.encode(entered), HEXLOWER.encode(entered)] {
             assert!(cleaner.text(&text).starts_with("[REDACTED:db/PASSWORD:"), "{text}");

@@ -130,6 +130,7 @@ async fn open(terms: &TermArgs) -> Result<OwnActions, Error> {
         working_directory: std::env::current_dir().ok(),
         tempfile_life: Some(config.nl.tempfile_life()),
         grace: config.nl.grace(),
+        profile: config.nl.profile,
     };
     OwnActions::open(&broker, &places, own)
 }

@@ -181,16 +181,6 @@ impl Timing {
     }
 }
 
-impl Encoding {
-    /// `[REDACTED:name]` or `[REDACTED:name:encoding]`, what stands where a value stood.
-    pub fn marker(self, name: &str) -> String {
-        match self {
-            Self::Plain => format!("[REDACTED:{name}]"),
-            other => format!("[REDACTED:{name}:{other}]"),
-        }
-    }
-}
-
 impl fmt::Display for Encoding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{MAX_MESSAGE_BYTES, NL_VERSION};
+use super::{MAX_MESSAGE_BYTES, NL_VERSION, Profile};
 
 /// What the discovery document says of this provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub struct Discovery {
     pub base_url: Option<String>,
     /// Messages a minute of one agent.
     pub requests_per_minute: u32,
+    /// Which text rules where two can't both be kept.
+    pub profile: Profile,
 }
 
 impl Discovery {
@@ -51,7 +53,7 @@ impl Discovery {
                 "supports_dry_run": true,
                 "supports_batch_actions": true,
                 "hash_algorithms": ["sha256"],
-                "nl_profile": "seed",
+                "nl_profile": self.profile.as_str(),
             },
             "security": {
                 "attestation_issuers": [],
@@ -65,12 +67,12 @@ impl Discovery {
 }
 
 /// What `health` answers, with its HTTP status.
-pub fn health(fault: Option<&str>, now: Timestamp) -> (u16, Value) {
+pub fn health(fault: Option<&str>, profile: Profile, now: Timestamp) -> (u16, Value) {
     match fault {
         None => {
             let body = json!({
                 "status": "healthy", "nl_version": NL_VERSION, "timestamp": format!("{now:.3}"),
-                "nl_profile": "seed",
+                "nl_profile": profile.as_str(),
             });
             (200, body)
         }
@@ -88,6 +90,7 @@ mod tests {
             version: "1",
             base_url: Some("https://a.test".into()),
             requests_per_minute: 120,
+            profile: Profile::Final,
         };
         let document = discovery.document();
         for pointer in [
@@ -106,6 +109,7 @@ mod tests {
             assert!(document.pointer(pointer).is_some(), "{pointer}");
         }
         assert_eq!(document["endpoints"]["base_url"], "https://a.test/nl/v1");
-        assert_eq!(health(Some("the store is locked"), Timestamp::UNIX_EPOCH).0, 503);
+        assert_eq!(health(Some("locked"), Profile::Seed, Timestamp::UNIX_EPOCH).0, 503);
+        assert_eq!(document["capabilities"]["nl_profile"], "final");
     }
 }

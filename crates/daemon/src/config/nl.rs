@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration}
 use jiff::SignedDuration;
 use keyless_core::{
     Grace,
+    nl_message::Profile,
     threat::{AttackType, Scale, ScaleError},
 };
 use serde::Deserialize;
@@ -20,6 +21,8 @@ const IDLE_HOURS: u16 = 24;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NlConfig {
+    /// Which text rules where the protocol's two can't both be kept.
+    pub profile: Profile,
     /// HTTP; on this machine alone where there is no `tls`.
     pub http: Option<SocketAddr>,
     /// Whom to show to be, where HTTP is served with TLS.

@@ -89,7 +89,11 @@ impl NlService {
             detection: Detection::new(&vault, log.clone(), config)?,
             idle: config.idle(),
             grace: config.grace(),
-            limits: Limits { tempfile_life: config.tempfile_life(), ..Limits::default() },
+            limits: Limits {
+                tempfile_life: config.tempfile_life(),
+                profile: config.profile,
+                ..Limits::default()
+            },
             requests: Arc::clone(broker.requests()),
             vault,
             log,
@@ -134,7 +138,7 @@ impl NlService {
         } else {
             None
         };
-        let (status, body) = health(fault, Timestamp::now());
+        let (status, body) = health(fault, self.limits.profile, Timestamp::now());
         Answered { status, body, rate: None, retry_after: None }
     }
 
@@ -312,6 +316,7 @@ impl NlService {
             version: env!("CARGO_PKG_VERSION"),
             base_url: self.base_url.get().cloned(),
             requests_per_minute: AGENT_LIMIT,
+            profile: self.limits.profile,
         };
         Outcome::done(MessageType::DiscoveryResponse, 200, discovery.document())
     }

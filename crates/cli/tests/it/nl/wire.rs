@@ -157,3 +157,30 @@ fn who_may_not_act_is_on_record_with_each_try() {
     );
     assert_eq!(denied["body"]["audit_ref"], format!("aud_{}", entry["sequence"]));
 }
+
+#[test]
+fn the_published_text_rules_where_the_operator_says_so() {
+    let world = with_secrets();
+    let served = Served::with(&world, "profile = 'final'");
+    granted_with(&world, AGENT, &["db/*"], &["--id", "g1"]);
+    let mut none = world.keyless(&["grant", "show", "g1", "--json"]).run().data()["grant"].clone();
+    (none["grant_id"], none["agent_uri"]) = (json!("g2"), json!(HELPER));
+    none["permissions"][0]["conditions"]["max_uses"] = json!(0);
+    world.keyless(&["grant", "create", "--file", "-"]).stdin(none.to_string()).run().ok();
+    let shown =
+        json!({ "type": "inject_stdin", "command": "cat", "secret_ref": "{{nl:db/PASSWORD}}" });
+    let answers = served.client(&json!([
+        { "over": "http", "action": shown },
+        { "door": "unix", "as": "helper", "action": shown },
+        { "over": "http", "method": "GET", "path": "/.well-known/nl-protocol" },
+        { "over": "http", "method": "GET", "path": "/nl/v1/health" },
+    ]));
+    assert_eq!(
+        answers[0]["body"]["result"]["stdout"], "[NL-REDACTED:db/PASSWORD]\n",
+        "{}",
+        answers[0]
+    );
+    assert_eq!(answers[1]["error"]["code"], "NL-E202", "{}", answers[1]);
+    assert_eq!(answers[2]["body"]["capabilities"]["nl_profile"], "final", "{}", answers[2]);
+    assert_eq!(answers[3]["body"]["nl_profile"], "final", "{}", answers[3]);
+}

@@ -11,7 +11,7 @@ use keyless_core::{
     },
     allow_operators_action,
     audit::{Agent, NL_VERSION},
-    nl_message::nl_name,
+    nl_message::{Profile, nl_name},
 };
 use uuid::Uuid;
 
@@ -36,6 +36,8 @@ pub struct OwnTerms {
     pub tempfile_life: Option<Duration>,
     /// For how long values that were replaced are given.
     pub grace: Grace,
+    /// How it is marked where a value was taken out.
+    pub profile: Profile,
 }
 
 /// The operator's actions, one after the other; a file that one renders, the next may use.
@@ -50,7 +52,7 @@ impl OwnActions {
     /// For one run of the command line.
     pub fn open(broker: &Broker, places: &Places, terms: OwnTerms) -> Result<Self, Error> {
         let agent = agent("action", &session_id("o"));
-        let mut limits = Limits::default();
+        let mut limits = Limits { profile: terms.profile, ..Limits::default() };
         limits.tempfile_life = terms.tempfile_life.unwrap_or(limits.tempfile_life);
         // One command is run, and no other follows.
         let jails = Arc::new(Standby::keeping(0));
