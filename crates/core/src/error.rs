@@ -527,7 +527,7 @@ codes! {
     /// More requests to a person than one session may make.
     RateLimited = "rate_limited", "NL-E202", 429, Refused, Agent, true,
         "wait a minute before you ask again",
-        "Too many requests for a person's attention.";
+        "Too much was asked for in a minute.";
     /// No git repository where one is needed.
     RepositoryMissing = "repository_missing", "NL-E800", 404, NotFound, Operator, false,
         "run it inside a git repository; git init makes one",

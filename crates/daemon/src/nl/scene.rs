@@ -80,7 +80,13 @@ impl Served {
 
     /// An agent that has shown its credential, with a grant for everything that these types do.
     pub(super) async fn agent(&self, name: &str, may: &[ActionType], granted: &[&str]) -> Caller {
-        let wanted = Registration { capabilities: may.to_vec(), ..registration(name) };
+        self.enrolled(Registration { capabilities: may.to_vec(), ..registration(name) }, granted)
+            .await
+    }
+
+    /// One that the operator has registered so.
+    pub(super) async fn enrolled(&self, wanted: Registration, granted: &[&str]) -> Caller {
+        let name = wanted.agent_uri.as_str().split('/').nth(3).unwrap_or_default().to_owned();
         let (aid, credential) = self.nl.agents.register(wanted, Registrar::Operator).await.unwrap();
         let (uri, instance) = (aid.agent_uri.as_str(), aid.instance_id.as_str());
         let aid = self.nl.agents.authenticate(uri, instance, &credential).await.unwrap();

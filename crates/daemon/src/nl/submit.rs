@@ -11,14 +11,14 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use keyless_action::runs_command;
 use keyless_core::{
-    ActionType, Code, SecretPath,
+    ActionType, Code, Handle, SafeText, SecretPath,
     action::{Action, Deed, Status, TemplateSource},
     grant::{Allowance, Categories, Request, Verdict},
     nl_message::{MessageType, NlFault},
     threat::Band,
 };
 use keyless_vault::Vault;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 pub(super) use self::{
@@ -63,6 +63,10 @@ impl NlService {
         id: &str,
         received: Timestamp,
     ) -> Result<Outcome, NlFault> {
+        if payload.contains_key("action") && payload.contains_key("actions") {
+            let words = SafeText::words("a message has an action or actions, not both");
+            return Err(NlFault::new(Code::MessageMalformed, words));
+        }
         let Some(actions) = payload.get("actions") else {
             let action = payload.get("action").cloned().unwrap_or_default();
             let action = parsed(action).await;
@@ -271,17 +275,25 @@ impl NlService {
         course.warn_of_aliases(&handles);
         let (bait, real): (Vec<_>, Vec<_>) =
             secrets.iter().partition(|secret| secret.metadata.honeypot);
-        let visible = real.into_iter().filter(|secret| {
+        let granted = real.into_iter().filter(|secret| {
+            let subject = subject(&self.vault, secret);
+            self.grants.names(grantee, kind, &subject, &categories)
+        });
+        let (visible, beyond): (Vec<_>, Vec<_>) = granted.partition(|secret| {
             let subject = subject(&self.vault, secret);
             caller.covers(kind, std::slice::from_ref(&subject), &categories).is_ok()
-                && self.grants.names(grantee, kind, &subject, &categories)
         });
         let (vault, context) = (&*self.vault, action.context.as_ref());
-        let view = View { vault, visible: visible.collect(), context, kind };
+        let view = View { vault, visible, context, kind };
+        let beyond = View { vault, visible: beyond, context, kind };
         let bait = View { vault, visible: bait, context: None, kind };
         if let Some(handle) = handles.iter().find(|one| !view.finds(one) && bait.finds(one)) {
             course.about = bait.path_of(handle).cloned().into_iter().collect();
             return Err(Code::HoneypotTouched.into());
+        }
+        if let Some(handle) = handles.iter().find(|one| !view.finds(one) && beyond.finds(one)) {
+            course.about = beyond.path_of(handle).cloned().into_iter().collect();
+            return Err(beyond_bounds(caller, handle, course.about.first()));
         }
         let meant = view.resolve(handles)?;
         course.warn_of_versions(&self.vault, &meant, self.grace).await?;
@@ -358,6 +370,23 @@ impl NlService {
         drop(running);
         Ok(outcome)
     }
+}
+
+/// A secret that a grant names and that lies beyond the bounds of who acts.
+fn beyond_bounds(caller: &Caller, handle: &Handle, path: Option<&SecretPath>) -> NlFault {
+    let words = SafeText::words("'").as_they_wrote(handle.as_written());
+    let words = words.and("' lies beyond the agent's own scope, whatever its grants name");
+    let needed = path.map(|path| {
+        json!({
+            "project": path.project(), "environment": path.environment(),
+            "category": path.category(),
+        })
+    });
+    NlFault::new(Code::ScopeViolation, words)
+        .with("kind", "aid_scope")
+        .with("secret_ref", handle.as_written())
+        .with("agent_scope", json!(caller.aid.scope))
+        .with("required_scope", needed)
 }
 
 /// Returns once one of these secrets must not be used any more.

@@ -7,7 +7,10 @@ use keyless_core::{
 use serde_json::json;
 
 use super::{batch::MAX_BATCH, *};
-use crate::nl::scene::{Served, aid};
+use crate::nl::{
+    agents::Registration,
+    scene::{Served, aid, registration},
+};
 
 #[tokio::test]
 async fn each_action_of_a_message_is_counted() {
@@ -51,6 +54,39 @@ async fn a_dry_run_says_what_would_stop_the_action() {
     served.nl.vault.put(&path, b"a value that others know".to_vec().into()).await.unwrap();
     served.nl.vault.revoke_compromised(&path).await.unwrap();
     assert_eq!(checked(exec("true {{nl:api/token}}")).await, Some(Code::SecretCompromised));
+}
+
+#[tokio::test]
+async fn what_lies_beyond_an_agents_own_bounds_is_said_to() {
+    let served = Served::new().await;
+    let scope = json!({ "projects": ["t"], "environments": ["*"], "categories": ["db"] });
+    let wanted =
+        Registration { scope: serde_json::from_value(scope.clone()).unwrap(), ..registration("a") };
+    let caller = served.enrolled(wanted, &["*"]).await;
+    let asked = async |name: &str| {
+        let template = format!("true {{{{nl:{name}}}}}");
+        let action = json!({ "type": "exec", "template": template, "dry_run": true });
+        served.nl.one(&caller, read(action), "req-1", Timestamp::now()).await.fault
+    };
+    assert_eq!(asked("db/PASSWORD").await.map(|fault| fault.code()), None);
+    let beyond = asked("api/TOKEN").await.unwrap();
+    assert_eq!(beyond.code(), Code::ScopeViolation);
+    assert_eq!(beyond.details()["kind"], "aid_scope");
+    assert_eq!(beyond.details()["agent_scope"], scope);
+    assert_eq!(beyond.details()["required_scope"]["category"], "api");
+    // What no grant names is not told apart from what there is not.
+    let nothing = asked("mail/TOKEN").await.unwrap();
+    assert_eq!(nothing.code(), Code::GrantMissing);
+}
+
+#[tokio::test]
+async fn a_message_has_one_action_or_several() {
+    let served = Served::new().await;
+    let caller = served.agent("a", &[ActionType::Exec], &["*"]).await;
+    let action = json!({ "type": "exec", "template": "true", "dry_run": true });
+    let both = json!({ "action": action, "actions": [action] });
+    let refused = served.nl.submit(&caller, both.as_object().unwrap(), "r", Timestamp::now()).await;
+    assert_eq!(refused.err().map(|fault| fault.code()), Some(Code::MessageMalformed));
 }
 
 #[tokio::test]

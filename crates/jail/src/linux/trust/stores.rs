@@ -120,11 +120,16 @@ fn copy_beside(from: &Path, to: &Path, depth: u8) -> io::Result<()> {
                 fs::create_dir_all(&copy)?;
                 copy_beside(&original, &copy, depth - 1)?;
             }
-        } else if copy.symlink_metadata().is_ok() {
-            // Ours.
         } else if kind.is_symlink() {
-            symlink(fs::read_link(&original)?, copy)?;
-        } else if kind.is_file() && entry.metadata().is_ok_and(|file| file.len() <= FILE_LIMIT) {
+            // One that is there is ours. Not asked about before: there are hundreds.
+            match symlink(fs::read_link(&original)?, copy) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => made?,
+            }
+        } else if kind.is_file()
+            && copy.symlink_metadata().is_err()
+            && entry.metadata().is_ok_and(|file| file.len() <= FILE_LIMIT)
+        {
             // One that can't be read out here can't be read in there either.
             let _ = fs::copy(&original, &copy);
         }
