@@ -45,8 +45,8 @@ pub(crate) use self::{
     },
     broker::{BrokerArgs, BrokerCommand, BrokerInstallArgs},
     catalog::{
-        CatalogAddUrlArgs, CatalogCommand, CatalogListArgs, CatalogPinArgs, CatalogRefreshArgs,
-        CatalogShowArgs, CatalogUrlArgs, CatalogValidateArgs,
+        CatalogAddUrlArgs, CatalogCommand, CatalogForgetArgs, CatalogListArgs, CatalogPinArgs,
+        CatalogRefreshArgs, CatalogShowArgs, CatalogTrustArgs, CatalogUrlArgs, CatalogValidateArgs,
     },
     door::{McpArgs, ServeArgs, ToolsetWord},
     egress::{EgressCommand, ExplainArgs, RouteArgs},

@@ -8,6 +8,7 @@
 
 mod document;
 mod files;
+mod project;
 
 use std::collections::BTreeMap;
 
@@ -18,6 +19,7 @@ use keyless_vault::{Provider, Providers};
 use serde::{Deserialize, Serialize};
 
 use self::files::{Files, sha256};
+pub use self::project::{ProjectCatalogs, ProjectFile, Trust};
 use crate::{config::Config, egress_door::engine_config, places::Places};
 
 const MAX_BYTES: usize = 256 * 1024;
@@ -260,7 +262,7 @@ impl UrlCatalogs {
         let mut reports = Vec::with_capacity(self.settings.source.len());
         for source in &self.settings.source {
             let report = self.refresh_one(&client, source, all).await?;
-            self.files.note(&report);
+            self.files.note(serde_json::json!(report));
             reports.push(report);
         }
         Ok(reports)

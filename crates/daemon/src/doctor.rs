@@ -86,7 +86,7 @@ pub async fn examine(places: &Places, folder: &Path) -> Vec<Check> {
     }
     let mut checks = machine::look();
     checks.extend(home::look(places));
-    checks.extend(files::look(places));
+    checks.extend(files::look(places, folder));
     checks.extend(broker::look(places).await);
     checks.extend(proxies::look(places));
     let store = store::look(places).await;

@@ -93,7 +93,9 @@ pub use keyless_vault as vault;
 pub use crate::{
     agent_client::AgentClient,
     broker::{Broker, Inherited, OpenSession, Variable, Wanted, open_bare_session},
-    catalog_urls::{Outcome as UrlOutcome, UrlCatalogs, UrlReport},
+    catalog_urls::{
+        Outcome as UrlOutcome, ProjectCatalogs, ProjectFile, Trust, UrlCatalogs, UrlReport,
+    },
     caution::{Caution, manifest_of},
     checkpoints::{LogCheck, VerifiedLog, sign_log, verify_log},
     clock_watch::refuse_unset_clock,
@@ -133,7 +135,7 @@ pub use crate::{
         KEYLESS_HOME, KEYLESS_PASSPHRASE_FILE, Places, is_inside_session, keyless_home,
         unusable as path_unusable,
     },
-    providers::providers,
+    providers::{project_providers, providers},
     run::{Ended, Isolation, Ran, RunSpec, SessionHandle, absolute_paths, check_jail, run},
     service::{
         RemoteSession, SessionOffer, Status, lock as lock_service,

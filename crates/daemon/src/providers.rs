@@ -1,17 +1,39 @@
 //! The token catalog that is in force here.
 
+use std::path::Path;
+
 use keyless_core::Error;
 use keyless_vault::{Providers, Tier};
 
-use crate::{catalog_urls::UrlCatalogs, places::Places};
+use crate::{
+    catalog_urls::{ProjectCatalogs, ProjectFile, Trust, UrlCatalogs},
+    places::Places,
+};
 
-/// The bundled providers, over them what was fetched from the operator's addresses, and the
-/// operator's own files over all. `Code::CatalogInvalid` when the list of addresses can't be used.
-/// Blocks.
+/// What is known of stored secrets, whichever project they are for: the bundled providers, over them what was fetched
+/// from the operator's addresses, and the operator's own files over all; beside them the files of projects that the
+/// operator trusts. `Code::CatalogInvalid` when the list of addresses can't be used. Blocks.
 pub fn providers(places: &Places) -> Result<Providers, Error> {
+    let trusted = ProjectCatalogs::new(places).remembered().into_iter();
+    let trusted = trusted.filter(|file| file.trust == Trust::Trusted);
+    Ok(trusted.fold(operators(places)?, beside))
+}
+
+/// What is known in the project that `folder` lies in: the same, of projects' files its own alone. Those that don't
+/// count are told. Fails as [`providers`] does. Blocks.
+pub fn project_providers(places: &Places, folder: &Path) -> Result<Providers, Error> {
+    let files = ProjectCatalogs::new(places).around(folder).into_iter();
+    Ok(files.fold(operators(places)?, beside))
+}
+
+fn operators(places: &Places) -> Result<Providers, Error> {
     let fetched = UrlCatalogs::load(places)?.providers();
     let providers = fetched
         .into_iter()
         .fold(Providers::bundled(), |providers, provider| providers.with(Tier::Url, provider));
     Ok(providers.over(Tier::User, &places.catalog_folder()))
+}
+
+fn beside(known: Providers, file: ProjectFile) -> Providers {
+    file.beside(known)
 }

@@ -55,7 +55,7 @@ pub use crate::{
     providers::{
         Egress, EnvMeaning, EnvPattern, FormatVerdict, Liveness, LivenessAuth, LivenessKind,
         LivenessMethod, Provider, ProviderFault, Providers, Retrieval, Rotation, Says, Scope, Tier,
-        Variant, read_provider,
+        Variant, provider_files, provider_in, provider_text, read_provider,
     },
     router::{Router, RouterConfig, SourceReport},
     source::{

@@ -1,7 +1,7 @@
 //! The token catalog: what is known of the tokens of well-known services.
 //!
-//! Bundled files, the operator's own over them, by provider as a whole; a project's only where the
-//! operator trusts it, since a catalog says where a freshly typed token may go. A file that can't
+//! Bundled files, the operator's own over them, by provider as a whole; a project's only beside them, and only
+//! where the operator trusts it, since a catalog says where a freshly typed token may go. A file that can't
 //! be used is told and leaves the others alone. Source: reference/secrets.md, 9 and 19 (row 26).
 
 mod bundled;
@@ -13,7 +13,8 @@ mod tests;
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs,
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
@@ -25,7 +26,10 @@ pub use self::{
     liveness::{Liveness, LivenessAuth, LivenessKind, LivenessMethod, Says},
     provider::{Egress, EnvPattern, FormatVerdict, Provider, Retrieval, Rotation, Scope, Variant},
 };
-use crate::metadata::{Metadata, PlaceholderShape};
+use crate::{
+    inventory::open_plainly,
+    metadata::{Metadata, PlaceholderShape},
+};
 
 /// Every provider that is known, by its id.
 #[derive(Clone, Debug, Default)]
@@ -33,23 +37,26 @@ pub struct Providers {
     all: BTreeMap<String, (Tier, Provider)>,
     /// Files that can't be used.
     pub faults: Vec<ProviderFault>,
+    /// Files of projects that could be used, and don't count.
+    pub left_out: Vec<ProviderFault>,
 }
 
-/// Where a provider's file comes from; a later one takes the place of an earlier one.
+/// Where a provider's file comes from; a later one takes the place of an earlier one, but for a project's, which takes
+/// nobody's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {
+    /// A project's, which the operator trusts.
+    Project,
     /// Part of Keyless.
     Bundled,
     /// Fetched from an address that the operator named.
     Url,
-    /// The project's, which the operator trusts.
-    Project,
     /// The operator's.
     User,
 }
 
-/// A file that can't be used.
+/// A file that can't be used, or does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderFault {
     /// Which.
@@ -81,15 +88,16 @@ impl Providers {
     /// Puts the files of `folder` over what is there. No folder is an empty one. Blocks.
     #[must_use]
     pub fn over(mut self, tier: Tier, folder: &Path) -> Self {
-        let Ok(entries) = fs::read_dir(folder) else { return self };
-        let mut files: Vec<PathBuf> = entries
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| path.extension().is_some_and(|end| end == "json"))
-            .collect();
-        files.sort();
-        for file in files {
+        for file in provider_files(folder) {
             self.take(tier, &file, read_provider(&file));
         }
+        self
+    }
+
+    /// Puts what was read of one file over what is there.
+    #[must_use]
+    pub fn with_file(mut self, tier: Tier, file: &Path, read: Result<Provider, String>) -> Self {
+        self.take(tier, file, read);
         self
     }
 
@@ -167,9 +175,10 @@ impl Providers {
     }
 
     /// Every provider in the order in which its word counts about what another one names as well: a pattern, a
-    /// variable. An address that was named for one service says nothing of the others' tokens.
+    /// variable. An address that was named for one service says nothing of the others' tokens, and a project nothing of
+    /// what others know.
     fn by_trust(&self) -> impl Iterator<Item = &(Tier, Provider)> {
-        let tiers = [Tier::User, Tier::Bundled, Tier::Project, Tier::Url];
+        let tiers = [Tier::User, Tier::Bundled, Tier::Url, Tier::Project];
         tiers.into_iter().flat_map(|tier| self.all.values().filter(move |(of, _)| *of == tier))
     }
 
@@ -180,6 +189,12 @@ impl Providers {
                     provider.drop_checks_that_write();
                 }
                 let id = provider.provider_id.clone();
+                if tier == Tier::Project && self.all.contains_key(&id) {
+                    let why =
+                        format!("{id:?} is known already, and a project takes nobody's place");
+                    self.left_out.push(ProviderFault { file: file.to_owned(), why });
+                    return;
+                }
                 // The stronger tier stays, in whatever order they come.
                 if self.all.get(&id).is_none_or(|(there, _)| *there <= tier) {
                     self.all.insert(id, (tier, provider));
@@ -247,15 +262,42 @@ impl Variant {
     }
 }
 
+/// The providers' files of a folder, by name; none where there is no folder. Blocks.
+pub fn provider_files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|end| end == "json"))
+        .collect();
+    files.sort();
+    files
+}
+
 /// Reads one provider's file; its name says which provider it is. Blocks.
 pub fn read_provider(file: &Path) -> Result<Provider, String> {
+    provider_in(file, &provider_text(file)?)
+}
+
+/// What `text` says, which was read from `file`, whose name says which provider it is.
+pub fn provider_in(file: &Path, text: &str) -> Result<Provider, String> {
     let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+    check::read(name, text)
+}
+
+/// The text of one provider's file. Blocks.
+pub fn provider_text(file: &Path) -> Result<String, String> {
     let fault = |error: io::Error| error.to_string();
-    let metadata = fs::metadata(file).map_err(fault)?;
-    if !metadata.is_file() || metadata.len() > check::MAX_BYTES {
+    let opened = open_plainly(file).map_err(fault)?;
+    let is_file = opened.metadata().map_err(fault)?.is_file();
+    let mut text = String::new();
+    if is_file {
+        // One byte more than fits, whatever the file says that it has.
+        opened.take(check::MAX_BYTES + 1).read_to_string(&mut text).map_err(fault)?;
+    }
+    if !is_file || text.len() as u64 > check::MAX_BYTES {
         return Err("is no regular file of at most 256 KiB".to_owned());
     }
-    check::read(name, &fs::read_to_string(file).map_err(fault)?)
+    Ok(text)
 }
 
 /// Whether a variable's name fits a glob: `*` stands for one part without underscores.

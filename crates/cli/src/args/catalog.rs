@@ -25,7 +25,13 @@ Examples:
   keyless catalog add-url https://acme.example/keyless/acme.json --enable
   keyless catalog add-url https://acme.example/keyless/acme.json --pin 9f86d081… --enable")]
     AddUrl(CatalogAddUrlArgs),
-    /// Say how the addresses stand, without fetching
+    /// Let files of this project count, as they are; a person reads them and says so at a terminal
+    #[command(after_help = "\
+Examples:
+  keyless catalog trust                            every file of .keyless/catalog that does not count yet
+  keyless catalog trust .keyless/catalog/acme.json")]
+    Trust(CatalogTrustArgs),
+    /// Say how the addresses and this project's files stand, without fetching
     #[command(after_help = "Examples:\n  keyless catalog status")]
     Status,
     /// Fetch what is older than its time
@@ -36,11 +42,12 @@ Examples:
 Examples:
   keyless catalog pin https://acme.example/keyless/acme.json")]
     Pin(CatalogPinArgs),
-    /// Forget what an address brought first; the next fetch counts as the first
+    /// Forget what an address brought first, or that a file was trusted; the next time counts as the first
     #[command(after_help = "\
 Examples:
-  keyless catalog forget https://acme.example/keyless/acme.json")]
-    Forget(CatalogUrlArgs),
+  keyless catalog forget https://acme.example/keyless/acme.json
+  keyless catalog forget .keyless/catalog/acme.json")]
+    Forget(CatalogForgetArgs),
     /// Take an address away
     #[command(after_help = "\
 Examples:
@@ -82,6 +89,20 @@ pub(crate) struct CatalogPinArgs {
     /// What to pin it to; what was fetched from it when absent
     #[arg(value_name = "SHA256")]
     pub(crate) sha256: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CatalogTrustArgs {
+    /// Files of a project; those of .keyless/catalog, here or above, when absent
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CatalogForgetArgs {
+    /// The address, or the file of a project
+    #[arg(value_name = "URL|FILE")]
+    pub(crate) what: String,
 }
 
 #[derive(Debug, Args)]

@@ -1,13 +1,14 @@
 //! `keyless catalog`: the tokens of well-known services.
 
+mod project;
 mod urls;
 
-use std::{fmt::Write as _, process::ExitCode};
+use std::{env, fmt::Write as _, path::PathBuf, process::ExitCode};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
     Places, counted,
-    vault::{Provider, Providers, Tier, Variant, read_provider},
+    vault::{Provider, ProviderFault, Providers, Tier, Variant, read_provider},
 };
 use serde_json::json;
 
@@ -18,7 +19,7 @@ use crate::{
 
 pub(super) async fn run(ui: &Ui, command: CatalogCommand) -> Result<ExitCode, Error> {
     let places = Places::from_environment()?;
-    let providers = || keyless_daemon::providers(&places);
+    let providers = || keyless_daemon::project_providers(&places, &here());
     match command {
         CatalogCommand::AddUrl(args) => return urls::add(ui, &places, args).await,
         CatalogCommand::Forget(args) => urls::forget(ui, &places, &args)?,
@@ -26,6 +27,7 @@ pub(super) async fn run(ui: &Ui, command: CatalogCommand) -> Result<ExitCode, Er
         CatalogCommand::Refresh(args) => return urls::refresh(ui, &places, &args).await,
         CatalogCommand::Remove(args) => urls::remove(ui, &places, &args)?,
         CatalogCommand::Status => urls::status(ui, &places)?,
+        CatalogCommand::Trust(args) => return project::trust(ui, &places, &args),
         CatalogCommand::List(args) => list(ui, &providers()?, &args),
         CatalogCommand::Show(args) => return show(ui, &providers()?, &args),
         CatalogCommand::Validate(args) => return Ok(validate(ui, &providers()?, &args)),
@@ -71,6 +73,7 @@ fn show(ui: &Ui, providers: &Providers, args: &CatalogShowArgs) -> Result<ExitCo
         None => providers.variant(&args.id).map(|(provider, variant)| (provider, vec![variant])),
     };
     let Some((provider, variants)) = found else {
+        warn_of_faults(ui, providers);
         let words = SafeText::words("neither a provider nor a pattern: ").as_they_wrote(&args.id);
         return Err(Error::with(Code::Usage, words.and("; see keyless catalog list")));
     };
@@ -118,9 +121,8 @@ fn validate(ui: &Ui, providers: &Providers, args: &CatalogValidateArgs) -> ExitC
     let mut faults: Vec<(String, String)> = Vec::new();
     let mut good = 0;
     if args.files.is_empty() {
-        let fault = |fault: &keyless_daemon::vault::ProviderFault| {
-            (fault.file.display().to_string(), fault.why.clone())
-        };
+        let fault = |fault: &ProviderFault| (fault.file.display().to_string(), fault.why.clone());
+        warn_of(ui, &providers.left_out);
         faults.extend(providers.faults.iter().map(fault));
         good = providers.iter().count();
     }
@@ -140,10 +142,20 @@ fn validate(ui: &Ui, providers: &Providers, args: &CatalogValidateArgs) -> ExitC
     if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) }
 }
 
+/// The folder whose project is meant; one that is gone is in no project.
+pub(super) fn here() -> PathBuf {
+    env::current_dir().unwrap_or_default()
+}
+
 /// Says which files of the catalog are left out.
 pub(super) fn warn_of_faults(ui: &Ui, providers: &Providers) {
-    for fault in &providers.faults {
-        ui.warn(format!("{}: {}; it is left out", fault.file.display(), fault.why));
+    warn_of(ui, &providers.faults);
+    warn_of(ui, &providers.left_out);
+}
+
+fn warn_of(ui: &Ui, files: &[ProviderFault]) {
+    for file in files {
+        ui.warn(format!("{}: {}; it is left out", file.file.display(), file.why));
     }
 }
 

@@ -19,7 +19,10 @@ use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use self::metadata::{changed_metadata, new_metadata};
-use super::{catalog::warn_of_faults, open_store, unlock_vault};
+use super::{
+    catalog::{here, warn_of_faults},
+    open_store, unlock_vault,
+};
 use crate::{
     args::{AddArgs, FactorArgs, RemoveArgs, RotateArgs, SaveArgs, SecretCommand, SetArgs},
     prompt,
@@ -88,7 +91,7 @@ pub(super) async fn adopt(
 /// What was not said is as the catalog has it, where a pattern was named.
 fn completed(ui: &Ui, metadata: Metadata, pattern: Option<&str>) -> Result<Metadata, Error> {
     let Some(pattern) = pattern else { return Ok(metadata) };
-    let providers = keyless_daemon::providers(&Places::from_environment()?)?;
+    let providers = keyless_daemon::project_providers(&Places::from_environment()?, &here())?;
     warn_of_faults(ui, &providers);
     if let Some((_, variant)) = providers.variant(pattern) {
         return Ok(variant.complete(metadata));

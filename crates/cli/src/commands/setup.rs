@@ -20,7 +20,7 @@ use keyless_daemon::{
 };
 use serde_json::{Value, json};
 
-use super::{doctor, pack::looks_secret};
+use super::{catalog::warn_of_faults, doctor, pack::looks_secret};
 use crate::{
     args::SetupArgs,
     prompt,
@@ -33,7 +33,8 @@ const NAMED: usize = 3;
 
 pub(super) async fn run(ui: &Ui, args: SetupArgs) -> Result<ExitCode, Error> {
     let setup = Setup::new(ui, args)?;
-    let providers = keyless_daemon::providers(&setup.places)?;
+    let providers = keyless_daemon::project_providers(&setup.places, &setup.root)?;
+    warn_of_faults(ui, &providers);
     let looks = looks_secret();
     let name = setup.root.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let proposer = Proposer::new(&providers, &name, &looks);

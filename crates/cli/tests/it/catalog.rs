@@ -3,7 +3,10 @@
 use keyless_testkit::{Origin, Script};
 use serde_json::json;
 
-use crate::world::{TOKEN, World};
+use crate::{
+    terminal::at_a_terminal,
+    world::{EVIL, TOKEN, World},
+};
 
 #[test]
 fn it_lists_shows_and_checks() {
@@ -232,4 +235,99 @@ fn an_address_takes_no_service_over_unseen() {
     let added = world.keyless(&["catalog", "add-url", URL, "--enable", "--yes"]).run();
     let errors = added.errors();
     assert!(errors.contains("says of npm counts in place of what Keyless knows"), "{errors}");
+}
+
+/// A project's catalog is written by whoever writes in the project, agents too: a person reads it at a terminal first, and
+/// again when it has changed.
+#[test]
+fn a_projects_file_counts_once_a_person_trusts_it() {
+    let mut world = World::with_store();
+    let host = "registry.npmjs.org";
+    let origin = world.origin(host);
+    world.write_config();
+    let text = catalog("Ours").replace("npm_", "acme_").replace("\"NPM_TOKEN\"", "\"ACME_KEY\"");
+    let file = ".keyless/catalog/acme.json";
+    world.home.write("work/.keyless/catalog/acme.json", &text).unwrap();
+    world.home.write("work/.keyless/catalog/broken.json", "{").unwrap();
+    world.home.write("work/.env.example", "ACME_KEY=\n").unwrap();
+    let list = || {
+        let listed = world.keyless(&["catalog", "list", "acme", "--json"]).run().json();
+        (listed["data"]["patterns"].clone(), listed["warnings"].to_string())
+    };
+    let proposed = || {
+        let lines = world.keyless(&["setup", "--scan-only", "--json"]).run().text();
+        lines.contains("\"acme-token\"") && lines.contains(host)
+    };
+    let value = world.watch(keyless_testkit::Canary::new());
+    let key = format!("acme_{}", &value.replace(|c: char| !c.is_ascii_alphanumeric(), "x")[..36]);
+    let add = ["secret", "add", "team/acme/key", "--pattern", "acme-token", "--value-stdin"];
+
+    let (none, warned) = list();
+    assert_eq!(none, json!([]));
+    assert!(warned.contains("counts once you trust it: keyless catalog trust FILE"), "{warned}");
+    assert!(warned.contains("broken.json: EOF"), "{warned}");
+    assert!(!proposed());
+    world.keyless(&add).stdin(&key[..]).run().exits(2);
+    let checked = world.keyless(&["catalog", "validate", "--json"]).run().exits(2).json();
+    assert_eq!(checked["data"]["faults"].as_array().unwrap().len(), 1, "{checked}");
+
+    // Nobody but a person at a terminal.
+    let trust = ["catalog", "trust", file];
+    let refused = world.keyless(&trust).run().exits(2).errors();
+    assert!(refused.contains("by a person at a terminal"), "{refused}");
+    let no = "expect('goes to:   registry.npmjs.org')\nexpect('Trust this file?')\nsay('n\\r')\nfinish(code=0)";
+    at_a_terminal(&world, world.keyless(&trust), no);
+    assert_eq!(list().0, json!([]));
+    let yes = no.replace("'n\\r'", "'y\\r'");
+    at_a_terminal(&world, world.keyless(&trust), &yes);
+    let (listed, warned) = list();
+    assert_eq!((&listed[0]["tier"], &listed[0]["to"]), (&json!("project"), &json!([host])));
+    assert!(!warned.contains("acme.json") && warned.contains("broken.json"), "{warned}");
+    assert!(proposed());
+    let status = world.keyless(&["catalog", "status", "--json"]).run().data();
+    assert_eq!(status["files"][0]["trust"], json!("trusted"), "{status}");
+
+    // The format counts, and so do the hosts and the check.
+    world.keyless(&add).stdin(&value[..]).run().exits(2);
+    world.keyless(&add).stdin(&key[..]).run().ok();
+    let verdict = || {
+        let checked = world.keyless(&["secret", "check", "team/acme/key", "--json"]).run().json();
+        checked["data"]["secrets"][0]["verdict"].clone()
+    };
+    assert_eq!(verdict(), json!("valid"));
+    assert_eq!(origin.requests().len(), 1);
+
+    // What it says now nobody has read.
+    let moved = text.replace(host, EVIL);
+    world.home.write("work/.keyless/catalog/acme.json", moved).unwrap();
+    let (none, warned) = list();
+    assert_eq!(none, json!([]));
+    assert!(warned.contains("it is not the file that you trusted"), "{warned}");
+    assert_eq!(verdict(), json!("unsupported"));
+    world.home.write("work/.keyless/catalog/acme.json", &text).unwrap();
+    assert_eq!(verdict(), json!("valid"));
+    world.keyless(&["catalog", "forget", file]).run().ok();
+    assert_eq!((list().0, verdict()), (json!([]), json!("unsupported")));
+    world.keyless(&["catalog", "forget", file]).run().exits(2);
+    let record = world.home.keyless_home().join("state/catalog/audit.log");
+    let lines = std::fs::read_to_string(record).unwrap();
+    assert!(lines.contains("\"trusted\"") && lines.contains("\"forgotten\""), "{lines}");
+}
+
+/// What Keyless or its operator knows is not a project's to say, whoever would trust it.
+#[test]
+fn a_projects_file_takes_no_service_over() {
+    let world = World::empty();
+    let ours = include_str!("../../../vault/catalog/npm.json");
+    let theirs = ours.replace("registry.npmjs.org", EVIL);
+    world.home.write("work/.keyless/catalog/npm.json", theirs).unwrap();
+    let trust = world.keyless(&["catalog", "trust"]);
+    let screen = at_a_terminal(&world, trust, "expect('takes nobody')\nfinish(code=1)");
+    assert!(!screen.contains("Trust this file?"), "{screen}");
+    let shown = world.keyless(&["catalog", "show", "npm-token"]).run().ok();
+    assert!(shown.contains("goes to:   registry.npmjs.org"), "{shown}");
+    // Only what lies in a project's catalog is one.
+    world.home.write("work/acme.json", catalog("one")).unwrap();
+    let trust = world.keyless(&["catalog", "trust", "acme.json"]);
+    at_a_terminal(&world, trust, "expect('lies in no .keyless/catalog')\nfinish(code=1)");
 }

@@ -14,7 +14,7 @@ use keyless_core::{Code, Error, SafeText};
 use sha2::{Digest, Sha256};
 use toml_edit::DocumentMut;
 
-use super::{Settings, UrlReport};
+use super::Settings;
 use crate::{
     places::{Places, private_directory, unusable},
     whole_file::write_whole,
@@ -99,9 +99,8 @@ impl Files {
         replace(&self.cache_file(url), bytes)
     }
 
-    /// Puts a try on record; that it can't be written stops nothing.
-    pub(super) fn note(&self, report: &UrlReport) {
-        let mut line = serde_json::json!(report);
+    /// Puts a try or a word of the operator on record; that it can't be written stops nothing.
+    pub(super) fn note(&self, mut line: serde_json::Value) {
         line["timestamp"] = serde_json::json!(Timestamp::now());
         let write = || -> io::Result<()> {
             let mut options = OpenOptions::new();

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use keyless_core::Error;
-use keyless_vault::{IndexFile, RouterConfig};
+use keyless_vault::{IndexFile, ProviderFault, RouterConfig};
 
 use super::Check;
-use crate::{config::Config, nl::guard::GuardRules, places::Places, providers::providers};
+use crate::{config::Config, nl::guard::GuardRules, places::Places, providers::project_providers};
 
-pub(super) fn look(places: &Places) -> Vec<Check> {
+pub(super) fn look(places: &Places, folder: &Path) -> Vec<Check> {
     let mut checks = vec![
         file("files.config", &places.config_file(), Config::load(&places.config_file()).err()),
         file(
@@ -19,7 +19,7 @@ pub(super) fn look(places: &Places) -> Vec<Check> {
         file("files.guard", &places.guard_file(), GuardRules::new(places.guard_file()).current().1),
     ];
     checks.extend(index(places));
-    checks.extend(catalog(places));
+    checks.extend(catalog(places, folder));
     checks
 }
 
@@ -53,25 +53,28 @@ fn index(places: &Places) -> Vec<Check> {
     index.faults.iter().map(entry).collect()
 }
 
-fn catalog(places: &Places) -> Vec<Check> {
-    match providers(places) {
-        Err(error) => vec![file("files.catalog", &places.catalog_sources_file(), Some(error))],
-        Ok(providers) if providers.faults.is_empty() => {
-            vec![Check::ok(
-                "files.catalog",
-                format!("{} services are known", providers.iter().count()),
-            )]
+fn catalog(places: &Places, folder: &Path) -> Vec<Check> {
+    let providers = match project_providers(places, folder) {
+        Err(error) => {
+            return vec![file("files.catalog", &places.catalog_sources_file(), Some(error))];
         }
-        Ok(providers) => {
-            let entry = |fault: &keyless_vault::ProviderFault| {
-                let found = format!("{}: {}; it is left out", fault.file.display(), fault.why);
-                Check::warning(
-                    "files.catalog",
-                    found,
-                    "keyless catalog validate FILE says what is wrong",
-                )
-            };
-            providers.faults.iter().map(entry).collect()
-        }
+        Ok(providers) => providers,
+    };
+    let found =
+        |fault: &ProviderFault| format!("{}: {}; it is left out", fault.file.display(), fault.why);
+    let fault = |fault: &ProviderFault| {
+        let remedy = "keyless catalog validate FILE says what is wrong";
+        Check::warning("files.catalog", found(fault), remedy)
+    };
+    let left_out = |file: &ProviderFault| {
+        let remedy = "keyless catalog status lists the project's files";
+        Check::note("files.catalog", found(file), remedy)
+    };
+    let mut checks: Vec<Check> = providers.faults.iter().map(fault).collect();
+    if checks.is_empty() {
+        let known = format!("{} services are known", providers.iter().count());
+        checks.push(Check::ok("files.catalog", known));
     }
+    checks.extend(providers.left_out.iter().map(left_out));
+    checks
 }

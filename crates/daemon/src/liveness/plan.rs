@@ -218,7 +218,7 @@ mod tests {
         let ours = include_str!("../../../vault/catalog/npm.json");
         std::fs::write(&file, ours.replace("registry.npmjs.org", "evil.test")).unwrap();
         let theirs = read_provider(&file).unwrap();
-        let known = Providers::bundled().with(Tier::Project, theirs);
+        let known = Providers::bundled().with(Tier::Url, theirs);
         assert!(planned(&known, &metadata("registry.npmjs.org", None)).is_err());
     }
 }

@@ -49,6 +49,9 @@ impl Manifest {
     /// The most bytes of a manifest, or of the operator's index: more than anybody writes by hand.
     pub const MAX_BYTES: u64 = 1024 * 1024;
 
+    /// Where a project's own providers of tokens lie below its root.
+    pub const CATALOG: &str = ".keyless/catalog";
+
     /// The project that `from` lies in: the nearest folder with a manifest, up to the one that is
     /// a repository's root. None beyond that: a manifest in `/tmp` is nobody's.
     pub fn project_of(from: &Path) -> Option<PathBuf> {
@@ -57,12 +60,16 @@ impl Manifest {
 
     /// Every project that `from` lies in, the nearest first: a package's, then that of the repository around it.
     pub fn projects_above(from: &Path) -> impl Iterator<Item = &Path> {
-        let mut beyond = false;
-        let within = from
-            .ancestors()
-            .take_while(move |folder| !mem::replace(&mut beyond, folder.join(".git").exists()));
         // Also what can't be read as a file: that the project limits itself is known then.
-        within.filter(|folder| folder.join(MANIFEST).symlink_metadata().is_ok())
+        within_repository(from).filter(|folder| folder.join(MANIFEST).symlink_metadata().is_ok())
+    }
+
+    /// The folder with the providers of tokens of the project that `from` lies in: the nearest one, up to the
+    /// repository's root. A project may have one before it has a manifest. Blocks.
+    pub fn catalog_of(from: &Path) -> Option<PathBuf> {
+        within_repository(from)
+            .map(|folder| folder.join(Self::CATALOG))
+            .find(|catalog| catalog.is_dir())
     }
 
     /// Reads the manifest of `project`. [`Code::ManifestInvalid`] when it is no TOML. Blocks.
@@ -126,6 +133,13 @@ impl IndexFile {
     }
 }
 
+/// `from` and the folders around it, up to the one that is a repository's root.
+fn within_repository(from: &Path) -> impl Iterator<Item = &Path> {
+    let mut beyond = false;
+    from.ancestors()
+        .take_while(move |folder| !mem::replace(&mut beyond, folder.join(".git").exists()))
+}
+
 fn read(file: &Path) -> Result<String, Error> {
     let fault = |error: io::Error| invalid(file, &error.to_string());
     let opened = match open(file) {
@@ -150,7 +164,7 @@ fn read(file: &Path) -> Result<String, Error> {
 }
 
 /// Opens without waiting for whoever may write into a FIFO.
-fn open(file: &Path) -> io::Result<File> {
+pub(crate) fn open(file: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::CLOEXEC;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
     OpenOptions::new().read(true).custom_flags(flags).open(file)

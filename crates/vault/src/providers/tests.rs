@@ -337,6 +337,29 @@ fn one_bad_file_leaves_the_others_and_a_stronger_tier_stays() {
     assert_eq!(providers.provider("acme").unwrap().display_name, "Acme");
 }
 
+/// Agents write in projects: nothing there speaks for what somebody else knows, trusted or not, in whatever order.
+#[test]
+fn a_project_takes_nobodys_place() {
+    let text = include_str!("../../catalog/npm.json").replace("registry.npmjs.org", "evil.test");
+    let theirs = Provider::parse(&text).unwrap();
+    let before = Providers::bundled();
+    let providers = Providers::bundled().with(Tier::Project, theirs.clone());
+    assert_eq!(providers.provider("npm"), before.provider("npm"));
+    assert!(providers.left_out[0].why.contains("\"npm\" is known already"));
+    assert!(providers.faults.is_empty());
+    // Under a name of its own, a service's patterns and variables stay that service's.
+    let sly = Provider { provider_id: "a-project".to_owned(), ..theirs };
+    let providers = Providers::bundled().with(Tier::Project, sly.clone());
+    assert_eq!(providers.variant("npm-token"), before.variant("npm-token"));
+    assert_eq!(providers.of_variable("NPM_TOKEN"), before.of_variable("NPM_TOKEN"));
+    let own = Provider { display_name: "Mine".to_owned(), ..sly.clone() };
+    for tier in [Tier::Url, Tier::User] {
+        let providers =
+            Providers::default().with(Tier::Project, sly.clone()).with(tier, own.clone());
+        assert_eq!(providers.provider("a-project"), Some(&own), "{tier:?}");
+    }
+}
+
 /// A catalog from an address is taken for what it is about: other services' patterns and variables stay theirs.
 #[test]
 fn an_address_says_nothing_of_other_services_tokens() {

@@ -6,8 +6,11 @@ use keyless_core::Error;
 use keyless_daemon::{Config, Places, UrlCatalogs, UrlOutcome, UrlReport};
 use serde_json::json;
 
+use super::project;
 use crate::{
-    args::{CatalogAddUrlArgs, CatalogPinArgs, CatalogRefreshArgs, CatalogUrlArgs},
+    args::{
+        CatalogAddUrlArgs, CatalogForgetArgs, CatalogPinArgs, CatalogRefreshArgs, CatalogUrlArgs,
+    },
     prompt,
     ui::{Ui, table},
 };
@@ -61,8 +64,19 @@ pub(super) async fn refresh(
 pub(super) fn status(ui: &Ui, places: &Places) -> Result<(), Error> {
     let catalogs = UrlCatalogs::load(places)?;
     let reports = catalogs.status();
-    let data = json!({ "enabled": catalogs.is_enabled(), "addresses": reports });
-    ui.answer("catalog status", &data, &words(&reports));
+    let files = project::files(places);
+    let data = json!({
+        "enabled": catalogs.is_enabled(),
+        "addresses": reports,
+        "files": files.iter().map(project::data).collect::<Vec<_>>(),
+    });
+    let mut words = words(&reports);
+    if !files.is_empty() {
+        let rows: Vec<Vec<String>> = files.iter().map(project::cells).collect();
+        words.push('\n');
+        words.push_str(&table(&["FILE", "PROVIDER", "TRUST", "NEXT"], &rows));
+    }
+    ui.answer("catalog status", &data, &words);
     Ok(())
 }
 
@@ -73,10 +87,13 @@ pub(super) fn pin(ui: &Ui, places: &Places, args: CatalogPinArgs) -> Result<(), 
     Ok(())
 }
 
-pub(super) fn forget(ui: &Ui, places: &Places, args: &CatalogUrlArgs) -> Result<(), Error> {
-    UrlCatalogs::load(places)?.forget(&args.url)?;
+pub(super) fn forget(ui: &Ui, places: &Places, args: &CatalogForgetArgs) -> Result<(), Error> {
+    if !args.what.contains("://") {
+        return project::forget(ui, places, &args.what);
+    }
+    UrlCatalogs::load(places)?.forget(&args.what)?;
     let words = "Forgot what it brought first; keyless catalog refresh fetches it anew.\n";
-    ui.answer("catalog forget", &json!({ "url": args.url }), words);
+    ui.answer("catalog forget", &json!({ "url": args.what }), words);
     Ok(())
 }
 

@@ -12,7 +12,11 @@ use keyless_daemon::{
 };
 use serde_json::{Value, json};
 
-use super::super::{catalog::warn_of_faults, pack::looks_secret, unlock_vault};
+use super::super::{
+    catalog::{here, warn_of_faults},
+    pack::looks_secret,
+    unlock_vault,
+};
 use crate::{
     args::{ImportArgs, LeaveWord},
     prompt,
@@ -20,7 +24,7 @@ use crate::{
 };
 
 pub(super) async fn run(ui: &Ui, args: ImportArgs) -> Result<ExitCode, Error> {
-    let providers = keyless_daemon::providers(&Places::from_environment()?)?;
+    let providers = keyless_daemon::project_providers(&Places::from_environment()?, &here())?;
     warn_of_faults(ui, &providers);
     let looks = looks_secret();
     let proposer = proposer(&providers, args.file.as_deref(), &looks)?;
