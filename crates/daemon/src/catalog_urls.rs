@@ -201,23 +201,32 @@ impl UrlCatalogs {
         Ok(())
     }
 
-    /// Names an address, and fails as [`check_new`](Self::check_new) does.
-    pub fn add(
+    /// Fetches from an address and names it. Fails as [`check_new`](Self::check_new) does, and with
+    /// `Code::InternalDestination` for an internal address, which could never be fetched from.
+    pub async fn add(
         &mut self,
+        config: &Config,
         url: &str,
         pin: Option<String>,
         refresh_seconds: Option<u64>,
         enable: bool,
-    ) -> Result<(), Error> {
+    ) -> Result<UrlReport, Error> {
         self.check_new(url, pin.as_deref())?;
         let source = Source { url: url.to_owned(), sha256: pin, refresh_seconds };
+        let report = self.refresh_one(&client(config)?, &source, false).await?;
+        self.files.note(serde_json::json!(report));
+        if report.outcome == Outcome::BlockedSsrf {
+            let words = SafeText::default().as_they_wrote(url);
+            let words = words.and(": a catalog does not come from there; nothing was added");
+            return Err(Error::with(Code::InternalDestination, words));
+        }
         self.settings = self.files.edit_settings(|document| {
             document::add(document, &source);
             if enable {
                 document::enable(document);
             }
         })?;
-        Ok(())
+        Ok(report)
     }
 
     /// Whether an address is named.
@@ -256,9 +265,7 @@ impl UrlCatalogs {
 
     /// Fetches what is older than its time, or everything when `all`.
     pub async fn refresh(&self, config: &Config, all: bool) -> Result<Vec<UrlReport>, Error> {
-        let client = Client::new(engine_config(config, None)?).map_err(|_| {
-            Error::with(Code::ConfigInvalid, SafeText::words("[egress] extra_roots can't be used"))
-        })?;
+        let client = client(config)?;
         let mut reports = Vec::with_capacity(self.settings.source.len());
         for source in &self.settings.source {
             let report = self.refresh_one(&client, source, all).await?;
@@ -384,6 +391,12 @@ fn unreadable(text: &str) -> Outcome {
         Some(version) if *version != 1 => Outcome::BlockedSchemaVersion,
         _ => Outcome::BlockedParse,
     }
+}
+
+fn client(config: &Config) -> Result<Client, Error> {
+    Client::new(engine_config(config, None)?).map_err(|_| {
+        Error::with(Code::ConfigInvalid, SafeText::words("[egress] extra_roots can't be used"))
+    })
 }
 
 async fn fetch(client: &Client, url: &str) -> Result<ClientAnswer, Unfetched> {

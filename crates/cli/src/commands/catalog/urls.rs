@@ -21,9 +21,15 @@ pub(super) async fn add(
     args: CatalogAddUrlArgs,
 ) -> Result<ExitCode, Error> {
     let mut catalogs = UrlCatalogs::load(places)?;
+    let config = Config::load(&places.config_file())?;
     if args.enable && args.pin.is_none() && catalogs.names(&args.url) {
         catalogs.enable()?;
-        return tell_of(ui, places, &catalogs, &args.url).await;
+        let reports = catalogs.refresh(&config, false).await?.into_iter();
+        return Ok(tell_of(
+            ui,
+            &catalogs,
+            reports.filter(|report| report.url == args.url).collect(),
+        ));
     }
     catalogs.check_new(&args.url, args.pin.as_deref())?;
     let question = "A catalog says where freshly typed tokens may go. Trust this address?";
@@ -31,23 +37,17 @@ pub(super) async fn add(
         ui.line("Nothing was added.");
         return Ok(ExitCode::SUCCESS);
     }
-    catalogs.add(&args.url, args.pin, args.refresh_seconds, args.enable)?;
-    tell_of(ui, places, &catalogs, &args.url).await
+    let CatalogAddUrlArgs { url, pin, refresh_seconds, enable, .. } = args;
+    let report = catalogs.add(&config, &url, pin, refresh_seconds, enable).await?;
+    Ok(tell_of(ui, &catalogs, vec![report]))
 }
 
-/// Fetches what has to be, and tells of one address.
-async fn tell_of(
-    ui: &Ui,
-    places: &Places,
-    catalogs: &UrlCatalogs,
-    url: &str,
-) -> Result<ExitCode, Error> {
-    let reports = catalogs.refresh(&Config::load(&places.config_file())?, false).await?;
-    let reports: Vec<UrlReport> = reports.into_iter().filter(|report| report.url == url).collect();
+/// Tells of one address.
+fn tell_of(ui: &Ui, catalogs: &UrlCatalogs, reports: Vec<UrlReport>) -> ExitCode {
     if !catalogs.is_enabled() {
         ui.warn("catalogs from addresses don't count yet: --enable lets them");
     }
-    Ok(tell(ui, "catalog add-url", &reports))
+    tell(ui, "catalog add-url", &reports)
 }
 
 pub(super) async fn refresh(
