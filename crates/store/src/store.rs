@@ -59,7 +59,7 @@ impl Store {
         options: StoreOptions,
     ) -> Result<Self, StoreError> {
         match place.into() {
-            StorePlace::File(file) => Self::in_file(file, options).await,
+            StorePlace::File(file) => Self::in_file(file, file::Made::Before, options).await,
             StorePlace::Server(server) => Self::on_server(server, server::Absent::Refuse).await,
         }
     }
@@ -73,15 +73,19 @@ impl Store {
     pub async fn create_or_open(place: impl Into<StorePlace>) -> Result<Self, StoreError> {
         match place.into() {
             StorePlace::File(file) => {
-                file::make_private(&file).map_err(StoreError::File)?;
-                Self::in_file(file, StoreOptions::default()).await
+                let made = file::make_private(&file).map_err(StoreError::File)?;
+                Self::in_file(file, made, StoreOptions::default()).await
             }
             StorePlace::Server(server) => Self::on_server(server, server::Absent::Make).await,
         }
     }
 
-    async fn in_file(file: PathBuf, options: StoreOptions) -> Result<Self, StoreError> {
-        file::refuse_missing(&file)?;
+    async fn in_file(
+        file: PathBuf,
+        made: file::Made,
+        options: StoreOptions,
+    ) -> Result<Self, StoreError> {
+        file::refuse_missing(&file, made).await?;
         let pool = Pool::Sqlite(file::connect(&file, options).await?);
         let chain = Arc::new(OwnChain::only());
         let segments = file.with_file_name("audit").into();

@@ -26,6 +26,9 @@ pub enum StoreError {
     /// The engine failed in another way.
     #[error("the database engine failed")]
     Engine(#[source] sqlx::Error),
+    /// Nothing is left of the file.
+    #[error("the file is empty")]
+    Emptied,
     /// The file or its folder can't be made or opened.
     #[error("the file can't be opened")]
     File(#[source] io::Error),
@@ -168,6 +171,9 @@ impl From<StoreError> for Error {
                 Self::with(Code::StoreUnusable, words)
             }
             StoreError::DiskFull(_) => Code::DiskFull.into(),
+            StoreError::Emptied => unusable(
+                "its file is empty, so it is damaged: restore a backup; where there never was a store, remove the file",
+            ),
             StoreError::Engine(_) => unusable("the database engine failed"),
             StoreError::File(error) if error.kind() == io::ErrorKind::InvalidFilename => {
                 unusable("its path is not in UTF-8, which SQLite wants; KEYLESS_HOME names another")

@@ -25,8 +25,9 @@ use crate::engine::InFile;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Readers beside the one writer; each is a thread and about 100 KiB.
 const CONNECTIONS: u32 = 4;
-/// How often the switch to WAL is tried: the one step that SQLite does not wait for.
-const WAL_ATTEMPTS: u32 = 100;
+/// How often the switch to WAL is tried, and the file's first page is looked for: the steps that SQLite does not wait
+/// for.
+const ATTEMPTS: u32 = 100;
 
 /// What can be set about a store in a file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,11 +53,31 @@ pub(super) async fn connect(file: &Path, options: StoreOptions) -> Result<InFile
     Ok(InFile::new(pool, reader))
 }
 
-/// Fails with [`StoreError::Missing`] where there is no file; keeps one that is there private.
-pub(super) fn refuse_missing(file: &Path) -> Result<(), StoreError> {
+/// Whether this process has just made the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Made {
+    Now,
+    Before,
+}
+
+/// Fails with [`StoreError::Missing`] where there is no file, and with [`StoreError::Emptied`] where SQLite would take
+/// what is there for a new database, and drop the write-ahead log beside it; keeps one that is there private.
+pub(super) async fn refuse_missing(file: &Path, made: Made) -> Result<(), StoreError> {
+    for _ in 1..ATTEMPTS {
+        match refuse_missing_now(file, made) {
+            // Another process may be making it at this moment.
+            Err(StoreError::Emptied) => tokio::time::sleep(Duration::from_millis(20)).await,
+            answer => return answer,
+        }
+    }
+    refuse_missing_now(file, made)
+}
+
+fn refuse_missing_now(file: &Path, made: Made) -> Result<(), StoreError> {
     match fs::metadata(file) {
-        Ok(found) if found.is_file() => keep_private(file, &found),
-        Ok(_) => Err(StoreError::Foreign),
+        Ok(found) if !found.is_file() => Err(StoreError::Foreign),
+        Ok(found) if found.len() < 2 && made == Made::Before => Err(StoreError::Emptied),
+        Ok(found) => keep_private(file, &found),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(StoreError::Missing),
         Err(error) => Err(StoreError::File(error)),
     }
@@ -68,14 +89,14 @@ fn refuse_unnameable(file: &Path) -> io::Result<()> {
 }
 
 /// Makes an empty file, unless there is one.
-pub(super) fn make_private(file: &Path) -> io::Result<()> {
+pub(super) fn make_private(file: &Path) -> io::Result<Made> {
     refuse_unnameable(file)?;
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.map_or_else(|| PathBuf::from("."), Path::to_path_buf);
     DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Ok(_) => Ok(Made::Now),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Made::Before),
         Err(error) => Err(error),
     }
 }
@@ -102,7 +123,7 @@ fn connect_options(file: &Path, options: StoreOptions) -> SqliteConnectOptions {
 /// Switches the file to WAL, which it then stays in. SQLite answers busy at once when another
 /// process does the same, instead of waiting.
 async fn use_wal(connection: &mut SqliteConnection) -> Result<(), StoreError> {
-    for _ in 1..WAL_ATTEMPTS {
+    for _ in 1..ATTEMPTS {
         match try_wal(connection).await {
             Err(StoreError::Busy(_)) => tokio::time::sleep(Duration::from_millis(20)).await,
             answer => return answer,

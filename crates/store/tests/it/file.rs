@@ -9,6 +9,10 @@ use std::{
 
 use keyless_core::{Code, Error};
 use keyless_store::{Store, StoreError};
+use sqlx::{
+    ConnectOptions as _, Connection as _,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode},
+};
 
 use crate::scene::{Engine, Scene, draft};
 
@@ -64,10 +68,31 @@ async fn another_programs_database_is_left_alone() {
 async fn a_making_that_was_cut_short_is_finished() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("store.db");
-    fs::write(&file, "").unwrap();
+    // What SQLite's first step leaves: one page, and nothing of ours.
+    let first = SqliteConnectOptions::new().filename(&file).create_if_missing(true);
+    let first = first.journal_mode(SqliteJournalMode::Wal).connect().await.unwrap();
+    first.close().await.unwrap();
+    assert_eq!(fs::metadata(&file).unwrap().len(), 4096);
     let store = Store::create_or_open(&file).await.unwrap();
     assert!(store.rows().await.unwrap().header.is_none());
     assert!(Store::open(&file).await.unwrap().check().await.is_ok());
+}
+
+/// SQLite would take it for a new database, and drop the write-ahead log beside it, which may have everything.
+#[tokio::test]
+async fn an_emptied_file_is_no_new_one() {
+    let check = async |left: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, log) = (folder.path().join("store.db"), folder.path().join("store.db-wal"));
+        fs::write(&file, left).unwrap();
+        fs::write(&log, "what was written last").unwrap();
+        let (opened, made) = tokio::join!(Store::open(&file), Store::create_or_open(&file));
+        assert!(matches!(opened, Err(StoreError::Emptied)), "{opened:?}");
+        assert!(matches!(made, Err(StoreError::Emptied)), "{made:?}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), left);
+        assert!(log.exists());
+    };
+    tokio::join!(check(""), check("S"));
 }
 
 #[tokio::test]
