@@ -10,10 +10,10 @@ mod versions;
 
 use std::process::ExitCode;
 
-use keyless_core::{ApproveOnUse, Code, Error, SafeText, SecretPath};
+use keyless_core::{Code, Error, SafeText, SecretPath};
 use keyless_daemon::{
     CheckWhen, Operator, Places, SecretRow,
-    vault::{Metadata, Secret, SourceConfig, Vault},
+    vault::{Metadata, SourceConfig, Vault},
 };
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
@@ -162,8 +162,8 @@ async fn list(ui: &Ui) -> Result<(), Error> {
     let (places, store) = open_store().await?;
     let secrets = keyless_daemon::list_secrets(&store).await?;
     let floor = keyless_daemon::asked_at_least(&places)?;
-    let secrets = secrets.into_iter().map(|secret| in_force(secret, floor));
-    let secrets: Vec<SecretRow> = secrets.map(SecretRow::today).collect();
+    let secrets = secrets.into_iter().map(|secret| SecretRow::today(secret, floor));
+    let secrets: Vec<SecretRow> = secrets.collect();
     let data: Vec<Value> = secrets.iter().map(describe).collect();
     let rows: Vec<Vec<String>> = secrets.iter().map(row).collect();
     let words = if rows.is_empty() {
@@ -178,8 +178,8 @@ async fn list(ui: &Ui) -> Result<(), Error> {
 async fn show(ui: &Ui, path: &SecretPath) -> Result<(), Error> {
     let (places, store) = open_store().await?;
     let secret = keyless_daemon::show_secret(&store, path).await?;
-    let secret = in_force(secret, keyless_daemon::asked_at_least(&places)?);
-    let data = describe(&SecretRow::today(secret));
+    let floor = keyless_daemon::asked_at_least(&places)?;
+    let data = describe(&SecretRow::today(secret, floor));
     let fields = data.as_object().into_iter().flatten().filter(|(_, value)| {
         !value.is_null() && !value.as_object().is_some_and(serde_json::Map::is_empty)
     });
@@ -188,13 +188,6 @@ async fn show(ui: &Ui, path: &SecretPath) -> Result<(), Error> {
     let words: String = lines.collect();
     ui.answer("secret show", &data, &words);
     Ok(())
-}
-
-/// The secret with the policy that counts: the profile may ask more often than the secret's own.
-fn in_force(mut secret: Secret, floor: ApproveOnUse) -> Secret {
-    let own = secret.metadata.approve_on_use;
-    secret.metadata.approve_on_use = own.tightened_by(floor);
-    secret
 }
 
 /// A field as people read it: words without quotes, lists with commas.
@@ -210,7 +203,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-fn describe(SecretRow { secret, state }: &SecretRow) -> Value {
+fn describe(SecretRow { secret, state, asks }: &SecretRow) -> Value {
     let rule = secret.metadata.egress.as_ref();
     json!({
         "path": secret.path,
@@ -230,14 +223,14 @@ fn describe(SecretRow { secret, state }: &SecretRow) -> Value {
         "version": secret.version,
         "state": state.as_str(),
         "description": secret.metadata.description,
-        "approve_on_use": secret.metadata.approve_on_use,
+        "approve_on_use": asks,
         "upkeep": secret.metadata.upkeep,
         "honeypot": secret.metadata.honeypot.then_some(true),
         "compromised": secret.is_compromised().then_some(secret.metadata.compromised),
     })
 }
 
-fn row(SecretRow { secret, state }: &SecretRow) -> Vec<String> {
+fn row(SecretRow { secret, state, .. }: &SecretRow) -> Vec<String> {
     let to = secret.metadata.egress.as_ref().map_or_else(String::new, |rule| {
         rule.to.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     });

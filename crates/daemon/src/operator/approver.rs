@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use keyless_core::{
-    Code, Error, SafeText, SecretPath,
+    ApproveOnUse, Code, Error, SafeText, SecretPath,
     approval::{Asked, Decision, Field, Fields, Outcome, Request, RequestId, Status},
 };
 use keyless_vault::{Metadata, Vault};
@@ -36,6 +36,8 @@ pub struct Approver {
     requests: Arc<Requests>,
     /// Two answers at once would both be applied, and one of them refused.
     turn: Mutex<()>,
+    /// How often every secret is asked about at least.
+    floor: ApproveOnUse,
 }
 
 impl Approver {
@@ -43,13 +45,21 @@ impl Approver {
     pub fn new(vault: Arc<Vault>) -> Self {
         let log = super::audit_log(&vault);
         let requests = Arc::new(Requests::new(&vault, log.clone()));
-        Self { operator: Operator::with_log(vault, log), requests, turn: Mutex::default() }
+        let floor = ApproveOnUse::Never;
+        Self { operator: Operator::with_log(vault, log), requests, turn: Mutex::default(), floor }
     }
 
     /// In the broker's own process.
     pub(crate) fn of(broker: &Broker) -> Self {
         let operator = Operator::with_log(Arc::clone(broker.vault()), broker.log().clone());
-        Self { operator, requests: Arc::clone(broker.requests()), turn: Mutex::default() }
+        let (requests, floor) = (Arc::clone(broker.requests()), ApproveOnUse::Never);
+        Self { operator, requests, turn: Mutex::default(), floor }
+    }
+
+    /// The same, where the profile asks about every secret at least as often as `floor` says.
+    #[must_use]
+    pub(crate) fn asking_at_least(self, floor: ApproveOnUse) -> Self {
+        Self { floor, ..self }
     }
 
     /// Asks the services of values before they are saved, where the operator wants that.
@@ -192,7 +202,8 @@ impl Approver {
         let end = holds_until.unwrap_or(request.expires_at);
         let mut secrets = Vec::new();
         for path in secrets_of(request) {
-            let known = self.operator.vault.show(path).await.ok().map(Known::of);
+            let secret = self.operator.vault.show(path).await.ok();
+            let known = secret.map(|secret| Known::of(secret, self.floor_of(&request.asked)));
             secrets.push(Named { path: path.clone(), known });
         }
         let mut secrets = secrets.into_iter();
@@ -208,6 +219,16 @@ impl Approver {
             seconds_left: u64::try_from(end.duration_since(now).as_secs()).unwrap_or(0),
             known,
             others: secrets.collect(),
+        }
+    }
+}
+
+impl Approver {
+    /// How often what is asked about is asked about at least: a project may ask for more than the profile.
+    fn floor_of(&self, asked: &Asked) -> ApproveOnUse {
+        match asked {
+            Asked::UseApproval { per_call: true, .. } => ApproveOnUse::PerCall,
+            _ => self.floor,
         }
     }
 }
@@ -329,6 +350,22 @@ mod tests {
         let refused = approver.answer(&id, Answer::AllowSession, None).await.unwrap_err();
         assert_eq!(refused.code(), Code::Usage);
         approver.answer(&id, Answer::AllowOnce, None).await.unwrap();
+    }
+
+    /// What a person is told is what happens, not what the secret alone would say.
+    #[tokio::test]
+    async fn the_policy_in_force_is_shown() {
+        let (approver, _scene) = approver(Some(b"Qm7-xT4w9ZrK2bVp")).await;
+        let asks = |pending: Vec<Shown>| pending[0].known.as_ref().unwrap().approve_on_use;
+        let asked = |per_call| Asked::UseApproval { reason: "x".to_owned(), deed: None, per_call };
+        let id = ask(&approver, asked(false)).await;
+        assert_eq!(asks(approver.pending().await.unwrap()), ApproveOnUse::Never);
+        let approver = approver.asking_at_least(ApproveOnUse::Session);
+        assert_eq!(asks(approver.pending().await.unwrap()), ApproveOnUse::Session);
+        approver.answer(&id, Answer::AllowOnce, None).await.unwrap();
+        // The project's word, which the request carries.
+        ask(&approver, asked(true)).await;
+        assert_eq!(asks(approver.pending().await.unwrap()), ApproveOnUse::PerCall);
     }
 
     /// Of a rule about requests: the next request would be asked about all the same.

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use data_encoding::HEXLOWER;
-use keyless_core::{Code, Error, SafeText, SecretPath, approval::RequestId};
+use keyless_core::{ApproveOnUse, Code, Error, SafeText, SecretPath, approval::RequestId};
 use keyless_guest::connect_unix;
 use keyless_vault::{Metadata, Vault};
 use tokio::{
@@ -19,6 +19,7 @@ use super::{
     shown::{Answer, Shown},
 };
 use crate::{
+    inventory::asked_at_least,
     liveness::Checked,
     places::Places,
     service::UNREADABLE_CALL,
@@ -46,7 +47,10 @@ impl ApproverHandle {
             remote.prove(&vault).await?;
             return Ok(Self::Remote(remote));
         }
-        Ok(Self::Local(Box::new(Approver::new(vault).checking(places))))
+        let approver = Approver::new(vault).checking(places);
+        // A file that can't be read keeps nobody from an answer; whoever opens a broker by it is told.
+        let floor = asked_at_least(places).unwrap_or(ApproveOnUse::Never);
+        Ok(Self::Local(Box::new(approver.asking_at_least(floor))))
     }
 
     /// The requests that wait, oldest first.

@@ -8,7 +8,7 @@ mod sources;
 
 use std::sync::Arc;
 
-use keyless_core::Error;
+use keyless_core::{ApproveOnUse, Error};
 use keyless_store::AuditLog;
 use keyless_vault::Vault;
 
@@ -24,6 +24,8 @@ use crate::nl::grants::{Grants, ShownGrant};
 pub struct Overview {
     vault: Arc<Vault>,
     log: AuditLog,
+    /// How often every secret is asked about at least.
+    floor: ApproveOnUse,
 }
 
 impl Overview {
@@ -34,7 +36,13 @@ impl Overview {
     }
 
     pub(crate) fn with_log(vault: Arc<Vault>, log: AuditLog) -> Self {
-        Self { vault, log }
+        Self { vault, log, floor: ApproveOnUse::Never }
+    }
+
+    /// The same, where the profile asks about every secret at least as often as `floor` says.
+    #[must_use]
+    pub fn asking_at_least(self, floor: ApproveOnUse) -> Self {
+        Self { floor, ..self }
     }
 
     /// Every grant that the vault has sealed; what permits nothing any more comes last. A row that somebody wrote into

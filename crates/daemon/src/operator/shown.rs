@@ -72,7 +72,7 @@ pub struct Known {
     pub env: Option<EnvName>,
     /// Whether it has a value here.
     pub has_value: bool,
-    /// When a person is asked before it is used.
+    /// When a person is asked before it is used, as it is in force.
     pub approve_on_use: ApproveOnUse,
 }
 
@@ -176,8 +176,8 @@ impl Shown {
 }
 
 impl Known {
-    /// What is told of a secret.
-    pub(crate) fn of(secret: Secret) -> Self {
+    /// What is told of a secret, which is asked about as often as `floor` says at least.
+    pub(crate) fn of(secret: Secret, floor: ApproveOnUse) -> Self {
         let Metadata { egress, env, description, approve_on_use, upkeep, .. } = secret.metadata;
         let Upkeep { retrieval_url, rotate_every_days, expires_at, pattern_id, .. } = upkeep;
         Self {
@@ -191,7 +191,7 @@ impl Known {
             to: egress.map(|rule| rule.to).unwrap_or_default(),
             env,
             has_value: secret.version.is_some(),
-            approve_on_use,
+            approve_on_use: approve_on_use.tightened_by(floor),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use keyless_core::{Code, Error};
+use keyless_core::{ApproveOnUse, Code, Error};
 use keyless_daemon::{
     ApproverHandle, Config, Occasion, Operator, Overview, Places, Weight,
     vault::{Providers, Vault},
@@ -44,7 +44,9 @@ impl Office {
     pub(super) async fn open(places: Places, vault: Vault) -> Result<Self, Error> {
         let vault = Arc::new(vault);
         let approver = ApproverHandle::open(&places, Arc::clone(&vault)).await?;
-        let overview = Overview::new(Arc::clone(&vault));
+        // As a broker would ask; a file that can't be read is told by whatever needs it.
+        let floor = keyless_daemon::asked_at_least(&places).unwrap_or(ApproveOnUse::Never);
+        let overview = Overview::new(Arc::clone(&vault)).asking_at_least(floor);
         // A catalog that can't be used is a matter of `keyless catalog`; what is bundled can.
         let providers = keyless_daemon::providers(&places).unwrap_or_else(|_| Providers::bundled());
         let (providers, proven) = (Arc::new(providers), Instant::now());

@@ -35,6 +35,23 @@ fn every_use_waits_for_its_own_word() {
     wait_until("it is asked for again", || !pending(&world).is_empty());
 }
 
+/// Under the strict profile agents, their person and the operator are all told the policy that is in force.
+#[test]
+fn the_policy_that_is_told_is_the_one_in_force() {
+    let world = World::with_token();
+    world.home.write("keyless/config.toml", "[unlock]\nprofile = \"strict\"\n").unwrap();
+    unlock(&world);
+    let mut agent = Agent::connect(&world);
+    let listed = agent.tool("secrets_list", &json!({})).unwrap();
+    assert_eq!(listed[0]["approve_on_use"], json!("per-call"), "{listed}");
+    let card = agent.tool("secrets_describe", &json!({ "path": TOKEN })).unwrap();
+    assert_eq!(card["approve_on_use"], json!("per-call"), "{card}");
+    agent.ask("secrets_request_rotation", &json!({ "path": TOKEN }));
+    assert_eq!(pending(&world)[0]["known"]["approve_on_use"], json!("per-call"));
+    let shown = world.keyless(&["secret", "show", TOKEN, "--json"]).run().data();
+    assert_eq!(shown["approve_on_use"], json!("per-call"));
+}
+
 /// A run with its own broker waits as well, and is answered through the store.
 #[test]
 fn a_run_without_the_service_waits_too() {

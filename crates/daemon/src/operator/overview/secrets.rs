@@ -1,7 +1,7 @@
 //! The inventory: what fits a search, and how each secret stands today. Never a value.
 
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
-use keyless_core::Error;
+use keyless_core::{ApproveOnUse, Error};
 use keyless_store::LatestUse;
 use keyless_vault::{Freshness, Secret};
 
@@ -32,6 +32,8 @@ pub struct SecretRow {
     pub secret: Secret,
     /// How it stands.
     pub state: SecretState,
+    /// When a person is asked before it is used, as it is in force: the profile may ask more often than its own policy.
+    pub asks: ApproveOnUse,
 }
 
 /// How a secret stands.
@@ -60,7 +62,7 @@ impl Overview {
     pub async fn secrets(&self, wanted: &SecretsWanted) -> Result<SecretsView, Error> {
         let all = self.vault.list().await?;
         let total = all.len();
-        let rows = all.into_iter().map(SecretRow::today);
+        let rows = all.into_iter().map(|secret| SecretRow::today(secret, self.floor));
         Ok(SecretsView { rows: rows.filter(|row| wanted.fits(row)).collect(), total })
     }
 }
@@ -79,12 +81,12 @@ impl SecretsWanted {
 }
 
 impl SecretRow {
-    /// A secret as it stands today.
-    pub fn today(secret: Secret) -> Self {
-        Self::on(Timestamp::now().to_zoned(TimeZone::UTC).date(), secret)
+    /// A secret as it stands today, where `floor` says how often each is asked about at least.
+    pub fn today(secret: Secret, floor: ApproveOnUse) -> Self {
+        Self::on(Timestamp::now().to_zoned(TimeZone::UTC).date(), secret, floor)
     }
 
-    fn on(today: Date, secret: Secret) -> Self {
+    fn on(today: Date, secret: Secret, floor: ApproveOnUse) -> Self {
         let state = match secret.metadata.upkeep.freshness(today) {
             _ if secret.lacks_value() => SecretState::Missing,
             _ if secret.is_compromised() => SecretState::Compromised,
@@ -92,7 +94,8 @@ impl SecretRow {
             Freshness::Expiring => SecretState::Expiring,
             Freshness::Registered => SecretState::Registered,
         };
-        Self { secret, state }
+        let asks = secret.metadata.approve_on_use.tightened_by(floor);
+        Self { secret, state, asks }
     }
 }
 

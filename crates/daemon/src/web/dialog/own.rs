@@ -1,6 +1,6 @@
 //! A secret as the operator opens it: what is known of it, a value, other metadata. No agent has asked for it.
 
-use keyless_core::Location;
+use keyless_core::{ApproveOnUse, Location};
 use keyless_store::LatestUse;
 use keyless_vault::{Metadata, Providers, Secret, SourceConfig};
 use maud::{Markup, html};
@@ -23,6 +23,8 @@ pub(in crate::web) struct Own<'a> {
     /// The secret; nothing for a new one.
     pub(in crate::web) secret: Option<&'a Secret>,
     pub(in crate::web) act: Act,
+    /// How often every secret is asked about at least.
+    pub(in crate::web) floor: ApproveOnUse,
     pub(in crate::web) providers: &'a Providers,
     /// Its latest uses, the last one first.
     pub(in crate::web) uses: &'a [LatestUse],
@@ -75,7 +77,7 @@ pub(in crate::web) fn render(own: &Own<'_>) -> Markup {
 /// A value is typed.
 fn typing(own: &Own<'_>, address: &str) -> Markup {
     let occasion = Occasion::of(own.secret);
-    let known = own.secret.cloned().map(Known::of);
+    let known = own.secret.cloned().map(|secret| Known::of(secret, own.floor));
     let wanted = Wanted {
         place: &own.visit.place,
         path: own.secret.map(|secret| &secret.path),
@@ -144,7 +146,7 @@ fn look(own: &Own<'_>, secret: &Secret, address: &str) -> Markup {
             div { dt { "May go to" } dd { (where_it_goes(secret)) } }
             div { dt { "Variable" } dd {
                 @match env { Some(name) => { code { (name) } }, None => { span .none { "none" } } } } }
-            div { dt { "Asks" } dd { (approve_on_use.in_words()) } }
+            div { dt { "Asks" } dd { (approve_on_use.tightened_by(own.floor).in_words()) } }
             div { dt { "Kept in" } dd { (value::kept(Some(secret))) } }
             @if let Some(version) = secret.version {
                 div { dt { "Value" } dd { "version " (version)

@@ -57,6 +57,7 @@ pub(in crate::web) async fn secret(
         visit: &visit,
         secret: secret.as_ref(),
         act: Act::parse(wanted.text("act")),
+        floor: web.desk.keeper.floor(),
         providers: &web.desk.providers().await,
         uses: &uses,
         prove_again: web.desk.prove_again().await,
@@ -112,7 +113,7 @@ fn table(place: &str, rows: &[SecretRow], uses: &[LatestUse]) -> Markup {
                 th scope="col" { "Asks" } th scope="col" { "Used" } th scope="col" { "State" }
             } }
             tbody {
-                @for SecretRow { secret, state } in rows.iter().take(ROWS) {
+                @for SecretRow { secret, state, asks } in rows.iter().take(ROWS) {
                     @let state = state.as_str();
                     tr {
                         th scope="row" {
@@ -126,7 +127,7 @@ fn table(place: &str, rows: &[SecretRow], uses: &[LatestUse]) -> Markup {
                                 None => { span .none { "none" } },
                             }
                         }
-                        td data-head="Asks" { (secret.metadata.approve_on_use.in_words()) }
+                        td data-head="Asks" { (asks.in_words()) }
                         td data-head="Used" {
                             // They are sorted, the latest first.
                             @match uses.iter().find(|one| one.path == secret.path) {
@@ -161,7 +162,7 @@ fn destinations(secret: &Secret) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use keyless_core::EgressRule;
+    use keyless_core::{ApproveOnUse, EgressRule};
     use keyless_vault::Metadata;
 
     use super::*;
@@ -182,7 +183,7 @@ mod tests {
             let (created_at, updated_at, rotated_at) = (at, at, Some(at));
             let secret =
                 Secret { path, metadata, created_at, updated_at, version: Some(1), rotated_at };
-            SecretRow { secret, state: SecretState::Registered }
+            SecretRow { secret, state: SecretState::Registered, asks: ApproveOnUse::Never }
         };
         let rows: Vec<SecretRow> = (0..2000).map(row).collect();
         let drawn = table("place", &rows, &[]).into_string();

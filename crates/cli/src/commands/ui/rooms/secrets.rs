@@ -130,7 +130,7 @@ fn detail(row: &SecretRow, app: &App) -> Vec<Piece> {
     let to = metadata.egress.as_ref().map(|rule| listed(&rule.to, "nowhere"));
     fact("May go to", Some(to.unwrap_or_else(|| "nowhere on the wire".to_owned())));
     fact("Variable", metadata.env.as_ref().map(ToString::to_string));
-    fact("Asks", Some(metadata.approve_on_use.in_words().to_owned()));
+    fact("Asks", Some(row.asks.in_words().to_owned()));
     fact("Kept in", Some(visible(&source_word(&metadata.source))));
     fact("Version", secret.version.map(|version| version.to_string()));
     fact("Set", secret.rotated_at.map(|at| at.strftime("%Y-%m-%d %H:%M").to_string()));
