@@ -77,15 +77,21 @@ pub(super) fn by_option(
 }
 
 fn ask_use(request: &Shown) -> Result<Answer, Error> {
-    let question = if request.is_one_deed() {
-        "Allow it [o]nce, or [d]eny it? "
+    let one_deed = request.is_one_deed();
+    let (question, words) = if one_deed {
+        ("Allow it [o]nce, or [d]eny it? ", "o allows it this once; d or Enter denies it")
     } else {
-        "Allow it [o]nce, for the [s]ession, or [d]eny it? "
+        (
+            "Allow it [o]nce, for the [s]ession, or [d]eny it? ",
+            "o allows it this once, s until the session ends; d or Enter denies it",
+        )
     };
-    Ok(match typed(question)?.trim() {
-        "o" | "once" => Answer::AllowOnce,
-        "s" | "session" => Answer::AllowSession,
-        _ => Answer::Deny,
+    // A key that means nothing here is a slip: a denial is remembered, and one deed is never for the session.
+    typed_as(question, |answer| match answer {
+        "o" | "once" => Ok(Answer::AllowOnce),
+        "s" | "session" if !one_deed => Ok(Answer::AllowSession),
+        "" | "d" | "deny" | "n" | "no" => Ok(Answer::Deny),
+        _ => Err(Error::with(Code::Usage, SafeText::words(words))),
     })
 }
 

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{Agent, USE, about, approve, gated, pending, unlock};
+use crate::terminal::at_a_terminal;
 use crate::world::{ALLOWED, TOKEN, VARIABLE, World, wait_until};
 
 #[test]
@@ -33,6 +34,23 @@ fn every_use_waits_for_its_own_word() {
     approve(&world, &["--take-back", standing[0]["id"].as_str().unwrap()]).ok();
     run.say("go");
     wait_until("it is asked for again", || !pending(&world).is_empty());
+}
+
+/// At the terminal a slip is no answer: what is allowed one use at a time is not allowed for a session, and a key that
+/// means nothing denies nothing.
+#[test]
+fn a_slip_at_the_terminal_is_asked_again() {
+    let world = World::with_token();
+    gated(&world, "per-call");
+    unlock(&world);
+    let mut agent = Agent::connect(&world);
+    let asked = json!({ "path": TOKEN, "reason": "for the build" });
+    let id = agent.ask("secrets_request_use_approval", &asked);
+    let script = "question = 'Allow it [o]nce, or [d]eny it? '\n\
+        for slip in ['s', 'x']:\n    expect(question); say(slip + '\\r'); expect('o allows it this once')\n\
+        expect(question); say('o\\r'); expect('may be used once')\nfinish(code=0)";
+    at_a_terminal(&world, world.keyless(&["approve", &id]), script);
+    assert_eq!(agent.status(&id), "once");
 }
 
 /// Under the strict profile agents, their person and the operator are all told the policy that is in force.
