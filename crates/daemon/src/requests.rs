@@ -143,10 +143,7 @@ impl Requests {
         let request = self.row(id).await?.request;
         match request.status(Timestamp::now()) {
             Status::Pending => Ok(request),
-            status => {
-                let words = SafeText::default().and(id).and(" is ").and(status.as_str());
-                Err(Error::with(Code::RequestSettled, words))
-            }
+            status => Err(Error::with(Code::RequestSettled, too_late(&request, status))),
         }
     }
 
@@ -361,6 +358,20 @@ pub(crate) fn about(request: &Request) -> SafeText {
 /// Tells of a denial, by its name.
 pub(crate) fn denied(request: &Request) -> Error {
     Error::with(Code::ApprovalDenied, about(request).and(", by ").and(&request.id))
+}
+
+/// Which end a request came to, and when.
+fn too_late(request: &Request, status: Status) -> SafeText {
+    let (what, at) = match &request.settled {
+        None => (": its time was over ", request.expires_at),
+        Some(settled) => (": it was settled ", settled.at),
+    };
+    let seconds = u64::try_from(Timestamp::now().duration_since(at).as_secs()).unwrap_or(0);
+    let words = SafeText::default().and(&request.id).and(" is ").and(status.as_str()).and(what);
+    match seconds {
+        0..=119 => words.and(seconds).and(" s ago"),
+        _ => words.and(seconds / 60).and(" min ago"),
+    }
 }
 
 /// There is no request of this name, as far as who asks may know.

@@ -35,14 +35,7 @@ pub(super) async fn run(ui: &Ui, args: ApproveArgs) -> Result<ExitCode, Error> {
         (Some(id), _) => take_back(ui, &mut approver, id).await,
         (None, _) if args.list => list(ui, &mut approver).await,
         (None, Some(id)) => {
-            let pending = approver.pending().await?;
-            let request = pending.into_iter().find(|request| request.id == *id);
-            let request = request.ok_or_else(|| {
-                Error::with(
-                    Code::RequestNotFound,
-                    SafeText::default().and(id).and(" does not wait"),
-                )
-            })?;
+            let request = approver.waiting(id).await?;
             answer(ui, &args, (&mut approver, &guide), &request).await
         }
         (None, None) if args.word().is_some() => {

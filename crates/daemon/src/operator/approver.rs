@@ -73,6 +73,27 @@ impl Approver {
         self.shown(|request, now| request.status(now) == Status::Pending).await
     }
 
+    /// One request that waits. [`Code::RequestSettled`] says which end it came to and when, [`Code::RequestNotFound`] that
+    /// none of that name is known any more; both what can still be done.
+    pub async fn waiting(&self, id: &RequestId) -> Result<Shown, Error> {
+        let (now, found) = (Timestamp::now(), self.requests.pending(id).await);
+        let error = match found {
+            Ok(request) => return Ok(self.show(&request, now).await),
+            Err(error) => error,
+        };
+        let words = match error.code() {
+            Code::RequestNotFound => SafeText::words("none of the last hour is called ")
+                .and(id)
+                .and("; keyless approve --list shows what waits"),
+            Code::RequestSettled if self.standing().await?.iter().any(|held| held.id == *id) => {
+                let words = error.detail().clone().and(", and holds; keyless approve --take-back ");
+                words.and(id).and(" ends that")
+            }
+            _ => return Err(error),
+        };
+        Err(Error::with(error.code(), words))
+    }
+
     /// What still has an effect: approvals that hold, and denials that are remembered.
     pub async fn standing(&self) -> Result<Vec<Shown>, Error> {
         self.shown(|request, now| request.allows_use(now) || request.denies(now)).await
@@ -366,6 +387,38 @@ mod tests {
         // The project's word, which the request carries.
         ask(&approver, asked(true)).await;
         assert_eq!(asks(approver.pending().await.unwrap()), ApproveOnUse::PerCall);
+    }
+
+    /// Who comes too late is told what became of it, when, and what can still be done.
+    #[tokio::test]
+    async fn a_request_that_waits_no_more_says_why() {
+        let (approver, _scene) = approver(Some(b"Qm7-xT4w9ZrK2bVp")).await;
+        let id = ask(&approver, Asked::Rotation).await;
+        assert_eq!(approver.waiting(&id).await.unwrap().status, Status::Pending);
+        approver.answer(&id, Answer::Cancel, None).await.unwrap();
+        let told = async |id: &RequestId| {
+            let error = approver.waiting(id).await.unwrap_err();
+            (error.code(), error.detail().as_str().to_owned())
+        };
+        let words = format!("{id} is cancelled: it was settled 0 s ago");
+        assert_eq!(told(&id).await, (Code::RequestSettled, words));
+        let asked = Asked::UseApproval { reason: "x".to_owned(), deed: None, per_call: false };
+        let life = Some(jiff::SignedDuration::from_millis(1));
+        let late = approver.requests.ask("ses-2", Some(&path()), asked.clone(), life).await;
+        let late = late.unwrap().id;
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        let (code, words) = told(&late).await;
+        assert_eq!(code, Code::RequestSettled);
+        assert!(words.contains(" is expired: its time was over "), "{words}");
+        let id = ask(&approver, asked).await;
+        approver.answer(&id, Answer::Deny, None).await.unwrap();
+        let (_, words) = told(&id).await;
+        let held = format!(", and holds; keyless approve --take-back {id} ends that");
+        assert!(words.contains(" is denied: ") && words.ends_with(&held), "{words}");
+        let unknown = RequestId::from_random([7; 6]);
+        let (code, words) = told(&unknown).await;
+        assert_eq!(code, Code::RequestNotFound);
+        assert!(words.ends_with("keyless approve --list shows what waits"), "{words}");
     }
 
     /// Of a rule about requests: the next request would be asked about all the same.

@@ -61,6 +61,14 @@ impl ApproverHandle {
         }
     }
 
+    /// One request that waits. Otherwise the error says what became of it, and what can still be done.
+    pub async fn waiting(&mut self, id: &RequestId) -> Result<Shown, Error> {
+        match self {
+            Self::Local(approver) => approver.waiting(id).await,
+            Self::Remote(remote) => done(remote.call(&Call::Waiting { id: id.clone() }).await?),
+        }
+    }
+
     /// Approvals that hold, and denials that are remembered.
     pub async fn standing(&mut self) -> Result<Vec<Shown>, Error> {
         match self {

@@ -81,6 +81,11 @@ pub(super) enum Call {
         /// Which.
         id: RequestId,
     },
+    /// Show one request that waits.
+    Waiting {
+        /// Which.
+        id: RequestId,
+    },
 }
 
 /// What the broker answers.

@@ -165,6 +165,7 @@ impl Conversation<'_> {
                 approver.give(&path, occasion, given, value).await.map(|()| Reply::Kept)
             }
             Call::TakeBack { id } => approver.take_back(&id).await.map(done),
+            Call::Waiting { id } => approver.waiting(&id).await.map(done),
             Call::Answer { id, answer, value_bytes } => {
                 let value = match value_bytes {
                     None => None,

@@ -51,6 +51,13 @@ fn a_slip_at_the_terminal_is_asked_again() {
         expect(question); say('o\\r'); expect('may be used once')\nfinish(code=0)";
     at_a_terminal(&world, world.keyless(&["approve", &id]), script);
     assert_eq!(agent.status(&id), "once");
+    // Who comes later is told what became of it.
+    let late = approve(&world, &[&id, "--deny"]).errors();
+    let told = format!("{id} is once: it was settled ");
+    let held = format!(", and holds; keyless approve --take-back {id} ends that");
+    assert!(late.contains(&told) && late.contains(&held), "{late}");
+    let unknown = approve(&world, &["prov-000000000000", "--deny"]).errors();
+    assert!(unknown.contains("keyless approve --list shows what waits"), "{unknown}");
 }
 
 /// Under the strict profile agents, their person and the operator are all told the policy that is in force.
