@@ -61,7 +61,7 @@ impl AgentSecrets {
     async fn answer(&self, ask: Ask) -> Result<Reply, Error> {
         match ask {
             Ask::Describe { path } => {
-                let mut inventory = self.inventory().await?;
+                let mut inventory = self.told().await?;
                 inventory.refuse_unread(&path)?;
                 let row = inventory.take(&path)?;
                 Ok(Reply::Described(described(&path, &row, today())))
@@ -74,7 +74,7 @@ impl AgentSecrets {
                         && scope.as_ref().is_none_or(|scope| row.path.project() == scope)
                         && freshness.is_none_or(|freshness| row.status == freshness)
                 };
-                let rows = self.inventory().await?.rows;
+                let rows = self.told().await?.rows;
                 let rows = rows.iter().map(|(path, row)| listed(path, row, today));
                 Ok(Reply::Listed(rows.filter(wanted).collect()))
             }
@@ -245,7 +245,22 @@ impl AgentSecrets {
     }
 
     async fn inventory(&self) -> Result<Inventory, Error> {
-        let secrets = self.vault.list().await?;
+        self.inventory_of(self.vault.list().await?).await
+    }
+
+    /// What there is, to be told and not to be decided by: while the store is locked nobody vouches for it, as for what
+    /// `keyless secret list` shows.
+    async fn told(&self) -> Result<Inventory, Error> {
+        let secrets = match self.vault.list().await {
+            Err(error) if error.code() == Code::Locked => {
+                Vault::list_unverified(self.vault.store()).await?
+            }
+            listed => listed?,
+        };
+        self.inventory_of(secrets).await
+    }
+
+    async fn inventory_of(&self, secrets: Vec<Secret>) -> Result<Inventory, Error> {
         let file = self.index_file.clone();
         let index = tokio::task::spawn_blocking(move || IndexFile::load(&file)).await;
         let index = index.map_err(|_| Error::from(Code::Internal))??;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     terminal::at_a_terminal,
-    world::{ALLOWED, World, wait_until},
+    world::{ALLOWED, TOKEN, World, wait_until},
 };
 
 const USE: &str = r#"curl -sS -H "X: $TOKEN" https://api.allowed.test/"#;
@@ -263,7 +263,12 @@ fn a_code_reopens_the_store_under_a_running_session() {
     let mut agent = crate::mcp::Agent::connect(&world);
     let told = agent.tool("secrets_status", &json!({})).unwrap();
     assert_eq!(told["available_methods"], json!(["passphrase", "recovery", "totp"]), "{told}");
-    let (error, remediation) = agent.fault("secrets_list", &json!({}));
+    // What there is takes no key to tell; whatever takes a value does.
+    let listed = agent.tool("secrets_list", &json!({})).unwrap();
+    assert_eq!(listed[0]["path"], json!(TOKEN), "{listed}");
+    let card = agent.tool("secrets_describe", &json!({ "path": TOKEN })).unwrap();
+    assert_eq!(card["status"], json!("registered"), "{card}");
+    let (error, remediation) = agent.fault("secrets_validate", &json!({ "path": TOKEN }));
     assert_eq!(
         (error.as_str(), &remediation["actor"], &remediation["action"], &remediation["retryable"]),
         ("locked", &json!("agent"), &json!("request_totp"), &json!(true))
