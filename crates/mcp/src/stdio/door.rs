@@ -94,6 +94,32 @@ mod tests {
         assert_eq!(answers(&mut door, ""), None);
     }
 
+    /// Whoever writes a client by hand reads what is wrong with it, and may try again.
+    #[test]
+    fn an_initialize_that_can_not_be_read_says_why() {
+        let mut door = Door::default();
+        let mut said = |params: &str| {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"initialize"{params}}}"#);
+            let Passed::Answer(answer) = door.pass(line.as_bytes()) else { panic!("it passes") };
+            let answer: Value = serde_json::from_slice(&answer).unwrap();
+            assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(-32602)));
+            answer["error"]["message"].as_str().unwrap().to_owned()
+        };
+        let version = "initialize wants a string at params.protocolVersion";
+        assert_eq!(said(""), version);
+        assert_eq!(said(r#","params":[]"#), version);
+        assert_eq!(said(r#","params":{"protocolVersion":7}"#), version);
+        let rest = r#","params":{"protocolVersion":"2025-06-18","#;
+        let end = "initialize wants an object at params.clientInfo";
+        assert_eq!(said(&format!(r#"{rest}"capabilities":{{}}}}"#)), end);
+        let info = r#""capabilities":{},"clientInfo":{"name":"t"}}"#;
+        let end = "initialize wants a string at params.clientInfo.version";
+        assert_eq!(said(&format!("{rest}{info}")), end);
+        let whole = r#""capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
+        let line = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"initialize"{rest}{whole}"#);
+        assert!(matches!(door.pass(line.as_bytes()), Passed::Message(_)));
+    }
+
     #[test]
     fn nothing_but_initialize_and_ping_begins() {
         let request = |method: &str| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}"}}"#);

@@ -33,7 +33,11 @@ fn http_serves_who_has_the_credential() {
     assert_eq!(status(&post(&["Origin: http://localhost:3000"], &hello)), "401");
     assert_eq!(status(&post(&[&bearer, "Origin: http://localhost:3000"], &hello)), "200");
     assert_eq!(status(&post(&[&bearer, "Host: evil.test"], &hello)), "403");
-    for (none, code) in [(json!([hello]), "-32600"), (json!({ "id": 1 }), "-32600")] {
+    let lacking = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {} });
+    let words = "wants a string at params.protocolVersion";
+    for (none, code) in
+        [(json!([hello]), "-32600"), (json!({ "id": 1 }), "-32600"), (lacking, words)]
+    {
         let answer = post(&[&bearer], &none);
         assert!(status(&answer) == "400" && answer.contains(code), "{answer}");
     }
