@@ -16,6 +16,7 @@ pub mod secrets;
 
 // The protocol
 mod http;
+mod logging;
 mod message;
 mod server;
 mod stdio;

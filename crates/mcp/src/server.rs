@@ -9,7 +9,7 @@ use rmcp::{
         CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
         CustomResult, ErrorCode, Implementation, JsonObject, ListResourcesResult, ListToolsResult,
         PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
-        ReadResourceResult, Resource, ServerCapabilities, ServerConfig, Tool,
+        ReadResourceResult, Resource, ResourcesCapability, ServerCapabilities, ServerConfig, Tool,
     },
     service::RequestContext,
 };
@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::{
     fault::Fault,
+    logging::Logging,
     nl::{self, Nl},
     pack::{self, Packs},
     secrets::{self, Secrets},
@@ -34,10 +35,19 @@ pub enum Toolset {
 }
 
 /// A server of one toolset, or of several together. Cheap to clone: over HTTP each session has its own.
-#[derive(Clone)]
 pub struct Server {
     toolset: Toolset,
     others: Vec<Toolset>,
+    /// What this session's client wants to hear.
+    logging: Logging,
+}
+
+impl Clone for Server {
+    /// For another session, whose client has asked for nothing yet.
+    fn clone(&self) -> Self {
+        let (toolset, others) = (self.toolset.clone(), self.others.clone());
+        Self { toolset, others, logging: Logging::default() }
+    }
 }
 
 const SECRETS_INSTRUCTIONS: &str = "\
@@ -60,7 +70,7 @@ out. Never try to print, encode or move a value, and take a denial for an answer
 impl Server {
     /// A server of `toolset`.
     pub fn new(toolset: Toolset) -> Self {
-        Self { toolset, others: Vec::new() }
+        Self { toolset, others: Vec::new(), logging: Logging::default() }
     }
 
     /// The same with another set of tools beside the first.
@@ -82,14 +92,18 @@ impl Server {
     ) -> Option<CallToolResult> {
         let served =
             self.toolsets().find(|toolset| toolset.tools().any(|tool| tool.name == name))?;
-        match served {
+        let log = self.logging.of_call(name, &context);
+        log.called().await;
+        let result = match served {
             Toolset::Nl(port) => {
                 let called = nl::call(port.as_ref(), name, arguments).await?;
-                Some(called.unwrap_or_else(|error| refusal(&error)))
+                called.unwrap_or_else(|error| refusal(&error))
             }
-            Toolset::Pack(port) => pack::serve(port.as_ref(), name, arguments, context).await,
-            Toolset::Secrets(port) => ask(port.as_ref(), name, arguments, context).await,
-        }
+            Toolset::Pack(port) => pack::serve(port.as_ref(), name, arguments, context).await?,
+            Toolset::Secrets(port) => ask(port.as_ref(), name, arguments, context).await?,
+        };
+        log.ended(&result).await;
+        Some(result)
     }
 
     fn tools(&self) -> Vec<Tool> {
@@ -187,9 +201,14 @@ impl ServerHandler for Server {
         }
         let mut about = Implementation::new(name, env!("CARGO_PKG_VERSION"));
         about.title = Some(title.to_owned());
-        let tools = ServerCapabilities::builder().enable_tools();
-        let capabilities =
-            if self.has_documents() { tools.enable_resources().build() } else { tools.build() };
+        let mut capabilities = ServerCapabilities::builder().enable_tools().build();
+        if self.has_documents() {
+            capabilities.resources = Some(ResourcesCapability::default());
+        }
+        // For the toolset pack alone: what the spec names, and nothing else.
+        if !matches!((&self.toolset, self.others.as_slice()), (Toolset::Pack(_), [])) {
+            capabilities.logging = Some(JsonObject::new());
+        }
         let mut config =
             ServerConfig::new(capabilities).with_server_info(about).with_instructions(instructions);
         // For a client that asks for a version that nobody knows.
@@ -205,6 +224,19 @@ impl ServerHandler for Server {
             }
             _ => Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS),
         }
+    }
+
+    #[expect(
+        deprecated,
+        reason = "SEP-2577 gives logging up; the revisions that clients speak have it"
+    )]
+    async fn set_level(
+        &self,
+        request: rmcp::model::SetLevelRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.logging.set(request.level);
+        Ok(())
     }
 
     async fn list_tools(
@@ -259,7 +291,8 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         match request.method.as_str() {
-            "initialize" | "resources/list" | "resources/read" | "tools/call" | "tools/list" => {
+            "logging/setLevel" | "resources/list" | "resources/read" | "tools/call"
+            | "tools/list" => {
                 let words = format!("the parameters of {} can't be read", request.method);
                 Err(ErrorData::invalid_params(words, None))
             }

@@ -11,6 +11,7 @@ use super::{HttpDoor, unlocked};
 /// Of the suite's scenarios; the others call tools, resources and prompts of an example server.
 const SCENARIOS: &[&str] = &[
     "dns-rebinding-protection",
+    "logging-set-level",
     "ping",
     "server-initialize",
     "server-sse-multiple-streams",

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{HttpDoor, unlock, unlocked};
+use super::{Agent, HttpDoor, unlock, unlocked};
 use crate::{
     terminal_ui::tmux::Window,
     world::{ALLOWED, TOKEN, VARIABLE, World, global_packages},
@@ -58,6 +58,40 @@ fn http_serves_who_has_the_credential() {
     let elsewhere = ["mcp", "--http", "0.0.0.0:0", "--credential-file", file];
     let refused = world.keyless(&elsewhere).without_passphrase().run();
     assert!(refused.exits(2).errors().contains("127.0.0.1"), "{}", refused.errors());
+}
+
+/// A client that asks for log messages hears which tools are called and how that ends, from the level that it names on.
+#[test]
+fn a_client_hears_what_it_asked_for() {
+    let world = unlocked();
+    let mut agent = Agent::connect(&world);
+    let list = json!({ "name": "secrets_list", "arguments": {} });
+    let none = json!({ "name": "secrets_describe", "arguments": { "path": "team/no/such" } });
+    // Nothing, until it says so: its answer comes first.
+    agent.call("tools/call", &list);
+    let mut heard = |level: &str, call: &Value, messages: usize| {
+        assert_eq!(agent.call("logging/setLevel", &json!({ "level": level }))["result"], json!({}));
+        let request =
+            json!({ "jsonrpc": "2.0", "id": "x", "method": "tools/call", "params": call });
+        agent.server.say(&request.to_string());
+        let lines: Vec<Value> =
+            (0..messages).map(|_| serde_json::from_str(&agent.server.line()).unwrap()).collect();
+        let answer: Value = serde_json::from_str(&agent.server.line()).unwrap();
+        assert_eq!(answer["id"], json!("x"), "{answer}");
+        lines.iter().map(|line| line["params"].clone()).collect::<Vec<_>>()
+    };
+    let message = |level: &str, tool: &str, outcome: &str| {
+        let data = json!({ "tool": tool, "outcome": outcome });
+        json!({ "level": level, "logger": "keyless", "data": data })
+    };
+    let both =
+        [message("debug", "secrets_list", "called"), message("info", "secrets_list", "answered")];
+    assert_eq!(heard("debug", &list, 2), both);
+    assert_eq!(heard("info", &list, 1), both[1..]);
+    assert!(heard("warning", &list, 0).is_empty());
+    let refused = message("warning", "secrets_describe", "refused");
+    assert_eq!(heard("warning", &none, 1), [refused]);
+    assert!(heard("error", &none, 0).is_empty());
 }
 
 /// The scenario of the spec, played by an official SDK: `command` runs `file` in the agent's folder.
