@@ -330,9 +330,8 @@ impl Outcome {
 
     fn failed(fault: Error) -> Self {
         let now = Timestamp::now();
-        let is_late = fault.code() == Code::ActionTimeout;
         Self {
-            status: if is_late { Status::Timeout } else { Status::Error },
+            status: Status::stopped_by(fault.code()),
             result: None,
             fault: Some(fault),
             redactions: Vec::new(),

@@ -323,7 +323,7 @@ fn a_service_is_called_and_its_credential_stays_here() {
     assert!(format!("{request:?}").contains("/repos/o/r/issues"), "{request:?}");
     // A bound credential goes nowhere else, and one that names nothing needs the grant.
     for refused in &responses[1..4] {
-        assert_eq!(refused["status"], "error", "{refused}");
+        assert_eq!(refused["status"], "denied", "{refused}");
     }
     assert!(acme.everything_received().is_empty());
     let one = request_text(&call("http", "acme", "getThing", json!({"id": 7}), "acme/KEY"));

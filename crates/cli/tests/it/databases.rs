@@ -249,7 +249,7 @@ fn a_statement_goes_where_its_credential_may() {
     let foreign = statement("query", "SELECT 1", &json!([]), &json!({"host": "db.evil.test"}));
     let answers = submit(&world, &[by_url.clone(), foreign]);
     assert_eq!(answers[0]["result"]["data"]["rows"][0], json!({"me": "keyless", "ssl": true}));
-    assert_eq!(answers[1]["status"], "error");
+    assert_eq!(answers[1]["status"], "denied");
     assert!(answers[1]["error"]["message"].as_str().unwrap().contains("does not go to"));
 
     let options = PostgresOptions {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::Code;
+use crate::{Code, nl_message::nl_status};
 
 /// One action response.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -160,6 +160,17 @@ pub enum Encoding {
     Plain,
     /// Percent escapes.
     Url,
+}
+
+impl Status {
+    /// How an action ends that a fault of this code stops.
+    pub fn stopped_by(code: Code) -> Self {
+        match code {
+            Code::ActionTimeout => Self::Timeout,
+            code if matches!(nl_status(code), 401 | 403 | 429) => Self::Denied,
+            _ => Self::Error,
+        }
+    }
 }
 
 impl Timing {

@@ -154,7 +154,7 @@ impl OwnActions {
 }
 
 fn fail(response: &mut ActionResponse, error: &Error) {
-    response.status = Status::Error;
+    response.status = Status::stopped_by(error.code());
     response.error = Some(told(error));
 }
 

@@ -5,7 +5,7 @@ use keyless_core::{
     ActionType, Code, SafeText,
     action::{Action, ActionError, ActionResponse, Status, Timing},
     grant::{Denial, DenyReason, Subject},
-    nl_message::{NL_VERSION, NlFault, nl_status},
+    nl_message::{NL_VERSION, NlFault},
 };
 use serde_json::Value;
 
@@ -72,8 +72,7 @@ pub(super) fn response(
             }
         }
         Err(fault) => {
-            let denied = matches!(nl_status(fault.code()), 401 | 403 | 429);
-            response.status = if denied { Status::Denied } else { Status::Error };
+            response.status = Status::stopped_by(fault.code());
             Some(if account.is_dry_run { fault.with("dry_run", true) } else { fault })
         }
     };
