@@ -449,6 +449,18 @@ fn an_agent_hands_work_to_another_and_gets_the_result_alone() {
     let answer = served.act(&delegate(scope));
     let length = world.canary.value().len();
     assert_eq!(answer["body"]["result"]["stdout"], format!("{length}\n"), "{answer}");
+    // Asked beforehand, of all of it or of what is handed on, it says what would be used.
+    let scope = json!({ "secrets": ["db/PASSWORD"], "max_uses": 1 });
+    let mut whole = delegate(scope.clone());
+    whole["dry_run"] = json!(true);
+    let mut part = delegate(scope);
+    part["delegated_action"]["dry_run"] = json!(true);
+    for checked in [whole, part] {
+        let answer = &served.act(&checked)["body"];
+        assert_eq!(answer["status"], "dry_run_ok", "{answer}");
+        assert_eq!(answer["secrets_validated"], json!(["db/PASSWORD"]), "{answer}");
+        assert_eq!(answer["grant_refs"].as_array().unwrap().len(), 1, "{answer}");
+    }
     let wider = served.act(&delegate(json!({ "secrets": ["*"], "max_uses": 1 })));
     assert_eq!(wider["body"]["error"]["nl_code"], "NL-E702", "{wider}");
     // A token of its own, which is of use to nobody but the helper, and to it for its scope alone.

@@ -48,6 +48,8 @@ pub(super) fn response(
             response.redacted = theirs.redacted;
             response.redacted_count = theirs.redacted_count;
             response.result = theirs.result;
+            response.secrets_validated = theirs.secrets_validated;
+            response.grant_refs = theirs.grant_refs;
             add_new(&mut response.warnings, theirs.warnings);
             outcome.fault
         }
