@@ -67,6 +67,8 @@ pub struct ClientAnswer {
     pub content_type: Option<String>,
     /// Its entity tag.
     pub etag: Option<String>,
+    /// Every header that is text: names in lower case and values, which may be secrets.
+    pub headers: Vec<(String, String)>,
     /// The body; may hold values, which the caller wipes.
     pub body: Vec<u8>,
 }
@@ -167,10 +169,15 @@ async fn exchange(
             response.headers().get(name)?.to_str().ok().map(str::to_owned)
         };
         let (content_type, etag) = (text(header::CONTENT_TYPE), text(header::ETAG));
+        let headers = response.headers().iter();
+        let headers = headers.filter_map(|(name, value)| {
+            Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
+        });
+        let headers = headers.collect();
         let status = response.status().as_u16();
         let body = Limited::new(response.into_body(), max_answer).collect().await;
         let body = body.map_err(|_| Error::new(Code::UpstreamProtocol))?.to_bytes().to_vec();
-        Ok(ClientAnswer { status, content_type, etag, body })
+        Ok(ClientAnswer { status, content_type, etag, headers, body })
     };
     let answer = answer.await;
     driving.abort();

@@ -406,7 +406,7 @@ mod tests {
     fn an_object_is_text_however_its_operation_is_spelled() {
         for operation in ["get_object", "GetObject", "getObject"] {
             let body = Zeroizing::new(b"<a><b>1</b></a>".to_vec());
-            let answer = Answer { status: 200, content_type: None, body };
+            let answer = Answer { status: 200, headers: Vec::new(), body };
             let data = Aws::bundled().data("s3", operation, &answer);
             assert_eq!(data, json!({"Body": "<a><b>1</b></a>"}), "{operation}");
         }

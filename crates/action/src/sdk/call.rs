@@ -44,10 +44,18 @@ pub struct Call {
 pub struct Answer {
     /// The status.
     pub status: u16,
-    /// The media type.
-    pub content_type: Option<String>,
+    /// Names in lower case and values; values may be secrets.
+    pub headers: Vec<(String, Zeroizing<String>)>,
     /// The body; may hold values.
     pub body: Zeroizing<Vec<u8>>,
+}
+
+impl Answer {
+    /// A header's value; `name` is in lower case.
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(other, _)| other == name);
+        found.map(|(_, value)| value.as_str())
+    }
 }
 
 /// Sends requests. Object-safe.
@@ -117,9 +125,29 @@ pub(crate) async fn call(
     remember(trusted.known(parts(credential)));
     let answer = services.http.send(call).await?;
     let data = providers.data(provider, service, operation, &answer);
-    let words = || SafeText::words("the service answered ").and(answer.status);
-    let refused = (answer.status >= 400).then(words);
+    let refused = (answer.status >= 300).then(|| refusal(&answer));
     Ok(Called { refused, data })
+}
+
+/// What a service did instead. To another address nothing is sent: the credential was not given for it,
+/// and its path and query may hold one.
+fn refusal(answer: &Answer) -> SafeText {
+    let words = SafeText::words("the service answered ").and(answer.status);
+    let Some(location) = answer.header("location") else { return words };
+    let words = words.and(" and points elsewhere, which is not followed");
+    let host = |scheme, rest: &str| {
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        Authority::parse_for(authority.rsplit('@').next().unwrap_or_default(), scheme).ok()
+    };
+    let to = match location.split_once("://") {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => host(Scheme::Http, rest),
+        Some((_, rest)) => host(Scheme::Https, rest),
+        None => None,
+    };
+    match to {
+        Some(to) => words.and(": ").and(&to),
+        None => words,
+    }
 }
 
 /// Runs a statement. A login is no request, so that a rule about requests allows none.

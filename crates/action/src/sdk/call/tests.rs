@@ -17,7 +17,7 @@ use crate::{
 const PASSWORD: &str = "s3ntinel-of-the-database";
 
 /// Keeps the bodies and the statements' parameters that are sent; no answer comes of the database
-/// `gone`.
+/// `gone`, and what is asked for below `/moved` is elsewhere.
 #[derive(Default)]
 struct Recording(Mutex<Vec<String>>);
 
@@ -47,7 +47,13 @@ impl Http for Recording {
     fn send(&self, call: Call) -> BoxFuture<'_, Result<Answer, Error>> {
         self.0.lock().push(String::from_utf8_lossy(&call.body).into_owned());
         let body = Zeroizing::new(b"{}".to_vec());
-        Box::pin(async move { Ok(Answer { status: 200, content_type: None, body }) })
+        let moved = call.target.strip_prefix("/moved/").map(|to| {
+            let to = format!("https://me:{PASSWORD}@{to}.test/{PASSWORD}?token={PASSWORD}");
+            ("location".to_owned(), Zeroizing::new(to))
+        });
+        let status = if moved.is_some() { 302 } else { 200 };
+        let headers = moved.into_iter().collect();
+        Box::pin(async move { Ok(Answer { status, headers, body }) })
     }
 }
 
@@ -182,6 +188,16 @@ fn no_fault_of_a_call_tells_a_value() {
     let (refused, _) = done(keys, aws, &json!({}), &everywhere);
     let message = refused.err().unwrap().message();
     assert!(!message.contains("a secret's"), "{message}");
+}
+
+#[test]
+fn a_redirect_is_told_and_not_followed() {
+    let rest = ("github", "rest", "GET /moved/elsewhere", "{{nl:github/TOKEN}}");
+    let (called, sent) = done(materials(), rest, &json!({}), &["api.github.com"]);
+    let refused = called.ok().unwrap().refused.expect("no success");
+    let words =
+        "the service answered 302 and points elsewhere, which is not followed: elsewhere.test:443";
+    assert_eq!((refused.as_str(), sent.len()), (words, 1));
 }
 
 #[test]

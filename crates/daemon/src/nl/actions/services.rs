@@ -64,7 +64,11 @@ impl Http for ThroughEngine {
                 .map_err(|_| Error::new(Code::ActionTimeout))??;
             Ok(Answer {
                 status: answer.status,
-                content_type: answer.content_type,
+                headers: answer
+                    .headers
+                    .into_iter()
+                    .map(|(name, value)| (name, Zeroizing::new(value)))
+                    .collect(),
                 body: Zeroizing::new(answer.body),
             })
         })
