@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{bench, fuzz, macos, setup, test};
+use crate::{aws_models, bench, fuzz, macos, setup, test};
 
 /// Keyless's chores.
 #[derive(Parser)]
@@ -16,6 +16,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
+    /// Writes what `sdk_proxy` knows of AWS's services, from the models in botocore (PyPI).
+    AwsModels,
     /// Runs the benchmarks in release mode and appends their tables to benches/RESULTS.md.
     Bench(bench::Arguments),
     /// Runs the fuzz targets for a while each, on the installed stable toolchain.
@@ -33,6 +35,7 @@ enum Chore {
 /// Runs the chore of the command line.
 pub(crate) fn run() -> ExitCode {
     let result = match Arguments::parse().chore {
+        Chore::AwsModels => aws_models::run(),
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::GenPackRepo(arguments) => bench::generate_pack_repo(&arguments),

@@ -1,8 +1,9 @@
-//! Keyless's chores: `cargo xtask test|bench|fuzz|macos|setup`.
+//! Keyless's chores: `cargo xtask test|bench|fuzz|macos|setup|aws-models`.
 //!
 //! Orchestration only: each chore calls cargo and other tools, and says what it calls. What CI runs is
 //! `cargo xtask test` and nothing more.
 
+mod aws_models;
 mod bench;
 mod chores;
 mod fuzz;

@@ -1,7 +1,9 @@
-//! AWS: any operation of the services in `providers/aws.toml`, by their HTTP protocols, signed.
-//!
-//! The credential is JSON as AWS's own tools write it (`AccessKeyId`, `SecretAccessKey`,
-//! `SessionToken`, `region`), an INI profile, or `ID:KEY`.
+//! AWS: any operation of any service that AWS's own models (`models`) tell of, signed.
+
+mod answer;
+mod credentials;
+mod models;
+mod request;
 
 use std::collections::BTreeMap;
 
@@ -10,114 +12,39 @@ use keyless_core::{
     Authority, Code, Error, SafeText, Scheme, SigV4Request, SigV4Signer, sigv4_digest,
 };
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use zeroize::Zeroizing;
+use serde_json::{Value, json};
 
+pub(super) use self::credentials::Credentials;
+use self::{
+    models::Models,
+    request::{Asked, Draft},
+};
 use super::{
     call::{Answer, Call, Wanted},
-    provider::{encoded, escape, plain, segment, set, withheld},
-    providers,
-    xml::{Shapes, to_json},
+    provider::{escape, plain, set, withheld},
+    providers, xml,
 };
 
 const DATA: &str = include_str!("../../providers/aws.toml");
 const DEFAULT_REGION: &str = "us-east-1";
 
-/// What is known of AWS's services.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// What is known of AWS.
+#[derive(Debug)]
 pub(super) struct Aws {
-    services: BTreeMap<String, Service>,
-    s3: BTreeMap<String, Rest>,
-    answers: Answers,
+    models: Models,
     withheld: BTreeMap<String, Vec<String>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Service {
-    protocol: Protocol,
-    #[serde(default)]
-    target: String,
-    #[serde(default)]
-    json: Option<String>,
-    #[serde(default)]
-    version: String,
-    #[serde(default)]
-    host: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Protocol {
-    Json,
-    Query,
-    S3,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Rest {
-    method: String,
-    path: String,
-    #[serde(default)]
-    query: BTreeMap<String, String>,
-    #[serde(default)]
-    headers: BTreeMap<String, String>,
-    #[serde(default)]
-    body: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Answers {
-    lists: Vec<String>,
-    numbers: Vec<String>,
-}
-
-/// A key pair, wherever it was written.
-pub(super) struct Credentials {
-    id: String,
-    key: Zeroizing<String>,
-    token: Option<Zeroizing<String>>,
-    region: Option<String>,
-}
-
-/// A request before it is signed.
-#[derive(Default)]
-struct Draft {
-    method: String,
-    path: String,
-    query: Vec<(String, String)>,
-    headers: Vec<(String, Zeroizing<String>)>,
-    body: Zeroizing<Vec<u8>>,
-}
-
-impl Draft {
-    /// Adds what makes a request AWS's: the date, the digest, the signature.
-    fn sign(&mut self, signer: &SigV4Signer<'_>, host: &str, token: Option<&str>) {
-        let digest = sigv4_digest(&self.body);
-        set(&mut self.headers, "x-amz-date", signer.time());
-        set(&mut self.headers, "x-amz-content-sha256", digest.clone());
-        if let Some(token) = token {
-            set(&mut self.headers, "x-amz-security-token", token.to_owned());
-        }
-        let own = self.headers.iter().map(|(name, value)| (name.as_str(), value.trim()));
-        let mut headers: Vec<(&str, &str)> =
-            own.filter(|(name, _)| !["accept", "user-agent"].contains(name)).collect();
-        headers.push(("host", host));
-        let mut query = self.query.clone();
-        query.sort();
-        let (method, path, query) = (&*self.method, &*self.path, &*encoded(&query));
-        let request = SigV4Request { method, path, query, headers, payload: &digest };
-        let authorization = signer.authorization(request);
-        set(&mut self.headers, "authorization", authorization);
-    }
+struct Data {
+    withheld: BTreeMap<String, Vec<String>>,
 }
 
 impl Aws {
     pub(super) fn bundled() -> Self {
-        toml::from_str(DATA).expect("a test reads it")
+        let Data { withheld } = toml::from_str(DATA).expect("a test reads it");
+        Self { models: Models::bundled(), withheld }
     }
 
     /// Builds and signs a request.
@@ -132,39 +59,46 @@ impl Aws {
             let words = SafeText::words("an AWS credential has AccessKeyId and SecretAccessKey");
             Error::with(Code::BadRequest, words)
         })?;
-        let service = self.services.get(name).ok_or_else(|| {
+        let service = self.models.service(name).ok_or_else(|| {
             let words = SafeText::words("no AWS service ").as_they_wrote(name);
             Error::with(Code::ProviderNotConfigured, words)
         })?;
-        let title = pascal(operation)?;
-        let is_withheld =
-            |list: &Vec<String>| list.iter().any(|other| other.eq_ignore_ascii_case(&title));
-        if self.withheld.get(name).is_some_and(is_withheld) {
+        let (title, operation) = service.operation(operation).ok_or_else(|| {
+            let words = SafeText::words("no operation ").as_they_wrote(name).and(".");
+            Error::with(Code::BadRequest, words.as_they_wrote(operation))
+        })?;
+        if self.withheld.get(name).is_some_and(|list| list.iter().any(|other| other == title)) {
             return Err(withheld());
         }
-        let region = parameters.remove("region").map(|region| plain(&region));
+        let asked = Asked { service: &service, title, operation };
+        // Some operations have a parameter of this name themselves.
+        let region = if asked.takes("region") { None } else { parameters.remove("region") };
+        let region = region.map(|region| plain(&region));
         let region = region.or(credentials.region.clone()).unwrap_or(DEFAULT_REGION.to_owned());
-        let host = host(name, service, &region)?;
-        let mut draft = match service.protocol {
-            Protocol::Json => json_call(service, &title, &parameters)?,
-            Protocol::Query => query_call(service, &title, &parameters),
-            Protocol::S3 => self.s3_call(&title, parameters)?,
-        };
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        if region.is_empty() || !region.bytes().all(plain) {
+            // It may be the credential's.
+            return Err(Error::with(Code::BadRequest, "the region is no region's name".into()));
+        }
+        let (host, region) = service.place(&region).ok_or(Code::Internal)?;
+        let (mut draft, prefix) = asked.draft(parameters, now)?;
+        let host = prefix + &host;
         let signer = SigV4Signer {
             access_key_id: &credentials.id,
             secret_access_key: credentials.key.as_bytes(),
             region: &region,
-            service: if name == "stepfunctions" { "states" } else { name },
+            service: &service.signing,
             now,
         };
         draft.sign(&signer, &host, credentials.token.as_deref().map(String::as_str));
-        let mark = if draft.query.is_empty() { "" } else { "?" };
+        let query = draft.query();
+        let mark = if query.is_empty() { "" } else { "?" };
         Ok(Call {
             scheme: Scheme::Https,
             authority: Authority::parse_for(&host, Scheme::Https)
                 .map_err(|_| Error::new(Code::BadRequest))?,
             method: draft.method,
-            target: format!("{}{mark}{}", draft.path, encoded(&draft.query)),
+            target: format!("{}{mark}{query}", draft.path),
             headers: draft.headers,
             body: draft.body,
             patience: std::time::Duration::ZERO,
@@ -172,255 +106,136 @@ impl Aws {
         })
     }
 
-    /// An answer as data.
+    /// An answer as data: by the model, or an error as it came.
     pub(super) fn data(&self, service: &str, operation: &str, answer: &Answer) -> Value {
-        let Ok(text) = std::str::from_utf8(&answer.body) else {
-            let body = data_encoding::BASE64.encode(&answer.body);
-            return json!({"status": answer.status, "body_base64": body});
-        };
-        let is_object = service == "s3" && pascal(operation).is_ok_and(|name| name == "GetObject");
-        if is_object && answer.status < 300 {
-            return json!({"Body": text});
+        if !self.fails(service, operation, answer) {
+            // What is not as the model says may have a credential anywhere.
+            let data = self.asked(service, operation, |asked| answer::data(asked, answer));
+            return data.flatten().unwrap_or_else(|| json!({"status": answer.status}));
         }
-        let shapes = Shapes { lists: &self.answers.lists, numbers: &self.answers.numbers };
-        match to_json(text, &shapes) {
-            Some(data) => data,
-            None => providers::data(answer),
-        }
-    }
-
-    fn s3_call(&self, title: &str, mut parameters: Map<String, Value>) -> Result<Draft, Error> {
-        let known = self.s3.iter().find(|(name, _)| pascal(name).is_ok_and(|name| name == title));
-        let (_, rest) = known.ok_or_else(|| {
-            let words = SafeText::words("no S3 operation ").as_they_wrote(title);
-            Error::with(Code::BadRequest, words)
-        })?;
-        let (path, fixed) = rest.path.split_once('?').unwrap_or((&rest.path, ""));
-        let mut draft = Draft { method: rest.method.clone(), ..Draft::default() };
-        draft.path = path_of(path, &mut parameters)?;
-        for pair in fixed.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            draft.query.push((name.to_owned(), value.to_owned()));
-        }
-        for (name, value) in parameters {
-            if let Some(query) = rest.query.get(&name) {
-                draft.query.push((query.clone(), plain(&value)));
-            } else if let Some(header) = rest.headers.get(&name) {
-                set(&mut draft.headers, header, plain(&value));
-            } else if rest.body.as_ref() == Some(&name) {
-                draft.body = Zeroizing::new(plain(&value).into_bytes());
-            } else {
-                let words = SafeText::words("the operation has no parameter ").as_they_wrote(&name);
-                return Err(Error::with(Code::BadRequest, words));
-            }
-        }
-        draft.query.sort();
-        Ok(draft)
-    }
-}
-
-impl Credentials {
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        if let Ok(Value::Object(members)) = serde_json::from_str(text) {
-            let pick =
-                |names: [&str; 3]| names.iter().find_map(|name| members.get(*name)?.as_str());
-            return Self::new(
-                pick(["AccessKeyId", "aws_access_key_id", "access_key_id"])?,
-                pick(["SecretAccessKey", "aws_secret_access_key", "secret_access_key"])?,
-                pick(["SessionToken", "aws_session_token", "session_token"]),
-                pick(["region", "Region", "aws_region"]),
-            );
-        }
-        let lines: BTreeMap<&str, &str> = text
-            .lines()
-            .filter_map(|line| line.split_once('='))
-            .map(|(name, value)| (name.trim(), value.trim()))
-            .collect();
-        if let (Some(id), Some(key)) =
-            (lines.get("aws_access_key_id"), lines.get("aws_secret_access_key"))
+        let text = std::str::from_utf8(&answer.body).unwrap_or_default();
+        let mut data = xml::to_json(text).unwrap_or_else(|| providers::data(answer));
+        // Services that speak JSON in the way of REST say in a header what went wrong.
+        if let (Some(kind), Some(members)) =
+            (answer.header("x-amzn-errortype"), data.as_object_mut())
         {
-            let (token, region) = (lines.get("aws_session_token"), lines.get("region"));
-            return Self::new(id, key, token.copied(), region.copied());
+            let kind = kind.split(':').next().unwrap_or_default();
+            members.entry("__type").or_insert_with(|| kind.into());
         }
-        let (id, key) = text.trim().split_once(':')?;
-        let plain = |byte: u8| byte.is_ascii_alphanumeric();
-        id.bytes().all(plain).then(|| Self::new(id, key, None, None))?
+        data
     }
 
-    fn new(id: &str, key: &str, token: Option<&str>, region: Option<&str>) -> Option<Self> {
-        (!id.is_empty() && !key.is_empty()).then(|| Self {
-            id: id.to_owned(),
-            key: Zeroizing::new(key.to_owned()),
-            token: token.map(|token| Zeroizing::new(token.to_owned())),
-            region: region.map(str::to_owned),
-        })
+    /// Whether an answer is an error: S3 also has some that begin with 200.
+    pub(super) fn fails(&self, service: &str, operation: &str, answer: &Answer) -> bool {
+        let is_late = |asked: &Asked<'_>| answer::is_late_error(asked, answer);
+        answer.status >= 300 || self.asked(service, operation, is_late).unwrap_or(false)
     }
 
-    /// The parts that must not come back.
-    pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(self.key.as_str()).chain(self.token.as_ref().map(|token| token.as_str()))
+    fn asked<T>(
+        &self,
+        service: &str,
+        operation: &str,
+        about: impl FnOnce(&Asked<'_>) -> T,
+    ) -> Option<T> {
+        let service = self.models.service(service)?;
+        let (title, operation) = service.operation(operation)?;
+        Some(about(&Asked { service: &service, title, operation }))
     }
 }
 
-fn host(name: &str, service: &Service, region: &str) -> Result<String, Error> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-    if region.is_empty() || !region.bytes().all(plain) {
-        // It may be the credential's.
-        return Err(Error::with(Code::BadRequest, "the region is no region's name".into()));
-    }
-    Ok(match &service.host {
-        Some(host) if host.contains('.') => host.clone(),
-        Some(host) => format!("{host}.{region}.amazonaws.com"),
-        None => format!("{name}.{region}.amazonaws.com"),
-    })
-}
-
-fn json_call(
-    service: &Service,
-    title: &str,
-    parameters: &Map<String, Value>,
-) -> Result<Draft, Error> {
-    let body = serde_json::to_vec(parameters).map_err(|_| Error::new(Code::Internal))?;
-    let version = service.json.as_deref().unwrap_or("1.1");
-    let mut draft = Draft {
-        method: "POST".to_owned(),
-        path: "/".to_owned(),
-        body: Zeroizing::new(body),
-        ..Draft::default()
-    };
-    set(&mut draft.headers, "content-type", format!("application/x-amz-json-{version}"));
-    set(&mut draft.headers, "x-amz-target", format!("{}.{title}", service.target));
-    Ok(draft)
-}
-
-/// EC2 numbers lists as `Name.1`, the others as `Name.member.1`.
-fn query_call(service: &Service, title: &str, parameters: &Map<String, Value>) -> Draft {
-    let mut pairs = vec![
-        ("Action".to_owned(), title.to_owned()),
-        ("Version".to_owned(), service.version.clone()),
-    ];
-    let member = if service.version == "2016-11-15" { "" } else { ".member" };
-    for (name, value) in parameters {
-        flatten(name, value, member, &mut pairs);
-    }
-    let mut draft = Draft {
-        method: "POST".to_owned(),
-        path: "/".to_owned(),
-        body: Zeroizing::new(encoded(&pairs).into_bytes()),
-        ..Draft::default()
-    };
-    let media_type = "application/x-www-form-urlencoded; charset=utf-8";
-    set(&mut draft.headers, "content-type", media_type.to_owned());
-    draft
-}
-
-fn flatten(name: &str, value: &Value, member: &str, pairs: &mut Vec<(String, String)>) {
-    match value {
-        Value::Array(items) => {
-            // EC2's model drops the plural: `InstanceIds` is `InstanceId.1` on the wire.
-            let name =
-                if member.is_empty() { name.strip_suffix('s').unwrap_or(name) } else { name };
-            for (index, item) in items.iter().enumerate() {
-                flatten(&format!("{name}{member}.{}", index + 1), item, member, pairs);
-            }
+impl Draft {
+    /// Adds what makes a request AWS's: the date, the digest, the signature.
+    fn sign(&mut self, signer: &SigV4Signer<'_>, host: &str, token: Option<&str>) {
+        let digest = sigv4_digest(&self.body);
+        set(&mut self.headers, "x-amz-date", signer.time());
+        set(&mut self.headers, "x-amz-content-sha256", digest.clone());
+        if let Some(token) = token {
+            set(&mut self.headers, "x-amz-security-token", token.to_owned());
         }
-        Value::Object(members) => {
-            for (inner, value) in members {
-                flatten(&format!("{name}.{inner}"), value, member, pairs);
-            }
-        }
-        Value::Null => {}
-        other => pairs.push((name.to_owned(), plain(other))),
-    }
-}
-
-/// `{Name}` is one segment, `{Name+}` may have several.
-fn path_of(template: &str, parameters: &mut Map<String, Value>) -> Result<String, Error> {
-    let mut path = String::new();
-    for part in template.split('/').skip(1) {
-        path.push('/');
-        let Some(name) = part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) else {
-            path.push_str(part);
-            continue;
+        let own = self.headers.iter().filter(|(name, _)| name != "accept");
+        // Spaces side by side are signed as one.
+        let own: Vec<(&str, zeroize::Zeroizing<String>)> = own
+            .map(|(name, value)| {
+                let words = value.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
+                (name.as_str(), words.into())
+            })
+            .collect();
+        let mut headers: Vec<(&str, &str)> =
+            own.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        headers.push(("host", host));
+        // S3 signs its paths as they are, all others escape them once more.
+        let path = match signer.service {
+            "s3" => self.path.clone(),
+            _ => self.path.split('/').map(escape).collect::<Vec<_>>().join("/"),
         };
-        let (name, several) = name.strip_suffix('+').map_or((name, false), |name| (name, true));
-        let value = parameters.remove(name).map(|value| plain(&value)).unwrap_or_default();
-        let written = if several {
-            let parts = value.split('/').map(escape).collect::<Vec<_>>().join("/");
-            let leaves = value.split('/').any(|part| part == "." || part == "..");
-            (!value.is_empty() && !leaves).then_some(parts)
-        } else {
-            segment(&value)
-        };
-        path.push_str(&written.ok_or_else(|| {
-            let words = SafeText::words("the operation needs a parameter: ").as_they_wrote(name);
-            Error::with(Code::BadRequest, words)
-        })?);
+        let query = self.query();
+        let (method, path, query) = (&*self.method, &*path, &*query);
+        let request = SigV4Request { method, path, query, headers, payload: &digest };
+        let authorization = signer.authorization(request);
+        set(&mut self.headers, "authorization", authorization);
     }
-    Ok(path)
-}
 
-/// `list_objects_v2` is `ListObjectsV2`, as boto3 has it; a name in AWS's own spelling stays.
-fn pascal(operation: &str) -> Result<String, Error> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    if operation.is_empty() || !operation.bytes().all(plain) {
-        let words = SafeText::words("no operation: ").as_they_wrote(operation);
-        return Err(Error::with(Code::BadRequest, words));
+    /// The query, sorted as signatures want it.
+    fn query(&self) -> String {
+        let pair = |(name, value): &(String, String)| (escape(name), escape(value));
+        let mut pairs: Vec<_> = self.query.iter().map(pair).collect();
+        pairs.sort();
+        let pairs = pairs.iter().map(|(name, value)| format!("{name}={value}"));
+        pairs.collect::<Vec<_>>().join("&")
     }
-    let title = |word: &str| {
-        let mut letters = word.chars();
-        letters.next().map(|first| first.to_ascii_uppercase().to_string() + letters.as_str())
-    };
-    Ok(operation.split('_').filter_map(title).collect())
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Map;
+
     use super::*;
 
-    #[test]
-    fn credentials_are_read_in_every_spelling() {
-        for text in [
-            r#"{"AccessKeyId": "AKIA1", "SecretAccessKey": "k/1", "region": "eu-west-1"}"#,
-            "[default]\naws_access_key_id = AKIA1\naws_secret_access_key = k/1\nregion = eu-west-1",
-            "AKIA1:k/1",
-        ] {
-            let credentials = Credentials::parse(text).unwrap();
-            assert_eq!((credentials.id.as_str(), credentials.key.as_str()), ("AKIA1", "k/1"));
-        }
-        assert!(Credentials::parse("just-a-token").is_none());
-    }
-
-    #[test]
-    fn operations_and_lists_are_written_as_awss_models_say() {
-        assert_eq!(pascal("list_objects_v2").unwrap(), "ListObjectsV2");
-        assert_eq!(pascal("GetCallerIdentity").unwrap(), "GetCallerIdentity");
-        let mut pairs = Vec::new();
-        flatten("InstanceIds", &json!(["i-1"]), "", &mut pairs);
-        flatten("Names", &json!(["a"]), ".member", &mut pairs);
-        let names: Vec<&str> = pairs.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["InstanceId.1", "Names.member.1"]);
-    }
-
-    #[test]
-    fn an_object_is_text_however_its_operation_is_spelled() {
-        for operation in ["get_object", "GetObject", "getObject"] {
-            let body = Zeroizing::new(b"<a><b>1</b></a>".to_vec());
-            let answer = Answer { status: 200, headers: Vec::new(), body };
-            let data = Aws::bundled().data("s3", operation, &answer);
-            assert_eq!(data, json!({"Body": "<a><b>1</b></a>"}), "{operation}");
-        }
+    fn refused(service: &str, operation: &str) -> Code {
+        let wanted = Wanted { provider: "aws", service, operation, parameters: Map::new() };
+        Aws::bundled().build(wanted, "AKIA1:k", Timestamp::UNIX_EPOCH).err().unwrap().code()
     }
 
     #[test]
     fn what_answers_with_credentials_is_withheld() {
+        for (service, operation) in [
+            ("sts", "assume_role"),
+            ("sts", "assumerole"),
+            ("secretsmanager", "GetSecretValue"),
+            ("ssm", "get_parameter"),
+            ("ecr", "get_authorization_token"),
+        ] {
+            assert_eq!(refused(service, operation), Code::ActionBlocked, "{service} {operation}");
+        }
+        assert_eq!(refused("none", "a"), Code::ProviderNotConfigured);
+        assert_eq!(refused("s3", "nothing"), Code::BadRequest);
+    }
+
+    #[test]
+    fn an_error_is_told_whatever_it_begins_with() {
         let aws = Aws::bundled();
-        for (service, operation) in
-            [("sts", "assume_role"), ("secretsmanager", "GetSecretValue"), ("ssm", "get_parameter")]
-        {
-            let wanted = Wanted { provider: "aws", service, operation, parameters: Map::new() };
-            let refused = aws.build(wanted, "AKIA1:k", Timestamp::UNIX_EPOCH).err().unwrap();
-            assert_eq!(refused.code(), Code::ActionBlocked, "{service} {operation}");
+        let answer = |status, header: &str, body: &str| Answer {
+            status,
+            headers: vec![("x-amzn-errortype".to_owned(), header.to_owned().into())],
+            body: body.as_bytes().to_vec().into(),
+        };
+        let missing = answer(404, "NotFound:http://x", r#"{"Message": "m"}"#);
+        let told = aws.data("lambda", "get_function", &missing);
+        assert_eq!(told, json!({"Message": "m", "__type": "NotFound"}));
+        let late = answer(200, "", "<?xml version='1.0'?><Error><Code>SlowDown</Code></Error>");
+        assert!(aws.fails("s3", "copy_object", &late));
+        assert_eq!(aws.data("s3", "copy_object", &late)["Code"], "SlowDown");
+        assert!(!aws.fails("s3", "get_object", &late));
+    }
+
+    #[test]
+    fn what_is_withheld_is_there() {
+        let aws = Aws::bundled();
+        for (name, titles) in &aws.withheld {
+            let service = aws.models.service(name).unwrap_or_else(|| panic!("{name}"));
+            for title in titles {
+                assert_eq!(service.operation(title).map(|(found, _)| found), Some(&**title));
+            }
         }
     }
 }

@@ -125,7 +125,8 @@ pub(crate) async fn call(
     remember(trusted.known(parts(credential)));
     let answer = services.http.send(call).await?;
     let data = providers.data(provider, service, operation, &answer);
-    let refused = (answer.status >= 300).then(|| refusal(&answer));
+    let refused = providers.fails(provider, service, operation, &answer);
+    let refused = refused.then(|| refusal(&answer));
     Ok(Called { refused, data })
 }
 

@@ -97,7 +97,21 @@ impl Providers {
         }
     }
 
-    /// An answer as data: JSON as it is, AWS's XML as JSON, anything else as text.
+    /// Whether an answer is no success. A redirect is none: it is not followed.
+    pub(super) fn fails(
+        &self,
+        provider: &str,
+        service: &str,
+        operation: &str,
+        answer: &Answer,
+    ) -> bool {
+        match provider {
+            "aws" => self.aws.fails(service, operation, answer),
+            _ => answer.status >= 300,
+        }
+    }
+
+    /// An answer as data: AWS's by its models, else JSON as it is and anything else as text.
     pub(super) fn data(
         &self,
         provider: &str,

@@ -2,13 +2,14 @@
 
 /// Attempts to get a value out, and what becomes of each.
 mod attacks;
+/// AWS's services as `sdk_proxy` speaks and reads them.
+mod aws_services;
 
 use std::{fs, thread};
 
 use serde_json::{Value, json};
 
 use crate::{
-    aws::Aws,
     invocation::Seen,
     world::{ALLOWED, EVIL, World, wait_until},
 };
@@ -336,66 +337,4 @@ fn a_service_is_called_and_its_credential_stays_here() {
 
 fn request_text(action: &Value) -> String {
     request(action).to_string()
-}
-
-#[test]
-fn aws_is_called_by_its_own_protocols() {
-    let mut world = World::with_store();
-    let id = "AKIAIOSFODNN7EXAMPLE";
-    let credential = json!({"AccessKeyId": id, "SecretAccessKey": world.canary.value()});
-    let add = ["secret", "add", "braincol/production/aws/credentials", "--value-stdin"];
-    world.keyless(&add).stdin(credential.to_string()).run().ok();
-    let hosts = ["s3", "sts", "dynamodb", "secretsmanager", "ssm", "ec2"]
-        .map(|service| format!("{service}.us-east-1.amazonaws.com"));
-    let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
-    let key = world.canary.value().to_owned();
-    let aws = Aws::start(&mut world, &hosts, id, &key);
-    world.write_config();
-    let call = |service: &str, operation: &str, parameters: Value| {
-        json!({
-            "type": "sdk_proxy", "provider": "aws", "service": service, "operation": operation,
-            "parameters": parameters,
-            "credentials_ref": "{{nl:braincol/production/aws/CREDENTIALS}}"
-        })
-    };
-    let object = |key: &str| json!({"Bucket": "my-data-bucket", "Key": key, "Body": "a,b\n"});
-    let responses = submit(
-        &world,
-        &[
-            call("s3", "create_bucket", json!({"Bucket": "my-data-bucket"})),
-            call("s3", "put_object", object("reports/2026-01 final.csv")),
-            call(
-                "s3",
-                "list_objects_v2",
-                json!({"Bucket": "my-data-bucket", "Prefix": "reports/"}),
-            ),
-            call(
-                "s3",
-                "get_object",
-                json!({"Bucket": "my-data-bucket", "Key": "reports/2026-01 final.csv"}),
-            ),
-            call("sts", "get_caller_identity", json!({})),
-            call("dynamodb", "list_tables", json!({"Limit": 5})),
-            call("secretsmanager", "list_secrets", json!({})),
-            call("ssm", "describe_parameters", json!({})),
-            call(
-                "ec2",
-                "describe_instances",
-                json!({"Filters": [{"Name": "instance-state-name", "Values": ["running"]}]}),
-            ),
-            call("ec2", "describe_regions", json!({"RegionNames": ["us-east-1"]})),
-            call("sts", "get_session_token", json!({})),
-        ],
-    );
-    for response in &responses[..10] {
-        assert_eq!(response["status"], "success", "{response}\n{}", aws.log());
-    }
-    let data = |index: usize| &responses[index]["result"]["data"];
-    assert_eq!(data(2)["Contents"][0]["Key"], "reports/2026-01 final.csv");
-    assert_eq!(data(2)["Contents"][0]["Size"], 4);
-    assert_eq!(data(3)["Body"], "a,b\n");
-    assert_eq!(data(4)["Account"], "123456789012");
-    assert_eq!(data(5)["TableNames"], json!([]));
-    assert_eq!(responses[10]["error"]["code"], "X_ACTION_BLOCKED", "{}", responses[10]);
-    assert!(!aws.log().contains("BAD"), "{}", aws.log());
 }

@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
@@ -11,7 +12,8 @@ use crate::world::{World, wait_until};
 /// moto, verifying; killed at the end.
 pub(crate) struct Aws {
     process: Child,
-    log: std::path::PathBuf,
+    log: PathBuf,
+    answers: PathBuf,
 }
 
 impl Aws {
@@ -21,11 +23,13 @@ impl Aws {
         let certificate = world.home.write("operator/aws.pem", &leaf.certificate_pem).unwrap();
         let private = world.home.write("operator/aws.key", &leaf.key_pem).unwrap();
         let log = world.operator_file("aws.log");
+        let answers = world.operator_file("aws.answers");
         let mut process = Command::new("python3")
             .args(["-c", include_str!("aws_origin.py")])
             .args([certificate, private])
             .env("REAL_ID", id)
             .env("REAL_KEY", key)
+            .env("ANSWERS", &answers)
             .stdout(fs::File::create(&log).unwrap())
             .stderr(Stdio::piped())
             .spawn()
@@ -37,12 +41,17 @@ impl Aws {
         for host in hosts {
             world.route(&format!("{host}:443"), &format!("127.0.0.1:{}", port().unwrap()));
         }
-        Self { process, log }
+        Self { process, log, answers }
     }
 
     /// A line for each request: `good`, or `BAD` and why.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// A line of JSON for each answer: status, headers and body.
+    pub(crate) fn answers(&self) -> &Path {
+        &self.answers
     }
 }
 

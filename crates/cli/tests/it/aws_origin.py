@@ -1,9 +1,11 @@
 """AWS, as far as signatures go: every request is verified by botocore's own signer with the real key,
-then answered by moto. Prints its port, then one line per request."""
+then answered by moto. Prints its port, then one line per request; what is answered goes to $ANSWERS, a line of JSON each."""
 
+import base64
 import hashlib
 import hmac
 import io
+import json
 import os
 import sys
 import urllib.parse
@@ -15,6 +17,7 @@ from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 CERTIFICATE, KEY = sys.argv[1:]
+ANSWERS = os.environ["ANSWERS"]
 CREDENTIALS = Credentials(os.environ["REAL_ID"], os.environ["REAL_KEY"])
 
 
@@ -85,6 +88,17 @@ def check_chunks(environ, seed, body):
     assert body == b"\r\n", body
 
 
+def recorded(inner, environ, start_response):
+    begun = []
+    body = b"".join(inner(environ, lambda status, headers, *_: begun.append((status, headers))))
+    status, headers = begun[-1]
+    answer = {"status_code": int(status.split()[0]), "headers": dict(headers), "body": base64.b64encode(body).decode()}
+    with open(ANSWERS, "a") as file:
+        file.write(json.dumps(answer) + "\n")
+    start_response(status, headers)
+    return [body]
+
+
 class Verified:
     def __init__(self, inner):
         self.inner = inner
@@ -105,7 +119,7 @@ class Verified:
         environ["CONTENT_LENGTH"] = str(len(body))
         environ.pop("HTTP_TRANSFER_ENCODING", None)
         if fault is None:
-            return self.inner(environ, start_response)
+            return recorded(self.inner, environ, start_response)
         start_response("403 Forbidden", [("content-type", "text/plain")])
         return [fault.encode()]
 
