@@ -1,8 +1,11 @@
 //! Moving an overlay onto a newer upstream: a three-way merge of each file.
 //!
-//! The baseline only moves when every file is clean. A conflict leaves the baseline where it was and notes
-//! which upstream the markers were made against (`.agentpack/rebase.json`), so that the next run takes a file
-//! whose markers are gone as resolved, and does not merge it a second time.
+//! The baseline only moves when every file is clean. A conflict leaves the baseline where it was and notes which
+//! upstream the markers were made against, and the other files moved to (`rebase/pending.rs`): the next run takes
+//! a file whose markers are gone as resolved, and merges only what upstream changed since.
+
+mod pending;
+mod report;
 
 use std::{
     collections::BTreeMap,
@@ -11,9 +14,12 @@ use std::{
 };
 
 use diffy::{ConflictStyle, MergeOptions};
-use serde::{Deserialize, Serialize};
-use serde_json::json;
 
+pub use self::report::{OverlayRebaseData, RebaseReport, RebaseSummary};
+use self::{
+    pending::Pending,
+    report::{conflict, report},
+};
 use super::{
     OverlayKind, OverlayScope,
     baseline::{self, Baseline},
@@ -44,69 +50,14 @@ pub struct RebaseOptions {
     pub dry_run: bool,
 }
 
-/// The payload of `overlay rebase`.
-#[derive(Clone, Debug, Serialize)]
-pub struct OverlayRebaseData {
-    /// The module.
-    pub module_id: String,
-    /// The scope.
-    pub scope: OverlayScope,
-    /// Its directory.
-    pub overlay_dir: String,
-    /// The same with `/`.
-    pub overlay_dir_posix: String,
-    /// Whether nothing was written.
-    pub dry_run: bool,
-    /// Whether files equal to upstream were dropped.
-    pub sparsify: bool,
-    /// What was done.
-    pub report: RebaseReport,
-}
-
-/// What became of each file.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct RebaseReport {
-    /// Written anew.
-    pub updated: Vec<String>,
-    /// Dropped.
-    pub deleted: Vec<String>,
-    /// Left as they were.
-    pub skipped: Vec<String>,
-    /// To be resolved by hand.
-    pub conflicts: Vec<String>,
-    /// Their number.
-    pub summary: RebaseSummary,
-}
-
-/// How many of each.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct RebaseSummary {
-    /// All.
-    pub processed_files: usize,
-    /// Written anew.
-    pub updated_files: usize,
-    /// Dropped.
-    pub deleted_files: usize,
-    /// Left as they were.
-    pub skipped_files: usize,
-    /// To be resolved.
-    pub conflict_files: usize,
-}
-
-/// `.agentpack/rebase.json`: the upstream digest that each conflict was made against.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Pending {
-    files: BTreeMap<String, Option<Sha>>,
-}
-
-const PENDING: &str = ".agentpack/rebase.json";
-
 /// What becomes of a file of the overlay.
 enum Outcome {
     Conflict(Vec<u8>),
     Drop,
     /// Left as it is, since nothing moved below it; agentpack lists it nowhere.
     Keep,
+    /// Left as it is, since its markers wait for a person.
+    Open,
     /// Left as it is, since it can't be moved: upstream never had it, or has it no more.
     Skip,
     Write(Vec<u8>),
@@ -138,6 +89,7 @@ pub(crate) fn rebase(
         scope,
         overlay: &overlay,
         baseline: &baseline,
+        pending: Pending::load(&overlay),
         upstream: &upstream,
     };
     let outcomes = match kind {
@@ -166,25 +118,27 @@ struct Work<'w> {
     scope: OverlayScope,
     overlay: &'w Path,
     baseline: &'w Baseline,
+    pending: Pending,
     upstream: &'w Upstream,
 }
 
 impl Work<'_> {
     fn files(&self, sparsify: bool) -> Result<BTreeMap<RelPath, Outcome>> {
-        let pending = self.pending();
         let mut outcomes = BTreeMap::new();
         for (path, ours) in Tree::read(self.overlay)?.without_metadata().0 {
             let theirs = self.upstream.tree.get(path.as_str());
             let outcome = match self.baseline.sha_of(&path) {
                 None => Outcome::Skip,
                 Some(_)
-                    if pending.files.contains_key(path.as_str())
+                    if self.pending.files.contains_key(path.as_str())
                         && has_markers(ours.content.bytes()) =>
                 {
-                    Outcome::Conflict(ours.content.bytes().to_vec())
+                    Outcome::Open
                 }
-                Some(_) if Self::is_resolved(&pending, &path, theirs) => Outcome::Keep,
-                Some(base) => self.merged(&path, base, &ours.content, theirs, sparsify)?,
+                Some(base) => {
+                    let base = self.pending.base_of(&path).unwrap_or(base);
+                    self.merged(&path, base, &ours.content, theirs, sparsify)?
+                }
             };
             outcomes.insert(path, outcome);
         }
@@ -231,10 +185,8 @@ impl Work<'_> {
             let open = self.conflict_file(&file.target);
             let resolved = fs::read(&open).ok();
             let outcome = match (resolved, self.upstream.tree.get(file.target.as_str())) {
-                (Some(text), _) if has_markers(&text) => Outcome::Conflict(text),
-                (Some(text), Some(theirs)) => Self::patched(&file.target, theirs, &text),
-                // There is nothing left that a patch could change, and a person has seen it.
-                (Some(_), None) => Outcome::Drop,
+                (Some(text), _) if has_markers(&text) => Outcome::Open,
+                (Some(text), theirs) => self.resolved(&file.target, &text, theirs)?,
                 (None, theirs) => self.patch_moved(&file, theirs)?,
             };
             outcomes.insert(file.target, outcome);
@@ -242,8 +194,33 @@ impl Work<'_> {
         Ok(outcomes)
     }
 
+    /// The text that a person made of a conflict, as a patch of upstream as it is now.
+    fn resolved(&self, path: &RelPath, text: &[u8], theirs: Option<&TreeFile>) -> Result<Outcome> {
+        let made_against = self.pending.files.get(path.as_str()).copied();
+        let Some(theirs) = theirs else {
+            return Ok(match made_against {
+                // There is nothing left that a patch could change, and a person has seen it.
+                Some(None) => Outcome::Drop,
+                _ => Outcome::Conflict(dropped_upstream(text)),
+            });
+        };
+        if made_against == Some(Some(theirs.content.sha())) {
+            return Ok(Self::patched(path, theirs, text));
+        }
+        // Upstream has moved once more since.
+        let base = match made_against.unwrap_or_else(|| self.baseline.sha_of(path)) {
+            Some(sha) => self.base(path, sha)?,
+            None => Vec::new(),
+        };
+        Ok(match merge(&base, text, theirs.content.bytes()) {
+            Ok(text) => Self::patched(path, theirs, &text),
+            Err(marked) => Outcome::Conflict(marked),
+        })
+    }
+
     fn patch_moved(&self, file: &patch::PatchFile, theirs: Option<&TreeFile>) -> Result<Outcome> {
         let Some(sha) = self.baseline.sha_of(&file.target) else { return Ok(Outcome::Skip) };
+        let sha = self.pending.moved.get(file.target.as_str()).copied().unwrap_or(sha);
         let place =
             patch::Place { module_id: &self.module.id, scope: self.scope, folder: self.overlay };
         if let Some(theirs) = theirs.filter(|theirs| theirs.content.sha() == sha) {
@@ -274,8 +251,12 @@ impl Work<'_> {
         }
     }
 
-    /// The file as it was when the overlay was made.
+    /// The file as it was when the overlay was made, or moved to it.
     fn base(&self, path: &RelPath, sha: Sha) -> Result<Vec<u8>> {
+        let is_it = |bytes: &Vec<u8>| Sha::of(bytes) == sha;
+        if let Some(kept) = Pending::text(self.overlay, sha).filter(is_it) {
+            return Ok(kept);
+        }
         let found = match &self.baseline.upstream {
             Some(baseline::Upstream::Git { url, commit, subdir }) => {
                 self.checked_out(url, commit, subdir, path)
@@ -291,7 +272,7 @@ impl Work<'_> {
             }
             _ => None,
         };
-        found.filter(|bytes| Sha::of(bytes) == sha).ok_or_else(|| {
+        found.filter(is_it).ok_or_else(|| {
             let message = format!("{path} as it was when the overlay was made can't be found again");
             PackError::new(Code::OverlayBaselineUnsupported, message)
                 .with("overlay_dir", shown(self.overlay))
@@ -314,16 +295,6 @@ impl Work<'_> {
         fs::read(inside.join(path)).ok()
     }
 
-    fn is_resolved(pending: &Pending, path: &RelPath, theirs: Option<&TreeFile>) -> bool {
-        let made_against = pending.files.get(path.as_str());
-        made_against.is_some_and(|sha| *sha == theirs.map(|file| file.content.sha()))
-    }
-
-    fn pending(&self) -> Pending {
-        let text = fs::read_to_string(self.overlay.join(PENDING)).unwrap_or_default();
-        serde_json::from_str(&text).unwrap_or_default()
-    }
-
     fn conflict_file(&self, path: &RelPath) -> PathBuf {
         self.overlay.join(".agentpack/conflicts").join(path)
     }
@@ -337,7 +308,9 @@ impl Work<'_> {
                     self.overlay.join(patch::FOLDER).join(format!("{path}.patch"))
                 }
             };
+            self.note(&mut pending, &path, &outcome);
             match outcome {
+                Outcome::Open => continue,
                 Outcome::Keep | Outcome::Skip => {}
                 Outcome::Drop => {
                     fs::remove_file(&place)
@@ -346,8 +319,6 @@ impl Work<'_> {
                 }
                 Outcome::Write(bytes) => keep_mode(&place, &bytes)?,
                 Outcome::Conflict(marked) => {
-                    let theirs = self.upstream.tree.get(path.as_str());
-                    pending.files.insert(path.to_string(), theirs.map(|file| file.content.sha()));
                     let place =
                         if kind == OverlayKind::Dir { place } else { self.conflict_file(&path) };
                     keep_mode(&place, &marked)?;
@@ -356,11 +327,10 @@ impl Work<'_> {
             }
             let _ = fs::remove_file(self.conflict_file(&path));
         }
-        if !pending.files.is_empty() {
-            let text = serde_json::to_string_pretty(&pending).expect("strings");
-            return write_durably(&self.overlay.join(PENDING), text.as_bytes());
+        if !pending.is_empty() {
+            return pending.write(self.overlay, &self.upstream.tree);
         }
-        let _ = fs::remove_file(self.overlay.join(PENDING));
+        Pending::clear(self.overlay)?;
         let _ = fs::remove_dir_all(self.overlay.join(".agentpack/conflicts"));
         let baseline = Baseline::of(
             self.site,
@@ -369,6 +339,30 @@ impl Work<'_> {
             self.upstream.commit.as_deref(),
         );
         write_durably(&self.overlay.join(baseline::FILE), baseline.text().as_bytes())
+    }
+
+    /// Notes what a file stands on after its outcome.
+    fn note(&self, pending: &mut Pending, path: &RelPath, outcome: &Outcome) {
+        let theirs = self.upstream.tree.get(path.as_str()).map(|file| file.content.sha());
+        let moved = match outcome {
+            Outcome::Keep | Outcome::Write(_) => {
+                theirs.filter(|sha| self.baseline.sha_of(path) != Some(*sha))
+            }
+            Outcome::Conflict(_) | Outcome::Open | Outcome::Skip => {
+                self.pending.moved.get(path.as_str()).copied()
+            }
+            Outcome::Drop => None,
+        };
+        if let Some(sha) = moved {
+            pending.moved.insert(path.to_string(), sha);
+        }
+        let open = match outcome {
+            Outcome::Conflict(_) => theirs,
+            // The markers stay those that were made then.
+            Outcome::Open => self.pending.files.get(path.as_str()).copied().unwrap_or(theirs),
+            _ => return,
+        };
+        pending.files.insert(path.to_string(), open);
     }
 }
 
@@ -397,48 +391,4 @@ fn prune(place: &Path, overlay: &Path) {
             return;
         }
     }
-}
-
-/// A file of conflicts counts as written, too, where the markers go into it.
-fn report(kind: OverlayKind, outcomes: &BTreeMap<RelPath, Outcome>) -> RebaseReport {
-    let mut report = RebaseReport::default();
-    for (path, outcome) in outcomes {
-        let mut listed = |list: fn(&mut RebaseReport) -> &mut Vec<String>| {
-            list(&mut report).push(path.to_string());
-        };
-        match outcome {
-            Outcome::Conflict(_) => {
-                listed(|report| &mut report.conflicts);
-                if kind == OverlayKind::Dir {
-                    listed(|report| &mut report.updated);
-                }
-            }
-            Outcome::Drop => listed(|report| &mut report.deleted),
-            Outcome::Keep => {}
-            Outcome::Skip => listed(|report| &mut report.skipped),
-            Outcome::Write(_) => listed(|report| &mut report.updated),
-        }
-    }
-    report.summary = RebaseSummary {
-        processed_files: outcomes.len(),
-        updated_files: report.updated.len(),
-        deleted_files: report.deleted.len(),
-        skipped_files: report.skipped.len(),
-        conflict_files: report.conflicts.len(),
-    };
-    report
-}
-
-fn conflict(data: &OverlayRebaseData) -> PackError {
-    let files = data.report.conflicts.join(", ");
-    PackError::new(Code::OverlayRebaseConflict, format!("upstream and overlay changed the same lines in {files}"))
-        .with("module_id", data.module_id.clone())
-        .with("conflicts", json!(data.report.conflicts))
-        .with("summary", json!(data.report.summary))
-        .with("dry_run", data.dry_run)
-        .with("sparsify", data.sparsify)
-        .with("scope", data.scope.as_str())
-        .with("overlay_dir", data.overlay_dir.clone())
-        .with("overlay_dir_posix", data.overlay_dir.clone())
-        .hint("edit these files until no marker is left (for patch overlays in .agentpack/conflicts), then rebase again")
 }

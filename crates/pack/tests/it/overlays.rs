@@ -216,6 +216,101 @@ fn a_patch_overlay_is_rebased_through_its_conflicts() {
     assert_eq!(scene.read("home/.codex/AGENTS.md"), text("uno", "five", "neun"));
 }
 
+/// Upstream may move again while a conflict waits: what was resolved stands on what its markers were made against.
+#[test]
+fn upstream_that_moves_while_a_conflict_waits_is_merged_once_it_is_resolved() {
+    let scene = lines();
+    edit(&scene, EditOptions::default());
+    let file = format!("{BASE}/AGENTS.md");
+    scene.write(&file, &text("uno", "five", "nine"));
+    scene.module("base/AGENTS.md", &text("eins", "five", "nine"));
+    refused(rebase(&scene), Code::OverlayRebaseConflict);
+    let marked = scene.read(&file);
+    scene.module("base/AGENTS.md", &text("eins", "five", "neun"));
+    refused(rebase(&scene), Code::OverlayRebaseConflict);
+    assert_eq!(scene.read(&file), marked, "it waits as it was");
+    scene.write(&file, &text("uno", "five", "nine"));
+    assert_eq!(rebase(&scene).unwrap().report.updated, ["AGENTS.md"]);
+    assert_eq!(scene.read(&file), text("uno", "five", "neun"));
+    assert_eq!(scene.plan().unwrap().warnings, Vec::<String>::new());
+    let left = scene.picture(&format!("{BASE}/.agentpack"));
+    assert_eq!(left.len(), 3, "module id, kind and baseline: {left:?}");
+}
+
+#[test]
+fn upstream_that_moves_while_a_patch_waits_is_merged_once_it_is_resolved() {
+    let scene = lines();
+    edit(&scene, EditOptions { kind: OverlayKind::Patch, ..EditOptions::default() });
+    let patch = format!("{BASE}/.agentpack/patches/AGENTS.md.patch");
+    let open = format!("{BASE}/.agentpack/conflicts/AGENTS.md");
+    let uno = "--- a/AGENTS.md\n+++ b/AGENTS.md\n@@ -1,3 +1,3 @@\n-one\n+uno\n two\n three\n";
+    scene.write(&patch, uno);
+    scene.module("base/AGENTS.md", &text("eins", "five", "nine"));
+    refused(rebase(&scene), Code::OverlayRebaseConflict);
+    scene.write(&open, &text("uno", "five", "nine"));
+    scene.module("base/AGENTS.md", &text("eins", "five", "neun"));
+    rebase(&scene).unwrap();
+    assert!(!scene.read(&patch).contains("nine"), "{}", scene.read(&patch));
+    scene.deploy();
+    assert_eq!(scene.read("home/.codex/AGENTS.md"), text("uno", "five", "neun"));
+}
+
+#[test]
+fn a_resolved_patch_whose_file_went_meanwhile_waits_for_a_person() {
+    let scene = lines();
+    edit(&scene, EditOptions { kind: OverlayKind::Patch, ..EditOptions::default() });
+    let open = format!("{BASE}/.agentpack/conflicts/AGENTS.md");
+    let uno = "--- a/AGENTS.md\n+++ b/AGENTS.md\n@@ -1,3 +1,3 @@\n-one\n+uno\n two\n three\n";
+    scene.write(&format!("{BASE}/.agentpack/patches/AGENTS.md.patch"), uno);
+    scene.module("base/AGENTS.md", &text("eins", "five", "nine"));
+    refused(rebase(&scene), Code::OverlayRebaseConflict);
+    scene.write(&open, &text("uno", "five", "nine"));
+    scene.module("base/OTHER.md", "x\n");
+    fs::remove_file(scene.at("ap/repo/modules/base/AGENTS.md")).unwrap();
+    refused(rebase(&scene), Code::OverlayRebaseConflict);
+    assert!(scene.read(&open).contains("deleted upstream"), "nobody has seen that it is gone");
+}
+
+/// Files that moved while another waits are not moved from the baseline again.
+#[test]
+fn what_moved_beside_a_conflict_stands_on_what_it_moved_to() {
+    for kind in [OverlayKind::Dir, OverlayKind::Patch] {
+        let scene = lines();
+        scene.module("base/OTHER.md", &text("a", "b", "c"));
+        scene.commit();
+        edit(&scene, EditOptions { kind, ..EditOptions::default() });
+        for (name, old) in [("AGENTS.md", "one"), ("OTHER.md", "a")] {
+            let before = scene.read(&format!("ap/repo/modules/base/{name}"));
+            let patch = format!("--- {name}\n+++ {name}\n@@ -1,2 +1,2 @@\n-{old}\n+uno\n two\n");
+            match kind {
+                OverlayKind::Dir => {
+                    scene.write(&format!("{BASE}/{name}"), &before.replacen(old, "uno", 1))
+                }
+                OverlayKind::Patch => {
+                    scene.write(&format!("{BASE}/.agentpack/patches/{name}.patch"), &patch)
+                }
+            };
+        }
+        scene.module("base/AGENTS.md", &text("eins", "five", "nine"));
+        scene.module("base/OTHER.md", &text("a", "b", "z"));
+        refused(rebase(&scene), Code::OverlayRebaseConflict);
+        refused(rebase(&scene), Code::OverlayRebaseConflict);
+        scene.module("base/OTHER.md", &text("a", "b", "c"));
+        let open = match kind {
+            OverlayKind::Dir => format!("{BASE}/AGENTS.md"),
+            OverlayKind::Patch => format!("{BASE}/.agentpack/conflicts/AGENTS.md"),
+        };
+        scene.write(&open, &text("uno", "five", "nine"));
+        rebase(&scene).unwrap();
+        let other = match kind {
+            OverlayKind::Dir => scene.read(&format!("{BASE}/OTHER.md")),
+            OverlayKind::Patch => scene.read(&format!("{BASE}/.agentpack/patches/OTHER.md.patch")),
+        };
+        assert!(!other.contains('z'), "upstream took it back: {other}");
+        assert_eq!(scene.plan().unwrap().warnings, Vec::<String>::new());
+    }
+}
+
 #[test]
 fn a_rebase_without_overlay_baseline_or_base_says_so() {
     let scene = Scene::new();
