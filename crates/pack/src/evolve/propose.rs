@@ -17,6 +17,7 @@ use crate::{
     beneath::Beneath,
     clock,
     commands::confirmed,
+    credentials::scan,
     deployed::confine,
     desired::DesiredFile,
     error::{PackError, Result},
@@ -163,7 +164,7 @@ fn proposed(
 ) -> Result<ProposeData> {
     skipped.sort_by(|a, b| (a.reason, a.target, &a.path).cmp(&(b.reason, b.target, &b.path)));
     let summary = summary(&candidates, &skipped);
-    let nothing = |reason, candidates: Option<Vec<EvolveItem>>| ProposeData {
+    let nothing = |reason, candidates: Option<Vec<EvolveItem>>, skipped| ProposeData {
         created: false,
         reason: Some(reason),
         candidates,
@@ -172,24 +173,27 @@ fn proposed(
         files: Vec::new(),
         files_posix: Vec::new(),
         committed: None,
-        skipped: Some(skipped.clone()),
+        skipped: Some(skipped),
         summary: Some(summary),
     };
     if candidates.is_empty() {
         return Ok(nothing(
             if skipped.is_empty() { "no_drift" } else { "no_proposeable_drift" },
             None,
+            skipped,
         ));
     }
     if options.dry_run {
         let mut items: Vec<EvolveItem> =
             candidates.into_iter().map(|candidate| candidate.item).collect();
         items.sort_by(|a, b| (&a.module_id, &a.path).cmp(&(&b.module_id, &b.path)));
-        return Ok(nothing("dry_run", Some(items)));
+        return Ok(nothing("dry_run", Some(items), skipped));
     }
     confirmed(options.yes, "evolve propose")?;
     git::require_clean(&site.repo, "evolve propose")?;
     let (branch, files) = branched(site, plan, options, &candidates)?;
+    // Beside a branch agentpack lists no edits that were left out; of these somebody has to hear.
+    skipped.retain(|skipped| skipped.reason == HOLDS_A_CREDENTIAL);
     Ok(ProposeData {
         created: true,
         reason: None,
@@ -199,7 +203,7 @@ fn proposed(
         files_posix: files.clone(),
         files,
         committed: Some(true),
-        skipped: None,
+        skipped: (!skipped.is_empty()).then_some(skipped),
         summary: None,
     })
 }
@@ -223,11 +227,21 @@ fn found(site: &Site, plan: &Plan, only: Option<&str>) -> Result<(Vec<Candidate>
             Ok(Some(bytes)) if bytes == file.content.bytes() => {}
             Ok(Some(bytes)) => match taken_apart(at, file, &bytes, &modules) {
                 Some(found) => {
-                    candidates.extend(
-                        found
-                            .into_iter()
-                            .filter(|found| only.is_none_or(|only| found.item.module_id == only)),
-                    );
+                    let wanted = found
+                        .into_iter()
+                        .filter(|found| only.is_none_or(|only| found.item.module_id == only));
+                    for found in wanted {
+                        // No plan would take it, but git would have it for good.
+                        if scan(found.path.as_str(), &found.text, &site.forms).is_empty() {
+                            candidates.push(found);
+                        } else {
+                            skipped.push(Skipped {
+                                module_id: Some(found.item.module_id),
+                                module_ids: Vec::new(),
+                                ..skip(site, at, file, HOLDS_A_CREDENTIAL)
+                            });
+                        }
+                    }
                 }
                 None => skipped.push(skip(site, at, file, "multi_module_output")),
             },
@@ -305,6 +319,9 @@ fn without_header(ours: &str, theirs: &str) -> Option<Vec<u8>> {
     theirs.strip_prefix(&ours[..end]).map(|text| text.as_bytes().to_vec())
 }
 
+/// Why an edit with a credential in it is left out.
+const HOLDS_A_CREDENTIAL: &str = "secret_in_module";
+
 fn skip(site: &Site, at: At<'_>, file: &DesiredFile, reason: &'static str) -> Skipped {
     let (target, path) = at;
     let (message, commands, suggestions): (_, &[&str], &[(&str, &'static str)]) = match reason {
@@ -321,17 +338,26 @@ fn skip(site: &Site, at: At<'_>, file: &DesiredFile, reason: &'static str) -> Sk
             &["doctor --json"],
             &[("agentpack doctor", "shows which directory can't be read")],
         ),
+        HOLDS_A_CREDENTIAL => (
+            "the edit holds what looks like a credential, which would go into git",
+            &[],
+            &[(
+                "keyless pack adopt-secret --file FILE --path SCOPE/SERVICE/PURPOSE",
+                "moves it into the vault and leaves an alias, which can be proposed",
+            )],
+        ),
         _ => (
             "the file is made of several modules, and can't be taken apart at its markers any more",
             &[],
             &[("edit the module itself", "the markers between modules were changed")],
         ),
     };
+    let path = shown(path);
+    let word = shell_word(&path);
     let suggestion = |(action, reason): &(&str, &'static str)| Suggestion {
-        action: (*action).to_owned(),
+        action: action.replace("FILE", &word),
         reason,
     };
-    let path = shown(path);
     let single = file.modules.len() == 1;
     Skipped {
         target: *target,

@@ -95,6 +95,37 @@ fn an_edit_of_a_combined_file_goes_to_its_module() {
     assert_eq!(data.skipped.unwrap()[0].reason_code, "multi_module_output");
 }
 
+/// What a plan would refuse is not committed first.
+#[test]
+fn an_edit_with_a_credential_is_not_proposed() {
+    let scene = Scene::deployed();
+    scene.commit();
+    let token = ["ghp_Zk3v9QwT1rXb7LmN5p", "Yc2HsDf8GjKa4EuVoR"].concat();
+    scene.write("home/.codex/AGENTS.md", &format!("Push with {token}.\n"));
+    let data = propose(&scene, false).unwrap().data;
+    assert_eq!((data.created, data.reason), (false, Some("no_proposeable_drift")));
+    scene.write("home/.codex/prompts/review.md", "Review it well.\n");
+    let data = propose(&scene, false).unwrap().data;
+    assert_eq!(data.files.len(), 1, "{:?}", data.files);
+    let skipped = data.skipped.expect("it is told beside what was proposed");
+    assert_eq!(skipped[0].reason_code, "secret_in_module");
+    assert!(skipped[0].suggestions[0].action.contains("home/.codex/AGENTS.md"), "{skipped:?}");
+    let branch = data.branch.unwrap();
+    assert!(!scene.git("ap/repo", &["log", "-p", &branch]).contains(&token));
+    // A module of a combined file is looked at by itself.
+    let more = "  - id: instructions:work\n    type: instructions\n    tags: [base]\n    source: { local_path: { path: modules/work } }\n";
+    scene.manifest(&format!("{MANIFEST}{more}"));
+    scene.module("work/AGENTS.md", "Work.\n");
+    scene.try_deploy(true).unwrap();
+    scene.commit();
+    let text = scene.read("home/.codex/AGENTS.md").replace("Work.", "Work hard.");
+    scene.write("home/.codex/AGENTS.md", &text.replace("Be kind.", &token));
+    let data = propose(&scene, false).unwrap().data;
+    assert!(data.files[0].contains("instructions_work--") && data.files.len() == 1, "{data:?}");
+    let skipped = data.skipped.unwrap();
+    assert_eq!(skipped[0].module_id.as_deref(), Some("instructions:base"));
+}
+
 #[test]
 fn an_edit_of_a_cursor_rule_goes_back_without_its_head() {
     let scene = Scene::new();
