@@ -7,6 +7,7 @@ use std::{
     io::Read,
     path::Path,
     process::{Command, Stdio},
+    sync::mpsc::{self, Receiver},
     thread,
     time::{Duration, Instant},
 };
@@ -20,6 +21,8 @@ use crate::{
 const LOCAL: Duration = Duration::from_mins(1);
 /// How long a call to a server may take.
 const REMOTE: Duration = Duration::from_mins(5);
+/// How long what git printed may be on its way once it has ended.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 /// Ways to reach a repository that git itself carries, and that run no command of the URL's choice.
 const SCHEMES: &[&str] = &["https://", "http://", "ssh://", "git://", "git+ssh://", "file://"];
 
@@ -170,9 +173,7 @@ fn call(folder: &Path, arguments: &[&str], patience: Duration) -> Result<String>
             _ => PackError::io("run git in", folder, &error),
         },
     )?;
-    let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
-    let errors = thread::spawn(move || drained(err.as_mut()));
-    let output = thread::spawn(move || drained(out.as_mut()));
+    let (output, errors) = (drained(child.stdout.take()), drained(child.stderr.take()));
     let deadline = Instant::now() + patience;
     let status = loop {
         match child.try_wait() {
@@ -185,20 +186,28 @@ fn call(folder: &Path, arguments: &[&str], patience: Duration) -> Result<String>
             }
         }
     };
-    let output = output.join().unwrap_or_default();
-    let errors = errors.join().unwrap_or_default();
-    match status {
-        Some(status) if status.success() => Ok(output),
-        Some(_) => Err(failed(folder, arguments, errors.trim())),
-        None => {
-            Err(failed(folder, arguments, &format!("no answer within {} s", patience.as_secs())))
+    // What git started may live on and hold the pipes: whoever waits for their end may wait for a silent server.
+    let output = match status {
+        None => None,
+        Some(status) if status.success() => output.recv_timeout(LAST_WORDS).ok(),
+        Some(_) => {
+            let errors = errors.recv_timeout(LAST_WORDS).unwrap_or_default();
+            return Err(failed(folder, arguments, errors.trim()));
         }
-    }
+    };
+    output.ok_or_else(|| {
+        failed(folder, arguments, &format!("no answer within {} s", patience.as_secs()))
+    })
 }
 
 fn prepared(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("git");
-    command.arg("-c").arg("protocol.ext.allow=never").args(arguments).current_dir(folder);
+    command.arg("-c").arg("protocol.ext.allow=never");
+    // The helper that speaks HTTP outlives a git that is killed; it goes when the server stays silent. It is in no group
+    // of its own, for ssh could not ask at the terminal there, nor would Ctrl-C end it.
+    command.arg("-c").arg("http.lowSpeedLimit=1");
+    command.arg("-c").arg(format!("http.lowSpeedTime={}", REMOTE.as_secs()));
+    command.args(arguments).current_dir(folder);
     command.stdin(Stdio::null()).env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
     // The caller may itself be a git hook, whose variables would lead every call to another repository.
     for name in
@@ -209,12 +218,17 @@ fn prepared(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-fn drained(stream: Option<&mut impl Read>) -> String {
-    let mut bytes = Vec::new();
-    if let Some(stream) = stream {
-        let _ = stream.read_to_end(&mut bytes);
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+/// Reads a stream to its end, beside.
+fn drained(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
+    let (told, text) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut stream) = stream {
+            let _ = stream.read_to_end(&mut bytes);
+        }
+        told.send(String::from_utf8_lossy(&bytes).into_owned())
+    });
+    text
 }
 
 fn not_found(folder: &Path, arguments: &[&str]) -> PackError {
@@ -236,6 +250,8 @@ fn failed(folder: &Path, arguments: &[&str], errors: &str) -> PackError {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -304,5 +320,18 @@ mod tests {
         for bad in ["", "--orphan", "a..b", "a b", "x:y"] {
             assert!(check_source("/srv/repo", bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_server_that_says_nothing_is_given_up() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/a/b", silent.local_addr().unwrap());
+        let (told, answer) = mpsc::channel();
+        thread::spawn(move || {
+            let folder = std::env::temp_dir();
+            told.send(call(&folder, &["ls-remote", "--", &url], Duration::from_secs(1)))
+        });
+        let answer = answer.recv_timeout(Duration::from_secs(20)).expect("it ends");
+        assert!(answer.unwrap_err().message().contains("no answer within 1 s"));
     }
 }
