@@ -6,6 +6,7 @@
 //! Its futures are boxed: an `async fn` is compiled again wherever it is awaited, and everything that uses a store
 //! awaits these.
 
+mod given;
 mod query;
 mod row;
 mod transaction;
@@ -15,11 +16,12 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use sqlx::{
-    Connection as _, PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool,
+    Connection as _, PgConnection, PgPool, Sqlite, SqliteConnection, SqlitePool,
     pool::PoolConnection,
 };
 use tokio::{sync::Mutex, time::timeout};
 
+use self::given::Given;
 pub(crate) use self::{
     query::{Query, Value, query, query_owned},
     row::Row,
@@ -49,7 +51,7 @@ pub(crate) struct InFile {
 /// One of them, in use.
 #[derive(Debug)]
 pub(crate) enum Connection {
-    Postgres(PoolConnection<Postgres>),
+    Postgres(Given),
     Sqlite(PoolConnection<Sqlite>),
 }
 
@@ -83,7 +85,7 @@ impl Pool {
             match self {
                 Self::Postgres(pool) => {
                     let acquired = answered(async { pool.acquire().await.map_err(unreachable) });
-                    Ok(Connection::Postgres(acquired.await?))
+                    Ok(Connection::Postgres(Given::new(acquired.await?)))
                 }
                 Self::Sqlite(file) => Ok(Connection::Sqlite(file.pool.acquire().await?)),
             }
@@ -121,8 +123,16 @@ impl Pool {
 impl Connection {
     pub(crate) fn held(&mut self) -> Held<'_> {
         match self {
-            Self::Postgres(held) => Held::Postgres(held),
+            Self::Postgres(given) => Held::Postgres(given.held()),
             Self::Sqlite(held) => Held::Sqlite(held),
+        }
+    }
+
+    /// Closes it when it is dropped, whatever is under way on it.
+    pub(crate) fn close_on_drop(&mut self) {
+        match self {
+            Self::Postgres(given) => given.close_on_drop(),
+            Self::Sqlite(held) => held.close_on_drop(),
         }
     }
 }

@@ -56,9 +56,9 @@ impl Transaction {
         Box::pin(async move {
             let mut transaction = Self { connection: pool.acquire().await?, ended: false };
             match &mut transaction.connection {
-                Connection::Postgres(held) => {
+                Connection::Postgres(given) => {
                     let begin = raw_sql(AssertSqlSafe(postgres));
-                    answered(async { Ok(begin.execute(&mut **held).await?) }).await?;
+                    answered(async { Ok(begin.execute(given.held()).await?) }).await?;
                 }
                 Connection::Sqlite(held) => {
                     sqlx::query(sqlite).execute(&mut **held).await?;
@@ -100,10 +100,7 @@ impl Lock<'_> {
 impl Drop for Transaction {
     fn drop(&mut self) {
         if !self.ended {
-            match &mut self.connection {
-                Connection::Postgres(held) => held.close_on_drop(),
-                Connection::Sqlite(held) => held.close_on_drop(),
-            }
+            self.connection.close_on_drop();
         }
     }
 }

@@ -1,11 +1,17 @@
 //! A store on a server: who is believed, what two homes share, and what is left when the server dies.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use keyless_core::{Code, Error};
+use futures_util::future::join_all;
+use keyless_core::{Code, Error, SecretPath};
 use keyless_store::{AuditLog, LogError, Server, Store, StoreError};
 use keyless_testkit::{Postgres, TestCa};
 use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    time::{Instant, timeout},
+};
 
 use crate::scene::{Engine, PASSWORD, Scene, Word, draft, on_socket, start};
 
@@ -113,4 +119,49 @@ async fn a_server_that_dies_is_told_and_goes_on_when_it_is_back() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     scene.store.audit_verify(Some(&Word("key"))).await.unwrap();
+}
+
+/// A way to the server that swallows a connection's words for good from the first that holds `marker`.
+async fn swallowing(server: SocketAddr, marker: &'static [u8]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let here = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut server = TcpStream::connect(server).await.unwrap();
+                let (mut asked, mut answered) = ([0; 8192], [0; 8192]);
+                loop {
+                    let (count, to, from) = tokio::select! {
+                        read = client.read(&mut asked) => (read.unwrap_or(0), &mut server, &asked),
+                        read = server.read(&mut answered) => (read.unwrap_or(0), &mut client, &answered),
+                    };
+                    let words = &from[..count];
+                    if words.windows(marker.len()).any(|part| part == marker) {
+                        std::future::pending::<()>().await;
+                    }
+                    if count == 0 || to.write_all(words).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    here
+}
+
+/// As many as there may be at once, so that the next one needs the place of one of them.
+#[tokio::test]
+async fn statements_that_are_never_answered_keep_no_connection() {
+    let (server, home) = (start(&TestCa::new()), tempfile::tempdir().unwrap());
+    let way = swallowing(server.address(), b"FROM versions").await;
+    let url = format!("postgres://keyless@{way}/postgres?sslmode=disable");
+    let place = Server::new(&url, home.path()).unwrap().with_password(PASSWORD);
+    let store = Store::create_or_open(place).await.unwrap();
+    let path = SecretPath::parse("team/github/token").unwrap();
+    let asked = (0..5).map(|_| timeout(Duration::from_secs(1), store.version(&path, 1)));
+    assert!(join_all(asked).await.iter().all(Result::is_err), "none is answered");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while let Err(error) = store.check().await {
+        assert!(Instant::now() < deadline, "{error:?}");
+    }
 }
