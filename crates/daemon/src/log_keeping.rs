@@ -134,12 +134,8 @@ pub async fn remove_old_log(
 ) -> Result<Vec<Segment>, Error> {
     let Some(days) = config.keep_days else { return Ok(Vec::new()) };
     let bound = ago(days)?;
-    let oldest = format!("{bound:.3}");
-    let closed = vault.store().audit_segments().await?;
-    let is_due = |one: &&Segment| one.removed_at.is_none() && one.closed_at < oldest;
-    let Some(last) = closed.iter().filter(is_due).map(|one| one.last_sequence).max() else {
-        return Ok(Vec::new());
-    };
+    let due = vault.store().audit_closed_before(bound).await?;
+    let Some(last) = due.last().map(|one| one.last_sequence) else { return Ok(Vec::new()) };
     let mut entry =
         plain_entry(agent("broker", "broker"), Action::LogRemoval, Outcome::Success, Target::Log);
     entry.detail.note = Some(format!("entries up to {last}, by [audit] keep_days"));

@@ -99,6 +99,15 @@ impl Store {
         Ok(segment)
     }
 
+    /// The parts of our chain that were closed before this time and whose files were not removed, oldest first. Those of
+    /// other chains are their homes' to remove.
+    pub async fn audit_closed_before(&self, time: Timestamp) -> Result<Vec<Segment>, StoreError> {
+        let closed = of_chain(&self.pool, self.chain.name()).await?;
+        let bound = format!("{time:.3}");
+        let is_due = |one: &Segment| one.removed_at.is_none() && one.closed_at < bound;
+        Ok(closed.into_iter().map(|closed| closed.segment).filter(is_due).collect())
+    }
+
     /// Removes the files of our chain that were closed before this time, oldest first.
     pub async fn audit_remove_closed(
         &self,

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
+use jiff::Timestamp;
 use keyless_core::{Code, Error, SecretPath};
 use keyless_store::{AuditLog, LogError, Server, Store, StoreError};
 use keyless_testkit::{Postgres, TestCa};
@@ -98,6 +99,25 @@ async fn two_homes_write_two_chains_that_verify_together() {
     let again = Store::open(on_socket(server, home.path())).await.unwrap();
     let refused = AuditLog::start(&again, Some(word)).append(draft("s")).await.unwrap_err();
     assert!(refused.to_string().contains("damaged"), "{refused}");
+}
+
+/// What a home finds due it says in its log, and removes: that of others would be due for ever.
+#[tokio::test]
+async fn a_home_finds_only_its_own_closed_parts_due() {
+    let scene = Scene::new(Engine::Postgres).await;
+    let home = tempfile::tempdir().unwrap();
+    let other = Store::open(on_socket(scene.server.as_ref().unwrap(), home.path())).await.unwrap();
+    let key = Word("key");
+    for store in [&scene.store, &other] {
+        AuditLog::start(store, Some(Arc::new(Word("key")))).append(draft("s")).await.unwrap();
+    }
+    let closed = scene.store.audit_close(1, &key).await.unwrap();
+    assert_eq!(other.audit_segments().await.unwrap(), [closed.clone()]);
+    assert_eq!(other.audit_closed_before(Timestamp::MAX).await.unwrap(), []);
+    assert_eq!(scene.store.audit_closed_before(Timestamp::UNIX_EPOCH).await.unwrap(), []);
+    assert_eq!(scene.store.audit_closed_before(Timestamp::MAX).await.unwrap(), [closed]);
+    scene.store.audit_remove_closed(Timestamp::MAX, &key).await.unwrap();
+    assert_eq!(scene.store.audit_closed_before(Timestamp::MAX).await.unwrap(), []);
 }
 
 #[tokio::test]
