@@ -86,8 +86,8 @@ impl Store {
         let segment = Segment::closed(own, (&before, &end), file_hash, Timestamp::now());
 
         let mut change = Transaction::write(&self.pool, Lock::Chain(own)).await?;
-        // Nothing is closed that the key does not vouch for.
-        head::read(change.connection(), &self.chain, Some(sealer), None).await?;
+        // Nothing is closed that the key does not vouch for: the end that it has sealed contains that of the file.
+        head::read(change.connection(), &self.chain, Some(sealer), Some(&end)).await?;
         if base(change.connection(), own, Some(sealer)).await? != before {
             return Err(StoreError::LogClosedElsewhere.into());
         }

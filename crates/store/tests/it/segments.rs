@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
 use jiff::Timestamp;
 use keyless_core::audit::{Action, Checkpoint, Segment, Tampered};
-use keyless_store::{AuditLog, AuditQuery, Fit, LogError};
+use keyless_store::{AuditLog, AuditQuery, Fit, LogError, StoreError};
 
 use crate::scene::{Engine, Scene, Word, draft, filled, in_its_chain, on_both, sealed_log};
 
@@ -207,4 +207,23 @@ async fn a_log_that_was_cut_is_not_closed(engine: Engine) {
     assert_eq!(scene.store.audit_segments().await.unwrap(), []);
     let folder = fs::read_dir(scene.folder.path().join("home/audit")).unwrap();
     assert!(folder.flatten().all(|entry| entry.path().is_dir()), "no half-written file is left");
+}
+
+/// The end with its seal is left as it was: what somebody without the key wrote before it is not closed as a part of the log.
+#[tokio::test]
+async fn entries_in_the_place_of_others_are_not_closed() {
+    let (scene, forged) = (filled(Engine::Sqlite, 20).await, Scene::new(Engine::Sqlite).await);
+    let log = AuditLog::start(&forged.store, None);
+    for _ in 0..20 {
+        log.append(draft("other")).await.unwrap();
+    }
+    let file = forged.folder.path().join("home/store.db");
+    let swap = format!(
+        "ATTACH '{}' AS forged; DELETE FROM audit; INSERT INTO audit SELECT * FROM forged.audit",
+        file.display()
+    );
+    scene.behind_its_back(&swap).await;
+    let error = scene.store.audit_close(20, &KEY).await.unwrap_err();
+    assert!(matches!(error, LogError::Store(StoreError::LogTampered)), "{error:?}");
+    assert_eq!(scene.store.audit_segments().await.unwrap(), []);
 }
