@@ -1,13 +1,14 @@
 //! What an agent may not run: the guard before every action (NL level 4).
 //!
 //! The 69 standard rules and ours are data (`data/`). A command is looked at as its whole text and as each
-//! simple command that a shell would make of it, both without look-alike letters. Expressions are linear in time,
-//! so no text can hold the guard up; what it can't judge it blocks. Deliberately absent: the file with an organization's
-//! rules (`daemon`). Source: reference/nl.md, sections 4, 13.3 and C-21.
+//! simple command that a shell would make of it, both as written and without look-alike letters. Expressions are
+//! linear in time, so no text can hold the guard up; what it can't judge it blocks. Deliberately absent: the file with an
+//! organization's rules (`daemon`). Source: reference/nl.md, sections 4, 13.3 and C-21.
 
 mod allowlist;
 mod blocked;
 mod fold;
+mod prose;
 mod rule;
 mod standard;
 mod unwrap;
@@ -106,14 +107,19 @@ impl Guard {
             return unjudged(attempt);
         }
         let is_command = COMMAND_TYPES.contains(&action_type);
+        // Both: what looks like a quote or a space to a reader is a letter to a shell, and the other way round.
         let folded = fold::folded(text);
-        let Some(looked_at) = views(&folded, is_command) else { return unjudged(attempt) };
+        let Some(plain) = views(text, is_command) else { return unjudged(attempt) };
+        let undisguised =
+            if folded == text { Some(Vec::new()) } else { views(&folded, is_command) };
+        let Some(undisguised) = undisguised else { return unjudged(attempt) };
         for compiled in [&self.bundled, &self.custom] {
-            let Some(hit) = compiled.first_hit(&looked_at, action_type, now) else { continue };
-            let plain = folded == text
-                || views(text, is_command).is_some_and(|plain| compiled.hits(hit.rule, &plain));
-            let evasion = hit.is_disguised || !plain;
-            return Decision::Block(Box::new(Blocked::by(hit.rule, text, evasion)));
+            for (looked_at, is_disguise) in [(&plain, false), (&undisguised, true)] {
+                if let Some(hit) = compiled.first_hit(looked_at, action_type, now) {
+                    let evasion = hit.is_disguised || is_disguise;
+                    return Decision::Block(Box::new(Blocked::by(hit.rule, text, evasion)));
+                }
+            }
         }
         match &self.allowlist {
             Some(list) if !list.names(action_type, text, &folded) => {

@@ -7,23 +7,43 @@ use unicode_security::confusable_detection::skeleton;
 
 use crate::invisible::is_ignorable;
 
+/// What a shell takes for more than a letter. What only looks like one of these is none to it, and stays.
+const SIGNS: &[char] = &[
+    '\'', '"', '\\', '`', '$', '#', ';', '&', '|', '<', '>', '(', ')', '{', '}', '[', ']', '*',
+    '?', '!', '~', '=', '\n',
+];
+
 /// NFKC, without ignorable characters, with letters that look like ASCII as ASCII (UTS #39).
 pub(super) fn folded(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return Cow::Borrowed(text);
     }
-    let visible = text.chars().filter(|c| !is_ignorable(*c));
     let mut folded = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((at, sign)) = rest.char_indices().find(|(_, c)| becomes_sign(*c)) {
+        push_folded(&rest[..at], &mut folded);
+        folded.push(sign);
+        rest = &rest[at + sign.len_utf8()..];
+    }
+    push_folded(rest, &mut folded);
+    Cow::Owned(folded)
+}
+
+fn becomes_sign(c: char) -> bool {
+    !c.is_ascii() && std::iter::once(c).nfkc().any(|c| SIGNS.contains(&c))
+}
+
+fn push_folded(text: &str, folded: &mut String) {
+    let visible = text.chars().filter(|c| !is_ignorable(*c));
     for c in visible.nfkc().filter(|c| !is_ignorable(*c)) {
         if c.is_ascii() {
             folded.push(c);
         } else if c.is_whitespace() {
             folded.push(' ');
         } else {
-            push_look_alike(c, &mut folded);
+            push_look_alike(c, folded);
         }
     }
-    Cow::Owned(folded)
 }
 
 /// Signs stay as they are: a curly quote is no quote to a shell.

@@ -7,7 +7,7 @@ use regex::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::views::View;
+use super::views::{Kind, View};
 
 /// The most memory that all expressions together may take.
 const SIZE_LIMIT: usize = 64 * 1024 * 1024;
@@ -61,6 +61,8 @@ pub enum Place {
     Any,
     /// Each simple command from its program on.
     Command,
+    /// Each simple command; of an action that is no command line, its text.
+    Each,
     /// The whole text.
     Text,
 }
@@ -78,6 +80,8 @@ pub struct Rule {
     pub patterns: Vec<String>,
     /// What it looks at.
     pub place: Place,
+    /// What it finds in a simple command, where that is less than `patterns` find in a text.
+    pub in_commands: Option<String>,
     /// What it is for, in a sentence.
     pub description: String,
     /// What to do instead; the category's words when absent.
@@ -128,10 +132,18 @@ pub struct RuleFault {
     pub why: String,
 }
 
-/// Rules as one automaton.
+/// Rules as two automata.
 #[derive(Clone, Debug)]
 pub(super) struct Compiled {
     rules: Vec<Rule>,
+    texts: Set,
+    commands: Set,
+    is_ours: bool,
+}
+
+/// Expressions as one automaton.
+#[derive(Clone, Debug)]
+struct Set {
     set: RegexSet,
     /// The rule that each pattern of the set is of.
     owners: Vec<usize>,
@@ -166,6 +178,7 @@ impl RuleSpec {
             severity: self.severity,
             patterns: self.patterns.clone(),
             place: self.place,
+            in_commands: None,
             description: self.description.clone(),
             safe_alternative: self.safe_alternative.clone(),
             applies_to: self.applies_to.clone(),
@@ -175,28 +188,29 @@ impl RuleSpec {
 }
 
 impl Compiled {
-    /// Ours: texts are folded to ASCII, so the automaton needs no Unicode.
+    /// Ours: what they look for is ASCII, so the automaton needs no Unicode.
     pub(super) fn bundled(rules: Vec<Rule>) -> Result<Self, RuleFault> {
-        Self::new(rules, false)
+        Self::new(rules, true)
     }
 
     /// An organization's.
     pub(super) fn custom(rules: Vec<Rule>) -> Result<Self, RuleFault> {
-        Self::new(rules, true)
+        Self::new(rules, false)
     }
 
-    fn new(rules: Vec<Rule>, unicode: bool) -> Result<Self, RuleFault> {
-        let each =
-            || rules.iter().enumerate().flat_map(|(i, r)| r.patterns.iter().map(move |p| (i, p)));
-        let owners = each().map(|(index, _)| index).collect();
-        let set = RegexSetBuilder::new(each().map(|(_, pattern)| pattern))
-            .case_insensitive(true)
-            .unicode(unicode)
-            .dot_matches_new_line(true)
-            .size_limit(SIZE_LIMIT)
-            .build()
-            .map_err(|error| RuleFault { rule: "all".to_owned(), why: error.to_string() })?;
-        Ok(Self { rules, set, owners })
+    fn new(rules: Vec<Rule>, is_ours: bool) -> Result<Self, RuleFault> {
+        let of_texts = |rule: &Rule| match rule.place {
+            Place::Command => Vec::new(),
+            Place::Any | Place::Each | Place::Text => rule.patterns.clone(),
+        };
+        let of_commands = |rule: &Rule| match (rule.place, &rule.in_commands) {
+            (Place::Text, _) => Vec::new(),
+            (_, Some(pattern)) => vec![pattern.clone()],
+            (_, None) => rule.patterns.clone(),
+        };
+        let texts = Set::new(rules.iter().map(of_texts), !is_ours)?;
+        let commands = Set::new(rules.iter().map(of_commands), !is_ours)?;
+        Ok(Self { rules, texts, commands, is_ours })
     }
 
     pub(super) fn rules(&self) -> &[Rule] {
@@ -222,18 +236,38 @@ impl Compiled {
         Some(Hit { rule: &self.rules[first.0], is_disguised: first.1.is_disguised })
     }
 
-    /// Whether this rule finds anything.
-    pub(super) fn hits(&self, rule: &Rule, views: &[View]) -> bool {
-        views.iter().any(|view| self.found_in(view).any(|index| self.rules[index].id == rule.id))
+    fn found_in<'a>(&'a self, view: &'a View) -> impl Iterator<Item = usize> + 'a {
+        let set = match view.kind {
+            Kind::Text => Some(&self.texts),
+            Kind::Whole => (!self.is_ours).then_some(&self.texts),
+            Kind::Script => self.is_ours.then_some(&self.texts),
+            Kind::Command => Some(&self.commands),
+            Kind::Written => (!self.is_ours).then_some(&self.commands),
+            Kind::Meant => self.is_ours.then_some(&self.commands),
+        };
+        let is_line = matches!(view.kind, Kind::Script | Kind::Whole);
+        let found = set.map(|set| set.found_in(&view.text)).unwrap_or_default();
+        found.into_iter().filter(move |index| !is_line || self.rules[*index].place != Place::Each)
+    }
+}
+
+impl Set {
+    fn new(patterns: impl Iterator<Item = Vec<String>>, unicode: bool) -> Result<Self, RuleFault> {
+        let each =
+            patterns.enumerate().flat_map(|(i, of_one)| of_one.into_iter().map(move |p| (i, p)));
+        let (owners, patterns): (Vec<usize>, Vec<String>) = each.unzip();
+        let set = RegexSetBuilder::new(patterns)
+            .case_insensitive(true)
+            .unicode(unicode)
+            .dot_matches_new_line(true)
+            .size_limit(SIZE_LIMIT)
+            .build()
+            .map_err(|error| RuleFault { rule: "all".to_owned(), why: error.to_string() })?;
+        Ok(Self { set, owners })
     }
 
-    fn found_in<'a>(&'a self, view: &'a View) -> impl Iterator<Item = usize> + 'a {
-        let matches = self.set.matches(view.text.as_bytes());
-        let found: Vec<usize> = matches.into_iter().map(|pattern| self.owners[pattern]).collect();
-        found.into_iter().filter(|index| match self.rules[*index].place {
-            Place::Any => true,
-            Place::Command => view.is_command,
-            Place::Text => !view.is_command,
-        })
+    fn found_in(&self, text: &str) -> Vec<usize> {
+        let matches = self.set.matches(text.as_bytes());
+        matches.into_iter().map(|pattern| self.owners[pattern]).collect()
     }
 }

@@ -8,22 +8,40 @@ use super::{
 };
 
 const STANDARD: &str = include_str!("../../data/nl_deny_rules.json");
+const IN_COMMANDS: &str = include_str!("../../data/nl_deny_commands.json");
 const OURS: &str = include_str!("../../data/keyless_deny_rules.json");
 
 /// Rules that NL lets be off until they are asked for: they are about how something runs, not about secrets.
 const ASKED_FOR: &[&str] = &["NL-4-DENY-060", "NL-4-DENY-065", "NL-4-DENY-066"];
 
-/// Patterns of the standard that do not say what their chapter means (C-21).
+/// Patterns of the standard that do not say what their chapter means (C-21): too many backslashes, and `sh` as the
+/// beginning of any word.
 const CORRECTED: &[(&str, &str)] = &[
-    ("NL-4-DENY-034", r"printf\s+.*\\+x[0-9a-fA-F].*\|\s*(sh|bash)"),
+    ("NL-4-DENY-030", r"base64\s+(-d|--decode).*\|\s*(\S*/)?(sh|bash|zsh|dash)\b"),
+    ("NL-4-DENY-031", r"echo\s+.*\|\s*base64\s+(-d|--decode)\s*\|\s*(\S*/)?(sh|bash)\b"),
+    ("NL-4-DENY-034", r"printf\s+.*\\+x[0-9a-fA-F].*\|\s*(\S*/)?(sh|bash)\b"),
+    ("NL-4-DENY-035", r"xxd\s+-r.*\|\s*(\S*/)?(sh|bash)\b"),
+    ("NL-4-DENY-038", r"openssl\s+(enc|base64)\s+-d.*\|\s*(\S*/)?(sh|bash)\b"),
+    ("NL-4-DENY-039", r"gzip\s+-d.*\|\s*(\S*/)?(sh|bash)\b"),
     ("NL-4-DENY-052", r"tr\s+.*\\+0.*</proc/.*/environ"),
     ("NL-4-DENY-066", r"(^|[;&|])\s*at\s+"),
 ];
+/// What a pattern has that is about more than one simple command.
+const OF_SEVERAL: &[&str] = &[r"\|", r"\$\(", "`", r"<\(", "</"];
 
 #[derive(Deserialize)]
 struct StandardRule {
     rule_id: String,
     category: Category,
+    pattern: String,
+}
+
+/// What a standard rule means in a simple command: its pattern looks through whole texts, where one program's name and
+/// another one's argument make a third one's crime.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InCommand {
+    rule_id: String,
     pattern: String,
 }
 
@@ -47,9 +65,11 @@ pub(super) fn rules(enable: &[String]) -> Result<Vec<Rule>, RuleFault> {
         return Err(RuleFault { rule: unknown.clone(), why });
     }
     let standard: Vec<StandardRule> = read(STANDARD)?;
+    let in_commands: Vec<InCommand> = read(IN_COMMANDS)?;
     let ours: Vec<OwnRule> = read(OURS)?;
     let is_on = |id: &str| !ASKED_FOR.contains(&id) || enable.iter().any(|asked| asked == id);
-    let standard = standard.into_iter().filter(|rule| is_on(&rule.rule_id)).map(of_standard);
+    let standard = standard.into_iter().filter(|rule| is_on(&rule.rule_id));
+    let standard = standard.map(|rule| of_standard(rule, &in_commands));
     Ok(standard.chain(ours.into_iter().map(of_ours)).collect())
 }
 
@@ -59,18 +79,26 @@ fn read<T: for<'de> Deserialize<'de>>(data: &str) -> Result<Vec<T>, RuleFault> {
     serde_json::from_str(data).map_err(fault)
 }
 
-fn of_standard(rule: StandardRule) -> Rule {
+fn of_standard(rule: StandardRule, in_commands: &[InCommand]) -> Rule {
     let corrected = CORRECTED.iter().find(|(id, _)| *id == rule.rule_id);
     let pattern = corrected.map_or(rule.pattern, |(_, pattern)| (*pattern).to_owned());
+    let in_commands = in_commands.iter().find(|own| own.rule_id == rule.rule_id);
     let words = words_of(rule.category);
-    // Anchored at a program's name: true of commands, and never of a text that merely begins so.
-    let place = if pattern.starts_with('^') { Place::Command } else { Place::Any };
+    let place = if pattern.starts_with('^') {
+        // Anchored at a program's name: true of commands, and never of a text that merely begins so.
+        Place::Command
+    } else if OF_SEVERAL.iter().any(|sign| pattern.contains(sign)) {
+        Place::Any
+    } else {
+        Place::Each
+    };
     Rule {
         id: rule.rule_id,
         category: rule.category,
         severity: words.severity,
         patterns: vec![pattern],
         place,
+        in_commands: in_commands.map(|own| own.pattern.clone()),
         description: words.reason,
         safe_alternative: None,
         applies_to: Vec::new(),
@@ -85,6 +113,7 @@ fn of_ours(rule: OwnRule) -> Rule {
         severity: rule.severity,
         patterns: vec![rule.pattern],
         place: rule.place,
+        in_commands: None,
         description: rule.description,
         safe_alternative: None,
         applies_to: rule.applies_to,

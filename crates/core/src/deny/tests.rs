@@ -237,6 +237,31 @@ fn an_answer_says_what_to_do_instead() {
     assert!(answer["safe_alternative"]["example"].is_string());
 }
 
+/// What agents do all day, and how the guard is got around: lists that were run against bash 5.2 and zsh. In a line, `⏎`
+/// is a line break. Those that can't be mended stand in lists of their own, each part under its reason.
+#[test]
+fn everyday_commands_pass_and_ways_around_are_closed() {
+    let guard = Guard::standard();
+    let lines =
+        |list: &'static str| list.lines().filter(|l| !l.is_empty() && !l.starts_with("## "));
+    let blocked_by = |line: &str| check(&guard, &line.replace('⏎', "\n")).map(|by| by.rule_id);
+    let mut wrong = String::new();
+    for (name, list, is_blocked) in [
+        ("everyday", include_str!("tests/everyday.txt"), false),
+        ("stopped", include_str!("tests/stopped.txt"), true),
+        ("ways_around", include_str!("tests/ways_around.txt"), true),
+        ("open", include_str!("tests/open.txt"), false),
+    ] {
+        for line in lines(list) {
+            let by = blocked_by(line);
+            if by.is_some() != is_blocked {
+                wrong += &format!("{name}: {} {line}\n", by.unwrap_or_default());
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "as they should not be:\n{wrong}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]

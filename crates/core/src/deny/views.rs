@@ -1,12 +1,13 @@
 //! All the ways in which a command line is looked at: as it is, and as each command that would run.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use super::{
     fold::collapsed,
+    prose::{meant, unjudged},
     unwrap::{Inner, inner},
 };
-use crate::shell::{self, SimpleCommand, Word};
+use crate::shell::{self, Script, SimpleCommand, Word};
 
 /// As many looks as one text may need; one that needs more can't be judged.
 const MAX_VIEWS: usize = 20_000;
@@ -19,16 +20,34 @@ const MAX_NESTING: usize = 8;
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) text: String,
-    /// Whether it begins with a program.
-    pub(super) is_command: bool,
+    pub(super) kind: Kind,
     /// Whether the program's name was written with quotes or escapes.
     pub(super) is_disguised: bool,
 }
 
-/// All looks; nothing when there are too many.
+/// What is looked at, and who does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A simple command from its program on.
+    Command,
+    /// The same without what it only says: our rules' look, where it differs.
+    Meant,
+    /// A command line without what it only says: our rules' look.
+    Script,
+    /// What is no command line.
+    Text,
+    /// The whole command line: an organization's rules' look.
+    Whole,
+    /// A simple command with what it only says: an organization's rules' look.
+    Written,
+}
+
+/// All looks; nothing when there are too many, or when no shell could read the text: what could be read of it
+/// differently is not guessed.
 pub(super) fn views(text: &str, is_command: bool) -> Option<Vec<View>> {
-    let whole = View { text: collapsed(text), is_command: false, is_disguised: false };
-    let mut looks = Looks { views: vec![whole], bytes: text.len(), variables: BTreeMap::new() };
+    let mut looks = Looks { views: Vec::new(), bytes: text.len(), variables: BTreeMap::new() };
+    let kind = if is_command { Kind::Whole } else { Kind::Text };
+    looks.views.push(View { text: collapsed(text), kind, is_disguised: false });
     if is_command {
         looks.script(text, 0)?;
     }
@@ -46,7 +65,8 @@ impl Looks {
         if nesting > MAX_NESTING {
             return None;
         }
-        let Ok(script) = shell::lex(text) else { return self.pieces(text) };
+        let script = shell::lex(text).ok()?;
+        self.push(collapsed(&done(text, &script)), Kind::Script, false)?;
         for (index, command) in script.commands.iter().enumerate() {
             self.remember(command);
             let disguised = command.words.first().is_some_and(is_disguised);
@@ -58,15 +78,6 @@ impl Looks {
                 self.command(split.map(str::to_owned).collect(), command, true, nesting)?;
             }
             self.input(text, &script.commands, index, nesting)?;
-        }
-        Some(())
-    }
-
-    /// A text that no shell would take as a whole: bash still runs the lines before the fault.
-    fn pieces(&mut self, text: &str) -> Option<()> {
-        let bare: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
-        for piece in bare.split(['\n', ';', '&', '|', '(', ')', '`', '{', '}']) {
-            self.push(&collapsed(piece), true)?;
         }
         Some(())
     }
@@ -106,18 +117,36 @@ impl Looks {
         command: &SimpleCommand,
         disguised: bool,
     ) -> Option<()> {
-        let plain = words.join(" ");
-        self.push(&collapsed(&plain), disguised)?;
+        self.charge(words.iter().map(|word| word.len() + 1).sum())?;
+        let (written, meant) = (words.join(" "), meant(words).join(" "));
+        self.push_both(&written, &meant, disguised)?;
         if command.redirections.is_empty() {
             return Some(());
         }
-        let (mut signs, mut arguments) = (plain.clone(), plain);
+        let (mut signs, mut arguments) = (written.clone(), written);
+        let (mut meant_signs, mut meant_arguments) = (meant.clone(), meant);
         for to in &command.redirections {
             signs.extend([" ", to.operator, &to.target.text]);
             arguments.extend([" ", &to.target.text]);
+            // What a command writes it does not read, and a here-document's delimiter is no file.
+            let is_input = matches!(to.operator, "<" | "<>");
+            let is_said = to.operator.starts_with('>') || to.operator.starts_with('&');
+            let target = if is_said { "_" } else { &to.target.text };
+            meant_signs.extend([" ", to.operator, target]);
+            if is_input {
+                meant_arguments.extend([" ", target]);
+            }
         }
-        self.push(&collapsed(&signs), disguised)?;
-        self.push(&collapsed(&arguments), disguised)
+        self.push_both(&signs, &meant_signs, disguised)?;
+        self.push_both(&arguments, &meant_arguments, disguised)
+    }
+
+    fn push_both(&mut self, written: &str, meant: &str, disguised: bool) -> Option<()> {
+        if written == meant {
+            return self.push(collapsed(written), Kind::Command, disguised);
+        }
+        self.push(collapsed(written), Kind::Written, disguised)?;
+        self.push(collapsed(meant), Kind::Meant, disguised)
     }
 
     /// What a shell gets on its standard input.
@@ -152,12 +181,12 @@ impl Looks {
         }
     }
 
-    fn push(&mut self, text: &str, is_disguised: bool) -> Option<()> {
+    fn push(&mut self, text: String, kind: Kind, is_disguised: bool) -> Option<()> {
         self.charge(text.len())?;
         if self.views.len() >= MAX_VIEWS {
             return None;
         }
-        self.views.push(View { text: text.to_owned(), is_command: true, is_disguised });
+        self.views.push(View { text, kind, is_disguised });
         Some(())
     }
 
@@ -210,6 +239,32 @@ impl Looks {
         }
         Some(out + rest)
     }
+}
+
+/// The text without what its commands only say and without documents, unless commands stand in these.
+fn done(text: &str, script: &Script) -> String {
+    let mut said: Vec<Range<usize>> = Vec::new();
+    for command in &script.commands {
+        let bodies = command.redirections.iter().filter_map(|to| to.body.clone());
+        said.extend(bodies);
+        let words: Vec<String> = command.words.iter().map(|word| word.text.clone()).collect();
+        said.extend(unjudged(&words).into_iter().map(|index| command.words[index].span.clone()));
+    }
+    let has_commands = |range: &Range<usize>| {
+        let first = script.commands.partition_point(|command| command.span.start < range.start);
+        script.commands.get(first).is_some_and(|command| command.span.start < range.end)
+    };
+    said.retain(|range| !has_commands(range));
+    said.sort_by_key(|range| range.start);
+    let (mut left, mut at) = (String::with_capacity(text.len()), 0);
+    for range in said.iter().filter(|range| !range.is_empty()) {
+        if range.start >= at {
+            left.push_str(&text[at..range.start]);
+            left.push_str(" _ ");
+            at = range.end;
+        }
+    }
+    left + &text[at..]
 }
 
 /// The name after a dollar sign, and the bytes that it takes with its braces.
