@@ -73,7 +73,8 @@ const TABLE: &[Said] = &[
     said(&["tar", "rsync", "du", "7z", "tree", "fd"], &[], &["--exclude", "-E", "-I"]),
     said(&["zip"], &[], &["-x", "--exclude"]),
     said(&["scp", "ssh", "sftp"], &[], &["-i"]),
-    said(&["curl", "wget"], &[], &["-o", "-O", "--output"]),
+    said(&["curl"], &[], &["-o", "--output", "-E", "--cert", "--cacert", "--key"]),
+    said(&["wget"], &[], &["-O", "--output-document", "--ca-certificate"]),
 ];
 
 /// The words of a command as our rules look at them.
@@ -81,6 +82,13 @@ pub(super) fn meant(words: &[String]) -> Vec<String> {
     let mut meant: Vec<String> = words.iter().map(|word| harmless_names(word)).collect();
     for index in unjudged(words) {
         NOTHING.clone_into(&mut meant[index]);
+    }
+    if matches!(words.first().map(String::as_str), Some("jq" | "yq" | "dasel" | "gojq" | "jaq")) {
+        let filter = meant[1..].iter_mut().find(|word| !word.starts_with('-') && *word != NOTHING);
+        // A filter that begins with a member, and no file.
+        if let Some(filter) = filter.filter(|word| word.starts_with('.')) {
+            filter.insert_str(0, NOTHING);
+        }
     }
     meant
 }
@@ -202,9 +210,11 @@ fn written_by(name: &str, words: &[String], found: &mut Vec<usize>) {
         name if name.starts_with("python") && is("dotenv") && is("set") => found.extend(arguments),
         _ => {}
     }
-    let options = ["--out", "--output", "--env-file"];
+    let writes = name.starts_with("python") || matches!(name, "node" | "npx" | "go" | "cargo");
+    let options: &[&str] =
+        if writes { &["--out", "--output", "--env-file"] } else { &["--env-file"] };
     for (at, word) in words.iter().enumerate().skip(1) {
-        match option(word, &options) {
+        match option(word, options) {
             Its::Own => found.push(at),
             Its::Next if at + 1 < words.len() => found.push(at + 1),
             Its::Next | Its::None => {}
@@ -241,7 +251,7 @@ fn only_edits(script: &str) -> bool {
     EDITS.is_match(script)
 }
 
-/// A word without names that say by themselves that there is no secret: examples of `.env`, and variables that are not
+/// A word without what runs elsewhere, and without names that say by themselves that there is no secret: examples of `.env`, and variables that are not
 /// named like credentials.
 fn harmless_names(word: &str) -> String {
     static EXAMPLES: LazyLock<Regex> = LazyLock::new(|| {
@@ -262,6 +272,10 @@ fn harmless_names(word: &str) -> String {
         let pattern = format!(r#"(?:{})"?([A-Z][A-Z0-9_]*)\b"#, begins.join("|"));
         Regex::new(&pattern).expect("the pattern is tested")
     });
+    // Its commands are looked at by themselves; of an object of Kubernetes, its name is none of its data.
+    if word.starts_with("<(") || word == "jsonpath={.metadata.name}" {
+        return NOTHING.to_owned();
+    }
     let word = EXAMPLES.replace_all(word, NOTHING);
     let plain = VARIABLES.replace_all(&word, |found: &Captures<'_>| {
         if is_credential(&found[1]) { found[0].to_owned() } else { NOTHING.to_owned() }

@@ -29,6 +29,44 @@ const CORRECTED: &[(&str, &str)] = &[
 /// What a pattern has that is about more than one simple command.
 const OF_SEVERAL: &[&str] = &[r"\|", r"\$\(", "`", r"<\(", "</"];
 
+/// What patterns of ours have in common, each under its name.
+const PARTS: &[(&str, &str)] = &[
+    // Programs that show, change or send what is in a file.
+    (
+        "<reader>",
+        "(<shower>|jq|yq|dasel|(python|pypy)[0-9.]*|node|nodejs|php|lua|deno|bun|make|bc|dc)",
+    ),
+    // Those whose arguments are no expressions in which a file's name may be something else.
+    (
+        "<shower>",
+        "(<pager>|[efzu]?grep|pcregrep|rg|ag|ack|[gmn]?awk|sed|cp|mv|ln|install|scp|sftp|rsync|curl|wget|http|https|dd|pv|nc\
+         |ncat|socat|diff|sdiff|vimdiff|cmp|comm|join|paste|split|csplit|gzip|bzip2|xz|zstd|zcat|gunzip|m4|cpp|gcc|clang\
+         |perl|ruby|tar|zip|7z|cpio|pax|ar|shar|glow|pygmentize|highlight|xargs|fd|mapfile|readarray|read|column|mount)",
+    ),
+    (
+        "<pager>",
+        "(cat|bat|batcat|ccat|less|more|most|head|tail|nl|tac|od|xxd|hd|hexdump|hexyl|strings|cut|sort|uniq|shuf|rev|pr\
+         |base64|base32|basenc|uuencode|vim?|nvim|view|ex|ed|nano|pico|micro|mcedit|hx|joe|emacs|fold|fmt|expand|unexpand\
+         |tsort|ul|look)",
+    ),
+    (
+        "<dotenv>",
+        concat!(
+            r"\.env([._~-](local|prod|production|dev|development|staging|stage|test|uat|qa|ci|docker|secrets?",
+            r"|private|bak|backup|old|live|keys|vault|swp|\d+)\d*(\.local)?|~)?",
+        ),
+    ),
+    // A variable that is named like a credential; `\b` takes no `TOKEN_COUNT`.
+    (
+        "<variable>",
+        concat!(
+            r"\$\{?!?([A-Za-z0-9]+_)*(pass(wd|word|phrase)?|secret|token|api_?key",
+            r"|(access|secret|private|signing|encryption)_key|cred(ential)?s?|auth)(_(value|secret|key))?\b",
+        ),
+    ),
+    ("<end>", r#"($|[\s'";:])"#),
+];
+
 #[derive(Deserialize)]
 struct StandardRule {
     rule_id: String,
@@ -107,11 +145,12 @@ fn of_standard(rule: StandardRule, in_commands: &[InCommand]) -> Rule {
 }
 
 fn of_ours(rule: OwnRule) -> Rule {
+    let pattern = PARTS.iter().fold(rule.pattern, |all, (name, part)| all.replace(name, part));
     Rule {
         id: rule.rule_id,
         category: rule.category,
         severity: rule.severity,
-        patterns: vec![rule.pattern],
+        patterns: vec![pattern],
         place: rule.place,
         in_commands: None,
         description: rule.description,
