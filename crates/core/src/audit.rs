@@ -149,6 +149,8 @@ pub enum Action {
     Lock,
     /// The operator has seen that a part of the log is not what was written; the log goes on behind it.
     LogBreakAccepted,
+    /// The log could not be written for a while; what its entries would have allowed did not happen.
+    LogInterruption,
     /// A key of the log took the place of another; this is the first entry that it vouches for.
     LogKeyRotation,
     /// Closed parts of the log were removed, as the operator's retention says.
@@ -462,6 +464,7 @@ impl Action {
             Self::List => "list",
             Self::Lock => "lock",
             Self::LogBreakAccepted => "log_break_accepted",
+            Self::LogInterruption => "log_interruption",
             Self::LogKeyRotation => "log_key_rotation",
             Self::LogRemoval => "log_removal",
             Self::LogRotation => "log_rotation",

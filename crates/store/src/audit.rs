@@ -78,15 +78,15 @@ pub struct AuditLog(Arc<Entrance>);
 /// What all clones share; its end is the writer's.
 struct Entrance {
     queue: Arc<Queue>,
-    ids: Ids,
+    ids: Arc<Ids>,
     annotations: RwLock<Annotations>,
 }
 
 impl AuditLog {
     /// Starts the writer on a thread of its own. `sealer` is there when the vault is open.
     pub fn start(store: &Store, sealer: Option<Arc<dyn HeadSealer>>) -> Self {
-        let queue = Arc::new(Queue::new());
-        let writer = Writer::new(store, sealer, Arc::clone(&queue));
+        let (queue, ids) = (Arc::new(Queue::new()), Arc::new(Ids::new()));
+        let writer = Writer::new(store, sealer, (Arc::clone(&queue), Arc::clone(&ids)));
         // Where there are no threads or timers to be had, the writer is dropped here, which closes
         // the queue: nothing can be logged, so nothing will be allowed.
         if let Ok(runtime) = runtime::Builder::new_current_thread().enable_all().build() {
@@ -94,11 +94,12 @@ impl AuditLog {
             let _ = thread.spawn(move || runtime.block_on(writer.run()));
         }
         let annotations = RwLock::default();
-        Self(Arc::new(Entrance { queue, ids: Ids::new(), annotations }))
+        Self(Arc::new(Entrance { queue, ids, annotations }))
     }
 
     /// Writes one entry; done when it is on disk. Fails with [`Code::AuditUnavailable`], and then
-    /// the entry is not in the log and what it would have allowed must not happen.
+    /// the entry is not in the log and what it would have allowed must not happen. That it was so is an entry once there
+    /// can be one; until then [`AuditLog::check`] fails.
     pub async fn append(&self, draft: Draft) -> Result<Recorded, Error> {
         let (reply, answer) = oneshot::channel();
         let outline = self.outline(draft);

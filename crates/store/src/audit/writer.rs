@@ -9,14 +9,17 @@ use std::{
     time::Duration,
 };
 
+use jiff::Timestamp;
 use keyless_core::{
     Code, Error, SafeText,
-    audit::{Chain, Durable, LogKeyId, Outline, Pending},
+    audit::{Action, Agent, Chain, Draft, Durable, LogKeyId, Outcome, Outline, Pending, Target},
 };
+use uuid::Uuid;
 
 use super::{
     HeadSealer,
     head::{self, End},
+    ids::Ids,
     queue::{Group, Queue, Waiting},
     sha256,
 };
@@ -43,6 +46,9 @@ pub(super) struct Writer {
     chain: Arc<OwnChain>,
     sealer: Option<Arc<dyn HeadSealer>>,
     queue: Arc<Queue>,
+    ids: Arc<Ids>,
+    /// The last group was not written, and that is on its way to the log.
+    is_interrupted: bool,
     /// Where the last group that we committed ends; the next has to come behind it.
     known: Option<Chain>,
 }
@@ -54,10 +60,10 @@ impl Writer {
     pub(super) fn new(
         store: &Store,
         sealer: Option<Arc<dyn HeadSealer>>,
-        queue: Arc<Queue>,
+        (queue, ids): (Arc<Queue>, Arc<Ids>),
     ) -> Self {
         let (pool, chain) = (store.pool.clone(), Arc::clone(&store.chain));
-        Self { pool, chain, sealer, queue, known: None }
+        Self { pool, chain, sealer, queue, ids, is_interrupted: false, known: None }
     }
 
     /// Runs until every [`AuditLog`](super::AuditLog) is gone and what they left is written.
@@ -80,6 +86,7 @@ impl Writer {
             Ok(entries) => {
                 // Before anybody is told.
                 self.queue.settle(Vec::new(), RETRY);
+                self.is_interrupted = false;
                 let durable = Durable::after_commit();
                 for (entry, reply) in entries.into_iter().zip(replies) {
                     if let Some(reply) = reply {
@@ -89,11 +96,19 @@ impl Writer {
                 Ok(())
             }
             Err(Failed(error, outlines)) => {
+                // What was tampered with shows by itself, and nothing comes behind it.
+                let is_told = self.is_interrupted || matches!(error, StoreError::LogTampered);
                 let error = told(&error);
                 let (kept, waited): (Vec<_>, Vec<_>) =
                     outlines.into_iter().zip(replies).partition(|(_, reply)| reply.is_none());
                 let again = kept.into_iter().map(|(outline, reply)| Waiting { outline, reply });
-                self.queue.settle(again.collect(), RETRY);
+                let mut again: Vec<Waiting> = again.collect();
+                if !is_told {
+                    let outline = self.ids.outline(interruption());
+                    again.push(Waiting { outline, reply: None });
+                    self.is_interrupted = true;
+                }
+                self.queue.settle(again, RETRY);
                 for reply in waited.into_iter().filter_map(|(_, reply)| reply) {
                     let _ = reply.send(Err(error.clone()));
                 }
@@ -171,6 +186,19 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.queue.close();
     }
+}
+
+/// That the log could not be written, in the log's words.
+fn interruption() -> Draft {
+    let broker = Agent {
+        uri: format!("nl://keyless.dev/broker/{}", env!("CARGO_PKG_VERSION")),
+        organization_id: "local".to_owned(),
+        session_id: "broker".to_owned(),
+        delegated_by: "system:keyless".to_owned(),
+    };
+    let id = format!("req-{}", Uuid::now_v7());
+    let (action, now) = (Action::LogInterruption, Timestamp::now());
+    Draft::new(now, Arc::new(broker), action, Outcome::Error, Target::Log, id)
 }
 
 fn told(error: &StoreError) -> Error {

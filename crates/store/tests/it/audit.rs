@@ -345,7 +345,7 @@ async fn a_full_disk_is_told_and_nothing_taken_is_lost() {
     scene.store.audit_verify(None).await.unwrap();
 }
 
-/// Nothing of it is tried again, so nothing else would ever find out that there is room.
+/// It is not tried again, but that it was refused is, which finds out that there is room.
 #[tokio::test]
 async fn an_entry_that_was_refused_does_not_shut_the_log() {
     let scene = filled(Engine::Sqlite, 0).await;
@@ -354,10 +354,32 @@ async fn an_entry_that_was_refused_does_not_shut_the_log() {
     let store = Store::open_with(scene.place(), options).await.unwrap();
     let log = AuditLog::start(&store, None);
     while log.append(large_draft("waits")).await.is_ok() {}
+    log.append(large_draft("waits")).await.unwrap_err();
     make_room(&scene).await;
+    log.flush().await.unwrap();
     log.check().unwrap();
     log.append_soon(draft("soon")).unwrap();
     log.flush().await.unwrap();
+    // That it was so is on record.
+    let wanted = AuditQuery { action: Some(Action::LogInterruption), ..AuditQuery::default() };
+    assert!(!scene.store.audit_query(&wanted).await.unwrap().is_empty());
+}
+
+/// Who asks whether entries are taken is told, before anybody has to be refused again.
+#[tokio::test]
+async fn a_log_that_could_not_be_written_says_so_until_it_can() {
+    let scene = filled(Engine::Sqlite, 0).await;
+    fill(&scene).await;
+    let options = StoreOptions { max_pages: Some(1) };
+    let store = Store::open_with(scene.place(), options).await.unwrap();
+    let log = AuditLog::start(&store, None);
+    // To the last bit of room.
+    while log.append(draft("waits")).await.is_ok() {}
+    log.flush().await.unwrap_err();
+    log.check().unwrap_err();
+    make_room(&scene).await;
+    log.flush().await.unwrap();
+    log.check().unwrap();
 }
 
 /// Fits on no disk on which a small one did not.
