@@ -79,18 +79,21 @@ pub(super) fn by_option(
 fn ask_use(request: &Shown) -> Result<Answer, Error> {
     let one_deed = request.is_one_deed();
     let (question, words) = if one_deed {
-        ("Allow it [o]nce, or [d]eny it? ", "o allows it this once; d or Enter denies it")
+        (
+            "Allow it [o]nce, or [d]eny it? ",
+            "o allows it this once, d denies it; Ctrl-C leaves it waiting",
+        )
     } else {
         (
             "Allow it [o]nce, for the [s]ession, or [d]eny it? ",
-            "o allows it this once, s until the session ends; d or Enter denies it",
+            "o allows it this once, s until the session ends, d denies it; Ctrl-C leaves it waiting",
         )
     };
-    // A key that means nothing here is a slip: a denial is remembered, and one deed is never for the session.
+    // Whatever else is typed, Enter too, is a slip: a denial is remembered, and one deed is never for the session.
     typed_as(question, |answer| match answer {
         "o" | "once" => Ok(Answer::AllowOnce),
         "s" | "session" if !one_deed => Ok(Answer::AllowSession),
-        "" | "d" | "deny" | "n" | "no" => Ok(Answer::Deny),
+        "d" | "deny" | "n" | "no" => Ok(Answer::Deny),
         _ => Err(Error::with(Code::Usage, SafeText::words(words))),
     })
 }

@@ -47,7 +47,7 @@ fn a_slip_at_the_terminal_is_asked_again() {
     let asked = json!({ "path": TOKEN, "reason": "for the build" });
     let id = agent.ask("secrets_request_use_approval", &asked);
     let script = "question = 'Allow it [o]nce, or [d]eny it? '\n\
-        for slip in ['s', 'x']:\n    expect(question); say(slip + '\\r'); expect('o allows it this once')\n\
+        for slip in ['s', 'x', '']:\n    expect(question); say(slip + '\\r'); expect('o allows it this once')\n\
         expect(question); say('o\\r'); expect('may be used once')\nfinish(code=0)";
     at_a_terminal(&world, world.keyless(&["approve", &id]), script);
     assert_eq!(agent.status(&id), "once");
