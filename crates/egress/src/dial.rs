@@ -7,8 +7,8 @@
 use std::{
     collections::{HashMap, HashSet},
     io,
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    sync::{Arc, LazyLock},
     time::Duration,
 };
 
@@ -192,11 +192,34 @@ impl Pinned {
 
 /// Any internal address among the answers refuses them all.
 fn judge(addresses: &[SocketAddr]) -> Result<(), Error> {
-    let internal = addresses.iter().map(SocketAddr::ip).find(|ip| zone_of(*ip) == Zone::Internal);
-    match internal {
+    match addresses.iter().map(SocketAddr::ip).find(|ip| is_internal(*ip)) {
         Some(address) => Err(Error::with(Code::InternalDestination, lies_inside(address))),
         None => Ok(()),
     }
+}
+
+/// Whether an address is of a kind that is internal, or this machine's own.
+pub(crate) fn is_internal(address: IpAddr) -> bool {
+    zone_of(address) == Zone::Internal || is_ours(address)
+}
+
+/// Whether an interface of this machine has the address, as nothing else lets it be bound: a public one leads to what
+/// listens here, behind whatever guards it from outside.
+fn is_ours(address: IpAddr) -> bool {
+    /// Where the kernel lets anything be bound (`ip_nonlocal_bind`), which says nothing then: addresses for documentation
+    /// are nobody's.
+    static ANY_CAN_BE: LazyLock<[bool; 2]> = LazyLock::new(|| {
+        let nobodys: [IpAddr; 2] = [
+            Ipv4Addr::new(192, 0, 2, 1).into(),
+            Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
+        ];
+        nobodys.map(can_be_bound)
+    });
+    can_be_bound(address) && !ANY_CAN_BE[usize::from(address.is_ipv6())]
+}
+
+fn can_be_bound(address: IpAddr) -> bool {
+    UdpSocket::bind((address, 0)).is_ok()
 }
 
 fn lies_inside(address: IpAddr) -> SafeText {
@@ -262,6 +285,14 @@ mod tests {
         assert!(judge(&[at("64:ff9b::808:808")]).is_ok());
         for bad in ["10.0.0.1", "::1", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe"] {
             assert!(judge(&[at("8.8.8.8"), at(bad)]).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_machines_own_addresses_are_told_from_others() {
+        assert!(is_ours("127.0.0.1".parse().unwrap()));
+        for others in ["8.8.8.8", "192.0.2.1", "2606:4700::1"] {
+            assert!(!is_ours(others.parse().unwrap()), "{others}");
         }
     }
 

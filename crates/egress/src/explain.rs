@@ -3,11 +3,11 @@
 
 use keyless_core::{
     Authority, AuthorityError, By, Code, EgressUse, Error, Location, RequestFacts, SafeText,
-    Scheme, SecretPath, Signer, Verdict, Zone, decide_egress, zone_of,
+    Scheme, SecretPath, Signer, Verdict, decide_egress,
 };
 use serde::Serialize;
 
-use crate::{Engine, Session, SessionSecret, reach::Reason};
+use crate::{Engine, Session, SessionSecret, dial::is_internal, reach::Reason};
 
 /// What would happen to one request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -117,7 +117,7 @@ impl Engine {
         let pinned = reach.dialer.pin(authority).await;
         let rule = if reach.dialer.is_routed(authority) { "route" } else { "zone" };
         let why = pinned.as_ref().map(|pinned| {
-            let zone = |ip| if zone_of(ip) == Zone::External { "external" } else { "internal" };
+            let zone = |ip| if is_internal(ip) { "internal" } else { "external" };
             let say = |at: &std::net::SocketAddr| format!("{at} ({})", zone(at.ip()));
             let addresses: Vec<String> = pinned.addresses().iter().map(say).collect();
             let addresses = addresses.join(", ");
