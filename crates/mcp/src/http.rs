@@ -183,6 +183,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_this_machine_is_served() {
+        for (address, ours) in [
+            ("127.0.0.1:0", true),
+            ("127.9.9.9:80", true),
+            ("[::1]:8080", true),
+            ("0.0.0.0:0", false),
+            ("[::]:0", false),
+            ("192.0.2.7:8080", false),
+            ("[::ffff:192.0.2.7]:1", false),
+            ("[fe80::1]:1", false),
+        ] {
+            assert_eq!(refuse_others(address.parse().unwrap()).is_ok(), ours, "{address}");
+        }
+    }
+
+    #[test]
     fn one_right_credential_is_taken() {
         let word = "0123456789abcdef0123456789abcdef";
         let credential = Credential::new(word.to_owned()).unwrap();

@@ -54,10 +54,19 @@ fn http_serves_who_has_the_credential() {
     let version = "MCP-Protocol-Version: 2025-06-18";
     let listed = post(&[&bearer, session.trim_end(), version], &list);
     assert!(listed.contains(TOKEN), "{listed}");
-    let file = door.credential_file.to_str().unwrap();
-    let elsewhere = ["mcp", "--http", "0.0.0.0:0", "--credential-file", file];
-    let refused = world.keyless(&elsewhere).without_passphrase().run();
-    assert!(refused.exits(2).errors().contains("127.0.0.1"), "{}", refused.errors());
+}
+
+/// Without TLS, nobody but this machine: refused before a credential is made or anything listens.
+#[test]
+fn http_is_served_on_loopback_alone() {
+    let world = World::empty();
+    let file = world.operator_file("credential");
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.7:8080", "[::ffff:192.0.2.7]:0"] {
+        let serve = ["mcp", "--http", address, "--credential-file", file.to_str().unwrap()];
+        let refused = world.keyless(&serve).without_passphrase().run();
+        assert!(refused.exits(2).errors().contains("127.0.0.1"), "{}", refused.errors());
+        assert!(!file.exists(), "{address}");
+    }
 }
 
 /// A client that asks for log messages hears which tools are called and how that ends, from the level that it names on.

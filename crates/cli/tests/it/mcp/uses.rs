@@ -3,8 +3,10 @@
 use serde_json::json;
 
 use super::{Agent, USE, about, approve, gated, pending, unlock};
-use crate::terminal::at_a_terminal;
-use crate::world::{ALLOWED, TOKEN, VARIABLE, World, wait_until};
+use crate::{
+    terminal::at_a_terminal,
+    world::{ALLOWED, TOKEN, VARIABLE, World, wait_until},
+};
 
 #[test]
 fn every_use_waits_for_its_own_word() {
@@ -304,6 +306,53 @@ fn approvals_asked_for_by_an_agent_have_their_statuses() {
         let refused = agent.tool("secrets_request_use_approval", &again);
         assert_eq!(refused, Err("approval-denied".to_owned()));
     }
+}
+
+/// Inside the jail the tools know what the session was given and what its project declares, wherever they are started.
+#[test]
+fn inside_the_jail_tools_see_what_the_session_has() {
+    let world = World::with_token();
+    let (declared, foreign) = ("team/declared/token", "team/foreign/token");
+    for (path, variable) in [(declared, "DECLARED"), (foreign, "FOREIGN")] {
+        world.add(path, &["--to", ALLOWED, "--env", variable]).ok();
+    }
+    world.declares(format!("optional = [\"{declared}\"]\n"));
+    unlock(&world);
+    let script = format!(
+        r"
+import json, os, subprocess
+def start(folder):
+    global tools
+    tools = subprocess.Popen([{keyless:?}, 'mcp'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder)
+    call('initialize', protocolVersion='2025-06-18', capabilities={{}}, clientInfo={{'name': 't', 'version': '1'}})
+def call(method, **params):
+    request = {{'jsonrpc': '2.0', 'id': 1, 'method': method, 'params': params}}
+    print(json.dumps(request), file=tools.stdin, flush=True)
+    return json.loads(tools.stdout.readline())['result']
+def tool(name, **arguments):
+    return json.loads(call('tools/call', name=name, arguments=arguments)['content'][0]['text'])
+os.makedirs('elsewhere/.keyless')
+os.makedirs('elsewhere/.git')
+open('elsewhere/.keyless/secrets.toml', 'w').write('required = [{foreign:?}]')
+for folder in ['.', 'elsewhere', '/tmp']:
+    start(folder)
+    seen = [row['path'] for row in tool('secrets_list')]
+    asked = [tool(name, path={foreign:?})['error'] for name in ['secrets_describe', 'secrets_request_rotation', 'secrets_validate']]
+    print(json.dumps([seen, asked]), flush=True)
+",
+        keyless = crate::invocation::KEYLESS,
+    );
+    let command = ["run", "--secret", TOKEN, "--", "python3", "-c", &script];
+    let mut run = world.keyless(&command).without_passphrase().start();
+    let unseen = json!(["not-found", "not-found", "not-found"]);
+    assert_eq!(run.line(), json!([[declared], unseen]).to_string().replace(',', ", "), "project");
+    assert_eq!(run.line(), json!([[], unseen]).to_string().replace(',', ", "), "elsewhere");
+    assert_eq!(
+        run.line(),
+        json!([[TOKEN, declared], unseen]).to_string().replace(',', ", "),
+        "no project"
+    );
+    assert!(run.wait().success());
 }
 
 /// Inside the jail, the tools and the traffic are one session: what is allowed to one counts for the other.
