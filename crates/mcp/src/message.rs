@@ -42,16 +42,23 @@ fn refuse_greeting(message: &Value) -> Result<(), Vec<u8>> {
     let id = message.get("id").filter(|id| id.is_string() || id.is_number());
     let (Some("initialize"), Some(id)) = (message["method"].as_str(), id) else { return Ok(()) };
     let params = &message["params"];
-    let wanted: [(&str, fn(&Value) -> bool, &str); 5] = [
-        ("/protocolVersion", Value::is_string, "a string"),
-        ("/capabilities", Value::is_object, "an object"),
-        ("/clientInfo", Value::is_object, "an object"),
-        ("/clientInfo/name", Value::is_string, "a string"),
-        ("/clientInfo/version", Value::is_string, "a string"),
+    let (string, object) = ("a string", "an object");
+    let wanted = [
+        ("/protocolVersion", string),
+        ("/capabilities", object),
+        ("/clientInfo", object),
+        ("/clientInfo/name", string),
+        ("/clientInfo/version", string),
     ];
     let refused = |words: &str| Err(refusal(id, INVALID_PARAMS, words));
-    for (at, fits, kind) in wanted {
-        if !params.pointer(at).is_some_and(fits) {
+    for (at, kind) in wanted {
+        let there = params.pointer(at);
+        let fits = if kind == string {
+            there.is_some_and(Value::is_string)
+        } else {
+            there.is_some_and(Value::is_object)
+        };
+        if !fits {
             return refused(&format!("initialize wants {kind} at params{}", at.replace('/', ".")));
         }
     }

@@ -76,9 +76,12 @@ impl ProjectCatalogs {
             Some(_) => Trust::Changed,
         };
         let is_a_projects = file.parent().is_some_and(|folder| folder.ends_with(Manifest::CATALOG));
-        let provider = text.and_then(|text| match is_a_projects {
-            true => provider_in(&file, &text),
-            false => Err(format!("lies in no {}", Manifest::CATALOG)),
+        let provider = text.and_then(|text| {
+            if is_a_projects {
+                provider_in(&file, &text)
+            } else {
+                Err(format!("lies in no {}", Manifest::CATALOG))
+            }
         });
         ProjectFile { file, provider, sha256, trust }
     }

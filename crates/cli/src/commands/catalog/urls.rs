@@ -24,12 +24,9 @@ pub(super) async fn add(
     let config = Config::load(&places.config_file())?;
     if args.enable && args.pin.is_none() && catalogs.names(&args.url) {
         catalogs.enable()?;
-        let reports = catalogs.refresh(&config, false).await?.into_iter();
-        return Ok(tell_of(
-            ui,
-            &catalogs,
-            reports.filter(|report| report.url == args.url).collect(),
-        ));
+        let mut reports = catalogs.refresh(&config, false).await?;
+        reports.retain(|report| report.url == args.url);
+        return Ok(tell_of(ui, &catalogs, &reports));
     }
     catalogs.check_new(&args.url, args.pin.as_deref())?;
     let question = "A catalog says where freshly typed tokens may go. Trust this address?";
@@ -39,15 +36,15 @@ pub(super) async fn add(
     }
     let CatalogAddUrlArgs { url, pin, refresh_seconds, enable, .. } = args;
     let report = catalogs.add(&config, &url, pin, refresh_seconds, enable).await?;
-    Ok(tell_of(ui, &catalogs, vec![report]))
+    Ok(tell_of(ui, &catalogs, &[report]))
 }
 
 /// Tells of one address.
-fn tell_of(ui: &Ui, catalogs: &UrlCatalogs, reports: Vec<UrlReport>) -> ExitCode {
+fn tell_of(ui: &Ui, catalogs: &UrlCatalogs, reports: &[UrlReport]) -> ExitCode {
     if !catalogs.is_enabled() {
         ui.warn("catalogs from addresses don't count yet: --enable lets them");
     }
-    tell(ui, "catalog add-url", &reports)
+    tell(ui, "catalog add-url", reports)
 }
 
 pub(super) async fn refresh(

@@ -29,7 +29,7 @@ fn a_late_answer_and_a_foreign_session_get_nothing() {
     let agent = RefCell::new(agent);
     wait_until("it expires", || agent.borrow_mut().status(&id) == "expired");
     let late = approve(&world, &[&id, "--session"]);
-    assert_eq!(late.status.code(), Some(3), "{}", late.errors());
+    assert_eq!(late.status.code(), Some(4), "{}", late.errors());
     assert_eq!(agent.borrow_mut().status(&id), "expired");
 }
 
