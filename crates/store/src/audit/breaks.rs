@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use keyless_core::audit::{Break, Chain, Draft, GENESIS, Segment, Tampered, Verifier, Vouching};
-use tokio::task::spawn_blocking;
 
 use super::{
     HeadSealer, LogError, head,
@@ -22,7 +21,7 @@ use super::{
     writer::insert_rows,
 };
 use crate::{
-    engine::{Connection, Lock, Transaction, query},
+    engine::{Connection, Lock, Transaction, meanwhile, query},
     store::{Store, StoreError},
 };
 
@@ -200,9 +199,8 @@ impl Store {
         for segment in closed.iter().filter(|one| one.removed_at.is_none()) {
             let (folder, of_file) = (self.segments.clone(), segment.clone());
             let keys = Arc::clone(&judge.keys);
-            let verified =
-                spawn_blocking(move || verify_file(&folder, &of_file, Some(&keys))).await;
-            let verified = verified.expect("verifying does not panic");
+            let verify = move || verify_file(&folder, &of_file, Some(&keys));
+            let verified = meanwhile(&mut *connection, verify).await?;
             let lacks =
                 |end: &&MissedEnd| segment.broken.is_none() && segment.contains(end.sequence);
             let found = match verified.and_then(|of_file| Ok(said.join(&of_file)?)) {
@@ -213,7 +211,10 @@ impl Store {
                 Err(LogError::Store(error)) => return Err(error.into()),
                 Err(fault) => words(&fault).to_string(),
             };
-            let as_it_is = file_as_it_is(&self.segments, segment, &judge.keys)?;
+            let (folder, of_file) = (self.segments.clone(), segment.clone());
+            let keys = Arc::clone(&judge.keys);
+            let look = move || file_as_it_is(&folder, &of_file, &keys);
+            let as_it_is = meanwhile(&mut *connection, look).await??;
             let now = format!("{:.3}", Timestamp::now());
             let mut segment = segment.clone();
             let (entries, genuine) =

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use jiff::Timestamp;
 use keyless_core::audit::{Chain, Entry, Segment, Tampered, Verifier, Vouching};
-use tokio::task::spawn_blocking;
 
 pub(super) use self::file::{
     PartialFile, entry_of, file_as_it_is, file_of_numbers, genuine, verify_file, visit,
@@ -26,7 +25,7 @@ use super::{
     verify::{read_block, verify_block},
 };
 use crate::{
-    engine::{Connection, Lock, Place, Row, Transaction, query},
+    engine::{Connection, Lock, Place, Row, Transaction, meanwhile, query},
     store::{Store, StoreError},
 };
 
@@ -158,6 +157,7 @@ pub(super) struct ClosedParts {
 /// behind `start`.
 pub(super) async fn verify(
     store: &Store,
+    view: &mut Connection,
     (chain, closed): (&str, Vec<Closed>),
     (sealer, keys): (Option<&dyn HeadSealer>, Option<&Arc<OpenKeys>>),
     start: &Chain,
@@ -176,9 +176,8 @@ pub(super) async fn verify(
             removed = end.sequence();
         } else if is_own && start.sequence() < end.sequence() {
             let (folder, keys) = (store.segments.clone(), keys.cloned());
-            let verified =
-                spawn_blocking(move || verify_file(&folder, &segment, keys.as_deref())).await;
-            vouching.push(verified.expect("verifying does not panic")?);
+            let verify = move || verify_file(&folder, &segment, keys.as_deref());
+            vouching.push(meanwhile(&mut *view, verify).await??);
         }
     }
     Ok(ClosedParts { last, removed, vouching, breaks })

@@ -165,7 +165,7 @@ impl Store {
         let vouched = seal.map_or(0, |seal: &HeadSeal| seal.sequence);
         let closed = segments::of_chain(&mut *view, &head.chain).await?;
         let closed = (head.chain.as_str(), closed);
-        let closed = segments::verify(self, closed, (sealer, keys), &start).await?;
+        let closed = segments::verify(self, &mut *view, closed, (sealer, keys), &start).await?;
         let (entries, open) = verify_open(view, head, (closed.last.as_ref(), start), keys).await?;
         let mut vouching = Vouching::default();
         closed.vouching.iter().chain([&open]).try_for_each(|part| vouching.join(part))?;

@@ -4,10 +4,13 @@
 //! the connection unusable. So whatever is not committed is undone by closing its connection, which
 //! the database rolls back in every case; a new one costs about a millisecond.
 
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 use sqlx::{AssertSqlSafe, raw_sql};
+use tokio::{task::spawn_blocking, time::timeout};
 
-use super::{Connection, Pool, answered};
+use super::{Connection, Pool, answered, query};
 use crate::store::StoreError;
 
 /// Marks our locks among others of one server: "KLS1".
@@ -15,6 +18,8 @@ pub(crate) const LOCK_CLASS: i32 = 0x4b4c_5331;
 /// Taken while tables are made.
 pub(crate) const SCHEMA_LOCK: i32 = -1;
 const ROWS_LOCK: i32 = 0;
+/// A server ends a transaction in which nothing is said for 20 s.
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// What a change takes for itself. A file has one lock for all.
 #[derive(Clone, Copy)]
@@ -70,7 +75,7 @@ impl Transaction {
 
     /// On disk when this returns. When it fails on a server, it may have been done all the same.
     pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
-        super::query("COMMIT").execute(&mut self.connection).await?;
+        query("COMMIT").execute(&mut self.connection).await?;
         self.ended = true;
         Ok(())
     }
@@ -78,6 +83,21 @@ impl Transaction {
     /// Where its statements run.
     pub(crate) fn connection(&mut self) -> &mut Connection {
         &mut self.connection
+    }
+}
+
+/// Does `work` on a thread, beside a transaction that is to be there afterwards.
+pub(crate) async fn meanwhile<T: Send + 'static>(
+    connection: &mut Connection,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, StoreError> {
+    let mut work = spawn_blocking(work);
+    loop {
+        // At first as well: what was done before may have taken a while.
+        query("SELECT 1").fetch_one(&mut *connection).await?;
+        if let Ok(done) = timeout(SILENCE, &mut work).await {
+            return Ok(done.expect("it does not panic"));
+        }
     }
 }
 

@@ -147,8 +147,10 @@ fn of_postgres(code: &str, error: sqlx::Error) -> StoreError {
         "53100" => StoreError::DiskFull(error),
         // data_corrupted, index_corrupted
         "XX001" | "XX002" => StoreError::Damaged(error),
-        // insufficient_privilege, invalid_catalog_name
-        "42501" | "3D000" => StoreError::Refused(error),
+        // insufficient_privilege, invalid_catalog_name; read_only_sql_transaction, as a standby says
+        "42501" | "3D000" | "25006" => StoreError::Refused(error),
+        // idle_in_transaction_session_timeout, which ends the connection
+        "25P03" => StoreError::Unreachable(error),
         _ => match code.get(..2) {
             Some("23") => StoreError::Taken(error),
             Some("28") => StoreError::Refused(error),
@@ -207,5 +209,18 @@ impl From<StoreError> for Error {
                 no_server("its certificate is not trusted, or it offers no TLS; see [store] roots")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_standby_and_a_transaction_that_was_ended_are_told_as_the_servers_doing() {
+        let told = |code| of_postgres(code, sqlx::Error::PoolClosed);
+        assert!(matches!(told("25006"), StoreError::Refused(_)));
+        assert!(matches!(told("25P03"), StoreError::Unreachable(_)));
+        assert!(matches!(told("25001"), StoreError::Engine(_)));
     }
 }

@@ -1,6 +1,8 @@
 //! Closed parts of the log: moved to files whole, found wherever they are, and guarded there as in the database.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
+use std::{
+    fs, os::unix::fs::PermissionsExt as _, path::PathBuf, process::Command, thread, time::Duration,
+};
 
 use jiff::Timestamp;
 use keyless_core::audit::{Action, Checkpoint, Segment, Tampered};
@@ -226,4 +228,30 @@ async fn entries_in_the_place_of_others_are_not_closed() {
     let error = scene.store.audit_close(20, &KEY).await.unwrap_err();
     assert!(matches!(error, LogError::Store(StoreError::LogTampered)), "{error:?}");
     assert_eq!(scene.store.audit_segments().await.unwrap(), []);
+}
+
+/// A log with one closed part, whose file is read for longer than a server leaves a transaction alone.
+async fn slowly_read() -> Scene {
+    let scene = filled(Engine::Postgres, 5).await;
+    let segment = close(&scene, &sealed_log(&scene)).await;
+    let file = file_of(&scene, &segment);
+    let entries = fs::read(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    thread::spawn(move || {
+        thread::sleep(Duration::from_secs(22));
+        fs::write(file, entries)
+    });
+    scene
+}
+
+#[tokio::test]
+async fn files_that_take_long_to_verify_end_no_transaction() {
+    let (first, second) = (slowly_read().await, slowly_read().await);
+    let marker = |_| draft("broker");
+    let verified = first.store.audit_verify(Some(&KEY));
+    let accepted = second.store.audit_accept_breaks(&marker, &[], &KEY);
+    let (verified, accepted) = tokio::join!(verified, accepted);
+    assert_eq!(verified.unwrap()[0].entries, 6);
+    assert_eq!(accepted.unwrap(), []);
 }
