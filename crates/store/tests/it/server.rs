@@ -112,7 +112,7 @@ async fn a_home_finds_only_its_own_closed_parts_due() {
         AuditLog::start(store, Some(Arc::new(Word("key")))).append(draft("s")).await.unwrap();
     }
     let closed = scene.store.audit_close(1, &key).await.unwrap();
-    assert_eq!(other.audit_segments().await.unwrap(), [closed.clone()]);
+    assert_eq!(other.audit_segments().await.unwrap(), std::slice::from_ref(&closed));
     assert_eq!(other.audit_closed_before(Timestamp::MAX).await.unwrap(), []);
     assert_eq!(scene.store.audit_closed_before(Timestamp::UNIX_EPOCH).await.unwrap(), []);
     assert_eq!(scene.store.audit_closed_before(Timestamp::MAX).await.unwrap(), [closed]);
