@@ -7,11 +7,14 @@
 
 mod allowlist;
 mod blocked;
+mod feed;
 mod fold;
+mod patterns;
 mod prose;
 mod rule;
 mod standard;
 mod unwrap;
+mod variables;
 mod views;
 
 use jiff::Timestamp;

@@ -84,10 +84,11 @@ pub(super) fn meant(words: &[String]) -> Vec<String> {
         NOTHING.clone_into(&mut meant[index]);
     }
     if matches!(words.first().map(String::as_str), Some("jq" | "yq" | "dasel" | "gojq" | "jaq")) {
-        let filter = meant[1..].iter_mut().find(|word| !word.starts_with('-') && *word != NOTHING);
-        // A filter that begins with a member, and no file.
-        if let Some(filter) = filter.filter(|word| word.starts_with('.')) {
-            filter.insert_str(0, NOTHING);
+        let filter =
+            (1..meant.len()).find(|at| !meant[*at].starts_with('-') && meant[*at] != NOTHING);
+        // A filter with a member of that name, and no file.
+        if let Some(at) = filter.filter(|at| meant[at - 1] != "-f") {
+            meant[at] = meant[at].replace(".env", "._env");
         }
     }
     meant
@@ -194,7 +195,9 @@ fn written_by(name: &str, words: &[String], found: &mut Vec<usize>) {
             found.extend(arguments.next_back());
         }
         "tee" => found.extend(arguments),
-        "grep" | "egrep" | "fgrep" if has_flag(words, "cqlL") => found.extend(arguments),
+        "grep" | "egrep" | "fgrep" if has_flag(words, "cqlL") => {
+            found.extend(1..words.len());
+        }
         "cut" if is("-d=") && is("-f1") => found.extend(arguments),
         "awk" | "gawk" | "mawk" if is("-F=") && is("{print $1}") => found.extend(arguments),
         "grep" if is("-o") && (is("^[A-Z_]*=") || is("^[^=]*=")) => found.extend(arguments),
@@ -341,7 +344,7 @@ mod tests {
             ("grep -e x .env", "grep -e _ .env"),
             ("grep -ne x .env", "grep -ne _ .env"),
             ("grep -f .env x", "grep -f .env x"),
-            ("grep -q x .env", "grep -q _ _"),
+            ("grep -q x .env", "grep _ _ _"),
             ("grep -eq .env", "grep _ .env"),
             ("grep -- x .env", "grep -- _ .env"),
             ("rg x -g !.env -g .env", "rg _ -g _ -g .env"),

@@ -1,96 +1,242 @@
 //! Programs that run other programs: what they run is looked at as well.
 
-use super::views::is_shell;
+mod wrappers;
+
+use self::wrappers::{Form, WRAPPERS, Wrapper};
+
+/// As many places are tried as a command may begin at behind options that are not known.
+const MAX_BEGINNINGS: usize = 32;
 
 /// What stands inside a command.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Inner {
-    /// A command; its wrapper is worth a look too.
-    Also(Vec<String>),
-    /// A command; its wrapper does nothing else.
-    Instead(Vec<String>),
-    /// A script of its own.
-    Script(String),
-    /// Nothing.
-    None,
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Inside {
+    /// Whether the program does nothing but run what stands inside.
+    pub(super) is_all: bool,
+    /// Commands, word by word.
+    pub(super) commands: Vec<Vec<String>>,
+    /// Scripts, with the words that are `$0`, `$1` and so on to them.
+    pub(super) scripts: Vec<(String, Vec<String>)>,
 }
 
-/// Wrappers, those of their options that take a word, and how many words follow before the command.
-const WRAPPERS: &[(&str, &[&str], usize)] = &[
-    ("builtin", &[], 0),
-    ("busybox", &[], 0),
-    ("chronic", &[], 0),
-    ("command", &[], 0),
-    ("doas", &["-u", "-C"], 0),
-    ("exec", &["-a"], 0),
-    ("flock", &["-w", "-E"], 1),
-    ("ionice", &["-c", "-n", "-p"], 0),
-    ("nice", &["-n"], 0),
-    ("noglob", &[], 0),
-    ("nohup", &[], 0),
-    ("parallel", &["-j"], 0),
-    ("setsid", &[], 0),
-    ("stdbuf", &["-i", "-o", "-e"], 0),
-    ("sudo", &["-u", "-g", "-h", "-p", "-C", "-r", "-t", "-U", "-D"], 0),
-    ("time", &["-f", "-o"], 0),
-    ("timeout", &["-s", "-k"], 1),
-    ("unbuffer", &[], 0),
-    ("xargs", &["-I", "-n", "-P", "-L", "-d", "-a", "-E", "-s"], 0),
-];
-
 /// What `words` run.
-pub(super) fn inner(words: &[String]) -> Inner {
-    let Some((program, rest)) = words.split_first() else { return Inner::None };
+pub(super) fn inside(words: &[String]) -> Inside {
+    let Some((program, rest)) = words.split_first() else { return Inside::default() };
     match program.as_str() {
         "env" => of_env(rest),
-        "eval" => Inner::Script(rest.join(" ")),
-        "watch" => script_after_options(rest, &["-n", "-d"]),
+        "eval" => script(rest.join(" ")),
         "find" => of_find(rest),
+        "fd" | "fdfind" => of_fd(rest),
+        "xargs" => command(after_xargs(rest).to_vec()),
+        "parallel" => of_parallel(rest),
+        "alias" => scripts(rest.iter().filter_map(|word| Some(word.split_once('=')?.1.to_owned()))),
+        "script" => of_script(rest),
+        "ssh" => of_ssh(rest),
+        "git" => of_git(rest),
         shell if is_shell(shell) => of_shell(rest),
-        "su" => of_shell(rest),
+        "su" | "runuser" if rest.iter().any(|word| is_c(word)) => of_shell(rest),
+        "runuser" => command(after_options(rest, &["-u", "-g", "-G", "--user"]).to_vec()),
+        "vagrant" | "fly" | "flyctl" | "npx" | "expect" | "flock"
+            if rest.iter().any(|w| is_c_or_upper(w)) =>
+        {
+            of_shell(rest)
+        }
         // Only asks where a program is.
-        "command" if rest.first().is_some_and(|word| word == "-v" || word == "-V") => Inner::None,
-        other => match WRAPPERS.iter().find(|(name, ..)| *name == other) {
-            Some((_, with_word, skipped)) => {
-                let rest = after_options(rest, with_word);
-                non_empty(rest.get(*skipped..).unwrap_or_default())
+        "command" if rest.first().is_some_and(|word| is_question(word)) => Inside::default(),
+        other => {
+            let name = if other.starts_with("ld-linux") { "ld.so" } else { other };
+            let has_verb = |wrapper: &&Wrapper| {
+                wrapper.verbs.is_empty() || rest.iter().any(|w| wrapper.verbs.contains(&w.as_str()))
+            };
+            let mut wrappers = WRAPPERS.iter().filter(|wrapper| wrapper.program == name);
+            match wrappers.find(has_verb) {
+                Some(wrapper) => of_wrapper(wrapper, rest),
+                None => Inside::default(),
             }
-            None => Inner::None,
-        },
+        }
+    }
+}
+
+fn of_wrapper(wrapper: &Wrapper, rest: &[String]) -> Inside {
+    let rest = if wrapper.verbs.is_empty() {
+        rest
+    } else {
+        let is_verb = |word: &String| wrapper.verbs.contains(&word.as_str());
+        match rest.iter().position(is_verb) {
+            Some(at) => &rest[at + 1..],
+            None => return Inside::default(),
+        }
+    };
+    if wrapper.form == Form::Anywhere {
+        let begins = (0..rest.len()).filter(|at| !rest[*at].starts_with('-'));
+        let commands = begins.take(MAX_BEGINNINGS).map(|at| rest[at..].to_vec()).collect();
+        return Inside { commands, ..Inside::default() };
+    }
+    let rest = after_options(rest, wrapper.with_word);
+    let rest = after_options(rest.get(wrapper.skipped..).unwrap_or_default(), &[]);
+    match wrapper.form {
+        Form::Script if wrapper.program == "trap" => {
+            script(rest.first().cloned().unwrap_or_default())
+        }
+        Form::Script => script(rest.join(" ")),
+        Form::Anywhere | Form::Words => command(rest.to_vec()),
     }
 }
 
 /// `env` with a program only sets variables; without one it shows them all.
-fn of_env(rest: &[String]) -> Inner {
-    if let Some(at) = rest.iter().position(|word| word == "-S" || word == "--split-string") {
-        return Inner::Script(rest[at + 1..].join(" "));
-    }
-    let rest = after_options(rest, &["-u", "-C"]);
-    let rest = &rest[rest.iter().take_while(|word| word.contains('=')).count()..];
-    if rest.is_empty() { Inner::None } else { Inner::Instead(rest.to_vec()) }
-}
-
-fn of_find(rest: &[String]) -> Inner {
-    let begins = ["-exec", "-execdir", "-ok", "-okdir"];
-    let Some(at) = rest.iter().position(|word| begins.contains(&word.as_str())) else {
-        return Inner::None;
+fn of_env(rest: &[String]) -> Inside {
+    let split = |word: &String| {
+        word.starts_with("--split-string") || (is_short(word) && word.contains('S'))
     };
-    let command = rest[at + 1..].iter().take_while(|word| !matches!(word.as_str(), ";" | "+"));
-    Inner::Also(command.cloned().collect())
-}
-
-/// The argument of `-c`, also in `-lc`.
-fn of_shell(rest: &[String]) -> Inner {
-    let is_c =
-        |word: &String| word.starts_with('-') && !word.starts_with("--") && word.contains('c');
-    match rest.iter().position(is_c).and_then(|at| rest.get(at + 1)) {
-        Some(script) => Inner::Script(script.clone()),
-        None => Inner::None,
+    if let Some(at) = rest.iter().position(split) {
+        let own = rest[at].split_once(['S', '=']).map_or("", |(_, script)| script);
+        return script(format!("{own} {}", rest[at + 1..].join(" ")));
     }
+    let rest = after_options(rest, &["-u", "-C", "-a", "--unset", "--chdir", "--argv0"]);
+    let rest = &rest[rest.iter().take_while(|word| word.contains('=') || *word == "--").count()..];
+    Inside { is_all: !rest.is_empty(), ..command(rest.to_vec()) }
 }
 
-fn script_after_options(rest: &[String], with_word: &[&str]) -> Inner {
-    Inner::Script(after_options(rest, with_word).join(" "))
+/// Every `-exec`, with what the search is for in the place of `{}`.
+fn of_find(rest: &[String]) -> Inside {
+    let begins = ["-exec", "-execdir", "-ok", "-okdir"];
+    let names = ["-name", "-iname", "-path", "-ipath", "-wholename"];
+    let named = rest.iter().position(|word| names.contains(&word.as_str()));
+    let found = named.and_then(|at| rest.get(at + 1)).cloned().unwrap_or_default();
+    let folder = rest.first().filter(|word| word.starts_with("/proc")).cloned();
+    let found = folder.map_or_else(|| found.clone(), |folder| format!("{folder}/1/{found}"));
+    let starts = (0..rest.len()).filter(|at| begins.contains(&rest[*at].as_str()));
+    let commands = starts.take(MAX_BEGINNINGS).map(|at| {
+        let command = rest[at + 1..].iter().take_while(|word| !matches!(word.as_str(), ";" | "+"));
+        command.map(|word| word.replace("{}", &found)).collect()
+    });
+    Inside { commands: commands.collect(), ..Inside::default() }
+}
+
+fn of_fd(rest: &[String]) -> Inside {
+    let runs = ["-x", "-X", "--exec", "--exec-batch"];
+    let Some(at) = rest.iter().position(|word| runs.contains(&word.as_str())) else {
+        return Inside::default();
+    };
+    let pattern = rest[..at].iter().find(|word| !word.starts_with('-'));
+    let found: String =
+        pattern.into_iter().flat_map(|p| p.chars()).filter(|c| !"^$\\".contains(*c)).collect();
+    let mut command: Vec<String> = rest[at + 1..].to_vec();
+    command.push(found);
+    self::command(command)
+}
+
+/// `parallel COMMAND ::: WORDS`: the words are its arguments, or commands of their own.
+fn of_parallel(rest: &[String]) -> Inside {
+    let rest = after_options(rest, &["-j", "-a", "-n", "-I", "-d"]);
+    let is_sign = |word: &String| word.starts_with(":::");
+    command(rest.iter().filter(|word| !is_sign(word)).cloned().collect())
+}
+
+/// `script -c COMMAND`, and on BSD `script FILE COMMAND`.
+fn of_script(rest: &[String]) -> Inside {
+    if rest.iter().any(|word| is_c(word)) {
+        return of_shell(rest);
+    }
+    command(after_options(rest, &["-t"]).get(1..).unwrap_or_default().to_vec())
+}
+
+/// What the other machine runs, and what this one does to reach it.
+fn of_ssh(rest: &[String]) -> Inside {
+    const WITH_WORD: &[&str] = &[
+        "-b", "-c", "-D", "-E", "-e", "-F", "-I", "-i", "-J", "-L", "-l", "-m", "-O", "-o", "-p",
+        "-Q", "-R", "-S", "-W", "-w",
+    ];
+    let reach = rest.iter().filter_map(|word| word.split_once("Command="));
+    let host_and_more = after_options(rest, WITH_WORD);
+    let there = after_options(host_and_more.get(1..).unwrap_or_default(), &[]).join(" ");
+    scripts(reach.map(|(_, command)| command.to_owned()).chain([there]))
+}
+
+/// What git runs: aliases that begin with `!`, programs of its settings, and those that it is told to.
+fn of_git(rest: &[String]) -> Inside {
+    const PROGRAMS: &[&str] = &[
+        "pager",
+        "sshcommand",
+        "fsmonitor",
+        "editor",
+        "external",
+        "askpass",
+        "helper",
+        "cmd",
+        "textconv",
+    ];
+    let mut found = Vec::new();
+    for (at, word) in rest.iter().enumerate().take(MAX_BEGINNINGS * 2) {
+        let next = rest.get(at + 1);
+        let setting = match word.as_str() {
+            "-c" => next.and_then(|setting| setting.split_once('=')),
+            "config" => rest
+                .get(rest.len().saturating_sub(2))
+                .zip(rest.last())
+                .map(|(a, b)| (a.as_str(), b.as_str())),
+            _ => None,
+        };
+        if let Some((name, value)) = setting {
+            let name = name.to_ascii_lowercase();
+            match value.strip_prefix('!') {
+                Some(script) => found.push(script.to_owned()),
+                None if PROGRAMS.iter().any(|program| name.ends_with(program)) => {
+                    found.push(value.to_owned());
+                }
+                None => {}
+            }
+        }
+        let runs = match word.as_str() {
+            "-x" | "--exec" | "--extcmd" => rest.iter().any(|w| w == "rebase" || w == "difftool"),
+            word if word.ends_with("-filter") => rest.iter().any(|w| w == "filter-branch"),
+            _ => false,
+        };
+        if runs {
+            found.extend(next.cloned());
+        }
+        let verb = match word.as_str() {
+            "bisect" => "run",
+            "submodule" => "foreach",
+            _ => continue,
+        };
+        if next.is_some_and(|next| next == verb) {
+            found.push(after_options(&rest[at + 2..], &[]).join(" "));
+        }
+    }
+    scripts(found.into_iter())
+}
+
+/// The argument of `-c`, also in `-lc`, and the words behind it.
+fn of_shell(rest: &[String]) -> Inside {
+    let Some(at) = rest.iter().position(|word| is_c_or_upper(word)) else {
+        return Inside::default();
+    };
+    let at = at + 1 + usize::from(rest.get(at + 1).is_some_and(|word| word == "--"));
+    let Some(script) = rest.get(at) else { return Inside::default() };
+    let words = rest[at + 1..].to_vec();
+    Inside { scripts: vec![(script.clone(), words)], ..Inside::default() }
+}
+
+/// The words of `xargs` from its command on.
+pub(super) fn after_xargs(rest: &[String]) -> &[String] {
+    let with_word = [
+        "-I",
+        "-n",
+        "-P",
+        "-L",
+        "-d",
+        "-a",
+        "-E",
+        "-s",
+        "--max-args",
+        "--delimiter",
+        "--arg-file",
+        "--max-procs",
+        "--max-lines",
+        "--max-chars",
+        "--replace",
+    ];
+    after_options(rest, &with_word)
 }
 
 /// What is left after options, their words, and assignments.
@@ -104,11 +250,60 @@ fn after_options<'a>(words: &'a [String], with_word: &[&str]) -> &'a [String] {
         if !word.starts_with('-') && !is_assignment {
             break;
         }
-        at += if with_word.contains(&word.as_str()) { 2 } else { 1 };
+        at += if has_word(word, with_word) { 2 } else { 1 };
     }
     words.get(at..).unwrap_or_default()
 }
 
-fn non_empty(words: &[String]) -> Inner {
-    if words.is_empty() { Inner::None } else { Inner::Also(words.to_vec()) }
+/// Whether an option's word is the next one, be it the last of several letters.
+fn has_word(option: &str, with_word: &[&str]) -> bool {
+    if with_word.contains(&option) {
+        return true;
+    }
+    let takes = |letter: char| {
+        with_word.iter().any(|known| {
+            known.strip_prefix('-').is_some_and(|name| name.len() == 1 && name.starts_with(letter))
+        })
+    };
+    is_short(option)
+        && option
+            .char_indices()
+            .skip(1)
+            .find(|(_, letter)| takes(*letter))
+            .is_some_and(|(at, letter)| at > 1 && at + letter.len_utf8() == option.len())
+}
+
+fn is_short(word: &str) -> bool {
+    word.starts_with('-') && !word.starts_with("--")
+}
+
+fn is_c(word: &str) -> bool {
+    is_short(word) && word.contains('c') || word == "--command"
+}
+
+fn is_c_or_upper(word: &str) -> bool {
+    is_c(word) || word == "-C" || word == "--call"
+}
+
+fn is_question(word: &str) -> bool {
+    is_short(word) && word.contains(['v', 'V'])
+}
+
+fn command(words: Vec<String>) -> Inside {
+    let commands = if words.is_empty() { Vec::new() } else { vec![words] };
+    Inside { commands, ..Inside::default() }
+}
+
+fn script(text: String) -> Inside {
+    scripts(std::iter::once(text))
+}
+
+fn scripts(texts: impl Iterator<Item = String>) -> Inside {
+    let scripts = texts.filter(|text| !text.is_empty()).map(|text| (text, Vec::new())).collect();
+    Inside { scripts, ..Inside::default() }
+}
+
+pub(super) fn is_shell(program: &str) -> bool {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    matches!(name, "sh" | "bash" | "zsh" | "dash" | "ksh" | "ash" | "fish" | "mksh" | "rbash")
 }

@@ -1,11 +1,14 @@
 //! All the ways in which a command line is looked at: as it is, and as each command that would run.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{collections::HashSet, ops::Range};
 
 use super::{
+    feed::{Files, Here},
     fold::collapsed,
+    patterns,
     prose::{meant, unjudged},
-    unwrap::{Inner, inner},
+    unwrap::inside,
+    variables::Variables,
 };
 use crate::shell::{self, Script, SimpleCommand, Word};
 
@@ -15,6 +18,43 @@ const MAX_VIEWS: usize = 20_000;
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// How deep commands may stand in arguments of commands.
 const MAX_NESTING: usize = 8;
+
+/// As many words with patterns, or calls of functions, as are followed in one command or text.
+const MAX_PATTERNS: usize = 16;
+/// Folders in which a name alone says nothing.
+const WATCHED: &[&str] = &[
+    "/proc",
+    ".aws",
+    ".azure",
+    ".cargo",
+    ".claude",
+    ".codex",
+    ".config",
+    ".docker",
+    ".gnupg",
+    ".kube",
+    ".password-store",
+    ".ssh",
+    "/secrets",
+    "keyless",
+];
+/// Variables whose value is a command to some program.
+const RUN: &[&str] = &[
+    "EDITOR",
+    "GIT_ASKPASS",
+    "GIT_EDITOR",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_PAGER",
+    "GIT_PROXY_COMMAND",
+    "GIT_SEQUENCE_EDITOR",
+    "GIT_SSH_COMMAND",
+    "LESSOPEN",
+    "MANPAGER",
+    "PAGER",
+    "PROMPT_COMMAND",
+    "SSH_ASKPASS",
+    "VISUAL",
+];
 
 /// One look at a text.
 #[derive(Debug)]
@@ -45,7 +85,13 @@ pub(super) enum Kind {
 /// All looks; nothing when there are too many, or when no shell could read the text: what could be read of it
 /// differently is not guessed.
 pub(super) fn views(text: &str, is_command: bool) -> Option<Vec<View>> {
-    let mut looks = Looks { views: Vec::new(), bytes: text.len(), variables: BTreeMap::new() };
+    let mut looks = Looks {
+        views: Vec::new(),
+        bytes: text.len(),
+        variables: Variables::new(),
+        files: Files::default(),
+        folder: None,
+    };
     let kind = if is_command { Kind::Whole } else { Kind::Text };
     looks.views.push(View { text: collapsed(text), kind, is_disguised: false });
     if is_command {
@@ -54,64 +100,152 @@ pub(super) fn views(text: &str, is_command: bool) -> Option<Vec<View>> {
     Some(looks.views)
 }
 
-struct Looks {
+pub(super) struct Looks {
     views: Vec<View>,
     bytes: usize,
-    variables: BTreeMap<String, String>,
+    pub(super) variables: Variables,
+    /// What the text itself has written into files.
+    pub(super) files: Files,
+    /// Where `cd` went, if what is there is worth a look.
+    folder: Option<String>,
 }
 
 impl Looks {
-    fn script(&mut self, text: &str, nesting: usize) -> Option<()> {
+    pub(super) fn script(&mut self, text: &str, nesting: usize) -> Option<()> {
         if nesting > MAX_NESTING {
             return None;
         }
         let script = shell::lex(text).ok()?;
         self.push(collapsed(&done(text, &script)), Kind::Script, false)?;
-        for (index, command) in script.commands.iter().enumerate() {
-            self.remember(command);
-            let disguised = command.words.first().is_some_and(is_disguised);
-            let words: Vec<String> = command.words.iter().map(|word| word.text.clone()).collect();
-            self.command(words.clone(), command, disguised, nesting)?;
-            let expanded = self.all_expanded(&words)?;
-            if expanded != words {
-                let split = expanded.iter().flat_map(|word| word.split_whitespace());
-                self.command(split.map(str::to_owned).collect(), command, true, nesting)?;
+        self.remember_calls(text, &script);
+        for index in 0..script.commands.len() {
+            let here = Here { text, commands: &script.commands, index, nesting };
+            self.remember(&here)?;
+            for (words, is_disguised) in self.readings(&here)? {
+                self.command(words, &here, is_disguised)?;
             }
-            self.input(text, &script.commands, index, nesting)?;
+            self.files.written_by(&here, &self.variables);
+            // What was said over and over is not judged.
+            self.files.is_short()?;
         }
         Some(())
     }
 
-    fn command(
+    /// The words of a command: as they are written, and as a shell would make them of variables, substitutions, braces,
+    /// patterns and its folder.
+    fn readings(&mut self, here: &Here<'_>) -> Option<Vec<(Vec<String>, bool)>> {
+        let command = here.command();
+        let words: Vec<String> = command.words.iter().map(|word| word.text.clone()).collect();
+        let mut expanded = Vec::new();
+        for word in &command.words {
+            if word.text.contains(['$', '`', '{']) {
+                let own = self.files.substituted(&word.text, &self.variables, here.nesting);
+                match here.is_open(word) {
+                    true => expanded.extend(patterns::braces(&own)?),
+                    false => expanded.push(own),
+                }
+            } else {
+                expanded.push(word.text.clone());
+            }
+        }
+        let choices = expanded.iter().map(|word| self.variables.choices(word)).max().unwrap_or(1);
+        let disguised = command.words.first().is_some_and(is_disguised);
+        let mut readings = vec![(here.literal(&words), disguised)];
+        for choice in 0..choices {
+            let one = self.all_expanded(&expanded, choice)?;
+            if one != words {
+                self.charge(one.iter().map(|word| word.len() + 1).sum())?;
+                let split = one.iter().flat_map(|word| word.split_whitespace());
+                readings.push((split.map(str::to_owned).collect(), true));
+            }
+        }
+        self.add_named(&mut readings, |index| {
+            command.words.get(index).is_none_or(|word| here.is_open(word))
+        })?;
+        if let Some(folder) = &self.folder {
+            let (words, disguised) = &readings[0];
+            let inside = words.iter().enumerate().map(|(at, word)| match word.as_bytes().first() {
+                Some(b'-' | b'/' | b'~' | b'$') | None => word.clone(),
+                Some(_) if at == 0 => word.clone(),
+                Some(_) => format!("{folder}/{word}"),
+            });
+            let reading = (inside.collect(), *disguised);
+            readings.push(reading);
+        }
+        Some(readings)
+    }
+
+    /// One more reading for each name with credentials that a pattern may stand for.
+    fn add_named(
         &mut self,
-        mut words: Vec<String>,
-        command: &SimpleCommand,
-        mut disguised: bool,
-        nesting: usize,
+        readings: &mut Vec<(Vec<String>, bool)>,
+        is_open: impl Fn(usize) -> bool,
     ) -> Option<()> {
-        loop {
-            self.charge(words.iter().map(|word| word.len() + 1).sum())?;
-            if let Some(name) = words.first().and_then(|word| word.rsplit('/').next()) {
-                let name = name.to_owned();
-                if !words[0].starts_with('$') {
-                    words[0] = name;
+        let last = readings.len() - 1;
+        for of in if last == 0 { vec![0] } else { vec![0, last] } {
+            let words = readings[of].0.clone();
+            let is_glob =
+                |at: usize| at > 0 && matches!(words[at - 1].as_str(), "-g" | "--glob" | "--iglob");
+            let patterns = words
+                .iter()
+                .enumerate()
+                .filter(|(at, word)| patterns::is_pattern(word) && (is_open(*at) || is_glob(*at)));
+            for (at, word) in patterns.take(MAX_PATTERNS) {
+                let names = match at {
+                    0 => patterns::programs(word),
+                    _ => patterns::names(word, is_glob(at)),
+                };
+                for name in names {
+                    let mut named = words.clone();
+                    named[at] = name;
+                    self.charge(named.iter().map(|word| word.len() + 1).sum())?;
+                    readings.push((named, true));
                 }
             }
-            let inner = inner(&words);
-            if !matches!(inner, Inner::Instead(_)) && !is_only_settings(&words) {
-                self.push_command(&words, command, disguised)?;
-            }
-            match inner {
-                Inner::Also(rest) | Inner::Instead(rest) => words = rest,
-                Inner::Script(text) => return self.script(&text, nesting + 1),
-                Inner::None => return Some(()),
-            }
-            disguised = false;
         }
+        Some(())
+    }
+
+    pub(super) fn command(
+        &mut self,
+        words: Vec<String>,
+        here: &Here<'_>,
+        disguised: bool,
+    ) -> Option<()> {
+        let mut open = vec![(words, disguised)];
+        while let Some((mut words, disguised)) = open.pop() {
+            self.charge(words.iter().map(|word| word.len() + 1).sum())?;
+            if let Some(first) = words.first_mut()
+                && !first.starts_with('$')
+            {
+                let name = first.rsplit('/').next().unwrap_or(first).trim_start_matches('=');
+                *first = if name.is_empty() { first.clone() } else { name.to_owned() };
+            }
+            let inside = inside(&words);
+            if !inside.is_all && !is_only_settings(&words) {
+                self.push_command(&words, here.command(), disguised)?;
+            }
+            for (script, names) in inside.scripts {
+                if let Some((zero, names)) = names.split_first() {
+                    self.variables.set_words(Some(zero), names);
+                }
+                self.script(&script, here.nesting + 1)?;
+            }
+            let is_search =
+                words.first().is_some_and(|name| matches!(name.as_str(), "find" | "fd"));
+            for command in inside.commands {
+                if is_search {
+                    open.extend(named_by_search(&command).map(|named| (named, false)));
+                }
+                open.push((command, false));
+            }
+            open.extend(self.fed(&words, here)?.into_iter().map(|command| (command, false)));
+        }
+        Some(())
     }
 
     /// The command with its redirections, once with their signs and once as arguments.
-    fn push_command(
+    pub(super) fn push_command(
         &mut self,
         words: &[String],
         command: &SimpleCommand,
@@ -131,14 +265,29 @@ impl Looks {
             // What a command writes it does not read, and a here-document's delimiter is no file.
             let is_input = matches!(to.operator, "<" | "<>");
             let is_said = to.operator.starts_with('>') || to.operator.starts_with('&');
-            let target = if is_said { "_" } else { &to.target.text };
-            meant_signs.extend([" ", to.operator, target]);
+            let target = if is_said { "_".to_owned() } else { self.read_from(&to.target.text)? };
+            meant_signs.extend([" ", to.operator, &target]);
             if is_input {
-                meant_arguments.extend([" ", target]);
+                meant_arguments.extend([" ", &target]);
             }
         }
         self.push_both(&signs, &meant_signs, disguised)?;
         self.push_both(&arguments, &meant_arguments, disguised)
+    }
+
+    /// The file that a redirection names, as far as the text says it.
+    fn read_from(&mut self, target: &str) -> Option<String> {
+        let mut target = match target.contains('$') {
+            true => self.variables.expanded(target, 0, MAX_BYTES)?,
+            false => target.to_owned(),
+        };
+        if let Some(folder) = &self.folder
+            && !target.starts_with(['/', '~', '$', '<'])
+        {
+            target = format!("{folder}/{target}");
+        }
+        self.charge(target.len())?;
+        Some(patterns::names(&target, false).into_iter().next().unwrap_or(target))
     }
 
     fn push_both(&mut self, written: &str, meant: &str, disguised: bool) -> Option<()> {
@@ -147,38 +296,6 @@ impl Looks {
         }
         self.push(collapsed(written), Kind::Written, disguised)?;
         self.push(collapsed(meant), Kind::Meant, disguised)
-    }
-
-    /// What a shell gets on its standard input.
-    fn input(
-        &mut self,
-        text: &str,
-        commands: &[SimpleCommand],
-        index: usize,
-        nesting: usize,
-    ) -> Option<()> {
-        let command = &commands[index];
-        if !command.program().is_some_and(is_shell) {
-            return Some(());
-        }
-        for to in &command.redirections {
-            match (&to.body, to.operator) {
-                (Some(body), _) => self.script(&text[body.clone()], nesting + 1)?,
-                (None, "<<<") => self.script(&to.target.text, nesting + 1)?,
-                _ => {}
-            }
-        }
-        let before = index.checked_sub(1).map(|before| &commands[before]);
-        match before {
-            Some(before)
-                if before.pipes_into_next
-                    && matches!(before.program(), Some("echo" | "printf" | "cat")) =>
-            {
-                let said: Vec<&str> = before.words[1..].iter().map(|w| w.text.as_str()).collect();
-                self.script(&said.join(" "), nesting + 1)
-            }
-            _ => Some(()),
-        }
     }
 
     fn push(&mut self, text: String, kind: Kind, is_disguised: bool) -> Option<()> {
@@ -195,50 +312,125 @@ impl Looks {
         (self.bytes <= MAX_BYTES).then_some(())
     }
 
-    /// `cmd=vault; $cmd get`: assignments are followed as far as they are plain.
-    fn remember(&mut self, command: &SimpleCommand) {
+    /// `cmd=vault; $cmd get`: what gives variables a value is followed as far as it is plain.
+    fn remember(&mut self, here: &Here<'_>) -> Option<()> {
+        let command = here.command();
         for word in &command.assignments {
-            if let Some((name, value)) = word.text.split_once('=')
-                && !value.contains(['$', '`'])
-                && value.len() <= 1024
-            {
-                self.variables.insert(name.to_owned(), value.to_owned());
+            let Some((name, value)) = word.text.split_once('=') else { continue };
+            let raw = &here.text[word.span.clone()];
+            match raw.split_once("=(") {
+                // The words of a list, without their quotes.
+                Some((_, list)) if value.is_empty() => {
+                    let list: String = list.chars().filter(|c| !"\"'()".contains(*c)).collect();
+                    let each = list.split_whitespace().map(str::to_owned);
+                    let all = list.split_whitespace().collect::<Vec<_>>().join(" ");
+                    self.variables.set(name, std::iter::once(all).chain(each).collect());
+                }
+                _ => self.assign(name, value, here)?,
             }
+        }
+        let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+        match words.as_slice() {
+            ["for" | "select", name, "in", each @ ..] => {
+                self.variables.set(name, each.iter().map(|word| (*word).to_owned()).collect());
+            }
+            ["set", "--", each @ ..] => {
+                let each: Vec<String> = each.iter().map(|word| (*word).to_owned()).collect();
+                self.variables.set_words(None, &each);
+            }
+            ["export" | "declare" | "local" | "typeset" | "readonly", each @ ..] => {
+                for word in each {
+                    if let Some((name, value)) = word.split_once('=') {
+                        self.assign(name, value, here)?;
+                    }
+                }
+            }
+            ["printf", "-v", name, ..] => {
+                if let Some(said) = self.files.said_by(here, &self.variables) {
+                    self.variables.set(name, vec![said]);
+                }
+            }
+            ["read", .., name] => {
+                if let Some(said) = self.files.input_of(here, &self.variables) {
+                    self.variables.set(name, vec![said.trim_end().to_owned()]);
+                }
+            }
+            ["cd" | "pushd", folder] => {
+                let is_watched = WATCHED.iter().any(|watched| folder.contains(watched));
+                self.folder = is_watched.then(|| folder.trim_end_matches('/').to_owned());
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// One assignment; values of some variables are run by others.
+    fn assign(&mut self, name: &str, value: &str, here: &Here<'_>) -> Option<()> {
+        let value = self.files.substituted(value, &self.variables, here.nesting);
+        self.variables.assign(name, &value);
+        if RUN.contains(&name) {
+            self.script(&value, here.nesting + 1)?;
+        }
+        if matches!(name, "BASH_ENV" | "ENV") {
+            self.push_command(&[".".to_owned(), value], &SimpleCommand::default(), false)?;
+        }
+        Some(())
+    }
+
+    /// The words with which functions of this text are called: `f() { "$@"; }; f env`.
+    fn remember_calls(&mut self, text: &str, script: &Script) {
+        let is_sign = |c: char| c.is_whitespace() || ";&|(){}".contains(c);
+        let before = text.split("()").map(|part| part.trim_end_matches([' ', '\t']));
+        let before = before.filter_map(|part| part.rsplit(is_sign).next());
+        let after = text
+            .split("function ")
+            .skip(1)
+            .filter_map(|part| part.trim_start().split(is_sign).next());
+        let names: HashSet<&str> = before.chain(after).filter(|name| !name.is_empty()).collect();
+        let calls =
+            script.commands.iter().filter(|c| c.program().is_some_and(|p| names.contains(p)));
+        let calls: Vec<Vec<String>> = calls
+            .filter(|call| call.words.len() > 1)
+            .take(MAX_PATTERNS)
+            .map(|call| call.words[1..].iter().map(|word| word.text.clone()).collect())
+            .collect();
+        if calls.is_empty() {
+            return;
+        }
+        for all in ["@", "*"] {
+            self.variables.set(all, calls.iter().map(|call| call.join(" ")).collect());
+        }
+        for index in 0..9 {
+            let each = calls.iter().filter_map(|call| call.get(index).cloned());
+            self.variables.set(&(index + 1).to_string(), each.collect());
         }
     }
 
     /// The words with the variables that are known; nothing when they are too long to be looked at.
-    fn all_expanded(&self, words: &[String]) -> Option<Vec<String>> {
+    fn all_expanded(&self, words: &[String], choice: usize) -> Option<Vec<String>> {
         let mut left = MAX_BYTES;
         let expanded = words.iter().map(|word| {
-            let expanded = self.expanded(word, left)?;
+            if !word.contains('$') {
+                return Some(word.clone());
+            }
+            let expanded = self.variables.expanded(word, choice, left)?;
             left = left.checked_sub(expanded.len())?;
             Some(expanded)
         });
         expanded.collect()
     }
+}
 
-    fn expanded(&self, word: &str, most: usize) -> Option<String> {
-        if !word.contains('$') || self.variables.is_empty() {
-            return Some(word.to_owned());
-        }
-        let mut out = String::with_capacity(word.len());
-        let mut rest = word;
-        while let Some(at) = rest.find('$') {
-            out.push_str(&rest[..at]);
-            let after = &rest[at + 1..];
-            let (name, length) = variable_name(after);
-            match self.variables.get(name) {
-                Some(value) => out.push_str(value),
-                None => out.push_str(&rest[at..=at + length]),
-            }
-            if out.len() > most {
-                return None;
-            }
-            rest = &after[length..];
-        }
-        Some(out + rest)
-    }
+/// The commands that a search runs, for each name with credentials that its pattern may stand for.
+pub(super) fn named_by_search(command: &[String]) -> impl Iterator<Item = Vec<String>> + '_ {
+    let patterns = command.iter().enumerate().filter(|(_, word)| patterns::is_pattern(word));
+    patterns.take(MAX_PATTERNS).flat_map(move |(at, word)| {
+        patterns::names(word, true).into_iter().map(move |name| {
+            let mut named = command.to_vec();
+            named[at] = name;
+            named
+        })
+    })
 }
 
 /// The text without what its commands only say and without documents, unless commands stand in these.
@@ -267,19 +459,6 @@ fn done(text: &str, script: &Script) -> String {
     left + &text[at..]
 }
 
-/// The name after a dollar sign, and the bytes that it takes with its braces.
-fn variable_name(after: &str) -> (&str, usize) {
-    let (inner, braces) = match after.strip_prefix('{') {
-        Some(inner) => (inner, 2),
-        None => (after, 0),
-    };
-    let end = inner.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(inner.len());
-    if braces == 2 && !inner[end..].starts_with('}') {
-        return ("", 0);
-    }
-    (&inner[..end], end + braces)
-}
-
 /// `set` with options or words changes the shell and shows nothing.
 fn is_only_settings(words: &[String]) -> bool {
     words.len() > 1 && words[0] == "set"
@@ -287,9 +466,4 @@ fn is_only_settings(words: &[String]) -> bool {
 
 fn is_disguised(word: &Word) -> bool {
     !word.is_plain && !word.text.contains(['$', '`'])
-}
-
-pub(super) fn is_shell(program: &str) -> bool {
-    let name = program.rsplit('/').next().unwrap_or(program);
-    matches!(name, "sh" | "bash" | "zsh" | "dash" | "ksh" | "ash" | "fish" | "mksh")
 }

@@ -16,6 +16,9 @@ impl Lexer<'_> {
         let began = self.at;
         let inner = began + ahead + 2;
         let Some(close) = self.arithmetic_end(began + ahead) else { return Ok(false) };
+        if self.ends_in_quotes(inner, close)? {
+            return Ok(false);
+        }
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(ShellError { at: began, kind: ShellErrorKind::TooDeep });
@@ -47,6 +50,31 @@ impl Lexer<'_> {
         let ends = self.arithmetic_ends.get_or_insert_with(|| arithmetic_ends(text));
         ends.get(&opening).copied().filter(|close| close + 1 < self.end)
     }
+
+    /// Parentheses in quotes end nothing: `((env; echo "))" ) )` is two groups. Each look is along the content, so all
+    /// together may only be as long as a few texts.
+    fn ends_in_quotes(&mut self, began: usize, close: usize) -> Result<bool, ShellError> {
+        self.looked_along += close - began;
+        if self.looked_along > self.text.len().saturating_mul(8) {
+            return Err(ShellError { at: began, kind: ShellErrorKind::TooDeep });
+        }
+        Ok(is_quoted(self.text.as_bytes(), began, close))
+    }
+}
+
+/// Whether quotes that open between `began` and `close` are still open there.
+fn is_quoted(bytes: &[u8], began: usize, close: usize) -> bool {
+    let (mut quote, mut at) = (None, began);
+    while at < close {
+        match (bytes[at], quote) {
+            (b'\\', None | Some(b'"')) => at += 1,
+            (byte @ (b'\'' | b'"'), None) => quote = Some(byte),
+            (byte, Some(open)) if byte == open => quote = None,
+            _ => {}
+        }
+        at += 1;
+    }
+    quote.is_some()
 }
 
 /// Where what begins with each `((` ends, if with `))`. Of all at once: looking for the end of each would

@@ -14,7 +14,7 @@ const OPENERS: &[&str] = &[
 impl Lexer<'_> {
     /// A word of the command that is under way, or one that says what comes.
     pub(super) fn word_of(&mut self, list: &mut List) -> Result<(), ShellError> {
-        let word = self.word()?;
+        let word = if list.command.words.is_empty() { self.first_word()? } else { self.word()? };
         if word.span.is_empty() {
             // A byte that begins nothing, such as a lone `\r`; never stand still.
             self.at += 1;
@@ -35,6 +35,12 @@ impl Lexer<'_> {
             }
             if word.is_plain && command.is_empty() {
                 match word.text.as_str() {
+                    // With options it is a program like others to whoever looks at what it runs.
+                    "time" if self.rest().trim_start_matches([' ', '\t']).starts_with('-') => {}
+                    "coproc" => {
+                        self.coprocess_name();
+                        return Ok(());
+                    }
                     opener if OPENERS.contains(&opener) => return Ok(()),
                     "esac" => {
                         list.cases = list.cases.saturating_sub(1);
@@ -47,6 +53,35 @@ impl Lexer<'_> {
             }
         }
         self.push(list, word)
+    }
+
+    /// A word that may be `NAME[…]=VALUE`: its subscript may have blanks and operators.
+    fn first_word(&mut self) -> Result<Word, ShellError> {
+        let began = self.at;
+        let mut word = Word { span: began..began, text: String::new(), is_plain: true };
+        let Some(length) = subscript(self.rest()) else { return self.word_from(word) };
+        word.is_plain = false;
+        while self.at < began + length {
+            match self.text.as_bytes()[self.at] {
+                b'$' => self.dollar(&mut word, true)?,
+                b'`' => self.backquotes(&mut word, true)?,
+                b'\'' => self.single_quotes(&mut word)?,
+                b'"' => self.double_quotes(&mut word)?,
+                _ => self.take_char(&mut word),
+            }
+        }
+        self.word_from(word)
+    }
+
+    /// `coproc NAME { …; }`.
+    fn coprocess_name(&mut self) {
+        let rest = self.rest();
+        let name = rest.trim_start_matches([' ', '\t']);
+        let after = name.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        if after.len() < name.len() && after.trim_start_matches([' ', '\t']).starts_with(['{', '('])
+        {
+            self.at += rest.len() - after.len();
+        }
     }
 
     fn push(&mut self, list: &mut List, word: Word) -> Result<(), ShellError> {
@@ -182,6 +217,30 @@ impl Lexer<'_> {
             }
         }
     }
+}
+
+/// How long `NAME[…]` is that an assignment begins with here.
+fn subscript(rest: &str) -> Option<usize> {
+    /// No subscript is longer, and none is looked for any farther.
+    const MAX_SUBSCRIPT: usize = 1024;
+    let name = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
+    if name == 0 || rest.as_bytes()[0].is_ascii_digit() || rest.as_bytes()[name] != b'[' {
+        return None;
+    }
+    let mut depth = 0_usize;
+    for (at, byte) in rest.bytes().enumerate().skip(name).take(MAX_SUBSCRIPT) {
+        match byte {
+            b'[' => depth += 1,
+            b']' if depth == 1 => {
+                let after = &rest[at + 1..];
+                return (after.starts_with('=') || after.starts_with("+=")).then_some(at + 1);
+            }
+            b']' => depth -= 1,
+            b'\n' => return None,
+            _ => {}
+        }
+    }
+    None
 }
 
 pub(super) fn begin_at(list: &mut List, at: usize) {

@@ -126,6 +126,8 @@ impl Lexer<'_> {
         if self.depth > super::MAX_DEPTH {
             return Err(ShellError { at: began, kind: ShellErrorKind::TooDeep });
         }
+        // A pattern's quotes count, also within double quotes.
+        let has_quotes = !in_quotes || is_pattern(self.rest());
         loop {
             let kind = ShellErrorKind::UnterminatedSubstitution;
             match self.peek().ok_or(ShellError { at: began, kind })? {
@@ -134,7 +136,7 @@ impl Lexer<'_> {
                     self.at += 1;
                     self.take_char(&mut ignored);
                 }
-                b'\'' if !in_quotes => self.single_quotes(&mut ignored)?,
+                b'\'' if has_quotes => self.single_quotes(&mut ignored)?,
                 b'"' => self.double_quotes(&mut ignored)?,
                 b'$' => self.dollar(&mut ignored, in_quotes)?,
                 b'`' => self.backquotes(&mut ignored, in_quotes)?,
@@ -152,21 +154,41 @@ impl Lexer<'_> {
     fn dollar_quotes(&mut self, word: &mut Word) -> Result<(), ShellError> {
         let began = self.at;
         self.at += 2;
+        // As a string ends for the shell: what follows a NUL is not there.
+        let mut end = None;
         loop {
             match self.peek().ok_or(unterminated_quote(began))? {
                 b'\'' => break,
                 b'\\' => {
                     let (decoded, length) = ansi_c(&self.rest()[1..]);
+                    if decoded == Some('\0') {
+                        end = end.or(Some(word.text.len()));
+                    }
                     word.text.extend(decoded);
                     self.at = self.end.min(self.at + 1 + length);
                 }
                 _ => self.take_char(word),
             }
         }
+        word.text.truncate(end.unwrap_or(word.text.len()));
         self.note(began + 2..self.at, Context::DollarSingle);
         self.at += 1;
         Ok(())
     }
+}
+
+/// Whether what stands after `${` is a name with an operator that takes a pattern.
+fn is_pattern(inner: &str) -> bool {
+    let inner = inner.strip_prefix('!').unwrap_or(inner);
+    let name = inner.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(inner.len());
+    let special = name == 0 && inner.starts_with(['@', '*', '?', '$', '!', '-', '#']);
+    let mut rest = &inner[if special { 1 } else { name }..];
+    if rest.starts_with('[') {
+        // Not farther than a subscript is long: each `${` looks.
+        let close = rest.bytes().take(1024).position(|byte| byte == b']');
+        rest = close.map_or("", |close| &rest[close + 1..]);
+    }
+    (name > 0 || special) && rest.starts_with(['#', '%', '/', '^', ','])
 }
 
 fn unterminated_quote(at: usize) -> ShellError {

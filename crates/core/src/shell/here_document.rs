@@ -1,5 +1,7 @@
 //! Here-documents: read when the line that announced them is over.
 
+use std::borrow::Cow;
+
 use super::{Context, ShellError, Word, lexer::Lexer};
 
 /// A here-document that was announced and not yet read.
@@ -39,14 +41,32 @@ impl Lexer<'_> {
         let began = self.at;
         while self.at < self.end {
             let line_began = self.at;
-            let line = self.rest().split('\n').next().unwrap_or_default();
-            self.at = self.end.min(line_began + line.len() + 1);
-            let line = if waiting.strips_tabs { line.trim_start_matches('\t') } else { line };
+            let line = self.document_line(waiting.is_quoted);
+            let line = if waiting.strips_tabs { line.trim_start_matches('\t') } else { &line };
             if line == waiting.delimiter {
                 return began..line_began;
             }
         }
         began..self.end
+    }
+
+    /// One line, without its end. Where the shell expands, lines that end with a backslash go on, also the delimiter's.
+    fn document_line(&mut self, is_quoted: bool) -> Cow<'_, str> {
+        let mut joined = String::new();
+        loop {
+            let line = self.rest().split('\n').next().unwrap_or_default();
+            self.at = self.end.min(self.at + line.len() + 1);
+            let backslashes = line.len() - line.trim_end_matches('\\').len();
+            if is_quoted || backslashes % 2 == 0 || self.at == self.end {
+                return if joined.is_empty() {
+                    Cow::Borrowed(line)
+                } else {
+                    joined.push_str(line);
+                    Cow::Owned(joined)
+                };
+            }
+            joined.push_str(&line[..line.len() - 1]);
+        }
     }
 
     /// Follows the substitutions inside a body.

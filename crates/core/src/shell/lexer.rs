@@ -32,12 +32,15 @@ pub(super) struct Lexer<'t> {
     pub(super) waiting: Vec<Waiting>,
     /// Where the `))` of each `((` is, once somebody has asked.
     pub(super) arithmetic_ends: Option<HashMap<usize, usize>>,
+    /// How many bytes were looked at to find out whether such an end is quoted.
+    pub(super) looked_along: usize,
 }
 
 impl<'t> Lexer<'t> {
     pub(super) fn new(text: &'t str, depth: usize) -> Self {
         let (script, waiting) = (Script::default(), Vec::new());
-        Self { text, at: 0, end: text.len(), depth, script, waiting, arithmetic_ends: None }
+        let end = text.len();
+        Self { text, at: 0, end, depth, script, waiting, arithmetic_ends: None, looked_along: 0 }
     }
 
     pub(super) fn script(mut self) -> Result<Script, ShellError> {
@@ -95,7 +98,11 @@ impl<'t> Lexer<'t> {
     /// One word: quotes go, expansions stay as written.
     pub(super) fn word(&mut self) -> Result<Word, ShellError> {
         let began = self.at;
-        let mut word = Word { span: began..began, text: String::new(), is_plain: true };
+        self.word_from(Word { span: began..began, text: String::new(), is_plain: true })
+    }
+
+    /// The rest of a word.
+    pub(super) fn word_from(&mut self, mut word: Word) -> Result<Word, ShellError> {
         while let Some(byte) = self.peek() {
             match byte {
                 b'<' | b'>' if self.peek_at(1) == Some(b'(') => {
@@ -181,7 +188,13 @@ impl<'t> Lexer<'t> {
     }
 
     fn newline(&mut self, list: &mut List) -> Result<(), ShellError> {
-        self.finish(list, false);
+        // `case WORD`, and `in` on the next line.
+        let is_case = list.command.words.len() == 2
+            && list.command.words[0].is_plain
+            && list.command.words[0].text == "case";
+        if !is_case {
+            self.finish(list, false);
+        }
         self.at += 1;
         self.here_documents()
     }

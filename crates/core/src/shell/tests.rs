@@ -65,6 +65,32 @@ fn quotes_go_and_expansions_stay() {
     }
 }
 
+/// Each was run in bash 5.2, where `env` runs.
+#[test]
+fn what_hides_a_command_from_a_reader_hides_none() {
+    for text in [
+        "cat <<E\nx\nE\\\n\nenv\nE",
+        "cat <<E\nfoo\\\nE\n\"\nE\nenv\n# \"",
+        "((env; echo \"))\" ) ) # \"",
+        ": \"${x#'\"'}\"; env #\"}\"}\"",
+        "a[0 ]=1 env",
+        "a[x y]+=1 env",
+        "echo $(case x\nin x) env;; esac)",
+        "$'env\\0x'",
+        "$'env\\x00x'",
+        "coproc x { env; }",
+        "coproc env",
+    ] {
+        let is_env =
+            |line: &String| line.rsplit('}').next().unwrap().trim_start_matches('␣') == "env";
+        let commands = commands(text);
+        assert!(commands.iter().any(is_env), "{text:?}: {commands:?}");
+    }
+    assert_eq!(commands("echo $(( \"$x\" + 1 )); b"), ["echo␣$(( \"$x\" + 1 ))", "b"]);
+    assert_eq!(commands("a[0]=1; b[1]=c d; e[x y z"), ["{a[0]=1}", "{b[1]=c}␣d", "e[x␣y␣z"]);
+    assert_eq!(commands("time -p a; time b"), ["time␣-p␣a", "b"]);
+}
+
 #[test]
 fn redirections_have_targets_and_bodies() {
     assert_eq!(
@@ -136,9 +162,25 @@ fn what_has_no_end_is_an_error() {
 #[test]
 fn a_megabyte_of_one_thing_comes_to_an_end() {
     let megabyte = |piece: &str| piece.repeat((1 << 20) / piece.len());
-    for piece in
-        ["(", "$((", "((", "`", "`\\``", "\"", "$", "<<", "<<a;", ";", "|", "\\", "{{nl:a1}}"]
-    {
+    for piece in [
+        "(",
+        "$((",
+        "((",
+        "((\"",
+        "${a[",
+        "${a[}",
+        "a[",
+        "`",
+        "`\\``",
+        "\"",
+        "$",
+        "<<",
+        "<<a;",
+        ";",
+        "|",
+        "\\",
+        "{{nl:a1}}",
+    ] {
         // Whether it can be read is not the question.
         let _ = lex(&megabyte(piece));
     }

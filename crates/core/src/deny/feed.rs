@@ -1,0 +1,387 @@
+//! What a command gets to read or to run that stands elsewhere in the text: here-documents, what is piped into it, what
+//! was written into a file before.
+
+use std::{cell::Cell, collections::BTreeMap};
+
+use super::{
+    unwrap::{after_xargs, is_shell},
+    variables::Variables,
+    views::Looks,
+};
+use crate::shell::{self, SimpleCommand, Word};
+
+/// How far back what is said is looked for along pipes, and how deep in substitutions.
+const MAX_STEPS: usize = 8;
+/// The longest word whose substitutions are followed.
+const MAX_WORD: usize = 64 * 1024;
+/// As many bytes as may be said in all.
+const MAX_SAID: usize = 16 * 1024 * 1024;
+/// As many words as are added to a command of `xargs`.
+const MAX_ADDED: usize = 256;
+/// Programs that run what they read, and the option that takes the same as a word.
+const INTERPRETERS: &[(&str, &str)] = &[
+    ("bun", "-e"),
+    ("deno", "eval"),
+    ("ipython", "-c"),
+    ("irb", "-e"),
+    ("jshell", "-e"),
+    ("node", "-e"),
+    ("nodejs", "-e"),
+    ("perl", "-e"),
+    ("php", "-r"),
+    ("pypy", "-c"),
+    ("python", "-c"),
+    ("ruby", "-e"),
+    ("tclsh", "-e"),
+    ("tsx", "-e"),
+];
+
+/// One command in its text.
+#[derive(Clone, Copy)]
+pub(super) struct Here<'t> {
+    pub(super) text: &'t str,
+    pub(super) commands: &'t [SimpleCommand],
+    pub(super) index: usize,
+    pub(super) nesting: usize,
+}
+
+/// Files that the text has written, by their names without folders, with what is in them.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    known: BTreeMap<String, String>,
+    /// How many bytes were said so far.
+    said: Cell<usize>,
+}
+
+impl<'t> Here<'t> {
+    pub(super) fn command(&self) -> &'t SimpleCommand {
+        &self.commands[self.index]
+    }
+
+    /// Whether a word's braces and patterns are the shell's: those in quotes are not.
+    pub(super) fn is_open(&self, word: &Word) -> bool {
+        let raw = self.text.get(word.span.clone()).unwrap_or_default();
+        let sign = raw.find(['{', '*', '?', '[']).unwrap_or(raw.len());
+        let quotes = |quote: char| raw[..sign].matches(quote).count();
+        word.is_plain || (quotes('\'') % 2 == 0 && quotes('"') % 2 == 0)
+    }
+
+    /// The words of a program that only says them, without dollar signs that mean nothing to the shell, or whose
+    /// variable another program takes in.
+    pub(super) fn literal(&self, words: &[String]) -> Vec<String> {
+        if !words.first().is_some_and(|word| matches!(word.as_str(), "echo" | "printf" | "print")) {
+            return words.to_vec();
+        }
+        let next = self.commands.get(self.index + 1).filter(|_| self.command().pipes_into_next);
+        let takes = |word: &Word| {
+            let handed =
+                ["--password-stdin", "--with-token", "--value-stdin", "login", "secret", "secrets"];
+            handed.contains(&word.text.as_str())
+        };
+        let is_taken = next.is_some_and(|next| next.words.iter().any(takes));
+        let each = words.iter().zip(&self.command().words).map(|(text, word)| {
+            let raw = self.text.get(word.span.clone()).unwrap_or_default();
+            let is_single = raw.len() > 1
+                && raw.starts_with('\'')
+                && raw.matches('\'').count() == 2
+                && raw.ends_with('\'');
+            let is_escaped = raw.matches('$').count() == raw.matches("\\$").count();
+            if is_taken || is_single || is_escaped { text.replace('$', "_") } else { text.clone() }
+        });
+        each.collect()
+    }
+
+    fn before(&self) -> Option<Self> {
+        let index = self.index.checked_sub(1)?;
+        self.commands[index].pipes_into_next.then_some(Self { index, ..*self })
+    }
+}
+
+impl Files {
+    /// Nothing when too much was said.
+    pub(super) fn is_short(&self) -> Option<()> {
+        (self.said.get() <= MAX_SAID).then_some(())
+    }
+
+    fn count(&self, said: String) -> Option<String> {
+        self.said.set(self.said.get().saturating_add(said.len()));
+        self.is_short().map(|()| said)
+    }
+
+    /// What a command says on its output, if its words say it.
+    pub(super) fn said_by(&self, here: &Here<'_>, variables: &Variables) -> Option<String> {
+        self.said(here, variables, MAX_STEPS)
+    }
+
+    /// What a command reads on its standard input, if the text says it.
+    pub(super) fn input_of(&self, here: &Here<'_>, variables: &Variables) -> Option<String> {
+        self.input(here, variables, MAX_STEPS)
+    }
+
+    fn said(&self, here: &Here<'_>, variables: &Variables, steps: usize) -> Option<String> {
+        self.says(here, variables, steps).and_then(|said| self.count(said))
+    }
+
+    fn says(&self, here: &Here<'_>, variables: &Variables, steps: usize) -> Option<String> {
+        let steps = steps.checked_sub(1)?;
+        self.is_short()?;
+        let words: Vec<&str> = here.command().words.iter().map(|word| word.text.as_str()).collect();
+        let (program, rest) = words.split_first()?;
+        match program.rsplit('/').next()? {
+            "echo" | "print" => {
+                let flags =
+                    rest.iter().take_while(|word| matches!(**word, "-n" | "-e" | "-E" | "-ne"));
+                let said = rest[flags.count()..].join(" ");
+                Some(said.replace("\\n", "\n"))
+            }
+            "printf" => {
+                let rest = if rest.first() == Some(&"-v") { rest.get(2..)? } else { rest };
+                Some(printed(rest))
+            }
+            "cat" => match rest.iter().find(|word| !word.starts_with('-')) {
+                Some(file) => self.read(file).cloned(),
+                None => self.input(here, variables, steps),
+            },
+            "tee" => self.input(here, variables, steps),
+            "ls" => Some(
+                rest.iter()
+                    .filter(|word| !word.starts_with('-'))
+                    .copied()
+                    .collect::<Vec<_>>()
+                    .join(" "),
+            ),
+            "find" | "fd" => {
+                let named = rest.iter().position(|word| matches!(*word, "-name" | "-iname"));
+                named.and_then(|at| rest.get(at + 1)).map(|name| (*name).to_owned())
+            }
+            "base64" | "base32" | "basenc" | "xxd" | "openssl" | "uudecode" => {
+                Some(format!("$({})", words.join(" ")))
+            }
+            _ => None,
+        }
+    }
+
+    fn input(&self, here: &Here<'_>, variables: &Variables, steps: usize) -> Option<String> {
+        for to in here.command().redirections.iter().rev() {
+            match (&to.body, to.operator) {
+                (Some(body), _) => return here.text.get(body.clone()).map(str::to_owned),
+                (None, "<<<") => return Some(to.target.text.clone()),
+                (None, "<") => match self.read(&to.target.text) {
+                    Some(content) => return Some(content.clone()),
+                    None => return self.process(&to.target.text, variables, steps),
+                },
+                _ => {}
+            }
+        }
+        self.said(&here.before()?, variables, steps)
+    }
+
+    fn read(&self, file: &str) -> Option<&String> {
+        self.known.get(file.rsplit('/').next()?)
+    }
+
+    /// What `<( … )` says.
+    fn process(&self, word: &str, variables: &Variables, steps: usize) -> Option<String> {
+        let inner = word.strip_prefix("<(")?.strip_suffix(')')?;
+        self.said_in(inner, variables, steps)
+    }
+
+    /// What the last command of a text says.
+    fn said_in(&self, inner: &str, variables: &Variables, steps: usize) -> Option<String> {
+        let steps = steps.checked_sub(1)?;
+        if inner.len() > MAX_WORD {
+            return None;
+        }
+        let script = shell::lex(inner).ok()?;
+        let outer = script.commands.iter().rposition(|command| command.depth == 0)?;
+        let here = Here { text: inner, commands: &script.commands, index: outer, nesting: 0 };
+        let said = self.said(&here, variables, steps)?;
+        Some(self.replaced(&said, variables, steps))
+    }
+
+    /// A word with what its substitutions say, where their words say it.
+    pub(super) fn substituted(&self, word: &str, variables: &Variables, nesting: usize) -> String {
+        self.replaced(word, variables, MAX_STEPS.saturating_sub(nesting))
+    }
+
+    fn replaced(&self, word: &str, variables: &Variables, steps: usize) -> String {
+        let mut out = String::with_capacity(word.len());
+        let mut rest = word;
+        while let Some(at) = rest.find(['$', '`']).filter(|_| word.len() <= MAX_WORD) {
+            out.push_str(&rest[..at]);
+            rest = &rest[at..];
+            if !rest.starts_with('`') && (!rest.starts_with("$(") || rest.starts_with("$((")) {
+                out.push('$');
+                rest = &rest[1..];
+                continue;
+            }
+            // One without its end: the others have none either.
+            let Some((inner, length)) = substitution(rest) else { break };
+            let is_decoder = |said: &String| said.starts_with("$(");
+            match self.said_in(inner, variables, steps).filter(|said| !is_decoder(said)) {
+                Some(said) => out.push_str(said.trim_end()),
+                None => out.push_str(&rest[..length]),
+            }
+            rest = &rest[length..];
+        }
+        out + rest
+    }
+
+    /// Takes in what a command writes into a file.
+    pub(super) fn written_by(&mut self, here: &Here<'_>, variables: &Variables) {
+        let command = here.command();
+        let mut targets: Vec<(&str, bool)> = Vec::new();
+        for to in &command.redirections {
+            if matches!(to.operator, ">" | ">>" | ">|" | "&>" | "&>>") {
+                targets.push((to.target.text.as_str(), to.operator.ends_with(">>")));
+            }
+        }
+        if command.program() == Some("tee") {
+            let files = command.words[1..].iter().filter(|word| !word.text.starts_with('-'));
+            targets.extend(files.map(|word| (word.text.as_str(), false)));
+        }
+        if targets.is_empty() {
+            return;
+        }
+        let Some(said) = self.said_by(here, variables) else { return };
+        for (file, is_more) in targets {
+            let name = file.rsplit('/').next().unwrap_or(file).to_owned();
+            let content = self.known.entry(name).or_default();
+            if !is_more {
+                content.clear();
+            }
+            content.push_str(&said);
+            content.push('\n');
+        }
+    }
+}
+
+impl Looks {
+    /// Looks at what a program runs that it reads; gives the commands that it makes of words which it reads.
+    pub(super) fn fed(&mut self, words: &[String], here: &Here<'_>) -> Option<Vec<Vec<String>>> {
+        let Some((program, rest)) = words.split_first() else { return Some(Vec::new()) };
+        let argument = rest.iter().find(|word| !word.starts_with('-'));
+        let version = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let interpreter = INTERPRETERS.iter().find(|(name, _)| *name == version);
+        if is_shell(program) || matches!(program.as_str(), "source" | "." | "at" | "batch" | "ssh")
+        {
+            let has_script = is_shell(program)
+                && rest.iter().any(|word| word.starts_with('-') && word.contains('c'));
+            if !has_script && let Some(read) = self.read_by(program, argument, here) {
+                self.script(&read, here.nesting + 1)?;
+            }
+        } else if let Some((_, option)) = interpreter {
+            if let Some(read) = self.read_by(program, argument, here) {
+                let whole = [program.clone(), (*option).to_owned(), read];
+                self.push_command(&whole, &SimpleCommand::default(), false)?;
+            }
+        } else if matches!(program.as_str(), "xargs" | "parallel") {
+            let Some(read) = self.files.input_of(here, &self.variables) else {
+                return Some(Vec::new());
+            };
+            let mut commands = vec![with_words(rest, &read)];
+            commands.extend(super::views::named_by_search(&commands[0]).collect::<Vec<_>>());
+            return Some(commands);
+        } else if let Some(content) = self.files.known.get(program).cloned() {
+            self.script(&content, here.nesting + 1)?;
+        }
+        Some(Vec::new())
+    }
+
+    /// What a shell or an interpreter runs: the file that it is given, or its input.
+    fn read_by(&self, program: &str, argument: Option<&String>, here: &Here<'_>) -> Option<String> {
+        match argument.map(String::as_str) {
+            None | Some("-" | "/dev/stdin" | "/dev/fd/0") => {
+                self.files.input_of(here, &self.variables)
+            }
+            Some(_)
+                if matches!(program, "ssh" | "at" | "batch")
+                    || here.command().words.iter().any(|w| w.text == "-s") =>
+            {
+                self.files.input_of(here, &self.variables)
+            }
+            Some(file) => match self.files.process(file, &self.variables, MAX_STEPS) {
+                Some(said) => Some(said),
+                None => self.files.read(file).cloned(),
+            },
+        }
+    }
+}
+
+/// The command of `xargs` with the words that it reads.
+fn with_words(rest: &[String], read: &str) -> Vec<String> {
+    let command = after_xargs(rest);
+    let options = &rest[..rest.len() - command.len()];
+    let sign = options.iter().position(|word| word == "-I").and_then(|at| options.get(at + 1));
+    let own =
+        options.iter().find_map(|word| word.strip_prefix("-I").filter(|sign| !sign.is_empty()));
+    let braces = options.iter().any(|word| word == "-i").then_some("{}");
+    match sign.map(String::as_str).or(own).or(braces) {
+        Some(sign) => command.iter().map(|word| word.replace(sign, read.trim())).collect(),
+        None => {
+            let added = read.split_whitespace().take(MAX_ADDED).map(str::to_owned);
+            let mut whole: Vec<String> = command.to_vec();
+            let ends_in_c = whole.last().is_some_and(|word| word == "-c");
+            if ends_in_c {
+                whole.push(read.trim().to_owned());
+            } else {
+                whole.extend(added);
+            }
+            whole
+        }
+    }
+}
+
+/// What `printf` makes of its words.
+fn printed(words: &[&str]) -> String {
+    let Some((format, mut words)) = words.split_first() else { return String::new() };
+    let mut out = String::new();
+    loop {
+        let mut parts = format.chars();
+        let before = words.len();
+        while let Some(c) = parts.next() {
+            match (c, parts.as_str().chars().next()) {
+                ('%', Some('s' | 'b' | 'q' | 'd')) => {
+                    parts.next();
+                    if let Some((word, rest)) = words.split_first() {
+                        out.push_str(word);
+                        words = rest;
+                    }
+                }
+                ('%', Some('%')) => {
+                    parts.next();
+                    out.push('%');
+                }
+                ('\\', Some('n')) => {
+                    parts.next();
+                    out.push('\n');
+                }
+                _ => out.push(c),
+            }
+        }
+        if words.is_empty() || words.len() == before || out.len() > MAX_WORD {
+            return out;
+        }
+    }
+}
+
+/// The text inside `$( )` or backquotes that begin here, and the bytes of the whole.
+fn substitution(text: &str) -> Option<(&str, usize)> {
+    if let Some(inner) = text.strip_prefix('`') {
+        let close = inner.find('`')?;
+        return Some((&inner[..close], close + 2));
+    }
+    let inner = text.strip_prefix("$(")?;
+    let mut depth = 1;
+    for (at, byte) in inner.bytes().enumerate() {
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some((&inner[..at], at + 3));
+        }
+    }
+    None
+}

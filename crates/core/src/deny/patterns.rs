@@ -1,0 +1,219 @@
+//! Braces and patterns in words: what a shell, or a search, would make of them.
+
+/// As many words as one word's braces may become.
+const MAX_WORDS: usize = 256;
+/// The longest word whose braces are followed.
+const MAX_LENGTH: usize = 4096;
+/// Names that begin with a dot, and hold credentials.
+const HIDDEN: &[&str] = &[
+    ".env",
+    ".env.local",
+    ".env.production",
+    ".envrc",
+    ".netrc",
+    ".git-credentials",
+    ".npmrc",
+    ".pgpass",
+    ".vault-token",
+    ".aws",
+    ".ssh",
+];
+/// Others that a search may be for.
+const SEARCHED: &[&str] = &["credentials", "id_rsa", "environ", "server.key", "store.db"];
+/// Programs that show all variables.
+const PROGRAMS: &[&str] = &["env", "printenv"];
+
+/// The words that braces make of one, itself when it has none; nothing when there are too many.
+pub(super) fn braces(word: &str) -> Option<Vec<String>> {
+    let mut open = vec![word.to_owned()];
+    let mut done = Vec::new();
+    while let Some(word) = open.pop() {
+        match first_braces(&word) {
+            None => done.push(word),
+            // Each look at it is as long as the word.
+            Some(_) if word.len() > MAX_LENGTH => return None,
+            Some((began, parts, end)) => {
+                let each = parts.iter().rev();
+                open.extend(each.map(|part| format!("{}{part}{}", &word[..began], &word[end..])));
+            }
+        }
+        if done.len() + open.len() > MAX_WORDS {
+            return None;
+        }
+    }
+    Some(done)
+}
+
+/// Where the first braces with a comma begin, what they list, and where they end.
+fn first_braces(word: &str) -> Option<(usize, Vec<&str>, usize)> {
+    let bytes = word.as_bytes();
+    let (mut depth, mut began, mut commas) = (0_usize, 0, Vec::new());
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'{' if depth == 0 && at > 0 && bytes[at - 1] == b'$' => {}
+            b'{' => {
+                if depth == 0 {
+                    (began, commas) = (at, vec![at]);
+                }
+                depth += 1;
+            }
+            b',' if depth == 1 => commas.push(at),
+            b'}' if depth == 1 && commas.len() > 1 => {
+                commas.push(at);
+                let parts = commas.windows(2).map(|pair| &word[pair[0] + 1..pair[1]]).collect();
+                return Some((began, parts, at + 1));
+            }
+            b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// What a program's name may be that is written as a pattern.
+pub(super) fn programs(word: &str) -> Vec<String> {
+    let name = word.rsplit('/').next().unwrap_or(word);
+    matching(name, PROGRAMS.iter().copied())
+}
+
+/// The names with credentials that a path with patterns may stand for. A shell's pattern takes no leading dot; that of
+/// a `search` does.
+pub(super) fn names(word: &str, search: bool) -> Vec<String> {
+    if word.len() > 256 {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (at, part) in parts(word) {
+        let hidden = HIDDEN.iter().copied().filter(|_| search || part.starts_with('.'));
+        let searched = SEARCHED.iter().copied().filter(|_| search);
+        let literal = part.chars().filter(|c| c.is_ascii_alphanumeric()).count();
+        if search && literal < 2 && !part.starts_with('.') {
+            continue;
+        }
+        for name in matching(part, hidden.chain(searched)) {
+            found.push(format!("{}{name}{}", &word[..at], &word[at + part.len()..]));
+        }
+    }
+    found
+}
+
+fn parts(path: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut at = 0;
+    path.split('/').map(move |part| {
+        let began = at;
+        at += part.len() + 1;
+        (began, part)
+    })
+}
+
+fn matching<'a>(pattern: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    if !is_pattern(pattern) || pattern.len() > 64 {
+        return Vec::new();
+    }
+    let pattern: Vec<char> = pattern.chars().collect();
+    names.filter(|name| fits(&pattern, name)).map(str::to_owned).collect()
+}
+
+pub(super) fn is_pattern(word: &str) -> bool {
+    word.contains(['*', '?', '['])
+}
+
+/// Whether a pattern of a shell stands for a name: one row of states, so that many stars cost no more than their number.
+fn fits(pattern: &[char], name: &str) -> bool {
+    // `states[i]`: the first i pieces of the pattern have been matched.
+    let pieces = pieces(pattern);
+    let mut states = vec![false; pieces.len() + 1];
+    states[0] = true;
+    skip_stars(&pieces, &mut states);
+    for c in name.chars() {
+        let mut next = vec![false; states.len()];
+        for (index, piece) in pieces.iter().enumerate().filter(|(index, _)| states[*index]) {
+            match piece {
+                Piece::Star => next[index] = true,
+                piece if piece.takes(c) => next[index + 1] = true,
+                _ => {}
+            }
+        }
+        skip_stars(&pieces, &mut next);
+        states = next;
+    }
+    states[pieces.len()]
+}
+
+enum Piece<'p> {
+    Any,
+    One(char),
+    OneOf(&'p [char]),
+    Star,
+}
+
+impl Piece<'_> {
+    fn takes(&self, c: char) -> bool {
+        match self {
+            Self::Any => true,
+            Self::One(one) => one.eq_ignore_ascii_case(&c),
+            Self::OneOf([not, rest @ ..]) if matches!(not, '!' | '^') => !is_in(rest, c),
+            Self::OneOf(set) => is_in(set, c),
+            Self::Star => false,
+        }
+    }
+}
+
+fn is_in(set: &[char], c: char) -> bool {
+    set.contains(&c) || set.windows(3).any(|range| range[1] == '-' && (range[0]..=range[2]).contains(&c))
+        // A class such as `[[:alpha:]]`: what it holds is not asked.
+        || set.contains(&':')
+}
+
+fn pieces(pattern: &[char]) -> Vec<Piece<'_>> {
+    let (mut pieces, mut at) = (Vec::new(), 0);
+    while let Some(c) = pattern.get(at) {
+        at += 1;
+        let piece = match c {
+            '*' => Piece::Star,
+            '?' => Piece::Any,
+            '[' => match pattern[at..].iter().skip(1).position(|c| *c == ']') {
+                Some(length) => {
+                    let set = &pattern[at..=at + length];
+                    at += length + 2;
+                    Piece::OneOf(set)
+                }
+                None => Piece::One('['),
+            },
+            other => Piece::One(*other),
+        };
+        pieces.push(piece);
+    }
+    pieces
+}
+
+fn skip_stars(pieces: &[Piece<'_>], states: &mut [bool]) {
+    for (index, piece) in pieces.iter().enumerate() {
+        if states[index] && matches!(piece, Piece::Star) {
+            states[index + 1] = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn braces_and_patterns_are_followed() {
+        assert_eq!(braces("a").unwrap(), ["a"]);
+        assert_eq!(braces(".e{n,}v").unwrap(), [".env", ".ev"]);
+        assert_eq!(braces("{a,b{c,d}}e${x,,}").unwrap(), ["ae${x,,}", "bce${x,,}", "bde${x,,}"]);
+        assert_eq!(braces("{a}{1..3}").unwrap(), ["{a}{1..3}"]);
+        assert!(braces(&"{a,b}".repeat(20)).is_none());
+        assert_eq!(
+            names("./.e*", false),
+            ["./.env", "./.env.local", "./.env.production", "./.envrc"]
+        );
+        assert_eq!(names(".[e]n?", false), [".env"]);
+        assert!(names("*", false).is_empty() && names("src/*", false).is_empty());
+        assert_eq!(names("*nv", true), [".env"]);
+        assert!(names("*", true).is_empty() && names("*.rs", true).is_empty());
+        assert_eq!(programs("/bin/en?"), ["env"]);
+    }
+}

@@ -1,0 +1,130 @@
+//! What a command line says its variables are, as far as it says so plainly.
+
+use std::collections::BTreeMap;
+
+/// The longest value that is followed.
+const MAX_VALUE: usize = 1024;
+/// The longest word of `${…}` that is followed: each dollar sign looks for its brace.
+const MAX_OTHERWISE: usize = 128;
+/// The most values of one variable.
+const MAX_VALUES: usize = 64;
+
+/// Names and what they may stand for.
+#[derive(Clone, Debug)]
+pub(super) struct Variables {
+    known: BTreeMap<String, Vec<String>>,
+}
+
+impl Variables {
+    pub(super) fn new() -> Self {
+        Self { known: BTreeMap::from([("IFS".to_owned(), vec![" ".to_owned()])]) }
+    }
+
+    /// Takes in `NAME=VALUE` or `NAME+=VALUE`, whose value has no quotes any more.
+    pub(super) fn assign(&mut self, name: &str, value: &str) {
+        let (name, is_more) = match name.strip_suffix('+') {
+            Some(name) => (name, true),
+            None => (name, false),
+        };
+        let Some(mut value) = self.expanded(value, 0, MAX_VALUE * 4) else { return };
+        if is_more && let Some(before) = self.known.get(name).and_then(|values| values.first()) {
+            value.insert_str(0, before);
+        }
+        self.set(name, vec![value]);
+    }
+
+    /// Takes in what a loop, a list or a call gives a name.
+    pub(super) fn set(&mut self, name: &str, mut values: Vec<String>) {
+        values.retain(|value| value.len() <= MAX_VALUE);
+        values.truncate(MAX_VALUES);
+        let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || "_@*".contains(c));
+        if is_name && !values.is_empty() {
+            self.known.insert(name.to_owned(), values);
+        }
+    }
+
+    /// The words of a script, function or `set --`: `$0` to `$9`, `$@` and `$*`.
+    pub(super) fn set_words(&mut self, zero: Option<&str>, words: &[String]) {
+        for all in ["@", "*"] {
+            self.set(all, vec![words.join(" ")]);
+        }
+        for (index, word) in words.iter().enumerate().take(9) {
+            self.set(&(index + 1).to_string(), vec![word.clone()]);
+        }
+        if let Some(zero) = zero {
+            self.set("0", vec![zero.to_owned()]);
+        }
+    }
+
+    /// How many looks a text needs in which each value of its variables stands once.
+    pub(super) fn choices(&self, text: &str) -> usize {
+        let names = text.split('$').skip(1).map(|after| Expansion::read(after).name);
+        names.filter_map(|name| self.known.get(name)).map(Vec::len).max().unwrap_or(1)
+    }
+
+    /// The text with what is known, of several values the one that `choice` says; nothing when it becomes too long.
+    pub(super) fn expanded(&self, text: &str, choice: usize, most: usize) -> Option<String> {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find('$') {
+            out.push_str(&rest[..at]);
+            let after = &rest[at + 1..];
+            let found = Expansion::read(after);
+            match (self.known.get(found.name), found.otherwise) {
+                (Some(values), _) => out.push_str(&values[choice.min(values.len() - 1)]),
+                (None, Some(otherwise)) => out.push_str(otherwise),
+                (None, None) => out.push_str(&rest[at..=at + found.length]),
+            }
+            if out.len() > most {
+                return None;
+            }
+            rest = &after[found.length..];
+        }
+        out.push_str(rest);
+        (out.len() <= most).then_some(out)
+    }
+}
+
+/// What stands after a dollar sign.
+struct Expansion<'t> {
+    /// Empty when it is none that is followed.
+    name: &'t str,
+    /// The bytes that it takes with its braces.
+    length: usize,
+    /// The word of `:-` and its kin.
+    otherwise: Option<&'t str>,
+}
+
+impl<'t> Expansion<'t> {
+    fn read(after: &'t str) -> Self {
+        let none = Self { name: "", length: 0, otherwise: None };
+        let Some(inner) = after.strip_prefix('{') else {
+            let name = &after[..name_length(after)];
+            return Self { name, length: name.len(), otherwise: None };
+        };
+        let name = &inner[..name_length(inner)];
+        let Some(close) = inner.bytes().take(MAX_OTHERWISE).position(|byte| byte == b'}') else {
+            return none;
+        };
+        let length = close + 2;
+        let Some(operator) = inner.get(name.len()..close) else { return none };
+        let is_whole =
+            operator.is_empty() || (operator.starts_with('[') && operator.ends_with(']'));
+        let otherwise =
+            [":-", ":=", ":+", "-", "=", "+"].iter().find_map(|o| operator.strip_prefix(o));
+        match (is_whole, otherwise) {
+            (true, _) => Self { name, length, otherwise: None },
+            (false, Some(_)) => Self { name, length, otherwise },
+            (false, None) => none,
+        }
+    }
+}
+
+/// A name, or one of the special ones.
+fn name_length(text: &str) -> usize {
+    match text.bytes().next() {
+        Some(b'@' | b'*') => 1,
+        Some(digit) if digit.is_ascii_digit() => 1,
+        _ => text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len()),
+    }
+}
