@@ -12,10 +12,14 @@ def interface(name, request, payload):
         fcntl.ioctl(handle, request, struct.pack("16s", name.encode()) + payload)
 
 
-def bring_up():
+def bring_up(is_ours):
     interface("lo", 0x8914, struct.pack("H14x", 0x49))  # SIOCSIFFLAGS: UP, LOOPBACK, RUNNING
     address = struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton(PUBLIC))
     interface("lo:1", 0x8916, address)  # SIOCSIFADDR
+    if not is_ours:
+        # An address that this machine has stands for one of the open internet: what can be bound then says nothing.
+        with open("/proc/sys/net/ipv4/ip_nonlocal_bind", "w") as knob:
+            knob.write("1")
 
 
 class Names(threading.Thread):
@@ -103,7 +107,7 @@ def connect(proxy, credential, target):
 
 def main():
     asked, sidecar = json.load(sys.stdin), sys.argv[1:]
-    bring_up()
+    bring_up(asked.get("is_ours", False))
     with open("resolv.conf", "w") as file:
         file.write("nameserver 127.0.0.1\n")
     subprocess.run(["mount", "--bind", "resolv.conf", os.path.realpath("/etc/resolv.conf")], check=True)

@@ -15,6 +15,11 @@ const PUBLIC: &str = "93.184.216.34";
 
 /// What a sidecar with this catalog says to CONNECTs, in a network where names are as in `names`.
 fn ask(catalog: &str, names: &Value, targets: &[&str]) -> Value {
+    ask_with(catalog, &json!({ "names": names, "targets": targets }))
+}
+
+/// By all that the script can be told.
+fn ask_with(catalog: &str, asked: &Value) -> Value {
     let world = World::empty();
     world.home.write("operator/catalog.yaml", catalog).unwrap();
     world.home.write("operator/mounted/api/token", world.canary.value()).unwrap();
@@ -27,8 +32,7 @@ fn ask(catalog: &str, names: &Value, targets: &[&str]) -> Value {
     command.current_dir(world.home.work()).env_clear().envs(world.home.environment());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    let table = json!({ "names": names, "targets": targets }).to_string();
-    child.stdin.take().unwrap().write_all(table.as_bytes()).unwrap();
+    child.stdin.take().unwrap().write_all(asked.to_string().as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     world.saw("stdout", &output.stdout);
     world.saw("stderr", &output.stderr);
@@ -98,6 +102,16 @@ fn a_name_that_leads_inside_is_refused_whatever_the_spelling() {
         );
     }
     assert_eq!(answers["dialled"], json!([PUBLIC]));
+}
+
+/// What listens on this machine is inside, behind whatever address.
+#[test]
+fn a_public_address_of_the_machine_itself_is_inside() {
+    let names = json!({ "ours.test": [PUBLIC] });
+    let asked = json!({ "names": names, "targets": ["ours.test:443"], "is_ours": true });
+    let answers = ask_with(CATALOG, &asked);
+    assert_eq!(said(&answers, "ours.test:443"), "internal_destination");
+    assert_eq!(answers["dialled"], json!([]));
 }
 
 /// (e) 97.
