@@ -6,6 +6,7 @@
 mod propose;
 mod restore;
 mod sections;
+mod skipped;
 
 use std::path::PathBuf;
 
@@ -16,8 +17,9 @@ pub(crate) use self::{
     restore::{RestoreOptions, restore},
 };
 pub use self::{
-    propose::{ProposeData, ProposeOptions, ProposeSummary, Skipped, Suggestion},
+    propose::{ProposeData, ProposeOptions, ProposeSummary},
     restore::{RestoreData, RestoreSummary, Restored},
+    skipped::{Skipped, Suggestion},
 };
 use crate::targets::TargetId;
 
