@@ -15,7 +15,9 @@ const MAX_STEPS: usize = 8;
 /// The longest word whose substitutions are followed.
 const MAX_WORD: usize = 64 * 1024;
 /// As many bytes as may be said in all.
-const MAX_SAID: usize = 16 * 1024 * 1024;
+const MAX_SAID: usize = 4 * 1024 * 1024;
+/// What looking into one substitution counts at least.
+const LOOK: usize = 256;
 /// As many words as are added to a command of `xargs`.
 const MAX_ADDED: usize = 256;
 /// Programs that run what they read, and the option that takes the same as a word.
@@ -80,6 +82,9 @@ impl<'t> Here<'t> {
         };
         let is_taken = next.is_some_and(|next| next.words.iter().any(takes));
         let each = words.iter().zip(&self.command().words).map(|(text, word)| {
+            if !text.contains('$') {
+                return text.clone();
+            }
             let raw = self.text.get(word.span.clone()).unwrap_or_default();
             let is_single = raw.len() > 1
                 && raw.starts_with('\'')
@@ -103,9 +108,9 @@ impl Files {
         (self.said.get() <= MAX_SAID).then_some(())
     }
 
-    fn count(&self, said: String) -> Option<String> {
-        self.said.set(self.said.get().saturating_add(said.len()));
-        self.is_short().map(|()| said)
+    fn count(&self, bytes: usize) -> Option<()> {
+        self.said.set(self.said.get().saturating_add(bytes));
+        self.is_short()
     }
 
     /// What a command says on its output, if its words say it.
@@ -119,7 +124,8 @@ impl Files {
     }
 
     fn said(&self, here: &Here<'_>, variables: &Variables, steps: usize) -> Option<String> {
-        self.says(here, variables, steps).and_then(|said| self.count(said))
+        let said = self.says(here, variables, steps)?;
+        self.count(said.len()).map(|()| said)
     }
 
     fn says(&self, here: &Here<'_>, variables: &Variables, steps: usize) -> Option<String> {
@@ -192,6 +198,7 @@ impl Files {
         if inner.len() > MAX_WORD {
             return None;
         }
+        self.count(inner.len() + LOOK)?;
         let script = shell::lex(inner).ok()?;
         let outer = script.commands.iter().rposition(|command| command.depth == 0)?;
         let here = Here { text: inner, commands: &script.commands, index: outer, nesting: 0 };

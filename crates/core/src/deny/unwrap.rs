@@ -6,6 +6,8 @@ use self::wrappers::{Form, WRAPPERS, Wrapper};
 
 /// As many places are tried as a command may begin at behind options that are not known.
 const MAX_BEGINNINGS: usize = 32;
+/// With more words than this only the first few.
+const MAX_WORDS: usize = 512;
 
 /// What stands inside a command.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -68,7 +70,8 @@ fn of_wrapper(wrapper: &Wrapper, rest: &[String]) -> Inside {
     };
     if wrapper.form == Form::Anywhere {
         let begins = (0..rest.len()).filter(|at| !rest[*at].starts_with('-'));
-        let commands = begins.take(MAX_BEGINNINGS).map(|at| rest[at..].to_vec()).collect();
+        let most = if rest.len() > MAX_WORDS { 4 } else { MAX_BEGINNINGS };
+        let commands = begins.take(most).map(|at| rest[at..].to_vec()).collect();
         return Inside { commands, ..Inside::default() };
     }
     let rest = after_options(rest, wrapper.with_word);

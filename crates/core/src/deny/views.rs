@@ -15,7 +15,7 @@ use crate::shell::{self, Script, SimpleCommand, Word};
 /// As many looks as one text may need; one that needs more can't be judged.
 const MAX_VIEWS: usize = 20_000;
 /// As many bytes as all looks together may have.
-const MAX_BYTES: usize = 16 * 1024 * 1024;
+const MAX_BYTES: usize = 8 * 1024 * 1024;
 /// How deep commands may stand in arguments of commands.
 const MAX_NESTING: usize = 8;
 
@@ -136,19 +136,18 @@ impl Looks {
     fn readings(&mut self, here: &Here<'_>) -> Option<Vec<(Vec<String>, bool)>> {
         let command = here.command();
         let words: Vec<String> = command.words.iter().map(|word| word.text.clone()).collect();
+        let is_open = |word: &Word| word.text.contains(['$', '`', '{']);
         let mut expanded = Vec::new();
-        for word in &command.words {
-            if word.text.contains(['$', '`', '{']) {
+        if command.words.iter().any(is_open) {
+            for word in &command.words {
                 let own = self.files.substituted(&word.text, &self.variables, here.nesting);
-                match here.is_open(word) {
+                match is_open(word) && here.is_open(word) {
                     true => expanded.extend(patterns::braces(&own)?),
                     false => expanded.push(own),
                 }
-            } else {
-                expanded.push(word.text.clone());
             }
         }
-        let choices = expanded.iter().map(|word| self.variables.choices(word)).max().unwrap_or(1);
+        let choices = expanded.iter().map(|word| self.variables.choices(word)).max().unwrap_or(0);
         let disguised = command.words.first().is_some_and(is_disguised);
         let mut readings = vec![(here.literal(&words), disguised)];
         for choice in 0..choices {

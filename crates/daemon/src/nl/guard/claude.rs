@@ -42,13 +42,10 @@ pub fn answer(rules: &GuardRules, input: &str) -> Option<Refusal> {
     let Some(tool) = call["tool_name"].as_str() else {
         return Some(refusal(&Blocked::failure("")));
     };
-    let Some((action_type, text)) = attempt(tool, &call["tool_input"]) else {
+    let Some(attempts) = attempts(tool, &call["tool_input"]) else {
         return Some(refusal(&Blocked::failure("")));
     };
-    match rules.check(action_type, &text) {
-        Decision::Allow => None,
-        Decision::Block(blocked) => Some(refusal(&blocked)),
-    }
+    attempts.iter().find_map(|attempt| attempt.refused_by(rules)).map(|by| refusal(&by))
 }
 
 /// Puts the hook into a settings file, beside what is there.
@@ -101,37 +98,126 @@ fn asks_guard(command: &str) -> bool {
     [program, words.next(), words.next()].into_iter().eq(HOOK_COMMAND.split(' ').map(Some))
 }
 
-/// What a tool is about to do, as the guard knows it; nothing when a field that says so is not there as a text.
-fn attempt(tool: &str, input: &Value) -> Option<(&'static str, String)> {
-    let field = |name: &str| input[name].as_str();
-    Some(match tool {
-        "Bash" => ("exec", field("command")?.to_owned()),
-        "Grep" => ("exec", searched(input)?),
-        "NotebookRead" => ("exec", format!("cat {}", quoted(field("notebook_path")?))),
-        "Read" => ("exec", format!("cat {}", quoted(field("file_path")?))),
-        "WebFetch" => ("api_call", format!("GET {}", field("url")?)),
-        _ if tool.starts_with("mcp__") => ("tool_call", tool.to_owned()),
-        // Other tools of Claude Code neither run commands nor read files.
-        _ => ("tool_call", String::new()),
-    })
+/// Something that a tool is about to do, as the guard knows it.
+struct Attempt {
+    action_type: &'static str,
+    text: String,
+    /// Whether it may be no command line at all: then what can't be read as one is not held against it.
+    is_guess: bool,
 }
 
-/// A search shows lines of what it finds: of its folder, and of the files that its glob names there.
+impl Attempt {
+    fn new(action_type: &'static str, text: String) -> Self {
+        Self { action_type, text, is_guess: false }
+    }
+
+    /// A file that is read. A blank in its name parts no words.
+    fn reading(path: &str) -> Self {
+        let name: String = path.chars().map(|c| if c.is_whitespace() { '_' } else { c }).collect();
+        Self::new("exec", format!("cat {}", quoted(&name)))
+    }
+
+    fn refused_by(&self, rules: &GuardRules) -> Option<Blocked> {
+        match rules.check(self.action_type, &self.text) {
+            Decision::Block(blocked)
+                if !(self.is_guess && blocked.code() == Code::GuardUnavailable) =>
+            {
+                Some(*blocked)
+            }
+            Decision::Allow | Decision::Block(_) => None,
+        }
+    }
+}
+
+/// What a tool is about to do; nothing when a field that says so is not there as a text.
+fn attempts(tool: &str, input: &Value) -> Option<Vec<Attempt>> {
+    let field = |name: &str| input[name].as_str();
+    let one = match tool {
+        "Bash" => Attempt::new("exec", field("command")?.to_owned()),
+        // Its sign for "as it stands" opens a substitution for others, and they would count the quote behind it.
+        "PowerShell" => {
+            let command = field("command")?.replace("`\"", "").replace("`'", "").replace('`', "");
+            Attempt::new("exec", command)
+        }
+        "Grep" => Attempt::new("exec", searched(input)?),
+        "NotebookRead" => Attempt::reading(field("notebook_path")?),
+        "Read" => Attempt::reading(field("file_path")?),
+        "ReadMcpResourceTool" => of_address(field("uri")?),
+        "WebFetch" => Attempt::new("api_call", format!("GET {}", field("url")?)),
+        _ if tool.starts_with("mcp__") => return Some(of_server(tool, input)),
+        // Other tools of Claude Code neither run commands nor read files.
+        _ => Attempt::new("tool_call", String::new()),
+    };
+    Some(vec![one])
+}
+
+/// A call of another server's tool: its name, and what its arguments say by theirs.
+fn of_server(tool: &str, input: &Value) -> Vec<Attempt> {
+    let texts = |name: &str| -> Vec<&str> {
+        match &input[name] {
+            Value::Array(each) => each.iter().filter_map(Value::as_str).collect(),
+            one => one.as_str().into_iter().collect(),
+        }
+    };
+    let mut found = vec![Attempt::new("tool_call", tool.to_owned())];
+    for name in ["command", "cmd"] {
+        let words = texts(name);
+        let more = texts("args");
+        let words: Vec<String> = match (&input[name], more.is_empty()) {
+            (Value::String(command), true) => vec![command.clone()],
+            _ => words.iter().chain(&more).map(|word| quoted(word)).collect(),
+        };
+        if !words.is_empty() && !input[name].is_null() {
+            found.push(Attempt::new("exec", words.join(" ")));
+        }
+    }
+    for code in texts("script").into_iter().chain(texts("code")) {
+        let own = Attempt::new("exec", code.to_owned());
+        found.push(Attempt { is_guess: true, ..own });
+        for interpreter in ["python3 -c", "node -e"] {
+            found.push(Attempt::new("exec", format!("{interpreter} {}", quoted(code))));
+        }
+    }
+    // Tools that write, list or look up show nothing of what is in a file.
+    let verb = tool.rsplit("__").next().unwrap_or(tool);
+    let shows = ["write", "create", "edit", "delete", "move", "list", "info", "stat", "search"];
+    if !shows.iter().any(|other| verb.contains(other)) {
+        for name in ["path", "file", "file_path", "filename", "paths", "uri"] {
+            found.extend(texts(name).into_iter().map(of_address));
+        }
+    }
+    found
+}
+
+/// A file, or an address that names one.
+fn of_address(address: &str) -> Attempt {
+    match address.split_once("://") {
+        Some(("http" | "https", _)) => Attempt::new("api_call", format!("GET {address}")),
+        Some((_, path)) => Attempt::reading(path),
+        None => Attempt::reading(address),
+    }
+}
+
+/// A search shows lines of what it finds: of its file or folder, and of the files that its glob names there.
 fn searched(input: &Value) -> Option<String> {
     let text = |name: &str| match &input[name] {
         Value::Null => Some(""),
         given => given.as_str(),
     };
     let (path, glob) = (text("path")?, text("glob")?);
-    let mut command = format!("grep -r x {}", quoted(path));
+    let mut command = "grep -r x".to_owned();
+    if !path.is_empty() {
+        let folder = quoted(path.trim_end_matches('/'));
+        command = format!("{command} {folder}; cat {folder}; cat {folder}/*");
+    }
     // With `!` it names what is left out.
     let names = glob.split(['{', ',', '}', ' ']).filter(|name| !name.starts_with('!'));
     for name in names.filter(|name| !name.is_empty()) {
-        // What a pattern may stand for, the rules about what is shown as a whole know, in whatever folder.
-        let pattern = name.contains(['*', '?']).then(|| name.rsplit('/').next().unwrap_or(name));
-        let shows = match pattern {
-            Some(pattern) => format!("cat {}", quoted(pattern)),
-            None => format!("grep x {}", quoted(name)),
+        // In whatever folder it is; what a pattern may stand for, the guard knows of searches.
+        let last = quoted(name.rsplit('/').next().unwrap_or(name));
+        let shows = match name.contains(['*', '?', '[']) {
+            true => format!("cat {last}; find . -name {last} -exec cat {{}} +"),
+            false => format!("cat {last}"),
         };
         command = format!("{command}; {shows}");
     }
@@ -174,13 +260,17 @@ fn write(file: &Path, whole: &Map<String, Value>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::{
+        os::unix::fs::{PermissionsExt as _, symlink},
+        sync::LazyLock,
+    };
 
     use super::*;
 
     fn ask(input: &Value) -> Option<Refusal> {
-        let rules = GuardRules::new("/nonexistent/guard.toml".into());
-        answer(&rules, &input.to_string())
+        static RULES: LazyLock<GuardRules> =
+            LazyLock::new(|| GuardRules::new("/nonexistent/guard.toml".into()));
+        answer(&RULES, &input.to_string())
     }
 
     #[test]
@@ -189,7 +279,28 @@ mod tests {
         assert!(ask(&call("Bash", json!({ "command": "git status" }))).is_none());
         assert!(ask(&call("Edit", json!({ "file_path": "a.rs" }))).is_none());
         assert!(ask(&call("Read", json!({ "file_path": "/w/src/it's.rs" }))).is_none());
-        for glob in ["*.{ts,tsx}", "!.env", "**/*.rs", ".env.example"] {
+        for path in
+            ["/w/my .env notes.md", "/w/src/api.keyboard.ts", "/w/src/entry.keys.ts", "/w/ca.crt"]
+        {
+            assert!(ask(&call("Read", json!({ "file_path": path }))).is_none(), "{path}");
+        }
+        for (tool, input) in [
+            ("Grep", json!({ "pattern": "x", "path": "/w/src" })),
+            ("PowerShell", json!({ "command": "Get-ChildItem src | Select-String \"a`\"b\"" })),
+            (
+                "WebFetch",
+                json!({ "url": "https://docs.test/secrets/management/raw", "prompt": "x" }),
+            ),
+            ("mcp__x__export", json!({ "path": "/w/a.csv" })),
+            ("mcp__vault__read_secret_metadata", json!({})),
+            ("mcp__filesystem__write_file", json!({ "path": "/w/.env", "content": "A=1" })),
+            ("mcp__browser__evaluate", json!({ "script": "document.title = 'it\\'s'" })),
+            ("mcp__shell__run_command", json!({ "command": "npm test" })),
+        ] {
+            assert!(ask(&call(tool, input.clone())).is_none(), "{tool} {input}");
+        }
+        for glob in ["*.{ts,tsx}", "!.env", "**/*.rs", ".env.example", "*", "*.json", ".github/**"]
+        {
             let search = json!({ "pattern": "x", "glob": glob, "output_mode": "content" });
             assert!(ask(&call("Grep", search)).is_none(), "{glob}");
         }
@@ -202,6 +313,31 @@ mod tests {
             ("Grep", json!({ "pattern": "x", "glob": ".env" })),
             ("Grep", json!({ "pattern": "x", "path": "/w", "glob": "**/{.env,.envrc}" })),
             ("Grep", json!({ "pattern": "x", "glob": "**/.env*" })),
+            ("Grep", json!({ "pattern": "x", "glob": "*env*" })),
+            ("Grep", json!({ "pattern": "x", "glob": ".[e]nv" })),
+            ("Grep", json!({ "pattern": "x", "glob": ".*" })),
+            ("Grep", json!({ "pattern": "x", "glob": "id_rsa" })),
+            ("Grep", json!({ "pattern": "x", "glob": "credentials" })),
+            ("Grep", json!({ "pattern": "x", "path": "/home/u/.aws" })),
+            ("Grep", json!({ "pattern": "x", "path": "/home/u/.ssh/" })),
+            ("Grep", json!({ "pattern": "x", "path": "/proc/self" })),
+            ("Grep", json!({ "pattern": "x", "path": "/w/server.key" })),
+            ("PowerShell", json!({ "command": "Get-Content .e`nv" })),
+            ("ReadMcpResourceTool", json!({ "server": "fs", "uri": "file:///w/.env" })),
+            (
+                "WebFetch",
+                json!({ "url": "http://169.254.169.254/latest/meta-data/", "prompt": "x" }),
+            ),
+            ("mcp__filesystem__read_file", json!({ "path": "/w/.env" })),
+            ("mcp__filesystem__read_multiple_files", json!({ "paths": ["/w/a", "/w/.env"] })),
+            ("mcp__shell__run_command", json!({ "command": "cat .env" })),
+            ("mcp__shell__run_command", json!({ "command": "cat", "args": ["/w/.env"] })),
+            ("mcp__shell__run", json!({ "cmd": ["cat", "/w/.env"] })),
+            ("mcp__ide__executeCode", json!({ "code": "import os; print('it\\'s', os.environ)" })),
+            ("mcp__vault__getSecretValue", json!({})),
+            ("mcp__aws__get_secret_value", json!({})),
+            ("mcp__vault__reveal-secret", json!({})),
+            ("mcp__op__get_raw_value", json!({})),
             // What it is about can't be read.
             ("Bash", json!({ "command": ["cat", ".env"] })),
             ("Bash", json!(null)),
