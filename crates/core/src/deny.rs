@@ -11,6 +11,7 @@ mod feed;
 mod fold;
 mod patterns;
 mod prose;
+mod remember;
 mod rule;
 mod standard;
 mod unwrap;

@@ -167,6 +167,14 @@ fn what_can_not_be_judged_is_blocked() {
         check(&guard, &"a".repeat(super::MAX_TEXT + 1)).unwrap().code(),
         Code::GuardUnavailable
     );
+    // Of what no shell could read, nothing is guessed: bash runs the lines before the fault.
+    for text in [
+        "sudo env\necho 'x".to_owned(),
+        format!("sudo env; : {}true{}", "$(".repeat(66), ")".repeat(66)),
+        "x=env; $x\necho \"$(".to_owned(),
+    ] {
+        assert_eq!(check(&guard, &text).unwrap().code(), Code::GuardUnavailable, "{text}");
+    }
     let nested = (0..12).fold("ls".to_owned(), |inner, _| format!("eval {inner}"));
     assert_eq!(check(&guard, &nested).unwrap().code(), Code::GuardUnavailable);
 }
@@ -264,6 +272,12 @@ fn everyday_commands_pass_and_ways_around_are_closed() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn no_text_panics(text in "([a-z .$(){}\\[\\]*?'\"`\\\\;|&<>=#@é＃\n0-9,:+/-]|env|cat|xargs|find|sed|git|-c|<<E|\\.env){0,40}") {
+        static GUARD: std::sync::LazyLock<Guard> = std::sync::LazyLock::new(Guard::standard);
+        check(&GUARD, &text);
+    }
+
     #[test]
     fn a_blocked_command_stays_blocked_behind_another(
         before in "[a-z]{1,8}( [a-z]{1,8}){0,3}", sign in "(;|&&|\\|\\||\\||\n|&)",

@@ -90,11 +90,13 @@ fn of_env(rest: &[String]) -> Inside {
     let split = |word: &String| {
         word.starts_with("--split-string") || (is_short(word) && word.contains('S'))
     };
-    if let Some(at) = rest.iter().position(split) {
+    let with_word = ["-u", "-C", "-a", "--unset", "--chdir", "--argv0"];
+    let options = rest.len() - after_options(rest, &with_word).len();
+    if let Some(at) = rest[..options].iter().position(split) {
         let own = rest[at].split_once(['S', '=']).map_or("", |(_, script)| script);
         return script(format!("{own} {}", rest[at + 1..].join(" ")));
     }
-    let rest = after_options(rest, &["-u", "-C", "-a", "--unset", "--chdir", "--argv0"]);
+    let rest = &rest[options..];
     let rest = &rest[rest.iter().take_while(|word| word.contains('=') || *word == "--").count()..];
     Inside { is_all: !rest.is_empty(), ..command(rest.to_vec()) }
 }

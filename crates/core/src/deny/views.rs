@@ -1,6 +1,6 @@
 //! All the ways in which a command line is looked at: as it is, and as each command that would run.
 
-use std::{collections::HashSet, ops::Range};
+use std::ops::Range;
 
 use super::{
     feed::{Files, Here},
@@ -20,42 +20,7 @@ const MAX_BYTES: usize = 8 * 1024 * 1024;
 const MAX_NESTING: usize = 8;
 
 /// As many words with patterns, or calls of functions, as are followed in one command or text.
-const MAX_PATTERNS: usize = 16;
-/// Folders in which a name alone says nothing.
-const WATCHED: &[&str] = &[
-    "/proc",
-    ".aws",
-    ".azure",
-    ".cargo",
-    ".claude",
-    ".codex",
-    ".config",
-    ".docker",
-    ".gnupg",
-    ".kube",
-    ".password-store",
-    ".ssh",
-    "/secrets",
-    "keyless",
-];
-/// Variables whose value is a command to some program.
-const RUN: &[&str] = &[
-    "EDITOR",
-    "GIT_ASKPASS",
-    "GIT_EDITOR",
-    "GIT_EXTERNAL_DIFF",
-    "GIT_PAGER",
-    "GIT_PROXY_COMMAND",
-    "GIT_SEQUENCE_EDITOR",
-    "GIT_SSH_COMMAND",
-    "LESSOPEN",
-    "MANPAGER",
-    "PAGER",
-    "PROMPT_COMMAND",
-    "SSH_ASKPASS",
-    "VISUAL",
-];
-
+pub(super) const MAX_PATTERNS: usize = 16;
 /// One look at a text.
 #[derive(Debug)]
 pub(super) struct View {
@@ -107,7 +72,7 @@ pub(super) struct Looks {
     /// What the text itself has written into files.
     pub(super) files: Files,
     /// Where `cd` went, if what is there is worth a look.
-    folder: Option<String>,
+    pub(super) folder: Option<String>,
 }
 
 impl Looks {
@@ -309,100 +274,6 @@ impl Looks {
     fn charge(&mut self, bytes: usize) -> Option<()> {
         self.bytes += bytes;
         (self.bytes <= MAX_BYTES).then_some(())
-    }
-
-    /// `cmd=vault; $cmd get`: what gives variables a value is followed as far as it is plain.
-    fn remember(&mut self, here: &Here<'_>) -> Option<()> {
-        let command = here.command();
-        for word in &command.assignments {
-            let Some((name, value)) = word.text.split_once('=') else { continue };
-            let raw = &here.text[word.span.clone()];
-            match raw.split_once("=(") {
-                // The words of a list, without their quotes.
-                Some((_, list)) if value.is_empty() => {
-                    let list: String = list.chars().filter(|c| !"\"'()".contains(*c)).collect();
-                    let each = list.split_whitespace().map(str::to_owned);
-                    let all = list.split_whitespace().collect::<Vec<_>>().join(" ");
-                    self.variables.set(name, std::iter::once(all).chain(each).collect());
-                }
-                _ => self.assign(name, value, here)?,
-            }
-        }
-        let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
-        match words.as_slice() {
-            ["for" | "select", name, "in", each @ ..] => {
-                self.variables.set(name, each.iter().map(|word| (*word).to_owned()).collect());
-            }
-            ["set", "--", each @ ..] => {
-                let each: Vec<String> = each.iter().map(|word| (*word).to_owned()).collect();
-                self.variables.set_words(None, &each);
-            }
-            ["export" | "declare" | "local" | "typeset" | "readonly", each @ ..] => {
-                for word in each {
-                    if let Some((name, value)) = word.split_once('=') {
-                        self.assign(name, value, here)?;
-                    }
-                }
-            }
-            ["printf", "-v", name, ..] => {
-                if let Some(said) = self.files.said_by(here, &self.variables) {
-                    self.variables.set(name, vec![said]);
-                }
-            }
-            ["read", .., name] => {
-                if let Some(said) = self.files.input_of(here, &self.variables) {
-                    self.variables.set(name, vec![said.trim_end().to_owned()]);
-                }
-            }
-            ["cd" | "pushd", folder] => {
-                let is_watched = WATCHED.iter().any(|watched| folder.contains(watched));
-                self.folder = is_watched.then(|| folder.trim_end_matches('/').to_owned());
-            }
-            _ => {}
-        }
-        Some(())
-    }
-
-    /// One assignment; values of some variables are run by others.
-    fn assign(&mut self, name: &str, value: &str, here: &Here<'_>) -> Option<()> {
-        let value = self.files.substituted(value, &self.variables, here.nesting);
-        self.variables.assign(name, &value);
-        if RUN.contains(&name) {
-            self.script(&value, here.nesting + 1)?;
-        }
-        if matches!(name, "BASH_ENV" | "ENV") {
-            self.push_command(&[".".to_owned(), value], &SimpleCommand::default(), false)?;
-        }
-        Some(())
-    }
-
-    /// The words with which functions of this text are called: `f() { "$@"; }; f env`.
-    fn remember_calls(&mut self, text: &str, script: &Script) {
-        let is_sign = |c: char| c.is_whitespace() || ";&|(){}".contains(c);
-        let before = text.split("()").map(|part| part.trim_end_matches([' ', '\t']));
-        let before = before.filter_map(|part| part.rsplit(is_sign).next());
-        let after = text
-            .split("function ")
-            .skip(1)
-            .filter_map(|part| part.trim_start().split(is_sign).next());
-        let names: HashSet<&str> = before.chain(after).filter(|name| !name.is_empty()).collect();
-        let calls =
-            script.commands.iter().filter(|c| c.program().is_some_and(|p| names.contains(p)));
-        let calls: Vec<Vec<String>> = calls
-            .filter(|call| call.words.len() > 1)
-            .take(MAX_PATTERNS)
-            .map(|call| call.words[1..].iter().map(|word| word.text.clone()).collect())
-            .collect();
-        if calls.is_empty() {
-            return;
-        }
-        for all in ["@", "*"] {
-            self.variables.set(all, calls.iter().map(|call| call.join(" ")).collect());
-        }
-        for index in 0..9 {
-            let each = calls.iter().filter_map(|call| call.get(index).cloned());
-            self.variables.set(&(index + 1).to_string(), each.collect());
-        }
     }
 
     /// The words with the variables that are known; nothing when they are too long to be looked at.
