@@ -47,6 +47,17 @@ pub(super) struct Here<'t> {
     pub(super) nesting: usize,
 }
 
+/// In what a word stands as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quotes {
+    /// `"…"`.
+    Double,
+    /// None, or only parts of it.
+    None,
+    /// `'…'`.
+    Single,
+}
+
 /// Files that the text has written, by their names without folders, with what is in them.
 #[derive(Debug, Default)]
 pub(super) struct Files {
@@ -68,6 +79,17 @@ impl<'t> Here<'t> {
         word.is_plain || (quotes('\'') % 2 == 0 && quotes('"') % 2 == 0)
     }
 
+    /// In what quotes a word stands as a whole. Lists in quotes are words nevertheless.
+    pub(super) fn quotes(&self, word: &Word) -> Quotes {
+        let raw = self.text.get(word.span.clone()).unwrap_or_default();
+        let is_one = |quote: char| raw.len() > 1 && raw.starts_with(quote) && raw.ends_with(quote);
+        match () {
+            () if is_one('\'') && raw.matches('\'').count() == 2 => Quotes::Single,
+            () if is_one('"') && !raw.contains('@') => Quotes::Double,
+            () => Quotes::None,
+        }
+    }
+
     /// The words of a program that only says them, without dollar signs that mean nothing to the shell, or whose
     /// variable another program takes in.
     pub(super) fn literal(&self, words: &[String]) -> Vec<String> {
@@ -86,10 +108,7 @@ impl<'t> Here<'t> {
                 return text.clone();
             }
             let raw = self.text.get(word.span.clone()).unwrap_or_default();
-            let is_single = raw.len() > 1
-                && raw.starts_with('\'')
-                && raw.matches('\'').count() == 2
-                && raw.ends_with('\'');
+            let is_single = self.quotes(word) == Quotes::Single;
             let is_escaped = raw.matches('$').count() == raw.matches("\\$").count();
             if is_taken || is_single || is_escaped { text.replace('$', "_") } else { text.clone() }
         });

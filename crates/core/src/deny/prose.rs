@@ -5,6 +5,8 @@ use std::{borrow::Cow, sync::LazyLock};
 
 use regex::{Captures, Regex};
 
+use super::unwrap::is_shell;
+
 /// What stands in the place of what is not judged.
 const NOTHING: &str = "_";
 
@@ -79,7 +81,13 @@ const TABLE: &[Said] = &[
 
 /// The words of a command as our rules look at them.
 pub(super) fn meant(words: &[String]) -> Vec<String> {
-    let mut meant: Vec<String> = words.iter().map(|word| harmless_names(word)).collect();
+    let program = words.first().map_or("", String::as_str);
+    let runs = is_shell(program) || matches!(program, "source" | "." | "eval");
+    let own = |word: &String| {
+        // Its commands are looked at by themselves, unless what they say is run.
+        if word.starts_with("<(") && !runs { NOTHING.to_owned() } else { harmless_names(word) }
+    };
+    let mut meant: Vec<String> = words.iter().map(own).collect();
     for index in unjudged(words) {
         NOTHING.clone_into(&mut meant[index]);
     }
@@ -254,7 +262,7 @@ fn only_edits(script: &str) -> bool {
     EDITS.is_match(script)
 }
 
-/// A word without what runs elsewhere, and without names that say by themselves that there is no secret: examples of `.env`, and variables that are not
+/// A word without names that say by themselves that there is no secret: examples of `.env`, and variables that are not
 /// named like credentials.
 fn harmless_names(word: &str) -> String {
     static EXAMPLES: LazyLock<Regex> = LazyLock::new(|| {
@@ -275,8 +283,8 @@ fn harmless_names(word: &str) -> String {
         let pattern = format!(r#"(?:{})"?([A-Z][A-Z0-9_]*)\b"#, begins.join("|"));
         Regex::new(&pattern).expect("the pattern is tested")
     });
-    // Its commands are looked at by themselves; of an object of Kubernetes, its name is none of its data.
-    if word.starts_with("<(") || word == "jsonpath={.metadata.name}" {
+    // Of an object of Kubernetes, its name is none of its data.
+    if word == "jsonpath={.metadata.name}" {
         return NOTHING.to_owned();
     }
     // Most words have none of these names, and the expressions cost more than this.

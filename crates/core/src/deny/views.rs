@@ -3,14 +3,14 @@
 use std::ops::Range;
 
 use super::{
-    feed::{Files, Here},
+    feed::{Files, Here, Quotes},
     fold::collapsed,
     patterns,
     prose::{meant, unjudged},
     unwrap::inside,
     variables::Variables,
 };
-use crate::shell::{self, Script, SimpleCommand, Word};
+use crate::shell::{self, Script, ShellErrorKind, SimpleCommand, Word};
 
 /// As many looks as one text may need; one that needs more can't be judged.
 const MAX_VIEWS: usize = 20_000;
@@ -56,6 +56,7 @@ pub(super) fn views(text: &str, is_command: bool) -> Option<Vec<View>> {
         variables: Variables::new(),
         files: Files::default(),
         folder: None,
+        is_guess: false,
     };
     let kind = if is_command { Kind::Whole } else { Kind::Text };
     looks.views.push(View { text: collapsed(text), kind, is_disguised: false });
@@ -73,6 +74,16 @@ pub(super) struct Looks {
     pub(super) files: Files,
     /// Where `cd` went, if what is there is worth a look.
     pub(super) folder: Option<String>,
+    /// Whether what is looked at is one of several things that a text may mean.
+    is_guess: bool,
+}
+
+/// The words of a command in one of its meanings.
+struct Reading {
+    words: Vec<String>,
+    /// Of each word whether patterns in it are the shell's.
+    is_open: Vec<bool>,
+    is_disguised: bool,
 }
 
 impl Looks {
@@ -80,15 +91,25 @@ impl Looks {
         if nesting > MAX_NESTING {
             return None;
         }
-        let script = shell::lex(text).ok()?;
-        self.push(collapsed(&done(text, &script)), Kind::Script, false)?;
+        let script = match shell::lex(text) {
+            Ok(script) => script,
+            // Half of what stands in it is not known, so that quotes may be missing; as it is written it was looked at.
+            Err(error) if self.is_guess && error.kind != ShellErrorKind::TooDeep => return Some(()),
+            Err(_) => return None,
+        };
+        self.push(done(text, &script), Kind::Script, false)?;
         self.remember_calls(text, &script);
         for index in 0..script.commands.len() {
             let here = Here { text, commands: &script.commands, index, nesting };
             self.remember(&here)?;
-            for (words, is_disguised) in self.readings(&here)? {
+            let was_guess = self.is_guess;
+            for (at, Reading { words, is_disguised, .. }) in
+                self.readings(&here)?.into_iter().enumerate()
+            {
+                self.is_guess = was_guess || at > 0;
                 self.command(words, &here, is_disguised)?;
             }
+            self.is_guess = was_guess;
             self.files.written_by(&here, &self.variables);
             // What was said over and over is not judged.
             self.files.is_short()?;
@@ -98,73 +119,102 @@ impl Looks {
 
     /// The words of a command: as they are written, and as a shell would make them of variables, substitutions, braces,
     /// patterns and its folder.
-    fn readings(&mut self, here: &Here<'_>) -> Option<Vec<(Vec<String>, bool)>> {
+    fn readings(&mut self, here: &Here<'_>) -> Option<Vec<Reading>> {
         let command = here.command();
         let words: Vec<String> = command.words.iter().map(|word| word.text.clone()).collect();
-        let is_open = |word: &Word| word.text.contains(['$', '`', '{']);
-        let mut expanded = Vec::new();
-        if command.words.iter().any(is_open) {
-            for word in &command.words {
-                let own = self.files.substituted(&word.text, &self.variables, here.nesting);
-                match is_open(word) && here.is_open(word) {
-                    true => expanded.extend(patterns::braces(&own)?),
-                    false => expanded.push(own),
-                }
-            }
+        let written = Reading {
+            words: here.literal(&words),
+            is_open: command.words.iter().map(|word| here.is_open(word)).collect(),
+            is_disguised: command.words.first().is_some_and(is_disguised),
+        };
+        let mut readings = vec![written];
+        if words.iter().any(|word| word.contains(['$', '`', '{'])) {
+            self.add_expanded(&mut readings, &words, here)?;
         }
-        let choices = expanded.iter().map(|word| self.variables.choices(word)).max().unwrap_or(0);
-        let disguised = command.words.first().is_some_and(is_disguised);
-        let mut readings = vec![(here.literal(&words), disguised)];
-        for choice in 0..choices {
-            let one = self.all_expanded(&expanded, choice)?;
-            if one != words {
-                self.charge(one.iter().map(|word| word.len() + 1).sum())?;
-                let split = one.iter().flat_map(|word| word.split_whitespace());
-                readings.push((split.map(str::to_owned).collect(), true));
-            }
-        }
-        self.add_named(&mut readings, |index| {
-            command.words.get(index).is_none_or(|word| here.is_open(word))
-        })?;
+        self.add_named(&mut readings)?;
         if let Some(folder) = &self.folder {
-            let (words, disguised) = &readings[0];
-            let inside = words.iter().enumerate().map(|(at, word)| match word.as_bytes().first() {
-                Some(b'-' | b'/' | b'~' | b'$') | None => word.clone(),
-                Some(_) if at == 0 => word.clone(),
-                Some(_) => format!("{folder}/{word}"),
-            });
-            let reading = (inside.collect(), *disguised);
-            readings.push(reading);
+            let written = &readings[0];
+            let inside =
+                written.words.iter().enumerate().map(|(at, word)| match word.bytes().next() {
+                    Some(b'-' | b'/' | b'~' | b'$') | None => word.clone(),
+                    Some(_) if at == 0 => word.clone(),
+                    Some(_) => format!("{folder}/{word}"),
+                });
+            let (words, is_open) = (inside.collect(), Vec::new());
+            readings.push(Reading { words, is_open, is_disguised: written.is_disguised });
         }
         Some(readings)
     }
 
-    /// One more reading for each name with credentials that a pattern may stand for.
-    fn add_named(
+    /// One more reading for each value that its variables may have.
+    fn add_expanded(
         &mut self,
-        readings: &mut Vec<(Vec<String>, bool)>,
-        is_open: impl Fn(usize) -> bool,
+        readings: &mut Vec<Reading>,
+        words: &[String],
+        here: &Here<'_>,
     ) -> Option<()> {
+        let mut expanded: Vec<(String, Quotes)> = Vec::new();
+        for word in &here.command().words {
+            let quotes = here.quotes(word);
+            let own = match quotes {
+                Quotes::Single => word.text.clone(),
+                _ => self.files.substituted(&word.text, &self.variables, here.nesting),
+            };
+            match quotes {
+                Quotes::None if own.contains('{') => {
+                    expanded.extend(patterns::braces(&own)?.into_iter().map(|one| (one, quotes)));
+                }
+                _ => expanded.push((own, quotes)),
+            }
+        }
+        let choices = expanded.iter().map(|(word, _)| self.variables.choices(word)).max();
+        for choice in 0..choices.unwrap_or(0) {
+            let (mut one, mut is_open) = (Vec::new(), Vec::new());
+            let mut left = MAX_BYTES;
+            for (word, quotes) in &expanded {
+                let own = match quotes {
+                    Quotes::Single => word.clone(),
+                    _ => self.variables.expanded(word, choice, left)?,
+                };
+                left = left.checked_sub(own.len())?;
+                match quotes {
+                    Quotes::None => one.extend(own.split_whitespace().map(str::to_owned)),
+                    Quotes::Double | Quotes::Single => one.push(own),
+                }
+                is_open.resize(one.len(), *quotes == Quotes::None);
+            }
+            if one != words {
+                self.charge(one.iter().map(|word| word.len() + 1).sum())?;
+                readings.push(Reading { words: one, is_open, is_disguised: true });
+            }
+        }
+        Some(())
+    }
+
+    /// One more reading for each name with credentials that a pattern may stand for.
+    fn add_named(&mut self, readings: &mut Vec<Reading>) -> Option<()> {
         let last = readings.len() - 1;
         for of in if last == 0 { vec![0] } else { vec![0, last] } {
-            let words = readings[of].0.clone();
+            let Reading { words, is_open, .. } = &readings[of];
             let is_glob =
                 |at: usize| at > 0 && matches!(words[at - 1].as_str(), "-g" | "--glob" | "--iglob");
-            let patterns = words
-                .iter()
-                .enumerate()
-                .filter(|(at, word)| patterns::is_pattern(word) && (is_open(*at) || is_glob(*at)));
+            let patterns = words.iter().enumerate().filter(|(at, word)| {
+                patterns::is_pattern(word) && (is_open.get(*at) == Some(&true) || is_glob(*at))
+            });
+            let mut found = Vec::new();
             for (at, word) in patterns.take(MAX_PATTERNS) {
                 let names = match at {
                     0 => patterns::programs(word),
                     _ => patterns::names(word, is_glob(at)),
                 };
-                for name in names {
-                    let mut named = words.clone();
-                    named[at] = name;
-                    self.charge(named.iter().map(|word| word.len() + 1).sum())?;
-                    readings.push((named, true));
-                }
+                found.extend(names.into_iter().map(|name| (at, name)));
+            }
+            let words = words.clone();
+            for (at, name) in found {
+                let mut named = words.clone();
+                named[at] = name;
+                self.charge(named.iter().map(|word| word.len() + 1).sum())?;
+                readings.push(Reading { words: named, is_open: Vec::new(), is_disguised: true });
             }
         }
         Some(())
@@ -275,20 +325,6 @@ impl Looks {
         self.bytes += bytes;
         (self.bytes <= MAX_BYTES).then_some(())
     }
-
-    /// The words with the variables that are known; nothing when they are too long to be looked at.
-    fn all_expanded(&self, words: &[String], choice: usize) -> Option<Vec<String>> {
-        let mut left = MAX_BYTES;
-        let expanded = words.iter().map(|word| {
-            if !word.contains('$') {
-                return Some(word.clone());
-            }
-            let expanded = self.variables.expanded(word, choice, left)?;
-            left = left.checked_sub(expanded.len())?;
-            Some(expanded)
-        });
-        expanded.collect()
-    }
 }
 
 /// The commands that a search runs, for each name with credentials that its pattern may stand for.
@@ -316,17 +352,26 @@ fn done(text: &str, script: &Script) -> String {
         let first = script.commands.partition_point(|command| command.span.start < range.start);
         script.commands.get(first).is_some_and(|command| command.span.start < range.end)
     };
-    said.retain(|range| !has_commands(range));
+    said.retain(|range| !range.is_empty() && !has_commands(range));
+    // A pipe ends with its last command, unless that stands in a group.
+    let ends = script.commands.windows(2).filter_map(|pair| {
+        let between = text.get(pair[0].span.end..pair[1].span.start)?;
+        let closes = [")", "}", "done", "fi", "esac"].iter().any(|sign| between.contains(sign));
+        let is_end = !pair[0].pipes_into_next && pair[0].depth == pair[1].depth && !closes;
+        is_end.then_some(pair[0].span.end..pair[0].span.end)
+    });
+    said.extend(ends);
     said.sort_by_key(|range| range.start);
     let (mut left, mut at) = (String::with_capacity(text.len()), 0);
-    for range in said.iter().filter(|range| !range.is_empty()) {
-        if range.start >= at {
-            left.push_str(&text[at..range.start]);
-            left.push_str(" _ ");
-            at = range.end;
+    for range in &said {
+        if range.start < at && !range.is_empty() {
+            continue;
         }
+        left.push_str(&collapsed(text.get(at..range.start).unwrap_or_default()));
+        left.push_str(if range.is_empty() { "\n" } else { " _ " });
+        at = range.end.max(at);
     }
-    left + &text[at..]
+    left + &collapsed(&text[at..])
 }
 
 /// `set` with options or words changes the shell and shows nothing.

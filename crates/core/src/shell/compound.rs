@@ -143,6 +143,7 @@ impl Lexer<'_> {
                     return Ok(());
                 }
                 Some(b'(' | b'|' | b'\n' | b';' | b'&' | b'<' | b'>') => self.at += 1,
+                Some(b'#') => self.comment(),
                 Some(_) => {
                     let before = self.at;
                     let word = self.word()?;
@@ -213,6 +214,7 @@ impl Lexer<'_> {
                     return Ok(());
                 }
                 Some(b'\n' | b'(' | b';' | b'&' | b'|' | b'<' | b'>') => self.at += 1,
+                Some(b'#') => self.comment(),
                 Some(_) => drop(self.word()?),
             }
         }

@@ -181,7 +181,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    fn comment(&mut self) {
+    pub(super) fn comment(&mut self) {
         let began = self.at;
         self.at += self.rest().find('\n').unwrap_or(self.end - self.at);
         self.note(began..self.at, Context::Comment);

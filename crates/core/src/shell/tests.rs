@@ -41,6 +41,8 @@ fn operators_part_commands() {
         ("a=(env set) b", &["{a=}␣b"]),
         ("A=1 B='2 3' env c", &["{A=1}␣{B=2 3}␣env␣c"]),
         ("a \\\n b", &["a␣b"]),
+        ("case $x in\n# it's\na) b;; # it's\nesac", &["case␣$x␣in", "b"]),
+        ("a=(b # it's\nc) d", &["{a=}␣d"]),
     ];
     for (text, expected) in cases {
         assert_eq!(commands(text), *expected, "{text:?}");
