@@ -18,8 +18,6 @@ const MAX_WORD: usize = 64 * 1024;
 const MAX_SAID: usize = 4 * 1024 * 1024;
 /// What looking into one substitution counts at least.
 const LOOK: usize = 256;
-/// As many words as are added to a command of `xargs`.
-const MAX_ADDED: usize = 256;
 /// Programs that run what they read, and the option that takes the same as a word.
 const INTERPRETERS: &[(&str, &str)] = &[
     ("bun", "-e"),
@@ -47,12 +45,12 @@ pub(super) struct Here<'t> {
     pub(super) nesting: usize,
 }
 
-/// In what a word stands as a whole.
+/// In what a word's expansions stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quotes {
-    /// `"…"`.
+    /// `"…"`: they make no further words.
     Double,
-    /// None, or only parts of it.
+    /// None, or not all of them.
     None,
     /// `'…'`.
     Single,
@@ -79,14 +77,27 @@ impl<'t> Here<'t> {
         word.is_plain || (quotes('\'') % 2 == 0 && quotes('"') % 2 == 0)
     }
 
-    /// In what quotes a word stands as a whole. Lists in quotes are words nevertheless.
+    /// In what quotes a word's expansions stand. Lists in quotes are words nevertheless.
     pub(super) fn quotes(&self, word: &Word) -> Quotes {
         let raw = self.text.get(word.span.clone()).unwrap_or_default();
-        let is_one = |quote: char| raw.len() > 1 && raw.starts_with(quote) && raw.ends_with(quote);
-        match () {
-            () if is_one('\'') && raw.matches('\'').count() == 2 => Quotes::Single,
-            () if is_one('"') && !raw.contains('@') => Quotes::Double,
-            () => Quotes::None,
+        if raw.starts_with('\'') && raw[1..].find('\'') == raw.len().checked_sub(2) {
+            return Quotes::Single;
+        }
+        let (mut quote, mut is_escaped, mut is_open) = (None, false, false);
+        for c in raw.chars() {
+            match (c, quote) {
+                _ if is_escaped => is_escaped = false,
+                ('\\', None | Some('"')) => is_escaped = true,
+                ('\'' | '"', None) => quote = Some(c),
+                (c, Some(open)) if c == open => quote = None,
+                ('$' | '`', None) => is_open = true,
+                _ => {}
+            }
+        }
+        if is_open || raw.contains('@') || !raw.contains(['\'', '"']) {
+            Quotes::None
+        } else {
+            Quotes::Double
         }
     }
 
@@ -305,7 +316,7 @@ impl Looks {
             let Some(read) = self.files.input_of(here, &self.variables) else {
                 return Some(Vec::new());
             };
-            let mut commands = vec![with_words(rest, &read)];
+            let mut commands = vec![with_words(rest, &read)?];
             commands.extend(super::views::named_by_search(&commands[0]).collect::<Vec<_>>());
             return Some(commands);
         } else if let Some(content) = self.files.known.get(program).cloned() {
@@ -334,28 +345,28 @@ impl Looks {
     }
 }
 
-/// The command of `xargs` with the words that it reads.
-fn with_words(rest: &[String], read: &str) -> Vec<String> {
+/// The command of `xargs` with the words that it reads; nothing when they would be too many.
+fn with_words(rest: &[String], read: &str) -> Option<Vec<String>> {
     let command = after_xargs(rest);
     let options = &rest[..rest.len() - command.len()];
     let sign = options.iter().position(|word| word == "-I").and_then(|at| options.get(at + 1));
     let own =
         options.iter().find_map(|word| word.strip_prefix("-I").filter(|sign| !sign.is_empty()));
     let braces = options.iter().any(|word| word == "-i").then_some("{}");
-    match sign.map(String::as_str).or(own).or(braces) {
-        Some(sign) => command.iter().map(|word| word.replace(sign, read.trim())).collect(),
-        None => {
-            let added = read.split_whitespace().take(MAX_ADDED).map(str::to_owned);
-            let mut whole: Vec<String> = command.to_vec();
-            let ends_in_c = whole.last().is_some_and(|word| word == "-c");
-            if ends_in_c {
-                whole.push(read.trim().to_owned());
-            } else {
-                whole.extend(added);
-            }
-            whole
-        }
+    if let Some(sign) = sign.map(String::as_str).or(own).or(braces) {
+        let places: usize = command.iter().map(|word| word.matches(sign).count()).sum();
+        let is_short = places.saturating_mul(read.len()) <= MAX_SAID;
+        return is_short
+            .then(|| command.iter().map(|word| word.replace(sign, read.trim())).collect());
     }
+    let mut whole = command.to_vec();
+    // A script is one word, whatever is in it.
+    if whole.last().is_some_and(|word| word == "-c") {
+        whole.push(read.trim().to_owned());
+    } else {
+        whole.extend(read.split_whitespace().map(str::to_owned));
+    }
+    Some(whole)
 }
 
 /// What `printf` makes of its words.

@@ -86,7 +86,7 @@ pub(super) fn names(word: &str, search: bool) -> Vec<String> {
     for (at, part) in parts(word) {
         let hidden = HIDDEN.iter().copied().filter(|_| search || part.starts_with('.'));
         let searched = SEARCHED.iter().copied().filter(|_| search);
-        let literal = part.chars().filter(|c| c.is_ascii_alphanumeric()).count();
+        let literal = part.chars().filter(char::is_ascii_alphanumeric).count();
         if search && literal < 2 && !part.starts_with('.') {
             continue;
         }
@@ -152,7 +152,7 @@ impl Piece<'_> {
         match self {
             Self::Any => true,
             Self::One(one) => one.eq_ignore_ascii_case(&c),
-            Self::OneOf([not, rest @ ..]) if matches!(not, '!' | '^') => !is_in(rest, c),
+            Self::OneOf(['!' | '^', rest @ ..]) => !is_in(rest, c),
             Self::OneOf(set) => is_in(set, c),
             Self::Star => false,
         }

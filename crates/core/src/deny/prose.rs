@@ -242,7 +242,7 @@ fn written_by(name: &str, words: &[String], found: &mut Vec<usize>) {
 fn has_flag(words: &[String], flags: &str) -> bool {
     words[1..].iter().any(|word| {
         word.strip_prefix('-').is_some_and(|letters| {
-            let letters = letters.chars().take_while(|c| c.is_ascii_alphabetic());
+            let letters = letters.chars().take_while(char::is_ascii_alphabetic);
             letters.take_while(|c| !"efmABCdD".contains(*c)).any(|c| flags.contains(c))
         }) || matches!(word.as_str(), "--count" | "--quiet" | "--files-with-matches")
     })
@@ -277,7 +277,7 @@ fn harmless_names(word: &str) -> String {
             r"process\.env\.",
             r#"process\.env\[['"]"#,
             r#"\bENV(?:\.fetch\(|\[)['"]"#,
-            r#"\bENVIRON\["#,
+            r"\bENVIRON\[",
             r"\$ENV\{",
         ];
         let pattern = format!(r#"(?:{})"?([A-Z][A-Z0-9_]*)\b"#, begins.join("|"));

@@ -25,6 +25,8 @@ const WATCHED: &[&str] = &[
     "/secrets",
     "keyless",
 ];
+/// Programs that undo an encoding.
+const DECODERS: &[&str] = &["base64", "base32", "basenc", "xxd", "openssl", "uudecode", "rev"];
 /// Variables whose value is a command to some program.
 const RUN: &[&str] = &[
     "EDITOR",
@@ -99,7 +101,11 @@ impl Looks {
     /// One assignment; values of some variables are run by others.
     fn assign(&mut self, name: &str, value: &str, here: &Here<'_>) -> Option<()> {
         let value = self.files.substituted(value, &self.variables, here.nesting);
-        self.variables.assign(name, &value);
+        // What a program says is not known; that it was decoded is worth to be told where it is run.
+        let is_said = value.contains("$(") || value.contains('`');
+        if !is_said || DECODERS.iter().any(|decoder| value.contains(decoder)) {
+            self.variables.assign(name, &value);
+        }
         if RUN.contains(&name) {
             self.script(&value, here.nesting + 1)?;
         }

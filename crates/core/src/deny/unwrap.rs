@@ -6,6 +6,8 @@ use self::wrappers::{Form, WRAPPERS, Wrapper};
 
 /// As many places are tried as a command may begin at behind options that are not known.
 const MAX_BEGINNINGS: usize = 32;
+/// The longest name of a search that is put into its commands: they may have its sign again and again.
+const MAX_NAME: usize = 64;
 /// With more words than this only the first few.
 const MAX_WORDS: usize = 512;
 
@@ -104,17 +106,28 @@ fn of_env(rest: &[String]) -> Inside {
 /// Every `-exec`, with what the search is for in the place of `{}`.
 fn of_find(rest: &[String]) -> Inside {
     let begins = ["-exec", "-execdir", "-ok", "-okdir"];
-    let names = ["-name", "-iname", "-path", "-ipath", "-wholename"];
-    let named = rest.iter().position(|word| names.contains(&word.as_str()));
-    let found = named.and_then(|at| rest.get(at + 1)).cloned().unwrap_or_default();
-    let folder = rest.first().filter(|word| word.starts_with("/proc")).cloned();
-    let found = folder.map_or_else(|| found.clone(), |folder| format!("{folder}/1/{found}"));
-    let starts = (0..rest.len()).filter(|at| begins.contains(&rest[*at].as_str()));
-    let commands = starts.take(MAX_BEGINNINGS).map(|at| {
+    let tests = ["-name", "-iname", "-path", "-ipath", "-wholename"];
+    let is_short = |word: &&String| word.len() <= MAX_NAME;
+    // Of processes' folders each is one of another.
+    let folder = rest.first().filter(is_short).filter(|word| word.starts_with("/proc"));
+    let folder = folder.map(|folder| format!("{folder}/1/")).unwrap_or_default();
+    let at = |words: &[&str]| -> Vec<usize> {
+        (0..rest.len()).filter(|at| words.contains(&rest[*at].as_str())).collect()
+    };
+    let found = at(&tests).into_iter().filter_map(|at| rest.get(at + 1)).filter(is_short);
+    let mut found: Vec<String> = found.take(8).map(|name| format!("{folder}{name}")).collect();
+    if found.is_empty() {
+        found.push("{}".to_owned());
+    }
+    let mut commands = Vec::new();
+    for at in at(&begins).into_iter().take(MAX_BEGINNINGS) {
         let command = rest[at + 1..].iter().take_while(|word| !matches!(word.as_str(), ";" | "+"));
-        command.map(|word| word.replace("{}", &found)).collect()
-    });
-    Inside { commands: commands.collect(), ..Inside::default() }
+        let command: Vec<&String> = command.take(MAX_WORDS).collect();
+        for name in &found {
+            commands.push(command.iter().map(|word| word.replace("{}", name)).collect());
+        }
+    }
+    Inside { commands, ..Inside::default() }
 }
 
 fn of_fd(rest: &[String]) -> Inside {

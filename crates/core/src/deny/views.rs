@@ -291,9 +291,10 @@ impl Looks {
 
     /// The file that a redirection names, as far as the text says it.
     fn read_from(&mut self, target: &str) -> Option<String> {
-        let mut target = match target.contains('$') {
-            true => self.variables.expanded(target, 0, MAX_BYTES)?,
-            false => target.to_owned(),
+        let mut target = if target.contains('$') {
+            self.variables.expanded(target, 0, MAX_BYTES)?
+        } else {
+            target.to_owned()
         };
         if let Some(folder) = &self.folder
             && !target.starts_with(['/', '~', '$', '<'])

@@ -57,7 +57,7 @@ impl Lexer<'_> {
             let line = self.rest().split('\n').next().unwrap_or_default();
             self.at = self.end.min(self.at + line.len() + 1);
             let backslashes = line.len() - line.trim_end_matches('\\').len();
-            if is_quoted || backslashes % 2 == 0 || self.at == self.end {
+            if is_quoted || backslashes.is_multiple_of(2) || self.at == self.end {
                 return if joined.is_empty() {
                     Cow::Borrowed(line)
                 } else {
