@@ -73,7 +73,9 @@ fn first_braces(word: &str) -> Option<(usize, Vec<&str>, usize)> {
 /// What a program's name may be that is written as a pattern.
 pub(super) fn programs(word: &str) -> Vec<String> {
     let name = word.rsplit('/').next().unwrap_or(word);
-    matching(name, PROGRAMS.iter().copied())
+    // `*` alone runs whatever is first.
+    let literal = name.chars().filter(char::is_ascii_alphanumeric).count();
+    if literal < 2 { Vec::new() } else { matching(name, PROGRAMS.iter().copied()) }
 }
 
 /// The names with credentials that a path with patterns may stand for. A shell's pattern takes no leading dot; that of

@@ -113,6 +113,12 @@ fn known_ways_around_are_closed() {
         "timeout 5 env",
         "cat .env 'unterminated",
         "env\necho 'unterminated",
+        "/usr/bin/env\necho 'x",
+        "bash -c env\necho 'x",
+        "x=env; $x\necho \"$(",
+        "$'\\145nv'\necho 'x",
+        "find . -exec printenv \\;\n: ${",
+        "sudo head .env; echo 'x",
         "gh auth token",
         "head -c 100 ~/.aws/credentials",
         "echo {{nl:api/TOKEN}} | rev",
@@ -167,14 +173,8 @@ fn what_can_not_be_judged_is_blocked() {
         check(&guard, &"a".repeat(super::MAX_TEXT + 1)).unwrap().code(),
         Code::GuardUnavailable
     );
-    // Of what no shell could read, nothing is guessed: bash runs the lines before the fault.
-    for text in [
-        "sudo env\necho 'x".to_owned(),
-        format!("sudo env; : {}true{}", "$(".repeat(66), ")".repeat(66)),
-        "x=env; $x\necho \"$(".to_owned(),
-    ] {
-        assert_eq!(check(&guard, &text).unwrap().code(), Code::GuardUnavailable, "{text}");
-    }
+    let deep = format!("sudo env; : {}true{}", "$(".repeat(66), ")".repeat(66));
+    assert_eq!(check(&guard, &deep).unwrap().code(), Code::GuardUnavailable);
     let nested = (0..12).fold("ls".to_owned(), |inner, _| format!("eval {inner}"));
     assert_eq!(check(&guard, &nested).unwrap().code(), Code::GuardUnavailable);
 }

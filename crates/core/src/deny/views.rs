@@ -47,8 +47,7 @@ pub(super) enum Kind {
     Written,
 }
 
-/// All looks; nothing when there are too many, or when no shell could read the text: what could be read of it
-/// differently is not guessed.
+/// All looks; nothing when there are too many.
 pub(super) fn views(text: &str, is_command: bool) -> Option<Vec<View>> {
     let mut looks = Looks {
         views: Vec::new(),
@@ -93,9 +92,10 @@ impl Looks {
         }
         let script = match shell::lex(text) {
             Ok(script) => script,
+            Err(error) if error.kind == ShellErrorKind::TooDeep => return None,
             // Half of what stands in it is not known, so that quotes may be missing; as it is written it was looked at.
-            Err(error) if self.is_guess && error.kind != ShellErrorKind::TooDeep => return Some(()),
-            Err(_) => return None,
+            Err(_) if self.is_guess => return Some(()),
+            Err(error) => return self.broken(text, error.at, nesting),
         };
         self.push(done(text, &script), Kind::Script, false)?;
         self.remember_calls(text, &script);
@@ -115,6 +115,21 @@ impl Looks {
             self.files.is_short()?;
         }
         Some(())
+    }
+
+    /// A text that no shell would take as a whole: bash still runs the lines before the fault. What the fault hides is
+    /// looked at without quotes, in case that a shell reads it otherwise.
+    fn broken(&mut self, text: &str, at: usize, nesting: usize) -> Option<()> {
+        let line = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
+        let (before, fault) = text.split_at(line);
+        let bare = fault.chars().filter(|c| !matches!(c, '\'' | '"' | '\\'));
+        let bare = bare.map(|c| if "()`{}[]".contains(c) { '\n' } else { c });
+        let bare: String = bare.collect();
+        if line > 0 {
+            self.script(before, nesting + 1)?;
+        }
+        self.push(collapsed(text), Kind::Script, false)?;
+        self.script(&bare, nesting + 1)
     }
 
     /// The words of a command: as they are written, and as a shell would make them of variables, substitutions, braces,

@@ -215,11 +215,10 @@ fn searched(input: &Value) -> Option<String> {
     for name in names.filter(|name| !name.is_empty()) {
         // In whatever folder it is; what a pattern may stand for, the guard knows of searches.
         let last = quoted(name.rsplit('/').next().unwrap_or(name));
-        let shows = match name.contains(['*', '?', '[']) {
-            true => format!("cat {last}; find . -name {last} -exec cat {{}} +"),
-            false => format!("cat {last}"),
-        };
-        command = format!("{command}; {shows}");
+        command = format!("{command}; cat {last}");
+        if name.contains(['*', '?', '[']) {
+            command = format!("{command}; find . -name {last} -exec cat {{}} +");
+        }
     }
     Some(command)
 }
