@@ -3,14 +3,14 @@
 //! Source: code.claude.com/docs/en/hooks: JSON on stdin; status 2 blocks, and stderr is the reason that the
 //! model reads. An allowed call gets no word, since an explicit `allow` would skip the person's own prompt.
 
+mod calls;
+
 use std::{fs, io, path::Path};
 
-use keyless_core::{
-    Code, Error, SafeText,
-    deny::{Blocked, Decision},
-};
+use keyless_core::{Code, Error, SafeText, deny::Blocked};
 use serde_json::{Map, Value, json};
 
+use self::calls::attempts;
 use super::GuardRules;
 use crate::whole_file::{rewrite_whole, write_whole};
 
@@ -96,135 +96,6 @@ fn asks_guard(command: &str) -> bool {
     let mut words = words.skip_while(|word| word.contains('=') || ["env", "exec"].contains(word));
     let program = words.next().and_then(|program| program.rsplit('/').next());
     [program, words.next(), words.next()].into_iter().eq(HOOK_COMMAND.split(' ').map(Some))
-}
-
-/// Something that a tool is about to do, as the guard knows it.
-struct Attempt {
-    action_type: &'static str,
-    text: String,
-    /// Whether it may be no command line at all: then what can't be read as one is not held against it.
-    is_guess: bool,
-}
-
-impl Attempt {
-    fn new(action_type: &'static str, text: String) -> Self {
-        Self { action_type, text, is_guess: false }
-    }
-
-    /// A file that is read. A blank in its name parts no words.
-    fn reading(path: &str) -> Self {
-        let name: String = path.chars().map(|c| if c.is_whitespace() { '_' } else { c }).collect();
-        Self::new("exec", format!("cat {}", quoted(&name)))
-    }
-
-    fn refused_by(&self, rules: &GuardRules) -> Option<Blocked> {
-        match rules.check(self.action_type, &self.text) {
-            Decision::Block(blocked)
-                if !(self.is_guess && blocked.code() == Code::GuardUnavailable) =>
-            {
-                Some(*blocked)
-            }
-            Decision::Allow | Decision::Block(_) => None,
-        }
-    }
-}
-
-/// What a tool is about to do; nothing when a field that says so is not there as a text.
-fn attempts(tool: &str, input: &Value) -> Option<Vec<Attempt>> {
-    let field = |name: &str| input[name].as_str();
-    let one = match tool {
-        "Bash" => Attempt::new("exec", field("command")?.to_owned()),
-        // Its sign for "as it stands" opens a substitution for others, and they would count the quote behind it.
-        "PowerShell" => {
-            let command = field("command")?.replace("`\"", "").replace("`'", "").replace('`', "");
-            Attempt::new("exec", command)
-        }
-        "Grep" => Attempt::new("exec", searched(input)?),
-        "NotebookRead" => Attempt::reading(field("notebook_path")?),
-        "Read" => Attempt::reading(field("file_path")?),
-        "ReadMcpResourceTool" => of_address(field("uri")?),
-        "WebFetch" => Attempt::new("api_call", format!("GET {}", field("url")?)),
-        _ if tool.starts_with("mcp__") => return Some(of_server(tool, input)),
-        // Other tools of Claude Code neither run commands nor read files.
-        _ => Attempt::new("tool_call", String::new()),
-    };
-    Some(vec![one])
-}
-
-/// A call of another server's tool: its name, and what its arguments say by theirs.
-fn of_server(tool: &str, input: &Value) -> Vec<Attempt> {
-    let texts = |name: &str| -> Vec<&str> {
-        match &input[name] {
-            Value::Array(each) => each.iter().filter_map(Value::as_str).collect(),
-            one => one.as_str().into_iter().collect(),
-        }
-    };
-    let mut found = vec![Attempt::new("tool_call", tool.to_owned())];
-    for name in ["command", "cmd"] {
-        let words = texts(name);
-        let more = texts("args");
-        let words: Vec<String> = match (&input[name], more.is_empty()) {
-            (Value::String(command), true) => vec![command.clone()],
-            _ => words.iter().chain(&more).map(|word| quoted(word)).collect(),
-        };
-        if !words.is_empty() && !input[name].is_null() {
-            found.push(Attempt::new("exec", words.join(" ")));
-        }
-    }
-    for code in texts("script").into_iter().chain(texts("code")) {
-        let own = Attempt::new("exec", code.to_owned());
-        found.push(Attempt { is_guess: true, ..own });
-        for interpreter in ["python3 -c", "node -e"] {
-            found.push(Attempt::new("exec", format!("{interpreter} {}", quoted(code))));
-        }
-    }
-    // Tools that write, list or look up show nothing of what is in a file.
-    let verb = tool.rsplit("__").next().unwrap_or(tool);
-    let shows = ["write", "create", "edit", "delete", "move", "list", "info", "stat", "search"];
-    if !shows.iter().any(|other| verb.contains(other)) {
-        for name in ["path", "file", "file_path", "filename", "paths", "uri"] {
-            found.extend(texts(name).into_iter().map(of_address));
-        }
-    }
-    found
-}
-
-/// A file, or an address that names one.
-fn of_address(address: &str) -> Attempt {
-    match address.split_once("://") {
-        Some(("http" | "https", _)) => Attempt::new("api_call", format!("GET {address}")),
-        Some((_, path)) => Attempt::reading(path),
-        None => Attempt::reading(address),
-    }
-}
-
-/// A search shows lines of what it finds: of its file or folder, and of the files that its glob names there.
-fn searched(input: &Value) -> Option<String> {
-    let text = |name: &str| match &input[name] {
-        Value::Null => Some(""),
-        given => given.as_str(),
-    };
-    let (path, glob) = (text("path")?, text("glob")?);
-    let mut command = "grep -r x".to_owned();
-    if !path.is_empty() {
-        let folder = quoted(path.trim_end_matches('/'));
-        command = format!("{command} {folder}; cat {folder}; cat {folder}/*");
-    }
-    // With `!` it names what is left out.
-    let names = glob.split(['{', ',', '}', ' ']).filter(|name| !name.starts_with('!'));
-    for name in names.filter(|name| !name.is_empty()) {
-        // In whatever folder it is; what a pattern may stand for, the guard knows of searches.
-        let last = quoted(name.rsplit('/').next().unwrap_or(name));
-        command = format!("{command}; cat {last}");
-        if name.contains(['*', '?', '[']) {
-            command = format!("{command}; find . -name {last} -exec cat {{}} +");
-        }
-    }
-    Some(command)
-}
-
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 fn refusal(blocked: &Blocked) -> Refusal {
