@@ -128,6 +128,10 @@ codes! {
     AgentExpired = "agent_expired", "NL-E105", 401, Refused, Operator, false,
         "register the agent anew: keyless agent register",
         "The agent's registration has expired.";
+    /// An address that can't be listened at: somebody does already, or it is none of this machine's.
+    AddressUnusable = "address_unusable", "NL-E800", 409, Usage, Operator, false,
+        "take another address or port; ss -ltnp shows who listens where",
+        "The address can't be listened at.";
     /// The agent is registered and not active.
     AgentNotActive = "agent_not_active", "NL-E103", 403, Refused, Operator, false,
         "have the operator activate it: keyless agent activate",
@@ -292,6 +296,10 @@ codes! {
     DestinationNotListed = "destination_not_listed", "NL-E205", 403, Refused, Operator, false,
         "have the operator list the host, or use one that is listed",
         "Policy confines egress to listed hosts, and this is none of them.";
+    /// A copy has other values or rules for secrets that are here, and nobody said which count.
+    CopyDiffers = "copy_differs", "NL-E800", 409, Usage, Operator, false,
+        "say --keep for what is here, or --replace for what the copy has",
+        "The copy has other secrets under paths that are here; nothing was changed.";
     /// The disk is full.
     DiskFull = "disk_full", "NL-E502", 507, Store, Operator, true,
         "free disk space, or raise the limit on the size of files (ulimit -f), then retry",
@@ -348,6 +356,10 @@ codes! {
     HoneypotTouched = "honeypot_touched", "NL-E602", 403, Refused, Operator, false,
         "have the operator look at what the agent was told to do",
         "The agent asked for a secret that is a trap.";
+    /// A verb of the operator's, in an agent's session.
+    InsideSession = "inside_session", "NL-E100", 403, Locked, Operator, false,
+        "run it outside of keyless run; what an agent has here is keyless mcp",
+        "This is an agent's session, in which nothing of the operator's is to be had.";
     /// The destination resolves to an internal address.
     InternalDestination = "internal_destination", "NL-E205", 403, Refused, Operator, false,
         "have the operator list the exact host:port if it is meant to be reached",
@@ -442,7 +454,7 @@ codes! {
         "The passphrase is too short to keep a store with.";
     /// A text that is no secret's path.
     PathInvalid = "path_invalid", "NL-E800", 400, Usage, Agent, false,
-        "write it as scope/provider/purpose, in lower case, digits and single hyphens",
+        "write it as project/category/name, such as team/github/token: lower case, digits and single hyphens",
         "That is not the path of a secret.";
     /// A file or directory that was named is not there or can't be used.
     PathUnusable = "path_unusable", "NL-E800", 404, NotFound, Operator, false,
@@ -544,6 +556,10 @@ codes! {
     SecretNotFound = "secret_not_found", "NL-E302", 404, NotFound, Operator, false,
         "check the path with keyless secret list",
         "There is no such secret.";
+    /// A version that the secret never had, or has no more.
+    SecretVersionUnknown = "secret_version_unknown", "NL-E302", 404, NotFound, Operator, false,
+        "see which there are: keyless secret versions PATH",
+        "The secret has no such version.";
     /// The secret's source gave no value.
     SecretUnavailable = "secret_unavailable", "NL-E305", 502, Failure, Operator, true,
         "run keyless source check",
@@ -556,6 +572,10 @@ codes! {
     SessionEnded = "session_ended", "NL-E105", 403, Refused, Operator, false,
         "start a new session with keyless run",
         "The session has ended.";
+    /// A session's secrets and its environment do not go together.
+    SessionUnfit = "session_unfit", "NL-E800", 409, Usage, Operator, false,
+        "mend what is named above, or name the secrets with --secret PATH; keyless secret list shows them",
+        "The session can't be had as it was asked for, so nothing was run.";
     /// Nothing is on record of the session that was named.
     SessionUnknown = "session_unknown", "NL-E800", 404, NotFound, Operator, false,
         "find its name with keyless session list or keyless audit tail",
@@ -568,6 +588,10 @@ codes! {
     SourcesInvalid = "sources_invalid", "NL-E800", 400, Usage, Operator, false,
         "correct sources.toml at the place named",
         "What says where secrets are kept could not be read.";
+    /// Something that is to be done and is done already, or can't be as things stand.
+    StateUnfit = "state_unfit", "NL-E800", 409, Usage, Operator, false,
+        "look at how it stands now; there may be nothing to do",
+        "That does not fit how things stand; nothing was changed.";
     /// The store's rows don't fit its commitment.
     StoreTampered = "store_tampered", "NL-E500", 500, Store, Operator, false,
         "restore the store from a backup; do not use its secrets before",
@@ -674,8 +698,8 @@ codes! {
         "The protocol's version is not supported.";
     /// A key file or code that is not the store's.
     WrongFactor = "wrong_factor", "NL-E100", 401, Locked, Operator, false,
-        "use the passphrase, or the right file",
-        "The key file or code does not open the store.";
+        "use what keyless vault envelope list names, or the recovery phrase: keyless unlock --recovery",
+        "What was given does not open the store.";
     /// A wrong passphrase.
     WrongPassphrase = "wrong_passphrase", "NL-E100", 401, Locked, Operator, false,
         "try again, or use the recovery phrase: keyless unlock --recovery",

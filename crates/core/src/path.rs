@@ -34,7 +34,7 @@ pub enum PathError {
     #[error("the first segment is reserved (`_test` and names that start with `__`)")]
     Reserved,
     /// Fewer than three segments.
-    #[error("{found} of at least 3 segments (project/category/name)")]
+    #[error("{found} of at least 3 segments: project/category/name, such as team/github/token")]
     TooFewSegments {
         /// How many there were.
         found: usize,

@@ -96,7 +96,7 @@ pub(crate) fn check(module: &Module, tree: &Tree, forms: &TokenForms) -> Result<
         "module `{}`: {}:{} holds what looks like a credential ({})",
         module.id, first.file, first.line, first.kind
     );
-    let adopt = format!("keyless pack adopt-secret {} --path SCOPE/SERVICE/PURPOSE", module.id);
+    let adopt = format!("keyless pack adopt-secret {} --path PROJECT/CATEGORY/NAME", module.id);
     Err(PackError::new(Code::SecretInModule, message)
         .with("module_id", module.id.clone())
         .with("findings", json!(findings))
@@ -116,7 +116,7 @@ pub(crate) fn check_manifest(site: &Site) -> Result<()> {
     let message =
         format!("{FILE}:{} holds what looks like a credential ({})", first.line, first.kind);
     let place = shell_word(&shown(&path));
-    let adopt = format!("keyless pack adopt-secret --file {place} --path SCOPE/SERVICE/PURPOSE");
+    let adopt = format!("keyless pack adopt-secret --file {place} --path PROJECT/CATEGORY/NAME");
     Err(PackError::new(Code::SecretInModule, message)
         .with("path", shown(&path))
         .with("findings", json!(findings))

@@ -142,7 +142,7 @@ impl PlaintextToken {
     pub fn adopting(&self) -> String {
         let file = shell_word(&self.path);
         format!(
-            "keyless pack adopt-secret --file {file} --at {file}:{} --path SCOPE/SERVICE/PURPOSE",
+            "keyless pack adopt-secret --file {file} --at {file}:{} --path PROJECT/CATEGORY/NAME",
             self.line
         )
     }

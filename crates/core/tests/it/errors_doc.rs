@@ -23,7 +23,8 @@ Every error that a person or an agent can meet. An HTTP refusal carries the code
 | 7 | this machine lacks something |
 | 126, 127 | the command can't be executed, does not exist |
 
-`keyless run` ends as its command does, by the same status or signal.
+`keyless run` ends as its command does, by the same status or signal. So does `keyless exec`, by the same status; an action that ran too long
+ends it with 124, as `timeout` has it, and not with its code's own.
 
 | code | NL | HTTP | exit | what happened | who | what to do next | retry |
 |---|---|---|---|---|---|---|---|

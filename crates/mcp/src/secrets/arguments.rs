@@ -46,13 +46,13 @@ pub(super) struct List {
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct OnePath {
-    /// The secret, as scope/provider/purpose.
+    /// The secret, as project/category/name.
     path: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Provision {
-    /// The secret, as scope/provider/purpose.
+    /// The secret, as project/category/name.
     path: String,
     /// `provision` for the first value, `rotation` to replace the one that is there.
     #[serde(default)]
@@ -69,13 +69,13 @@ enum Mode {
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Rotation {
-    /// The secret, as scope/provider/purpose.
+    /// The secret, as project/category/name.
     path: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ProposeMetadata {
-    /// The secret, as scope/provider/purpose.
+    /// The secret, as project/category/name.
     path: String,
     /// What is proposed to change; what is left out stays.
     fields: Proposal,
@@ -83,7 +83,7 @@ pub(super) struct ProposeMetadata {
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ProposeNewPath {
-    /// The name that you suggest, as scope/provider/purpose; the person may choose another.
+    /// The name that you suggest, as project/category/name; the person may choose another.
     suggested_path: String,
     /// What you know of it.
     #[serde(default)]
@@ -109,7 +109,7 @@ struct Proposal {
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct UseApproval {
-    /// The secret, as scope/provider/purpose.
+    /// The secret, as project/category/name.
     path: String,
     /// Why you need it, in words for the person; shown as plain text.
     reason: String,
@@ -133,7 +133,7 @@ pub(super) struct Unlock {
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Validate {
-    /// The secret, as scope/provider/purpose.
+    /// The secret, as project/category/name.
     path: String,
     /// Whether its service is asked too.
     #[serde(default)]

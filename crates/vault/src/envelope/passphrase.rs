@@ -50,7 +50,7 @@ impl Passphrase {
     }
 
     /// Fails with [`Code::PassphraseWeak`] when the passphrase is too short to make a vault with.
-    pub(crate) fn check_strength(&self) -> Result<(), Error> {
+    pub fn check_strength(&self) -> Result<(), Error> {
         if self.0.chars().count() < MIN_PASSPHRASE_CHARS {
             let words = "it has under 12 characters";
             Err(Error::with(Code::PassphraseWeak, SafeText::words(words)))

@@ -121,11 +121,11 @@ fn one_fault_is_told_of_one_entry() {
         [
             "secret.\"team/a/one\": rotate_every_days is at least 1",
             "extra: is unknown; there are required, optional, overrides, secret",
-            "required[1]: 2 of at least 3 segments (project/category/name)",
+            "required[1]: 2 of at least 3 segments: project/category/name, such as team/github/token",
             "required[2]: is not a path in quotes",
             "required[3]: stands there twice",
             "optional \"team/a/one\": is required as well; one of the two lists is enough",
-            "secret.\"nonsense\": 1 of at least 3 segments (project/category/name)",
+            "secret.\"nonsense\": 1 of at least 3 segments: project/category/name, such as team/github/token",
             "secret.\"team/a/own\": \"soon\" is not a date such as 2026-11-30",
             "overrides.\"team/a/one\": unknown field `retrieval_url`, expected one of `description`, `gate`, `approve_on_use`, `rotate_every_days`",
         ]
@@ -159,7 +159,7 @@ fn every_fault_of_a_manifest_has_its_words() {
         ),
         (
             "[overrides.\"team/x\"]\ngate = \"auto\"",
-            "overrides.\"team/x\": 2 of at least 3 segments (project/category/name)",
+            "overrides.\"team/x\": 2 of at least 3 segments: project/category/name, such as team/github/token",
         ),
         (
             "[secret.\"team/a/x\"]\napprove_on_use = \"always\"",

@@ -185,6 +185,11 @@ impl RouterConfig {
         !self.sources.is_empty()
     }
 
+    /// Whether there is a source of this name: the store's own, the environment, or one that it declares.
+    pub fn knows(&self, name: &str) -> bool {
+        is_known(name, &self.sources)
+    }
+
     /// The name of the source that `path` is led to, as far as the file says.
     pub fn source_of(&self, path: &SecretPath) -> Option<&str> {
         self.resolve(path).map(|resolved| resolved.source)

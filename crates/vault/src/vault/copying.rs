@@ -270,14 +270,12 @@ fn value_of(path: &SecretPath, value: &[u8]) -> Result<SecretValue, Error> {
 }
 
 fn in_the_way(differ: &[SecretPath]) -> Error {
-    let mut words = SafeText::words(
-        "nothing was taken in, since these are here and not the same (--keep or --replace says which holds): ",
-    );
+    let mut words = SafeText::words("these are here and not the same: ");
     for (at, path) in differ.iter().enumerate().take(20) {
         words = if at == 0 { words.and(path) } else { words.and(", ").and(path) };
     }
     if differ.len() > 20 {
         words = words.and(" and ").and(differ.len() - 20).and(" more");
     }
-    Error::with(Code::SecretExists, words)
+    Error::with(Code::CopyDiffers, words)
 }

@@ -37,7 +37,7 @@ impl Vault {
 
     /// Brings a removed secret back, or puts an older version in use, or both.
     ///
-    /// Fails with [`Code::SecretNotFound`] (no such path or version) or [`Code::Usage`] (nothing
+    /// Fails with [`Code::SecretNotFound`], [`Code::SecretVersionUnknown`] or [`Code::Usage`] (nothing
     /// would change).
     pub async fn restore(&self, path: &SecretPath, version: Option<u32>) -> Result<Secret, Error> {
         let now = Timestamp::now();
@@ -135,5 +135,5 @@ fn find_version(path: &SecretPath, secret: &Indexed, version: u32) -> Result<(),
         return Ok(());
     }
     let words = SafeText::default().and(path).and(" has no version ").number(version.into());
-    Err(Error::with(Code::SecretNotFound, words))
+    Err(Error::with(Code::SecretVersionUnknown, words))
 }

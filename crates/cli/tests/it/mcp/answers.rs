@@ -151,7 +151,7 @@ fn a_mistyped_answer_is_asked_for_again() {
     let proposed = json!({ "suggested_path": "team/new/key", "metadata": {} });
     let id = agent.ask("secrets_propose_new_path", &proposed);
     let script = format!(
-        "expect('[team/new/key]'); say('Team/New Key\\n'); expect('not the path of a secret'); expect('scope/provider/purpose')
+        "expect('[team/new/key]'); say('Team/New Key\\n'); expect('not the path of a secret'); expect('project/category/name')
 expect('[team/new/key]'); say('{TOKEN}\\n'); expect('exists'); expect('another path')
 expect('[team/new/key]'); say('personal/new/key\\n'); expect('done.'); finish(code=0)"
     );
