@@ -217,7 +217,7 @@ impl Broker {
         };
         let following = Some(tokio::spawn(follower.follow()).abort_handle());
         Ok(OpenSession {
-            trust_pem: session.ca_pem().to_owned() + &self.door.extra_roots,
+            trust_pem: self.door.trust_pem(&session),
             session,
             variables,
             conceal,
@@ -402,7 +402,6 @@ impl Drop for OpenSession {
 
 /// Opens a session without secrets, which needs no vault: just the jail, the zones and the log.
 pub async fn open_bare_session(places: &Places, door: EgressDoor) -> Result<OpenSession, Error> {
-    let EgressDoor { engine, extra_roots } = door;
     let store = Store::create_or_open(&places.store_file()).await?;
     let id = session_id("s");
     let log = AuditLog::start(&store, None);
@@ -411,11 +410,11 @@ pub async fn open_bare_session(places: &Places, door: EgressDoor) -> Result<Open
     broker.record_life(Action::SessionStart, Vec::new()).await?;
     let port = Arc::clone(&broker) as _;
     let spec = SessionSpec { id, secrets: Vec::new(), broker: port, ca: None, token: None };
-    let session = engine.open(spec)?;
+    let session = door.engine.open(spec)?;
     // No value is opened, and none lies open either.
     let conceal = source_files(places)?;
     let (variables, remove) = (Vec::new(), Vec::new());
-    let trust_pem = session.ca_pem().to_owned() + &extra_roots;
+    let trust_pem = door.trust_pem(&session);
     let (unnamed, paths, following) = (Vec::new(), Vec::new(), None);
     Ok(OpenSession {
         session,
@@ -425,7 +424,7 @@ pub async fn open_bare_session(places: &Places, door: EgressDoor) -> Result<Open
         remove,
         unnamed,
         paths,
-        engine,
+        engine: door.engine,
         broker,
         following,
     })

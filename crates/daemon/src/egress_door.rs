@@ -3,8 +3,9 @@
 use std::{fs, path::Path, sync::Arc};
 
 use keyless_core::{Code, Destination, Error, SafeText};
-use keyless_egress::{Engine, EngineConfig, EngineError};
+use keyless_egress::{Engine, EngineConfig, EngineError, Session};
 use keyless_vault::{Catalog, EgressPolicy as CatalogPolicy};
+use parking_lot::Mutex;
 
 use crate::{
     config::{Config, PolicyWord},
@@ -17,8 +18,8 @@ use crate::{
 pub struct EgressDoor {
     /// The engine.
     pub engine: Arc<Engine>,
-    /// The operator's extra roots, PEM, one after the other.
-    pub extra_roots: String,
+    /// The operator's extra roots, PEM, one after the other, as the last configuration has them.
+    extra_roots: Arc<Mutex<String>>,
 }
 
 impl EgressDoor {
@@ -34,13 +35,21 @@ impl EgressDoor {
 
     /// Takes up another configuration. On an error nothing changes.
     pub(crate) fn reload(&self, config: &Config) -> Result<(), Error> {
-        self.engine.reload(engine_config(config, None)?).map_err(|error| explain(&error, config))
+        let engine_config = engine_config(config, None)?;
+        let extra_roots = one_after_the_other(&engine_config);
+        self.engine.reload(engine_config).map_err(|error| explain(&error, config))?;
+        *self.extra_roots.lock() = extra_roots;
+        Ok(())
+    }
+
+    /// What a session that is opened now has to trust, PEM: its own CA, then the operator's extra roots.
+    pub(crate) fn trust_pem(&self, session: &Session) -> String {
+        session.ca_pem().to_owned() + &self.extra_roots.lock()
     }
 
     fn build(config: &Config, catalog: Option<&Catalog>) -> Result<Self, Error> {
         let engine_config = engine_config(config, catalog)?;
-        let roots = engine_config.extra_roots_pem.iter();
-        let extra_roots = roots.map(|pem| String::from_utf8_lossy(pem) + "\n").collect();
+        let extra_roots = Arc::new(Mutex::new(one_after_the_other(&engine_config)));
         let engine = Engine::new(engine_config).map_err(|error| explain(&error, config))?;
         Ok(Self { engine, extra_roots })
     }
@@ -74,6 +83,10 @@ pub(crate) fn engine_config(
         limits: egress.limits(),
         allowance: egress.allowance(),
     })
+}
+
+fn one_after_the_other(config: &EngineConfig) -> String {
+    config.extra_roots_pem.iter().map(|pem| String::from_utf8_lossy(pem) + "\n").collect()
 }
 
 fn listed(mut hosts: Vec<Destination>, catalog: Option<&Catalog>) -> Vec<Destination> {

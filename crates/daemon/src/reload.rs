@@ -88,7 +88,8 @@ impl Watcher {
     }
 }
 
-async fn hung_up(hangup: &mut Option<Signal>) {
+/// Resolves at the next SIGHUP; never where it is not listened to.
+pub(crate) async fn hung_up(hangup: &mut Option<Signal>) {
     let received = match hangup {
         Some(hangup) => hangup.recv().await,
         None => None,

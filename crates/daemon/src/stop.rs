@@ -3,10 +3,13 @@
 use keyless_core::{Code, Error, SafeText};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::reload::hung_up;
+
 /// SIGTERM and SIGINT, which end nothing by themselves from here on.
 pub(crate) struct Stop {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Option<Signal>,
 }
 
 impl Stop {
@@ -14,7 +17,15 @@ impl Stop {
     pub(crate) fn listen() -> Result<Self, Error> {
         let failed = |_| Error::with(Code::Internal, SafeText::words("signals can't be handled"));
         let terminate = signal(SignalKind::terminate()).map_err(failed)?;
-        Ok(Self { terminate, interrupt: signal(SignalKind::interrupt()).map_err(failed)? })
+        let interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        Ok(Self { terminate, interrupt, hangup: None })
+    }
+
+    /// Takes SIGHUP for one of them: a process that ends with its terminal ends in order too.
+    pub(crate) fn and_hangups(self) -> Result<Self, Error> {
+        let failed = |_| Error::with(Code::Internal, SafeText::words("SIGHUP can't be handled"));
+        let hangup = Some(signal(SignalKind::hangup()).map_err(failed)?);
+        Ok(Self { hangup, ..self })
     }
 
     /// Resolves at the next of them.
@@ -22,6 +33,7 @@ impl Stop {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+            () = hung_up(&mut self.hangup) => {}
         }
     }
 }

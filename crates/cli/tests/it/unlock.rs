@@ -416,3 +416,23 @@ fn a_passphrase_of_two_lines_opens_the_store_everywhere() {
     assert_eq!(keyless(&["run", "--", "echo", "ran"]).without_passphrase().run().ok(), "ran\n");
     keyless(&["lock"]).run().ok();
 }
+
+/// SIGHUP means that the files have changed, as everywhere among services; new sessions trust the roots that came.
+#[test]
+fn a_hangup_has_the_files_read_again_and_closes_nothing() {
+    let world = unlocked("10m");
+    let status_before = status(&world);
+    let pid = i32::try_from(status_before["broker"]["pid"].as_u64().unwrap()).unwrap();
+    world.write_config();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, Signal::HUP).unwrap();
+    let root = world.ca.pem();
+    let line = root.lines().nth(1).unwrap();
+    let script = format!("grep -cF '{line}' \"$SSL_CERT_FILE\"");
+    let trusts = || {
+        let command = [&RUN[..], &["sh", "-c", &script]].concat();
+        world.keyless(&command).without_passphrase().run().text() == "1\n"
+    };
+    wait_until("new sessions trust the root", trusts);
+    assert_eq!(status(&world)["broker"]["pid"], status_before["broker"]["pid"]);
+}

@@ -57,7 +57,7 @@ struct Service {
     config_problem: Mutex<Option<String>>,
 }
 
-/// Serves until the window ends, somebody locks, or SIGTERM or SIGINT; each way sessions end in order, on
+/// Serves until the window ends, somebody locks, or SIGTERM or SIGINT (at a terminal SIGHUP too); each way sessions end in order, on
 /// record. `ready` is called once the sockets listen, with the address where NL is served over HTTP.
 // Boxed, as what is awaited in another crate is compiled in that one, and the binary's own is not optimised.
 pub fn serve<'a>(
@@ -78,6 +78,11 @@ async fn serve_to_the_end(
     ready: Box<dyn FnOnce(Option<SocketAddr>) + '_>,
 ) -> Result<(), Error> {
     let mut stop = Stop::listen()?;
+    // To a service SIGHUP says that its files have changed, to who has a terminal that this is gone.
+    let has_terminal = fs::File::open("/dev/tty").is_ok();
+    if has_terminal {
+        stop = stop.and_hangups()?;
+    }
     let nl = &config.nl;
     // What a key's file lacks is said now, and not when something has to be told.
     for hook in &nl.webhooks {
@@ -88,7 +93,9 @@ async fn serve_to_the_end(
     let listener = bind_agent_socket(&places).await?;
     let operator_listener = bind_private(&places.operator_socket()).await?;
     let speaking = Arc::new(NlService::new(&broker, &places, nl)?);
-    let nl_doors = Listeners::open(Arc::clone(&speaking), &places, nl).await?;
+    let nl_doors = Listeners::open(Arc::clone(&speaking), &places, nl).await;
+    // As of an address that somebody else has: nothing of this one stays.
+    let nl_doors = nl_doors.inspect_err(|_| remove_sockets(&places))?;
     let (proxy_listener, proxy) = loopback_listener().await?;
     broker.log_strangers();
     tokio::spawn(Arc::clone(broker.engine()).serve_proxy(proxy_listener));
@@ -127,6 +134,7 @@ async fn serve_to_the_end(
         config_problem: Mutex::default(),
     });
     let watcher = Watcher::new(vec![service.places.config_file()]).await;
+    let watcher = if has_terminal { watcher } else { watcher.and_hangups()? };
     beside.spawn(follow_config(Arc::clone(&service), watcher));
     keeper.opened("from cold").await;
     ready(nl_doors.http);
@@ -140,8 +148,7 @@ async fn serve_to_the_end(
     systemd::tell("STOPPING=1");
     drop(nl_doors);
     // The sockets go first: who comes now finds the store locked.
-    let _ = fs::remove_file(service.places.agent_socket());
-    let _ = fs::remove_file(service.places.operator_socket());
+    remove_sockets(&service.places);
     drop(beside);
     service.end_sessions().await;
     if service.broker.vault().is_open() {
@@ -152,6 +159,11 @@ async fn serve_to_the_end(
     service.broker.requests().take_all_back().await
 }
 
+fn remove_sockets(places: &Places) {
+    let _ = fs::remove_file(places.agent_socket());
+    let _ = fs::remove_file(places.operator_socket());
+}
+
 /// One broker serves a store: a second one is refused.
 async fn bind_agent_socket(places: &Places) -> Result<UnixListener, Error> {
     let path = places.agent_socket();
@@ -159,7 +171,7 @@ async fn bind_agent_socket(places: &Places) -> Result<UnixListener, Error> {
         let detail = SafeText::words(
             "the store is unlocked already: run keyless lock first, or have that broker serve NL by `http` under `nl` in config.toml",
         );
-        return Err(Error::with(Code::Usage, detail));
+        return Err(Error::with(Code::StateUnfit, detail));
     }
     bind_private(&path).await
 }

@@ -68,7 +68,7 @@ impl Door {
             key: key(),
             chosen,
         };
-        let trust_pem = session.ca_pem().to_owned() + &broker.door().extra_roots;
+        let trust_pem = broker.door().trust_pem(&session);
         let following = tokio::spawn(follower.follow()).abort_handle();
         Ok(Some(Self { engine, session, trust_pem, only: reach.only, following }))
     }
