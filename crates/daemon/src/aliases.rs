@@ -11,7 +11,7 @@ pub(crate) struct Aliased {
     pub(crate) path: SecretPath,
 }
 
-/// The aliases among what is inherited. Fails with `Code::Usage` on one of nothing that could be a
+/// The aliases among what is inherited. Fails with `Code::SessionUnfit` on one of nothing that could be a
 /// secret, and on one of a secret that the session was not to have.
 pub(crate) fn aliases(inherited: &[Inherited], wanted: &Wanted) -> Result<Vec<Aliased>, Error> {
     let mut all = Vec::new();
@@ -19,7 +19,7 @@ pub(crate) fn aliases(inherited: &[Inherited], wanted: &Wanted) -> Result<Vec<Al
         let Some(path) = alias(value) else { continue };
         let refuse = |words: SafeText| {
             let place = SafeText::words("the variable ").as_they_wrote(name);
-            Error::with(Code::Usage, place.and(" is an alias of ").and(words))
+            Error::with(Code::SessionUnfit, place.and(" is an alias of ").and(words))
         };
         let path = path.map_err(|why| refuse(SafeText::words("no secret: ").and(why)))?;
         match wanted {
@@ -48,8 +48,8 @@ mod tests {
         let these = |text: &str| Wanted::These(vec![SecretPath::parse(text).unwrap()]);
         assert_eq!(found("@secret:a/b/c", &Wanted::All), Ok(1));
         assert_eq!(found("@secret:a/b/c", &these("a/b/c")), Ok(1));
-        assert_eq!(found("@secret:a/b/c", &these("a/b/d")), Err(Code::Usage));
-        assert_eq!(found("@secret:a/b", &Wanted::All), Err(Code::Usage));
+        assert_eq!(found("@secret:a/b/c", &these("a/b/d")), Err(Code::SessionUnfit));
+        assert_eq!(found("@secret:a/b", &Wanted::All), Err(Code::SessionUnfit));
         assert_eq!(found("see @secret:a/b/c", &Wanted::All), Ok(0));
     }
 }

@@ -25,7 +25,7 @@ use zeroize::Zeroizing;
 use self::{
     hidden::Hidden,
     variables::{
-        add_key_ids, is_offered, placeholder, refuse_shared_variables,
+        add_key_ids, is_offered, leave_to_declared, placeholder, refuse_shared_variables,
         refuse_variables_of_sessions, resolved, unnamed, variables,
     },
 };
@@ -43,6 +43,8 @@ use crate::{
     values::Values,
     withdrawal::Follower,
 };
+
+pub use self::variables::shared_variables;
 
 /// Joins the vault, the log and egress. A clone is the same broker.
 #[derive(Clone)]
@@ -176,6 +178,9 @@ impl Broker {
     ) -> Result<OpenSession, Error> {
         let aliased = aliases(inherited, wanted)?;
         let mut chosen = self.choose(wanted).await?;
+        if *wanted == Wanted::All {
+            leave_to_declared(&mut chosen, |path| caution.declares(path));
+        }
         self.add_aliased(&aliased, &mut chosen).await?;
         refuse_shared_variables(&chosen)?;
         refuse_variables_of_sessions(&chosen, &aliased)?;
@@ -540,10 +545,11 @@ fn refuse_unbound(secret: &Secret) -> Result<(), Error> {
     if secret.metadata.egress.is_some() {
         return Ok(());
     }
-    let detail = SafeText::default().and(&secret.path).and(
-        " names no destination, so it can't enter a session: add one with keyless secret set --to HOST",
-    );
-    Err(Error::with(Code::Usage, detail))
+    let path = &secret.path;
+    let words =
+        SafeText::default().and(path).and(" names no destination, so it can't enter a session: ");
+    let words = words.and("add one with keyless secret set ").and(path).and(" --to HOST");
+    Err(Error::with(Code::SessionUnfit, words))
 }
 
 fn refuse_compromised(secret: &Secret) -> Result<(), Error> {

@@ -1,14 +1,22 @@
 //! How cautious a session is beyond what its secrets say themselves: the operator's index and the project's
-//! manifest may ask for a person more often, never less.
+//! manifest may ask for a person more often, never less. What the project declares decides where secrets compete.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use keyless_core::{ApproveOnUse, Code, Error, SafeText, SecretPath};
 use keyless_vault::{IndexFile, Inventory, Manifest, Vault};
 
-/// The policies that were tightened, by path.
+/// What the index and a project's manifest say of a session's secrets.
 #[derive(Clone, Debug, Default)]
-pub struct Caution(BTreeMap<SecretPath, ApproveOnUse>);
+pub struct Caution {
+    /// The policies that were tightened, by path.
+    policies: BTreeMap<SecretPath, ApproveOnUse>,
+    /// The paths that the project declares.
+    declared: BTreeSet<SecretPath>,
+}
 
 impl Caution {
     /// What the index and the manifest say of the vault's secrets. Blocks to read the index.
@@ -26,22 +34,29 @@ impl Caution {
             Some(text) => parse(text)?,
             None => Manifest::default(),
         };
+        let declared = manifest.required.union(&manifest.optional).cloned().collect();
         // The index counts for every secret, declared or not; so do the manifest's own words.
-        let declared = |path: &SecretPath| manifest.required.contains(path);
+        let is_required = |path: &SecretPath| manifest.required.contains(path);
         let others: Vec<_> = secrets
             .iter()
             .map(|secret| secret.path.clone())
-            .filter(|path| !declared(path))
+            .filter(|path| !is_required(path))
             .collect();
         manifest.optional.extend(others);
         let rows = Inventory::merge(&manifest, &index, &secrets).rows;
         let policies = rows.into_iter().map(|(path, row)| (path, row.approve_on_use));
-        Ok(Self(policies.filter(|(_, policy)| *policy != ApproveOnUse::Never).collect()))
+        let policies = policies.filter(|(_, policy)| *policy != ApproveOnUse::Never).collect();
+        Ok(Self { policies, declared })
     }
 
     /// The policy of `path`, of which its secret says `own`.
     pub(crate) fn tighten(&self, path: &SecretPath, own: ApproveOnUse) -> ApproveOnUse {
-        self.0.get(path).map_or(own, |more| own.tightened_by(*more))
+        self.policies.get(path).map_or(own, |more| own.tightened_by(*more))
+    }
+
+    /// Whether the project declares `path`.
+    pub(crate) fn declares(&self, path: &SecretPath) -> bool {
+        self.declared.contains(path)
     }
 }
 

@@ -71,7 +71,7 @@ pub struct CiSession {
 /// Opens a session for what is wanted, by the text of the project's manifest.
 ///
 /// Fails with [`Code::VariableMissing`] that names every variable that would have done, [`Code::ApprovalRequired`] for a
-/// secret that takes a person, [`Code::Usage`] for one that may go nowhere.
+/// secret that takes a person, [`Code::SessionUnfit`] for one that may go nowhere.
 pub async fn open_session(
     places: &Places,
     door: EgressDoor,
@@ -171,7 +171,7 @@ impl Declared {
         let all: BTreeSet<&SecretPath> = required.union(optional).collect();
         if all.is_empty() {
             let words = "the project declares no secrets (.keyless/secrets.toml), and none is named with --secret";
-            return Err(Error::with(Code::Usage, SafeText::words(words)));
+            return Err(Error::with(Code::SessionUnfit, SafeText::words(words)));
         }
         Ok(all.into_iter().map(|path| (path.clone(), required.contains(path))).collect())
     }
@@ -207,7 +207,8 @@ impl Declared {
         if metadata.egress.is_none() {
             let words = SafeText::default().and(path).and(" may go nowhere: set ");
             let words = words.as_they_wrote(&format!("{KEYLESS_SECRET_TO}{}", tail(path)));
-            return Err(Error::with(Code::Usage, words.and(" to the hosts that may receive it")));
+            let words = words.and(" to the hosts that may receive it");
+            return Err(Error::with(Code::SessionUnfit, words));
         }
         // The format of a job's token is its service's affair.
         metadata.upkeep.format_regex = None;
@@ -255,7 +256,7 @@ fn destinations(path: &SecretPath) -> Result<Option<Vec<Destination>>, Error> {
                 .as_they_wrote(&name)
                 .and(": ")
                 .as_they_wrote(&error.to_string());
-            Error::with(Code::Usage, words)
+            Error::with(Code::SessionUnfit, words)
         })
     };
     text.split(',').map(read).collect::<Result<_, _>>().map(Some)

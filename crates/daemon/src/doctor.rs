@@ -13,12 +13,13 @@ mod store;
 
 use std::path::Path;
 
-use keyless_core::Code;
 use serde::Serialize;
 
+use self::broker::Openable;
 use crate::{
-    operator::open_store,
-    places::{Places, is_inside_session},
+    ci,
+    operator::{refuse_inside_session, sees_no_store},
+    places::Places,
 };
 
 /// One thing that was looked at.
@@ -80,22 +81,25 @@ impl Check {
 
 /// Looks at this machine, the operator's files, the store, the broker, and the project that `folder` lies in.
 pub async fn examine(places: &Places, folder: &Path) -> Vec<Check> {
-    if is_inside_session() && sees_no_store(places).await {
+    if refuse_inside_session(places).await.is_err() {
         let found = "this is an agent's session: nothing of Keyless's own is seen here, and no jail can be made";
         return vec![Check::note("session.inside", found, "run keyless doctor outside of it")];
     }
     let mut checks = machine::look();
     checks.extend(home::look(places));
     checks.extend(files::look(places, folder));
-    checks.extend(broker::look(places).await);
+    let openable = if ci::is_on() {
+        Openable::No("values come from the environment here")
+    } else if sees_no_store(places).await {
+        Openable::No("there is no store yet that it could open")
+    } else {
+        Openable::Yes
+    };
+    checks.extend(broker::look(places, openable).await);
     checks.extend(proxies::look(places));
     let store = store::look(places).await;
     let known = store.secrets;
     checks.extend(store.checks);
     checks.extend(project::look(places, folder, &known));
     checks
-}
-
-async fn sees_no_store(places: &Places) -> bool {
-    open_store(places).await.is_err_and(|error| error.code() == Code::NotInitialised)
 }

@@ -92,7 +92,9 @@ pub use keyless_vault as vault;
 
 pub use crate::{
     agent_client::AgentClient,
-    broker::{Broker, Inherited, OpenSession, Variable, Wanted, open_bare_session},
+    broker::{
+        Broker, Inherited, OpenSession, Variable, Wanted, open_bare_session, shared_variables,
+    },
     catalog_urls::{
         Outcome as UrlOutcome, ProjectCatalogs, ProjectFile, Trust, UrlCatalogs, UrlReport,
     },
@@ -127,8 +129,8 @@ pub use crate::{
         Overview, Present, Proof, ProveAgain, RemoteApprover, SecretRow, SecretState, SecretsView,
         SecretsWanted, Shown, SourcesView, Tally, Typed, UsedBy, Weight, ago, audit_log,
         audit_query, audit_tail, counted, create_store, decoy, lasting, list_secrets, open_store,
-        page_link, read_destinations, read_path, read_variable, refuse_existing_store, show_secret,
-        suggested_variable,
+        page_link, read_destinations, read_path, read_variable, refuse_existing_store,
+        refuse_inside_session, show_secret, suggested_variable,
     },
     passphrase::{read_passphrase_file, remember_passphrase_file, remembered_passphrase_files},
     places::{

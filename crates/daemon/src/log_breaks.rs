@@ -54,7 +54,7 @@ pub async fn accept_log_breaks(
         vault.store().audit_accept_breaks(&marker, &missed, &*sealer).await.map_err(told)?;
     if breaks.is_empty() {
         let words = "the log is what was written: there is no break to accept";
-        return Err(Error::with(Code::Usage, SafeText::words(words)));
+        return Err(Error::with(Code::StateUnfit, SafeText::words(words)));
     }
     sign_log(vault, &audit_log(vault), places).await?;
     Ok(breaks)

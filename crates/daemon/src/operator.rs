@@ -48,7 +48,7 @@ use crate::{
     broker::{agent, fill_random, plain_entry, session_key},
     liveness::{Asker, Checked, LivenessChecks, LivenessVerdict},
     nl::rotation,
-    places::Places,
+    places::{Places, is_inside_session},
     store_place::store_place,
 };
 
@@ -363,6 +363,20 @@ pub fn audit_log(vault: &Vault) -> AuditLog {
 /// The store, opened; `Code::NotInitialised` when there is none.
 pub async fn open_store(places: &Places) -> Result<Store, Error> {
     Ok(Store::open(store_place(places)?).await?)
+}
+
+/// Whether there is no store here, or none that is seen.
+pub(crate) async fn sees_no_store(places: &Places) -> bool {
+    open_store(places).await.is_err_and(|error| error.code() == Code::NotInitialised)
+}
+
+/// Fails with [`Code::InsideSession`] in an agent's session that does not see the store: what the operator would find
+/// there is none of theirs, and a store that is made there is lost with it.
+pub async fn refuse_inside_session(places: &Places) -> Result<(), Error> {
+    if is_inside_session() && sees_no_store(places).await {
+        return Err(Code::InsideSession.into());
+    }
+    Ok(())
 }
 
 /// A store for a new vault.

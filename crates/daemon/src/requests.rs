@@ -152,6 +152,12 @@ impl Requests {
         Ok(self.rows().await?.into_iter().map(|row| row.request).collect())
     }
 
+    /// How many wait for a person; none where it can't be told, as of a store that has locked itself.
+    pub(crate) async fn waiting(&self) -> usize {
+        let (all, now) = (self.all().await.unwrap_or_default(), Timestamp::now());
+        all.iter().filter(|request| request.status(now) == Status::Pending).count()
+    }
+
     /// Answers a request. On record, and told to all who wait.
     pub(crate) async fn settle(
         &self,

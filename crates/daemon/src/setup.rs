@@ -22,6 +22,6 @@ pub use self::{
     manifest::{Existing, write as write_manifest},
     propose::{Judged, Proposal, Proposer},
     rewrite::LeftBehind,
-    scan::{Scan, Variable, scan},
+    scan::{Scan, Variable, scan, values_held},
     state::{SetupState, Step, StepStatus},
 };

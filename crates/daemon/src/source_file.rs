@@ -8,7 +8,7 @@ use keyless_vault::{
     Answer, HttpAnswer, HttpFault, HttpRequest, Router, RouterConfig, Secret, SourceConfig,
     SourceHttp,
 };
-use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
+use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, value};
 
 use crate::{
     places::{Places, unusable},
@@ -124,7 +124,7 @@ pub fn declare_source(places: &Places, new: &NewSource) -> Result<(), Error> {
     write(places, &document)
 }
 
-/// Takes a source out, with the routes that lead to it and the name of its credential. Blocks.
+/// Takes a source out, with the routes and the default that lead to it and the name of its credential. Blocks.
 ///
 /// Fails with [`Code::Usage`] while something is kept there, or the file names it elsewhere.
 pub fn undeclare_source(places: &Places, name: &str, secrets: &[Secret]) -> Result<(), Error> {
@@ -155,7 +155,19 @@ pub fn undeclare_source(places: &Places, name: &str, secrets: &[Secret]) -> Resu
     {
         credentials.remove(name);
     }
-    // Where default, fallback or a secret's own line still names it, the file would not be usable.
+    if document
+        .get("default")
+        .and_then(Item::as_table_like)
+        .is_some_and(|table| names(table, "source", name))
+    {
+        document.remove("default");
+    }
+    if let Some(default) = document.get_mut("default").and_then(Item::as_table_like_mut)
+        && names(default, "fallback", name)
+    {
+        default.remove("fallback");
+    }
+    // Where a secret's own line still names it, the file would not be usable.
     write(places, &document)
 }
 
@@ -201,6 +213,10 @@ fn sources(document: &DocumentMut) -> impl Iterator<Item = &Table> {
 }
 
 fn is(table: &Table, key: &str, word: &str) -> bool {
+    names(table, key, word)
+}
+
+fn names(table: &dyn TableLike, key: &str, word: &str) -> bool {
     table.get(key).and_then(Item::as_str) == Some(word)
 }
 

@@ -111,7 +111,10 @@ fn a_secret_without_destination_enters_no_session() {
     let world = World::with_store();
     world.add("team/db/password", &[]).ok();
     let arguments = ["run", "--secret", "team/db/password", "--", "true"];
-    assert_refused(&world, &bad(&arguments, 2, "usage", &["team/db/password", "--to HOST"]));
+    assert_refused(
+        &world,
+        &bad(&arguments, 2, "session_unfit", &["team/db/password", "--to HOST"]),
+    );
 }
 
 #[test]

@@ -97,9 +97,12 @@ fn a_first_source_makes_the_file_with_its_default_and_credential() {
     assert_eq!(file(&world), expected);
     let second = ["source", "add", "mine", "--type", "pass", "--default"];
     assert!(world.keyless(&second).run().exits(2).errors().contains("default already"));
-    // The default still names it.
-    world.keyless(&["source", "remove", "corp"]).run().exits(2);
+    // What led to it goes with it, the default too.
     assert_eq!(file(&world), expected);
+    world.keyless(&["source", "remove", "corp"]).run().ok();
+    let left = file(&world);
+    assert!(!left.contains("corp") && !left.contains("[default]"), "{left}");
+    world.keyless(&second).run().ok();
 }
 
 /// devboy's own names for kinds, and its words for "no credential", as its guide has them.

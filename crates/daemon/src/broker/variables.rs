@@ -1,6 +1,6 @@
 //! In which variables a session's command finds its placeholders. Pure.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use keyless_core::{Code, Error, Placeholder, SafeText, SecretPath, SessionKey, Signer};
 use keyless_vault::{EnvName, Secret};
@@ -107,6 +107,35 @@ pub(super) fn placeholder(secret: &Secret, key: &SessionKey) -> Placeholder {
     Placeholder::derive(key, &secret.path, &secret.metadata.placeholder.form())
 }
 
+/// The variables that several of `secrets` want, where each is given to a session that asks for none by name.
+pub fn shared_variables(secrets: &[Secret]) -> BTreeMap<&EnvName, Vec<&SecretPath>> {
+    let mut wanted: BTreeMap<&EnvName, Vec<&SecretPath>> = BTreeMap::new();
+    for secret in secrets.iter().filter(|secret| is_offered(secret)) {
+        if let Some(name) = &secret.metadata.env {
+            wanted.entry(name).or_default().push(&secret.path);
+        }
+    }
+    wanted.retain(|_, paths| paths.len() > 1);
+    wanted
+}
+
+/// Of secrets that nobody asked for by name and that want one variable, those go that the project does not declare; none
+/// where it declares none of them, or several.
+pub(super) fn leave_to_declared(
+    chosen: &mut Vec<Secret>,
+    is_declared: impl Fn(&SecretPath) -> bool,
+) {
+    let mut gone = Vec::new();
+    for paths in shared_variables(chosen).into_values() {
+        let (declared, others): (Vec<_>, Vec<_>) =
+            paths.into_iter().cloned().partition(|path| is_declared(path));
+        if declared.len() == 1 {
+            gone.extend(others);
+        }
+    }
+    chosen.retain(|secret| !gone.contains(&secret.path));
+}
+
 /// Two secrets in one variable: the agent would get one of them, and nobody would know which.
 pub(super) fn refuse_shared_variables(chosen: &[Secret]) -> Result<(), Error> {
     let mut seen: HashMap<&str, &SecretPath> = HashMap::new();
@@ -115,7 +144,9 @@ pub(super) fn refuse_shared_variables(chosen: &[Secret]) -> Result<(), Error> {
         if let Some(other) = seen.insert(name.as_str(), &secret.path) {
             let words = SafeText::default().and(other).and(" and ").and(&secret.path);
             let words = words.and(" both want the variable ").as_they_wrote(name.as_str());
-            return Err(Error::with(Code::Usage, words.and("; name one with --secret")));
+            let words =
+                words.and("; declare one in .keyless/secrets.toml, or name one with --secret");
+            return Err(Error::with(Code::SessionUnfit, words));
         }
     }
     Ok(())
@@ -129,7 +160,7 @@ pub(super) fn refuse_variables_of_sessions(
     let refuse = |path: &SecretPath, name: &str, next: &'static str| {
         let words = SafeText::default().and(path).and(" wants the variable ").as_they_wrote(name);
         let words = words.and(", which every session sets itself or keeps away; ").and(next);
-        Err(Error::with(Code::Usage, words))
+        Err(Error::with(Code::SessionUnfit, words))
     };
     for secret in chosen {
         let Some(name) = secret.metadata.env.as_ref().map(EnvName::as_str) else { continue };

@@ -11,7 +11,14 @@ use keyless_core::Code;
 use super::Check;
 use crate::{places::Places, service, system::LONGEST_SOCKET};
 
-pub(super) async fn look(places: &Places) -> Vec<Check> {
+/// Whether `keyless unlock` could start a broker.
+pub(super) enum Openable {
+    /// It can't, and why.
+    No(&'static str),
+    Yes,
+}
+
+pub(super) async fn look(places: &Places, store: Openable) -> Vec<Check> {
     let socket = places.agent_socket();
     if LONGEST_SOCKET.is_some_and(|longest| socket.as_os_str().len() > longest) {
         let found = format!("{} is too long for a socket", socket.display());
@@ -39,7 +46,10 @@ pub(super) async fn look(places: &Places) -> Vec<Check> {
             } else {
                 "none is running"
             };
-            checks.push(Check::note("broker.running", words, "keyless unlock starts one"));
+            checks.push(match store {
+                Openable::Yes => Check::note("broker.running", words, "keyless unlock starts one"),
+                Openable::No(why) => Check::ok("broker.running", format!("{words}; {why}")),
+            });
         }
         Ok(Some(status)) => checks.extend(running(&status)),
     }
@@ -58,9 +68,8 @@ fn running(status: &service::Status) -> Vec<Check> {
         let next = if status.takes_codes { "keyless unlock --code" } else { "keyless unlock" };
         Check::note("broker.running", format!("process {process}, locked"), next)
     } else {
-        let (minutes, sessions) = (status.locks_in_seconds / 60, status.sessions);
-        let found =
-            format!("process {process}, open for another {minutes} min, {sessions} sessions");
+        let (minutes, sessions) = (status.locks_in_seconds / 60, status.sessions_in_words());
+        let found = format!("process {process}, open for another {minutes} min, {sessions}");
         Check::ok("broker.running", found)
     }];
     if let Some(other) = status.other_version() {

@@ -49,7 +49,25 @@ pub(super) fn look(places: &Places, folder: &Path, known: &[Secret]) -> Vec<Chec
             Check::note("project.secrets", found, remedy)
         });
     }
+    checks.extend(without_hosts(&inventory, known));
     checks
+}
+
+/// What the project declares and no session of `keyless run` can use. `keyless exec` can, so it may be meant.
+fn without_hosts(inventory: &Inventory, known: &[Secret]) -> Option<Check> {
+    let is_declared = |secret: &&Secret| inventory.rows.contains_key(&secret.path);
+    let idle = known.iter().filter(is_declared).filter(|secret| secret.metadata.egress.is_none());
+    let paths: Vec<&str> = idle.map(|secret| secret.path.as_str()).collect();
+    let (first, many) = (paths.first()?, paths.len() > 1);
+    let names = if many {
+        "name no host, so keyless run can't use them"
+    } else {
+        "names no host, so keyless run can't use it"
+    };
+    let found =
+        format!("{} of this project {names}: {}", counted(paths.len(), "secret"), paths.join(", "));
+    let path = if many { "PATH" } else { *first };
+    Some(Check::note("project.hosts", found, format!("keyless secret set {path} --to HOST")))
 }
 
 /// In env-only mode: whether the environment has what the project requires.

@@ -5,10 +5,11 @@ use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
 use jiff::{SignedDuration, Timestamp, Zoned};
 use keyless_core::{Code, Error, SecretPath, audit::Action};
 use keyless_store::{AuditQuery, Store, StorePlace};
-use keyless_vault::{Freshness, Secret, SourceConfig};
+use keyless_vault::{EnvName, Freshness, Secret, SourceConfig};
 
 use super::Check;
 use crate::{
+    broker::shared_variables,
     operator::{self, counted},
     places::Places,
     store_place::store_place,
@@ -62,6 +63,7 @@ pub(super) async fn look(places: &Places) -> Looked {
     checks.extend(clock(&store).await);
     checks.extend(clock_jump(&store).await);
     checks.extend(due(&secrets));
+    checks.extend(variables(&secrets));
     checks.extend(sources(&secrets));
     Looked { checks, secrets }
 }
@@ -112,6 +114,20 @@ fn due(secrets: &[Secret]) -> Vec<Check> {
         Some(Check::warning("store.expiry", format!("{} {state}", secret.path), remedy))
     };
     secrets.iter().filter_map(word).collect()
+}
+
+/// Variables that several secrets want.
+fn variables(secrets: &[Secret]) -> Vec<Check> {
+    let word = |(name, paths): (&EnvName, Vec<&SecretPath>)| {
+        let paths: Vec<&str> = paths.into_iter().map(SecretPath::as_str).collect();
+        let found = format!(
+            "{} want the variable {name}: a keyless run that names none is refused, but in a project that declares one",
+            paths.join(" and ")
+        );
+        let remedy = format!("keyless secret set {} --env ANOTHER, or --env none", paths[0]);
+        Check::warning("store.variables", found, remedy)
+    };
+    shared_variables(secrets).into_iter().map(word).collect()
 }
 
 /// Values that are kept in files: there, and nobody else's to read.

@@ -94,6 +94,6 @@ pub(super) async fn bind_tcp(address: SocketAddr) -> Result<(TcpListener, Socket
 
 /// Why an address can't be listened on: mostly another process has it.
 pub(crate) fn cannot_listen(address: &str, error: &io::Error) -> Error {
-    let words = SafeText::words("can't listen on ").as_they_wrote(address).and(": ");
-    Error::with(Code::Usage, words.and(error.kind()).and("; choose another port or address"))
+    let words = SafeText::default().as_they_wrote(address).and(": ");
+    Error::with(Code::AddressUnusable, words.and(error.kind()))
 }

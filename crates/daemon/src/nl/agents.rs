@@ -168,7 +168,7 @@ impl Agents {
         found.ok_or_else(|| Error::with(Code::AgentUnknown, words))
     }
 
-    /// Changes an agent's state, on record. [`Code::Usage`] when it can't be changed so.
+    /// Changes an agent's state, on record. [`Code::StateUnfit`] when it can't be changed so.
     pub async fn change(
         &self,
         instance: &InstanceId,
@@ -192,7 +192,8 @@ impl Agents {
                 return Ok(old.aid);
             }
             let state = old.aid.lifecycle.change_to(to, by).map_err(|refused| {
-                Error::with(Code::Usage, SafeText::default().as_they_wrote(&refused.to_string()))
+                let why = SafeText::default().as_they_wrote(&refused.to_string());
+                Error::with(Code::StateUnfit, why)
             })?;
             let from = old.aid.lifecycle;
             let mut aid = Aid { lifecycle: state, ..old.aid.clone() };

@@ -72,7 +72,7 @@ async fn bind(address: SocketAddr, has_tls: bool) -> Result<TcpListener, Error> 
     }
     TcpListener::bind(address).await.map_err(|error| {
         let words = SafeText::default().and(address.ip()).and(":").and(address.port());
-        Error::with(Code::PathUnusable, words.and(": ").and(error.kind()))
+        Error::with(Code::AddressUnusable, words.and(": ").and(error.kind()))
     })
 }
 

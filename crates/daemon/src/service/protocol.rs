@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     broker::{Inherited, Variable, Wanted},
     deploys::{DeployBy, DeployWord},
+    operator::counted,
 };
 
 /// The longest line, in bytes: an environment may have megabytes.
@@ -175,6 +176,9 @@ pub struct Status {
     pub takes_codes: bool,
     /// Open sessions.
     pub sessions: u64,
+    /// Requests that wait for a person; none from a broker that does not say it yet.
+    #[serde(default)]
+    pub waiting: usize,
     /// Why config.toml as it lies there is not in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_problem: Option<String>,
@@ -187,6 +191,11 @@ impl Status {
     /// What the broker is called, if it is of another version than this program.
     pub fn other_version(&self) -> Option<String> {
         other_version(self.version.as_deref())
+    }
+
+    /// How many sessions are open, in words.
+    pub fn sessions_in_words(&self) -> String {
+        counted(usize::try_from(self.sessions).unwrap_or(usize::MAX), "session")
     }
 }
 

@@ -10,12 +10,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use keyless_vault::Weakness;
 use serde_json::Value;
 use zeroize::Zeroizing;
 
 use super::{
     dotenv, mentions,
-    propose::{Judged, Proposer},
+    propose::{Judged, Proposal, Proposer},
 };
 
 /// Larger files are data.
@@ -74,7 +75,21 @@ impl Scan {
 
 /// Looks through the project at `root`. Blocks.
 pub fn scan(root: &Path, proposer: &Proposer<'_>) -> Scan {
-    let mut looked = Looking { root, proposer, found: Scan::default() };
+    let mut looked = looked_through(root, proposer, Files::All);
+    for client in CLIENTS {
+        looked.client(&root.join(client));
+    }
+    looked.found
+}
+
+/// What lies in the `.env` files of the project at `root` and looks like a secret's value, by file. Blocks.
+pub fn values_held(root: &Path, proposer: &Proposer<'_>) -> BTreeMap<PathBuf, Vec<Proposal>> {
+    looked_through(root, proposer, Files::Env).held
+}
+
+fn looked_through<'a>(root: &'a Path, proposer: &'a Proposer<'a>, files: Files) -> Looking<'a> {
+    let (found, held) = (Scan::default(), BTreeMap::new());
+    let mut looked = Looking { root, proposer, files, found, held };
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
         let read = fs::read_dir(&folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
@@ -93,16 +108,25 @@ pub fn scan(root: &Path, proposer: &Proposer<'_>) -> Scan {
             }
         }
     }
-    for client in CLIENTS {
-        looked.client(&root.join(client));
-    }
-    looked.found
+    looked
+}
+
+/// Which files are looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Files {
+    /// Code too, for the names in it.
+    All,
+    /// Those of the form of `.env`, where values lie.
+    Env,
 }
 
 struct Looking<'a> {
     root: &'a Path,
     proposer: &'a Proposer<'a>,
+    files: Files,
     found: Scan,
+    /// What the `.env` files hold that no example has, by file.
+    held: BTreeMap<PathBuf, Vec<Proposal>>,
 }
 
 impl Looking<'_> {
@@ -113,7 +137,7 @@ impl Looking<'_> {
         }
         let ends_so = path.extension().is_some_and(|end| end == "env");
         let is_env = name == ".env" || name.starts_with(".env.") || ends_so;
-        let is_code = !name.starts_with('.') && mentions::is_read(name);
+        let is_code = self.files == Files::All && !name.starts_with('.') && mentions::is_read(name);
         if !is_env && !is_code {
             return;
         }
@@ -129,17 +153,18 @@ impl Looking<'_> {
     }
 
     fn dotenv(&mut self, path: &Path, text: &str) {
-        let mut holds = false;
+        let is_example = path
+            .extension()
+            .is_some_and(|end| end == "example" || end == "sample" || end == "template");
         for one in dotenv::read(text).assignments {
             let judged = self.proposer.judge(&one.name, &one.value);
-            let is_example = path
-                .extension()
-                .is_some_and(|end| end == "example" || end == "sample" || end == "template");
-            holds |= matches!(judged, Judged::Secret(_)) && !is_example;
+            if let (Judged::Secret(proposal), false) = (judged, is_example) {
+                self.found.held_in.insert(path.to_owned());
+                if Weakness::of(one.value.as_bytes()).is_none() {
+                    self.held.entry(path.to_owned()).or_default().push(proposal);
+                }
+            }
             self.value(&one.name, &one.value, path);
-        }
-        if holds {
-            self.found.held_in.insert(path.to_owned());
         }
     }
 

@@ -167,6 +167,7 @@ impl Service {
                 locked: !self.broker.vault().is_open(),
                 takes_codes: self.keeper.takes_codes(),
                 sessions: self.sessions.load(Ordering::Relaxed),
+                waiting: self.broker.requests().waiting().await,
                 config_problem: self.config_problem.lock().clone(),
                 version: Some(OURS.to_owned()),
             }),
