@@ -92,7 +92,8 @@ Examples:
 Exit statuses:
   0 done   1 failed   2 a word, file or value can't be used   3 not there   4 policy says no
   5 locked, or a wrong factor   6 the store can't be used   7 this machine lacks something
-  keyless run and exec: the command's own; 126 it can't be run, 127 it is not there";
+  keyless run and exec: the command's own; 126 it can't be run, 127 it is not there
+  keyless exec: 124 when its time was over";
 
 /// Lets AI coding agents use credentials without ever holding them.
 #[derive(Debug, Parser)]

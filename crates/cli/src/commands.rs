@@ -37,7 +37,7 @@ use std::{iter::successors, path::Path, process::ExitCode};
 
 use clap::{
     ArgMatches, FromArgMatches as _,
-    error::{ContextKind, ContextValue},
+    error::{ContextKind, ContextValue, ErrorKind},
 };
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
@@ -91,7 +91,12 @@ pub(crate) fn main() -> ExitCode {
             return ui.fail(&name, &Error::with(Code::Internal, detail));
         }
     };
-    let outcome = runtime.block_on(dispatch(&ui, cli.command));
+    let outcome = runtime.block_on(async {
+        if is_operators(&cli.command) {
+            keyless_daemon::refuse_inside_session(&Places::from_environment()?).await?;
+        }
+        dispatch(&ui, cli.command).await
+    });
     runtime.shutdown_background();
     outcome.unwrap_or_else(|error| ui.fail(&name, &error))
 }
@@ -107,11 +112,21 @@ fn with_likeliest(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// What clap has to say: help and faults as it prints them, and faults as JSON where that is asked.
+/// What clap has to say: help as it prints it, faults in the form that all have, or as JSON where that is asked.
 fn refuse_arguments(error: &clap::Error) -> ExitCode {
     let asked = std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json");
-    if !asked || !error.use_stderr() {
+    let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if !error.use_stderr() || is_help && !asked {
         error.exit();
+    }
+    let written = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let verb = verb_of(written);
+    if !asked {
+        let text = error.to_string();
+        // How clap ends; the next step stands in its place, as behind every other fault.
+        let fault = text.split("\n\nFor more information").next().unwrap_or_default();
+        let fault = fault.trim_start_matches("error: ").trim_end();
+        return Ui::refusal(&verb, fault);
     }
     // Backticks, as in every other message; safe text would escape apostrophes.
     let text = error.to_string().replace('\'', "`");
@@ -120,16 +135,15 @@ fn refuse_arguments(error: &clap::Error) -> ExitCode {
     let detail = SafeText::default().as_they_wrote(&words.join(" "));
     let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
     let detail = tip.into_iter().fold(detail, |detail, tip| detail.and("; ").as_they_wrote(tip));
-    Ui::new(Format::Json).fail(&verb_of(&text), &Error::with(Code::Usage, detail))
+    Ui::new(Format::Json).fail(&verb, &Error::with(Code::Usage, detail))
 }
 
-/// The verb whose usage a fault of clap's shows; `keyless` where it is none.
-fn verb_of(fault: &str) -> String {
-    let usage = fault.lines().find_map(|line| line.strip_prefix("Usage: keyless "));
+/// The verb that the command line names, as far as it can be read; `keyless` where it names none.
+fn verb_of(words: impl Iterator<Item = String>) -> String {
     let all = args::grouped();
     let (mut command, mut verb) = (&all, Vec::new());
-    for word in usage.unwrap_or_default().split(' ') {
-        let Some(inner) = command.find_subcommand(word) else { break };
+    for word in words.filter(|word| !word.starts_with('-')) {
+        let Some(inner) = command.find_subcommand(&word) else { break };
         verb.push(word);
         command = inner;
     }
@@ -175,6 +189,12 @@ fn needs_store(command: &Command) -> bool {
         | Command::Setup(_)
         | Command::Status => false,
     }
+}
+
+/// Whether a command is the operator's, who runs it outside of agents' sessions: in one it would find no store, and say
+/// what is not so. The bridge to the broker is the agent's own.
+fn is_operators(command: &Command) -> bool {
+    needs_store(command) && !matches!(command, Command::Serve(args) if args.stdio)
 }
 
 /// Whether a command makes nothing that bears a time: it tells of a clock that is not set, or of words alone.
@@ -239,11 +259,7 @@ fn name_of(matches: &ArgMatches) -> String {
 async fn open_store() -> Result<(Places, Store), Error> {
     let places = Places::from_environment()?;
     let store = keyless_daemon::open_store(&places).await.map_err(|error| match error.code() {
-        Code::NotInitialised if keyless_daemon::is_inside_session() => {
-            let words = "an agent's session does not see the store; keyless mcp has the tools of one, and the operator \
-                         runs this outside of it";
-            Error::with(Code::OperatorRequired, SafeText::words(words))
-        }
+        Code::NotInitialised if keyless_daemon::is_inside_session() => Code::InsideSession.into(),
         _ => error,
     })?;
     Ok((places, store))
@@ -252,6 +268,15 @@ async fn open_store() -> Result<(Places, Store), Error> {
 /// The vault, unlocked by what the arguments, the environment or a person give.
 async fn unlock_vault(factor: &FactorArgs) -> Result<(Places, Vault), Error> {
     let (places, store) = open_store().await?;
+    unlock_opened(places, store, factor).await
+}
+
+/// The vault of an open store, unlocked in the same way.
+async fn unlock_opened(
+    places: Places,
+    store: Store,
+    factor: &FactorArgs,
+) -> Result<(Places, Vault), Error> {
     let vault = keyless_daemon::open_vault(store, prompt::factor(factor)?).await?;
     let config = Config::load(&places.config_file())?;
     let vault = keyless_daemon::with_sources(vault, &places, &config)?;

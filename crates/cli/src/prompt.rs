@@ -72,15 +72,19 @@ pub(crate) fn new_passphrase(factor: &FactorArgs) -> Result<Zeroizing<String>, E
     typed_passphrase()
 }
 
-/// A new passphrase, typed twice.
+/// A new passphrase, typed twice; asked for again while it is too short, or was typed in two ways.
 pub(crate) fn typed_passphrase() -> Result<Zeroizing<String>, Error> {
-    let first = hidden("New passphrase (12 characters or more): ", "--passphrase-file FILE")?;
-    let second = hidden("Once more: ", "--passphrase-file FILE")?;
-    if first != second {
-        let detail = SafeText::words("the two passphrases differ");
-        return Err(Error::with(Code::Usage, detail));
+    loop {
+        let first = hidden("New passphrase (12 characters or more): ", "--passphrase-file FILE")?;
+        if let Err(error) = Passphrase::new(first.clone()).check_strength() {
+            Ui::fault(&error.message(), Some(error.code().remediation().action));
+            continue;
+        }
+        if hidden("Once more: ", "--passphrase-file FILE")? == first {
+            return Ok(first);
+        }
+        Ui::fault("The two passphrases differ.", Some("type it twice, the same each time"));
     }
-    Ok(first)
 }
 
 /// The six digits that the authenticator app shows.

@@ -17,7 +17,7 @@ use anstyle::{AnsiColor, Style};
 use indicatif::ProgressBar;
 use keyless_core::{Code, Error};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::visible::{one_line, visible};
 
@@ -158,6 +158,16 @@ impl Ui {
         anstream::eprint!("{}", visible(&told(message, next)));
     }
 
+    /// A command line that can't be read, and the exit status that goes with it. The lines show its form, so they stand
+    /// as they are.
+    pub(crate) fn refusal(command: &str, lines: &str) -> ExitCode {
+        let (red, cyan) = (AnsiColor::Red.on_default().bold(), AnsiColor::Cyan.on_default());
+        let next = next_step(command, &Code::Usage.into());
+        let text = format!("{red}error{red:#}: {lines}\n{cyan}next{cyan:#}:  {next}.\n");
+        anstream::eprint!("{}", visible(&text));
+        ExitCode::from(Code::Usage.exit() as u8)
+    }
+
     fn envelope(&self, command: &str, ok: bool, data: &Value, errors: &[Value]) -> Value {
         json!({
             "schema_version": 1,
@@ -220,6 +230,30 @@ pub(crate) fn in_rows(phrase: &str) -> String {
 /// A line of a running service's log, on stderr.
 pub(crate) fn log(line: &str) {
     anstream::eprintln!("{}", visible(line));
+}
+
+/// An object's fields as people read them, one a line; those that say nothing are left out.
+pub(crate) fn fields(data: &Value) -> String {
+    let says = |value: &Value| !value.is_null() && !value.as_object().is_some_and(Map::is_empty);
+    let all = data.as_object().into_iter().flatten().filter(|(_, value)| says(value));
+    let mut text = String::new();
+    for (name, value) in all {
+        let _ = writeln!(text, "{:<16} {}", format!("{name}:"), plain(value));
+    }
+    text
+}
+
+/// A field as people read it: words without quotes, lists with commas.
+pub(crate) fn plain(value: &Value) -> String {
+    match value {
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
+        Value::Object(fields) => {
+            let pair = |(name, value)| format!("{name} {}", plain(value));
+            fields.iter().map(pair).collect::<Vec<_>>().join(", ")
+        }
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
 }
 
 /// Rows under a head, in columns as wide as their widest cell, two spaces apart. At a terminal that is narrower the

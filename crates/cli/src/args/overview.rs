@@ -63,7 +63,9 @@ fn template(command: &Command) -> String {
         let help = option.get_help().map(ToString::to_string).unwrap_or_default();
         let _ = writeln!(text, "  --{:<11} {help}", option.get_long().unwrap_or_default());
     }
-    text + "  --help        Say more; keyless VERB --help about one verb\n\n{after-help}"
+    text.push_str("  --help        Say more; keyless VERB --help about one verb\n");
+    // What comes after it brings its own empty line.
+    text + "  --version     Say which version this is{after-help}"
 }
 
 #[cfg(test)]
@@ -81,5 +83,6 @@ mod tests {
         let help = super::grouped().render_help().to_string();
         let stands = |name: &&str| help.contains(&format!("\n  {name:<13} "));
         assert!(all.iter().all(stands) && help.contains("Exit statuses:"), "{help}");
+        assert!(help.contains("version this is\n\nExamples:\n"), "{help}");
     }
 }

@@ -9,7 +9,7 @@ use keyless_core::{
     grant::GrantState,
 };
 use keyless_daemon::{
-    Agents, CREDENTIAL_NOTE, Config, Registrar, Registration,
+    Agents, CREDENTIAL_NOTE, Config, Registrar, Registration, counted,
     nl::{
         attestation::{self, Attestation},
         delegations::Delegations,
@@ -27,7 +27,7 @@ use crate::{
         AgentAttestArgs, AgentChangeArgs, AgentCommand, AgentName, AgentRegisterArgs,
         AgentShowArgs, FactorArgs,
     },
-    ui::{Ui, table},
+    ui::{Ui, fields, table},
 };
 
 pub(super) async fn run(ui: &Ui, command: AgentCommand) -> Result<ExitCode, Error> {
@@ -201,10 +201,12 @@ async fn show(ui: &Ui, args: &AgentShowArgs) -> Result<(), Error> {
     let detection = Detection::new(&vault, log, &config.nl)?;
     let (standing, incidents) = detection.standing(&aid.instance_id).await?;
     let words = format!(
-        "{}\nThreat score: {} ({}), {incidents} incidents remembered.\n",
-        serde_json::to_string_pretty(&aid.as_message()).unwrap_or_default(),
+        "{}{:<16} {} ({}), {} remembered\n",
+        fields(&json!(aid.as_message())),
+        "threat:",
         standing.score,
         standing.band.as_str(),
+        counted(incidents, "incident"),
     );
     let threat = json!({
         "score": standing.score, "level": standing.band, "incidents": incidents,

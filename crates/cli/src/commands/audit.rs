@@ -41,7 +41,9 @@ pub(super) async fn run(ui: &Ui, command: AuditCommand) -> Result<ExitCode, Erro
 async fn tail(ui: &Ui, args: &TailArgs) -> Result<ExitCode, Error> {
     let (_, store) = open_store().await?;
     let entries = keyless_daemon::audit_tail(&store, args.lines).await?;
-    let words = shown(&entries, "Nothing has happened yet.\n");
+    let nothing =
+        if args.lines == 0 { "None was asked for.\n" } else { "Nothing has happened yet.\n" };
+    let words = shown(&entries, nothing);
     ui.answer("audit tail", &json!({ "entries": entries }), &words);
     Ok(ExitCode::SUCCESS)
 }

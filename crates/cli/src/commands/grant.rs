@@ -11,7 +11,7 @@ use keyless_core::{
     },
 };
 use keyless_daemon::{
-    Config, Places, audit_log,
+    Agents, Config, Places, audit_log,
     nl::grants::{Grants, ShownGrant, list_grants, new_grant_id},
     vault::{Secret, Vault},
 };
@@ -25,6 +25,8 @@ use crate::{
 
 mod explain;
 
+/// Agents that are registered with their sessions, and are gone with them.
+const OF_SESSIONS: &str = "nl://keyless.dev/";
 /// As much as a grant's file may be.
 const MAX_FILE: u64 = 1024 * 1024;
 /// What a grant permits when it does not say.
@@ -57,8 +59,17 @@ async fn create(ui: &Ui, args: GrantCreateArgs) -> Result<(), Error> {
         ui.line("Without --host, an action that has a value inside reaches no network.");
     }
     let (_, vault) = unlock_vault(&args.factor).await?;
-    let grants = Grants::new(&vault, audit_log(&vault));
+    let log = audit_log(&vault);
+    let grants = Grants::new(&vault, log.clone());
     grants.create(grant.clone()).await?;
+    let agents = Agents::new(&vault, log)?.list().await?;
+    let is_sessions = grant.agent_uri.as_str().starts_with(OF_SESSIONS);
+    if !is_sessions && agents.iter().all(|aid| aid.agent_uri != grant.agent_uri) {
+        ui.warn(format!(
+            "no agent is registered as {}, so far: keyless agent register, keyless agent list",
+            grant.agent_uri
+        ));
+    }
     for pattern in idle_patterns(&grant, &vault).await? {
         ui.warn(format!("{pattern} names no secret so far"));
     }

@@ -30,7 +30,7 @@ pub(super) async fn run(ui: &Ui, args: InitArgs) -> Result<ExitCode, Error> {
         let line = Zeroizing::new(format!("{}\n", *words));
         write_private(path, line.as_bytes())?;
         let text = format!(
-            "Made the store {store_path}.\nThe recovery phrase is in {}. Keep it where this machine can't lose it.\n",
+            "Made the store {store_path}.\nThe recovery phrase is in {}. Move it off this machine at once: it opens the store.\n",
             path.display()
         );
         let data = json!({ "store": store_path, "recovery_file": path.to_string_lossy() });

@@ -57,7 +57,7 @@ async fn over_http(ui: &Ui, server: Server, address: SocketAddr, file: &Path) ->
     let credential = Credential::new(http_credential(file)?.to_string())?;
     let unusable = |error: std::io::Error| {
         let words = SafeText::default().and(address.ip()).and(":").and(address.port());
-        Error::with(Code::PathUnusable, words.and(": ").and(error.kind()))
+        Error::with(Code::AddressUnusable, words.and(": ").and(error.kind()))
     };
     let listener = TcpListener::bind(address).await.map_err(unusable)?;
     let address = listener.local_addr().map_err(unusable)?;

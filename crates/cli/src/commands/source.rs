@@ -121,11 +121,16 @@ async fn check(ui: &Ui, args: CheckArgs) -> Result<ExitCode, Error> {
     let (mut rows, mut data, mut failed) = (Vec::new(), Vec::new(), 0);
     for secret in secrets {
         // The value is fetched and dropped at once; only whether it came is told.
-        let state = match ui.wait("Fetching values", vault.open(&secret.path)).await {
-            Ok(_) => "ok".to_owned(),
-            Err(error) => {
-                failed += 1;
-                error.message()
+        let state = if secret.metadata.honeypot {
+            // To ask for it is what the alarm is for.
+            "bait: never fetched".to_owned()
+        } else {
+            match ui.wait("Fetching values", vault.open(&secret.path)).await {
+                Ok(_) => "ok".to_owned(),
+                Err(error) => {
+                    failed += 1;
+                    error.message()
+                }
             }
         };
         let source = source_word(&secret.metadata.source);

@@ -11,6 +11,15 @@ use crate::ui::Ui;
 
 pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
     let places = Places::from_environment()?;
+    if keyless_daemon::refuse_inside_session(&places).await.is_err() {
+        let words = "This is an agent's session: nothing of Keyless's own is seen here, and no jail can be made.\n\
+                     The operator runs keyless status outside of keyless run.\n";
+        let data = json!({
+            "inside_session": true, "initialised": false, "unlocked": false, "broker": null,
+        });
+        ui.answer("status", &data, words);
+        return Ok(ExitCode::SUCCESS);
+    }
     let store = store_place(&places)?;
     let service = keyless_daemon::service_status(&places.agent_socket()).await?;
     let found = is_there(&places, &store).await;
@@ -34,17 +43,23 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
     let broker = service.as_ref().map_or_else(
         || "locked".to_owned(),
         |status| {
-            let (minutes, sessions) = (status.locks_in_seconds / 60, status.sessions);
+            let (minutes, sessions) = (status.locks_in_seconds / 60, status.sessions_in_words());
             let process = status.pid;
             if status.locked {
                 let next =
                     if status.takes_codes { "keyless unlock --code" } else { "keyless unlock" };
-                return format!("locked, {sessions} sessions wait; {next} opens it again");
+                let wait = if status.sessions == 1 { "waits" } else { "wait" };
+                return format!("locked, {sessions} {wait}; {next} opens it again");
             }
-            format!("unlocked for another {minutes} min, {sessions} sessions, process {process}")
+            format!("unlocked for another {minutes} min, {sessions}, process {process}")
         },
     );
-    let words = format!("Store:   {store}\nBroker:  {broker}\nJail:    {jail}\n");
+    let waiting = match service.as_ref().map_or(0, |status| status.waiting) {
+        0 => String::new(),
+        1 => "Waiting: 1 request for you; keyless approve\n".to_owned(),
+        more => format!("Waiting: {more} requests for you; keyless approve\n"),
+    };
+    let words = format!("Store:   {store}\nBroker:  {broker}\nJail:    {jail}\n{waiting}");
     if let Some(problem) = service.as_ref().and_then(|status| status.config_problem.as_ref()) {
         ui.warn(format!("config.toml as it lies there is not in force: {problem}"));
     }

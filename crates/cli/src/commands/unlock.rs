@@ -28,8 +28,13 @@ pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
     let stands_locked = status.as_ref().is_some_and(|status| status.locked);
     if let Some(status) = status.filter(|status| !status.locked) {
         let data = json!({ "unlocked": true, "locks_in_seconds": status.locks_in_seconds });
-        let words =
-            format!("Unlocked already, for another {}.\n", minutes(status.locks_in_seconds));
+        let rest = minutes(status.locks_in_seconds);
+        let words = match args.window {
+            None => format!("Unlocked already, for another {rest}.\n"),
+            Some(_) => format!(
+                "Unlocked already, for another {rest}; --for did not change that: keyless lock first, then unlock.\n"
+            ),
+        };
         ui.answer("unlock", &data, &words);
         return Ok(ExitCode::SUCCESS);
     }

@@ -3,16 +3,16 @@
 use std::process::{Command, ExitCode, Stdio};
 
 use keyless_core::{Code, Error, SafeText};
-use keyless_daemon::Places;
 use serde_json::json;
 
+use super::open_store;
 use crate::{args::WebArgs, ui::Ui};
 
 /// What opens a page in the person's browser.
 const OPENER: &str = "xdg-open";
 
 pub(super) async fn run(ui: &Ui, args: WebArgs) -> Result<ExitCode, Error> {
-    let places = Places::from_environment()?;
+    let (places, _) = open_store().await?;
     let (url, seconds) = keyless_daemon::page_link(&places.operator_socket()).await?;
     if args.open {
         open(&url)?;

@@ -1,6 +1,10 @@
 //! What went wrong, and what helps: the words at the places where somebody new stumbles.
 
+use std::net::TcpListener;
+
 use crate::{
+    invocation::{KEYLESS, Seen},
+    terminal::at_a_terminal,
     terminal_ui::tmux::Window,
     world::{TOKEN, VARIABLE, World},
 };
@@ -72,8 +76,12 @@ fn who_begins_with_agents_is_told_what_is_meant() {
     let said = world.keyless(&register).run().ok();
     assert!(said.contains("It may use no secret until there is a grant"), "{said}");
     // By its name, as long as one has it.
+    let shown = agent("show").ok();
+    assert!(shown.contains("\nthreat:          0 ("), "{shown}");
+    assert!(!shown.contains('{'), "words, and no JSON among them: {shown}");
     let errors = agent("suspend").exits(2).errors();
     assert!(errors.contains("it has not acted yet"), "{errors}");
+    assert!(errors.contains("does not fit how things stand"), "{errors}");
     agent("activate").ok();
     let errors = agent("activate").exits(2).errors();
     assert!(errors.contains("it is active already"), "{errors}");
@@ -85,6 +93,10 @@ fn who_begins_with_agents_is_told_what_is_meant() {
         made.errors()
     };
     assert!(!grant("api/*").contains("warning"));
+    let strange = ["grant", "create", "--agent", "nl://acme.corp/bott/1.0.0", "--secret", "api/*"];
+    let strange = world.keyless(&[&strange[..], &["--for", "1h"]].concat()).run();
+    let said = strange.errors();
+    assert!(said.contains("no agent is registered as nl://acme.corp/bott/1.0.0"), "{said}");
     let idle = grant("apis/*");
     assert!(idle.contains("warning: apis/* names no secret so far"), "{idle}");
     let said = world.keyless(&register).run().ok();
@@ -133,4 +145,83 @@ fn a_new_phrase_stands_in_rows() {
     assert!(setup.contains("1 value taken in"), "{setup}");
     // It was the operator's; the agent's side is searched without it.
     std::fs::remove_file(world.home.work().join(".env")).unwrap();
+}
+
+/// The operator's verbs say so in an agent's session, where they would find no store and no broker.
+#[test]
+fn in_an_agents_session_the_operators_verbs_say_where_they_belong() {
+    let world = World::with_token();
+    let script = format!(
+        "for verb in init lock unlock web approve ui 'secret list'; do {KEYLESS} $verb 2>&1; echo \"exit $?\"; done; \
+         {KEYLESS} status"
+    );
+    let said = world.agent_sh(&script).run().ok();
+    assert_eq!(said.matches("error: This is an agent's session").count(), 7, "{said}");
+    assert_eq!(said.matches("next:  run it outside of keyless run").count(), 7, "{said}");
+    assert_eq!(said.matches("exit 5").count(), 7, "{said}");
+    assert!(said.contains("\nThis is an agent's session"), "status: {said}");
+    assert!(!said.contains("keyless init"), "{said}");
+}
+
+#[test]
+fn a_command_line_that_cannot_be_read_has_a_next_step_too() {
+    let world = World::empty();
+    let told = |words: &[&str], says: &[&str]| {
+        let errors = world.keyless(words).run().exits(2).errors();
+        for said in says {
+            assert!(errors.contains(said), "{words:?}: {errors}");
+        }
+        assert!(!errors.contains("For more information"), "{errors}");
+    };
+    told(
+        &["secret", "add", "GITHUB_TOKEN"],
+        &["error: ", "such as team/github/token", "next:  see keyless secret add --help.\n"],
+    );
+    told(&["secret", "lst"], &["list", "next:  see keyless secret --help.\n"]);
+    told(&["nonsense"], &["next:  see keyless --help.\n"]);
+}
+
+#[test]
+fn what_is_no_argument_is_not_told_as_one() {
+    let world = World::with_token();
+    let told = |seen: &Seen, status: i32, says: &[&str]| {
+        let errors = seen.exits(status).errors();
+        for said in says {
+            assert!(errors.contains(said), "{errors}");
+        }
+        assert!(!errors.contains("The arguments do not fit"), "{errors}");
+    };
+    let run = world.keyless(&["run", "--", "true"]).env("X", "@secret:nonsense").run();
+    told(&run, 2, &["The session can't be had", "the variable X is an alias of no secret"]);
+    world.add("team/idle/key", &[]).ok();
+    let run = world.keyless(&["run", "--secret", "team/idle/key", "--", "true"]).run();
+    told(&run, 2, &["keyless secret set team/idle/key --to HOST"]);
+    let accept = world.keyless(&["audit", "accept-break", "--reason", "x"]).run();
+    told(&accept, 2, &["does not fit how things stand", "there is no break to accept"]);
+    let restore = ["secret", "restore", TOKEN, "--version", "9"];
+    let told_next =
+        ["The secret has no such version.", "next:  see which there are: keyless secret versions"];
+    told(&world.keyless(&restore).run(), 3, &told_next);
+    let web = World::empty().keyless(&["web"]).run();
+    told(&web, 3, &["next:  run keyless init"]);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let serve = world.keyless(&["serve", "--http", &address]).run();
+    told(&serve, 2, &["The address can't be listened at.", "next:  take another address or port"]);
+    assert_eq!(world.keyless(&["audit", "tail", "-n", "0"]).run().ok(), "None was asked for.\n");
+}
+
+/// A slip at the second prompt does not throw away what came before.
+#[test]
+fn a_new_passphrase_is_asked_for_until_it_can_be_used() {
+    let world = World::empty();
+    at_a_terminal(
+        &world,
+        world.keyless(&["init"]).without_passphrase(),
+        "expect('characters or more): '); say('short\\n'); expect('too short')\n\
+         expect('characters or more): '); say('correct horse battery\\n'); expect('Once more: ')\n\
+         say('correct horse batery\\n'); expect('The two passphrases differ.')\n\
+         expect('characters or more): '); say('correct horse battery\\n'); expect('Once more: ')\n\
+         say('correct horse battery\\n'); expect('Made the store'); finish(code=0)",
+    );
 }

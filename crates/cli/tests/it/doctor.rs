@@ -91,3 +91,14 @@ fn in_an_agents_session_nothing_is_found_wrong() {
     assert!(told.contains("note     session.inside"), "{told}");
     assert!(!told.contains("fault") && !told.contains("keyless init"), "{told}");
 }
+
+/// What can't be started is no next step.
+#[test]
+fn before_there_is_a_store_nobody_is_told_to_unlock_one() {
+    let world = World::empty();
+    for arguments in [&["doctor"][..], &["--ci", "doctor"]] {
+        let told = world.keyless(arguments).run().text();
+        assert!(told.contains("broker.running"), "{told}");
+        assert!(!told.contains("keyless unlock"), "{arguments:?}: {told}");
+    }
+}

@@ -436,3 +436,10 @@ fn a_hangup_has_the_files_read_again_and_closes_nothing() {
     wait_until("new sessions trust the root", trusts);
     assert_eq!(status(&world)["broker"]["pid"], status_before["broker"]["pid"]);
 }
+
+#[test]
+fn a_window_is_not_shortened_without_a_word() {
+    let world = unlocked("8h");
+    let said = world.keyless(&["unlock", "--for", "30m"]).run().ok();
+    assert!(said.contains("--for did not change that: keyless lock first"), "{said}");
+}

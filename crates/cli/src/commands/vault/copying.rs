@@ -22,7 +22,8 @@ use crate::{
 pub(super) async fn export(ui: &Ui, args: ExportVaultArgs) -> Result<(), Error> {
     let recipients = BackupRecipients::parse(args.to.iter().map(String::as_str))?;
     let (_, vault) = unlock_vault(&args.factor).await?;
-    let secrets = vault.list().await?.len();
+    // A copy has those that were removed and not purged, too.
+    let secrets = vault.list().await?.len() + vault.removed().await?.len();
     let copy = Operator::new(vault).export(&recipients).await?;
     write_private(&args.file, &copy)?;
     let data = json!({ "file": args.file.to_string_lossy(), "secrets": secrets });

@@ -233,3 +233,16 @@ fn requests_are_answered_without_a_broker_too() {
     unlock(&world);
     assert_eq!(agent.status(&id), "cancelled");
 }
+
+#[test]
+fn what_waits_is_counted_where_one_looks_how_things_are() {
+    let world = unlocked();
+    let status = || world.keyless(&["status"]).without_passphrase().run().ok();
+    assert!(!status().contains("Waiting"), "{}", status());
+    let mut agent = Agent::connect(&world);
+    let proposed = json!({ "suggested_path": "team/new/key", "metadata": {} });
+    let id = agent.ask("secrets_propose_new_path", &proposed);
+    assert!(status().contains("Waiting: 1 request for you; keyless approve\n"), "{}", status());
+    approve(&world, &[&id, "--deny"]).ok();
+    assert!(!status().contains("Waiting"), "{}", status());
+}
