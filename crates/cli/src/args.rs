@@ -61,7 +61,7 @@ pub(crate) use self::{
     overview::grouped,
     person::{AnswerWord, ApproveArgs, UiArgs, WebArgs},
     revoke::RevokeArgs,
-    rule::{RuleArgs, SwitchWord},
+    rule::{HostWord, RuleArgs, SwitchWord},
     secret::{
         AddArgs, PurgeArgs, RemoveArgs, RestoreArgs, RevealArgs, RotateArgs, SaveArgs,
         SecretCheckArgs, SecretCommand, SetArgs, ValidateArgs, ValueArgs, VersionsArgs,
@@ -73,7 +73,7 @@ pub(crate) use self::{
         AccessWord, BrowseArgs, CheckArgs, SourceAddArgs, SourceCommand, SourceListArgs,
         SourceRemoveArgs,
     },
-    upkeep::UpkeepArgs,
+    upkeep::{DayWord, UpkeepArgs},
     use_args::{GrantWord, InjectionWord, SealingWord, SignerWord, UseArgs},
     vault::{
         EnvelopeAddArgs, EnvelopeCommand, EnvelopeRemoveArgs, EnvelopeWord, ExportVaultArgs,

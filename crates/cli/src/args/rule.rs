@@ -1,7 +1,7 @@
 //! Where a secret may go and where it stands there.
 
 use clap::{Args, ValueEnum};
-use keyless_core::{Destination, Location, OnForeign};
+use keyless_core::{Destination, DestinationError, Location, OnForeign};
 
 use super::UseArgs;
 
@@ -15,10 +15,11 @@ pub(crate) enum SwitchWord {
 /// Where a secret may go and how it is offered.
 #[derive(Debug, Args)]
 pub(crate) struct RuleArgs {
-    /// A host that may receive the value: api.github.com, *.example.com, host:8443, http://host:80
-    #[arg(long, value_name = "HOST")]
-    pub(crate) to: Vec<Destination>,
-    /// The variable that holds the placeholder
+    /// A host that may receive the value: api.github.com, *.example.com, host:8443, http://host:80; repeatable. What
+    /// was named before gives way to all of these; none takes it back
+    #[arg(long, value_name = "HOST", value_parser = parse_host)]
+    pub(crate) to: Vec<HostWord>,
+    /// The variable that holds the placeholder; or none
     #[arg(long, value_name = "NAME")]
     pub(crate) env: Option<String>,
     /// Where it is swapped: header, basic, path, query, body, password of a database (these when absent), websocket
@@ -43,6 +44,14 @@ pub(crate) struct RuleArgs {
     pub(crate) uses: UseArgs,
 }
 
+/// `--to`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum HostWord {
+    Host(Destination),
+    /// It goes nowhere any more.
+    None,
+}
+
 /// `--on-foreign`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum OnForeignWord {
@@ -58,6 +67,13 @@ impl From<OnForeignWord> for OnForeign {
             OnForeignWord::Block => Self::Block,
             OnForeignWord::Pass => Self::Pass,
         }
+    }
+}
+
+fn parse_host(word: &str) -> Result<HostWord, DestinationError> {
+    match word {
+        "none" => Ok(HostWord::None),
+        host => Destination::parse(host).map(HostWord::Host),
     }
 }
 

@@ -23,7 +23,7 @@ Examples:
     Import(ImportArgs),
     /// Change where a secret may go and how it is offered; the value stays
     #[command(
-        after_help = "Examples:\n  keyless secret set team/github/token --to api.github.com --locations header,basic"
+        after_help = "Examples:\n  keyless secret set team/github/token --to api.github.com --locations header,basic\n  keyless secret set team/github/old-token --env none --expires none"
     )]
     Set(SetArgs),
     /// List secrets: paths, destinations, variables; never values

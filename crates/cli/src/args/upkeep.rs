@@ -15,9 +15,9 @@ pub(crate) struct UpkeepArgs {
     /// When you are asked before it is used: never, session, per-call
     #[arg(long, help_heading = HEADING, value_name = "WHEN", value_parser = parse_policy)]
     pub(crate) approve_on_use: Option<ApproveOnUse>,
-    /// The last day on which the value works, such as 2027-01-31
-    #[arg(long, help_heading = HEADING, value_name = "DATE")]
-    pub(crate) expires: Option<Date>,
+    /// The last day on which the value works, such as 2027-01-31; or none
+    #[arg(long, help_heading = HEADING, value_name = "DATE", value_parser = parse_day)]
+    pub(crate) expires: Option<DayWord>,
     /// How often it is to be renewed
     #[arg(long, help_heading = HEADING, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=3650))]
     pub(crate) rotate_every: Option<u32>,
@@ -42,6 +42,21 @@ pub(crate) struct UpkeepArgs {
     /// The longest that a fetched value may stay in memory
     #[arg(long, help_heading = HEADING, value_name = "SECONDS")]
     pub(crate) cache_at_most: Option<u64>,
+}
+
+/// `--expires`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DayWord {
+    Day(Date),
+    /// No day is known.
+    None,
+}
+
+fn parse_day(word: &str) -> Result<DayWord, String> {
+    match word {
+        "none" | "never" => Ok(DayWord::None),
+        day => day.parse().map(DayWord::Day).map_err(|_| "a day is 2027-01-31, or none".to_owned()),
+    }
 }
 
 fn parse_policy(word: &str) -> Result<ApproveOnUse, String> {

@@ -3,12 +3,14 @@
 mod check;
 pub(super) mod import;
 mod metadata;
+mod remarks;
 mod reveal;
 mod revoke;
+mod set;
 mod validate;
 mod versions;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc};
 
 use keyless_core::{Code, Error, SafeText, SecretPath};
 use keyless_daemon::{
@@ -18,15 +20,15 @@ use keyless_daemon::{
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use self::metadata::{changed_metadata, new_metadata};
+use self::{metadata::new_metadata, remarks::remark};
 use super::{
     catalog::{here, warn_of_faults},
-    open_store, unlock_vault,
+    open_store, unlock_opened, unlock_vault,
 };
 use crate::{
-    args::{AddArgs, FactorArgs, RemoveArgs, RotateArgs, SaveArgs, SecretCommand, SetArgs},
+    args::{AddArgs, FactorArgs, RemoveArgs, RotateArgs, SaveArgs, SecretCommand},
     prompt,
-    ui::{Ui, table},
+    ui::{Ui, fields, table},
 };
 
 pub(super) async fn run(ui: &Ui, command: SecretCommand) -> Result<ExitCode, Error> {
@@ -41,7 +43,7 @@ pub(super) async fn run(ui: &Ui, command: SecretCommand) -> Result<ExitCode, Err
         SecretCommand::Reveal(args) => reveal::run(ui, args).await?,
         SecretCommand::Revoke(args) => revoke::run(ui, args).await?,
         SecretCommand::Rotate(args) => rotate(ui, args).await?,
-        SecretCommand::Set(args) => set(ui, args).await?,
+        SecretCommand::Set(args) => set::run(ui, args).await?,
         SecretCommand::Show(args) => show(ui, &args.path).await?,
         SecretCommand::Validate(args) => return validate::run(ui, args).await,
         SecretCommand::Versions(args) => versions::list(ui, args).await?,
@@ -57,15 +59,18 @@ async fn add(ui: &Ui, args: AddArgs) -> Result<(), Error> {
     if metadata.egress.is_none() && !args.honeypot {
         ui.warn("no --to HOST: no request can carry this secret; `keyless exec` and NL actions can use it");
     }
-    let (places, vault) = unlock_vault(&args.factor).await?;
+    let (places, vault) = unlock_without(&args.path, &args.factor).await?;
+    let vault = Arc::new(vault);
     let given = args.value.value_stdin || args.value.from_file.is_some();
     let value = match (local, args.honeypot && !given) {
         (false, _) => None,
         (true, true) => Some(keyless_daemon::decoy(&args.path, &metadata)?),
         (true, false) => Some(prompt::value(ui, &args.value)?),
     };
-    let operator = operator(vault, args.value.allow_weak).checking(&places, when(args.save));
-    ui.wait("Saving", Box::pin(operator.add(&args.path, metadata, value))).await?;
+    let operator = operator(Arc::clone(&vault), args.value.allow_weak);
+    let operator = operator.checking(&places, when(args.save));
+    ui.wait("Saving", Box::pin(operator.add(&args.path, metadata.clone(), value))).await?;
+    remark(ui, &places, &args.path, &metadata, &vault.list().await?);
     let words = format!("Added {}.\n", args.path);
     ui.answer("secret add", &json!({ "path": args.path }), &words);
     Ok(())
@@ -100,7 +105,26 @@ fn completed(ui: &Ui, metadata: Metadata, pattern: Option<&str>) -> Result<Metad
     Err(Error::with(Code::Usage, words.and("; see keyless catalog list")))
 }
 
-fn operator(vault: Vault, allow_weak: bool) -> Operator {
+/// The vault, unlocked, with this secret in it. That it has none is said before anybody is asked for a factor or a value.
+async fn unlock_with(path: &SecretPath, factor: &FactorArgs) -> Result<(Places, Vault), Error> {
+    let (places, store) = open_store().await?;
+    keyless_daemon::show_secret(&store, path).await?;
+    unlock_opened(places, store, factor).await
+}
+
+/// The vault, unlocked, without such a secret; that there is one is said as early.
+async fn unlock_without(path: &SecretPath, factor: &FactorArgs) -> Result<(Places, Vault), Error> {
+    let (places, store) = open_store().await?;
+    match keyless_daemon::show_secret(&store, path).await {
+        Ok(_) => Err(Error::with(Code::SecretExists, SafeText::default().and(path))),
+        Err(error) if error.code() == Code::SecretNotFound => {
+            unlock_opened(places, store, factor).await
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn operator(vault: impl Into<Arc<Vault>>, allow_weak: bool) -> Operator {
     let operator = Operator::new(vault);
     if allow_weak { operator.allowing_weak_values() } else { operator }
 }
@@ -109,19 +133,8 @@ fn when(save: SaveArgs) -> CheckWhen {
     if save.check { CheckWhen::Always } else { CheckWhen::AsConfigured }
 }
 
-async fn set(ui: &Ui, args: SetArgs) -> Result<(), Error> {
-    let (_, vault) = unlock_vault(&args.factor).await?;
-    let secret = vault.show(&args.path).await?;
-    let before = secret.metadata;
-    let metadata = changed_metadata(before.clone(), &args.rule, &args.upkeep)?;
-    let metadata = completed(ui, metadata, args.upkeep.pattern.as_deref())?;
-    Operator::new(vault).set(&args.path, &before, metadata).await?;
-    ui.answer("secret set", &json!({ "path": args.path }), &format!("Changed {}.\n", args.path));
-    Ok(())
-}
-
 async fn rotate(ui: &Ui, args: RotateArgs) -> Result<(), Error> {
-    let (places, vault) = unlock_vault(&args.factor).await?;
+    let (places, vault) = unlock_with(&args.path, &args.factor).await?;
     let value = prompt::value(ui, &args.value)?;
     let expired = vault.show(&args.path).await?.metadata.upkeep.expires_at.is_some();
     let operator = operator(vault, args.value.allow_weak).checking(&places, when(args.save));
@@ -142,8 +155,7 @@ async fn rotate(ui: &Ui, args: RotateArgs) -> Result<(), Error> {
 }
 
 async fn remove(ui: &Ui, args: RemoveArgs) -> Result<(), Error> {
-    let (_, vault) = unlock_vault(&args.factor).await?;
-    vault.show(&args.path).await?;
+    let (_, vault) = unlock_with(&args.path, &args.factor).await?;
     if !args.yes
         && !prompt::confirm(&format!(
             "Remove {}? It can be restored until it is purged.",
@@ -180,27 +192,8 @@ async fn show(ui: &Ui, path: &SecretPath) -> Result<(), Error> {
     let secret = keyless_daemon::show_secret(&store, path).await?;
     let floor = keyless_daemon::asked_at_least(&places)?;
     let data = describe(&SecretRow::today(secret, floor));
-    let fields = data.as_object().into_iter().flatten().filter(|(_, value)| {
-        !value.is_null() && !value.as_object().is_some_and(serde_json::Map::is_empty)
-    });
-    let lines =
-        fields.map(|(name, value)| format!("{:<16} {}\n", format!("{name}:"), plain(value)));
-    let words: String = lines.collect();
-    ui.answer("secret show", &data, &words);
+    ui.answer("secret show", &data, &fields(&data));
     Ok(())
-}
-
-/// A field as people read it: words without quotes, lists with commas.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
-        Value::Object(fields) => {
-            let pair = |(name, value)| format!("{name} {}", plain(value));
-            fields.iter().map(pair).collect::<Vec<_>>().join(", ")
-        }
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
 }
 
 fn describe(SecretRow { secret, state, asks }: &SecretRow) -> Value {
@@ -240,7 +233,11 @@ fn row(SecretRow { secret, state, .. }: &SecretRow) -> Vec<String> {
         to,
         source_word(&secret.metadata.source),
         secret.version.map(|version| version.to_string()).unwrap_or_default(),
-        state.as_str().to_owned(),
+        if secret.metadata.honeypot {
+            format!("{}, honeypot", state.as_str())
+        } else {
+            state.as_str().to_owned()
+        },
     ]
 }
 

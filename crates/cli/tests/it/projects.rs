@@ -119,3 +119,32 @@ fn a_long_manifest_is_one_for_everybody() {
     world.keyless(&["secret", "validate"]).run().exits(2);
     world.agent(&["true"]).run().exits(2);
 }
+
+#[test]
+fn of_two_secrets_for_one_variable_the_project_says_which() {
+    let world = World::with_token();
+    let (other, options) = ("team/other/token", ["--to", "other.test", "--env", VARIABLE]);
+    let added = world.add(other, &options);
+    added.ok();
+    let told = added.errors();
+    assert!(told.contains("team/api/token has the variable TOKEN too"), "{told}");
+    let run = || world.keyless(&["run", "--", "sh", "-c", "echo $TOKEN"]).run();
+    let refused = |why: &str| {
+        let errors = run().exits(2).errors();
+        assert!(errors.contains("both want the variable TOKEN"), "{why}: {errors}");
+        assert!(!errors.contains("The arguments do not fit"), "{why}: {errors}");
+    };
+    refused("nobody says which");
+    let doctor = world.keyless(&["doctor"]).run().text();
+    assert!(doctor.contains(&format!("{TOKEN} and {other} want the variable TOKEN")), "{doctor}");
+
+    world.declares(format!("required = [{TOKEN:?}]\n"));
+    assert!(run().ok().starts_with("kloak_"));
+    let log = world.log();
+    let started = log.iter().rfind(|entry| entry["action"] == "session_start").unwrap();
+    assert_eq!(started["target"], json!(TOKEN));
+    world.declares(format!("required = [{TOKEN:?}]\noptional = [{other:?}]\n"));
+    refused("it says both");
+    world.keyless(&["secret", "set", other, "--env", "none"]).run().ok();
+    run().ok();
+}

@@ -112,7 +112,10 @@ fn a_life_in_words() {
     let shown = world.keyless(&["secret", "show", TOKEN]).run().ok();
     assert!(shown.contains("to:              api.allowed.test\n"), "{shown}");
     let set = ["secret", "set", TOKEN, "--description", "words"];
-    assert_eq!(world.keyless(&set).run().ok(), format!("Changed {TOKEN}.\n"));
+    assert_eq!(
+        world.keyless(&set).run().ok(),
+        format!("Changed {TOKEN}.\n  description: none -> words\n")
+    );
     let remove = ["secret", "remove", TOKEN, "--yes"];
     assert_eq!(world.keyless(&remove).run().ok(), format!("Removed {TOKEN}.\n"));
 }
@@ -428,4 +431,71 @@ fn a_byte_order_mark_is_no_part_of_a_value() {
     for asked in origin.requests() {
         assert_eq!(asked.header("x"), Some(world.canary.value().into()));
     }
+}
+
+#[test]
+fn what_was_said_of_a_secret_can_be_taken_back_and_each_change_is_told() {
+    let world = World::with_token();
+    let set =
+        |options: &[&str]| world.keyless(&[&["secret", "set", TOKEN], options].concat()).run();
+    let said = set(&["--env", "none", "--expires", "2099-01-01", "--to", "other.test"]).ok();
+    assert!(said.contains("\n  env: TOKEN -> none\n"), "{said}");
+    assert!(said.contains("\n  to: api.allowed.test -> other.test\n"), "{said}");
+    assert!(said.contains("upkeep: none -> expires_at 2099-01-01"), "{said}");
+    let said = set(&["--expires", "none", "--to", "none"]).ok();
+    assert!(said.contains("\n  to: other.test -> none\n"), "{said}");
+    let shown = world.keyless(&["secret", "show", TOKEN, "--json"]).run().data();
+    assert_eq!(
+        (&shown["to"], &shown["env"], &shown["upkeep"]),
+        (&json!(null), &json!(null), &json!({}))
+    );
+    for nothing in [&[][..], &["--env", "none"]] {
+        assert!(set(nothing).ok().starts_with("Nothing to change"), "{nothing:?}");
+    }
+    set(&["--to", "none", "--locations", "header"]).exits(2);
+    let errors = set(&["--expires", "soon"]).exits(2).errors();
+    assert!(errors.contains("a day is 2027-01-31, or none"), "{errors}");
+}
+
+/// What can be known before is said before anybody types a passphrase or a value.
+#[test]
+fn a_path_that_is_there_or_not_is_told_before_anything_is_asked() {
+    let world = World::with_token();
+    let told = |words: &[&str], status: i32, says: &str| {
+        let seen = world.keyless(words).without_passphrase().run();
+        assert!(seen.exits(status).errors().contains(says), "{words:?}: {}", seen.errors());
+    };
+    let there = "A secret with this path exists; nothing was changed. (team/api/token)";
+    told(&["secret", "add", TOKEN, "--to", ALLOWED, "--env", VARIABLE], 2, there);
+    for verb in [&["rotate"][..], &["set"], &["remove"], &["revoke", "--compromised"]] {
+        let words = [&["secret"], verb, &["team/no/such"]].concat();
+        told(&words, 3, "There is no such secret. (team/no/such)");
+    }
+}
+
+#[test]
+fn what_is_hardly_meant_of_a_secret_is_remarked_upon() {
+    let world = World::with_store();
+    let remarked = |path: &str, options: &[&str], remark: &str| {
+        let added = world.add(path, options);
+        added.ok();
+        assert!(added.errors().contains(remark), "{options:?}: {}", added.errors());
+    };
+    remarked(
+        "team/a/key",
+        &["--to", "localhost:3000", "--env", "A"],
+        "localhost:3000 is the jail's own",
+    );
+    remarked("team/b/key", &["--to", "b.test"], "keyless secret set team/b/key --env NAME");
+    let nowhere = ["--to", "c.test", "--env", "C", "--source", "source:nope:x"];
+    let added = world.keyless(&[&["secret", "add", "team/c/key"], &nowhere[..]].concat()).run();
+    added.ok();
+    assert!(added.errors().contains("sources.toml has no source nope"), "{}", added.errors());
+    // Bait is marked, and never fetched by a check.
+    let bait = ["secret", "add", "team/bait/key", "--to", "d.test", "--env", "D", "--honeypot"];
+    world.keyless(&bait).run().ok();
+    let listed = world.keyless(&["secret", "list"]).run().ok();
+    assert!(listed.contains("registered, honeypot"), "{listed}");
+    let checked = world.keyless(&["source", "check", "team/bait/key"]).run().ok();
+    assert!(checked.contains("bait: never fetched"), "{checked}");
 }

@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
-use keyless_core::{Code, EgressRule, Error, Locations, Otherwise, SafeText, Sealing};
+use keyless_core::{Code, Destination, EgressRule, Error, Locations, Otherwise, SafeText, Sealing};
 use keyless_daemon::{
     read_variable,
     vault::{EnvName, LookAlikeShape, Metadata, PlaceholderShape, SourceConfig},
 };
 
 use crate::args::{
-    GrantWord, InjectionWord, RuleArgs, SealingWord, SignerWord, SwitchWord, UpkeepArgs, UseArgs,
+    DayWord, GrantWord, HostWord, InjectionWord, RuleArgs, SealingWord, SignerWord, SwitchWord,
+    UpkeepArgs, UseArgs,
 };
 
 /// The metadata of a new secret.
@@ -31,7 +32,7 @@ pub(super) fn changed_metadata(
     change_upkeep(&mut metadata, upkeep);
     metadata.egress = changed_rule(metadata.egress, args)?;
     if let Some(name) = &args.env {
-        metadata.env = Some(read_variable(name)?);
+        metadata.env = if name == "none" { None } else { Some(read_variable(name)?) };
     }
     if let Some(form) = &args.placeholder {
         metadata.placeholder = parse_placeholder(form)?;
@@ -52,7 +53,11 @@ fn change_upkeep(metadata: &mut Metadata, args: &UpkeepArgs) {
         }
     }
     let upkeep = &mut metadata.upkeep;
-    put(&mut upkeep.expires_at, args.expires.as_ref());
+    match args.expires {
+        None => {}
+        Some(DayWord::Day(day)) => upkeep.expires_at = Some(day),
+        Some(DayWord::None) => upkeep.expires_at = None,
+    }
     put(&mut upkeep.rotate_every_days, args.rotate_every.as_ref());
     put(&mut upkeep.rotation_method, args.rotation.as_ref());
     put(&mut upkeep.retrieval_url, args.retrieval_url.as_ref());
@@ -69,10 +74,18 @@ fn change_upkeep(metadata: &mut Metadata, args: &UpkeepArgs) {
 }
 
 fn changed_rule(rule: Option<EgressRule>, args: &RuleArgs) -> Result<Option<EgressRule>, Error> {
+    if args.to.contains(&HostWord::None) {
+        if args.to.len() > 1 || names_rule(args) {
+            let words = "--to none takes every host back, and nothing else can be said of it then";
+            return Err(Error::with(Code::Usage, SafeText::words(words)));
+        }
+        return Ok(None);
+    }
+    let hosts: Vec<Destination> = args.to.iter().filter_map(host).collect();
     let preset_to = args.uses.preset.as_ref().map(|preset| preset.to().to_vec());
-    let to = match (&args.to[..], preset_to) {
-        ([], Some(to)) if rule.is_none() => to,
-        (to, _) => to.to_vec(),
+    let to = match preset_to {
+        Some(to) if hosts.is_empty() && rule.is_none() => to,
+        _ => hosts,
     };
     let mut rule = match (rule, to.is_empty()) {
         (None, true) if names_rule(args) => {
@@ -132,6 +145,13 @@ fn change_uses(rule: &mut EgressRule, args: &UseArgs) {
     }
     if let Some(preset) = &args.preset {
         preset.apply(rule);
+    }
+}
+
+fn host(word: &HostWord) -> Option<Destination> {
+    match word {
+        HostWord::Host(host) => Some(host.clone()),
+        HostWord::None => None,
     }
 }
 

@@ -14,13 +14,12 @@ use tokio::time::sleep;
 use zeroize::Zeroizing;
 
 use self::clipboard::Clipboard;
-use super::super::unlock_vault;
+use super::unlock_with;
 use crate::{args::RevealArgs, prompt, ui::Ui};
 
 pub(super) async fn run(ui: &Ui, args: RevealArgs) -> Result<(), Error> {
     refuse_without_person(ui)?;
-    let (_, vault) = unlock_vault(&args.factor).await?;
-    vault.show(&args.path).await?;
+    let (_, vault) = unlock_with(&args.path, &args.factor).await?;
     let place = if args.clipboard { "in your clipboard" } else { "on this screen" };
     if !args.yes && !prompt::confirm(&format!("Show the value of {} {place}?", args.path))? {
         ui.line("Nothing was shown.");
@@ -32,8 +31,8 @@ pub(super) async fn run(ui: &Ui, args: RevealArgs) -> Result<(), Error> {
 /// Programs get no value, whichever way they ask.
 fn refuse_without_person(ui: &Ui) -> Result<(), Error> {
     if keyless_daemon::is_inside_session() {
-        let words = SafeText::words("this is an agent's session; a value is shown outside of it");
-        return Err(Error::with(Code::OperatorRequired, words));
+        let words = SafeText::words("a value is shown outside of it");
+        return Err(Error::with(Code::InsideSession, words));
     }
     if ui.is_json() || !stderr().is_terminal() {
         let words = "a value is shown to a person at a terminal, and in no other way";

@@ -4,7 +4,7 @@ use keyless_core::Error;
 use keyless_daemon::{Operator, UsedBy};
 use serde_json::json;
 
-use super::super::unlock_vault;
+use super::unlock_with;
 use crate::{
     args::RevokeArgs,
     prompt,
@@ -12,8 +12,7 @@ use crate::{
 };
 
 pub(super) async fn run(ui: &Ui, args: RevokeArgs) -> Result<(), Error> {
-    let (_, vault) = unlock_vault(&args.factor).await?;
-    vault.show(&args.path).await?;
+    let (_, vault) = unlock_with(&args.path, &args.factor).await?;
     let operator = Operator::new(vault);
     if args.renewed {
         operator.renewed(&args.path).await?;

@@ -1,0 +1,78 @@
+//! What works and is hardly meant, of a secret that is added or changed: said once, where it can still be mended.
+
+use keyless_core::{Destination, Host, SecretPath};
+use keyless_daemon::{
+    Places, shared_variables,
+    vault::{Metadata, RouterConfig, Secret, SourceConfig},
+};
+
+use crate::ui::Ui;
+
+/// Hosts that are the jail's own inside of one.
+const OWN: [&str; 2] = ["localhost", "127.0.0.1"];
+
+/// Says what of `metadata` won't do what it looks like. `all` are the store's secrets, that one among them.
+pub(super) fn remark(
+    ui: &Ui,
+    places: &Places,
+    path: &SecretPath,
+    metadata: &Metadata,
+    all: &[Secret],
+) {
+    for host in own_hosts(metadata) {
+        ui.warn(format!(
+            "{host} is the jail's own inside of keyless run, so no request goes there through Keyless; a name that \
+             [egress.connect_to] of config.toml leads there works"
+        ));
+    }
+    if let Some(name) = undeclared_source(places, metadata) {
+        ui.warn(format!(
+            "sources.toml has no source {name}, so the value can't be had: keyless source add {name} --type TYPE"
+        ));
+    }
+    if is_unseen(metadata) {
+        ui.warn(format!(
+            "no --env NAME: keyless run offers it to no command by itself; keyless secret set {path} --env NAME"
+        ));
+    }
+    let Some(name) = &metadata.env else { return };
+    let shared = shared_variables(all);
+    let others: Vec<&str> = shared
+        .get(name)
+        .filter(|paths| paths.contains(&path))
+        .into_iter()
+        .flatten()
+        .filter(|other| **other != path)
+        .map(|other| other.as_str())
+        .collect();
+    if !others.is_empty() {
+        ui.warn(format!(
+            "{} has the variable {name} too: a keyless run that names neither is refused, but in a project whose \
+             .keyless/secrets.toml declares one. keyless secret set {path} --env ANOTHER, or --env none",
+            others.join(", ")
+        ));
+    }
+}
+
+fn own_hosts(metadata: &Metadata) -> impl Iterator<Item = &Destination> {
+    let own = |to: &&Destination| {
+        let mut hosts = OWN.iter().filter_map(|name| Host::parse(name).ok());
+        hosts.any(|host| to.names(&host))
+    };
+    metadata.egress.iter().flat_map(|rule| &rule.to).filter(own)
+}
+
+fn undeclared_source<'a>(places: &Places, metadata: &'a Metadata) -> Option<&'a str> {
+    let SourceConfig::Routed { source: Some(name), .. } = &metadata.source else { return None };
+    // A file that can't be read is told of where it is needed.
+    let declared = RouterConfig::load(&places.sources_file()).ok()?;
+    (!declared.knows(name)).then_some(name)
+}
+
+/// Whether it may go somewhere, and nothing leads a command to it.
+fn is_unseen(metadata: &Metadata) -> bool {
+    let rule = metadata.egress.as_ref();
+    metadata.env.is_none()
+        && !metadata.honeypot
+        && rule.is_some_and(|rule| rule.inject.is_none() && rule.sign.is_none())
+}
