@@ -55,11 +55,11 @@ pub(crate) struct ImportArgs {
 /// `--leave`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LeaveWord {
-    /// @secret:PATH, which `keyless run` resolves.
+    /// @secret:PATH: `keyless run` resolves it in a variable that it inherits, not in a file that a program reads.
     Aliases,
     /// Nothing.
     Empty,
-    /// The values: the file stays as it is.
+    /// The values: the file stays as it is, and keyless run shows it.
     Values,
 }
 

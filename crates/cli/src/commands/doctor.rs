@@ -5,13 +5,18 @@ use std::{env, fs, path::Path, process::ExitCode};
 use anstyle::AnsiColor;
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Places,
+    Places, ci,
     doctor::{Check, CheckState, examine},
+    setup::{Proposal, Proposer, values_held},
+    vault::{Manifest, Secret},
 };
 use keyless_pack::Request;
 use serde_json::json;
 
-use super::{hooks, pack};
+use super::{
+    hooks,
+    pack::{self, looks_secret},
+};
 use crate::ui::Ui;
 
 pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
@@ -28,9 +33,56 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
 /// Every check, for the project that `folder` lies in.
 pub(super) async fn checks(folder: &Path) -> Result<Vec<Check>, Error> {
     let mut checks = examine(&Places::from_environment()?, folder).await;
+    checks.extend(values(folder).await);
     checks.extend(clients());
     checks.extend(hook());
     Ok(checks)
+}
+
+/// Values in the project's `.env` files that the store has, or the catalog knows: who runs there sees them. Whether they
+/// are the store's is told by their variables, since no value is opened here.
+async fn values(folder: &Path) -> Vec<Check> {
+    let Some(root) = Manifest::project_of(folder) else { return Vec::new() };
+    let read = || -> Result<_, Error> {
+        let places = Places::from_environment()?;
+        Ok((keyless_daemon::providers(&places)?, places))
+    };
+    // In a session and in a job nobody can take them in.
+    let Ok((providers, places)) = read() else { return Vec::new() };
+    if ci::is_on() || keyless_daemon::refuse_inside_session(&places).await.is_err() {
+        return Vec::new();
+    }
+    let stored = match keyless_daemon::open_store(&places).await {
+        Ok(store) => keyless_daemon::list_secrets(&store).await.unwrap_or_default(),
+        Err(_) => Vec::new(),
+    };
+    let looks = looks_secret();
+    let name = root.file_name().unwrap_or_default().to_string_lossy();
+    let proposer = Proposer::new(&providers, &name, &looks);
+    let is_known = |proposal: &Proposal| {
+        let variable = |secret: &Secret| {
+            secret.metadata.env.as_ref().is_some_and(|env| env.as_str() == proposal.variable)
+        };
+        proposal.pattern.is_some()
+            || stored.iter().any(|secret| secret.path == proposal.path || variable(secret))
+    };
+    let here = env::current_dir().unwrap_or_default();
+    let held = values_held(&root, &proposer).into_iter();
+    held.filter_map(|(file, proposals)| {
+        let names: Vec<&str> = proposals
+            .iter()
+            .filter(|proposal| is_known(proposal))
+            .map(|proposal| proposal.variable.as_str())
+            .collect();
+        let file = file.strip_prefix(&here).unwrap_or(&file).display();
+        let found = format!("{file} holds raw values, which keyless run shows ({})", names.join(", "));
+        let remedy = format!(
+            "keyless secret import {file} --leave empty takes them out once they are stored; --leave aliases leaves \
+             their paths"
+        );
+        (!names.is_empty()).then(|| Check::other("project.values", CheckState::Warning, found, remedy))
+    })
+    .collect()
 }
 
 /// Credentials in the plain files of agents and editors.

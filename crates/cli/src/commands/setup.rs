@@ -3,18 +3,12 @@
 
 mod provision;
 
-use std::{
-    borrow::Cow,
-    collections::BTreeSet,
-    io,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{borrow::Cow, collections::BTreeSet, io, path::PathBuf, process::ExitCode};
 
 use keyless_core::Error;
 use keyless_daemon::{
     Places, counted,
-    doctor::CheckState,
+    doctor::{Check, CheckState},
     path_unusable,
     setup::{Existing, Judged, Proposer, Scan, SetupState, Step, StepStatus, scan, write_manifest},
 };
@@ -28,6 +22,8 @@ use crate::{
     visible::one_line,
 };
 
+/// The checks whose findings leave the setting up unfinished, without being a fault.
+const UNFINISHED: [&str; 3] = ["project.hosts", "project.values", "store.variables"];
 /// Places that are told by name; the JSON line has all.
 const NAMED: usize = 3;
 
@@ -107,7 +103,7 @@ impl<'u> Setup<'u> {
             Step::Propose => Ok(self.proposed(found)),
             Step::Manifest => self.manifest(found),
             Step::Provision => provision::run(self, found, proposer).await,
-            Step::Doctor => examined(&self.root).await,
+            Step::Doctor => self.examined().await,
         }
     }
 
@@ -153,6 +149,33 @@ impl<'u> Setup<'u> {
             format!("written: {}", file.display()),
             json!({ "file": file.to_string_lossy() }),
         ))
+    }
+
+    async fn examined(&self) -> Result<Came, Error> {
+        let checks = doctor::checks(&self.root).await?;
+        // Everything else of them is no matter of this project's.
+        let unfinished = |check: &&Check| UNFINISHED.contains(&check.id) && check.remedy.is_some();
+        let told: Vec<&Check> = checks.iter().filter(unfinished).collect();
+        for check in &told {
+            self.ui.warn(format!(
+                "{}. Next: {}",
+                check.found,
+                check.remedy.as_deref().unwrap_or_default()
+            ));
+        }
+        let data = json!({ "checks": checks });
+        let faults: Vec<&Check> =
+            checks.iter().filter(|check| check.state == CheckState::Fault).collect();
+        Ok(match faults.first() {
+            None if told.is_empty() => Came::done("everything is in order".to_owned(), data),
+            None => Came::done("nothing is at fault, but see the warnings".to_owned(), data),
+            Some(first) => {
+                let more = faults.len() - 1;
+                let summary =
+                    format!("{}: {} ({more} more; keyless doctor)", first.id, first.found);
+                Came::failed(summary, data)
+            }
+        })
     }
 
     /// A line for people, or one for machines.
@@ -216,20 +239,6 @@ fn unreadable(places: &BTreeSet<PathBuf>) -> String {
 /// Names of files as JSON has them, which knows nothing but UTF-8.
 fn texts(places: &BTreeSet<PathBuf>) -> Vec<Cow<'_, str>> {
     places.iter().map(|place| place.to_string_lossy()).collect()
-}
-
-async fn examined(root: &Path) -> Result<Came, Error> {
-    let checks = doctor::checks(root).await?;
-    let faults: Vec<_> = checks.iter().filter(|check| check.state == CheckState::Fault).collect();
-    let data = json!({ "checks": checks });
-    Ok(match faults.first() {
-        None => Came::done("everything is in order".to_owned(), data),
-        Some(first) => {
-            let more = faults.len() - 1;
-            let summary = format!("{}: {} ({more} more; keyless doctor)", first.id, first.found);
-            Came::failed(summary, data)
-        }
-    })
 }
 
 fn cells(name: &str, judged: &Judged) -> Vec<String> {

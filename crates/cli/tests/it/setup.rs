@@ -143,6 +143,8 @@ fn a_person_is_asked_before_anything_is_written_and_for_what_is_missing() {
         &format!(
             "expect('personal/acme/api-key'); expect('secrets.toml? [y/N]'); say('y\\n')\n\
              expect('ACME_API_KEY (not shown; empty skips): '); say({value:?} + '\\n')\n\
+             expect('hosts that may receive it (empty: none yet): '); say('no host!\\n')\n\
+             expect('give names such as api.example.com'); say('api.acme.test\\n')\n\
              expect('every value is there'); expect('doctor'); finish(code=0)"
         ),
     );
@@ -170,6 +172,7 @@ fn a_weak_value_is_asked_for_again_or_skipped() {
              expect('OTHER_API_KEY (not shown; empty skips): '); say('changeme\\n')\n\
              expect('does not look like a secret')\n\
              expect('OTHER_API_KEY (not shown; empty skips): '); say('\\n')\n\
+             expect('ACME_API_KEY: hosts that may receive it'); say('\\n')\n\
              expect('1 value is missing: keyless secret add personal/other/api-key'); finish(code=1)"
         ),
     );
@@ -280,4 +283,40 @@ fn folders_that_can_not_be_read_are_named() {
     let told = scan(&[]).ok();
     assert!(told.contains("2 files; can't be read: closed, open/b.ts"), "{told}");
     fs::set_permissions(&closed[0], fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+/// Values that stay where an agent reads them, and secrets that no run can use, are told at the end and by the doctor.
+#[test]
+fn what_setting_up_leaves_unfinished_is_said() {
+    let world = World::with_store();
+    let line = format!("ACME_API_KEY={}\n", world.another_value());
+    let file = world.home.write("operator/work/.env", line).unwrap();
+    let root = world.operator_file("work");
+    let set_up = || {
+        let seen = world.keyless(&["setup", "--root", root.to_str().unwrap(), "--yes"]).run();
+        (seen.ok(), seen.errors())
+    };
+    let (said, warned) = set_up();
+    assert!(said.contains("nothing is at fault, but see the warnings"), "{said}");
+    assert!(warned.contains("keyless run shows (ACME_API_KEY)"), "{warned}");
+    assert!(warned.contains("keyless secret set personal/acme/api-key --to HOST"), "{warned}");
+    world.keyless(&["secret", "set", "personal/acme/api-key", "--to", "api.acme.test"]).run().ok();
+    let import = ["secret", "import", file.to_str().unwrap(), "--leave", "empty", "--yes"];
+    world.keyless(&import).run().ok();
+    assert_eq!(fs::read_to_string(&file).unwrap(), "ACME_API_KEY=\n");
+    let (said, warned) = set_up();
+    assert!(said.contains("everything is in order"), "{said}");
+    assert!(!warned.contains("warning"), "{warned}");
+    // A variable of another name whose value is a token of a service's form is one too; an example's is none.
+    world
+        .home
+        .write("operator/work/.env.local", format!("MAGIC={}\n", world.github_token()))
+        .unwrap();
+    world
+        .home
+        .write("operator/work/.env.example", format!("MAGIC={}\n", world.github_token()))
+        .unwrap();
+    let (_, warned) = set_up();
+    assert!(warned.contains(".env.local holds raw values"), "{warned}");
+    assert!(!warned.contains(".env.example"), "{warned}");
 }

@@ -5,9 +5,9 @@ use std::{
     path::Path,
 };
 
-use keyless_core::{Code, Error, SecretPath};
+use keyless_core::{Code, Destination, EgressRule, Error, SecretPath};
 use keyless_daemon::{
-    Operator, ci, counted,
+    Operator, ci, counted, read_destinations,
     setup::{Import, Judged, Outcome, Proposer, Scan, Wish},
     vault::{Inventory, Metadata, Row},
 };
@@ -57,6 +57,7 @@ pub(super) async fn run(
     let mut missing = self::missing(setup).await?;
     if !setup.args.yes && io::stdin().is_terminal() {
         missing = from_person(missing, &operator, proposer).await?;
+        hosts_from_person(setup, &operator).await?;
     }
     let data = json!({ "imported": imported, "missing": missing.iter().map(|one| &one.path).collect::<Vec<_>>() });
     Ok(match missing.first() {
@@ -141,6 +142,40 @@ async fn from_person(
         }
     }
     Ok(still)
+}
+
+/// Asks where the project's secrets may go that name no host: no session of `keyless run` has one of those.
+async fn hosts_from_person(setup: &Setup<'_>, operator: &Operator) -> Result<(), Error> {
+    let store = keyless_daemon::open_store(&setup.places).await?;
+    let declared = keyless_daemon::project_inventory(&setup.places, &store, &setup.root).await?;
+    for secret in keyless_daemon::list_secrets(&store).await? {
+        let is_declared = declared.rows.get(&secret.path).is_some_and(Row::has_value);
+        if !is_declared || secret.metadata.egress.is_some() {
+            continue;
+        }
+        let name = secret.metadata.env.as_ref().map(ToString::to_string).unwrap_or_default();
+        let to = hosts_of(&format!(
+            "{} {name}: hosts that may receive it (empty: none yet): ",
+            secret.path
+        ))?;
+        if !to.is_empty() {
+            let metadata = Metadata { egress: Some(EgressRule::to(to)), ..secret.metadata.clone() };
+            operator.set(&secret.path, &secret.metadata, metadata).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Hosts as the person types them, asked for again where one is none.
+fn hosts_of(question: &str) -> Result<Vec<Destination>, Error> {
+    loop {
+        match read_destinations(prompt::line(question)?.trim()) {
+            Ok(hosts) => return Ok(hosts),
+            Err(error) => {
+                Ui::fault(&error.message(), Some("give names such as api.example.com, or nothing"));
+            }
+        }
+    }
 }
 
 /// Asks for one value, again where what was typed is refused; `false` when the person skips it.
