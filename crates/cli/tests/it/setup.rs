@@ -206,7 +206,9 @@ fn a_secret_without_a_value_gets_its_first_one() {
     assert!(seen.text().contains(&format!("keyless secret rotate {asked}")), "{}", seen.text());
     let value = world.another_value();
     let script = format!(
-        "expect('OTHER_API_KEY (not shown; empty skips): '); say({value:?} + '\\n'); finish(code=0)"
+        "expect('OTHER_API_KEY (not shown; empty skips): '); say({value:?} + '\\n')\n\
+         expect('ACME_API_KEY: hosts that may receive it'); say('\\n')\n\
+         expect('OTHER_API_KEY: hosts that may receive it'); say('\\n'); finish(code=0)"
     );
     let root = world.operator_file("work");
     at_a_terminal(&world, world.keyless(&["setup", "--root", root.to_str().unwrap()]), &script);
