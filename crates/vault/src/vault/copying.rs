@@ -106,7 +106,7 @@ impl Vault {
         Ok(borrowing)
     }
 
-    /// Takes a copy in. [`Code::SecretExists`] names what is here and not the same, where that is refused.
+    /// Takes a copy in. [`Code::CopyDiffers`] names what is here and not the same, where that is refused.
     pub async fn import(&self, backup: Backup, conflicts: Conflicts) -> Result<Imported, Error> {
         for secret in &backup.0.secrets {
             check_fit(secret)?;

@@ -103,7 +103,7 @@ async fn a_replaced_secret_has_the_copys_values_alone(engine: Engine) {
     assert_eq!(opened(vault, AT).await, "theirs-1-theirs");
     for ours in [1, 2] {
         let gone = vault.restore(&path(AT), Some(ours)).await;
-        assert_eq!(gone.unwrap_err().code(), Code::SecretNotFound, "version {ours}");
+        assert_eq!(gone.unwrap_err().code(), Code::SecretVersionUnknown, "version {ours}");
     }
     vault.restore(&path(AT), Some(4)).await.unwrap();
     assert_eq!(opened(vault, AT).await, "theirs-4-theirs");
