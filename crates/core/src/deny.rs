@@ -9,6 +9,7 @@ mod allowlist;
 mod blocked;
 mod feed;
 mod fold;
+mod here;
 mod patterns;
 mod prose;
 mod remember;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{
-    feed::Here,
+    here::Here,
     views::{Looks, MAX_PATTERNS},
 };
 use crate::shell::{Script, SimpleCommand};

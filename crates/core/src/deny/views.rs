@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use super::{
-    feed::{Files, Here, Quotes},
+    feed::Files,
     fold::collapsed,
+    here::{Here, Quotes},
     patterns,
     prose::{meant, unjudged},
     unwrap::inside,
