@@ -9,6 +9,7 @@ mod fault;
 mod message_type;
 mod profile;
 mod schemas;
+mod strict;
 
 pub use self::{
     discovery::{Discovery, health},

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::{MessageType, NL_VERSION, NlFault};
+use super::{MessageType, NL_VERSION, NlFault, strict::Strict};
 use crate::{Code, SafeText};
 
 /// The largest message, in bytes.
@@ -41,11 +41,13 @@ impl Message {
         if bytes.len() > MAX_MESSAGE_BYTES {
             return Err(NlFault::from(Code::MessageTooLarge).with("max_bytes", MAX_MESSAGE_BYTES));
         }
-        match serde_json::from_slice(bytes) {
+        match serde_json::from_slice(bytes).map(|Strict(message)| message) {
             Ok(Value::Object(object)) => Self::of(object, bare, now),
             Ok(_) => Err(malformed("a message is a JSON object")),
             Err(error) => {
-                let words = SafeText::words("it is no JSON at column ").and(error.column());
+                let words =
+                    SafeText::words("it is no JSON in which each member stands once, at column ");
+                let words = words.and(error.column());
                 Err(NlFault::new(Code::MessageMalformed, words))
             }
         }
@@ -227,7 +229,9 @@ mod tests {
         let bytes = |bytes: &[u8]| {
             Message::read(bytes, MessageType::ActionRequest, now()).map_err(|fault| fault.code())
         };
-        for odd in [&b"{"[..], b"[]", b"7", b"\xff", b"", b"\xef\xbb\xbf{}"] {
+        let doubled =
+            br#"{ "nl_version": "1.0", "request_id": "r", "action": { "a": 1, "a": 2 } }"#;
+        for odd in [&b"{"[..], doubled, b"[]", b"7", b"\xff", b"", b"\xef\xbb\xbf{}"] {
             assert_eq!(bytes(odd), Err(Code::MessageMalformed), "{odd:?}");
         }
         assert_eq!(bytes(&vec![b' '; MAX_MESSAGE_BYTES + 1]), Err(Code::MessageTooLarge));
