@@ -158,5 +158,8 @@ fn vsock_is_listened_on_where_the_kernel_has_it() {
     let taken = ["forward", "--listen", "vsock:7:41026", "--to", "unix:/tmp/x", "--session", "s"];
     let seen = world.keyless(&taken).run();
     let errors = seen.exits(2).errors();
-    assert!(errors.contains("vsock:7:41026") && errors.contains("another port"), "{errors}");
+    assert!(
+        errors.contains("vsock:7:41026") && errors.contains("another address or port"),
+        "{errors}"
+    );
 }
