@@ -275,11 +275,11 @@ impl NlService {
         course.warn_of_aliases(&handles);
         let (bait, real): (Vec<_>, Vec<_>) =
             secrets.iter().partition(|secret| secret.metadata.honeypot);
-        let granted = real.into_iter().filter(|secret| {
+        let theirs = real.into_iter().filter(|secret| {
             let subject = subject(&self.vault, secret);
             self.grants.names(grantee, kind, &subject, &categories)
         });
-        let (visible, beyond): (Vec<_>, Vec<_>) = granted.partition(|secret| {
+        let (visible, beyond): (Vec<_>, Vec<_>) = theirs.partition(|secret| {
             let subject = subject(&self.vault, secret);
             caller.covers(kind, std::slice::from_ref(&subject), &categories).is_ok()
         });

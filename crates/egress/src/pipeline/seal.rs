@@ -44,7 +44,7 @@ pub(super) fn sealing<B>(task: &Task<'_>, request: &Request<B>) -> Option<Vec<us
         return None;
     }
     let facts = swap::said_of_head(request.method(), request.uri(), request.headers());
-    let sealing = task.table.sealing(&task.authority, &facts);
+    let sealing = task.table.sealing(task.authority, &facts);
     (!sealing.is_empty()).then_some(sealing)
 }
 
