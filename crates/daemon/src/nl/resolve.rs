@@ -72,16 +72,26 @@ impl View<'_> {
 
     /// `provider://path` means the secret whose value comes from there.
     fn routed(&self, handle: &Handle, provider: &str, path: &str) -> Result<&SecretPath, NlFault> {
-        let place = format!("{provider}://{path}");
-        let from = |secret: &&&Secret| self.vault.places(secret).contains(&place);
-        let missing = if self.vault.has_provider(provider) {
+        let found = kept_at(self.vault, self.visible.iter().copied(), (provider, path));
+        found.map_err(|code| fault(code, handle.as_written()))
+    }
+}
+
+/// The secret among these whose value is kept at `(provider, path)`, or which code says why there is none.
+pub(crate) fn kept_at<'a>(
+    vault: &Vault,
+    mut secrets: impl Iterator<Item = &'a Secret>,
+    (provider, path): (&str, &str),
+) -> Result<&'a SecretPath, Code> {
+    let place = format!("{provider}://{path}");
+    let found = secrets.find(|secret| vault.places(secret).contains(&place));
+    found.map(|secret| &secret.path).ok_or_else(|| {
+        if vault.has_provider(provider) {
             Code::SecretNotFound
         } else {
             Code::ProviderNotConfigured
-        };
-        let found = self.visible.iter().find(from);
-        found.map(|secret| &secret.path).ok_or_else(|| fault(missing, handle.as_written()))
-    }
+        }
+    })
 }
 
 /// A secret as grants know it: by its path, and by where it is kept.

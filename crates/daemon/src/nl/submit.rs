@@ -275,14 +275,14 @@ impl NlService {
         course.warn_of_aliases(&handles);
         let (bait, real): (Vec<_>, Vec<_>) =
             secrets.iter().partition(|secret| secret.metadata.honeypot);
-        let theirs = real.into_iter().filter(|secret| {
+        let (mut visible, mut beyond) = (Vec::new(), Vec::new());
+        for secret in real {
             let subject = subject(&self.vault, secret);
-            self.grants.names(grantee, kind, &subject, &categories)
-        });
-        let (visible, beyond): (Vec<_>, Vec<_>) = theirs.partition(|secret| {
-            let subject = subject(&self.vault, secret);
-            caller.covers(kind, std::slice::from_ref(&subject), &categories).is_ok()
-        });
+            if self.grants.names(grantee, kind, &subject, &categories) {
+                let covers = caller.covers(kind, std::slice::from_ref(&subject), &categories);
+                if covers.is_ok() { &mut visible } else { &mut beyond }.push(secret);
+            }
+        }
         let (vault, context) = (&*self.vault, action.context.as_ref());
         let view = View { vault, visible, context, kind };
         let beyond = View { vault, visible: beyond, context, kind };

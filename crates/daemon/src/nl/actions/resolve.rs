@@ -7,6 +7,8 @@ use keyless_core::{
 };
 use keyless_vault::{Secret, Vault};
 
+use crate::nl::resolve::kept_at;
+
 /// A handle and its secret.
 pub type Resolved = (Handle, SecretPath);
 
@@ -57,15 +59,8 @@ fn resolve(
     let reference = match handle.target() {
         HandleTarget::Local(reference) => reference,
         HandleTarget::Provider { provider, path } => {
-            let place = format!("{provider}://{path}");
-            let there = visible.iter().find(|secret| vault.places(secret).contains(&place));
-            let there = there.map(|secret| secret.path.clone());
-            let missing = if vault.has_provider(provider) {
-                Code::SecretNotFound
-            } else {
-                Code::ProviderNotConfigured
-            };
-            return there.ok_or_else(|| Error::with(missing, written()));
+            let there = kept_at(vault, visible.iter(), (provider, path)).cloned();
+            return there.map_err(|code| Error::with(code, written()));
         }
         HandleTarget::Federated { .. } => {
             return Err(Error::with(Code::TrustDomainUnknown, written()));
