@@ -316,11 +316,7 @@ fn with_hash(engine: Engine, sql: &str) -> String {
 
 #[tokio::test]
 async fn a_full_disk_is_told_and_nothing_taken_is_lost() {
-    let scene = filled(Engine::Sqlite, 0).await;
-    fill(&scene).await;
-    let options = StoreOptions { max_pages: Some(1) };
-    let store = Store::open_with(scene.place(), options).await.unwrap();
-    let log = AuditLog::start(&store, None);
+    let (scene, log) = full().await;
     let mut accepted = 0;
     let error = loop {
         log.append_soon(large_draft("soon")).unwrap();
@@ -348,11 +344,7 @@ async fn a_full_disk_is_told_and_nothing_taken_is_lost() {
 /// It is not tried again, but that it was refused is, which finds out that there is room.
 #[tokio::test]
 async fn an_entry_that_was_refused_does_not_shut_the_log() {
-    let scene = filled(Engine::Sqlite, 0).await;
-    fill(&scene).await;
-    let options = StoreOptions { max_pages: Some(1) };
-    let store = Store::open_with(scene.place(), options).await.unwrap();
-    let log = AuditLog::start(&store, None);
+    let (scene, log) = full().await;
     while log.append(large_draft("waits")).await.is_ok() {}
     log.append(large_draft("waits")).await.unwrap_err();
     make_room(&scene).await;
@@ -368,11 +360,7 @@ async fn an_entry_that_was_refused_does_not_shut_the_log() {
 /// Who asks whether entries are taken is told, before anybody has to be refused again.
 #[tokio::test]
 async fn a_log_that_could_not_be_written_says_so_until_it_can() {
-    let scene = filled(Engine::Sqlite, 0).await;
-    fill(&scene).await;
-    let options = StoreOptions { max_pages: Some(1) };
-    let store = Store::open_with(scene.place(), options).await.unwrap();
-    let log = AuditLog::start(&store, None);
+    let (scene, log) = full().await;
     // To the last bit of room.
     while log.append(draft("waits")).await.is_ok() {}
     log.flush().await.unwrap_err();
@@ -380,6 +368,15 @@ async fn a_log_that_could_not_be_written_says_so_until_it_can() {
     make_room(&scene).await;
     log.flush().await.unwrap();
     log.check().unwrap();
+}
+
+/// A store for which the disk is full, and its log.
+async fn full() -> (Scene, AuditLog) {
+    let scene = filled(Engine::Sqlite, 0).await;
+    fill(&scene).await;
+    let options = StoreOptions { max_pages: Some(1) };
+    let store = Store::open_with(scene.place(), options).await.unwrap();
+    (scene, AuditLog::start(&store, None))
 }
 
 /// Fits on no disk on which a small one did not.
