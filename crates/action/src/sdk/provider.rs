@@ -310,16 +310,19 @@ fn fill(
             Some(word) => Some(word),
             None => parameters.remove(name).map(|value| plain(&value)),
         };
-        let value = value.as_deref().and_then(write).ok_or_else(|| {
-            let words = SafeText::words("the operation needs a parameter: ").as_they_wrote(name);
-            Error::with(Code::BadRequest, words)
-        })?;
+        let value = value.as_deref().and_then(write).ok_or_else(|| lacks(name))?;
         out.push_str(before);
         out.push_str(&value);
         rest = after;
     }
     out.push_str(rest);
     Ok(out)
+}
+
+/// That a call has no parameter of this name, which its place needs.
+pub(super) fn lacks(name: &str) -> Error {
+    let words = SafeText::words("the operation needs a parameter: ").as_they_wrote(name);
+    Error::with(Code::BadRequest, words)
 }
 
 pub(super) fn split_base(base: &str) -> Result<(Scheme, Authority, String), Error> {

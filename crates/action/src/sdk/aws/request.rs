@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
 use super::models::{Checksum, Location, Member, Operation, Protocol, Service, Shape, Structure};
-use crate::sdk::provider::{encoded, escape, plain, segment, set};
+use crate::sdk::provider::{encoded, escape, lacks, plain, segment, set};
 
 /// A request before it is signed.
 #[derive(Default)]
@@ -291,11 +291,7 @@ fn fill(template: &str, write: impl Fn(&str) -> Option<String>) -> Result<String
     let (mut whole, mut rest) = (String::new(), template);
     while let Some((before, after)) = rest.split_once('{') {
         let (name, after) = after.split_once('}').ok_or(Code::Internal)?;
-        let written = write(name).ok_or_else(|| {
-            let name = name.trim_end_matches('+');
-            let words = SafeText::words("the operation needs a parameter: ").as_they_wrote(name);
-            Error::with(Code::BadRequest, words)
-        })?;
+        let written = write(name).ok_or_else(|| lacks(name.trim_end_matches('+')))?;
         whole.push_str(before);
         whole.push_str(&written);
         rest = after;
