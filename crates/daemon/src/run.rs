@@ -76,10 +76,8 @@ pub fn run(spec: &RunSpec, session: SessionHandle) -> BoxFuture<'_, Result<Ran, 
             Isolation::Jail => jailed::run(spec, &session).await,
             Isolation::ProxyOnly => proxied::run(spec, &session).await,
         };
-        let outlived_session = session.is_over();
-        let closed = session.end().await;
-        let ended = ended?;
-        closed.map(|()| Ran { ended, outlived_session })
+        let outlived_session = session.end().await;
+        Ok(Ran { ended: ended?, outlived_session: outlived_session? })
     })
 }
 

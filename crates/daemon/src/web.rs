@@ -43,7 +43,7 @@ use std::{io, sync::Arc, time::Duration};
 use keyless_core::{Code, Error};
 use tokio::{net::TcpListener, sync::OnceCell};
 
-pub(crate) use self::desk::Desk;
+pub(crate) use self::desk::{Desk, Locking};
 pub use self::settings::{WebConfig, WebTls};
 use self::{
     factor::FactorGate,

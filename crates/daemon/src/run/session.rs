@@ -96,18 +96,11 @@ impl SessionHandle {
         }
     }
 
-    /// Whether its broker has ended it before its command did.
-    pub(super) fn is_over(&self) -> bool {
+    /// Ends it; gives whether its broker had done so before.
+    pub(super) async fn end(self) -> Result<bool, Error> {
         match self {
-            Self::Local(_) => false,
-            Self::Remote(session) => session.is_over(),
-        }
-    }
-
-    pub(super) async fn end(self) -> Result<(), Error> {
-        match self {
-            Self::Local(session) => session.end_with_its_broker().await,
-            Self::Remote(session) => session.end().await,
+            Self::Local(session) => session.end_with_its_broker().await.map(|()| false),
+            Self::Remote(session) => Ok(session.end().await),
         }
     }
 }

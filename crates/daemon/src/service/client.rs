@@ -33,21 +33,16 @@ impl RemoteSession {
         &self.offer
     }
 
-    /// Whether the service has ended the session already, or is gone.
-    pub(crate) fn is_over(&self) -> bool {
-        match self.connection.try_read(&mut [0]) {
-            Ok(count) => count == 0,
-            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
-        }
-    }
-
-    /// Ends the session and waits until the service has closed its side.
-    pub(crate) async fn end(mut self) -> Result<(), Error> {
+    /// Ends the session and waits until the service has closed its side; gives whether it was over before. A service of
+    /// another version does not say, and is taken at its best.
+    pub(crate) async fn end(mut self) -> bool {
+        let says = self.offer.other_version().is_none();
+        let mut last = Vec::new();
         // A service that is gone has ended the session too.
         if self.connection.shutdown().await.is_ok() {
-            let _ = self.connection.read(&mut [0]).await;
+            let _ = (&mut self.connection).take(MAX_LINE as u64).read_to_end(&mut last).await;
         }
-        Ok(())
+        says && !matches!(serde_json::from_slice(&last), Ok(Answer::Lasted))
     }
 }
 

@@ -88,6 +88,8 @@ pub(super) enum Answer {
         /// To be shown after a reconnection.
         ticket: Ticket,
     },
+    /// The last word to who hangs up: the session was not over before.
+    Lasted,
     /// The store is closed.
     Locked,
     /// The store is open again.

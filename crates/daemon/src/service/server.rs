@@ -15,7 +15,7 @@ use keyless_core::{Code, Error, SafeText};
 use parking_lot::Mutex;
 use tokio::{
     net::{UnixListener, UnixStream},
-    sync::{Notify, Semaphore, watch},
+    sync::{Semaphore, watch},
     task::JoinSet,
 };
 
@@ -36,7 +36,7 @@ use crate::{
     sockets::{bind_private, is_live, next_own},
     stop::Stop,
     systemd,
-    web::{Desk, Web},
+    web::{Desk, Locking, Web},
     window::{Keeper, Window},
 };
 
@@ -49,7 +49,7 @@ struct Service {
     checks: Arc<LivenessChecks>,
     sessions: AtomicU64,
     book: Arc<SessionBook>,
-    lock: Arc<Notify>,
+    lock: Arc<watch::Sender<Locking>>,
     closing: watch::Sender<bool>,
     proxy: SocketAddr,
     web: Arc<Web>,
@@ -104,7 +104,7 @@ async fn serve_to_the_end(
     begin_upkeep(&mut beside, &broker, &speaking, &places, nl);
     let (vault, log) = (Arc::clone(broker.vault()), broker.log().clone());
     let keeper = Arc::new(Keeper::new(Arc::clone(&vault), log.clone(), window));
-    let (lock, book) = (Arc::new(Notify::new()), Arc::new(SessionBook::default()));
+    let (lock, book) = (Arc::<watch::Sender<Locking>>::default(), Arc::new(SessionBook::default()));
     let desk = Arc::new(Desk {
         vault: Arc::clone(&vault),
         log: log.clone(),
@@ -133,6 +133,7 @@ async fn serve_to_the_end(
         web,
         config_problem: Mutex::default(),
     });
+    let mut locked = service.lock.subscribe();
     let watcher = Watcher::new(vec![service.places.config_file()]).await;
     let watcher = if has_terminal { watcher } else { watcher.and_hangups()? };
     beside.spawn(follow_config(Arc::clone(&service), watcher));
@@ -141,7 +142,7 @@ async fn serve_to_the_end(
     systemd::tell("READY=1");
     tokio::select! {
         () = keeper.run() => {}
-        () = service.lock.notified() => {}
+        _ = locked.wait_for(|locking| *locking == Locking::Now) => {}
         () = stop.asked() => {}
         () = accept(Arc::clone(&service), listener, None) => {}
     }

@@ -8,7 +8,7 @@ use keyless_core::{
 };
 use keyless_store::AuditLog;
 use keyless_vault::{Providers, Vault};
-use tokio::{sync::Notify, task::spawn_blocking};
+use tokio::{sync::watch, task::spawn_blocking};
 
 use super::WebConfig;
 use crate::{
@@ -21,6 +21,18 @@ use crate::{
     window::Keeper,
 };
 
+/// How near the broker is to its end by an operator's word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Locking {
+    /// Nobody has locked.
+    #[default]
+    No,
+    /// Its store is closed; who asked for that is told first.
+    Asked,
+    /// It ends.
+    Now,
+}
+
 /// The broker's parts that the page shows and moves.
 pub(crate) struct Desk {
     pub(crate) vault: Arc<Vault>,
@@ -31,7 +43,7 @@ pub(crate) struct Desk {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) book: Arc<SessionBook>,
     /// Ends the broker.
-    pub(crate) lock: Arc<Notify>,
+    pub(crate) lock: Arc<watch::Sender<Locking>>,
     pub(crate) places: Places,
 }
 
@@ -73,7 +85,7 @@ impl Desk {
     /// Closes the store and ends everything that stands on it.
     pub(super) fn lock_all(&self) {
         self.vault.lock();
-        self.lock.notify_one();
+        self.lock.send_replace(Locking::Now);
     }
 
     /// Puts something that was done at the page on record.

@@ -27,6 +27,7 @@ use crate::{
     nl::{NlService, serve_session},
     provenance::trust_level,
     session_book::SessionKind,
+    web::Locking,
 };
 
 /// Answers until the other end hangs up, or what it stands for is over.
@@ -36,15 +37,20 @@ pub(super) async fn converse(service: Arc<Service>, stream: UnixStream, bound: O
     let mut reader = BufReader::new(reader);
     let mut caller = Caller { session: None, agent: None, entered: None, bound, peer };
     let mut closing = service.closing.subscribe();
+    // Where it is said that a session lasted until its end was wanted.
+    let mut last_word = None;
     loop {
         let line = tokio::select! {
             // What was sent before a session's end and is read after it counts for nothing.
             biased;
-            () = caller.ended() => None,
-            _ = closing.wait_for(|closing| *closing) => None,
+            () = caller.ended() => break,
+            _ = closing.wait_for(|closing| *closing) => break,
             line = next_line(&mut reader) => line,
         };
-        let Some(line) = line else { break };
+        let Some(line) = line else {
+            last_word = (*service.lock.borrow() == Locking::No).then_some(writer);
+            break;
+        };
         if let Some(message) = nl_message(&line) {
             let agent = match service.speaks_as(&mut caller, &message).await {
                 Ok(agent) => agent,
@@ -77,7 +83,7 @@ pub(super) async fn converse(service: Arc<Service>, stream: UnixStream, bound: O
         let written = writer.write_all(&text).await;
         if matches!(answer, Answer::Locked) {
             // Only now, since the process ends with it; and also when nobody waits for the answer.
-            service.lock.notify_one();
+            service.lock.send_replace(Locking::Now);
         }
         if written.is_err() {
             break;
@@ -85,6 +91,9 @@ pub(super) async fn converse(service: Arc<Service>, stream: UnixStream, bound: O
     }
     if let Some(session) = caller.session {
         service.close(session).await;
+        if let (Some(mut writer), Ok(text)) = (last_word, serde_json::to_vec(&Answer::Lasted)) {
+            let _ = writer.write_all(&[&text, &b"\n"[..]].concat()).await;
+        }
     }
     if let (Some(agent), None) = (caller.agent, caller.bound) {
         // Not to be written: then what was approved ends by its time, and nobody has the session's name.
@@ -152,6 +161,7 @@ impl Service {
                 let values = self.broker.session_values();
                 let _ = tokio::time::timeout(DRAIN, values.settle()).await;
                 self.broker.vault().lock();
+                self.lock.send_replace(Locking::Asked);
                 Answer::Locked
             }
             Call::Reopen { code, seconds } => {

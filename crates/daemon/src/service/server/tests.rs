@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{caller::Caller, *};
-use crate::{egress_door::EgressDoor, scene::Scene, window::UnlockConfig};
+use crate::{broker::Wanted, egress_door::EgressDoor, scene::Scene, window::UnlockConfig};
 
 /// A service that does not listen.
 struct Served {
@@ -182,4 +182,31 @@ async fn new_agents_without_a_credential_are_so_many_a_minute() {
     let bound = served.jailed().await;
     let told = served.connect(Some(&bound)).say(&greeting()).await;
     assert_eq!(told["payload"]["status"], "authenticated");
+}
+
+#[tokio::test]
+async fn a_session_that_lasted_until_its_end_is_told_so_and_no_other() {
+    let served = Served::new().await;
+    fs::create_dir(served.service.places.runtime()).unwrap();
+    let wanted = serde_json::to_value(Wanted::Nothing).unwrap();
+    let open = json!({ "call": "open_session", "wanted": wanted, "inherited": [] });
+    let opened = async || {
+        let mut run = served.connect(None);
+        let offer = run.say(&open).await;
+        assert_eq!(offer["answer"], "session", "{offer}");
+        (run, offer["id"].as_str().unwrap().to_owned())
+    };
+    let hang_up = async |mut run: Client| {
+        run.0.get_mut().shutdown().await.unwrap();
+        run.hear().await["answer"].clone()
+    };
+    let (lasted, _) = opened().await;
+    assert_eq!(hang_up(lasted).await, "lasted");
+    let (ended, id) = opened().await;
+    assert!(served.service.book.end(&id));
+    assert_eq!(hang_up(ended).await, Value::Null);
+    let (locked, _) = opened().await;
+    // Who locked may know it, and end its command, before sessions have ended.
+    assert_eq!(served.connect(None).say(&json!({ "call": "lock" })).await["answer"], "locked");
+    assert_eq!(hang_up(locked).await, Value::Null);
 }
