@@ -13,6 +13,7 @@
 mod bridge;
 mod caller;
 mod http;
+mod line;
 mod listen;
 mod ndjson;
 

@@ -3,14 +3,15 @@
 //! Neither unlocks anything or knows a secret. The agent's own credential comes from the environment,
 //! never from stdin or an argument; without one, a session's socket says who it is.
 
-use std::{env, path::Path, path::PathBuf};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicI64, Ordering::Relaxed},
+};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use keyless_core::{
-    Code, Error, SafeText,
-    nl_message::{MessageType, NL_VERSION},
-};
+use keyless_core::{Code, Error, SafeText, nl_message::MessageType};
 use keyless_guest::connect_unix;
 use keyless_mcp::Nl;
 use serde_json::{Map, Value, json};
@@ -21,7 +22,11 @@ use tokio::{
 };
 use zeroize::Zeroizing;
 
-use super::{answer::message_id, binding::proof};
+use super::{
+    answer::message_id,
+    binding::proof,
+    line::{Line, message},
+};
 use crate::sockets::told_error;
 
 /// The credential that registering the agent gave.
@@ -50,18 +55,13 @@ pub enum NlIdentity {
     Session,
 }
 
-/// Sends messages as one agent. Connects when it is first asked, and again when the broker came back.
+/// Sends messages as one agent, many at once. Connects when it is first asked, and again when the broker came back.
 pub struct NlClient {
     socket: PathBuf,
     identity: NlIdentity,
-    line: Mutex<Option<Connection>>,
-}
-
-struct Connection {
-    reader: BufReader<OwnedReadHalf>,
-    writer: OwnedWriteHalf,
+    line: Mutex<Option<Line>>,
     /// The time of the last proof: each is good for one message, and times are whole seconds.
-    proven: i64,
+    proven: AtomicI64,
 }
 
 impl NlIdentity {
@@ -103,21 +103,47 @@ impl NlIdentity {
 impl NlClient {
     /// A client of the broker at `socket`.
     pub fn new(socket: PathBuf, identity: NlIdentity) -> Self {
-        Self { socket, identity, line: Mutex::default() }
+        Self { socket, identity, line: Mutex::default(), proven: AtomicI64::new(0) }
     }
 
-    async fn carry(&self, kind: MessageType, payload: Map<String, Value>) -> Result<Value, Error> {
-        let mut line = self.line.lock().await;
-        if let Some(mut connection) = line.take()
-            && let Ok(answer) = connection.present(kind, payload.clone(), &self.identity).await
-        {
-            *line = Some(connection);
-            return Ok(answer);
+    /// The connection, which stands for one session of the agent's: there is never a second one beside it.
+    async fn line(&self) -> Result<Line, Error> {
+        let mut kept = self.line.lock().await;
+        if let Some(line) = kept.as_ref().filter(|line| line.is_open()) {
+            return Ok(line.clone());
         }
-        let mut connection = Connection::open(&self.socket, &self.identity).await?;
-        let answer = connection.present(kind, payload, &self.identity).await?;
-        *line = Some(connection);
-        Ok(answer)
+        let (reader, writer) = greet(&self.socket, &self.identity).await?;
+        Ok(kept.insert(Line::over(reader, writer)).clone())
+    }
+
+    /// A token in the payload is proven to be the agent's own, which a model can't do by itself. What broke off once it was
+    /// sent is not sent again: it may have been done.
+    async fn carry(
+        &self,
+        kind: MessageType,
+        mut payload: Map<String, Value>,
+    ) -> Result<Value, Error> {
+        let line = self.line().await?;
+        let shown = payload.get("delegation").and_then(|shown| shown["token_id"].as_str());
+        if let (Some(token), NlIdentity::Registered { agent_uri, .. }) = (shown, &self.identity) {
+            let (token, asked) = (token.to_owned(), json!({ "token_id": token }));
+            let asked = asked.as_object().cloned().unwrap_or_default();
+            let mut accepted = line.call(MessageType::XAcceptDelegation, asked).await?;
+            let Value::String(key) = accepted["token_binding_key"].take() else {
+                return Ok(accepted);
+            };
+            let proof = proof(&Zeroizing::new(key), &token, agent_uri, self.next_time());
+            let shown = json!({ "token_id": token, "binding_proof": proof });
+            payload.insert("delegation".to_owned(), shown);
+        }
+        line.call(kind, payload).await
+    }
+
+    fn next_time(&self) -> i64 {
+        let now = Timestamp::now().as_second();
+        let after = |last: i64| now.max(last + 1);
+        let last = self.proven.fetch_update(Relaxed, Relaxed, |last| Some(after(last)));
+        after(last.unwrap_or(now))
     }
 }
 
@@ -131,80 +157,30 @@ impl Nl for NlClient {
     }
 }
 
-impl Connection {
-    /// Connects and shows the credential.
-    async fn open(socket: &Path, identity: &NlIdentity) -> Result<Self, Error> {
-        let stream = connect_unix(socket).await.map_err(|_| Code::BrokerNotRunning)?;
-        let (reader, writer) = stream.into_split();
-        let mut connection = Self { reader: BufReader::new(reader), writer, proven: 0 };
-        let answer = connection.call(MessageType::Handshake, identity.handshake()).await?;
-        match answer.get("error") {
-            None => Ok(connection),
-            Some(error) => {
-                let text = |key: &str| error[key].as_str().unwrap_or_default();
-                Err(told_error(text("keyless_code"), ""))
-            }
-        }
+/// Connects and shows the credential.
+async fn greet(
+    socket: &Path,
+    identity: &NlIdentity,
+) -> Result<(BufReader<OwnedReadHalf>, OwnedWriteHalf), Error> {
+    let gone = |_| Error::from(Code::BrokerNotRunning);
+    let (reader, mut writer) = connect_unix(socket).await.map_err(gone)?.into_split();
+    let mut reader = BufReader::new(reader);
+    let greeting = message(&message_id(), MessageType::Handshake, identity.handshake());
+    writer.write_all(greeting.as_bytes()).await.map_err(gone)?;
+    let mut answer = String::new();
+    if reader.read_line(&mut answer).await.map_err(gone)? == 0 {
+        return Err(Code::BrokerNotRunning.into());
     }
-
-    /// As [`Self::call`]; a token in the payload is proven to be the agent's own, which a model can't do by itself.
-    async fn present(
-        &mut self,
-        kind: MessageType,
-        mut payload: Map<String, Value>,
-        identity: &NlIdentity,
-    ) -> Result<Value, Error> {
-        let shown = payload.get("delegation").and_then(|shown| shown["token_id"].as_str());
-        if let (Some(token), NlIdentity::Registered { agent_uri, .. }) = (shown, identity) {
-            let (token, asked) = (token.to_owned(), json!({ "token_id": token }));
-            let asked = asked.as_object().cloned().unwrap_or_default();
-            let mut accepted = self.call(MessageType::XAcceptDelegation, asked).await?;
-            let Value::String(key) = accepted["token_binding_key"].take() else {
-                return Ok(accepted);
-            };
-            self.proven = Timestamp::now().as_second().max(self.proven + 1);
-            let proof = proof(&Zeroizing::new(key), &token, agent_uri, self.proven);
-            let shown = json!({ "token_id": token, "binding_proof": proof });
-            payload.insert("delegation".to_owned(), shown);
-        }
-        self.call(kind, payload).await
-    }
-
-    /// Sends one message and waits for its answer's payload.
-    async fn call(
-        &mut self,
-        kind: MessageType,
-        payload: Map<String, Value>,
-    ) -> Result<Value, Error> {
-        let id = message_id();
-        let message = json!({
-            "nl_version": NL_VERSION,
-            "message_type": kind.as_str(),
-            "message_id": id,
-            "timestamp": format!("{:.3}", Timestamp::now()),
-            "payload": payload,
-        });
-        let gone = |_| Error::from(Code::BrokerNotRunning);
-        let line = Zeroizing::new(format!("{message}\n"));
-        self.writer.write_all(line.as_bytes()).await.map_err(gone)?;
-        loop {
-            let mut line = String::new();
-            if self.reader.read_line(&mut line).await.map_err(gone)? == 0 {
-                return Err(Code::BrokerNotRunning.into());
-            }
-            let mut answer: Value = serde_json::from_str(&line).map_err(|_| Code::Internal)?;
-            let payload = answer["payload"].take();
-            // What was no message at all is answered without naming one.
-            if payload["correlation_id"] == json!(id) || payload.get("correlation_id").is_none() {
-                return Ok(payload);
-            }
-        }
+    let answer: Value = serde_json::from_str(&answer).map_err(|_| Code::Internal)?;
+    match answer["payload"].get("error") {
+        None => Ok((reader, writer)),
+        Some(error) => Err(told_error(error["keyless_code"].as_str().unwrap_or_default(), "")),
     }
 }
 
 /// Joins stdin and stdout with the broker's socket, as the agent that the environment names.
 pub async fn serve_stdio(socket: &Path, identity: &NlIdentity) -> Result<(), Error> {
-    let Connection { mut reader, mut writer, .. } = Connection::open(socket, identity).await?;
+    let (mut reader, mut writer) = greet(socket, identity).await?;
     let sending = async {
         let copied = copy(&mut stdin(), &mut writer).await;
         // What was sent is still answered.

@@ -84,6 +84,31 @@ fn tools_of_the_nl_set_are_messages() {
     assert_eq!(access["structuredContent"]["allowed"], false, "{access}");
 }
 
+/// An action may take ten minutes, and what an agent wants to take back can't wait for it.
+#[test]
+fn a_long_action_keeps_nothing_else_waiting() {
+    let world = with_secrets();
+    let served = Served::start(&world);
+    granted(&world, AGENT, &["db/*"]);
+    let mut tools = Tools::of(&world, "nl", &served.agents["agent"]);
+    let params = json!({
+        "name": "nl_execute_action",
+        "arguments": {
+            "type": "inject_stdin", "command": "sh -c 'sleep 4; cat'",
+            "secret_ref": "{{nl:db/PASSWORD}}", "purpose": "test",
+        },
+    });
+    let message =
+        json!({ "jsonrpc": "2.0", "id": "long", "method": "tools/call", "params": params });
+    tools.server.say(&message.to_string());
+    let listed = tools.call("nl_list_secrets", &json!({}));
+    assert_eq!(listed["structuredContent"]["secrets"][0]["name"], BOXED, "{listed}");
+    let ended: Value = serde_json::from_str(&tools.server.line()).unwrap();
+    assert_eq!(ended["id"], "long", "{ended}");
+    let done = &ended["result"]["structuredContent"]["result"];
+    assert_eq!(done["stdout"], "[REDACTED:db/PASSWORD]\n", "{ended}");
+}
+
 #[test]
 fn documents_are_read_before_anybody_is_known() {
     let world = World::empty();
