@@ -4,6 +4,8 @@
 //! browsers send: a page that a person visits reaches nothing here, by a rebound name either. No TLS: it listens
 //! on loopback alone.
 
+mod events;
+
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use ::http::{HeaderMap, Method, Request, Response, StatusCode, header};
@@ -23,6 +25,7 @@ use tokio::{
     sync::Semaphore,
 };
 
+use self::events::Events;
 use crate::{message, server::Server};
 
 /// Where the endpoint is.
@@ -31,6 +34,8 @@ pub const HTTP_PATH: &str = "/mcp";
 const MAX_CONNECTIONS: usize = 64;
 /// How long a head may take to arrive.
 const HEAD_TIME: Duration = Duration::from_secs(10);
+/// How long a session lasts in which nothing is said. A call that is under way says nothing, and may take ten minutes.
+const IDLE_TIME: Duration = Duration::from_hours(1);
 /// The largest request, in bytes.
 const MAX_REQUEST: usize = 1024 * 1024;
 
@@ -93,7 +98,12 @@ async fn serve_listener(
     refuse_others(address)?;
     let mut config = StreamableHttpServerConfig::default().with_allowed_origins(OWN_ORIGINS);
     config.max_request_body_bytes = MAX_REQUEST;
-    let endpoint = Endpoint::new(move || Ok(server.clone()), Arc::default(), config);
+    // Another address of the loopback network, say.
+    config.allowed_hosts.push(address.ip().to_string());
+    config.allowed_origins.push(format!("http://{}:*", url_host(address)));
+    let mut sessions = LocalSessionManager::default().with_event_store(Arc::<Events>::default());
+    sessions.session_config.keep_alive = Some(IDLE_TIME);
+    let endpoint = Endpoint::new(move || Ok(server.clone()), Arc::new(sessions), config);
     let (endpoint, credential) = (Arc::new(endpoint), Arc::new(credential));
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
@@ -108,6 +118,14 @@ async fn serve_listener(
             serve_connection(stream, &endpoint, &credential).await;
             drop(place);
         });
+    }
+}
+
+/// An address as a URL has it.
+fn url_host(address: SocketAddr) -> String {
+    match address {
+        SocketAddr::V4(v4) => v4.ip().to_string(),
+        SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
     }
 }
 

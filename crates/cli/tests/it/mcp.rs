@@ -19,7 +19,7 @@ use keyless_testkit::Canary;
 use serde_json::{Value, json};
 
 use crate::{
-    invocation::{Background, Seen},
+    invocation::{Background, Invocation, Seen},
     world::{TOKEN, World, wait_until},
 };
 
@@ -105,7 +105,11 @@ impl<'w> HttpDoor<'w> {
         let credential_file = world.operator_file("credential");
         let file = credential_file.to_str().unwrap();
         let options = ["mcp", "--http", "127.0.0.1:0", "--credential-file", file];
-        let mut server = world.keyless(&[&options[..], more].concat()).without_passphrase().start();
+        Self::start(world.keyless(&[&options[..], more].concat()), credential_file)
+    }
+
+    fn start(server: Invocation<'w>, credential_file: PathBuf) -> Self {
+        let mut server = server.without_passphrase().start();
         let line = server.line();
         let url = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
         let url = url.trim_end_matches(';').to_owned();

@@ -8,14 +8,18 @@ use crate::{
     world::{ALLOWED, TOKEN, VARIABLE, World, global_packages},
 };
 
+fn hello() -> Value {
+    json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } } })
+}
+
 /// Over HTTP: only with the credential, under this machine's name, and for no page of a browser.
 #[test]
 fn http_serves_who_has_the_credential() {
     let world = unlocked();
     let door = HttpDoor::open(&world, &[]);
     let credential = door.credential(&world);
-    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } } });
+    let hello = hello();
     let post_text = |headers: &[&str], body: &str| {
         let mut curl = std::process::Command::new("curl");
         curl.args(["-sS", "-i", "--noproxy", "*", "-H", "Content-Type: application/json"]);
@@ -54,6 +58,31 @@ fn http_serves_who_has_the_credential() {
     let version = "MCP-Protocol-Version: 2025-06-18";
     let listed = post(&[&bearer, session.trim_end(), version], &list);
     assert!(listed.contains(TOKEN), "{listed}");
+    // Who lost the connection comes back for the answer, however long it has been there.
+    let first = listed.lines().find_map(|line| line.strip_prefix("id: ")).unwrap();
+    let mut again = std::process::Command::new("curl");
+    again.args(["-sS", "--noproxy", "*", "--max-time", "20", "-H", "Accept: text/event-stream"]);
+    for header in [&bearer, session.trim_end(), version, &format!("Last-Event-ID: {first}")] {
+        again.args(["-H", header]);
+    }
+    let again = again.arg(&door.url).output().unwrap();
+    let again = String::from_utf8(again.stdout).unwrap();
+    assert!(again.contains(TOKEN) && again.contains("\"id\":2"), "{again}");
+}
+
+/// Any address of the loopback network, by that address.
+#[test]
+fn http_is_served_at_the_address_that_was_asked_for() {
+    let world = unlocked();
+    let file = world.operator_file("credential");
+    let serve = ["mcp", "--http", "127.0.0.2:0", "--credential-file", file.to_str().unwrap()];
+    let door = HttpDoor::start(world.keyless(&serve), file);
+    let bearer = format!("Authorization: Bearer {}", door.credential(&world));
+    let mut curl = std::process::Command::new("curl");
+    curl.args(["-sS", "--noproxy", "*", "-o", "/dev/null", "-w", "%{http_code}", "-H", &bearer]);
+    curl.args(["-H", "Content-Type: application/json", "-d", &hello().to_string()]);
+    let seen = curl.args(["-H", "Accept: application/json, text/event-stream"]).arg(&door.url);
+    assert_eq!(String::from_utf8(seen.output().unwrap().stdout).unwrap(), "200");
 }
 
 /// Without TLS, nobody but this machine: refused before a credential is made or anything listens.
