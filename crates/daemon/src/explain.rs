@@ -4,12 +4,12 @@ use std::{path::Path, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use keyless_core::{
-    Allowed, Code, Error, Placeholder, PlaceholderForm, SafeText, SecretPath, SessionKey,
-    audit::Action,
+    Allowed, ApproveOnUse, Code, EgressRule, Error, Placeholder, PlaceholderForm, SafeText,
+    SecretPath, SessionKey, audit::Action,
 };
 use keyless_egress::{
-    Broker, Engine, Event, Explanation, Finished, Question, Released, RequestInfo, SessionSecret,
-    SessionSpec,
+    Broker, Engine, Event, Explanation, Finished, Question, Released, RequestInfo, SecretFate,
+    SessionSecret, SessionSpec,
 };
 use keyless_store::{AuditQuery, Store};
 use keyless_vault::{Catalog, Vault};
@@ -36,45 +36,77 @@ pub async fn explain(
     subject: Subject<'_>,
     asked: &Question,
 ) -> Result<Explanation, Error> {
-    let (catalog, rules) = match subject {
+    let (catalog, secrets) = match subject {
         Subject::Catalog(file) => {
             let catalog = Catalog::load(file)?;
-            let rules = catalog.entries.iter().map(|one| (one.path.clone(), one.rule.clone()));
-            let rules = rules.collect();
-            (Some(catalog), rules)
+            let known = catalog.entries.iter().map(|one| Known {
+                path: one.path.clone(),
+                rule: one.rule.clone(),
+                asks: false,
+                is_compromised: false,
+            });
+            let known = known.collect();
+            (Some(catalog), known)
         }
-        Subject::Store(store) => (None, stored_rules(store).await?),
+        Subject::Store(store) => (None, stored(store).await?),
         Subject::Session(store, id) => {
             let chosen = secrets_of(store, id).await?;
-            let mut rules = stored_rules(store).await?;
-            rules.retain(|(path, _)| chosen.contains(path));
-            (None, rules)
+            let mut secrets = stored(store).await?;
+            secrets.retain(|one| chosen.contains(&one.path));
+            (None, secrets)
         }
     };
     let key = SessionKey::from_random([0; 32]);
-    let secret = |(path, rule)| SessionSecret {
-        placeholder: Placeholder::derive(&key, &path, &PlaceholderForm::Default),
-        path,
-        rule,
+    let secret = |one: &Known| SessionSecret {
+        placeholder: Placeholder::derive(&key, &one.path, &PlaceholderForm::Default),
+        path: one.path.clone(),
+        rule: one.rule.clone(),
     };
     let engine = Engine::new(engine_config(config, catalog.as_ref())?);
     let engine = engine.map_err(|error| explain_engine(&error, config))?;
     let session = engine.open(SessionSpec {
         id: "explain".to_owned(),
-        secrets: rules.into_iter().map(secret).collect(),
+        secrets: secrets.iter().map(secret).collect(),
         broker: Arc::new(Nobody),
         ca: None,
         token: None,
     })?;
-    Ok(engine.explain(&session, asked).await)
+    let mut explanation = engine.explain(&session, asked).await;
+    let fates = std::mem::take(&mut explanation.secrets).into_iter();
+    explanation.secrets = fates.map(|fate| beside_the_rules(fate, &secrets)).collect();
+    Ok(explanation)
 }
 
-type Rules = Vec<(SecretPath, keyless_core::EgressRule)>;
+/// What is known of a secret without its value.
+struct Known {
+    path: SecretPath,
+    rule: EgressRule,
+    /// Each use of it takes somebody's word.
+    asks: bool,
+    is_compromised: bool,
+}
+
+/// What the broker says to a use that the rules allow.
+fn beside_the_rules(fate: SecretFate, secrets: &[Known]) -> SecretFate {
+    match secrets.iter().find(|one| one.path == fate.path) {
+        Some(one) if one.is_compromised => fate.without_value(Code::SecretCompromised),
+        Some(one) if one.asks => fate.asking(),
+        _ => fate,
+    }
+}
 
 /// The rules as the store has them. Nothing vouches for them without its key: they are shown only.
-async fn stored_rules(store: &Store) -> Result<Rules, Error> {
-    let secrets = Vault::list_unverified(store).await?;
-    Ok(secrets.into_iter().filter_map(|one| Some((one.path, one.metadata.egress?))).collect())
+async fn stored(store: &Store) -> Result<Vec<Known>, Error> {
+    let secrets = Vault::list_unverified(store).await?.into_iter();
+    let known = secrets.filter_map(|one| {
+        Some(Known {
+            is_compromised: one.is_compromised(),
+            asks: one.metadata.approve_on_use != ApproveOnUse::Never,
+            rule: one.metadata.egress?,
+            path: one.path,
+        })
+    });
+    Ok(known.collect())
 }
 
 /// What the log says a session was opened with.

@@ -2,8 +2,8 @@
 //! is what the doors and the pipeline ask, in their order.
 
 use keyless_core::{
-    Authority, AuthorityError, By, Code, EgressUse, Error, Location, RequestFacts, SafeText,
-    Scheme, SecretPath, Signer, Verdict, decide_egress,
+    Authority, AuthorityError, By, Code, EgressRule, EgressUse, Error, Location, RequestFacts,
+    SafeText, Scheme, SecretPath, Signer, Slot, Verdict, decide_egress,
 };
 use serde::Serialize;
 
@@ -39,10 +39,49 @@ pub struct SecretFate {
     /// The secret.
     pub path: SecretPath,
     /// For each part that such a request has: `swapped`, `asks` (it waits for the operator), `left as it is`,
-    /// or the code of the refusal.
+    /// `as its body calls` (the secret's rules look at that), or the code of the refusal.
     pub locations: Vec<(Location, &'static str)>,
-    /// What the proxy does of its own accord: `sets it`, `signs`, or nothing.
+    /// What the proxy does of its own accord: `sets it`, `signs`, `asks before it sets it` and the like, `does not use it`, or
+    /// nothing.
     pub of_its_own: Option<&'static str>,
+}
+
+const SWAPPED: &str = "swapped";
+const ASKS: &str = "asks";
+const LEFT: &str = "left as it is";
+const BY_BODY: &str = "as its body calls";
+const UNUSED: &str = "does not use it";
+
+impl SecretFate {
+    /// As it is when each use takes the operator's word, whatever the request.
+    #[must_use]
+    pub fn asking(mut self) -> Self {
+        for (_, fate) in self.locations.iter_mut().filter(|(_, fate)| *fate == SWAPPED) {
+            *fate = ASKS;
+        }
+        self.of_its_own = self.of_its_own.map(once_asked);
+        self
+    }
+
+    /// As it is when there is no value that may be used, for the reason that `code` says.
+    #[must_use]
+    pub fn without_value(mut self, code: Code) -> Self {
+        let used = |fate: &&str| [SWAPPED, ASKS, BY_BODY].contains(fate);
+        for (_, fate) in self.locations.iter_mut().filter(|(_, fate)| used(fate)) {
+            *fate = code.as_str();
+        }
+        self.of_its_own = self.of_its_own.map(|_| UNUSED);
+        self
+    }
+}
+
+fn once_asked(what: &'static str) -> &'static str {
+    match what {
+        "sets it" => "asks before it sets it",
+        "signs" => "asks before it signs",
+        "signs handshakes" => "asks before it signs handshakes",
+        other => other,
+    }
 }
 
 /// A request that is asked about, or a login.
@@ -88,16 +127,20 @@ impl Engine {
     pub async fn explain(&self, session: &Session, asked: &Question) -> Explanation {
         let authority = &asked.authority;
         let mut steps = Vec::new();
-        let refusal = self.ask_rules(session, authority, &mut steps).await.err();
+        let mut refusal = self.ask_rules(session, authority, &mut steps).await.err();
         let passes_through = self.reach().passes_through(&authority.host);
-        if refusal.is_none() {
-            steps.push(interception(session, asked, passes_through));
-        }
         let table = session.table();
-        let fate = |secret: &SessionSecret| fate(secret, asked);
         let secrets = match refusal {
-            None if !passes_through => table.in_force().iter().map(fate).collect(),
-            _ => Vec::new(),
+            None => {
+                let naming = naming(table.in_force(), asked);
+                steps.push(interception(&naming, asked, passes_through));
+                let is_read = !naming.is_empty() && !passes_through;
+                refusal = is_read.then(|| set_by_proxy(&naming, asked, &mut steps).err()).flatten();
+                let asking = Asking { asked, is_read, messages: reads_messages(&naming, asked) };
+                let all = table.in_force().iter().filter(|_| !passes_through);
+                all.map(|secret| asking.fate(secret)).collect()
+            }
+            Some(_) => Vec::new(),
         };
         let code = refusal.map(|error| error.code().as_str());
         Explanation { allowed: code.is_none(), code, steps, secrets }
@@ -148,16 +191,20 @@ fn words_of(reason: Reason) -> &'static str {
     }
 }
 
-fn interception(session: &Session, asked: &Question, passes_through: bool) -> Step {
+/// The secrets for whose sake what goes there is read.
+fn naming<'t>(secrets: &'t [SessionSecret], asked: &Question) -> Vec<&'t SessionSecret> {
     let Question { asks, scheme, authority, .. } = asked;
-    let table = session.table();
     let names = |secret: &&SessionSecret| match asks {
         // A login is carried at the very port that a secret names.
         Asks::Login => secret.rule.covers(*scheme, authority),
         Asks::Request => secret.rule.names(&authority.host),
     };
-    let naming = table.in_force().iter().filter(names);
-    let paths: Vec<&str> = naming.map(|secret| secret.path.as_str()).collect();
+    secrets.iter().filter(names).collect()
+}
+
+fn interception(naming: &[&SessionSecret], asked: &Question, passes_through: bool) -> Step {
+    let Question { asks, scheme, .. } = asked;
+    let paths: Vec<&str> = naming.iter().map(|secret| secret.path.as_str()).collect();
     let why = match (paths.is_empty(), asks, scheme) {
         _ if passes_through => {
             "pass_through names the host: tunnelled, and a placeholder leaves as it is".to_owned()
@@ -179,43 +226,146 @@ fn interception(session: &Session, asked: &Question, passes_through: bool) -> St
     Step { rule: "interception", passes: true, why }
 }
 
-fn fate(secret: &SessionSecret, asked: &Question) -> SecretFate {
-    let (path, rule) = (&secret.path, &secret.rule);
+/// Whether messages of a WebSocket are looked into: only where some secret may stand in them.
+fn reads_messages(naming: &[&SessionSecret], asked: &Question) -> bool {
+    let Question { scheme, authority, .. } = asked;
+    let mut rules = naming.iter().map(|secret| &secret.rule);
+    rules
+        .any(|rule| rule.locations.contains(Location::Websocket) && rule.covers(*scheme, authority))
+}
+
+/// What the proxy fills in by itself.
+#[derive(PartialEq)]
+enum Place<'t> {
+    Slot(&'t Slot),
+    Signature(&'t str),
+    Handshake,
+}
+
+fn place_of(rule: &EgressRule) -> Option<Place<'_>> {
+    match (&rule.inject, &rule.sign) {
+        (Some(injection), _) => Some(Place::Slot(injection.slot())),
+        (None, Some(Signer::Hmac(signer))) => Some(Place::Signature(&signer.header)),
+        (None, Some(Signer::TlsClient { .. })) => Some(Place::Handshake),
+        // AWS's is made where the request was signed with its placeholder.
+        _ => None,
+    }
+}
+
+/// A place that the proxy is to fill, and for which no secret may be used, refuses the request.
+fn set_by_proxy(
+    naming: &[&SessionSecret],
+    asked: &Question,
+    steps: &mut Vec<Step>,
+) -> Result<(), Error> {
     let Question { asks, scheme, authority, .. } = asked;
-    let request = &match asks {
+    if *asks == Asks::Login {
+        return Ok(());
+    }
+    let covering = || naming.iter().filter(|secret| secret.rule.covers(*scheme, authority));
+    for place in covering().filter_map(|secret| place_of(&secret.rule)) {
+        let rivals = covering().filter(|secret| place_of(&secret.rule).as_ref() == Some(&place));
+        let mut refusal = None;
+        for secret in rivals {
+            match decide(secret, asked, By::Proxy) {
+                Verdict::Allow(_) | Verdict::Ask(_) => {
+                    refusal = None;
+                    break;
+                }
+                // What its body calls may still let it through.
+                Verdict::Deny(..) if looks_into(secret, asked) => break,
+                Verdict::Deny(code, why) if refusal.is_none() => {
+                    let words = SafeText::words("the proxy would have to use ").and(&secret.path);
+                    let words = if why.is_empty() { words } else { words.and(": ").and(why) };
+                    refusal = Some(Error::with(code, words));
+                }
+                Verdict::Deny(..) | Verdict::Pass => {}
+            }
+        }
+        if let Some(error) = refusal {
+            steps.push(step("requests", Err(&error)));
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+fn facts(asked: &Question) -> RequestFacts {
+    match asked.asks {
         Asks::Login => RequestFacts::default(),
         Asks::Request => RequestFacts {
             methods: vec![asked.method.clone()],
             path: asked.path.clone(),
             ..RequestFacts::default()
         },
-    };
-    let decide = |by| {
-        let one = EgressUse { path, rule, scheme: *scheme, authority, by, request };
-        match decide_egress(&one) {
-            Verdict::Allow(_) => "swapped",
-            Verdict::Ask(_) => "asks",
-            Verdict::Deny(code, _) => code.as_str(),
-            Verdict::Pass => "left as it is",
+    }
+}
+
+fn decide(secret: &SessionSecret, asked: &Question, by: By) -> Verdict {
+    let (SessionSecret { path, rule, .. }, request) = (secret, &facts(asked));
+    let Question { scheme, authority, .. } = asked;
+    decide_egress(&EgressUse { path, rule, scheme: *scheme, authority, by, request })
+}
+
+/// Whether its rules look at what the body calls, which nobody has said.
+fn looks_into(secret: &SessionSecret, asked: &Question) -> bool {
+    let Question { scheme, authority, .. } = asked;
+    secret.rule.covers(*scheme, authority) && secret.rule.looks_into(authority, &facts(asked))
+}
+
+/// What is asked, and what is read of it.
+struct Asking<'a> {
+    asked: &'a Question,
+    is_read: bool,
+    messages: bool,
+}
+
+impl Asking<'_> {
+    fn fate(&self, secret: &SessionSecret) -> SecretFate {
+        let Question { asks, method, .. } = self.asked;
+        let locations = Location::ALL.into_iter().filter(|location| asks.has(*location, method));
+        SecretFate {
+            path: secret.path.clone(),
+            locations: locations.map(|location| (location, self.at(secret, location))).collect(),
+            of_its_own: self.of_its_own(secret),
         }
-    };
-    let at = |location| (location, decide(By::Placeholder { location, occurrence: 1 }));
-    let covered = *asks == Asks::Request && rule.covers(*scheme, authority);
-    let of_its_own = match (covered, &rule.inject, &rule.sign) {
-        (true, Some(_), _) => Some("sets it"),
-        (true, None, Some(Signer::TlsClient { .. })) => Some("signs handshakes"),
-        (true, None, Some(Signer::TlsChain)) => None,
-        (true, None, Some(_)) => Some("signs"),
-        _ => None,
-    };
-    SecretFate {
-        path: path.clone(),
-        locations: Location::ALL
-            .into_iter()
-            .filter(|location| asks.has(*location, &asked.method))
-            .map(at)
-            .collect(),
-        of_its_own,
+    }
+
+    fn at(&self, secret: &SessionSecret, location: Location) -> &'static str {
+        if !self.is_read || location == Location::Websocket && !self.messages {
+            return LEFT;
+        }
+        match decide(secret, self.asked, By::Placeholder { location, occurrence: 1 }) {
+            Verdict::Allow(_) | Verdict::Ask(_) | Verdict::Deny(Code::RuleDenied, _)
+                if looks_into(secret, self.asked) =>
+            {
+                BY_BODY
+            }
+            Verdict::Allow(_) => SWAPPED,
+            Verdict::Ask(_) => ASKS,
+            Verdict::Deny(code, _) => code.as_str(),
+            Verdict::Pass => LEFT,
+        }
+    }
+
+    fn of_its_own(&self, secret: &SessionSecret) -> Option<&'static str> {
+        let Question { asks, scheme, authority, .. } = self.asked;
+        let rule = &secret.rule;
+        if *asks == Asks::Login || !self.is_read || !rule.covers(*scheme, authority) {
+            return None;
+        }
+        let what = match (&rule.inject, &rule.sign) {
+            (Some(_), _) => "sets it",
+            (None, Some(Signer::TlsClient { .. })) => "signs handshakes",
+            (None, Some(Signer::TlsChain) | None) => return None,
+            (None, Some(_)) => "signs",
+        };
+        Some(match decide(secret, self.asked, By::Proxy) {
+            _ if looks_into(secret, self.asked) => BY_BODY,
+            Verdict::Allow(_) => what,
+            Verdict::Ask(_) => once_asked(what),
+            Verdict::Deny(..) | Verdict::Pass => UNUSED,
+        })
     }
 }
 

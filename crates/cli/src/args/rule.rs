@@ -28,7 +28,7 @@ pub(crate) struct RuleArgs {
     /// How often it may stand in one request
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_occurrences: Option<u32>,
-    /// What happens to the placeholder toward another host
+    /// What happens to the placeholder toward another host that is read
     #[arg(long, value_name = "WHAT")]
     pub(crate) on_foreign: Option<OnForeignWord>,
     /// The placeholder's form: default, colon, or PREFIX:LENGTH of the real format (ghp_:40)

@@ -590,3 +590,52 @@ fn traces_reach_a_collector_without_values_and_queries() {
     assert!(sent.windows(id.len()).any(|bytes| bytes == id), "the trace is the log's request");
     log(&world);
 }
+
+/// What is left to the operator, to the body or to nobody is told as such.
+#[test]
+fn explain_says_what_the_engine_would_do() {
+    let mut world = World::with_token();
+    let _origins = (world.origin(ALLOWED), world.origin(EVIL));
+    world.write_config();
+    let add = |path: &str, more: &[&str]| {
+        let add = ["secret", "add", path, "--value-stdin"];
+        world.keyless(&[&add[..], more].concat()).stdin("value-of-2026-x9Kq").run().ok();
+    };
+    add("team/block/token", &["--to", "other.test", "--env", "B", "--on-foreign", "block"]);
+    let graphql = "POST /graphql graphql:query";
+    add("team/calls/token", &["--to", ALLOWED, "--env", "C", "--allow", graphql]);
+    let explain = |method: &str, url: &str| {
+        let words = ["egress", "explain", url, "--method", method, "--json"];
+        world.keyless(&words).without_passphrase().run().data()
+    };
+    let of = |answer: &Value, path: &str| {
+        let mut all = answer["secrets"].as_array().unwrap().iter();
+        all.find(|one| one["path"] == path).unwrap().clone()
+    };
+    let header = |answer: &Value, path: &str| of(answer, path)["locations"][2][1].clone();
+    let (here, there) = ("https://api.allowed.test/graphql", "https://evil.test/");
+    let answer = explain("POST", here);
+    assert_eq!(header(&answer, "team/block/token"), "foreign_destination");
+    assert_eq!(header(&answer, "team/calls/token"), "as its body calls");
+    assert_eq!(header(&answer, TOKEN), "swapped");
+    // Nobody looks into what goes to a host that no secret names.
+    assert_eq!(header(&explain("GET", there), "team/block/token"), "left as it is");
+    // Messages are read where some secret may stand in them.
+    assert_eq!(of(&explain("GET", here), TOKEN)["locations"][5][1], "left as it is");
+
+    // A place that the proxy fills and may not fill here refuses the request.
+    add("team/set/token", &["--to", ALLOWED, "--inject", "bearer", "--allow", "GET /ok"]);
+    let set = explain("GET", "https://api.allowed.test/ok");
+    assert_eq!(
+        (&set["allowed"], &of(&set, "team/set/token")["of_its_own"]),
+        (&true.into(), &"sets it".into())
+    );
+    let refused = explain("POST", "https://api.allowed.test/other");
+    assert_eq!((&refused["allowed"], &refused["code"]), (&false.into(), &"rule_denied".into()));
+    assert_eq!(of(&refused, "team/set/token")["of_its_own"], "does not use it");
+
+    world.keyless(&["secret", "set", TOKEN, "--approve-on-use", "per-call"]).run().ok();
+    assert_eq!(header(&explain("GET", here), TOKEN), "asks");
+    world.keyless(&["secret", "revoke", TOKEN, "--compromised", "--yes"]).run().ok();
+    assert_eq!(header(&explain("GET", here), TOKEN), "secret_compromised");
+}
