@@ -189,12 +189,7 @@ impl UrlCatalogs {
     /// Fails with `Code::Usage` on an address that can't be named: it is not https, or is there already.
     pub fn check_new(&self, url: &str, pin: Option<&str>) -> Result<(), Error> {
         split(url).ok_or_else(|| refused(url, "is no plain https address"))?;
-        if let Some(pin) = pin
-            && (pin.len() != 64
-                || !pin.bytes().all(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase()))
-        {
-            return Err(refused(pin, "is no SHA-256 in 64 lower hex digits"));
-        }
+        pin.map_or(Ok(()), check_pin)?;
         if self.names(url) {
             return Err(refused(url, "is there already"));
         }
@@ -259,6 +254,7 @@ impl UrlCatalogs {
         self.find(url)?;
         let pin = sha256.or_else(|| self.files.known().get(url).cloned());
         let pin = pin.ok_or_else(|| refused(url, "was never fetched; say what to pin it to"))?;
+        check_pin(&pin)?;
         self.settings = self.files.edit_settings(|document| document::pin(document, url, &pin))?;
         Ok(pin)
     }
@@ -350,6 +346,12 @@ impl UrlCatalogs {
     }
 }
 
+fn check_pin(pin: &str) -> Result<(), Error> {
+    let is_sha256 =
+        pin.len() == 64 && pin.bytes().all(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase());
+    if is_sha256 { Ok(()) } else { Err(refused(pin, "is no SHA-256 in 64 lower hex digits")) }
+}
+
 /// By whose word a file has to be what it is.
 enum Expected<'a> {
     Known(&'a str),
@@ -362,7 +364,8 @@ impl Expected<'_> {
             Self::Known(sha) => ("tofu", sha),
             Self::Pin(sha) => ("pin", sha),
         };
-        format!("{whose}:{}", &sha[..sha.len().min(12)])
+        // The file can be edited by hand.
+        format!("{whose}:{}", sha.get(..12).unwrap_or(sha))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use keyless_core::Error;
-use keyless_vault::{Providers, Tier};
+use keyless_vault::{ProviderFault, Providers, Tier};
 
 use crate::{
     catalog_urls::{ProjectCatalogs, ProjectFile, Trust, UrlCatalogs},
@@ -12,11 +12,21 @@ use crate::{
 
 /// What is known of stored secrets, whichever project they are for: the bundled providers, over them what was fetched
 /// from the operator's addresses, and the operator's own files over all; beside them the files of projects that the
-/// operator trusts. `Code::CatalogInvalid` when the list of addresses can't be used. Blocks.
+/// operator trusts, where those agree. `Code::CatalogInvalid` when the list of addresses can't be used. Blocks.
 pub fn providers(places: &Places) -> Result<Providers, Error> {
-    let trusted = ProjectCatalogs::new(places).remembered().into_iter();
-    let trusted = trusted.filter(|file| file.trust == Trust::Trusted);
-    Ok(trusted.fold(operators(places)?, beside))
+    let remembered = ProjectCatalogs::new(places).remembered().into_iter();
+    let trusted: Vec<_> = remembered.filter(|file| file.trust == Trust::Trusted).collect();
+    // Which project a stored secret is for, nobody knows here.
+    let is_disputed = |file: &ProjectFile| trusted.iter().any(|other| file.contradicts(other));
+    let disputed: Vec<_> = trusted.iter().map(is_disputed).collect();
+    let (disputed, agreed): (Vec<_>, Vec<_>) =
+        trusted.into_iter().zip(disputed).partition(|(_, disputed)| *disputed);
+    let mut providers = agreed.into_iter().map(|(file, _)| file).fold(operators(places)?, beside);
+    providers.left_out.extend(disputed.into_iter().map(|(file, _)| ProviderFault {
+        file: file.file,
+        why: "another trusted file says something else of the same provider".to_owned(),
+    }));
+    Ok(providers)
 }
 
 /// What is known in the project that `folder` lies in: the same, of projects' files its own alone. Those that don't

@@ -93,6 +93,9 @@ fn describe(words: &mut String, provider: &Provider, variant: &Variant) {
         let _ = writeln!(words, "  {name:<10} {}", one_line(text));
     };
     line("page:", &variant.retrieval.console_url);
+    if let Some(docs) = &variant.retrieval.docs_url {
+        line("docs:", docs);
+    }
     for (number, step) in variant.retrieval.steps.iter().enumerate() {
         line(if number == 0 { "steps:" } else { "" }, &format!("{}. {step}", number + 1));
     }
@@ -102,17 +105,42 @@ fn describe(words: &mut String, provider: &Provider, variant: &Variant) {
     if let Some(hint) = &variant.format_hint {
         line("format:", hint);
     }
+    if let Some(format) = &variant.format_regex {
+        line("looks like:", format);
+    }
     line("goes to:", &destinations(variant));
+    if let Some(egress) = &variant.egress {
+        if !egress.locations.is_empty() {
+            let places = egress.locations.iter().map(ToString::to_string).collect::<Vec<_>>();
+            line("stands in:", &places.join(", "));
+        }
+        if let Some(shape) = &egress.placeholder {
+            line("stand-in:", &json!(shape).to_string());
+        }
+    }
     if let Some(name) = &variant.env_var {
         line("variable:", name.as_str());
     }
     match (&variant.liveness, &variant.no_liveness) {
-        (Some(liveness), _) => line("check:", &liveness.url),
+        (Some(liveness), _) => {
+            let method = json!(liveness.method);
+            let method = method.as_str().unwrap_or_default();
+            line("check:", &format!("{method} {}", liveness.url));
+            for (name, value) in &liveness.headers {
+                line("", &format!("{name}: {value}"));
+            }
+            if let Some(body) = &liveness.body {
+                line("", &body.to_string());
+            }
+        }
         (None, why) => line("no check:", why.as_deref().unwrap_or("none is known")),
     }
     if let Some(rotation) = &variant.rotation {
         let method = rotation.method;
         line("renew:", &format!("every {} days, {method}", rotation.every_days));
+        for more in [&rotation.guide_url, &rotation.notes].into_iter().flatten() {
+            line("", more);
+        }
     }
     words.push('\n');
 }

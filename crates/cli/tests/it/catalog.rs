@@ -121,6 +121,7 @@ fn what_an_address_brought_first_it_has_to_bring_again() {
     world.keyless(&["catalog", "forget", URL]).run().ok();
     assert_eq!(outcome(&world, &["status"], 0), json!("pending"));
     assert_eq!(outcome(&world, &["refresh"], 0), json!("loaded"));
+    world.keyless(&["catalog", "pin", URL, "ABCDEF"]).run().exits(2);
     world.keyless(&["catalog", "pin", URL]).run().ok();
     drop(other);
     let _third = served(&mut world, "application/json", &catalog("three"));
@@ -314,9 +315,37 @@ fn a_projects_file_counts_once_a_person_trusts_it() {
     world.keyless(&["catalog", "forget", file]).run().ok();
     assert_eq!((list().0, verdict()), (json!([]), json!("unsupported")));
     world.keyless(&["catalog", "forget", file]).run().exits(2);
+
+    // One that is gone can still be forgotten, and does not count when it comes back.
+    at_a_terminal(&world, world.keyless(&trust), &yes);
+    std::fs::remove_file(world.home.root().join("work").join(file)).unwrap();
+    world.keyless(&["catalog", "forget", file]).run().ok();
+    world.home.write("work/.keyless/catalog/acme.json", &text).unwrap();
+    assert_eq!(list().0, json!([]));
     let record = world.home.keyless_home().join("state/catalog/audit.log");
     let lines = std::fs::read_to_string(record).unwrap();
     assert!(lines.contains("\"trusted\"") && lines.contains("\"forgotten\""), "{lines}");
+}
+
+/// One catalog counts for all stored secrets: two projects that say different things of one service are not both trusted.
+#[test]
+fn one_project_does_not_speak_for_another() {
+    let world = World::empty();
+    let text = catalog("Ours").replace("npm_", "acme_").replace("\"NPM_TOKEN\"", "\"ACME_KEY\"");
+    let theirs = text.replace("registry.npmjs.org", EVIL);
+    world.home.write("work/.keyless/catalog/acme.json", &text).unwrap();
+    world.home.write("work/a/.keyless/catalog/acme.json", &theirs).unwrap();
+    world.home.write("work/b/.keyless/catalog/acme.json", &text).unwrap();
+    let trust = |file: &str, script: &str| {
+        at_a_terminal(&world, world.keyless(&["catalog", "trust", file]), script)
+    };
+    let yes = "expect('check:     GET https://')\nexpect('Trust this file?')\nsay('y\\r')\nfinish(code=0)";
+    trust(".keyless/catalog/acme.json", yes);
+    let no = "expect('says something else of acme')\nfinish(code=1)";
+    let screen = trust("a/.keyless/catalog/acme.json", no);
+    assert!(!screen.contains("Trust this file?"), "{screen}");
+    // A copy says the same.
+    trust("b/.keyless/catalog/acme.json", yes);
 }
 
 /// What Keyless or its operator knows is not a project's to say, whoever would trust it.

@@ -64,6 +64,12 @@ impl ProjectCatalogs {
         files.map(|file| self.look(file)).collect()
     }
 
+    /// Another trusted file that says something else of the same provider. Blocks.
+    pub fn rival(&self, file: &ProjectFile) -> Option<ProjectFile> {
+        let mut others = self.remembered().into_iter();
+        others.find(|other| other.trust == Trust::Trusted && file.contradicts(other))
+    }
+
     /// Reads one file. Blocks.
     pub fn look(&self, file: &Path) -> ProjectFile {
         let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
@@ -99,7 +105,7 @@ impl ProjectCatalogs {
 
     /// Lets a file count no more. `Code::Usage` where it did not.
     pub fn forget(&self, file: &Path) -> Result<(), Error> {
-        let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+        let file = place_of(file);
         let key = file.to_str().filter(|key| self.files.known().contains_key(*key));
         let key = key.ok_or_else(|| refused(&file, "was not trusted"))?;
         self.files.forget(key)?;
@@ -114,7 +120,24 @@ impl ProjectCatalogs {
     }
 }
 
+/// Where a file is, or was.
+fn place_of(file: &Path) -> PathBuf {
+    let gone = || {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).canonicalize();
+        folder.ok().zip(file.file_name()).map(|(folder, name)| folder.join(name))
+    };
+    let place = file.canonicalize().ok().or_else(gone);
+    place.or_else(|| std::path::absolute(file).ok()).unwrap_or_else(|| file.to_owned())
+}
+
 impl ProjectFile {
+    /// Whether both speak of one provider, and not in the same words.
+    pub(crate) fn contradicts(&self, other: &Self) -> bool {
+        let (Ok(ours), Ok(theirs)) = (&self.provider, &other.provider) else { return false };
+        ours.provider_id == theirs.provider_id && self.sha256 != other.sha256
+    }
+
     /// `known`, and beside it what the file says, if it may.
     pub(crate) fn beside(self, mut known: Providers) -> Providers {
         // What would not count either way is not offered for trust.

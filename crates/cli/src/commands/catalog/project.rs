@@ -50,6 +50,15 @@ pub(super) fn trust(ui: &Ui, places: &Places, args: &CatalogTrustArgs) -> Result
                 continue;
             }
         };
+        if let Some(rival) = catalogs.rival(file) {
+            let (id, rival) = (&provider.provider_id, rival.file.display());
+            ui.warn(format!(
+                "{place}: {rival}, which you trust, says something else of {id}, and one catalog counts for all \
+                 secrets; keyless catalog forget FILE lets that one count no more"
+            ));
+            status = ExitCode::FAILURE;
+            continue;
+        }
         ui.line(&whole(file, provider));
         if prompt::acknowledged(QUESTION, "a terminal")? {
             catalogs.trust(file)?;
