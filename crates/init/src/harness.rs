@@ -3,7 +3,13 @@
 
 use std::{ffi::OsString, fmt, io, process::ExitCode};
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
+use rustix::{
+    process::{
+        Pid, Resource, Rlimit, Signal, WaitOptions, getpgrp, getrlimit, kill_process, setrlimit,
+        wait,
+    },
+    termios::tcgetpgrp,
+};
 use tokio::signal::unix::{Signal as Listener, SignalKind, signal};
 
 use crate::{Fault, environment::Variable};
@@ -21,11 +27,15 @@ pub(crate) enum Ended {
 const PASSED_ON: [Signal; 6] =
     [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
 
+/// Open files that are no connection's.
+const FILES_BESIDE: usize = 64;
+
 /// Runs the command to its end; without one, waits for SIGTERM or SIGINT.
 pub(crate) async fn run(command: &[OsString], variables: &[Variable]) -> Result<Ended, Fault> {
     let listening = Fault::step("signals can't be handled");
     let mut signals = Signals::listen().map_err(listening)?;
     let Some((program, arguments)) = command.split_first() else {
+        raise_open_files();
         return Ok(signals.until_ended().await);
     };
     let mut child = std::process::Command::new(program);
@@ -36,9 +46,25 @@ pub(crate) async fn run(command: &[OsString], variables: &[Variable]) -> Result<
         }
     }
     let child = child.spawn().map_err(Fault::step(program.display().to_string()))?;
+    // Only now: programs that use `select` count on the usual bound.
+    raise_open_files();
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let pid = pid.expect("a started process has a positive id");
     signals.until_gone(pid).await.map_err(Fault::step("waiting for the command"))
+}
+
+/// Connections that the bound on this process's open files has room for, once it is raised.
+pub(crate) fn room_for_connections(most: usize) -> usize {
+    let files = getrlimit(Resource::Nofile)
+        .maximum
+        .map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX));
+    // Two each; listeners, DNS and the rest have the others.
+    (files.saturating_sub(FILES_BESIDE) / 2).clamp(1, most)
+}
+
+fn raise_open_files() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
 struct Signals {
@@ -70,6 +96,9 @@ impl Signals {
                 return Ok(ended);
             }
             if let Some(signal) = self.next().await {
+                if of_terminal(signal) {
+                    continue;
+                }
                 // It may have ended meanwhile; then there is nobody to tell.
                 let _ = kill_process(command, signal);
             }
@@ -93,6 +122,12 @@ impl Signals {
             signal = first(&mut passed_on) => Some(signal),
         }
     }
+}
+
+/// Whether a terminal sent it, by one key, to the command as well: both are in its foreground.
+fn of_terminal(signal: Signal) -> bool {
+    matches!(signal, Signal::INT | Signal::QUIT)
+        && tcgetpgrp(rustix::stdio::stdin()).is_ok_and(|group| group == getpgrp())
 }
 
 async fn first<F: Future + Unpin>(futures: &mut [F]) -> F::Output {

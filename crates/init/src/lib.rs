@@ -25,7 +25,7 @@ mod harness;
 
 use std::{ffi::OsString, fmt, io, process::ExitCode, sync::Arc};
 
-use keyless_guest::{Funnel, PreambleCarrier};
+use keyless_guest::{DEFAULT_CONNECTION_LIMIT, Funnel, PreambleCarrier};
 
 use self::harness::Ended;
 /// Reads flags, environment and file; for the binary, and a fuzz target.
@@ -80,7 +80,8 @@ fn serve(settings: &Settings) -> Result<Ended, Fault> {
         log(format_args!("{}; way out: {}", captured.words, settings.way_out));
         let carrier = Arc::new(PreambleCarrier::new(settings.way_out.clone()));
         let funnel = Funnel::new(captured.sockets, captured.destination, carrier)
-            .map_err(Fault::step("the funnel's sockets"))?;
+            .map_err(Fault::step("the funnel's sockets"))?
+            .with_connection_limit(harness::room_for_connections(DEFAULT_CONNECTION_LIMIT));
         tokio::select! {
             ended = harness::run(&settings.command, &variables) => ended,
             never = funnel.serve() => match never {},

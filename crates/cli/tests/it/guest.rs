@@ -19,15 +19,27 @@ const MOST_BYTES: u64 = 4 << 20;
 
 /// The guest's side of a world: namespaces with nothing in them but loopback.
 fn guest<'w>(world: &'w World, options: &[&str], script: &str) -> Invocation<'w> {
+    guest_below(world, &[], options, script)
+}
+
+/// The same, started by `parent`, which is given the command.
+fn guest_below<'w>(
+    world: &'w World,
+    parent: &[&str],
+    options: &[&str],
+    script: &str,
+) -> Invocation<'w> {
     let resolv_conf = world.home.write("tmp/resolv.conf", "").unwrap();
     // Nothing of this machine is written to: its resolver's file and `/run` are covered first.
     let setup = "mount -t tmpfs tmpfs /run
         mount --bind \"$RESOLV_CONF\" \"$(readlink -m /etc/resolv.conf)\"
+        ulimit -Sn 1024
         exec \"$@\"";
     let keyless_guest = binary::path().display().to_string();
     let environment = world.home.root().join("tmp/environment").display().to_string();
     let resolv_conf = resolv_conf.display().to_string();
-    let mut command = vec!["unshare", "--map-root-user", "--user", "--mount", "--net"];
+    let mut command = parent.to_vec();
+    command.extend(["unshare", "--map-root-user", "--user", "--mount", "--net"]);
     command.extend(["sh", "-ec", setup, "sh", &keyless_guest, "--environment", &environment]);
     command.extend(["--resolv-conf", &resolv_conf]);
     command.extend(options);
@@ -63,6 +75,51 @@ fn the_binary_is_small_and_needs_nothing() {
     assert!(!kinds.into_iter().any(|kind| kind == 3), "it is linked dynamically");
     let help = Command::new(&path).arg("--help").output().unwrap();
     assert!(String::from_utf8_lossy(&help.stdout).contains("--way-out"));
+}
+
+/// One key of a terminal is one signal, though it goes to all in the foreground.
+#[test]
+fn a_terminal_interrupts_once_and_files_are_many() {
+    let world = World::empty();
+    let node = Node::start(&world);
+    let forwarder = node.forwarder("thread-7");
+    let script = "echo $(ulimit -Sn) $(grep 'open files' /proc/$PPID/limits); exec python3 -c '
+import signal, time
+came = []
+signal.signal(signal.SIGINT, lambda *_: came.append(1))
+print(\"ready\", flush=True)
+while not came:
+    time.sleep(0.01)
+time.sleep(1)
+print(\"interrupted\", len(came), flush=True)'";
+    let driver = "
+import os, pty, sys
+pid, terminal = pty.fork()
+if not pid:
+    os.execvp(sys.argv[1], sys.argv[1:])
+seen = b''
+while b'ready' not in seen:
+    seen += os.read(terminal, 9999)
+os.write(terminal, b'\\x03')
+try:
+    while more := os.read(terminal, 9999):
+        seen += more
+except OSError:
+    pass
+sys.stdout.buffer.write(seen)
+";
+    let options = ["--way-out", &way_out(&forwarder), "--capture", "ports"];
+    let seen = guest_below(&world, &["python3", "-c", driver], &options, script).run();
+    let words = seen.ok();
+    assert!(words.contains("interrupted 1"), "{words}{}", seen.errors());
+    // The command's own bound is the usual one.
+    let limits: Vec<&str> = words
+        .lines()
+        .find(|line| line.contains("Max open files"))
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    assert!(limits[0] == "1024" && limits[4] == limits[5], "{words}");
 }
 
 /// The same guest three times; the ways differ in what they reach, and not in how.
