@@ -5,6 +5,7 @@
 //! opens under a [`Permit`] for its path, or for sealing or its own source, which say so in their
 //! names. The callers of all are listed in `tests/it/openings.rs`. Source: design.md, sections 1 and 3.
 
+mod occurrence;
 mod sys;
 
 use jiff::Timestamp;
@@ -79,10 +80,10 @@ impl SecretValue {
         if permit.is_valid_at(now) { Ok(&self.bytes) } else { Err(Code::PermitExpired.into()) }
     }
 
-    /// Whether the value stands in `text`, such as a variable of the environment that an agent
-    /// would inherit. Tells nothing else of it.
+    /// Whether the value stands in `text`, such as a variable of the environment that an agent would inherit: as it is,
+    /// percent-encoded or in base64. Tells nothing else of it.
     pub fn occurs_in(&self, text: &[u8]) -> bool {
-        text.windows(self.bytes.len()).any(|window| window == &*self.bytes)
+        occurrence::occurs(&self.bytes, text)
     }
 
     /// Whether the value is `bytes`, which the operator who asks holds already.

@@ -3,6 +3,7 @@
 //! The value itself is searched for by [`World`] in whatever came out; the tests here see to it
 //! that each attempt really was made, and what became of it. Source: reference/egress.md (e).
 
+use data_encoding::BASE64;
 use keyless_testkit::{Handler, Origin, OriginOptions, reply};
 
 use crate::world::{ALLOWED, EVIL, TOKEN, VARIABLE, World};
@@ -42,6 +43,10 @@ fn the_environment_holds_placeholders() {
     assert!(!text.contains("KEYLESS_"), "{text}");
 }
 
+fn percent(value: &str) -> String {
+    value.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
 /// The same credential under another name, as CI systems offer it, and inside a longer text.
 #[test]
 fn inherited_variables_that_hold_a_value_are_gone() {
@@ -51,10 +56,13 @@ fn inherited_variables_that_hold_a_value_are_gone() {
         .agent_sh("env")
         .env_with_value("CI_TOKEN", value)
         .env_with_value("CI_HEADER", &format!("Authorization: Bearer {value}"))
+        .env_with_value("CI_URL", &format!("postgres://me:{}@db/shop", percent(value)))
+        .env_with_value("CI_BASIC", &BASE64.encode(format!("me:{value}").as_bytes()))
         .env("CI_OTHER", "kept")
         .run();
     let text = seen.ok();
-    assert!(!text.contains("CI_TOKEN") && !text.contains("CI_HEADER"), "{text}");
+    let gone = ["CI_TOKEN", "CI_HEADER", "CI_URL", "CI_BASIC"];
+    assert!(!gone.iter().any(|name| text.contains(name)), "{text}");
     assert!(text.contains("CI_OTHER=kept"), "{text}");
 }
 

@@ -1,0 +1,94 @@
+//! Whether a value stands in a text: as it is, percent-encoded as in a URL, or in base64 as in a Basic credential.
+
+use data_encoding::BASE64_NOPAD;
+use zeroize::Zeroizing;
+
+/// Whether `value` occurs in `text` in one of these forms.
+pub(super) fn occurs(value: &[u8], text: &[u8]) -> bool {
+    stands_in(value, text)
+        || text.contains(&b'%') && stands_in(value, &percent_decoded(text))
+        || runs(text)
+            .filter(|run| run.len() * 3 / 4 >= value.len())
+            .any(|run| is_in_base64(value, run))
+}
+
+fn stands_in(value: &[u8], text: &[u8]) -> bool {
+    text.windows(value.len()).any(|window| window == value)
+}
+
+fn percent_decoded(text: &[u8]) -> Zeroizing<Vec<u8>> {
+    let mut decoded = Zeroizing::new(Vec::with_capacity(text.len()));
+    let mut rest = text;
+    while let Some((first, after)) = rest.split_first() {
+        let digit = |at: usize| char::from(*after.get(at)?).to_digit(16);
+        if let (b'%', Some(high), Some(low)) = (first, digit(0), digit(1)) {
+            decoded.push((high * 16 + low) as u8);
+            rest = &after[2..];
+        } else {
+            decoded.push(*first);
+            rest = after;
+        }
+    }
+    decoded
+}
+
+/// What could be base64, of either alphabet.
+fn runs(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let is_of_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/-_".contains(byte);
+    text.split(move |byte| !is_of_base64(byte))
+}
+
+/// Other letters may stand right before, so that nothing says where a group of four begins.
+fn is_in_base64(value: &[u8], run: &[u8]) -> bool {
+    let in_one_alphabet = |byte: &u8| match byte {
+        b'-' => b'+',
+        b'_' => b'/',
+        other => *other,
+    };
+    let run = Zeroizing::new(run.iter().map(in_one_alphabet).collect::<Vec<_>>());
+    (0..4.min(run.len())).any(|begin| {
+        let run = &run[begin..];
+        // A last letter alone is no byte.
+        let whole = &run[..run.len() - usize::from(run.len() % 4 == 1)];
+        let quarters = &whole[..whole.len() / 4 * 4];
+        let decode = |text: &[u8]| BASE64_NOPAD.decode(text).ok().map(Zeroizing::new);
+        let decoded = decode(whole).or_else(|| decode(quarters));
+        decoded.is_some_and(|decoded| stands_in(value, &decoded))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use data_encoding::{BASE64, BASE64URL};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_value_is_found_wherever_it_stands(
+            value in proptest::collection::vec(any::<u8>(), 8..40),
+            before in proptest::collection::vec(any::<u8>(), 0..9),
+            after in proptest::collection::vec(any::<u8>(), 0..9),
+            word in "[a-z]{0,5}",
+        ) {
+            let text = [&before[..], &value, &after].concat();
+            prop_assert!(occurs(&value, &text));
+            let percent: String = text.iter().map(|byte| format!("%{byte:02x}")).collect();
+            let mut forms = vec![format!("{word}={percent}")];
+            for coded in [BASE64.encode(&text), BASE64URL.encode(&text), BASE64_NOPAD.encode(&text)] {
+                forms.push(format!("{word}{coded}"));
+            }
+            for form in forms {
+                prop_assert!(occurs(&value, form.as_bytes()), "{}", form);
+            }
+        }
+    }
+
+    #[test]
+    fn another_value_is_not() {
+        for text in [&b""[..], b"%", b"%3", b"MTIzNDU2Nw==", b"%31%32%33%34%35%36%37", b"A"] {
+            assert!(!occurs(b"12345678", text), "{text:?}");
+        }
+    }
+}
