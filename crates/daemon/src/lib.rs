@@ -16,6 +16,7 @@ mod sockets;
 
 // The broker and its sessions
 mod aliases;
+mod alone;
 mod approvals;
 mod broker;
 mod caution;
@@ -92,6 +93,7 @@ pub use keyless_vault as vault;
 
 pub use crate::{
     agent_client::AgentClient,
+    alone::{end_run_alone, end_runs_alone, runs_alone},
     broker::{
         Broker, Inherited, OpenSession, Variable, Wanted, open_bare_session, shared_variables,
     },

@@ -22,6 +22,7 @@ pub(crate) use self::{
     jailed::{causes, explain_jail},
     session::{EngineCarrier, loopback_listener},
 };
+use crate::places::Places;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -39,6 +40,8 @@ pub struct RunSpec {
     /// Where a person would be asked about deploys, if the operator wants one to be. Without a broker nobody answers
     /// there, and a jail, which shows no config, must not make an open gate of that.
     pub deploys_ask_at: Option<PathBuf>,
+    /// Where the operator finds a run that opened the store by itself.
+    pub entered_in: Option<Places>,
 }
 
 /// What stands between the command and the world.
@@ -72,11 +75,26 @@ pub struct Ran {
 // Boxed, as what is awaited in another crate is compiled in that one, and the binary's own is not optimised.
 pub fn run(spec: &RunSpec, session: SessionHandle) -> BoxFuture<'_, Result<Ran, Error>> {
     Box::pin(async move {
-        let ended = match spec.isolation {
-            Isolation::Jail => jailed::run(spec, &session).await,
-            Isolation::ProxyOnly => proxied::run(spec, &session).await,
+        let entry = session.entry(spec.entered_in.as_ref())?;
+        let running = async {
+            match spec.isolation {
+                Isolation::Jail => jailed::run(spec, &session).await,
+                Isolation::ProxyOnly => proxied::run(spec, &session).await,
+            }
         };
-        let outlived_session = session.end().await;
+        let ending = async {
+            if let Some(entry) = &entry {
+                entry.taken().await;
+                session.close();
+            }
+            std::future::pending().await
+        };
+        let ended = tokio::select! {
+            ended = running => ended,
+            never = ending => match never {},
+        };
+        let was_ended = entry.is_some_and(|entry| !entry.is_there());
+        let outlived_session = session.end().await.map(|over| over || was_ended);
         Ok(Ran { ended: ended?, outlived_session: outlived_session? })
     })
 }

@@ -56,6 +56,7 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
         own,
         isolation,
         deploys_ask_at: asks.then(|| places.agent_socket()),
+        entered_in: home.is_none().then(|| places.clone()),
     };
     let ran = keyless_daemon::run(&spec, session).await;
     // Before a signal that the command died by ends this process too.

@@ -25,7 +25,8 @@ pub(super) async fn run(ui: &Ui, command: SessionCommand) -> Result<ExitCode, Er
 
 async fn list(ui: &Ui, args: SessionListArgs) -> Result<(), Error> {
     let (places, vault) = unlock_vault(&args.factor).await?;
-    let sessions = ApproverHandle::open(&places, vault).await?.sessions().await?;
+    let mut sessions = ApproverHandle::open(&places, vault).await?.sessions().await?;
+    sessions.extend(keyless_daemon::runs_alone(&places));
     let words = if sessions.is_empty() {
         "No session is open.\n".to_owned()
     } else {
@@ -56,7 +57,9 @@ async fn end(ui: &Ui, args: SessionEndArgs) -> Result<(), Error> {
         ui.line("Nothing was ended.");
         return Ok(());
     }
-    approver.end_session(&args.id).await?;
+    if !keyless_daemon::end_run_alone(&places, &args.id)? {
+        approver.end_session(&args.id).await?;
+    }
     let words = format!("{} has ended.\n", visible(&args.id));
     ui.answer("session end", &json!({ "session": args.id, "ended": true }), &words);
     Ok(())

@@ -9,7 +9,7 @@ use std::{
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Config, KEYLESS_HOME, Places, Store, absolute_paths, keyless_home,
+    Config, KEYLESS_HOME, Places, Store, absolute_paths, counted, keyless_home,
     vault::{Factor, Keyfile, Passphrase, RecoveryPhrase},
 };
 use serde_json::json;
@@ -80,8 +80,17 @@ async fn by_code(ui: &Ui, socket: &Path, asked: Option<Duration>) -> Result<Exit
 pub(super) async fn lock(ui: &Ui) -> Result<ExitCode, Error> {
     let places = Places::from_environment()?;
     let was_open = keyless_daemon::lock_service(&places.agent_socket()).await?;
-    let words = if was_open { "Locked.\n" } else { "It was locked already.\n" };
-    ui.answer("lock", &json!({ "locked": true, "was_unlocked": was_open }), words);
+    let alone = keyless_daemon::end_runs_alone(&places)?;
+    let words = match (was_open, alone) {
+        (true, 0) => "Locked.\n".to_owned(),
+        (false, 0) => "It was locked already.\n".to_owned(),
+        (_, alone) => {
+            let runs = counted(alone, "run");
+            format!("Locked; with it {runs} that had opened the store by a factor of their own.\n")
+        }
+    };
+    let data = json!({ "locked": true, "was_unlocked": was_open, "runs_ended": alone });
+    ui.answer("lock", &data, &words);
     Ok(ExitCode::SUCCESS)
 }
 

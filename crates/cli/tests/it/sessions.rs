@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::{
     invocation::KEYLESS,
     mcp::{Agent, unlocked},
-    world::{TOKEN, World},
+    world::{ALLOWED, TOKEN, World},
 };
 
 fn open(world: &World) -> Vec<serde_json::Value> {
@@ -64,4 +64,37 @@ fn a_command_that_outlives_its_session_is_told() {
     let seen = run(r#""$0" lock"#);
     seen.ok();
     assert!(seen.errors().contains("the session was over before"), "{}", seen.errors());
+}
+
+/// A run that opened the store by itself is under the operator's commands all the same.
+#[test]
+fn a_run_with_a_factor_of_its_own_is_seen_and_ended() {
+    let mut world = World::with_token();
+    let origin = world.origin(ALLOWED);
+    world.write_config();
+    let run = |end: &str| {
+        let script = format!(
+            r#""$0" run -- sh -c 'echo up > up; while [ -e up ]; do sleep 0.05; done; curl -sS https://{ALLOWED}/ || echo refused' &
+            while [ ! -e up ]; do sleep 0.05; done
+            "$0" session list --json > list; {end}; rm up; wait $!"#
+        );
+        world.keyless(&[]).instead(&["sh", "-c", &script, KEYLESS]).run()
+    };
+    let listed = || {
+        let text = std::fs::read_to_string(world.home.work().join("list")).unwrap();
+        let listed: serde_json::Value = serde_json::from_str(&text).unwrap();
+        listed["data"]["sessions"].clone()
+    };
+    let went_on = run("true");
+    assert!(!went_on.ok().contains("refused") && went_on.errors().is_empty());
+    assert_eq!((&listed()[0]["kind"], &listed()[0]["secrets"]), (&json!("run"), &json!([TOKEN])));
+    assert_eq!(origin.requests().len(), 1);
+    assert!(open(&world).is_empty());
+    let by_name = r#""$0" session end --yes $(grep -o 's-[0-9a-f-]*' list | head -1) > ended"#;
+    for end in [r#""$0" lock > ended"#, by_name] {
+        let seen = run(&format!("{end}; sleep 1"));
+        assert!(seen.ok().contains("refused"), "{}", seen.errors());
+        assert!(seen.errors().contains("the session was over before"), "{}", seen.errors());
+        assert_eq!(origin.requests().len(), 1);
+    }
 }

@@ -9,7 +9,9 @@ use keyless_guest::{Carrier, PreambleCarrier};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::{
+    alone::Entry,
     broker::{OpenSession, Variable},
+    places::Places,
     service::RemoteSession,
 };
 
@@ -93,6 +95,23 @@ impl SessionHandle {
                 tokio::spawn(Arc::clone(open.engine()).serve_proxy(listener));
                 Ok(format!("http://{}@{address}", open.session.proxy_credential()))
             }
+        }
+    }
+
+    /// An entry in `places` for as long as the run lasts, where its broker is here and has secrets.
+    pub(super) fn entry(&self, places: Option<&Places>) -> Result<Option<Entry>, Error> {
+        match (self, places) {
+            (Self::Local(open), Some(places)) if !open.paths.is_empty() => {
+                Entry::make(places, open.session.id(), &open.paths).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// From here on nothing that the command asks for is done. What it has open is cut.
+    pub(super) fn close(&self) {
+        if let Self::Local(open) = self {
+            open.engine().close(open.session.id());
         }
     }
 
