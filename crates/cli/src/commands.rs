@@ -98,7 +98,7 @@ pub(crate) fn main() -> ExitCode {
         dispatch(&ui, cli.command).await
     });
     runtime.shutdown_background();
-    outcome.unwrap_or_else(|error| ui.fail(&name, &error))
+    outcome.map_or_else(|error| ui.fail(&name, &error), Ui::done)
 }
 
 /// With the likeliest of the commands that a slip of the finger may have meant: clap names all that are somewhat alike, the

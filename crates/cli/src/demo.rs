@@ -13,7 +13,7 @@ mod steps;
 
 use std::process::ExitCode;
 
-use keyless_core::Error;
+use keyless_core::{Code, Error};
 
 use self::{
     report::{Report, WithoutJail},
@@ -23,6 +23,10 @@ use crate::ui::Ui;
 
 /// Plays the story and tells it.
 pub(crate) fn run(ui: &Ui) -> Result<ExitCode, Error> {
+    if keyless_daemon::is_inside_session() {
+        // It makes a store, which is an operator's to do.
+        return Err(Code::InsideSession.into());
+    }
     ui.line("Keyless demo: an agent uses a credential that it never holds. Offline, in seconds.\n");
     let report = tokio::task::block_in_place(play)?;
     report.tell(ui);

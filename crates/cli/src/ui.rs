@@ -10,6 +10,7 @@ use std::{
     io::{self, IsTerminal, Write},
     pin::pin,
     process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
@@ -26,6 +27,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const STEP: Duration = Duration::from_millis(100);
 /// No column is cut to less: below it a row is told line by line.
 const LEAST_COLUMN: usize = 12;
+
+/// Some answer could not be written, though there was somebody to read it.
+static UNWRITTEN: AtomicBool = AtomicBool::new(false);
 
 /// What answers look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +133,15 @@ impl Ui {
         }
     }
 
+    /// The exit status of a command that did what it was asked: a failure all the same where its answer was lost, as a
+    /// full disk has it.
+    pub(crate) fn done(status: ExitCode) -> ExitCode {
+        if UNWRITTEN.load(Ordering::Relaxed) {
+            return ExitCode::from(Code::PathUnusable.exit() as u8);
+        }
+        status
+    }
+
     /// An error, and the exit status that goes with it.
     pub(crate) fn fail(&self, command: &str, error: &Error) -> ExitCode {
         match self.format {
@@ -187,6 +200,7 @@ impl Ui {
 fn say(to: &mut impl Write, text: &str) {
     match to.write_all(text.as_bytes()).and_then(|()| to.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            UNWRITTEN.store(true, Ordering::Relaxed);
             anstream::eprintln!("error: the answer can't be written: {error}");
         }
         _ => {}

@@ -102,7 +102,12 @@ pub(crate) async fn hung_up(hangup: &mut Option<Signal>) {
 async fn look_at(files: &[PathBuf]) -> Vec<Look> {
     let files = files.to_vec();
     let looking = spawn_blocking(move || files.iter().map(|file| look(file)).collect());
-    looking.await.expect("looking at files does not panic")
+    match looking.await {
+        Ok(looks) => looks,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // The runtime ends, and this task with it.
+        Err(_) => std::future::pending().await,
+    }
 }
 
 fn look(file: &Path) -> Look {

@@ -36,7 +36,7 @@ pub(super) async fn run(ui: &Ui, args: BrokerArgs) -> Result<ExitCode, Error> {
     }
     let ready = Box::new(|_| {
         if args.factor_stdin {
-            println!("ready");
+            Ui::verbatim("ready");
         } else {
             ui.line(&format!("Listening on {}.", places.agent_socket().display()));
         }

@@ -19,10 +19,9 @@ pub(super) async fn run(ui: &Ui, args: ForwardArgs) -> Result<ExitCode, Error> {
     })
     .await?;
     if ui.is_json() {
-        println!(
-            "{}",
-            json!({ "listening": forward.listening(), "to": to, "session": forward.session() })
-        );
+        let ready =
+            json!({ "listening": forward.listening(), "to": to, "session": forward.session() });
+        Ui::verbatim(&ready.to_string());
     }
     for place in forward.listening() {
         ui.line(&format!("Listening on: {place}"));

@@ -48,7 +48,7 @@ fn announce(ui: &Ui, fleet: &Fleet) {
             "key_file": fleet.key_file(),
             "metrics": fleet.metrics(),
         });
-        println!("{ready}");
+        Ui::verbatim(&ready.to_string());
         return;
     }
     for place in fleet.listening() {
