@@ -13,15 +13,15 @@
 //! Source: design.md section 4, reference/egress.md (c) and (g).
 //!
 //! ```text
-//!   broker ── spawn ──► first stage (unshare, maps) ── fork ──► PID 1 of the jail ── fork ──► command
-//!      ▲                    waits for PID 1                       mounts, network, reaps       waits for the job
+//!   broker ── spawn ──► first stage ── clone ──► PID 1 of the jail ── fork ──► command
+//!      ▲              waits for PID 1       maps, network, mounts, reaps     waits for the job
 //!      ├────────── control socket: listening sockets, set-up errors, exit status ──┤
-//!      └─ Reserve: jails that stand already, made by the keeper ── fork ──► first stage …
+//!      └─ Reserve: jails that stand already, made by the keeper ── clone ──► PID 1 …
 //! ```
 //!
 //! The program that calls [`spawn`] must call [`init_if_asked`] first thing in `main`: the jail's init
 //! is the same executable, started again, so that no thread of the broker is ever forked. For [`Reserve`] it is
-//! started once, as the keeper, which forks an init for each jail.
+//! started once, as the keeper, which forks the init of each jail.
 //!
 //! Elsewhere than on Linux the same functions say that there is no jail ([`JailError::NotLinux`]), and nothing runs.
 

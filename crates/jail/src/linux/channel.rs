@@ -79,7 +79,7 @@ pub(crate) enum Report {
     Ready,
     /// The command was ended by this signal.
     Signalled(i32),
-    /// The jail stands and waits for its job; the listening sockets and the first stage's pidfd come along.
+    /// The jail stands and waits for its job; the listening sockets and PID 1's pidfd come along.
     /// For a probe: it stood, and no descriptor comes.
     Standing,
     /// The command was stopped, by itself or by the terminal; it may be going on by now.

@@ -1,6 +1,7 @@
-//! Gives up every privilege that the init had over the jail's namespaces.
+//! Gives up every privilege that the init had over the jail's namespaces, in two steps, as the first holds for all that it
+//! starts.
 //!
-//! After this, no capability can come back: none is held, none may be inherited or raised, uid 0
+//! After both, no capability can come back: none is held, none may be inherited or raised, uid 0
 //! means nothing to `execve`, and set-id files neither. The system call filter is separate
 //! (`seccomp`), since it goes on last.
 
@@ -15,19 +16,23 @@ use rustix::thread::{
 
 use crate::linux::channel::{During, Failure, Step};
 
-/// Drops all capabilities for good and forbids new privileges.
-pub(crate) fn drop_privileges() -> Result<(), Failure> {
+/// Forbids new privileges to this process and all that come of it. What it holds it keeps.
+pub(crate) fn forbid_new_privileges() -> Result<(), Failure> {
     let step = Step::Capabilities;
     empty_bounding_set().during(step, || "empty the capability bounding set".into())?;
     set_capabilities_secure_bits(secure_bits()).during(step, || "lock the secure bits".into())?;
     clear_ambient_capability_set().during(step, || "clear the ambient capabilities".into())?;
+    set_no_new_privs(true).during(step, || "forbid new privileges".into())
+}
+
+/// Drops all capabilities of this process; for good, after [`forbid_new_privileges`].
+pub(crate) fn drop_capabilities() -> Result<(), Failure> {
     let none = CapabilitySets {
         effective: CapabilitySet::empty(),
         permitted: CapabilitySet::empty(),
         inheritable: CapabilitySet::empty(),
     };
-    set_capabilities(None, none).during(step, || "drop all capabilities".into())?;
-    set_no_new_privs(true).during(step, || "forbid new privileges".into())
+    set_capabilities(None, none).during(Step::Capabilities, || "drop all capabilities".into())
 }
 
 /// Forbids core dumps of this process and all that come of it; needs to be dumpable itself.

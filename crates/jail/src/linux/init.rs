@@ -1,10 +1,10 @@
 //! The jail's init: makes the namespaces, becomes their PID 1, runs the command and reports its end.
 //!
-//! Two processes keep a jail. The first stage unshares, maps the user and waits; its child is PID 1,
-//! which sets everything up, forks what becomes the command, waits for its job, reaps orphans and watches the control
-//! socket. When the caller dies (`kill -9` included) the socket hangs up and PID 1 ends, which ends every
-//! process of the jail; when the first stage dies the kernel kills PID 1. Both block all signals: the
-//! terminal's reach the command directly, as it stays in the caller's session and process group.
+//! PID 1 keeps a jail: it is born in the jail's namespaces, maps the user, sets everything up, forks what becomes the command,
+//! waits for its job, reaps orphans and watches the control socket. When the caller dies (`kill -9` included) the socket
+//! hangs up and PID 1 ends, which ends every process of the jail. Its parent is the keeper, or for a command that shares
+//! the caller's terminal a first stage, which does nothing but wait: it stays in the caller's PID namespace, session and
+//! process group, and when it dies the kernel kills PID 1. Both block all signals: the terminal's reach the command directly.
 //!
 //! A jail does one job. When its command ends, PID 1 ends all other processes before it says so. It then stays until
 //! the caller lets it go: to take the namespaces down costs the kernel more than many a command costs, and whoever
@@ -22,17 +22,18 @@ use std::process::exit;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open,
-    set_dumpable_behavior, set_parent_process_death_signal, wait, waitpid,
+    DumpableBehavior, Gid, Pid, PidfdFlags, Signal, Uid, WaitOptions, getgid, getpid, getuid,
+    pidfd_open, set_dumpable_behavior, set_parent_process_death_signal, wait, waitpid,
 };
 use rustix::thread::UnshareFlags;
 
 use crate::linux::channel::{self, During, Failure, Report, Step};
-use crate::linux::mounts::hosted::Surroundings;
+use crate::linux::mounts::hosted::{SocketList, Surroundings};
 use crate::linux::orders::{Ground, Job, Purpose};
-use crate::linux::seccomp::Filters;
+use crate::linux::seccomp::Filter;
 use crate::linux::starter::Starter;
 use crate::linux::sys::{self, Fork, SignalMask};
+use crate::linux::trust::roots::Roots;
 use crate::linux::trust::stores::Stock;
 use crate::linux::{confine, keeper, mounts, network};
 use crate::outcome::FunnelSockets;
@@ -57,7 +58,7 @@ pub fn init_if_asked() {
     let (Some(socket), Ok(signals)) = (adopt_next(&mut arguments), sys::block_signals()) else {
         exit(2)
     };
-    exit(if is_keeper { keeper::keep(socket, signals) } else { first_stage(socket, signals) })
+    exit(if is_keeper { keeper::keep(socket, &signals) } else { first_stage(socket, &signals) })
 }
 
 fn adopt_next(arguments: &mut env::ArgsOs) -> Option<OwnedFd> {
@@ -67,8 +68,8 @@ fn adopt_next(arguments: &mut env::ArgsOs) -> Option<OwnedFd> {
 
 /// Gives the exit status of this process; the command's own goes through `control`. `signals` is what the caller did
 /// not take; all are blocked.
-pub(crate) fn first_stage(control: OwnedFd, signals: SignalMask) -> i32 {
-    match start_pid_one(&control, signals) {
+fn first_stage(control: OwnedFd, signals: &SignalMask) -> i32 {
+    match start_from_first_stage(&control, signals) {
         Ok((pid_one, lifeline)) => {
             drop(control);
             // All it has to do now is to be there: its death is PID 1's death.
@@ -77,35 +78,40 @@ pub(crate) fn first_stage(control: OwnedFd, signals: SignalMask) -> i32 {
             0
         }
         Err(failure) => {
-            let _ = channel::send(&control, &Report::Failed(failure), &[]);
+            report_failure(&control, failure);
             1
         }
     }
 }
 
-/// In the first stage, gives PID 1 and a pipe end that hangs up with this process. PID 1 never returns.
-fn start_pid_one(control: &OwnedFd, signals: SignalMask) -> Result<(Pid, OwnedFd), Failure> {
-    let ground = Ground::receive(control).during(Step::Orders, || "read the orders".into())?;
-    // The host's sockets are listed by the network namespace that is about to be left.
-    let surroundings = Surroundings::read(&ground);
-    let guardian = pidfd_open(getpid(), PidfdFlags::empty())
-        .during(Step::Supervision, || "open a pidfd".into())?;
-    // Its files in /proc, which it has to write, are its user's.
-    set_dumpable(DumpableBehavior::Dumpable)?;
-    enter_namespaces()?;
-    confine::forbid_core_dumps()?;
-    // From here on no process of the same user looks into it.
-    set_dumpable(DumpableBehavior::NotDumpable)?;
-    let (first_stage, lifeline) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+/// Tells the caller why there is no PID 1 that could.
+pub(crate) fn report_failure(control: &OwnedFd, failure: Failure) {
+    // Orders that nobody has read would make the end of this channel an error for the caller.
+    let _ = channel::take_over(control);
+    let _ = channel::send(control, &Report::Failed(failure), &[]);
+}
+
+/// Gives PID 1 and a pipe end that hangs up with this process.
+fn start_from_first_stage(
+    control: &OwnedFd,
+    signals: &SignalMask,
+) -> Result<(Pid, OwnedFd), Failure> {
+    hide_from_others()?;
+    let outfit = Outfit { filter: Filter::compile()?, roots: None };
+    let (hangs_up, lifeline) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .during(Step::Supervision, || "open a pipe".into())?;
-    match sys::fork().during(Step::Supervision, || "start the jail's first process".into())? {
-        Fork::Parent(pid) => Ok((pid, lifeline)),
-        Fork::Child => {
-            drop(lifeline);
-            let pid_one = PidOne { control, first_stage, guardian, ground, surroundings, signals };
-            exit(pid_one.live())
-        }
-    }
+    let mut lifeline = Some(lifeline);
+    let pid_one = start_pid_one(control, signals, &outfit, || {
+        drop(lifeline.take());
+        die_with_first_stage(&hangs_up)
+    })?;
+    Ok((pid_one, lifeline.expect("dropped in the child alone")))
+}
+
+/// No process of the same user looks into this one and those that come of it, and none of them leaves a core dump.
+pub(crate) fn hide_from_others() -> Result<(), Failure> {
+    confine::forbid_core_dumps()?;
+    set_dumpable(DumpableBehavior::NotDumpable)
 }
 
 fn set_dumpable(behavior: DumpableBehavior) -> Result<(), Failure> {
@@ -113,45 +119,69 @@ fn set_dumpable(behavior: DumpableBehavior) -> Result<(), Failure> {
         .during(Step::Capabilities, || "set who may look into the init".into())
 }
 
-fn enter_namespaces() -> Result<(), Failure> {
-    let (uid, gid) = (rustix::process::getuid(), rustix::process::getgid());
+/// What is the same for every jail, and takes a while to make.
+pub(crate) struct Outfit {
+    pub(crate) filter: Filter,
+    /// The host's trusted certificates, where they are known already.
+    pub(crate) roots: Option<Roots>,
+}
+
+/// Forks PID 1 of a new jail, which does `first` of all and never returns.
+pub(crate) fn start_pid_one(
+    control: &OwnedFd,
+    signals: &SignalMask,
+    outfit: &Outfit,
+    first: impl FnOnce() -> Result<(), Failure>,
+) -> Result<Pid, Failure> {
+    let host = Host { user: getuid(), group: getgid(), sockets: SocketList::open() };
     let all = UnshareFlags::NEWUSER
         | UnshareFlags::NEWNS
         | UnshareFlags::NEWPID
         | UnshareFlags::NEWIPC
         | UnshareFlags::NEWUTS
         | UnshareFlags::NEWNET;
-    sys::unshare(all).during(Step::UserNamespace, || "create namespaces".into())?;
+    match sys::fork_into(all).during(Step::UserNamespace, || "create namespaces".into())? {
+        Fork::Parent(pid) => Ok(pid),
+        Fork::Child => exit(PidOne { control, signals, outfit }.live(first, host)),
+    }
+}
+
+/// What of the host is only seen from outside the jail's namespaces.
+struct Host {
+    user: Uid,
+    group: Gid,
+    sockets: SocketList,
+}
+
+/// In the new user namespace, maps the user to the same numbers.
+fn map_user(user: Uid, group: Gid) -> Result<(), Failure> {
+    // Its files in /proc, which it has to write, are its user's for this while.
+    set_dumpable(DumpableBehavior::Dumpable)?;
     let maps = [
         ("setgroups", "deny".to_owned()),
-        ("uid_map", format!("{uid} {uid} 1", uid = uid.as_raw())),
-        ("gid_map", format!("{gid} {gid} 1", gid = gid.as_raw())),
+        ("uid_map", format!("{user} {user} 1", user = user.as_raw())),
+        ("gid_map", format!("{group} {group} 1", group = group.as_raw())),
     ];
     for (file, text) in maps {
         fs::write(format!("/proc/self/{file}"), text)
             .during(Step::Identity, || format!("write /proc/self/{file}"))?;
     }
-    Ok(())
+    set_dumpable(DumpableBehavior::NotDumpable)
 }
 
 /// PID 1 of the jail.
 struct PidOne<'a> {
     /// To the caller; hangs up when the caller dies.
     control: &'a OwnedFd,
-    /// Hangs up when the first stage dies.
-    first_stage: OwnedFd,
-    /// The first stage, for the caller to see the end of everything.
-    guardian: OwnedFd,
-    ground: Ground,
-    surroundings: Surroundings,
     /// What the caller did not take, to be the command's again.
-    signals: SignalMask,
+    signals: &'a SignalMask,
+    outfit: &'a Outfit,
 }
 
 impl PidOne<'_> {
     /// Gives the exit status, which nobody reads.
-    fn live(&self) -> i32 {
-        let last_words = match self.run() {
+    fn live(&self, first: impl FnOnce() -> Result<(), Failure>, host: Host) -> i32 {
+        let last_words = match first().and_then(|()| self.run(host)) {
             Ok(Some(command)) => supervise(self.control, command).ok(),
             Ok(None) => None,
             Err(failure) => Some(Report::Failed(failure)),
@@ -167,27 +197,34 @@ impl PidOne<'_> {
     }
 
     /// Builds the jail and starts the command; `None` when none came: it was only a probe, or not needed.
-    fn run(&self) -> Result<Option<Pid>, Failure> {
-        die_with_first_stage(&self.first_stage)?;
+    fn run(&self, host: Host) -> Result<Option<Pid>, Failure> {
+        let ground =
+            Ground::receive(self.control).during(Step::Orders, || "read the orders".into())?;
+        map_user(host.user, host.group)?;
+        let surroundings = Surroundings::read(&ground, host.sockets);
         let sockets = network::build()?;
-        set_host_name(&self.ground)?;
-        mounts::build(&self.ground, &self.surroundings)?;
-        if self.ground.purpose == Purpose::Probe {
-            confine::drop_privileges()?;
-            Filters::compile()?.install()?;
+        set_host_name(&ground)?;
+        mounts::build(&ground, &surroundings)?;
+        confine::forbid_new_privileges()?;
+        if ground.purpose == Purpose::Probe {
+            confine::drop_capabilities()?;
+            self.outfit.filter.install()?;
             channel::send(self.control, &Report::Standing, &[])
                 .during(Step::Supervision, || "report".into())?;
             return Ok(None);
         }
-        let (stock, starter) = self.stand(sockets)?;
+        let (stock, starter) = self.stand(&ground, sockets)?;
         let read = || "read the job".into();
         let Some(handed) = Job::take_over(self.control).during(Step::Orders, read)? else {
             return Ok(None);
         };
         let job = handed.read().during(Step::Orders, read)?;
-        mounts::trust(&self.ground, &job, stock)?;
+        if !job.ca_pem.is_empty() {
+            let stock = stock.map_or_else(|| self.stock_trust(&ground), Ok)?;
+            mounts::trust(&job, stock)?;
+        }
         make_own_files(&job)?;
-        confine::drop_privileges()?;
+        confine::drop_capabilities()?;
         // The command's environment and files are the command's alone from here on.
         drop(job);
         starter.start(&handed)?;
@@ -197,20 +234,31 @@ impl PidOne<'_> {
         Ok(Some(starter.pid()))
     }
 
+    fn stock_trust(&self, ground: &Ground) -> Result<Stock, Failure> {
+        mounts::stock_trust(ground, self.outfit.roots.as_ref())
+    }
+
     /// Says that the jail stands, and prepares what any job needs. If none comes at once, prepares for a CA as well,
     /// while nobody waits for it.
-    fn stand(&self, sockets: FunnelSockets) -> Result<(Option<Stock>, Starter), Failure> {
+    fn stand(
+        &self,
+        ground: &Ground,
+        sockets: FunnelSockets,
+    ) -> Result<(Option<Stock>, Starter), Failure> {
+        // For the caller to see the end of everything.
+        let this = pidfd_open(getpid(), PidfdFlags::empty())
+            .during(Step::Supervision, || "open a pidfd".into())?;
         let FunnelSockets { tcp, dns_udp, dns_tcp } = &sockets;
-        let fds = [tcp.as_fd(), dns_udp.as_fd(), dns_tcp.as_fd(), self.guardian.as_fd()];
+        let fds = [tcp.as_fd(), dns_udp.as_fd(), dns_tcp.as_fd(), this.as_fd()];
         channel::send(self.control, &Report::Standing, &fds)
             .during(Step::Supervision, || "report".into())?;
         drop(sockets);
-        let starter = Starter::fork(&self.signals)?;
+        let starter = Starter::fork(&self.outfit.filter, self.signals)?;
         let mut orders = [PollFd::new(self.control, PollFlags::IN)];
         let come = rustix::io::retry_on_intr(|| poll(&mut orders, Some(&AT_ONCE)))
             .during(Step::Supervision, || "wait for the job".into())?;
-        let has_time = come == 0 && self.ground.expects_ca;
-        Ok((has_time.then(mounts::stock_trust).transpose()?, starter))
+        let has_time = come == 0 && ground.expects_ca;
+        Ok((has_time.then(|| self.stock_trust(ground)).transpose()?, starter))
     }
 }
 

@@ -1,9 +1,9 @@
-//! The keeper: a small process that forks the first stage of each detached jail.
+//! The keeper: a small process that forks PID 1 of each detached jail.
 //!
 //! To start the broker's executable anew for every action would cost more than the action: it is large, and so is
 //! the process that would have to be forked. The keeper is that executable, started once, with one thread and nothing in
-//! memory. It sees no order and no value: what passes through it is the socket on which an init gets its own. It
-//! ends when its caller does, and is started again should it end alone.
+//! memory but what every jail needs and is no secret. It sees no order and no value: what passes through it is the
+//! socket on which an init gets its own. It ends when its caller does, and is started again should it end alone.
 
 use std::{
     io,
@@ -11,19 +11,21 @@ use std::{
         fd::{AsFd, AsRawFd, OwnedFd},
         unix::process::CommandExt,
     },
-    process::{Child, Command, Stdio, exit},
+    process::{Child, Command, Stdio},
     sync::{Mutex, PoisonError},
 };
 
 use rustix::{
     event::{PollFd, PollFlags, poll},
-    process::{DumpableBehavior, WaitOptions, set_dumpable_behavior, setsid, wait},
+    process::{WaitOptions, setsid, wait},
 };
 
 use crate::linux::{
-    channel::{self, During, Report, Step},
-    init::first_stage,
-    sys::{self, Fork, SignalMask},
+    channel,
+    init::{Outfit, hide_from_others, report_failure, start_pid_one},
+    seccomp::Filter,
+    sys::{self, SignalMask},
+    trust::roots::Roots,
 };
 
 /// The name under which the executable is started again; followed by a descriptor's number.
@@ -37,8 +39,8 @@ struct Keeper {
     process: Child,
 }
 
-/// Has the first stage of a jail started, which finds its orders on `control`.
-pub(crate) fn start_first_stage(control: &OwnedFd) -> io::Result<()> {
+/// Has PID 1 of a jail started, which finds its orders on `control`.
+pub(crate) fn start_init(control: &OwnedFd) -> io::Result<()> {
     let mut keeper = KEEPER.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = &mut *keeper {
         match channel::hand_over(&known.requests, &[control.as_fd()]) {
@@ -74,43 +76,44 @@ impl Keeper {
     }
 }
 
-/// Forks a first stage for every request until the caller is gone. Gives the exit status.
-pub(crate) fn keep(requests: OwnedFd, signals: SignalMask) -> i32 {
-    let Ok(children) = sys::child_events() else { return 1 };
+/// Forks a PID 1 for every request until the caller is gone. Gives the exit status.
+pub(crate) fn keep(requests: OwnedFd, signals: &SignalMask) -> i32 {
+    let (Ok(children), Ok(filter)) = (sys::child_events(), Filter::compile()) else { return 1 };
     // No process of the same user may make the jails of others weaker.
-    if set_dumpable_behavior(DumpableBehavior::NotDumpable).is_err() {
+    if hide_from_others().is_err() {
         return 1;
     }
-    loop {
+    let mut outfit = Outfit { filter, roots: None };
+    let mut own = Some((requests, children));
+    while let Some((requests, children)) = &own {
         let mut events =
-            [PollFd::new(&requests, PollFlags::IN), PollFd::new(&children, PollFlags::IN)];
+            [PollFd::new(requests, PollFlags::IN), PollFd::new(children, PollFlags::IN)];
         if rustix::io::retry_on_intr(|| poll(&mut events, None)).is_err() {
             return 1;
         }
         let is_asked = !events[0].revents().is_empty();
-        let _ = rustix::io::read(&children, &mut [0_u8; 1024]);
+        let _ = rustix::io::read(children, &mut [0_u8; 1024]);
         while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
         if !is_asked {
             continue;
         }
-        let Ok(Some(fds)) = channel::take_over(&requests) else { return 0 };
+        let Ok(Some(fds)) = channel::take_over(requests) else { return 0 };
         let Ok([control]) = <[OwnedFd; 1]>::try_from(fds) else { continue };
-        match sys::fork() {
-            Ok(Fork::Parent(_)) => {}
-            Ok(Fork::Child) => {
-                drop((requests, children));
-                // A signal to the process group of one jail must not be heard in another.
-                let _ = setsid();
-                exit(first_stage(control, signals))
-            }
-            Err(error) => {
-                let failed = Err(error).during(Step::Supervision, || "fork the init".into());
-                if let Err::<(), _>(failure) = failed {
-                    let _ = channel::send(&control, &Report::Failed(failure), &[]);
-                }
-            }
+        outfit.roots = outfit.roots.filter(Roots::are_current);
+        let began = start_pid_one(&control, signals, &outfit, || {
+            drop(own.take());
+            // A signal to the process group of one jail must not be heard in another.
+            let _ = setsid();
+            Ok(())
+        });
+        if let Err(failure) = began {
+            report_failure(&control, failure);
         }
+        drop(control);
+        // For the next one: this one does not wait for it.
+        outfit.roots.get_or_insert_with(Roots::read);
     }
+    0
 }
 
 #[cfg(test)]

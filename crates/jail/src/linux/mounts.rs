@@ -29,6 +29,7 @@ use rustix::mount::{
 use crate::linux::channel::{During, Failure, Step};
 use crate::linux::orders::{Ground, Job};
 use crate::linux::sys::{self, Reach};
+use crate::linux::trust::roots::Roots;
 use crate::linux::trust::stores::{Stock, TrustStores, Way};
 use area::Area;
 use covers::Covers;
@@ -57,36 +58,28 @@ pub(crate) fn build(ground: &Ground, surroundings: &Surroundings) -> Result<(), 
     kernel::restrict().during(Step::Proc, || "restrict /proc and /sys".into())
 }
 
-/// Prepares for a CA that may come, in a jail that stands. Nobody waits, so that all is copied: then there is less to
-/// do when somebody does.
-pub(crate) fn stock_trust() -> Result<Stock, Failure> {
-    take_stock(Way::Copied)
+/// Prepares for a CA that may come, in a jail that stands. `roots` are read where they aren't known.
+pub(crate) fn stock_trust(ground: &Ground, roots: Option<&Roots>) -> Result<Stock, Failure> {
+    // A jail that people work in sees the host's files change.
+    let way = if ground.read_only { Way::Layered } else { Way::Copied };
+    let mut area = reopen()?;
+    let stock = match roots {
+        Some(roots) => Stock::take(&mut area, way, roots),
+        None => Stock::take(&mut area, way, &Roots::read()),
+    };
+    let stock = stock.during(Step::Trust, || "copy the trust stores".into())?;
+    area.bind_all()?;
+    Ok(stock)
 }
 
-/// Puts the job's CA, if it has one, into every trust store that is seen in the jail, which stands.
-pub(crate) fn trust(ground: &Ground, job: &Job, stock: Option<Stock>) -> Result<(), Failure> {
-    if job.ca_pem.is_empty() {
-        return Ok(());
-    }
-    let stock = match stock {
-        Some(stock) => stock,
-        // A jail that people work in sees the host's files change.
-        None => take_stock(if ground.read_only { Way::Layered } else { Way::Copied })?,
-    };
+/// Puts the job's CA into every trust store that is seen in the jail, which stands.
+pub(crate) fn trust(job: &Job, stock: Stock) -> Result<(), Failure> {
     let mut area = reopen()?;
     let databases = TrustStores::read(job, stock)
         .place(&mut area)
         .during(Step::Trust, || "prepare the trust stores".into())?;
     area.bind_all()?;
     databases.bind()
-}
-
-fn take_stock(way: Way) -> Result<Stock, Failure> {
-    let mut area = reopen()?;
-    let stock =
-        Stock::take(&mut area, way).during(Step::Trust, || "copy the trust stores".into())?;
-    area.bind_all()?;
-    Ok(stock)
 }
 
 fn reopen() -> Result<Area, Failure> {

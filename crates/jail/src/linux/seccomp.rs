@@ -1,17 +1,16 @@
 //! The system call filter: what a coding agent never needs is refused with EPERM.
 //!
 //! A deny list, since the command is any program at all; the namespaces and the missing capabilities
-//! are the wall, this is the second one. Three programs are stacked, and the kernel takes the
-//! strictest answer: calls refused with EPERM, `clone3` answered ENOSYS (its flags lie in memory,
-//! where a filter can't look; libc falls back to `clone`), and on x86-64 the x32 numbers answered
-//! ENOSYS. A 32-bit program is killed at its first call.
+//! are the wall, this is the second one. `clone3` is answered ENOSYS (its flags lie in memory, where a filter
+//! can't look; libc falls back to `clone`), and on x86-64 so are the x32 numbers. A 32-bit program is killed at its
+//! first call. All of it is one program: each that is installed costs every jail as much as some dozens of calls.
 
 use std::collections::BTreeMap;
 use std::io;
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen::Dword, SeccompCmpOp, SeccompCondition,
-    SeccompFilter, SeccompRule, TargetArch, apply_filter,
+    SeccompFilter, SeccompRule, TargetArch, apply_filter, sock_filter,
 };
 
 #[cfg(target_arch = "x86_64")]
@@ -24,43 +23,34 @@ use crate::linux::channel::{During, Failure, Step};
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// The filter, ready to be installed: to compile it takes as long as a small command.
-pub(crate) struct Filters(Vec<BpfProgram>);
+pub(crate) struct Filter(BpfProgram);
 
-impl Filters {
+impl Filter {
     /// Compiles it.
     pub(crate) fn compile() -> Result<Self, Failure> {
-        let programs = programs().map_err(io::Error::other);
-        let programs =
-            programs.during(Step::SystemCalls, || "compile the system call filter".into())?;
-        Ok(Self(programs))
+        let program = program().map_err(io::Error::other);
+        let program =
+            program.during(Step::SystemCalls, || "compile the system call filter".into())?;
+        Ok(Self(program))
     }
 
     /// Installs it on this thread and all that it starts. Needs `no_new_privs`.
     pub(crate) fn install(&self) -> Result<(), Failure> {
-        let install = |program: &BpfProgram| {
-            apply_filter(program).map_err(|error| match error {
-                seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error) => error,
-                other => io::Error::other(other),
-            })
-        };
-        let installed = self.0.iter().try_for_each(install);
+        let installed = apply_filter(&self.0).map_err(|error| match error {
+            seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error) => error,
+            other => io::Error::other(other),
+        });
         installed.during(Step::SystemCalls, || "install the system call filter".into())
     }
 }
 
-fn programs() -> Result<Vec<BpfProgram>, seccompiler::BackendError> {
-    let mut programs = vec![
-        refuse(refused()?, libc::EPERM)?,
-        refuse(Rules::from([(libc::SYS_clone3, vec![])]), libc::ENOSYS)?,
-    ];
-    #[cfg(target_arch = "x86_64")]
-    programs.push(refuse_x32());
-    Ok(programs)
-}
-
-fn refuse(rules: Rules, errno: i32) -> Result<BpfProgram, seccompiler::BackendError> {
-    let action = SeccompAction::Errno(errno.unsigned_abs());
-    SeccompFilter::new(rules, SeccompAction::Allow, action, ARCHITECTURE)?.try_into()
+fn program() -> Result<BpfProgram, seccompiler::BackendError> {
+    let refusal = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    let allow = SeccompAction::Allow;
+    // It jumps forward by so many steps, wherever it begins.
+    let refusals: BpfProgram =
+        SeccompFilter::new(refused()?, allow, refusal, ARCHITECTURE)?.try_into()?;
+    Ok([unknown(), refusals].concat())
 }
 
 /// Refused whatever the arguments.
@@ -174,19 +164,24 @@ fn none_of(argument: u8, values: &[u32]) -> Result<SeccompRule, seccompiler::Bac
     SeccompRule::new(values.iter().map(other).collect::<Result<_, _>>()?)
 }
 
-/// x32 calls carry the architecture of x86-64 and numbers from 0x4000_0000 on.
-#[cfg(target_arch = "x86_64")]
-fn refuse_x32() -> BpfProgram {
-    use seccompiler::sock_filter;
-    const X32_BIT: u32 = 0x4000_0000;
-    // Opcodes of linux/bpf_common.h: BPF_LD|BPF_W|BPF_ABS, BPF_JMP|BPF_JGE|BPF_K, BPF_RET|BPF_K.
-    let step = |code, jt, k| sock_filter { code, jt, jf: 0, k };
-    vec![
-        step(0x20, 0, 0),
-        step(0x35, 1, X32_BIT),
-        step(0x06, 0, libc::SECCOMP_RET_ALLOW),
-        step(0x06, 0, libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs()),
-    ]
+/// Answers ENOSYS to calls that there shall not be, and goes on for others. x32 calls carry the architecture of x86-64 and
+/// numbers from 0x4000_0000 on.
+fn unknown() -> BpfProgram {
+    // Opcodes of linux/bpf_common.h: BPF_LD|BPF_W|BPF_ABS, BPF_JMP|BPF_JEQ|BPF_K, BPF_JMP|BPF_JGE|BPF_K, BPF_RET|BPF_K.
+    const LOAD: u16 = 0x20;
+    const IS: u16 = 0x15;
+    const IS_FROM: u16 = 0x35;
+    const ANSWER: u16 = 0x06;
+    let step = |code, jt, jf, k| sock_filter { code, jt, jf, k };
+    let clone3 = u32::try_from(libc::SYS_clone3).expect("numbers are small");
+    let no_such_call = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs();
+    // The call's number comes first in `seccomp_data`.
+    let mut steps = vec![step(LOAD, 0, 0, 0)];
+    if cfg!(target_arch = "x86_64") {
+        steps.push(step(IS_FROM, 1, 0, 0x4000_0000));
+    }
+    steps.extend([step(IS, 0, 1, clone3), step(ANSWER, 0, 0, no_such_call)]);
+    steps
 }
 
 #[cfg(test)]
@@ -194,9 +189,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_filters_compile_and_stay_below_the_kernels_limit() {
-        for program in programs().expect("programs") {
-            assert!((1..=4096).contains(&program.len()), "{}", program.len());
-        }
+    fn the_filter_compiles_and_stays_below_the_kernels_limit() {
+        let program = program().expect("a program");
+        assert!((1..=4096).contains(&program.len()), "{}", program.len());
     }
 }

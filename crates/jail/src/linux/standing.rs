@@ -35,7 +35,7 @@ pub(crate) struct Standing {
     sockets: FunnelSockets,
 }
 
-/// Whoever started the first stage.
+/// Whoever started the init.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Origin {
     /// This process: the jail shares its terminal, session and streams.
@@ -44,11 +44,11 @@ pub(crate) enum Origin {
     Keeper,
 }
 
-/// The first stage, which ends after everything else in its jail.
+/// PID 1, which ends after everything else in its jail.
 #[derive(Debug)]
 pub(crate) struct Guardian {
     pidfd: OwnedFd,
-    /// Ours to wait for, unless the keeper started it.
+    /// Its parent, which is ours to wait for, unless that is the keeper.
     child: Option<Child>,
 }
 
@@ -114,12 +114,12 @@ impl Guardian {
         let _ = rustix::io::retry_on_intr(|| poll(&mut end, None));
     }
 
-    /// Whether it is a child of this process.
+    /// Whether its parent is a child of this process.
     pub(crate) fn is_ours(&self) -> bool {
         self.child.is_some()
     }
 
-    /// Waits for it where nobody else would.
+    /// Waits for its parent where nobody else would.
     pub(crate) fn reap(&mut self) {
         reap(&mut self.child);
     }
@@ -135,7 +135,7 @@ fn start(
     let mut child = match origin {
         Origin::Caller => Some(start_init(&theirs).map_err(JailError::Start)?),
         Origin::Keeper => {
-            keeper::start_first_stage(&theirs).map_err(JailError::Start)?;
+            keeper::start_init(&theirs).map_err(JailError::Start)?;
             None
         }
     };

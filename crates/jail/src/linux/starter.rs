@@ -1,4 +1,4 @@
-//! The process that becomes the command: forked, without privileges and behind the filter while its jail waits for the
+//! The process that becomes the command: forked, without capabilities and behind the filter while its jail waits for the
 //! job, so that the job has to wait for none of this.
 //!
 //! It gets the job from PID 1, once that has prepared the jail for it and has given up its privileges too.
@@ -21,7 +21,7 @@ use crate::linux::{
     confine,
     orders::{HandedJob, Job},
     pipes,
-    seccomp::Filters,
+    seccomp::Filter,
     sys::{self, Fork, SignalMask},
 };
 
@@ -33,10 +33,9 @@ pub(crate) struct Starter {
 }
 
 impl Starter {
-    /// Forks it. `signals` is what the command shall not take.
-    pub(crate) fn fork(signals: &SignalMask) -> Result<Self, Failure> {
+    /// Forks it, where new privileges are forbidden already. `signals` is what the command shall not take.
+    pub(crate) fn fork(filter: &Filter, signals: &SignalMask) -> Result<Self, Failure> {
         let step = Step::Supervision;
-        let filters = Filters::compile()?;
         let (orders, theirs) = channel::pair().during(step, || "open a channel".into())?;
         match sys::fork().during(step, || "fork the command".into())? {
             Fork::Parent(pid) => {
@@ -46,7 +45,7 @@ impl Starter {
             }
             Fork::Child => {
                 drop(orders);
-                let Err(failure) = become_command(&theirs, &filters, signals);
+                let Err(failure) = become_command(&theirs, filter, signals);
                 let _ = channel::send(&theirs, &Report::Failed(failure), &[]);
                 exit(127)
             }
@@ -80,11 +79,11 @@ impl Starter {
 /// Waits for the job and executes its command in this process; returns only if that fails.
 fn become_command(
     orders: &OwnedFd,
-    filters: &Filters,
+    filter: &Filter,
     signals: &SignalMask,
 ) -> Result<Infallible, Failure> {
-    confine::drop_privileges()?;
-    filters.install()?;
+    confine::drop_capabilities()?;
+    filter.install()?;
     let read = || "read the job".into();
     // Without PID 1, which alone gives jobs, there is no process in the jail; this one neither.
     let Some(handed) = Job::take_over(orders).during(Step::Orders, read)? else { exit(1) };

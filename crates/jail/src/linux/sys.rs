@@ -63,11 +63,23 @@ pub(crate) fn fork() -> io::Result<Fork> {
     }
 }
 
-/// Moves this process into new namespaces (PID: its children).
-pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
-    debug_assert!(!flags.contains(UnshareFlags::FILES));
-    // SAFETY: only CLONE_FILES can break an open descriptor's owner, and it is not among the flags.
-    Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
+/// As [`fork`], with the child in new namespaces, each a `CLONE_NEW*`; in that of processes it is the first.
+pub(crate) fn fork_into(namespaces: UnshareFlags) -> io::Result<Fork> {
+    const SHARED: UnshareFlags = UnshareFlags::FILES.union(UnshareFlags::FS);
+    debug_assert!(!namespaces.intersects(SHARED));
+    let flags =
+        libc::c_ulong::from(namespaces.bits()) | libc::c_ulong::from(libc::SIGCHLD.unsigned_abs());
+    // SAFETY: as for `fork`: there is a single thread, and memory and descriptors are the child's own copies. With
+    // neither a stack nor addresses to write to, the order of the other arguments does not matter.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0_usize, 0_usize, 0_usize, 0_usize) };
+    match pid {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Fork::Child),
+        pid => {
+            let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+            Ok(Fork::Parent(pid.expect("clone gives a process id")))
+        }
+    }
 }
 
 /// Takes over a descriptor that this process was started with.

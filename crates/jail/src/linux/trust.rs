@@ -4,6 +4,7 @@ mod jks;
 mod machine;
 pub(super) mod nss;
 mod pem;
+pub(super) mod roots;
 pub(super) mod stores;
 mod subject_hash;
 

@@ -12,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, mount, mount_bind};
+use rustix::mount::{FsOpenFlags, MountFlags, fsopen, mount, mount_bind};
 use rustix::process::getuid;
 
 use super::hosted::{mount_list, mount_points};
@@ -102,15 +102,9 @@ impl Area {
 
     /// Shows `upper`, of this area, and the host's directory `target` there as one, read-only; a name that both have
     /// is `upper`'s. For a short time: neither may change from here on (`overlayfs`, "Changes to underlying
-    /// filesystems"). Fails, and does nothing, where the kernel can't (Linux 5.11), and where something is mounted
-    /// below `target`, such as a cover: what lies under it would show.
+    /// filesystems"). Fails, and does nothing, where the kernel can't (Linux 5.11). To be asked of [`Overlays`] first.
     #[expect(clippy::unused_self, reason = "to have an area is the proof that it is mounted")]
     pub(crate) fn layer(&mut self, upper: &Path, target: &Path) -> io::Result<()> {
-        let mounts = mount_list();
-        let mut points = mount_points(&mounts);
-        if mounts.is_empty() || points.any(|point| point != target && point.starts_with(target)) {
-            return Err(io::ErrorKind::ResourceBusy.into());
-        }
         let layers = [upper, target].map(Path::to_str);
         let [Some(upper), Some(lower)] = layers else {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -142,6 +136,27 @@ impl Area {
             bind(source, target).during(Step::Hide, || format!("cover {}", target.display()))?;
         }
         Ok(())
+    }
+}
+
+/// Where a directory of ours can be laid over one of the host's.
+pub(crate) struct Overlays {
+    /// The kernel's list; empty where no directory can be laid over any.
+    mounts: String,
+}
+
+impl Overlays {
+    /// To be done when everything is covered that will be.
+    pub(crate) fn look() -> Self {
+        // A kernel without says so here, and most of what a mount costs is not spent.
+        let are_known = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).is_ok();
+        Self { mounts: if are_known { mount_list() } else { String::new() } }
+    }
+
+    /// Not where something is mounted below, such as a cover: what lies under it would show.
+    pub(crate) fn are_possible_at(&self, target: &Path) -> bool {
+        let covers = |point: PathBuf| point != target && point.starts_with(target);
+        !self.mounts.is_empty() && !mount_points(&self.mounts).any(covers)
     }
 }
 

@@ -6,7 +6,7 @@
 //! directory such as `/tmp` is not, but for the gathering places: directories known to hold such
 //! sockets, which the jail gets of its own.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use rustix::process::getuid;
 
 use crate::linux::orders::Ground;
 
-/// Read by the first stage, before it leaves the host's namespaces.
+/// Read by the init, before it changes what it sees of the host's files.
 pub(crate) struct Surroundings {
     /// To be covered like hidden paths.
     pub(crate) ways_out: Vec<PathBuf>,
@@ -25,9 +25,18 @@ pub(crate) struct Surroundings {
     pub(crate) mounts: String,
 }
 
+/// The kernel's list of sockets: of the network namespace in which it was opened, wherever it is read.
+pub(crate) struct SocketList(Option<File>);
+
+impl SocketList {
+    pub(crate) fn open() -> Self {
+        Self(File::open("/proc/net/unix").ok())
+    }
+}
+
 impl Surroundings {
-    pub(crate) fn read(ground: &Ground) -> Self {
-        let listed = kernel_list("/proc/net/unix");
+    pub(crate) fn read(ground: &Ground, SocketList(sockets): SocketList) -> Self {
+        let listed = sockets.map(kernel_list).unwrap_or_default();
         let mounts = mount_list();
         let mut ways_out = bound_sockets(&String::from_utf8_lossy(&listed));
         // A name may be one of another mount namespace, and something else in ours.
@@ -53,15 +62,15 @@ impl Surroundings {
 
 /// The kernel's list of mounts, as this process sees them. Empty where it can't be read.
 pub(super) fn mount_list() -> String {
-    String::from_utf8_lossy(&kernel_list("/proc/self/mountinfo")).into_owned()
+    let list = File::open("/proc/self/mountinfo").map(kernel_list).unwrap_or_default();
+    String::from_utf8_lossy(&list).into_owned()
 }
 
 /// Reads a list that has no length, a page at a time: without room for it, it would be made anew for every few lines.
-/// Empty where the kernel does not have it.
-fn kernel_list(path: &str) -> Vec<u8> {
+/// Empty where it can't be read.
+fn kernel_list(mut file: File) -> Vec<u8> {
     let mut list = Vec::with_capacity(64 << 10);
-    let read = fs::File::open(path).and_then(|mut file| file.read_to_end(&mut list));
-    if read.is_err() {
+    if file.read_to_end(&mut list).is_err() {
         list.clear();
     }
     list

@@ -8,11 +8,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{covers::Covers, hosted::Surroundings, resolver};
+use super::{
+    covers::Covers,
+    hosted::{SocketList, Surroundings},
+    resolver,
+};
 use crate::linux::orders::Ground;
 
 /// Equal for two moments if a jail that was built in the one is what the other asks for.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sight {
     /// Each covered path and which file is there: a cover goes with its file when that is replaced.
     covered: Vec<(PathBuf, FileId)>,
@@ -23,7 +27,7 @@ pub(crate) struct Sight {
 }
 
 /// Device, number and last change: a file system gives the number of a file that went to the next one.
-type FileId = (u64, u64, Option<(i64, i64)>);
+pub(crate) type FileId = (u64, u64, Option<(i64, i64)>);
 
 impl Sight {
     /// Looks now; `None` for a ground whose jails are not alike for all commands, or where it can't be seen.
@@ -31,7 +35,7 @@ impl Sight {
         if !ground.is_alike_for_all() {
             return None;
         }
-        let surroundings = Surroundings::read(ground);
+        let surroundings = Surroundings::read(ground, SocketList::open());
         let covers = Covers::resolve(ground, &surroundings).ok()?;
         let (targets, resolver): (Vec<_>, Vec<_>) =
             resolver::files(ground).into_iter().map(|(_, target, text)| (target, text)).unzip();
@@ -43,7 +47,8 @@ impl Sight {
     }
 }
 
-fn file_id(path: &Path) -> Option<FileId> {
+/// `None` where there is none, or none that can be looked at.
+pub(crate) fn file_id(path: &Path) -> Option<FileId> {
     let file = path.metadata().ok()?;
     // A folder changes with what is in it, and its cover stays.
     let changed = (!file.is_dir()).then(|| (file.ctime(), file.ctime_nsec()));

@@ -21,6 +21,7 @@ pub(crate) fn key_store(certificates: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// A store of which a part is written.
+#[derive(Clone)]
 pub(crate) struct Begun {
     digest: Sha1,
     entries: usize,

@@ -2,8 +2,9 @@
 //!
 //! Read once the jail stands, placed as files of its read-only area that are bound over the originals: what is
 //! hidden stays hidden. What does not depend on the CA, which is most, is made before the jail has its job, if there
-//! is time. Where a single command waits, ours is laid over a directory of some hundred links instead of copying it. Each
-//! list follows what programs really open (Go's `root_linux.go`, OpenSSL's defaults of Debian, Fedora, SUSE, Alpine).
+//! is time. For a single command, ours is laid over a directory of some hundred links instead of copying it: the copy would
+//! take as long as half of all else. Each list follows what programs really open (Go's `root_linux.go`, OpenSSL's defaults
+//! of Debian, Fedora, SUSE, Alpine).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,11 +15,13 @@ use std::path::{Path, PathBuf};
 use super::{
     jks,
     nss::{Databases, Replacements},
-    pem, subject_hash,
+    pem,
+    roots::Roots,
+    subject_hash,
 };
-use crate::linux::mounts::area::Area;
+use crate::linux::mounts::area::{Area, Overlays};
 use crate::linux::orders::Job;
-use crate::trust::{BUNDLE_IN_JAIL, BUNDLES, CA_IN_JAIL, system_bundle};
+use crate::trust::{BUNDLE_IN_JAIL, BUNDLES, CA_IN_JAIL};
 
 /// Directories with a link for each certificate's subject hash.
 pub(super) const DIRECTORIES: &[&str] =
@@ -56,7 +59,7 @@ struct Directory {
 pub(crate) enum Way {
     /// Into a copy: the host's directory may change while the jail lives.
     Copied,
-    /// In a directory laid over the host's, for one command that waits. Copied where that can't be.
+    /// In a directory laid over the host's, for one command. Copied where that can't be.
     Layered,
 }
 
@@ -69,25 +72,24 @@ pub(crate) struct TrustStores {
 
 impl Stock {
     /// Begins the files and the directories of certificates: our stores stand in them as links.
-    pub(crate) fn take(area: &mut Area, way: Way) -> io::Result<Self> {
-        let bundle = system_bundle();
-        area.file(BEGUN_BUNDLE, bundle.as_bytes())?;
+    pub(crate) fn take(area: &mut Area, way: Way, roots: &Roots) -> io::Result<Self> {
+        area.file(BEGUN_BUNDLE, roots.bundle.as_bytes())?;
         let mut stock = Self {
             key_store: None,
             bundles: existing(BUNDLES.iter().map(PathBuf::from)),
             key_stores: existing(SYSTEM_KEY_STORES.iter().map(PathBuf::from)),
             directories: Vec::new(),
         };
-        if !stock.key_stores.is_empty() {
-            let (bytes, begun) = jks::Begun::new(&pem::certificates(&bundle), USUAL_CA);
-            area.file(BEGUN_KEY_STORE, &bytes)?;
-            stock.key_store = Some(begun);
+        if let Some((bytes, begun)) = &roots.key_store {
+            area.file(BEGUN_KEY_STORE, bytes)?;
+            stock.key_store = Some(begun.clone());
         }
         let directories = existing(DIRECTORIES.iter().map(PathBuf::from));
+        let overlays = (way == Way::Layered).then(Overlays::look);
         for (number, original) in directories.into_iter().enumerate() {
             let ours = area.directory(format!("certificates-{number}"))?;
             stock.link_stores(&original, &ours)?;
-            let is_copied = way == Way::Copied;
+            let is_copied = !overlays.as_ref().is_some_and(|all| all.are_possible_at(&original));
             if is_copied {
                 copy_beside(&original, &ours, DEPTH_LIMIT)?;
             }
@@ -192,8 +194,6 @@ const KEY_STORE_IN_JAIL: &str = "/run/keyless/cacerts.jks";
 /// The same before the CA is in them, in the area.
 const BEGUN_BUNDLE: &str = "certificates.begun";
 const BEGUN_KEY_STORE: &str = "cacerts.begun";
-/// A key store says at its beginning how many certificates are in it. Of a CA's there is usually one.
-const USUAL_CA: usize = 1;
 
 /// Links `HASH.N` to the CA; N tells certificates of the same name apart, those of `original` among them.
 pub(super) fn link_by_hash(directory: &Path, original: &Path, hash: &str) -> io::Result<()> {
