@@ -36,8 +36,8 @@ pub struct Reserve {
 #[derive(Debug, Default)]
 struct Kept {
     ready: Vec<Ready>,
-    /// What the last command was given, so what the next is likely to need.
-    wanted: Option<Ground>,
+    /// What the last command was given, so what the next is likely to need, and the look by which it was.
+    wanted: Option<(Ground, Look)>,
     is_filling: bool,
 }
 
@@ -45,6 +45,12 @@ struct Kept {
 #[derive(Debug)]
 pub struct Outlook {
     ground: Ground,
+    look: Look,
+}
+
+/// A look at the host, for a moment as good as another.
+#[derive(Clone, Debug)]
+struct Look {
     sight: Sight,
     begun: Instant,
 }
@@ -58,7 +64,7 @@ struct Ready {
 }
 
 impl Reserve {
-    /// How old a look at the host may be when a jail is taken by it; after that it is looked at again.
+    /// How old a look at the host may be when a jail is taken or made by it; after that it is looked at again.
     pub const FRESH: Duration = Duration::from_millis(50);
 
     /// Keeps at most so many standing; with none every command waits for a jail to be built.
@@ -72,10 +78,9 @@ impl Reserve {
         if self.spare == 0 {
             return None;
         }
-        let begun = Instant::now();
         let ground = Ground::new(Purpose::Run, plan, ways_out_of_caller());
-        let sight = Sight::of(&ground)?;
-        Some(Outlook { ground, sight, begun })
+        let look = Look::at(&ground)?;
+        Some(Outlook { ground, look })
     }
 
     /// As [`crate::spawn`], but the command has these streams, a session of its own and no terminal; in a jail that
@@ -87,10 +92,8 @@ impl Reserve {
         outlook: Option<Outlook>,
     ) -> Result<Jailed, JailError> {
         let ground = Ground::new(Purpose::Run, plan, ways_out_of_caller());
-        let fits = |outlook: &Outlook| {
-            outlook.begun.elapsed() < Self::FRESH && outlook.ground.is_alike(&ground)
-        };
-        let seen = outlook.filter(fits).map(|outlook| outlook.sight);
+        let fits = |outlook: &Outlook| outlook.look.is_fresh() && outlook.ground.is_alike(&ground);
+        let seen = outlook.filter(fits).map(|outlook| outlook.look);
         // One that has gone meanwhile takes no job.
         let ready =
             self.take(&ground, seen).filter(|ready| ready.hand(plan, Some(&streams)).is_ok());
@@ -112,9 +115,11 @@ impl Reserve {
         if mem::replace(&mut kept.is_filling, true) {
             return;
         }
-        while let Some(ground) = kept.wanted.clone().filter(|_| kept.ready.len() < self.spare) {
+        while let Some((ground, look)) =
+            kept.wanted.clone().filter(|_| kept.ready.len() < self.spare)
+        {
             drop(kept);
-            let made = Ready::make(ground);
+            let made = Ready::make(ground, look);
             kept = self.lock();
             match made {
                 Some(ready) => kept.ready.push(ready),
@@ -137,14 +142,14 @@ impl Reserve {
 
     /// One that is what would be built now, the longest standing of those that expect such a job; all others that
     /// are not are taken down.
-    fn take(&self, ground: &Ground, seen: Option<Sight>) -> Option<Standing> {
+    fn take(&self, ground: &Ground, seen: Option<Look>) -> Option<Standing> {
         if self.spare == 0 {
             return None;
         }
-        let sight = seen.or_else(|| Sight::of(ground))?;
+        let look = seen.or_else(|| Look::at(ground))?;
         let mut kept = self.lock();
-        kept.wanted = Some(ground.clone());
-        kept.ready.retain(|ready| ready.ground.is_alike(ground) && ready.sight == sight);
+        kept.ready.retain(|ready| ready.ground.is_alike(ground) && ready.sight == look.sight);
+        kept.wanted = Some((ground.clone(), look));
         let expects_this = |ready: &Ready| ready.ground.expects_ca == ground.expects_ca;
         let best = kept.ready.iter().position(expects_this).unwrap_or(0);
         (!kept.ready.is_empty()).then(|| kept.ready.remove(best).standing)
@@ -155,10 +160,23 @@ impl Reserve {
     }
 }
 
+impl Look {
+    /// Looks now; `None` as for [`Sight::of`].
+    fn at(ground: &Ground) -> Option<Self> {
+        let begun = Instant::now();
+        Some(Self { sight: Sight::of(ground)?, begun })
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.begun.elapsed() < Reserve::FRESH
+    }
+}
+
 impl Ready {
-    fn make(ground: Ground) -> Option<Self> {
-        // Before the jail is built: what changes from here on is seen when it is taken.
-        let sight = Sight::of(&ground)?;
+    fn make(ground: Ground, look: Look) -> Option<Self> {
+        // From before the jail is built: what changes from here on is seen when it is taken.
+        let look = if look.is_fresh() { look } else { Look::at(&ground)? };
+        let sight = look.sight;
         let standing = Standing::make(&ground, Origin::Keeper).ok()?;
         Some(Self { standing, ground, sight, since: Instant::now() })
     }
