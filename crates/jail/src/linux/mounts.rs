@@ -9,6 +9,7 @@
 
 mod aliases;
 pub(crate) mod area;
+mod canonical;
 mod covers;
 mod devices;
 pub(crate) mod hosted;

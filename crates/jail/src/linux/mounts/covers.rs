@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use super::aliases::Mounts;
 use super::area::{Area, EMPTY, NOTHING, bind};
+use super::canonical::Canonical;
 use super::hosted::Surroundings;
 use super::links::Links;
 use super::{Kind, attach, clone_tree, mount_point};
@@ -43,12 +44,14 @@ pub(super) struct Covers(BTreeMap<PathBuf, Operation>);
 impl Covers {
     /// Looks at the host's tree; `/run` and `/dev` must still be the host's.
     pub(super) fn resolve(ground: &Ground, surroundings: &Surroundings) -> Result<Self, Failure> {
-        let shown: BTreeSet<PathBuf> = resolved(ground.show.iter().map(Path::new)).collect();
-        let hidden = hidden(ground, &shown);
+        let mut known = Canonical::default();
+        let show = ground.show.iter().map(Path::new);
+        let shown: BTreeSet<PathBuf> = resolved(&mut known, show).collect();
+        let hidden = hidden(ground, &shown, &mut known);
         let aliases = aliases(ground, &hidden, &surroundings.mounts);
         let also = surroundings.ways_out.iter().chain(&aliases).map(PathBuf::as_path);
         let mut wanted = BTreeMap::new();
-        for path in hidden.into_iter().chain(resolved(also)) {
+        for path in hidden.into_iter().chain(resolved(&mut known, also)) {
             match Kind::of(&path) {
                 Ok(kind) => drop(wanted.insert(path, Some(Operation::Hide(kind)))),
                 // Gone since it was found, as the socket of a program that ends.
@@ -60,8 +63,8 @@ impl Covers {
             }
         }
         for (path, mode) in &surroundings.gathering_places {
-            wanted
-                .extend(resolved([path.as_path()]).map(|path| (path, Some(Operation::Own(*mode)))));
+            let place = resolved(&mut known, [path.as_path()]);
+            wanted.extend(place.map(|path| (path, Some(Operation::Own(*mode)))));
         }
         // A shown path takes the place of a wish to hide the same.
         wanted.extend(shown.into_iter().map(|path| (path, None)));
@@ -186,8 +189,8 @@ fn directory_with_room(
 }
 
 /// What is asked to be hidden, and what links in there lead to; of a folder that is shown nothing is followed.
-fn hidden(ground: &Ground, shown: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
-    let mut hidden: Vec<PathBuf> = resolved(ground.hide.iter().map(Path::new)).collect();
+fn hidden(ground: &Ground, shown: &BTreeSet<PathBuf>, known: &mut Canonical) -> Vec<PathBuf> {
+    let mut hidden: Vec<PathBuf> = resolved(known, ground.hide.iter().map(Path::new)).collect();
     let links = Links::new(ground, shown);
     let linked: Vec<PathBuf> = hidden.iter().flat_map(|folder| links.lead_to(folder)).collect();
     hidden.extend(linked);
@@ -218,9 +221,9 @@ fn stand_in(area: &mut Area, path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Existing paths without symlinks; the root itself is never one of them.
-fn resolved<'a>(paths: impl IntoIterator<Item = &'a Path>) -> impl Iterator<Item = PathBuf> {
-    paths
-        .into_iter()
-        .filter_map(|path| path.canonicalize().ok())
-        .filter(|path| path != Path::new("/"))
+fn resolved<'a>(
+    known: &mut Canonical,
+    paths: impl IntoIterator<Item = &'a Path>,
+) -> impl Iterator<Item = PathBuf> {
+    paths.into_iter().filter_map(|path| known.of(path)).filter(|path| path != Path::new("/"))
 }
