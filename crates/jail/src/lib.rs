@@ -53,7 +53,7 @@ pub use linux::{
 /// What comes of it.
 pub use outcome::{Exit, FunnelSockets, JailError, Jailed, Streams};
 /// What to run and what to hide.
-pub use plan::{ESCAPE_VARIABLES, OwnFile, Plan, Variable};
+pub use plan::{Bounds, ESCAPE_VARIABLES, OwnFile, Plan, Variable};
 /// Must be the first call of `main`.
 pub use system::init_if_asked;
 /// Whether the caller is in a jail itself.

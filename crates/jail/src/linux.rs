@@ -16,6 +16,7 @@ mod init;
 mod starter;
 
 // Inside: what the init builds.
+mod bounds;
 mod confine;
 mod mounts;
 mod network;

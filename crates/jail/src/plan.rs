@@ -37,9 +37,21 @@ pub struct Plan {
     pub own_files: Vec<OwnFile>,
     /// Whether the host's files can't be changed, but for what is shown.
     pub read_only: bool,
+    /// What the command may use up; as much as its user may when absent.
+    pub bounds: Option<Bounds>,
     /// Signals that the command begins with as ignored, beside those that the caller ignores: SIGPIPE and SIGCHLD,
     /// which the caller needs for itself, may be among them.
     pub ignored_signals: Vec<i32>,
+}
+
+/// What a command and all that it starts may use up of the machine, as far as the kernel can tell it from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bounds {
+    /// Processes and threads at a time; nearly so many for root, for whom the kernel counts only since Linux 6.14.
+    pub processes: u64,
+    /// Bytes in the directories of its own, which are in memory, and a quarter of it once more in `/dev/shm`. Never more
+    /// than a quarter of the machine's memory.
+    pub bytes: u64,
 }
 
 /// A variable of the command's environment. Its value may be a secret's: no `Debug`, and wiped on drop.

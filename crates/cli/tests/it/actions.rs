@@ -135,6 +135,22 @@ fn a_value_can_be_left_nowhere() {
 }
 
 #[test]
+fn a_command_that_runs_away_takes_so_much_and_no_more() {
+    let world = with_boxed();
+    let bounds = |folders: &str| {
+        format!(
+            "grep processes /proc/self/limits | tr -s ' ' | cut -d' ' -f3,4; \
+             df -Pk {folders} | awk 'NR > 1 {{ print $2 <= 1048576 }}'"
+        )
+    };
+    // The jail of a value has a /tmp of its own.
+    let with_value = bounds("/tmp /dev/shm /dev") + "; : {{nl:db/PASSWORD}}";
+    assert_eq!(exec(&world, &[], &with_value).ok(), "2048 2048\n1\n1\n1\n");
+    let without = bounds("/run /dev/shm /dev");
+    assert_eq!(exec(&world, &[], &without).ok(), "2048 2048\n1\n1\n1\n");
+}
+
+#[test]
 fn an_agent_sees_nothing_of_an_action_that_runs() {
     let world = with_boxed();
     // In the shell, in its child's environment and arguments, in a file of the jail.

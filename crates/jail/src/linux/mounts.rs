@@ -27,6 +27,7 @@ use rustix::mount::{
     MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount_change, move_mount, open_tree,
 };
 
+use crate::linux::bounds;
 use crate::linux::channel::{During, Failure, Step};
 use crate::linux::orders::{Ground, Job};
 use crate::linux::sys::{self, Reach};
@@ -46,7 +47,8 @@ pub(crate) fn build(ground: &Ground, surroundings: &Surroundings) -> Result<(), 
 
     detach_from_host(ground)?;
     kernel::mount_proc().during(Step::Proc, || "mount a new /proc".into())?;
-    let mut area = Area::mount().during(Step::Mounts, || "mount a new /run".into())?;
+    bounds::of_processes(ground.bounds)?;
+    let mut area = Area::mount(ground.bounds).during(Step::Mounts, || "mount a new /run".into())?;
     for (name, target, text) in &resolver {
         let source =
             area.file(name, text.as_bytes()).during(Step::Mounts, || format!("write {name}"))?;
@@ -54,7 +56,7 @@ pub(crate) fn build(ground: &Ground, surroundings: &Surroundings) -> Result<(), 
     }
     let covered = covers.place(&mut area).during(Step::Hide, || "prepare the covers".into())?;
     area.bind_all()?;
-    devices.mount().during(Step::Devices, || "mount a new /dev".into())?;
+    devices.mount(ground.bounds).during(Step::Devices, || "mount a new /dev".into())?;
     covered.apply()?;
     kernel::restrict().during(Step::Proc, || "restrict /proc and /sys".into())
 }

@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     linux::{channel, pipes::Pipe},
-    plan::{OwnFile, Plan, Variable},
+    plan::{Bounds, OwnFile, Plan, Variable},
 };
 
 /// What to do once the jail stands.
@@ -39,6 +39,7 @@ pub(crate) struct Ground {
     pub(crate) uts_name: Option<OsString>,
     pub(crate) own_directories: Vec<(OsString, u32)>,
     pub(crate) read_only: bool,
+    pub(crate) bounds: Option<Bounds>,
     /// Whether its job is likely to bring a CA: what a jail can do for one beforehand, it then does while it waits.
     pub(crate) expects_ca: bool,
 }
@@ -76,6 +77,7 @@ impl Ground {
             uts_name: plan.uts_name.clone(),
             own_directories: own.map(|(path, mode)| (path.into(), *mode)).collect(),
             read_only: plan.read_only,
+            bounds: plan.bounds,
             expects_ca: !plan.ca_pem.is_empty(),
         }
     }

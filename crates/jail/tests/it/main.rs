@@ -3,6 +3,8 @@
 /// The scene: a command, who runs it, what came out.
 mod scene;
 
+/// What a command may use up of the machine.
+mod bounds;
 /// Capabilities, system calls, mounts: what can't be undone.
 mod confinement;
 /// Hidden and shown files, sockets, devices.

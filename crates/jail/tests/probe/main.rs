@@ -14,7 +14,7 @@ use std::process::{Command, ExitCode, abort};
 use std::thread;
 use std::time::Duration;
 
-use keyless_jail::{Exit, JailError, Jailed, Plan};
+use keyless_jail::{Bounds, Exit, JailError, Jailed, Plan};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use serde::Deserialize;
 
@@ -39,6 +39,8 @@ struct Orders {
     own_directories: Vec<(String, u32)>,
     /// Whether the host's files can't be changed.
     read_only: bool,
+    /// Processes, and bytes in directories of the jail's own.
+    bounds: Option<(u64, u64)>,
     /// What is done with a reserve of jails, in this order, instead of running the command once.
     reserve: Vec<reserve::Step>,
 }
@@ -58,6 +60,7 @@ impl Default for Orders {
             bare: false,
             own_directories: vec![],
             read_only: false,
+            bounds: None,
             reserve: vec![],
         }
     }
@@ -104,6 +107,7 @@ fn plan(orders: &Orders) -> Plan {
         uts_name: orders.uts_name.clone().map(OsString::from),
         own_directories: own.map(|(path, mode)| (path.into(), *mode)).collect(),
         read_only: orders.read_only,
+        bounds: orders.bounds.map(|(processes, bytes)| Bounds { processes, bytes }),
         ..Plan::default()
     }
 }

@@ -18,7 +18,9 @@ use futures_util::future::BoxFuture;
 use keyless_action::{Berth, Command, Exit, Process, Running, SECURE_DIRECTORY};
 use keyless_core::{Code, Error, SafeText, audit::Agent};
 use keyless_guest::{Funnel, Sockets};
-use keyless_jail::{FunnelSockets, JailProcess, Jailed, Outlook, OwnFile, Plan, Streams, Variable};
+use keyless_jail::{
+    Bounds, FunnelSockets, JailProcess, Jailed, Outlook, OwnFile, Plan, Streams, Variable,
+};
 use signal_hook::consts::SIGTERM;
 use tokio::{
     net::unix::pipe,
@@ -39,6 +41,9 @@ const INHERITED: &[&str] = &["LANG", "PATH", "TERM", "TZ"];
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Writable by anyone, and cleared with the jail.
 const SHARED_MODE: u32 = 0o1777;
+
+/// Far more than commands need: containers are usually given as many processes (Podman), and half of the memory.
+const BOUNDS: Bounds = Bounds { processes: 2_048, bytes: 1 << 30 };
 
 /// Makes the jails of one agent's actions.
 pub(super) struct Jails(Arc<Means>);
@@ -254,6 +259,7 @@ impl View {
         plan.hide = self.hide;
         plan.own_directories = self.own_directories;
         plan.read_only = self.read_only;
+        plan.bounds = Some(BOUNDS);
     }
 }
 

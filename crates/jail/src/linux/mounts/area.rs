@@ -18,7 +18,11 @@ use rustix::process::getuid;
 use super::hosted::{mount_list, mount_points};
 use super::{Kind, mount_point};
 use crate::linux::channel::{During, Failure, Step};
-use crate::linux::sys::{self, Reach};
+use crate::linux::{
+    bounds,
+    sys::{self, Reach},
+};
+use crate::plan::Bounds;
 
 const RUN: &str = "/run";
 const AREA: &str = "/run/keyless";
@@ -34,10 +38,10 @@ pub(crate) struct Area {
 }
 
 impl Area {
-    /// Replaces `/run`.
-    pub(crate) fn mount() -> io::Result<Self> {
+    /// Replaces `/run`, where directories of the jail's own are as well.
+    pub(crate) fn mount(bounds: Option<Bounds>) -> io::Result<Self> {
         let kept = package_links();
-        mount_tmpfs(RUN, c"mode=0755")?;
+        mount_tmpfs(RUN, &bounds::of_folders("0755", bounds))?;
         for (link, target) in kept {
             symlink(target, link)?;
         }

@@ -15,6 +15,7 @@ use rustix::termios::isatty;
 
 use super::area::mount_tmpfs;
 use super::{attach, clone_tree};
+use crate::{linux::bounds, plan::Bounds};
 
 const NODES: &[&str] = &["full", "null", "random", "tty", "urandom", "zero"];
 const LINKS: &[(&str, &str)] = &[
@@ -47,8 +48,8 @@ impl Devices {
     }
 
     /// Mounts the new `/dev`.
-    pub(super) fn mount(&self) -> io::Result<()> {
-        mount_tmpfs("/dev", c"mode=0755")?;
+    pub(super) fn mount(&self, bounds: Option<Bounds>) -> io::Result<()> {
+        mount_tmpfs("/dev", &bounds::of_devices("0755", bounds))?;
         for (path, tree) in &self.nodes {
             File::create(path)?;
             attach(tree, path)?;
@@ -60,7 +61,7 @@ impl Devices {
         let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
         mount("devpts", "/dev/pts", "devpts", flags, c"newinstance,ptmxmode=0666,mode=0620")?;
         fs::create_dir("/dev/shm")?;
-        mount_tmpfs("/dev/shm", c"mode=1777")
+        mount_tmpfs("/dev/shm", &bounds::of_shared_memory("1777", bounds))
     }
 }
 
