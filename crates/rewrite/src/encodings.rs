@@ -6,7 +6,7 @@
 //! alignments, both alphabets), hex, JSON strings, HTML text and attributes, and what shells, databases and
 //! languages make of quotes (a `curl` line in a manual, a statement or a traceback in an error's text).
 //!
-//! Deliberately not here: forms in forms (JSON in JSON), hashes, compression (bodies are decoded
+//! Deliberately not here: forms in forms (JSON in JSON, HTML around JSON), hashes, compression (bodies are decoded
 //! before they come here) and base64 broken into lines. Whoever controls a server can always find a
 //! form that nobody listed; the scrub is for servers that echo, not for accomplices.
 //! Follows reference/egress.md, traps 13, 24 and 25.
@@ -238,6 +238,10 @@ mod tests {
         assert_eq!(scrub("abc+def/ghi=", "/t/abc+def%2Fghi=/x"), "/t/kloak_%3C1%3E/x");
         assert_eq!(scrub(value, "[a/b\\u003cc\\u003ed\\\"e]"), "[kloak_\\u003c1\\u003e]");
         assert_eq!(scrub(value, "[a/b&lt;c&gt;d&quot;e]"), "[kloak_&lt;1&gt;]");
+        // As Go's and .NET's templates write it.
+        assert_eq!(scrub("abc+def\"ghi", "[abc&#43;def&#34;ghi]"), "[kloak_&lt;1&gt;]");
+        assert_eq!(scrub("abc+def\"ghi", "[abc&#x2B;def&quot;ghi]"), "[kloak_&lt;1&gt;]");
+        assert_eq!(scrub(value, "[a/b&#x3c;c&#x3e;d&#x22;e]"), "[kloak_&#x3c;1&#x3e;]");
         assert_eq!(scrub(value, "[612f623c633e642265]"), "[6b6c6f616b5f3c313e]");
         assert_eq!(scrub(value, "[YS9iPGM+ZCJl]"), "[a2xvYWtfPDE+]");
     }

@@ -1,53 +1,88 @@
-//! HTML text and attribute values as the common escapers write them. They differ in the quotes.
+//! HTML text and attribute values as the common escapers write them. They differ in the quotes, and in what else they escape.
 
 use zeroize::Zeroizing;
 
-/// One escaper's habits. All write `&amp;`, `&lt;` and `&gt;`.
+/// One escaper's habits.
 pub(super) struct Html {
     quote: &'static str,
     apostrophe: &'static str,
+    markup: Markup,
     /// Characters beyond the five, and what becomes of them.
     more: &'static [(u8, &'static str)],
 }
 
+/// How `&`, `<` and `>` are written.
+type Markup = [&'static str; 3];
+
+const NAMES: Markup = ["&amp;", "&lt;", "&gt;"];
+
 /// The longest of all replacements, in bytes.
 const LONGEST: usize = 6;
 
-pub(super) static ALL: [Html; 9] = [
+pub(super) static ALL: [Html; 15] = [
     // Text: Python's `escape(quote=False)`, DOM serializers.
-    Html { quote: "\"", apostrophe: "'", more: &[] },
+    Html { quote: "\"", apostrophe: "'", markup: NAMES, more: &[] },
     // Attributes: DOM serializers, PHP's default before 8.1.
-    Html { quote: "&quot;", apostrophe: "'", more: &[] },
+    Html { quote: "&quot;", apostrophe: "'", markup: NAMES, more: &[] },
     // Lodash, Jinja's kin, Go's older templates.
-    Html { quote: "&quot;", apostrophe: "&#39;", more: &[] },
+    Html { quote: "&quot;", apostrophe: "&#39;", markup: NAMES, more: &[] },
     // Python's `html.escape`.
-    Html { quote: "&quot;", apostrophe: "&#x27;", more: &[] },
+    Html { quote: "&quot;", apostrophe: "&#x27;", markup: NAMES, more: &[] },
     // Go's `html.EscapeString`, MarkupSafe.
-    Html { quote: "&#34;", apostrophe: "&#39;", more: &[] },
+    Html { quote: "&#34;", apostrophe: "&#39;", markup: NAMES, more: &[] },
     // PHP's `htmlspecialchars`.
-    Html { quote: "&quot;", apostrophe: "&#039;", more: &[] },
+    Html { quote: "&quot;", apostrophe: "&#039;", markup: NAMES, more: &[] },
     // XML.
-    Html { quote: "&quot;", apostrophe: "&apos;", more: &[] },
+    Html { quote: "&quot;", apostrophe: "&apos;", markup: NAMES, more: &[] },
     // OWASP's HTML rule.
-    Html { quote: "&quot;", apostrophe: "&#x27;", more: &[(b'/', "&#x2F;")] },
+    Html { quote: "&quot;", apostrophe: "&#x27;", markup: NAMES, more: &[(b'/', "&#x2F;")] },
     // Mustache, Handlebars.
     Html {
         quote: "&quot;",
         apostrophe: "&#39;",
+        markup: NAMES,
         more: &[(b'/', "&#x2F;"), (b'`', "&#x60;"), (b'=', "&#x3D;")],
+    },
+    // Go's `html/template`: text and quoted attributes, then attributes without quotes.
+    Html { quote: "&#34;", apostrophe: "&#39;", markup: NAMES, more: &[(b'+', "&#43;")] },
+    Html {
+        quote: "&#34;",
+        apostrophe: "&#39;",
+        markup: NAMES,
+        more: &[(b'+', "&#43;"), (b' ', "&#32;"), (b'=', "&#61;"), (b'`', "&#96;")],
+    },
+    // .NET's `HtmlEncoder`, so Razor.
+    Html { quote: "&quot;", apostrophe: "&#x27;", markup: NAMES, more: &[(b'+', "&#x2B;")] },
+    // Numbers alone: PHP's filters, Askama.
+    Html { quote: "&#34;", apostrophe: "&#39;", markup: ["&#38;", "&#60;", "&#62;"], more: &[] },
+    // The same in hex, in both cases; JavaScript's `he` writes the first.
+    Html {
+        quote: "&#x22;",
+        apostrophe: "&#x27;",
+        markup: ["&#x26;", "&#x3C;", "&#x3E;"],
+        more: HE,
+    },
+    Html {
+        quote: "&#x22;",
+        apostrophe: "&#x27;",
+        markup: ["&#x26;", "&#x3c;", "&#x3e;"],
+        more: HE,
     },
 ];
 
+const HE: &[(u8, &str)] = &[(b'`', "&#x60;")];
+
 impl Html {
     pub(super) fn write(&self, text: &[u8]) -> Zeroizing<Vec<u8>> {
+        let [ampersand, less, greater] = self.markup;
         let mut out = Zeroizing::new(Vec::with_capacity(text.len() * LONGEST));
         for byte in text {
             match byte {
                 b'"' => out.extend_from_slice(self.quote.as_bytes()),
-                b'&' => out.extend_from_slice(b"&amp;"),
+                b'&' => out.extend_from_slice(ampersand.as_bytes()),
                 b'\'' => out.extend_from_slice(self.apostrophe.as_bytes()),
-                b'<' => out.extend_from_slice(b"&lt;"),
-                b'>' => out.extend_from_slice(b"&gt;"),
+                b'<' => out.extend_from_slice(less.as_bytes()),
+                b'>' => out.extend_from_slice(greater.as_bytes()),
                 _ => match self.more.iter().find(|(more, _)| more == byte) {
                     Some((_, escaped)) => out.extend_from_slice(escaped.as_bytes()),
                     None => out.push(*byte),
@@ -64,22 +99,27 @@ mod tests {
 
     #[track_caller]
     fn check(style: &Html, expected: &str) {
-        assert_eq!(String::from_utf8_lossy(&style.write(b"a\"&'<>/`=")), expected);
+        assert_eq!(String::from_utf8_lossy(&style.write(b"a\"&'<>/`=+")), expected);
     }
 
     #[test]
     fn escapers_write_what_their_sources_say() {
-        check(&ALL[0], "a\"&amp;'&lt;&gt;/`=");
-        check(&ALL[3], "a&quot;&amp;&#x27;&lt;&gt;/`=");
-        check(&ALL[4], "a&#34;&amp;&#39;&lt;&gt;/`=");
-        check(&ALL[8], "a&quot;&amp;&#39;&lt;&gt;&#x2F;&#x60;&#x3D;");
+        check(&ALL[0], "a\"&amp;'&lt;&gt;/`=+");
+        check(&ALL[3], "a&quot;&amp;&#x27;&lt;&gt;/`=+");
+        check(&ALL[4], "a&#34;&amp;&#39;&lt;&gt;/`=+");
+        check(&ALL[8], "a&quot;&amp;&#39;&lt;&gt;&#x2F;&#x60;&#x3D;+");
+        check(&ALL[9], "a&#34;&amp;&#39;&lt;&gt;/`=&#43;");
+        check(&ALL[10], "a&#34;&amp;&#39;&lt;&gt;/&#96;&#61;&#43;");
+        check(&ALL[11], "a&quot;&amp;&#x27;&lt;&gt;/`=&#x2B;");
+        check(&ALL[12], "a&#34;&#38;&#39;&#60;&#62;/`=+");
+        check(&ALL[13], "a&#x22;&#x26;&#x27;&#x3C;&#x3E;/&#x60;=+");
     }
 
     #[test]
     fn nothing_grows_beyond_the_room_made_for_it() {
         for style in &ALL {
-            let written = [style.quote, style.apostrophe];
-            let longest = written.iter().chain(style.more.iter().map(|(_, text)| text));
+            let written = [style.quote, style.apostrophe].into_iter().chain(style.markup);
+            let longest = written.chain(style.more.iter().map(|(_, text)| *text));
             assert!(longest.map(|text| text.len()).max() <= Some(LONGEST));
         }
     }
