@@ -6,6 +6,7 @@
 mod alive;
 mod client;
 mod incoming;
+mod keep;
 mod pipe;
 mod server;
 mod tunnel;

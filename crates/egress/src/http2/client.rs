@@ -13,7 +13,7 @@ use h2::{
     Reason, SendStream,
     client::{Builder, ResponseFuture, SendRequest},
 };
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode, request::Parts};
 use http_body::Body as _;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -24,7 +24,9 @@ use tokio::{
 use super::{
     Incoming, Outgoing,
     alive::{Heard, KeepAlive, Patience},
-    fit, pipe, say_length,
+    fit,
+    keep::{self, Keeper},
+    pipe, say_length,
 };
 use crate::room::Room;
 
@@ -48,18 +50,25 @@ pub(crate) struct Client {
     streams: Arc<Room>,
 }
 
-/// What there is of a request once its head is on its way.
-enum Rest {
-    /// Its body, and where that goes.
-    Body(Outgoing, SendStream<Bytes>),
-    /// Nothing: this is all of it, to be sent again if its destination did not process it.
-    Nothing(Request<Outgoing>),
+/// A request whose head is on its way.
+struct Begun {
+    answer: ResponseFuture,
+    /// Its body, if there is one, and where that goes.
+    rest: Option<(Outgoing, SendStream<Bytes>)>,
+    kept: Kept,
+}
+
+/// A request that is sent again if its destination did not process it.
+struct Kept {
+    head: Parts,
+    body: Keeper,
 }
 
 /// A request without an answer.
 pub(crate) struct Failure {
     pub(crate) error: h2::Error,
-    /// The request, where nothing of it was sent, or its destination says that it did nothing with it.
+    /// The request, where nothing of it was sent, or its destination says that it did nothing with it; not where more
+    /// of its body is gone than is kept.
     pub(crate) unsent: Option<Box<Request<Outgoing>>>,
 }
 
@@ -96,14 +105,17 @@ impl Client {
         interim: Option<impl Fn(StatusCode, &HeaderMap)>,
     ) -> Result<Response<Incoming>, Failure> {
         let place = self.streams.enter();
-        let (mut answer, rest) = self.begin(request).await?;
-        let (sending, whole) = match rest {
-            Rest::Body(body, to) => (self.send_body(body, to).await, None),
-            Rest::Nothing(whole) => (None, Some(whole)),
+        let Begun { mut answer, rest, kept } = self.begin(request).await?;
+        let sending = match rest {
+            Some((body, to)) => self.send_body(body, to).await,
+            None => None,
         };
-        let answered = poll_fn(|cx| poll_answer(&mut answer, interim.as_ref(), cx));
-        let answered = answered.await.map_err(|error| Failure::of(error, whole))?;
-        let (parts, stream) = answered.into_parts();
+        let answered = poll_fn(|cx| poll_answer(&mut answer, interim.as_ref(), cx)).await;
+        let (parts, stream) = match answered {
+            Ok(answered) => answered.into_parts(),
+            Err(error) => return Err(Failure::of(error, kept)),
+        };
+        kept.body.let_go();
         if let Some(mut sending) = sending {
             sending.detach_all();
         }
@@ -127,7 +139,7 @@ impl Client {
     }
 
     /// Sends a head, as soon as the destination takes one more.
-    async fn begin(&self, request: Request<Outgoing>) -> Result<(ResponseFuture, Rest), Failure> {
+    async fn begin(&self, request: Request<Outgoing>) -> Result<Begun, Failure> {
         let _turn = self.turn.lock().await;
         let mut requests = self.requests.clone();
         if let Err(error) = poll_fn(|cx| requests.poll_ready(cx)).await {
@@ -141,32 +153,34 @@ impl Client {
             &mut parts.headers,
             length.filter(|&length| length > 0 || has_body(&parts.method)),
         );
-        let ends = body.is_end_stream();
-        let head = ends.then(|| parts.clone());
-        let sent = requests.send_request(Request::from_parts(parts, ()), ends);
-        let (answer, rest) = match (sent, head) {
-            (Ok((answer, _)), Some(head)) => {
-                (answer, Rest::Nothing(Request::from_parts(head, body)))
-            }
-            (Ok((answer, to)), None) => (answer, Rest::Body(body, to)),
-            (Err(error), head) => {
-                let whole = head.map(|head| Request::from_parts(head, body));
-                return Err(Failure::of(error, whole));
-            }
-        };
+        let (body, keeper) = keep::keep(body);
+        let kept = Kept { head: parts.clone(), body: keeper };
+        let (answer, to) =
+            match requests.send_request(Request::from_parts(parts, ()), body.is_none()) {
+                Ok(sent) => sent,
+                Err(error) => return Err(Failure::of(error, kept)),
+            };
+        let rest = body.map(|body| (body, to));
         // A connection that takes no more may still answer this one. If it does not, the answer says why.
         let _ = poll_fn(|cx| requests.poll_ready(cx)).await;
-        Ok((answer, rest))
+        Ok(Begun { answer, rest, kept })
     }
 }
 
 impl Failure {
     /// A request that came too late for its connection's last one, or was refused before anything was done with it, may
     /// be sent again (RFC 9113, sections 6.8 and 8.7).
-    fn of(error: h2::Error, whole: Option<Request<Outgoing>>) -> Self {
+    fn of(error: h2::Error, kept: Kept) -> Self {
         let is_refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
         let is_untouched = error.is_remote() && (error.is_go_away() || is_refused);
-        Self { error, unsent: whole.filter(|_| is_untouched).map(Box::new) }
+        let unsent = if is_untouched { kept.take() } else { None };
+        Self { error, unsent: unsent.map(Box::new) }
+    }
+}
+
+impl Kept {
+    fn take(self) -> Option<Request<Outgoing>> {
+        Some(Request::from_parts(self.head, self.body.take()?))
     }
 }
 

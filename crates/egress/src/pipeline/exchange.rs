@@ -6,6 +6,7 @@ use std::{
     iter::successors,
     pin::pin,
     sync::Arc,
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -16,6 +17,7 @@ use http::{
 use http_body::Body;
 use http_body_util::BodyExt as _;
 use keyless_core::{Authority, Code, Error, Scheme};
+use tokio::time::sleep;
 
 use super::{
     AnswerBody, Refused, Task,
@@ -33,6 +35,10 @@ use crate::{
     scrub,
     swap::{self, Route},
 };
+
+/// How long a request that nobody took waits before it is sent again, each time. nginx ends a connection after 1,000 requests,
+/// and refuses what comes in before its settings were heard; longer than this, the destination has too much to do.
+const PAUSES_MS: [u64; 8] = [0, 0, 20, 50, 100, 200, 400, 800];
 
 /// One request and its answer.
 pub(super) struct Exchange<'a> {
@@ -151,30 +157,40 @@ impl<'a> Exchange<'a> {
         }))
     }
 
-    /// Sends, once more over a new connection when the kept one had died before it took the request.
+    /// Sends, and again over new connections while those that were there did not take the request: a kept one had died, or
+    /// the destination says that it did nothing with it.
     pub(super) async fn send(
         &mut self,
         connection: &mut Connection,
-        request: Request<OutgoingBody>,
+        mut request: Request<OutgoingBody>,
     ) -> Result<Response<Incoming>, Refused> {
-        let mut failure = match connection.send(request, self.interim()).await {
-            Ok(response) => return Ok(response),
-            Err(failure) => failure,
-        };
-        if let Some(request) = failure.unsent.take() {
+        for pause in PAUSES_MS.map(Duration::from_millis) {
+            let failure = match connection.send(request, self.interim()).await {
+                Ok(response) => return Ok(response),
+                Err(failure) => failure,
+            };
+            request = match failure.unsent {
+                Some(unsent) => *unsent,
+                None => return Err(self.unanswered(failure.error)),
+            };
+            if !pause.is_zero() {
+                sleep(pause).await;
+            }
             let fresh = self.connect(connection.another()).await?;
             // A request is written for one version; a destination seldom changes its mind.
-            if fresh.version() == connection.version() {
-                *connection = fresh;
-                failure = match connection.send(*request, self.interim()).await {
-                    Ok(response) => return Ok(response),
-                    Err(failure) => failure,
-                };
+            if fresh.version() != connection.version() {
+                return Err(self.unanswered(failure.error));
             }
+            *connection = fresh;
         }
+        let answer = connection.send(request, self.interim()).await;
+        answer.map_err(|failure| self.unanswered(failure.error))
+    }
+
+    fn unanswered(&self, error: Error) -> Refused {
         match self.verdict.refusal() {
-            Some(error) => Err(Refused { error, logged: true }),
-            None => Err(failure.error.into()),
+            Some(error) => Refused { error, logged: true },
+            None => error.into(),
         }
     }
 
