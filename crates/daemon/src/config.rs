@@ -5,6 +5,7 @@ mod nl;
 use std::{
     collections::BTreeMap,
     fs, io,
+    num::NonZeroUsize,
     path::{Path, PathBuf},
 };
 
@@ -113,7 +114,7 @@ pub struct UpstreamProxyConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsConfig {
     /// Connections of clients at the same time, all sessions together. 2,000 when absent.
-    pub connections: Option<usize>,
+    pub connections: Option<NonZeroUsize>,
     /// Requests and tunnels of one session.
     pub requests_per_minute: Option<u32>,
     /// Bytes of one session's bodies and tunnels, both ways together.
@@ -250,7 +251,8 @@ impl EgressConfig {
     /// The proxy's bounds.
     pub(crate) fn limits(&self) -> Limits {
         let usual = Limits::default();
-        Limits { connections: self.limits.connections.unwrap_or(usual.connections), ..usual }
+        let connections = self.limits.connections.map_or(usual.connections, NonZeroUsize::get);
+        Limits { connections, ..usual }
     }
 
     /// The routes, parsed.
@@ -348,6 +350,9 @@ mod tests {
     fn unknown_keys_and_bad_routes_are_refused() {
         assert!(Config::parse("[egress]\nconect_to = {}").unwrap_err().contains("conect_to"));
         assert!(Config::parse("[egress]\nextra_roots = 3").is_err());
+        // It would refuse everything.
+        let none = Config::parse("[egress.limits]\nconnections = 0").unwrap_err();
+        assert!(none.contains("connections") && none.contains("nonzero"), "{none}");
         for numbers in ["tempfile_seconds = 0", "[nl.threat]\nweights = { T8 = 101 }"] {
             assert!(Config::parse(&format!("[nl]\n{numbers}")).is_err(), "{numbers}");
         }

@@ -71,7 +71,7 @@ pub(crate) async fn serve_preamble(
 ) {
     match place(engine) {
         Some(place) => preamble::serve(engine, session, received, stream, &place).await,
-        None => log(session, None, &Code::TooManyConnections.into()),
+        None => preamble::turn_away(engine, session, received, stream).await,
     }
 }
 
@@ -94,6 +94,14 @@ async fn turn_away(mut stream: TcpStream) {
     let _ = timeout(Duration::from_secs(1), stream.read_buf(&mut head)).await;
     let _ = stream.write_all(&refusal::raw_answer(&Code::TooManyConnections.into())).await;
     let _ = stream.shutdown().await;
+}
+
+/// Logs that a connection is one too many, and tells its client in its own protocol. TLS gets an alert, since a handshake would
+/// cost what the bound is to save.
+async fn one_too_many(session: &Session, stream: Prefixed<AnyStream>, authority: &Authority) {
+    let error = Code::TooManyConnections.into();
+    log(session, Some(authority), &error);
+    farewell::say(stream, authority, &error).await;
 }
 
 /// Logs a refusal of a connection as a whole.

@@ -23,6 +23,7 @@ use tokio::{
 use crate::{
     Client, Limits, UpstreamProxy,
     door::{self, AnyStream},
+    limits::FAREWELLS,
     pool::Pool,
     ports::Broker,
     quota::Allowance,
@@ -89,6 +90,8 @@ pub struct Engine {
     pub(crate) pool: Arc<Pool>,
     pub(crate) limits: Limits,
     pub(crate) room: Arc<Room>,
+    /// For connections that are one too many while their clients are told.
+    pub(crate) farewells: Arc<Room>,
     /// For the requests in flight.
     pub(crate) requests: Arc<Room>,
     config: Mutex<EngineConfig>,
@@ -112,6 +115,7 @@ impl Engine {
         Ok(Arc::new(Self {
             pool: Arc::new(Pool::new(&limits)),
             room: Room::of(limits.connections),
+            farewells: Room::of(FAREWELLS),
             requests: Room::of(limits.requests),
             reach: ArcSwap::from_pointee(Reach::new(&config)),
             roots: ArcSwap::from_pointee(Roots::load(&config.extra_roots_pem, 0)?),

@@ -7,6 +7,9 @@ use std::time::Duration;
 /// How long a database is asked to cancel a statement.
 pub(crate) const CANCEL_TIME: Duration = Duration::from_secs(5);
 
+/// Connections over the bound that are told so at the same time; of more, nothing but the log hears.
+pub(crate) const FAREWELLS: usize = 64;
+
 /// What looking for a token costs beside its own length.
 pub(crate) const TOKEN_OVERHEAD: usize = 256;
 

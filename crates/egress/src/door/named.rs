@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use super::{
     AnyStream, Place,
     farewell::{self, Protocol},
-    http, log, postgres, prefixed,
+    http, log, one_too_many, postgres, prefixed,
 };
 use crate::{
     Engine, Session,
@@ -33,9 +33,12 @@ pub(crate) async fn serve_stream(
         Target::Name(authority) => authority,
         Target::RawAddress(address) => of_address(address),
     };
-    match super::place(engine) {
-        Some(place) => serve_name(engine, session, prefixed(stream), authority, &place).await,
-        None => log(session, Some(&authority), &Code::TooManyConnections.into()),
+    if let Some(place) = super::place(engine) {
+        serve_name(engine, session, prefixed(stream), authority, &place).await;
+    } else if let Some(_place) = engine.farewells.enter() {
+        one_too_many(session, prefixed(stream), &authority).await;
+    } else {
+        log(session, Some(&authority), &Code::TooManyConnections.into());
     }
 }
 

@@ -7,7 +7,7 @@ use bytes::{Buf as _, BytesMut};
 use keyless_core::{Authority, AuthorityError, Code, Error, MAX_PREAMBLE_BYTES, SafeText};
 use tokio::{io::AsyncReadExt as _, time::timeout};
 
-use super::{AnyStream, Place, log, named};
+use super::{AnyStream, Place, log, named, one_too_many};
 use crate::{Engine, Session, tls::Prefixed};
 
 /// Reads the preamble, of which `received` has arrived already, and serves the rest.
@@ -15,16 +15,44 @@ pub(super) async fn serve(
     engine: &Arc<Engine>,
     session: &Arc<Session>,
     received: BytesMut,
-    mut stream: AnyStream,
+    stream: AnyStream,
     place: &Place,
 ) {
+    if let Some((authority, stream)) = named(engine, session, received, stream).await {
+        named::serve_name(engine, session, stream, authority, place).await;
+    }
+}
+
+/// Refuses one connection too many, and says so to its client, who begins after the preamble.
+pub(super) async fn turn_away(
+    engine: &Arc<Engine>,
+    session: &Arc<Session>,
+    received: BytesMut,
+    stream: AnyStream,
+) {
+    let Some(_place) = engine.farewells.enter() else {
+        return log(session, None, &Code::TooManyConnections.into());
+    };
+    if let Some((authority, stream)) = named(engine, session, received, stream).await {
+        one_too_many(session, stream, &authority).await;
+    }
+}
+
+/// Reads the preamble, and gives whom it names and the stream behind it. What can't be read is logged.
+async fn named(
+    engine: &Engine,
+    session: &Session,
+    received: BytesMut,
+    mut stream: AnyStream,
+) -> Option<(Authority, Prefixed<AnyStream>)> {
     let read = timeout(engine.limits.preamble_time, read(received, &mut stream)).await;
     match read.unwrap_or_else(|_| Err(Code::HeadTimeout.into())) {
-        Err(error) => log(session, None, &error),
-        Ok(None) => {}
-        Ok(Some((authority, prefix))) => {
-            let stream = Prefixed { prefix, inner: stream };
-            named::serve_name(engine, session, stream, authority, place).await;
+        Ok(named) => {
+            named.map(|(authority, prefix)| (authority, Prefixed { prefix, inner: stream }))
+        }
+        Err(error) => {
+            log(session, None, &error);
+            None
         }
     }
 }

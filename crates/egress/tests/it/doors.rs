@@ -7,6 +7,7 @@ use std::{
 
 use keyless_core::{Authority, Code};
 use keyless_egress::{EngineConfig, Limits, Target};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::scene::{
     ALLOWED, Answer, OTHER, PATIENCE, Scene, Setting, comes_true, hasty, read_head, read_rest,
@@ -246,6 +247,44 @@ fn one_connection_too_many_is_told_so() {
     assert!(head.contains("too_many_connections"));
     drop(others);
     assert!(comes_true(|| scene.connect("other.test:443").0.starts_with("HTTP/1.1 200")));
+}
+
+/// Where the client knows of no proxy: in the clear as an answer, else as an alert.
+#[test]
+fn one_connection_too_many_is_told_so_at_the_other_doors() {
+    let limits = Limits { connections: 1, ..Limits::default() };
+    let scene = Scene::of(Setting {
+        config: EngineConfig { limits, ..EngineConfig::default() },
+        ..Setting::default()
+    });
+    let (head, first) = scene.connect("allowed.test:443");
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    let socket = preamble_socket(&scene);
+    for host in [ALLOWED, OTHER] {
+        let request = format!("{host}:80\nGET / HTTP/1.1\r\nhost: {host}\r\n\r\n");
+        let mut stream = dial(&socket, request.as_bytes());
+        let answer = Answer::parse(&read_head(&mut stream));
+        assert_eq!((answer.status, answer.refusal()), (503, Some("too_many_connections")));
+    }
+    let mut stream = dial(&socket, b"allowed.test:443\n\x16\x03\x01");
+    let mut alert = [0; 7];
+    stream.read_exact(&mut alert).unwrap();
+    assert_eq!(alert, [0x15, 3, 3, 0, 2, 2, 80]);
+
+    let (mut ours, theirs) = tokio::io::duplex(4096);
+    let target = Target::Name(Authority::parse("allowed.test:80").unwrap());
+    let (engine, session) = (Arc::clone(&scene.engine), Arc::clone(&scene.session));
+    scene.runtime.spawn(async move { engine.serve_stream(session, theirs, target).await });
+    let answer = scene.runtime.block_on(async {
+        ours.write_all(b"GET / HTTP/1.1\r\nhost: allowed.test\r\n\r\n").await.unwrap();
+        let mut answer = [0; 12];
+        ours.read_exact(&mut answer).await.unwrap();
+        answer
+    });
+    assert_eq!(&answer, b"HTTP/1.1 503");
+    drop(ours);
+    drop(first);
+    scene.assert_refused(&[Code::TooManyConnections; 4]);
 }
 
 #[test]
