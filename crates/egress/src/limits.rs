@@ -18,7 +18,7 @@ pub(crate) const TOKEN_OVERHEAD: usize = 256;
 pub struct Limits {
     /// Connections accepted at the same time, over all doors. Default: 2,000.
     pub connections: usize,
-    /// A request head's bytes, and one trailer block's. Default: 64 KiB.
+    /// A request head's bytes, and one trailer block's, which over HTTP/2 may have twice as many. Default: 64 KiB.
     pub head_bytes: usize,
     /// A request head's fields. Default, and the most over HTTP/1: 100, as Apache and gunicorn have it.
     pub head_fields: usize,

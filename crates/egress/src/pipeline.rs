@@ -257,6 +257,11 @@ impl Lane {
                 }
             }
         }
+        if request.version() == Version::HTTP_2
+            && size_of_head(request) > self.engine.limits.head_bytes
+        {
+            return Err(Code::HeadTooLarge.into());
+        }
         // HTTP/2 may split one cookie field into many.
         let crumbs = request.headers().get_all(header::COOKIE).iter().count();
         let fields = request.headers().len() - crumbs.saturating_sub(1);
@@ -327,6 +332,14 @@ fn after(code: Code) -> After {
         | Code::SessionEnded => After::Close,
         _ => After::Keep,
     }
+}
+
+/// As many bytes as it would have over HTTP/1, or a few less.
+fn size_of_head(request: &Request<Incoming>) -> usize {
+    let fields =
+        request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
+    let path = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
+    path + fields.sum::<usize>()
 }
 
 /// How this client reads a refusal.

@@ -4,7 +4,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::scene::{ALLOWED, PATIENCE, Scene};
+use http_body_util::BodyExt as _;
+use keyless_core::Code;
+
+use crate::{
+    scene::{ALLOWED, PATIENCE, Scene},
+    streams,
+};
 
 const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
@@ -67,6 +73,32 @@ fn a_bomb_of_fields_is_not_unpacked() {
     assert!(scene.allowed.requests().is_empty());
     assert!(!answers.is_empty());
     assert_still_serves(&scene);
+}
+
+/// Up to twice the bound; beyond, it is a bare 431.
+#[test]
+fn a_head_that_is_too_large_is_told_so_over_either_version() {
+    let scene = Scene::new();
+    let fields: Vec<(String, String)> =
+        (0..70).map(|n| (format!("x-{n}"), "a".repeat(1_000))).collect();
+    let mut arguments = vec!["--http1.1".to_owned(), "https://allowed.test/".to_owned()];
+    for (name, value) in &fields {
+        arguments.extend(["-H".to_owned(), format!("{name}: {value}")]);
+    }
+    let answer = scene.curl(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!((answer.status, answer.refusal()), (431, Some("head_too_large")));
+    // Not by curl: its library sends no head over 64 KiB.
+    scene.runtime.block_on(async {
+        let mut client = streams::client(&scene).await;
+        let named: Vec<_> = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+        let answer = client.send_request(streams::get_with("/", &named)).await.unwrap();
+        assert_eq!(answer.status(), 431);
+        assert_eq!(answer.headers()["x-keyless-refused"], "head_too_large");
+        let body = answer.collect().await.unwrap().to_bytes();
+        assert!(body.windows(11).any(|part| part == b"remediation"), "{body:?}");
+    });
+    scene.assert_refused(&[Code::HeadTooLarge; 2]);
+    assert!(scene.allowed.requests().is_empty());
 }
 
 /// What asks for an answer each time is read no faster than its answers are.

@@ -349,7 +349,7 @@ pub(crate) fn get(path: &str) -> Request<Body> {
     get_with(path, &[])
 }
 
-fn get_with(path: &str, headers: &[(&str, &str)]) -> Request<Body> {
+pub(crate) fn get_with(path: &str, headers: &[(&str, &str)]) -> Request<Body> {
     let mut request = Request::get(format!("https://allowed.test{path}"));
     for (name, value) in headers {
         request = request.header(*name, *value);
