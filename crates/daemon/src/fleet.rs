@@ -12,6 +12,7 @@ mod mounted;
 mod reload;
 mod sessions;
 mod standing;
+mod trust_file;
 
 use std::{
     fs,
@@ -26,7 +27,7 @@ use jiff::Timestamp;
 use keyless_core::{
     Code, Error, ForwardToken, Placeholder, SafeText, SecretPath, SessionId, SessionKey,
 };
-use keyless_egress::{Session, SessionSecret};
+use keyless_egress::SessionSecret;
 use keyless_store::{AuditLog, Store};
 use keyless_vault::{Catalog, MountedValues};
 use parking_lot::Mutex;
@@ -44,6 +45,7 @@ use self::{
     reload::Reloader,
     sessions::{Open, Sessions},
     standing::StandingFile,
+    trust_file::TrustFile,
 };
 use crate::{
     broker::{Variable, agent},
@@ -53,7 +55,7 @@ use crate::{
     health::{self, Vitals},
     metrics::Metrics,
     notes::{Note, Notes},
-    places::{Places, unusable},
+    places::Places,
     reload::Watcher,
     stop::Stop,
     systemd,
@@ -61,7 +63,6 @@ use crate::{
     tokens::{Grant, Tokens},
     traces::{CollectorUrl, Traces},
     values::Values as _,
-    whole_file::write_whole,
 };
 
 /// What a sidecar serves.
@@ -100,7 +101,7 @@ pub struct Fleet {
     forward_token: Option<ForwardToken>,
     listening: Vec<String>,
     proxy_url: Option<String>,
-    ca_file: PathBuf,
+    ca_file: TrustFile,
     key_file: PathBuf,
     metrics: Option<SocketAddr>,
     drain: Duration,
@@ -180,7 +181,8 @@ async fn start(places: &Places, spec: FleetSpec) -> Result<Fleet, Error> {
     let sessions = Arc::new(sessions);
     let own = sessions.get(&spec.session).await?;
     sessions.engine.log_strangers(Arc::clone(&own.broker) as _);
-    let ca_file = write_ca(places, &own.session)?;
+    let ca_file = places.runtime().join(format!("ca-{}.pem", own.session.id()));
+    let ca_file = TrustFile::create(ca_file, own.session.ca_pem())?;
     let standing = StandingFile::create(places, &spec.catalog)?;
     standing.say(&state);
     let reloader = Reloader {
@@ -222,6 +224,9 @@ async fn start(places: &Places, spec: FleetSpec) -> Result<Fleet, Error> {
     Ok(fleet)
 }
 
+/// How often it is looked at whether the authority has another certificate. Each is good for a day more than that.
+const CA_LOOKED_AT: Duration = Duration::from_mins(10);
+
 impl Fleet {
     /// `127.0.0.1:PORT`, `unix:PATH`, `vsock:PORT` and `forward:` with one of the first two, in the
     /// order asked for.
@@ -231,7 +236,7 @@ impl Fleet {
 
     /// The session's CA, PEM.
     pub fn ca_file(&self) -> &Path {
-        &self.ca_file
+        self.ca_file.path()
     }
 
     /// The key of the placeholders.
@@ -262,6 +267,7 @@ impl Fleet {
         tokio::select! {
             () = stop.asked() => {}
             () = self.sessions.sweep_forever() => {}
+            () = self.keep_ca_fresh() => {}
         }
         systemd::tell("STOPPING=1");
         self.following.abort();
@@ -295,6 +301,16 @@ impl Fleet {
         }
         Ok(())
     }
+
+    /// Writes the authority's certificate anew each time it has another.
+    async fn keep_ca_fresh(&self) {
+        loop {
+            tokio::time::sleep(CA_LOOKED_AT).await;
+            if let Err(error) = self.ca_file.renew(self.own.session.ca_pem()) {
+                self.notes.write(Note::Warning { text: &error.message() });
+            }
+        }
+    }
 }
 
 /// Entries with a grant give access tokens.
@@ -325,11 +341,4 @@ fn session_secret(entry: &keyless_vault::CatalogEntry, key: &SessionKey) -> Sess
 
 fn read_catalog(path: &Path) -> Result<Catalog, Error> {
     Catalog::load(path).map_err(Error::from)
-}
-
-fn write_ca(places: &Places, session: &Session) -> Result<PathBuf, Error> {
-    let path = places.runtime().join(format!("ca-{}.pem", session.id()));
-    write_whole(&path, session.ca_pem().as_bytes(), 0o644)
-        .map_err(|error| unusable(&path, &error))?;
-    Ok(path)
 }

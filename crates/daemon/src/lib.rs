@@ -140,7 +140,10 @@ pub use crate::{
         unusable as path_unusable,
     },
     providers::{project_providers, providers},
-    run::{Ended, Isolation, Ran, RunSpec, SessionHandle, absolute_paths, check_jail, run},
+    run::{
+        Ended, Isolation, Ran, RunSpec, SessionHandle, absolute_paths, check_jail, run,
+        trust_ends_soon,
+    },
     service::{
         RemoteSession, SessionOffer, Status, lock as lock_service,
         open_session as open_remote_session, reopen as reopen_service, serve,

@@ -12,10 +12,13 @@ mod signals;
 use std::{
     ffi::OsString,
     path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 
 use futures_util::future::BoxFuture;
 use keyless_core::Error;
+use keyless_egress::AUTHORITY_LIFE;
+use tokio::time::sleep;
 
 pub use self::{jailed::check_jail, session::SessionHandle};
 pub(crate) use self::{
@@ -23,6 +26,10 @@ pub(crate) use self::{
     session::{EngineCarrier, loopback_listener},
 };
 use crate::places::Places;
+
+/// How long before the end of a run's trust it is told.
+const NOTICE: Duration = Duration::from_hours(4);
+const LOOKED_AT: Duration = Duration::from_mins(10);
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -99,7 +106,32 @@ pub fn run(spec: &RunSpec, session: SessionHandle) -> BoxFuture<'_, Result<Ran, 
     })
 }
 
+/// Comes to an end a few hours before a command that began then, and all that it starts, stop trusting their session's
+/// certificates: what they trust is given to them at the start, and can't be renewed inside.
+pub async fn trust_ends_soon(began: SystemTime) {
+    // Not by one sleep: a machine that was suspended has slept less than the clock says.
+    while !is_soon(began, SystemTime::now()) {
+        sleep(LOOKED_AT).await;
+    }
+}
+
+fn is_soon(began: SystemTime, now: SystemTime) -> bool {
+    now.duration_since(began).is_ok_and(|age| age + NOTICE >= AUTHORITY_LIFE)
+}
+
 /// The paths that must be hidden beside Keyless's own: files named on the command line.
 pub fn absolute_paths<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Vec<PathBuf> {
     paths.into_iter().filter_map(|path| std::path::absolute(path).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_run_is_told_before_its_trust_ends() {
+        let began = SystemTime::now();
+        let after = |hours| is_soon(began, began + Duration::from_hours(hours));
+        assert_eq!([0, 42, 43, 47, 60].map(after), [false, false, true, true, true]);
+    }
 }

@@ -70,6 +70,8 @@ pub use crate::ports::{Broker, Event, Finished, Kept, Minted, Recording, Release
 pub use crate::quota::Allowance;
 /// One agent's run, as egress sees it.
 pub use crate::session::{Session, SessionSecret, SessionSpec};
+/// How long what a session's authority is trusted by is good.
+pub use crate::tls::AUTHORITY_LIFE;
 /// A certificate authority that is kept, for a fleet.
 pub use crate::tls::CaKeys;
 pub use crate::tls::{RootFault, RootsError};

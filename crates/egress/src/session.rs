@@ -121,8 +121,9 @@ impl Session {
         Arc::clone(&self.id)
     }
 
-    /// The certificate of the session's authority: what its programs have to trust.
-    pub fn ca_pem(&self) -> &str {
+    /// The certificate of the session's authority, PEM: what its programs have to trust. It changes every day, unless it is
+    /// one that is kept; an older one goes on for a day.
+    pub fn ca_pem(&self) -> String {
         self.authority.pem()
     }
 

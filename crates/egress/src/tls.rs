@@ -12,16 +12,17 @@ mod sniff;
 use keyless_core::{Code, Error};
 use rustls::crypto::aws_lc_rs;
 
+pub use self::{
+    authority::AUTHORITY_LIFE,
+    ca_keys::CaKeys,
+    client::{RootFault, RootsError},
+    own_server::{ServerFiles, ServerTls},
+};
 pub(crate) use self::{
     authority::CertificateAuthority,
     client::{Alpn, Roots, connect},
     identity::ClientIdentity,
     sniff::{FirstBytes, Prefixed, accept, read_first},
-};
-pub use self::{
-    ca_keys::CaKeys,
-    client::{RootFault, RootsError},
-    own_server::{ServerFiles, ServerTls},
 };
 
 /// Random bytes from the library that makes the keys.

@@ -1,6 +1,6 @@
 //! `keyless run`: a command that uses secrets without holding them.
 
-use std::{fs, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{fs, path::PathBuf, process::ExitCode, sync::Arc, time::SystemTime};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
@@ -58,7 +58,17 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
         deploys_ask_at: asks.then(|| places.agent_socket()),
         entered_in: home.is_none().then(|| places.clone()),
     };
-    let ran = keyless_daemon::run(&spec, session).await;
+    let mut running = keyless_daemon::run(&spec, session);
+    let ran = tokio::select! {
+        ran = &mut running => ran,
+        () = keyless_daemon::trust_ends_soon(SystemTime::now()) => {
+            ui.warn(
+                "in 4 hours or less the command stops trusting this session's certificates, and https to hosts of secrets fails: \
+                 start it anew before",
+            );
+            running.await
+        }
+    };
     // Before a signal that the command died by ends this process too.
     drop(home);
     let Ran { ended, outlived_session } = ran?;

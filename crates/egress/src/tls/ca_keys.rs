@@ -2,7 +2,10 @@
 //! sidecar that starts anew must sign with the same key. The key stays with the sidecar; guests and
 //! forwarders never have it. Source: spec/egress-secret-proxy.md, decision 4 and "Security".
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use keyless_core::{Code, Error, Host, SafeText};
 use rcgen::{Issuer, KeyPair};
@@ -19,6 +22,9 @@ use super::authority::{CertificateAuthority, self_signed};
 /// A year: images and snapshots are rebuilt more often than that.
 const LIFE: Duration = Duration::from_hours(24 * 365);
 
+/// The host that one is tried with.
+const CHECK: &str = "check.keyless.test";
+
 /// A certificate authority's certificate and key, as two files hold them.
 pub struct CaKeys {
     certificate_pem: String,
@@ -31,7 +37,8 @@ impl CaKeys {
         let made = KeyPair::generate().map_err(|_| Error::from(Code::Internal))?;
         let key_pem = Zeroizing::new(made.serialize_pem());
         let (_, certificate) =
-            self_signed(&made, "Keyless fleet authority", LIFE).map_err(|_| Code::Internal)?;
+            self_signed(&made, "Keyless fleet authority", SystemTime::now(), LIFE)
+                .map_err(|_| Code::Internal)?;
         Ok(Self { certificate_pem: certificate.pem(), key_pem })
     }
 
@@ -40,9 +47,9 @@ impl CaKeys {
     pub fn parse(certificate_pem: String, key_pem: Zeroizing<String>) -> Result<Self, Error> {
         let keys = Self { certificate_pem, key_pem };
         let authority = CertificateAuthority::load(&keys, 1)?;
-        let host = Host::parse("check.keyless.test").map_err(|_| Code::Internal)?;
+        let host = Host::parse(CHECK).map_err(|_| Code::Internal)?;
         let leaf = authority.certificate_for(&host)?;
-        let fits = verify(&leaf, &keys.certificate()?);
+        let fits = verify(&leaf, &keys.certificate()?, CHECK, SystemTime::now());
         fits.map(|()| keys).map_err(|_| {
             unusable("its certificate does not vouch for what its key signs, or has run out")
         })
@@ -72,16 +79,22 @@ impl CaKeys {
 }
 
 /// As a guest would, with this authority as its only root.
-fn verify(leaf: &CertificateDer<'_>, root: &CertificateDer<'_>) -> Result<(), rustls::Error> {
+pub(super) fn verify(
+    leaf: &CertificateDer<'_>,
+    root: &CertificateDer<'_>,
+    name: &'static str,
+    now: SystemTime,
+) -> Result<(), rustls::Error> {
     let mut roots = RootCertStore::empty();
     roots.add(root.clone())?;
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
         .build()
         .map_err(|error| rustls::Error::General(error.to_string()))?;
-    let name = ServerName::try_from("check.keyless.test")
-        .map_err(|error| rustls::Error::General(error.to_string()))?;
-    verifier.verify_server_cert(leaf, &[], &name, &[], UnixTime::now()).map(drop)
+    let name =
+        ServerName::try_from(name).map_err(|error| rustls::Error::General(error.to_string()))?;
+    let now = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap_or_default());
+    verifier.verify_server_cert(leaf, &[], &name, &[], now).map(drop)
 }
 
 fn unusable(why: &'static str) -> Error {
@@ -98,9 +111,9 @@ mod tests {
         let again = CaKeys::parse(made.certificate_pem.clone(), made.key_pem.clone()).unwrap();
         let leaf = CertificateAuthority::load(&again, 1)
             .unwrap()
-            .certificate_for(&Host::parse("check.keyless.test").unwrap())
+            .certificate_for(&Host::parse(CHECK).unwrap())
             .unwrap();
-        verify(&leaf, &made.certificate().unwrap()).unwrap();
+        verify(&leaf, &made.certificate().unwrap(), CHECK, SystemTime::now()).unwrap();
     }
 
     #[test]
