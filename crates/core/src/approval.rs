@@ -25,7 +25,7 @@ pub use self::{
     deed::{
         FileOp, MAX_DEPLOY_DIFF, MAX_DEPLOY_FILES, PackVerb, WantedAction, WantedDeploy, WantedFile,
     },
-    id::RequestId,
+    id::{FullRequestId, RequestId},
 };
 use crate::{Code, Error, SafeText, SecretPath};
 
@@ -45,6 +45,8 @@ const CLOCK_SLACK: SignedDuration = SignedDuration::from_secs(30);
 pub struct Request {
     /// What it is called.
     pub id: RequestId,
+    /// What it is, beyond its name; none where a version of Keyless recorded it that knew the name alone.
+    pub full_id: Option<FullRequestId>,
     /// The secret that it is about; for a new path, the one suggested. A deploy is about none.
     pub path: Option<SecretPath>,
     /// What is asked.
@@ -136,7 +138,7 @@ pub enum Decision {
 impl Request {
     /// A request that was made at `now`. `life` narrows [`REQUEST_LIFE`].
     pub fn new(
-        id: RequestId,
+        full_id: FullRequestId,
         path: Option<SecretPath>,
         asked: Asked,
         session: &str,
@@ -145,8 +147,8 @@ impl Request {
     ) -> Self {
         let life = life.map_or(REQUEST_LIFE, |life| life.min(REQUEST_LIFE));
         let expires_at = now.checked_add(life).unwrap_or(now);
-        let session = session.to_owned();
-        Self { id, path, asked, session, created_at: now, expires_at, settled: None }
+        let (id, full_id, session) = (full_id.name(), Some(full_id), session.to_owned());
+        Self { id, full_id, path, asked, session, created_at: now, expires_at, settled: None }
     }
 
     /// How it stands at `now`. A clock that was put back behind the request ends it as well.

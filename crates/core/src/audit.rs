@@ -286,6 +286,9 @@ pub struct Detail {
     /// The upstream's status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+    /// Which request to a person it is about: all of what its name shows the first part of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
     /// How a command was stopped, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Box<Stopped>>,

@@ -315,7 +315,7 @@ mod tests {
         let ask = EgressRule { ask: only("GET /**").allow, ..rule() };
         let Verdict::Ask(asked) = verdict(ask) else { panic!("nobody is asked") };
         assert_eq!(asked.path().as_str(), "team/github/token");
-        let approval = RequestId::from_random([7; 6]);
+        let approval = RequestId::parse("prov-070707070707").unwrap();
         let consent = Consent::to(&asked, approval.clone());
         assert_eq!(asked.with_consent(&consent).unwrap().approval(), Some(&approval));
         let other = SecretPath::parse("team/other/token").unwrap();

@@ -135,13 +135,16 @@ fn several(count: usize) -> Words {
 #[cfg(test)]
 mod tests {
     use jiff::SignedDuration;
-    use keyless_core::{SecretPath, approval::Asked};
+    use keyless_core::{
+        SecretPath,
+        approval::{Asked, FullRequestId},
+    };
 
     use super::*;
 
     fn request(number: u8, asked: Asked, now: Timestamp) -> Request {
         let path = SecretPath::parse("team/github/token").unwrap();
-        let id = RequestId::from_random([number; 6]);
+        let id = FullRequestId::from_random([number; 16]);
         Request::new(id, Some(path), asked, "m-1", None, now)
     }
 

@@ -16,7 +16,7 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use keyless_core::{
     Code, Error, SafeText, SecretPath,
-    approval::{Asked, Decision, Request, RequestId, Status},
+    approval::{Asked, Decision, FullRequestId, Request, RequestId, Status},
     audit::{Action, Agent, Detail, Draft, Outcome, Target},
 };
 use keyless_store::{AuditLog, RequestRow, Store, StoreError};
@@ -28,6 +28,8 @@ use self::pace::Pace;
 use crate::broker::{agent, fill_random};
 
 mod pace;
+#[cfg(test)]
+mod tests;
 
 /// How long a request that is settled or expired can still be polled.
 const KEPT: SignedDuration = SignedDuration::from_hours(1);
@@ -35,6 +37,9 @@ const KEPT: SignedDuration = SignedDuration::from_hours(1);
 const LOOK: Duration = Duration::from_millis(250);
 /// Draws of an id before the store is taken to be at fault.
 const DRAWS: usize = 8;
+
+/// What tells a request from every other, also from one that has its name once it is swept.
+type Identity = (RequestId, Option<FullRequestId>);
 
 /// What agents have asked, and what a person has said.
 pub(crate) struct Requests {
@@ -44,7 +49,7 @@ pub(crate) struct Requests {
     /// Held while one is recorded, so that two who ask the same at once find each other.
     asking: tokio::sync::Mutex<()>,
     pace: Mutex<Pace>,
-    over: Mutex<HashSet<RequestId>>,
+    over: Mutex<HashSet<Identity>>,
     taken_back: AtomicU64,
     changed: Notify,
 }
@@ -89,13 +94,21 @@ impl Requests {
             return Ok(row.request.clone());
         }
         self.pace.lock().step(session)?;
+        let make =
+            |full_id| Request::new(full_id, path.cloned(), asked.clone(), session, life, now);
+        self.admit(make, draw).await
+    }
+
+    /// Records the request of the first identity drawn whose name no other has that is kept in this store.
+    async fn admit(
+        &self,
+        make: impl Fn(FullRequestId) -> Request,
+        mut draw: impl FnMut() -> Result<FullRequestId, Error>,
+    ) -> Result<Request, Error> {
         for _ in 0..DRAWS {
-            let mut drawn = [0; 6];
-            fill_random(&mut drawn)?;
-            let (id, asked) = (RequestId::from_random(drawn), asked.clone());
-            let request = Request::new(id, path.cloned(), asked, session, life, now);
+            let request = make(draw()?);
             // First: whoever asks may be gone the moment after, and no dialog opens that is not on record.
-            self.record(Action::Ask, &request, agent("mcp", session)).await?;
+            self.record(Action::Ask, &request, agent("mcp", &request.session)).await?;
             match self.store.insert_request(&self.sealed(request.clone())).await {
                 Ok(()) => {
                     self.changed.notify_waiters();
@@ -123,13 +136,11 @@ impl Requests {
         path: Option<SecretPath>,
         asked: Asked,
     ) -> RequestId {
-        let mut drawn = [0; 6];
-        drawn.copy_from_slice(&number.to_be_bytes()[2..]);
-        let id = RequestId::from_random(drawn);
-        let request = Request::new(id.clone(), path, asked, session, None, Timestamp::now());
-        self.store.insert_request(&self.sealed(request)).await.unwrap();
+        let full_id = FullRequestId::from_random((u128::from(number) << 80).to_be_bytes());
+        let request = Request::new(full_id, path, asked, session, None, Timestamp::now());
+        self.store.insert_request(&self.sealed(request.clone())).await.unwrap();
         self.changed.notify_waiters();
-        id
+        request.id
     }
 
     /// The request `id` of this session; [`Code::RequestNotFound`] when it has none of that name.
@@ -244,7 +255,7 @@ impl Requests {
     }
 
     async fn put_over(&self, row: &RequestRow, over: &Request) -> Result<bool, Error> {
-        if !self.over.lock().insert(over.id.clone()) {
+        if !self.over.lock().insert(identity(over)) {
             return Ok(false);
         }
         self.taken_back.fetch_add(1, Ordering::AcqRel);
@@ -275,7 +286,7 @@ impl Requests {
     }
 
     fn correct(&self, row: &mut RequestRow) {
-        if self.over.lock().contains(&row.request.id) {
+        if self.over.lock().contains(&identity(&row.request)) {
             row.request = row.request.over();
         }
     }
@@ -304,6 +315,7 @@ impl Requests {
             detail: Detail {
                 kind: Some(request.asked.kind().as_str().to_owned()),
                 note: Some(words.to_owned()),
+                request_id: request.full_id.as_ref().map(|full| full.as_str().to_owned()),
                 ..Detail::default()
             },
             ..Draft::new(
@@ -321,6 +333,16 @@ impl Requests {
         };
         self.log.append(draft).await.map(drop)
     }
+}
+
+fn identity(request: &Request) -> Identity {
+    (request.id.clone(), request.full_id.clone())
+}
+
+fn draw() -> Result<FullRequestId, Error> {
+    let mut drawn = [0; 16];
+    fill_random(&mut drawn)?;
+    Ok(FullRequestId::from_random(drawn))
 }
 
 /// A denial counts for its path and deed whoever asks: a new session is no way round it.
@@ -383,45 +405,4 @@ fn too_late(request: &Request, status: Status) -> SafeText {
 /// There is no request of this name, as far as who asks may know.
 pub(crate) fn unknown(id: &RequestId) -> Error {
     Error::with(Code::RequestNotFound, SafeText::words("unknown request_id: ").and(id))
-}
-
-#[cfg(test)]
-mod tests {
-    use keyless_store::AuditQuery;
-
-    use super::*;
-    use crate::scene::Scene;
-
-    #[tokio::test]
-    async fn the_same_asked_many_times_at_once_is_one_request_and_one_entry() {
-        let scene = Scene::new().await;
-        let requests = Requests::new(&scene.vault, scene.log.clone());
-        let path = SecretPath::parse("team/a/key").unwrap();
-        let ask = || requests.ask("ses-1", Some(&path), Asked::provision(), None);
-        let (one, two, three) = tokio::join!(ask(), ask(), ask());
-        let ids = [one, two, three].map(|request| request.unwrap().id);
-        assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
-        assert_eq!(requests.all().await.unwrap().len(), 1);
-        assert_eq!(entries(&scene).await, 1);
-    }
-
-    #[tokio::test]
-    async fn who_leaves_while_asking_leaves_no_request_that_is_not_on_record() {
-        let scene = Scene::new().await;
-        let requests = Requests::new(&scene.vault, scene.log.clone());
-        let path = SecretPath::parse("team/a/key").unwrap();
-        // At every moment of it.
-        for step in 0..40 {
-            let session = format!("ses-{step}");
-            let ask = requests.ask(&session, Some(&path), Asked::provision(), None);
-            let _ = tokio::time::timeout(Duration::from_micros(step * 100), ask).await;
-        }
-        assert!(requests.all().await.unwrap().len() <= entries(&scene).await);
-    }
-
-    async fn entries(scene: &Scene) -> usize {
-        scene.log.flush().await.unwrap();
-        let wanted = AuditQuery { action: Some(Action::Ask), ..AuditQuery::default() };
-        scene.vault.store().audit_query(&wanted).await.unwrap().len()
-    }
 }

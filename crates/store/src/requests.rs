@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use keyless_core::{
     PathError, SecretPath,
-    approval::{Request, RequestId},
+    approval::{FullRequestId, Request, RequestId},
 };
 
 use crate::{
@@ -23,25 +23,29 @@ pub struct RequestRow {
     pub seal: Vec<u8>,
 }
 
-const COLUMNS: &str = "id, path, session, asked, created_at, expires_at, settled, seal";
+const COLUMNS: &str = "id, path, session, asked, created_at, expires_at, settled, seal, full_id";
 
 impl RequestRow {
     /// What a seal covers: the whole request, in one form.
     pub fn sealed_bytes(request: &Request) -> Vec<u8> {
-        let Request { id, path, asked, session, created_at, expires_at, settled } = request;
+        let Request { id, full_id, path, asked, session, created_at, expires_at, settled } =
+            request;
         let all = (id, path, session, asked, created_at, expires_at, settled);
-        serde_json::to_vec(&all).expect("a request is plain data")
+        let mut bytes = serde_json::to_vec(&all).expect("a request is plain data");
+        // What was sealed before there were full ids goes on to fit.
+        bytes.extend(full_id.iter().flat_map(|full| full.as_str().bytes()));
+        bytes
     }
 }
 
 impl Store {
-    /// Records a request; [`StoreError::Taken`] when its id is. On disk when this returns.
+    /// Records a request; [`StoreError::Taken`] when one of the same name is kept, by whichever broker of this store. On disk when this returns.
     pub async fn insert_request(&self, row: &RequestRow) -> Result<(), StoreError> {
-        let Request { id, path, asked, session, created_at, expires_at, settled } = &row.request;
-        query(
-            "INSERT INTO requests (id, path, session, asked, created_at, expires_at, settled, seal) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-        )
+        let Request { id, full_id, path, asked, session, created_at, expires_at, settled } =
+            &row.request;
+        query_owned(format!(
+            "INSERT INTO requests ({COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+        ))
         .bind(id.as_str())
         .bind(path.as_ref().map_or("", SecretPath::as_str))
         .bind(session)
@@ -50,6 +54,7 @@ impl Store {
         .bind(expires_at.to_string())
         .bind(settled.as_ref().map(json))
         .bind(&row.seal)
+        .bind(full_id.as_ref().map(FullRequestId::as_str))
         .execute(&self.pool)
         .await?;
         Ok(())
@@ -112,9 +117,11 @@ fn request_row(row: &Row) -> Result<RequestRow, StoreError> {
     let time = |column| text(column)?.parse::<Timestamp>().map_err(|_| damaged());
     let settled: Option<&str> = row.try_get(6)?;
     let settled = settled.map(serde_json::from_str).transpose().map_err(|_| damaged())?;
+    let full_id: Option<&str> = row.try_get(8)?;
     Ok(RequestRow {
         request: Request {
             id: RequestId::parse(text(0)?).ok_or_else(damaged)?,
+            full_id: full_id.map(|id| FullRequestId::parse(id).ok_or_else(damaged)).transpose()?,
             path: path_of(text(1)?).map_err(|_| damaged())?,
             session: text(2)?.to_owned(),
             asked: serde_json::from_str(text(3)?).map_err(|_| damaged())?,

@@ -1,4 +1,4 @@
-//! What a request is called: `prov-` and twelve hexadecimal digits.
+//! What a request is: 128 random bits; and what it is called: `prov-` and the first twelve hexadecimal digits of them.
 
 use std::fmt;
 
@@ -6,35 +6,54 @@ use serde::{Deserialize, Serialize};
 
 const PREFIX: &str = "prov-";
 const DIGITS: usize = 12;
+const FULL_DIGITS: usize = 32;
 
-/// A request's name. Unguessable as far as 48 bits go, and unique because the store refuses a
-/// second one; nothing rests on it being secret, as only the session that asked may poll.
+/// A request's identity: 128 random bits, so that no two requests ever are one, also long after their names are free again.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FullRequestId(String);
+
+/// A request's name, by which it is shown and looked up. Unique among the requests that are kept, because the store refuses
+/// a second one; nothing rests on it being secret, as only the session that asked may poll.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RequestId(String);
 
 impl RequestId {
-    /// The name that random bytes give.
-    pub fn from_random(bytes: [u8; DIGITS / 2]) -> Self {
-        use fmt::Write;
-        let mut name = PREFIX.to_owned();
-        for byte in bytes {
-            write!(name, "{byte:02x}").expect("writing to a String does not fail");
-        }
-        Self(name)
-    }
-
     /// Reads a name; `None` when it has another shape.
     pub fn parse(text: &str) -> Option<Self> {
-        let digits = text.strip_prefix(PREFIX)?;
-        let fine = |b: u8| b.is_ascii_digit() || matches!(b, b'a'..=b'f');
-        (digits.len() == DIGITS && digits.bytes().all(fine)).then(|| Self(text.to_owned()))
+        are_digits(text.strip_prefix(PREFIX)?, DIGITS).then(|| Self(text.to_owned()))
     }
 
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+impl FullRequestId {
+    /// The identity that random bytes are.
+    pub fn from_random(bytes: [u8; FULL_DIGITS / 2]) -> Self {
+        Self(format!("{:032x}", u128::from_be_bytes(bytes)))
+    }
+
+    /// Reads what [`as_str`](Self::as_str) gave; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        are_digits(text, FULL_DIGITS).then(|| Self(text.to_owned()))
+    }
+
+    /// Its 32 hexadecimal digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What the request is called.
+    pub fn name(&self) -> RequestId {
+        RequestId(format!("{PREFIX}{}", &self.0[..DIGITS]))
+    }
+}
+
+fn are_digits(text: &str, count: usize) -> bool {
+    text.len() == count && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 impl fmt::Display for RequestId {

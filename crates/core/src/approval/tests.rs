@@ -5,7 +5,7 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 fn request(asked: Asked) -> Request {
-    let id = RequestId::from_random([1, 2, 3, 0xab, 0xcd, 0xef]);
+    let id = FullRequestId::parse("010203abcdef0123456789abcdef0042").unwrap();
     let path = SecretPath::parse("team/jira/api-key").unwrap();
     Request::new(id, Some(path), asked, "m-1", None, at(0))
 }
@@ -51,8 +51,11 @@ fn use_approval() -> Request {
 
 #[test]
 fn ids_have_the_shape_of_the_spec() {
-    let id = request(Asked::provision()).id;
+    let Request { id, full_id, .. } = request(Asked::provision());
     assert_eq!(id.as_str(), "prov-010203abcdef");
+    let bytes = 0x0102_03ab_cdef_0123_4567_89ab_cdef_0042_u128.to_be_bytes();
+    assert_eq!(full_id, Some(FullRequestId::from_random(bytes)));
+    assert_eq!(FullRequestId::from_random([0; 16]).name().as_str(), "prov-000000000000");
     assert_eq!(RequestId::parse("prov-010203abcdef"), Some(id));
     for bad in ["", "prov-", "prov-010203abcde", "prov-010203abcdeF", "prov-010203abcdefa", "x"] {
         assert_eq!(RequestId::parse(bad), None, "{bad}");
@@ -119,9 +122,9 @@ fn a_clock_that_goes_back_gives_no_time() {
 #[test]
 fn time_to_live_only_narrows() {
     let narrowed = |seconds| {
-        let Request { id, path, asked, .. } = use_approval();
+        let Request { full_id, path, asked, .. } = use_approval();
         let life = Some(SignedDuration::from_secs(seconds));
-        Request::new(id, path, asked, "m-1", life, at(0)).expires_at
+        Request::new(full_id.unwrap(), path, asked, "m-1", life, at(0)).expires_at
     };
     assert_eq!(narrowed(60), at(60));
     assert_eq!(narrowed(86_400), at(300));

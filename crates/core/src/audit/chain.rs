@@ -209,6 +209,8 @@ struct CanonicalDetail<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     redacted_count: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rule_id: Option<&'a str>,
@@ -261,6 +263,7 @@ impl<'a> Canonical<'a> {
                 path: detail.path.as_deref(),
                 purpose: detail.purpose.as_deref(),
                 redacted_count: detail.redacted_count,
+                request_id: detail.request_id.as_deref(),
                 rule: detail.rule.as_deref(),
                 rule_id: detail.rule_id.as_deref(),
                 source_ip: detail.source_ip.as_deref(),
@@ -358,6 +361,7 @@ mod tests {
             grants: vec!["grant_1".to_owned()],
             purpose: Some("p\n".to_owned()),
             redacted_count: Some(2),
+            request_id: Some("0a".repeat(16)),
             rule: Some("allow GET /**".to_owned()),
             rule_id: Some("NL-4-DENY-001".to_owned()),
             source_ip: Some("127.0.0.1".to_owned()),

@@ -141,6 +141,7 @@ fn push_detail(text: &mut String, draft: &Draft) {
         optional(text, key, value.as_deref());
     }
     number(text, "redacted_count", detail.redacted_count);
+    optional(text, "request_id", detail.request_id.as_deref());
     optional(text, "rule", detail.rule.as_deref());
     optional(text, "rule_id", detail.rule_id.as_deref());
     optional(text, "source_ip", detail.source_ip.as_deref());

@@ -415,7 +415,7 @@ mod tests {
         let (_, words) = told(&id).await;
         let held = format!(", and holds; keyless approve --take-back {id} ends that");
         assert!(words.contains(" is denied: ") && words.ends_with(&held), "{words}");
-        let unknown = RequestId::from_random([7; 6]);
+        let unknown = RequestId::parse("prov-070707070707").unwrap();
         let (code, words) = told(&unknown).await;
         assert_eq!(code, Code::RequestNotFound);
         assert!(words.ends_with("keyless approve --list shows what waits"), "{words}");

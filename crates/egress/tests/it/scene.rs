@@ -426,7 +426,7 @@ impl Broker for TestBroker {
     ) -> BoxFuture<'a, Result<Consent, Error>> {
         self.asked.lock().push(format!("{} {}", request.method, request.path));
         let answer = if *self.consents.lock() {
-            Ok(Consent::to(held, RequestId::from_random([1; 6])))
+            Ok(Consent::to(held, RequestId::parse("prov-010101010101").unwrap()))
         } else {
             Err(Error::with(Code::RuleDenied, "the operator said no".into()))
         };

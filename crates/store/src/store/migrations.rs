@@ -37,6 +37,7 @@ pub(super) const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../../migrations/0062_vault_revision.sql"),
         postgres: Some(include_str!("../../migrations/postgres/0062_vault_revision.sql")),
     },
+    Migration::of_both(include_str!("../../migrations/0063_full_request_ids.sql")),
 ];
 
 #[expect(clippy::cast_possible_wrap, reason = "a handful")]

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use keyless_core::{
     SecretPath,
-    approval::{Asked, Decision, Request, RequestId},
+    approval::{Asked, Decision, FullRequestId, Request},
 };
 use keyless_store::{RequestRow, StoreError};
 
@@ -21,8 +21,11 @@ fn row(number: u8, seal: &[u8]) -> RequestRow {
     // Every other one is about no secret, as a deploy is.
     let path = (number % 2 == 1).then(|| SecretPath::parse("team/jira/key").unwrap());
     let asked = Asked::UseApproval { reason: "why".to_owned(), deed: None, per_call: false };
-    let id = RequestId::from_random([number; 6]);
-    RequestRow { request: Request::new(id, path, asked, "m-1", None, now), seal: seal.to_vec() }
+    let id = FullRequestId::from_random([number; 16]);
+    let mut request = Request::new(id, path, asked, "m-1", None, now);
+    // One that was recorded by its name alone, before there were full ids.
+    request.full_id = request.full_id.filter(|_| number != 3);
+    RequestRow { request, seal: seal.to_vec() }
 }
 
 fn answered(row: &RequestRow, decision: Decision, seal: &[u8]) -> RequestRow {
@@ -32,17 +35,25 @@ fn answered(row: &RequestRow, decision: Decision, seal: &[u8]) -> RequestRow {
 
 async fn a_request_survives_a_restart(engine: Engine) {
     let scene = Scene::new(engine).await;
-    let asked = row(1, b"one");
-    scene.store.insert_request(&asked).await.unwrap();
+    let rows = [row(1, b"one"), row(3, b"of before")];
+    for asked in &rows {
+        scene.store.insert_request(asked).await.unwrap();
+    }
     scene.store.close().await;
     let again = scene.opened_again().await;
-    assert_eq!(again.request(&asked.request.id).await.unwrap(), Some(asked));
+    for asked in rows {
+        assert_eq!(again.request(&asked.request.id).await.unwrap(), Some(asked));
+    }
 }
 
 async fn an_id_is_given_once(engine: Engine) {
     let scene = Scene::new(engine).await;
     scene.store.insert_request(&row(1, b"one")).await.unwrap();
-    let second = scene.store.insert_request(&row(1, b"two")).await;
+    // Another identity of the same name is refused too: people would see no difference.
+    let mut second = row(1, b"two");
+    second.request.full_id = FullRequestId::parse("01010101010100000000000000000000");
+    assert_eq!(second.request.full_id.as_ref().unwrap().name(), second.request.id);
+    let second = scene.store.insert_request(&second).await;
     assert!(matches!(second, Err(StoreError::Taken(_))), "{second:?}");
     assert_eq!(scene.store.requests().await.unwrap(), [row(1, b"one")]);
 }

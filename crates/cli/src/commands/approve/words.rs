@@ -141,7 +141,7 @@ mod tests {
 
     fn request(asked: Asked) -> Shown {
         Shown {
-            id: keyless_core::approval::RequestId::from_random([0xab; 6]),
+            id: keyless_core::approval::RequestId::parse("prov-abababababab").unwrap(),
             path: Some(keyless_core::SecretPath::parse("team/jira/key").unwrap()),
             asked,
             session: "m-1".to_owned(),

@@ -1,0 +1,96 @@
+use keyless_store::AuditQuery;
+
+use super::*;
+use crate::scene::Scene;
+
+#[tokio::test]
+async fn the_same_asked_many_times_at_once_is_one_request_and_one_entry() {
+    let scene = Scene::new().await;
+    let requests = Requests::new(&scene.vault, scene.log.clone());
+    let path = SecretPath::parse("team/a/key").unwrap();
+    let ask = || requests.ask("ses-1", Some(&path), Asked::provision(), None);
+    let (one, two, three) = tokio::join!(ask(), ask(), ask());
+    let ids = [one, two, three].map(|request| request.unwrap().id);
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    assert_eq!(requests.all().await.unwrap().len(), 1);
+    assert_eq!(entries(&scene).await, 1);
+}
+
+#[tokio::test]
+async fn who_leaves_while_asking_leaves_no_request_that_is_not_on_record() {
+    let scene = Scene::new().await;
+    let requests = Requests::new(&scene.vault, scene.log.clone());
+    let path = SecretPath::parse("team/a/key").unwrap();
+    // At every moment of it.
+    for step in 0..40 {
+        let session = format!("ses-{step}");
+        let ask = requests.ask(&session, Some(&path), Asked::provision(), None);
+        let _ = tokio::time::timeout(Duration::from_micros(step * 100), ask).await;
+    }
+    assert!(requests.all().await.unwrap().len() <= entries(&scene).await);
+}
+
+#[tokio::test]
+async fn a_name_that_another_request_shows_is_drawn_anew() {
+    let scene = Scene::new().await;
+    let path = SecretPath::parse("team/a/key").unwrap();
+    let make = |full_id| {
+        let (path, now) = (Some(path.clone()), Timestamp::now());
+        Request::new(full_id, path, Asked::provision(), "ses-1", None, now)
+    };
+    let id = |text| Ok(FullRequestId::parse(text).unwrap());
+    let (first, same_name, free) = (
+        "010203abcdef00000000000000000000",
+        "010203abcdef11111111111111111111",
+        "010203abcdee00000000000000000000",
+    );
+    // Of another broker, which shares no more than the store.
+    let other = Requests::new(&scene.vault, scene.log.clone());
+    let before = other.admit(make, || id(first)).await.unwrap();
+    let requests = Requests::new(&scene.vault, scene.log.clone());
+    let mut draws = [same_name, free].into_iter();
+    let new = requests.admit(make, || id(draws.next().unwrap())).await.unwrap();
+    assert_eq!(new.id.as_str(), "prov-010203abcdee");
+    assert_eq!(requests.all().await.unwrap(), [before, new]);
+    let ever_taken = requests.admit(make, || id(same_name)).await.unwrap_err();
+    assert_eq!(ever_taken.code(), Code::Internal);
+}
+
+#[tokio::test]
+async fn a_request_is_128_bits_in_the_store_and_in_the_log() {
+    let scene = Scene::new().await;
+    let requests = Requests::new(&scene.vault, scene.log.clone());
+    let path = SecretPath::parse("team/a/key").unwrap();
+    let asked = requests.ask("ses-1", Some(&path), Asked::provision(), None).await.unwrap();
+    let kept = requests.pending(&asked.id).await.unwrap().full_id.unwrap();
+    assert_eq!((kept.as_str().len() * 4, kept.name()), (128, asked.id.clone()));
+    requests.settle(&asked.id, Decision::Cancel).await.unwrap();
+    scene.log.flush().await.unwrap();
+    let entries = scene.vault.store().audit_query(&AuditQuery::default()).await.unwrap();
+    let about: Vec<_> =
+        entries.iter().filter(|entry| entry.correlation_id == asked.id.as_str()).collect();
+    assert_eq!(about.len(), 2);
+    assert!(about.iter().all(|e| e.detail.request_id.as_deref() == Some(kept.as_str())));
+}
+
+#[tokio::test]
+async fn a_request_from_before_there_were_128_bits_is_answered_as_ever() {
+    let scene = Scene::new().await;
+    let requests = Requests::new(&scene.vault, scene.log.clone());
+    let path = Some(SecretPath::parse("team/a/key").unwrap());
+    let new = Request::new(draw().unwrap(), path, Asked::provision(), "s", None, Timestamp::now());
+    let old = Request { full_id: None, ..new };
+    // The words that were sealed then.
+    let Request { id, path, asked, session, created_at, expires_at, settled, .. } = &old;
+    let all = (id, path, session, asked, created_at, expires_at, settled);
+    let seal = requests.voucher.seal(&serde_json::to_vec(&all).unwrap());
+    scene.vault.store().insert_request(&RequestRow { request: old.clone(), seal }).await.unwrap();
+    let settled = requests.settle(&old.id, Decision::Cancel).await.unwrap();
+    assert_eq!(settled.status(Timestamp::now()), Status::Cancelled);
+}
+
+async fn entries(scene: &Scene) -> usize {
+    scene.log.flush().await.unwrap();
+    let wanted = AuditQuery { action: Some(Action::Ask), ..AuditQuery::default() };
+    scene.vault.store().audit_query(&wanted).await.unwrap().len()
+}
