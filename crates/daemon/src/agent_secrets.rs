@@ -4,7 +4,7 @@
 //! may. What is told is
 //! built from types that hold no value. Source: spec/secrets-through-mcp.md.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::HashSet, path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp, civil::Date, tz::TimeZone};
@@ -25,7 +25,7 @@ use keyless_vault::{
 };
 
 use crate::{
-    caution,
+    caution::LastManifest,
     liveness::{LivenessChecks, LivenessVerdict},
     requests::{Requests, unknown},
     web::Web,
@@ -44,6 +44,7 @@ pub(crate) struct AgentSecrets {
     pub(crate) declared: Vec<SecretPath>,
     /// The text of the project's manifest, as the agent's side has it.
     pub(crate) manifest: Option<String>,
+    pub(crate) last_manifest: Arc<LastManifest>,
     pub(crate) index_file: PathBuf,
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) checks: Arc<LivenessChecks>,
@@ -264,27 +265,29 @@ impl AgentSecrets {
         let file = self.index_file.clone();
         let index = tokio::task::spawn_blocking(move || IndexFile::load(&file)).await;
         let index = index.map_err(|_| Error::from(Code::Internal))??;
-        let mut manifest = match &self.manifest {
-            Some(text) => caution::parse(text)?,
+        let read = match &self.manifest {
+            Some(text) => self.last_manifest.parse(text)?,
             // What `keyless run` would give to any session.
-            None => Manifest {
+            None => Arc::new(Manifest {
                 optional: secrets
                     .iter()
                     .filter(|secret| usable(secret))
                     .map(|secret| secret.path.clone())
                     .collect(),
                 ..Manifest::default()
-            },
+            }),
         };
+        let mut manifest = Cow::Borrowed(&*read);
         if let Some(given) = &self.given {
-            let seen = |path: &SecretPath| given.contains(path) || self.declared.contains(path);
-            manifest.required.retain(seen);
-            manifest.optional.retain(seen);
+            let seen: HashSet<&SecretPath> = given.iter().chain(&self.declared).collect();
+            let manifest = manifest.to_mut();
+            manifest.required.retain(|path| seen.contains(path));
+            manifest.optional.retain(|path| seen.contains(path));
         }
         // A path that a person registered for this session is seen, wherever it is declared since.
         for path in self.registered().await? {
             if !manifest.declares(&path) {
-                manifest.optional.insert(path);
+                manifest.to_mut().optional.insert(path);
             }
         }
         let inventory = Inventory::merge(&manifest, &index, &secrets);

@@ -4,10 +4,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
+    sync::Arc,
 };
 
 use keyless_core::{ApproveOnUse, Code, Error, SafeText, SecretPath};
 use keyless_vault::{IndexFile, Inventory, Manifest, Vault};
+use parking_lot::Mutex;
 
 /// What the index and a project's manifest say of a session's secrets.
 #[derive(Clone, Debug, Default)]
@@ -75,6 +77,24 @@ pub(crate) fn parse(text: &str) -> Result<Manifest, Error> {
     })
 }
 
+/// The manifest that was read last: an agent's tools send theirs with each question, mostly the same.
+#[derive(Default)]
+pub(crate) struct LastManifest(Mutex<Option<(String, Arc<Manifest>)>>);
+
+impl LastManifest {
+    /// As [`parse`]. One that can't be read is not kept.
+    pub(crate) fn parse(&self, text: &str) -> Result<Arc<Manifest>, Error> {
+        if let Some((same, manifest)) = &*self.0.lock()
+            && same == text
+        {
+            return Ok(Arc::clone(manifest));
+        }
+        let manifest = Arc::new(parse(text)?);
+        *self.0.lock() = Some((text.to_owned(), Arc::clone(&manifest)));
+        Ok(manifest)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{fs, os::unix::fs::symlink};
@@ -82,6 +102,17 @@ mod tests {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;
+
+    #[test]
+    fn a_manifest_is_read_anew_once_it_says_something_else() {
+        let last = LastManifest::default();
+        let [one, other] = ["required = ['a/b/c']", "required = ['a/b/d']"];
+        let read = last.parse(one).unwrap();
+        assert!(Arc::ptr_eq(&read, &last.parse(one).unwrap()));
+        assert_eq!(*last.parse(other).unwrap(), parse(other).unwrap());
+        assert_eq!(last.parse("required = [").unwrap_err().code(), Code::ManifestInvalid);
+        assert_eq!(*last.parse(one).unwrap(), *read);
+    }
 
     /// A project that limits itself is not taken for one that does not.
     #[test]

@@ -28,7 +28,6 @@ pub(crate) use self::{
     table::{Row as TableRow, TOOLS},
     waiting::ask,
 };
-use crate::secrets::reply::listed;
 
 /// What a tool may ask. Object-safe; the broker answers, or a client of it.
 pub trait Secrets: Send + Sync + 'static {
@@ -135,18 +134,26 @@ pub(crate) fn ask_of(tool: &str, arguments: Value) -> Option<Result<Ask, Error>>
 
 impl Reply {
     /// The text of the answer: JSON as the spec has it.
-    pub(crate) fn text(&self) -> Value {
+    pub(crate) fn text(&self) -> String {
         match self {
-            Self::Listed(rows) => json(rows),
-            other => other.structured(),
+            Self::Described(reply) => text(reply),
+            Self::Listed(rows) => text(rows),
+            Self::Page(reply) => text(reply),
+            Self::Polled(reply) => text(reply),
+            Self::Requested(reply) => text(reply),
+            Self::Status(reply) => text(reply),
+            Self::Unlocked(reply) => text(reply),
+            Self::Validated(reply) => text(reply),
         }
     }
 
-    /// The answer as an object, which structured content has to be: a list stands in `secrets`.
+    /// The answer as an object, which structured content has to be: a list stands in `secrets`, as [`ListedSecrets`] says.
     pub(crate) fn structured(&self) -> Value {
         match self {
             Self::Described(reply) => json(reply),
-            Self::Listed(rows) => json(&listed(rows)),
+            Self::Listed(rows) => {
+                Value::Object([("secrets".to_owned(), json(rows))].into_iter().collect())
+            }
             Self::Page(reply) => json(reply),
             Self::Polled(reply) => json(reply),
             Self::Requested(reply) => json(reply),
@@ -159,4 +166,9 @@ impl Reply {
 
 fn json(told: &impl crate::told::Told) -> Value {
     serde_json::to_value(told).expect("a reply is plain data")
+}
+
+/// Written at once: a list may have a thousand rows.
+fn text(told: &impl crate::told::Told) -> String {
+    serde_json::to_string(told).expect("a reply is plain data")
 }

@@ -175,7 +175,7 @@ async fn ask(
     };
     Some(match answered {
         Ok(reply) => {
-            let text = ContentBlock::text(reply.text().to_string());
+            let text = ContentBlock::text(reply.text());
             let mut result = CallToolResult::success(vec![text]);
             result.structured_content = Some(reply.structured());
             result

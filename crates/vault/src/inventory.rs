@@ -96,14 +96,17 @@ impl Inventory {
         };
         let unread: BTreeSet<SecretPath> =
             inventory.faults.iter().filter_map(|fault| fault.path.clone()).collect();
-        for path in manifest.required.iter().chain(&manifest.optional) {
+        let required = manifest.required.iter().map(|path| (path, true));
+        let optional =
+            manifest.optional.iter().map(|path| (path, manifest.required.contains(path)));
+        for (path, required) in required.chain(optional) {
             let known = Known {
                 secret: stored.get(path).copied(),
                 index: index.secrets.get(path),
                 project: manifest.secrets.get(path),
             };
             let mut row = known.row();
-            row.required = manifest.required.contains(path);
+            row.required = required;
             if let Some(said) = manifest.overrides.get(path) {
                 let warnings = row.tighten(said);
                 inventory.warn(&format!("overrides.{:?}", path.as_str()), path, warnings);
@@ -180,11 +183,11 @@ impl Known<'_> {
         let ours = self.secret.map(of_secret).unwrap_or_default();
         let own = self.secret.is_some() || self.index.is_some();
         let operators = ours.upkeep.or(&index.upkeep);
+        let (format_regex, days) = (operators.format_regex.clone(), operators.rotate_every_days);
         let mut upkeep = operators.or(&project.upkeep);
-        upkeep.format_regex = operators.format_regex;
+        upkeep.format_regex = format_regex;
         if own {
-            upkeep.rotate_every_days =
-                sooner(operators.rotate_every_days, project.upkeep.rotate_every_days);
+            upkeep.rotate_every_days = sooner(days, project.upkeep.rotate_every_days);
         }
         let policies = [ours.approve_on_use, index.approve_on_use, project.approve_on_use];
         Row {

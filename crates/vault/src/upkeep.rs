@@ -95,14 +95,11 @@ impl Upkeep {
 
     /// What stands in `self`, and for the rest what stands in `other`.
     #[must_use]
-    pub fn or(&self, other: &Self) -> Self {
-        let strings = |ours: &Option<String>, theirs: &Option<String>| {
-            ours.clone().or_else(|| theirs.clone())
-        };
+    pub fn or(self, other: &Self) -> Self {
         Self {
-            retrieval_url: strings(&self.retrieval_url, &other.retrieval_url),
-            format_regex: strings(&self.format_regex, &other.format_regex),
-            pattern_id: strings(&self.pattern_id, &other.pattern_id),
+            retrieval_url: self.retrieval_url.or_else(|| other.retrieval_url.clone()),
+            format_regex: self.format_regex.or_else(|| other.format_regex.clone()),
+            pattern_id: self.pattern_id.or_else(|| other.pattern_id.clone()),
             expires_at: self.expires_at.or(other.expires_at),
             last_rotated_at: self.last_rotated_at.or(other.last_rotated_at),
             rotate_every_days: self.rotate_every_days.or(other.rotate_every_days),
@@ -110,7 +107,7 @@ impl Upkeep {
             required_scopes: if self.required_scopes.is_empty() {
                 other.required_scopes.clone()
             } else {
-                self.required_scopes.clone()
+                self.required_scopes
             },
             cache_ttl_seconds_max: self.cache_ttl_seconds_max.or(other.cache_ttl_seconds_max),
         }

@@ -107,7 +107,7 @@ pub(super) async fn connect(socket: &Path) -> Result<UnixStream, Error> {
 
 pub(super) async fn call(connection: &mut UnixStream, call: &Call) -> Result<Answer, Error> {
     let answer = exchange(connection, call).await?;
-    match serde_json::from_slice(&answer) {
+    match Answer::read(&answer) {
         Ok(Answer::Error { detail, .. }) if detail == UNREADABLE_CALL => {
             Err(outdated(connection).await)
         }

@@ -201,11 +201,58 @@ impl Status {
     }
 }
 
+/// What a tool is told, as it stands in the line of an [`Answer`].
+#[derive(Deserialize)]
+struct Told {
+    #[serde(rename = "answer")]
+    _answer: ToldWord,
+    reply: Box<keyless_mcp::Reply>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ToldWord {
+    Secrets,
+}
+
 impl Answer {
+    /// Reads a line. A tool's answer may have a thousand rows, and is read as it comes: of an enum with its kind in a member
+    /// everything is kept once before it is read.
+    pub(super) fn read(line: &[u8]) -> serde_json::Result<Self> {
+        match serde_json::from_slice(line) {
+            Ok(Told { reply, .. }) => Ok(Self::Secrets { reply }),
+            Err(_) => serde_json::from_slice(line),
+        }
+    }
+
     pub(super) fn error(error: &Error) -> Self {
         Self::Error {
             code: error.code().as_str().to_owned(),
             detail: error.detail().as_str().to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_answer_is_read_a_tools_without_the_detour() {
+        let row = json!({
+            "path": "team/api/key", "status": "registered", "expires_at": null, "source_name": null,
+            "capabilities_hint": "read",
+        });
+        let told = json!({ "answer": "secrets", "reply": { "listed": [row] } });
+        let ticket = json!({ "session": "m-1", "seal": "00" });
+        let refused = json!({ "answer": "error", "code": "locked", "detail": "" });
+        for line in [told.clone(), json!({ "answer": "hello", "ticket": ticket }), refused] {
+            let answer = Answer::read(line.to_string().as_bytes()).unwrap();
+            assert_eq!(serde_json::to_value(&answer).unwrap(), line);
+        }
+        assert!(serde_json::from_value::<Told>(told).is_ok());
+        assert!(Answer::read(br#"{"answer":"secrets","reply":{"listed":[{}]}}"#).is_err());
     }
 }

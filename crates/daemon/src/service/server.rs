@@ -22,7 +22,8 @@ use tokio::{
 use self::{caller::Bound, conversation::converse};
 use super::protocol::Answer;
 use crate::{
-    broker::Broker,
+    broker::{Broker, agent},
+    caution::LastManifest,
     config::{Config, NlConfig},
     desktop,
     liveness::LivenessChecks,
@@ -55,6 +56,7 @@ struct Service {
     web: Arc<Web>,
     /// Why config.toml as it lies there is not in force.
     config_problem: Mutex<Option<String>>,
+    last_manifest: Arc<LastManifest>,
 }
 
 /// Serves until the window ends, somebody locks, or SIGTERM or SIGINT (at a terminal SIGHUP too); each way sessions end in order, on
@@ -132,6 +134,7 @@ async fn serve_to_the_end(
         proxy,
         web,
         config_problem: Mutex::default(),
+        last_manifest: Arc::default(),
     });
     let mut locked = service.lock.subscribe();
     let watcher = Watcher::new(vec![service.places.config_file()]).await;

@@ -224,11 +224,6 @@ impl Remedy {
     }
 }
 
-/// The rows of a list, under their name.
-pub(super) fn listed(rows: &[Listed]) -> ListedSecrets {
-    ListedSecrets { secrets: rows.to_vec() }
-}
-
 macro_rules! words {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $word:ident,)* }) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -196,8 +196,7 @@ fn paths(
         }
     };
     for (position, entry) in entries.iter().enumerate() {
-        let place = format!("{section}[{position}]");
-        let fault = |why: String| Fault { place, path: None, why };
+        let fault = |why| Fault { place: format!("{section}[{position}]"), path: None, why };
         match entry.as_str().map(SecretPath::parse) {
             None => faults.push(fault("is not a path in quotes".to_owned())),
             Some(Err(error)) => faults.push(fault(error.to_string())),

@@ -237,6 +237,7 @@ impl Service {
             given: caller.bound.as_ref().map(|bound| bound.secrets.clone()),
             declared: caller.bound.as_ref().map(|bound| bound.declared.clone()).unwrap_or_default(),
             manifest,
+            last_manifest: Arc::clone(&self.last_manifest),
             index_file: self.places.index_file(),
             keeper: Arc::clone(&self.keeper),
             checks: Arc::clone(&self.checks),

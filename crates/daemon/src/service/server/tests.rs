@@ -54,6 +54,7 @@ impl Served {
             closing: watch::Sender::new(false),
             proxy: ([127, 0, 0, 1], 1).into(),
             config_problem: Mutex::default(),
+            last_manifest: Arc::default(),
         };
         Self { service: Arc::new(service), folder }
     }
