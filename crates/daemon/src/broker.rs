@@ -16,7 +16,7 @@ use keyless_core::{
 };
 use keyless_egress::{Engine, Session, SessionSecret, SessionSpec};
 use keyless_store::{AuditLog, Store};
-use keyless_vault::{Secret, SourceConfig, Vault};
+use keyless_vault::{RouterConfig, Secret, SourceConfig, Vault};
 use serde::{Deserialize, Serialize};
 use tokio::task::AbortHandle;
 use uuid::Uuid;
@@ -38,7 +38,6 @@ use crate::{
     places::Places,
     requests::Requests,
     session_broker::SessionBroker,
-    sources::source_files,
     tokens::{Grant, Tokens},
     values::Values,
     withdrawal::Follower,
@@ -417,7 +416,7 @@ pub async fn open_bare_session(places: &Places, door: EgressDoor) -> Result<Open
     let spec = SessionSpec { id, secrets: Vec::new(), broker: port, ca: None, token: None };
     let session = door.engine.open(spec)?;
     // No value is opened, and none lies open either.
-    let conceal = source_files(places)?;
+    let conceal = RouterConfig::load(&places.sources_file())?.files()?;
     let (variables, remove) = (Vec::new(), Vec::new());
     let trust_pem = door.trust_pem(&session);
     let (unnamed, paths, following) = (Vec::new(), Vec::new(), None);

@@ -1,9 +1,6 @@
 //! The sources of `sources.toml`, over the one HTTP stack.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, OnceLock},
-};
+use std::sync::{Arc, OnceLock};
 
 use keyless_core::{Authority, Code, Error, Scheme};
 use keyless_egress::{Client, ClientRequest, Whose};
@@ -21,14 +18,6 @@ pub fn with_sources(vault: Vault, places: &Places, config: &Config) -> Result<Va
     let http: Arc<dyn SourceHttp> =
         Arc::new(EgressHttp { config: config.clone(), client: OnceLock::new() });
     Ok(vault.with_router(Router::new(file, &http)?))
-}
-
-/// What sources keep on this machine, as far as their configuration says; nothing is asked of them.
-pub(crate) fn source_files(places: &Places) -> Result<Vec<PathBuf>, Error> {
-    let file = RouterConfig::load(&places.sources_file())?;
-    let http: Arc<dyn SourceHttp> =
-        Arc::new(EgressHttp { config: Config::default(), client: OnceLock::new() });
-    Ok(Router::new(file, &http)?.files().collect())
 }
 
 /// Requests of sources go out as the operator's own. Made at the first one: the machine's roots

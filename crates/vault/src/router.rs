@@ -111,12 +111,10 @@ impl Router {
         let env = SourceSpec::builtin("env", "env");
         sources
             .insert("env".to_owned(), Declared { spec: env, backend: Box::new(EnvironmentSource) });
-        for spec in config.sources.values().filter(|spec| spec.kind != LOCAL) {
-            let backend = backend(spec, http).map_err(|fault| {
-                let words = SafeText::words("source ").as_they_wrote(&spec.name).and(": ");
-                Error::with(Code::SourcesInvalid, words.as_they_wrote(&fault))
-            })?;
-            sources.insert(spec.name.clone(), Declared { spec: spec.clone(), backend });
+        for spec in config.elsewhere() {
+            if let Some(backend) = backend(spec, Some(http))? {
+                sources.insert(spec.name.clone(), Declared { spec: spec.clone(), backend });
+            }
         }
         Ok(Self { config, sources, cache: Mutex::default(), contacts: Mutex::default() })
     }
@@ -311,6 +309,23 @@ impl Router {
     }
 }
 
+impl RouterConfig {
+    /// What its sources keep on this machine; those that are asked over HTTP keep nothing here.
+    ///
+    /// [`Code::SourcesInvalid`] says which one's settings don't fit.
+    pub fn files(&self) -> Result<Vec<PathBuf>, Error> {
+        let mut files = Vec::new();
+        for spec in self.elsewhere() {
+            files.extend(backend(spec, None)?.iter().flat_map(|backend| backend.files()));
+        }
+        Ok(files)
+    }
+
+    fn elsewhere(&self) -> impl Iterator<Item = &SourceSpec> {
+        self.sources.values().filter(|spec| spec.kind != LOCAL)
+    }
+}
+
 impl At<'_> {
     /// Its source's name.
     pub(crate) fn source(&self) -> &str {
@@ -397,13 +412,37 @@ fn written(reference: &str) -> Vec<String> {
     }
 }
 
-fn backend(spec: &SourceSpec, http: &Arc<dyn SourceHttp>) -> Result<Box<dyn Backend>, String> {
+/// The source that `spec` declares; nothing where it would be asked over HTTP and there is none to ask over.
+fn backend(
+    spec: &SourceSpec,
+    http: Option<&Arc<dyn SourceHttp>>,
+) -> Result<Option<Box<dyn Backend>>, Error> {
+    let made = match (spec.kind.as_str(), http) {
+        ("aws-secrets-manager" | "aws-ssm" | "openbao" | "vault", None) => return Ok(None),
+        ("aws-secrets-manager", Some(http)) => aws(AwsService::SecretsManager, spec, http),
+        ("aws-ssm", Some(http)) => aws(AwsService::Ssm, spec, http),
+        ("openbao" | "vault", Some(http)) => VaultSource::new(&spec.settings, Arc::clone(http))
+            .map(|source| Box::new(source) as Box<dyn Backend>),
+        _ => on_this_machine(spec),
+    };
+    made.map(Some).map_err(|fault| {
+        let words = SafeText::words("source ").as_they_wrote(&spec.name).and(": ");
+        Error::with(Code::SourcesInvalid, words.as_they_wrote(&fault))
+    })
+}
+
+fn aws(
+    service: AwsService,
+    spec: &SourceSpec,
+    http: &Arc<dyn SourceHttp>,
+) -> Result<Box<dyn Backend>, String> {
+    Ok(Box::new(AwsSource::new(service, &spec.settings, Arc::clone(http))?))
+}
+
+fn on_this_machine(spec: &SourceSpec) -> Result<Box<dyn Backend>, String> {
     let settings: &Table = &spec.settings;
-    let aws = |service| AwsSource::new(service, settings, Arc::clone(http));
     Ok(match spec.kind.as_str() {
         "1password" => Box::new(OnePasswordSource::new(settings)?),
-        "aws-secrets-manager" => Box::new(aws(AwsService::SecretsManager)?),
-        "aws-ssm" => Box::new(aws(AwsService::Ssm)?),
         "bitwarden" => Box::new(BitwardenSource::new(settings)?),
         "env" => Box::new(EnvironmentSource),
         "files" => Box::new(FolderSource::new(settings)?),
@@ -411,7 +450,6 @@ fn backend(spec: &SourceSpec, http: &Arc<dyn SourceHttp>) -> Result<Box<dyn Back
         "keyring" => Box::new(KeyringSource::new(settings)?),
         "pass" => Box::new(PassSource::new(settings)?),
         "plugin" => Box::new(PluginSource::new(&spec.name, settings)?),
-        "vault" | "openbao" => Box::new(VaultSource::new(settings, Arc::clone(http))?),
         other => {
             let known = "1password, aws-secrets-manager, aws-ssm, bitwarden, env, files, keepass, keyring, openbao, pass, plugin, vault";
             return Err(format!("the type {other:?} is unknown; there are {known}"));
@@ -446,5 +484,26 @@ mod tests {
             let is_written = written(reference).iter().any(|one| one == place);
             assert_eq!(is_written, fits, "{reference} {place}");
         }
+    }
+
+    #[test]
+    fn what_lies_on_this_machine_is_known_without_http() {
+        let files = |text: &str| RouterConfig::parse(text).unwrap().files();
+        let declared = r#"
+            [[source]]
+            name = "mounted"
+            type = "files"
+            folder = "/run/mounted"
+            [[source]]
+            name = "far"
+            type = "vault"
+            addr = "https://vault.corp.test:8200"
+            [[source]]
+            name = "here"
+            type = "local-vault"
+        "#;
+        assert_eq!(files(declared).unwrap(), [PathBuf::from("/run/mounted")]);
+        let error = files("[[source]]\nname = \"a\"\ntype = \"files\"\n").unwrap_err();
+        assert_eq!(error.code(), Code::SourcesInvalid);
     }
 }
