@@ -230,9 +230,7 @@ fn deploy_if(
     let hash =
         || confirm::plan_hash(&site, &request, &DeployData::of(&site, &plan), &plan.warnings);
     if reviewed.is_some_and(|reviewed| reviewed != hash()) {
-        let message = "the plan is not the one that was shown any more; nothing was written";
-        return Err(PackError::new(Code::PlanChanged, message)
-            .hint("deploy again, and look at what it shows now"));
+        return Err(plan_changed("deploy again, and look at what it shows now"));
     }
     check_adopt(&plan.changes, options.adopt)?;
     surroundings.gate.pass(&site, &Pending::deploy(&site, &plan), hash)?;
@@ -432,6 +430,39 @@ pub fn bootstrap(
     Ok(Answer { data, warnings })
 }
 
+/// What a person is asked about before a `bootstrap`, and the digest by which [`bootstrap_reviewed`] knows it.
+pub fn bootstrap_for_review(
+    surroundings: &Surroundings,
+    request: &Request,
+    options: BootstrapOptions,
+) -> Result<(Answer<BootstrapData>, String)> {
+    let site = Site::new(surroundings, request);
+    let request = request.normalized(surroundings);
+    let hash = |pending: &Pending<'_>| confirm::pending_hash(&site, &request, pending);
+    let (data, warnings, hash) = operator::review(&site, options, hash)?;
+    Ok((Answer { data, warnings }, hash))
+}
+
+/// [`bootstrap`] for a person who has said yes to what has this digest, and to nothing else.
+pub fn bootstrap_reviewed(
+    surroundings: &Surroundings,
+    request: &Request,
+    options: BootstrapOptions,
+    reviewed: &str,
+    watch: &dyn Watch,
+) -> Result<Answer<BootstrapData>> {
+    let site = Site::new(surroundings, request);
+    let gate = gate_of(surroundings, request, &site);
+    let pass = |pending: &Pending<'_>| {
+        if confirm::pending_hash(&site, &request.normalized(surroundings), pending) != reviewed {
+            return Err(plan_changed("bootstrap again, and look at what it shows now"));
+        }
+        gate(pending)
+    };
+    let (data, warnings) = operator::bootstrap(&site, options, &pass, watch)?;
+    Ok(Answer { data, warnings })
+}
+
 /// `add`: one more module.
 pub fn add(
     surroundings: &Surroundings,
@@ -555,6 +586,11 @@ fn gate_of<'g>(
         let hash = || confirm::pending_hash(site, &request.normalized(surroundings), pending);
         surroundings.gate.pass_command(site, pending, hash)
     }
+}
+
+fn plan_changed(hint: &'static str) -> PackError {
+    let message = "the plan is not the one that was shown any more; nothing was written";
+    PackError::new(Code::PlanChanged, message).hint(hint)
 }
 
 /// Refuses a command that writes without an explicit yes.

@@ -12,8 +12,8 @@ use std::{
     path::PathBuf,
 };
 
-pub(crate) use self::bootstrap::bootstrap;
 pub use self::bootstrap::{BootstrapData, BootstrapOptions, BootstrapScope};
+pub(crate) use self::bootstrap::{bootstrap, review};
 use crate::{
     deployed::Deployed,
     desired::{Desired, DesiredFile},

@@ -92,9 +92,7 @@ pub(crate) fn bootstrap(
     watch: &dyn Watch,
 ) -> Result<(BootstrapData, Vec<String>)> {
     if options.dry_run {
-        let (scene, mut data) = Scene::open(site, options)?;
-        data.reason = Some("dry_run");
-        return Ok((data, interrupted(site).into_iter().chain(scene.deployed.warnings).collect()));
+        return review(site, options, |_| ()).map(|(data, warnings, ())| (data, warnings));
     }
     let lock = HomeLock::take(site)?;
     let recovered = recover(site, &lock)?;
@@ -103,20 +101,25 @@ pub(crate) fn bootstrap(
     if data.changes.is_empty() && scene.is_recorded() {
         data.reason = Some("no_changes");
     } else {
-        pass(&Pending {
-            command: "bootstrap",
-            source: site.repo.clone(),
-            changes: &data.changes,
-            steps: &scene.steps,
-            entries: Entries::new(),
-            may_hold_credentials: false,
-            subject: json!({ "scope": options.scope }),
-        })?;
+        pass(&scene.pending(site, &data))?;
         let transaction = scene.transaction(site, &data)?;
         data.snapshot_id = Some(transaction.run(&lock, watch)?);
         data.applied = true;
     }
     Ok((data, recovered.into_iter().chain(scene.deployed.warnings).collect()))
+}
+
+/// What [`bootstrap`] would do now, and what `judge` makes of it. Nothing is written.
+pub(crate) fn review<T>(
+    site: &Site,
+    options: BootstrapOptions,
+    judge: impl FnOnce(&Pending<'_>) -> T,
+) -> Result<(BootstrapData, Vec<String>, T)> {
+    let (scene, mut data) = Scene::open(site, options)?;
+    let judged = judge(&scene.pending(site, &data));
+    data.reason = Some("dry_run");
+    let warnings = interrupted(site).into_iter().chain(scene.deployed.warnings).collect();
+    Ok((data, warnings, judged))
 }
 
 /// The assets, and what was deployed where they go.
@@ -148,6 +151,18 @@ impl Scene {
             changes,
         };
         Ok((Self { assets, deployed, steps }, data))
+    }
+
+    fn pending<'p>(&'p self, site: &Site, data: &'p BootstrapData) -> Pending<'p> {
+        Pending {
+            command: "bootstrap",
+            source: site.repo.clone(),
+            changes: &data.changes,
+            steps: &self.steps,
+            entries: Entries::new(),
+            may_hold_credentials: false,
+            subject: json!({ "scope": data.scope }),
+        }
     }
 
     /// Whether the roots' manifests list every asset as it is.

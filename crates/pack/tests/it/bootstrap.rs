@@ -104,3 +104,23 @@ fn a_dry_run_and_a_missing_yes_write_nothing() {
     refused(refused_call, Code::ConfirmRequired);
     assert_eq!(scene.picture(""), before);
 }
+
+/// A person's yes at a terminal is to the files that they saw.
+#[test]
+fn what_changes_while_a_person_is_asked_is_not_installed() {
+    let scene = Scene::new();
+    let (at, request) = (scene.surroundings(), Request::default());
+    let options = BootstrapOptions { scope: BootstrapScope::User, adopt: true, dry_run: false };
+    let skill = "home/.codex/skills/agentpack-operator/SKILL.md";
+    let install =
+        |hash: &str| commands::bootstrap_reviewed(&at, &request, options, hash, &Unwatched);
+    let (shown, hash) = commands::bootstrap_for_review(&at, &request, options).unwrap();
+    assert!(!shown.data.applied && !shown.data.changes.is_empty() && !scene.exists(skill));
+    // Somebody else's, which was not there to be seen.
+    scene.write(skill, "mine");
+    refused(install(&hash), Code::PlanChanged);
+    assert_eq!(scene.read(skill), "mine");
+    let (_, hash) = commands::bootstrap_for_review(&at, &request, options).unwrap();
+    assert!(install(&hash).unwrap().data.applied);
+    assert_ne!(scene.read(skill), "mine");
+}

@@ -31,22 +31,21 @@ impl Call<'_> {
 
     pub(super) fn bootstrap(&self, bootstrap: &BootstrapWords) -> Outcome {
         let (at, request, dry_run) = (&self.surroundings, &self.request, self.args.global.dry_run);
-        let mut options = BootstrapOptions {
-            scope: bootstrap.scope.into(),
-            adopt: bootstrap.adopt,
-            dry_run: true,
-        };
-        let mut yes = self.args.global.yes || dry_run;
-        if !yes && !self.ui.is_json() {
-            let planned = commands::bootstrap(at, request, options, false, &Unwatched)?;
-            self.ui.line(words::bootstrap(&planned.data).trim_end());
-            if planned.data.changes.is_empty() {
-                return Ok(());
-            }
-            yes = self.plain_yes("Write these files?")?;
+        let options =
+            BootstrapOptions { scope: bootstrap.scope.into(), adopt: bootstrap.adopt, dry_run };
+        let yes = self.args.global.yes || dry_run;
+        if yes || self.ui.is_json() {
+            let done = commands::bootstrap(at, request, options, yes, &Unwatched)?;
+            return self.answer(done, words::bootstrap);
         }
-        options.dry_run = dry_run;
-        self.answer(commands::bootstrap(at, request, options, yes, &Unwatched)?, words::bootstrap)
+        let (planned, hash) = commands::bootstrap_for_review(at, request, options)?;
+        self.ui.line(words::bootstrap(&planned.data).trim_end());
+        if planned.data.changes.is_empty() {
+            return Ok(());
+        }
+        commands::confirmed(self.plain_yes("Write these files?")?, "bootstrap")?;
+        let done = commands::bootstrap_reviewed(at, request, options, &hash, &Unwatched)?;
+        self.answer(done, words::bootstrap)
     }
 
     /// Asks a person for targets and scope.
