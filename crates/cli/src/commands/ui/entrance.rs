@@ -27,12 +27,12 @@ pub(super) async fn come_in(factor: &FactorArgs, why: &str) -> Result<Option<Off
     let mut door = match keyless_daemon::refuse_existing_store(&places).await {
         Ok(()) => Door::first_run(),
         Err(error) if error.code() == Code::AlreadyInitialised => Door::unlock(),
+        // Who was inside comes back to the screen that they left, once the file can be read again.
+        Err(error) if error.code() == Code::ConfigInvalid && !why.is_empty() => Door::unlock(),
         Err(error) => return Err(error),
     };
     why.clone_into(&mut door.fault);
     let Some(vault) = pass(&places, door).await? else { return Ok(None) };
-    let config = Config::load(&places.config_file())?;
-    let vault = keyless_daemon::with_sources(vault, &places, &config)?;
     Office::open(places, vault).await.map(Some)
 }
 
@@ -44,7 +44,9 @@ async fn pass(places: &Places, mut door: Door) -> Result<Option<Vault>, Error> {
         let Some(press) = next_press(LOOK)? else { continue };
         match door.press(press) {
             None => {}
-            Some(Act::Enter) => return Ok(made),
+            Some(Act::Enter) => {
+                return made.map(|vault| with_sources(vault, places)).transpose();
+            }
             Some(Act::Leave) => return Ok(None),
             Some(Act::Create { passphrase, places: kinds }) => {
                 match create(places, passphrase, &kinds).await {
@@ -55,18 +57,29 @@ async fn pass(places: &Places, mut door: Door) -> Result<Option<Vault>, Error> {
                     Err(error) => door.refuse(&error),
                 }
             }
-            Some(Act::Unlock(passphrase)) => match unlock(passphrase).await {
+            Some(Act::Unlock(passphrase)) => match unlock(places, passphrase).await {
                 Ok(vault) => return Ok(Some(vault)),
-                Err(error) if error.code() == Code::WrongPassphrase => door.refuse(&error),
+                Err(error) if can_be_mended(&error) => door.refuse(&error),
                 Err(error) => return Err(error),
             },
         }
     }
 }
 
-async fn unlock(passphrase: Zeroizing<String>) -> Result<Vault, Error> {
+async fn unlock(places: &Places, passphrase: Zeroizing<String>) -> Result<Vault, Error> {
     let (_, store) = open_store().await?;
-    keyless_daemon::open_vault(store, Factor::Passphrase(Passphrase::new(passphrase))).await
+    let factor = Factor::Passphrase(Passphrase::new(passphrase));
+    with_sources(keyless_daemon::open_vault(store, factor).await?, places)
+}
+
+fn with_sources(vault: Vault, places: &Places) -> Result<Vault, Error> {
+    let config = Config::load(&places.config_file())?;
+    keyless_daemon::with_sources(vault, places, &config)
+}
+
+/// Whether the same door opens once the person has typed it right, or saved the file that they have in an editor.
+fn can_be_mended(error: &Error) -> bool {
+    matches!(error.code(), Code::ConfigInvalid | Code::SourcesInvalid | Code::WrongPassphrase)
 }
 
 async fn create(

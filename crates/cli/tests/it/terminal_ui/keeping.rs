@@ -87,6 +87,29 @@ fn a_config_that_cant_be_read_throws_nobody_out() {
     window.seen(&["is changed."]);
 }
 
+/// Who comes back to the screen with the file still open in an editor is told at the door, and stands there until it is saved.
+#[test]
+fn a_config_that_cant_be_read_is_told_at_the_door() {
+    let world = unlocked();
+    let passphrase = fs::read_to_string(world.operator_file("passphrase")).unwrap();
+    let prove = |window: &Window<'_>| window.say(&format!("{}\r", passphrase.trim()));
+    let window = Window::open(&world, world.keyless(&["ui"]).without_passphrase(), (120, 40));
+    window.seen(&["The store is locked"]);
+    prove(&window);
+    window.say("3");
+    window.seen(&[TOKEN]);
+    let file = world.home.keyless_home().join("config.toml");
+    let before = fs::read_to_string(&file).unwrap_or_default();
+    world.home.write("keyless/config.toml", "[web]\nprove_again = ").unwrap();
+    world.keyless(&["lock"]).without_passphrase().run().ok();
+    window.seen(&["Prove your factor once more"]);
+    prove(&window);
+    window.seen(&["configuration could not be read"]);
+    world.home.write("keyless/config.toml", before).unwrap();
+    prove(&window);
+    window.seen(&[TOKEN]);
+}
+
 /// With `prove_again = "always"` a change takes the passphrase at the screen as it does at the page, and is made once it
 /// was right. Of two people who edit at once the later one is told, whoever the other was.
 #[test]
