@@ -111,6 +111,8 @@ pub enum Action {
     ClockAdjustment,
     /// What keeps the wall clock in step went away or came back.
     ClockSync,
+    /// Files with the operator's policy have changed under a broker or a proxy, and took force or did not.
+    ConfigReload,
     /// A secret was added.
     Create,
     /// An action was handed to another agent.
@@ -448,6 +450,7 @@ impl Action {
             Self::Checkpoint => "checkpoint",
             Self::ClockAdjustment => "clock_adjustment",
             Self::ClockSync => "clock_sync",
+            Self::ConfigReload => "config_reload",
             Self::Create => "create",
             Self::Delegate => "delegate",
             Self::DelegationAccept => "delegation_accept",

@@ -189,6 +189,7 @@ async fn start(places: &Places, spec: FleetSpec) -> Result<Fleet, Error> {
         catalog: spec.catalog,
         config: spec.config,
         sessions: Arc::clone(&sessions),
+        session: spec.session.as_str().to_owned(),
         state: Arc::new(Mutex::new(state)),
         standing,
         notes: spec.notes.clone(),

@@ -12,11 +12,16 @@ use std::{
     time::Duration,
 };
 
-use keyless_core::{Code, Error, SafeText};
+use keyless_core::{
+    Code, Error, SafeText,
+    audit::{Action, Agent, Draft, Outcome, Target},
+};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     task::spawn_blocking,
 };
+
+use crate::broker::plain_entry;
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(400);
@@ -88,6 +93,33 @@ impl Watcher {
     }
 }
 
+/// The entry of the log about what came of a change: which files, and whether they are in force. What stands in them is
+/// not told, nor is an error's excerpt of it.
+pub(crate) fn entry(
+    who: Agent,
+    change: &Change,
+    policy: &[PathBuf],
+    came_of_it: Result<(), &Error>,
+) -> Draft {
+    let (files, why) = match change {
+        Change::Files(changed) => (changed.as_slice(), "changed"),
+        Change::Hangup => (policy, "read again, by SIGHUP"),
+    };
+    let mut target = SafeText::default();
+    for (number, file) in files.iter().enumerate() {
+        let comma = if number == 0 { "" } else { ", " };
+        target = target.and(comma).as_they_wrote_in_full(&file.to_string_lossy());
+    }
+    let (outcome, force) = match came_of_it {
+        Ok(()) => (Outcome::Success, "in force"),
+        Err(_) => (Outcome::Error, "not in force: what was before still is"),
+    };
+    let mut entry = plain_entry(who, Action::ConfigReload, outcome, Target::Named(target));
+    entry.detail.note = Some(format!("{why}, {force}"));
+    entry.error_code = came_of_it.err().map(Error::code);
+    entry
+}
+
 /// Resolves at the next SIGHUP; never where it is not listened to.
 pub(crate) async fn hung_up(hangup: &mut Option<Signal>) {
     let received = match hangup {
@@ -141,5 +173,26 @@ mod tests {
         fs::write(place("other"), "now it is there").unwrap();
         let Change::Files(changed) = watcher.changed().await else { panic!("a signal") };
         assert_eq!(changed, [place("other")]);
+    }
+
+    #[test]
+    fn what_came_of_a_change_is_told_without_what_stands_in_the_file() {
+        let who = || crate::broker::agent("broker", "broker");
+        let policy = [PathBuf::from("/home/u/config.toml"), PathBuf::from("/etc/roots.pem")];
+        let changed = Change::Files(policy[..1].to_vec());
+        let taken = entry(who(), &changed, &policy, Ok(()));
+        let Target::Named(target) = &taken.target else { panic!("it has a name") };
+        assert_eq!(target.as_str(), "/home/u/config.toml");
+        assert_eq!(taken.detail.note.as_deref(), Some("changed, in force"));
+        let excerpt = SafeText::words("config.toml: line 2 | password = 's3cret'");
+        let refused =
+            entry(who(), &Change::Hangup, &policy, Err(&Error::with(Code::ConfigInvalid, excerpt)));
+        let Target::Named(target) = &refused.target else { panic!("it has a name") };
+        assert_eq!(target.as_str(), "/home/u/config.toml, /etc/roots.pem");
+        assert_eq!(
+            (refused.outcome, refused.error_code),
+            (Outcome::Error, Some(Code::ConfigInvalid))
+        );
+        assert!(refused.detail.note.unwrap().contains("not in force"));
     }
 }

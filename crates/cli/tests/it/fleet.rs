@@ -248,6 +248,15 @@ fn a_broken_catalog_leaves_the_last_good_one_and_says_why_once() {
     wait_until("it is mended", || health(&sidecar)["reload"]["problem"].is_null());
     assert_eq!(doctor().unwrap()["state"], "ok");
     assert!(page(&sidecar, "/metrics").1.contains("keyless_in_step 1"));
+    // What took force and what did not is on record, without what stands there.
+    let mut entries = world.log();
+    entries.retain(|entry| entry["action"] == "config_reload");
+    let results: Vec<_> = entries.iter().map(|entry| entry["result"].as_str().unwrap()).collect();
+    assert_eq!(results, ["error", "error", "success"]);
+    for (entry, file) in entries.iter().zip(["catalog.yaml", "config.toml", "catalog.yaml"]) {
+        let target = entry["target"].as_str().unwrap();
+        assert!(target.contains(file) && !entry.to_string().contains("egresTo"), "{entry}");
+    }
 }
 
 #[test]

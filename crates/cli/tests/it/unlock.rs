@@ -435,6 +435,16 @@ fn a_hangup_has_the_files_read_again_and_closes_nothing() {
     };
     wait_until("new sessions trust the root", trusts);
     assert_eq!(status(&world)["broker"]["pid"], status_before["broker"]["pid"]);
+    // That it took force is on record, and so is what did not.
+    let reloads = |entry: &Value| entry["action"] == "config_reload";
+    let last = || world.log().into_iter().rfind(reloads).unwrap_or_default();
+    wait_until("it is on record", || last()["result"] == "success");
+    assert!(last()["target"].as_str().unwrap().contains("config.toml"), "{}", last());
+    world.home.write("keyless/config.toml", "[egress]\nextra_roots = ['/nowhere.pem']\n").unwrap();
+    wait_until("it is on record", || last()["result"] == "error");
+    let refused = last();
+    assert_eq!(refused["error_code"], "path_unusable", "{refused}");
+    assert!(!refused.to_string().contains("nowhere"), "{refused}");
 }
 
 #[test]

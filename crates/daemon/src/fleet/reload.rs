@@ -13,10 +13,11 @@ use parking_lot::Mutex;
 
 use super::{read_catalog, sessions::Sessions, standing::StandingFile};
 use crate::{
+    broker::agent,
     config::{Config, ConfigSource},
     egress_door::{engine_config, explain},
     notes::{Note, Notes},
-    reload::{Change, Watcher},
+    reload::{self, Change, Watcher},
 };
 
 /// How reloading goes, for who looks at a sidecar's health.
@@ -57,6 +58,8 @@ pub(super) struct Reloader {
     pub(super) catalog: PathBuf,
     pub(super) config: ConfigSource,
     pub(super) sessions: Arc<Sessions>,
+    /// The sidecar's own, which its words in the log are of.
+    pub(super) session: String,
     pub(super) state: SharedState,
     pub(super) standing: StandingFile,
     pub(super) notes: Notes,
@@ -75,33 +78,38 @@ impl Reloader {
         loop {
             watcher.watch(self.files()).await;
             match watcher.changed().await {
-                Change::Hangup => self.take_up().await,
-                Change::Files(changed) => self.judge(&changed).await,
+                Change::Hangup => self.take_up(&Change::Hangup).await,
+                Change::Files(changed) => self.judge(changed).await,
             }
         }
     }
 
     /// The files that matter now.
     pub(super) fn files(&self) -> Vec<PathBuf> {
-        // What a file names and can't be used yet is watched too, so that it may come later.
-        let config = self.config.load().unwrap_or_default();
         let mounted = &self.sessions.mounted;
         let values = mounted.files(&mounted.catalog());
-        let rules = [self.catalog.clone(), self.config.file.clone()]
-            .into_iter()
-            .chain(config.egress.files());
-        rules.chain(values.into_iter().map(|(file, _)| file)).collect()
+        self.rules().chain(values.into_iter().map(|(file, _)| file)).collect()
+    }
+
+    /// Those that say what is allowed.
+    fn rules(&self) -> impl Iterator<Item = PathBuf> {
+        // What a file names and can't be used yet is watched too, so that it may come later.
+        let config = self.config.load().unwrap_or_default();
+        let own = [self.catalog.clone(), self.config.file.clone()].into_iter();
+        own.chain(config.egress.files().collect::<Vec<_>>())
     }
 
     /// Values are fetched anew by themselves; anything else is read as a whole.
-    async fn judge(&self, changed: &[PathBuf]) {
+    async fn judge(&self, changed: Vec<PathBuf>) {
         let mounted = &self.sessions.mounted;
         let values = mounted.files(&mounted.catalog());
         let value_of = |file: &PathBuf| values.iter().find(|(other, _)| other == file);
-        if changed.iter().any(|file| value_of(file).is_none()) {
-            self.take_up().await;
+        let (of_values, rules): (Vec<_>, Vec<_>) =
+            changed.into_iter().partition(|file| value_of(file).is_some());
+        if !rules.is_empty() {
+            self.take_up(&Change::Files(rules)).await;
         }
-        for (_, path) in changed.iter().filter_map(value_of) {
+        for (_, path) in of_values.iter().filter_map(value_of) {
             self.renew(path).await;
         }
     }
@@ -118,10 +126,22 @@ impl Reloader {
         }
     }
 
-    async fn take_up(&self) {
-        match self.read().await {
+    async fn take_up(&self, change: &Change) {
+        let taken_up = match self.read().await {
             Ok(read) => self.put_in_force(read).await,
-            Err(error) => self.rules_failed(&error),
+            Err(error) => Err(error),
+        };
+        let rules: Vec<_> = self.rules().collect();
+        let who = agent("proxy", &self.session);
+        // What can't be written stops what agents do, not what the operator has said.
+        let entry = reload::entry(who, change, &rules, taken_up.as_ref().map(|_| ()));
+        let _ = self.sessions.log.append(entry).await;
+        match taken_up {
+            // All values were fetched once, so none has a problem.
+            Ok(secrets) => {
+                self.succeeded(|state| *state = ReloadState { secrets, ..state.counters() });
+            }
+            Err(error) => self.failed(&error, |state| state.rules_problem.replace(error.clone())),
         }
     }
 
@@ -135,15 +155,13 @@ impl Reloader {
         Ok(Read { catalog, config, engine })
     }
 
-    async fn put_in_force(&self, read: Read) {
+    /// How many secrets there are then.
+    async fn put_in_force(&self, read: Read) -> Result<usize, Error> {
         let Read { catalog, config, engine } = read;
         let secrets = catalog.entries.len();
         let reload = |to: &Engine| to.reload(engine).map_err(|error| explain(&error, &config));
-        if let Err(error) = self.sessions.take_up(catalog, reload).await {
-            return self.rules_failed(&error);
-        }
-        // All values were fetched once, so none has a problem.
-        self.succeeded(|state| *state = ReloadState { secrets, ..state.counters() });
+        self.sessions.take_up(catalog, reload).await?;
+        Ok(secrets)
     }
 
     fn succeeded(&self, note: impl FnOnce(&mut ReloadState)) {
@@ -153,10 +171,6 @@ impl Reloader {
         state.last = Some(Timestamp::now());
         self.standing.say(&state);
         self.notes.write(Note::Reloaded { secrets: state.secrets });
-    }
-
-    fn rules_failed(&self, error: &Error) {
-        self.failed(error, |state| state.rules_problem.replace(error.clone()));
     }
 
     /// Notes a problem; says it if it is another than `note` found there.

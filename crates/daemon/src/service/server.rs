@@ -31,7 +31,7 @@ use crate::{
     nl::{Listeners, NlService, Telling, end_revoked, keep_phases, tell_all, tidy_agents},
     operator::{Approver, OperatorDoor, Overview},
     places::Places,
-    reload::Watcher,
+    reload::{self, Watcher},
     run::loopback_listener,
     session_book::SessionBook,
     sockets::{bind_private, is_live, next_own},
@@ -212,10 +212,14 @@ async fn follow_config(service: Arc<Service>, mut watcher: Watcher) {
         let loaded = Config::load(&file);
         let mut files = vec![file];
         files.extend(loaded.iter().flat_map(|config| config.egress.files()));
-        watcher.watch(files).await;
-        let _ = watcher.changed().await;
+        watcher.watch(files.clone()).await;
+        let change = watcher.changed().await;
         let config = Config::load(&service.places.config_file());
         let reloaded = config.and_then(|config| service.broker.reload(&config));
+        let who = agent("broker", "broker");
+        // What can't be written stops what agents do, not what the operator has said.
+        let entry = reload::entry(who, &change, &files, reloaded.as_ref().map(|()| ()));
+        let _ = service.broker.log().append(entry).await;
         *service.config_problem.lock() = reloaded.err().map(|error| error.message());
     }
 }
