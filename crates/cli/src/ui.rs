@@ -72,6 +72,13 @@ impl Ui {
         self.warnings.borrow_mut().push(text);
     }
 
+    /// Tells a person at a terminal something beside the answer, on stderr; programs don't get it.
+    pub(crate) fn aside(&self, text: &str) {
+        if self.format == Format::Words && !self.hushed && io::stderr().is_terminal() {
+            anstream::eprintln!("{}", visible(text));
+        }
+    }
+
     /// Waits for `work`; after half a second people are told what it is.
     pub(crate) async fn wait<T>(&self, what: &'static str, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);

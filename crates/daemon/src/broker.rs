@@ -11,7 +11,8 @@ use std::{path::PathBuf, sync::Arc};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use keyless_core::{
-    ApproveOnUse, Code, Error, SafeText, SecretPath, SecretValue, SessionKey,
+    ApproveOnUse, Code, EgressRule, Error, Otherwise, SafeText, SecretPath, SecretValue,
+    SessionKey,
     audit::{Action, Agent, Draft, Outcome, Target},
 };
 use keyless_egress::{Engine, Session, SessionSecret, SessionSpec};
@@ -82,6 +83,8 @@ pub struct OpenSession {
     pub remove: Vec<String>,
     /// The secrets that the command finds nowhere, though it may use them.
     pub(crate) unnamed: Vec<SecretPath>,
+    /// The secrets of which a person is asked before some uses or all.
+    pub(crate) asking: Vec<SecretPath>,
     /// The secrets that it may use.
     pub(crate) paths: Vec<SecretPath>,
     engine: Arc<Engine>,
@@ -205,6 +208,14 @@ impl Broker {
             _ => aliased.iter().any(|aliased| aliased.path == *path),
         };
         let unnamed = unnamed(&chosen, asked_for, &variables, &key);
+        let mut asking = Vec::new();
+        for secret in &chosen {
+            // Of one that can't be used now nobody is asked.
+            let policy = broker.policy(&secret.path).await.unwrap_or_default();
+            if policy != ApproveOnUse::Never || asks_at_requests(secret) {
+                asking.push(secret.path.clone());
+            }
+        }
         secrets.extend(minted_slots(&secrets, &key)?);
         let conceal = self.value_files().await?;
         // From here on nothing fails: what is open is closed by its owner.
@@ -227,6 +238,7 @@ impl Broker {
             conceal,
             remove,
             unnamed,
+            asking,
             paths,
             engine: Arc::clone(&self.door.engine),
             broker,
@@ -419,7 +431,7 @@ pub async fn open_bare_session(places: &Places, door: EgressDoor) -> Result<Open
     let conceal = RouterConfig::load(&places.sources_file())?.files()?;
     let (variables, remove) = (Vec::new(), Vec::new());
     let trust_pem = door.trust_pem(&session);
-    let (unnamed, paths, following) = (Vec::new(), Vec::new(), None);
+    let (unnamed, asking, paths, following) = (Vec::new(), Vec::new(), Vec::new(), None);
     Ok(OpenSession {
         session,
         trust_pem,
@@ -427,11 +439,18 @@ pub async fn open_bare_session(places: &Places, door: EgressDoor) -> Result<Open
         conceal,
         remove,
         unnamed,
+        asking,
         paths,
         engine: door.engine,
         broker,
         following,
     })
+}
+
+/// Whether the secret's own rules have a person asked about some requests.
+fn asks_at_requests(secret: &Secret) -> bool {
+    let asks = |rule: &EgressRule| !rule.ask.is_empty() || rule.otherwise == Otherwise::Ask;
+    secret.metadata.egress.as_ref().is_some_and(asks)
 }
 
 /// The values of a session that has none.

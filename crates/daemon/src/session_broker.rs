@@ -190,7 +190,7 @@ impl SessionBroker {
 
     /// When a person is asked about a secret. Fails where its value may not be used now at all: the
     /// vault is locked, say, or others know the value.
-    async fn policy(&self, path: &SecretPath) -> Result<ApproveOnUse, Error> {
+    pub(crate) async fn policy(&self, path: &SecretPath) -> Result<ApproveOnUse, Error> {
         match self.minted.parent_of(path) {
             // Its parent's owner was asked before it was minted; what ends the parent's use ends its own.
             Some(parent) => self.values.policy(&parent).await.map(|_| ApproveOnUse::Never),

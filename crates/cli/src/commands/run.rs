@@ -40,6 +40,7 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
         (open_session(ui, &places, &args, &wanted, &hide).await?, None)
     };
     warn_of_unnamed(ui, &session);
+    say_who_is_asked(ui, &session);
     if let Some(other) = session.other_version() {
         ui.warn(other_version(&other));
     }
@@ -160,6 +161,22 @@ fn warn_of_unnamed(ui: &Ui, session: &SessionHandle) {
         ui.warn(format!(
             "{path} has no variable, so the command finds no placeholder of it: {next}"
         ));
+    }
+}
+
+/// Where a person answers, said while the terminal is not the command's yet: in the midst of an agent's screen a line of
+/// ours would spoil it.
+fn say_who_is_asked(ui: &Ui, session: &SessionHandle) {
+    let what = match session.asking() {
+        [] => return,
+        [one] => format!("{one} waits for your word at some uses or all"),
+        [first, rest @ ..] => {
+            format!("{first} and {} more wait for your word at some uses or all", rest.len())
+        }
+    };
+    // In CI nobody is there to ask.
+    if !ci::is_on() {
+        ui.aside(&format!("{what}: keyless approve in another terminal, keyless ui or keyless web shows what waits."));
     }
 }
 

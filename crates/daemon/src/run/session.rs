@@ -46,6 +46,14 @@ impl SessionHandle {
         }
     }
 
+    /// The secrets of which a person is asked before some uses or all.
+    pub fn asking(&self) -> &[SecretPath] {
+        match self {
+            Self::Local(session) => &session.asking,
+            Self::Remote(session) => &session.offer().asking,
+        }
+    }
+
     /// What the session's broker is called, if that is of another version than this program.
     pub fn other_version(&self) -> Option<String> {
         match self {

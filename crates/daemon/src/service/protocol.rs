@@ -139,6 +139,10 @@ pub struct SessionOffer {
     /// Secrets of the session that its command finds nowhere.
     #[serde(default)]
     pub unnamed: Vec<SecretPath>,
+    /// Secrets of the session of which a person is asked before some uses or all; none from a broker that does not say
+    /// it yet.
+    #[serde(default)]
+    pub asking: Vec<SecretPath>,
     /// The broker's version; none from one that does not say it yet.
     #[serde(default)]
     pub version: Option<String>,

@@ -38,6 +38,27 @@ fn every_use_waits_for_its_own_word() {
     wait_until("it is asked for again", || !pending(&world).is_empty());
 }
 
+/// Once the command runs the terminal is its own, so the person is told before where it is that they will be asked; a program
+/// that reads stderr is not.
+#[test]
+fn who_starts_a_run_at_a_terminal_is_told_where_uses_wait() {
+    let world = World::with_token();
+    unlock(&world);
+    let run = || world.keyless(&["run", "--", "echo", "begun"]).without_passphrase();
+    let screen = at_a_terminal(&world, run(), "expect('begun'); finish(code=0)");
+    assert!(!screen.contains("keyless approve"), "{screen}");
+    gated(&world, "session");
+    let told = format!(
+        "expect('{TOKEN} waits for your word'); expect('keyless approve'); expect('begun')"
+    );
+    at_a_terminal(&world, run(), &format!("{told}\nfinish(code=0)"));
+    gated(&world, "never");
+    world.keyless(&["secret", "set", TOKEN, "--ask", "POST /**"]).run().ok();
+    at_a_terminal(&world, run(), &format!("{told}\nfinish(code=0)"));
+    let ran = run().run();
+    assert_eq!((ran.errors(), ran.ok()), (String::new(), "begun\n".to_owned()));
+}
+
 /// At the terminal a slip is no answer: what is allowed one use at a time is not allowed for a session, and a key that
 /// means nothing denies nothing.
 #[test]

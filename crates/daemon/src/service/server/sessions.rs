@@ -89,6 +89,7 @@ impl Service {
             conceal: open.conceal.clone(),
             remove: open.remove.clone(),
             unnamed: open.unnamed.clone(),
+            asking: open.asking.clone(),
             version: Some(OURS.to_owned()),
         };
         let (sockets, serving) = ([socket, agent_socket], [serving, tools]);
