@@ -35,7 +35,7 @@ pub use self::{
     given::{
         Given, Occasion, Typed, read_destinations, read_path, read_variable, suggested_variable,
     },
-    lasting::{ago, counted, lasting},
+    lasting::{ago, counted, lasting, to_the_minute},
     overview::{
         ChainState, EgressView, HOUR_BARS, LOG_ACTIONS, LOG_OUTCOMES, LogView, LogWanted, Overview,
         SecretRow, SecretState, SecretsView, SecretsWanted, SourcesView, Tally,

@@ -41,17 +41,18 @@ pub(super) async fn run(ui: &Ui) -> Result<ExitCode, Error> {
         Err(error) => format!("{store}: {error}"),
     };
     let broker = service.as_ref().map_or_else(
-        || "locked".to_owned(),
+        // Where there is nothing to lock none can run.
+        || if matches!(found, Ok(false)) { "none" } else { "locked" }.to_owned(),
         |status| {
-            let (minutes, sessions) = (status.locks_in_seconds / 60, status.sessions_in_words());
-            let process = status.pid;
+            let rest = keyless_daemon::to_the_minute(status.locks_in_seconds);
+            let (process, sessions) = (status.pid, status.sessions_in_words());
             if status.locked {
                 let next =
                     if status.takes_codes { "keyless unlock --code" } else { "keyless unlock" };
                 let wait = if status.sessions == 1 { "waits" } else { "wait" };
                 return format!("locked, {sessions} {wait}; {next} opens it again");
             }
-            format!("unlocked for another {minutes} min, {sessions}, process {process}")
+            format!("unlocked for another {rest}, {sessions}, process {process}")
         },
     );
     let waiting = match service.as_ref().map_or(0, |status| status.waiting) {

@@ -9,7 +9,7 @@ use std::{
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    Config, KEYLESS_HOME, Places, Store, absolute_paths, counted, keyless_home,
+    Config, KEYLESS_HOME, Places, Store, absolute_paths, counted, keyless_home, to_the_minute,
     vault::{Factor, Keyfile, Passphrase, RecoveryPhrase},
 };
 use serde_json::json;
@@ -28,7 +28,7 @@ pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
     let stands_locked = status.as_ref().is_some_and(|status| status.locked);
     if let Some(status) = status.filter(|status| !status.locked) {
         let data = json!({ "unlocked": true, "locks_in_seconds": status.locks_in_seconds });
-        let rest = minutes(status.locks_in_seconds);
+        let rest = to_the_minute(status.locks_in_seconds);
         let words = match args.window {
             None => format!("Unlocked already, for another {rest}.\n"),
             Some(_) => format!(
@@ -52,7 +52,10 @@ pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
     let config = Config::load(&places.config_file())?;
     let window = config.unlock.window(args.window)?;
     if args.window.is_some_and(|asked| asked > window.length) {
-        ui.warn(format!("the store stays open for {} at most", minutes(window.length.as_secs())));
+        ui.warn(format!(
+            "the store stays open for {} at most",
+            to_the_minute(window.length.as_secs())
+        ));
     }
     let seconds = window.length.as_secs();
     if stands_locked {
@@ -62,7 +65,8 @@ pub(super) async fn run(ui: &Ui, args: UnlockArgs) -> Result<ExitCode, Error> {
     }
     start_broker(word, &factor, seconds)?;
     let data = json!({ "unlocked": true, "locks_in_seconds": seconds });
-    let words = format!("Unlocked for {}. keyless lock closes the store.\n", minutes(seconds));
+    let words =
+        format!("Unlocked for {}. keyless lock closes the store.\n", to_the_minute(seconds));
     ui.answer("unlock", &data, &words);
     Ok(ExitCode::SUCCESS)
 }
@@ -73,7 +77,7 @@ async fn by_code(ui: &Ui, socket: &Path, asked: Option<Duration>) -> Result<Exit
     let asked = asked.map(|asked| asked.as_secs());
     let seconds = keyless_daemon::reopen_service(socket, &code, asked).await?;
     let data = json!({ "unlocked": true, "locks_in_seconds": seconds });
-    ui.answer("unlock", &data, &format!("Unlocked again for {}.\n", minutes(seconds)));
+    ui.answer("unlock", &data, &format!("Unlocked again for {}.\n", to_the_minute(seconds)));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -138,13 +142,5 @@ fn start_broker(word: &str, factor: &str, seconds: u64) -> Result<(), Error> {
     } else {
         let detail = SafeText::words("the broker did not come up; try keyless broker to see why");
         Err(Error::with(Code::Internal, detail))
-    }
-}
-
-fn minutes(seconds: u64) -> String {
-    match seconds {
-        0..=119 => format!("{seconds} s"),
-        120..=7199 => format!("{} min", seconds / 60),
-        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
     }
 }

@@ -155,6 +155,19 @@ fn a_person_is_asked_before_anything_is_written_and_for_what_is_missing() {
 }
 
 /// A value that looks like none is no reason to leave: the person is asked again, or goes on to the next one.
+/// There is no store to be missed where there is nothing to put into it.
+#[test]
+fn a_project_without_secrets_needs_no_store() {
+    let world = World::empty();
+    world.home.write("operator/work/README.md", "# Nothing secret\n").unwrap();
+    let seen = setup(&world, &["--yes"]);
+    let came = phases(seen.exits(0));
+    let states: Vec<_> = came.iter().map(|one| one.1.as_str()).collect();
+    assert_eq!(states, ["done", "done", "skipped", "skipped", "done"], "{}", seen.text());
+    let status = world.keyless(&["status"]).run().ok();
+    assert!(status.contains("Broker:  none\n"), "{status}");
+}
+
 #[test]
 fn a_weak_value_is_asked_for_again_or_skipped() {
     let world = World::with_store();

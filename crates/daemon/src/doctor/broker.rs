@@ -9,7 +9,7 @@ use std::{
 use keyless_core::Code;
 
 use super::Check;
-use crate::{places::Places, service, system::LONGEST_SOCKET};
+use crate::{operator::to_the_minute, places::Places, service, system::LONGEST_SOCKET};
 
 /// Whether `keyless unlock` could start a broker.
 pub(super) enum Openable {
@@ -68,8 +68,8 @@ fn running(status: &service::Status) -> Vec<Check> {
         let next = if status.takes_codes { "keyless unlock --code" } else { "keyless unlock" };
         Check::note("broker.running", format!("process {process}, locked"), next)
     } else {
-        let (minutes, sessions) = (status.locks_in_seconds / 60, status.sessions_in_words());
-        let found = format!("process {process}, open for another {minutes} min, {sessions}");
+        let (rest, sessions) = (to_the_minute(status.locks_in_seconds), status.sessions_in_words());
+        let found = format!("process {process}, open for another {rest}, {sessions}");
         Check::ok("broker.running", found)
     }];
     if let Some(other) = status.other_version() {

@@ -12,6 +12,15 @@ pub fn lasting(seconds: u64) -> String {
     }
 }
 
+/// `45 s`, `30 min`, `7 h 59 min`: how long something stays as it is.
+pub fn to_the_minute(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
 /// `1 value`, `2 values`.
 pub fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }

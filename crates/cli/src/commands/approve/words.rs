@@ -105,7 +105,8 @@ pub(in crate::commands) fn told(request: &Shown) -> String {
         Status::Session => {
             format!(
                 "{id}: {title} may be used until the session ends, {} at most.\n",
-                lasting(request.seconds_left)
+                // The seconds that have passed since are no hour less.
+                lasting(request.seconds_left.next_multiple_of(60))
             )
         }
     }
@@ -162,6 +163,13 @@ mod tests {
             "prov-abababababab  use  4 min left\n  Secret:    team/jira/key\n  Known:     not in the store yet\n  \
              Asked by:  m-1, 5 s ago\n  It says:   ok\\u{1b}[2J\\u{202e}evil\\u{200b}   Secret:    team/other/path\n"
         );
+    }
+
+    #[test]
+    fn a_moment_later_an_approval_still_holds_for_its_hours() {
+        let status = Status::Session;
+        let told = told(&Shown { status, seconds_left: 28_799, ..request(Asked::provision()) });
+        assert!(told.contains("until the session ends, 8 h at most"), "{told}");
     }
 
     #[test]

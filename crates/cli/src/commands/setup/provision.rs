@@ -7,7 +7,7 @@ use std::{
 
 use keyless_core::{Code, Destination, EgressRule, Error, SecretPath};
 use keyless_daemon::{
-    Operator, ci, counted, read_destinations,
+    Operator, ci, counted, manifest_of, read_destinations,
     setup::{Import, Judged, Outcome, Proposer, Scan, Wish},
     vault::{Inventory, Metadata, Row},
 };
@@ -38,6 +38,9 @@ pub(super) async fn run(
     }
     let opened = keyless_daemon::open_store(&setup.places).await;
     if opened.is_err_and(|error| error.code() == Code::NotInitialised) {
+        if found.held_in.is_empty() && manifest_of(&setup.root)?.is_none() {
+            return Ok(Came::skipped("there is nothing to take in"));
+        }
         let summary = "there is no store: keyless init, then keyless setup --resume";
         return Ok(Came::failed(summary.to_owned(), json!({})));
     }
