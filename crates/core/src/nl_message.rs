@@ -13,7 +13,7 @@ mod strict;
 
 pub use self::{
     discovery::{Discovery, health},
-    envelope::{MAX_CLOCK_SKEW, MAX_MESSAGE_BYTES, Message, Shape},
+    envelope::{MAX_CLOCK_SKEW, MAX_MESSAGE_BYTES, Message, Named, Shape},
     fault::{NlFault, nl_name, nl_status},
     message_type::MessageType,
     profile::Profile,

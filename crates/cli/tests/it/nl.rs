@@ -268,7 +268,15 @@ fn messages_are_held_to_the_protocol_at_every_door() {
     let http = |action: &Value| json!({ "over": "http", "action": action, "request_id": "req_1" });
     let mut typed = http(&other);
     typed["headers"] = json!({ "Content-Type": "text/plain" });
-    let versioned = json!({ "over": "http", "method": "POST", "path": "/nl/v1/actions", "body": { "nl_version": "2.0" } });
+    let later = json!({ "nl_version": "2.0", "request_id": "req_9" });
+    let versioned =
+        json!({ "over": "http", "method": "POST", "path": "/nl/v1/actions", "body": later });
+    let wrong_place = json!({
+        "nl_version": "1.0", "message_type": "audit_query", "message_id": "m-7",
+        "timestamp": jiff::Timestamp::now().to_string(), "payload": { "request_id": "req_7" },
+    });
+    let misplaced =
+        json!({ "over": "http", "method": "POST", "path": "/nl/v1/actions", "body": wrong_place });
     let page = json!({ "over": "http", "method": "GET", "path": "/nl/v1/health", "headers": { "Origin": "http://a.test" } });
     let get = |path: &str| json!({ "over": "http", "method": "GET", "path": path });
     let register = |body: Value| json!({ "over": "http", "method": "POST", "path": "/nl/v1/agents/register", "body": body });
@@ -292,10 +300,11 @@ fn messages_are_held_to_the_protocol_at_every_door() {
         answers.iter().map(|answer| answer["status"].as_u64().unwrap()).collect();
     assert_eq!(
         statuses,
-        [200, 200, 409, 415, 400, 421, 200, 200, 403, 404, 400, 401],
+        [200, 200, 409, 415, 400, 421, 200, 200, 403, 404, 400, 401, 400],
         "{answers:#?}"
     );
     assert_eq!(answers[0]["body"], answers[1]["body"]);
+        misplaced,
     assert_eq!(answers[2]["body"]["error"]["nl_code"], "NL-E802");
     assert_eq!(answers[4]["body"]["error"]["details"]["supported_versions"], json!(["1.0"]));
     assert_eq!(answers[7]["body"]["nl_protocol"]["versions"], json!(["1.0"]));
@@ -307,8 +316,20 @@ fn messages_are_held_to_the_protocol_at_every_door() {
         ["agent_get", {}],
         ["audit_query", {}],
     ]);
+    // Also what is refused outside of an action says which request that was.
+    assert_eq!(
+        (&answers[2]["body"]["request_id"], &answers[4]["body"]["request_id"]),
+        (&json!("req_1"), &json!("req_9"))
+    );
+    assert_eq!(answers[4]["request_id"], "req_9");
+    let misplaced = &answers[12]["body"];
+    assert_eq!(
+        (&misplaced["message_type"], &misplaced["payload"]["correlation_id"]),
+        (&json!("error"), &json!("m-7"))
+    );
+    assert_eq!(misplaced["payload"]["request_id"], "req_7", "{misplaced}");
     let answers = served.client(&json!([
-        { "over": "unix", "raw": ["{", "[]", "{\"message_type\":\"x\"}"], "messages": messages },
+        { "over": "unix", "raw": ["{", "[]", "{\"message_type\":\"x\",\"message_id\":\"m-8\"}"], "messages": messages },
         { "over": "stdio", "messages": messages },
     ]));
     let over_unix = answers[0].as_array().unwrap();
@@ -325,6 +346,7 @@ fn messages_are_held_to_the_protocol_at_every_door() {
         assert_eq!(told[4]["payload"]["agent_uri"], AGENT, "{}", told[4]);
         assert_eq!(told[5]["payload"]["error"]["code"], "NL-E501", "{}", told[5]);
     }
+    assert_eq!(over_unix[3]["payload"]["correlation_id"], "m-8", "{}", over_unix[3]);
 }
 
 /// NL-8.23.

@@ -35,6 +35,52 @@ pub struct Message {
     pub payload: Map<String, Value>,
 }
 
+/// What a text says of itself, whether or not it is a message: a refusal names what it answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Named {
+    /// Its form, where it looks like an envelope.
+    pub shape: Option<Shape>,
+    /// `message_id` of an envelope.
+    pub id: Option<String>,
+    /// `request_id`, of a body or of what an envelope holds.
+    pub request_id: Option<String>,
+}
+
+impl Named {
+    /// What can be read of it.
+    pub fn read(bytes: &[u8]) -> Self {
+        if bytes.len() > MAX_MESSAGE_BYTES {
+            return Self::default();
+        }
+        serde_json::from_slice(bytes).map(|object| Self::of(&object)).unwrap_or_default()
+    }
+
+    /// What an object says.
+    pub fn of(object: &Map<String, Value>) -> Self {
+        let said = |object: &Map<String, Value>, key| id(object, key).ok().flatten();
+        if !object.contains_key("message_type") {
+            return Self { request_id: said(object, "request_id"), ..Self::default() };
+        }
+        let payload = object.get("payload").and_then(Value::as_object);
+        Self {
+            shape: Some(Shape::Enveloped),
+            id: said(object, "message_id"),
+            request_id: payload.and_then(|payload| said(payload, "request_id")),
+        }
+    }
+
+    /// A message with that much in it, in its own form or in `usual`.
+    pub fn message(self, usual: Shape) -> Message {
+        let request_id = self.request_id.map(|id| ("request_id".to_owned(), id.into()));
+        Message {
+            shape: self.shape.unwrap_or(usual),
+            kind: MessageType::Error,
+            id: self.id,
+            payload: request_id.into_iter().collect(),
+        }
+    }
+}
+
 impl Message {
     /// Reads a message. A bare body says not what it is: then it is a `bare`.
     pub fn read(bytes: &[u8], bare: MessageType, now: Timestamp) -> Result<Self, NlFault> {
@@ -87,6 +133,11 @@ impl Message {
         check_version(&payload)?;
         self::id(&payload, "request_id")?;
         Ok(Self { shape: Shape::Enveloped, kind, id, payload })
+    }
+
+    /// What its request is known by: its own `request_id`, else the message's id.
+    pub fn request_id(&self) -> Option<&str> {
+        self.payload.get("request_id").and_then(Value::as_str).or(self.id.as_deref())
     }
 
     /// An answer to this message, in its form. `id` is for the answer's own envelope.
@@ -235,6 +286,25 @@ mod tests {
             assert_eq!(bytes(odd), Err(Code::MessageMalformed), "{odd:?}");
         }
         assert_eq!(bytes(&vec![b' '; MAX_MESSAGE_BYTES + 1]), Err(Code::MessageTooLarge));
+    }
+
+    #[test]
+    fn what_is_no_message_is_named_as_far_as_it_can_be() {
+        let named = |text: &str| {
+            let Named { shape, id, request_id } = Named::read(text.as_bytes());
+            (shape.is_some(), id.unwrap_or_default(), request_id.unwrap_or_default())
+        };
+        let whole = envelope(&json!({ "nl_version": "2.0", "payload": { "request_id": "r" } }));
+        assert_eq!(named(&whole.to_string()), (true, "m-1".into(), "r".into()));
+        let bare = r#"{ "nl_version": "9", "request_id": "r", "action": 1, "action": 2 }"#;
+        assert_eq!(named(bare), (false, String::new(), "r".into()));
+        let odd = r#"{ "message_type": 7, "message_id": "a b", "payload": [] }"#;
+        assert_eq!(named(odd), (true, String::new(), String::new()));
+        for nothing in ["", "{", "[]", "{}", r#"{ "request_id": "a\nb" }"#] {
+            assert_eq!(Named::read(nothing.as_bytes()), Named::default(), "{nothing}");
+        }
+        let message = Named::read(bare.as_bytes()).message(Shape::Bare);
+        assert_eq!((message.shape, message.request_id()), (Shape::Bare, Some("r")));
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::io;
 use jiff::Timestamp;
 use keyless_core::{
     Code,
-    nl_message::{Message, MessageType, NlFault, Shape},
+    nl_message::{Message, MessageType, Named, NlFault, Shape},
 };
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::rates::RateState;
@@ -106,7 +106,14 @@ impl Outcome {
     /// The answer to `message`.
     pub(crate) fn to(&self, message: &Message, rate: Option<RateState>) -> Answered {
         let (id, now) = (message_id(), Timestamp::now());
-        let body = message.answered(self.kind, self.render(message.shape), &id, now);
+        let mut body = self.render(message.shape);
+        // Outside of an action too, who sent several learns which of them was refused.
+        if let (Some(_), Some(request)) = (&self.fault, message.request_id())
+            && body.get("request_id").is_none()
+        {
+            body["request_id"] = request.into();
+        }
+        let body = message.answered(self.kind, body, &id, now);
         let rate = rate.or_else(|| self.spent());
         Answered { status: self.status, body, rate, retry_after: self.retry_after() }
     }
@@ -124,10 +131,9 @@ impl Outcome {
     }
 }
 
-/// The answer to what is no message, in the form that it seems to have.
-pub(crate) fn refused(fault: NlFault, shape: Shape) -> Answered {
-    let message = Message { shape, kind: MessageType::Error, id: None, payload: Map::new() };
-    Outcome::failed(MessageType::Error, json!({}), fault).to(&message, None)
+/// The answer to what is no message, in the form that it seems to have, or in `usual`.
+pub(crate) fn refused(fault: NlFault, named: Named, usual: Shape) -> Answered {
+    Outcome::failed(MessageType::Error, json!({}), fault).to(&named.message(usual), None)
 }
 
 /// How many bytes something takes as JSON, which is not made for that.

@@ -16,7 +16,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use keyless_core::{
     Code, SafeText,
     action::AgentClaim,
-    nl_message::{MAX_MESSAGE_BYTES, MEDIA_TYPE, Message, MessageType, NlFault, Shape},
+    nl_message::{MAX_MESSAGE_BYTES, MEDIA_TYPE, Message, MessageType, Named, NlFault, Shape},
 };
 use keyless_egress::ServerTls;
 use serde_json::{Map, Value};
@@ -123,12 +123,12 @@ async fn answer(
     let answered = match counted.and_then(|()| service.count_address(client.peer)) {
         Ok(rate) => {
             let done = dispatch(&service, request, client, listening).await;
-            let mut answered = done.unwrap_or_else(|fault| refused(fault, Shape::Bare));
+            let mut answered = done.unwrap_or_else(refused_unread);
             // Whoever is nobody has the address's window alone.
             answered.rate = answered.rate.or(Some(rate));
             answered
         }
-        Err(fault) => refused(fault, Shape::Bare),
+        Err(fault) => refused_unread(fault),
     };
     let mut answer = rendered(&answered, id);
     if answered.status == 405
@@ -169,9 +169,14 @@ async fn dispatch(
     };
     let presented = presented(request.headers(), uri.query(), client.peer);
     let message = if method == Method::POST {
-        let mut message = read(request, kind).await?;
-        message.payload.append(&mut more);
-        message
+        let body = body_of(request).await?;
+        match read(body, kind).await {
+            Ok(mut message) => {
+                message.payload.append(&mut more);
+                message
+            }
+            Err((fault, named)) => return Ok(refused(fault, *named, Shape::Bare)),
+        }
     } else {
         more.extend(route::query(uri.query().unwrap_or_default()));
         Message { shape: Shape::Bare, kind, id: None, payload: more }
@@ -180,7 +185,12 @@ async fn dispatch(
     Ok(service.answer(Arc::new(presented), message).await)
 }
 
-async fn read(request: Request<Incoming>, kind: MessageType) -> Result<Message, NlFault> {
+/// The refusal of what was not read, or is not there.
+fn refused_unread(fault: NlFault) -> Answered {
+    refused(fault, Named::default(), Shape::Bare)
+}
+
+async fn body_of(request: Request<Incoming>) -> Result<Bytes, NlFault> {
     let typed = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let essence = typed.unwrap_or_default().split(';').next().unwrap_or_default().trim();
     let mut parameters = typed.unwrap_or_default().split(';').skip(1).map(str::trim);
@@ -207,16 +217,23 @@ async fn read(request: Request<Incoming>, kind: MessageType) -> Result<Message, 
             NlFault::new(Code::MessageMalformed, SafeText::words("the body ended too soon"))
         }
     })?;
-    let (body, now) = (body.to_bytes(), jiff::Timestamp::now());
-    let weight = Weight::of_bytes(body.len());
-    let reading = move || Message::read(&body, kind, now);
-    let message = apart(weight, reading).await??;
-    if message.kind == kind {
-        Ok(message)
-    } else {
-        let words = SafeText::words("this address takes another type of message");
-        Err(NlFault::new(Code::MessageTypeUnknown, words).with("expected", kind.as_str()))
-    }
+    Ok(body.to_bytes())
+}
+
+/// The message of this kind that a body is; else why not, and what it says of itself.
+async fn read(body: Bytes, kind: MessageType) -> Result<Message, (NlFault, Box<Named>)> {
+    let (weight, now) = (Weight::of_bytes(body.len()), jiff::Timestamp::now());
+    let reading = move || {
+        let read = Message::read(&body, kind, now).and_then(|message| {
+            if message.kind == kind {
+                return Ok(message);
+            }
+            let words = SafeText::words("this address takes another type of message");
+            Err(NlFault::new(Code::MessageTypeUnknown, words).with("expected", kind.as_str()))
+        });
+        read.map_err(|fault| (fault, Box::new(Named::read(&body))))
+    };
+    apart(weight, reading).await.unwrap_or_else(|fault| Err((fault, Box::default())))
 }
 
 /// A page that a person visits reaches nothing here, by a rebound name either.

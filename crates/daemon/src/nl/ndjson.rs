@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use keyless_core::{
     Code, SafeText,
     agent::Aid,
-    nl_message::{MAX_MESSAGE_BYTES, Message, MessageType, NlFault, Shape},
+    nl_message::{MAX_MESSAGE_BYTES, Message, MessageType, Named, NlFault, Shape},
 };
 use serde_json::{Map, Value, json};
 use tokio::{
@@ -73,20 +73,26 @@ impl Conversation {
             Read::Line(line) => line,
             Read::Late => {
                 let words = SafeText::words("the line did not end within 30 seconds");
-                return self.refuse(NlFault::new(Code::MessageMalformed, words)).await;
+                let fault = NlFault::new(Code::MessageMalformed, words);
+                return self.refuse(fault, Named::default()).await;
             }
             Read::TooLong => {
                 // On streams it is a malformed message, elsewhere one that is too large (C-36).
                 let words = SafeText::words("a line has at most 1048576 bytes");
                 let fault = NlFault::new(Code::MessageMalformed, words).with("also", "NL-E803");
-                return self.refuse(fault.with("max_bytes", MAX_MESSAGE_BYTES)).await;
+                let fault = fault.with("max_bytes", MAX_MESSAGE_BYTES);
+                return self.refuse(fault, Named::default()).await;
             }
         };
         let (weight, now) = (Weight::of_bytes(line.len()), jiff::Timestamp::now());
-        let reading = move || Message::read(&line, MessageType::ActionRequest, now);
-        let message = match apart(weight, reading).await.flatten() {
-            Ok(message) => message,
-            Err(fault) => return self.refuse(fault).await,
+        let reading = move || {
+            let read = Message::read(&line, MessageType::ActionRequest, now);
+            read.map_err(|fault| (fault, Box::new(Named::read(&line))))
+        };
+        let message = match apart(weight, reading).await {
+            Ok(Ok(message)) => message,
+            Ok(Err((fault, named))) => return self.refuse(fault, *named).await,
+            Err(fault) => return self.refuse(fault, Named::default()).await,
         };
         if message.kind == MessageType::Handshake {
             return self.greet(&message).await;
@@ -135,8 +141,8 @@ impl Conversation {
         Ok(aid)
     }
 
-    async fn refuse(&self, fault: NlFault) -> Option<()> {
-        self.outbox.send(refused(fault, Shape::Enveloped).body).await.ok()
+    async fn refuse(&self, fault: NlFault, named: Named) -> Option<()> {
+        self.outbox.send(refused(fault, named, Shape::Enveloped).body).await.ok()
     }
 }
 

@@ -12,7 +12,7 @@ use keyless_action::Limits;
 use keyless_core::{
     Code, Error, Grace, SafeText,
     agent::{AgentType, Aid, InstanceId},
-    nl_message::{Discovery, Message, MessageType, NlFault, Shape, health},
+    nl_message::{Discovery, Message, MessageType, Named, NlFault, Shape, health},
     threat::Band,
 };
 use keyless_store::AuditLog;
@@ -154,6 +154,11 @@ impl NlService {
         message: Message,
     ) -> Answered {
         let (service, shape) = (Arc::clone(self), message.shape);
+        let named = Named {
+            shape: Some(shape),
+            id: message.id.clone(),
+            request_id: message.request_id().map(ToOwned::to_owned),
+        };
         let doing = tokio::spawn(async move {
             let mut rate = None;
             let done = Box::pin(service.dispatch(&presented, &message, &mut rate)).await;
@@ -162,7 +167,7 @@ impl NlService {
             done.unwrap_or_else(failed).to(&message, rate)
         });
         // One message's panic is its own.
-        doing.await.unwrap_or_else(|_| refused(Code::Internal.into(), shape))
+        doing.await.unwrap_or_else(|_| refused(Code::Internal.into(), named, shape))
     }
 
     async fn dispatch(
@@ -296,9 +301,10 @@ impl NlService {
         Ok(aid)
     }
 
-    /// The line for a connection that there is no session for.
-    pub(crate) fn refusal(error: Error) -> Vec<u8> {
-        format!("{}\n", refused(error.into(), Shape::Enveloped).body).into_bytes()
+    /// The line for a connection that there is no session for, which said `first`.
+    pub(crate) fn refusal(error: Error, first: &Map<String, Value>) -> Vec<u8> {
+        let refused = refused(error.into(), Named::of(first), Shape::Enveloped);
+        format!("{}\n", refused.body).into_bytes()
     }
 
     /// Ends a session's agent and its actions, what it has handed on and what its actions have left.
@@ -324,8 +330,7 @@ impl NlService {
 
 /// What an action's message is known by.
 fn request_id(message: &Message) -> String {
-    let said = message.payload.get("request_id").and_then(Value::as_str).map(ToOwned::to_owned);
-    said.or_else(|| message.id.clone()).unwrap_or_else(message_id)
+    message.request_id().map_or_else(message_id, ToOwned::to_owned)
 }
 
 /// What a message says, without the attestation, which may be fresh each time.

@@ -55,7 +55,7 @@ pub(super) async fn converse(service: Arc<Service>, stream: UnixStream, bound: O
             let agent = match service.speaks_as(&mut caller, &message).await {
                 Ok(agent) => agent,
                 Err(error) => {
-                    let _ = writer.write_all(&NlService::refusal(error)).await;
+                    let _ = writer.write_all(&NlService::refusal(error, &message)).await;
                     break;
                 }
             };
