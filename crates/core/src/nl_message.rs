@@ -12,7 +12,7 @@ mod schemas;
 mod strict;
 
 pub use self::{
-    discovery::{Discovery, health},
+    discovery::{AttestationIssuer, Discovery, health},
     envelope::{MAX_CLOCK_SKEW, MAX_MESSAGE_BYTES, Message, Named, Shape},
     fault::{NlFault, nl_name, nl_status},
     message_type::MessageType,

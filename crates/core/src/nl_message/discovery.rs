@@ -1,6 +1,7 @@
 //! What a client is told before it is known: the discovery document, and health.
 
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{MAX_MESSAGE_BYTES, NL_VERSION, Profile};
@@ -16,6 +17,18 @@ pub struct Discovery {
     pub requests_per_minute: u32,
     /// Which text rules where two can't both be kept.
     pub profile: Profile,
+    /// Whose word for agents is taken.
+    pub attestation_issuers: Vec<AttestationIssuer>,
+}
+
+/// A vendor whose word for agents is taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AttestationIssuer {
+    /// Its name.
+    pub issuer: String,
+    /// Where its keys are; absent where the operator has them in a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jwks_uri: Option<String>,
 }
 
 impl Discovery {
@@ -56,7 +69,7 @@ impl Discovery {
                 "nl_profile": self.profile.as_str(),
             },
             "security": {
-                "attestation_issuers": [],
+                "attestation_issuers": self.attestation_issuers,
                 "rate_limiting": {
                     "enabled": true, "default_requests_per_minute": self.requests_per_minute,
                 },
@@ -91,6 +104,10 @@ mod tests {
             base_url: Some("https://a.test".into()),
             requests_per_minute: 120,
             profile: Profile::Final,
+            attestation_issuers: vec![AttestationIssuer {
+                issuer: "anthropic.com".to_owned(),
+                jwks_uri: None,
+            }],
         };
         let document = discovery.document();
         for pointer in [
@@ -108,6 +125,8 @@ mod tests {
         ] {
             assert!(document.pointer(pointer).is_some(), "{pointer}");
         }
+        let issuers = &document["security"]["attestation_issuers"];
+        assert_eq!(*issuers, json!([{ "issuer": "anthropic.com" }]));
         assert_eq!(document["endpoints"]["base_url"], "https://a.test/nl/v1");
         assert_eq!(health(Some("locked"), Profile::Seed, Timestamp::UNIX_EPOCH).0, 503);
         assert_eq!(document["capabilities"]["nl_profile"], "final");

@@ -15,6 +15,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_he
 use keyless_core::{
     Code, Error, SafeText,
     agent::{Aid, Attested, CLOCK_SKEW, InstanceId, TrustLevel},
+    nl_message::AttestationIssuer,
 };
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -84,6 +85,11 @@ impl Attestations {
     /// By these keys.
     pub(crate) fn new(keys: VendorKeys) -> Self {
         Self { keys, seen: Mutex::default() }
+    }
+
+    /// Whose tokens are taken.
+    pub(crate) fn issuers(&self) -> Vec<AttestationIssuer> {
+        self.keys.issuers()
     }
 
     /// Takes a token's word for who shows it: for this message, an agent that its organization vouches for is also its

@@ -323,6 +323,7 @@ impl NlService {
             base_url: self.base_url.get().cloned(),
             requests_per_minute: AGENT_LIMIT,
             profile: self.limits.profile,
+            attestation_issuers: self.attestations.issuers(),
         };
         Outcome::done(MessageType::DiscoveryResponse, 200, discovery.document())
     }

@@ -17,7 +17,7 @@ use jsonwebtoken::{
     Header,
     jwk::{Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse},
 };
-use keyless_core::{Error, Scheme};
+use keyless_core::{Error, Scheme, nl_message::AttestationIssuer};
 use keyless_egress::{ClientRequest, Engine, Whose};
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -111,15 +111,25 @@ impl VendorKeys {
         }
     }
 
+    /// The vendors, and where the keys of each are; none while the file can't be read.
+    pub(super) fn issuers(&self) -> Vec<AttestationIssuer> {
+        let all = self.all().unwrap_or_default();
+        all.into_iter()
+            .map(|(issuer, Vendor { url, .. })| AttestationIssuer { issuer, jwks_uri: url })
+            .collect()
+    }
+
     fn named(&self, vendor: &str) -> Result<Vendor, Error> {
+        self.all()?.remove(vendor).ok_or_else(|| invalid("no keys of its vendor are known"))
+    }
+
+    fn all(&self) -> Result<BTreeMap<String, Vendor>, Error> {
         let text = match fs::read_to_string(&self.file) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => "{}".to_owned(),
             Err(_) => return Err(invalid("the vendors' keys can't be read")),
         };
-        let mut all: BTreeMap<String, Vendor> =
-            serde_json::from_str(&text).map_err(|_| invalid("the vendors' keys can't be read"))?;
-        all.remove(vendor).ok_or_else(|| invalid("no keys of its vendor are known"))
+        serde_json::from_str(&text).map_err(|_| invalid("the vendors' keys can't be read"))
     }
 }
 
@@ -213,7 +223,10 @@ mod tests {
         fs::write(&file, r#"{ "acme.corp": { "url": "https://acme.corp/jwks.json" } }"#).unwrap();
         let address =
             Arc::new(Address { asked: AtomicUsize::new(0), keys: Mutex::new(Some(vec!["a"])) });
-        let keys = VendorKeys::new(file, Arc::clone(&address) as _);
+        let keys = VendorKeys::new(file.clone(), Arc::clone(&address) as _);
+        let issuers = || json!(keys.issuers());
+        let uri = "https://acme.corp/jwks.json";
+        assert_eq!(issuers(), json!([{ "issuer": "acme.corp", "jwks_uri": uri }]));
         let at = |minutes: i64| Timestamp::from_second(1_770_000_000 + minutes * 60).unwrap();
         let named =
             |kid: &str| Header { kid: Some(kid.to_owned()), ..Header::new(Algorithm::EdDSA) };
