@@ -145,7 +145,7 @@ pub use crate::{
         trust_ends_soon,
     },
     service::{
-        RemoteSession, SessionOffer, Status, lock as lock_service,
+        OwnTools, RemoteSession, SessionOffer, Status, lock as lock_service, open_own_session,
         open_session as open_remote_session, reopen as reopen_service, serve,
         status as service_status,
     },

@@ -92,7 +92,7 @@ pub fn run(spec: &RunSpec, session: SessionHandle) -> BoxFuture<'_, Result<Ran, 
         let ending = async {
             if let Some(entry) = &entry {
                 entry.taken().await;
-                session.close();
+                session.close().await;
             }
             std::future::pending().await
         };

@@ -109,6 +109,14 @@ impl UnlockConfig {
     }
 }
 
+impl Window {
+    /// The same for a store that a run opens for itself: it stays open to that run's end, so until its agent's.
+    pub(crate) fn for_one_run(self) -> Self {
+        let life = hours(7 * 24);
+        Self { length: life, longest: life, idle: None, ..self }
+    }
+}
+
 impl Keeper {
     /// Keeps a vault that was just opened by a stronger factor.
     pub(crate) fn new(vault: Arc<Vault>, log: AuditLog, window: Window) -> Self {

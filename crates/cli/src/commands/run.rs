@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf, process::ExitCode, sync::Arc, time::SystemTime};
 
 use keyless_core::{Code, Error, SafeText};
 use keyless_daemon::{
-    ApproveApply, Broker, Caution, Config, EgressDoor, Ended, Isolation, Places, Ran, RunSpec,
+    ApproveApply, Broker, Config, EgressDoor, Ended, Isolation, Places, Ran, RunSpec,
     SessionHandle, Wanted, absolute_paths,
     ci::{self, CiSession},
     manifest_of,
@@ -35,7 +35,7 @@ pub(super) async fn run(ui: &Ui, args: RunArgs) -> Result<ExitCode, Error> {
     let hide = absolute_paths(args.hide.iter().map(PathBuf::as_path));
     let (session, home) = if ci::is_on() {
         let opened = open_ci_session(&places, &args, &wanted).await?;
-        (SessionHandle::Local(opened.session), Some(opened.home))
+        (SessionHandle::Local(opened.session, None), Some(opened.home))
     } else {
         (open_session(ui, &places, &args, &wanted, &hide).await?, None)
     };
@@ -132,7 +132,7 @@ async fn open_session(
     let door = EgressDoor::new(&config)?;
     if *wanted == Wanted::Nothing {
         let session = keyless_daemon::open_bare_session(places, door).await?;
-        return Ok(SessionHandle::Local(session));
+        return Ok(SessionHandle::Local(session, None));
     }
     let (_, store) = open_store().await?;
     let factor = prompt::factor(&args.factor).map_err(|error| match error.code() {
@@ -141,13 +141,16 @@ async fn open_session(
     })?;
     let vault = keyless_daemon::open_vault(store, factor).await?;
     let vault = Arc::new(keyless_daemon::with_sources(vault, places, &config)?);
-    let caution = Caution::of(&vault, &places.index_file(), manifest.as_deref()).await?;
     let log = keyless_daemon::audit_log(&vault);
     keyless_daemon::annotate_log(&log, &config);
     let floor = config.unlock.window(None)?.floor;
     let broker = Broker::asking_at_least(floor, door, vault, log);
     let inherited = keyless_daemon::inherited();
-    Ok(SessionHandle::Local(broker.open_session(wanted, &inherited, caution).await?))
+    let mut hide = hide.to_vec();
+    hide.extend(absolute_paths(file.as_deref()));
+    let manifest = manifest.as_deref();
+    keyless_daemon::open_own_session(broker, places, &config, wanted, &inherited, manifest, hide)
+        .await
 }
 
 /// Who names a secret expects the command to find it.

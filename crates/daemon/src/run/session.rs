@@ -12,13 +12,13 @@ use crate::{
     alone::Entry,
     broker::{OpenSession, Variable},
     places::Places,
-    service::RemoteSession,
+    service::{OwnTools, RemoteSession},
 };
 
 /// A session, wherever its broker is.
 pub enum SessionHandle {
-    /// The broker is in this process.
-    Local(OpenSession),
+    /// The broker is in this process, with a door for tools where there is a store.
+    Local(OpenSession, Option<OwnTools>),
     /// The broker is a service.
     Remote(RemoteSession),
 }
@@ -26,14 +26,14 @@ pub enum SessionHandle {
 impl SessionHandle {
     pub(super) fn variables(&self) -> &[Variable] {
         match self {
-            Self::Local(session) => &session.variables,
+            Self::Local(session, _) => &session.variables,
             Self::Remote(session) => &session.offer().variables,
         }
     }
 
     pub(super) fn remove(&self) -> &[String] {
         match self {
-            Self::Local(session) => &session.remove,
+            Self::Local(session, _) => &session.remove,
             Self::Remote(session) => &session.offer().remove,
         }
     }
@@ -41,7 +41,7 @@ impl SessionHandle {
     /// The secrets that the command finds nowhere, though it may use them.
     pub fn unnamed(&self) -> &[SecretPath] {
         match self {
-            Self::Local(session) => &session.unnamed,
+            Self::Local(session, _) => &session.unnamed,
             Self::Remote(session) => &session.offer().unnamed,
         }
     }
@@ -49,7 +49,7 @@ impl SessionHandle {
     /// The secrets of which a person is asked before some uses or all.
     pub fn asking(&self) -> &[SecretPath] {
         match self {
-            Self::Local(session) => &session.asking,
+            Self::Local(session, _) => &session.asking,
             Self::Remote(session) => &session.offer().asking,
         }
     }
@@ -57,36 +57,36 @@ impl SessionHandle {
     /// What the session's broker is called, if that is of another version than this program.
     pub fn other_version(&self) -> Option<String> {
         match self {
-            Self::Local(_) => None,
+            Self::Local(..) => None,
             Self::Remote(session) => session.offer().other_version(),
         }
     }
 
     pub(super) fn conceal(&self) -> &[PathBuf] {
         match self {
-            Self::Local(session) => &session.conceal,
+            Self::Local(session, _) => &session.conceal,
             Self::Remote(session) => &session.offer().conceal,
         }
     }
 
-    /// Where tools inside the jail ask. None when the broker is in this process: nobody could answer there.
+    /// Where tools inside the jail ask. None without a store: there is nothing to ask about.
     pub(super) fn agent_socket(&self) -> Option<&PathBuf> {
         match self {
-            Self::Local(_) => None,
+            Self::Local(_, tools) => tools.as_ref().map(OwnTools::socket),
             Self::Remote(session) => Some(&session.offer().agent_socket),
         }
     }
 
     pub(super) fn trust_pem(&self) -> &str {
         match self {
-            Self::Local(session) => &session.trust_pem,
+            Self::Local(session, _) => &session.trust_pem,
             Self::Remote(session) => &session.offer().trust_pem,
         }
     }
 
     pub(super) fn carrier(&self) -> Arc<dyn Carrier> {
         match self {
-            Self::Local(open) => Arc::new(EngineCarrier {
+            Self::Local(open, _) => Arc::new(EngineCarrier {
                 engine: Arc::clone(open.engine()),
                 session: Arc::clone(&open.session),
             }),
@@ -98,7 +98,7 @@ impl SessionHandle {
     pub(super) async fn proxy_url(&self) -> Result<String, Error> {
         match self {
             Self::Remote(session) => Ok(session.offer().proxy_url.clone()),
-            Self::Local(open) => {
+            Self::Local(open, _) => {
                 let (listener, address) = loopback_listener().await?;
                 tokio::spawn(Arc::clone(open.engine()).serve_proxy(listener));
                 Ok(format!("http://{}@{address}", open.session.proxy_credential()))
@@ -109,7 +109,7 @@ impl SessionHandle {
     /// An entry in `places` for as long as the run lasts, where its broker is here and has secrets.
     pub(super) fn entry(&self, places: Option<&Places>) -> Result<Option<Entry>, Error> {
         match (self, places) {
-            (Self::Local(open), Some(places)) if !open.paths.is_empty() => {
+            (Self::Local(open, _), Some(places)) if !open.paths.is_empty() => {
                 Entry::make(places, open.session.id(), &open.paths).map(Some)
             }
             _ => Ok(None),
@@ -117,16 +117,24 @@ impl SessionHandle {
     }
 
     /// From here on nothing that the command asks for is done. What it has open is cut.
-    pub(super) fn close(&self) {
-        if let Self::Local(open) = self {
+    pub(super) async fn close(&self) {
+        if let Self::Local(open, tools) = self {
             open.engine().close(open.session.id());
+            if let Some(tools) = tools {
+                tools.close().await;
+            }
         }
     }
 
     /// Ends it; gives whether its broker had done so before.
     pub(super) async fn end(self) -> Result<bool, Error> {
         match self {
-            Self::Local(session) => session.end_with_its_broker().await.map(|()| false),
+            Self::Local(session, tools) => {
+                if let Some(tools) = tools {
+                    tools.close().await;
+                }
+                session.end_with_its_broker().await.map(|()| false)
+            }
             Self::Remote(session) => Ok(session.end().await),
         }
     }

@@ -2,6 +2,7 @@
 
 mod caller;
 mod conversation;
+mod own;
 mod sessions;
 
 use std::{
@@ -19,6 +20,7 @@ use tokio::{
     task::JoinSet,
 };
 
+pub use self::own::{OwnTools, open_own_session};
 use self::{caller::Bound, conversation::converse};
 use super::protocol::Answer;
 use crate::{
@@ -57,6 +59,42 @@ struct Service {
     /// Why config.toml as it lies there is not in force.
     config_problem: Mutex<Option<String>>,
     last_manifest: Arc<LastManifest>,
+}
+
+impl Service {
+    fn new(broker: Broker, nl: Arc<NlService>, desk: &Arc<Desk>, proxy: SocketAddr) -> Self {
+        Self {
+            checks: Arc::new(LivenessChecks::new(&desk.places, desk.log.clone())),
+            broker,
+            nl,
+            places: desk.places.clone(),
+            keeper: Arc::clone(&desk.keeper),
+            sessions: AtomicU64::new(0),
+            book: Arc::clone(&desk.book),
+            lock: Arc::clone(&desk.lock),
+            closing: watch::Sender::new(false),
+            proxy,
+            web: Arc::new(Web::new(Arc::clone(desk))),
+            config_problem: Mutex::default(),
+            last_manifest: Arc::default(),
+        }
+    }
+}
+
+/// What the operator has of a broker.
+fn desk(broker: &Broker, places: &Places, window: Window) -> Arc<Desk> {
+    let (vault, log) = (Arc::clone(broker.vault()), broker.log().clone());
+    Arc::new(Desk {
+        requests: Arc::clone(broker.requests()),
+        approver: Arc::new(Approver::of(broker).checking(places).asking_at_least(window.floor)),
+        overview: Overview::with_log(Arc::clone(&vault), log.clone()).asking_at_least(window.floor),
+        keeper: Arc::new(Keeper::new(Arc::clone(&vault), log.clone(), window)),
+        book: Arc::default(),
+        lock: Arc::default(),
+        places: places.clone(),
+        log,
+        vault,
+    })
 }
 
 /// Serves until the window ends, somebody locks, or SIGTERM or SIGINT (at a terminal SIGHUP too); each way sessions end in order, on
@@ -104,38 +142,12 @@ async fn serve_to_the_end(
     // What goes on beside the conversations, and ends with them.
     let mut beside = JoinSet::new();
     begin_upkeep(&mut beside, &broker, &speaking, &places, nl);
-    let (vault, log) = (Arc::clone(broker.vault()), broker.log().clone());
-    let keeper = Arc::new(Keeper::new(Arc::clone(&vault), log.clone(), window));
-    let (lock, book) = (Arc::<watch::Sender<Locking>>::default(), Arc::new(SessionBook::default()));
-    let desk = Arc::new(Desk {
-        vault: Arc::clone(&vault),
-        log: log.clone(),
-        requests: Arc::clone(broker.requests()),
-        approver: Arc::new(Approver::of(&broker).checking(&places).asking_at_least(window.floor)),
-        overview: Overview::with_log(vault, log.clone()).asking_at_least(window.floor),
-        keeper: Arc::clone(&keeper),
-        book: Arc::clone(&book),
-        lock: Arc::clone(&lock),
-        places: places.clone(),
-    });
-    let web = Arc::new(Web::new(Arc::clone(&desk)));
-    let door = Arc::new(OperatorDoor::new(&broker, desk, Arc::clone(&web)));
-    beside.spawn(door.serve(operator_listener));
-    let service = Arc::new(Service {
-        checks: Arc::new(LivenessChecks::new(&places, log)),
-        broker,
-        nl: speaking,
-        places,
-        keeper: Arc::clone(&keeper),
-        sessions: AtomicU64::new(0),
-        book,
-        lock,
-        closing: watch::Sender::new(false),
-        proxy,
-        web,
-        config_problem: Mutex::default(),
-        last_manifest: Arc::default(),
-    });
+    let desk = desk(&broker, &places, window);
+    let keeper = Arc::clone(&desk.keeper);
+    let service = Service::new(broker, speaking, &desk, proxy);
+    let door = OperatorDoor::new(&service.broker, desk, Arc::clone(&service.web));
+    beside.spawn(Arc::new(door).serve(operator_listener));
+    let service = Arc::new(service);
     let mut locked = service.lock.subscribe();
     let watcher = Watcher::new(vec![service.places.config_file()]).await;
     let watcher = if has_terminal { watcher } else { watcher.and_hangups()? };

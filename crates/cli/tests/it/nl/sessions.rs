@@ -38,7 +38,10 @@ fn spoken_with(world: &World, options: &[&str], script: &Value) -> Vec<Value> {
     let script = script.to_string();
     let command = ["--", "python3", "-c", SPEAK, &script];
     let seen = world.keyless(&[&["run"], options, &command].concat());
-    let text = seen.without_passphrase().run().ok();
+    payloads(&seen.without_passphrase().run().ok())
+}
+
+fn payloads(text: &str) -> Vec<Value> {
     text.lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["payload"].clone())
         .collect()
@@ -81,6 +84,52 @@ fn a_session_is_an_agent_and_its_grants_say_what_it_may_do() {
     assert_eq!(lives(), ["agent_register", "agent_transition"]);
     let listed = world.keyless(&["agent", "list", "--json"]).run().data();
     assert_eq!(listed["agents"], json!([]), "a session that is over is no agent");
+}
+
+/// What an agent may do does not hang on who opened the store.
+#[test]
+fn a_run_that_opens_the_store_itself_is_an_agent_too() {
+    let world = with_secrets();
+    granted(&world, RUN, &["db/*"]);
+    let template = world.home.keyless_home().join("config.toml");
+    let hidden = json!({ "type": "template", "template_path": template });
+    let script = json!([
+        ["handshake", {}],
+        ["action_request", { "action": stdin_of("db/PASSWORD") }],
+        ["action_request", { "action": stdin_of("api/TOKEN") }],
+        ["action_request", { "action": hidden }],
+    ])
+    .to_string();
+    let answers = world.keyless(&["run", "--", "python3", "-c", SPEAK, &script]).run().ok();
+    let answers = payloads(&answers);
+    assert_eq!(answers[0]["agent"]["agent_uri"], RUN, "{}", answers[0]);
+    assert_eq!(answers[1]["result"]["stdout"], "[REDACTED:db/PASSWORD]\n", "{}", answers[1]);
+    assert_eq!(answers[2]["error"]["code"], "NL-E200", "{}", answers[2]);
+    assert_eq!(answers[3]["error"]["keyless_code"], "path_unusable", "{}", answers[3]);
+    let instance = answers[0]["agent"]["instance_id"].as_str().unwrap();
+    let log = world.log().into_iter();
+    let about =
+        log.filter(|entry| entry["target"].as_str().is_some_and(|it| it.ends_with(instance)));
+    let lives: Vec<Value> = about
+        .map(|entry| entry["action"].clone())
+        .filter(|action| action.as_str().is_some_and(|action| action.starts_with("agent_")))
+        .collect();
+    assert_eq!(lives, ["agent_register", "agent_transition"]);
+    let listed = world.keyless(&["agent", "list", "--json"]).run().data();
+    assert_eq!(listed["agents"], json!([]), "a session that is over is no agent");
+    let left = fs::read_dir(world.home.keyless_home().join("run")).unwrap().count();
+    assert_eq!(left, 0, "no socket stays");
+    // Tools for secrets ask at the same socket; who has no store has none.
+    let hello = r#"printf '{"call":"status"}\n' | python3 -c '
+import os, socket, sys
+line = socket.socket(socket.AF_UNIX)
+line.connect(os.environ["KEYLESS_AGENT_SOCKET"])
+line.sendall(sys.stdin.buffer.read())
+print(line.makefile().readline())'"#;
+    let status = world.keyless(&["run", "--", "sh", "-c", hello]).run().ok();
+    assert!(status.contains(r#""locked":false"#), "{status}");
+    let bare = ["run", "--no-secrets", "--", "sh", "-c", "echo ${KEYLESS_AGENT_SOCKET-none}"];
+    assert_eq!(world.keyless(&bare).run().ok(), "none\n");
 }
 
 #[test]

@@ -29,9 +29,16 @@ pub(super) const DRAIN: Duration = Duration::from_secs(2);
 /// A session of one connection, and the sockets of its own: for its traffic, and for its tools.
 pub(super) struct Held {
     pub(super) open: OpenSession,
-    pub(super) bound: Arc<Bound>,
-    pub(super) sockets: [PathBuf; 2],
-    pub(super) serving: [JoinHandle<()>; 2],
+    socket: PathBuf,
+    serving: JoinHandle<()>,
+    tools: Tools,
+}
+
+/// The door for the tools inside a session's jail.
+pub(super) struct Tools {
+    bound: Arc<Bound>,
+    pub(super) socket: PathBuf,
+    serving: JoinHandle<()>,
     /// What no agent's action sees until then.
     _hidden: Arc<[PathBuf]>,
 }
@@ -68,23 +75,14 @@ impl Service {
         let engine = Arc::clone(open.engine());
         let session = Arc::clone(&open.session);
         let serving = tokio::spawn(async move { engine.serve_unix(listener, session).await });
-        let agent_socket = self.places.runtime().join(format!("{}.agent.sock", open.session.id()));
-        let agent_listener = bind_private(&agent_socket).await?;
-        let agent = self.nl.open_session("run", open.session.id()).await?;
-        let (session, secrets) = (open.session.id().to_owned(), open.paths.clone());
-        let own = manifest.map(caution::parse).transpose()?.unwrap_or_default();
-        let declared = own.required.into_iter().chain(own.optional).collect();
-        let over = watch::Sender::new(false);
-        let bound = Arc::new(Bound { session, agent, secrets, declared, over });
-        let inside = Some(Arc::clone(&bound));
-        let tools = tokio::spawn(serve_tools(Arc::clone(self), agent_listener, inside));
+        let tools = self.open_tools(&open, manifest, hidden).await?;
         self.sessions.fetch_add(1, Ordering::Relaxed);
         let offer = SessionOffer {
             id: open.session.id().to_owned(),
             variables: open.variables.clone(),
             trust_pem: open.trust_pem.clone(),
             socket: socket.clone(),
-            agent_socket: agent_socket.clone(),
+            agent_socket: tools.socket.clone(),
             proxy_url: format!("http://{}@{}", open.session.proxy_credential(), self.proxy),
             conceal: open.conceal.clone(),
             remove: open.remove.clone(),
@@ -92,8 +90,27 @@ impl Service {
             asking: open.asking.clone(),
             version: Some(OURS.to_owned()),
         };
-        let (sockets, serving) = ([socket, agent_socket], [serving, tools]);
-        Ok((Held { open, bound, sockets, serving, _hidden: hidden }, offer))
+        Ok((Held { open, socket, serving, tools }, offer))
+    }
+
+    /// Opens the door for a session's tools. They are an agent from now on, which sees what the session was given.
+    pub(super) async fn open_tools(
+        self: &Arc<Self>,
+        open: &OpenSession,
+        manifest: Option<&str>,
+        hidden: Arc<[PathBuf]>,
+    ) -> Result<Tools, Error> {
+        let (session, secrets) = (open.session.id().to_owned(), open.paths.clone());
+        let socket = self.places.runtime().join(format!("{session}.agent.sock"));
+        let listener = bind_private(&socket).await?;
+        let agent = self.nl.open_session("run", &session).await?;
+        let own = manifest.map(caution::parse).transpose()?.unwrap_or_default();
+        let declared = own.required.into_iter().chain(own.optional).collect();
+        let over = watch::Sender::new(false);
+        let bound = Arc::new(Bound { session, agent, secrets, declared, over });
+        let inside = Some(Arc::clone(&bound));
+        let serving = tokio::spawn(serve_tools(Arc::clone(self), listener, inside));
+        Ok(Tools { bound, socket, serving, _hidden: hidden })
     }
 
     /// Ends every session, its end on record; gives up waiting after [`DRAIN`].
@@ -113,16 +130,22 @@ impl Service {
     }
 
     pub(super) async fn close(&self, held: Held) {
-        // Also for those who are connected already.
-        held.bound.over.send_replace(true);
-        held.serving.iter().for_each(JoinHandle::abort);
-        for socket in &held.sockets {
-            let _ = fs::remove_file(socket);
-        }
+        held.serving.abort();
+        let _ = fs::remove_file(&held.socket);
+        self.close_tools(&held.tools).await;
         // The end could not be written: the session is closed all the same, and the log's fault
         // shows at the next use.
-        let _ = self.nl.close_session(&held.bound.agent.instance_id).await;
         let _ = held.open.end().await;
         self.sessions.fetch_sub(1, Ordering::Release);
+    }
+
+    /// The agent of a session is no more, and what it has under way ends.
+    pub(super) async fn close_tools(&self, tools: &Tools) {
+        // Also for those who are connected already.
+        tools.bound.over.send_replace(true);
+        tools.serving.abort();
+        let _ = fs::remove_file(&tools.socket);
+        // Not to be written: it ends by its time, and nobody can speak as it any more.
+        let _ = self.nl.close_session(&tools.bound.agent.instance_id).await;
     }
 }

@@ -26,36 +26,11 @@ impl Served {
         let Scene { vault, log, folder } = Scene::new().await;
         let places = Places::below(folder.path());
         let door = EgressDoor::new(&Config::default()).unwrap();
-        let broker = Broker::new(door, Arc::clone(&vault), log.clone());
+        let broker = Broker::new(door, vault, log);
         let window = UnlockConfig::default().window(None).unwrap();
-        let keeper = Arc::new(Keeper::new(Arc::clone(&vault), log.clone(), window));
-        let desk = Arc::new(Desk {
-            requests: Arc::clone(broker.requests()),
-            approver: Arc::new(Approver::of(&broker)),
-            overview: Overview::with_log(Arc::clone(&vault), log.clone()),
-            keeper: Arc::clone(&keeper),
-            book: Arc::default(),
-            lock: Arc::default(),
-            places: places.clone(),
-            log: log.clone(),
-            vault,
-        });
-        let web = Arc::new(Web::new(desk));
-        let service = Service {
-            nl: Arc::new(NlService::new(&broker, &places, &Config::default().nl).unwrap()),
-            keeper,
-            checks: Arc::new(LivenessChecks::new(&places, log)),
-            web,
-            broker,
-            places,
-            sessions: AtomicU64::new(0),
-            book: Arc::default(),
-            lock: Arc::default(),
-            closing: watch::Sender::new(false),
-            proxy: ([127, 0, 0, 1], 1).into(),
-            config_problem: Mutex::default(),
-            last_manifest: Arc::default(),
-        };
+        let nl = Arc::new(NlService::new(&broker, &places, &Config::default().nl).unwrap());
+        let desk = desk(&broker, &places, window);
+        let service = Service::new(broker, nl, &desk, ([127, 0, 0, 1], 1).into());
         Self { service: Arc::new(service), folder }
     }
 
