@@ -16,7 +16,10 @@ use std::{
 
 use anstyle::{AnsiColor, Style};
 use indicatif::ProgressBar;
-use keyless_core::{Code, Error};
+use keyless_core::{
+    Code, Error,
+    nl_message::{NlFault, Shape},
+};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -30,6 +33,9 @@ const LEAST_COLUMN: usize = 12;
 
 /// Some answer could not be written, though there was somebody to read it.
 static UNWRITTEN: AtomicBool = AtomicBool::new(false);
+
+/// Verbs whose answers are the NL Protocol's: where there is none, the error is in its form beside ours.
+const ACTIONS: [&str; 3] = ["action dry-run", "action submit", "exec"];
 
 /// What answers look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +161,7 @@ impl Ui {
             Format::Json => {
                 let mut remediation = json!(error.code().remediation());
                 remediation["action"] = json!(next_step(command, error));
-                let fault = json!({
+                let mut fault = json!({
                     "code": error.code().as_str(),
                     "message": error.message(),
                     "details": {
@@ -163,6 +169,9 @@ impl Ui {
                         "remediation": remediation,
                     },
                 });
+                if ACTIONS.contains(&command) {
+                    fault["details"]["nl_error"] = NlFault::from(error.clone()).body(Shape::Bare);
+                }
                 let envelope = self.envelope(command, false, &json!({}), &[fault]);
                 Self::verbatim(&format!("{envelope:#}"));
             }

@@ -67,7 +67,7 @@ pub(super) async fn exec(ui: &Ui, args: ExecArgs) -> Result<ExitCode, Error> {
     let ran = response.result.as_ref().is_some_and(|result| result.exit_code.is_some());
     match &response.error {
         Some(error) if !ran || response.status == Status::Timeout => {
-            Ui::fault(&error.message, error.suggestion.as_deref());
+            Ui::fault(&error.message, error.cause.map(|cause| cause.remediation().action));
         }
         _ => {}
     }

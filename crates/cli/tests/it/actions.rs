@@ -231,6 +231,16 @@ fn exit_statuses_and_refusals_are_told_apart() {
     assert_eq!(loud.exits(1).text(), "");
 }
 
+    let error = &unknown.json()["error"];
+    assert_eq!(
+        (&error["code"], &error["nl_code"], &error["keyless_code"], &error["details"]),
+        (&json!("SECRET_NOT_FOUND"), &json!("NL-E302"), &json!("secret_not_found"), &json!({})),
+    );
+    assert!(error["doc_url"].as_str().unwrap().ends_with("/NL-E302"), "{error}");
+    // Where nothing was done at all, the same stands beside the command line's own.
+    let unread = world.keyless(&["action", "submit", "--json", "-"]).stdin("{}").run();
+    let told = &unread.exits(2).json()["errors"][0]["details"]["nl_error"];
+    assert_eq!((&told["nl_code"], &told["details"]), (&json!("NL-E800"), &json!({})), "{told}");
 #[test]
 fn files_and_standard_input_bring_values_in() {
     let world = with_boxed();

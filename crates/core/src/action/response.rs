@@ -6,7 +6,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::{Code, nl_message::nl_status};
+use crate::{
+    Code,
+    nl_message::{NlFault, Shape, nl_status},
+};
 
 /// One action response.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -114,19 +117,44 @@ pub enum OutputEncoding {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ActionFault {
-    /// Stable, for programs.
+    /// Stable, for programs: chapter 02's word.
     pub code: String,
+    /// Chapter 08's number for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nl_code: Option<String>,
+    /// Our own word for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keyless_code: Option<String>,
     /// For people.
     pub message: String,
     /// Particulars; no values.
-    #[serde(skip_serializing_if = "Map::is_empty")]
     pub details: Map<String, Value>,
     /// What to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<String>,
-    /// Our own code, where the fault is ours: what an exit status follows. Never on the wire, whose `code` is the protocol's.
+    /// Where more is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doc_url: Option<String>,
+    /// Our own code, where the fault is ours: what an exit status follows.
     #[serde(skip)]
     pub cause: Option<Code>,
+}
+
+impl From<&NlFault> for ActionFault {
+    fn from(fault: &NlFault) -> Self {
+        let body = fault.body(Shape::Bare);
+        let text = |key: &str| body[key].as_str().map(ToOwned::to_owned);
+        Self {
+            code: text("code").unwrap_or_default(),
+            nl_code: text("nl_code"),
+            keyless_code: text("keyless_code"),
+            message: fault.error().message(),
+            details: fault.details().clone(),
+            suggestion: text("suggestion"),
+            doc_url: text("doc_url"),
+            cause: Some(fault.code()),
+        }
+    }
 }
 
 /// When what happened.

@@ -82,7 +82,7 @@ mod tests {
         ActionType,
         action::{ActionFault, ActionResponse, ActionResult},
         grant::Conditions,
-        nl_message::MessageType,
+        nl_message::{MessageType, NlFault},
     };
 
     fn words(name: &str) -> Vec<String> {
@@ -132,7 +132,7 @@ mod tests {
             resolved_count: Some(1),
             permissions: text(),
         };
-        let fault = ActionFault { suggestion: text(), ..ActionFault::default() };
+        let fault = ActionFault::from(&NlFault::from(crate::Code::Internal));
         let response = ActionResponse {
             schema: text(),
             nl_version: "1.0".to_owned(),

@@ -11,7 +11,7 @@ use keyless_core::{
     },
     allow_operators_action,
     audit::{Agent, NL_VERSION},
-    nl_message::{Profile, nl_name},
+    nl_message::{NlFault, Profile},
 };
 use uuid::Uuid;
 
@@ -181,11 +181,5 @@ fn with_text(action: Action) -> Result<Action, Error> {
 }
 
 fn told(error: &Error) -> ActionFault {
-    ActionFault {
-        code: nl_name(error.code()),
-        message: error.message(),
-        suggestion: Some(error.code().remediation().action.to_owned()),
-        cause: Some(error.code()),
-        ..ActionFault::default()
-    }
+    ActionFault::from(&NlFault::from(error.clone()))
 }
