@@ -131,13 +131,14 @@ fn place(handle: &Handle, context: Context, stand: &Stand) -> Result<String, Err
         Context::SingleQuoted => Ok(format!("'\"${{{name}}}\"'")),
         Context::Arithmetic => Err(misplaced(handle, "in arithmetic")),
         Context::Backquoted => Err(misplaced(handle, "in escaped backquotes; use $( )")),
+        Context::Descriptor => Err(misplaced(handle, "as a descriptor")),
         Context::DollarSingle => Err(misplaced(handle, "in $'…'; use '…' or \"…\"")),
         Context::HereDocDelimiter => Err(misplaced(handle, "in the delimiter of a here-document")),
         Context::ParameterExpansion => Err(misplaced(handle, "in ${…}")),
         Context::QuotedHereDoc => {
             Err(misplaced(handle, "in a here-document with a quoted delimiter"))
         }
-        Context::VariableName => Err(misplaced(handle, "as a variable's name")),
+        Context::VariableName => Err(misplaced(handle, "in a variable's name")),
         Context::Comment => Err(misplaced(handle, "in a comment")),
     }
 }

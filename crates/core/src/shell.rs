@@ -25,6 +25,8 @@ pub struct Script {
     /// Every simple command, those inside substitutions included, in the order in which they begin.
     pub commands: Vec<SimpleCommand>,
     contexts: Vec<(Range<usize>, Context)>,
+    /// The names that are assigned to, with their subscripts; whatever stands in one is a part of it.
+    names: Vec<Range<usize>>,
 }
 
 /// One simple command: assignments, words and redirections.
@@ -75,6 +77,8 @@ pub enum Context {
     Backquoted,
     /// From `#` to the end of the line.
     Comment,
+    /// Where a descriptor is named: after `<&` or `>&`, and right before a redirection of `exec` itself.
+    Descriptor,
     /// `$'…'`.
     DollarSingle,
     /// `"…"`.
@@ -91,7 +95,7 @@ pub enum Context {
     SingleQuoted,
     /// Nothing special.
     Unquoted,
-    /// The variable of a `for` or `select`.
+    /// The variable of a `for` or `select`, and the name in an assignment.
     VariableName,
 }
 
@@ -127,6 +131,9 @@ pub fn lex(text: &str) -> Result<Script, ShellError> {
 impl Script {
     /// In what the byte at `at` stands; the innermost construct counts.
     pub fn context_at(&self, at: usize) -> Context {
+        if self.names.iter().any(|name| name.contains(&at)) {
+            return Context::VariableName;
+        }
         // Inner ranges are noted before those around them.
         let found = self.contexts.iter().find(|(range, _)| range.contains(&at));
         found.map_or(Context::Unquoted, |(_, context)| *context)

@@ -42,6 +42,7 @@ fn every_quoting_arrives_as_it_is() {
             ),
             ("cat <<E\n{{nl:A}}\nE\n", format!("{}\n", value("A"))),
             ("X={{nl:A}}; printf %s \"$X\"", value("A")),
+            ("X_1={{nl:A}}; printf %s {{nl:A}}>/dev/stdout", value("A")),
             ("X={{nl:A}} sh -c 'printf %s \"$X\"'", value("A")),
             ("printf %s \"$(printf %s {{nl:A}})\"", value("A")),
             ("printf %s \"$(printf %s \"{{nl:A}}\" | cat)\"", value("A")),
@@ -80,6 +81,16 @@ fn where_a_shell_would_not_expand_is_refused() {
         "echo $(( {{nl:A}} + 1 ))",
         "echo ${X:-{{nl:A}}}",
         "echo ${{nl:A}}",
+        "{{nl:A}}=v; echo",
+        "FOO_{{nl:A}}=1 env",
+        "a; {{nl:A}}X+=1",
+        "a[{{nl:A}}]=1",
+        "a=([{{nl:A}}]=1)",
+        "for {{nl:A}} in b; do c; done",
+        "exec {{nl:A}}>file",
+        "exec {{nl:A}}<&0",
+        "echo a >&{{nl:A}}",
+        "cat <&{{nl:A}}-",
         r#"echo "${{nl:A}}""#,
         r#"echo "\\${{nl:A}}""#,
         "echo \"$\\\n{{nl:A}}\"",
@@ -102,4 +113,14 @@ fn a_backslash_is_refused_with_the_way_out() {
     let refused = script(r#"echo "DOMAIN\{{nl:A}}""#, |_| Ok(Stand::Variable(0))).unwrap_err();
     let words = refused.detail().as_str();
     assert_eq!(words, r"a shell can't expand A right after a backslash; write \\ for one");
+}
+
+#[test]
+fn a_name_and_a_descriptor_are_refused_with_the_reason() {
+    for (template, reason) in
+        [("FOO_{{nl:A}}=1 env", "in a variable's name"), ("exec {{nl:A}}>f", "as a descriptor")]
+    {
+        let refused = script(template, |_| Ok(Stand::Variable(0))).unwrap_err();
+        assert_eq!(refused.detail().as_str(), format!("a shell can't expand A {reason}"));
+    }
 }

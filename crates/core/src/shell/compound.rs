@@ -23,9 +23,12 @@ impl Lexer<'_> {
         if let Some(descriptor) = self.descriptor(&word) {
             return self.redirect(list, Some(descriptor));
         }
+        self.note_descriptor(list, &word);
         let command = &mut list.command;
         if command.words.is_empty() {
-            if is_assignment(&self.text[word.span.clone()]) {
+            if let Some(length) = assigned_name(&self.text[word.span.clone()]) {
+                let name = word.span.start..word.span.start + length;
+                self.script.names.push(name);
                 self.array()?;
                 let span = word.span.start..self.at;
                 begin_at(list, span.start);
@@ -215,7 +218,14 @@ impl Lexer<'_> {
                 }
                 Some(b'\n' | b'(' | b';' | b'&' | b'|' | b'<' | b'>') => self.at += 1,
                 Some(b'#') => self.comment(),
-                Some(_) => drop(self.word()?),
+                Some(_) => {
+                    let began = self.at;
+                    self.word()?;
+                    let raw = &self.text[began..self.at];
+                    if let Some(close) = raw.find("]=").filter(|_| raw.starts_with('[')) {
+                        self.script.names.push(began..began + close + 1);
+                    }
+                }
             }
         }
     }
@@ -251,16 +261,16 @@ pub(super) fn begin_at(list: &mut List, at: usize) {
     }
 }
 
-/// `NAME=`, `NAME+=` or `NAME[…]=` at the front.
-fn is_assignment(raw: &str) -> bool {
+/// How long the name is, with its subscript, where `NAME=`, `NAME+=` or `NAME[…]=` is at the front.
+fn assigned_name(raw: &str) -> Option<usize> {
     let name = raw.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(raw.len());
     if name == 0 || raw.as_bytes()[0].is_ascii_digit() {
-        return false;
+        return None;
     }
-    let rest = &raw[name..];
-    let rest = match (rest.starts_with('['), rest.find(']')) {
-        (true, Some(close)) => &rest[close + 1..],
-        _ => rest,
+    let subscript = match (raw[name..].starts_with('['), raw[name..].find(']')) {
+        (true, Some(close)) => close + 1,
+        _ => 0,
     };
-    rest.starts_with('=') || rest.starts_with("+=")
+    let rest = &raw[name + subscript..];
+    (rest.starts_with('=') || rest.starts_with("+=")).then_some(name + subscript)
 }

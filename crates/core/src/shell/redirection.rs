@@ -19,6 +19,17 @@ impl Lexer<'_> {
         (follows && word.is_plain && is_number).then_some(word.span.start)
     }
 
+    /// `exec WORD>file`, where a number would be the descriptor that is opened, and `{WORD}>file`, where the shell
+    /// gives a variable one.
+    pub(super) fn note_descriptor(&mut self, list: &List, word: &Word) {
+        let follows = matches!(self.peek(), Some(b'<' | b'>')) && self.peek_at(1) != Some(b'(');
+        let is_variable = word.text.starts_with('{') && word.text.ends_with('}');
+        let is_of_exec = matches!(list.command.words.as_slice(), [exec] if exec.text == "exec");
+        if follows && word.is_plain && (is_of_exec || is_variable) {
+            self.note(word.span.clone(), Context::Descriptor);
+        }
+    }
+
     /// An operator and its target. `began` is where a descriptor before it begins.
     pub(super) fn redirect(
         &mut self,
@@ -35,6 +46,9 @@ impl Lexer<'_> {
         self.skip_blanks();
         let target = self.word()?;
         list.command.span.end = self.at;
+        if matches!(operator, "<&" | ">&") {
+            self.note(target.span.clone(), Context::Descriptor);
+        }
         if matches!(operator, "<<" | "<<-") {
             self.note(target.span.clone(), Context::HereDocDelimiter);
             self.waiting.push(Waiting {

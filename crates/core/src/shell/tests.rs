@@ -134,10 +134,33 @@ fn every_byte_has_its_context() {
         ("cat <<@\nE", Context::HereDocDelimiter),
         ("cat <<<@", Context::Unquoted),
         ("for @ in b", Context::VariableName),
+        ("exec @>a", Context::Descriptor),
+        ("exec {@}>a", Context::Descriptor),
+        ("a >&@", Context::Descriptor),
+        ("a 0<&@-", Context::Descriptor),
+        ("exec @ >a", Context::Unquoted),
+        ("exec a @>b", Context::Unquoted),
+        ("a @>b", Context::Unquoted),
+        ("a[@]=b", Context::VariableName),
+        ("a[\"@\"]+=b", Context::VariableName),
+        ("a=([@]=b)", Context::VariableName),
+        ("a=(@ [b]=c)", Context::Unquoted),
+        ("a=@", Context::Unquoted),
+        ("a[b]=@", Context::Unquoted),
+        ("c a@=b", Context::Unquoted),
         ("cat <<E\n$(a @)\nE", Context::Unquoted),
     ];
     for (text, expected) in cases {
         assert_eq!(context(text), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn an_assignment_has_a_name() {
+    for text in ["STAND=a", "b_STAND=a c", "STAND+=a", "if STAND=a; then b; fi", "a; STANDb=(c)"] {
+        let read = lex(text).unwrap();
+        assert_eq!(read.context_at(text.find("STAND").unwrap()), Context::VariableName, "{text}");
+        assert_eq!(read.context_at(text.find('=').unwrap() + 1), Context::Unquoted, "{text}");
     }
 }
 
