@@ -11,7 +11,7 @@ use keyless_core::{
     action::{Encoding, OutputEncoding},
     nl_message::Profile,
 };
-use keyless_rewrite::{Finding, FoundAs, Sanitizer, merge_findings, redact};
+use keyless_rewrite::{Finding, FoundAs, MIN_SANITIZED, Sanitizer, merge_findings, redact};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
@@ -29,6 +29,11 @@ pub struct Redaction {
     pub encoding: Encoding,
     /// How often.
     pub count: u64,
+}
+
+/// Whether a value is looked for in what comes back: one of under four bytes would be found in every text (NL-2.6.5).
+pub fn is_looked_for(value: &[u8]) -> bool {
+    value.len() >= MIN_SANITIZED
 }
 
 /// What is looked for; built once for a set of values.

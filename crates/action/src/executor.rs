@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 pub use crate::cleaning::Redaction;
 use crate::{
     captured::{Bounds, End, Ended, run_to_end},
-    cleaning::{Cleaner, Sought, clean_outputs},
+    cleaning::{Cleaner, Sought, clean_outputs, is_looked_for},
     commands::{Prepared, check, prepare, render},
     kept::Shelf,
     material::Materials,
@@ -157,7 +157,21 @@ impl Executor {
         outcome.completed_at = Timestamp::now();
         let handles = work.secrets.iter().map(|secret| &secret.handle);
         outcome.warnings.extend(handles.filter_map(Handle::alias_warning));
+        outcome.warnings.extend(self.not_looked_for(work));
         outcome
+    }
+
+    /// Says which values of an action are not taken out of anything: they are too short to be told from other text.
+    fn not_looked_for(&self, work: &Work) -> Vec<String> {
+        let memory = self.known.lock();
+        let short = memory.known.iter().filter(|known| !is_looked_for(&known.value));
+        let written =
+            |name: &str| work.secrets.iter().any(|secret| secret.handle.as_written() == name);
+        let of_this = short.filter(|known| written(&known.name));
+        let words = |known: &Known| {
+            format!("{}: so short a value is not looked for in what comes back", known.name)
+        };
+        of_this.map(words).collect()
     }
 
     /// The secrets that rendered files hold something of.

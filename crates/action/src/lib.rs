@@ -26,6 +26,8 @@ mod sdk;
 // What the agent gets to see
 mod cleaning;
 
+/// Whether a value is taken out of what comes back.
+pub use cleaning::is_looked_for;
 /// What takes a place to run in, and what can't be run at all.
 pub use commands::{check, runs_command};
 /// The whole of one action, and what came of it.

@@ -78,6 +78,8 @@ mod systemd;
 #[cfg(test)]
 mod scene;
 
+/// Whether a value is taken out of what comes back.
+pub use keyless_action::is_looked_for;
 /// The rules about one request.
 pub use keyless_egress::{Explanation, Question};
 /// Where a forwarder's streams go on to.

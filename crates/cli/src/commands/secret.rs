@@ -67,9 +67,11 @@ async fn add(ui: &Ui, args: AddArgs) -> Result<(), Error> {
         (true, true) => Some(keyless_daemon::decoy(&args.path, &metadata)?),
         (true, false) => Some(prompt::value(ui, &args.value)?),
     };
+    let is_short = value.as_deref().is_some_and(|value| !keyless_daemon::is_looked_for(value));
     let operator = operator(Arc::clone(&vault), args.value.allow_weak);
     let operator = operator.checking(&places, when(args.save));
     ui.wait("Saving", Box::pin(operator.add(&args.path, metadata.clone(), value))).await?;
+    warn_of_short(ui, is_short);
     remark(ui, &places, &args.path, &metadata, &vault.list().await?);
     let words = format!("Added {}.\n", args.path);
     ui.answer("secret add", &json!({ "path": args.path }), &words);
@@ -133,15 +135,23 @@ fn when(save: SaveArgs) -> CheckWhen {
     if save.check { CheckWhen::Always } else { CheckWhen::AsConfigured }
 }
 
+fn warn_of_short(ui: &Ui, is_short: bool) {
+    if is_short {
+        ui.warn("a value of under 4 bytes is not looked for in what actions give back: it would be found in every text");
+    }
+}
+
 async fn rotate(ui: &Ui, args: RotateArgs) -> Result<(), Error> {
     let (places, vault) = unlock_with(&args.path, &args.factor).await?;
     let value = prompt::value(ui, &args.value)?;
+    let is_short = !keyless_daemon::is_looked_for(&value);
     let expired = vault.show(&args.path).await?.metadata.upkeep.expires_at.is_some();
     let operator = operator(vault, args.value.allow_weak).checking(&places, when(args.save));
     let version = ui.wait("Saving", Box::pin(operator.rotate(&args.path, value))).await?;
     if expired {
         ui.warn("the old value's date is forgotten; keyless secret set --expires DATE gives the new one's");
     }
+    warn_of_short(ui, is_short);
     // What a source keeps has its versions there, if any.
     let version = Some(version).filter(|version| *version > 0);
     let what = version.map_or_else(

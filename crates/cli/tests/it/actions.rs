@@ -198,6 +198,26 @@ fn a_timeout_ends_everything_and_its_last_words_are_cleaned() {
     assert_eq!(left.collect::<Vec<_>>(), [""; 0]);
 }
 
+/// NL-2.6.5; reference/nl.md, C-04a.
+#[test]
+fn a_value_that_is_too_short_to_be_found_is_said_to_be() {
+    let world = World::with_store();
+    let add = ["secret", "add", "team/db/pin", "--value-stdin", "--allow-weak"];
+    let added = world.keyless(&add).stdin("abc").run();
+    added.ok();
+    assert!(added.errors().contains("under 4 bytes is not looked for"), "{}", added.errors());
+    let seen = exec(&world, &["--json"], "cat <<E\n{{nl:db/pin}}\nE");
+    assert_eq!(seen.json()["redacted"], false);
+    let warnings = seen.json()["warnings"].to_string();
+    assert!(warnings.contains("db/pin: so short a value is not looked for"), "{warnings}");
+    let rotate = ["secret", "rotate", "team/db/pin", "--value-stdin", "--allow-weak"];
+    let longer = world.keyless(&rotate).stdin("abcd").run();
+    longer.ok();
+    assert!(!longer.errors().contains("not looked for"), "{}", longer.errors());
+    let seen = exec(&world, &["--json"], "cat <<E\n{{nl:db/pin}}\nE");
+    assert_eq!((&seen.json()["redacted"], seen.json().get("warnings")), (&json!(true), None));
+}
+
 #[test]
 fn exit_statuses_and_refusals_are_told_apart() {
     let world = with_boxed();
@@ -211,6 +231,16 @@ fn exit_statuses_and_refusals_are_told_apart() {
     let unknown = exec(&world, &["--json"], "echo {{nl:db/OTHER}}");
     let response: Value = serde_json::from_slice(&unknown.exits(3).stdout).unwrap();
     assert_eq!(response["error"]["code"], "SECRET_NOT_FOUND");
+    let error = &unknown.json()["error"];
+    assert_eq!(
+        (&error["code"], &error["nl_code"], &error["keyless_code"], &error["details"]),
+        (&json!("SECRET_NOT_FOUND"), &json!("NL-E302"), &json!("secret_not_found"), &json!({})),
+    );
+    assert!(error["doc_url"].as_str().unwrap().ends_with("/NL-E302"), "{error}");
+    // Where nothing was done at all, the same stands beside the command line's own.
+    let unread = world.keyless(&["action", "submit", "--json", "-"]).stdin("{}").run();
+    let told = &unread.exits(2).json()["errors"][0]["details"]["nl_error"];
+    assert_eq!((&told["nl_code"], &told["details"]), (&json!("NL-E800"), &json!({})), "{told}");
     let dry = exec(&world, &["--json", "--dry-run"], "touch x; echo {{nl:db/PASSWORD}}");
     let response: Value = serde_json::from_slice(&dry.stdout).unwrap();
     assert_eq!(response["status"], "dry_run_ok");
@@ -231,16 +261,6 @@ fn exit_statuses_and_refusals_are_told_apart() {
     assert_eq!(loud.exits(1).text(), "");
 }
 
-    let error = &unknown.json()["error"];
-    assert_eq!(
-        (&error["code"], &error["nl_code"], &error["keyless_code"], &error["details"]),
-        (&json!("SECRET_NOT_FOUND"), &json!("NL-E302"), &json!("secret_not_found"), &json!({})),
-    );
-    assert!(error["doc_url"].as_str().unwrap().ends_with("/NL-E302"), "{error}");
-    // Where nothing was done at all, the same stands beside the command line's own.
-    let unread = world.keyless(&["action", "submit", "--json", "-"]).stdin("{}").run();
-    let told = &unread.exits(2).json()["errors"][0]["details"]["nl_error"];
-    assert_eq!((&told["nl_code"], &told["details"]), (&json!("NL-E800"), &json!({})), "{told}");
 #[test]
 fn files_and_standard_input_bring_values_in() {
     let world = with_boxed();
