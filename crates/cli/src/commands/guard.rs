@@ -104,10 +104,17 @@ fn list(ui: &Ui) -> Result<ExitCode, Error> {
     let data: Vec<Value> = guard
         .rules()
         .map(|rule| {
-            json!({
+            let mut data = json!({
                 "rule_id": rule.id, "category": rule.category, "severity": rule.severity,
-                "patterns": rule.patterns, "description": rule.description, "applies_to": rule.applies_to,
-            })
+                "patterns": rule.in_force(), "description": rule.description, "applies_to": rule.applies_to,
+            });
+            if rule.in_commands.is_some() {
+                data["patterns_in_texts"] = json!(rule.patterns);
+            }
+            if let Some(standard) = &rule.standard {
+                data["standard_pattern"] = json!(standard);
+            }
+            data
         })
         .collect();
     let words = table(&["RULE", "SEVERITY", "CATEGORY", "WHAT"], &rows);

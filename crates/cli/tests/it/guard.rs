@@ -29,6 +29,21 @@ fn commands_are_judged_before_they_run() {
     // What can't be read never lets a call through.
     world.keyless(&["guard", "hook"]).stdin("{").run().exits(2);
 
+    // What is in force is shown, and the standard's own beside it where that is another.
+    let rules = world.keyless(&["guard", "rules", "--json"]).run().data()["rules"].clone();
+    let rule = |id: &str| {
+        rules.as_array().unwrap().iter().find(|rule| rule["rule_id"] == id).unwrap().clone()
+    };
+    let narrower = rule("NL-4-DENY-001");
+    assert_ne!(narrower["patterns"][0], narrower["standard_pattern"], "{narrower}");
+    assert_eq!(narrower["patterns_in_texts"][0], narrower["standard_pattern"], "{narrower}");
+    let corrected = rule("NL-4-DENY-030");
+    assert!(corrected["standard_pattern"].is_string(), "{corrected}");
+    assert_ne!(corrected["patterns"][0], corrected["standard_pattern"], "{corrected}");
+    for as_written in ["KL-ENC", "NL-4-DENY-011"] {
+        assert!(rule(as_written).get("standard_pattern").is_none(), "{as_written}");
+    }
+
     world.keyless(&["guard", "install", "claude"]).run().ok();
     let settings =
         std::fs::read_to_string(world.home.work().join(".claude/settings.json")).unwrap();

@@ -1,5 +1,7 @@
 //! One rule, and many of them as one automaton.
 
+use std::slice;
+
 use jiff::Timestamp;
 use regex::{
     RegexBuilder,
@@ -82,6 +84,8 @@ pub struct Rule {
     pub place: Place,
     /// What it finds in a simple command, where that is less than `patterns` find in a text.
     pub in_commands: Option<String>,
+    /// The standard's own pattern, where what is in force is another.
+    pub standard: Option<String>,
     /// What it is for, in a sentence.
     pub description: String,
     /// What to do instead; the category's words when absent.
@@ -90,6 +94,13 @@ pub struct Rule {
     pub applies_to: Vec<String>,
     /// From when on it is no longer in force.
     pub expires_at: Option<Timestamp>,
+}
+
+impl Rule {
+    /// What it finds in a simple command; of a rule about whole texts, in those.
+    pub fn in_force(&self) -> &[String] {
+        self.in_commands.as_ref().map_or(&self.patterns, slice::from_ref)
+    }
 }
 
 /// A rule of an organization, in NL's field names.
@@ -179,6 +190,7 @@ impl RuleSpec {
             patterns: self.patterns.clone(),
             place: self.place,
             in_commands: None,
+            standard: None,
             description: self.description.clone(),
             safe_alternative: self.safe_alternative.clone(),
             applies_to: self.applies_to.clone(),
@@ -203,10 +215,9 @@ impl Compiled {
             Place::Command => Vec::new(),
             Place::Any | Place::Each | Place::Text => rule.patterns.clone(),
         };
-        let of_commands = |rule: &Rule| match (rule.place, &rule.in_commands) {
-            (Place::Text, _) => Vec::new(),
-            (_, Some(pattern)) => vec![pattern.clone()],
-            (_, None) => rule.patterns.clone(),
+        let of_commands = |rule: &Rule| match rule.place {
+            Place::Text => Vec::new(),
+            Place::Any | Place::Command | Place::Each => rule.in_force().to_vec(),
         };
         let texts = Set::new(rules.iter().map(of_texts), !is_ours)?;
         let commands = Set::new(rules.iter().map(of_commands), !is_ours)?;

@@ -119,8 +119,9 @@ fn read<T: for<'de> Deserialize<'de>>(data: &str) -> Result<Vec<T>, RuleFault> {
 
 fn of_standard(rule: StandardRule, in_commands: &[InCommand]) -> Rule {
     let corrected = CORRECTED.iter().find(|(id, _)| *id == rule.rule_id);
-    let pattern = corrected.map_or(rule.pattern, |(_, pattern)| (*pattern).to_owned());
+    let pattern = corrected.map_or(rule.pattern.as_str(), |(_, pattern)| *pattern).to_owned();
     let in_commands = in_commands.iter().find(|own| own.rule_id == rule.rule_id);
+    let is_as_written = corrected.is_none() && in_commands.is_none();
     let words = words_of(rule.category);
     let place = if pattern.starts_with('^') {
         // Anchored at a program's name: true of commands, and never of a text that merely begins so.
@@ -137,6 +138,7 @@ fn of_standard(rule: StandardRule, in_commands: &[InCommand]) -> Rule {
         patterns: vec![pattern],
         place,
         in_commands: in_commands.map(|own| own.pattern.clone()),
+        standard: (!is_as_written).then_some(rule.pattern),
         description: words.reason,
         safe_alternative: None,
         applies_to: Vec::new(),
@@ -153,6 +155,7 @@ fn of_ours(rule: OwnRule) -> Rule {
         patterns: vec![pattern],
         place: rule.place,
         in_commands: None,
+        standard: None,
         description: rule.description,
         safe_alternative: None,
         applies_to: rule.applies_to,
