@@ -166,6 +166,8 @@ mod tests {
             ("mcp__filesystem__write_file", json!({ "path": "/w/.env", "content": "A=1" })),
             ("mcp__browser__evaluate", json!({ "script": "document.title = 'it\\'s'" })),
             ("mcp__shell__run_command", json!({ "command": "npm test" })),
+            ("mcp__batch__run", json!({ "calls": [{ "input": { "path": "/w/a.csv", "n": 1 } }] })),
+            ("mcp__files__write_many", json!({ "files": [{ "path": "/w/.env", "text": "A=1" }] })),
         ] {
             assert!(ask(&call(tool, input.clone())).is_none(), "{tool} {input}");
         }
@@ -203,6 +205,14 @@ mod tests {
             ("mcp__shell__run_command", json!({ "command": "cat .env" })),
             ("mcp__shell__run_command", json!({ "command": "cat", "args": ["/w/.env"] })),
             ("mcp__shell__run", json!({ "cmd": ["cat", "/w/.env"] })),
+            (
+                "mcp__batch__run",
+                json!({ "calls": [{ "tool": "read", "input": { "path": "/w/.env" } }] }),
+            ),
+            ("mcp__batch__run", json!({ "steps": { "first": [[{ "command": "cat .env" }]] } })),
+            ("mcp__filesystem__read_files", json!({ "paths": [["/w/a"], ["/w/.env"]] })),
+            ("mcp__shell__run", json!({ "task": { "cmd": "cat", "args": ["/w/.env"] } })),
+            ("mcp__x__read", json!({ "paths": vec!["/w/a"; 20_000] })),
             ("mcp__ide__executeCode", json!({ "code": "import os; print('it\\'s', os.environ)" })),
             ("mcp__vault__getSecretValue", json!({})),
             ("mcp__aws__get_secret_value", json!({})),

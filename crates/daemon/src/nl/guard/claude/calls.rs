@@ -39,7 +39,7 @@ impl Attempt {
     }
 }
 
-/// What a tool is about to do; nothing when a field that says so is not there as a text.
+/// What a tool is about to do; nothing when a field that says so is not there as a text, or when that is too much.
 pub(super) fn attempts(tool: &str, input: &Value) -> Option<Vec<Attempt>> {
     let field = |name: &str| input[name].as_str();
     let one = match tool {
@@ -54,22 +54,44 @@ pub(super) fn attempts(tool: &str, input: &Value) -> Option<Vec<Attempt>> {
         "Read" => Attempt::reading(field("file_path")?),
         "ReadMcpResourceTool" => of_address(field("uri")?),
         "WebFetch" => Attempt::new("api_call", format!("GET {}", field("url")?)),
-        _ if tool.starts_with("mcp__") => return Some(of_server(tool, input)),
+        _ if tool.starts_with("mcp__") => return of_server(tool, input),
         // Other tools of Claude Code neither run commands nor read files.
         _ => Attempt::new("tool_call", String::new()),
     };
     Some(vec![one])
 }
 
-/// A call of another server's tool: its name, and what its arguments say by theirs.
-fn of_server(tool: &str, input: &Value) -> Vec<Attempt> {
-    let texts = |name: &str| -> Vec<&str> {
-        match &input[name] {
-            Value::Array(each) => each.iter().filter_map(Value::as_str).collect(),
-            one => one.as_str().into_iter().collect(),
-        }
-    };
+/// Things that one call may be about; with more, who waits for the guard would not wait for its word.
+const MOST: usize = 10_000;
+
+/// A call of another server's tool: its name, and what its arguments say by theirs, however deep they lie. Nothing when
+/// there are too many of them.
+fn of_server(tool: &str, input: &Value) -> Option<Vec<Attempt>> {
+    // Tools that write, list or look up show nothing of what is in a file.
+    let verb = tool.rsplit("__").next().unwrap_or(tool);
+    let others = ["write", "create", "edit", "delete", "move", "list", "info", "stat", "search"];
+    let shows = !others.iter().any(|other| verb.contains(other));
     let mut found = vec![Attempt::new("tool_call", tool.to_owned())];
+    let mut left = vec![input];
+    while let Some(value) = left.pop() {
+        match value {
+            Value::Array(items) => left.extend(items),
+            Value::Object(members) => {
+                of_members(value, shows, &mut found);
+                left.extend(members.values());
+            }
+            _ => {}
+        }
+        if found.len() > MOST {
+            return None;
+        }
+    }
+    Some(found)
+}
+
+/// What the members of one object say; those inside them are looked at by themselves.
+fn of_members(input: &Value, shows: bool, found: &mut Vec<Attempt>) {
+    let texts = |name: &str| texts_of(&input[name]);
     for name in ["command", "cmd"] {
         let words = texts(name);
         let more = texts("args");
@@ -88,15 +110,19 @@ fn of_server(tool: &str, input: &Value) -> Vec<Attempt> {
             found.push(Attempt::new("exec", format!("{interpreter} {}", quoted(code))));
         }
     }
-    // Tools that write, list or look up show nothing of what is in a file.
-    let verb = tool.rsplit("__").next().unwrap_or(tool);
-    let shows = ["write", "create", "edit", "delete", "move", "list", "info", "stat", "search"];
-    if !shows.iter().any(|other| verb.contains(other)) {
+    if shows {
         for name in ["path", "file", "file_path", "filename", "paths", "uri"] {
             found.extend(texts(name).into_iter().map(of_address));
         }
     }
-    found
+}
+
+/// A text, or those of a list, in its order.
+fn texts_of(value: &Value) -> Vec<&str> {
+    match value {
+        Value::Array(items) => items.iter().flat_map(texts_of).collect(),
+        one => one.as_str().into_iter().collect(),
+    }
 }
 
 /// A file, or an address that names one.
