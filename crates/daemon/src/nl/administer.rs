@@ -220,8 +220,8 @@ impl NlService {
     ) -> Result<Value, NlFault> {
         let administrator = self.administrator(caller, MessageType::AuditQuery).await?;
         let asked: Question = read(payload)?;
-        let page = Number::or(asked.page.as_ref(), 1, "page")?.max(1);
-        let size = Number::or(asked.page_size.as_ref(), PAGE, "page_size")?.clamp(1, LARGEST_PAGE);
+        let page = Number::within(asked.page.as_ref(), 1, ("page", usize::MAX))?;
+        let size = Number::within(asked.page_size.as_ref(), PAGE, ("page_size", LARGEST_PAGE))?;
         let secret = asked.target.as_deref().and_then(|target| SecretPath::parse(target).ok());
         let query = [
             ("by_agent", asked.agent_uri.is_some()),
@@ -324,14 +324,24 @@ impl RevocationReason {
 }
 
 impl Number {
-    fn or(given: Option<&Self>, otherwise: usize, name: &'static str) -> Result<usize, NlFault> {
-        match given {
-            None => Ok(otherwise),
-            Some(Self::Is(number)) => Ok(*number),
-            Some(Self::Written(text)) => text.parse().map_err(|_| {
-                NlFault::new(Code::MessageMalformed, SafeText::words(name).and(" is a number"))
-            }),
-        }
+    /// From 1 to what the name stands with; who asks for more is told so, and takes no part for the whole
+    /// (chapter 08, 5.4.6).
+    fn within(
+        given: Option<&Self>,
+        otherwise: usize,
+        (name, most): (&'static str, usize),
+    ) -> Result<usize, NlFault> {
+        let number = match given {
+            None => return Ok(otherwise),
+            Some(Self::Is(number)) => Some(*number),
+            Some(Self::Written(text)) => text.parse().ok(),
+        };
+        number.filter(|number| (1..=most).contains(number)).ok_or_else(|| {
+            let words = SafeText::words(name).and(" is a number from 1 ");
+            let words =
+                if most < usize::MAX { words.and("to ").and(most) } else { words.and("on") };
+            NlFault::new(Code::MessageMalformed, words)
+        })
     }
 }
 

@@ -141,8 +141,19 @@ async fn an_administrator_sees_its_own_organization() {
     let asked = payload(&json!({ "page_size": "1", "page": "2" }));
     let page = nl.audited(&by, &asked).await.unwrap();
     assert_eq!((&page["query"], &page["pagination"]["page"]), (&json!("by_time"), &json!(2)));
-    let all = nl.audited(&by, &payload(&json!({ "page_size": 1000 }))).await.unwrap();
-    assert_eq!(all["pagination"]["page_size"], 100);
+    for (out_of_range, words) in [
+        (json!({ "page_size": 1000 }), "page_size is a number from 1 to 100"),
+        (json!({ "page_size": "101" }), "page_size is a number from 1 to 100"),
+        (json!({ "page_size": 0 }), "page_size is a number from 1 to 100"),
+        (json!({ "page": "0" }), "page is a number from 1 on"),
+        (json!({ "page": "two" }), "page is a number from 1 on"),
+        (json!({ "page": -1 }), ""),
+    ] {
+        let fault = nl.audited(&by, &payload(&out_of_range)).await.unwrap_err();
+        assert_eq!((fault.code(), fault.status()), (Code::MessageMalformed, 400), "{out_of_range}");
+        assert!(fault.error().detail().as_str().contains(words), "{:?}", fault.error());
+    }
+    let all = nl.audited(&by, &payload(&json!({ "page_size": 100 }))).await.unwrap();
     let entries = all["results"].as_array().unwrap();
     assert_eq!(page["results"][0], entries[1]);
     // Its own query is there as well, and nothing of the operator's or another organization's.
