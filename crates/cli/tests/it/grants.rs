@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use crate::world::{TOKEN, World};
+use crate::{
+    invocation::Seen,
+    world::{TOKEN, World},
+};
 
 const AGENT: &str = "nl://acme.corp/bot/1.0.0";
 
@@ -38,4 +41,30 @@ fn a_grant_is_made_explained_and_taken_back() {
     let entries = world.keyless(&["audit", "tail", "--json"]).run().data().to_string();
     assert!(entries.contains("grant_create") && entries.contains("grant_revoke"), "{entries}");
     world.keyless(&["delegation", "list"]).run().ok();
+}
+
+/// What another organization has granted explains nothing here.
+#[test]
+fn an_organization_is_told_of_its_own_grants_alone() {
+    let world = World::with_token();
+    for (id, organization) in [("g-acme", "acme"), ("g-other", "other")] {
+        let made = ["grant", "create", "--agent", AGENT, "--secret", "api/*", "--id", id];
+        world.keyless(&[&made[..], &["--organization", organization]].concat()).run().ok();
+    }
+    let register = |organization: &str| {
+        let by = ["agent", "register", AGENT, "--organization", organization, "--json"];
+        world.keyless(&by).run().data()["aid"]["instance_id"].as_str().unwrap().to_owned()
+    };
+    let instance = register("acme");
+    let explain =
+        |name: &str| world.keyless(&["grant", "explain", "--agent", name, "--json", TOKEN]).run();
+    let told = |seen: &Seen| -> Vec<serde_json::Value> {
+        let said = seen.json()["data"]["permissions"].as_array().unwrap().clone();
+        said.iter().map(|one| one["grant_id"].clone()).collect()
+    };
+    assert_eq!(told(&explain(AGENT)), ["g-acme"]);
+    // Of two that are called so, neither is meant more than the other.
+    register("other");
+    assert!(explain(AGENT).exits(2).json().to_string().contains("several organizations"));
+    assert_eq!(told(&explain(&instance)), ["g-acme"]);
 }

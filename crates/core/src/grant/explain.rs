@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::{
-    GrantIndex, PermissionRef, Subject,
+    Grant, GrantIndex, PermissionRef, Subject,
     evaluate::{Counts, Request, Said, conditions},
     verdict::DenyReason,
 };
@@ -24,7 +24,7 @@ pub struct Explained {
 pub enum Lack {
     /// It names other types of action.
     Action,
-    /// It is another agent's, instance's or organization's.
+    /// It is another agent's or instance's.
     Agent,
     /// A person has to allow it first.
     Approval,
@@ -36,7 +36,8 @@ pub enum Lack {
     Secret,
 }
 
-/// Every permission's word about every secret of an action, the nearest first.
+/// Every permission's word about every secret of an action, the nearest first. What other organizations have granted is
+/// none of this one's affair, and can't become it.
 pub fn explain(
     request: &Request<'_>,
     grants: &GrantIndex,
@@ -47,12 +48,12 @@ pub fn explain(
     for subject in request.subjects {
         let forms = subject.forms(request.categories);
         let from = all.len();
-        for grant in grants.grants() {
+        let its = |grant: &&Grant| grant.organization_id == request.organization_id;
+        for grant in grants.grants().iter().filter(its) {
             for (at, permission) in grant.permission_refs() {
                 let named = permission.action_types.iter().any(|named| named.names(request.action));
                 let secret = permission.secrets.iter().any(|pattern| pattern.matches(&forms));
                 let theirs = grant.agent_uri == *request.agent_uri
-                    && grant.organization_id == request.organization_id
                     && grant.instance_id.as_ref().is_none_or(|id| id == request.instance_id);
                 let condition = match conditions(request, permission, subject, &at, counts, now) {
                     Said::Allow => None,

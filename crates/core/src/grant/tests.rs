@@ -346,6 +346,14 @@ fn an_explanation_says_what_the_nearest_lacks() {
     assert!(said[1].lacks.contains(&Lack::Secret));
 }
 
+#[test]
+fn another_organizations_grants_are_not_explained() {
+    let mut grant = of_section_8_2();
+    grant["organization_id"] = json!("org_other");
+    let scene = Scene::of(grant, "shop/production/mail/key");
+    assert!(scene.ask(explain).is_empty());
+}
+
 /// How much an answer lets happen.
 fn freedom(verdict: &Verdict) -> u8 {
     match verdict {

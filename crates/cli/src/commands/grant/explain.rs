@@ -1,6 +1,9 @@
 //! `keyless grant explain`: which grant allows an action, or what the nearest lacks.
 
-use std::{collections::BTreeMap, process::ExitCode};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::ExitCode,
+};
 
 use keyless_core::{
     Code, Error, Exit, SafeText, SecretPath,
@@ -71,10 +74,17 @@ fn bounded(code: Code) -> String {
 
 async fn who(vault: &Vault, name: &str) -> Result<(AgentUri, Option<Aid>), Error> {
     let agents = vault.store().agents().await?;
-    let found = agents
-        .into_iter()
-        .map(|row| row.aid)
-        .rfind(|aid| aid.instance_id.as_str() == name || aid.agent_uri.as_str() == name);
+    let named = |aid: &Aid| aid.instance_id.as_str() == name || aid.agent_uri.as_str() == name;
+    let mut found: Vec<Aid> = agents.into_iter().map(|row| row.aid).filter(named).collect();
+    let organizations: BTreeSet<&str> =
+        found.iter().map(|aid| aid.organization_id.as_str()).collect();
+    if organizations.len() > 1 {
+        let words = SafeText::words(
+            "agents of several organizations have that name; give one's instance id",
+        );
+        return Err(Error::with(Code::Usage, words));
+    }
+    let found = found.pop();
     match (found, AgentUri::parse(name)) {
         (Some(aid), _) => Ok((aid.agent_uri.clone(), Some(aid))),
         (None, Ok(uri)) => Ok((uri, None)),
@@ -88,7 +98,7 @@ fn told(subject: &Subject, about: &[&Explained]) -> String {
     let name =
         |one: &Explained| format!("{} (permission {})", one.permission.grant, one.permission.index);
     match about.first() {
-        None => format!("{subject}: there are no grants at all.\n"),
+        None => format!("{subject}: there are no grants of its organization.\n"),
         Some(best) if best.lacks.is_empty() => format!("{subject}: allowed by {}.\n", name(best)),
         Some(_) => {
             let lines = about.iter().take(TOLD);
