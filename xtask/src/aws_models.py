@@ -203,6 +203,8 @@ class Service:
         data = {"protocol": self.protocol, "version": metadata["apiVersion"], "signing": signing, "hosts": where}
         self.add(data, target=metadata.get("targetPrefix"), json=metadata.get("jsonVersion"))
         data["operations"] = {title: one for title, one in written.items() if one is not None}
+        for title in operations.keys() - data["operations"].keys():
+            print("left out:", self.name, title, file=sys.stderr)
         data["shapes"] = self.written
         return data
 

@@ -32,19 +32,22 @@ const DEFAULT_REGION: &str = "us-east-1";
 #[derive(Debug)]
 pub(super) struct Aws {
     models: Models,
-    withheld: BTreeMap<String, Vec<String>>,
+    data: Data,
 }
 
-#[derive(Deserialize)]
+/// What is not called, and why.
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Data {
+    absent: BTreeMap<String, String>,
+    streamed: BTreeMap<String, Vec<String>>,
     withheld: BTreeMap<String, Vec<String>>,
 }
 
 impl Aws {
     pub(super) fn bundled() -> Self {
-        let Data { withheld } = toml::from_str(DATA).expect("a test reads it");
-        Self { models: Models::bundled(), withheld }
+        let data = toml::from_str(DATA).expect("a test reads it");
+        Self { models: Models::bundled(), data }
     }
 
     /// Builds and signs a request.
@@ -61,13 +64,24 @@ impl Aws {
         })?;
         let service = self.models.service(name).ok_or_else(|| {
             let words = SafeText::words("no AWS service ").as_they_wrote(name);
+            let words = match self.data.absent.get(name) {
+                Some(why) => words.and(" is called here: ").as_they_wrote(why),
+                None => words,
+            };
             Error::with(Code::ProviderNotConfigured, words)
         })?;
         let (title, operation) = service.operation(operation).ok_or_else(|| {
             let words = SafeText::words("no operation ").as_they_wrote(name).and(".");
-            Error::with(Code::BadRequest, words.as_they_wrote(operation))
+            let words = words.as_they_wrote(operation);
+            let words = if self.streams(name, operation) {
+                words.and(" is called here: it streams events, and an answer is one whole")
+            } else {
+                words
+            };
+            Error::with(Code::BadRequest, words)
         })?;
-        if self.withheld.get(name).is_some_and(|list| list.iter().any(|other| other == title)) {
+        let withheld_of = self.data.withheld.get(name);
+        if withheld_of.is_some_and(|list| list.iter().any(|other| other == title)) {
             return Err(withheld());
         }
         let asked = Asked { service: &service, title, operation };
@@ -104,6 +118,13 @@ impl Aws {
             patience: std::time::Duration::ZERO,
             max_answer: 0,
         })
+    }
+
+    /// Whether an operation that the models leave out is one of events.
+    fn streams(&self, service: &str, operation: &str) -> bool {
+        let asked = operation.replace('_', "");
+        let mut streamed = self.data.streamed.get(service).into_iter().flatten();
+        streamed.any(|title| title.eq_ignore_ascii_case(&asked))
     }
 
     /// An answer as data: by the model, or an error as it came.
@@ -212,6 +233,29 @@ mod tests {
     }
 
     #[test]
+    fn why_something_is_not_called_is_told() {
+        let aws = Aws::bundled();
+        let told = |service: &str, operation: &str| {
+            let wanted = Wanted { provider: "aws", service, operation, parameters: Map::new() };
+            let refused = aws.build(wanted, "AKIA1:k", Timestamp::UNIX_EPOCH).err().unwrap();
+            refused.message()
+        };
+        for (service, why) in &aws.data.absent {
+            assert!(aws.models.service(service).is_none(), "{service}");
+            assert!(told(service, "list").contains(why), "{service}");
+        }
+        for (service, titles) in &aws.data.streamed {
+            let model = aws.models.service(service).unwrap();
+            for title in titles {
+                assert!(model.operation(title).is_none(), "{title}");
+                assert!(told(service, title).contains("it streams events"), "{title}");
+            }
+        }
+        assert!(told("kinesis", "subscribe_to_shard").contains("it streams events"));
+        assert!(!told("kinesis", "nothing").contains("it streams events"));
+    }
+
+    #[test]
     fn an_error_is_told_whatever_it_begins_with() {
         let aws = Aws::bundled();
         let answer = |status, header: &str, body: &str| Answer {
@@ -231,7 +275,7 @@ mod tests {
     #[test]
     fn what_is_withheld_is_there() {
         let aws = Aws::bundled();
-        for (name, titles) in &aws.withheld {
+        for (name, titles) in &aws.data.withheld {
             let service = aws.models.service(name).unwrap_or_else(|| panic!("{name}"));
             for title in titles {
                 assert_eq!(service.operation(title).map(|(found, _)| found), Some(&**title));
