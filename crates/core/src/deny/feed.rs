@@ -112,15 +112,16 @@ impl Files {
 
     fn input(&self, here: &Here<'_>, variables: &Variables, steps: usize) -> Option<String> {
         for to in here.command().redirections.iter().rev() {
-            match (&to.body, to.operator) {
-                (Some(body), _) => return here.text.get(body.clone()).map(str::to_owned),
-                (None, "<<<") => return Some(to.target.text.clone()),
+            let read = match (&to.body, to.operator) {
+                (Some(body), _) => here.text.get(body.clone())?,
+                (None, "<<<") => &to.target.text,
                 (None, "<") => match self.read(&to.target.text) {
-                    Some(content) => return Some(content.clone()),
+                    Some(content) => content,
                     None => return self.process(&to.target.text, variables, steps),
                 },
-                _ => {}
-            }
+                _ => continue,
+            };
+            return self.count(read.len()).map(|()| read.to_owned());
         }
         self.said(&here.before()?, variables, steps)
     }

@@ -299,3 +299,17 @@ fn what_grows_beyond_measure_is_not_judged() {
         assert_eq!(check(&guard, &text).unwrap().detail, Some("interceptor_failure"));
     }
 }
+
+/// Files of blanks, which the text wrote itself and then reads at each of its words: they are in no look.
+#[test]
+fn what_is_read_again_and_again_is_not_judged() {
+    let guard = Guard::standard();
+    let file = format!("cat > f <<'E'\n{}E\n", "\n".repeat(20_000));
+    for (read, times) in [("f;", 9_000), ("bash f;", 5_000), (". f;", 5_000), ("xargs x<f;", 3_000)]
+    {
+        let text = format!("{file}{}", read.repeat(times));
+        let blocked = check(&guard, &text).unwrap_or_else(|| panic!("{read} is judged"));
+        assert_eq!(blocked.detail, Some("interceptor_failure"), "{read}");
+        assert!(check(&guard, &format!("{file}{read}")).is_none(), "{read}");
+    }
+}

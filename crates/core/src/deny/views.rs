@@ -52,7 +52,7 @@ pub(super) enum Kind {
 pub(super) fn views(text: &str, is_command: bool) -> Option<Vec<View>> {
     let mut looks = Looks {
         views: Vec::new(),
-        bytes: text.len(),
+        bytes: 0,
         variables: Variables::new(),
         files: Files::default(),
         folder: None,
@@ -91,6 +91,8 @@ impl Looks {
         if nesting > MAX_NESTING {
             return None;
         }
+        // A file that was written before is read anew at each call, and blanks are in none of its looks.
+        self.charge(text.len())?;
         let script = match shell::lex(text) {
             Ok(script) => script,
             Err(error) if error.kind == ShellErrorKind::TooDeep => return None,
