@@ -1,10 +1,10 @@
 //! What a command only says: messages, patterns, what is left out, where it writes. Rules are about what it does, so
 //! these words are not judged; neither are names of files and variables that hold no secrets by their very names.
 
-use std::{borrow::Cow, sync::LazyLock};
+mod names;
+mod written;
 
-use regex::{Captures, Regex};
-
+use self::{names::harmless_names, written::written_by};
 use super::unwrap::is_shell;
 
 /// What stands in the place of what is not judged.
@@ -19,6 +19,8 @@ struct Said {
     options: &'static [&'static str],
     /// Further options with a word of their own.
     with_word: &'static [&'static str],
+    /// Letters that may stand before that of an option: they have no word.
+    flags: &'static str,
     first: First,
 }
 
@@ -35,8 +37,9 @@ const fn said(
     programs: &'static [&'static str],
     verbs: &'static [&'static str],
     options: &'static [&'static str],
+    flags: &'static str,
 ) -> Said {
-    Said { programs, verbs, options, with_word: &[], first: First::Judged }
+    Said { programs, verbs, options, with_word: &[], flags, first: First::Judged }
 }
 
 const TABLE: &[Said] = &[
@@ -44,25 +47,46 @@ const TABLE: &[Said] = &[
         &["git", "hg", "jj", "svn"],
         &["commit", "tag", "merge", "notes", "stash", "revert", "describe", "desc", "ci"],
         &["-m", "--message"],
+        "Aaefinopqsvz",
     ),
-    said(&["git"], &["log", "diff", "shortlog"], &["-S", "-G", "--grep", "--author"]),
+    said(&["git"], &["log", "diff", "shortlog"], &["-S", "-G", "--grep", "--author"], "pu"),
     said(
-        &["gh", "glab"],
-        &["pr", "issue", "release", "mr"],
-        &["-t", "--title", "-b", "--body", "-n", "--notes", "-d", "--description"],
+        &["gh"],
+        &["pr", "issue", "release"],
+        &["-t", "--title", "-b", "--body", "-n", "--notes"],
+        "",
+    ),
+    said(
+        &["glab"],
+        &["issue", "release", "mr"],
+        &["-t", "--title", "-n", "--notes", "-d", "--description"],
+        "",
     ),
     Said {
         programs: &["grep", "egrep", "fgrep", "zgrep", "pcregrep", "ugrep"],
         verbs: &[],
         options: &["-e", "--regexp", "--exclude", "--exclude-dir"],
-        with_word: &["-A", "-B", "-C", "-m", "-f", "--file"],
+        with_word: &["-A", "-B", "-C", "-m", "-d", "-D", "-f", "--file"],
+        flags: "EFGHILPRTUZabchilnoqrsvwxyz0123456789",
         first: First::Pattern,
     },
     Said {
-        programs: &["rg", "ag", "ack"],
+        programs: &["rg"],
         verbs: &[],
-        options: &["-e", "--regexp", "--ignore", "--ignore-dir"],
-        with_word: &["-A", "-B", "-C", "-m", "-f", "--file", "-g", "--glob"],
+        options: &["-e", "--regexp"],
+        with_word: &[
+            "-A", "-B", "-C", "-m", "-f", "--file", "-g", "--glob", "-t", "-T", "-j", "-M", "-r",
+            "-E", "-d",
+        ],
+        flags: "FHILNPSUachilnopqsuvwxz0.",
+        first: First::Pattern,
+    },
+    Said {
+        programs: &["ag", "ack"],
+        verbs: &[],
+        options: &["--ignore", "--ignore-dir"],
+        with_word: &["-A", "-B", "-C", "-m"],
+        flags: "HLQSchilnoqsvw",
         first: First::Pattern,
     },
     Said {
@@ -70,13 +94,21 @@ const TABLE: &[Said] = &[
         verbs: &["grep"],
         options: &["-e"],
         with_word: &["-A", "-B", "-C", "-m", "-f"],
+        flags: "EFGHILPachilnopqrvwz0123456789",
         first: First::Pattern,
     },
-    said(&["tar", "rsync", "du", "7z", "tree", "fd"], &[], &["--exclude", "-E", "-I"]),
-    said(&["zip"], &[], &["-x", "--exclude"]),
-    said(&["scp", "ssh", "sftp"], &[], &["-i"]),
-    said(&["curl"], &[], &["-o", "--output", "-E", "--cert", "--cacert", "--key"]),
-    said(&["wget"], &[], &["-O", "--output-document", "--ca-certificate"]),
+    said(&["tar", "rsync", "7z"], &[], &["--exclude"], ""),
+    said(&["du", "tree"], &[], &["--exclude", "-I"], "acdfhsx"),
+    said(&["fd"], &[], &["--exclude", "-E"], "HIauLpsig"),
+    said(&["zip"], &[], &["-x", "--exclude"], "rq"),
+    said(&["scp", "ssh", "sftp"], &[], &["-i"], "346ACNTpqrvt"),
+    said(
+        &["curl"],
+        &[],
+        &["-o", "--output", "-E", "--cert", "--cacert", "--key"],
+        "#0123456BGILMNRSfgijklnpqsvaO",
+    ),
+    said(&["wget"], &[], &["-O", "--output-document", "--ca-certificate"], "46NSbcdqvnkpr"),
 ];
 
 /// The words of a command as our rules look at them.
@@ -95,7 +127,14 @@ pub(super) fn meant(words: &[String]) -> Vec<String> {
         let filter =
             (1..meant.len()).find(|at| !meant[*at].starts_with('-') && meant[*at] != NOTHING);
         // A filter with a member of that name, and no file.
-        if let Some(at) = filter.filter(|at| meant[at - 1] != "-f") {
+        let is_file = |at: &usize| {
+            let before = &meant[at - 1];
+            before == "--from-file"
+                || (before.starts_with('-') && !before.starts_with("--") && before.ends_with('f'))
+                // The word before may be a name.
+                || words.iter().any(|word| matches!(word.as_str(), "--rawfile" | "--slurpfile" | "--argfile"))
+        };
+        if let Some(at) = filter.filter(|at| !is_file(at)) {
             meant[at] = meant[at].replace(".env", "._env");
         }
     }
@@ -116,47 +155,65 @@ pub(super) fn unjudged(words: &[String]) -> Vec<usize> {
 }
 
 fn said_by(said: &Said, words: &[String], found: &mut Vec<usize>) {
-    let (mut at, mut verb, mut pattern, mut options_end) = (1, None, false, false);
+    let is_number = |word: &String| word.starts_with(|c: char| c.is_ascii_digit());
+    let (mut at, mut has_verb, mut options_end) = (1, said.verbs.is_empty(), false);
+    // An option that gives it may stand behind what would be it otherwise.
+    let mut pattern =
+        said.first == First::Judged || words[1..].iter().any(|word| may_give(word, said));
     while let Some(word) = words.get(at) {
         let is_option = word.len() > 1 && word.starts_with('-') && !options_end;
         if word == "--" {
             options_end = true;
         } else if !is_option {
-            if verb.is_none() && !said.verbs.is_empty() {
+            if !has_verb {
                 if !said.verbs.contains(&word.as_str()) {
                     return;
                 }
-                verb = Some(word);
-            } else if said.first == First::Pattern && !pattern {
+                has_verb = true;
+            } else if !pattern {
                 pattern = true;
                 found.push(at);
             }
-        } else if verb.is_none() && !said.verbs.is_empty() {
+        } else if !has_verb {
             // Options before the verb, of which git's have a word.
             at += usize::from(matches!(word.as_str(), "-C" | "-c"));
         } else {
-            match option(word, said.options) {
-                Its::Own => found.push(at),
-                Its::Next => {
+            match option(word, &[said.options, said.with_word], said.flags) {
+                Some((name, Its::Own)) if said.options.contains(&name) => found.push(at),
+                Some((name, Its::Next)) if said.options.contains(&name) => {
                     at += 1;
                     found.push(at);
                 }
-                Its::None => {
-                    let its = option(word, said.with_word);
-                    pattern |= matches!(word.as_str(), "-f" | "--file");
-                    at += usize::from(its == Its::Next);
+                // What is no number belongs to none of these.
+                Some(("-A" | "-B" | "-C" | "-m", Its::Next))
+                    if !words.get(at + 1).is_some_and(is_number) => {}
+                Some((_, Its::Next)) => {
+                    at += 1;
                     // Only with `!` does it name what is left out.
-                    let is_left_out = words.get(at).is_some_and(|word| word.starts_with('!'));
-                    if its == Its::Next && is_left_out {
+                    if words.get(at).is_some_and(|word| word.starts_with('!')) {
                         found.push(at);
                     }
                 }
+                Some((_, Its::Own)) | None => {}
             }
-            pattern |= option(word, &["-e", "--regexp"]) != Its::None;
         }
         at += 1;
     }
     found.retain(|index| *index < words.len());
+}
+
+/// Whether a word may be an option that gives the pattern, so that the first plain word is a file: also among other
+/// letters, and shortened.
+fn may_give(word: &str, said: &Said) -> bool {
+    if let Some(long) = word.strip_prefix("--") {
+        let name = long.split('=').next().unwrap_or(long);
+        return !name.is_empty()
+            && ["regexp", "file", "match"].iter().any(|known| known.starts_with(name));
+    }
+    let Some(letters) = word.strip_prefix('-') else { return false };
+    let gives = |c: char| c == 'e' || c == 'f';
+    let ends = |c: char| !gives(c) && said.with_word.iter().any(|o| o.len() == 2 && o.ends_with(c));
+    letters.chars().take_while(|c| !ends(*c)).any(gives)
 }
 
 /// Where an option's word is.
@@ -166,171 +223,24 @@ enum Its {
     Own,
     /// In the next one.
     Next,
-    /// It is none of these.
-    None,
 }
 
-fn option(word: &str, options: &[&str]) -> Its {
+/// Which of these options a word has, be it behind `flags`. Behind other letters it may as well be the word of one of
+/// them.
+fn option(word: &str, known: &[&[&'static str]], flags: &str) -> Option<(&'static str, Its)> {
+    let mut known = known.iter().flat_map(|each| each.iter().copied());
     if word.starts_with("--") {
-        return match word.split_once('=') {
-            Some((name, _)) if options.contains(&name) => Its::Own,
-            _ if options.contains(&word) => Its::Next,
-            _ => Its::None,
+        let (name, its) = match word.split_once('=') {
+            Some((name, _)) => (name, Its::Own),
+            None => (word, Its::Next),
         };
+        return known.find(|option| *option == name).map(|option| (option, its));
     }
-    let mut letters = word.char_indices().skip(1);
-    let is_one = |letter: char| {
-        options.iter().any(|o| o.len() == 2 && !o.starts_with("--") && o.ends_with(letter))
-    };
-    match letters.find(|(_, letter)| is_one(*letter)) {
-        Some((at, letter)) if at + letter.len_utf8() == word.len() => Its::Next,
-        Some((1, _)) => Its::Own,
-        // Other letters before it: it may as well be the word of one of these.
-        Some(_) | None => Its::None,
-    }
-}
-
-/// Words that are written to, or of which nothing is shown but names and counts.
-fn written_by(name: &str, words: &[String], found: &mut Vec<usize>) {
-    let plain = |at: &usize| !words[*at].starts_with('-');
-    let has = |of: &[&str]| words[1..].iter().any(|word| option(word, of) != Its::None);
-    let is = |word: &str| words[1..].iter().any(|w| w == word);
-    let mut arguments = (1..words.len()).filter(plain);
-    match name {
-        "cp" | "mv" | "install" | "ln" | "rsync" | "scp"
-            if !has(&["-t", "--target-directory"]) && arguments.clone().count() > 1 =>
-        {
-            found.extend(arguments.next_back());
-        }
-        "tee" => found.extend(arguments),
-        "grep" | "egrep" | "fgrep" if has_flag(words, "cqlL") => {
-            found.extend(1..words.len());
-        }
-        "cut" if is("-d=") && is("-f1") => found.extend(arguments),
-        "awk" | "gawk" | "mawk" if is("-F=") && is("{print $1}") => found.extend(arguments),
-        "grep" if is("-o") && (is("^[A-Z_]*=") || is("^[^=]*=")) => found.extend(arguments),
-        "sed" => {
-            let script = (1..words.len()).find(plain).filter(|at| only_edits(&words[*at]));
-            let all = script.is_some_and(|at| words[at] == "s/=.*//")
-                || words[1..].iter().any(|word| word.starts_with("-i"));
-            found.extend(script);
-            if all && script.is_some() {
-                found.extend(arguments);
-            }
-        }
-        name if name.starts_with("python") && is("dotenv") && is("set") => found.extend(arguments),
-        _ => {}
-    }
-    let writes = name.starts_with("python") || matches!(name, "node" | "npx" | "go" | "cargo");
-    let options: &[&str] =
-        if writes { &["--out", "--output", "--env-file"] } else { &["--env-file"] };
-    for (at, word) in words.iter().enumerate().skip(1) {
-        match option(word, options) {
-            Its::Own => found.push(at),
-            Its::Next if at + 1 < words.len() => found.push(at + 1),
-            Its::Next | Its::None => {}
-        }
-    }
-    // `jq --arg NAME VALUE`.
-    if name == "jq" {
-        let args = (1..words.len()).filter(|at| words[*at] == "--arg" || words[*at] == "--argjson");
-        found.extend(args.flat_map(|at| [at + 1, at + 2]).filter(|at| *at < words.len()));
-    }
-}
-
-/// Whether one of these letters is an option, before any that has a word.
-fn has_flag(words: &[String], flags: &str) -> bool {
-    words[1..].iter().any(|word| {
-        word.strip_prefix('-').is_some_and(|letters| {
-            let letters = letters.chars().take_while(char::is_ascii_alphabetic);
-            letters.take_while(|c| !"efmABCdD".contains(*c)).any(|c| flags.contains(c))
-        }) || matches!(word.as_str(), "--count" | "--quiet" | "--files-with-matches")
-    })
-}
-
-/// Whether a script of `sed` only replaces, shows or deletes lines: others read files and run programs.
-fn only_edits(script: &str) -> bool {
-    static EDITS: LazyLock<Regex> = LazyLock::new(|| {
-        let address = r"(\d+|\$|/([^/\\\n]|\\.)*/)";
-        let each = ["/", "#", r"\|", ",", "@", "!"].map(|d| {
-            let part = format!(r"([^\\\n{d}]|\\.)*");
-            format!("s{d}{part}{d}{part}{d}[gpiI0-9]*")
-        });
-        let edits = format!("^({address}(,{address})?)?!?([pd]|{})$", each.join("|"));
-        Regex::new(&edits).expect("the pattern is tested")
-    });
-    EDITS.is_match(script)
-}
-
-/// A word without names that say by themselves that there is no secret: examples of `.env`, and variables that are not
-/// named like credentials.
-fn harmless_names(word: &str) -> String {
-    static EXAMPLES: LazyLock<Regex> = LazyLock::new(|| {
-        let words = "example|sample|template|tmpl|dist|defaults?";
-        let pattern = format!(r"(?i)\.env(rc)?([._-][a-z0-9]+)?[._-]({words})\b|\.env\.d\.ts\b");
-        Regex::new(&pattern).expect("the pattern is tested")
-    });
-    static VARIABLES: LazyLock<Regex> = LazyLock::new(|| {
-        let begins = [
-            r#"os\.environ(?:\.get\(|\[)\s*['"]"#,
-            r#"os\.getenv\(\s*['"]"#,
-            r"process\.env\.",
-            r#"process\.env\[['"]"#,
-            r#"\bENV(?:\.fetch\(|\[)['"]"#,
-            r"\bENVIRON\[",
-            r"\$ENV\{",
-        ];
-        let pattern = format!(r#"(?:{})"?([A-Z][A-Z0-9_]*)\b"#, begins.join("|"));
-        Regex::new(&pattern).expect("the pattern is tested")
-    });
-    // Of an object of Kubernetes, its name is none of its data.
-    if word == "jsonpath={.metadata.name}" {
-        return NOTHING.to_owned();
-    }
-    // Most words have none of these names, and the expressions cost more than this.
-    if !word.as_bytes().windows(3).any(|part| part.eq_ignore_ascii_case(b"env")) {
-        return word.to_owned();
-    }
-    let word = EXAMPLES.replace_all(word, NOTHING);
-    let plain = VARIABLES.replace_all(&word, |found: &Captures<'_>| {
-        if is_credential(&found[1]) { found[0].to_owned() } else { NOTHING.to_owned() }
-    });
-    match plain {
-        Cow::Borrowed(_) => word.into_owned(),
-        Cow::Owned(plain) => plain,
-    }
-}
-
-/// Whether a variable is named like one that holds a credential, or an address with one.
-fn is_credential(name: &str) -> bool {
-    let is_word = |word: &str| {
-        matches!(
-            word,
-            "PASS"
-                | "PASSWD"
-                | "PASSWORD"
-                | "PASSPHRASE"
-                | "SECRET"
-                | "SECRETS"
-                | "TOKEN"
-                | "TOKENS"
-                | "KEY"
-                | "KEYS"
-                | "APIKEY"
-                | "CRED"
-                | "CREDS"
-                | "CREDENTIAL"
-                | "CREDENTIALS"
-                | "AUTH"
-                | "PAT"
-                | "DSN"
-                | "URL"
-                | "URI"
-                | "CONNECTION"
-                | "COOKIE"
-        )
-    };
-    name.split('_').any(is_word) || name.ends_with("_PWD") || name.contains("PASSWORD")
+    let letters = word.strip_prefix('-')?;
+    let at = letters.find(|letter: char| !flags.contains(letter))?;
+    let (letter, rest) = letters[at..].split_at_checked(1)?;
+    let option = known.find(|o| o.len() == 2 && o.ends_with(letter))?;
+    Some((option, if rest.is_empty() { Its::Next } else { Its::Own }))
 }
 
 #[cfg(test)]
@@ -359,15 +269,28 @@ mod tests {
             ("grep -q x .env", "grep _ _ _"),
             ("grep -eq .env", "grep _ .env"),
             ("grep -- x .env", "grep -- _ .env"),
+            ("grep -vf x .env", "grep -vf x .env"),
+            ("grep -vfe .env", "grep -vfe .env"),
+            ("grep .env --reg x", "grep .env --reg x"),
+            ("grep -C .env x", "grep -C _ x"),
+            ("grep x .env -- -c", "grep _ .env -- -c"),
+            ("grep -e -c .env", "grep -e _ .env"),
             ("rg x -g !.env -g .env", "rg _ -g _ -g .env"),
             ("cp .env x", "cp .env _"),
             ("cp x .env", "cp x _"),
             ("cp -t x .env", "cp -t x .env"),
+            ("cp --target=x y .env", "cp --target=x y .env"),
+            ("cp -rt/x y .env", "cp -rt/x y .env"),
             ("tee -a .env", "tee -a _"),
             ("sed s/a/b/ .env", "sed _ .env"),
             ("sed -i s/a/b/ .env", "sed -i _ _"),
             ("sed -i s/a/b/w.env .env", "sed -i s/a/b/w.env .env"),
             ("sed 1eenv x", "sed 1eenv x"),
+            ("sed -ni -e p -e s/a/b/ .env", "sed -ni -e _ -e _ _"),
+            ("sed p .env -- -i", "sed p .env -- -i"),
+            ("cat --env-file .env", "cat --env-file .env"),
+            ("node --env-file .env", "node --env-file _"),
+            ("node -- --env-file .env", "node -- --env-file .env"),
             ("cat .env.example .env", "cat _ .env"),
             ("node -e process.env.CI", "node -e _"),
             ("node -e process.env.API_KEY", "node -e process.env.API_KEY"),
