@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 
 use self::{
     forms::{Form, Sought},
-    screen::{EscapeScreen, Escapes, Screen, Suspects, Suspicion},
+    screen::{EscapeScreen, Escapes, Screen, Seams, Suspects, Suspicion},
     view::{Escaping, Room, View, thinned, without_strings},
 };
 use crate::{encodings::Shared, patterns::PatternSet};
@@ -72,13 +72,13 @@ struct Patterns {
     sought: Vec<Sought>,
 }
 
-/// Where the views of one segment stand, and then those of the next.
+/// Where the views of one segment stand, and then those of the next; and what was found in them.
 #[derive(Default)]
-struct Rooms {
+struct Desk {
     residue: Room,
     thinned: [Room; 2],
-    once: Room,
-    twice: Room,
+    strings: Room,
+    found: Vec<Finding>,
 }
 
 impl Sanitizer {
@@ -101,7 +101,8 @@ impl Sanitizer {
         let matches = texts(&plain).chain(stretched.iter().map(|text| text.as_slice()));
         let matches: Vec<&[u8]> = matches.collect();
         let shortest = texts(&plain).map(<[u8]>::len).min().unwrap_or(0);
-        let escapes = Some(EscapeScreen::new(&matches, shortest));
+        let seams = screen.is_some().then(|| Seams::new(texts(&bare).chain(texts(&folded))));
+        let escapes = Some(EscapeScreen::new(&matches, shortest, seams));
         // As they stand where parts of them are looked for.
         let values = values.iter().map(|value| forms::joined(value)).collect();
         let [exact, bare, folded, plain] = [exact, bare, folded, plain].map(Patterns::new);
@@ -110,10 +111,10 @@ impl Sanitizer {
 
     /// Every place where a value stands, in order, none overlapping another.
     pub fn find(&self, text: &[u8]) -> Vec<Finding> {
-        let mut found = Vec::new();
-        let mut rooms = Rooms::default();
+        let mut desk = Desk::default();
+        let mut undone = <[Room; 2]>::default();
         if self.exact.set.is_empty() && self.bare.set.is_empty() {
-            return found;
+            return Vec::new();
         }
         // Separators and escapes make a form several times as long.
         let longest = self.exact.set.longest().max(self.bare.set.longest());
@@ -123,9 +124,9 @@ impl Sanitizer {
         loop {
             let end = text.len().min(start + length);
             let segment = &text[start..end];
-            let from = found.len();
-            self.find_in_segment(segment, &mut rooms, &mut found);
-            for finding in &mut found[from..] {
+            let from = desk.found.len();
+            self.find_in_segment(segment, &mut undone, &mut desk);
+            for finding in &mut desk.found[from..] {
                 finding.range = finding.range.start + start..finding.range.end + start;
             }
             if end == text.len() {
@@ -133,56 +134,63 @@ impl Sanitizer {
             }
             start = end - overlap;
         }
-        merged(found)
+        merged(desk.found)
     }
 
-    fn find_in_segment(&self, segment: &[u8], rooms: &mut Rooms, found: &mut Vec<Finding>) {
-        let Rooms { residue, thinned, once, twice } = rooms;
+    fn find_in_segment(&self, segment: &[u8], undone: &mut [Room], desk: &mut Desk) {
         let whole = View::whole(segment);
-        let suspects = self.suspects(segment, residue);
+        let suspects = self.suspects(segment, &mut desk.residue);
         if suspects.exact_everywhere {
-            self.search(&whole, &self.exact, None, found);
-        }
-        for part in suspects.parts {
-            if !suspects.exact_everywhere {
-                self.search(&View::part(&whole, part.clone()), &self.exact, None, found);
-            }
-            self.search_thinned(&whole, part, thinned, found);
-        }
-        if suspects.has_strings
-            && let Some(seen) = without_strings(segment, once)
-        {
-            for part in self.suspects(seen.bytes(), residue).parts {
-                self.search_thinned(&seen, part, thinned, found);
+            self.search(&whole, &self.exact, None, &mut desk.found);
+        } else {
+            for part in &suspects.parts {
+                let part = View::part(&whole, part.clone());
+                self.search(&part, &self.exact, None, &mut desk.found);
             }
         }
+        self.find_thinned(&whole, &suspects, None, desk);
         let [percent, text] = self.suspicions(segment);
-        self.find_undone(&whole, Escaping::Percent, &percent, [once, twice], found);
-        self.find_undone(&whole, Escaping::Text, &text, [once, twice], found);
+        self.find_undone(&whole, &suspects, Escaping::Percent, &percent, undone, desk);
+        self.find_undone(&whole, &suspects, Escaping::Text, &text, undone, desk);
     }
 
-    /// What stands there once its escapes are undone, and once those are undone that come of it.
+    /// What stands there once its escapes are undone, broken into lines or not, and once those are undone that come of
+    /// it.
     fn find_undone(
         &self,
         text: &View<'_>,
+        suspects: &Suspects,
         escaping: Escaping,
         suspicion: &Suspicion,
-        rooms: [&mut Room; 2],
-        found: &mut Vec<Finding>,
+        rooms: &mut [Room],
+        desk: &mut Desk,
     ) {
-        let [once, twice] = rooms;
+        let Some((room, more)) = rooms.split_first_mut() else { return };
         if !suspicion.everywhere {
-            return self.find_undone_in_parts(text, escaping, suspicion, once, found);
+            self.find_undone_in_parts(text, escaping, suspicion, room, &mut desk.found);
         }
-        let Some(once) = escaping.undone(text.bytes(), once) else { return };
-        let once = once.over(text, 0);
-        self.search(&once, &self.plain, escaping.label(), found);
-        let [percent, others] = self.suspicions(once.bytes());
-        let suspicion = if escaping == Escaping::Percent { percent } else { others };
-        if !suspicion.everywhere {
-            self.find_undone_in_parts(&once, escaping, &suspicion, twice, found);
-        } else if let Some(twice) = escaping.undone(once.bytes(), twice) {
-            self.search(&twice.over(&once, 0), &self.plain, escaping.label(), found);
+        let label = escaping.label();
+        if !suspicion.everywhere && !suspicion.broken && !suspects.has_strings {
+            // What is undone elsewhere leaves the residue that was looked at.
+            for part in &suspects.parts {
+                if let Some(undone) = escaping.undone(&text.bytes()[part.clone()], room) {
+                    let undone = undone.over(text, part.start);
+                    self.search_thinned(&undone, 0..undone.bytes().len(), label, desk);
+                }
+            }
+            return;
+        }
+        let Some(undone) = escaping.undone(text.bytes(), room) else { return };
+        let undone = undone.over(text, 0);
+        if suspicion.everywhere {
+            self.search(&undone, &self.plain, label, &mut desk.found);
+        }
+        let suspects = self.suspects(undone.bytes(), &mut desk.residue);
+        self.find_thinned(&undone, &suspects, label, desk);
+        if suspicion.everywhere {
+            let [percent, others] = self.suspicions(undone.bytes());
+            let suspicion = if escaping == Escaping::Percent { percent } else { others };
+            self.find_undone(&undone, &suspects, escaping, &suspicion, more, desk);
         }
     }
 
@@ -194,7 +202,7 @@ impl Sanitizer {
         room: &mut Room,
         found: &mut Vec<Finding>,
     ) {
-        if suspicion.is_none() {
+        if suspicion.has_no_parts() {
             return;
         }
         let escapes = Escapes::of(text.bytes(), escaping);
@@ -214,17 +222,40 @@ impl Sanitizer {
         self.screen.as_ref().map_or_else(|| Suspects::all_of(text), |one| one.suspects(text, room))
     }
 
+    /// What stands there without what can't be seen.
+    fn find_thinned(
+        &self,
+        text: &View<'_>,
+        suspects: &Suspects,
+        label: Option<FoundAs>,
+        desk: &mut Desk,
+    ) {
+        for part in &suspects.parts {
+            self.search_thinned(text, part.clone(), label, desk);
+        }
+        let mut room = std::mem::take(&mut desk.strings);
+        if suspects.has_strings
+            && let Some(seen) = without_strings(text.bytes(), &mut room)
+        {
+            let seen = seen.over(text, 0);
+            for part in self.suspects(seen.bytes(), &mut desk.residue).parts {
+                self.search_thinned(&seen, part, label, desk);
+            }
+        }
+        desk.strings = room;
+    }
+
     fn search_thinned(
         &self,
         text: &View<'_>,
         part: Range<usize>,
-        rooms: &mut [Room; 2],
-        found: &mut Vec<Finding>,
+        label: Option<FoundAs>,
+        Desk { thinned: rooms, found, .. }: &mut Desk,
     ) {
         let [bare, folded] =
             thinned(&text.bytes()[part.clone()], rooms).map(|view| view.over(text, part.start));
-        self.search(&bare, &self.bare, None, found);
-        self.search(&folded, &self.folded, None, found);
+        self.search(&bare, &self.bare, label, found);
+        self.search(&folded, &self.folded, label, found);
     }
 
     fn search(

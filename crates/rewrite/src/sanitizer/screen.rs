@@ -7,13 +7,17 @@
 //! view has to be made. What is found here is only a suspicion.
 
 mod escapes;
+mod seams;
 
 use std::{iter, ops::Range};
 
 use memchr::memchr;
 use zeroize::Zeroizing;
 
-pub(super) use self::escapes::{EscapeScreen, Escapes, Suspicion};
+pub(super) use self::{
+    escapes::{EscapeScreen, Escapes, Suspicion},
+    seams::Seams,
+};
 use super::view::{self, Room};
 use crate::patterns::{Bitmap, PatternSet, word};
 
@@ -226,9 +230,12 @@ fn may_begin(byte: u8) -> bool {
 /// What is left of a pattern.
 fn of_pattern(pattern: &[u8]) -> Zeroizing<Vec<u8>> {
     let mut residue = Zeroizing::new(Vec::with_capacity(pattern.len()));
+    residue.extend(residues_of(pattern));
     residue
-        .extend(pattern.iter().map(|byte| RESIDUE[usize::from(*byte)]).filter(|byte| *byte != 0));
-    residue
+}
+
+fn residues_of(bytes: &[u8]) -> impl Iterator<Item = u8> {
+    bytes.iter().map(|byte| RESIDUE[usize::from(*byte)]).filter(|byte| *byte != 0)
 }
 
 /// What stays of a byte; 0 when it goes.

@@ -113,6 +113,64 @@ fn no_symbol_with_a_bit_of_the_value_stays() {
     }
 }
 
+/// As JSON and others write the ends of lines, and what colours letters.
+#[test]
+fn what_is_broken_and_then_escaped_is_found() {
+    let key = (0..5)
+        .map(|line| format!("MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBK{line}b\n"))
+        .collect::<String>();
+    let key = format!("-----BEGIN KEY-----\n{key}-----END KEY-----\n");
+    let value = "q7Rk2mVw9ZtB4nHs8XpL3cGd";
+    let base64 = BASE64.encode(key.as_bytes());
+    let sanitizers = [&key, value].map(|value| Sanitizer::new([value.as_bytes()]));
+    let breaks = [
+        "\\n",
+        "\\r\\n",
+        "\\n    ",
+        "\\t",
+        "\\u000a",
+        "\\u001b[31m",
+        "\\x1b[0m",
+        "\\033[38;2;255;128;0m",
+        "%0A",
+        "%20",
+        "%1b[1m",
+        "&#10;",
+        "&#160;",
+        "\\u200b",
+        "\\u0000",
+        "\\\\n",
+        "\\\\u001b[31m",
+        "%250A",
+        "\\u001b]0;t\\u0007",
+        "\n\\n",
+    ];
+    for between in breaks {
+        for (secret, text, columns) in [
+            (0, base64.as_str(), 60),
+            (0, &base64, 7),
+            (1, value, 10),
+            (1, value, 1),
+            (1, &HEXLOWER.encode(value.as_bytes()), 16),
+            (1, &BASE64.encode(value.as_bytes()), 8),
+        ] {
+            let broken = wrapped(text, columns, between);
+            for (before, after) in [("", ""), ("{\"content\": \"", "\"}"), ("a\\nb ", "\\n c\\n")] {
+                let text = [before.as_bytes(), &broken, after.as_bytes()].concat();
+                let cleaned = redact(&text, &sanitizers[secret].find(&text), |_| "#".to_owned());
+                let expected = format!("{before}#{after}");
+                assert_eq!(String::from_utf8_lossy(&cleaned), expected, "{between} {columns}");
+            }
+        }
+    }
+    // An escape of its own beside a line end that is none.
+    assert_eq!(without(b"ab/cdefgh+ijklmnop/q", b"<ab\\/cdefgh+\nijklmnop\\/q>"), b"<\x01>");
+    assert_eq!(
+        without("Z\u{fc}rich-Stra\u{df}e".as_bytes(), br"<Z\u00fcri\nch-Stra\u00df\ne>"),
+        b"<\x01>"
+    );
+}
+
 #[test]
 fn a_large_part_is_found_and_its_rest_goes_with_it() {
     assert_eq!(clean(b"> s3cr3t/Value+42"), "> [P]");
@@ -483,7 +541,7 @@ fn some_escaped(text: &[u8], which: usize, escaped: impl Fn(u8) -> String) -> Ve
 fn values_and_text() -> impl Strategy<Value = (Vec<Vec<u8>>, Vec<u8>)> {
     let values = vec(vec(piece(), 1..7).prop_map(|pieces| pieces.concat()), 1..4);
     let place =
-        (any::<prop::sample::Index>(), 0..14, vec(piece(), 0..3), any::<prop::sample::Index>());
+        (any::<prop::sample::Index>(), 0..16, vec(piece(), 0..3), any::<prop::sample::Index>());
     (values, vec(place, 0..6), vec(piece(), 0..40)).prop_map(|(values, places, filling)| {
         let mut text = Vec::new();
         for (which, form, around, cut) in places {
@@ -512,6 +570,17 @@ fn values_and_text() -> impl Strategy<Value = (Vec<Vec<u8>>, Vec<u8>)> {
                 12 => {
                     let base64 = BASE64.encode(&[&value[..cut], value].concat()).into_bytes();
                     some_escaped(&base64, cut, |byte| format!("%{byte:02X}"))
+                }
+                13 => {
+                    let base64 = BASE64.encode(value).into_bytes();
+                    let lines = around.concat();
+                    let broken: Vec<_> = base64.chunks(cut % 9 + 1).collect();
+                    some_escaped(&broken.join(&lines[..]), cut / 9, |byte| format!("\\u{byte:04x}"))
+                }
+                14 => {
+                    let breaks = ["\\n", "%0A", "\\u001b[1m", "&#10;\n", "\\\\n", "\x1b[0m%20"];
+                    let broken: Vec<_> = value.chunks(cut % 9 + 1).collect();
+                    broken.join(breaks[cut % breaks.len()].as_bytes())
                 }
                 _ => value.iter().flat_map(|byte| [b"\x1b[1m", &[*byte][..]].concat()).collect(),
             };

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use self::thinning::Thinned;
 pub(super) use self::{
     escapes::{Escape, Escaping, each_pair},
-    thinning::{is_string, is_x, remains, thinned, unseen, without_strings},
+    thinning::{goes_on, is_string, is_x, remains, thinned, unseen, without_strings},
 };
 
 /// Where the bytes of a view stand.

@@ -5,16 +5,19 @@
 //! a pattern with the escape in it or at its end is at least twice as long, so it goes on that far to one side. Before
 //! the first such escape of a match nothing is escaped, so that side is looked at in the text as it stands. A match with
 //! no escape at all is found without this. What is escaped twice has an escape that stands for a part of another; then
-//! everything is undone.
+//! everything is undone. What is broken into lines, and escaped then, is told by its seams (`seams.rs`).
 
 use std::ops::Range;
 
 use memchr::memchr3;
 use zeroize::Zeroizing;
 
-use super::super::{
-    is_symbol,
-    view::{Escape, Escaping, Room, View, each_pair},
+use super::{
+    super::{
+        is_symbol,
+        view::{Escape, Escaping, Room, View, each_pair},
+    },
+    seams::{Seams, other},
 };
 use crate::patterns::{Bitmap, word};
 
@@ -36,18 +39,20 @@ pub(in crate::sanitizer) struct EscapeScreen {
     width: usize,
     /// How far from an escape a match with it goes, in bytes of the view.
     reach: usize,
-    /// What makes an escape that matters to no match behind a backslash; 0xff makes none there.
-    harmless: [u8; COMMON.len()],
+    /// Where a value may be broken; nothing where it may be anywhere.
+    seams: Option<Seams>,
+    /// A quote where a backslash before it makes an escape that matters to no match, the commonest of all; else what makes
+    /// none there.
+    harmless: u8,
 }
-
-/// The commonest escapes of all: what stands behind the backslash, and what for.
-const COMMON: [(u8, u8); 4] = [(b'"', b'"'), (b'n', b'\n'), (b'r', b'\r'), (b't', b'\t')];
 
 /// Which escapes of a text matter.
 #[derive(Default)]
 pub(in crate::sanitizer) struct Suspicion {
     /// All of them, and what is undone may be undone again.
     pub(in crate::sanitizer) everywhere: bool,
+    /// A value may be broken at some of them.
+    pub(in crate::sanitizer) broken: bool,
     /// Those at these places.
     at: Vec<usize>,
     reach: usize,
@@ -71,7 +76,11 @@ struct Place {
 
 impl EscapeScreen {
     /// For all that a match may come to, when stretched as well; no pattern is shorter than `shortest`.
-    pub(in crate::sanitizer) fn new(matches: &[&[u8]], shortest: usize) -> Self {
+    pub(in crate::sanitizer) fn new(
+        matches: &[&[u8]],
+        shortest: usize,
+        seams: Option<Seams>,
+    ) -> Self {
         let lengths = || matches.iter().map(|text| text.len());
         let width = (shortest / 2).clamp(1, MAX_WIDTH);
         let mut bytes: Zeroizing<Vec<bool>> =
@@ -85,9 +94,8 @@ impl EscapeScreen {
             }
         }
         let longest = lengths().max().unwrap_or(0);
-        let harmless =
-            COMMON.map(|(escaped, byte)| if bytes[usize::from(byte)] { 0xff } else { escaped });
-        Self { bytes, grams, width, reach: longest + 2, harmless }
+        let harmless = if bytes[usize::from(b'"')] { 0xff } else { b'"' };
+        Self { bytes, grams, width, reach: longest + 2, seams, harmless }
     }
 
     /// Looks at a text, for percent escapes and for the others.
@@ -98,6 +106,14 @@ impl EscapeScreen {
         // Those within another don't matter: what has one inside stands for what may begin one, so all is undone.
         each_pair(&text[first..], may_be_one(self.harmless), |at| {
             let at = first + at;
+            // By far the most are line ends.
+            if text[at] == b'\\' && text.get(at + 1).is_some_and(|next| self.is_bare_break(*next)) {
+                let into = &mut all[1];
+                if !into.everywhere && !into.broken {
+                    into.broken = self.may_be_broken(text, at..at + 2, &[], Escaping::Text);
+                }
+                return;
+            }
             let (which, escaping) = match text[at] {
                 b'%' => (0, Escaping::Percent),
                 _ => (1, Escaping::Text),
@@ -113,6 +129,17 @@ impl EscapeScreen {
         all
     }
 
+    /// Whether a backslash before this makes an escape of a line end or a tab that is in no match.
+    fn is_bare_break(&self, byte: u8) -> bool {
+        let stands_for = match byte {
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            _ => return false,
+        };
+        !self.bytes[usize::from(stands_for)]
+    }
+
     fn look_at(&self, text: &[u8], escaping: Escaping, escape: &Escape, into: &mut Suspicion) {
         let bytes = escape.symbol.bytes();
         let before = &text[escape.at.saturating_sub(escaping.longest() - 1)..escape.at];
@@ -123,10 +150,25 @@ impl EscapeScreen {
             _ => false,
         };
         let is_sought = |byte: &u8| self.bytes[usize::from(*byte)];
+        if !into.everywhere && !into.broken && !Seams::leaves_all(text, escaping, escape) {
+            let place = escape.at..escape.at + escape.length;
+            into.broken = self.may_be_broken(text, place, bytes, escaping);
+        }
         let may_match = bytes.is_empty() || bytes.iter().any(is_sought);
         if may_match && !into.everywhere && self.may_be_inside(text, escaping, escape) {
             into.at.push(escape.at);
         }
+    }
+
+    fn may_be_broken(
+        &self,
+        text: &[u8],
+        escape: Range<usize>,
+        symbol: &[u8],
+        escaping: Escaping,
+    ) -> bool {
+        let may_be = |seams: &Seams| seams.may_be_at(text, escape, symbol, escaping);
+        self.seams.as_ref().is_none_or(may_be)
     }
 
     /// Whether a match may have this escape inside, or beside it.
@@ -176,19 +218,13 @@ impl EscapeScreen {
     clippy::needless_bitwise_bool,
     reason = "without a branch it is done for many bytes at once"
 )]
-fn may_be_one(harmless: [u8; COMMON.len()]) -> impl Fn(u8, u8) -> bool {
+fn may_be_one(harmless: u8) -> impl Fn(u8, u8) -> bool {
     move |byte, next| {
         let in_entity = (next >= b'0') | (next == b'#') | (next == b'+');
-        let is_harmless = harmless.iter().fold(false, |any, one| any | (next == *one));
         (byte == b'%') & (next >= b'0')
             | (byte == b'&') & in_entity
-            | (byte == b'\\') & !is_harmless
+            | (byte == b'\\') & (next != harmless)
     }
-}
-
-/// Stands for a gram at a second place of the set, so that hardly any other is taken for it.
-fn other(word: u64) -> u64 {
-    !word.rotate_left(29)
 }
 
 impl Suspicion {
@@ -197,8 +233,8 @@ impl Suspicion {
         Self { everywhere: true, ..Self::default() }
     }
 
-    pub(in crate::sanitizer) fn is_none(&self) -> bool {
-        !self.everywhere && self.at.is_empty()
+    pub(in crate::sanitizer) fn has_no_parts(&self) -> bool {
+        self.at.is_empty()
     }
 
     /// The parts of the text around the escapes that matter, in order.

@@ -235,6 +235,15 @@ pub(in crate::sanitizer) fn unseen(text: &[u8]) -> usize {
     }
 }
 
+/// Whether a sequence that begins here may go on behind the end of this.
+pub(in crate::sanitizer) fn goes_on(sequence: &[u8]) -> bool {
+    match sequence {
+        [0x1b] => true,
+        [0x1b, b'[', rest @ ..] => rest.iter().all(|byte| is_parameter(*byte)),
+        _ => false,
+    }
+}
+
 /// The length of what follows the introducer of a control sequence and is a colour or a movement; 0
 /// when it may be more than that.
 fn control_sequence(rest: &[u8]) -> usize {
