@@ -93,13 +93,13 @@ impl Watcher {
     }
 }
 
-/// The entry of the log about what came of a change: which files, and whether they are in force. What stands in them is
+/// The entry of the log about what came of a change: which files, and whether they are in force or `why_not`. What stands in them is
 /// not told, nor is an error's excerpt of it.
 pub(crate) fn entry(
     who: Agent,
     change: &Change,
     policy: &[PathBuf],
-    came_of_it: Result<(), &Error>,
+    why_not: Option<&Error>,
 ) -> Draft {
     let (files, why) = match change {
         Change::Files(changed) => (changed.as_slice(), "changed"),
@@ -110,13 +110,13 @@ pub(crate) fn entry(
         let comma = if number == 0 { "" } else { ", " };
         target = target.and(comma).as_they_wrote_in_full(&file.to_string_lossy());
     }
-    let (outcome, force) = match came_of_it {
-        Ok(()) => (Outcome::Success, "in force"),
-        Err(_) => (Outcome::Error, "not in force: what was before still is"),
+    let (outcome, force) = match why_not {
+        None => (Outcome::Success, "in force"),
+        Some(_) => (Outcome::Error, "not in force: what was before still is"),
     };
     let mut entry = plain_entry(who, Action::ConfigReload, outcome, Target::Named(target));
     entry.detail.note = Some(format!("{why}, {force}"));
-    entry.error_code = came_of_it.err().map(Error::code);
+    entry.error_code = why_not.map(Error::code);
     entry
 }
 
@@ -180,13 +180,17 @@ mod tests {
         let who = || crate::broker::agent("broker", "broker");
         let policy = [PathBuf::from("/home/u/config.toml"), PathBuf::from("/etc/roots.pem")];
         let changed = Change::Files(policy[..1].to_vec());
-        let taken = entry(who(), &changed, &policy, Ok(()));
+        let taken = entry(who(), &changed, &policy, None);
         let Target::Named(target) = &taken.target else { panic!("it has a name") };
         assert_eq!(target.as_str(), "/home/u/config.toml");
         assert_eq!(taken.detail.note.as_deref(), Some("changed, in force"));
         let excerpt = SafeText::words("config.toml: line 2 | password = 's3cret'");
-        let refused =
-            entry(who(), &Change::Hangup, &policy, Err(&Error::with(Code::ConfigInvalid, excerpt)));
+        let refused = entry(
+            who(),
+            &Change::Hangup,
+            &policy,
+            Some(&Error::with(Code::ConfigInvalid, excerpt)),
+        );
         let Target::Named(target) = &refused.target else { panic!("it has a name") };
         assert_eq!(target.as_str(), "/home/u/config.toml, /etc/roots.pem");
         assert_eq!(

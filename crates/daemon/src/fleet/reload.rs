@@ -134,7 +134,7 @@ impl Reloader {
         let rules: Vec<_> = self.rules().collect();
         let who = agent("proxy", &self.session);
         // What can't be written stops what agents do, not what the operator has said.
-        let entry = reload::entry(who, change, &rules, taken_up.as_ref().map(|_| ()));
+        let entry = reload::entry(who, change, &rules, taken_up.as_ref().err());
         let _ = self.sessions.log.append(entry).await;
         match taken_up {
             // All values were fetched once, so none has a problem.

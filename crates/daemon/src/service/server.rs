@@ -230,7 +230,7 @@ async fn follow_config(service: Arc<Service>, mut watcher: Watcher) {
         let reloaded = config.and_then(|config| service.broker.reload(&config));
         let who = agent("broker", "broker");
         // What can't be written stops what agents do, not what the operator has said.
-        let entry = reload::entry(who, &change, &files, reloaded.as_ref().map(|()| ()));
+        let entry = reload::entry(who, &change, &files, reloaded.as_ref().err());
         let _ = service.broker.log().append(entry).await;
         *service.config_problem.lock() = reloaded.err().map(|error| error.message());
     }
