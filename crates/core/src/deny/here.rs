@@ -1,6 +1,63 @@
 //! One command in its text, and in what quotes its words stand.
 
-use crate::shell::{SimpleCommand, Word};
+use crate::shell::{Redirection, SimpleCommand, Word};
+
+/// Programs that take a value in, to log in with it or to keep it.
+const TAKERS: &[&str] = &[
+    "argocd",
+    "aws",
+    "az",
+    "bao",
+    "buildah",
+    "bw",
+    "cargo",
+    "cosign",
+    "crane",
+    "docker",
+    "doppler",
+    "firebase",
+    "fly",
+    "flyctl",
+    "gcloud",
+    "gh",
+    "glab",
+    "hcp",
+    "helm",
+    "heroku",
+    "hub",
+    "infisical",
+    "keyless",
+    "kubectl",
+    "nerdctl",
+    "netlify",
+    "npm",
+    "oc",
+    "op",
+    "oras",
+    "podman",
+    "pulumi",
+    "railway",
+    "regctl",
+    "render",
+    "sentry-cli",
+    "skopeo",
+    "stripe",
+    "supabase",
+    "trivy",
+    "vault",
+    "vercel",
+    "wrangler",
+];
+/// How they are told so.
+const HANDED: &[&str] =
+    &["--password-stdin", "--with-token", "--value-stdin", "login", "secret", "secrets"];
+/// What stands before a program.
+const BEFORE: &[&str] = &["sudo", "command", "npx", "bunx", "pnpm", "yarn", "dlx", "exec"];
+/// Verbs with which such a program runs another one.
+const RUN: &[&str] = &["compose", "console", "debug", "exec", "rsh", "run", "ssh"];
+/// Programs that show what they read, as it is.
+const SHOWERS: &[&str] =
+    &["bat", "batcat", "cat", "head", "less", "more", "nl", "sort", "tac", "tail", "uniq"];
 
 /// One command in its text.
 #[derive(Clone, Copy)]
@@ -66,12 +123,7 @@ impl<'t> Here<'t> {
             return words.to_vec();
         }
         let next = self.commands.get(self.index + 1).filter(|_| self.command().pipes_into_next);
-        let takes = |word: &Word| {
-            let handed =
-                ["--password-stdin", "--with-token", "--value-stdin", "login", "secret", "secrets"];
-            handed.contains(&word.text.as_str())
-        };
-        let is_taken = next.is_some_and(|next| next.words.iter().any(takes));
+        let is_taken = next.is_some_and(takes_value);
         let each = words.iter().zip(&self.command().words).map(|(text, word)| {
             if !text.contains('$') {
                 return text.clone();
@@ -88,4 +140,52 @@ impl<'t> Here<'t> {
         let index = self.index.checked_sub(1)?;
         self.commands[index].pipes_into_next.then_some(Self { index, ..*self })
     }
+
+    /// The variables in a here-document that goes to the terminal.
+    pub(super) fn shown(&self) -> Option<String> {
+        let command = self.command();
+        let document =
+            command.redirections.iter().rev().find_map(|to| Some((to, to.body.clone()?)));
+        // In a substitution it becomes a value.
+        let (to, body) = document.filter(|(to, _)| to.target.is_plain && command.depth == 0)?;
+        let mut each = self.commands[self.index..].iter();
+        let last = each.find(|each| !each.pipes_into_next || !self.shows(each))?;
+        if !self.shows(last) || !to.operator.starts_with("<<") {
+            return None;
+        }
+        let body = self.text.get(body)?;
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "_{!".contains(c);
+        let mut variables = String::new();
+        for (at, _) in body.match_indices('$').filter(|(at, _)| !body[..*at].ends_with('\\')) {
+            let after = &body[at + 1..];
+            let length = after.find(|c| !is_name(c)).unwrap_or(after.len());
+            variables.extend(["$", &after[..length], " "]);
+        }
+        (!variables.is_empty()).then_some(variables)
+    }
+
+    /// Whether a command's output is what it reads, and goes where it is seen or into the next command.
+    fn shows(&self, command: &SimpleCommand) -> bool {
+        let mut words = command.words.iter().map(|word| word.text.as_str());
+        let program = words.find(|word| !BEFORE.contains(word));
+        program.is_some_and(|program| SHOWERS.contains(&program))
+            && !command.redirections.iter().any(|to| self.takes_output(to))
+    }
+
+    fn takes_output(&self, to: &Redirection) -> bool {
+        let seen = ["1", "2", "/dev/stdout", "/dev/stderr", "/dev/tty"];
+        let before = self.text.get(..to.target.span.start).unwrap_or_default().trim_end();
+        let before = before.strip_suffix(to.operator).unwrap_or_default();
+        let is_other = before.ends_with(|c: char| c.is_ascii_digit() && c != '1');
+        to.operator.contains('>') && !seen.contains(&to.target.text.as_str()) && !is_other
+    }
+}
+
+/// Whether a program takes a value in that is piped into it.
+fn takes_value(command: &SimpleCommand) -> bool {
+    let words = command.words.iter().map(|word| word.text.as_str());
+    let mut words = words.skip_while(|word| BEFORE.contains(word) || word.starts_with('-'));
+    let program = words.next().and_then(|word| word.rsplit('/').next());
+    let mut verbs = words.take_while(|word| !RUN.contains(word));
+    program.is_some_and(|name| TAKERS.contains(&name)) && verbs.any(|word| HANDED.contains(&word))
 }

@@ -113,6 +113,10 @@ impl Looks {
                 self.command(words, &here, is_disguised)?;
             }
             self.is_guess = was_guess;
+            if let Some(variables) = here.shown() {
+                let shown = ["cat".to_owned(), "<<".to_owned(), variables];
+                self.push_command(&shown, &SimpleCommand::default(), false)?;
+            }
             self.files.written_by(&here, &self.variables);
             // What was said over and over is not judged.
             self.files.is_short()?;
