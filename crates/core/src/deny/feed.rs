@@ -103,6 +103,11 @@ impl Files {
                 let named = rest.iter().position(|word| matches!(*word, "-name" | "-iname"));
                 named.and_then(|at| rest.get(at + 1)).map(|name| (*name).to_owned())
             }
+            // Where a program is: it stands for the program.
+            "which" => {
+                rest.iter().find(|word| !word.starts_with('-')).map(|word| (*word).to_owned())
+            }
+            "command" if rest.first() == Some(&"-v") => rest.get(1).map(|word| (*word).to_owned()),
             "base64" | "base32" | "basenc" | "xxd" | "openssl" | "uudecode" => {
                 Some(format!("$({})", words.join(" ")))
             }

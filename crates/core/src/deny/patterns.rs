@@ -25,7 +25,7 @@ const PROGRAMS: &[&str] = &["env", "printenv"];
 
 /// The words that braces make of one, itself when it has none; nothing when there are too many.
 pub(super) fn braces(word: &str) -> Option<Vec<String>> {
-    let mut open = vec![word.to_owned()];
+    let mut open = vec![ranges(word)];
     let mut done = Vec::new();
     while let Some(word) = open.pop() {
         match first_braces(&word) {
@@ -42,6 +42,34 @@ pub(super) fn braces(word: &str) -> Option<Vec<String>> {
         }
     }
     Some(done)
+}
+
+/// A word whose ranges of one character are patterns, which stand for the same: `{a..z}` is `[a-z]`.
+fn ranges(word: &str) -> String {
+    let (mut out, mut rest) = (String::with_capacity(word.len()), word);
+    while let Some(at) = rest.find('{') {
+        let is_braces = !rest[..at].ends_with('$');
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        match rest.as_bytes() {
+            [b'{', from, b'.', b'.', to, b'}', ..]
+                if is_braces && from.is_ascii_alphanumeric() && to.is_ascii_alphanumeric() =>
+            {
+                let (low, high) = (*from.min(to), *from.max(to));
+                if low == high {
+                    out.push(char::from(low));
+                } else {
+                    out.extend(['[', char::from(low), '-', char::from(high), ']']);
+                }
+                rest = &rest[6..];
+            }
+            _ => {
+                out.push('{');
+                rest = &rest[1..];
+            }
+        }
+    }
+    out + rest
 }
 
 /// Where the first braces with a comma begin, what they list, and where they end.
@@ -206,7 +234,8 @@ mod tests {
         assert_eq!(braces("a").unwrap(), ["a"]);
         assert_eq!(braces(".e{n,}v").unwrap(), [".env", ".ev"]);
         assert_eq!(braces("{a,b{c,d}}e${x,,}").unwrap(), ["ae${x,,}", "bce${x,,}", "bde${x,,}"]);
-        assert_eq!(braces("{a}{1..3}").unwrap(), ["{a}{1..3}"]);
+        assert_eq!(braces("{a}{1..30}").unwrap(), ["{a}{1..30}"]);
+        assert_eq!(braces(".e{n..n}{z..a}${1..3}").unwrap(), [".en[a-z]${1..3}"]);
         assert!(braces(&"{a,b}".repeat(20)).is_none());
         assert_eq!(
             names("./.e*", false),

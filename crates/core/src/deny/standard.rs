@@ -40,7 +40,7 @@ const PARTS: &[(&str, &str)] = &[
     (
         "<shower>",
         "(<pager>|[efzu]?grep|pcregrep|rg|ag|ack|[gmn]?awk|sed|cp|mv|ln|install|scp|sftp|rsync|curl|wget|http|https|dd|pv|nc\
-         |ncat|socat|diff|sdiff|vimdiff|cmp|comm|join|paste|split|csplit|gzip|bzip2|xz|zstd|zcat|gunzip|m4|cpp|gcc|clang\
+         |ncat|socat|diff|sdiff|vimdiff|cmp|comm|join|paste|split|csplit|gzip|bzip2|xz|zstd|zcat|gunzip|m4|cpp|gcc|clang|iconv\
          |perl|ruby|tar|zip|7z|cpio|pax|ar|shar|glow|pygmentize|highlight|xargs|fd|mapfile|readarray|read|column|mount)",
     ),
     (
