@@ -42,6 +42,9 @@ pub struct SimpleCommand {
     pub span: Range<usize>,
     /// Whether its output is the next command's input.
     pub pipes_into_next: bool,
+    /// The bytes of a group, such as `{ … }`, `( … )` or `if … fi`, whose output this command reads; whose streams these
+    /// redirections are, if there are no words.
+    pub group: Option<Range<usize>>,
     /// How many substitutions it stands in.
     pub depth: usize,
 }
@@ -148,7 +151,7 @@ impl SimpleCommand {
 
     /// Gives up its own places, which are not those of the text.
     fn stand_at(&mut self, span: &Range<usize>) {
-        self.span = span.clone();
+        (self.span, self.group) = (span.clone(), None);
         let targets = self.redirections.iter_mut().map(|to| (&mut to.target, to.body.take()).0);
         let words = self.assignments.iter_mut().chain(&mut self.words).chain(targets);
         words.for_each(|word| word.span = span.clone());

@@ -5,7 +5,7 @@ use std::{cell::Cell, collections::BTreeMap};
 
 use super::{
     here::Here,
-    unwrap::{after_xargs, is_shell},
+    unwrap::{after_xargs, is_c, is_shell, is_short},
     variables::Variables,
     views::Looks,
 };
@@ -19,6 +19,27 @@ const MAX_WORD: usize = 64 * 1024;
 const MAX_SAID: usize = 4 * 1024 * 1024;
 /// What looking into one substitution counts at least.
 const LOOK: usize = 256;
+/// What one command of a group counts at least.
+const STEP: usize = 16;
+/// Programs that pass on what they read.
+const FILTERS: &[&str] = &[
+    "awk", "column", "cut", "dos2unix", "egrep", "expand", "fgrep", "fmt", "fold", "gawk", "grep",
+    "head", "iconv", "less", "mawk", "more", "nl", "paste", "perl", "pv", "rg", "sed", "shuf",
+    "sort", "sponge", "strings", "tac", "tail", "unexpand", "uniq",
+];
+/// Ends of files' names, and what runs these files.
+const RUN_BY: &[(&str, &str)] = &[
+    ("py", "python"),
+    ("js", "node"),
+    ("mjs", "node"),
+    ("ts", "node"),
+    ("rb", "ruby"),
+    ("pl", "perl"),
+];
+/// Options of shells with a word of their own.
+const OF_SHELLS: &[&str] = &["--init-file", "--rcfile"];
+/// Those of interpreters.
+const OF_INTERPRETERS: &[&str] = &["--import", "--input-type", "--loader", "--require", "-W", "-X"];
 /// Programs that run what they read, and the option that takes the same as a word.
 const INTERPRETERS: &[(&str, &str)] = &[
     ("bun", "-e"),
@@ -75,7 +96,9 @@ impl Files {
         let steps = steps.checked_sub(1)?;
         self.is_short()?;
         let words: Vec<&str> = here.command().words.iter().map(|word| word.text.as_str()).collect();
-        let (program, rest) = words.split_first()?;
+        let Some((program, rest)) = words.split_first() else {
+            return self.said_before(here, variables, steps);
+        };
         match program.rsplit('/').next()? {
             "echo" | "print" => {
                 let flags =
@@ -99,6 +122,13 @@ impl Files {
                     .collect::<Vec<_>>()
                     .join(" "),
             ),
+            // They leave lines away, or say them in another order.
+            filter if FILTERS.contains(&filter) => {
+                match rest.iter().find_map(|word| self.read(word)) {
+                    Some(content) => Some(content.clone()),
+                    None => self.input(here, variables, steps),
+                }
+            }
             "find" | "fd" => {
                 let named = rest.iter().position(|word| matches!(*word, "-name" | "-iname"));
                 named.and_then(|at| rest.get(at + 1)).map(|name| (*name).to_owned())
@@ -128,7 +158,21 @@ impl Files {
             };
             return self.count(read.len()).map(|()| read.to_owned());
         }
-        self.said(&here.before()?, variables, steps)
+        self.said_before(here, variables, steps)
+    }
+
+    /// What is piped into a command.
+    fn said_before(&self, here: &Here<'_>, variables: &Variables, steps: usize) -> Option<String> {
+        let mut whole: Option<String> = None;
+        for each in here.before() {
+            self.count(STEP)?;
+            match (&mut whole, self.said(&each, variables, steps)) {
+                (Some(whole), Some(said)) => whole.extend(["\n", &said]),
+                (whole, Some(said)) => *whole = Some(said),
+                (_, None) => {}
+            }
+        }
+        whole
     }
 
     fn read(&self, file: &str) -> Option<&String> {
@@ -216,13 +260,15 @@ impl Looks {
     /// Looks at what a program runs that it reads; gives the commands that it makes of words which it reads.
     pub(super) fn fed(&mut self, words: &[String], here: &Here<'_>) -> Option<Vec<Vec<String>>> {
         let Some((program, rest)) = words.split_first() else { return Some(Vec::new()) };
-        let argument = rest.iter().find(|word| !word.starts_with('-'));
+        let (options, rest_of_it) = rest.split_at(script_at(program, rest));
+        let argument = rest_of_it.first();
         let version = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
         let interpreter = INTERPRETERS.iter().find(|(name, _)| *name == version);
         if is_shell(program) || matches!(program.as_str(), "source" | "." | "at" | "batch" | "ssh")
         {
-            let has_script = is_shell(program)
-                && rest.iter().any(|word| word.starts_with('-') && word.contains('c'));
+            let has_script = is_shell(program) && options.iter().any(|word| is_c(word));
+            let is_told = options.iter().any(|word| is_short(word) && word.contains('s'));
+            let argument = argument.filter(|_| !(is_shell(program) && is_told));
             if !has_script && let Some(read) = self.read_by(program, argument, here) {
                 self.script(&read, here.nesting + 1)?;
             }
@@ -239,7 +285,13 @@ impl Looks {
             commands.extend(super::views::named_by_search(&commands[0]).collect::<Vec<_>>());
             return Some(commands);
         } else if let Some(content) = self.files.known.get(program).cloned() {
-            self.script(&content, here.nesting + 1)?;
+            match run_by(program, &content) {
+                Some((name, option)) => {
+                    let whole = [name.to_owned(), option.to_owned(), content];
+                    self.push_command(&whole, &SimpleCommand::default(), false)?;
+                }
+                None => self.script(&content, here.nesting + 1)?,
+            }
         }
         Some(Vec::new())
     }
@@ -262,6 +314,38 @@ impl Looks {
             },
         }
     }
+}
+
+/// Where a script stands behind the options of what runs it.
+fn script_at(program: &str, rest: &[String]) -> usize {
+    let is_shell = is_shell(program);
+    let mut at = 0;
+    while let Some(word) = rest.get(at) {
+        let is_option = word.starts_with('-') || (is_shell && word.starts_with('+'));
+        let is_verb = at == 0 && word == "run" && matches!(program, "bun" | "deno");
+        if !(is_option || is_verb) || (word == "-" && !is_shell) {
+            break;
+        }
+        let has_word = if is_shell {
+            OF_SHELLS.contains(&word.as_str())
+                || (!word.starts_with("--") && word.ends_with(['o', 'O']))
+        } else {
+            OF_INTERPRETERS.contains(&word.as_str())
+        };
+        at += 1 + usize::from(has_word);
+    }
+    at.min(rest.len())
+}
+
+/// What runs a file: by its name's end, or by its first line.
+fn run_by(file: &str, content: &str) -> Option<(&'static str, &'static str)> {
+    let end = file.rsplit_once('.').map_or("", |(_, end)| end);
+    let named = RUN_BY.iter().filter(|(known, _)| *known == end).map(|(_, name)| *name);
+    let line = content.lines().next().and_then(|line| line.strip_prefix("#!")).unwrap_or_default();
+    let digits = |c: char| c.is_ascii_digit() || c == '.';
+    let asked = line.split(['/', ' ']).map(|part| part.trim_end_matches(digits));
+    let mut names = asked.chain(named);
+    names.find_map(|name| INTERPRETERS.iter().find(|(known, _)| *known == name).copied())
 }
 
 /// The command of `xargs` with the words that it reads; nothing when they would be too many.

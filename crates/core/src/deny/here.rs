@@ -53,6 +53,8 @@ const HANDED: &[&str] =
     &["--password-stdin", "--with-token", "--value-stdin", "login", "secret", "secrets"];
 /// What stands before a program.
 const BEFORE: &[&str] = &["sudo", "command", "npx", "bunx", "pnpm", "yarn", "dlx", "exec"];
+/// In how many commands the end of a group is looked for.
+const MAX_GROUP: usize = 256;
 /// Verbs with which such a program runs another one.
 const RUN: &[&str] = &["compose", "console", "debug", "exec", "rsh", "run", "ssh"];
 /// Programs that show what they read, as it is.
@@ -136,9 +138,34 @@ impl<'t> Here<'t> {
         each.collect()
     }
 
-    pub(super) fn before(&self) -> Option<Self> {
-        let index = self.index.checked_sub(1)?;
-        self.commands[index].pipes_into_next.then_some(Self { index, ..*self })
+    /// The commands whose output this one reads: the one before it, or those of a group.
+    pub(super) fn before(&self) -> impl Iterator<Item = Self> + use<'t> {
+        let here = *self;
+        let indexes = match &self.command().group {
+            Some(group) => {
+                let first = |at| self.commands.partition_point(|each| each.span.start < at);
+                first(group.start)..first(group.end).min(self.index)
+            }
+            None => match self.index.checked_sub(1) {
+                Some(index) if self.commands[index].pipes_into_next => index..self.index,
+                _ => 0..0,
+            },
+        };
+        let is_in = move |index: &usize| here.commands[*index].depth == here.command().depth;
+        indexes.filter(is_in).map(move |index| Self { index, ..here })
+    }
+
+    /// Whether it stands in a group whose output goes where it is not seen.
+    fn is_covered(&self) -> bool {
+        let begins = self.command().span.start;
+        self.commands[self.index + 1..].iter().take(MAX_GROUP).any(|each| {
+            each.group.as_ref().is_some_and(|group| group.contains(&begins))
+                && if each.words.is_empty() {
+                    each.redirections.iter().any(|to| self.takes_output(to))
+                } else {
+                    !self.shows(each)
+                }
+        })
     }
 
     /// The variables in a here-document that goes to the terminal.
@@ -161,7 +188,7 @@ impl<'t> Here<'t> {
             let length = after.find(|c| !is_name(c)).unwrap_or(after.len());
             variables.extend(["$", &after[..length], " "]);
         }
-        (!variables.is_empty()).then_some(variables)
+        (!variables.is_empty() && !self.is_covered()).then_some(variables)
     }
 
     /// Whether a command's output is what it reads, and goes where it is seen or into the next command.

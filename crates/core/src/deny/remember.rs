@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use super::{
-    here::Here,
+    here::{Here, Quotes},
+    patterns,
     views::{Looks, MAX_PATTERNS},
 };
-use crate::shell::{Script, SimpleCommand};
+use crate::shell::{Script, SimpleCommand, Word};
 
 /// Folders in which a name alone says nothing.
 const WATCHED: &[&str] = &[
@@ -45,6 +46,9 @@ const RUN: &[&str] = &[
     "VISUAL",
 ];
 
+/// The longest word of a loop that is followed.
+const MAX_WORD: usize = 4096;
+
 impl Looks {
     /// `cmd=vault; $cmd get`: what gives variables a value is followed as far as it is plain.
     pub(super) fn remember(&mut self, here: &Here<'_>) -> Option<()> {
@@ -66,7 +70,11 @@ impl Looks {
         let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
         match words.as_slice() {
             ["for" | "select", name, "in", each @ ..] => {
-                self.variables.set(name, each.iter().map(|word| (*word).to_owned()).collect());
+                let mut values = Vec::new();
+                for word in &command.words[command.words.len() - each.len()..] {
+                    self.loops_over(word, here, &mut values)?;
+                }
+                self.variables.set(name, values);
             }
             ["set", "--", each @ ..] => {
                 let each: Vec<String> = each.iter().map(|word| (*word).to_owned()).collect();
@@ -94,6 +102,32 @@ impl Looks {
                 self.folder = is_watched.then(|| folder.trim_end_matches('/').to_owned());
             }
             _ => {}
+        }
+        Some(())
+    }
+
+    /// What a loop's variable may be for one of its words.
+    fn loops_over(&self, word: &Word, here: &Here<'_>, values: &mut Vec<String>) -> Option<()> {
+        let quotes = here.quotes(word);
+        if quotes == Quotes::Single {
+            values.push(word.text.clone());
+            return Some(());
+        }
+        let own = self.files.substituted(&word.text, &self.variables, here.nesting);
+        let own = self.variables.expanded(&own, 0, MAX_WORD).unwrap_or(own);
+        if quotes == Quotes::Double {
+            values.push(own);
+            return Some(());
+        }
+        // A search says its pattern, which it matches by itself.
+        let is_search = word.text.contains("$(") || word.text.contains('`');
+        for one in own.split_whitespace().take(MAX_PATTERNS) {
+            for one in patterns::braces(one)? {
+                if is_search || here.is_open(word) {
+                    values.extend(patterns::names(&one, is_search));
+                }
+                values.push(one);
+            }
         }
         Some(())
     }

@@ -36,13 +36,19 @@ pub(super) fn inside(words: &[String]) -> Inside {
         "script" => of_script(rest),
         "ssh" => of_ssh(rest),
         "git" => of_git(rest),
-        shell if is_shell(shell) => of_shell(rest),
-        "su" | "runuser" if rest.iter().any(|word| is_c(word)) => of_shell(rest),
+        shell if is_shell(shell) => of_shell(rest, true),
+        "su" | "runuser" if rest.iter().any(|word| is_c(word)) => of_shell(rest, false),
         "runuser" => command(after_options(rest, &["-u", "-g", "-G", "--user"]).to_vec()),
         "vagrant" | "fly" | "flyctl" | "npx" | "expect" | "flock"
             if rest.iter().any(|w| is_c_or_upper(w)) =>
         {
-            of_shell(rest)
+            of_shell(rest, false)
+        }
+        "dotenv" | "dotenv-cli" => of_dotenv(rest),
+        python
+            if python.starts_with("python") && rest.len() > 2 && rest[..2] == ["-m", "dotenv"] =>
+        {
+            of_dotenv(&rest[2..])
         }
         // Only asks where a program is.
         "command" if rest.first().is_some_and(|word| is_question(word)) => Inside::default(),
@@ -153,7 +159,7 @@ fn of_parallel(rest: &[String]) -> Inside {
 /// `script -c COMMAND`, and on BSD `script FILE COMMAND`.
 fn of_script(rest: &[String]) -> Inside {
     if rest.iter().any(|word| is_c(word)) {
-        return of_shell(rest);
+        return of_shell(rest, false);
     }
     command(after_options(rest, &["-t"]).get(1..).unwrap_or_default().to_vec())
 }
@@ -224,12 +230,25 @@ fn of_git(rest: &[String]) -> Inside {
     scripts(found.into_iter())
 }
 
-/// The argument of `-c`, also in `-lc`, and the words behind it.
-fn of_shell(rest: &[String]) -> Inside {
+/// `dotenv [run] COMMAND`, of Python and of Node.
+fn of_dotenv(rest: &[String]) -> Inside {
+    let with_word = ["-e", "-c", "-f", "-v", "--file"];
+    let rest = after_options(rest, &with_word);
+    let rest = if rest.first().is_some_and(|word| word == "run") { &rest[1..] } else { rest };
+    command(after_options(rest, &with_word).to_vec())
+}
+
+/// The argument of `-c`, also in `-lc`, and the words behind it. Of a shell itself further options may stand between.
+fn of_shell(rest: &[String], is_itself: bool) -> Inside {
     let Some(at) = rest.iter().position(|word| is_c_or_upper(word)) else {
         return Inside::default();
     };
-    let at = at + 1 + usize::from(rest.get(at + 1).is_some_and(|word| word == "--"));
+    let has_word = |word: &str| !word.starts_with("--") && word.ends_with(['o', 'O']);
+    let own = usize::from(is_itself && has_word(&rest[at]));
+    let mut at = at + 1 + own + usize::from(rest.get(at + 1).is_some_and(|word| word == "--"));
+    while is_itself && let Some(word) = rest.get(at).filter(|w| w.starts_with(['-', '+'])) {
+        at += 1 + usize::from(has_word(word));
+    }
     let Some(script) = rest.get(at) else { return Inside::default() };
     let words = rest[at + 1..].to_vec();
     Inside { scripts: vec![(script.clone(), words)], ..Inside::default() }
@@ -291,11 +310,11 @@ fn has_word(option: &str, with_word: &[&str]) -> bool {
             .is_some_and(|(at, letter)| at > 1 && at + letter.len_utf8() == option.len())
 }
 
-fn is_short(word: &str) -> bool {
+pub(super) fn is_short(word: &str) -> bool {
     word.starts_with('-') && !word.starts_with("--")
 }
 
-fn is_c(word: &str) -> bool {
+pub(super) fn is_c(word: &str) -> bool {
     is_short(word) && word.contains('c') || word == "--command"
 }
 

@@ -71,6 +71,14 @@ impl Variables {
             let after = &rest[at + 1..];
             let found = Expansion::read(after);
             match (self.known.get(found.name), found.otherwise) {
+                // The value of the variable that this one names.
+                (Some(names), _) if found.is_indirect => {
+                    let name = &names[choice.min(names.len() - 1)];
+                    match self.known.get(name.as_str()) {
+                        Some(values) => out.push_str(&values[0]),
+                        None => out.extend(["$", name.as_str()]),
+                    }
+                }
                 (Some(values), _) => out.push_str(&values[choice.min(values.len() - 1)]),
                 (None, Some(otherwise)) => out.push_str(otherwise),
                 (None, None) => out.push_str(&rest[at..=at + found.length]),
@@ -93,15 +101,24 @@ struct Expansion<'t> {
     length: usize,
     /// The word of `:-` and its kin.
     otherwise: Option<&'t str>,
+    /// `${!NAME}`.
+    is_indirect: bool,
 }
 
 impl<'t> Expansion<'t> {
     fn read(after: &'t str) -> Self {
-        let none = Self { name: "", length: 0, otherwise: None };
+        let plain = |name, length| Self { name, length, otherwise: None, is_indirect: false };
+        let none = plain("", 0);
         let Some(inner) = after.strip_prefix('{') else {
             let name = &after[..name_length(after)];
-            return Self { name, length: name.len(), otherwise: None };
+            return plain(name, name.len());
         };
+        if let Some(inner) = inner.strip_prefix('!') {
+            let length = name_length(inner);
+            let is_whole = inner[length..].starts_with('}');
+            let found = Self { is_indirect: true, ..plain(&inner[..length], length + 3) };
+            return if is_whole { found } else { none };
+        }
         let name = &inner[..name_length(inner)];
         let Some(close) = inner.bytes().take(MAX_OTHERWISE).position(|byte| byte == b'}') else {
             return none;
@@ -113,8 +130,8 @@ impl<'t> Expansion<'t> {
         let otherwise =
             [":-", ":=", ":+", "-", "=", "+"].iter().find_map(|o| operator.strip_prefix(o));
         match (is_whole, otherwise) {
-            (true, _) => Self { name, length, otherwise: None },
-            (false, Some(_)) => Self { name, length, otherwise },
+            (true, _) => plain(name, length),
+            (false, Some(_)) => Self { otherwise, ..plain(name, length) },
             (false, None) => none,
         }
     }

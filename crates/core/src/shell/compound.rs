@@ -6,10 +6,7 @@ use super::{
 };
 
 /// After these the next word begins a command again.
-const OPENERS: &[&str] = &[
-    "!", "{", "}", "if", "then", "else", "elif", "fi", "while", "until", "do", "done", "time",
-    "coproc",
-];
+const OPENERS: &[&str] = &["!", "then", "else", "elif", "do", "time", "coproc"];
 
 impl Lexer<'_> {
     /// A word of the command that is under way, or one that says what comes.
@@ -44,9 +41,18 @@ impl Lexer<'_> {
                         self.coprocess_name();
                         return Ok(());
                     }
+                    "{" | "if" | "while" | "until" => {
+                        list.groups.push(word.span.start);
+                        return Ok(());
+                    }
+                    "}" | "fi" | "done" => {
+                        list.close_group(self.at);
+                        return Ok(());
+                    }
                     opener if OPENERS.contains(&opener) => return Ok(()),
                     "esac" => {
                         list.cases = list.cases.saturating_sub(1);
+                        list.close_group(self.at);
                         return Ok(());
                     }
                     "function" => return self.function_name(),
@@ -95,10 +101,12 @@ impl Lexer<'_> {
         let texts: Vec<&str> = command.words.iter().take(4).map(|w| w.text.as_str()).collect();
         match texts.as_slice() {
             ["for" | "select", _] => {
+                list.groups.push(command.span.start);
                 let name = command.words[1].span.clone();
                 self.note(name, Context::VariableName);
             }
             ["case", _, "in"] => {
+                list.groups.push(command.span.start);
                 self.finish(list, false);
                 list.cases += 1;
                 self.case_patterns(list)?;
@@ -129,6 +137,7 @@ impl Lexer<'_> {
             return Ok(());
         }
         self.finish(list, false);
+        list.groups.push(self.at);
         self.at += 1;
         list.open_parens += 1;
         Ok(())
@@ -152,6 +161,7 @@ impl Lexer<'_> {
                     let word = self.word()?;
                     if is_first && word.is_plain && word.text == "esac" {
                         list.cases = list.cases.saturating_sub(1);
+                        list.close_group(self.at);
                         return Ok(());
                     }
                     is_first = false;
@@ -258,6 +268,8 @@ fn subscript(rest: &str) -> Option<usize> {
 pub(super) fn begin_at(list: &mut List, at: usize) {
     if list.command.is_empty() {
         list.command.span = at..at;
+        list.closed = None;
+        list.command.group = list.piped.take().or(list.command.group.take());
     }
 }
 

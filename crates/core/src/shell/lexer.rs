@@ -1,6 +1,6 @@
 //! Walks through a text: operators end commands, everything else becomes words.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
 use super::{Context, Script, ShellError, ShellErrorKind, SimpleCommand, Word};
 use crate::shell::{MAX_DEPTH, here_document::Waiting};
@@ -20,6 +20,21 @@ pub(super) struct List {
     pub(super) command: SimpleCommand,
     pub(super) open_parens: usize,
     pub(super) cases: usize,
+    /// Where it begins.
+    pub(super) began: usize,
+    /// Where the groups begin that are open.
+    pub(super) groups: Vec<usize>,
+    /// The group that has just ended.
+    pub(super) closed: Option<Range<usize>>,
+    /// The group that goes into the next command.
+    pub(super) piped: Option<Range<usize>>,
+}
+
+impl List {
+    /// Ends the innermost group at `at`.
+    pub(super) fn close_group(&mut self, at: usize) {
+        self.closed = Some(self.groups.pop().unwrap_or(self.began)..at);
+    }
 }
 
 /// A walk through a text.
@@ -56,7 +71,7 @@ impl<'t> Lexer<'t> {
             return Err(ShellError { at: began, kind: ShellErrorKind::TooDeep });
         }
         let waiting = std::mem::take(&mut self.waiting);
-        let mut list = List::default();
+        let mut list = List { began, ..List::default() };
         loop {
             self.skip_blanks();
             let Some(byte) = self.peek() else {
@@ -81,7 +96,10 @@ impl<'t> Lexer<'t> {
                     self.finish(&mut list, false);
                     self.at += 1;
                     match list.open_parens.checked_sub(1) {
-                        Some(left) => list.open_parens = left,
+                        Some(left) => {
+                            list.open_parens = left;
+                            list.close_group(self.at);
+                        }
                         None if until == Until::Paren => break,
                         None => {}
                     }
@@ -124,6 +142,7 @@ impl<'t> Lexer<'t> {
 
     /// Ends the command that is under way.
     pub(super) fn finish(&mut self, list: &mut List, pipes_into_next: bool) {
+        list.closed = None;
         let mut command = std::mem::take(&mut list.command);
         if command.is_empty() {
             return;
@@ -149,7 +168,7 @@ impl<'t> Lexer<'t> {
         &self.text[self.at..self.end]
     }
 
-    pub(super) fn note(&mut self, range: std::ops::Range<usize>, context: Context) {
+    pub(super) fn note(&mut self, range: Range<usize>, context: Context) {
         self.script.contexts.push((range, context));
     }
 
@@ -206,6 +225,9 @@ impl<'t> Lexer<'t> {
             _ => (1, true),
         };
         self.at += length;
+        if pipes && list.command.is_empty() {
+            list.piped = list.closed.take();
+        }
         self.finish(list, pipes);
     }
 }

@@ -36,6 +36,9 @@ impl Lexer<'_> {
         list: &mut List,
         began: Option<usize>,
     ) -> Result<(), ShellError> {
+        if list.command.is_empty() && list.closed.is_some() {
+            list.piped = list.closed.take();
+        }
         begin_at(list, began.unwrap_or(self.at));
         let rest = self.rest();
         let Some(operator) = OPERATORS.iter().copied().find(|known| rest.starts_with(known)) else {

@@ -156,7 +156,6 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
     verb("chamber", &["exec"], &[], 1),
     verb("conda", &["run"], &["-n", "-p", "--name", "--prefix"], 0),
     verb("direnv", &["exec"], &[], 1),
-    words("dotenv", &["-e", "-c", "-f", "-v"], 0),
     verb("dotenvx", &["run"], &["-f"], 0),
     verb("hatch", &["run"], &[], 0),
     anywhere("heroku", &["run"]),
