@@ -16,7 +16,7 @@ pub(super) fn harmless_names(word: &str) -> String {
     });
     static VARIABLES: LazyLock<Regex> = LazyLock::new(|| {
         let begins = [
-            r#"os\.environ(?:\.get\(|\[)\s*['"]"#,
+            r#"os\.environ(?:\.(?:get|setdefault|pop)\(|\[)\s*['"]"#,
             r#"os\.getenv\(\s*['"]"#,
             r"process\.env\.",
             r#"process\.env\[['"]"#,
