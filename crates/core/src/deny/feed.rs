@@ -1,8 +1,11 @@
 //! What a command gets to read or to run that stands elsewhere in the text: here-documents, what is piped into it, what
 //! was written into a file before.
 
+mod programs;
+
 use std::{cell::Cell, collections::BTreeMap};
 
+use self::programs::{FILTERS, INTERPRETERS, run_by, script_at};
 use super::{
     here::Here,
     unwrap::{after_xargs, is_c, is_shell, is_short},
@@ -21,43 +24,6 @@ const MAX_SAID: usize = 4 * 1024 * 1024;
 const LOOK: usize = 256;
 /// What one command of a group counts at least.
 const STEP: usize = 16;
-/// Programs that pass on what they read.
-const FILTERS: &[&str] = &[
-    "awk", "column", "cut", "dos2unix", "egrep", "expand", "fgrep", "fmt", "fold", "gawk", "grep",
-    "head", "iconv", "less", "mawk", "more", "nl", "paste", "perl", "pv", "rg", "sed", "shuf",
-    "sort", "sponge", "strings", "tac", "tail", "unexpand", "uniq",
-];
-/// Ends of files' names, and what runs these files.
-const RUN_BY: &[(&str, &str)] = &[
-    ("py", "python"),
-    ("js", "node"),
-    ("mjs", "node"),
-    ("ts", "node"),
-    ("rb", "ruby"),
-    ("pl", "perl"),
-];
-/// Options of shells with a word of their own.
-const OF_SHELLS: &[&str] = &["--init-file", "--rcfile"];
-/// Those of interpreters.
-const OF_INTERPRETERS: &[&str] = &["--import", "--input-type", "--loader", "--require", "-W", "-X"];
-/// Programs that run what they read, and the option that takes the same as a word.
-const INTERPRETERS: &[(&str, &str)] = &[
-    ("bun", "-e"),
-    ("deno", "eval"),
-    ("ipython", "-c"),
-    ("irb", "-e"),
-    ("jshell", "-e"),
-    ("node", "-e"),
-    ("nodejs", "-e"),
-    ("perl", "-e"),
-    ("php", "-r"),
-    ("pypy", "-c"),
-    ("python", "-c"),
-    ("ruby", "-e"),
-    ("tclsh", "-e"),
-    ("tsx", "-e"),
-];
-
 /// Files that the text has written, by their names without folders, with what is in them.
 #[derive(Debug, Default)]
 pub(super) struct Files {
@@ -314,38 +280,6 @@ impl Looks {
             },
         }
     }
-}
-
-/// Where a script stands behind the options of what runs it.
-fn script_at(program: &str, rest: &[String]) -> usize {
-    let is_shell = is_shell(program);
-    let mut at = 0;
-    while let Some(word) = rest.get(at) {
-        let is_option = word.starts_with('-') || (is_shell && word.starts_with('+'));
-        let is_verb = at == 0 && word == "run" && matches!(program, "bun" | "deno");
-        if !(is_option || is_verb) || (word == "-" && !is_shell) {
-            break;
-        }
-        let has_word = if is_shell {
-            OF_SHELLS.contains(&word.as_str())
-                || (!word.starts_with("--") && word.ends_with(['o', 'O']))
-        } else {
-            OF_INTERPRETERS.contains(&word.as_str())
-        };
-        at += 1 + usize::from(has_word);
-    }
-    at.min(rest.len())
-}
-
-/// What runs a file: by its name's end, or by its first line.
-fn run_by(file: &str, content: &str) -> Option<(&'static str, &'static str)> {
-    let end = file.rsplit_once('.').map_or("", |(_, end)| end);
-    let named = RUN_BY.iter().filter(|(known, _)| *known == end).map(|(_, name)| *name);
-    let line = content.lines().next().and_then(|line| line.strip_prefix("#!")).unwrap_or_default();
-    let digits = |c: char| c.is_ascii_digit() || c == '.';
-    let asked = line.split(['/', ' ']).map(|part| part.trim_end_matches(digits));
-    let mut names = asked.chain(named);
-    names.find_map(|name| INTERPRETERS.iter().find(|(known, _)| *known == name).copied())
 }
 
 /// The command of `xargs` with the words that it reads; nothing when they would be too many.

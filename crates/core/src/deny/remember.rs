@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::{
     here::{Here, Quotes},
     patterns,
+    variables::MAX_VALUES,
     views::{Looks, MAX_PATTERNS},
 };
 use crate::shell::{Script, SimpleCommand, Word};
@@ -72,6 +73,9 @@ impl Looks {
             ["for" | "select", name, "in", each @ ..] => {
                 let mut values = Vec::new();
                 for word in &command.words[command.words.len() - each.len()..] {
+                    if values.len() >= MAX_VALUES {
+                        break;
+                    }
                     self.loops_over(word, here, &mut values)?;
                 }
                 self.variables.set(name, values);

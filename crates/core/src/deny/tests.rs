@@ -305,8 +305,7 @@ fn what_grows_beyond_measure_is_not_judged() {
 fn what_is_read_again_and_again_is_not_judged() {
     let guard = Guard::standard();
     let file = format!("cat > f <<'E'\n{}E\n", "\n".repeat(20_000));
-    for (read, times) in [("f;", 9_000), ("bash f;", 5_000), (". f;", 5_000), ("xargs x<f;", 3_000)]
-    {
+    for (read, times) in [("f;", 5_000), ("xargs x<f;", 3_000)] {
         let text = format!("{file}{}", read.repeat(times));
         let blocked = check(&guard, &text).unwrap_or_else(|| panic!("{read} is judged"));
         assert_eq!(blocked.detail, Some("interceptor_failure"), "{read}");

@@ -7,7 +7,7 @@ const MAX_VALUE: usize = 1024;
 /// The longest word of `${…}` that is followed: each dollar sign looks for its brace.
 const MAX_OTHERWISE: usize = 128;
 /// The most values of one variable.
-const MAX_VALUES: usize = 64;
+pub(super) const MAX_VALUES: usize = 64;
 
 /// Names and what they may stand for.
 #[derive(Clone, Debug)]
