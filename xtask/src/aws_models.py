@@ -36,17 +36,41 @@ CREDENTIAL = re.compile(
     r"|privatekeyplaintext|refreshtoken|secretaccesskey|secretbinary|secretkey|secretstring|secrettoken"
     r"|securitytoken|sessiontoken|sharedsecret|tokenvalue|webtoken|^secret)$", re.IGNORECASE)
 SENSITIVE_CREDENTIAL = re.compile(
-    r"accesskey|apikey|authcode|authorizedurl|connectionstring|credential|embedurl|environmentvariablevalue"
-    r"|keymaterial|loginurl|passcode|passphrase|password|plaintext|presignedurl|privatekey|secret|seed|token",
-    re.IGNORECASE)
+    r"accesskey|activationcode|activationkey|apikey|authcode|authenticationmaterial|authorizedurl|connectionstring"
+    r"|credential|customergatewayconfiguration|devicespecifickey|embedurl|environmentvariablevalue|headervalue"
+    r"|importmanifesturl|keymaterial|loginurl|passcode|passphrase|password|plaintext|presharedkey|presignedurl"
+    r"|privatekey|sampleconfiguration|secret|seed|streamkey|token|uploadpolicysignature", re.IGNORECASE)
 NO_CREDENTIAL = re.compile(
     r"arn$|id$|name$|publickey$|type$|endpoint$|(client|continuation|idempotency|next|page|pagination|request|syncsession|task)token$",
     re.IGNORECASE)
 # Credentials whose names do not say it: service, structure, member.
 CREDENTIALS = {
-    ("apigateway", "ApiKey", "value"), ("apigateway", "UsagePlanKey", "value"), ("appsync", "ApiKey", "id"),
+    ("amplify", "Webhook", "webhookUrl"), ("amplifybackend", "CreateTokenResponse", "ChallengeCode"),
+    ("amplifybackend", "GetTokenResponse", "ChallengeCode"), ("apigateway", "ApiKey", "value"),
+    ("apigateway", "UsagePlanKey", "value"), ("appsync", "ApiKey", "id"), ("chime", "User", "PersonalPIN"),
+    ("datazone", "AuthorizationCodeProperties", "authorizationCode"), ("datazone", "GlueOAuth2Credentials", "jwtToken"),
+    ("datazone", "ManagedEndpointCredentials", "token"), ("devicefarm", "CreateTestGridUrlResult", "url"),
+    ("devicefarm", "RemoteAccessEndpoints", "interactiveEndpoint"),
+    ("devicefarm", "RemoteAccessEndpoints", "remoteDriverEndpoint"), ("directconnect", "BGPPeer", "authKey"),
+    ("directconnect", "VirtualInterface", "authKey"), ("eks", "ConnectorConfigResponse", "activationCode"),
+    ("eks", "License", "token"), ("evs", "LicenseInfo", "solutionKey"), ("evs", "LicenseInfo", "vsanKey"),
+    ("gamelift", "PlayerConnectionDetail", "PlayerGatewayToken"),
     ("grafana", "CreateWorkspaceApiKeyResponse", "key"), ("grafana", "ServiceAccountTokenSummaryWithKey", "key"),
-    ("iam", "VirtualMFADevice", "QRCodePNG"),
+    ("grafana", "WorkspaceDescription", "grafanaToken"), ("grafana", "WorkspaceSummary", "grafanaToken"),
+    ("iam", "VirtualMFADevice", "QRCodePNG"), ("iot", "SalesforceAction", "token"),
+    ("iotwireless", "OtaaV1_0_x", "AppKey"), ("iotwireless", "OtaaV1_0_x", "GenAppKey"),
+    ("iotwireless", "OtaaV1_1", "AppKey"), ("iotwireless", "OtaaV1_1", "NwkKey"),
+    ("iotwireless", "SessionKeysAbpV1_0_x", "AppSKey"), ("iotwireless", "SessionKeysAbpV1_0_x", "NwkSKey"),
+    ("iotwireless", "SessionKeysAbpV1_1", "AppSKey"), ("iotwireless", "SessionKeysAbpV1_1", "FNwkSIntKey"),
+    ("iotwireless", "SessionKeysAbpV1_1", "NwkSEncKey"), ("iotwireless", "SessionKeysAbpV1_1", "SNwkSIntKey"),
+    ("lightsail", "Session", "url"), ("managedblockchain", "Accessor", "BillingToken"),
+    ("managedblockchain", "CreateAccessorOutput", "BillingToken"), ("medialive", "HlsAkamaiSettings", "Token"),
+    ("pinpoint", "BaiduChannelResponse", "Credential"), ("pinpoint", "GCMChannelResponse", "Credential"),
+    ("securityhub", "AwsEc2VpnConnectionOptionsTunnelOptionsDetails", "PreSharedKey"),
+    ("snowball", "GetJobUnlockCodeResult", "UnlockCode"), ("ssm", "CreateActivationResult", "ActivationCode"),
+    ("sso-oidc", "StartDeviceAuthorizationResponse", "deviceCode"),
+    ("wickr", "CreateDataRetentionBotChallengeResponse", "challenge"), ("wickr", "UpdateUserResponse", "inviteCode"),
+    ("wickr", "User", "inviteCode"),
 }
 
 session = botocore.session.Session()
@@ -193,6 +217,25 @@ class Service:
             prefix=operation.get("endpoint", {}).get("hostPrefix"), checksum=kind if needs else None)
         return written
 
+    def sensitive_and_told(self):
+        """Of answers: what the model calls sensitive and nothing above a credential."""
+        waiting = [one["output"]["shape"] for one in self.model._service_description["operations"].values()
+                   if "output" in one]
+        seen, told = set(waiting), []
+        while waiting:
+            owner = waiting.pop()
+            shape = self.shapes[owner]
+            below = {"list": "member", "map": "value"}.get(shape["type"])
+            members = shape.get("members", {}) if not below else {"": shape[below]}
+            for title, member in members.items():
+                name = member["shape"]
+                if self.shapes[name].get("sensitive") and not self.is_credential(owner, title, name):
+                    told.append(f"{owner}.{title}")
+                if name not in seen:
+                    seen.add(name)
+                    waiting.append(name)
+        return sorted(told)
+
     def data(self):
         metadata = self.model.metadata
         if self.protocol is None or metadata.get("signatureVersion") in ("bearer", "v2"):
@@ -211,10 +254,14 @@ class Service:
 
 index, blobs, offset = {}, [], 0
 for name in sorted(session.get_available_services()):
-    data = Service(name).data()
+    service = Service(name)
+    data = service.data()
     if data is None:
         print("left out:", name, file=sys.stderr)
         continue
+    if told := service.sensitive_and_told():
+        # For a person to look at, when the models are new.
+        print("sensitive, and told:", name, *told, file=sys.stderr)
     packed = zlib.compressobj(9, zlib.DEFLATED, -15)
     text = json.dumps(data, separators=(",", ":"), sort_keys=True)
     blob = packed.compress(text.encode()) + packed.flush()

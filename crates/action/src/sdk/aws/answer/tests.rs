@@ -110,4 +110,37 @@ fn a_credential_among_other_things_is_not_told() {
                     </verifiedAccessTrustProvider></R>";
     let told = read("ec2", "create_verified_access_trust_provider", &[], provider.as_bytes());
     assert!(!told.unwrap().to_string().contains("s3ntinel"));
+    let tunnels = "<R><vpnConnectionSet><item><vpnConnectionId>vpn-1</vpnConnectionId><customerGatewayConfiguration>s3ntinel\
+                   </customerGatewayConfiguration><options><tunnelOptionSet><item><preSharedKey>s3ntinel</preSharedKey></item>\
+                   </tunnelOptionSet></options></item></vpnConnectionSet></R>";
+    let told =
+        read("ec2", "describe_vpn_connections", &[], tunnels.as_bytes()).unwrap().to_string();
+    assert!(told.contains("vpn-1") && !told.contains("s3ntinel"), "{told}");
+    for (service, operation, body) in [
+        ("ivs", "create_channel", r#"{"streamKey": {"arn": "a", "value": "s3ntinel"}}"#),
+        (
+            "iotwireless",
+            "get_wireless_device",
+            r#"{"LoRaWAN": {"OtaaV1_1": {"AppKey": "s3ntinel", "NwkKey": "s3ntinel"}}}"#,
+        ),
+        (
+            "directconnect",
+            "describe_virtual_interfaces",
+            r#"{"virtualInterfaces": [{"authKey": "s3ntinel"}]}"#,
+        ),
+        (
+            "eks",
+            "describe_cluster",
+            r#"{"cluster": {"connectorConfig": {"activationCode": "s3ntinel"}}}"#,
+        ),
+        (
+            "workspaces-thin-client",
+            "get_environment",
+            r#"{"environment": {"activationCode": "s3ntinel"}}"#,
+        ),
+        ("amplify", "get_webhook", r#"{"webhook": {"webhookUrl": "s3ntinel"}}"#),
+    ] {
+        let told = read(service, operation, &[], body.as_bytes()).unwrap().to_string();
+        assert!(told.contains("[withheld]") && !told.contains("s3ntinel"), "{service}: {told}");
+    }
 }
