@@ -180,7 +180,7 @@ fn add_forms(value: &[u8], all: &mut Vec<Echo>) {
 }
 
 /// The lines of a value of several lines that are looked for on their own.
-fn lines(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn lines(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value
         .split(|byte| matches!(byte, b'\n' | b'\r'))
         .map(<[u8]>::trim_ascii)

@@ -4,7 +4,7 @@ use data_encoding::{BASE64, HEXLOWER};
 use zeroize::Zeroizing;
 
 use super::{FoundAs, view};
-use crate::encodings::{Alphabet, Echo, MIN_ECHO, Shared, echoes, middles};
+use crate::encodings::{Alphabet, Echo, MIN_ECHO, Shared, echoes, lines, middles};
 
 /// Parts of a value with fewer bytes are left out.
 const MIN_PART: usize = 8;
@@ -73,6 +73,7 @@ fn written(value: &[u8]) -> Vec<Form> {
     }
     if trimmed.len() >= MIN_PART {
         all.extend(disguised(trimmed));
+        all.extend(lines(trimmed).flat_map(disguised));
     }
     all
 }
@@ -102,6 +103,9 @@ fn disguised(value: &[u8]) -> Vec<Form> {
         form(value.iter().flat_map(|byte| [*byte, 0]).collect(), FoundAs::Plain),
         form(value.iter().flat_map(|byte| [0, *byte]).collect(), FoundAs::Plain),
     ];
+    // By letters, where these have several bytes.
+    let turned = beyond_ascii(value).map(|text| text.chars().rev().collect::<String>());
+    all.extend(turned.map(|text| form(text.into_bytes(), FoundAs::Plain)));
     all.extend(latin(value));
     all.extend(inside(Alphabet::BASE32, value));
     let once = BASE64.encode(value);
@@ -111,6 +115,11 @@ fn disguised(value: &[u8]) -> Vec<Form> {
     for inner in [once.into_bytes(), base64_of_hex] {
         all.extend(inside(Alphabet::BASE64, &inner));
     }
+    // Of something longer, and encoded again.
+    let mut inner: Vec<_> = middles(Alphabet::BASE64, value).map(|(text, _)| text).collect();
+    inner.sort_unstable_by(|one, other| one.as_slice().cmp(other.as_slice()));
+    inner.dedup();
+    all.extend(inner.iter().flat_map(|inner| inside(Alphabet::BASE64, inner)));
     all
 }
 

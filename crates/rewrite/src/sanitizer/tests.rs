@@ -171,6 +171,39 @@ fn what_is_broken_and_then_escaped_is_found() {
     );
 }
 
+/// As `rev` does it, line by line, and what turns the letters of a text around.
+#[test]
+fn a_value_is_found_reversed_by_letter_and_by_line() {
+    let turned = |text: &str| text.chars().rev().collect::<String>();
+    let password = "Zürich-Straße€🔑42";
+    let text = format!("<{}>", turned(password));
+    assert_eq!(without(password.as_bytes(), text.as_bytes()), b"<\x01>");
+    let key = "-----BEGIN KEY-----\nMIIEowIBAAKCAQEA7\nbq1ZqkVtQe0xT3w==\n-----END KEY-----\n";
+    let lines: String = key.lines().map(|line| turned(line) + "\n").collect();
+    let expected = "-----YEK NIGEB-----\n\u{1}\n\u{1}\n-----YEK DNE-----\n";
+    assert_eq!(String::from_utf8(without(key.as_bytes(), lines.as_bytes())).unwrap(), expected);
+    assert_eq!(without(key.as_bytes(), turned(key).trim_start().as_bytes()), b"\x01");
+}
+
+#[test]
+fn what_holds_a_value_is_found_encoded_twice() {
+    let sanitizer = Sanitizer::new([VALUE]);
+    for user in ["", "u", "us", "user:", "ab/cdef"] {
+        for end in ["", "\n"] {
+            let basic = BASE64.encode(&[user.as_bytes(), VALUE, end.as_bytes()].concat());
+            for text in
+                [BASE64.encode(basic.as_bytes()), BASE64.encode(format!("{basic}\n").as_bytes())]
+            {
+                let found = sanitizer.find(text.as_bytes());
+                assert_eq!(found.len(), 1, "{user}{end}: {text}");
+                // Up to four bits at either end of the inner, in as many symbols as two of it have.
+                let most = text.len().saturating_sub((user.len() * 16).div_ceil(9) + 12);
+                assert!(found[0].range.len() >= most, "{user}{end}: {text}, {found:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_large_part_is_found_and_its_rest_goes_with_it() {
     assert_eq!(clean(b"> s3cr3t/Value+42"), "> [P]");
