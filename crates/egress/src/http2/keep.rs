@@ -179,7 +179,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_broke_off_or_is_too_long_is_not_sent_again() {
-        for second in [Err("broken"), Ok(&[0; MOST][..])] {
+        static LONG: [u8; MOST] = [0; MOST];
+        for second in [Err("broken"), Ok(&LONG[..])] {
             let (sending, keeper) = keep(body([Ok(b"one"), second]));
             let mut sending = sending.unwrap();
             while sending.frame().await.is_some() {}

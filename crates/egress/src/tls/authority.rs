@@ -51,7 +51,7 @@ enum Origin {
     /// Elsewhere too, with the certificate.
     Kept(Issuer<'static, KeyPair>),
     /// Only here.
-    Own { params: CertificateParams, key: KeyPair },
+    Own { params: Box<CertificateParams>, key: KeyPair },
 }
 
 /// What programs trust an authority by.
@@ -91,7 +91,7 @@ impl CertificateAuthority {
         let key = KeyPair::generate()?;
         let (params, trusted) = Trusted::make(&key, SystemTime::now())?;
         Ok(Self {
-            origin: Origin::Own { params, key },
+            origin: Origin::Own { params: Box::new(params), key },
             trusted: Mutex::new(trusted),
             leaf_key: KeyPair::generate()?,
             leaves: Leaves::new(leaves),
