@@ -44,7 +44,7 @@ impl EgressDoor {
 
     /// What a session that is opened now has to trust, PEM: its own CA, then the operator's extra roots.
     pub(crate) fn trust_pem(&self, session: &Session) -> String {
-        session.ca_pem().to_owned() + &self.extra_roots.lock()
+        session.ca_pem() + &self.extra_roots.lock()
     }
 
     fn build(config: &Config, catalog: Option<&Catalog>) -> Result<Self, Error> {

@@ -164,8 +164,8 @@ fn a_project_without_secrets_needs_no_store() {
     let came = phases(seen.exits(0));
     let states: Vec<_> = came.iter().map(|one| one.1.as_str()).collect();
     assert_eq!(states, ["done", "done", "skipped", "skipped", "done"], "{}", seen.text());
-    let status = world.keyless(&["status"]).run().ok();
-    assert!(status.contains("Broker:  none\n"), "{status}");
+    let shown = world.keyless(&["status"]).run().ok();
+    assert!(shown.contains("Broker:  none\n"), "{shown}");
 }
 
 #[test]

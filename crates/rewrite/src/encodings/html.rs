@@ -120,7 +120,7 @@ mod tests {
         for style in &ALL {
             let written = [style.quote, style.apostrophe].into_iter().chain(style.markup);
             let longest = written.chain(style.more.iter().map(|(_, text)| *text));
-            assert!(longest.map(|text| text.len()).max() <= Some(LONGEST));
+            assert!(longest.map(str::len).max() <= Some(LONGEST));
         }
     }
 }

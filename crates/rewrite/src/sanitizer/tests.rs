@@ -116,9 +116,8 @@ fn no_symbol_with_a_bit_of_the_value_stays() {
 /// As JSON and others write the ends of lines, and what colours letters.
 #[test]
 fn what_is_broken_and_then_escaped_is_found() {
-    let key = (0..5)
-        .map(|line| format!("MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBK{line}b\n"))
-        .collect::<String>();
+    let lines = [0, 1, 2, 3, 4].map(|line| format!("MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBK{line}b\n"));
+    let key = lines.concat();
     let key = format!("-----BEGIN KEY-----\n{key}-----END KEY-----\n");
     let value = "q7Rk2mVw9ZtB4nHs8XpL3cGd";
     let base64 = BASE64.encode(key.as_bytes());
