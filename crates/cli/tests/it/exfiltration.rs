@@ -3,7 +3,7 @@
 //! The value itself is searched for by [`World`] in whatever came out; the tests here see to it
 //! that each attempt really was made, and what became of it. Source: reference/egress.md (e).
 
-use data_encoding::BASE64;
+use data_encoding::{BASE64, HEXUPPER};
 use keyless_testkit::{Handler, Origin, OriginOptions, reply};
 
 use crate::world::{ALLOWED, EVIL, TOKEN, VARIABLE, World};
@@ -40,11 +40,12 @@ fn the_environment_holds_placeholders() {
         .run();
     let text = seen.ok();
     assert!(text.lines().filter(|line| line.starts_with("TOKEN=kloak_")).count() >= 2, "{text}");
-    assert!(!text.contains("KEYLESS_"), "{text}");
+    // Where its own tools ask.
+    assert!(!text.replace("KEYLESS_AGENT_SOCKET=/", "").contains("KEYLESS_"), "{text}");
 }
 
 fn percent(value: &str) -> String {
-    value.bytes().map(|byte| format!("%{byte:02X}")).collect()
+    value.bytes().map(|byte| ["%", &HEXUPPER.encode(&[byte])].concat()).collect()
 }
 
 /// The same credential under another name, as CI systems offer it, and inside a longer text.

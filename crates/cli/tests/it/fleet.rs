@@ -275,8 +275,11 @@ fn limits_are_taken_up_by_sessions_that_are_open() {
     config("requests_per_minute = 1\n");
     assert!(ask().contains("204"));
     assert!(ask().contains("quota_exceeded"));
-    config("connections = 0\n");
+    config("connections = 1\n");
+    let (_, address) = sidecar.word("proxy_url").rsplit_once('@').unwrap();
+    let held = TcpStream::connect(address.trim_end_matches('/')).unwrap();
     assert!(ask().contains("too_many_connections"));
+    drop(held);
     config("");
     assert!(ask().contains("204"));
 }

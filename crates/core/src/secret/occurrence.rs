@@ -1,6 +1,6 @@
 //! Whether a value stands in a text: as it is, percent-encoded as in a URL, or in base64 as in a Basic credential.
 
-use data_encoding::BASE64_NOPAD;
+use data_encoding::{BASE64_NOPAD, HEXLOWER_PERMISSIVE};
 use zeroize::Zeroizing;
 
 /// Whether `value` occurs in `text` in one of these forms.
@@ -20,9 +20,9 @@ fn percent_decoded(text: &[u8]) -> Zeroizing<Vec<u8>> {
     let mut decoded = Zeroizing::new(Vec::with_capacity(text.len()));
     let mut rest = text;
     while let Some((first, after)) = rest.split_first() {
-        let digit = |at: usize| char::from(*after.get(at)?).to_digit(16);
-        if let (b'%', Some(high), Some(low)) = (first, digit(0), digit(1)) {
-            decoded.push((high * 16 + low) as u8);
+        let code = after.get(..2).filter(|_| *first == b'%');
+        if let Some(byte) = code.and_then(|code| HEXLOWER_PERMISSIVE.decode(code).ok()?.pop()) {
+            decoded.push(byte);
             rest = &after[2..];
         } else {
             decoded.push(*first);
@@ -74,7 +74,8 @@ mod tests {
         ) {
             let text = [&before[..], &value, &after].concat();
             prop_assert!(occurs(&value, &text));
-            let percent: String = text.iter().map(|byte| format!("%{byte:02x}")).collect();
+            let code = |byte: &u8| ["%", &HEXLOWER_PERMISSIVE.encode(&[*byte])].concat();
+            let percent: String = text.iter().map(code).collect();
             let mut forms = vec![format!("{word}={percent}")];
             for coded in [BASE64.encode(&text), BASE64URL.encode(&text), BASE64_NOPAD.encode(&text)] {
                 forms.push(format!("{word}{coded}"));

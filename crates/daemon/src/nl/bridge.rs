@@ -165,7 +165,7 @@ async fn greet(
     let gone = |_| Error::from(Code::BrokerNotRunning);
     let (reader, mut writer) = connect_unix(socket).await.map_err(gone)?.into_split();
     let mut reader = BufReader::new(reader);
-    let greeting = message(&message_id(), MessageType::Handshake, identity.handshake());
+    let greeting = message(&message_id(), MessageType::Handshake, &identity.handshake());
     writer.write_all(greeting.as_bytes()).await.map_err(gone)?;
     let mut answer = String::new();
     if reader.read_line(&mut answer).await.map_err(gone)? == 0 {

@@ -58,7 +58,7 @@ impl Line {
         self.waiting.0.lock().insert(id.clone(), tell);
         let _leaving = Leaving { waiting: &self.waiting, id: &id };
         let gone = || Error::from(Code::BrokerNotRunning);
-        self.outbox.send(message(&id, kind, payload)).await.map_err(|_| gone())?;
+        self.outbox.send(message(&id, kind, &payload)).await.map_err(|_| gone())?;
         tokio::select! {
             biased;
             answer = told => answer.map_err(|_| gone()),
@@ -103,7 +103,7 @@ async fn carry(
     mut inbox: mpsc::Receiver<Zeroizing<String>>,
     waiting: Arc<Waiting>,
 ) {
-    let writing = async {
+    let sending = async {
         while let Some(line) = inbox.recv().await {
             if writer.write_all(line.as_bytes()).await.is_err() {
                 break;
@@ -117,7 +117,7 @@ async fn carry(
         }
     };
     tokio::select! {
-        () = writing => {}
+        () = sending => {}
         () = reading => {}
     }
 }
@@ -126,7 +126,7 @@ async fn carry(
 pub(super) fn message(
     id: &str,
     kind: MessageType,
-    payload: Map<String, Value>,
+    payload: &Map<String, Value>,
 ) -> Zeroizing<String> {
     let message = json!({
         "nl_version": NL_VERSION,

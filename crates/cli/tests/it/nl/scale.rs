@@ -17,8 +17,8 @@ use crate::world::PATIENCE;
 /// Actions at the same time, and how many of them are one agent's, which has no more places.
 const AT_ONCE: usize = 100;
 const OF_ONE: usize = 8;
-/// What stands ready for the next actions: the keeper, and three processes of each of two jails.
-const STANDING: usize = 7;
+/// What stands ready for the next actions: the keeper, and two processes of each of two jails.
+const STANDING: usize = 5;
 /// Actions one after the other, and agents: one sends at most 120 messages a minute.
 const IN_ALL: usize = 1000;
 const AGENTS: usize = 10;

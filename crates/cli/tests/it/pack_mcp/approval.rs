@@ -117,13 +117,16 @@ fn the_command_line_asks_when_every_deploy_is_to_be_allowed() {
     assert_eq!(run(&world, deploy).json()["data"]["applied"], true);
 }
 
-/// A jail shows no config: the broker decides there, and where there is none nothing is applied.
+/// A jail shows no config: the broker decides there, the service's or the run's own, and where there is neither nothing is
+/// applied.
 #[test]
 fn a_jail_opens_no_way_round_the_person() {
     let world = asking("always");
     let apply = ["run", "--", KEYLESS, "pack", "deploy", "--apply", "--yes", "--json"];
     let fault = |seen: Seen| seen.json()["errors"][0].clone();
-    let alone = fault(world.keyless(&apply).run());
+    assert_refusal(&fault(world.keyless(&apply).run()), "E_APPROVAL_REQUIRED", WAIT);
+    let bare = [&apply[..1], &["--no-secrets"], &apply[1..]].concat();
+    let alone = fault(world.keyless(&bare).run());
     assert_refusal(&alone, "E_APPROVAL_UNAVAILABLE", &["unlock_keyless", "retry_deploy_apply"]);
     unlock(&world);
     let asked = fault(world.keyless(&apply).without_passphrase().run());
