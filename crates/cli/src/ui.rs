@@ -10,14 +10,14 @@ use std::{
     io::{self, IsTerminal, Write},
     pin::pin,
     process::ExitCode,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::OnceLock,
     time::Duration,
 };
 
 use anstyle::{AnsiColor, Style};
 use indicatif::ProgressBar;
 use keyless_core::{
-    Code, Error,
+    Code, Error, SafeText,
     nl_message::{NlFault, Shape},
 };
 use serde::Serialize;
@@ -31,8 +31,8 @@ const STEP: Duration = Duration::from_millis(100);
 /// No column is cut to less: below it a row is told line by line.
 const LEAST_COLUMN: usize = 12;
 
-/// Some answer could not be written, though there was somebody to read it.
-static UNWRITTEN: AtomicBool = AtomicBool::new(false);
+/// Why some answer could not be written, though there was somebody to read it.
+static UNWRITTEN: OnceLock<Error> = OnceLock::new();
 
 /// Verbs whose answers are the NL Protocol's: where there is none, the error is in its form beside ours.
 const ACTIONS: [&str; 3] = ["action dry-run", "action submit", "exec"];
@@ -149,10 +149,7 @@ impl Ui {
     /// The exit status of a command that did what it was asked: a failure all the same where its answer was lost, as a
     /// full disk has it.
     pub(crate) fn done(status: ExitCode) -> ExitCode {
-        if UNWRITTEN.load(Ordering::Relaxed) {
-            return ExitCode::from(Code::PathUnusable.exit() as u8);
-        }
-        status
+        UNWRITTEN.get().map_or(status, |error| ExitCode::from(error.code().exit() as u8))
     }
 
     /// An error, and the exit status that goes with it.
@@ -216,11 +213,20 @@ impl Ui {
 fn say(to: &mut impl Write, text: &str) {
     match to.write_all(text.as_bytes()).and_then(|()| to.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            UNWRITTEN.store(true, Ordering::Relaxed);
+            UNWRITTEN.get_or_init(|| unwritten(&error));
             anstream::eprintln!("error: the answer can't be written: {error}");
         }
         _ => {}
     }
+}
+
+/// Lines for another program that could not be written.
+pub(crate) fn unwritten(error: &io::Error) -> Error {
+    let code = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Code::DiskFull,
+        _ => Code::PathUnusable,
+    };
+    Error::with(code, SafeText::words("stdout: ").and(error.kind()))
 }
 
 /// What happened, why, and what to do next.
@@ -368,8 +374,6 @@ fn row_text(row: &[String], widths: &[usize]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use keyless_core::{Code, SafeText};
-
     use super::*;
 
     /// Every error that a person can meet.

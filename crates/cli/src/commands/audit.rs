@@ -6,7 +6,7 @@ mod verify;
 use std::{io, process::ExitCode};
 
 use keyless_core::{
-    Code, Error, SafeText, SecretPath,
+    Error, SecretPath,
     audit::{Entry, Outcome, Segment},
 };
 use keyless_daemon::{AuditQuery, BreaksSeen, Config};
@@ -18,7 +18,7 @@ use crate::{
         AcceptBreakArgs, AuditCommand, CheckpointArgs, ExportArgs, FactorArgs, QueryArgs,
         ResultWord, TailArgs,
     },
-    ui::{Ui, table},
+    ui::{Ui, table, unwritten},
 };
 
 /// How many entries an answer has, unless it is said.
@@ -80,15 +80,6 @@ async fn export(args: ExportArgs) -> Result<ExitCode, Error> {
         entries = store.audit_query(&wanted).await?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The lines that were to go out did not, or not all of them.
-fn unwritten(error: &io::Error) -> Error {
-    let code = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Code::DiskFull,
-        _ => Code::PathUnusable,
-    };
-    Error::with(code, SafeText::words("stdout: ").and(error.kind()))
 }
 
 fn wanted(args: QueryArgs) -> AuditQuery {

@@ -210,7 +210,7 @@ mod tests {
         let events = Events::default();
         let first = events.store_event("a", &priming()).await.unwrap();
         let reading = events.replay_events_after(&first).await.unwrap();
-        for _ in 0..MAX_EVENTS {
+        for _ in 0..=MAX_EVENTS {
             events.store_event("b", &priming()).await.unwrap();
         }
         assert!(events.replay_events_after(&first).await.is_err());
