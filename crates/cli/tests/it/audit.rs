@@ -102,7 +102,7 @@ fn an_export_is_json_whole_and_as_long_as_it_is_wanted() {
     let full = script("KEYLESS audit export > /dev/full");
     assert_eq!(full.exits(6).errors().matches("error").count(), 1, "{}", full.errors());
     let full = script("KEYLESS audit query > /dev/full");
-    assert_eq!(full.exits(6).errors().matches("error").count(), 1, "{}", full.errors());
+    assert!(full.exits(6).errors().contains("the answer can't be written"), "{}", full.errors());
     let gone = script("{ sleep 1; KEYLESS audit export; } | true");
     assert_eq!(gone.exits(0).errors(), "");
 }
