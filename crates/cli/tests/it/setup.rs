@@ -154,7 +154,6 @@ fn a_person_is_asked_before_anything_is_written_and_for_what_is_missing() {
     assert!(refused.exits(2).errors().contains("--yes"), "{}", refused.errors());
 }
 
-/// A value that looks like none is no reason to leave: the person is asked again, or goes on to the next one.
 /// There is no store to be missed where there is nothing to put into it.
 #[test]
 fn a_project_without_secrets_needs_no_store() {
@@ -168,6 +167,7 @@ fn a_project_without_secrets_needs_no_store() {
     assert!(shown.contains("Broker:  none\n"), "{shown}");
 }
 
+/// A value that looks like none is no reason to leave: the person is asked again, or goes on to the next one.
 #[test]
 fn a_weak_value_is_asked_for_again_or_skipped() {
     let world = World::with_store();
