@@ -176,7 +176,10 @@ fn attacks(scene: &Scene) -> Vec<Step> {
         Step {
             name: "reads the vault and its passphrase",
             expected: "fails",
-            script: format!("cat {store}/store.db {passphrase}; ls -A {store}"),
+            // All that is there is the socket where the session's own tools ask.
+            script: format!(
+                "cat {store}/store.db {passphrase}; find {store} ! -type d ! -path \"$KEYLESS_AGENT_SOCKET\""
+            ),
             server: None,
             needs_jail: true,
             judge: |evidence| {
