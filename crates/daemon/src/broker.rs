@@ -55,6 +55,8 @@ pub struct Broker {
     requests: Arc<Requests>,
     tokens: Arc<Tokens>,
     hidden: Arc<Hidden>,
+    /// The least that is asked about each secret.
+    floor: ApproveOnUse,
 }
 
 /// Which secrets a session may use.
@@ -128,7 +130,7 @@ impl Broker {
         let tokens = Tokens::over(values, engine, log.clone(), agent("broker", "none"));
         let tokens = Arc::new(tokens);
         let requests = Arc::new(Requests::new(&vault, log.clone()));
-        Self { door, vault, log, requests, tokens, hidden: Arc::default() }
+        Self { door, vault, log, requests, tokens, hidden: Arc::default(), floor }
     }
 
     /// The vault, open.
@@ -186,6 +188,11 @@ impl Broker {
         self.add_aliased(&aliased, &mut chosen).await?;
         refuse_shared_variables(&chosen)?;
         refuse_variables_of_sessions(&chosen, &aliased)?;
+        let asks = |secret: &&Secret| {
+            let own = secret.metadata.approve_on_use.tightened_by(self.floor);
+            caution.tighten(&secret.path, own) != ApproveOnUse::Never || asks_at_requests(secret)
+        };
+        let asking = chosen.iter().filter(asks).map(|secret| secret.path.clone()).collect();
         let id = session_id("s");
         self.learn_grants(&chosen).await?;
         let values = Arc::clone(&self.tokens) as _;
@@ -208,14 +215,6 @@ impl Broker {
             _ => aliased.iter().any(|aliased| aliased.path == *path),
         };
         let unnamed = unnamed(&chosen, asked_for, &variables, &key);
-        let mut asking = Vec::new();
-        for secret in &chosen {
-            // Of one that can't be used now nobody is asked.
-            let policy = broker.policy(&secret.path).await.unwrap_or_default();
-            if policy != ApproveOnUse::Never || asks_at_requests(secret) {
-                asking.push(secret.path.clone());
-            }
-        }
         secrets.extend(minted_slots(&secrets, &key)?);
         let conceal = self.value_files().await?;
         // From here on nothing fails: what is open is closed by its owner.
