@@ -6,7 +6,10 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{Read as _, Write as _},
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    os::unix::{
+        ffi::OsStrExt as _,
+        fs::{MetadataExt as _, OpenOptionsExt as _},
+    },
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -23,6 +26,9 @@ use crate::{
 /// How soon a run hears that it is to end.
 const HEARING: Duration = Duration::from_millis(250);
 
+/// Before the name of an entry that is being made.
+const NEW: &str = ".";
+
 /// A run's place in the folder, given up when this is dropped.
 pub(crate) struct Entry {
     file: File,
@@ -35,15 +41,17 @@ impl Entry {
         let folder = folder(places);
         private_directory(places.runtime())?;
         private_directory(&folder)?;
-        let path = folder.join(id);
+        // It comes into the list whole, and locked.
+        let (new, path) = (folder.join(format!("{NEW}{id}")), folder.join(id));
         let (kind, since) = (SessionKind::Run, Timestamp::now());
         let row = SessionRow { id: id.to_owned(), kind, since, secrets: secrets.to_vec() };
         let text = serde_json::to_vec(&row).expect("a row is plain data");
         let make = || {
             let mut file =
-                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
             flock(&file, FlockOperation::NonBlockingLockExclusive)?;
             file.write_all(&text)?;
+            fs::rename(&new, &path)?;
             Ok(file)
         };
         let file = make().map_err(|error| unusable(&path, &error))?;
@@ -74,7 +82,9 @@ impl Drop for Entry {
 /// The runs that are under way. Blocks.
 pub fn runs_alone(places: &Places) -> Vec<SessionRow> {
     let entries = fs::read_dir(folder(places)).into_iter().flatten().flatten();
-    let mut rows: Vec<_> = entries.filter_map(|entry| row_of(&entry.path())).collect();
+    let is_whole = |entry: &fs::DirEntry| !entry.file_name().as_bytes().starts_with(NEW.as_bytes());
+    let mut rows: Vec<_> =
+        entries.filter(is_whole).filter_map(|entry| row_of(&entry.path())).collect();
     rows.sort_by_key(|row| row.since);
     rows
 }
