@@ -40,6 +40,8 @@ pub(super) struct Keep {
 #[derive(Default)]
 struct Given {
     data: VecDeque<Bytes>,
+    /// Of all of it.
+    bytes: usize,
     trailers: Option<HeaderMap>,
     is_over: bool,
 }
@@ -86,10 +88,15 @@ impl Keep {
     fn remember(&mut self, frame: &Frame<Bytes>) {
         let Some(given) = &mut self.given else { return };
         match frame.data_ref() {
-            Some(data) => given.data.push_back(data.clone()),
+            // Of frames with nothing in them there may be any number.
+            Some(data) if data.is_empty() => {}
+            Some(data) => {
+                given.bytes += data.len();
+                given.data.push_back(data.clone());
+            }
             None => given.trailers = frame.trailers_ref().cloned(),
         }
-        if given.data.iter().map(Bytes::len).sum::<usize>() > MOST {
+        if given.bytes > MOST {
             self.given = None;
         }
     }
@@ -126,6 +133,7 @@ impl Body for Again {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Polled {
         if let Some(data) = self.given.data.pop_front() {
+            self.given.bytes -= data.len();
             return Poll::Ready(Some(Ok(Frame::data(data))));
         }
         match self.given.trailers.take() {
@@ -136,12 +144,12 @@ impl Body for Again {
     }
 
     fn is_end_stream(&self) -> bool {
-        let Given { data, trailers, is_over } = &self.given;
+        let Given { data, trailers, is_over, .. } = &self.given;
         data.is_empty() && trailers.is_none() && (*is_over || self.rest.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        let given: usize = self.given.data.iter().map(Bytes::len).sum();
+        let given = self.given.bytes;
         let rest = if self.given.is_over { SizeHint::with_exact(0) } else { self.rest.size_hint() };
         let mut hint = SizeHint::new();
         hint.set_lower(rest.lower() + given as u64);
@@ -186,5 +194,17 @@ mod tests {
             while sending.frame().await.is_some() {}
             assert!(keeper.take().is_none());
         }
+    }
+
+    #[tokio::test]
+    async fn frames_without_data_are_not_kept() {
+        let (sending, keeper) = keep(body([Ok(b""), Ok(b"one"), Ok(b"")]));
+        let mut sending = sending.unwrap();
+        while sending.frame().await.is_some() {}
+        let Keeper::Given(keep) = keeper else { panic!("it has data") };
+        assert_eq!(
+            keep.lock().given.as_ref().map(|given| (given.data.len(), given.bytes)),
+            Some((1, 3))
+        );
     }
 }
