@@ -42,6 +42,7 @@ pub mod threat;
 pub mod audit;
 mod error;
 mod invisible;
+mod json_size;
 pub mod nl_message;
 mod reply;
 
@@ -58,6 +59,7 @@ pub use crate::{
     },
     host::{Host, HostError, HostName},
     invisible::is_invisible,
+    json_size::json_size,
     path::{PathError, SecretPath},
     permit::{Permit, Usage},
     placeholder::{

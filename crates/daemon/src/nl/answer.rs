@@ -1,13 +1,10 @@
 //! What a message came to, before it is written in the form that it came in.
 
-use std::io;
-
 use jiff::Timestamp;
 use keyless_core::{
-    Code,
+    Code, json_size,
     nl_message::{Message, MessageType, Named, NlFault, Shape},
 };
-use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -134,26 +131,6 @@ impl Outcome {
 /// The answer to what is no message, in the form that it seems to have, or in `usual`.
 pub(crate) fn refused(fault: NlFault, named: Named, usual: Shape) -> Answered {
     Outcome::failed(MessageType::Error, json!({}), fault).to(&named.message(usual), None)
-}
-
-/// How many bytes something takes as JSON, which is not made for that.
-pub(super) fn json_size(object: &impl Serialize) -> usize {
-    struct Counted(usize);
-    impl io::Write for Counted {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut counted = Counted(0);
-    match serde_json::to_writer(&mut counted, object) {
-        Ok(()) => counted.0,
-        Err(_) => usize::MAX,
-    }
 }
 
 /// A name for a message of ours.

@@ -3,10 +3,9 @@
 use keyless_core::{
     Code,
     action::{Action, Deed, TemplateSource},
+    json_size,
     nl_message::NlFault,
 };
-
-use super::answer::json_size;
 
 /// What is read and judged where it came in, in bytes.
 const SMALL: usize = 64 * 1024;

@@ -14,6 +14,7 @@ use keyless_core::{
     ActionType, Code, Handle, SafeText, SecretPath,
     action::{Action, Deed, Status, TemplateSource},
     grant::{Allowance, Categories, Request, Verdict},
+    json_size,
     nl_message::{MessageType, NlFault},
     threat::Band,
 };
@@ -31,7 +32,7 @@ use self::{
 };
 use super::{
     actions::{ActionOrder, ActionOutcome, Asking, Foresight, concealed, could_run},
-    answer::{Outcome, json_size},
+    answer::Outcome,
     apart::{Weight, apart},
     approve::Approval,
     caller::Caller,

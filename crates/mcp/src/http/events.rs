@@ -3,13 +3,10 @@
 //!
 //! An id begins with its stream's name, which cannot be guessed: it finds nothing of another client's.
 
-use std::{
-    collections::VecDeque,
-    io::{self, Write},
-    sync::Arc,
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use futures_util::stream;
+use keyless_core::json_size;
 use parking_lot::Mutex;
 use rmcp::{
     model::JsonRpcMessage,
@@ -149,23 +146,9 @@ impl EventStore for Events {
     }
 }
 
-/// Bytes of a message as it is sent.
+/// Bytes of a message as it is sent, and of what is kept with it.
 fn size(event: &ServerSseMessage) -> usize {
-    struct Counted(usize);
-    impl Write for Counted {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut counted = Counted(64);
-    // What can't be written is not sent either.
-    let _ = event.message.as_deref().map(|message| serde_json::to_writer(&mut counted, message));
-    counted.0
+    64 + event.message.as_deref().map_or(0, |message| json_size(message).min(MAX_BYTES))
 }
 
 #[cfg(test)]
