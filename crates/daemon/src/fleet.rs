@@ -28,6 +28,7 @@ use keyless_core::{
     Code, Error, ForwardToken, Placeholder, SafeText, SecretPath, SessionId, SessionKey,
 };
 use keyless_egress::SessionSecret;
+use keyless_guest::raise_open_files;
 use keyless_store::{AuditLog, Store};
 use keyless_vault::{Catalog, MountedValues};
 use parking_lot::Mutex;
@@ -51,7 +52,6 @@ use crate::{
     broker::{Variable, agent},
     config::ConfigSource,
     egress_door::EgressDoor,
-    hardening::raise_open_files,
     health::{self, Vitals},
     metrics::Metrics,
     notes::{Note, Notes},

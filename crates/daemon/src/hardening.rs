@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use signal_hook::consts::SIGXFSZ;
 
 use crate::system::{heeded, hide_memory};
@@ -21,13 +21,6 @@ pub fn settle_signals() {
 pub fn harden() {
     let _ = hide_memory();
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
-}
-
-/// As many open files as this process may have at all: a connection takes two, and the usual bound of
-/// 1,024 is there for programs that use `select`. Not where commands are started, which would inherit it.
-pub(crate) fn raise_open_files() {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
 /// Ends this process by `signal`, as the command that it ran did, so that a shell sees the same.

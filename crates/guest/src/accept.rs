@@ -5,6 +5,7 @@
 
 use std::{convert::Infallible, future::Future, io, sync::Arc, time::Duration};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::{
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
     sync::Semaphore,
@@ -19,6 +20,13 @@ use crate::{
 
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Lets this process have as many open files as it may at all: a connection takes two, and the usual bound of 1,024 is
+/// there for programs that use `select`. Not before a command is started, which would inherit it.
+pub fn raise_open_files() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
 
 /// What an accept loop listens on.
 pub trait Arrivals: Send + Sync {

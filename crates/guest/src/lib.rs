@@ -35,7 +35,7 @@ mod unix;
 mod vsock;
 
 /// A bounded accept loop that owns its connections, for every door of this kind.
-pub use accept::{Arrivals, accept_each};
+pub use accept::{Arrivals, accept_each, raise_open_files};
 /// Takes accepted connections on; the one that ships writes the preamble to the way out.
 pub use carrier::{Carrier, PreambleCarrier, Target};
 /// Answers one DNS message; pure, and the fuzz target of this crate.

@@ -3,11 +3,9 @@
 
 use std::{ffi::OsString, fmt, io, process::ExitCode};
 
+use keyless_guest::raise_open_files;
 use rustix::{
-    process::{
-        Pid, Resource, Rlimit, Signal, WaitOptions, getpgrp, getrlimit, kill_process, setrlimit,
-        wait,
-    },
+    process::{Pid, Resource, Signal, WaitOptions, getpgrp, getrlimit, kill_process, wait},
     termios::tcgetpgrp,
 };
 use tokio::signal::unix::{Signal as Listener, SignalKind, signal};
@@ -60,11 +58,6 @@ pub(crate) fn room_for_connections(most: usize) -> usize {
         .map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX));
     // Two each; listeners, DNS and the rest have the others.
     (files.saturating_sub(FILES_BESIDE) / 2).clamp(1, most)
-}
-
-fn raise_open_files() {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
 struct Signals {
