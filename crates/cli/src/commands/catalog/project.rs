@@ -33,32 +33,14 @@ pub(super) fn trust(ui: &Ui, places: &Places, args: &CatalogTrustArgs) -> Result
     };
     let mut status = ExitCode::SUCCESS;
     for file in &files {
-        let place = file.file.display();
-        let provider = match &file.provider {
-            Ok(provider) if !is_known(&provider.provider_id) => provider,
-            Ok(provider) => {
-                let id = &provider.provider_id;
-                ui.warn(format!(
-                    "{place}: {id} is known already, and a project takes nobody's place"
-                ));
-                status = ExitCode::FAILURE;
-                continue;
-            }
+        let provider = match offered(file, &catalogs, is_known) {
+            Ok(provider) => provider,
             Err(why) => {
-                ui.warn(format!("{place}: {why}; it is left out"));
+                ui.warn(format!("{}: {why}", file.file.display()));
                 status = ExitCode::FAILURE;
                 continue;
             }
         };
-        if let Some(rival) = catalogs.rival(file) {
-            let (id, rival) = (&provider.provider_id, rival.file.display());
-            ui.warn(format!(
-                "{place}: {rival}, which you trust, says something else of {id}, and one catalog counts for all \
-                 secrets; keyless catalog forget FILE lets that one count no more"
-            ));
-            status = ExitCode::FAILURE;
-            continue;
-        }
         ui.line(&whole(file, provider));
         if prompt::acknowledged(QUESTION, "a terminal")? {
             catalogs.trust(file)?;
@@ -68,6 +50,27 @@ pub(super) fn trust(ui: &Ui, places: &Places, args: &CatalogTrustArgs) -> Result
         }
     }
     Ok(status)
+}
+
+/// What a file says, if it could count, or why it could not.
+fn offered<'f>(
+    file: &'f ProjectFile,
+    catalogs: &ProjectCatalogs,
+    is_known: impl Fn(&str) -> bool,
+) -> Result<&'f Provider, String> {
+    let provider = file.provider.as_ref().map_err(|why| format!("{why}; it is left out"))?;
+    let id = &provider.provider_id;
+    if is_known(id) {
+        return Err(format!("{id} is known already, and a project takes nobody's place"));
+    }
+    match catalogs.rival(file) {
+        None => Ok(provider),
+        Some(rival) => Err(format!(
+            "{}, which you trust, says something else of {id}, and one catalog counts for all secrets; \
+             keyless catalog forget FILE lets that one count no more",
+            rival.file.display()
+        )),
+    }
 }
 
 /// An agent writes such files; whoever lets one count is somebody else.
