@@ -63,6 +63,21 @@ fn who_used_a_secret_last_is_seen() {
     window.seen(&[TOKEN, " ago", "Used by", "s-", " entries"]);
 }
 
+fn prove(world: &World, window: &Window<'_>) {
+    let passphrase = fs::read_to_string(world.operator_file("passphrase")).unwrap();
+    window.say(&format!("{}\r", passphrase.trim()));
+}
+
+/// The screen of the secrets, for who has proven the factor at the door.
+fn among_secrets(world: &World) -> Window<'_> {
+    let window = Window::open(world, world.keyless(&["ui"]).without_passphrase(), (120, 40));
+    window.seen(&["The store is locked"]);
+    prove(world, &window);
+    window.say("3");
+    window.seen(&[TOKEN]);
+    window
+}
+
 /// An editor has it open: what needs no file of it goes on, and what needs it says so.
 #[test]
 fn a_config_that_cant_be_read_throws_nobody_out() {
@@ -91,22 +106,16 @@ fn a_config_that_cant_be_read_throws_nobody_out() {
 #[test]
 fn a_config_that_cant_be_read_is_told_at_the_door() {
     let world = unlocked();
-    let passphrase = fs::read_to_string(world.operator_file("passphrase")).unwrap();
-    let prove = |window: &Window<'_>| window.say(&format!("{}\r", passphrase.trim()));
-    let window = Window::open(&world, world.keyless(&["ui"]).without_passphrase(), (120, 40));
-    window.seen(&["The store is locked"]);
-    prove(&window);
-    window.say("3");
-    window.seen(&[TOKEN]);
+    let window = among_secrets(&world);
     let file = world.home.keyless_home().join("config.toml");
     let before = fs::read_to_string(&file).unwrap_or_default();
     world.home.write("keyless/config.toml", "[web]\nprove_again = ").unwrap();
     world.keyless(&["lock"]).without_passphrase().run().ok();
     window.seen(&["Prove your factor once more"]);
-    prove(&window);
+    prove(&world, &window);
     window.seen(&["configuration could not be read"]);
     world.home.write("keyless/config.toml", before).unwrap();
-    prove(&window);
+    prove(&world, &window);
     window.seen(&[TOKEN]);
 }
 
@@ -116,13 +125,7 @@ fn a_config_that_cant_be_read_is_told_at_the_door() {
 fn a_change_takes_the_factor_and_no_other_change_with_it() {
     let world = unlocked();
     world.home.write("keyless/config.toml", "[web]\nprove_again = \"always\"\n").unwrap();
-    let passphrase = fs::read_to_string(world.operator_file("passphrase")).unwrap();
-    let prove = |window: &Window<'_>| window.say(&format!("{}\r", passphrase.trim()));
-    let window = Window::open(&world, world.keyless(&["ui"]).without_passphrase(), (120, 40));
-    window.seen(&["The store is locked"]);
-    prove(&window);
-    window.say("3");
-    window.seen(&[TOKEN]);
+    let window = among_secrets(&world);
     window.say("e");
     window.seen(&["What is known of it", "Description"]);
     window.press("Down");
@@ -136,7 +139,7 @@ fn a_change_takes_the_factor_and_no_other_change_with_it() {
     window.seen(&["does not open the store"]);
     let to = || world.keyless(&["secret", "show", TOKEN, "--json"]).run().data()["to"].clone();
     assert_eq!(to(), json!([ALLOWED]));
-    prove(&window);
+    prove(&world, &window);
     window.seen(&["is changed."]);
     assert_eq!(to(), json!([ALLOWED, "other.test"]));
 
@@ -148,7 +151,7 @@ fn a_change_takes_the_factor_and_no_other_change_with_it() {
     window.seen(&[">[ Save ]"]);
     window.press("Enter");
     window.seen(&["Prove your factor once more"]);
-    prove(&window);
+    prove(&world, &window);
     window.seen(&["changed meanwhile", "Mine"]);
     let shown = world.keyless(&["secret", "show", TOKEN, "--json"]).run().data();
     assert_eq!(shown["description"], "Of the other one", "{shown}");
