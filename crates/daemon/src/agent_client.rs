@@ -57,7 +57,7 @@ impl AgentClient {
     }
 
     async fn carry_over(&self, ask: &Ask) -> Result<Reply, Error> {
-        let manifest = manifest_of(&self.folder)?;
+        let manifest = if ask.is_about_a_project() { manifest_of(&self.folder)? } else { None };
         let mut line = self.line.lock().await;
         if let Some(mut stream) = line.stream.take() {
             // Kept only if it answered; a broker that went away is looked for once more.

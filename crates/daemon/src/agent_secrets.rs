@@ -4,7 +4,7 @@
 //! may. What is told is
 //! built from types that hold no value. Source: spec/secrets-through-mcp.md.
 
-use std::{borrow::Cow, collections::HashSet, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::HashSet, path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp, civil::Date, tz::TimeZone};
@@ -62,7 +62,13 @@ impl AgentSecrets {
     async fn answer(&self, ask: Ask) -> Result<Reply, Error> {
         match ask {
             Ask::Describe { path } => {
-                let mut inventory = self.told().await?;
+                let secret = found(match self.vault.show(&path).await {
+                    Err(error) if error.code() == Code::Locked => {
+                        Vault::show_unverified(self.vault.store(), &path).await
+                    }
+                    shown => shown,
+                })?;
+                let mut inventory = self.view(secret.as_slice()).await?.of(&path);
                 inventory.refuse_unread(&path)?;
                 let row = inventory.take(&path)?;
                 Ok(Reply::Described(described(&path, &row, today())))
@@ -75,7 +81,15 @@ impl AgentSecrets {
                         && scope.as_ref().is_none_or(|scope| row.path.project() == scope)
                         && freshness.is_none_or(|freshness| row.status == freshness)
                 };
-                let rows = self.told().await?.rows;
+                // What is told is not decided by: while the store is locked nobody vouches for it, as for what
+                // `keyless secret list` shows.
+                let secrets = match self.vault.list().await {
+                    Err(error) if error.code() == Code::Locked => {
+                        Vault::list_unverified(self.vault.store()).await?
+                    }
+                    listed => listed?,
+                };
+                let rows = self.view(&secrets).await?.all().rows;
                 let rows = rows.iter().map(|(path, row)| listed(path, row, today));
                 Ok(Reply::Listed(rows.filter(wanted).collect()))
             }
@@ -237,7 +251,8 @@ impl AgentSecrets {
 
     /// What is known of a path that this project may see.
     async fn row(&self, path: &SecretPath) -> Result<Row, Error> {
-        self.inventory().await?.take(path)
+        let secret = found(self.vault.show(path).await)?;
+        self.view(secret.as_slice()).await?.of(path).take(path)
     }
 
     /// Whether a value of it was set here. One that another source keeps may not be there yet.
@@ -245,27 +260,12 @@ impl AgentSecrets {
         Ok(self.vault.show(path).await?.version.is_some())
     }
 
-    async fn inventory(&self) -> Result<Inventory, Error> {
-        self.inventory_of(self.vault.list().await?).await
-    }
-
-    /// What there is, to be told and not to be decided by: while the store is locked nobody vouches for it, as for what
-    /// `keyless secret list` shows.
-    async fn told(&self) -> Result<Inventory, Error> {
-        let secrets = match self.vault.list().await {
-            Err(error) if error.code() == Code::Locked => {
-                Vault::list_unverified(self.vault.store()).await?
-            }
-            listed => listed?,
-        };
-        self.inventory_of(secrets).await
-    }
-
-    async fn inventory_of(&self, secrets: Vec<Secret>) -> Result<Inventory, Error> {
+    /// What the session may see of these secrets of the store.
+    async fn view<'a>(&self, secrets: &'a [Secret]) -> Result<View<'a>, Error> {
         let file = self.index_file.clone();
         let index = tokio::task::spawn_blocking(move || IndexFile::load(&file)).await;
         let index = index.map_err(|_| Error::from(Code::Internal))??;
-        let read = match &self.manifest {
+        let mut manifest = match &self.manifest {
             Some(text) => self.last_manifest.parse(text)?,
             // What `keyless run` would give to any session.
             None => Arc::new(Manifest {
@@ -277,21 +277,19 @@ impl AgentSecrets {
                 ..Manifest::default()
             }),
         };
-        let mut manifest = Cow::Borrowed(&*read);
         if let Some(given) = &self.given {
             let seen: HashSet<&SecretPath> = given.iter().chain(&self.declared).collect();
-            let manifest = manifest.to_mut();
+            let manifest = Arc::make_mut(&mut manifest);
             manifest.required.retain(|path| seen.contains(path));
             manifest.optional.retain(|path| seen.contains(path));
         }
         // A path that a person registered for this session is seen, wherever it is declared since.
         for path in self.registered().await? {
             if !manifest.declares(&path) {
-                manifest.to_mut().optional.insert(path);
+                Arc::make_mut(&mut manifest).optional.insert(path);
             }
         }
-        let inventory = Inventory::merge(&manifest, &index, &secrets);
-        Ok(inventory.asking_at_least(self.keeper.floor()))
+        Ok(View { manifest, index, secrets, floor: self.keeper.floor() })
     }
 
     /// The new paths of this session that a person has accepted, under the names that they gave.
@@ -301,6 +299,36 @@ impl AgentSecrets {
             settled.outcome.final_path
         };
         Ok(self.requests.all().await?.into_iter().filter_map(ours).collect())
+    }
+}
+
+/// What a session may see, and of which secrets.
+struct View<'a> {
+    manifest: Arc<Manifest>,
+    index: IndexFile,
+    secrets: &'a [Secret],
+    floor: ApproveOnUse,
+}
+
+impl View<'_> {
+    fn all(&self) -> Inventory {
+        let inventory = Inventory::merge(&self.manifest, &self.index, self.secrets);
+        inventory.asking_at_least(self.floor)
+    }
+
+    /// Of `path` alone.
+    fn of(&self, path: &SecretPath) -> Inventory {
+        let secret = self.secrets.iter().find(|secret| secret.path == *path);
+        let inventory = Inventory::merge_one(path, &self.manifest, &self.index, secret);
+        inventory.asking_at_least(self.floor)
+    }
+}
+
+/// What the store has of a secret, if it has it.
+fn found(shown: Result<Secret, Error>) -> Result<Option<Secret>, Error> {
+    match shown {
+        Err(error) if error.code() == Code::SecretNotFound => Ok(None),
+        shown => shown.map(Some),
     }
 }
 

@@ -357,14 +357,14 @@ impl Broker {
         let paths = match wanted {
             Wanted::Nothing => return Ok(Vec::new()),
             Wanted::All => {
-                let mut all = self.vault.list().await?;
+                let all = self.vault.list().await?;
                 let offered = all.iter().filter(|secret| is_offered(secret));
                 let companions: Vec<SecretPath> = offered.filter_map(companion).cloned().collect();
                 let comes_along = |secret: &Secret| {
                     !secret.metadata.honeypot && companions.contains(&secret.path)
                 };
-                all.retain(|secret| is_offered(secret) || comes_along(secret));
-                return Ok(all);
+                let chosen = all.iter().filter(|secret| is_offered(secret) || comes_along(secret));
+                return Ok(chosen.cloned().collect());
             }
             Wanted::These(paths) => paths,
         };

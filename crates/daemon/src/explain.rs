@@ -97,13 +97,13 @@ fn beside_the_rules(fate: SecretFate, secrets: &[Known]) -> SecretFate {
 
 /// The rules as the store has them. Nothing vouches for them without its key: they are shown only.
 async fn stored(store: &Store) -> Result<Vec<Known>, Error> {
-    let secrets = Vault::list_unverified(store).await?.into_iter();
-    let known = secrets.filter_map(|one| {
+    let secrets = Vault::list_unverified(store).await?;
+    let known = secrets.iter().filter_map(|one| {
         Some(Known {
             is_compromised: one.is_compromised(),
             asks: one.metadata.approve_on_use != ApproveOnUse::Never,
-            rule: one.metadata.egress?,
-            path: one.path,
+            rule: one.metadata.egress.clone()?,
+            path: one.path.clone(),
         })
     });
     Ok(known.collect())

@@ -241,7 +241,8 @@ impl Operator {
 
     /// A copy of every secret, encrypted to these keys. That it is made is on record before anything opens.
     pub async fn export(&self, to: &BackupRecipients) -> Result<Vec<u8>, Error> {
-        let all = self.vault.list().await?.into_iter().map(|secret| secret.path).collect();
+        let all = self.vault.list().await?;
+        let all = all.iter().map(|secret| secret.path.clone()).collect();
         self.note(Action::Export, Target::Secrets(all), "").await?;
         self.vault.export(to).await
     }
@@ -437,7 +438,7 @@ pub fn decoy(path: &SecretPath, metadata: &Metadata) -> Result<Zeroizing<Vec<u8>
 
 /// Every secret's metadata, without a key: it is no secret.
 pub async fn list_secrets(store: &Store) -> Result<Vec<Secret>, Error> {
-    Vault::list_unverified(store).await
+    Ok(Vault::list_unverified(store).await?.to_vec())
 }
 
 /// One secret's metadata, without a key.

@@ -90,6 +90,19 @@ pub enum Ask {
     },
 }
 
+impl Ask {
+    /// Whether the answer depends on what the project declares.
+    pub fn is_about_a_project(&self) -> bool {
+        match self {
+            Self::Describe { .. }
+            | Self::List { .. }
+            | Self::Request { .. }
+            | Self::Validate { .. } => true,
+            Self::Page { .. } | Self::Poll { .. } | Self::Status | Self::Unlock { .. } => false,
+        }
+    }
+}
+
 /// How long a secret still works, by its date alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]

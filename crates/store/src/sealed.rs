@@ -112,6 +112,15 @@ impl Store {
         Ok(rows)
     }
 
+    /// Reads what opens the vault, by kind; none when there is no vault.
+    pub async fn envelopes(&self) -> Result<Option<Vec<EnvelopeRow>>, StoreError> {
+        let mut view = Transaction::view(&self.pool).await?;
+        let header = read_header(view.connection()).await?;
+        let envelopes = read_envelopes(view.connection()).await?;
+        view.commit().await?;
+        Ok(header.map(|_| envelopes))
+    }
+
     /// Reads one version.
     pub async fn version(
         &self,
@@ -268,12 +277,8 @@ impl Writing {
 }
 
 async fn read_rows(connection: &mut Connection) -> Result<Rows, StoreError> {
-    let header = query("SELECT format, created_at FROM vault").fetch_optional(&mut *connection);
-    let header = header.await?.as_ref().map(header_row).transpose()?;
-    let envelopes =
-        query("SELECT kind, parameters, nonce, wrapped, created_at FROM envelopes ORDER BY kind")
-            .fetch_all(&mut *connection)
-            .await?;
+    let header = read_header(connection).await?;
+    let envelopes = read_envelopes(connection).await?;
     let secrets = query(
         "SELECT path, format, metadata, created_at, updated_at, current, removed_at \
          FROM secrets ORDER BY path",
@@ -289,11 +294,22 @@ async fn read_rows(connection: &mut Connection) -> Result<Rows, StoreError> {
         query("SELECT generation, mac FROM commitment").fetch_optional(&mut *connection).await?;
     Ok(Rows {
         header,
-        envelopes: envelopes.iter().map(envelope_row).collect::<Result<_, _>>()?,
+        envelopes,
         secrets: secrets.iter().map(secret_row).collect::<Result<_, _>>()?,
         versions: versions.iter().map(version_row).collect::<Result<_, _>>()?,
         commitment: commitment.as_ref().map(commitment_row).transpose()?,
     })
+}
+
+async fn read_header(connection: &mut Connection) -> Result<Option<HeaderRow>, StoreError> {
+    let header = query("SELECT format, created_at FROM vault").fetch_optional(connection);
+    header.await?.as_ref().map(header_row).transpose()
+}
+
+async fn read_envelopes(connection: &mut Connection) -> Result<Vec<EnvelopeRow>, StoreError> {
+    let all =
+        query("SELECT kind, parameters, nonce, wrapped, created_at FROM envelopes ORDER BY kind");
+    all.fetch_all(connection).await?.iter().map(envelope_row).collect()
 }
 
 fn header_row(row: &Row) -> Result<HeaderRow, StoreError> {

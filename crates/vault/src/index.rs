@@ -6,7 +6,10 @@
 //! swapped, edited or put in are found. It can't know that a whole older file was put back;
 //! within one process the generation never goes down. Source: design.md, section 5.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
@@ -17,6 +20,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     key::{Purpose, VaultKey},
     metadata::Metadata,
+    vault::Secret,
 };
 
 const DOMAIN: &[u8] = b"keyless/v1/index";
@@ -29,6 +33,8 @@ pub(crate) const FORMAT: u32 = 1;
 pub(crate) struct Index {
     pub(crate) generation: u64,
     pub(crate) secrets: BTreeMap<SecretPath, Indexed>,
+    /// What [`Index::listed`] gives, once it was asked.
+    listed: OnceLock<Arc<[Secret]>>,
 }
 
 /// One secret of the index.
@@ -65,7 +71,7 @@ impl Index {
 
     /// Reads the rows without a key: what they say, though nothing vouches for it.
     pub(crate) fn read_unverified(rows: &Rows, generation: u64) -> Result<Self, Error> {
-        let mut index = Self { generation, secrets: BTreeMap::new() };
+        let mut index = Self { generation, ..Self::default() };
         for row in &rows.secrets {
             index.secrets.insert(row.path.clone(), Indexed::read(row)?);
         }
@@ -91,6 +97,12 @@ impl Index {
     pub(crate) fn find_even_removed(&self, path: &SecretPath) -> Result<&Indexed, Error> {
         let not_found = || Error::with(Code::SecretNotFound, SafeText::default().and(path));
         self.secrets.get(path).ok_or_else(not_found)
+    }
+
+    /// What may be told of the secrets that were not removed, by path. Made once for all who ask.
+    pub(crate) fn listed(&self) -> Arc<[Secret]> {
+        let made = || self.present().map(|(path, secret)| Secret::of(path, secret)).collect();
+        Arc::clone(self.listed.get_or_init(made))
     }
 
     /// The secrets that were not removed.

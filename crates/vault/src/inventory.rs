@@ -86,43 +86,69 @@ pub enum Origin {
 }
 
 impl Inventory {
-    /// Merges a project's manifest with the operator's index and the store's secrets.
+    /// Merges a project's manifest with the operator's index and the store's secrets, which stand by path.
     pub fn merge(manifest: &Manifest, index: &IndexFile, secrets: &[Secret]) -> Self {
-        let stored: BTreeMap<&SecretPath, &Secret> =
-            secrets.iter().map(|secret| (&secret.path, secret)).collect();
-        let mut inventory = Self {
-            faults: index.faults.iter().chain(&manifest.faults).cloned().collect(),
-            ..Self::default()
-        };
+        debug_assert!(secrets.is_sorted_by_key(|secret| &secret.path), "they stand by path");
+        let mut inventory = Self::faulty(manifest, index);
         let unread: BTreeSet<SecretPath> =
             inventory.faults.iter().filter_map(|fault| fault.path.clone()).collect();
         let required = manifest.required.iter().map(|path| (path, true));
-        let optional =
-            manifest.optional.iter().map(|path| (path, manifest.required.contains(path)));
+        let optional = manifest.optional.iter().map(|path| (path, false));
+        let optional = optional.filter(|(path, _)| !manifest.required.contains(*path));
         for (path, required) in required.chain(optional) {
-            let known = Known {
-                secret: stored.get(path).copied(),
-                index: index.secrets.get(path),
-                project: manifest.secrets.get(path),
-            };
-            let mut row = known.row();
-            row.required = required;
-            if let Some(said) = manifest.overrides.get(path) {
-                let warnings = row.tighten(said);
-                inventory.warn(&format!("overrides.{:?}", path.as_str()), path, warnings);
-            }
-            if unread.contains(path) {
-                // It may have asked for a person.
-                row.approve_on_use = ApproveOnUse::PerCall;
-            }
-            if row.origin == Origin::Bare {
-                let why = "is declared and nothing else is known of it".to_owned();
-                inventory.warn(path.as_str(), path, vec![why]);
-            }
-            inventory.rows.insert(path.clone(), row);
+            let stored = secrets.binary_search_by(|secret| secret.path.cmp(path)).ok();
+            let known = Known::of(path, manifest, index, stored.map(|at| &secrets[at]));
+            let row = inventory.row(path, manifest, &known, unread.contains(path));
+            inventory.rows.insert(path.clone(), Row { required, ..row });
         }
         inventory.warn_of_undeclared(manifest);
         inventory
+    }
+
+    /// The same of one path alone, of which the store has `secret`: its row, if the project declares it.
+    pub fn merge_one(
+        path: &SecretPath,
+        manifest: &Manifest,
+        index: &IndexFile,
+        secret: Option<&Secret>,
+    ) -> Self {
+        let mut inventory = Self::faulty(manifest, index);
+        if manifest.declares(path) {
+            let unread = inventory.fault_of(path).is_some();
+            let known = Known::of(path, manifest, index, secret);
+            let row = inventory.row(path, manifest, &known, unread);
+            let required = manifest.required.contains(path);
+            inventory.rows.insert(path.clone(), Row { required, ..row });
+        }
+        inventory
+    }
+
+    fn faulty(manifest: &Manifest, index: &IndexFile) -> Self {
+        let faults = index.faults.iter().chain(&manifest.faults).cloned().collect();
+        Self { faults, ..Self::default() }
+    }
+
+    fn row(
+        &mut self,
+        path: &SecretPath,
+        manifest: &Manifest,
+        known: &Known<'_>,
+        unread: bool,
+    ) -> Row {
+        let mut row = known.row();
+        if let Some(said) = manifest.overrides.get(path) {
+            let warnings = row.tighten(said);
+            self.warn(&format!("overrides.{:?}", path.as_str()), path, warnings);
+        }
+        if unread {
+            // It may have asked for a person.
+            row.approve_on_use = ApproveOnUse::PerCall;
+        }
+        if row.origin == Origin::Bare {
+            let why = "is declared and nothing else is known of it".to_owned();
+            self.warn(path.as_str(), path, vec![why]);
+        }
+        row
     }
 
     /// The same where every secret is asked about at least as often as `floor` says: the operator's `[unlock] profile`.
@@ -142,7 +168,7 @@ impl Inventory {
 
     /// Fails with [`Code::ManifestInvalid`] where something is said of `path` that can't be read.
     pub fn refuse_unread(&self, path: &SecretPath) -> Result<(), Error> {
-        match self.faults.iter().find(|fault| fault.path.as_ref() == Some(path)) {
+        match self.fault_of(path) {
             Some(fault) => {
                 let words = SafeText::default().as_they_wrote(&fault.place);
                 let words = words.and(" ").as_they_wrote(&fault.why);
@@ -150,6 +176,10 @@ impl Inventory {
             }
             None => Ok(()),
         }
+    }
+
+    fn fault_of(&self, path: &SecretPath) -> Option<&Fault> {
+        self.faults.iter().find(|fault| fault.path.as_ref() == Some(path))
     }
 
     fn warn(&mut self, place: &str, path: &SecretPath, why: Vec<String>) {
@@ -176,7 +206,16 @@ struct Known<'a> {
     project: Option<&'a Entry>,
 }
 
-impl Known<'_> {
+impl<'a> Known<'a> {
+    fn of(
+        path: &SecretPath,
+        manifest: &'a Manifest,
+        index: &'a IndexFile,
+        secret: Option<&'a Secret>,
+    ) -> Self {
+        Self { secret, index: index.secrets.get(path), project: manifest.secrets.get(path) }
+    }
+
     fn row(&self) -> Row {
         let nothing = Entry::default();
         let (index, project) = (self.index.unwrap_or(&nothing), self.project.unwrap_or(&nothing));

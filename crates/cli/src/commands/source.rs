@@ -111,7 +111,7 @@ async fn browse(ui: &Ui, args: BrowseArgs) -> Result<ExitCode, Error> {
 
 async fn check(ui: &Ui, args: CheckArgs) -> Result<ExitCode, Error> {
     let (_, vault) = unlock_vault(&args.factor).await?;
-    let mut secrets = vault.list().await?;
+    let mut secrets = vault.list().await?.to_vec();
     if !args.paths.is_empty() {
         for path in &args.paths {
             vault.show(path).await?;

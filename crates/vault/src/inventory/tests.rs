@@ -20,8 +20,20 @@ fn stored(at: &str, metadata: Metadata) -> Secret {
 }
 
 fn merged(manifest: &str, index: &str, secrets: &[Secret]) -> Inventory {
-    let manifest = Manifest::parse(manifest).unwrap();
-    Inventory::merge(&manifest, &IndexFile::parse(index).unwrap(), secrets)
+    let (manifest, index) = (Manifest::parse(manifest).unwrap(), IndexFile::parse(index).unwrap());
+    let all = Inventory::merge(&manifest, &index, secrets);
+    // A path by itself is as it is among the others.
+    let known = secrets.iter().map(|secret| &secret.path);
+    for path in all.rows.keys().chain(known) {
+        let stored = secrets.iter().find(|secret| secret.path == *path);
+        let one = Inventory::merge_one(path, &manifest, &index, stored);
+        assert_eq!(one.rows.get(path), all.rows.get(path));
+        assert_eq!(
+            (one.rows.len(), one.faults),
+            (usize::from(all.rows.contains_key(path)), all.faults.clone())
+        );
+    }
+    all
 }
 
 fn words(faults: &[Fault]) -> Vec<String> {

@@ -36,16 +36,13 @@ impl Vault {
     /// What opens the store, read without a key: nothing vouches for it. [`Code::NotInitialised`] when there is no
     /// vault.
     pub async fn envelopes_unverified(store: &Store) -> Result<Vec<Envelope>, Error> {
-        let rows = store.rows().await?;
-        if rows.header.is_none() {
-            return Err(Code::NotInitialised.into());
-        }
+        let rows = store.envelopes().await?.ok_or(Code::NotInitialised)?;
         let envelope = |row: EnvelopeRow| {
             let is_keyfile = row.kind == EnvelopeKind::Keyfile.as_str();
             let binding = is_keyfile.then(|| envelope::machine_binding(&row)).transpose()?;
             Ok(Envelope { kind: row.kind, created_at: row.created_at, binding })
         };
-        rows.envelopes.into_iter().map(envelope).collect()
+        rows.into_iter().map(envelope).collect()
     }
 
     /// Puts a new passphrase in place of the old one. The other factors stay.

@@ -232,28 +232,26 @@ impl Vault {
     }
 
     /// Every secret, by path.
-    pub async fn list(&self) -> Result<Vec<Secret>, Error> {
-        let index = self.index().await?;
-        Ok(index.present().map(|(path, secret)| Secret::of(path, secret)).collect())
+    pub async fn list(&self) -> Result<Arc<[Secret]>, Error> {
+        Ok(self.index().await?.listed())
     }
 
     /// Every secret, by path, unless nothing has changed since `looked` was here last.
-    pub async fn list_changed(&self, looked: &mut Looked) -> Result<Option<Vec<Secret>>, Error> {
+    pub async fn list_changed(&self, looked: &mut Looked) -> Result<Option<Arc<[Secret]>>, Error> {
         let index = self.index().await?;
         let seen = Arc::downgrade(&index);
         if looked.0.ptr_eq(&seen) {
             return Ok(None);
         }
         looked.0 = seen;
-        Ok(Some(index.present().map(|(path, secret)| Secret::of(path, secret)).collect()))
+        Ok(Some(index.listed()))
     }
 
     /// Every secret of a store that is locked, by path: metadata is not sealed. Nothing vouches for
     /// it without the key, so it is for people to read, never to decide on.
     /// [`Code::NotInitialised`] when there is no vault.
-    pub async fn list_unverified(store: &Store) -> Result<Vec<Secret>, Error> {
-        let index = Self::unverified(store).await?;
-        Ok(index.present().map(|(path, secret)| Secret::of(path, secret)).collect())
+    pub async fn list_unverified(store: &Store) -> Result<Arc<[Secret]>, Error> {
+        Ok(Self::unverified(store).await?.listed())
     }
 
     /// One secret of a store that is locked, as [`Self::list_unverified`] gives them; [`Code::SecretNotFound`] says
@@ -374,7 +372,7 @@ impl Secret {
         self.metadata.compromises(self.version)
     }
 
-    pub(super) fn of(path: &SecretPath, secret: &Indexed) -> Self {
+    pub(crate) fn of(path: &SecretPath, secret: &Indexed) -> Self {
         Self {
             path: path.clone(),
             metadata: secret.metadata.clone(),

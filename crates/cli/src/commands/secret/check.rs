@@ -14,7 +14,8 @@ use crate::{
 
 pub(super) async fn run(ui: &Ui, args: SecretCheckArgs) -> Result<ExitCode, Error> {
     let (places, vault) = unlock_vault(&args.factor).await?;
-    let all: Vec<_> = vault.list().await?.into_iter().map(|secret| secret.path).collect();
+    let all = vault.list().await?;
+    let all: Vec<_> = all.iter().map(|secret| secret.path.clone()).collect();
     for path in &args.paths {
         vault.show(path).await?;
     }

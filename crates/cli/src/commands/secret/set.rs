@@ -32,7 +32,7 @@ pub(super) async fn run(ui: &Ui, args: SetArgs) -> Result<(), Error> {
     let changes = changes(&secret, &metadata);
     let all = vault.list().await?;
     Operator::new(vault).set(&args.path, &before, metadata.clone()).await?;
-    remark(ui, &places, &args.path, &metadata, &with(all, &args.path, &metadata));
+    remark(ui, &places, &args.path, &metadata, &with(all.to_vec(), &args.path, &metadata));
     let names: Vec<&str> = changes.iter().map(|(name, _)| name.as_str()).collect();
     let mut words = format!("Changed {}.\n", args.path);
     for (_, line) in &changes {

@@ -62,7 +62,7 @@ impl Overview {
     pub async fn secrets(&self, wanted: &SecretsWanted) -> Result<SecretsView, Error> {
         let all = self.vault.list().await?;
         let total = all.len();
-        let rows = all.into_iter().map(|secret| SecretRow::today(secret, self.floor));
+        let rows = all.iter().cloned().map(|secret| SecretRow::today(secret, self.floor));
         Ok(SecretsView { rows: rows.filter(|row| wanted.fits(row)).collect(), total })
     }
 }
