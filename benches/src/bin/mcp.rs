@@ -97,9 +97,7 @@ fn calls(binary: &Binary, project: &Path) -> Result<Table> {
     for (name, method, params) in &kinds {
         let mut times = Vec::new();
         for _ in 0..CALLS {
-            let start = Instant::now();
-            client.call(method, params)?;
-            times.push(start.elapsed().as_secs_f64() * 1e3);
+            times.push(client.call(method, params)?);
         }
         let base = *ping.get_or_insert(median(&times));
         table.row([
@@ -141,16 +139,19 @@ impl Client {
         Ok(client)
     }
 
-    fn call(&mut self, method: &str, params: &Value) -> Result<()> {
+    /// Gives how long the answer took to come, in milliseconds. What the client makes of it is its own.
+    fn call(&mut self, method: &str, params: &Value) -> Result<f64> {
         self.calls += 1;
         let request =
             json!({ "jsonrpc": "2.0", "id": self.calls, "method": method, "params": params });
+        let start = Instant::now();
         writeln!(self.to, "{request}")?;
         let mut line = String::new();
         self.from.read_line(&mut line)?;
+        let milliseconds = start.elapsed().as_secs_f64() * 1e3;
         let answer: Value = serde_json::from_str(&line)?;
         let failed = answer["result"]["isError"] == json!(true) || answer["result"].is_null();
-        if failed { Err(format!("{method}: {line}").into()) } else { Ok(()) }
+        if failed { Err(format!("{method}: {line}").into()) } else { Ok(milliseconds) }
     }
 }
 
