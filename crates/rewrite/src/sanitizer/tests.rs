@@ -121,6 +121,7 @@ fn what_is_broken_and_then_escaped_is_found() {
     let key = format!("-----BEGIN KEY-----\n{key}-----END KEY-----\n");
     let value = "q7Rk2mVw9ZtB4nHs8XpL3cGd";
     let base64 = BASE64.encode(key.as_bytes());
+    let base64_of_value = BASE64.encode(value.as_bytes());
     let sanitizers = [&key, value].map(|value| Sanitizer::new([value.as_bytes()]));
     let breaks = [
         "\\n",
@@ -151,7 +152,7 @@ fn what_is_broken_and_then_escaped_is_found() {
             (1, value, 10),
             (1, value, 1),
             (1, &HEXLOWER.encode(value.as_bytes()), 16),
-            (1, &BASE64.encode(value.as_bytes()), 8),
+            (1, &base64_of_value, 8),
         ] {
             let broken = wrapped(text, columns, between);
             for (before, after) in [("", ""), ("{\"content\": \"", "\"}"), ("a\\nb ", "\\n c\\n")] {
@@ -160,6 +161,15 @@ fn what_is_broken_and_then_escaped_is_found() {
                 let expected = format!("{before}#{after}");
                 assert_eq!(String::from_utf8_lossy(&cleaned), expected, "{between} {columns}");
             }
+        }
+    }
+    // All that is known stands before a sequence that is one already, and the escape behind it.
+    for sequence in ["[31m", "[1;31m", "[38;5;196m", "[38;2;255;128;0m", "]0;a title\x07"] {
+        for end in 3..8 {
+            let (first, rest) = base64_of_value.split_at(base64_of_value.len() - end);
+            let text = format!("<{first}\x1b{sequence}\\n{rest}>");
+            let cleaned = without(value.as_bytes(), text.as_bytes());
+            assert_eq!(cleaned, b"<\x01>", "{text:?}: {}", cleaned.escape_ascii());
         }
     }
     // An escape of its own beside a line end that is none.
@@ -573,7 +583,7 @@ fn some_escaped(text: &[u8], which: usize, escaped: impl Fn(u8) -> String) -> Ve
 fn values_and_text() -> impl Strategy<Value = (Vec<Vec<u8>>, Vec<u8>)> {
     let values = vec(vec(piece(), 1..7).prop_map(|pieces| pieces.concat()), 1..4);
     let place =
-        (any::<prop::sample::Index>(), 0..16, vec(piece(), 0..3), any::<prop::sample::Index>());
+        (any::<prop::sample::Index>(), 0..17, vec(piece(), 0..3), any::<prop::sample::Index>());
     (values, vec(place, 0..6), vec(piece(), 0..40)).prop_map(|(values, places, filling)| {
         let mut text = Vec::new();
         for (which, form, around, cut) in places {
@@ -613,6 +623,15 @@ fn values_and_text() -> impl Strategy<Value = (Vec<Vec<u8>>, Vec<u8>)> {
                     let breaks = ["\\n", "%0A", "\\u001b[1m", "&#10;\n", "\\\\n", "\x1b[0m%20"];
                     let broken: Vec<_> = value.chunks(cut % 9 + 1).collect();
                     broken.join(breaks[cut % breaks.len()].as_bytes())
+                }
+                15 => {
+                    // Of a sequence that stands as such, an escape follows at some distance.
+                    let sequences =
+                        ["\x1b[31m", "\x1b[38;5;196m", "\x1b]0;title\x07", "\x1b[1;4;31m-"];
+                    let (first, second) = value.split_at(cut);
+                    let sequence = sequences[cut % sequences.len()].as_bytes();
+                    let (near, rest) = second.split_at(second.len().min(cut % 5));
+                    [first, sequence, near, b"\\n", rest].concat()
                 }
                 _ => value.iter().flat_map(|byte| [b"\x1b[1m", &[*byte][..]].concat()).collect(),
             };

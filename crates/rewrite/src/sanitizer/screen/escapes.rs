@@ -17,7 +17,7 @@ use super::{
         is_symbol,
         view::{Escape, Escaping, Room, View, each_pair},
     },
-    seams::{Seams, other},
+    seams::{Seams, Sequences, other},
 };
 use crate::patterns::{Bitmap, word};
 
@@ -102,6 +102,7 @@ impl EscapeScreen {
     pub(in crate::sanitizer) fn suspicions(&self, text: &[u8]) -> [Suspicion; 2] {
         let mut all = [(); 2].map(|()| Suspicion { reach: self.reach, ..Suspicion::default() });
         let Some(first) = memchr3(b'%', b'&', b'\\', text) else { return all };
+        let raw = Sequences::of(text);
         let mut count = 0;
         // Those within another don't matter: what has one inside stands for what may begin one, so all is undone.
         each_pair(&text[first..], may_be_one(self.harmless), |at| {
@@ -110,7 +111,7 @@ impl EscapeScreen {
             if text[at] == b'\\' && text.get(at + 1).is_some_and(|next| self.is_bare_break(*next)) {
                 let into = &mut all[1];
                 if !into.everywhere && !into.broken {
-                    into.broken = self.may_be_broken(text, at..at + 2, &[], Escaping::Text);
+                    into.broken = self.may_be_broken(text, at..at + 2, &[], Escaping::Text, raw);
                 }
                 return;
             }
@@ -122,7 +123,7 @@ impl EscapeScreen {
                 && let Some(escape) = escaping.at(text, at)
             {
                 count += 1;
-                self.look_at(text, escaping, &escape, &mut all[which]);
+                self.look_at(text, escaping, &escape, raw, &mut all[which]);
                 all[which].everywhere |= count * DENSE > at + MANY;
             }
         });
@@ -140,7 +141,14 @@ impl EscapeScreen {
         !self.bytes[usize::from(stands_for)]
     }
 
-    fn look_at(&self, text: &[u8], escaping: Escaping, escape: &Escape, into: &mut Suspicion) {
+    fn look_at(
+        &self,
+        text: &[u8],
+        escaping: Escaping,
+        escape: &Escape,
+        raw: Sequences,
+        into: &mut Suspicion,
+    ) {
         let bytes = escape.symbol.bytes();
         let before = &text[escape.at.saturating_sub(escaping.longest() - 1)..escape.at];
         let follows = || before.iter().any(|byte| escaping.begins(*byte));
@@ -152,7 +160,7 @@ impl EscapeScreen {
         let is_sought = |byte: &u8| self.bytes[usize::from(*byte)];
         if !into.everywhere && !into.broken && !Seams::leaves_all(text, escaping, escape) {
             let place = escape.at..escape.at + escape.length;
-            into.broken = self.may_be_broken(text, place, bytes, escaping);
+            into.broken = self.may_be_broken(text, place, bytes, escaping, raw);
         }
         let may_match = bytes.is_empty() || bytes.iter().any(is_sought);
         if may_match && !into.everywhere && self.may_be_inside(text, escaping, escape) {
@@ -166,8 +174,9 @@ impl EscapeScreen {
         escape: Range<usize>,
         symbol: &[u8],
         escaping: Escaping,
+        raw: Sequences,
     ) -> bool {
-        let may_be = |seams: &Seams| seams.may_be_at(text, escape, symbol, escaping);
+        let may_be = |seams: &Seams| seams.may_be_at(text, escape, symbol, escaping, raw);
         self.seams.as_ref().is_none_or(may_be)
     }
 

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use memchr::memchr;
+use memchr::{memchr, memchr_iter, memrchr};
 use zeroize::Zeroizing;
 
 use super::{ESC, RESIDUE, of_pattern, residues_of};
@@ -42,12 +42,32 @@ pub(in crate::sanitizer) struct Seams {
     near_width: usize,
 }
 
+/// The terminal's sequences that stand in a text as such.
+#[derive(Clone, Copy)]
+pub(super) enum Sequences {
+    None,
+    Plain,
+    /// Some may begin strings, which a terminal keeps to itself, however long.
+    Strings,
+}
+
 /// A residue that grows to one side.
 struct Trail<'s> {
     seams: &'s Seams,
     /// Its last gram.
     word: u64,
     length: usize,
+}
+
+impl Sequences {
+    pub(super) fn of(text: &[u8]) -> Self {
+        let all = memchr_iter(ESC, text);
+        all.fold(Self::None, |before, at| match (before, text.get(at + 1)) {
+            (Self::Strings, _) => Self::Strings,
+            (_, Some(next)) if *next == ESC || view::is_string(*next) => Self::Strings,
+            _ => Self::Plain,
+        })
+    }
 }
 
 impl Seams {
@@ -87,9 +107,17 @@ impl Seams {
         escape: Range<usize>,
         symbol: &[u8],
         escaping: Escaping,
+        raw: Sequences,
     ) -> bool {
         let (before, from) = (&text[..escape.start], &text[escape.start..]);
-        !self.is_unknown_before(before) && self.ends(before)
+        let follows = match raw {
+            Sequences::None => !self.is_unknown_before(before) && self.ends(before),
+            // Backwards, what belongs to one is met before its beginning is.
+            Sequences::Plain if is_near_sequence(before) => self.ends_coloured(before),
+            Sequences::Plain => self.ends(before),
+            Sequences::Strings => true,
+        };
+        follows
             || !self.is_unknown_behind(symbol, &text[escape.end..], escaping)
                 && self.begins(from, escaping)
     }
@@ -106,8 +134,6 @@ impl Seams {
                 if length == self.near_width {
                     return self.near.known(gram) == 0;
                 }
-            } else if *byte == ESC {
-                return false;
             }
         }
         false
@@ -153,13 +179,10 @@ impl Seams {
         self.grams.known(gram) != 0 && self.grams.known(other(gram)) != 0
     }
 
-    /// Whether such a residue ends with this.
+    /// Whether such a residue ends with this, which has no sequence near its end.
     fn ends(&self, text: &[u8]) -> bool {
         let mut trail = Trail::new(self);
         for byte in text.iter().rev().take(MAX_STEPS) {
-            if *byte == ESC {
-                return self.ends_coloured(text);
-            }
             if let Some(is_known) = trail.goes_back(RESIDUE[usize::from(*byte)]) {
                 return is_known;
             }
@@ -246,6 +269,11 @@ impl<'s> Trail<'s> {
             (self.length >= self.seams.span).then_some(true)
         }
     }
+}
+
+/// Whether one of the last bytes that are looked at may belong to a sequence.
+fn is_near_sequence(text: &[u8]) -> bool {
+    memrchr(ESC, &text[text.len().saturating_sub(MAX_STEPS + MAX_CUT)..]).is_some()
 }
 
 /// Stands for a gram at a second place of the set, so that hardly any other is taken for it.
