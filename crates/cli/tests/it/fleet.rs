@@ -310,6 +310,21 @@ fn a_secret_that_leaves_the_catalog_is_withdrawn_from_what_is_open() {
     wait_until("both changes are logged", || updates() == 2);
 }
 
+/// As one change of a deployment takes both away.
+#[test]
+fn a_secret_that_leaves_the_catalog_with_its_file_is_not_missed() {
+    let world = World::empty();
+    let sidecar = started(&world, &[]);
+    fs::remove_file(world.operator_file("mounted/api/..data")).unwrap();
+    let rest = "spec:\n  secrets: []\n";
+    write_catalog(&world, &CATALOG.replace(&CATALOG[CATALOG.find("spec:").unwrap()..], rest));
+    wait_until("it is gone", || health(&sidecar)["secrets"] == 0);
+    // Whatever is read after the catalog has been read by then.
+    thread::sleep(Duration::from_secs(1));
+    let problem = &health(&sidecar)["reload"]["problem"];
+    assert!(problem.is_null(), "{problem}");
+}
+
 #[test]
 fn the_lockdown_is_flipped_by_the_catalog() {
     let mut world = World::empty();

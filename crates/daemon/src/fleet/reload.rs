@@ -109,8 +109,12 @@ impl Reloader {
         if !rules.is_empty() {
             self.take_up(&Change::Files(rules)).await;
         }
+        // A secret that has left the catalog with its file is nobody's any more.
+        let in_force = mounted.files(&mounted.catalog());
         for (_, path) in of_values.iter().filter_map(value_of) {
-            self.renew(path).await;
+            if in_force.iter().any(|(_, still)| still == path) {
+                self.renew(path).await;
+            }
         }
     }
 
