@@ -29,6 +29,8 @@ const MAX_STEPS: usize = 128;
 const MAX_COLOURED: usize = 512;
 /// No parameters of a terminal's sequence leave more, where it is cut.
 const MAX_CUT: usize = 20;
+/// No sequence that is left out is longer.
+const MAX_SEQUENCE: usize = MAX_CUT + 4;
 
 /// What is known of the residues of the patterns of thinned views.
 pub(in crate::sanitizer) struct Seams {
@@ -110,36 +112,50 @@ impl Seams {
         raw: Sequences,
     ) -> bool {
         let (before, from) = (&text[..escape.start], &text[escape.start..]);
-        let follows = match raw {
-            Sequences::None => !self.is_unknown_before(before) && self.ends(before),
-            // Backwards, what belongs to one is met before its beginning is.
-            Sequences::Plain if is_near_sequence(before) => self.ends_coloured(before),
-            Sequences::Plain => self.ends(before),
-            Sequences::Strings => true,
+        let follows = match (raw, self.unknown_before(before)) {
+            (Sequences::Strings, _) | (_, None) => true,
+            (Sequences::None, Some(_)) => false,
+            (Sequences::Plain, Some(from)) => {
+                has_sequence_behind(before, from) && self.ends_coloured(before)
+            }
         };
         follows
             || !self.is_unknown_behind(symbol, &text[escape.end..], escaping)
                 && self.begins(from, escaping)
     }
 
-    /// Whether the nearest gram is none of a pattern: the common case, told fast.
+    /// Where the last of this begins that is no end of such a residue, if there is so much; the nearest gram, which is none of
+    /// a pattern in the common case, tells that fast.
     #[inline]
-    fn is_unknown_before(&self, text: &[u8]) -> bool {
+    fn unknown_before(&self, text: &[u8]) -> Option<usize> {
         let (mut gram, mut length) = (0, 0);
-        for byte in text[text.len().saturating_sub(MAX_NEAR)..].iter().rev() {
+        for (at, byte) in text.iter().enumerate().rev().take(MAX_NEAR) {
             let residue = RESIDUE[usize::from(*byte)];
             if residue != 0 {
                 gram = gram << 8 | u64::from(residue);
                 length += 1;
                 if length == self.near_width {
-                    return self.near.known(gram) == 0;
+                    if self.near.known(gram) == 0 {
+                        return Some(at);
+                    }
+                    break;
                 }
             }
         }
-        false
+        self.unknown_trail_before(text)
     }
 
-    /// The same from an escape on, which stands for this.
+    fn unknown_trail_before(&self, text: &[u8]) -> Option<usize> {
+        let mut trail = Trail::new(self);
+        for (at, byte) in text.iter().enumerate().rev().take(MAX_STEPS) {
+            if let Some(is_known) = trail.goes_back(RESIDUE[usize::from(*byte)]) {
+                return (!is_known).then_some(at);
+            }
+        }
+        (text.len() <= MAX_STEPS).then_some(0)
+    }
+
+    /// Whether the nearest gram from an escape on, which stands for this, is none of a pattern.
     #[inline]
     fn is_unknown_behind(&self, symbol: &[u8], rest: &[u8], escaping: Escaping) -> bool {
         let (mut gram, mut length) = (0, 0);
@@ -179,17 +195,7 @@ impl Seams {
         self.grams.known(gram) != 0 && self.grams.known(other(gram)) != 0
     }
 
-    /// Whether such a residue ends with this, which has no sequence near its end.
-    fn ends(&self, text: &[u8]) -> bool {
-        let mut trail = Trail::new(self);
-        for byte in text.iter().rev().take(MAX_STEPS) {
-            if let Some(is_known) = trail.goes_back(RESIDUE[usize::from(*byte)]) {
-                return is_known;
-            }
-        }
-        text.len() > MAX_STEPS
-    }
-
+    /// Whether such a residue ends with this, which has sequences near its end.
     fn ends_coloured(&self, text: &[u8]) -> bool {
         let near = &text[text.len().saturating_sub(MAX_COLOURED)..];
         let Some(residue) = shown(near) else { return true };
@@ -271,9 +277,13 @@ impl<'s> Trail<'s> {
     }
 }
 
-/// Whether one of the last bytes that are looked at may belong to a sequence.
-fn is_near_sequence(text: &[u8]) -> bool {
-    memrchr(ESC, &text[text.len().saturating_sub(MAX_STEPS + MAX_CUT)..]).is_some()
+/// Whether some of the bytes from here on belong to a sequence.
+fn has_sequence_behind(text: &[u8], from: usize) -> bool {
+    let near = from.saturating_sub(MAX_SEQUENCE);
+    memrchr(ESC, &text[near..]).is_some_and(|at| {
+        let sequence = &text[near + at..];
+        near + at + view::unseen(sequence) > from || view::goes_on(sequence)
+    })
 }
 
 /// Stands for a gram at a second place of the set, so that hardly any other is taken for it.
