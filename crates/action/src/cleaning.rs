@@ -3,7 +3,7 @@
 //! Each stream is looked at by itself and both together, in the order in which they were written and
 //! one after the other, since half a value may stand in each.
 
-use std::{collections::BTreeMap, ops::Range, string::FromUtf8Error, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, mem, ops::Range, string::FromUtf8Error, sync::Arc};
 
 use data_encoding::BASE64;
 use keyless_core::{
@@ -100,8 +100,8 @@ impl Cleaner {
         }
         let [of_output, of_errors] = findings;
         Clean {
-            output: self.redacted(&output.bytes, of_output),
-            errors: self.redacted(&errors.bytes, of_errors),
+            output: self.redacted_all(output.bytes, of_output),
+            errors: self.redacted_all(errors.bytes, of_errors),
         }
     }
 
@@ -161,7 +161,7 @@ impl Cleaner {
         self.found.iter().map(redaction).collect()
     }
 
-    fn redacted(&mut self, text: &[u8], findings: Vec<Finding>) -> Vec<u8> {
+    fn redacted<'t>(&mut self, text: &'t [u8], findings: Vec<Finding>) -> Cow<'t, [u8]> {
         let findings = merge_findings(findings);
         let (names, profile, found) = (&self.sought.names, self.profile, &mut self.found);
         redact(text, &findings, |finding| {
@@ -169,6 +169,14 @@ impl Cleaner {
             *found.entry((finding.value, encoding)).or_default() += 1;
             profile.marker(&names[finding.value], encoding)
         })
+    }
+
+    /// The same of a text that is kept where nothing was found in it.
+    fn redacted_all(&mut self, mut text: Zeroizing<Vec<u8>>, findings: Vec<Finding>) -> Vec<u8> {
+        if let Cow::Owned(clean) = self.redacted(&text, findings) {
+            return clean;
+        }
+        mem::take(&mut text)
     }
 }
 

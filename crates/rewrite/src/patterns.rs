@@ -12,7 +12,7 @@ use std::{fmt, ops::Range, sync::Arc};
 
 use memchr::memmem;
 
-pub(crate) use self::grams::{Bitmap, word};
+pub(crate) use self::grams::{Bitmap, first_word, last_word, word};
 use self::{
     dictionary::{Dictionary, Verdict},
     grams::Grams,

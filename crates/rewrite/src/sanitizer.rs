@@ -11,13 +11,13 @@ mod forms;
 mod screen;
 mod view;
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use zeroize::Zeroizing;
 
 use self::{
     forms::{Form, Sought},
-    screen::{EscapeScreen, Escapes, Screen, Seams, Suspects, Suspicion},
+    screen::{EscapeScreen, Escapes, Screen, Seams, Sequences, Suspects, Suspicion},
     view::{Escaping, Room, View, thinned, without_strings},
 };
 use crate::{encodings::Shared, patterns::PatternSet};
@@ -149,7 +149,7 @@ impl Sanitizer {
             }
         }
         self.find_thinned(&whole, &suspects, None, desk);
-        let [percent, text] = self.suspicions(segment);
+        let [percent, text] = self.suspicions(segment, suspects.sequences);
         self.find_undone(&whole, &suspects, Escaping::Percent, &percent, undone, desk);
         self.find_undone(&whole, &suspects, Escaping::Text, &text, undone, desk);
     }
@@ -170,7 +170,7 @@ impl Sanitizer {
             self.find_undone_in_parts(text, escaping, suspicion, room, &mut desk.found);
         }
         let label = escaping.label();
-        if !suspicion.everywhere && !suspicion.broken && !suspects.has_strings {
+        if !suspicion.everywhere && !suspicion.broken && suspects.sequences != Sequences::Strings {
             // What is undone elsewhere leaves the residue that was looked at.
             for part in &suspects.parts {
                 if let Some(undone) = escaping.undone(&text.bytes()[part.clone()], room) {
@@ -188,7 +188,7 @@ impl Sanitizer {
         let suspects = self.suspects(undone.bytes(), &mut desk.residue);
         self.find_thinned(&undone, &suspects, label, desk);
         if suspicion.everywhere {
-            let [percent, others] = self.suspicions(undone.bytes());
+            let [percent, others] = self.suspicions(undone.bytes(), suspects.sequences);
             let suspicion = if escaping == Escaping::Percent { percent } else { others };
             self.find_undone(&undone, &suspects, escaping, &suspicion, more, desk);
         }
@@ -213,9 +213,9 @@ impl Sanitizer {
         }
     }
 
-    fn suspicions(&self, text: &[u8]) -> [Suspicion; 2] {
+    fn suspicions(&self, text: &[u8], raw: Sequences) -> [Suspicion; 2] {
         let all = || [(); 2].map(|()| Suspicion::of_everything());
-        self.escapes.as_ref().map_or_else(all, |screen| screen.suspicions(text))
+        self.escapes.as_ref().map_or_else(all, |screen| screen.suspicions(text, raw))
     }
 
     fn suspects(&self, text: &[u8], room: &mut Room) -> Suspects {
@@ -234,7 +234,7 @@ impl Sanitizer {
             self.search_thinned(text, part.clone(), label, desk);
         }
         let mut room = std::mem::take(&mut desk.strings);
-        if suspects.has_strings
+        if suspects.sequences == Sequences::Strings
             && let Some(seen) = without_strings(text.bytes(), &mut room)
         {
             let seen = seen.over(text, 0);
@@ -353,12 +353,16 @@ pub fn merge_findings(findings: impl IntoIterator<Item = Finding>) -> Vec<Findin
     merged(findings.into_iter().collect())
 }
 
-/// The text with a marker in the place of each finding; these must be in order, without overlap.
-pub fn redact(
-    text: &[u8],
+/// The text with a marker in the place of each finding; these must be in order, without overlap. Nothing is written
+/// anew where nothing was found.
+pub fn redact<'t>(
+    text: &'t [u8],
     findings: &[Finding],
     mut marker: impl FnMut(&Finding) -> String,
-) -> Vec<u8> {
+) -> Cow<'t, [u8]> {
+    if findings.is_empty() {
+        return Cow::Borrowed(text);
+    }
     let mut out = Vec::with_capacity(text.len());
     let mut at = 0;
     for finding in findings {
@@ -367,7 +371,7 @@ pub fn redact(
         at = finding.range.end;
     }
     out.extend_from_slice(&text[at..]);
-    out
+    Cow::Owned(out)
 }
 
 #[cfg(test)]

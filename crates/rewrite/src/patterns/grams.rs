@@ -86,6 +86,29 @@ pub(crate) fn word(gram: &[u8]) -> u64 {
     gram.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
+/// The first `width` bytes of a text, at most eight.
+#[inline]
+pub(crate) fn first_word(text: &[u8], width: usize) -> Option<u64> {
+    match text.first_chunk() {
+        Some(eight) => Some(u64::from_le_bytes(*eight) << unused(width) >> unused(width)),
+        None => text.get(..width).map(word),
+    }
+}
+
+/// The last `width` bytes of a text, at most eight.
+#[inline]
+pub(crate) fn last_word(text: &[u8], width: usize) -> Option<u64> {
+    match text.last_chunk() {
+        Some(eight) => Some(u64::from_le_bytes(*eight) >> unused(width)),
+        None => text.len().checked_sub(width).map(|start| word(&text[start..])),
+    }
+}
+
+/// The bits of a word that so many bytes leave.
+fn unused(width: usize) -> usize {
+    64 - 8 * width
+}
+
 /// A set of grams with false positives. Computed from pattern bytes, so zeroized.
 enum Seen {
     Few(Table),

@@ -19,7 +19,7 @@ pub(super) use self::{
     seams::Seams,
 };
 use super::view::{self, Room};
-use crate::patterns::{Bitmap, PatternSet, word};
+use crate::patterns::{Bitmap, PatternSet, first_word, word};
 
 /// Patterns of the text as it stands that leave less are looked for in all of it: they'd be suspected everywhere.
 const MIN_EXACT: usize = 6;
@@ -27,6 +27,8 @@ const MIN_EXACT: usize = 6;
 const MIN_THINNED: usize = 4;
 /// How many bytes of a text have a mark.
 const STRIDE: usize = 64;
+/// Where its residue is put: what is written last may have nothing in it.
+const ROOM: usize = STRIDE + 2;
 const ESC: u8 = 0x1b;
 
 /// What to suspect.
@@ -54,8 +56,16 @@ pub(super) struct Suspects {
     pub(super) parts: Vec<Range<usize>>,
     /// All of the text is to be looked at as it stands.
     pub(super) exact_everywhere: bool,
-    /// There may be strings that a terminal keeps to itself.
-    pub(super) has_strings: bool,
+    pub(super) sequences: Sequences,
+}
+
+/// The terminal's sequences that stand in a text as such.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sequences {
+    None,
+    Plain,
+    /// Some may begin strings, which a terminal keeps to itself, however long.
+    Strings,
 }
 
 impl Screen {
@@ -99,7 +109,7 @@ impl Screen {
             }
         }
         let exact_everywhere = self.has_short || residue.is_cut;
-        Suspects { parts, exact_everywhere, has_strings: residue.has_strings }
+        Suspects { parts, exact_everywhere, sequences: residue.sequences }
     }
 }
 
@@ -107,7 +117,7 @@ impl Suspects {
     /// Without a screen, all of it.
     pub(super) fn all_of(text: &[u8]) -> Self {
         let parts = iter::once(0..text.len()).collect();
-        Self { parts, exact_everywhere: false, has_strings: true }
+        Self { parts, exact_everywhere: false, sequences: Sequences::Strings }
     }
 }
 
@@ -124,7 +134,7 @@ impl Beginnings {
 
     /// Whether a pattern may begin with this.
     fn may_be(&self, text: &[u8]) -> bool {
-        text.get(..self.width).is_some_and(|gram| self.grams.known(word(gram)) != 0)
+        first_word(text, self.width).is_some_and(|gram| self.grams.known(gram) != 0)
     }
 }
 
@@ -137,8 +147,8 @@ struct Residue<'a> {
     is_cut: bool,
     /// Where one was left out in which a pattern may begin, in bytes of the residue.
     begun: Vec<usize>,
-    /// Some of them may begin strings.
-    has_strings: bool,
+    /// What was left out.
+    sequences: Sequences,
 }
 
 /// A place in the text, and how many bytes of the residue come from before it.
@@ -150,11 +160,11 @@ struct Mark {
 
 impl<'a> Residue<'a> {
     fn of(text: &[u8], room: &'a mut Room, beginnings: &Beginnings) -> Self {
-        let room = view::make_filled_room(room, text.len() + STRIDE);
+        let room = view::make_filled_room(room, text.len() + ROOM);
         let mut marks = Vec::with_capacity(text.len() / STRIDE + 1);
         let mut mark = Mark { there: 0, here: 0 };
         let mut begun = Vec::new();
-        let mut has_strings = false;
+        let mut sequences = Sequences::None;
         let mut is_cut = false;
         loop {
             let rest = &text[mark.there..];
@@ -170,10 +180,14 @@ impl<'a> Residue<'a> {
                 begun.push(mark.here);
             }
             // One that is itself left out, too, may begin a string.
-            has_strings |= sequence.get(1).is_some_and(|one| *one == ESC || view::is_string(*one));
+            if sequence.get(1).is_some_and(|one| *one == ESC || view::is_string(*one)) {
+                sequences = Sequences::Strings;
+            } else if sequences == Sequences::None {
+                sequences = Sequences::Plain;
+            }
             mark.there += length;
         }
-        Self { bytes: &room[..mark.here], marks, end: text.len(), is_cut, begun, has_strings }
+        Self { bytes: &room[..mark.here], marks, end: text.len(), is_cut, begun, sequences }
     }
 
     /// The stretch of the text with the byte at `here`, at least as many bytes of the residue before it as the first number
@@ -197,11 +211,11 @@ impl Mark {
             }
             let room = &mut room[self.here..];
             let done = if let Some((block, rest)) = shown.split_first_chunk::<STRIDE>() {
-                self.here += squeezed(block, room.first_chunk_mut().expect("a stride more"));
+                self.here += squeezed(block, room.first_chunk_mut().expect("more than a stride"));
                 shown = rest;
                 STRIDE
             } else {
-                self.here += squeezed(shown, room.first_chunk_mut().expect("a stride more"));
+                self.here += squeezed(shown, room.first_chunk_mut().expect("more than a stride"));
                 std::mem::take(&mut shown).len()
             };
             self.there += done;
@@ -211,13 +225,19 @@ impl Mark {
 
 /// Puts the residue of at most a stride at the beginning of `room`, and gives its length.
 #[inline]
-fn squeezed(block: &[u8], room: &mut [u8; STRIDE]) -> usize {
+fn squeezed(block: &[u8], room: &mut [u8; ROOM]) -> usize {
     let mut length = 0;
-    for byte in block {
-        let residue = RESIDUE[usize::from(*byte)];
+    let (pairs, rest) = block.as_chunks();
+    for pair in pairs {
+        let Pair { residue, length: more } = PAIRS[usize::from(u16::from_le_bytes(*pair))];
         // Without a branch: what goes comes too irregularly to be foreseen.
-        room[length % STRIDE] = residue;
-        length += usize::from(residue != 0);
+        let at = length % STRIDE;
+        room[at..at + 2].copy_from_slice(&residue);
+        length += usize::from(more);
+    }
+    if let [last] = rest {
+        room[length % STRIDE] = RESIDUE[usize::from(*last)];
+        length += usize::from(RESIDUE[usize::from(*last)] != 0);
     }
     length
 }
@@ -239,7 +259,8 @@ fn residues_of(bytes: &[u8]) -> impl Iterator<Item = u8> {
 }
 
 /// What stays of a byte; 0 when it goes.
-static RESIDUE: [u8; 256] = residues();
+static RESIDUE: [u8; 256] = RESIDUES;
+const RESIDUES: [u8; 256] = residues();
 
 const fn residues() -> [u8; 256] {
     let mut residues = [0; 256];
@@ -274,4 +295,27 @@ const fn residues() -> [u8; 256] {
         at += 1;
     }
     residues
+}
+
+/// What stays of two bytes.
+#[derive(Clone, Copy)]
+struct Pair {
+    residue: [u8; 2],
+    length: u8,
+}
+
+/// The same as `RESIDUE`, for every two bytes, the first of them the lower.
+static PAIRS: [Pair; 1 << 16] = pairs();
+
+#[expect(clippy::large_stack_arrays, reason = "it is on no stack but the compiler's")]
+const fn pairs() -> [Pair; 1 << 16] {
+    let mut pairs = [Pair { residue: [0; 2], length: 0 }; 1 << 16];
+    let mut at = 0;
+    while at < pairs.len() {
+        let (first, second) = (RESIDUES[at & 0xff], RESIDUES[at >> 8]);
+        let residue = if first == 0 { [second, 0] } else { [first, second] };
+        pairs[at] = Pair { residue, length: (first != 0) as u8 + (second != 0) as u8 };
+        at += 1;
+    }
+    pairs
 }

@@ -93,7 +93,7 @@ fn no_symbol_with_a_bit_of_the_value_stays() {
                     let (start, end) = (before * 8 / 6, ((before + length) * 8).div_ceil(6));
                     let cleaned = redact(around.as_bytes(), &found, |_| "#".to_owned());
                     let kept = text[end..].trim_end_matches('=');
-                    let cleaned = String::from_utf8(cleaned).unwrap().replace('=', "");
+                    let cleaned = String::from_utf8_lossy(&cleaned).replace('=', "");
                     assert_eq!(cleaned, format!("a {}#{kept} b", &text[..start]));
                 }
             }
@@ -226,7 +226,7 @@ fn the_longer_of_two_values_wins_and_markers_are_not_looked_at() {
     let text = b"abcd1234EXTRA abcd1234 x";
     let findings = sanitizer.find(text);
     let cleaned = redact(text, &findings, |finding| format!("[REDACTED:{}]", finding.value));
-    assert_eq!(cleaned, b"[REDACTED:1] [REDACTED:0] x");
+    assert_eq!(&*cleaned, b"[REDACTED:1] [REDACTED:0] x");
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn harmless_text_stays() {
 
 /// The text with `\u{1}` in the place of each finding.
 fn without(value: &[u8], text: &[u8]) -> Vec<u8> {
-    redact(text, &Sanitizer::new([value]).find(text), |_| "\u{1}".to_owned())
+    redact(text, &Sanitizer::new([value]).find(text), |_| "\u{1}".to_owned()).into_owned()
 }
 
 fn holds(text: &[u8], value: &[u8]) -> bool {

@@ -17,9 +17,10 @@ use super::{
         is_symbol,
         view::{Escape, Escaping, Room, View, each_pair},
     },
-    seams::{Seams, Sequences, other},
+    Sequences,
+    seams::{Seams, other},
 };
-use crate::patterns::{Bitmap, word};
+use crate::patterns::{Bitmap, first_word, last_word, word};
 
 /// One escape in this many bytes, or more: then it costs less to undo all than to ask for each.
 const DENSE: usize = 12;
@@ -98,11 +99,10 @@ impl EscapeScreen {
         Self { bytes, grams, width, reach: longest + 2, seams, harmless }
     }
 
-    /// Looks at a text, for percent escapes and for the others.
-    pub(in crate::sanitizer) fn suspicions(&self, text: &[u8]) -> [Suspicion; 2] {
+    /// Looks at a text with such sequences, for percent escapes and for the others.
+    pub(in crate::sanitizer) fn suspicions(&self, text: &[u8], raw: Sequences) -> [Suspicion; 2] {
         let mut all = [(); 2].map(|()| Suspicion { reach: self.reach, ..Suspicion::default() });
         let Some(first) = memchr3(b'%', b'&', b'\\', text) else { return all };
-        let raw = Sequences::of(text);
         let mut count = 0;
         // Those within another don't matter: what has one inside stands for what may begin one, so all is undone.
         each_pair(&text[first..], may_be_one(self.harmless), |at| {
@@ -186,16 +186,15 @@ impl EscapeScreen {
         if escape.symbol.bytes().len() > 1 {
             return true;
         }
-        let before = escape.at.checked_sub(self.width).map(|start| &text[start..escape.at]);
-        before.is_some_and(|gram| self.knows(gram))
+        last_word(&text[..escape.at], self.width).is_some_and(|gram| self.knows(gram))
             || self.knows_what_follows(&text[escape.at + escape.length..], escaping)
     }
 
     fn knows_what_follows(&self, mut rest: &[u8], escaping: Escaping) -> bool {
-        if let Some(gram) = rest.get(..self.width)
-            && !gram.iter().fold(false, |any, byte| any | escaping.begins(*byte))
+        if let Some(near) = rest.first_chunk::<MAX_WIDTH>()
+            && !near.iter().fold(false, |any, byte| any | escaping.begins(*byte))
         {
-            return self.knows(gram);
+            return first_word(rest, self.width).is_some_and(|gram| self.knows(gram));
         }
         let mut gram = Zeroizing::new([0; MAX_WIDTH]);
         let mut length = 0;
@@ -208,7 +207,7 @@ impl EscapeScreen {
                 gram[length] = *byte;
                 length += 1;
                 if length == self.width {
-                    return self.knows(&gram[..length]);
+                    return self.knows(word(&gram[..length]));
                 }
             }
             rest = &rest[escape.map_or(1, |escape| escape.length)..];
@@ -216,9 +215,9 @@ impl EscapeScreen {
         true
     }
 
-    fn knows(&self, gram: &[u8]) -> bool {
-        let word = word(gram);
-        self.grams.known(word) & self.grams.known(other(word)) != 0
+    #[inline]
+    fn knows(&self, gram: u64) -> bool {
+        self.grams.known(gram) & self.grams.known(other(gram)) != 0
     }
 }
 

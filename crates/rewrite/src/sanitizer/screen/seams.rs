@@ -7,10 +7,10 @@
 
 use std::ops::Range;
 
-use memchr::{memchr, memchr_iter, memrchr};
+use memchr::{memchr, memrchr};
 use zeroize::Zeroizing;
 
-use super::{ESC, RESIDUE, of_pattern, residues_of};
+use super::{ESC, RESIDUE, Sequences, of_pattern, residues_of};
 use crate::{
     patterns::{Bitmap, word},
     sanitizer::view::{self, Escape, Escaping},
@@ -44,32 +44,12 @@ pub(in crate::sanitizer) struct Seams {
     near_width: usize,
 }
 
-/// The terminal's sequences that stand in a text as such.
-#[derive(Clone, Copy)]
-pub(super) enum Sequences {
-    None,
-    Plain,
-    /// Some may begin strings, which a terminal keeps to itself, however long.
-    Strings,
-}
-
 /// A residue that grows to one side.
 struct Trail<'s> {
     seams: &'s Seams,
     /// Its last gram.
     word: u64,
     length: usize,
-}
-
-impl Sequences {
-    pub(super) fn of(text: &[u8]) -> Self {
-        let all = memchr_iter(ESC, text);
-        all.fold(Self::None, |before, at| match (before, text.get(at + 1)) {
-            (Self::Strings, _) => Self::Strings,
-            (_, Some(next)) if *next == ESC || view::is_string(*next) => Self::Strings,
-            _ => Self::Plain,
-        })
-    }
 }
 
 impl Seams {
@@ -278,7 +258,18 @@ impl<'s> Trail<'s> {
 }
 
 /// Whether some of the bytes from here on belong to a sequence.
+#[inline]
+#[expect(
+    clippy::needless_bitwise_bool,
+    reason = "without a branch it is done for many bytes at once"
+)]
 fn has_sequence_behind(text: &[u8], from: usize) -> bool {
+    if let Some(near) = text.last_chunk::<{ MAX_SEQUENCE + MAX_NEAR }>()
+        && text.len() - from <= MAX_NEAR
+        && !near.iter().fold(false, |any, byte| any | (*byte == ESC))
+    {
+        return false;
+    }
     let near = from.saturating_sub(MAX_SEQUENCE);
     memrchr(ESC, &text[near..]).is_some_and(|at| {
         let sequence = &text[near + at..];
