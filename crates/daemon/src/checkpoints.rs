@@ -47,8 +47,10 @@ pub struct LogCheck {
 pub struct VerifiedLog {
     /// Each chain of it.
     pub chains: Vec<VerifiedChain>,
-    /// How many checkpoints fit; those about entries that are not here are not among them.
+    /// How many checkpoints fit.
     pub checkpoints: usize,
+    /// How many more are about entries that are not here, of which they say nothing.
+    pub elsewhere: usize,
 }
 
 /// Signs where every chain of the log ends now; gives what was signed, which is also appended to the file
@@ -105,14 +107,15 @@ pub async fn verify_log(
         Some(file) => named(&file)?,
         None => own(places)?,
     };
-    let mut fit = 0;
+    let sealer = vault.as_ref().map(Vault::head_sealer);
+    let (mut fit, mut elsewhere) = (0, 0);
     for checkpoint in &checkpoints {
         if !is_signed(checkpoint, key.as_deref()) {
             return Err(unfit(checkpoint, "has not the signature of that key"));
         }
-        match store.audit_fits(checkpoint).await.map_err(told)? {
+        match store.audit_fits(checkpoint, sealer.as_deref()).await.map_err(told)? {
             Fit::Fits => fit += 1,
-            Fit::NotHere => {}
+            Fit::NotHere => elsewhere += 1,
             Fit::Unfit => {
                 return Err(unfit(checkpoint, "does not fit: the log was cut or replaced"));
             }
@@ -123,9 +126,8 @@ pub async fn verify_log(
         let words = "there is no checkpoint to begin at: keyless audit checkpoint makes one";
         return Err(Error::with(Code::Usage, SafeText::words(words)));
     }
-    let sealer = vault.as_ref().map(Vault::head_sealer);
     let chains = store.audit_verify_after(sealer.as_deref(), &starts).await;
-    Ok(VerifiedLog { chains: chains.map_err(told)?, checkpoints: fit })
+    Ok(VerifiedLog { chains: chains.map_err(told)?, checkpoints: fit, elsewhere })
 }
 
 /// The ends of our own chain that this vault has signed and that the log has not.
@@ -146,7 +148,7 @@ pub(crate) async fn missed_ends(
             continue;
         }
         // What can't be read is found where the log itself is verified.
-        if let Ok(Fit::Unfit) = store.audit_fits(checkpoint).await {
+        if let Ok(Fit::Unfit) = store.audit_fits(checkpoint, None).await {
             let sequence = checkpoint.last_sequence;
             let found = format!("the checkpoint at entry {sequence} does not fit");
             missed.push(MissedEnd { sequence, found });

@@ -17,7 +17,7 @@ use super::{
     ids::Ids,
     keys::{self, OpenKeys},
     segments::{self, Closed, PartialFile, file_as_it_is, genuine, verify_file},
-    verify::{read_block, words},
+    verify::{block_rows, read_block, words},
     writer::insert_rows,
 };
 use crate::{
@@ -278,11 +278,11 @@ impl Store {
         let mut at = if anchored { segments::number(base.sequence()) } else { i64::MIN };
         let mut verifier = Some(Verifier::after(base.clone()));
         let (mut entries, mut vouched, mut from) = (0, Vec::new(), base.sequence() + 1);
-        while let Some((to, text)) = read_block(&mut *connection, own, (at, i64::MAX)).await? {
-            for line in text.split('\n') {
-                let line = line.split_once(' ').map_or(line, |(_, entry)| entry);
+        while let Some((to, block)) = read_block(&mut *connection, own, (at, i64::MAX)).await? {
+            for (_, entry) in block_rows(&block) {
                 entries += 1;
-                let judged = genuine(line, &judge.keys);
+                let judged =
+                    str::from_utf8(entry).ok().and_then(|entry| genuine(entry, &judge.keys));
                 let joined = match (&mut verifier, &judged) {
                     (Some(verifier), Some(one)) => verifier.join(one).is_ok(),
                     _ => false,
@@ -294,7 +294,7 @@ impl Store {
                     vouched.extend((one.vouching().with > 0).then_some(number));
                 }
             }
-            file.take_block(&text).map_err(StoreError::File)?;
+            file.take_block(&block).map_err(StoreError::File)?;
             at = to;
         }
         let hash = file.sync().map_err(StoreError::File)?;

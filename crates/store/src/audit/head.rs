@@ -11,6 +11,7 @@ use keyless_core::audit::{Chain, Entry, GENESIS, LogKeyId, Pending, Verifier};
 use super::{
     HeadSealer,
     keys::{self, OpenKey},
+    read::parse,
     segments,
     verify::{read_block, verify_block},
 };
@@ -19,6 +20,7 @@ use crate::{
     store::{OwnChain, StoreError},
 };
 
+const TABLE: &str = "audit_head";
 const HEAD: &str = "SELECT chain, last, sealed_sequence, sealed_hash, seal, key_number FROM audit_head WHERE chain = $1";
 
 /// What the store has for the end of a chain.
@@ -162,13 +164,13 @@ pub(super) async fn find(
 impl Head {
     /// A row of chain, last, `sealed_sequence`, `sealed_hash`, seal and `key_number`.
     pub(super) fn of(row: &Row) -> Result<Self, StoreError> {
-        let text: Option<String> = row.try_get(1)?;
+        let text = row.text(1, TABLE)?;
         let last: Option<Entry> =
             text.as_deref().map(serde_json::from_str).transpose().map_err(|_| damaged())?;
         let end = last.as_ref().map_or_else(Chain::genesis, Chain::after);
         let sequence: Option<i64> = row.try_get(2)?;
         let sequence = sequence.map(u64::try_from).transpose().map_err(|_| damaged())?;
-        let seal = match (sequence, row.try_get(3)?, row.try_get(4)?) {
+        let seal = match (sequence, row.text(3, TABLE)?, row.try_get(4)?) {
             (Some(sequence), Some(hash), Some(mac)) => Some(HeadSeal { sequence, hash, mac }),
             _ => None,
         };
@@ -254,9 +256,8 @@ impl HeadSeal {
         }
         let select = query("SELECT entry FROM audit WHERE chain = $1 AND sequence = $2");
         let select = select.bind(chain).bind(i64::try_from(self.sequence).unwrap_or(i64::MAX));
-        let row = select.fetch_optional(connection).await?.ok_or(StoreError::LogTampered)?;
-        let entry: Entry =
-            serde_json::from_str(row.try_get(0)?).map_err(|_| StoreError::LogTampered)?;
+        let row = &select.fetch_optional(connection).await?.ok_or(StoreError::LogTampered)?;
+        let entry = parse(row).map_err(|_| StoreError::LogTampered)?;
         if (entry.sequence, &entry.chain.entry_hash) == (self.sequence, &self.hash) {
             Ok(Chain::after(&entry))
         } else {
@@ -289,5 +290,5 @@ pub(super) fn stored(sequence: u64) -> i64 {
 }
 
 fn damaged() -> StoreError {
-    StoreError::DamagedRow { table: "audit_head" }
+    StoreError::DamagedRow { table: TABLE }
 }

@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 
 use super::{LogError, segments};
 use crate::{
-    engine::{Connection, Pool, Query, Transaction, Value, query_owned},
+    engine::{Connection, Pool, Query, Row, Transaction, Value, query_owned},
     store::{Store, StoreError},
 };
 
@@ -219,12 +219,13 @@ fn length(entries: &[Entry]) -> u32 {
 
 async fn entries(select: Query, view: &mut Connection) -> Result<Vec<Entry>, StoreError> {
     let rows = select.fetch_all(view).await?;
-    rows.iter().map(|row| parse(row.try_get(0)?)).collect()
+    rows.iter().map(parse).collect()
 }
 
-/// The entry of a row.
-pub(super) fn parse(text: &str) -> Result<Entry, StoreError> {
-    serde_json::from_str(text).map_err(|_| StoreError::DamagedRow { table: "audit" })
+/// The entry in the first column of a row.
+pub(super) fn parse(row: &Row) -> Result<Entry, StoreError> {
+    let text = row.raw_text(0)?.unwrap_or_default();
+    serde_json::from_slice(&text).map_err(|_| StoreError::DamagedRow { table: "audit" })
 }
 
 /// A time in the form of [`Entry::timestamp`], whose texts sort as the times do.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use jiff::Timestamp;
-use keyless_core::audit::{Chain, Entry, Segment, Tampered, Verifier, Vouching};
+use keyless_core::audit::{Chain, Segment, Tampered, Verifier, Vouching};
 
 pub(super) use self::file::{
     PartialFile, entry_of, file_as_it_is, file_of_numbers, genuine, verify_file, visit,
@@ -29,6 +29,7 @@ use crate::{
     store::{Store, StoreError},
 };
 
+const TABLE: &str = "audit_segments";
 const ROWS: &str =
     "SELECT record, seal FROM audit_segments WHERE chain = $1 ORDER BY last_sequence";
 
@@ -61,7 +62,7 @@ impl Store {
         let last: Option<i64> = last.try_get(0)?;
         view.commit().await?;
         let Some(first) = first else { return Ok(None) };
-        let first: Entry = parse(first.try_get(0)?)?;
+        let first = parse(&first)?;
         let last = u64::try_from(last.unwrap_or(0)).unwrap_or(0);
         Ok(Some((last.saturating_sub(base.sequence()), first.timestamp)))
     }
@@ -194,13 +195,15 @@ pub(super) async fn verify_anchor(
     let select = "SELECT sequence, entry FROM audit WHERE chain = $1 ORDER BY sequence LIMIT 1";
     let row = query(select).bind(chain).fetch_optional(connection).await?;
     let row = row.ok_or(LogError::Head)?;
-    let (sequence, text): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
+    let sequence: i64 = row.try_get(0)?;
+    let text = row.raw_text(1)?.unwrap_or_default();
     let unlinked = || Tampered::Unlinked { sequence: last.last_sequence }.into();
     if last.ends_as_file() {
         let is_behind = sequence > number(last.last_sequence);
         return if is_behind { Ok(()) } else { Err(unlinked()) };
     }
-    let anchor = verify_block(&format!("{sequence} {text}"), None, None)?;
+    let block = [format!("{sequence} ").as_bytes(), &text].concat();
+    let anchor = verify_block(&block, None, None)?;
     match anchor {
         Some(anchor) if *anchor.end() == last.end() => Ok(()),
         _ => Err(unlinked()),
@@ -213,7 +216,12 @@ pub(super) async fn of_chain<'p>(
     chain: &str,
 ) -> Result<Vec<Closed>, StoreError> {
     let rows = query(ROWS).bind(chain).fetch_all(place).await?;
-    rows.iter().map(Closed::of).collect()
+    let of_this = |closed: Closed| {
+        // The key's word on a part of one chain is none on another's.
+        let is_its = closed.segment.chain == chain;
+        if is_its { Ok(closed) } else { Err(StoreError::DamagedRow { table: TABLE }) }
+    };
+    rows.iter().map(|row| Closed::of(row).and_then(of_this)).collect()
 }
 
 /// Where the part that was closed last ends, which the key vouches for if it is at hand.
@@ -254,12 +262,12 @@ async fn write_up_to(
 
 impl Closed {
     pub(super) fn of(row: &Row) -> Result<Self, StoreError> {
-        let (record, seal): (String, Vec<u8>) = (row.try_get(0)?, row.try_get(1)?);
-        let damaged = |_| StoreError::DamagedRow { table: "audit_segments" };
+        let (record, seal) = (row.text(0, TABLE)?.unwrap_or_default(), row.try_get(1)?);
+        let damaged = |_| StoreError::DamagedRow { table: TABLE };
         let segment: Segment = serde_json::from_str(&record).map_err(damaged)?;
         // Whoever can write the database must not have us open or remove other files.
         if !segment.has_own_name() {
-            return Err(StoreError::DamagedRow { table: "audit_segments" });
+            return Err(StoreError::DamagedRow { table: TABLE });
         }
         Ok(Self { segment, record, seal })
     }
@@ -274,7 +282,7 @@ impl Closed {
         verify_slices_are_equal(&sealer.seal_segment(&self.record), &self.seal).is_ok()
     }
 
-    fn check_seal(&self, sealer: &dyn HeadSealer) -> Result<(), LogError> {
+    pub(super) fn check_seal(&self, sealer: &dyn HeadSealer) -> Result<(), LogError> {
         if self.is_sealed_by(sealer) {
             return Ok(());
         }

@@ -146,6 +146,12 @@ impl Store {
             let found = self.verify_chain(view.connection(), &head, by, start).await;
             verified.push(found.map_err(|fault| fault.within(&head.chain))?);
         }
+        for row in &query(CHAINS).fetch_all(view.connection()).await? {
+            let name: String = row.try_get(0)?;
+            if verified.iter().all(|chain| chain.name != name) {
+                return Err(LogError::Head.within(&name));
+            }
+        }
         view.commit().await?;
         let own = self.chain.name();
         if self.chain.has_begun() && verified.iter().all(|chain| chain.name != own) {
@@ -197,18 +203,27 @@ impl Store {
         Ok(ends)
     }
 
-    /// Whether a chain contains the end that was signed.
-    pub async fn audit_fits(&self, checkpoint: &Checkpoint) -> Result<Fit, LogError> {
+    /// Whether a chain contains the end that was signed. With `sealer` a row about a closed part counts only with the key's
+    /// word on it.
+    pub async fn audit_fits(
+        &self,
+        checkpoint: &Checkpoint,
+        sealer: Option<&dyn HeadSealer>,
+    ) -> Result<Fit, LogError> {
         let Checkpoint { chain, last_sequence, .. } = checkpoint;
         let select = query("SELECT entry FROM audit WHERE chain = $1 AND sequence = $2");
         let at = i64::try_from(*last_sequence).unwrap_or(i64::MAX);
         let row = select.bind(chain).bind(at).fetch_optional(&self.pool).await?;
         let entry = if let Some(row) = row {
-            Some(parse(row.try_get(0)?)?)
+            // One that can't be read is not the one that was signed.
+            parse(&row).ok()
         } else {
-            let closed = segments::of_chain(&self.pool, chain).await?;
-            let mut closed = closed.into_iter().map(|row| row.segment);
-            match closed.find(|one| one.contains(*last_sequence)) {
+            let mut closed = segments::of_chain(&self.pool, chain).await?.into_iter();
+            let row = closed.find(|row| row.segment.contains(*last_sequence));
+            if let (Some(row), Some(sealer)) = (&row, sealer) {
+                row.check_seal(sealer).map_err(|fault| fault.within(chain))?;
+            }
+            match row.map(|row| row.segment) {
                 None => None,
                 Some(one) if one.removed_at.is_some() || chain != self.chain.name() => {
                     return Ok(Fit::NotHere);
@@ -227,6 +242,9 @@ impl Store {
     }
 }
 
+/// Those that anything is known of.
+const CHAINS: &str =
+    "SELECT chain FROM audit UNION SELECT chain FROM audit_segments ORDER BY chain";
 const HEADS: &str = "SELECT chain, last, sealed_sequence, sealed_hash, seal, key_number FROM audit_head ORDER BY chain";
 
 impl LogError {
@@ -256,8 +274,12 @@ pub(super) async fn verify_open(
     let verified = verify_entries(&mut *view, head, start, keys).await?;
     let select = query("SELECT entry FROM audit WHERE chain = $1 ORDER BY sequence DESC LIMIT 1");
     let last = select.bind(&head.chain).fetch_optional(view).await?;
-    let last: Option<String> = last.map(|row| row.try_get(0)).transpose()?;
-    if last == head.text { Ok(verified) } else { Err(LogError::Head) }
+    let last = last.map(|row| row.raw_text(0)).transpose()?.flatten();
+    if last.as_deref() == head.text.as_deref().map(str::as_bytes) {
+        Ok(verified)
+    } else {
+        Err(LogError::Head)
+    }
 }
 
 /// Gives the number of entries, all of which are whole and in their places, and what the keys say of them.
@@ -272,12 +294,12 @@ async fn verify_entries(
     let cores = available_parallelism().map_or(1, NonZero::get);
     let blocks = try_unfold((view, first), |(view, after)| async move {
         let block = read_block(view, &head.chain, (after, i64::MAX)).await?;
-        Ok::<_, LogError>(block.map(|(last, text)| (text, (view, last))))
+        Ok::<_, LogError>(block.map(|(last, rows)| (rows, (view, last))))
     });
     let stretches = blocks
-        .map_ok(|text| async move {
+        .map_ok(|block| async move {
             let keys = keys.cloned();
-            let check = move || verify_block(&text, marked, keys.as_deref());
+            let check = move || verify_block(&block, marked, keys.as_deref());
             Ok(spawn_blocking(check).await.expect("verifying does not panic")?)
         })
         .try_buffered(cores);
@@ -302,30 +324,39 @@ async fn verify_entries(
     }
 }
 
-/// The next rows after the one number and up to the other, each as its number and its entry on a line; and the
-/// number of the last.
+/// The next rows after the one number and up to the other, each as its number and its entry on a line, which need not be
+/// UTF-8 where it is not what was written; and the number of the last.
 pub(super) async fn read_block(
     view: &mut Connection,
     chain: &str,
     (after, to): (i64, i64),
-) -> Result<Option<(i64, String)>, StoreError> {
+) -> Result<Option<(i64, Vec<u8>)>, StoreError> {
     let block = query(BLOCKS).bind(chain).bind(after).bind(to).bind(BLOCK).fetch_one(view).await?;
-    let (last, text): (Option<i64>, Option<String>) = (block.try_get(0)?, block.try_get(1)?);
+    let (last, text): (Option<i64>, _) = (block.try_get(0)?, block.raw_text(1)?);
     Ok(last.zip(text))
+}
+
+/// The rows of such a block: the number, if it has one, and the entry.
+pub(super) fn block_rows(block: &[u8]) -> impl Iterator<Item = (Option<u64>, &[u8])> {
+    // JSON has no line feeds of its own; one that was put in makes a line without a number.
+    block.split(|byte| *byte == b'\n').map(|line| {
+        let space = line.iter().position(|byte| *byte == b' ').unwrap_or(0);
+        match str::from_utf8(&line[..space]).ok().and_then(|number| number.parse().ok()) {
+            None => (None, line),
+            number => (number, &line[space + 1..]),
+        }
+    })
 }
 
 /// Verifies such a block by itself, and keeps the whole hash of the entry `marked`.
 pub(super) fn verify_block(
-    text: &str,
+    block: &[u8],
     marked: Option<u64>,
     keys: Option<&OpenKeys>,
 ) -> Result<Option<Stretch>, Tampered> {
-    // JSON has no line feeds of its own; one that was put in makes a line without a number.
-    let row = |line| {
-        let (number, entry) = str::split_once(line, ' ')?;
-        Some((number.parse().ok()?, entry))
-    };
-    let rows = text.split('\n').map(|line| row(line).unwrap_or((0, line)));
+    // What is no text is no entry either, so that nothing stands for it.
+    let rows = block_rows(block)
+        .map(|(number, entry)| (number.unwrap_or(0), str::from_utf8(entry).unwrap_or_default()));
     Stretch::verify(rows, marked, sha256, keys.map(|keys| keys as &dyn LogKeys))
 }
 

@@ -30,6 +30,27 @@ impl Row {
         }
     }
 
+    /// The text in the column at `index` as it stands there: in a file that was damaged it need not be UTF-8.
+    pub(crate) fn raw_text(&self, index: usize) -> Result<Option<Vec<u8>>, StoreError> {
+        match self {
+            Self::Postgres(row) => {
+                let text: Option<&str> = row.try_get(index)?;
+                Ok(text.map(|text| text.as_bytes().to_vec()))
+            }
+            Self::Sqlite(row) => Ok(row.try_get(index)?),
+        }
+    }
+
+    /// The text in the column at `index`; `table` is named where it is not UTF-8.
+    pub(crate) fn text(
+        &self,
+        index: usize,
+        table: &'static str,
+    ) -> Result<Option<String>, StoreError> {
+        let damaged = |_| StoreError::DamagedRow { table };
+        self.raw_text(index)?.map(String::from_utf8).transpose().map_err(damaged)
+    }
+
     /// The number in the column at `index`, in the type that it has with us; `table` is named where it does not fit.
     pub(crate) fn number<T: TryFrom<i64>>(
         &self,

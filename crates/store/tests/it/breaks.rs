@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use keyless_core::audit::{Action, Checkpoint, Draft, Segment};
+use keyless_core::audit::{Action, Checkpoint, Draft, Segment, Tampered};
 use keyless_store::{AcceptedBreak, AuditQuery, Fit, LogError, MissedEnd, VerifiedChain};
 
 use crate::scene::{Engine, Scene, Word, draft, filled, in_its_chain, on_both, sealed_log};
@@ -14,6 +14,8 @@ on_both! {
     what_lies_behind_a_bad_row_is_kept
     an_end_that_only_a_checkpoint_knows_is_not_reached_again
     keys_that_were_taken_away_are_put_back
+    a_torn_file_is_read_but_for_what_is_torn
+    a_chain_whose_end_was_taken_away_is_missed
 }
 
 const KEY: Word = Word("key");
@@ -137,6 +139,84 @@ async fn what_was_put_aside_is_guarded(engine: Engine) {
     assert_eq!(all.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [3, 4, 5, 6, 7]);
 }
 
+/// As a machine that loses power leaves it, or a disk that fails.
+async fn a_torn_file_is_read_but_for_what_is_torn(engine: Engine) {
+    let scene = filled(engine, 5).await;
+    let closed = close(&scene).await;
+    let file = file_of(&scene, &closed);
+    let mut torn = fs::read(&file).unwrap();
+    torn.truncate(torn.len() - 20);
+    torn[40] = 0xff;
+    // One that says that it is far behind, and would end each reading in pages.
+    let line =
+        String::from_utf8(torn.split(|byte| *byte == b'\n').nth(1).unwrap().to_vec()).unwrap();
+    let forged = line.replace("\"sequence\":2", "\"sequence\":9000000000000000000");
+    assert_ne!(forged, line);
+    torn.splice(0..0, format!("{forged}\n").into_bytes());
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, &torn).unwrap();
+    verified(&scene).await.unwrap_err();
+    assert_eq!(accept(&scene, &[]).await.len(), 1);
+    verified(&scene).await.unwrap();
+    let all = scene.store.audit_query(&AuditQuery::default()).await.unwrap();
+    assert_eq!(all.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [2, 3, 4, 5, 7]);
+    assert_eq!(scene.store.audit_tail(10).await.unwrap(), all);
+}
+
+/// A row that tells of a closed part is no word for a chain of which there is nothing else.
+async fn a_chain_whose_end_was_taken_away_is_missed(engine: Engine) {
+    let scene = filled(engine, 5).await;
+    close(&scene).await;
+    let last = scene.store.audit_tail(1).await.unwrap().remove(0);
+    verified(&scene).await.unwrap();
+    for sql in [
+        "INSERT INTO audit_segments SELECT 'elsewhere', last_sequence, \
+         replace(record, '\"chain\":\"', '\"chain\":\"elsewhere'), seal FROM audit_segments",
+        "INSERT INTO audit_segments SELECT 'elsewhere', last_sequence, record, seal FROM audit_segments",
+    ] {
+        scene.behind_its_back(sql).await;
+        let found = verified(&scene).await.unwrap_err();
+        assert!(matches!(in_its_chain(&found), LogError::Head), "{sql}: {found:?}");
+        // What was signed of it is not only somewhere else.
+        let signed = Checkpoint::of("elsewhere", &last, "c".into(), "k".into(), "t".into());
+        let fits = scene.store.audit_fits(&signed, Some(&KEY)).await;
+        assert!(!matches!(fits, Ok(Fit::NotHere)), "{sql}: {fits:?}");
+        scene.behind_its_back("DELETE FROM audit_segments WHERE chain = 'elsewhere'").await;
+    }
+    verified(&scene).await.unwrap();
+}
+
+/// One byte that a disk has changed; a server takes none such.
+#[tokio::test]
+async fn a_row_that_is_no_text_is_told_and_accepted() {
+    let scene = filled(Engine::Sqlite, 5).await;
+    let running = sealed_log(&scene);
+    running.append(draft("before")).await.unwrap();
+    let sql =
+        "UPDATE audit SET entry = CAST(x'ff' || CAST(entry AS BLOB) AS TEXT) WHERE sequence = 4";
+    scene.behind_its_back(sql).await;
+    let found = verified(&scene).await.unwrap_err();
+    let LogError::Tampered(Tampered::Unreadable { sequence: 4 }) = in_its_chain(&found) else {
+        panic!("{found:?}")
+    };
+    let accepted = accept(&scene, &[]).await.remove(0).part.unwrap();
+    assert_eq!(accepted.broken.as_ref().unwrap().genuine, 5);
+    let kept = fs::read(file_of(&scene, &accepted)).unwrap();
+    assert_eq!(kept.iter().filter(|byte| **byte == 0xff).count(), 1, "as it stood");
+    running.append(draft("after")).await.unwrap();
+    verified(&scene).await.unwrap();
+    let all = scene.store.audit_query(&AuditQuery::default()).await.unwrap();
+    assert_eq!(all.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [1, 2, 3, 5, 6, 7, 8]);
+}
+
+/// Closes what is open.
+async fn close(scene: &Scene) -> Segment {
+    let mut marker = draft("broker");
+    marker.action = Action::LogRotation;
+    let marker = sealed_log(scene).append(marker).await.unwrap().sequence();
+    scene.store.audit_close(marker, &KEY).await.unwrap()
+}
+
 async fn a_closed_part_that_is_gone_is_accepted_by_itself(engine: Engine) {
     let scene = filled(engine, 5).await;
     let log = sealed_log(&scene);
@@ -235,13 +315,13 @@ async fn an_end_that_only_a_checkpoint_knows_is_not_reached_again(engine: Engine
     (last.sequence, last.chain.hash) = (30, "sha256:another".to_owned());
     let chain = scene.store.audit_chain();
     let signed = Checkpoint::of(chain, &last, "c".into(), "k".into(), "t".into());
-    assert_eq!(scene.store.audit_fits(&signed).await.unwrap(), Fit::Unfit);
+    assert_eq!(scene.store.audit_fits(&signed, None).await.unwrap(), Fit::Unfit);
     let found = "the checkpoint at entry 30 does not fit".to_owned();
     let accepted = accept(&scene, &[MissedEnd { sequence: 30, found: found.clone() }]).await;
     let part = accepted[0].part.as_ref().unwrap();
     let seen = part.broken.as_ref().unwrap();
     assert_eq!((part.last_sequence, &seen.found, seen.genuine), (30, &found, 5));
-    assert_eq!(scene.store.audit_fits(&signed).await.unwrap(), Fit::NotHere);
+    assert_eq!(scene.store.audit_fits(&signed, None).await.unwrap(), Fit::NotHere);
     assert_eq!(verified(&scene).await.unwrap().entries, 31);
 }
 

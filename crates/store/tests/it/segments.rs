@@ -79,9 +79,9 @@ async fn a_closed_part_is_in_a_file_and_everything_goes_on(engine: Engine) {
         let entry = scene.store.audit_query(&entries).await.unwrap().pop().unwrap();
         let chain = &ends[0].0;
         let mut signed = Checkpoint::of(chain, &entry, "c".into(), "k".into(), "t".into());
-        let fits = scene.store.audit_fits(&signed).await.unwrap();
+        let fits = scene.store.audit_fits(&signed, None).await.unwrap();
         signed.last_hash = signed.last_entry_hash.clone();
-        (fits, scene.store.audit_fits(&signed).await.unwrap())
+        (fits, scene.store.audit_fits(&signed, None).await.unwrap())
     };
     for number in [5, 701, 704] {
         assert_eq!(fit(number).await, (Fit::Fits, Fit::Unfit), "{number}");
@@ -198,7 +198,7 @@ async fn what_was_kept_long_enough_is_removed(engine: Engine) {
     let verified = scene.store.audit_verify(Some(&KEY)).await.unwrap();
     assert_eq!((verified[0].entries, verified[0].removed), (7, 6));
     assert_eq!(numbers(&scene, AuditQuery::default()).await, [7]);
-    assert_eq!(scene.store.audit_fits(&signed).await.unwrap(), Fit::NotHere);
+    assert_eq!(scene.store.audit_fits(&signed, None).await.unwrap(), Fit::NotHere);
 }
 
 async fn a_log_that_was_cut_is_not_closed(engine: Engine) {

@@ -31,10 +31,10 @@ pub(super) async fn run(ui: &Ui, args: VerifyArgs) -> Result<ExitCode, Error> {
 }
 
 fn data(log: &VerifiedLog, sealed: bool, incremental: bool) -> Value {
-    let VerifiedLog { chains, checkpoints } = log;
+    let VerifiedLog { chains, checkpoints, elsewhere } = log;
     let mut data = json!({
         "entries": entries(chains), "status": status(chains), "head_checked": sealed,
-        "checkpoints": checkpoints, "removed": removed(chains),
+        "checkpoints": checkpoints, "checkpoints_elsewhere": elsewhere, "removed": removed(chains),
         "verification": if incremental { "incremental" } else { "full" },
     });
     if sealed {
@@ -55,7 +55,7 @@ fn data(log: &VerifiedLog, sealed: bool, incremental: bool) -> Value {
 }
 
 fn words(log: &VerifiedLog, sealed: bool, incremental: bool) -> String {
-    let VerifiedLog { chains, checkpoints } = log;
+    let VerifiedLog { chains, checkpoints, elsewhere } = log;
     let end = if sealed {
         "; the end is sealed by the vault's key."
     } else {
@@ -83,6 +83,12 @@ fn words(log: &VerifiedLog, sealed: bool, incremental: bool) -> String {
         0 => {}
         1 => words += "1 checkpoint fits.\n",
         count => words.extend([format!("{count} checkpoints fit.\n")]),
+    }
+    if *elsewhere > 0 {
+        words += &format!(
+            "{elsewhere} more are about entries that were removed or are on another machine: verify with \
+             --checkpoints there.\n"
+        );
     }
     let chain = |chain: &VerifiedChain| format!("  {}: {} entries\n", chain.name, chain.entries);
     words + &named(chains).map(chain).collect::<String>()

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use crate::{
-    audit::{LogError, keys::OpenKeys, sha256},
+    audit::{LogError, keys::OpenKeys, sha256, verify::block_rows},
     store::StoreError,
 };
 
@@ -44,10 +44,9 @@ impl PartialFile {
 
     /// Takes rows as [`read_block`](crate::audit::verify::read_block) gives them: a number, a space and an entry on
     /// each line.
-    pub(in crate::audit) fn take_block(&mut self, rows: &str) -> io::Result<()> {
-        for row in rows.split('\n') {
-            let entry = row.split_once(' ').map_or(row, |(_, entry)| entry);
-            for piece in [entry.as_bytes(), b"\n"] {
+    pub(in crate::audit) fn take_block(&mut self, rows: &[u8]) -> io::Result<()> {
+        for (_, entry) in block_rows(rows) {
+            for piece in [entry, b"\n"] {
                 self.hash.update(piece);
                 self.file.write_all(piece)?;
             }
@@ -207,21 +206,33 @@ pub(in crate::audit) fn entry_of(
     lines.next()?.map(|line| segment_entry(segment, &line)).transpose()
 }
 
-/// Gives every entry of a file in its order.
+/// Gives every entry of a file in its order; of one that is not what was written, what can be read and has a number of its own.
 pub(in crate::audit) fn visit(
     folder: &Path,
     segment: &Segment,
     mut each: impl FnMut(Entry),
 ) -> Result<(), LogError> {
     let mut lines = Lines::open(folder, segment)?;
-    while let Some(line) = lines.next()? {
-        match segment_entry(segment, &line) {
-            Ok(entry) => each(entry),
-            // What is not what was written need not be an entry.
-            Err(_) if segment.broken.is_some() => {}
+    if segment.broken.is_none() {
+        while let Some(line) = lines.next()? {
+            each(segment_entry(segment, &line)?);
+        }
+        return Ok(());
+    }
+    let mut readable = Vec::new();
+    loop {
+        match lines.next() {
+            Ok(None) => break,
+            Ok(Some(line)) => {
+                let entry = segment_entry(segment, &line).ok();
+                readable.extend(entry.filter(|entry| segment.contains(entry.sequence)));
+            }
+            Err(LogError::SegmentChanged { .. }) => {}
             Err(fault) => return Err(fault),
         }
     }
+    readable.sort_by_key(|entry| entry.sequence);
+    readable.into_iter().for_each(each);
     Ok(())
 }
 
