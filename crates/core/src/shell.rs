@@ -24,6 +24,8 @@ pub const MAX_DEPTH: usize = 64;
 pub struct Script {
     /// Every simple command, those inside substitutions included, in the order in which they begin.
     pub commands: Vec<SimpleCommand>,
+    /// Whether [`Dialect::Posix`] may find other commands in the text.
+    pub is_ambiguous: bool,
     contexts: Vec<(Range<usize>, Context)>,
     /// The names that are assigned to, with their subscripts; whatever stands in one is a part of it.
     names: Vec<Range<usize>>,
@@ -45,6 +47,8 @@ pub struct SimpleCommand {
     /// The bytes of a group, such as `{ … }`, `( … )` or `if … fi`, whose output this command reads; whose streams these
     /// redirections are, if there are no words.
     pub group: Option<Range<usize>>,
+    /// Which command has the innermost group as its `group` in which this one stands.
+    pub after_group: Option<usize>,
     /// How many substitutions it stands in.
     pub depth: usize,
 }
@@ -63,6 +67,8 @@ pub struct Word {
 /// A redirection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirection {
+    /// The number before the operator, if there is one.
+    pub descriptor: Option<u32>,
     /// The operator without a descriptor: `<`, `>`, `>>`, `<<`, `<<-`, `<<<`, `<&`, `>&`, `<>`, `>|`, `&>`, `&>>`.
     pub operator: &'static str,
     /// The file, the descriptor or the delimiter.
@@ -126,9 +132,23 @@ pub enum ShellErrorKind {
     UnterminatedSubstitution,
 }
 
-/// Reads a text. Linear in its length, times [`MAX_DEPTH`] at worst.
+/// Whose grammar a text is read by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// With `(( ))`, `[[ ]]` and `$'…'`, as bash and zsh have them.
+    Bash,
+    /// Without them, as dash reads a text: `((` begins two groups, and `[[` is a program's name.
+    Posix,
+}
+
+/// Reads a text as bash does. Linear in its length, times [`MAX_DEPTH`] at worst.
 pub fn lex(text: &str) -> Result<Script, ShellError> {
-    Lexer::new(text, 0).script()
+    lex_as(text, Dialect::Bash)
+}
+
+/// Reads a text as shells of this grammar do.
+pub fn lex_as(text: &str, dialect: Dialect) -> Result<Script, ShellError> {
+    Lexer::new(text, 0, dialect).script()
 }
 
 impl Script {
@@ -141,6 +161,19 @@ impl Script {
         let found = self.contexts.iter().find(|(range, _)| range.contains(&at));
         found.map_or(Context::Unquoted, |(_, context)| *context)
     }
+
+    /// Of each command, which one has the innermost group around it. Groups end before those commands begin.
+    fn find_ends_of_groups(&mut self) {
+        let mut open: Vec<(Range<usize>, usize)> = Vec::new();
+        for (index, command) in self.commands.iter_mut().enumerate().rev() {
+            while open.last().is_some_and(|(group, _)| group.start > command.span.start) {
+                open.pop();
+            }
+            let around = open.last().filter(|(group, _)| group.contains(&command.span.start));
+            command.after_group = around.map(|(_, index)| *index);
+            open.extend(command.group.clone().map(|group| (group, index)));
+        }
+    }
 }
 
 impl SimpleCommand {
@@ -149,9 +182,18 @@ impl SimpleCommand {
         self.words.first().map(|word| word.text.as_str())
     }
 
+    /// The redirection that its standard input comes from; the last one holds.
+    pub fn input(&self) -> Option<&Redirection> {
+        let is_input = |to: &&Redirection| {
+            let is_read = matches!(to.operator, "<" | "<>" | "<<" | "<<-" | "<<<");
+            is_read && to.descriptor.is_none_or(|number| number == 0)
+        };
+        self.redirections.iter().rev().find(is_input)
+    }
+
     /// Gives up its own places, which are not those of the text.
     fn stand_at(&mut self, span: &Range<usize>) {
-        (self.span, self.group) = (span.clone(), None);
+        (self.span, self.group, self.after_group) = (span.clone(), None, None);
         let targets = self.redirections.iter_mut().map(|to| (&mut to.target, to.body.take()).0);
         let words = self.assignments.iter_mut().chain(&mut self.words).chain(targets);
         words.for_each(|word| word.span = span.clone());

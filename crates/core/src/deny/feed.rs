@@ -112,19 +112,18 @@ impl Files {
     }
 
     fn input(&self, here: &Here<'_>, variables: &Variables, steps: usize) -> Option<String> {
-        for to in here.command().redirections.iter().rev() {
-            let read = match (&to.body, to.operator) {
-                (Some(body), _) => here.text.get(body.clone())?,
-                (None, "<<<") => &to.target.text,
-                (None, "<") => match self.read(&to.target.text) {
-                    Some(content) => content,
-                    None => return self.process(&to.target.text, variables, steps),
-                },
-                _ => continue,
-            };
-            return self.count(read.len()).map(|()| read.to_owned());
-        }
-        self.said_before(here, variables, steps)
+        let Some(from) = here.reads_from() else {
+            return self.said_before(here, variables, steps);
+        };
+        let read = match (&from.body, from.operator) {
+            (Some(body), _) => here.text.get(body.clone())?,
+            (None, "<" | "<>") => match self.read(&from.target.text) {
+                Some(content) => content,
+                None => return self.process(&from.target.text, variables, steps),
+            },
+            (None, _) => &from.target.text,
+        };
+        self.count(read.len()).map(|()| read.to_owned())
     }
 
     /// What is piped into a command.

@@ -146,13 +146,40 @@ impl<'t> Here<'t> {
                 let first = |at| self.commands.partition_point(|each| each.span.start < at);
                 first(group.start)..first(group.end).min(self.index)
             }
-            None => match self.index.checked_sub(1) {
-                Some(index) if self.commands[index].pipes_into_next => index..self.index,
-                _ => 0..0,
-            },
+            None => {
+                // Between them may stand what is substituted in the words of the one before.
+                let is_outer = |each: &SimpleCommand| each.depth <= self.command().depth;
+                match self.commands[..self.index].iter().rposition(is_outer) {
+                    Some(index) if self.commands[index].pipes_into_next => index..self.index,
+                    _ => 0..0,
+                }
+            }
         };
         let is_in = move |index: &usize| here.commands[*index].depth == here.command().depth;
         indexes.filter(is_in).map(move |index| Self { index, ..here })
+    }
+
+    /// The redirection that its standard input comes from: its own or else, unless another command of the group is piped
+    /// into it, that of the innermost group around it that has one.
+    pub(super) fn reads_from(&self) -> Option<&'t Redirection> {
+        let piped = self.before().next().map(|before| before.command().span.start);
+        let mut here = *self;
+        let mut found = here.command().input();
+        while found.is_none() {
+            here = here.after_group()?;
+            let group = here.command().group.as_ref()?;
+            if piped.is_some_and(|at| group.contains(&at)) {
+                return None;
+            }
+            // With words it is a command that only reads what the group says.
+            found = here.command().input().filter(|_| here.command().words.is_empty());
+        }
+        found
+    }
+
+    /// The command that ends the innermost group around it: that has its redirections, or reads its output.
+    fn after_group(&self) -> Option<Self> {
+        self.command().after_group.map(|index| Self { index, ..*self })
     }
 
     /// Whether it stands in a group whose output goes where it is not seen.
@@ -201,10 +228,8 @@ impl<'t> Here<'t> {
 
     fn takes_output(&self, to: &Redirection) -> bool {
         let seen = ["1", "2", "/dev/stdout", "/dev/stderr", "/dev/tty"];
-        let before = self.text.get(..to.target.span.start).unwrap_or_default().trim_end();
-        let before = before.strip_suffix(to.operator).unwrap_or_default();
-        let is_other = before.ends_with(|c: char| c.is_ascii_digit() && c != '1');
-        to.operator.contains('>') && !seen.contains(&to.target.text.as_str()) && !is_other
+        let is_output = to.operator.contains('>') && to.descriptor.is_none_or(|number| number == 1);
+        is_output && !seen.contains(&to.target.text.as_str())
     }
 }
 

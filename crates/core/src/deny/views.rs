@@ -11,7 +11,7 @@ use super::{
     unwrap::inside,
     variables::Variables,
 };
-use crate::shell::{self, Script, ShellErrorKind, SimpleCommand, Word};
+use crate::shell::{self, Dialect, Script, ShellErrorKind, SimpleCommand, Word};
 
 /// As many looks as one text may need; one that needs more can't be judged.
 const MAX_VIEWS: usize = 20_000;
@@ -100,8 +100,28 @@ impl Looks {
             Err(_) if self.is_guess => return Some(()),
             Err(error) => return self.broken(text, error.at, nesting),
         };
-        self.push(done(text, &script), Kind::Script, false)?;
-        self.remember_calls(text, &script);
+        self.commands(text, &script, nesting)?;
+        if script.is_ambiguous {
+            let was_guess = std::mem::replace(&mut self.is_guess, true);
+            self.otherwise(text, nesting)?;
+            self.is_guess = was_guess;
+        }
+        Some(())
+    }
+
+    /// A text as a shell without bash's additions reads it.
+    fn otherwise(&mut self, text: &str, nesting: usize) -> Option<()> {
+        self.charge(text.len())?;
+        match shell::lex_as(text, Dialect::Posix) {
+            Ok(script) => self.commands(text, &script, nesting),
+            Err(error) if error.kind == ShellErrorKind::TooDeep => None,
+            Err(error) => self.before_fault(text, error.at, nesting).map(|_| ()),
+        }
+    }
+
+    fn commands(&mut self, text: &str, script: &Script, nesting: usize) -> Option<()> {
+        self.push(done(text, script), Kind::Script, false)?;
+        self.remember_calls(text, script);
         for index in 0..script.commands.len() {
             let here = Here { text, commands: &script.commands, index, nesting };
             self.remember(&here)?;
@@ -127,16 +147,22 @@ impl Looks {
     /// A text that no shell would take as a whole: bash still runs the lines before the fault. What the fault hides is
     /// looked at without quotes, in case that a shell reads it otherwise.
     fn broken(&mut self, text: &str, at: usize, nesting: usize) -> Option<()> {
-        let line = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
-        let (before, fault) = text.split_at(line);
+        let fault = self.before_fault(text, at, nesting)?;
         let bare = fault.chars().filter(|c| !matches!(c, '\'' | '"' | '\\'));
         let bare = bare.map(|c| if "()`{}[]".contains(c) { '\n' } else { c });
         let bare: String = bare.collect();
+        self.push(collapsed(text), Kind::Script, false)?;
+        self.script(&bare, nesting + 1)
+    }
+
+    /// Looks at the lines before the one in which a fault begins; gives the rest.
+    fn before_fault<'t>(&mut self, text: &'t str, at: usize, nesting: usize) -> Option<&'t str> {
+        let line = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
+        let (before, fault) = text.split_at(line);
         if line > 0 {
             self.script(before, nesting + 1)?;
         }
-        self.push(collapsed(text), Kind::Script, false)?;
-        self.script(&bare, nesting + 1)
+        Some(fault)
     }
 
     /// The words of a command: as they are written, and as a shell would make them of variables, substitutions, braces,

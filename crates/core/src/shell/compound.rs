@@ -1,7 +1,7 @@
 //! What stands around simple commands: reserved words, groups, functions, `case`, `[[ ]]`.
 
 use super::{
-    Context, ShellError, ShellErrorKind, SimpleCommand, Word,
+    Context, Dialect, ShellError, ShellErrorKind, SimpleCommand, Word,
     lexer::{Lexer, List},
 };
 
@@ -56,7 +56,7 @@ impl Lexer<'_> {
                         return Ok(());
                     }
                     "function" => return self.function_name(),
-                    "[[" => return self.condition(list, word),
+                    "[[" if self.dialect == Dialect::Bash => return self.condition(list, word),
                     _ => {}
                 }
             }
@@ -98,6 +98,9 @@ impl Lexer<'_> {
         let command = &mut list.command;
         command.span.end = word.span.end;
         command.words.push(word);
+        if !begins_plainly(command) {
+            return Ok(());
+        }
         let texts: Vec<&str> = command.words.iter().take(4).map(|w| w.text.as_str()).collect();
         match texts.as_slice() {
             ["for" | "select", _] => {
@@ -105,7 +108,7 @@ impl Lexer<'_> {
                 let name = command.words[1].span.clone();
                 self.note(name, Context::VariableName);
             }
-            ["case", _, "in"] => {
+            ["case", _, "in"] if command.words[2].is_plain => {
                 list.groups.push(command.span.start);
                 self.finish(list, false);
                 list.cases += 1;
@@ -126,7 +129,8 @@ impl Lexer<'_> {
 
     /// `(`: a group, an arithmetic command, or a function's empty list.
     pub(super) fn open(&mut self, list: &mut List) -> Result<(), ShellError> {
-        if list.command.is_empty() && self.arithmetic_command()? {
+        if list.command.is_empty() && self.dialect == Dialect::Bash && self.arithmetic_command()? {
+            self.script.is_ambiguous = true;
             return Ok(());
         }
         let command = &list.command;
@@ -176,14 +180,27 @@ impl Lexer<'_> {
         let began = opener.span.start;
         begin_at(list, began);
         list.command.words.push(opener);
+        let mut open_parens = 0_usize;
         loop {
             self.skip_blanks();
-            match self.peek() {
+            let byte = self.peek();
+            match byte {
                 None => {
                     let kind = ShellErrorKind::UnterminatedSubstitution;
                     return Err(ShellError { at: began, kind });
                 }
-                Some(b'<' | b'>' | b'&' | b'|' | b'(' | b')' | b';' | b'\n') => self.at += 1,
+                Some(b'<' | b'>' | b'&' | b'|' | b'(' | b')' | b';' | b'\n') => {
+                    match byte {
+                        Some(b'(') => open_parens += 1,
+                        Some(b')') => open_parens = open_parens.saturating_sub(1),
+                        // To a shell without `[[` it ends a command; in parentheses, as of a pattern, it takes no text.
+                        Some(b'&' | b'|' | b';' | b'\n') if open_parens == 0 => {
+                            self.script.is_ambiguous = true;
+                        }
+                        _ => {}
+                    }
+                    self.at += 1;
+                }
                 Some(_) => {
                     let word = self.word()?;
                     let is_end = word.is_plain && word.text == "]]";
@@ -263,6 +280,14 @@ fn subscript(rest: &str) -> Option<usize> {
         }
     }
     None
+}
+
+/// Whether the first word of a command may be a reserved one: it is neither quoted nor behind an assignment or a
+/// redirection.
+pub(super) fn begins_plainly(command: &SimpleCommand) -> bool {
+    command.assignments.is_empty()
+        && command.redirections.is_empty()
+        && command.words.first().is_some_and(|word| word.is_plain)
 }
 
 pub(super) fn begin_at(list: &mut List, at: usize) {

@@ -1,7 +1,7 @@
 //! Quotes, and what begins with a dollar sign or a backquote.
 
 use super::{
-    Context, ShellError, ShellErrorKind, Word,
+    Context, Dialect, ShellError, ShellErrorKind, Word,
     lexer::{Lexer, Until},
 };
 
@@ -46,7 +46,7 @@ impl Lexer<'_> {
     pub(super) fn dollar(&mut self, word: &mut Word, in_quotes: bool) -> Result<(), ShellError> {
         word.is_plain = false;
         match self.peek_at(1) {
-            Some(b'\'') if !in_quotes => self.dollar_quotes(word),
+            Some(b'\'') if !in_quotes && self.dialect == Dialect::Bash => self.dollar_quotes(word),
             Some(b'"') if !in_quotes => {
                 self.at += 1;
                 self.double_quotes(word)
@@ -98,8 +98,10 @@ impl Lexer<'_> {
         let inner = &self.text[began + 1..close];
         self.depth += 1;
         if inner.contains('\\') {
-            let commands = Lexer::new(&unescaped(inner, in_quotes), self.depth).script()?.commands;
-            for mut command in commands {
+            let inner = unescaped(inner, in_quotes);
+            let script = Lexer::new(&inner, self.depth, self.dialect).script()?;
+            self.script.is_ambiguous |= script.is_ambiguous;
+            for mut command in script.commands {
                 command.stand_at(&(began..close + 1));
                 self.script.commands.push(command);
             }
@@ -161,6 +163,8 @@ impl Lexer<'_> {
                 b'\'' => break,
                 b'\\' => {
                     let (decoded, length) = ansi_c(&self.rest()[1..]);
+                    // Where `$` is a character, the quotes end here.
+                    self.script.is_ambiguous |= decoded == Some('\'');
                     if decoded == Some('\0') {
                         end = end.or(Some(word.text.len()));
                     }

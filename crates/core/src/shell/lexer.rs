@@ -2,8 +2,8 @@
 
 use std::{collections::HashMap, ops::Range};
 
-use super::{Context, Script, ShellError, ShellErrorKind, SimpleCommand, Word};
-use crate::shell::{MAX_DEPTH, here_document::Waiting};
+use super::{Context, Dialect, Script, ShellError, ShellErrorKind, SimpleCommand, Word};
+use crate::shell::{MAX_DEPTH, compound::begins_plainly, here_document::Waiting};
 
 /// Where a list of commands ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,6 +43,7 @@ pub(super) struct Lexer<'t> {
     pub(super) at: usize,
     pub(super) end: usize,
     pub(super) depth: usize,
+    pub(super) dialect: Dialect,
     pub(super) script: Script,
     pub(super) waiting: Vec<Waiting>,
     /// Where the `))` of each `((` is, once somebody has asked.
@@ -52,15 +53,24 @@ pub(super) struct Lexer<'t> {
 }
 
 impl<'t> Lexer<'t> {
-    pub(super) fn new(text: &'t str, depth: usize) -> Self {
-        let (script, waiting) = (Script::default(), Vec::new());
-        let end = text.len();
-        Self { text, at: 0, end, depth, script, waiting, arithmetic_ends: None, looked_along: 0 }
+    pub(super) fn new(text: &'t str, depth: usize, dialect: Dialect) -> Self {
+        Self {
+            text,
+            at: 0,
+            end: text.len(),
+            depth,
+            dialect,
+            script: Script::default(),
+            waiting: Vec::new(),
+            arithmetic_ends: None,
+            looked_along: 0,
+        }
     }
 
     pub(super) fn script(mut self) -> Result<Script, ShellError> {
         self.list(Until::End)?;
         self.script.commands.sort_by_key(|command| command.span.start);
+        self.script.find_ends_of_groups();
         Ok(self.script)
     }
 
@@ -209,7 +219,7 @@ impl<'t> Lexer<'t> {
     fn newline(&mut self, list: &mut List) -> Result<(), ShellError> {
         // `case WORD`, and `in` on the next line.
         let is_case = list.command.words.len() == 2
-            && list.command.words[0].is_plain
+            && begins_plainly(&list.command)
             && list.command.words[0].text == "case";
         if !is_case {
             self.finish(list, false);

@@ -40,6 +40,7 @@ impl Lexer<'_> {
             list.piped = list.closed.take();
         }
         begin_at(list, began.unwrap_or(self.at));
+        let descriptor = began.map(|began| self.text[began..self.at].parse().unwrap_or(u32::MAX));
         let rest = self.rest();
         let Some(operator) = OPERATORS.iter().copied().find(|known| rest.starts_with(known)) else {
             self.at += 1;
@@ -62,7 +63,7 @@ impl Lexer<'_> {
                 redirection: list.command.redirections.len(),
             });
         }
-        list.command.redirections.push(Redirection { operator, target, body: None });
+        list.command.redirections.push(Redirection { descriptor, operator, target, body: None });
         Ok(())
     }
 }

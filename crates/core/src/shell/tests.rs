@@ -2,11 +2,14 @@
 
 use proptest::prelude::*;
 
-use super::{Context, MAX_DEPTH, ShellErrorKind, lex};
+use super::{Context, Dialect, MAX_DEPTH, ShellErrorKind, lex, lex_as};
 
 /// Each command as its words, joined by `␣`; assignments and redirections in braces.
 fn commands(text: &str) -> Vec<String> {
-    let script = lex(text).unwrap();
+    shown(&lex(text).unwrap())
+}
+
+fn shown(script: &super::Script) -> Vec<String> {
     let show = |command: &super::SimpleCommand| {
         let mut parts: Vec<String> =
             command.assignments.iter().map(|word| format!("{{{}}}", word.text)).collect();
@@ -43,10 +46,47 @@ fn operators_part_commands() {
         ("a \\\n b", &["a␣b"]),
         ("case $x in\n# it's\na) b;; # it's\nesac", &["case␣$x␣in", "b"]),
         ("a=(b # it's\nc) d", &["{a=}␣d"]),
+        ("'case' x in; a; (b)", &["case␣x␣in", "a", "b"]),
+        ("A=1 case x in; a", &["{A=1}␣case␣x␣in", "a"]),
+        (">b case x in; a", &["case␣x␣in␣{>b}", "a"]),
+        ("case x 'in'; a", &["case␣x␣in", "a"]),
+        ("'case' x\nin; a", &["case␣x", "in", "a"]),
     ];
     for (text, expected) in cases {
         assert_eq!(commands(text), *expected, "{text:?}");
     }
+}
+
+#[test]
+fn a_shell_without_the_additions_reads_other_commands() {
+    let cases: &[(&str, &[&str])] = &[
+        ("((a; b))", &["a", "b"]),
+        ("[[ a; b && c ]]", &["[[␣a", "b", "c␣]]"]),
+        ("a $'\\'; b #'", &["a␣$\\", "b"]),
+    ];
+    for (text, expected) in cases {
+        assert!(lex(text).unwrap().is_ambiguous, "{text:?}");
+        let script = lex_as(text, Dialect::Posix).unwrap();
+        assert_eq!(shown(&script), *expected, "{text:?}");
+    }
+    for text in ["[[ a == (b|c) ]]", "[[ a ]]", "a $((1 + 2)) $'b'", "(a; b)"] {
+        assert!(!lex(text).unwrap().is_ambiguous, "{text:?}");
+    }
+}
+
+#[test]
+fn a_quoted_for_opens_no_group() {
+    let script = lex("{ a; 'for' x; } | b").unwrap();
+    assert_eq!(script.commands[2].group, Some(0..15));
+    assert_eq!(script.commands[0].after_group, Some(2));
+}
+
+#[test]
+fn the_innermost_group_has_a_commands_streams() {
+    let script = lex("{ (a) <b; c; } >d; e").unwrap();
+    let after: Vec<_> = script.commands.iter().map(|command| command.after_group).collect();
+    assert_eq!(shown(&script), ["a", "{<b}", "c", "{>d}", "e"]);
+    assert_eq!(after, [Some(1), Some(3), Some(3), None, None]);
 }
 
 #[test]
