@@ -115,21 +115,27 @@ impl Guard {
         // Both: what looks like a quote or a space to a reader is a letter to a shell, and the other way round.
         let folded = fold::folded(text);
         let Some(plain) = views(text, is_command) else { return unjudged(attempt) };
-        let undisguised =
-            if folded == text { Some(Vec::new()) } else { views(&folded, is_command) };
+        let undisguised = if folded == text {
+            Some(Vec::new())
+        } else {
+            views(&folded, is_command).map(|v| v.looks)
+        };
         let Some(undisguised) = undisguised else { return unjudged(attempt) };
         for compiled in [&self.bundled, &self.custom] {
-            for (looked_at, is_disguise) in [(&plain, false), (&undisguised, true)] {
+            for (looked_at, is_disguise) in [(&plain.looks, false), (&undisguised, true)] {
                 if let Some(hit) = compiled.first_hit(looked_at, action_type, now) {
                     let evasion = hit.is_disguised || is_disguise;
                     return Decision::Block(Box::new(Blocked::by(hit.rule, text, evasion)));
                 }
             }
         }
+        // What only looks like a listed command is none, and what can't be read isn't either.
+        let is_listed = |list: &allowlist::Ready| {
+            let commands = plain.commands.as_ref().filter(|_| folded == text);
+            commands.is_some_and(|commands| list.names_all(action_type, commands))
+        };
         match &self.allowlist {
-            Some(list) if !list.names(action_type, text, &folded) => {
-                Decision::Block(Box::new(Blocked::unlisted(text)))
-            }
+            Some(list) if !is_listed(list) => Decision::Block(Box::new(Blocked::unlisted(text))),
             _ => Decision::Allow,
         }
     }

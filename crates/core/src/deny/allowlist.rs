@@ -1,9 +1,13 @@
 //! The other way round: only what is listed may run (NL-4.9). The rules hold nevertheless.
+//!
+//! Of a command line each simple command has to be listed, be it in a substitution or in a script that it hands to a
+//! shell: an expression that fits the front of a line would let anything run behind a `;`.
 
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 
-use super::{fold::collapsed, rule::RuleFault};
+use super::rule::RuleFault;
+use crate::shell::SimpleCommand;
 
 /// What may run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -20,7 +24,8 @@ pub struct Allowlist {
 pub struct AllowlistEntry {
     /// Its stable name.
     pub entry_id: String,
-    /// Expressions of which one has to fit the whole command.
+    /// Expressions of which one has to fit a whole simple command, with its redirections and here-documents; of an action
+    /// that is no command line, its text.
     pub patterns: Vec<String>,
     /// What it is for.
     #[serde(default)]
@@ -28,7 +33,7 @@ pub struct AllowlistEntry {
     /// The actions that it is about; all when empty.
     #[serde(default)]
     pub applies_to: Vec<String>,
-    /// The most placeholders that the command may have.
+    /// The most placeholders that such a command may have.
     pub max_secrets: Option<usize>,
     /// The references that it may have; any when absent.
     pub allowed_secret_refs: Option<Vec<String>>,
@@ -49,19 +54,37 @@ impl Allowlist {
 }
 
 impl Ready {
-    pub(super) fn names(&self, action_type: &str, text: &str, folded: &str) -> bool {
-        // What only looks like a listed command is none.
-        let (whole, references) = (collapsed(text), references(text));
-        text == folded
-            && self.0.iter().any(|(entry, patterns)| {
-                (entry.applies_to.is_empty() || entry.applies_to.iter().any(|t| t == action_type))
-                    && entry.max_secrets.is_none_or(|most| references.len() <= most)
-                    && entry.allowed_secret_refs.as_ref().is_none_or(|allowed| {
-                        references.iter().all(|reference| allowed.iter().any(|a| a == reference))
-                    })
-                    && patterns.iter().any(|pattern| pattern.is_match(&whole))
-            })
+    /// Whether each of these is listed, and there is any.
+    pub(super) fn names_all(&self, action_type: &str, commands: &[String]) -> bool {
+        !commands.is_empty() && commands.iter().all(|command| self.names(action_type, command))
     }
+
+    fn names(&self, action_type: &str, command: &str) -> bool {
+        let references = references(command);
+        self.0.iter().any(|(entry, patterns)| {
+            (entry.applies_to.is_empty() || entry.applies_to.iter().any(|t| t == action_type))
+                && entry.max_secrets.is_none_or(|most| references.len() <= most)
+                && entry.allowed_secret_refs.as_ref().is_none_or(|allowed| {
+                    references.iter().all(|reference| allowed.iter().any(|a| a == reference))
+                })
+                && patterns.iter().any(|pattern| pattern.is_match(command))
+        })
+    }
+}
+
+/// A simple command as it is matched: with its here-documents, and runs of blanks as one. Line breaks stay, so that only
+/// an expression which says so goes beyond a line.
+pub(super) fn listed(text: &str, command: &SimpleCommand) -> String {
+    let bodies = command.redirections.iter().filter_map(|to| to.body.clone());
+    let parts = std::iter::once(command.span.clone()).chain(bodies);
+    let parts: Vec<&str> = parts.filter_map(|part| text.get(part)).collect();
+    blanks_collapsed(&parts.join("\n"))
+}
+
+/// Runs of spaces and tabs as one space, none at the ends.
+pub(super) fn blanks_collapsed(text: &str) -> String {
+    let words = text.trim().split([' ', '\t']).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn whole(entry: &AllowlistEntry, pattern: &str) -> Result<Regex, RuleFault> {

@@ -213,6 +213,68 @@ fn an_organization_adds_rules_and_a_list() {
     assert_ne!(check(&guard, "git log; env").unwrap().category, Category::Allowlist);
 }
 
+#[test]
+fn every_command_of_a_line_has_to_be_listed() {
+    let entry = |id: &str, patterns: &[&str], refs: &[&str]| serde_json::json!({ "entry_id": id, "patterns": patterns, "max_secrets": 1, "allowed_secret_refs": refs });
+    let guard = guard_of(serde_json::json!({ "allowlist": { "entries": [
+        entry("git", &["git (status|log).*", "sh -c .*", "sh .*", "find .*", "case .*", r"\[\[.*", "x=.*"], &[]),
+        entry("curl", &["curl -u \\S+ https://a.test", "(?s)cat <<E\n.*"], &["api/TOKEN"]),
+    ] } }))
+    .unwrap();
+    for text in [
+        "git log",
+        "git  log\t-p; git status && git log | git status",
+        "if git status; then git log; fi",
+        "git log $(git status)",
+        "sh -c 'git log; git status'",
+        "git log; curl -u {{nl:api/TOKEN}} https://a.test",
+        "cat <<E\n{{nl:api/TOKEN}}\nE",
+        "git log # id",
+    ] {
+        let blocked = check(&guard, text);
+        assert!(blocked.is_none(), "{text}: {blocked:?}");
+    }
+    for text in [
+        "git log; echo pwned; id",
+        "git log\nid",
+        "git log && id",
+        "git log & id",
+        "git log | tee x",
+        "git log $(id)",
+        "git log `id`",
+        "git log \"$(id)\"",
+        "git log `echo \\`id\\``",
+        "git log <(id)",
+        "git log ${x:-$(id)}",
+        "git log $((x[$(id)]))",
+        "x=$(id)",
+        "f() { id; }; git log",
+        "(git log) > x",
+        "A=1 git log",
+        "git log 'a\nb'",
+        "sh -c id",
+        "sh -c 'git log; id'",
+        "sh -c \"sh -c 'id'\"",
+        "sh <<E\nid\nE",
+        "find . -exec sh -c 'id' \\;",
+        "case x in x) id;; esac",
+        "git log; ((id))",
+        "[[ a; id; : ]]",
+        "git log {{nl:api/TOKEN}}",
+        "curl -u {{nl:api/OTHER}} https://a.test",
+        "cat <<E\n{{nl:api/OTHER}}\nE",
+        "git log 'x",
+        "git log $(",
+        "# nothing",
+        "",
+    ] {
+        let blocked = check(&guard, text).unwrap_or_else(|| panic!("{text} is allowed"));
+        assert_eq!(blocked.category, Category::Allowlist, "{text}: {blocked:?}");
+    }
+    assert!(check_as(&guard, "template", "git log").is_none());
+    assert!(check_as(&guard, "template", "git log\nid").is_some());
+}
+
 /// Weakness 23 of the reference: such a pattern held it up for seconds, and then let the command through.
 #[test]
 fn no_pattern_holds_the_guard_up() {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::{
+    allowlist::{blanks_collapsed, listed},
     feed::Files,
     fold::collapsed,
     here::{Here, Quotes},
@@ -48,10 +49,18 @@ pub(super) enum Kind {
     Written,
 }
 
+/// All ways in which a text is looked at.
+pub(super) struct Views {
+    pub(super) looks: Vec<View>,
+    /// Each simple command as it is written, for a list of what may run; nothing when a part of the text can't be read.
+    pub(super) commands: Option<Vec<String>>,
+}
+
 /// All looks; nothing when there are too many.
-pub(super) fn views(text: &str, is_command: bool) -> Option<Vec<View>> {
+pub(super) fn views(text: &str, is_command: bool) -> Option<Views> {
     let mut looks = Looks {
         views: Vec::new(),
+        commands: Some(Vec::new()),
         bytes: 0,
         variables: Variables::new(),
         files: Files::default(),
@@ -62,12 +71,15 @@ pub(super) fn views(text: &str, is_command: bool) -> Option<Vec<View>> {
     looks.views.push(View { text: collapsed(text), kind, is_disguised: false });
     if is_command {
         looks.script(text, 0)?;
+    } else {
+        looks.commands = Some(vec![blanks_collapsed(text)]);
     }
-    Some(looks.views)
+    Some(Views { looks: looks.views, commands: looks.commands })
 }
 
 pub(super) struct Looks {
     views: Vec<View>,
+    commands: Option<Vec<String>>,
     bytes: usize,
     pub(super) variables: Variables,
     /// What the text itself has written into files.
@@ -100,26 +112,49 @@ impl Looks {
             Err(_) if self.is_guess => return Some(()),
             Err(error) => return self.broken(text, error.at, nesting),
         };
-        self.commands(text, &script, nesting)?;
+        if !self.is_guess {
+            self.list(text, &script)?;
+        }
+        self.each_command(text, &script, nesting)?;
         if script.is_ambiguous {
             let was_guess = std::mem::replace(&mut self.is_guess, true);
-            self.otherwise(text, nesting)?;
+            self.otherwise(text, nesting, was_guess)?;
             self.is_guess = was_guess;
         }
         Some(())
     }
 
     /// A text as a shell without bash's additions reads it.
-    fn otherwise(&mut self, text: &str, nesting: usize) -> Option<()> {
+    fn otherwise(&mut self, text: &str, nesting: usize, was_guess: bool) -> Option<()> {
         self.charge(text.len())?;
         match shell::lex_as(text, Dialect::Posix) {
-            Ok(script) => self.commands(text, &script, nesting),
+            Ok(script) => {
+                if !was_guess {
+                    self.list(text, &script)?;
+                }
+                self.each_command(text, &script, nesting)
+            }
             Err(error) if error.kind == ShellErrorKind::TooDeep => None,
-            Err(error) => self.before_fault(text, error.at, nesting).map(|_| ()),
+            Err(error) => {
+                self.commands = None;
+                self.before_fault(text, error.at, nesting).map(|_| ())
+            }
         }
     }
 
-    fn commands(&mut self, text: &str, script: &Script, nesting: usize) -> Option<()> {
+    /// Takes in the commands of a script that runs.
+    fn list(&mut self, text: &str, script: &Script) -> Option<()> {
+        for command in &script.commands {
+            let written = listed(text, command);
+            self.charge(written.len())?;
+            if let Some(all) = &mut self.commands {
+                all.push(written);
+            }
+        }
+        Some(())
+    }
+
+    fn each_command(&mut self, text: &str, script: &Script, nesting: usize) -> Option<()> {
         self.push(done(text, script), Kind::Script, false)?;
         self.remember_calls(text, script);
         for index in 0..script.commands.len() {
@@ -147,6 +182,7 @@ impl Looks {
     /// A text that no shell would take as a whole: bash still runs the lines before the fault. What the fault hides is
     /// looked at without quotes, in case that a shell reads it otherwise.
     fn broken(&mut self, text: &str, at: usize, nesting: usize) -> Option<()> {
+        self.commands = None;
         let fault = self.before_fault(text, at, nesting)?;
         let bare = fault.chars().filter(|c| !matches!(c, '\'' | '"' | '\\'));
         let bare = bare.map(|c| if "()`{}[]".contains(c) { '\n' } else { c });
