@@ -10,6 +10,7 @@ mod blocked;
 mod feed;
 mod fold;
 mod here;
+mod output;
 mod patterns;
 mod prose;
 mod remember;

@@ -5,7 +5,8 @@ mod programs;
 
 use std::{cell::Cell, collections::BTreeMap};
 
-use self::programs::{FILTERS, INTERPRETERS, run_by, script_at};
+pub(super) use self::programs::{FILTERS, INTERPRETERS};
+use self::programs::{run_by, script_at};
 use super::{
     here::Here,
     unwrap::{after_xargs, is_c, is_shell, is_short},

@@ -1,5 +1,6 @@
 //! One command in its text, and in what quotes its words stand.
 
+use super::output::takes_output;
 use crate::shell::{Redirection, SimpleCommand, Word};
 
 /// Programs that take a value in, to log in with it or to keep it.
@@ -58,7 +59,7 @@ const MAX_GROUP: usize = 256;
 /// Verbs with which such a program runs another one.
 const RUN: &[&str] = &["compose", "console", "debug", "exec", "rsh", "run", "ssh"];
 /// Programs that show what they read, as it is.
-const SHOWERS: &[&str] =
+pub(super) const SHOWERS: &[&str] =
     &["bat", "batcat", "cat", "head", "less", "more", "nl", "sort", "tac", "tail", "uniq"];
 
 /// One command in its text.
@@ -178,7 +179,7 @@ impl<'t> Here<'t> {
     }
 
     /// The command that ends the innermost group around it: that has its redirections, or reads its output.
-    fn after_group(&self) -> Option<Self> {
+    pub(super) fn after_group(&self) -> Option<Self> {
         self.command().after_group.map(|index| Self { index, ..*self })
     }
 
@@ -188,7 +189,7 @@ impl<'t> Here<'t> {
         self.commands[self.index + 1..].iter().take(MAX_GROUP).any(|each| {
             each.group.as_ref().is_some_and(|group| group.contains(&begins))
                 && if each.words.is_empty() {
-                    each.redirections.iter().any(|to| self.takes_output(to))
+                    each.redirections.iter().any(|to| takes_output(to))
                 } else {
                     !self.shows(each)
                 }
@@ -223,13 +224,7 @@ impl<'t> Here<'t> {
         let mut words = command.words.iter().map(|word| word.text.as_str());
         let program = words.find(|word| !BEFORE.contains(word));
         program.is_some_and(|program| SHOWERS.contains(&program))
-            && !command.redirections.iter().any(|to| self.takes_output(to))
-    }
-
-    fn takes_output(&self, to: &Redirection) -> bool {
-        let seen = ["1", "2", "/dev/stdout", "/dev/stderr", "/dev/tty"];
-        let is_output = to.operator.contains('>') && to.descriptor.is_none_or(|number| number == 1);
-        is_output && !seen.contains(&to.target.text.as_str())
+            && !command.redirections.iter().any(|to| takes_output(to))
     }
 }
 

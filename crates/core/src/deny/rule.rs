@@ -9,7 +9,10 @@ use regex::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::views::{Kind, View};
+use super::{
+    output::Output,
+    views::{Kind, View},
+};
 
 /// The most memory that all expressions together may take.
 const SIZE_LIMIT: usize = 64 * 1024 * 1024;
@@ -82,6 +85,8 @@ pub struct Rule {
     pub patterns: Vec<String>,
     /// What it looks at.
     pub place: Place,
+    /// Only commands whose output goes there.
+    pub(super) output: Option<Output>,
     /// What it finds in a simple command, where that is less than `patterns` find in a text.
     pub in_commands: Option<String>,
     /// The standard's own pattern, where what is in force is another.
@@ -189,6 +194,7 @@ impl RuleSpec {
             severity: self.severity,
             patterns: self.patterns.clone(),
             place: self.place,
+            output: None,
             in_commands: None,
             standard: None,
             description: self.description.clone(),
@@ -258,7 +264,11 @@ impl Compiled {
         };
         let is_line = matches!(view.kind, Kind::Script | Kind::Whole);
         let found = set.map(|set| set.found_in(&view.text)).unwrap_or_default();
-        found.into_iter().filter(move |index| !is_line || self.rules[*index].place != Place::Each)
+        let concerns = move |rule: &Rule| {
+            (!is_line || rule.place != Place::Each)
+                && rule.output.is_none_or(|output| output == view.output)
+        };
+        found.into_iter().filter(move |index| concerns(&self.rules[*index]))
     }
 }
 

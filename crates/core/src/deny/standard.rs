@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::{
     blocked::words_of,
+    output::Output,
     rule::{Category, Place, Rule, RuleFault, Severity},
 };
 
@@ -90,6 +91,8 @@ struct OwnRule {
     category: Category,
     severity: Severity,
     place: Place,
+    #[serde(default)]
+    output: Option<Output>,
     pattern: String,
     description: String,
     #[serde(default)]
@@ -137,6 +140,7 @@ fn of_standard(rule: StandardRule, in_commands: &[InCommand]) -> Rule {
         severity: words.severity,
         patterns: vec![pattern],
         place,
+        output: None,
         in_commands: in_commands.map(|own| own.pattern.clone()),
         standard: (!is_as_written).then_some(rule.pattern),
         description: words.reason,
@@ -154,6 +158,7 @@ fn of_ours(rule: OwnRule) -> Rule {
         severity: rule.severity,
         patterns: vec![pattern],
         place: rule.place,
+        output: rule.output,
         in_commands: None,
         standard: None,
         description: rule.description,

@@ -320,6 +320,8 @@ fn everyday_commands_pass_and_ways_around_are_closed() {
         ("everyday", include_str!("tests/everyday.txt"), false),
         ("stopped", include_str!("tests/stopped.txt"), true),
         ("ways_around", include_str!("tests/ways_around.txt"), true),
+        ("secrets_used", include_str!("tests/secrets_used.txt"), false),
+        ("secrets_shown", include_str!("tests/secrets_shown.txt"), true),
         ("open", include_str!("tests/open.txt"), false),
     ] {
         for line in lines(list) {

@@ -7,6 +7,7 @@ use super::{
     feed::Files,
     fold::collapsed,
     here::{Here, Quotes},
+    output::Output,
     patterns,
     prose::{meant, unjudged},
     unwrap::inside,
@@ -28,6 +29,8 @@ pub(super) const MAX_PATTERNS: usize = 16;
 pub(super) struct View {
     pub(super) text: String,
     pub(super) kind: Kind,
+    /// Of a command, where its output goes.
+    pub(super) output: Output,
     /// Whether the program's name was written with quotes or escapes.
     pub(super) is_disguised: bool,
 }
@@ -65,10 +68,11 @@ pub(super) fn views(text: &str, is_command: bool) -> Option<Views> {
         variables: Variables::new(),
         files: Files::default(),
         folder: None,
+        output: Output::Shown,
         is_guess: false,
     };
     let kind = if is_command { Kind::Whole } else { Kind::Text };
-    looks.views.push(View { text: collapsed(text), kind, is_disguised: false });
+    looks.push(collapsed(text), kind, false)?;
     if is_command {
         looks.script(text, 0)?;
     } else {
@@ -86,6 +90,8 @@ pub(super) struct Looks {
     pub(super) files: Files,
     /// Where `cd` went, if what is there is worth a look.
     pub(super) folder: Option<String>,
+    /// Where the output goes of the command that is looked at.
+    output: Output,
     /// Whether what is looked at is one of several things that a text may mean.
     is_guess: bool,
 }
@@ -157,8 +163,10 @@ impl Looks {
     fn each_command(&mut self, text: &str, script: &Script, nesting: usize) -> Option<()> {
         self.push(done(text, script), Kind::Script, false)?;
         self.remember_calls(text, script);
+        let of_script = self.output;
         for index in 0..script.commands.len() {
             let here = Here { text, commands: &script.commands, index, nesting };
+            self.output = of_script.of_inner(here.output());
             self.remember(&here)?;
             let was_guess = self.is_guess;
             for (at, Reading { words, is_disguised, .. }) in
@@ -176,6 +184,7 @@ impl Looks {
             // What was said over and over is not judged.
             self.files.is_short()?;
         }
+        self.output = of_script;
         Some(())
     }
 
@@ -402,7 +411,7 @@ impl Looks {
         if self.views.len() >= MAX_VIEWS {
             return None;
         }
-        self.views.push(View { text, kind, is_disguised });
+        self.views.push(View { text, kind, output: self.output, is_disguised });
         Some(())
     }
 

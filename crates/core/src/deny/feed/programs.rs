@@ -3,7 +3,7 @@
 use super::is_shell;
 
 /// Programs that pass on what they read.
-pub(super) const FILTERS: &[&str] = &[
+pub(in super::super) const FILTERS: &[&str] = &[
     "awk", "column", "cut", "dos2unix", "egrep", "expand", "fgrep", "fmt", "fold", "gawk", "grep",
     "head", "iconv", "less", "mawk", "more", "nl", "paste", "perl", "pv", "rg", "sed", "shuf",
     "sort", "sponge", "strings", "tac", "tail", "unexpand", "uniq",
@@ -22,7 +22,7 @@ const OF_SHELLS: &[&str] = &["--init-file", "--rcfile"];
 /// Those of interpreters.
 const OF_INTERPRETERS: &[&str] = &["--import", "--input-type", "--loader", "--require", "-W", "-X"];
 /// Programs that run what they read, and the option that takes the same as a word.
-pub(super) const INTERPRETERS: &[(&str, &str)] = &[
+pub(in super::super) const INTERPRETERS: &[(&str, &str)] = &[
     ("bun", "-e"),
     ("deno", "eval"),
     ("ipython", "-c"),
