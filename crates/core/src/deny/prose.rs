@@ -42,6 +42,8 @@ const fn said(
     Said { programs, verbs, options, with_word: &[], flags, first: First::Judged }
 }
 
+const GREPS: &[&str] = &["grep", "egrep", "fgrep", "zgrep", "pcregrep", "ugrep"];
+
 const TABLE: &[Said] = &[
     said(
         &["git", "hg", "jj", "svn"],
@@ -63,7 +65,7 @@ const TABLE: &[Said] = &[
         "",
     ),
     Said {
-        programs: &["grep", "egrep", "fgrep", "zgrep", "pcregrep", "ugrep"],
+        programs: GREPS,
         verbs: &[],
         options: &["-e", "--regexp", "--exclude", "--exclude-dir"],
         with_word: &["-A", "-B", "-C", "-m", "-d", "-D", "-f", "--file"],
@@ -157,6 +159,9 @@ pub(super) fn unjudged(words: &[String]) -> Vec<usize> {
 fn said_by(said: &Said, words: &[String], found: &mut Vec<usize>) {
     let is_number = |word: &String| word.starts_with(|c: char| c.is_ascii_digit());
     let (mut at, mut has_verb, mut options_end) = (1, said.verbs.is_empty(), false);
+    // With `POSIXLY_CORRECT` what stands behind the first operand is a file, whatever it looks like.
+    let mut has_operand = false;
+    let is_posix = GREPS.contains(&words[0].rsplit('/').next().unwrap_or_default());
     // An option that gives it may stand behind what would be it otherwise.
     let mut pattern =
         said.first == First::Judged || words[1..].iter().any(|word| may_give(word, said));
@@ -165,6 +170,7 @@ fn said_by(said: &Said, words: &[String], found: &mut Vec<usize>) {
         if word == "--" {
             options_end = true;
         } else if !is_option {
+            has_operand |= has_verb;
             if !has_verb {
                 if !said.verbs.contains(&word.as_str()) {
                     return;
@@ -182,7 +188,9 @@ fn said_by(said: &Said, words: &[String], found: &mut Vec<usize>) {
                 Some((name, Its::Own)) if said.options.contains(&name) => found.push(at),
                 Some((name, Its::Next)) if said.options.contains(&name) => {
                     at += 1;
-                    found.push(at);
+                    if !(is_posix && has_operand) {
+                        found.push(at);
+                    }
                 }
                 // What is no number belongs to none of these.
                 Some(("-A" | "-B" | "-C" | "-m", Its::Next))
@@ -288,6 +296,16 @@ mod tests {
             ("sed 1eenv x", "sed 1eenv x"),
             ("sed -ni -e p -e s/a/b/ .env", "sed -ni -e _ -e _ _"),
             ("sed p .env -- -i", "sed p .env -- -i"),
+            ("sed s/a/b/ .env -i", "sed _ .env -i"),
+            ("grep x .env -c", "grep _ .env _"),
+            ("grep -e x -c .env", "grep _ _ _ _"),
+            ("grep ^[^=]*= .env -o", "grep _ .env -o"),
+            ("grep -o ^[^=]*= .env", "grep -o _ _"),
+            ("grep . -e .env", "grep . -e .env"),
+            ("grep x . --exclude .env", "grep _ . --exclude .env"),
+            ("grep x . --exclude=.env", "grep _ . _"),
+            ("rsync -a . x --files-from .env", "rsync -a . x --files-from .env"),
+            ("cp -- x -a .env", "cp -- x -a _"),
             ("cat --env-file .env", "cat --env-file .env"),
             ("node --env-file .env", "node --env-file _"),
             ("node -- --env-file .env", "node -- --env-file .env"),

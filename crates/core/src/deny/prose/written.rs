@@ -53,14 +53,22 @@ pub(super) fn written_by(name: &str, words: &[String], found: &mut Vec<usize>) {
     let mut arguments = (1..words.len()).filter(plain);
     let texts: Vec<&str> = words.iter().map(String::as_str).collect();
     let is_python = name.starts_with("python");
+    let is_grep = matches!(name, "grep" | "egrep" | "fgrep");
+    let counts = is_grep.then(|| counts_only(&words[..end])).flatten();
     match name {
         "cp" | "mv" | "install" | "ln" | "rsync" | "scp"
             if !words.iter().any(|word| names_target(word)) && arguments.clone().count() > 1 =>
         {
-            found.extend(arguments.next_back());
+            // Behind an option it may be that one's word, such as a list of files.
+            let may_be_target = |at: &usize| *at > end || !words[*at - 1].starts_with('-');
+            found.extend(arguments.next_back().filter(may_be_target));
         }
         "tee" => found.extend(arguments),
-        "grep" | "egrep" | "fgrep" if only_counts(&words[..end]) => found.extend(1..words.len()),
+        _ if counts.is_some() => {
+            let is_before = counts == Some(Stands::Before);
+            let is_option = |at: &usize| words[*at].starts_with('-');
+            found.extend((1..words.len()).filter(|at| is_before || is_option(at)));
+        }
         "cut" => {
             let is_known = |word: &&str| !word.starts_with('-') || ["-d=", "-f1"].contains(word);
             let has_both = texts.contains(&"-d=") && texts.contains(&"-f1");
@@ -78,10 +86,11 @@ pub(super) fn written_by(name: &str, words: &[String], found: &mut Vec<usize>) {
         }
         "grep" => {
             let is_known = |word: &&str| !word.starts_with('-') || ONLY_FOUND.contains(word);
-            let pattern = arguments.next().map(|at| texts[at]);
-            if texts.contains(&"-o")
+            let pattern = arguments.next();
+            let options = &texts[..pattern.unwrap_or(0)];
+            if options.contains(&"-o")
                 && texts.iter().all(is_known)
-                && matches!(pattern, Some("^[A-Z_]*=" | "^[^=]*="))
+                && matches!(pattern.map(|at| texts[at]), Some("^[A-Z_]*=" | "^[^=]*="))
             {
                 found.extend(arguments);
             }
@@ -127,26 +136,35 @@ fn names_target(word: &str) -> bool {
     }
 }
 
-/// Whether `grep` shows only names and counts: one of these letters is an option, before any that has a word.
-fn only_counts(words: &[String]) -> bool {
-    let mut at = 1;
+/// Where an option stands: behind the first operand it may be a file, with `POSIXLY_CORRECT`.
+#[derive(PartialEq, Eq)]
+enum Stands {
+    Before,
+    Behind,
+}
+
+/// The option for which `grep` shows only names and counts: one of these letters, before any that has a word.
+fn counts_only(words: &[String]) -> Option<Stands> {
+    let (mut at, mut place) = (1, Stands::Before);
     while let Some(word) = words.get(at) {
         at += 1;
         if let Some(long) = word.strip_prefix("--") {
             if matches!(long, "count" | "quiet" | "files-with-matches") {
-                return true;
+                return Some(place);
             }
             at += usize::from(!long.contains('=') && !FLAGS.contains(&long));
         } else if let Some(letters) = word.strip_prefix('-') {
             let flags = letters.find(|c| "efmABCdD".contains(c)).unwrap_or(letters.len());
             if letters[..flags].contains(['c', 'q', 'l', 'L']) {
-                return true;
+                return Some(place);
             }
             // A letter with a word, which is the next one.
             at += usize::from(flags + 1 == letters.len());
+        } else {
+            place = Stands::Behind;
         }
     }
-    false
+    None
 }
 
 /// The scripts of `sed` that only edit lines; also its files, if it shows nothing of them but names.
@@ -163,7 +181,8 @@ fn edited_by(words: &[String], found: &mut Vec<usize>) {
                 at += 1;
                 scripts.push(at);
             }
-            Some(its) if its.starts_with('i') => is_in_place = true,
+            // Behind the script it may be a file, with `POSIXLY_CORRECT`.
+            Some(its) if its.starts_with('i') => is_in_place |= files.is_empty(),
             // Scripts in files or in the option's own word, and long options, which may be abbreviated.
             Some(_) => return,
         }
