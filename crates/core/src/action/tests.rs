@@ -184,7 +184,12 @@ fn what_is_no_action_is_refused() {
             json!({"type": "template", "template_content": "x", "output_path": "/tmp/{{nl:a}}"}),
             "`output_path` takes no placeholders",
         ),
-        (json!({"type": "launch"}), "unknown variant"),
+        (
+            json!({"type": "launch"}),
+            "unknown variant `launch`, expected one of `delegate`, `exec`, `inject_stdin`, \
+             `inject_tempfile`, `sdk_proxy`, `template`",
+        ),
+        (json!({"template": "x"}), "an action needs a `type`: delegate, exec, inject_stdin"),
     ] {
         let error = serde_json::from_value::<Action>(json).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");

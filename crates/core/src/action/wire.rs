@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
@@ -47,13 +47,20 @@ pub enum ActionError {
     /// Only grants know it.
     #[error("`egress` is not an action")]
     Type,
+    /// It does not say what it is.
+    #[error("an action needs a `type`: {}", ACTIONS.join(", "))]
+    Untyped,
 }
+
+/// The types that are actions.
+const ACTIONS: &[&str] =
+    &["delegate", "exec", "inject_stdin", "inject_tempfile", "sdk_proxy", "template"];
 
 /// The flat object.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct WireAction {
-    #[serde(rename = "type")]
+    #[serde(rename = "type", deserialize_with = "kind")]
     kind: Option<ActionType>,
     #[serde(skip_serializing_if = "Option::is_none")]
     template: Option<String>,
@@ -103,7 +110,7 @@ impl TryFrom<WireAction> for Action {
     type Error = ActionError;
 
     fn try_from(mut wire: WireAction) -> Result<Self, ActionError> {
-        let kind = wire.kind.ok_or(ActionError::Type)?;
+        let kind = wire.kind.ok_or(ActionError::Untyped)?;
         let action = Self {
             deed: wire.deed(kind)?,
             context: wire.context.take(),
@@ -121,6 +128,14 @@ impl TryFrom<WireAction> for Action {
         action.handles()?;
         Ok(action)
     }
+}
+
+/// A type; who misspells one is told of those that are actions.
+fn kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ActionType>, D::Error> {
+    let named = Option::<String>::deserialize(deserializer)?;
+    let parsed = named
+        .map(|name| name.parse().map_err(|_| serde::de::Error::unknown_variant(&name, ACTIONS)));
+    parsed.transpose()
 }
 
 fn timeout(milliseconds: u64) -> Result<Duration, ActionError> {
