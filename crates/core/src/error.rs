@@ -108,10 +108,10 @@ macro_rules! codes {
 }
 
 codes! {
-    /// A deny rule stopped the action before anything ran.
+    /// A deny rule, or an allowlist that does not have it, stopped the action before anything ran.
     ActionBlocked = "action_blocked", "NL-E400", 403, Refused, Agent, false,
         "follow the safe alternative that the answer names",
-        "Keyless does not run commands of this kind, since they read secrets out.";
+        "Keyless stopped this before anything ran.";
     /// The action ran longer than it may.
     ActionTimeout = "action_timeout", "NL-E303", 408, Failure, Agent, true,
         "give it more time (timeout_ms, at most 600000; --timeout SECONDS of keyless exec), or do less",

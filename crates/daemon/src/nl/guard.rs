@@ -122,7 +122,8 @@ impl GuardRules {
 
 /// What an agent is told about a block.
 pub fn fault(blocked: &Blocked) -> NlFault {
-    let words = SafeText::default().as_they_wrote(&blocked.reason);
+    let rule = SafeText::default().as_they_wrote(&blocked.rule_id);
+    let words = rule.and(": ").as_they_wrote(&blocked.reason);
     let details = serde_json::to_value(blocked).unwrap_or_default();
     let fault = NlFault::new(blocked.code(), words)
         .suggesting(SafeText::default().as_they_wrote(&blocked.safe_alternative.description));
@@ -177,5 +178,28 @@ mod tests {
         assert_eq!(fault.code(), Code::GuardUnavailable);
         let fresh = GuardRules::new(file);
         assert!(fresh.check("exec", "ls") != Decision::Allow);
+    }
+
+    /// Not every rule is about secrets.
+    #[test]
+    fn an_agent_is_told_which_rule_or_list_stops_it() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("guard.toml");
+        let rule = "[[rules]]\nrule_id = 'CUSTOM-1'\nseverity = 'high'\npatterns = ['^kubectl']\n\
+                    description = 'Deploys go through the pipeline.'\norganization_id = 'acme'\n\
+                    created_by = 'ann'\ncreated_at = '2026-01-01T00:00:00Z'\n\
+                    [allowlist]\nentries = [{ entry_id = 'A1', patterns = ['ls'] }]\n";
+        fs::write(&file, rule).unwrap();
+        let rules = GuardRules::new(file);
+        for (command, told) in [
+            ("kubectl apply", "CUSTOM-1: Deploys go through the pipeline."),
+            ("date", "ALLOWLIST: Only listed commands may run here, and this is none of them."),
+        ] {
+            let Decision::Block(blocked) = rules.check("exec", command) else {
+                panic!("{command} is allowed")
+            };
+            let message = fault(&blocked).error().message();
+            assert_eq!(message, format!("Keyless stopped this before anything ran. ({told})"));
+        }
     }
 }
