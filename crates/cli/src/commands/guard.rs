@@ -1,6 +1,11 @@
 //! `keyless guard`: asks the deny rules, and lets coding agents ask them.
 
-use std::{io::Read, path::PathBuf, process::ExitCode};
+use std::{
+    env,
+    io::Read,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use keyless_core::{
     Code, Error, Exit, SafeText,
@@ -12,6 +17,7 @@ use keyless_daemon::{
         GuardRules,
         claude::{self, Installed},
     },
+    path_unusable,
 };
 use serde_json::{Value, json};
 
@@ -78,16 +84,36 @@ fn hook() -> ExitCode {
 
 fn install(ui: &Ui, args: &GuardInstallArgs) -> Result<ExitCode, Error> {
     let folder = if args.user {
-        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let home = env::var_os("HOME").map(PathBuf::from);
         home.ok_or_else(|| Error::with(Code::PathUnusable, SafeText::words("HOME is not set")))?
     } else {
         PathBuf::from(".")
     };
     let file = folder.join(".claude/settings.json");
-    let added = claude::install(&file)? == Installed::Added;
-    let what = if added { "now asks" } else { "already asks" };
-    let words = format!("Claude Code {what} the guard before each tool ({}).\n", file.display());
-    ui.answer("guard install", &json!({ "file": file.to_string_lossy(), "added": added }), &words);
+    let program =
+        env::current_exe().map_err(|error| path_unusable(Path::new("keyless"), &error))?;
+    let installed = claude::install(&file, &claude::hook_command(&program)?)?;
+    if claude::may_go_away(&program) {
+        ui.warn(format!(
+            "{} may be removed, and from then on each tool is blocked. Install keyless where it stays, \
+             and run its `keyless guard install claude`.",
+            program.display()
+        ));
+    }
+    let what = match installed {
+        Installed::Added => "now asks the guard before each tool",
+        Installed::Before => "already asks the guard before each tool",
+        Installed::Renewed => {
+            "asks the guard before each tool, and from now on does nothing without it"
+        }
+    };
+    let words = format!("Claude Code {what} ({}).\n", file.display());
+    let data = json!({
+        "file": file.to_string_lossy(),
+        "added": installed == Installed::Added,
+        "renewed": installed == Installed::Renewed,
+    });
+    ui.answer("guard install", &data, &words);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -43,9 +43,41 @@ fn commands_are_judged_before_they_run() {
     for as_written in ["KL-ENC", "NL-4-DENY-011"] {
         assert!(rule(as_written).get("standard_pattern").is_none(), "{as_written}");
     }
+}
 
-    world.keyless(&["guard", "install", "claude"]).run().ok();
-    let settings =
-        std::fs::read_to_string(world.home.work().join(".claude/settings.json")).unwrap();
-    assert!(settings.contains("keyless guard hook"), "{settings}");
+/// A hook that isn't found, or fails, must not let a call through: for Claude Code only status 2 blocks.
+#[test]
+fn what_is_installed_runs_this_program_and_blocks_without_it() {
+    let world = World::empty();
+    let file = world.home.work().join(".claude/settings.json");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let old = json!({ "hooks": { "PreToolUse": [
+        { "matcher": "*", "hooks": [{ "type": "command", "command": "keyless guard hook" }] },
+    ] } });
+    std::fs::write(&file, old.to_string()).unwrap();
+    let install = world.keyless(&["guard", "install", "claude", "--json"]).run();
+    assert_eq!(
+        (&install.data()["added"], &install.data()["renewed"]),
+        (&json!(false), &json!(true))
+    );
+    // The tests' own binary lies in `target`.
+    let warnings = install.json()["warnings"].to_string();
+    assert!(warnings.contains("may be removed"), "{warnings}");
+    assert_eq!(
+        world.keyless(&["guard", "install", "claude", "--json"]).run().data()["renewed"],
+        false
+    );
+
+    let settings: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let hooks = settings["hooks"]["PreToolUse"].as_array().unwrap();
+    assert_eq!(hooks.len(), 1);
+    let command = hooks[0]["hooks"][0]["command"].as_str().unwrap();
+    let hook = |script: &str, command: &str| {
+        let call = json!({ "tool_name": "Bash", "tool_input": { "command": command } });
+        world.keyless(&[]).instead(&["/bin/sh", "-c", script]).stdin(call.to_string()).run()
+    };
+    hook(command, "git status").exits(0);
+    hook(command, "cat .env").exits(2);
+    hook(&command.replace("keyless' guard", "gone' guard"), "git status").exits(2);
 }

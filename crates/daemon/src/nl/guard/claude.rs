@@ -1,21 +1,26 @@
 //! Claude Code asks before each tool (its PreToolUse hook): what comes in, what goes back, how it is set up.
 //!
 //! Source: code.claude.com/docs/en/hooks: JSON on stdin; status 2 blocks, and stderr is the reason that the
-//! model reads. An allowed call gets no word, since an explicit `allow` would skip the person's own prompt.
+//! model reads. Any other status than 0 lets the call through, so that a hook which is not found has to end with 2 as well.
+//! An allowed call gets no word, since an explicit `allow` would skip the person's own prompt.
 
 mod calls;
 
-use std::{fs, io, path::Path};
+use std::{env, fs, io, path::Path};
 
-use keyless_core::{Code, Error, SafeText, deny::Blocked};
+use keyless_core::{
+    Code, Error, SafeText,
+    deny::Blocked,
+    shell::{self, SimpleCommand},
+};
 use serde_json::{Map, Value, json};
 
-use self::calls::attempts;
+use self::calls::{attempts, quoted};
 use super::GuardRules;
 use crate::whole_file::{rewrite_whole, write_whole};
 
-/// The command that Claude Code is told to run.
-pub const HOOK_COMMAND: &str = "keyless guard hook";
+/// What makes whatever goes wrong with the hook block the call.
+const OR_BLOCK: &str = "|| exit 2";
 
 /// What goes back for a call that is blocked.
 pub struct Refusal {
@@ -32,6 +37,8 @@ pub enum Installed {
     Added,
     /// It had it already.
     Before,
+    /// It had one that would let calls through when the program is not found, or ran another program.
+    Renewed,
 }
 
 /// Answers one call of the hook. What can't be read is blocked.
@@ -48,8 +55,26 @@ pub fn answer(rules: &GuardRules, input: &str) -> Option<Refusal> {
     attempts.iter().find_map(|attempt| attempt.refused_by(rules)).map(|by| refusal(&by))
 }
 
-/// Puts the hook into a settings file, beside what is there.
-pub fn install(settings: &Path) -> Result<Installed, Error> {
+/// The command that Claude Code is told to run: by its own path, since the hook's shell may look elsewhere for programs.
+pub fn hook_command(program: &Path) -> Result<String, Error> {
+    let name = program.to_str().ok_or_else(|| {
+        let words = SafeText::words("the path of keyless is no UTF-8, which settings have to be");
+        Error::with(Code::PathUnusable, words)
+    })?;
+    Ok(format!("{} guard hook {OR_BLOCK}", quoted(name)))
+}
+
+/// Whether a program lies where builds, restarts or cleaners remove it.
+pub fn may_go_away(program: &Path) -> bool {
+    let is_built = |folder: &Path| folder.file_name().is_some_and(|name| name == "target");
+    let passing = ["/tmp", "/var/tmp", "/dev/shm", "/run", "/proc"].map(Path::new);
+    program.ancestors().skip(1).any(is_built)
+        || passing.iter().any(|folder| program.starts_with(folder))
+        || program.starts_with(env::temp_dir())
+}
+
+/// Puts the hook into a settings file, beside what is there. `hook` is [`hook_command`]'s.
+pub fn install(settings: &Path, hook: &str) -> Result<Installed, Error> {
     let unusable = |why: &str| {
         let place = SafeText::default().as_they_wrote(&settings.to_string_lossy());
         Error::with(Code::PathUnusable, place.and(": ").as_they_wrote(why))
@@ -66,36 +91,78 @@ pub fn install(settings: &Path) -> Result<Installed, Error> {
     let before_tools = hooks.entry("PreToolUse").or_insert_with(|| json!([]));
     let before_tools =
         before_tools.as_array_mut().ok_or_else(|| unusable("`PreToolUse` is not a list"))?;
-    if before_tools.iter().any(asks_before_each) {
-        return Ok(Installed::Before);
-    }
-    before_tools.push(json!({
-        "matcher": "*",
-        "hooks": [{ "type": "command", "command": HOOK_COMMAND }],
-    }));
+    let installed = match renew(before_tools, hook) {
+        Some(Installed::Before) => return Ok(Installed::Before),
+        Some(renewed) => renewed,
+        None => {
+            before_tools.push(json!({
+                "matcher": "*",
+                "hooks": [{ "type": "command", "command": hook }],
+            }));
+            Installed::Added
+        }
+    };
     write(settings, &whole).map_err(|error| unusable(&error.kind().to_string()))?;
-    Ok(Installed::Added)
+    Ok(installed)
 }
 
-/// Whether this entry of `PreToolUse` has the guard asked, whatever the tool: one for some tools alone lets the others by.
-fn asks_before_each(entry: &Value) -> bool {
-    let all_tools = match &entry["matcher"] {
+/// Sees to it that the hooks of ours that are there block when they can't run; nothing when there is none for all tools:
+/// one for some tools alone lets the others by.
+fn renew(before_tools: &mut [Value], ours: &str) -> Option<Installed> {
+    let mut found = None;
+    for entry in before_tools.iter_mut().filter(|entry| is_for_all_tools(entry)) {
+        for hook in entry["hooks"].as_array_mut().into_iter().flatten() {
+            let command = hook["command"].as_str().filter(|_| hook["type"] == "command");
+            let Some(command) = command else { continue };
+            let Some(renewed) = renewed(command, ours) else { continue };
+            if renewed == command {
+                found = found.or(Some(Installed::Before));
+            } else {
+                hook["command"] = renewed.into();
+                found = Some(Installed::Renewed);
+            }
+        }
+    }
+    found
+}
+
+fn is_for_all_tools(entry: &Value) -> bool {
+    match &entry["matcher"] {
         Value::Null => true,
         matcher => matcher.as_str().is_some_and(|text| ["", "*", ".*"].contains(&text)),
-    };
-    let hooks = entry["hooks"].as_array();
-    let asks = |hook: &Value| {
-        hook["type"] == "command" && hook["command"].as_str().is_some_and(asks_guard)
-    };
-    all_tools && hooks.is_some_and(|hooks| hooks.iter().any(asks))
+    }
 }
 
-/// Whether a command is [`HOOK_COMMAND`], maybe by a path of the program's or with variables of its own.
-fn asks_guard(command: &str) -> bool {
-    let words = command.split_whitespace().map(|word| word.trim_matches(['"', '\'']));
-    let mut words = words.skip_while(|word| word.contains('=') || ["env", "exec"].contains(word));
-    let program = words.next().and_then(|program| program.rsplit('/').next());
-    [program, words.next(), words.next()].into_iter().eq(HOOK_COMMAND.split(' ').map(Some))
+/// What a command has to be that asks the guard and nothing else; nothing when it is none. With words of a person's own,
+/// such as variables, it keeps them.
+fn renewed(command: &str, ours: &str) -> Option<String> {
+    let script = shell::lex(command).ok()?;
+    let (asks, rest) = script.commands.split_first()?;
+    let is_plain = is_plainly_asking(asks)?;
+    let blocks = match rest {
+        [] => false,
+        [_] if command.get(asks.span.end..).is_some_and(|rest| rest.trim() == OR_BLOCK) => true,
+        _ => return None,
+    };
+    Some(match (is_plain, blocks) {
+        (true, _) => ours.to_owned(),
+        (false, true) => command.to_owned(),
+        (false, false) => format!("{} {OR_BLOCK}", command.trim_end()),
+    })
+}
+
+/// Whether a command that runs `keyless guard hook` is only that: no variables, no `env`, no redirection.
+fn is_plainly_asking(command: &SimpleCommand) -> Option<bool> {
+    let is_before = |word: &str| word.contains('=') || ["env", "exec"].contains(&word);
+    let before = command.words.iter().take_while(|word| is_before(&word.text)).count();
+    let [program, guard, hook] = &command.words[before..] else { return None };
+    let is_ours = program.text.rsplit('/').next() == Some("keyless")
+        && (guard.text.as_str(), hook.text.as_str()) == ("guard", "hook");
+    let is_plain = before == 0
+        && command.assignments.is_empty()
+        && command.redirections.is_empty()
+        && !program.text.contains(['$', '`', '~']);
+    is_ours.then_some(is_plain)
 }
 
 fn refusal(blocked: &Blocked) -> Refusal {
@@ -233,19 +300,21 @@ mod tests {
         assert!(answer(&GuardRules::new("/nonexistent".into()), "not json").is_some());
     }
 
+    const HOOK: &str = "'/opt/bin/keyless' guard hook || exit 2";
+
     #[test]
     fn settings_keep_what_they_have() {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join(".claude/settings.json");
-        assert_eq!(install(&file).unwrap(), Installed::Added);
-        assert_eq!(install(&file).unwrap(), Installed::Before);
+        assert_eq!(install(&file, HOOK).unwrap(), Installed::Added);
+        assert_eq!(install(&file, HOOK).unwrap(), Installed::Before);
         fs::write(&file, r#"{"model": "x", "hooks": {"PreToolUse": [{"matcher": "Bash"}]}}"#)
             .unwrap();
-        assert_eq!(install(&file).unwrap(), Installed::Added);
+        assert_eq!(install(&file, HOOK).unwrap(), Installed::Added);
         let whole: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
         assert_eq!(whole["model"], "x");
         assert_eq!(whole["hooks"]["PreToolUse"].as_array().unwrap().len(), 2);
-        assert_eq!(whole["hooks"]["PreToolUse"][1]["hooks"][0]["command"], HOOK_COMMAND);
+        assert_eq!(whole["hooks"]["PreToolUse"][1]["hooks"][0]["command"], HOOK);
     }
 
     #[test]
@@ -254,33 +323,75 @@ mod tests {
         let file = home.path().join("settings.json");
         let installed = |settings: Value| {
             fs::write(&file, settings.to_string()).unwrap();
-            let installed = install(&file).unwrap();
-            assert_eq!(install(&file).unwrap(), Installed::Before);
-            installed
+            let installed = install(&file, HOOK).unwrap();
+            assert_eq!(install(&file, HOOK).unwrap(), Installed::Before);
+            let whole: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+            let command = &whole["hooks"]["PreToolUse"][0]["hooks"][0]["command"];
+            (installed, command.as_str().unwrap_or_default().to_owned())
         };
         let before = |entry: Value| json!({ "hooks": { "PreToolUse": [entry] } });
         let runs = |command: &str| json!([{ "type": "command", "command": command }]);
         for absent in [
             json!({ "permissions": { "allow": ["Bash(keyless guard hook:*)"] } }),
-            json!({ "hooks": { "PostToolUse": [{ "matcher": "*", "hooks": runs(HOOK_COMMAND) }] } }),
-            before(json!({ "matcher": "Bash", "hooks": runs(HOOK_COMMAND) })),
-            before(json!({ "matcher": "*", "description": HOOK_COMMAND, "hooks": runs("true") })),
+            json!({ "hooks": { "PostToolUse": [{ "matcher": "*", "hooks": runs(HOOK) }] } }),
+            before(json!({ "matcher": "Bash", "hooks": runs(HOOK) })),
+            before(json!({ "matcher": "*", "description": HOOK, "hooks": runs("true") })),
             before(json!({ "matcher": "*", "hooks": runs("echo keyless guard hook") })),
             before(json!({ "matcher": "*", "hooks": runs("keyless guard check x") })),
-            before(
-                json!({ "matcher": "*", "hooks": [{ "type": "prompt", "command": HOOK_COMMAND }] }),
-            ),
+            before(json!({ "matcher": "*", "hooks": runs("keyless guard hook || true") })),
+            before(json!({ "matcher": "*", "hooks": runs("keyless guard hook; exit 0") })),
+            before(json!({ "matcher": "*", "hooks": runs("keyless guard hook 'x") })),
+            before(json!({ "matcher": "*", "hooks": [{ "type": "prompt", "command": HOOK }] })),
         ] {
-            assert_eq!(installed(absent.clone()), Installed::Added, "{absent}");
+            assert_eq!(installed(absent.clone()).0, Installed::Added, "{absent}");
         }
-        for there in [
-            before(json!({ "hooks": runs(HOOK_COMMAND) })),
-            before(json!({ "matcher": "", "hooks": runs("/opt/bin/keyless guard hook") })),
-            before(
-                json!({ "matcher": ".*", "hooks": runs("KEYLESS_HOME=/x \"$HOME/bin/keyless\" guard hook") }),
+        assert_eq!(
+            installed(before(json!({ "hooks": runs(HOOK) }))),
+            (Installed::Before, HOOK.to_owned())
+        );
+        for (old, new) in [
+            ("keyless guard hook", HOOK),
+            ("/usr/bin/keyless guard hook", HOOK),
+            ("'/my own/keyless' guard hook || exit 2", HOOK),
+            (
+                "KEYLESS_HOME=/x \"$HOME/bin/keyless\" guard hook",
+                "KEYLESS_HOME=/x \"$HOME/bin/keyless\" guard hook || exit 2",
             ),
+            ("env A=1 keyless guard hook 2>>log", "env A=1 keyless guard hook 2>>log || exit 2"),
         ] {
-            assert_eq!(installed(there.clone()), Installed::Before, "{there}");
+            let there = before(json!({ "matcher": ".*", "hooks": runs(old) }));
+            assert_eq!(installed(there), (Installed::Renewed, new.to_owned()), "{old}");
+        }
+    }
+
+    /// Each is run by a shell that finds no program by its name.
+    #[test]
+    fn a_hook_that_can_not_run_blocks() {
+        let home = tempfile::tempdir().unwrap();
+        let status = |program: &Path| {
+            let command = hook_command(program).unwrap();
+            let mut shell = std::process::Command::new("/bin/sh");
+            shell.args(["-c", &command]).env("PATH", "/nonexistent");
+            shell.output().unwrap().status.code()
+        };
+        let program = home.path().join("it's my/keyless");
+        assert_eq!(status(&program), Some(2));
+        fs::create_dir(program.parent().unwrap()).unwrap();
+        for (script, expected) in [("exit 0", 0), ("exit 2", 2), ("exit 101", 2), ("kill -9 $$", 2)]
+        {
+            fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+            assert_eq!(status(&program), Some(expected), "{script}");
+        }
+    }
+
+    #[test]
+    fn where_a_program_stays_is_known() {
+        for stays in ["/usr/bin/keyless", "/home/a/.cargo/bin/keyless", "/opt/target"] {
+            assert!(!may_go_away(Path::new(stays)), "{stays}");
+        }
+        for goes in ["/home/a/keyless/target/release/keyless", "/tmp/k/keyless", "/run/user/1/k"] {
+            assert!(may_go_away(Path::new(goes)), "{goes}");
         }
     }
 
@@ -291,9 +402,9 @@ mod tests {
         fs::write(&kept, "{}").unwrap();
         fs::set_permissions(&kept, fs::Permissions::from_mode(0o644)).unwrap();
         symlink(&kept, &link).unwrap();
-        assert_eq!(install(&link).unwrap(), Installed::Added);
+        assert_eq!(install(&link, HOOK).unwrap(), Installed::Added);
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        assert!(fs::read_to_string(&kept).unwrap().contains(HOOK_COMMAND));
+        assert!(fs::read_to_string(&kept).unwrap().contains(HOOK));
         assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o644);
     }
 }

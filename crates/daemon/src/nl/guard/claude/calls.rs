@@ -159,6 +159,7 @@ fn searched(input: &Value) -> Option<String> {
     Some(command)
 }
 
-fn quoted(word: &str) -> String {
+/// A word as a shell takes it, whatever is in it.
+pub(super) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
