@@ -142,18 +142,15 @@ impl<'t> Here<'t> {
     /// The commands whose output this one reads: the one before it, or those of a group.
     pub(super) fn before(&self) -> impl Iterator<Item = Self> + use<'t> {
         let here = *self;
-        let indexes = match &self.command().group {
-            Some(group) => {
-                let first = |at| self.commands.partition_point(|each| each.span.start < at);
-                first(group.start)..first(group.end).min(self.index)
-            }
-            None => {
-                // Between them may stand what is substituted in the words of the one before.
-                let is_outer = |each: &SimpleCommand| each.depth <= self.command().depth;
-                match self.commands[..self.index].iter().rposition(is_outer) {
-                    Some(index) if self.commands[index].pipes_into_next => index..self.index,
-                    _ => 0..0,
-                }
+        let indexes = if let Some(group) = &self.command().group {
+            let first = |at| self.commands.partition_point(|each| each.span.start < at);
+            first(group.start)..first(group.end).min(self.index)
+        } else {
+            // Between them may stand what is substituted in the words of the one before.
+            let is_outer = |each: &SimpleCommand| each.depth <= self.command().depth;
+            match self.commands[..self.index].iter().rposition(is_outer) {
+                Some(index) if self.commands[index].pipes_into_next => index..self.index,
+                _ => 0..0,
             }
         };
         let is_in = move |index: &usize| here.commands[*index].depth == here.command().depth;
@@ -189,9 +186,9 @@ impl<'t> Here<'t> {
         self.commands[self.index + 1..].iter().take(MAX_GROUP).any(|each| {
             each.group.as_ref().is_some_and(|group| group.contains(&begins))
                 && if each.words.is_empty() {
-                    each.redirections.iter().any(|to| takes_output(to))
+                    each.redirections.iter().any(takes_output)
                 } else {
-                    !self.shows(each)
+                    !shows(each)
                 }
         })
     }
@@ -204,8 +201,8 @@ impl<'t> Here<'t> {
         // In a substitution it becomes a value.
         let (to, body) = document.filter(|(to, _)| to.target.is_plain && command.depth == 0)?;
         let mut each = self.commands[self.index..].iter();
-        let last = each.find(|each| !each.pipes_into_next || !self.shows(each))?;
-        if !self.shows(last) || !to.operator.starts_with("<<") {
+        let last = each.find(|each| !each.pipes_into_next || !shows(each))?;
+        if !shows(last) || !to.operator.starts_with("<<") {
             return None;
         }
         let body = self.text.get(body)?;
@@ -218,14 +215,14 @@ impl<'t> Here<'t> {
         }
         (!variables.is_empty() && !self.is_covered()).then_some(variables)
     }
+}
 
-    /// Whether a command's output is what it reads, and goes where it is seen or into the next command.
-    fn shows(&self, command: &SimpleCommand) -> bool {
-        let mut words = command.words.iter().map(|word| word.text.as_str());
-        let program = words.find(|word| !BEFORE.contains(word));
-        program.is_some_and(|program| SHOWERS.contains(&program))
-            && !command.redirections.iter().any(|to| takes_output(to))
-    }
+/// Whether a command's output is what it reads, and goes where it is seen or into the next command.
+fn shows(command: &SimpleCommand) -> bool {
+    let mut words = command.words.iter().map(|word| word.text.as_str());
+    let program = words.find(|word| !BEFORE.contains(word));
+    program.is_some_and(|program| SHOWERS.contains(&program))
+        && !command.redirections.iter().any(takes_output)
 }
 
 /// Whether a program takes a value in that is piped into it.
