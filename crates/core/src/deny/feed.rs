@@ -9,7 +9,7 @@ pub(super) use self::programs::{FILTERS, INTERPRETERS};
 use self::programs::{run_by, script_at};
 use super::{
     here::Here,
-    unwrap::{after_xargs, is_c, is_shell, is_short},
+    unwrap::{after_xargs, all_of_keeper, is_c, is_shell, is_short},
     variables::Variables,
     views::Looks,
 };
@@ -98,7 +98,9 @@ impl Files {
             }
             "find" | "fd" => {
                 let named = rest.iter().position(|word| matches!(*word, "-name" | "-iname"));
-                named.and_then(|at| rest.get(at + 1)).map(|name| (*name).to_owned())
+                let named = named.and_then(|at| rest.get(at + 1)).map(|name| (*name).to_owned());
+                let rest: Vec<String> = rest.iter().map(|word| (*word).to_owned()).collect();
+                named.or_else(|| all_of_keeper(&rest))
             }
             // Where a program is: it stands for the program.
             "which" => {

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::{
     here::{Here, Quotes},
     patterns,
+    unwrap::is_short,
     variables::MAX_VALUES,
     views::{Looks, MAX_PATTERNS},
 };
@@ -85,9 +86,13 @@ impl Looks {
                 self.variables.set_words(None, &each);
             }
             ["export" | "declare" | "local" | "typeset" | "readonly", each @ ..] => {
+                let is_reference = words[0] != "export"
+                    && each.iter().any(|word| is_short(word) && word.contains('n'));
                 for word in each {
-                    if let Some((name, value)) = word.split_once('=') {
-                        self.assign(name, value, here)?;
+                    match word.split_once('=') {
+                        Some((name, to)) if is_reference => self.variables.refer(name, to),
+                        Some((name, value)) => self.assign(name, value, here)?,
+                        None => {}
                     }
                 }
             }

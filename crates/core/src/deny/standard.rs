@@ -65,6 +65,14 @@ const PARTS: &[(&str, &str)] = &[
             r"|(access|secret|private|signing|encryption)_key|cred(ential)?s?|auth)(_(value|secret|key))?\b",
         ),
     ),
+    // Files that keep a login, by the ends of their paths.
+    (
+        "<login>",
+        concat!(
+            r"(\.aws/(credentials|config)|\.netrc|\.git-credentials|\.pgpass|\.pypirc|\.npmrc|\.vault-token",
+            r"|\.ssh/id_\w+|\.docker/config\.json|\.kube/config|\.cargo/credentials(\.toml)?)",
+        ),
+    ),
     ("<end>", r#"($|[\s'";:])"#),
 ];
 

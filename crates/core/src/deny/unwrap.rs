@@ -123,7 +123,7 @@ fn of_find(rest: &[String]) -> Inside {
     let found = at(&tests).into_iter().filter_map(|at| rest.get(at + 1)).filter(is_short);
     let mut found: Vec<String> = found.take(8).map(|name| format!("{folder}{name}")).collect();
     if found.is_empty() {
-        found.push("{}".to_owned());
+        found.push(all_of_keeper(rest).unwrap_or_else(|| "{}".to_owned()));
     }
     let mut commands = Vec::new();
     for at in at(&begins).into_iter().take(MAX_BEGINNINGS) {
@@ -134,6 +134,14 @@ fn of_find(rest: &[String]) -> Inside {
         }
     }
     Inside { commands, ..Inside::default() }
+}
+
+/// All that a search finds in a folder in which nearly every file keeps a login.
+pub(super) fn all_of_keeper(rest: &[String]) -> Option<String> {
+    const KEEPERS: &[&str] = &[".aws", ".gnupg", ".kube", ".password-store", ".ssh"];
+    let folder = rest.iter().find(|word| !word.starts_with('-'))?.trim_end_matches('/');
+    let is_keeper = KEEPERS.contains(&folder.rsplit('/').next()?) && folder.len() <= MAX_NAME;
+    is_keeper.then(|| format!("{folder}/*"))
 }
 
 fn of_fd(rest: &[String]) -> Inside {

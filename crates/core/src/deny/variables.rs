@@ -13,11 +13,14 @@ pub(super) const MAX_VALUES: usize = 64;
 #[derive(Clone, Debug)]
 pub(super) struct Variables {
     known: BTreeMap<String, Vec<String>>,
+    /// Names that stand for other names: `declare -n`.
+    references: BTreeMap<String, String>,
 }
 
 impl Variables {
     pub(super) fn new() -> Self {
-        Self { known: BTreeMap::from([("IFS".to_owned(), vec![" ".to_owned()])]) }
+        let known = BTreeMap::from([("IFS".to_owned(), vec![" ".to_owned()])]);
+        Self { known, references: BTreeMap::new() }
     }
 
     /// Takes in `NAME=VALUE` or `NAME+=VALUE`, whose value has no quotes any more.
@@ -31,6 +34,18 @@ impl Variables {
             value.insert_str(0, before);
         }
         self.set(name, vec![value]);
+    }
+
+    /// Takes in that a name stands for another one from now on.
+    pub(super) fn refer(&mut self, name: &str, to: &str) {
+        if let Some(to) = self.expanded(to, 0, MAX_VALUE) {
+            self.references.insert(name.to_owned(), to);
+        }
+    }
+
+    /// The name that one stands for.
+    fn meant<'a>(&'a self, name: &'a str) -> &'a str {
+        self.references.get(name).map_or(name, String::as_str)
     }
 
     /// Takes in what a loop, a list or a call gives a name.
@@ -59,7 +74,7 @@ impl Variables {
     /// How many looks a text needs in which each value of its variables stands once.
     pub(super) fn choices(&self, text: &str) -> usize {
         let names = text.split('$').skip(1).map(|after| Expansion::read(after).name);
-        names.filter_map(|name| self.known.get(name)).map(Vec::len).max().unwrap_or(1)
+        names.filter_map(|name| self.known.get(self.meant(name))).map(Vec::len).max().unwrap_or(1)
     }
 
     /// The text with what is known, of several values the one that `choice` says; nothing when it becomes too long.
@@ -70,7 +85,8 @@ impl Variables {
             out.push_str(&rest[..at]);
             let after = &rest[at + 1..];
             let found = Expansion::read(after);
-            match (self.known.get(found.name), found.otherwise) {
+            let name = self.meant(found.name);
+            match (self.known.get(name), found.otherwise) {
                 // The value of the variable that this one names.
                 (Some(names), _) if found.is_indirect => {
                     let name = &names[choice.min(names.len() - 1)];
@@ -81,6 +97,7 @@ impl Variables {
                 }
                 (Some(values), _) => out.push_str(&values[choice.min(values.len() - 1)]),
                 (None, Some(otherwise)) => out.push_str(otherwise),
+                (None, None) if name != found.name => out.extend(["$", name]),
                 (None, None) => out.push_str(&rest[at..=at + found.length]),
             }
             if out.len() > most {
