@@ -6,7 +6,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use keyless_core::{
-    Code, Destination, Error, Handle, SafeText, SecretPath,
+    Code, Destination, Error, Handle, SafeText,
     action::{Action, ActionResult, ActionType, Status},
     grant::PermissionRef,
     nl_message::Profile,
@@ -20,7 +20,7 @@ use crate::{
     commands::{Prepared, check, prepare, render},
     kept::Shelf,
     material::Materials,
-    ports::{Berth, Edition, Entrusted, Exit, Known, Release},
+    ports::{Berth, Entrusted, Exit, Known, Release},
     sdk::{Databases, Http, Providers, call},
 };
 
@@ -174,19 +174,19 @@ impl Executor {
         of_this.map(words).collect()
     }
 
-    /// The secrets that rendered files hold something of.
-    pub fn held(&self) -> Vec<(SecretPath, Edition)> {
-        self.shelf.held()
-    }
-
-    /// Drops every file that was rendered under a permission that does not hold any more.
-    pub fn keep_permitted(&self, is_permitted: impl Fn(&PermissionRef) -> bool) {
-        self.shelf.keep_permitted(is_permitted);
-    }
-
-    /// Drops every file that holds something of a secret.
-    pub fn forget(&self, path: &SecretPath) {
-        self.shelf.forget(path);
+    /// Drops rendered files whose permissions do not hold any more, or whose secrets were removed, or changed in
+    /// value or terms.
+    async fn drop_outdated(&self, release: &dyn Release) {
+        for at in self.shelf.permissions() {
+            if !release.is_permitted(&at).await {
+                self.shelf.withdraw(&at);
+            }
+        }
+        for (path, held) in self.shelf.held() {
+            if release.edition(&path).await != Some(held) {
+                self.shelf.forget(&path);
+            }
+        }
     }
 
     /// Words with a value in them are not told.
@@ -219,6 +219,8 @@ impl Executor {
         if work.action.kind() == ActionType::SdkProxy {
             return self.call_service(work, &materials).await;
         }
+        // A person may have been asked for the values: what held before that may not hold now.
+        self.drop_outdated(release).await;
         match berth.zip(prepare(work, &materials, &self.shelf)?) {
             Some((berth, prepared)) => self.carry_out(work, berth, prepared).await,
             None => Err(Error::with(

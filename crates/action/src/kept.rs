@@ -74,9 +74,14 @@ impl Shelf {
         self.0.lock().retain(|file| file.secrets.iter().all(|(of, _)| of != path));
     }
 
-    /// Drops what is not permitted any more.
-    pub(crate) fn keep_permitted(&self, is_permitted: impl Fn(&PermissionRef) -> bool) {
-        self.0.lock().retain(|file| file.permissions.iter().all(&is_permitted));
+    /// The permissions under which something was rendered.
+    pub(crate) fn permissions(&self) -> BTreeSet<PermissionRef> {
+        self.0.lock().iter().flat_map(|file| &file.permissions).cloned().collect()
+    }
+
+    /// Drops what this permission was needed for.
+    pub(crate) fn withdraw(&self, at: &PermissionRef) {
+        self.0.lock().retain(|file| !file.permissions.contains(at));
     }
 }
 

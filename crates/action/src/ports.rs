@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use keyless_core::{Destination, EgressRule, Error, Handle, Permit, SecretPath, SecretValue};
+use keyless_core::{
+    Destination, EgressRule, Error, Handle, Permit, SecretPath, SecretValue, grant::PermissionRef,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 use zeroize::Zeroizing;
 
@@ -58,6 +60,12 @@ pub trait Release: Send + Sync + 'static {
 
     /// The value of a secret, once its use is durable in the log.
     fn release<'a>(&'a self, secret: &'a Entrusted) -> BoxFuture<'a, Result<Released, Error>>;
+
+    /// Whether what was rendered under a permission may still be used.
+    fn is_permitted<'a>(&'a self, at: &'a PermissionRef) -> BoxFuture<'a, bool>;
+
+    /// The value of a secret and its terms as they are now; nothing once it is gone.
+    fn edition<'a>(&'a self, path: &'a SecretPath) -> BoxFuture<'a, Option<Edition>>;
 }
 
 /// A value and the permit that opens it.

@@ -7,7 +7,6 @@ use keyless_core::{
     Code, Error,
     agent::{AgentState, Aid, InstanceId, LifecycleAuthority},
     audit,
-    grant::PermissionRef,
 };
 
 use super::{
@@ -146,11 +145,6 @@ impl Acting {
             why = self.ended() => Err(why.into()),
             outcome = Box::pin(self.session.run_at(order, place)) => outcome,
         }
-    }
-
-    /// As [`ActionSession::keep_permitted`].
-    pub(super) fn keep_permitted(&self, is_permitted: impl Fn(&PermissionRef) -> bool) {
-        self.session.keep_permitted(is_permitted);
     }
 
     async fn ended(&self) -> Code {

@@ -27,7 +27,7 @@ pub(super) use self::concealed::concealed;
 pub(in crate::nl) use self::jails::Foresight;
 pub(crate) use self::standby::Standby;
 use self::{jails::Jails, release::ActionRelease};
-use super::room::Place;
+use super::{grants::Grants, room::Place};
 use crate::{
     broker::{Broker, fill_random},
     places::Places,
@@ -67,6 +67,8 @@ pub struct ActionOrder {
     pub allowed_hosts: Vec<Destination>,
     /// What permits it; nothing where a person acts.
     pub permissions: Vec<PermissionRef>,
+    /// What knows whether the permissions of earlier actions still hold; nothing where a person acts.
+    pub(in crate::nl) grants: Option<Arc<Grants>>,
     /// Where a command starts, if a person runs it.
     pub working_directory: Option<PathBuf>,
     /// Whether somebody is asked about secrets whose owner wants that.
@@ -118,7 +120,6 @@ impl ActionSession {
         let working_directory = order.working_directory.as_deref();
         let berth = runs_command(&order.action.deed)
             .then(|| self.jails.berth(working_directory, order.foresight));
-        self.drop_outdated().await;
         let mut secrets = Vec::with_capacity(order.allowed.len());
         let mut allowed = Vec::with_capacity(order.allowed.len());
         let mut forms = BTreeMap::new();
@@ -148,6 +149,7 @@ impl ActionSession {
                 correlation_id: order.correlation_id,
                 asking: order.asking,
                 place,
+                grants: order.grants,
             },
             allowed,
             &forms,
@@ -163,20 +165,6 @@ impl ActionSession {
         Ok(self.executor.run(&work, berth, &release).await)
     }
 
-    /// Drops rendered files whose permissions do not hold any more.
-    pub fn keep_permitted(&self, is_permitted: impl Fn(&PermissionRef) -> bool) {
-        self.executor.keep_permitted(is_permitted);
-    }
-
-    /// Drops rendered files whose secrets were removed, or changed in value or terms.
-    async fn drop_outdated(&self) {
-        for (path, held) in self.executor.held() {
-            let present = self.broker.vault().show(&path).await;
-            if !present.is_ok_and(|secret| edition(&secret) == held) {
-                self.executor.forget(&path);
-            }
-        }
-    }
 }
 
 fn edition(secret: &Secret) -> Edition {

@@ -98,12 +98,12 @@ impl Grants {
         index.names(aid, action, subject, categories)
     }
 
-    /// Whether a permission still holds, its uses aside; by what was read last.
-    pub fn holds(&self, at: &PermissionRef) -> bool {
-        let index = Arc::clone(&self.loaded.lock().index);
+    /// Whether a permission still holds, its uses aside.
+    pub async fn holds(&self, at: &PermissionRef) -> Result<bool, Error> {
+        let index = self.refresh().await?.index;
         let is_revoked = index.get(&at.grant).is_none_or(|grant| grant.revoked);
         let permission = index.permission(at).filter(|_| !is_revoked);
-        permission.is_some_and(|one| one.conditions.valid_until > Timestamp::now())
+        Ok(permission.is_some_and(|one| one.conditions.valid_until > Timestamp::now()))
     }
 
     /// Takes one use and one place of each permission but those of `held`, all or none. [`Code::GrantExhausted`] when somebody else was

@@ -331,7 +331,6 @@ impl NlService {
         course: &mut Course,
     ) -> Result<ActionOutcome, NlFault> {
         let session = self.session_of(caller)?;
-        session.keep_permitted(|at| self.grants.holds(at));
         let reservation = self.grants.reserve(&allowance, caller.held()).await?;
         if let Some(acting) = &caller.acting {
             self.delegations.take_uses(&acting.token.token_id, 1).await?;
@@ -353,6 +352,7 @@ impl NlService {
             allowed,
             allowed_hosts,
             permissions,
+            grants: Some(Arc::clone(&self.grants)),
             working_directory: None,
             asking: Asking::Agent,
             foresight: course.foresight.take(),

@@ -138,6 +138,7 @@ impl OwnActions {
             allowed,
             allowed_hosts: self.terms.allowed_hosts.clone(),
             permissions: Vec::new(),
+            grants: None,
             working_directory: self.terms.working_directory.clone(),
             asking: Asking::Operator,
             foresight: None,

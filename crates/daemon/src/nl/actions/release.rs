@@ -8,12 +8,13 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use keyless_action::{Entrusted, Release, Released};
+use keyless_action::{Edition, Entrusted, Release, Released};
 use keyless_core::{
     ActionType, Allowed, Code, Error, Permit, Placeholder, PlaceholderForm, SafeText, SecretPath,
     SessionKey,
     approval::RequestId,
     audit::{Agent, Detail, Draft, Outcome, Target},
+    grant::PermissionRef,
 };
 use parking_lot::Mutex;
 
@@ -21,7 +22,7 @@ use super::Asking;
 use crate::{
     approvals::{UseGate as _, WantedUse, approved_by},
     broker::Broker,
-    nl::room::Place,
+    nl::{grants::Grants, room::Place},
 };
 
 /// How long a permit opens its value; the action takes its copy at once.
@@ -38,6 +39,8 @@ pub(super) struct Of {
     pub(super) asking: Asking,
     /// Where it is done; others have it while a person is asked.
     pub(super) place: Option<Place>,
+    /// What knows whether permissions still hold; nothing where a person acts.
+    pub(super) grants: Option<Arc<Grants>>,
 }
 
 /// One action's way to values: each verdict opens its secret once.
@@ -146,5 +149,18 @@ impl Release for ActionRelease {
 
     fn release<'a>(&'a self, secret: &'a Entrusted) -> BoxFuture<'a, Result<Released, Error>> {
         Box::pin(self.open(secret))
+    }
+
+    fn is_permitted<'a>(&'a self, at: &'a PermissionRef) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            let Some(grants) = &self.of.grants else { return false };
+            grants.holds(at).await.unwrap_or(false)
+        })
+    }
+
+    fn edition<'a>(&'a self, path: &'a SecretPath) -> BoxFuture<'a, Option<Edition>> {
+        Box::pin(async move {
+            self.broker.vault().show(path).await.ok().as_ref().map(super::edition)
+        })
     }
 }
