@@ -98,9 +98,11 @@ impl Reference {
         let here = |path: &&SecretPath| is(&context.project, path.project());
         let exactly =
             |path: &&SecretPath| here(path) && is(&context.environment, path.environment());
-        let levels: [Vec<&SecretPath>; 2] = [
+        let alike = |path: &&SecretPath| is(&context.environment, path.environment());
+        let levels: [Vec<&SecretPath>; 3] = [
             all.iter().copied().filter(exactly).collect(),
             all.iter().copied().filter(here).collect(),
+            all.iter().copied().filter(alike).collect(),
         ];
         for level in levels {
             match self.resolve(level) {
@@ -239,6 +241,13 @@ mod tests {
         );
         assert!(
             matches!(within(context("third", None)), Resolution::Ambiguous(fits) if fits.len() == 3)
+        );
+        // An environment alone narrows it too.
+        let environment =
+            |name: &str| ActionContext { project: None, environment: Some(name.to_owned()) };
+        assert_eq!(within(environment("dev")), Resolution::One(&paths[1]));
+        assert!(
+            matches!(within(environment("prod")), Resolution::Ambiguous(fits) if fits.len() == 2)
         );
         // A whole path is itself, whatever is called so here.
         let odd =
