@@ -108,8 +108,9 @@ impl<'a> Preparing<'a> {
     /// The value on standard input, as `echo` would write it.
     fn feed(&mut self, secret_ref: &str) -> Result<(), Error> {
         let material = self.alone("secret_ref", secret_ref)?;
-        let mut input = Zeroizing::new(Vec::with_capacity(material.bytes.len() + 1));
-        input.extend_from_slice(&material.bytes);
+        let bytes = self.text_of(material);
+        let mut input = Zeroizing::new(Vec::with_capacity(bytes.len() + 1));
+        input.extend_from_slice(&bytes);
         if !input.ends_with(b"\n") {
             input.push(b'\n');
         }
@@ -125,15 +126,7 @@ impl<'a> Preparing<'a> {
         let mut paths = BTreeMap::new();
         for (number, (name, text)) in file_refs.iter().enumerate() {
             let material = self.alone(name, text)?;
-            let content = if binary {
-                material.bytes.clone()
-            } else {
-                let (content, lost) = material.without_nul();
-                if lost > 0 {
-                    self.warnings.push(nul_warning(material, lost));
-                }
-                content
-            };
+            let content = if binary { material.bytes.clone() } else { self.text_of(material) };
             let path =
                 Path::new(SECURE_DIRECTORY).join(format!("tmp-{}-{number}", self.work.action_id));
             paths.insert(name.clone(), path.to_string_lossy().into_owned());
@@ -162,11 +155,7 @@ impl<'a> Preparing<'a> {
             })))
         })?;
         for (number, material) in numbers.iter().enumerate() {
-            let material = &materials.all()[*material];
-            let (bytes, lost) = material.without_nul();
-            if lost > 0 {
-                self.warnings.push(nul_warning(material, lost));
-            }
+            let bytes = self.text_of(&materials.all()[*material]);
             self.environment.push((variable(number), bytes));
         }
         self.script = prelude(numbers.len()) + &body;
@@ -186,6 +175,15 @@ impl<'a> Preparing<'a> {
             Handle::parse_alone(field, text).map_err(|_| Error::new(Code::PlaceholderInvalid))?;
         Ok(self.materials.of(&handle)?.1)
     }
+    /// A value without NUL bytes, and a warning where that is not all of it.
+    fn text_of(&mut self, material: &Material) -> Zeroizing<Vec<u8>> {
+        let (bytes, lost) = material.without_nul();
+        if lost > 0 {
+            self.warnings.push(nul_warning(material, lost));
+        }
+        bytes
+    }
+
 
     /// The hosts that every value in the jail may reach, those in kept files too.
     fn common_hosts(&self) -> Vec<Destination> {
@@ -237,12 +235,12 @@ fn reach(
     Ok(Reach { only: confined.then_some(hosts), placeholders })
 }
 
-/// A rendered file and the number of its placeholders.
+/// A rendered file, the number of its placeholders, and what the agent should know beside.
 pub(crate) fn render(
     work: &Work,
     materials: &Materials,
     life: std::time::Duration,
-) -> Result<Option<(Rendered, u64)>, Error> {
+) -> Result<Option<(Rendered, u64, Vec<String>)>, Error> {
     let Deed::Template { source, output_path } = &work.action.deed else { return Ok(None) };
     let TemplateSource::Inline(text) = source else {
         return Err(Error::with(Code::Internal, "the template's file was not read".into()));
@@ -254,7 +252,7 @@ pub(crate) fn render(
         match part {
             TemplatePart::Text(text) => append(&mut content, text.as_bytes())?,
             TemplatePart::Handle(handle) => {
-                append(&mut content, &materials.of(handle)?.1.bytes)?;
+                append(&mut content, &materials.of(handle)?.1.without_nul().0)?;
                 resolved += 1;
             }
         }
@@ -272,7 +270,12 @@ pub(crate) fn render(
         permissions: work.permissions.clone(),
         until: kept::until(life),
     };
-    Ok(Some((rendered, resolved)))
+    let warning = |material: &Material| {
+        let (_, lost) = material.without_nul();
+        (lost > 0).then(|| nul_warning(material, lost))
+    };
+    let warnings = materials.all().iter().filter_map(warning).collect();
+    Ok(Some((rendered, resolved, warnings)))
 }
 
 /// Grows by hand, so that an outgrown buffer is wiped.

@@ -206,15 +206,17 @@ impl Executor {
         check(&work.action.deed, &work.action_id)?;
         let materials = Materials::fetch(&work.secrets, release).await?;
         self.remember(materials.known());
-        if let Some((rendered, resolved)) = render(work, &materials, self.limits.rendered_life)? {
+        let rendered = render(work, &materials, self.limits.rendered_life)?;
+        if let Some((rendered, resolved, warnings)) = rendered {
             let path = rendered.file.path.to_string_lossy().into_owned();
             self.shelf.keep(rendered)?;
-            return Ok(Outcome::done(ActionResult {
+            let result = ActionResult {
                 output_path: Some(path),
                 resolved_count: Some(resolved),
                 permissions: Some("0600".to_owned()),
                 ..ActionResult::default()
-            }));
+            };
+            return Ok(Outcome { warnings, ..Outcome::done(result) });
         }
         if work.action.kind() == ActionType::SdkProxy {
             return self.call_service(work, &materials).await;

@@ -57,6 +57,33 @@ fn a_value_is_looked_for_as_it_entered_without_its_nul_bytes() {
 }
 
 #[test]
+fn a_value_enters_without_its_nul_bytes_unless_they_are_asked_for() {
+    let value = b"one\0two";
+    let prepared = |action| {
+        let prepared = prepare(&work(action), &materials(value), &Shelf::default());
+        prepared.unwrap().unwrap()
+    };
+    let stdin = prepared(json!({
+        "type": "inject_stdin", "command": "cat", "secret_ref": "{{nl:db/PASSWORD}}",
+    }));
+    assert_eq!(stdin.input.unwrap().as_slice(), b"onetwo\n");
+    let told = ["db/PASSWORD: 1 NUL bytes were left out"];
+    assert_eq!(stdin.warnings, told);
+    let template = work(json!({"type": "template", "template_content": "{{nl:db/PASSWORD}}"}));
+    let life = std::time::Duration::ZERO;
+    let (rendered, _, warnings) = render(&template, &materials(value), life).unwrap().unwrap();
+    assert_eq!(
+        (rendered.file.content.as_slice(), &*warnings),
+        (&b"onetwo"[..], &told.map(str::to_owned)[..])
+    );
+    let kept = prepared(json!({
+        "type": "inject_tempfile", "command": "cat {{nl:F}}", "binary": true,
+        "file_refs": {"F": "{{nl:db/PASSWORD}}"},
+    }));
+    assert_eq!(kept.command.files[0].content.as_slice(), value);
+}
+
+#[test]
 fn a_rendered_file_does_not_grow_without_bound() {
     let rendered = |times: usize| {
         let text = "{{nl:db/PASSWORD}}".repeat(times);
