@@ -379,7 +379,7 @@ fn the_discovery_document_is_kept_by_its_tag() {
     assert_eq!(other["status"], 200, "{other}");
 }
 
-/// `examples/agent_framework.rs`, as docs/agents.md shows it.
+/// `examples/agent_framework.rs`, as docs/nl.md shows it.
 #[test]
 fn a_framework_in_rust_acts_and_never_sees_a_value() {
     let world = with_secrets();
