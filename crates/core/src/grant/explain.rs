@@ -71,7 +71,11 @@ pub fn explain(
                 all.push(Explained { subject: subject.clone(), permission: at, lacks });
             }
         }
-        all[from..].sort_by_key(|one| (one.lacks.len(), one.lacks.clone()));
+        // One that is another agent's, or names other secrets, is far away, whatever else it lacks.
+        let is_far = |lack: &&Lack| matches!(lack, Lack::Agent | Lack::Secret);
+        all[from..].sort_by_key(|one| {
+            (one.lacks.iter().filter(is_far).count(), one.lacks.len(), one.lacks.clone())
+        });
     }
     all
 }

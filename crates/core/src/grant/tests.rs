@@ -346,6 +346,22 @@ fn an_explanation_says_what_the_nearest_lacks() {
     assert!(said[1].lacks.contains(&Lack::Secret));
 }
 
+/// It names the secret and is the agent's: two conditions are nearer than another agent's grant that lacks nothing else.
+#[test]
+fn an_explanation_begins_with_what_is_the_agents_own() {
+    let mut another = of_section_8_6();
+    another["grant_id"] = json!("another");
+    another["agent_uri"] = json!("nl://acme.corp/other/1.0.0");
+    let mut own = of_section_8_6();
+    own["revoked"] = json!(true);
+    own["permissions"][0]["action_types"] = json!(["template"]);
+    let scene =
+        Scene { grants: vec![another, own], ..Scene::of(json!({}), "shop/development/api/key") };
+    let said = scene.ask(explain);
+    assert_eq!(said[0].lacks, [Lack::Action, Lack::Revoked]);
+    assert_eq!(said[1].lacks, [Lack::Agent]);
+}
+
 #[test]
 fn another_organizations_grants_are_not_explained() {
     let mut grant = of_section_8_2();
