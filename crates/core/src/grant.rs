@@ -141,7 +141,7 @@ impl Grant {
         (self, unlimited)
     }
 
-    /// What makes it unusable, as names of fields; none when it is sound.
+    /// What makes it unusable, or never permits anything, as names of fields; none when it is sound.
     pub fn faults(&self) -> Vec<&'static str> {
         let named = |fails: bool, field| fails.then_some(field);
         let any = |fails: fn(&Permission) -> bool| self.permissions.iter().any(fails);
@@ -151,12 +151,36 @@ impl Grant {
             named(self.granted_by.identifier.is_empty(), "granted_by.identifier"),
             named(!matches!(self.granted_by.kind.as_str(), "human" | "system"), "granted_by.type"),
             named(self.permissions.is_empty(), "permissions"),
-            named(any(|one| one.action_types.is_empty()), "permissions.action_types"),
+            // What leaves by the egress door is not asked of grants.
+            named(
+                any(|one| {
+                    one.action_types.is_empty()
+                        || one.action_types.contains(&GrantedAction::Type(ActionType::Egress))
+                }),
+                "permissions.action_types",
+            ),
             named(any(|one| one.secrets.is_empty()), "permissions.secrets"),
             named(
                 any(|one| one.conditions.valid_until < one.conditions.valid_from),
                 "permissions.conditions.valid_until",
             ),
+            named(
+                any(|one| one.conditions.allowed_environments.as_ref().is_some_and(Vec::is_empty)),
+                "permissions.conditions.allowed_environments",
+            ),
+            named(
+                any(|one| one.conditions.allowed_ip_ranges.as_ref().is_some_and(Vec::is_empty)),
+                "permissions.conditions.allowed_ip_ranges",
+            ),
+            named(
+                any(|one| one.conditions.max_concurrent == Some(0)),
+                "permissions.conditions.max_concurrent",
+            ),
+            named(
+                any(|one| one.conditions.max_per_minute == Some(0)),
+                "permissions.conditions.max_per_minute",
+            ),
+            named(self.revoked, "revoked"),
         ]
         .into_iter()
         .flatten()

@@ -363,6 +363,32 @@ fn an_explanation_begins_with_what_is_the_agents_own() {
 }
 
 #[test]
+fn what_can_never_permit_anything_is_no_grant() {
+    let faults = |place: &str, value: Value| {
+        let mut grant = of_section_8_6();
+        *grant.pointer_mut(place).unwrap() = value;
+        serde_json::from_value::<Grant>(grant).unwrap().faults()
+    };
+    assert_eq!(faults("/revocable", json!(true)), [""; 0]);
+    assert_eq!(faults("/revoked", json!(true)), ["revoked"]);
+    assert_eq!(
+        faults("/permissions/0/action_types", json!(["exec", "egress"])),
+        ["permissions.action_types"]
+    );
+    for (name, value) in [
+        ("allowed_environments", json!([])),
+        ("allowed_ip_ranges", json!([])),
+        ("max_concurrent", json!(0)),
+        ("max_per_minute", json!(0)),
+    ] {
+        let mut conditions = of_section_8_6()["permissions"][0]["conditions"].clone();
+        conditions[name] = value;
+        let named = format!("permissions.conditions.{name}");
+        assert_eq!(faults("/permissions/0/conditions", conditions), [named.as_str()]);
+    }
+}
+
+#[test]
 fn another_organizations_grants_are_not_explained() {
     let mut grant = of_section_8_2();
     grant["organization_id"] = json!("org_other");
