@@ -23,7 +23,9 @@ pub use self::{
 };
 use crate::{
     Handle, HandleError, TemplatePart,
+    agent::AgentUri,
     database::{DATABASE_PROVIDER, DATABASE_READ},
+    nl_message::{NL_VERSION, is_id},
     parse_template,
 };
 
@@ -42,7 +44,7 @@ pub struct ActionRequest {
     /// The schema that it names, if any.
     #[serde(rename = "$schema", default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<String>,
-    /// Always `1.0`; whoever takes requests checks it.
+    /// Always `1.0`.
     pub nl_version: String,
     /// The agent's own name for this request, for idempotency.
     pub request_id: String,
@@ -184,7 +186,22 @@ impl ActionRequest {
         let action = Action::from_json(action)?;
         outline["action"] = serde_json::json!({"type": "exec", "template": ""});
         let request: Self = serde_json::from_value(outline).map_err(shape)?;
+        request.check()?;
         Ok(Self { action, ..request })
+    }
+
+    /// What messages are held to at every other door.
+    fn check(&self) -> Result<(), ActionError> {
+        let faults = [
+            (self.nl_version != NL_VERSION, "`nl_version` is 1.0"),
+            (!is_id(&self.request_id), "`request_id` is 1 to 128 printable ASCII characters"),
+            (
+                AgentUri::parse(&self.agent.agent_uri).is_err(),
+                "`agent.agent_uri` is an agent's URI, nl://vendor/type/version",
+            ),
+        ];
+        let fault = faults.into_iter().find_map(|(fails, words)| fails.then_some(words));
+        fault.map_or(Ok(()), |words| Err(ActionError::Shape(words.to_owned())))
     }
 }
 

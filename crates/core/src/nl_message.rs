@@ -19,6 +19,7 @@ pub use self::{
     profile::Profile,
     schemas::{SCHEMAS, schema, schema_title},
 };
+pub(crate) use self::envelope::is_id;
 
 /// The version that is spoken here.
 pub const NL_VERSION: &str = crate::audit::NL_VERSION;

@@ -1,6 +1,10 @@
 //! The published schemas: what the specification shows, and what the binary says, fits them.
 
-use keyless_core::{action::Action, grant::Grant, nl_message::SCHEMAS};
+use keyless_core::{
+    action::{Action, ActionRequest},
+    grant::Grant,
+    nl_message::SCHEMAS,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -45,6 +49,7 @@ fn what_a_schema_takes_its_type_takes() {
         let value = case["value"].clone();
         let taken = match case["schema"].as_str().unwrap() {
             "action" => serde_json::from_value::<Action>(value).is_ok(),
+            "action-request" => ActionRequest::from_json(&value).is_ok(),
             "scope-grant" => {
                 serde_json::from_value::<Grant>(value).is_ok_and(|grant| grant.faults().is_empty())
             }

@@ -94,6 +94,18 @@ fn the_specs_request_goes_both_ways() {
     assert_eq!(ActionRequest::from_json(&json), Ok(request.clone()));
     assert!(matches!(ActionRequest::from_json(&json!([1])), Err(ActionError::Shape(_))));
     assert_eq!(serde_json::to_value(&request).unwrap(), json);
+    for (place, unfit) in [
+        ("/nl_version", "2.0"),
+        ("/request_id", ""),
+        ("/request_id", "two words"),
+        ("/agent/agent_uri", "claude-code"),
+    ] {
+        let mut odd = json.clone();
+        *odd.pointer_mut(place).unwrap() = json!(unfit);
+        let name = place.rsplit('/').next().unwrap();
+        let told = ActionRequest::from_json(&odd).unwrap_err().to_string();
+        assert!(told.contains(name), "{place} {unfit}: {told}");
+    }
 }
 
 #[test]

@@ -193,6 +193,11 @@ fn check_time(written: Option<&Value>, now: Timestamp) -> Result<(), NlFault> {
     Ok(())
 }
 
+/// Whether a text may name a request or a message.
+pub(crate) fn is_id(text: &str) -> bool {
+    (1..=MAX_ID).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 fn id(object: &Map<String, Value>, key: &'static str) -> Result<Option<String>, NlFault> {
     let fault = || {
         let words = SafeText::words(key).and(" is 1 to 128 printable ASCII characters");
@@ -200,12 +205,7 @@ fn id(object: &Map<String, Value>, key: &'static str) -> Result<Option<String>, 
     };
     match object.get(key) {
         None => Ok(None),
-        Some(Value::String(id))
-            if (1..=MAX_ID).contains(&id.len())
-                && id.bytes().all(|byte| byte.is_ascii_graphic()) =>
-        {
-            Ok(Some(id.clone()))
-        }
+        Some(Value::String(id)) if is_id(id) => Ok(Some(id.clone())),
         Some(_) => Err(fault()),
     }
 }
